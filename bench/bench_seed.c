@@ -26,7 +26,7 @@ typedef struct seed_kernels {
     int (*doubles)(const seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out);
 } seed_kernels;
 
-const seed_kernels *dpmf_i_kernels_seed_find(const char *name);
+const seed_kernels *kernels_seed_find(const char *name);
 
 enum { COUNT = 1 << 13, GROUP = 64, REPEATS = 5000 };
 
@@ -71,7 +71,7 @@ int main(void) {
     const uint8_t key[32] = {1};
     printf("set      keystream4   floats  ratio   keystream8  doubles  ratio     (ns a number, one core)\n");
     for (int i = 0; i < 4; i++) {
-        const seed_kernels *set = dpmf_i_kernels_seed_find(names[i]);
+        const seed_kernels *set = kernels_seed_find(names[i]);
         seed_key expanded;
         double t[KINDS];
         if (set == NULL) continue;

@@ -85,7 +85,7 @@ def self_test():
     for i in range(4):
         tree[f"cli/four_{i}.c"] = 'g("oak");'
         tree[f"cli/three_{i}.c"] = 'json_text(t, "elm-tree", name(x)); /* "elm-tree" */' if i == 3 else 'h("elm-tree");'
-        tree[f"cli/key_{i}.c"] = 'x = {.class_name = "ash"}; dpmf_i_base_json_get_text(o, "ash", &a);'
+        tree[f"cli/key_{i}.c"] = 'x = {.class_name = "ash"}; base_json_get_text(o, "ash", &a);'
     for i in range(9):
         tree[f"src/design/nine_{i}.c"] = "k == DPMF_P_ONE || k == DPMF_S_TWO"
         tree[f"src/design/eight_{i}.h"] = "" if i == 8 else "DPMF_P_TWO DPMF_S_ONE"

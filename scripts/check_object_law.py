@@ -4,7 +4,8 @@
 
 For the objects of the library, by `nm`:
   - no stage calls a stage that is not below it in the law of src/README.md, through dpmf.h neither;
-  - a name that other files see is dpmf_i_<stage>_..., or public: one of tests/symbols.txt;
+  - a name that other files see is public (one of tests/symbols.txt), or it begins with a word of its file's path:
+    account/dots/power.c may define account_..., dots_... and power_...;
   - two files of a stage that call each other are a circle: at most 8 pairs in all, and each is written, with its
     reason, in the README.md of the stage's folder as `a.c` and `b.c` on one line.
 
@@ -15,6 +16,7 @@ For the objects of the library, by `nm`:
 import collections
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -59,9 +61,9 @@ def check_names(home, public):
     for symbol, name in sorted(home.items()):
         if symbol in public or symbol.startswith(("__", "_sub_")):  # sanitizers add some of their own
             continue
-        stage = name.split("/")[0]
-        if symbol != f"dpmf_i_{stage}" and not symbol.startswith(f"dpmf_i_{stage}_"):
-            yield f"{name}: {symbol} is seen by other files and is neither public nor named dpmf_i_{stage}_..."
+        words = re.split(r"[/_.]", name)[:-1]
+        if symbol.split("_")[0] not in words:
+            yield f"{name}: {symbol} is seen by other files, is not public and begins with none of {', '.join(words)}"
 
 
 def circles(home, uses):
@@ -95,16 +97,16 @@ def check(objects, root):
 def self_test():
     """Small stages with one violation of each kind, compiled; each must be found, and nothing else."""
     sources = {
-        "base/status.c": "int dpmf_i_base_fail(void){return 1;}",
-        "workload/workload.c": "int dpmf_i_base_fail(void); int dpmf_i_strategy_new(void);"
-                               "int dpmf_workload_size(void){return dpmf_i_base_fail() + dpmf_i_strategy_new();}",
-        "workload/names.c": "int dpmf_i_workload(void){return 0;} int dpmf_i_helper(void){return 0;} int helper;",
-        "strategy/one.c": "int dpmf_i_strategy_two(void); int dpmf_i_strategy_new(void){return dpmf_i_strategy_two();}",
-        "strategy/two.c": "int dpmf_i_strategy_new(void); int dpmf_i_strategy_two(void){return dpmf_i_strategy_new();}",
-        "strategy/told.c": "int dpmf_i_strategy_b(void); int dpmf_i_strategy_a(void){return dpmf_i_strategy_b();}",
-        "strategy/other.c": "int dpmf_i_strategy_a(void); int dpmf_i_strategy_b(void){return dpmf_i_strategy_a();}",
+        "base/status.c": "int base_fail(void){return 1;}",
+        "workload/workload.c": "int base_fail(void); int strategy_new(void);"
+                               "int dpmf_workload_size(void){return base_fail() + strategy_new();}",
+        "workload/names.c": "int workload(void){return 0;} int dpmf_helper(void){return 0;} int helper;",
+        "strategy/one.c": "int strategy_two(void); int strategy_new(void){return strategy_two();}",
+        "strategy/two.c": "int strategy_new(void); int strategy_two(void){return strategy_new();}",
+        "strategy/told.c": "int strategy_b(void); int strategy_a(void){return strategy_b();}",
+        "strategy/other.c": "int strategy_a(void); int strategy_b(void){return strategy_a();}",
     }
-    expected = ("calls dpmf_i_strategy_new", "dpmf_i_helper is seen", "helper is seen", "strategy/one.c and strategy/two.c")
+    expected = ("calls strategy_new", "dpmf_helper is seen", "helper is seen", "strategy/one.c and strategy/two.c")
     with tempfile.TemporaryDirectory() as directory:
         root = pathlib.Path(directory)
         for name, text in sources.items():

@@ -7,69 +7,67 @@
 
 #include <math.h>
 
-static void take_answer(const dpmf_i_account_answer *found, dpmf_privacy *p) {
+static void take_answer(const account_answer *found, dpmf_privacy *p) {
     p->kind = found->kind;
     p->method = found->method;
     p->slack_met = found->met;
 }
 
 dpmf_status dpmf_account_epsilon(double sigma, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
-    dpmf_i_account_question q;
-    dpmf_i_account_answer found;
+    account_question q;
+    account_answer found;
     dpmf_privacy answer;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_account_check_sigma(sigma));
-    TRY(dpmf_i_account_check_delta(delta));
-    TRY(dpmf_i_account_question_open(options, &q));
-    answer = dpmf_i_account_question_answer(&q, sigma, INFINITY, delta);
+    TRY(account_check_sigma(sigma));
+    TRY(account_check_delta(delta));
+    TRY(account_question_open(options, &q));
+    answer = account_question_answer(&q, sigma, INFINITY, delta);
     if (q.sampled) {
-        TRY_DONE(dpmf_i_account_sampled_epsilon(&q, sigma, delta, &answer));
+        TRY_DONE(account_sampled_epsilon(&q, sigma, delta, &answer));
     } else {
         q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_account_dispatch_epsilon(&q.composed, log(delta), &found));
+        TRY_DONE(account_dispatch_epsilon(&q.composed, log(delta), &found));
         answer.epsilon = found.value;
         take_answer(&found, &answer);
     }
     *out = answer;
 done:
-    dpmf_i_account_question_close(&q);
+    account_question_close(&q);
     return status;
 }
 
 dpmf_status dpmf_account_delta(double sigma, double epsilon, const dpmf_account_options *options, dpmf_privacy *out) {
-    dpmf_i_account_question q;
-    dpmf_i_account_answer found;
+    account_question q;
+    account_answer found;
     dpmf_privacy answer;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_account_check_sigma(sigma));
-    TRY(dpmf_i_account_check_epsilon(epsilon));
-    TRY(dpmf_i_account_question_open(options, &q));
-    answer = dpmf_i_account_question_answer(&q, sigma, epsilon, 0);
+    TRY(account_check_sigma(sigma));
+    TRY(account_check_epsilon(epsilon));
+    TRY(account_question_open(options, &q));
+    answer = account_question_answer(&q, sigma, epsilon, 0);
     if (q.sampled) {
-        TRY_DONE(dpmf_i_account_sampled_delta(&q, sigma, epsilon, &answer));
+        TRY_DONE(account_sampled_delta(&q, sigma, epsilon, &answer));
     } else {
         q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(dpmf_i_account_dispatch_log_delta(&q.composed, epsilon, &found));
-        answer = dpmf_i_account_question_answer(&q, sigma, epsilon, fmin(1, exp(found.value)));
+        TRY_DONE(account_dispatch_log_delta(&q.composed, epsilon, &found));
+        answer = account_question_answer(&q, sigma, epsilon, fmin(1, exp(found.value)));
         take_answer(&found, &answer);
     }
     *out = answer;
 done:
-    dpmf_i_account_question_close(&q);
+    account_question_close(&q);
     return status;
 }
 
 dpmf_status dpmf_account_zcdp(double rho, double delta, int gaussian, int64_t compositions, dpmf_privacy *out) {
-    if (!(rho > 0 && rho <= 1e9))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "rho %g, accepted: above 0, to 1e9", rho);
-    if (compositions < 1 || compositions > DPMF_I_ACCOUNT_COMPOSITIONS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld", (long long)compositions,
-                                (long long)DPMF_I_ACCOUNT_COMPOSITIONS_MAX);
-    TRY(dpmf_i_account_check_delta(delta));
+    if (!(rho > 0 && rho <= 1e9)) return base_fail(DPMF_ERROR_ARGUMENT, "rho %g, accepted: above 0, to 1e9", rho);
+    if (compositions < 1 || compositions > ACCOUNT_COMPOSITIONS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld", (long long)compositions,
+                         (long long)ACCOUNT_COMPOSITIONS_MAX);
+    TRY(account_check_delta(delta));
     double total = rho * (double)compositions, mu = sqrt(2 * rho), total_mu = sqrt(2 * total);
     *out = (dpmf_privacy){
-        .epsilon = gaussian ? dpmf_i_account_gaussian_epsilon(total_mu, log(delta))
-                            : dpmf_i_account_zcdp_epsilon(total, log(delta)),
+        .epsilon = gaussian ? account_gaussian_epsilon(total_mu, log(delta)) : account_zcdp_epsilon(total, log(delta)),
         .delta = delta,
         .sigma = gaussian ? 1 / mu : 0,
         .mu = gaussian ? mu : 0,

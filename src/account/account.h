@@ -18,50 +18,44 @@
  *
  * delta(epsilon) = E_P[(1 - e^(epsilon - L))_+], L = ln dP/dQ summed over the steps. q = 1 is the Gaussian mechanism.
  */
-typedef enum dpmf_i_account_direction {
-    DPMF_I_ACCOUNT_REMOVE = 0,
-    DPMF_I_ACCOUNT_ADD,
-    DPMF_I_ACCOUNT_REPLACE
-} dpmf_i_account_direction;
+typedef enum account_direction { ACCOUNT_REMOVE = 0, ACCOUNT_ADD, ACCOUNT_REPLACE } account_direction;
 
-typedef struct dpmf_i_account_pair {
-    dpmf_i_account_direction direction;
+typedef struct account_pair {
+    account_direction direction;
     double sigma;         /* > 0, finite */
     double probability;   /* q, 0 < q <= 1 */
     int64_t compositions; /* >= 1 */
-} dpmf_i_account_pair;
+} account_pair;
 
 /* account/statement.c: how the sentence on arithmetic begins, which an exact release replaces. */
-const char *dpmf_i_account_real_noise(void);
+const char *account_real_noise(void);
 
 /* account/text.c: DPMF_ERROR_ARGUMENT if a value is out of range. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *sampling);
+DPMF_MUST_CHECK dpmf_status account_sampling_check(const dpmf_sampling *sampling);
 
 /* Is a run under it so many compositions of one sampled step (poisson, block-cyclic)? Of a sampling that was checked. */
-int dpmf_i_account_sampling_composes(const dpmf_sampling *sampling);
+int account_sampling_composes(const dpmf_sampling *sampling);
 /* Is every unit used in so many steps, chosen at random (allocation, balls-in-bins)? */
-int dpmf_i_account_sampling_allocates(const dpmf_sampling *sampling);
+int account_sampling_allocates(const dpmf_sampling *sampling);
 
 /* The most bands of C for which its theorem holds; 0: it asks for none. */
-int64_t dpmf_i_account_sampling_bands(const dpmf_sampling *sampling);
+int64_t account_sampling_bands(const dpmf_sampling *sampling);
 
 /* ---- account/gaussian.c: exact; mu = sensitivity / sigma; composition adds mu^2 ---- */
 
-double dpmf_i_account_gaussian_log_delta(double mu, double epsilon); /* epsilon >= 0; -inf for mu = 0 */
-double dpmf_i_account_gaussian_epsilon(double mu, double log_delta); /* 0 if delta(0) is below; log_delta < 0 */
-double dpmf_i_account_gaussian_mu(double epsilon, double log_delta); /* the largest mu that is (epsilon, delta) */
+double account_gaussian_log_delta(double mu, double epsilon); /* epsilon >= 0; -inf for mu = 0 */
+double account_gaussian_epsilon(double mu, double log_delta); /* 0 if delta(0) is below; log_delta < 0 */
+double account_gaussian_mu(double epsilon, double log_delta); /* the largest mu that is (epsilon, delta) */
 
 /* The least epsilon that holds for every rho-zCDP mechanism by the best conversion over continuous orders. */
-double dpmf_i_account_zcdp_epsilon(double rho, double log_delta);
+double account_zcdp_epsilon(double rho, double log_delta);
 
 /* ---- account/rdp.c: Renyi divergences by quadrature, converted at the best continuous order: upper bounds ---- */
 
 /* An upper bound of n ln M(t), INFINITY where the quadrature fails. Over t, the divergence of order 1 + t. */
-double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_epsilon(const dpmf_i_account_pair *pair, double log_delta,
-                                                       double *epsilon);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_log_delta(const dpmf_i_account_pair *pair, double epsilon,
-                                                         double *log_delta);
+double account_rdp_cumulant(const account_pair *pair, double t);
+DPMF_MUST_CHECK dpmf_status account_rdp_epsilon(const account_pair *pair, double log_delta, double *epsilon);
+DPMF_MUST_CHECK dpmf_status account_rdp_log_delta(const account_pair *pair, double epsilon, double *log_delta);
 
 /* ---- account/contour/contour.c: near exact, an estimate with its error; for search ---- */
 
@@ -69,11 +63,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_rdp_log_delta(const dpmf_i_account_pa
  * `error`: an estimate of |ln delta - its true value|, INFINITY where the method fails (then the value means nothing
  * and the caller falls back on account/dots/dots.c).
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_contour_log_delta(const dpmf_i_account_pair *pair, double epsilon,
-                                                             double *log_delta, double *error);
+DPMF_MUST_CHECK dpmf_status account_contour_log_delta(const account_pair *pair, double epsilon, double *log_delta,
+                                                      double *error);
 /* The epsilon with delta(epsilon) = e^log_delta, 0 if delta(0) is below; `error` is of epsilon, or INFINITY. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_contour_epsilon(const dpmf_i_account_pair *pair, double log_delta,
-                                                           double *epsilon, double *error);
+DPMF_MUST_CHECK dpmf_status account_contour_epsilon(const account_pair *pair, double log_delta, double *epsilon,
+                                                    double *error);
 
 /* ---- account/dots/dots.c: certified upper bounds by connect-the-dots discretisation ---- */
 
@@ -82,43 +76,38 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_account_contour_epsilon(const dpmf_i_account_
  * contour), or negative: none. The answer is a proven upper bound in any case, INFINITY at worst; *met says whether the
  * slack was reached (as far as the method's own error estimate can tell).
  */
-typedef struct dpmf_i_account_dots_options {
+typedef struct dots_options {
     double relative, absolute; /* e.g. 5e-5 and 5e-6 */
     double hint;
     const dpmf_run *run;
     double step_max; /* of the grid; 0: as the slack allows */
-} dpmf_i_account_dots_options;
+} dots_options;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_epsilon(const dpmf_i_account_pair *pair, double log_delta,
-                                                        const dpmf_i_account_dots_options *options, double *epsilon,
-                                                        int *met);
+DPMF_MUST_CHECK dpmf_status account_dots_epsilon(const account_pair *pair, double log_delta,
+                                                 const dots_options *options, double *epsilon, int *met);
 /* An upper bound of ln delta(epsilon), tight to the slack in epsilon. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_log_delta(const dpmf_i_account_pair *pair, double epsilon,
-                                                          const dpmf_i_account_dots_options *options, double *log_delta,
-                                                          int *met);
+DPMF_MUST_CHECK dpmf_status account_dots_log_delta(const account_pair *pair, double epsilon,
+                                                   const dots_options *options, double *log_delta, int *met);
 
 /* ---- account/line/line.c: the same to about 1e-9 of delta where many steps make the sum of losses smooth, any number of them ---- */
 
 /* The slack as above. grid: 0, or the step of a grid of losses than which the answer is to be tighter. */
-typedef struct dpmf_i_account_line_options {
+typedef struct line_options {
     double relative, absolute, grid;
-} dpmf_i_account_line_options;
+} line_options;
 
 /* Where the method has nothing to say, the answer is INFINITY, or ln 1, and not met; that costs little. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_epsilon(const dpmf_i_account_pair *pair, double log_delta,
-                                                        const dpmf_i_account_line_options *how, double *epsilon,
-                                                        int *met);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_log_delta(const dpmf_i_account_pair *pair, double epsilon,
-                                                          const dpmf_i_account_line_options *how, double *log_delta,
-                                                          int *met);
+DPMF_MUST_CHECK dpmf_status line_epsilon(const account_pair *pair, double log_delta, const line_options *how,
+                                         double *epsilon, int *met);
+DPMF_MUST_CHECK dpmf_status line_log_delta(const account_pair *pair, double epsilon, const line_options *how,
+                                           double *log_delta, int *met);
 
 /* ln delta by the saddle point: no bound, but at the cost of a few sums, and smooth. sigma from 0.01 up. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_guess(const dpmf_i_account_pair *pair, double epsilon,
-                                                      double *log_delta);
+DPMF_MUST_CHECK dpmf_status line_guess(const account_pair *pair, double epsilon, double *log_delta);
 
 /* ---- account/composed.c: all directions of an adjacency together, by the engine asked for ---- */
 
-typedef struct dpmf_i_account_composed {
+typedef struct account_composed {
     double sigma; /* per zero-out sensitivity */
     double probability;
     int64_t compositions;
@@ -130,48 +119,40 @@ typedef struct dpmf_i_account_composed {
     double relative, absolute; /* slack in epsilon */
     double step_max;           /* of the certified engine's grid; 0: as the slack allows */
     const dpmf_run *run;
-} dpmf_i_account_composed;
+} account_composed;
 
-typedef struct dpmf_i_account_answer {
+typedef struct account_answer {
     double value; /* epsilon or ln delta; never NaN */
     dpmf_kind kind;
     const char *method;
     int met;
-} dpmf_i_account_answer;
+} account_answer;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_epsilon(const dpmf_i_account_composed *c, double log_delta,
-                                                            dpmf_i_account_answer *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_log_delta(const dpmf_i_account_composed *c, double epsilon,
-                                                              dpmf_i_account_answer *out);
+DPMF_MUST_CHECK dpmf_status account_composed_epsilon(const account_composed *c, double log_delta, account_answer *out);
+DPMF_MUST_CHECK dpmf_status account_composed_log_delta(const account_composed *c, double epsilon, account_answer *out);
 
 /* About that, for the beginning of a search: by the saddle point where possible, and of removing a unit alone, usually the worse. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_composed_search(const dpmf_i_account_composed *c, double epsilon,
-                                                           double *log_delta);
+DPMF_MUST_CHECK dpmf_status account_composed_search(const account_composed *c, double epsilon, double *log_delta);
 
 /* ---- account/capped/account.c: the same with a cap that may bind, the smaller of two accounts ---- */
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_capped_epsilon(const dpmf_i_account_composed *c, double log_delta,
-                                                          dpmf_i_account_answer *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_capped_log_delta(const dpmf_i_account_composed *c, double epsilon,
-                                                            dpmf_i_account_answer *out);
+DPMF_MUST_CHECK dpmf_status capped_epsilon(const account_composed *c, double log_delta, account_answer *out);
+DPMF_MUST_CHECK dpmf_status capped_log_delta(const account_composed *c, double epsilon, account_answer *out);
 /* Can more than the cap be drawn at all? */
-int dpmf_i_account_capped_binds(const dpmf_i_account_composed *c);
+int capped_binds(const account_composed *c);
 
 /* ---- account/dispatch.c: whichever of them it is ---- */
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dispatch_epsilon(const dpmf_i_account_composed *c, double log_delta,
-                                                            dpmf_i_account_answer *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dispatch_log_delta(const dpmf_i_account_composed *c, double epsilon,
-                                                              dpmf_i_account_answer *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dispatch_search(const dpmf_i_account_composed *c, double epsilon,
-                                                           double *log_delta);
+DPMF_MUST_CHECK dpmf_status account_dispatch_epsilon(const account_composed *c, double log_delta, account_answer *out);
+DPMF_MUST_CHECK dpmf_status account_dispatch_log_delta(const account_composed *c, double epsilon, account_answer *out);
+DPMF_MUST_CHECK dpmf_status account_dispatch_search(const account_composed *c, double epsilon, double *log_delta);
 
 /* ---- account/ledger/ledger.c: what a ledger knows of the file that it comes from ---- */
 
-void dpmf_i_account_ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta);
-void dpmf_i_account_ledger_count(dpmf_ledger *ledger); /* one more entry of the file */
+void ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta);
+void ledger_count(dpmf_ledger *ledger); /* one more entry of the file */
 
 /* mu of all compositions if nothing were sampled. */
-double dpmf_i_account_composed_mu(const dpmf_i_account_composed *c);
+double account_composed_mu(const account_composed *c);
 
 #endif

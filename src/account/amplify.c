@@ -27,13 +27,13 @@ static dpmf_status largest_norm(const dpmf_strategy *strategy, double *out) {
     int64_t n = dpmf_strategy_steps(strategy);
     double *norms = NULL, largest = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "the column norms", &norms));
+    TRY_DONE(base_alloc_doubles(n, "the column norms", &norms));
     TRY_DONE(dpmf_strategy_column_norms(strategy, norms));
     for (int64_t t = 0; t < n; t++)
         largest = fmax(largest, norms[t]);
     *out = largest;
 done:
-    dpmf_i_base_free(norms);
+    base_free(norms);
     return status;
 }
 
@@ -42,31 +42,29 @@ static const double NORM_ROUNDING = 1e-12;
 
 static dpmf_status check_claim(double claimed, double norm) {
     if (claimed == 0 || norm <= claimed * (1 + NORM_ROUNDING)) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "claimed largest column norm %.12g, but it is %.12g", claimed, norm);
+    return base_fail(DPMF_ERROR_ARGUMENT, "claimed largest column norm %.12g, but it is %.12g", claimed, norm);
 }
 
 static dpmf_status check_bands(const dpmf_strategy *strategy, int64_t accepted, const char *sampling) {
     int64_t bands = dpmf_strategy_bands(strategy);
     if (bands <= accepted && dpmf_strategy_rows(strategy) == dpmf_strategy_steps(strategy)) return DPMF_OK;
-    return dpmf_i_base_fail(
-        DPMF_ERROR_ARGUMENT,
-        "%s sampling: the strategy (%s) has %lld bands, accepted at most %lld: a unit's columns would "
-        "overlap",
-        sampling, dpmf_strategy_family(strategy), (long long)bands, (long long)accepted);
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "%s sampling: the strategy (%s) has %lld bands, accepted at most %lld: a unit's columns would "
+                     "overlap",
+                     sampling, dpmf_strategy_family(strategy), (long long)bands, (long long)accepted);
 }
 
 dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling, double claimed_norm,
                          dpmf_amplification *out) {
     double norm = 0;
     if (strategy == NULL || sampling == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "amplify: the strategy or the sampling is NULL");
-    TRY(dpmf_i_account_sampling_check(sampling));
+        return base_fail(DPMF_ERROR_ARGUMENT, "amplify: the strategy or the sampling is NULL");
+    TRY(account_sampling_check(sampling));
     if (!(claimed_norm >= 0 && isfinite(claimed_norm)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "claimed column norm %g, accepted: above 0, or 0 for none",
-                                claimed_norm);
+        return base_fail(DPMF_ERROR_ARGUMENT, "claimed column norm %g, accepted: above 0, or 0 for none", claimed_norm);
     if (sampling->kind != DPMF_SAMPLING_POISSON && sampling->kind != DPMF_SAMPLING_BLOCK_CYCLIC)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "amplify: only poisson and block-cyclic sampling are compositions of one step");
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "amplify: only poisson and block-cyclic sampling are compositions of one step");
     int64_t blocks = sampling->kind == DPMF_SAMPLING_POISSON ? 1 : sampling->count;
     TRY(check_bands(strategy, blocks, blocks == 1 ? "poisson" : "block-cyclic"));
     TRY(largest_norm(strategy, &norm));
@@ -86,11 +84,10 @@ dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sam
 enum { COLUMNS_MAX = 1 << 15 };
 
 static dpmf_status refuse_negative(const dpmf_strategy *s, double value) {
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "the strategy (%s) has the negative entry %g: Monte Carlo accounting is proven for entries that "
-        "are not negative",
-        dpmf_strategy_family(s), value);
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "the strategy (%s) has the negative entry %g: Monte Carlo accounting is proven for entries that "
+                     "are not negative",
+                     dpmf_strategy_family(s), value);
 }
 
 static dpmf_status check_values(const dpmf_strategy *s, int64_t count, const double *values) {
@@ -104,20 +101,19 @@ static dpmf_status check_non_negative(const dpmf_strategy *s) {
     const double *c = NULL, *inverse = NULL;
     double *column = NULL;
     dpmf_status status = DPMF_OK;
-    if (dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse) && c != NULL)
-        return check_values(s, count, c);
+    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse) && c != NULL) return check_values(s, count, c);
     if (n > COLUMNS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "Monte Carlo accounting of a C that is not Toeplitz: %lld steps, at "
-                                "most %d are accepted",
-                                (long long)n, COLUMNS_MAX);
-    TRY_DONE(dpmf_i_base_alloc_doubles(rows, "a column", &column));
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "Monte Carlo accounting of a C that is not Toeplitz: %lld steps, at "
+                         "most %d are accepted",
+                         (long long)n, COLUMNS_MAX);
+    TRY_DONE(base_alloc_doubles(rows, "a column", &column));
     for (int64_t t = 0; t < n; t++) {
         TRY_DONE(dpmf_strategy_column(s, t, column));
         TRY_DONE(check_values(s, rows, column));
     }
 done:
-    dpmf_i_base_free(column);
+    base_free(column);
     return status;
 }
 
@@ -154,36 +150,36 @@ static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) 
     double *means = NULL, *x = NULL, *gram = NULL;
     dpmf_status status = DPMF_OK;
     if (bins > n) {
-        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
-                                  (long long)bins, (long long)n);
+        status = base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
+                           (long long)bins, (long long)n);
         goto done;
     }
     if (bins > INT64_MAX / rows / 8) {
-        status = dpmf_i_base_fail(DPMF_ERROR_MEMORY, "balls-in-bins: %lld bins of %lld rows do not fit the memory",
-                                  (long long)bins, (long long)rows);
+        status = base_fail(DPMF_ERROR_MEMORY, "balls-in-bins: %lld bins of %lld rows do not fit the memory",
+                           (long long)bins, (long long)rows);
         goto done;
     }
-    TRY_DONE(dpmf_i_base_alloc_doubles(bins * bins, "the Gram matrix of the bins", &gram));
+    TRY_DONE(base_alloc_doubles(bins * bins, "the Gram matrix of the bins", &gram));
     int64_t count = 0, unused = 0;
     const double *c = NULL, *inverse = NULL;
-    if (dpmf_i_strategy_toeplitz(s, &count, &c, &unused, &inverse) && c != NULL && rows == n) {
+    if (strategy_toeplitz(s, &count, &c, &unused, &inverse) && c != NULL && rows == n) {
         toeplitz_gram(n, bins, count, c, gram);
         *out = gram;
         gram = NULL;
         goto done;
     }
-    TRY_DONE(dpmf_i_base_alloc_doubles(bins * rows, "the means of the bins", &means));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "the steps of a bin", &x));
+    TRY_DONE(base_alloc_doubles(bins * rows, "the means of the bins", &means));
+    TRY_DONE(base_alloc_doubles(n, "the steps of a bin", &x));
     TRY_DONE(bin_means(s, bins, means, x));
     for (int64_t i = 0; i < bins; i++)
         for (int64_t j = 0; j <= i; j++)
-            gram[i * bins + j] = gram[j * bins + i] = dpmf_i_base_dot(rows, means + i * rows, means + j * rows);
+            gram[i * bins + j] = gram[j * bins + i] = base_dot(rows, means + i * rows, means + j * rows);
     *out = gram;
     gram = NULL;
 done:
-    dpmf_i_base_free(means);
-    dpmf_i_base_free(gram);
-    dpmf_i_base_free(x);
+    base_free(means);
+    base_free(gram);
+    base_free(x);
     return status;
 }
 
@@ -192,13 +188,13 @@ static dpmf_status banded_columns(const dpmf_strategy *s, int64_t bands, double 
     int64_t n = dpmf_strategy_steps(s);
     double *columns = NULL, *row = NULL;
     dpmf_status status = DPMF_OK;
-    if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_ROW)) {
-        status = dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "min-sep: the strategy (%s) is not stored by its bands",
-                                  dpmf_strategy_family(s));
+    if (!strategy_can(s, STRATEGY_CAN_ROW)) {
+        status = base_fail(DPMF_ERROR_UNSUPPORTED, "min-sep: the strategy (%s) is not stored by its bands",
+                           dpmf_strategy_family(s));
         goto done;
     }
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * bands, "the columns", &columns));
-    TRY_DONE(dpmf_i_base_alloc_doubles(bands, "a row", &row));
+    TRY_DONE(base_alloc_doubles(n * bands, "the columns", &columns));
+    TRY_DONE(base_alloc_doubles(bands, "a row", &row));
     for (int64_t t = 0; t < n; t++) {
         s->ops->row(s, t, row);
         for (int64_t j = 0; j < bands && j <= t; j++)
@@ -207,8 +203,8 @@ static dpmf_status banded_columns(const dpmf_strategy *s, int64_t bands, double 
     *out = columns;
     columns = NULL;
 done:
-    dpmf_i_base_free(columns);
-    dpmf_i_base_free(row);
+    base_free(columns);
+    base_free(row);
     return status;
 }
 
@@ -226,17 +222,16 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_account_amplify_scheme(const dpmf_strategy *s, const dpmf_sampling *sampling, int warm,
-                                          const dpmf_run *run, dpmf_i_account_amplified *out) {
+dpmf_status account_amplify_scheme(const dpmf_strategy *s, const dpmf_sampling *sampling, int warm, const dpmf_run *run,
+                                   account_amplified *out) {
     int bins = sampling->kind == DPMF_SAMPLING_BALLS_IN_BINS;
     int64_t n = dpmf_strategy_steps(s), b = sampling->count;
-    dpmf_i_account_amplified a = {
-        .scheme = {.kind = bins ? DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS : DPMF_I_ACCOUNT_MONTECARLO_SCHEME_SEPARATED,
-                   .bins = b,
-                   .steps = n,
-                   .separation = b,
-                   .probability = sampling->probability,
-                   .warm = warm}};
+    account_amplified a = {.scheme = {.kind = bins ? MONTECARLO_SCHEME_BINS : MONTECARLO_SCHEME_SEPARATED,
+                                      .bins = b,
+                                      .steps = n,
+                                      .separation = b,
+                                      .probability = sampling->probability,
+                                      .warm = warm}};
     dpmf_status status = DPMF_OK;
     TRY_DONE(largest_norm(s, &a.norm));
     if (bins) {
@@ -255,11 +250,11 @@ dpmf_status dpmf_i_account_amplify_scheme(const dpmf_strategy *s, const dpmf_sam
     *out = a;
     a.numbers = NULL;
 done:
-    dpmf_i_base_free(a.numbers);
+    base_free(a.numbers);
     return status;
 }
 
-void dpmf_i_account_amplified_free(dpmf_i_account_amplified *amplified) {
-    dpmf_i_base_free(amplified->numbers);
-    *amplified = (dpmf_i_account_amplified){0};
+void account_amplified_free(account_amplified *amplified) {
+    base_free(amplified->numbers);
+    *amplified = (account_amplified){0};
 }

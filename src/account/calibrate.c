@@ -14,7 +14,7 @@
 typedef enum unknown { SIGMA = 0, COMPOSITIONS, PROBABILITY } unknown;
 
 typedef struct search {
-    dpmf_i_account_composed composed;
+    account_composed composed;
     unknown unknown;
     double epsilon, delta, log_delta;
     double slope;      /* of ln delta at the crossing, d ln delta / dy < 0 */
@@ -27,7 +27,7 @@ static void place(search *s, double y) {
     if (s->unknown == SIGMA) s->composed.sigma = exp(y);
     if (s->unknown == COMPOSITIONS)
         s->composed.compositions =
-            (int64_t)fmin(fmax(1, floor(exp(-y) * (1 + 1e-12))), (double)DPMF_I_ACCOUNT_COMPOSITIONS_MAX);
+            (int64_t)fmin(fmax(1, floor(exp(-y) * (1 + 1e-12))), (double)ACCOUNT_COMPOSITIONS_MAX);
     if (s->unknown == PROBABILITY) s->composed.probability = fmin(1, exp(-y));
 }
 
@@ -35,8 +35,8 @@ static void place(search *s, double y) {
 static dpmf_status excess_at(search *s, double y, double *out) {
     double log_delta = 0;
     place(s, y);
-    TRY(dpmf_i_base_progress(s->composed.run, "calibrating", -1));
-    TRY(dpmf_i_account_dispatch_search(&s->composed, s->epsilon, &log_delta));
+    TRY(base_progress(s->composed.run, "calibrating", -1));
+    TRY(account_dispatch_search(&s->composed, s->epsilon, &log_delta));
     *out = fmax(log_delta, -1e300) - s->log_delta;
     return DPMF_OK;
 }
@@ -78,8 +78,8 @@ static dpmf_status narrow(search *s, double low, double at_low, double high, dou
  * mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)).
  */
 static double guess(const search *s) {
-    const dpmf_i_account_composed *c = &s->composed;
-    double mu = dpmf_i_account_gaussian_mu(s->epsilon, s->log_delta), n = (double)c->compositions, q = c->probability;
+    const account_composed *c = &s->composed;
+    double mu = account_gaussian_mu(s->epsilon, s->log_delta), n = (double)c->compositions, q = c->probability;
     double sigma = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 0.5 * c->sigma : c->sigma;
     if (c->picks > 0) n *= (double)c->bins; /* Poisson sampling of the same rate */
     if (s->unknown == SIGMA) {
@@ -115,20 +115,19 @@ static dpmf_status cross(search *s, double floor_, double most, double *out) {
 
 enum { CERTIFY_MAX = 12 };
 
-static int passes(const search *s, const dpmf_i_account_answer *found) {
+static int passes(const search *s, const account_answer *found) {
     return found->value <= s->log_delta;
 }
 
 /* From y to where the fine bound itself meets ln delta: Newton's steps, aimed a little to the safe side. */
-static dpmf_status certify_crossing(search *s, double y, double most, double *out, dpmf_i_account_answer *found,
-                                    int *ok) {
+static dpmf_status certify_crossing(search *s, double y, double most, double *out, account_answer *found, int *ok) {
     double before = 0, value_before = 0, failed = -INFINITY;
     *ok = 0;
     for (int i = 0; i < CERTIFY_MAX && y <= most; i++) {
-        dpmf_i_account_answer here;
+        account_answer here;
         place(s, y);
-        TRY(dpmf_i_base_progress(s->composed.run, "certifying", -1));
-        TRY(dpmf_i_account_dispatch_log_delta(&s->composed, s->epsilon, &here));
+        TRY(base_progress(s->composed.run, "certifying", -1));
+        TRY(account_dispatch_log_delta(&s->composed, s->epsilon, &here));
         double excess = fmax(here.value, -1e300) - s->log_delta;
         if (passes(s, &here) && (!*ok || y < *out)) {
             *ok = 1;
@@ -158,7 +157,7 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
     return DPMF_OK;
 }
 
-static search search_of(const dpmf_i_account_question *q, unknown what, double epsilon, double delta) {
+static search search_of(const account_question *q, unknown what, double epsilon, double delta) {
     search s = {.composed = q->composed,
                 .unknown = what,
                 .least = -INFINITY,
@@ -179,84 +178,81 @@ static search search_of(const dpmf_i_account_question *q, unknown what, double e
 
 static const double SIGMA_LEAST = 1e-3; /* below it the engines of sampling do not go: epsilon is about 1e6 there */
 
-static dpmf_status answer_with(const dpmf_i_account_question *q, const search *s, double sigma,
-                               const dpmf_i_account_answer *found, dpmf_privacy *out) {
-    dpmf_i_account_question at = *q;
+static dpmf_status answer_with(const account_question *q, const search *s, double sigma, const account_answer *found,
+                               dpmf_privacy *out) {
+    account_question at = *q;
     at.composed = s->composed;
-    *out = dpmf_i_account_question_answer(&at, sigma, s->epsilon, s->delta);
+    *out = account_question_answer(&at, sigma, s->epsilon, s->delta);
     out->kind = found->kind;
     out->method = found->method;
     out->slack_met = found->met;
     return DPMF_OK;
 }
 
-static dpmf_status sigma_of(const dpmf_i_account_question *q, double epsilon, double delta, dpmf_privacy *out) {
+static dpmf_status sigma_of(const account_question *q, double epsilon, double delta, dpmf_privacy *out) {
     search s = search_of(q, SIGMA, epsilon, delta);
-    dpmf_i_account_answer found = {0};
+    account_answer found = {0};
     double y = 0;
     int ok = 0;
     if (s.composed.probability <= 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sampling probability 0: no data are used, and no noise is needed");
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling probability 0: no data are used, and no noise is needed");
     s.composed.sigma = 1;
-    double gaussian = dpmf_i_account_composed_mu(&s.composed) / dpmf_i_account_gaussian_mu(epsilon, s.log_delta);
+    double gaussian = account_composed_mu(&s.composed) / account_gaussian_mu(epsilon, s.log_delta);
     double high = log(gaussian);
-    if (s.composed.probability >= 1 && s.composed.engine == DPMF_ENGINE_AUTO &&
-        !dpmf_i_account_capped_binds(&s.composed)) {
+    if (s.composed.probability >= 1 && s.composed.engine == DPMF_ENGINE_AUTO && !capped_binds(&s.composed)) {
         place(&s, high);
-        found = (dpmf_i_account_answer){s.log_delta, DPMF_EXACT, "Gaussian mechanism, closed form", 1};
+        found = (account_answer){s.log_delta, DPMF_EXACT, "Gaussian mechanism, closed form", 1};
         return answer_with(q, &s, gaussian / q->options.sigma_unit, &found, out);
     }
     TRY(cross(&s, log(SIGMA_LEAST), fmax(high + 1e-9, log(SIGMA_LEAST)), &y));
     TRY(certify_crossing(&s, y, high + 1e-6, &y, &found, &ok));
     if (!ok) { /* the closed form without sampling always holds */
         y = high;
-        found = (dpmf_i_account_answer){s.log_delta, DPMF_UPPER_BOUND, "Gaussian mechanism without the sampling", 0};
+        found = (account_answer){s.log_delta, DPMF_UPPER_BOUND, "Gaussian mechanism without the sampling", 0};
         if (s.composed.engine == DPMF_ENGINE_RDP)
-            return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "engine rdp finds no sigma for epsilon %g, delta %g",
-                                    epsilon, delta);
+            return base_fail(DPMF_ERROR_UNSUPPORTED, "engine rdp finds no sigma for epsilon %g, delta %g", epsilon,
+                             delta);
     }
     place(&s, y);
     return answer_with(q, &s, s.composed.sigma / q->options.sigma_unit, &found, out);
 }
 
 dpmf_status dpmf_calibrate_sigma(double epsilon, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
-    dpmf_i_account_question q;
+    account_question q;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_account_check_epsilon(epsilon));
-    TRY(dpmf_i_account_check_delta(delta));
-    TRY(dpmf_i_account_question_open(options, &q));
-    TRY_DONE(q.sampled ? dpmf_i_account_sampled_sigma(&q, epsilon, delta, out) : sigma_of(&q, epsilon, delta, out));
+    TRY(account_check_epsilon(epsilon));
+    TRY(account_check_delta(delta));
+    TRY(account_question_open(options, &q));
+    TRY_DONE(q.sampled ? account_sampled_sigma(&q, epsilon, delta, out) : sigma_of(&q, epsilon, delta, out));
 done:
-    dpmf_i_account_question_close(&q);
+    account_question_close(&q);
     return status;
 }
 
 /* ---- compositions, probability ---- */
 
 static dpmf_status open_budget(double sigma, double epsilon, double delta, const dpmf_account_options *options,
-                               dpmf_i_account_question *q) {
-    TRY(dpmf_i_account_check_sigma(sigma));
-    TRY(dpmf_i_account_check_epsilon(epsilon));
-    TRY(dpmf_i_account_check_delta(delta));
+                               account_question *q) {
+    TRY(account_check_sigma(sigma));
+    TRY(account_check_epsilon(epsilon));
+    TRY(account_check_delta(delta));
     if (options != NULL && options->strategy != NULL)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "a budget of steps or probability takes no strategy: a strategy has a fixed number of steps");
-    TRY(dpmf_i_account_question_open(options, q));
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "a budget of steps or probability takes no strategy: a strategy has a fixed number of steps");
+    TRY(account_question_open(options, q));
     if (!q->sampled && q->composed.picks == 0) return DPMF_OK;
-    dpmf_i_account_question_close(q);
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                            "balls-in-bins, min-sep and allocation sampling: no search over steps or probability");
+    account_question_close(q);
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "balls-in-bins, min-sep and allocation sampling: no search over steps or probability");
 }
 
-static int64_t blocks_of(const dpmf_i_account_question *q) {
+static int64_t blocks_of(const account_question *q) {
     return q->options.sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? q->options.sampling.count : 1;
 }
 
-static dpmf_status budget(const dpmf_i_account_question *q, unknown what, double sigma, double epsilon, double delta,
+static dpmf_status budget(const account_question *q, unknown what, double sigma, double epsilon, double delta,
                           double high, double low, search *s, dpmf_privacy *out) {
-    dpmf_i_account_answer found = {0};
+    account_answer found = {0};
     double y = 0;
     int ok = 0;
     *s = search_of(q, what, epsilon, delta);
@@ -265,40 +261,38 @@ static dpmf_status budget(const dpmf_i_account_question *q, unknown what, double
     TRY(cross(s, low, high, &y));
     TRY(certify_crossing(s, y, high, &y, &found, &ok));
     if (!ok)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED, "sigma %g: epsilon %g, delta %g is exceeded %s", sigma, epsilon, delta,
-            what == COMPOSITIONS ? "by the first step" : "at any sampling probability from 1e-12 up");
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "sigma %g: epsilon %g, delta %g is exceeded %s", sigma, epsilon, delta,
+                         what == COMPOSITIONS ? "by the first step" : "at any sampling probability from 1e-12 up");
     place(s, y);
     return answer_with(q, s, sigma, &found, out);
 }
 
 dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double delta, const dpmf_account_options *options,
                                         int64_t *compositions, dpmf_privacy *out) {
-    dpmf_i_account_question q;
+    account_question q;
     search s;
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &q));
-    TRY_DONE(
-        budget(&q, COMPOSITIONS, sigma, epsilon, delta, 0, -log((double)DPMF_I_ACCOUNT_COMPOSITIONS_MAX), &s, out));
+    TRY_DONE(budget(&q, COMPOSITIONS, sigma, epsilon, delta, 0, -log((double)ACCOUNT_COMPOSITIONS_MAX), &s, out));
     *compositions = s.composed.compositions * blocks_of(&q);
 done:
-    dpmf_i_account_question_close(&q);
+    account_question_close(&q);
     return status;
 }
 
 dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delta, const dpmf_account_options *options,
                                        double *probability, dpmf_privacy *out) {
-    dpmf_i_account_question q;
+    account_question q;
     search s;
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &q));
     if (q.options.sampling.kind == DPMF_SAMPLING_NONE) {
-        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic");
+        status = base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic");
         goto done;
     }
     TRY_DONE(budget(&q, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
     *probability = s.composed.probability / (double)blocks_of(&q);
 done:
-    dpmf_i_account_question_close(&q);
+    account_question_close(&q);
     return status;
 }

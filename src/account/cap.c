@@ -54,12 +54,12 @@ dpmf_status dpmf_calibrate_cap(double epsilon, double delta, double cost, const 
     const dpmf_sampling *how = &s.options.sampling;
     if (cost == 0) cost = COST;
     if (!(cost > 0 && cost <= 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a cap that costs %g of sigma, accepted: above 0, to 1", cost);
-    TRY(dpmf_i_account_sampling_check(how));
+        return base_fail(DPMF_ERROR_ARGUMENT, "a cap that costs %g of sigma, accepted: above 0, to 1", cost);
+    TRY(account_sampling_check(how));
     const int64_t units = s.options.units > 0 ? s.options.units : how->units;
-    if (!dpmf_i_account_sampling_composes(how) || units < 2)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "a cap is found for poisson and block-cyclic sampling of at least 2 units");
+    if (!account_sampling_composes(how) || units < 2)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "a cap is found for poisson and block-cyclic sampling of at least 2 units");
     const int64_t blocks = how->kind == DPMF_SAMPLING_BLOCK_CYCLIC ? how->count : 1;
     s.options.batch_cap = s.options.sampling.cap = 0;
     s.options.units = s.options.sampling.units = 0;

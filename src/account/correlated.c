@@ -32,7 +32,7 @@ typedef struct bound {
     double shared, own; /* mu of what all bins share, and of what each has to itself */
 } bound;
 
-static bound bound_of(const dpmf_i_account_montecarlo_scheme *s, int64_t apart) {
+static bound bound_of(const montecarlo_scheme *s, int64_t apart) {
     const int64_t b = s->bins;
     double diagonal = 0, off = 0;
     for (int64_t i = 0; i < b; i++) {
@@ -47,38 +47,38 @@ static bound bound_of(const dpmf_i_account_montecarlo_scheme *s, int64_t apart) 
 
 typedef struct parts {
     int count;
-    dpmf_i_account_product_gaussian gaussian;
-    dpmf_i_account_allocation_blocks blocks;
-    dpmf_i_account_product_part list[1 + DPMF_I_ACCOUNT_ALLOCATION_PARTS];
+    product_gaussian gaussian;
+    allocation_blocks blocks;
+    product_part list[1 + ALLOCATION_PARTS];
 } parts;
 
-static dpmf_status parts_of(const bound *b, const dpmf_i_account_product_options *how, parts *out) {
-    const dpmf_i_account_allocation a = {.sigma = 1 / b->own,
-                                         .picks = 1,
-                                         .bins = b->bins,
-                                         .epochs = 1,
-                                         .relative = how->relative,
-                                         .absolute = how->absolute,
-                                         .run = how->run};
+static dpmf_status parts_of(const bound *b, const product_options *how, parts *out) {
+    const account_allocation a = {.sigma = 1 / b->own,
+                                  .picks = 1,
+                                  .bins = b->bins,
+                                  .epochs = 1,
+                                  .relative = how->relative,
+                                  .absolute = how->absolute,
+                                  .run = how->run};
     out->count = 0;
     out->gaussian.mu = b->shared;
-    if (b->shared > 0) out->list[out->count++] = dpmf_i_account_product_gaussian_part(&out->gaussian, 1);
-    TRY(dpmf_i_account_allocation_blocks_create(&a, &out->blocks));
+    if (b->shared > 0) out->list[out->count++] = product_gaussian_part(&out->gaussian, 1);
+    TRY(allocation_blocks_create(&a, &out->blocks));
     for (int i = 0; i < out->blocks.count; i++)
         out->list[out->count++] = out->blocks.parts[i];
     return DPMF_OK;
 }
 
 /* One answer of the bound for bins `apart` apart: epsilon for a ln delta, or (`of_delta`) ln delta for an epsilon. */
-static dpmf_status look(const dpmf_i_account_montecarlo_scheme *s, int64_t apart, int of_delta, double at,
-                        const dpmf_i_account_product_options *how, double *out, int *met) {
+static dpmf_status look(const montecarlo_scheme *s, int64_t apart, int of_delta, double at, const product_options *how,
+                        double *out, int *met) {
     const bound b = bound_of(s, apart);
     parts p;
     dpmf_status status = DPMF_OK;
     *met = 1;
     if (b.bins <= 1 || b.own < 1e-3 * b.shared) {
         const double mu = hypot(b.shared, b.own);
-        *out = of_delta ? dpmf_i_account_gaussian_log_delta(mu, at) : dpmf_i_account_gaussian_epsilon(mu, at);
+        *out = of_delta ? account_gaussian_log_delta(mu, at) : account_gaussian_epsilon(mu, at);
         return DPMF_OK;
     }
     TRY(parts_of(&b, how, &p));
@@ -87,21 +87,21 @@ static dpmf_status look(const dpmf_i_account_montecarlo_scheme *s, int64_t apart
         double found = of_delta ? 0 : INFINITY;
         int fine = 0;
         if (of_delta)
-            TRY_DONE(dpmf_i_account_product_log_delta(p.count, p.list, reversed, at, how, &found, &fine));
+            TRY_DONE(product_log_delta(p.count, p.list, reversed, at, how, &found, &fine));
         else
-            TRY_DONE(dpmf_i_account_product_epsilon(p.count, p.list, reversed, at, how, &found, &fine));
+            TRY_DONE(product_epsilon(p.count, p.list, reversed, at, how, &found, &fine));
         if (found > *out) *met = fine;
         *out = fmax(*out, found);
     }
 done:
-    dpmf_i_account_allocation_blocks_free(&p.blocks);
+    allocation_blocks_free(&p.blocks);
     return status;
 }
 
 /* The distance for which the bound is least, as far as coarse looks tell. */
-static dpmf_status best_distance(const dpmf_i_account_montecarlo_scheme *s, int of_delta, double at,
-                                 const dpmf_i_account_product_options *how, int64_t *out) {
-    const dpmf_i_account_product_options coarse = {fmax(COARSE, how->relative), how->absolute, how->run};
+static dpmf_status best_distance(const montecarlo_scheme *s, int of_delta, double at, const product_options *how,
+                                 int64_t *out) {
+    const product_options coarse = {fmax(COARSE, how->relative), how->absolute, how->run};
     double least = INFINITY;
     *out = s->bins;
     for (int64_t apart = 1; apart < 2 * s->bins; apart *= 2) {
@@ -119,25 +119,24 @@ static dpmf_status best_distance(const dpmf_i_account_montecarlo_scheme *s, int 
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_correlated_epsilon(const dpmf_i_account_montecarlo_scheme *s, double log_delta,
-                                              const dpmf_i_account_product_options *how, double *epsilon, int *met) {
+dpmf_status account_correlated_epsilon(const montecarlo_scheme *s, double log_delta, const product_options *how,
+                                       double *epsilon, int *met) {
     int64_t apart = 1;
     TRY(best_distance(s, 0, log_delta, how, &apart));
     return look(s, apart, 0, log_delta, how, epsilon, met);
 }
 
-dpmf_status dpmf_i_account_correlated_log_delta(const dpmf_i_account_montecarlo_scheme *s, double epsilon,
-                                                const dpmf_i_account_product_options *how, double *log_delta,
-                                                int *met) {
+dpmf_status account_correlated_log_delta(const montecarlo_scheme *s, double epsilon, const product_options *how,
+                                         double *log_delta, int *met) {
     int64_t apart = 1;
     TRY(best_distance(s, 1, epsilon, how, &apart));
     return look(s, apart, 1, epsilon, how, log_delta, met);
 }
 
 /* ln sigma between `low`, too little, and `high`, enough: regula falsi that halves the weight of an end which stays. */
-static dpmf_status close_in(dpmf_i_account_montecarlo_scheme *s, int64_t apart, double epsilon, double log_delta,
-                            const dpmf_i_account_product_options *how, double tolerance, double low, double at_low,
-                            double *high, double at_high) {
+static dpmf_status close_in(montecarlo_scheme *s, int64_t apart, double epsilon, double log_delta,
+                            const product_options *how, double tolerance, double low, double at_low, double *high,
+                            double at_high) {
     for (int i = 0; i<LOOKS && * high - low> tolerance; i++) {
         double x = low + (*high - low) * at_low / (at_low - at_high), value = 0;
         const double margin = 0.05 * (*high - low);
@@ -159,16 +158,15 @@ static dpmf_status close_in(dpmf_i_account_montecarlo_scheme *s, int64_t apart, 
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_correlated_sigma(const dpmf_i_account_montecarlo_scheme *scheme, double epsilon,
-                                            double log_delta, const dpmf_i_account_product_options *how,
-                                            double *sigma) {
-    dpmf_i_account_montecarlo_scheme s = *scheme;
+dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, double epsilon, double log_delta,
+                                     const product_options *how, double *sigma) {
+    montecarlo_scheme s = *scheme;
     double diagonal = 0, excess = 0, found = 0;
     int64_t apart = 1;
     int met = 0;
     for (int64_t i = 0; i < s.bins; i++)
         diagonal = fmax(diagonal, s.gram[i * s.bins + i]);
-    const double most = log(sqrt(diagonal) / dpmf_i_account_gaussian_mu(epsilon, log_delta)) + 1e-9;
+    const double most = log(sqrt(diagonal) / account_gaussian_mu(epsilon, log_delta)) + 1e-9;
     double high = most, low = most, at_high = -1e-9;
     do { /* the Gaussian mechanism is enough; down to where the bound is not */
         if (low < most) {

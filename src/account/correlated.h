@@ -7,17 +7,12 @@
 #include "account/product/product.h"
 
 /* A scheme of kind bins, entries of the Gram matrix not negative; both directions. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_correlated_epsilon(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                              double log_delta,
-                                                              const dpmf_i_account_product_options *how,
-                                                              double *epsilon, int *met);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_correlated_log_delta(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                                double epsilon,
-                                                                const dpmf_i_account_product_options *how,
-                                                                double *log_delta, int *met);
+DPMF_MUST_CHECK dpmf_status account_correlated_epsilon(const montecarlo_scheme *scheme, double log_delta,
+                                                       const product_options *how, double *epsilon, int *met);
+DPMF_MUST_CHECK dpmf_status account_correlated_log_delta(const montecarlo_scheme *scheme, double epsilon,
+                                                         const product_options *how, double *log_delta, int *met);
 /* A sigma (in the scheme's own unit) that is enough, near the least; the scheme's own does not matter. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_correlated_sigma(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                            double epsilon, double log_delta,
-                                                            const dpmf_i_account_product_options *how, double *sigma);
+DPMF_MUST_CHECK dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, double epsilon, double log_delta,
+                                                     const product_options *how, double *sigma);
 
 #endif

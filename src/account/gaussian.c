@@ -71,7 +71,7 @@ static parts gaussian_parts(double mu, double epsilon) {
     parts p = {fma(-0.5 * mu, mu, epsilon) / mu, 0, NAN, NAN}; /* one rounding where epsilon is near mu^2/2 */
     p.y_ratio = mills(p.x + mu);
     if (p.x < -0.5) {
-        const double rest = dpmf_i_base_normal_cdf(p.x) + exp(-0.5 * p.x * p.x - log_sqrt_two_pi) * p.y_ratio;
+        const double rest = base_normal_cdf(p.x) + exp(-0.5 * p.x * p.x - log_sqrt_two_pi) * p.y_ratio;
         p.log_delta = log1p(-rest);
         return p;
     }
@@ -85,7 +85,7 @@ static double density_over_delta(const parts *p) {
     return p->x < -0.5 ? exp(-0.5 * p->x * p->x - log_sqrt_two_pi - p->log_delta) : 1 / p->difference;
 }
 
-double dpmf_i_account_gaussian_log_delta(double mu, double epsilon) {
+double account_gaussian_log_delta(double mu, double epsilon) {
     if (isnan(mu) || isnan(epsilon)) return NAN;
     assert(mu >= 0 && epsilon >= 0);
     if (mu == 0 || isinf(epsilon)) return -INFINITY;
@@ -99,10 +99,10 @@ double dpmf_i_account_gaussian_log_delta(double mu, double epsilon) {
 enum { ROUNDS = 200 };
 static const double converged = 4e-16;
 
-double dpmf_i_account_gaussian_epsilon(double mu, double log_delta) {
+double account_gaussian_epsilon(double mu, double log_delta) {
     if (isnan(mu) || isnan(log_delta)) return NAN;
     assert(mu >= 0);
-    if (mu == 0 || dpmf_i_account_gaussian_log_delta(mu, 0) <= log_delta) return 0;
+    if (mu == 0 || account_gaussian_log_delta(mu, 0) <= log_delta) return 0;
     if (isinf(mu) || isinf(log_delta)) return INFINITY;
     /* delta <= Phi(-x) <= e^(-x^2/2) for x >= 0; ln delta is concave, so that Newton comes down from there. */
     double low = 0, high = mu * (sqrt(-2 * log_delta) + 0.5 * mu), epsilon = high;
@@ -123,7 +123,7 @@ double dpmf_i_account_gaussian_epsilon(double mu, double log_delta) {
     return epsilon;
 }
 
-double dpmf_i_account_gaussian_mu(double epsilon, double log_delta) {
+double account_gaussian_mu(double epsilon, double log_delta) {
     if (isnan(epsilon) || isnan(log_delta)) return NAN;
     assert(epsilon >= 0);
     if (log_delta >= 0 || isinf(epsilon)) return INFINITY;
@@ -133,7 +133,7 @@ double dpmf_i_account_gaussian_mu(double epsilon, double log_delta) {
     double low = fmax(2 * epsilon / (reach + sqrt(reach * reach + 2 * epsilon)), sqrt_two_pi * exp(log_delta));
     if (!(low > 0)) return 0; /* epsilon = 0 and delta is no double */
     double high = 2 * low;
-    while (isfinite(high) && dpmf_i_account_gaussian_log_delta(high, epsilon) < log_delta) {
+    while (isfinite(high) && account_gaussian_log_delta(high, epsilon) < log_delta) {
         low = high;
         high *= 2;
     }
@@ -178,7 +178,7 @@ static double zcdp_best(double rho, double log_delta) {
     return exp(0.5 * (low + high));
 }
 
-double dpmf_i_account_zcdp_epsilon(double rho, double log_delta) {
+double account_zcdp_epsilon(double rho, double log_delta) {
     if (isnan(rho) || isnan(log_delta)) return NAN;
     assert(rho >= 0);
     if (rho == 0 || log_delta >= 0) return 0;

@@ -28,72 +28,69 @@
 #include <float.h>
 #include <math.h>
 
-dpmf_status dpmf_i_account_pair_check(const dpmf_i_account_pair *pair) {
-    if (pair->direction != DPMF_I_ACCOUNT_REMOVE && pair->direction != DPMF_I_ACCOUNT_ADD &&
-        pair->direction != DPMF_I_ACCOUNT_REPLACE)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "direction %d: expected remove, add or replace",
-                                (int)pair->direction);
+dpmf_status account_pair_check(const account_pair *pair) {
+    if (pair->direction != ACCOUNT_REMOVE && pair->direction != ACCOUNT_ADD && pair->direction != ACCOUNT_REPLACE)
+        return base_fail(DPMF_ERROR_ARGUMENT, "direction %d: expected remove, add or replace", (int)pair->direction);
     if (!(pair->sigma > 0 && isfinite(pair->sigma)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma %g: expected a positive number", pair->sigma);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sigma %g: expected a positive number", pair->sigma);
     if (!(pair->probability > 0 && pair->probability <= 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling probability %g: expected 0 < q <= 1", pair->probability);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling probability %g: expected 0 < q <= 1", pair->probability);
     if (pair->compositions < 1)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions: expected at least 1",
-                                (long long)pair->compositions);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions: expected at least 1", (long long)pair->compositions);
     return DPMF_OK;
 }
 
-static double log_odds(const dpmf_i_account_pair *pair) {
+static double log_odds(const account_pair *pair) {
     return log(pair->probability) - log1p(-pair->probability);
 }
 
-double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x) {
+double account_pair_log_ratio(const account_pair *pair, double x) {
     const double q = pair->probability, e = (x - 0.5) / (pair->sigma * pair->sigma);
     if (e < 600) return log1p(q * expm1(e)); /* to a few roundings of itself, for any q; beyond, overflow is near */
     return e + log(q) + log1p((1 - q) / q * exp(-e));
 }
 
-double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair) {
-    return pair->direction == DPMF_I_ACCOUNT_ADD ? -log1p(-pair->probability) : INFINITY;
+double account_pair_loss_limit(const account_pair *pair) {
+    return pair->direction == ACCOUNT_ADD ? -log1p(-pair->probability) : INFINITY;
 }
 
 /* ---- rare outcomes apart ---- */
 
-int dpmf_i_account_pair_is_apart(const dpmf_i_account_pair *pair, double cut, double x) {
-    return x > cut || (pair->direction == DPMF_I_ACCOUNT_REPLACE && x < -cut);
+int account_pair_is_apart(const account_pair *pair, double cut, double x) {
+    return x > cut || (pair->direction == ACCOUNT_REPLACE && x < -cut);
 }
 
-double dpmf_i_account_pair_log_apart(const dpmf_i_account_pair *pair, double cut) {
+double account_pair_log_apart(const account_pair *pair, double cut) {
     const double log_q = log(pair->probability), log_rest = log1p(-pair->probability);
-    const double zero = dpmf_i_base_log_normal_cdf(-cut / pair->sigma);
+    const double zero = base_log_normal_cdf(-cut / pair->sigma);
     if (isinf(cut)) return -INFINITY;
-    if (pair->direction == DPMF_I_ACCOUNT_ADD) return zero;
-    double one = dpmf_i_base_log_normal_cdf((1 - cut) / pair->sigma);
-    if (pair->direction == DPMF_I_ACCOUNT_REMOVE) return dpmf_i_base_log_add(log_rest + zero, log_q + one);
-    one = dpmf_i_base_log_add(one, dpmf_i_base_log_normal_cdf((-1 - cut) / pair->sigma));
-    return dpmf_i_base_log_add(log_rest + log(2.0) + zero, log_q + one);
+    if (pair->direction == ACCOUNT_ADD) return zero;
+    double one = base_log_normal_cdf((1 - cut) / pair->sigma);
+    if (pair->direction == ACCOUNT_REMOVE) return base_log_add(log_rest + zero, log_q + one);
+    one = base_log_add(one, base_log_normal_cdf((-1 - cut) / pair->sigma));
+    return base_log_add(log_rest + log(2.0) + zero, log_q + one);
 }
 
 /* ---- where the integrand lives ---- */
 
-double dpmf_i_account_pair_kept(const dpmf_i_account_pair *pair) {
+double account_pair_kept(const account_pair *pair) {
     return 42 + log((double)pair->compositions);
 }
 
 enum { POINTS_MAX = 1 << 16 };
 
 /* r = sigma^2 l'(x) */
-static double slope_of(const dpmf_i_account_pair *pair, double x) {
+static double slope_of(const account_pair *pair, double x) {
     const double e = (x - 0.5) / (pair->sigma * pair->sigma) + log_odds(pair);
     return 1 / (1 + exp(-e));
 }
 
 /* ln of the integrand, ln of the Gaussian's norm apart */
-static double log_size(const dpmf_i_account_pair *pair, double cut, double t, double x) {
-    const double l = dpmf_i_account_pair_log_ratio(pair, x), z = x / pair->sigma;
-    if (dpmf_i_account_pair_is_apart(pair, cut, x)) return -INFINITY;
-    double u = pair->direction == DPMF_I_ACCOUNT_ADD ? -t * l : (t + 1) * l;
-    if (pair->direction == DPMF_I_ACCOUNT_REPLACE) u -= t * dpmf_i_account_pair_log_ratio(pair, -x);
+static double log_size(const account_pair *pair, double cut, double t, double x) {
+    const double l = account_pair_log_ratio(pair, x), z = x / pair->sigma;
+    if (account_pair_is_apart(pair, cut, x)) return -INFINITY;
+    double u = pair->direction == ACCOUNT_ADD ? -t * l : (t + 1) * l;
+    if (pair->direction == ACCOUNT_REPLACE) u -= t * account_pair_log_ratio(pair, -x);
     return u - 0.5 * z * z;
 }
 
@@ -102,11 +99,10 @@ static double log_size(const dpmf_i_account_pair *pair, double cut, double t, do
  * (add), (t+1) r + t r- (replace); an upper bound of the right-hand side that grows with x, iterated from above, comes
  * down to or above the last of them.
  */
-int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double cut, double t, double fineness,
-                                   dpmf_i_account_pair_range *out) {
-    const double sigma = pair->sigma, keep = dpmf_i_account_pair_kept(pair), reach = sqrt(2 * keep) * sigma;
+int account_pair_find_range(const account_pair *pair, double cut, double t, double fineness, account_pair_range *out) {
+    const double sigma = pair->sigma, keep = account_pair_kept(pair), reach = sqrt(2 * keep) * sigma;
     double low = -reach, high = reach + 1; /* 1: S needs the range of w times the Gaussian, too */
-    const double order = pair->direction == DPMF_I_ACCOUNT_ADD ? -t : t + 1; /* u = order * l, replace apart */
+    const double order = pair->direction == ACCOUNT_ADD ? -t : t + 1; /* u = order * l, replace apart */
     if (order < 0) {
         double below = order * slope_of(pair, 0), above = 0; /* the one maximum, by bisection */
         for (int round = 0; round < 60; round++) {
@@ -119,7 +115,7 @@ int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double cut, 
         }
         low += below;
     } else {
-        const double constant = pair->direction == DPMF_I_ACCOUNT_REPLACE ? t * slope_of(pair, 0) : 0;
+        const double constant = pair->direction == ACCOUNT_REPLACE ? t * slope_of(pair, 0) : 0;
         double top = constant + order;
         for (int round = 0; round < 200 && top > 1000 * sigma; round++) { /* a caller can come down the rest */
             const double next = constant + order * slope_of(pair, top);
@@ -134,7 +130,7 @@ int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double cut, 
     out->step = step;
     out->origin = 0;
     if (isfinite(cut)) {
-        if (pair->direction == DPMF_I_ACCOUNT_REPLACE) out->step = step = 2 * cut / ceil(2 * cut / step);
+        if (pair->direction == ACCOUNT_REPLACE) out->step = step = 2 * cut / ceil(2 * cut / step);
         out->origin = cut - step * (floor(cut / step) + 0.5);
     }
     out->first = (int64_t)floor(low / step);
@@ -146,12 +142,11 @@ int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double cut, 
     return 1;
 }
 
-int64_t dpmf_i_account_pair_shorten(const dpmf_i_account_pair *pair, double cut, double t,
-                                    dpmf_i_account_pair_range *r) {
-    const double enough = sqrt(2 * dpmf_i_account_pair_kept(pair)) * pair->sigma + 1; /* for the Gaussian and S */
+int64_t account_pair_shorten(const account_pair *pair, double cut, double t, account_pair_range *r) {
+    const double enough = sqrt(2 * account_pair_kept(pair)) * pair->sigma + 1; /* for the Gaussian and S */
     const int64_t stride = (int64_t)ceil(0.25 * pair->sigma / r->step);
     while (r->origin + r->step * (double)(r->last - stride) > enough &&
-           log_size(pair, cut, t, r->origin + r->step * (double)(r->last - stride)) < -dpmf_i_account_pair_kept(pair)) {
+           log_size(pair, cut, t, r->origin + r->step * (double)(r->last - stride)) < -account_pair_kept(pair)) {
         r->last -= stride;
     }
     return stride;
@@ -169,13 +164,13 @@ static double excess(double u) {
     return 0.5 * u * u * (1 + sum);
 }
 
-static double density_factor(const dpmf_i_account_pair *pair, double step) {
+static double density_factor(const account_pair *pair, double step) {
     static const double one_over_sqrt_two_pi = 0.39894228040143267794;
     return step / pair->sigma * one_over_sqrt_two_pi;
 }
 
-static double gaussian_cumulant_factor(const dpmf_i_account_pair *pair) {
-    const double mu = (pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 : 1) / pair->sigma;
+static double gaussian_cumulant_factor(const account_pair *pair) {
+    const double mu = (pair->direction == ACCOUNT_REPLACE ? 2 : 1) / pair->sigma;
     return 0.5 * mu * mu;
 }
 
@@ -185,20 +180,20 @@ typedef struct sums {
     double whole, moment[4];            /* E[e^u L^k]; moment[1] less E[L] */
 } sums;
 
-static void add_point(const dpmf_i_account_pair *pair, double cut, double t, double x, double factor, double shift,
+static void add_point(const account_pair *pair, double cut, double t, double x, double factor, double shift,
                       sums *out) {
     const double log_weight = -0.5 * (x / pair->sigma) * (x / pair->sigma);
-    const double l = dpmf_i_account_pair_log_ratio(pair, x), weight = factor * exp(log_weight);
+    const double l = account_pair_log_ratio(pair, x), weight = factor * exp(log_weight);
     double loss = l, u = (t + 1) * l;
-    if (pair->direction == DPMF_I_ACCOUNT_ADD) {
+    if (pair->direction == ACCOUNT_ADD) {
         loss = -l;
         u = -t * l;
-    } else if (pair->direction == DPMF_I_ACCOUNT_REPLACE) {
-        const double mirrored = dpmf_i_account_pair_log_ratio(pair, -x);
+    } else if (pair->direction == ACCOUNT_REPLACE) {
+        const double mirrored = account_pair_log_ratio(pair, -x);
         loss = l - mirrored;
         u = l + t * loss;
     }
-    const int apart = dpmf_i_account_pair_is_apart(pair, cut, x);
+    const int apart = account_pair_is_apart(pair, cut, x);
     const double e = apart ? 0 : factor * exp(u + log_weight - shift);
     out->whole += e;
     out->moment[2] += e * loss * loss;
@@ -216,17 +211,16 @@ static void add_point(const dpmf_i_account_pair *pair, double cut, double t, dou
     out->spread += l > 30 ? factor * exp(l + log_weight) - weight * (1 + l) : weight * excess(l);
 }
 
-dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double cut, double t,
-                                                     double fineness) {
-    dpmf_i_account_cumulant k = {0, 0, 0, 0, INFINITY};
+account_cumulant account_pair_cumulant(const account_pair *pair, double cut, double t, double fineness) {
+    account_cumulant k = {0, 0, 0, 0, INFINITY};
     if (!(t > 0) || isinf(t)) return k;
     if (pair->probability == 1) {
         const double c = gaussian_cumulant_factor(pair);
-        return (dpmf_i_account_cumulant){c * t * (t + 1), c * (2 * t + 1), 2 * c, 0, 2 * DBL_EPSILON * c * t * (t + 1)};
+        return (account_cumulant){c * t * (t + 1), c * (2 * t + 1), 2 * c, 0, 2 * DBL_EPSILON * c * t * (t + 1)};
     }
-    dpmf_i_account_pair_range r;
-    if (!dpmf_i_account_pair_find_range(pair, cut, t, fineness, &r)) return k;
-    const int64_t stride = dpmf_i_account_pair_shorten(pair, cut, t, &r);
+    account_pair_range r;
+    if (!account_pair_find_range(pair, cut, t, fineness, &r)) return k;
+    const int64_t stride = account_pair_shorten(pair, cut, t, &r);
     double peak = 0; /* within the 0.03 that a stride of sigma/4 may miss */
     for (int64_t i = r.first; i <= r.last; i += stride) {
         peak = fmax(peak, log_size(pair, cut, t, r.origin + r.step * (double)i));
@@ -241,12 +235,8 @@ dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *
         k.value = shift + log(m);
         log_size_error = shift + 4;
     } else {
-        const double c = pair->direction == DPMF_I_ACCOUNT_REMOVE ? t + 1
-                         : pair->direction == DPMF_I_ACCOUNT_ADD  ? -t
-                                                                  : 1;
-        const double c_first = pair->direction == DPMF_I_ACCOUNT_REMOVE ? 1
-                               : pair->direction == DPMF_I_ACCOUNT_ADD  ? -1
-                                                                        : 0;
+        const double c = pair->direction == ACCOUNT_REMOVE ? t + 1 : pair->direction == ACCOUNT_ADD ? -t : 1;
+        const double c_first = pair->direction == ACCOUNT_REMOVE ? 1 : pair->direction == ACCOUNT_ADD ? -1 : 0;
         const double less_one = s.excess - c * s.spread;
         m = 1 + less_one;
         k.value = log1p(less_one);
@@ -258,7 +248,7 @@ dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *
     k.second = b - a * a;
     k.third = s.moment[3] / m - 3 * a * b + 2 * a * a * a;
     /* exp and ln of arguments up to |u|: 16 roundings of each term, and what was cut off */
-    k.error = 16 * DBL_EPSILON * log_size_error + exp(-dpmf_i_account_pair_kept(pair));
+    k.error = 16 * DBL_EPSILON * log_size_error + exp(-account_pair_kept(pair));
     if (!isfinite(k.value) || !isfinite(k.first) || !(k.second >= 0)) k.error = INFINITY;
     return k;
 }

@@ -11,7 +11,7 @@
 #include <complex.h>
 
 /* x + iy; as CMPLX, which not every compiler has. The two arrays have the same layout (C17 6.2.5, 13). */
-static inline double complex dpmf_i_account_complex(double x, double y) {
+static inline double complex account_complex(double x, double y) {
     const union {
         double part[2];
         double complex value;
@@ -20,69 +20,65 @@ static inline double complex dpmf_i_account_complex(double x, double y) {
 }
 
 /* Refuses a pair that is out of range, naming the number. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_pair_check(const dpmf_i_account_pair *pair);
+DPMF_MUST_CHECK dpmf_status account_pair_check(const account_pair *pair);
 
 /* ln(1 - q + q e^((2x-1)/(2 sigma^2))): the log ratio of M(1) to N(0, sigma^2) at x. */
-double dpmf_i_account_pair_log_ratio(const dpmf_i_account_pair *pair, double x);
+double account_pair_log_ratio(const account_pair *pair, double x);
 /* sup of L(x) = ln dP/dQ: -ln(1-q) for the add direction, INFINITY otherwise. */
-double dpmf_i_account_pair_loss_limit(const dpmf_i_account_pair *pair);
+double account_pair_loss_limit(const account_pair *pair);
 
 /*
  * Rare outcomes set apart: those above `cut`, for replace also those below -cut, count as a loss of infinity, and M means the mean
  * of e^(zL) over the others. Their mass is added to delta, n-fold. INFINITY: nothing is apart.
  */
-int dpmf_i_account_pair_is_apart(const dpmf_i_account_pair *pair, double cut, double x);
-double dpmf_i_account_pair_log_apart(const dpmf_i_account_pair *pair, double cut); /* ln of their mass under P */
+int account_pair_is_apart(const account_pair *pair, double cut, double x);
+double account_pair_log_apart(const account_pair *pair, double cut); /* ln of their mass under P */
 
 /* ln M(t) of one step at a real t > 0, with derivatives; error: of `value`, from rounding and truncation. INFINITY: it
  * cannot be done. `fineness` divides the step of the quadrature: 1 is meant to be enough. */
-typedef struct dpmf_i_account_cumulant {
+typedef struct account_cumulant {
     double value, first, second, third, error;
-} dpmf_i_account_cumulant;
+} account_cumulant;
 
-dpmf_i_account_cumulant dpmf_i_account_pair_cumulant(const dpmf_i_account_pair *pair, double cut, double t,
-                                                     double fineness);
+account_cumulant account_pair_cumulant(const account_pair *pair, double cut, double t, double fineness);
 
 /*
  * account/pair_strip.c: ln of a proven bound on the error of M(t + is), |s| <= y, by that quadrature, but for roundings; INFINITY
  * where there is none. One of `enough` is not made smaller.
  */
-double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double cut, double t, double y, double fineness,
-                                     double enough);
+double account_pair_log_error(const account_pair *pair, double cut, double t, double y, double fineness, double enough);
 
 /*
  * ln M(z) of one step at Re z > 0, Im z >= 0, q < 1, for many z: the state remembers what they share and how fine the
  * last quadrature had to be.
  */
-typedef struct dpmf_i_account_moment {
-    const dpmf_i_account_pair *pair;
+typedef struct account_moment {
+    const account_pair *pair;
     double log_odds, spread; /* ln(q/(1-q)); S of account/pair.c */
     double fineness;
     int64_t points; /* evaluations of the integrand so far */
-} dpmf_i_account_moment;
+} account_moment;
 
-void dpmf_i_account_moment_start(const dpmf_i_account_pair *pair, dpmf_i_account_moment *out);
+void account_moment_start(const account_pair *pair, account_moment *out);
 
 /* `scale`: about ln |M(z)|, against overflow. *error: of the result, INFINITY if it cannot be had. */
-double complex dpmf_i_account_moment_log(dpmf_i_account_moment *moment, double complex z, double scale, double *error);
+double complex account_moment_log(account_moment *moment, double complex z, double scale, double *error);
 
 /* ---- what the real and the complex quadrature share: where the integrand lives ---- */
 
 /* The points of the trapezoid rule: x = origin + step * k, first <= k <= last; cuts are in the middle between two of them. */
-typedef struct dpmf_i_account_pair_range {
+typedef struct account_pair_range {
     double step, origin;
     int64_t first, last;
-} dpmf_i_account_pair_range;
+} account_pair_range;
 
 /* Truncation leaves out e^-kept of the whole; more for many compositions, which multiply it. */
-double dpmf_i_account_pair_kept(const dpmf_i_account_pair *pair);
+double account_pair_kept(const account_pair *pair);
 
 /* Down over what is too small, e.g. the valley before a jump that does not count; gives the points in sigma/4. */
-int64_t dpmf_i_account_pair_shorten(const dpmf_i_account_pair *pair, double cut, double t,
-                                    dpmf_i_account_pair_range *range);
+int64_t account_pair_shorten(const account_pair *pair, double cut, double t, account_pair_range *range);
 
 /* For Re z = t; false if the range is too long. Its upper end is generous: a caller may come down from it. */
-int dpmf_i_account_pair_find_range(const dpmf_i_account_pair *pair, double cut, double t, double fineness,
-                                   dpmf_i_account_pair_range *out);
+int account_pair_find_range(const account_pair *pair, double cut, double t, double fineness, account_pair_range *out);
 
 #endif

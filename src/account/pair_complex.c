@@ -31,22 +31,22 @@ enum { POINTS_MAX = 1 << 16 };
 
 static cplx complex_exp(cplx a) {
     const double size = exp(creal(a));
-    return dpmf_i_account_complex(size * cos(cimag(a)), size * sin(cimag(a)));
+    return account_complex(size * cos(cimag(a)), size * sin(cimag(a)));
 }
 
 static cplx complex_expm1(cplx a) {
     const double half = sin(0.5 * cimag(a)), grown = expm1(creal(a));
-    return dpmf_i_account_complex(grown - 2 * half * half * (grown + 1), (grown + 1) * sin(cimag(a)));
+    return account_complex(grown - 2 * half * half * (grown + 1), (grown + 1) * sin(cimag(a)));
 }
 
 static cplx complex_log1p(cplx a) {
     const double x = creal(a), y = cimag(a);
-    return dpmf_i_account_complex(0.5 * log1p(x * (2 + x) + y * y), atan2(y, 1 + x));
+    return account_complex(0.5 * log1p(x * (2 + x) + y * y), atan2(y, 1 + x));
 }
 
 /* a b without the library's care for infinities */
 static cplx times(cplx a, cplx b) {
-    return dpmf_i_account_complex(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
+    return account_complex(creal(a) * creal(b) - cimag(a) * cimag(b), creal(a) * cimag(b) + cimag(a) * creal(b));
 }
 
 static double square(cplx a) {
@@ -54,12 +54,12 @@ static double square(cplx a) {
 }
 
 /* l along the path */
-static cplx log_ratio(const dpmf_i_account_pair *pair, double odds, cplx x) {
+static cplx log_ratio(const account_pair *pair, double odds, cplx x) {
     const double q = pair->probability, variance = pair->sigma * pair->sigma;
-    const cplx e = dpmf_i_account_complex((creal(x) - 0.5) / variance, cimag(x) / variance);
+    const cplx e = account_complex((creal(x) - 0.5) / variance, cimag(x) / variance);
     if (creal(e) + odds < 0) return complex_log1p(q * complex_expm1(e));
-    const cplx rest = complex_log1p(complex_exp(dpmf_i_account_complex(-creal(e) - odds, -cimag(e))));
-    return dpmf_i_account_complex(creal(e) + log(q) + creal(rest), cimag(e) + cimag(rest));
+    const cplx rest = complex_log1p(complex_exp(account_complex(-creal(e) - odds, -cimag(e))));
+    return account_complex(creal(e) + log(q) + creal(rest), cimag(e) + cimag(rest));
 }
 
 /* e^u - 1 - u for |u| < 1/2; of a small u fewer terms reach a rounding. */
@@ -81,14 +81,11 @@ typedef struct path {
     int whole_only; /* the sum for M - 1 is cut off too early */
 } path;
 
-static path choose_path(const dpmf_i_account_pair *pair, double odds, cplx z) {
+static path choose_path(const account_pair *pair, double odds, cplx z) {
     const double s = cimag(z), t = creal(z);
-    path p = {s,
-              0,
-              pair->sigma * pair->sigma,
-              pair->direction == DPMF_I_ACCOUNT_ADD ? -1 : 1,
-              pair->direction == DPMF_I_ACCOUNT_REPLACE,
-              0};
+    path p = {
+        s, 0, pair->sigma * pair->sigma, pair->direction == ACCOUNT_ADD ? -1 : 1, pair->direction == ACCOUNT_REPLACE,
+        0};
     const double cap = 1.5 * p.variance; /* about half of the way to the zeros of w */
     p.centre = 0.5 - p.variance * odds;
     if (p.two_sided) p.centre = fabs(p.centre);
@@ -114,8 +111,8 @@ static void lift(const path *p, double x, cplx *point, cplx *tangent) {
         eta += left;
         slope -= left * (1 - left);
     }
-    *point = dpmf_i_account_complex(x, p->sign * p->s * eta);
-    *tangent = dpmf_i_account_complex(1, p->sign * p->s * slope / p->variance);
+    *point = account_complex(x, p->sign * p->s * eta);
+    *tangent = account_complex(1, p->sign * p->s * slope / p->variance);
 }
 
 typedef struct sums {
@@ -128,18 +125,18 @@ typedef struct spot {
     cplx tangent, u, log_weight;
 } spot;
 
-static spot spot_at(const dpmf_i_account_moment *m, const path *p, cplx z, double x) {
+static spot spot_at(const account_moment *m, const path *p, cplx z, double x) {
     spot out;
     cplx point;
     lift(p, x, &point, &out.tangent);
     const cplx l = log_ratio(m->pair, m->log_odds, point);
-    out.u = m->pair->direction == DPMF_I_ACCOUNT_ADD ? -times(z, l) : times(z + 1, l);
+    out.u = m->pair->direction == ACCOUNT_ADD ? -times(z, l) : times(z + 1, l);
     if (p->two_sided) out.u -= times(z, log_ratio(m->pair, m->log_odds, -point));
     out.log_weight = times(point, point) * (-0.5 / p->variance);
     return out;
 }
 
-static void add_point(const dpmf_i_account_moment *m, const path *p, cplx z, double x, double scale, sums *out) {
+static void add_point(const account_moment *m, const path *p, cplx z, double x, double scale, sums *out) {
     const spot here = spot_at(m, p, z, x);
     const cplx tangent = here.tangent, u = here.u, log_weight = here.log_weight;
     const cplx e = times(complex_exp(log_weight + u - scale), tangent);
@@ -158,29 +155,29 @@ static void add_point(const dpmf_i_account_moment *m, const path *p, cplx z, dou
 }
 
 /* S = E[phi(l)], on the real line */
-static double find_spread(const dpmf_i_account_pair *pair) {
+static double find_spread(const account_pair *pair) {
     const double step = fmin(0.4 * pair->sigma, 0.3 * pair->sigma * pair->sigma), reach = 15 * pair->sigma + 1;
-    dpmf_i_base_running sum = {0, 0};
+    base_running sum = {0, 0};
     for (double k = floor(-reach / step); k * step <= reach; k++) {
         const double x = k * step, log_weight = -0.5 * (x / pair->sigma) * (x / pair->sigma);
-        const double l = dpmf_i_account_pair_log_ratio(pair, x);
-        dpmf_i_base_running_add(&sum, fabs(l) < 0.5 ? exp(log_weight) * creal(excess(l))
-                                                    : exp(log_weight + l) - exp(log_weight) * (1 + l));
+        const double l = account_pair_log_ratio(pair, x);
+        base_running_add(&sum, fabs(l) < 0.5 ? exp(log_weight) * creal(excess(l))
+                                             : exp(log_weight + l) - exp(log_weight) * (1 + l));
     }
-    return dpmf_i_base_running_value(&sum) * step / pair->sigma * one_over_sqrt_two_pi;
+    return base_running_value(&sum) * step / pair->sigma * one_over_sqrt_two_pi;
 }
 
-void dpmf_i_account_moment_start(const dpmf_i_account_pair *pair, dpmf_i_account_moment *out) {
-    *out = (dpmf_i_account_moment){pair, log(pair->probability) - log1p(-pair->probability), find_spread(pair), 0.5, 0};
+void account_moment_start(const account_pair *pair, account_moment *out) {
+    *out = (account_moment){pair, log(pair->probability) - log1p(-pair->probability), find_spread(pair), 0.5, 0};
 }
 
 /* ln M from the sums, by the form that is rounded less. */
-static cplx from_sums(const dpmf_i_account_moment *m, cplx z, double scale, double factor, const sums *sum,
-                      int whole_only, double *error) {
+static cplx from_sums(const account_moment *m, cplx z, double scale, double factor, const sums *sum, int whole_only,
+                      double *error) {
     const double rounding = 4 * DBL_EPSILON;
-    const cplx c = m->spread * (m->pair->direction == DPMF_I_ACCOUNT_REMOVE ? z + 1
-                                : m->pair->direction == DPMF_I_ACCOUNT_ADD  ? -z
-                                                                            : 1);
+    const cplx c = m->spread * (m->pair->direction == ACCOUNT_REMOVE ? z + 1
+                                : m->pair->direction == ACCOUNT_ADD  ? -z
+                                                                     : 1);
     const double excess_size = factor * sum->excess_size + cabs(c), whole_size = factor * sum->whole_size;
     if (scale > 0 || whole_only || !(excess_size < whole_size)) {
         const cplx whole = factor * sum->whole;
@@ -196,8 +193,8 @@ static cplx from_sums(const dpmf_i_account_moment *m, cplx z, double scale, doub
  * The upper end of the range comes down over what is too small, in steps of sigma: beyond the last maximum, or over the
  * valley before a jump that does not count.
  */
-static void come_down(dpmf_i_account_moment *m, path *p, cplx z, double scale, dpmf_i_account_pair_range *r) {
-    const double keep = dpmf_i_account_pair_kept(m->pair), least = scale - keep, sigma = m->pair->sigma;
+static void come_down(account_moment *m, path *p, cplx z, double scale, account_pair_range *r) {
+    const double keep = account_pair_kept(m->pair), least = scale - keep, sigma = m->pair->sigma;
     /* The Gaussian alone on the lifted path is e^-keep from here on, if the path stays below x. */
     const double alone = sqrt(2 * keep * p->variance + p->s * p->s);
     double high = r->step * (double)r->last;
@@ -217,13 +214,13 @@ static void come_down(dpmf_i_account_moment *m, path *p, cplx z, double scale, d
  * The step is halved until the value moves by less than 1e-8/n; convergence is geometric, so that the square of it is
  * about what is left.
  */
-double complex dpmf_i_account_moment_log(dpmf_i_account_moment *m, double complex z, double scale, double *error) {
+double complex account_moment_log(account_moment *m, double complex z, double scale, double *error) {
     static const double moves = 1e-8;
-    const dpmf_i_account_pair *pair = m->pair;
+    const account_pair *pair = m->pair;
     *error = INFINITY;
     if (!(scale > 50)) scale = 0; /* beyond e^50 the 1 in M - 1 has no digits left */
-    dpmf_i_account_pair_range r;
-    if (!dpmf_i_account_pair_find_range(pair, INFINITY, creal(z), m->fineness, &r)) return NAN;
+    account_pair_range r;
+    if (!account_pair_find_range(pair, INFINITY, creal(z), m->fineness, &r)) return NAN;
     path p = choose_path(pair, m->log_odds, z);
     come_down(m, &p, z, scale, &r);
     sums sum = {0};

@@ -42,22 +42,22 @@
 static const double PI = 3.14159265358979323846;
 
 typedef struct strip {
-    const dpmf_i_account_pair *pair;
+    const account_pair *pair;
     double cut, t, sine_square; /* sin^2(theta/2) */
     double turn;                /* y theta */
 } strip;
 
 /* u at x: rises with x, or falls (add). */
 static double exponent(const strip *s, double x) {
-    const double l = dpmf_i_account_pair_log_ratio(s->pair, x);
-    if (s->pair->direction == DPMF_I_ACCOUNT_ADD) return -s->t * l;
-    if (s->pair->direction == DPMF_I_ACCOUNT_REMOVE) return (s->t + 1) * l;
-    return (s->t + 1) * l - s->t * dpmf_i_account_pair_log_ratio(s->pair, -x);
+    const double l = account_pair_log_ratio(s->pair, x);
+    if (s->pair->direction == ACCOUNT_ADD) return -s->t * l;
+    if (s->pair->direction == ACCOUNT_REMOVE) return (s->t + 1) * l;
+    return (s->t + 1) * l - s->t * account_pair_log_ratio(s->pair, -x);
 }
 
 /* ln B - ln A at the x that w to the power -t has. */
 static double odds(const strip *s, double x) {
-    const double q = s->pair->probability, at = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? -x : x;
+    const double q = s->pair->probability, at = s->pair->direction == ACCOUNT_REPLACE ? -x : x;
     return (at - 0.5) / (s->pair->sigma * s->pair->sigma) + log(q) - log1p(-q);
 }
 
@@ -70,12 +70,12 @@ static double turning(const strip *s, double x) {
 /* ln of e^(y arg), the largest between two x. */
 static double log_turned(const strip *s, double x, double y) {
     if (s->turn == 0) return 0;
-    return s->turn * (turning(s, y) + (s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? turning(s, -x) : 0));
+    return s->turn * (turning(s, y) + (s->pair->direction == ACCOUNT_REPLACE ? turning(s, -x) : 0));
 }
 
 /* ln d, the largest between two x. */
 static double growth(const strip *s, double x, double y) {
-    if (s->pair->direction == DPMF_I_ACCOUNT_REMOVE || s->sine_square == 0) return 0;
+    if (s->pair->direction == ACCOUNT_REMOVE || s->sine_square == 0) return 0;
     const double a = odds(s, x), b = odds(s, y);
     const double nearest = (a < 0) != (b < 0) ? 0 : fmin(fabs(a), fabs(b)), r = 1 / (1 + exp(nearest));
     return -0.5 * s->t * log1p(-4 * r * (1 - r) * s->sine_square);
@@ -110,7 +110,7 @@ static double log_integral(const strip *s, double x, double y) {
     return count > 0 ? shift + log(sum * cell) - log_norm(s) + 1e-9 : -INFINITY;
 }
 
-/* The same from x to y beyond the last maximum (dpmf_i_account_pair_find_range), where f e^u falls, and d with it. */
+/* The same from x to y beyond the last maximum (account_pair_find_range), where f e^u falls, and d with it. */
 static double log_falling(const strip *s, double x, double y) {
     if (!(y > x)) return -INFINITY;
     const double turned = log_turned(s, x, y) - log_turned(s, x, x); /* which rises */
@@ -125,28 +125,28 @@ static double growth_on(const strip *s, double x) {
 /* ln of what lies below `low` and above `high`, by the tails of Gaussians. */
 static double log_outside(const strip *s, double low, double high) {
     const double sigma = s->pair->sigma, widest = -0.5 * s->t * log1p(-s->sine_square);
-    const double turned = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * s->turn : s->turn;
-    const double turned_below = turned * (s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? 1 : turning(s, low));
-    const double below = dpmf_i_base_log_normal_cdf(low / sigma), above = dpmf_i_base_log_normal_cdf(-high / sigma);
-    if (s->pair->direction == DPMF_I_ACCOUNT_ADD) {
+    const double turned = s->pair->direction == ACCOUNT_REPLACE ? 2 * s->turn : s->turn;
+    const double turned_below = turned * (s->pair->direction == ACCOUNT_REPLACE ? 1 : turning(s, low));
+    const double below = base_log_normal_cdf(low / sigma), above = base_log_normal_cdf(-high / sigma);
+    if (s->pair->direction == ACCOUNT_ADD) {
         /* far below r (1-r) falls on, and u rises by its slope at the end at most: t r(low)/sigma^2 */
         const double r = 1 / (1 + exp(-odds(s, low))), slope = s->t * r;
         const double grown = odds(s, low) < 0 ? growth(s, low, low) : widest;
         const double left = exponent(s, low) + grown + slope * low / (sigma * sigma) +
-                            0.5 * slope * slope / (sigma * sigma) + dpmf_i_base_log_normal_cdf((low + slope) / sigma);
+                            0.5 * slope * slope / (sigma * sigma) + base_log_normal_cdf((low + slope) / sigma);
         const double right = exponent(s, high) + growth_on(s, high) + above;
-        return isfinite(s->cut) ? left + turned_below : dpmf_i_base_log_add(left + turned_below, right + turned);
+        return isfinite(s->cut) ? left + turned_below : base_log_add(left + turned_below, right + turned);
     }
-    const double slope = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * s->t + 1 : s->t + 1;
-    const double steep = s->pair->direction == DPMF_I_ACCOUNT_REPLACE ? growth_on(s, low) : 0;
+    const double slope = s->pair->direction == ACCOUNT_REPLACE ? 2 * s->t + 1 : s->t + 1;
+    const double steep = s->pair->direction == ACCOUNT_REPLACE ? growth_on(s, low) : 0;
     /* with q > 1/2 d may still rise beyond `high` */
-    const int rises = s->pair->direction == DPMF_I_ACCOUNT_REPLACE && s->pair->probability > 0.5;
+    const int rises = s->pair->direction == ACCOUNT_REPLACE && s->pair->probability > 0.5;
     const double grown = rises ? widest : growth(s, high, high);
     const double right = exponent(s, high) + grown + slope * (0.5 * slope - high) / (sigma * sigma) +
-                         dpmf_i_base_log_normal_cdf((slope - high) / sigma);
+                         base_log_normal_cdf((slope - high) / sigma);
     const double left = below + exponent(s, low) + steep + turned_below;
-    if (isfinite(s->cut) && s->pair->direction == DPMF_I_ACCOUNT_REPLACE) return -INFINITY;
-    return isfinite(s->cut) ? left : dpmf_i_base_log_add(left, right + turned); /* above a cut there is nothing */
+    if (isfinite(s->cut) && s->pair->direction == ACCOUNT_REPLACE) return -INFINITY;
+    return isfinite(s->cut) ? left : base_log_add(left, right + turned); /* above a cut there is nothing */
 }
 
 /* ln of what the edges at the cut x add; `rest`: decay less rise but for the turning. */
@@ -158,29 +158,28 @@ static double log_edges_at(const strip *s, double x, double b, double rest) {
 static double log_edges(const strip *s, double b, double rest) {
     if (isinf(s->cut)) return -INFINITY;
     const double above = log_edges_at(s, s->cut, b, rest);
-    if (s->pair->direction != DPMF_I_ACCOUNT_REPLACE) return above;
-    return dpmf_i_base_log_add(above, log_edges_at(s, -s->cut, b, rest));
+    if (s->pair->direction != ACCOUNT_REPLACE) return above;
+    return base_log_add(above, log_edges_at(s, -s->cut, b, rest));
 }
 
-double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double cut, double t, double y, double fineness,
-                                     double enough) {
+double account_pair_log_error(const account_pair *pair, double cut, double t, double y, double fineness,
+                              double enough) {
     enum { CHOICES = 7, CELLS_MAX = 1 << 14 };
     static const double turns[CHOICES] = {0.8, 0.6, 0.95, 0.4, 0.2, 0.1, 0.95}; /* theta/pi */
-    const double sigma = pair->sigma, kept = dpmf_i_account_pair_kept(pair), reach = sqrt(2 * kept) * sigma;
+    const double sigma = pair->sigma, kept = account_pair_kept(pair), reach = sqrt(2 * kept) * sigma;
     const strip at_cut = {pair, cut, t, 0, 1};
-    const double turn =
-        y * (isinf(cut) ? (pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 : 1) : log_turned(&at_cut, cut, cut));
-    dpmf_i_account_pair_range r, used;
+    const double turn = y * (isinf(cut) ? (pair->direction == ACCOUNT_REPLACE ? 2 : 1) : log_turned(&at_cut, cut, cut));
+    account_pair_range r, used;
     double best = INFINITY;
     if (pair->probability == 1) return -INFINITY;
-    if (!dpmf_i_account_pair_find_range(pair, cut, t, fineness, &r)) return INFINITY;
+    if (!account_pair_find_range(pair, cut, t, fineness, &r)) return INFINITY;
     used = r;
-    dpmf_i_account_pair_shorten(pair, cut, t, &used);
+    account_pair_shorten(pair, cut, t, &used);
     const double first = r.origin + r.step * (double)r.first;
-    const double low = pair->direction == DPMF_I_ACCOUNT_REPLACE ? fmax(first, -cut) : first;
+    const double low = pair->direction == ACCOUNT_REPLACE ? fmax(first, -cut) : first;
     const double high = fmin(r.origin + r.step * (double)r.last, cut);
-    const double slope = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * t + 1 : t + 1;
-    const double end = pair->direction == DPMF_I_ACCOUNT_ADD || isfinite(cut) ? high : fmax(high, slope + reach);
+    const double slope = pair->direction == ACCOUNT_REPLACE ? 2 * t + 1 : t + 1;
+    const double end = pair->direction == ACCOUNT_ADD || isfinite(cut) ? high : fmax(high, slope + reach);
     if (!((high - low) / sigma < CELLS_MAX)) return INFINITY;
     for (int i = 0; i < CHOICES && !(best <= enough); i++) {
         /* the last: best for the Gaussian and y alone, where 2 pi b/h - b^2/(2 sigma^2) - theta turn is the most */
@@ -188,21 +187,20 @@ double dpmf_i_account_pair_log_error(const dpmf_i_account_pair *pair, double cut
         const double theta = i + 1 < CHOICES ? PI * turns[i] : fmin(PI * turns[i], best_alone);
         const double half = sin(0.5 * theta), b = theta * sigma * sigma;
         const strip s = {pair, cut, t, half * half, theta * y};
-        const double tails = dpmf_i_base_log_add(log_falling(&s, high, end), log_outside(&s, low, end));
-        const double inside = dpmf_i_base_log_add(log_integral(&s, low, high), tails);
+        const double tails = base_log_add(log_falling(&s, high, end), log_outside(&s, low, end));
+        const double inside = base_log_add(log_integral(&s, low, high), tails);
         const double decay = 2 * PI * b / r.step, rise = 0.5 * theta * b;
         if (!(decay > 1)) continue;
         const double whole = log(2.0) + rise + inside - decay - log(-expm1(-decay));
-        best = fmin(best, dpmf_i_base_log_add(whole, log_edges(&s, b, decay - rise)));
+        best = fmin(best, base_log_add(whole, log_edges(&s, b, decay - rise)));
     }
     const strip line = {pair, cut, t, 0, 0};
-    best = dpmf_i_base_log_add(best, log_outside(&line, low, end));
+    best = base_log_add(best, log_outside(&line, low, end));
     /* a sum over points up to sigma/2 apart by cells of sigma/4: at most three times the integral */
-    best = dpmf_i_base_log_add(best, log(3.0) + log_integral(&line, r.origin + r.step * (double)used.last, high));
-    best = dpmf_i_base_log_add(best, log_falling(&line, high, end));
+    best = base_log_add(best, log(3.0) + log_integral(&line, r.origin + r.step * (double)used.last, high));
+    best = base_log_add(best, log_falling(&line, high, end));
     /* replace: the two tails of a range that is not symmetric do not cancel */
-    const double c =
-        pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 + 2 * (t + y) * (reach + 1) / (sigma * sigma) : t + 2 + y;
+    const double c = pair->direction == ACCOUNT_REPLACE ? 2 + 2 * (t + y) * (reach + 1) / (sigma * sigma) : t + 2 + y;
     const double gaussian = -2 * PI * PI * sigma * sigma / (r.step * r.step);
-    return dpmf_i_base_log_add(best, log(8 * c) + dpmf_i_base_log_add(gaussian, -kept));
+    return base_log_add(best, log(8 * c) + base_log_add(gaussian, -kept));
 }

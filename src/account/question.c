@@ -17,40 +17,40 @@ dpmf_account_options dpmf_account_options_defaults(void) {
 
 static const double EPSILON_MAX = 1e6, SIGMA_MIN = 1e-6, SIGMA_MAX = 1e12;
 
-dpmf_status dpmf_i_account_check_sigma(double sigma) {
+dpmf_status account_check_sigma(double sigma) {
     if (sigma >= SIGMA_MIN && sigma <= SIGMA_MAX) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma %g, accepted %g to %g", sigma, SIGMA_MIN, SIGMA_MAX);
+    return base_fail(DPMF_ERROR_ARGUMENT, "sigma %g, accepted %g to %g", sigma, SIGMA_MIN, SIGMA_MAX);
 }
 
-dpmf_status dpmf_i_account_check_epsilon(double epsilon) {
+dpmf_status account_check_epsilon(double epsilon) {
     if (epsilon >= 0 && epsilon <= EPSILON_MAX) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted 0 to %g", epsilon, EPSILON_MAX);
+    return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted 0 to %g", epsilon, EPSILON_MAX);
 }
 
-dpmf_status dpmf_i_account_check_delta(double delta) {
+dpmf_status account_check_delta(double delta) {
     if (delta >= 1e-300 && delta < 1) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "delta %g, accepted 1e-300 to below 1", delta);
+    return base_fail(DPMF_ERROR_ARGUMENT, "delta %g, accepted 1e-300 to below 1", delta);
 }
 
 /* ---- the question ---- */
 
 static dpmf_status check_options(const dpmf_account_options *o) {
-    TRY(dpmf_i_account_sampling_check(&o->sampling));
+    TRY(account_sampling_check(&o->sampling));
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
+        return base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((unsigned)o->engine > DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %d, accepted 0 to 4", (int)o->engine);
-    if (o->compositions < 0 || o->compositions > DPMF_I_ACCOUNT_COMPOSITIONS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld",
-                                (long long)o->compositions, (long long)DPMF_I_ACCOUNT_COMPOSITIONS_MAX);
+        return base_fail(DPMF_ERROR_ARGUMENT, "engine %d, accepted 0 to 4", (int)o->engine);
+    if (o->compositions < 0 || o->compositions > ACCOUNT_COMPOSITIONS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, accepted 1 to %lld", (long long)o->compositions,
+                         (long long)ACCOUNT_COMPOSITIONS_MAX);
     if (!(o->sigma_unit >= 0 && isfinite(o->sigma_unit)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma_unit %g, accepted: above 0, or 0 for 1", o->sigma_unit);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sigma_unit %g, accepted: above 0, or 0 for 1", o->sigma_unit);
     if (o->slack != 0 && !(o->slack >= 1e-8 && o->slack <= 0.1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "slack %g, accepted 1e-8 to 0.1", o->slack);
+        return base_fail(DPMF_ERROR_ARGUMENT, "slack %g, accepted 1e-8 to 0.1", o->slack);
     if (o->confidence != 0 && !(o->confidence >= 0.5 && o->confidence < 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "confidence %g, accepted 0.5 to below 1", o->confidence);
+        return base_fail(DPMF_ERROR_ARGUMENT, "confidence %g, accepted 0.5 to below 1", o->confidence);
     if (o->samples < 0 || o->samples > 10000000000)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld samples, accepted 1 to 1e10", (long long)o->samples);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld samples, accepted 1 to 1e10", (long long)o->samples);
     return DPMF_OK;
 }
 
@@ -88,30 +88,29 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     int needs = is_monte_carlo(o);
     const int bounded = o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->engine == DPMF_ENGINE_CONNECT_THE_DOTS;
     if (needs && !bounded && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto and monte-carlo do",
-                                dpmf_engine_name(o->engine), text);
+        return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto and monte-carlo do",
+                         dpmf_engine_name(o->engine), text);
     if (!needs && o->engine == DPMF_ENGINE_MONTE_CARLO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "engine monte-carlo is for balls-in-bins and min-sep sampling, not for %s", text);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "engine monte-carlo is for balls-in-bins and min-sep sampling, not for %s", text);
     if (is_allocation(o) && o->engine != DPMF_ENGINE_AUTO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto does",
-                                dpmf_engine_name(o->engine), text);
-    if (o->epochs < 0 || o->epochs > DPMF_I_ACCOUNT_EPOCHS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld epochs, accepted 1 to %lld", (long long)o->epochs,
-                                (long long)DPMF_I_ACCOUNT_EPOCHS_MAX);
+        return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto does",
+                         dpmf_engine_name(o->engine), text);
+    if (o->epochs < 0 || o->epochs > ACCOUNT_EPOCHS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld epochs, accepted 1 to %lld", (long long)o->epochs,
+                         (long long)ACCOUNT_EPOCHS_MAX);
     if (o->epochs > 0 && !is_allocation(o))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "epochs are for allocation and, with independent noise, balls-in-bins, not for %s",
-                                text);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "epochs are for allocation and, with independent noise, balls-in-bins, not for %s", text);
     if ((needs || is_allocation(o)) && o->adjacency == DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "sampling %s is accounted for under zero-out and add-remove "
-                                "adjacency only",
-                                text);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "sampling %s is accounted for under zero-out and add-remove "
+                         "adjacency only",
+                         text);
     if (o->strategy != NULL && o->sampling.kind != DPMF_SAMPLING_NONE &&
         o->compositions != dpmf_strategy_steps(o->strategy))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, but the strategy has %lld steps",
-                                (long long)o->compositions, (long long)dpmf_strategy_steps(o->strategy));
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, but the strategy has %lld steps",
+                         (long long)o->compositions, (long long)dpmf_strategy_steps(o->strategy));
     return DPMF_OK;
 }
 
@@ -121,14 +120,14 @@ static dpmf_status join_cap(dpmf_account_options *o) {
     if (o->batch_cap == 0) o->batch_cap = s->cap;
     if (o->units == 0) o->units = s->units;
     if ((s->cap != 0 && s->cap != o->batch_cap) || (s->cap != 0 && s->units != 0 && s->units != o->units))
-        return dpmf_i_base_fail(
+        return base_fail(
             DPMF_ERROR_ARGUMENT,
             "a cap of %lld on %lld units, but the sampling itself has %lld on %lld: give the same, or only one of them",
             (long long)o->batch_cap, (long long)o->units, (long long)s->cap, (long long)s->units);
     if (o->batch_cap == 0) return DPMF_OK; /* the number of units alone says nothing here */
     s->cap = o->batch_cap;
     s->units = o->units;
-    return dpmf_i_account_sampling_check(s);
+    return account_sampling_check(s);
 }
 
 static dpmf_status check_cap(const dpmf_account_options *o) {
@@ -136,35 +135,34 @@ static dpmf_status check_cap(const dpmf_account_options *o) {
     if (o->batch_cap == 0) return DPMF_OK;
     if (o->engine != DPMF_ENGINE_AUTO &&
         o->engine != (simulated ? DPMF_ENGINE_MONTE_CARLO : DPMF_ENGINE_CONNECT_THE_DOTS))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support a cap on the batch; auto does",
-                                dpmf_engine_name(o->engine));
+        return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support a cap on the batch; auto does",
+                         dpmf_engine_name(o->engine));
     const int64_t blocks = o->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? o->sampling.count : 1;
     if (o->batch_cap < 1 || o->units < 2 * blocks || o->units > (int64_t)1000000000000)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "a cap of %lld on batches from %lld units in %lld blocks: accepted: a cap of 1 or "
-                                "more, and 2 or more units per block",
-                                (long long)o->batch_cap, (long long)o->units, (long long)blocks);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "a cap of %lld on batches from %lld units in %lld blocks: accepted: a cap of 1 or "
+                         "more, and 2 or more units per block",
+                         (long long)o->batch_cap, (long long)o->units, (long long)blocks);
     return DPMF_OK;
 }
 
 /* Sampling none: a strategy is one release, so its steps are not compositions. */
-static void compose(dpmf_i_account_question *q, int64_t compositions, double probability) {
+static void compose(account_question *q, int64_t compositions, double probability) {
     const dpmf_account_options *o = &q->options;
-    q->composed =
-        (dpmf_i_account_composed){.probability = probability,
-                                  .compositions = compositions,
-                                  .cap = o->batch_cap,
-                                  .units = o->units,
-                                  .blocks = o->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? o->sampling.count : 1,
-                                  .adjacency = o->adjacency,
-                                  .engine = o->engine,
-                                  .relative = o->slack,
-                                  .absolute = 0.1 * o->slack,
-                                  .step_max = q->unasked_slack ? STEP_MAX : 0,
-                                  .run = &q->options.run};
+    q->composed = (account_composed){.probability = probability,
+                                     .compositions = compositions,
+                                     .cap = o->batch_cap,
+                                     .units = o->units,
+                                     .blocks = o->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? o->sampling.count : 1,
+                                     .adjacency = o->adjacency,
+                                     .engine = o->engine,
+                                     .relative = o->slack,
+                                     .absolute = 0.1 * o->slack,
+                                     .step_max = q->unasked_slack ? STEP_MAX : 0,
+                                     .run = &q->options.run};
 }
 
-static dpmf_status open_composed(dpmf_i_account_question *q) {
+static dpmf_status open_composed(account_question *q) {
     const dpmf_account_options *o = &q->options;
     dpmf_amplification found;
     if (o->sampling.kind == DPMF_SAMPLING_NONE) {
@@ -183,24 +181,23 @@ static dpmf_status open_composed(dpmf_i_account_question *q) {
 }
 
 /* Bins that stay: ceil(steps/bins) uses in one bin are one use with as much less noise, which sigma_unit says. */
-static dpmf_status open_allocation(dpmf_i_account_question *q) {
+static dpmf_status open_allocation(account_question *q) {
     const dpmf_account_options *o = &q->options;
     const int64_t bins = o->sampling.count;
     int64_t epochs = o->epochs > 0 ? o->epochs : 1, given = q->unasked_steps ? bins * epochs : o->compositions;
     const int stays = o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->epochs == 0;
     if (o->strategy != NULL && dpmf_strategy_bands(o->strategy) != 1)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "allocation sampling is accounted for with independent noise: the strategy (%s) has %lld "
-            "bands, accepted 1",
-            dpmf_strategy_family(o->strategy), (long long)dpmf_strategy_bands(o->strategy));
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "allocation sampling is accounted for with independent noise: the strategy (%s) has %lld "
+                         "bands, accepted 1",
+                         dpmf_strategy_family(o->strategy), (long long)dpmf_strategy_bands(o->strategy));
     if (stays && given < bins)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
-                                (long long)bins, (long long)given);
+        return base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
+                         (long long)bins, (long long)given);
     if (!stays && o->epochs == 0) epochs = given / bins;
     if (!stays && (epochs < 1 || epochs * bins != given))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld steps are not %lld epochs of %lld", (long long)given,
-                                (long long)(o->epochs > 0 ? o->epochs : epochs), (long long)bins);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld steps are not %lld epochs of %lld", (long long)given,
+                         (long long)(o->epochs > 0 ? o->epochs : epochs), (long long)bins);
     const int64_t picks = o->sampling.kind == DPMF_SAMPLING_ALLOCATION ? o->sampling.picks : 1;
     compose(q, stays ? 1 : epochs, (double)picks / (double)bins);
     q->composed.picks = picks;
@@ -210,23 +207,23 @@ static dpmf_status open_allocation(dpmf_i_account_question *q) {
     return DPMF_OK;
 }
 
-static dpmf_status open_scheme(dpmf_i_account_question *q) {
+static dpmf_status open_scheme(account_question *q) {
     const dpmf_account_options *o = &q->options;
     const dpmf_strategy *strategy = o->strategy;
     if (strategy == NULL) {
-        TRY(dpmf_i_strategy_create_identity(o->compositions, &q->identity));
+        TRY(strategy_create_identity(o->compositions, &q->identity));
         strategy = q->identity;
     }
     q->sampled = 1;
     compose(q, o->compositions, o->sampling.probability); /* for the answer's figures */
-    TRY(dpmf_i_account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme));
+    TRY(account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme));
     if (o->batch_cap == 0 || o->batch_cap >= o->units) return DPMF_OK;
     if (o->adjacency == DPMF_ADJACENCY_ADD_REMOVE) q->scheme.sensed.value *= 2; /* another takes the place */
-    return dpmf_i_account_capped_separated(&q->scheme.scheme, o->batch_cap, o->units, &q->missed);
+    return capped_separated(&q->scheme.scheme, o->batch_cap, o->units, &q->missed);
 }
 
-dpmf_status dpmf_i_account_question_open(const dpmf_account_options *options, dpmf_i_account_question *out) {
-    dpmf_i_account_question q = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
+dpmf_status account_question_open(const dpmf_account_options *options, account_question *out) {
+    account_question q = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
     dpmf_status status = DPMF_OK;
     TRY(join_cap(&q.options));
     TRY(check_options(&q.options));
@@ -247,12 +244,12 @@ dpmf_status dpmf_i_account_question_open(const dpmf_account_options *options, dp
     out->composed.run = &out->options.run;
     return DPMF_OK;
 done:
-    dpmf_i_account_question_close(&q);
+    account_question_close(&q);
     return status;
 }
 
-void dpmf_i_account_question_close(dpmf_i_account_question *q) {
-    dpmf_i_account_amplified_free(&q->scheme);
+void account_question_close(account_question *q) {
+    account_amplified_free(&q->scheme);
     dpmf_strategy_free(q->identity);
     q->identity = NULL;
 }
@@ -260,16 +257,15 @@ void dpmf_i_account_question_close(dpmf_i_account_question *q) {
 /* ---- the answer ---- */
 
 /* mu of the whole run if the sampling were known. */
-static double unsampled_mu(const dpmf_i_account_question *q, double sigma) {
+static double unsampled_mu(const account_question *q, double sigma) {
     double effective = sigma * q->options.sigma_unit;
     if (q->sampled) return q->scheme.sensed.value / (effective * q->scheme.norm);
-    dpmf_i_account_composed c = q->composed;
+    account_composed c = q->composed;
     c.sigma = effective;
-    return dpmf_i_account_composed_mu(&c);
+    return account_composed_mu(&c);
 }
 
-dpmf_privacy dpmf_i_account_question_answer(const dpmf_i_account_question *q, double sigma, double epsilon,
-                                            double delta) {
+dpmf_privacy account_question_answer(const account_question *q, double sigma, double epsilon, double delta) {
     dpmf_privacy p = {.epsilon = epsilon,
                       .delta = delta,
                       .sigma = sigma,
@@ -284,7 +280,7 @@ dpmf_privacy dpmf_i_account_question_answer(const dpmf_i_account_question *q, do
         p.mu = total / sqrt((double)q->composed.compositions);
         p.rho = p.mu * p.mu / 2;
     } else if (delta > 0) {
-        p.without_sampling = dpmf_i_account_gaussian_epsilon(total, log(delta));
+        p.without_sampling = account_gaussian_epsilon(total, log(delta));
     }
     return p;
 }

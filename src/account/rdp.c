@@ -21,16 +21,16 @@
 
 static const double ADDED = 1e-12; /* part of ln M */
 
-double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t) {
+double account_rdp_cumulant(const account_pair *pair, double t) {
     enum { FINEST = 8 };
     const double n = (double)pair->compositions;
     double value = 0, added = INFINITY, off = INFINITY;
     for (int fineness = 1; fineness <= FINEST && !(off <= ADDED * fabs(value)); fineness *= 2) {
-        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, INFINITY, t, fineness);
+        const account_cumulant k = account_pair_cumulant(pair, INFINITY, t, fineness);
         if (!isfinite(k.error)) break;
         /* M <= m e^error + off, so ln M <= ln m + error + off / m */
         const double enough = k.value + log(0.1 * ADDED * fabs(k.value));
-        off = exp(dpmf_i_account_pair_log_error(pair, INFINITY, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
+        off = exp(account_pair_log_error(pair, INFINITY, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
         if (!(k.error + off < added)) continue;
         added = k.error + off;
         value = k.value + added;
@@ -40,8 +40,8 @@ double dpmf_i_account_rdp_cumulant(const dpmf_i_account_pair *pair, double t) {
 }
 
 /* epsilon or ln delta where order 1 + t is the best; NAN where K cannot be had. */
-static void best_at(const dpmf_i_account_pair *pair, double t, double *epsilon, double *log_delta) {
-    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, INFINITY, t, 1);
+static void best_at(const account_pair *pair, double t, double *epsilon, double *log_delta) {
+    const account_cumulant k = account_pair_cumulant(pair, INFINITY, t, 1);
     const double n = (double)pair->compositions;
     *epsilon = isfinite(k.error) ? n * k.first - log1p(1 / t) : NAN;
     *log_delta = isfinite(k.error) ? n * (k.value - t * k.first) - log1p(t) : NAN;
@@ -51,7 +51,7 @@ static void best_at(const dpmf_i_account_pair *pair, double t, double *epsilon, 
  * The t at which the best epsilon, or else ln delta, is the one asked for: the first grows with t, the second falls.
  * Orders where K fails count as too large.
  */
-static double best_order(const dpmf_i_account_pair *pair, double want_epsilon, double want_log_delta) {
+static double best_order(const account_pair *pair, double want_epsilon, double want_log_delta) {
     double low = -30, high = 60; /* ln t */
     for (int round = 0; round < 60 && high - low > 1e-7; round++) {
         const double middle = round == 0 ? 1 : 0.5 * (low + high);
@@ -67,24 +67,24 @@ static double best_order(const dpmf_i_account_pair *pair, double want_epsilon, d
     return exp(low);
 }
 
-dpmf_status dpmf_i_account_rdp_epsilon(const dpmf_i_account_pair *pair, double log_delta, double *epsilon) {
-    TRY(dpmf_i_account_pair_check(pair));
+dpmf_status account_rdp_epsilon(const account_pair *pair, double log_delta, double *epsilon) {
+    TRY(account_pair_check(pair));
     if (!(log_delta < 0 && isfinite(log_delta)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", log_delta);
+        return base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", log_delta);
     const double t = best_order(pair, NAN, log_delta);
-    const double k = dpmf_i_account_rdp_cumulant(pair, t);
+    const double k = account_rdp_cumulant(pair, t);
     /* t ln t - (1+t) ln(1+t) = -t ln(1 + 1/t) - ln(1+t), without cancellation */
     const double bound = (k - log_delta - log1p(t)) / t - log1p(1 / t);
     *epsilon = fmax(0, bound + 1e-14 * ((fabs(k) + fabs(log_delta)) / t + log1p(1 / t)));
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_rdp_log_delta(const dpmf_i_account_pair *pair, double epsilon, double *log_delta) {
-    TRY(dpmf_i_account_pair_check(pair));
+dpmf_status account_rdp_log_delta(const account_pair *pair, double epsilon, double *log_delta) {
+    TRY(account_pair_check(pair));
     if (!(epsilon >= 0 && isfinite(epsilon)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", epsilon);
+        return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", epsilon);
     const double t = best_order(pair, epsilon, NAN);
-    const double k = dpmf_i_account_rdp_cumulant(pair, t);
+    const double k = account_rdp_cumulant(pair, t);
     const double bound = k - t * epsilon - t * log1p(1 / t) - log1p(t);
     *log_delta = fmin(0, bound + 1e-14 * (fabs(k) + t * epsilon + 1));
     return DPMF_OK;

@@ -23,83 +23,83 @@ static const char METHOD_BOUNDED[] = "correlated balls in bins, Gram matrix boun
 static const char METHOD_UNSAMPLED[] = "without amplification, in closed form: smaller here than Monte Carlo can prove";
 static const char METHOD_UNAMPLIFIED[] = "without amplification: Monte Carlo needs a delta of at least 1e-06";
 
-static dpmf_i_account_montecarlo_scheme scheme_at(const dpmf_i_account_question *q, double sigma) {
-    dpmf_i_account_montecarlo_scheme s = q->scheme.scheme;
+static montecarlo_scheme scheme_at(const account_question *q, double sigma) {
+    montecarlo_scheme s = q->scheme.scheme;
     s.sigma = sigma * q->options.sigma_unit * q->scheme.norm;
     return s;
 }
 
 /* With a cap: what coupling adds to delta (account/capped/separated.c). */
-static double coupling(const dpmf_i_account_question *q, double epsilon) {
+static double coupling(const account_question *q, double epsilon) {
     return q->missed > 0 ? q->missed * (1 + exp(epsilon)) * (1 + 1e-12) : 0;
 }
 
 /* Bins are bounded without simulation where simulation cannot see, or where certainty is asked for. */
-static int is_bounded(const dpmf_i_account_question *q, double delta) {
-    return q->scheme.scheme.kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS && !q->options.unconditional &&
+static int is_bounded(const account_question *q, double delta) {
+    return q->scheme.scheme.kind == MONTECARLO_SCHEME_BINS && !q->options.unconditional &&
            (delta < DELTA_MIN || q->options.engine == DPMF_ENGINE_CONNECT_THE_DOTS) &&
            q->options.engine != DPMF_ENGINE_MONTE_CARLO;
 }
 
-static dpmf_i_account_product_options bounding(const dpmf_i_account_question *q) {
-    return (dpmf_i_account_product_options){q->options.slack, 0.1 * q->options.slack, &q->options.run};
+static product_options bounding(const account_question *q) {
+    return (product_options){q->options.slack, 0.1 * q->options.slack, &q->options.run};
 }
 
-static dpmf_status bounded_epsilon(const dpmf_i_account_question *q, const dpmf_i_account_montecarlo_scheme *s,
-                                   double delta, dpmf_privacy *out) {
-    const dpmf_i_account_product_options options = bounding(q);
+static dpmf_status bounded_epsilon(const account_question *q, const montecarlo_scheme *s, double delta,
+                                   dpmf_privacy *out) {
+    const product_options options = bounding(q);
     double found = INFINITY;
     int met = 0;
-    TRY(dpmf_i_account_correlated_epsilon(s, log(delta), &options, &found, &met));
+    TRY(account_correlated_epsilon(s, log(delta), &options, &found, &met));
     out->epsilon = fmin(found, out->without_sampling);
     out->method = found < out->without_sampling ? METHOD_BOUNDED : METHOD_UNSAMPLED;
     out->slack_met = met;
     return DPMF_OK;
 }
 
-static dpmf_i_account_montecarlo_options how(const dpmf_i_account_question *q) {
-    return (dpmf_i_account_montecarlo_options){.samples = q->options.samples,
-                                               .confidence = q->options.confidence,
-                                               .seed = q->options.seed,
-                                               .run = &q->options.run};
+static montecarlo_options how(const account_question *q) {
+    return (montecarlo_options){.samples = q->options.samples,
+                                .confidence = q->options.confidence,
+                                .seed = q->options.seed,
+                                .run = &q->options.run};
 }
 
 /* For the test: as many samples as let delta_b be about half of delta. */
-static int64_t test_samples(const dpmf_i_account_question *q, double delta) {
+static int64_t test_samples(const account_question *q, double delta) {
     return q->options.samples > 0 ? q->options.samples : (int64_t)(110 / delta);
 }
 
-static void with_confidence(const dpmf_i_account_question *q, dpmf_privacy *out) {
+static void with_confidence(const account_question *q, dpmf_privacy *out) {
     out->method = METHOD_CONFIDENCE;
     out->confidence = q->options.confidence;
 }
 
-static void name_method(const dpmf_i_account_question *q, dpmf_privacy *out) {
+static void name_method(const account_question *q, dpmf_privacy *out) {
     if (!q->options.unconditional) with_confidence(q, out);
     if (q->options.unconditional) out->method = METHOD_UNCONDITIONAL;
     if (q->missed > 0) out->method = q->options.unconditional ? METHOD_COUPLED_TEST : METHOD_COUPLED;
 }
 
-static uint64_t other_seed(const dpmf_i_account_question *q) {
+static uint64_t other_seed(const account_question *q) {
     return q->options.seed ^ 0x9e3779b97f4a7c15u; /* the test's samples must not be those of the search */
 }
 
 /* Tests (epsilon, sigma) against the claim; DPMF_ERROR_NUMERICAL if it does not pass. */
-static dpmf_status pass_test(const dpmf_i_account_question *q, const dpmf_i_account_montecarlo_scheme *s,
-                             double epsilon, double delta_b, int64_t samples) {
+static dpmf_status pass_test(const account_question *q, const montecarlo_scheme *s, double epsilon, double delta_b,
+                             int64_t samples) {
     int passed = 0;
     double mean = 0;
-    TRY(dpmf_i_account_montecarlo_test(s, epsilon, delta_b, samples, other_seed(q), &q->options.run, &passed, &mean));
+    TRY(montecarlo_test(s, epsilon, delta_b, samples, other_seed(q), &q->options.run, &passed, &mean));
     if (passed) return DPMF_OK;
-    return dpmf_i_base_fail(
+    return base_fail(
         DPMF_ERROR_NUMERICAL,
         "the unconditional test failed (mean %.4g, claim %.4g): do not release the mechanism on it; try more samples",
         mean, delta_b);
 }
 
-static dpmf_status uncapped_epsilon(const dpmf_i_account_question *q, double sigma, double delta, dpmf_privacy *out) {
-    dpmf_i_account_montecarlo_scheme s = scheme_at(q, sigma);
-    dpmf_i_account_montecarlo_options o = how(q);
+static dpmf_status uncapped_epsilon(const account_question *q, double sigma, double delta, dpmf_privacy *out) {
+    montecarlo_scheme s = scheme_at(q, sigma);
+    montecarlo_options o = how(q);
     if (is_bounded(q, delta)) return bounded_epsilon(q, &s, delta, out);
     if (delta < DELTA_MIN) {
         out->epsilon = out->without_sampling;
@@ -107,13 +107,13 @@ static dpmf_status uncapped_epsilon(const dpmf_i_account_question *q, double sig
         return DPMF_OK;
     }
     if (!q->options.unconditional) {
-        TRY(dpmf_i_account_montecarlo_epsilon(&s, delta, &o, &out->epsilon));
+        TRY(montecarlo_epsilon(&s, delta, &o, &out->epsilon));
         with_confidence(q, out);
     } else {
         int64_t samples = test_samples(q, delta);
         double delta_b = 0;
-        TRY(dpmf_i_account_montecarlo_claim(delta, samples, &delta_b));
-        TRY(dpmf_i_account_montecarlo_epsilon(&s, delta_b, &o, &out->epsilon));
+        TRY(montecarlo_claim(delta, samples, &delta_b));
+        TRY(montecarlo_epsilon(&s, delta_b, &o, &out->epsilon));
         TRY(pass_test(q, &s, out->epsilon, delta_b, samples));
         out->method = METHOD_UNCONDITIONAL;
     }
@@ -126,8 +126,7 @@ static dpmf_status uncapped_epsilon(const dpmf_i_account_question *q, double sig
 }
 
 /* With a cap: a part of delta is set aside for the coupling, more where that turns out to be too little. */
-dpmf_status dpmf_i_account_sampled_epsilon(const dpmf_i_account_question *q, double sigma, double delta,
-                                           dpmf_privacy *out) {
+dpmf_status account_sampled_epsilon(const account_question *q, double sigma, double delta, dpmf_privacy *out) {
     static const double parts[] = {0.01, 0.1, 0.5};
     const dpmf_privacy asked = *out;
     if (q->missed == 0) return uncapped_epsilon(q, sigma, delta, out);
@@ -146,35 +145,34 @@ dpmf_status dpmf_i_account_sampled_epsilon(const dpmf_i_account_question *q, dou
     return DPMF_OK;
 }
 
-static dpmf_status unconditional_delta(const dpmf_i_account_question *q, const dpmf_i_account_montecarlo_scheme *s,
-                                       double epsilon, double delta_b, double *delta) {
+static dpmf_status unconditional_delta(const account_question *q, const montecarlo_scheme *s, double epsilon,
+                                       double delta_b, double *delta) {
     int64_t samples = test_samples(q, 2 * delta_b);
     TRY(pass_test(q, s, epsilon, delta_b, samples));
-    *delta = dpmf_i_account_montecarlo_unconditional(delta_b, samples);
+    *delta = montecarlo_unconditional(delta_b, samples);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_sampled_delta(const dpmf_i_account_question *q, double sigma, double epsilon,
-                                         dpmf_privacy *out) {
-    dpmf_i_account_montecarlo_scheme s = scheme_at(q, sigma);
-    dpmf_i_account_montecarlo_options o = how(q);
+dpmf_status account_sampled_delta(const account_question *q, double sigma, double epsilon, dpmf_privacy *out) {
+    montecarlo_scheme s = scheme_at(q, sigma);
+    montecarlo_options o = how(q);
     double delta = 1, unamplified;
     if (is_bounded(q, 1)) {
-        const dpmf_i_account_product_options options = bounding(q);
+        const product_options options = bounding(q);
         int met = 0;
-        TRY(dpmf_i_account_correlated_log_delta(&s, epsilon, &options, &delta, &met));
-        *out = dpmf_i_account_question_answer(q, sigma, epsilon, fmin(exp(delta), 1));
+        TRY(account_correlated_log_delta(&s, epsilon, &options, &delta, &met));
+        *out = account_question_answer(q, sigma, epsilon, fmin(exp(delta), 1));
         out->method = METHOD_BOUNDED;
         out->slack_met = met;
         return DPMF_OK;
     }
-    TRY(dpmf_i_account_montecarlo_delta(&s, epsilon, &o, &delta));
+    TRY(montecarlo_delta(&s, epsilon, &o, &delta));
     if (q->options.unconditional) TRY(unconditional_delta(q, &s, epsilon, delta, &delta));
     delta = fmin(delta + coupling(q, epsilon), 1);
-    *out = dpmf_i_account_question_answer(q, sigma, epsilon, delta);
+    *out = account_question_answer(q, sigma, epsilon, delta);
     name_method(q, out);
-    unamplified = exp(dpmf_i_account_gaussian_log_delta(
-        q->scheme.sensed.value / (sigma * q->options.sigma_unit * q->scheme.norm), epsilon));
+    unamplified = exp(
+        account_gaussian_log_delta(q->scheme.sensed.value / (sigma * q->options.sigma_unit * q->scheme.norm), epsilon));
     if (unamplified < delta) {
         out->delta = unamplified;
         out->method = METHOD_UNSAMPLED;
@@ -184,43 +182,41 @@ dpmf_status dpmf_i_account_sampled_delta(const dpmf_i_account_question *q, doubl
 }
 
 /* The sigma that is enough without amplification. */
-static double unamplified_sigma(const dpmf_i_account_question *q, double epsilon, double delta) {
-    return q->scheme.sensed.value / q->scheme.norm / q->options.sigma_unit /
-           dpmf_i_account_gaussian_mu(epsilon, log(delta));
+static double unamplified_sigma(const account_question *q, double epsilon, double delta) {
+    return q->scheme.sensed.value / q->scheme.norm / q->options.sigma_unit / account_gaussian_mu(epsilon, log(delta));
 }
 
-dpmf_status dpmf_i_account_sampled_sigma(const dpmf_i_account_question *q, double epsilon, double delta,
-                                         dpmf_privacy *out) {
-    dpmf_i_account_montecarlo_scheme s = scheme_at(q, 1);
-    dpmf_i_account_montecarlo_options o = how(q);
+dpmf_status account_sampled_sigma(const account_question *q, double epsilon, double delta, dpmf_privacy *out) {
+    montecarlo_scheme s = scheme_at(q, 1);
+    montecarlo_options o = how(q);
     double sigma = unamplified_sigma(q, epsilon, delta);
     const double whole = delta;
     if (is_bounded(q, delta)) {
-        dpmf_i_account_product_options options = bounding(q);
+        product_options options = bounding(q);
         double found = 0;
         if (q->unasked_slack) options.relative *= 1.6; /* coarser than a look back at epsilon, which must not fail */
-        TRY(dpmf_i_account_correlated_sigma(&s, epsilon, log(delta), &options, &found));
+        TRY(account_correlated_sigma(&s, epsilon, log(delta), &options, &found));
         found /= q->options.sigma_unit * q->scheme.norm;
-        *out = dpmf_i_account_question_answer(q, fmin(found, sigma), epsilon, delta);
+        *out = account_question_answer(q, fmin(found, sigma), epsilon, delta);
         out->method = found < sigma ? METHOD_BOUNDED : METHOD_UNSAMPLED;
         return DPMF_OK;
     }
     delta -= coupling(q, epsilon);
     if (delta < DELTA_MIN) {
         delta = whole;
-        *out = dpmf_i_account_question_answer(q, sigma, epsilon, delta);
+        *out = account_question_answer(q, sigma, epsilon, delta);
         out->method = METHOD_UNAMPLIFIED;
         return DPMF_OK;
     }
     double delta_b = delta;
     int64_t samples = test_samples(q, delta);
-    if (q->options.unconditional) TRY(dpmf_i_account_montecarlo_claim(delta, samples, &delta_b));
-    TRY(dpmf_i_account_montecarlo_scale(&s, epsilon, delta_b, &o, &sigma));
+    if (q->options.unconditional) TRY(montecarlo_claim(delta, samples, &delta_b));
+    TRY(montecarlo_scale(&s, epsilon, delta_b, &o, &sigma));
     if (q->options.unconditional) {
-        dpmf_i_account_montecarlo_scheme found = scheme_at(q, sigma);
+        montecarlo_scheme found = scheme_at(q, sigma);
         TRY(pass_test(q, &found, epsilon, delta_b, samples));
     }
-    *out = dpmf_i_account_question_answer(q, sigma, epsilon, whole);
+    *out = account_question_answer(q, sigma, epsilon, whole);
     name_method(q, out);
     return DPMF_OK;
 }

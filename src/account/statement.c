@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-typedef dpmf_i_base_text text;
-#define add dpmf_i_base_text_add /* said in every line below */
+typedef base_text text;
+#define add base_text_add /* said in every line below */
 
 /* `value` with four significant digits, not below it. */
 static double up(double value) {
@@ -70,7 +70,7 @@ static void add_sampling(text *t, const dpmf_privacy *p, const dpmf_account_opti
         add(t, "Without that assumption the same noise gives epsilon = %.4g at this delta.\n", up(p->without_sampling));
 }
 
-const char *dpmf_i_account_real_noise(void) {
+const char *account_real_noise(void) {
     return "Arithmetic: the noise is taken as real-valued";
 }
 
@@ -85,7 +85,7 @@ static void add_certainty(text *t, const dpmf_privacy *p) {
     else
         add(t, "The figure is a proven upper bound (%s)%s.\n", p->method,
             p->slack_met ? "" : "; it may be looser than requested");
-    add(t, "%s; hyper-parameters chosen on the same data are not accounted for.\n", dpmf_i_account_real_noise());
+    add(t, "%s; hyper-parameters chosen on the same data are not accounted for.\n", account_real_noise());
 }
 
 size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options *options, const char *unit, char *out,

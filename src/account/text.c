@@ -25,15 +25,14 @@ const char *dpmf_engine_name(dpmf_engine engine) {
 
 dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
     char shown[64];
-    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the engine's name is NULL");
+    if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "the engine's name is NULL");
     for (int i = 0; i < ENGINE_COUNT; i++)
         if (strcmp(text, ENGINES[i]) == 0) {
             *out = (dpmf_engine)i;
             return DPMF_OK;
         }
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                            "engine '%s', accepted: auto, contour, connect-the-dots, rdp, monte-carlo",
-                            dpmf_i_base_show(text, strlen(text), shown));
+    return base_fail(DPMF_ERROR_ARGUMENT, "engine '%s', accepted: auto, contour, connect-the-dots, rdp, monte-carlo",
+                     base_show(text, strlen(text), shown));
 }
 
 /* ---- samplings ---- */
@@ -66,15 +65,15 @@ int dpmf_sampling_is_none(const dpmf_sampling *sampling) {
     return sampling->kind == DPMF_SAMPLING_NONE;
 }
 
-int dpmf_i_account_sampling_composes(const dpmf_sampling *sampling) {
+int account_sampling_composes(const dpmf_sampling *sampling) {
     return FORMS[sampling->kind].composes;
 }
 
-int dpmf_i_account_sampling_allocates(const dpmf_sampling *sampling) {
+int account_sampling_allocates(const dpmf_sampling *sampling) {
     return sampling->kind == DPMF_SAMPLING_ALLOCATION || sampling->kind == DPMF_SAMPLING_BALLS_IN_BINS;
 }
 
-int64_t dpmf_i_account_sampling_bands(const dpmf_sampling *sampling) {
+int64_t account_sampling_bands(const dpmf_sampling *sampling) {
     const sampling_form *form = &FORMS[sampling->kind];
     return !form->banded ? 0 : form->has_count && !form->has_picks ? sampling->count : 1;
 }
@@ -83,8 +82,7 @@ static dpmf_status refuse_sampling(const char *text, const char *why) {
     char shown[64], forms[200] = "";
     for (int i = 0, used = 0; i < FORM_COUNT && used < (int)sizeof forms; i++)
         used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", FORMS[i].form);
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling '%s': %s (%s)", dpmf_i_base_show(text, strlen(text), shown),
-                            why, forms);
+    return base_fail(DPMF_ERROR_ARGUMENT, "sampling '%s': %s (%s)", base_show(text, strlen(text), shown), why, forms);
 }
 
 static const sampling_form *find_form(const char *text, size_t length) {
@@ -97,18 +95,18 @@ static dpmf_status read_values(const char *text, const sampling_form *form, cons
     size_t first = form->has_probability ? strcspn(values, ",") : 0;
     const char *rest = values + first;
     if (form->has_probability) {
-        if (!dpmf_i_base_parse_double(values, first, &out->probability) || out->probability < 0 || out->probability > 1)
+        if (!base_parse_double(values, first, &out->probability) || out->probability < 0 || out->probability > 1)
             return refuse_sampling(text, "a probability from 0 to 1 is accepted");
         if (form->has_count != (*rest == ',')) return refuse_sampling(text, "the number of values differs from");
         if (form->has_count) rest++;
     }
     if (form->has_picks) {
         size_t length = strcspn(rest, ",");
-        if (rest[length] != ',' || !dpmf_i_base_parse_integer(rest, length, &out->picks) || out->picks < 1)
+        if (rest[length] != ',' || !base_parse_integer(rest, length, &out->picks) || out->picks < 1)
             return refuse_sampling(text, "two whole numbers of at least 1 are accepted");
         rest += length + 1;
     }
-    if (form->has_count && (!dpmf_i_base_parse_integer(rest, strlen(rest), &out->count) || out->count < 1))
+    if (form->has_count && (!base_parse_integer(rest, strlen(rest), &out->count) || out->count < 1))
         return refuse_sampling(text, "a whole number of at least 1 is accepted");
     if (out->picks > out->count) return refuse_sampling(text, "K is at most T");
     return DPMF_OK;
@@ -117,10 +115,10 @@ static dpmf_status read_values(const char *text, const sampling_form *form, cons
 /* ",cap:M" or ",cap:M:N" at the end. */
 static dpmf_status read_cap(const char *text, const char *values, dpmf_sampling *out) {
     const size_t cap = strcspn(values, ":");
-    if (!dpmf_i_base_parse_integer(values, cap, &out->cap) || out->cap < 1)
+    if (!base_parse_integer(values, cap, &out->cap) || out->cap < 1)
         return refuse_sampling(text, "a cap of at least 1 is accepted");
     if (values[cap] == '\0') return DPMF_OK;
-    if (!dpmf_i_base_parse_integer(values + cap + 1, strlen(values + cap + 1), &out->units) || out->units < 1)
+    if (!base_parse_integer(values + cap + 1, strlen(values + cap + 1), &out->units) || out->units < 1)
         return refuse_sampling(text, "after the cap, the number of units, at least 1, is accepted");
     return DPMF_OK;
 }
@@ -142,7 +140,7 @@ static const char CAP[] = ",cap:";
 dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
     char plain[64];
     dpmf_sampling found = {0}, capped = {0};
-    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampling's text is NULL");
+    if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "the sampling's text is NULL");
     const char *cap = strstr(text, CAP);
     if (cap == NULL) return parse_plain(text, out);
     if ((size_t)(cap - text) >= sizeof plain) return refuse_sampling(text, "too long");
@@ -151,7 +149,7 @@ dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
     TRY(read_cap(text, cap + sizeof CAP - 1, &capped));
     found.cap = capped.cap;
     found.units = capped.units;
-    TRY(dpmf_i_account_sampling_check(&found));
+    TRY(account_sampling_check(&found));
     *out = found;
     return DPMF_OK;
 }
@@ -159,9 +157,9 @@ dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out) {
 dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]) {
     char number[32], made[160];
     const size_t room = sizeof made; /* enough for the longest of all */
-    TRY(dpmf_i_account_sampling_check(sampling));
+    TRY(account_sampling_check(sampling));
     const sampling_form *form = &FORMS[sampling->kind];
-    dpmf_i_base_format_double(sampling->probability, number);
+    base_format_double(sampling->probability, number);
     size_t used = (size_t)snprintf(made, room, "%s", form->name);
     if (form->has_probability) used += (size_t)snprintf(made + used, room - used, ":%s", number);
     if (form->has_picks) used += (size_t)snprintf(made + used, room - used, ":%lld", (long long)sampling->picks);
@@ -172,33 +170,31 @@ dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]) {
     if (sampling->cap > 0 && sampling->units > 0)
         used += (size_t)snprintf(made + used, room - used, ":%lld", (long long)sampling->units);
     if (used > 63)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sampling '%s': longer than 63 bytes; a probability of fewer digits is accepted", made);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "sampling '%s': longer than 63 bytes; a probability of fewer digits is accepted", made);
     memcpy(out, made, used + 1);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_sampling_check(const dpmf_sampling *s) {
+dpmf_status account_sampling_check(const dpmf_sampling *s) {
     if ((unsigned)s->kind >= FORM_COUNT)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling kind %d, accepted 0 to %d", (int)s->kind,
-                                FORM_COUNT - 1);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling kind %d, accepted 0 to %d", (int)s->kind, FORM_COUNT - 1);
     const sampling_form *form = &FORMS[s->kind];
     if (form->has_probability && !(s->probability >= 0 && s->probability <= 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: probability %g, accepted 0 to 1", form->form,
-                                s->probability);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: probability %g, accepted 0 to 1", form->form,
+                         s->probability);
     if (form->has_count && s->count < 1)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld, accepted 1 or more", form->form,
-                                (long long)s->count);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld, accepted 1 or more", form->form, (long long)s->count);
     if (s->cap != 0 && !form->cappable)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "sampling %s with a cap: accepted with poisson, block-cyclic and min-sep", form->form);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "sampling %s with a cap: accepted with poisson, block-cyclic and min-sep", form->form);
     if (s->cap < 0 || s->units < 0 || s->units > (int64_t)1000000000000)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sampling %s: a cap of %lld on batches from %lld units, accepted: 0 (none) or more, "
-                                "and up to 1e12 units",
-                                form->form, (long long)s->cap, (long long)s->units);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "sampling %s: a cap of %lld on batches from %lld units, accepted: 0 (none) or more, "
+                         "and up to 1e12 units",
+                         form->form, (long long)s->cap, (long long)s->units);
     if (form->has_picks && (s->picks < 1 || s->picks > s->count))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld picks, accepted 1 to %lld", form->form,
-                                (long long)s->picks, (long long)s->count);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld picks, accepted 1 to %lld", form->form,
+                         (long long)s->picks, (long long)s->count);
     return DPMF_OK;
 }

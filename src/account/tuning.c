@@ -28,11 +28,10 @@ static const char METHOD_QUADRATURE[] =
 
 static dpmf_status refuse_text(const char *text) {
     char shown[64];
-    return dpmf_i_base_fail(
-        DPMF_ERROR_ARGUMENT,
-        "tuning '%s', accepted: poisson:MEAN (above 0, to 1e9), negative-binomial:ETA,GAMMA (ETA above "
-        "-1, to 1e6, GAMMA above 0, to 1)",
-        dpmf_i_base_show(text, strlen(text), shown));
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "tuning '%s', accepted: poisson:MEAN (above 0, to 1e9), negative-binomial:ETA,GAMMA (ETA above "
+                     "-1, to 1e6, GAMMA above 0, to 1)",
+                     base_show(text, strlen(text), shown));
 }
 
 static int is_valid(const dpmf_tuning *t) {
@@ -44,16 +43,16 @@ static int is_valid(const dpmf_tuning *t) {
 dpmf_status dpmf_tuning_parse(const char *text, dpmf_tuning *out) {
     static const char poisson[] = "poisson:", binomial[] = "negative-binomial:";
     dpmf_tuning t = {0};
-    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the tuning's text is NULL");
+    if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "the tuning's text is NULL");
     if (strncmp(text, poisson, sizeof poisson - 1) == 0) {
         const char *mean = text + sizeof poisson - 1;
-        if (!dpmf_i_base_parse_double(mean, strlen(mean), &t.mean)) return refuse_text(text);
+        if (!base_parse_double(mean, strlen(mean), &t.mean)) return refuse_text(text);
     } else if (strncmp(text, binomial, sizeof binomial - 1) == 0) {
         const char *eta = text + sizeof binomial - 1;
         const size_t length = strcspn(eta, ",");
         t.kind = DPMF_TUNING_NEGATIVE_BINOMIAL;
-        if (eta[length] != ',' || !dpmf_i_base_parse_double(eta, length, &t.eta) ||
-            !dpmf_i_base_parse_double(eta + length + 1, strlen(eta + length + 1), &t.gamma))
+        if (eta[length] != ',' || !base_parse_double(eta, length, &t.eta) ||
+            !base_parse_double(eta + length + 1, strlen(eta + length + 1), &t.gamma))
             return refuse_text(text);
     } else {
         return refuse_text(text);
@@ -65,9 +64,9 @@ dpmf_status dpmf_tuning_parse(const char *text, dpmf_tuning *out) {
 
 dpmf_status dpmf_tuning_format(const dpmf_tuning *tuning, char out[96]) {
     char first[32], second[32];
-    if (!is_valid(tuning)) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tuning: numbers out of range");
-    dpmf_i_base_format_double(tuning->kind == DPMF_TUNING_POISSON ? tuning->mean : tuning->eta, first);
-    dpmf_i_base_format_double(tuning->gamma, second);
+    if (!is_valid(tuning)) return base_fail(DPMF_ERROR_ARGUMENT, "tuning: numbers out of range");
+    base_format_double(tuning->kind == DPMF_TUNING_POISSON ? tuning->mean : tuning->eta, first);
+    base_format_double(tuning->gamma, second);
     if (tuning->kind == DPMF_TUNING_POISSON)
         snprintf(out, 96, "poisson:%s", first);
     else
@@ -86,7 +85,7 @@ double dpmf_tuning_runs(const dpmf_tuning *t) {
 /* ---- divergences of one run ---- */
 
 typedef struct best {
-    const dpmf_i_account_composed *run;
+    const account_composed *run;
     const dpmf_tuning *tuning;
     double runs; /* E[K] */
     double paid; /* negative binomial: (1 + eta) x the least over l' */
@@ -95,18 +94,18 @@ typedef struct best {
 } best;
 
 /* Of order 1 + t; an upper bound. */
-static double renyi(const dpmf_i_account_composed *c, double t) {
+static double renyi(const account_composed *c, double t) {
     const int replaced = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE;
-    dpmf_i_account_pair pair = {.sigma = c->sigma, .probability = c->probability, .compositions = c->compositions};
+    account_pair pair = {.sigma = c->sigma, .probability = c->probability, .compositions = c->compositions};
     if (c->probability >= 1) {
-        const double mu = dpmf_i_account_composed_mu(c);
+        const double mu = account_composed_mu(c);
         return 0.5 * (1 + t) * mu * mu * (1 + 1e-15);
     }
-    pair.direction = replaced ? DPMF_I_ACCOUNT_REPLACE : DPMF_I_ACCOUNT_REMOVE;
-    double k = dpmf_i_account_rdp_cumulant(&pair, t);
+    pair.direction = replaced ? ACCOUNT_REPLACE : ACCOUNT_REMOVE;
+    double k = account_rdp_cumulant(&pair, t);
     if (!replaced) {
-        pair.direction = DPMF_I_ACCOUNT_ADD;
-        k = fmax(k, dpmf_i_account_rdp_cumulant(&pair, t));
+        pair.direction = ACCOUNT_ADD;
+        k = fmax(k, account_rdp_cumulant(&pair, t));
     }
     return isnan(k) ? INFINITY : k / t;
 }
@@ -121,12 +120,12 @@ static dpmf_status epsilon_at(const best *b, double t, double *out) {
     double extra = b->paid, log_d = 0;
     if (b->tuning->kind == DPMF_TUNING_POISSON) {
         const double at = log1p(1 / t);
-        dpmf_i_account_answer found = {0};
+        account_answer found = {0};
         if (b->certified) {
-            TRY(dpmf_i_account_dispatch_log_delta(b->run, at, &found));
+            TRY(account_dispatch_log_delta(b->run, at, &found));
             log_d = found.value;
         } else {
-            TRY(dpmf_i_account_dispatch_search(b->run, at, &log_d));
+            TRY(account_dispatch_search(b->run, at, &log_d));
         }
         extra = b->tuning->mean * exp(fmin(0, log_d));
     }
@@ -146,7 +145,7 @@ static dpmf_status find_order(const best *b, objective of, double *out) {
     double at = LOW, least = INFINITY;
     for (double x = LOW; x <= HIGH; x += STEP) {
         double value = INFINITY;
-        TRY(dpmf_i_base_progress(b->run->run, "orders", (x - LOW) / (HIGH - LOW)));
+        TRY(base_progress(b->run->run, "orders", (x - LOW) / (HIGH - LOW)));
         TRY(of(b, exp(x), &value));
         if (!(value < least)) continue;
         least = value;
@@ -183,28 +182,27 @@ static dpmf_status best_epsilon(best *b, double *out) {
     return epsilon_at(b, t, out);
 }
 
-static dpmf_status check_question(const dpmf_i_account_question *q) {
-    if (!q->sampled && q->composed.picks == 0 && !dpmf_i_account_capped_binds(&q->composed) &&
+static dpmf_status check_question(const account_question *q) {
+    if (!q->sampled && q->composed.picks == 0 && !capped_binds(&q->composed) &&
         (q->options.engine == DPMF_ENGINE_AUTO || q->options.engine == DPMF_ENGINE_RDP))
         return DPMF_OK;
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "tuning needs the Renyi divergences of a run: sampling none, poisson and block-cyclic without a "
-        "cap, engine auto or rdp");
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "tuning needs the Renyi divergences of a run: sampling none, poisson and block-cyclic without a "
+                     "cap, engine auto or rdp");
 }
 
 dpmf_status dpmf_account_tuning(double sigma, double delta, const dpmf_account_options *options,
                                 const dpmf_tuning *tuning, dpmf_privacy *out) {
-    dpmf_i_account_question q;
+    account_question q;
     dpmf_privacy answer;
     double epsilon = INFINITY;
     dpmf_status status = DPMF_OK;
     if (tuning == NULL || !is_valid(tuning)) return refuse_text(tuning == NULL ? "NULL" : "numbers out of range");
     if (tuning->kind == DPMF_TUNING_NEGATIVE_BINOMIAL && tuning->gamma == 1)
         return dpmf_account_epsilon(sigma, delta, options, out);
-    TRY(dpmf_i_account_check_sigma(sigma));
-    TRY(dpmf_i_account_check_delta(delta));
-    TRY(dpmf_i_account_question_open(options, &q));
+    TRY(account_check_sigma(sigma));
+    TRY(account_check_delta(delta));
+    TRY(account_question_open(options, &q));
     TRY_DONE(check_question(&q));
     q.composed.sigma = sigma * q.options.sigma_unit;
     best b = {.run = &q.composed, .tuning = tuning, .runs = dpmf_tuning_runs(tuning), .log_delta = log(delta)};
@@ -212,12 +210,12 @@ dpmf_status dpmf_account_tuning(double sigma, double delta, const dpmf_account_o
         TRY_DONE(best_epsilon(&b, &epsilon));
     else
         epsilon = 0;
-    answer = dpmf_i_account_question_answer(&q, sigma, epsilon, delta);
+    answer = account_question_answer(&q, sigma, epsilon, delta);
     answer.mu = answer.rho = answer.total_mu = answer.total_rho = 0; /* of one run, which is not what was asked for */
     answer.kind = DPMF_UPPER_BOUND;
     answer.method = q.composed.probability < 1 ? METHOD_QUADRATURE : METHOD;
     *out = answer;
 done:
-    dpmf_i_account_question_close(&q);
+    account_question_close(&q);
     return status;
 }

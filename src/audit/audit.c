@@ -26,33 +26,32 @@ dpmf_audit_options dpmf_audit_options_defaults(void) {
 
 static dpmf_status check_options(const dpmf_audit_options *o) {
     if (o->canaries < CANARIES_MIN || o->canaries > CANARIES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " canaries, accepted: %d to %d", o->canaries,
-                                CANARIES_MIN, CANARIES_MAX);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " canaries, accepted: %d to %d", o->canaries, CANARIES_MIN,
+                         CANARIES_MAX);
     if (!(o->confidence >= 0.5 && o->confidence < 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a confidence of %g, accepted: 0.5 to below 1", o->confidence);
+        return base_fail(DPMF_ERROR_ARGUMENT, "a confidence of %g, accepted: 0.5 to below 1", o->confidence);
     if (!(o->noise_factor > 0 && isfinite(o->noise_factor)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a noise factor of %g, accepted: above 0", o->noise_factor);
+        return base_fail(DPMF_ERROR_ARGUMENT, "a noise factor of %g, accepted: above 0", o->noise_factor);
     if (!(o->epsilon >= 0) || !(o->delta > 0 && o->delta < 1))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "a claim of epsilon %g, delta %g, accepted: epsilon 0 (the mechanism's) or above, delta "
-            "between 0 and 1",
-            o->epsilon, o->delta);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "a claim of epsilon %g, delta %g, accepted: epsilon 0 (the mechanism's) or above, delta "
+                         "between 0 and 1",
+                         o->epsilon, o->delta);
     if (o->route != DPMF_AUDIT_NOISE && o->route != DPMF_AUDIT_TRAINER)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an audit by route %d, accepted: 0 (noise) and 1 (trainer)",
-                                (int)o->route);
+        return base_fail(DPMF_ERROR_ARGUMENT, "an audit by route %d, accepted: 0 (noise) and 1 (trainer)",
+                         (int)o->route);
     return DPMF_OK;
 }
 
 static dpmf_status check_mechanism(const dpmf_mechanism *m) {
     const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
     if (!(dpmf_mechanism_sigma(m) > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, so there is no claim to audit");
+        return base_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, so there is no claim to audit");
     if (dpmf_strategy_rows(strategy) != dpmf_strategy_steps(strategy))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "an audit undoes the correlation of the noise with C, which has %" PRId64
-                                " rows for %" PRId64 " steps here; accepted: a square C",
-                                dpmf_strategy_rows(strategy), dpmf_strategy_steps(strategy));
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "an audit undoes the correlation of the noise with C, which has %" PRId64 " rows for %" PRId64
+                         " steps here; accepted: a square C",
+                         dpmf_strategy_rows(strategy), dpmf_strategy_steps(strategy));
     return DPMF_OK;
 }
 
@@ -77,10 +76,9 @@ static dpmf_status open_audit(const dpmf_mechanism *mechanism, const dpmf_audit_
     const dpmf_audit_options defaults = dpmf_audit_options_defaults();
     dpmf_audit *made = NULL;
     dpmf_status status = DPMF_OK;
-    if (mechanism == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "audit: the mechanism or out is NULL");
+    if (mechanism == NULL || out == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "audit: the mechanism or out is NULL");
     TRY(check_mechanism(mechanism));
-    TRY(dpmf_i_base_alloc(1, sizeof *made, "an audit", (void **)&made));
+    TRY(base_alloc(1, sizeof *made, "an audit", (void **)&made));
     dpmf_audit_options *o = &made->options;
     *o = options != NULL ? *options : defaults;
     if (o->canaries == 0) o->canaries = defaults.canaries;
@@ -107,12 +105,11 @@ static dpmf_status find_bounds(dpmf_audit *a) {
     for (int64_t i = 0; i < a->canaries; i++)
         r->included += a->included[i];
     if (r->included == 0 || r->included == a->canaries)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "%" PRId64 " of %" PRId64 " canaries are in: some, but not all, must be", r->included,
-                                a->canaries);
-    TRY(dpmf_i_audit_score(a));
-    TRY(dpmf_i_audit_guess(a, failure));
-    TRY(dpmf_i_audit_gaussian(a, failure));
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " of %" PRId64 " canaries are in: some, but not all, must be",
+                         r->included, a->canaries);
+    TRY(audit_score(a));
+    TRY(audit_guess(a, failure));
+    TRY(audit_gaussian(a, failure));
     r->epsilon_lower = fmax(r->epsilon_guesses, r->epsilon_gaussian);
     return DPMF_OK;
 }
@@ -133,10 +130,10 @@ static dpmf_status disturb(const dpmf_mechanism *m, double factor, const dpmf_ru
 
 /* What only the run needed; coins and scores stay. */
 static void forget_run(dpmf_audit *a) {
-    dpmf_i_base_free(a->taken);
-    dpmf_i_base_free(a->released);
-    dpmf_i_base_free(a->projected);
-    dpmf_i_base_free(a->norm);
+    base_free(a->taken);
+    base_free(a->released);
+    base_free(a->projected);
+    base_free(a->norm);
     a->taken = NULL;
     a->released = a->projected = a->norm = NULL;
     a->mechanism = NULL;
@@ -157,9 +154,9 @@ dpmf_status dpmf_audit_create(const dpmf_mechanism *mechanism, const dpmf_audit_
         TRY_DONE(disturb(mechanism, a->options.noise_factor, &a->options.run, &disturbed));
     const dpmf_mechanism *actual = disturbed != NULL ? disturbed : mechanism;
     if (a->options.route == DPMF_AUDIT_TRAINER)
-        TRY_DONE(dpmf_i_audit_run_trainer(a, actual, key));
+        TRY_DONE(audit_run_trainer(a, actual, key));
     else
-        TRY_DONE(dpmf_i_audit_run_noise(a, actual, key));
+        TRY_DONE(audit_run_noise(a, actual, key));
     TRY_DONE(find_bounds(a));
     forget_run(a);
     *out = a;
@@ -176,16 +173,16 @@ dpmf_status dpmf_audit_create_from(const dpmf_mechanism *mechanism, const uint8_
     dpmf_audit *a = NULL;
     dpmf_status status = DPMF_OK;
     if (included == NULL || taken == NULL || released == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "audit: included, taken or released is NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "audit: included, taken or released is NULL");
     TRY(open_audit(mechanism, options, &a));
-    TRY_DONE(dpmf_i_audit_allocate(a, a->options.canaries));
+    TRY_DONE(audit_allocate(a, a->options.canaries));
     for (int64_t i = 0; i < a->canaries; i++)
         a->included[i] = included[i] != 0;
     for (int64_t i = 0; i < a->canaries * a->steps; i++) {
         a->taken[i] = taken[i] != 0;
         a->released[i] = released[i];
         if (isfinite(released[i])) continue;
-        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "audit: a released number is not finite");
+        status = base_fail(DPMF_ERROR_ARGUMENT, "audit: a released number is not finite");
         goto done;
     }
     TRY_DONE(find_bounds(a));
@@ -200,9 +197,9 @@ done:
 void dpmf_audit_free(dpmf_audit *a) {
     if (a == NULL) return;
     forget_run(a);
-    dpmf_i_base_free(a->included);
-    dpmf_i_base_free(a->score);
-    dpmf_i_base_free(a);
+    base_free(a->included);
+    base_free(a->score);
+    base_free(a);
 }
 
 dpmf_audit_result dpmf_audit_outcome(const dpmf_audit *audit) {

@@ -20,30 +20,30 @@ struct dpmf_audit {
 };
 
 /* +1 or 0 for a canary that is in or out; +1 or -1 where neighbours replace (zero is no form of a canary then). */
-static inline double dpmf_i_audit_sign(const dpmf_audit *a, int64_t canary) {
+static inline double audit_sign(const dpmf_audit *a, int64_t canary) {
     const int replaced = dpmf_mechanism_adjacency(a->mechanism) == DPMF_ADJACENCY_REPLACE_ONE;
     return a->included[canary] ? 1 : replaced ? -1 : 0;
 }
 
 /* ---- canaries (audit/canaries.c) ----
  * Memory for `canaries` of them, and fair coins from the key. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_audit_allocate(dpmf_audit *audit, int64_t canaries);
-DPMF_MUST_CHECK dpmf_status dpmf_i_audit_toss(dpmf_audit *audit, const uint8_t key[DPMF_KEY_SIZE]);
+DPMF_MUST_CHECK dpmf_status audit_allocate(dpmf_audit *audit, int64_t canaries);
+DPMF_MUST_CHECK dpmf_status audit_toss(dpmf_audit *audit, const uint8_t key[DPMF_KEY_SIZE]);
 
 /* Which steps a sampler takes each canary in. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_audit_take(dpmf_audit *audit, dpmf_sampler *sampler);
+DPMF_MUST_CHECK dpmf_status audit_take(dpmf_audit *audit, dpmf_sampler *sampler);
 
 /* The text of the mechanism's sampler; *sampled 0: it has none, and the text is empty. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_audit_sampling(const dpmf_mechanism *mechanism, char text[64], int *sampled);
+DPMF_MUST_CHECK dpmf_status audit_sampling(const dpmf_mechanism *mechanism, char text[64], int *sampled);
 
 /* The two runs: allocate, and fill included, taken and released. `actual` is the mechanism that makes the noise. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_audit_run_noise(dpmf_audit *audit, const dpmf_mechanism *actual,
-                                                   const uint8_t key[DPMF_KEY_SIZE]);
-DPMF_MUST_CHECK dpmf_status dpmf_i_audit_run_trainer(dpmf_audit *audit, const dpmf_mechanism *actual,
-                                                     const uint8_t key[DPMF_KEY_SIZE]);
+DPMF_MUST_CHECK dpmf_status audit_run_noise(dpmf_audit *audit, const dpmf_mechanism *actual,
+                                            const uint8_t key[DPMF_KEY_SIZE]);
+DPMF_MUST_CHECK dpmf_status audit_run_trainer(dpmf_audit *audit, const dpmf_mechanism *actual,
+                                              const uint8_t key[DPMF_KEY_SIZE]);
 
 /* Fills score, projected, norm and largest. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_audit_score(dpmf_audit *audit);
+DPMF_MUST_CHECK dpmf_status audit_score(dpmf_audit *audit);
 
 /* ---- bounds ---- */
 
@@ -51,12 +51,12 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_audit_score(dpmf_audit *audit);
  * The largest epsilon such that under (epsilon, delta) `correct` or more right ones among `guesses` about `canaries` fair coins have
  * probability at most `failure` (audit/guesses.c); 0: none.
  */
-double dpmf_i_audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure);
+double audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure);
 
 /* The best of several ways to guess, all of which together fail with probability `failure`; tpr and fpr. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_audit_guess(dpmf_audit *audit, double failure);
+DPMF_MUST_CHECK dpmf_status audit_guess(dpmf_audit *audit, double failure);
 
 /* From the size of noise and contributions (audit/gaussian.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_audit_gaussian(dpmf_audit *audit, double failure);
+DPMF_MUST_CHECK dpmf_status audit_gaussian(dpmf_audit *audit, double failure);
 
 #endif

@@ -31,7 +31,7 @@ static double normal_quantile(double p) {
     double low = 0, high = 40;
     for (int i = 0; i < 100; i++) {
         const double middle = (low + high) / 2;
-        if (1 - dpmf_i_base_normal_cdf(-middle) < p)
+        if (1 - base_normal_cdf(-middle) < p)
             low = middle;
         else
             high = middle;
@@ -54,14 +54,14 @@ static fit fit_projections(const dpmf_audit *a) {
     fit f = {.degrees = -1};
     double product = 0, squares = 0;
     for (int64_t i = 0; i < a->canaries; i++) {
-        const double size = dpmf_i_audit_sign(a, i) * a->norm[i];
+        const double size = audit_sign(a, i) * a->norm[i];
         f.q += size * size;
         product += size * a->projected[i];
         f.degrees += a->norm[i] > 0;
     }
     f.slope = f.q > 0 ? product / f.q : 0;
     for (int64_t i = 0; i < a->canaries; i++) {
-        const double left = a->projected[i] - dpmf_i_audit_sign(a, i) * f.slope * a->norm[i];
+        const double left = a->projected[i] - audit_sign(a, i) * f.slope * a->norm[i];
         if (a->norm[i] > 0) squares += left * left;
     }
     f.scale = f.degrees > 0 ? sqrt(squares / (double)f.degrees) : 0;
@@ -85,7 +85,7 @@ static dpmf_status account(const dpmf_audit *a, double sigma, double *out) {
     return status;
 }
 
-dpmf_status dpmf_i_audit_gaussian(dpmf_audit *a, double failure) {
+dpmf_status audit_gaussian(dpmf_audit *a, double failure) {
     const fit f = fit_projections(a);
     a->result.sigma_highest = a->result.sigma_measured = INFINITY;
     if (f.degrees < 10 || !(f.scale > 0) || !(f.q > 0)) return DPMF_OK;

@@ -29,17 +29,17 @@ static const double EPSILON_MAX = 50; /* e^50 guesses nobody has */
 
 /* The right side. */
 static double success_bound(int64_t m, int64_t r, int64_t v, double epsilon, double delta) {
-    const double p = 1 / (1 + exp(-epsilon)), tail = dpmf_i_base_binomial_at_least(v, r, p);
+    const double p = 1 / (1 + exp(-epsilon)), tail = base_binomial_at_least(v, r, p);
     double worst = 0;
     for (int64_t i = 1; i <= v; i++) {
-        const double between = dpmf_i_base_binomial_at_least(v - i, r, p) - tail;
+        const double between = base_binomial_at_least(v - i, r, p) - tail;
         worst = fmax(worst, 2 / (double)i * between);
         if (2 / (double)(i + 1) <= worst) break; /* no later one can be more */
     }
     return fmin(1, tail + (double)m * delta * worst);
 }
 
-double dpmf_i_audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure) {
+double audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure) {
     double low = 0, high = EPSILON_MAX;
     if (guesses < 1 || success_bound(canaries, guesses, correct, 0, delta) > failure) return 0;
     while (high - low > 1e-6 * (1 + low)) {
@@ -67,7 +67,7 @@ static int compare_ranked(const void *a, const void *b) {
 }
 
 static dpmf_status rank_all(const dpmf_audit *a, ranked **out) {
-    TRY(dpmf_i_base_alloc(a->canaries, sizeof **out, "the ranks of the canaries", (void **)out));
+    TRY(base_alloc(a->canaries, sizeof **out, "the ranks of the canaries", (void **)out));
     for (int64_t i = 0; i < a->canaries; i++)
         (*out)[i] = (ranked){a->score[i], i, a->included[i]};
     qsort(*out, (size_t)a->canaries, sizeof **out, compare_ranked);
@@ -82,7 +82,7 @@ static void guess_some(dpmf_audit *a, const ranked *order, int64_t in, int64_t o
         correct += order[i].included;
     for (int64_t i = 0; i < out; i++)
         correct += !order[a->canaries - 1 - i].included;
-    const double epsilon = dpmf_i_audit_guess_epsilon(a->canaries, in + out, correct, a->options.delta, failure);
+    const double epsilon = audit_guess_epsilon(a->canaries, in + out, correct, a->options.delta, failure);
     if (epsilon <= a->result.epsilon_guesses && a->result.guesses > 0) return;
     a->result.epsilon_guesses = epsilon;
     a->result.guesses = in + out;
@@ -102,7 +102,7 @@ static void find_rates(dpmf_audit *a, const ranked *order) {
     }
 }
 
-dpmf_status dpmf_i_audit_guess(dpmf_audit *a, double failure) {
+dpmf_status audit_guess(dpmf_audit *a, double failure) {
     ranked *order = NULL;
     TRY(rank_all(a, &order));
     for (int i = 0; i < WAYS; i++) {
@@ -111,6 +111,6 @@ dpmf_status dpmf_i_audit_guess(dpmf_audit *a, double failure) {
         guess_some(a, order, half, r - half, failure / (2 * WAYS));
     }
     find_rates(a, order);
-    dpmf_i_base_free(order);
+    base_free(order);
     return DPMF_OK;
 }

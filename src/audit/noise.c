@@ -35,7 +35,7 @@ static dpmf_status find_pattern(const dpmf_audit *a, double *u) {
     double *image = NULL, best = -1, squared = 0;
     int64_t at = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(a->steps, "a pattern", &image));
+    TRY(base_alloc_doubles(a->steps, "a pattern", &image));
     for (int64_t i = 0; i < tried; i++) {
         const int64_t first = tried > 1 ? (int64_t)((double)i * (double)(starts - 1) / (double)(tried - 1)) : 0;
         TRY_DONE(try_start(a, first, u, image, &squared));
@@ -44,7 +44,7 @@ static dpmf_status find_pattern(const dpmf_audit *a, double *u) {
     }
     TRY_DONE(try_start(a, at, u, image, &squared));
 done:
-    dpmf_i_base_free(image);
+    base_free(image);
     return status;
 }
 
@@ -54,13 +54,13 @@ static dpmf_status take_all(dpmf_audit *a, const uint8_t key[DPMF_KEY_SIZE]) {
     double *u = NULL;
     dpmf_sampler *sampler = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_audit_sampling(a->mechanism, text, &sampled));
+    TRY(audit_sampling(a->mechanism, text, &sampled));
     if (sampled) {
         TRY(dpmf_sampler_create(text, a->canaries, a->steps, key, "dpmf audit", &sampler));
         TRY_DONE(dpmf_sampler_check(sampler, a->mechanism));
-        TRY_DONE(dpmf_i_audit_take(a, sampler));
+        TRY_DONE(audit_take(a, sampler));
     } else {
-        TRY(dpmf_i_base_alloc_doubles(a->steps, "a pattern", &u));
+        TRY(base_alloc_doubles(a->steps, "a pattern", &u));
         TRY_DONE(find_pattern(a, u));
         for (int64_t i = 0; i < a->canaries; i++)
             for (int64_t t = 0; t < a->steps; t++)
@@ -68,11 +68,11 @@ static dpmf_status take_all(dpmf_audit *a, const uint8_t key[DPMF_KEY_SIZE]) {
     }
 done:
     dpmf_sampler_free(sampler);
-    dpmf_i_base_free(u);
+    base_free(u);
     return status;
 }
 
-dpmf_status dpmf_i_audit_run_noise(dpmf_audit *a, const dpmf_mechanism *actual, const uint8_t key[DPMF_KEY_SIZE]) {
+dpmf_status audit_run_noise(dpmf_audit *a, const dpmf_mechanism *actual, const uint8_t key[DPMF_KEY_SIZE]) {
     dpmf_noise_options wanted = dpmf_noise_options_defaults();
     dpmf_noise *noise = NULL;
     double *row = NULL;
@@ -80,21 +80,21 @@ dpmf_status dpmf_i_audit_run_noise(dpmf_audit *a, const dpmf_mechanism *actual, 
     wanted.precision = DPMF_FLOAT64;
     wanted.label = "dpmf audit";
     wanted.run = a->options.run;
-    TRY(dpmf_i_audit_allocate(a, a->options.canaries));
-    TRY(dpmf_i_audit_toss(a, key));
+    TRY(audit_allocate(a, a->options.canaries));
+    TRY(audit_toss(a, key));
     TRY(take_all(a, key));
-    TRY_DONE(dpmf_i_base_alloc_doubles(a->canaries, "a row", &row));
+    TRY_DONE(base_alloc_doubles(a->canaries, "a row", &row));
     TRY_DONE(dpmf_noise_create(actual, a->canaries, 1.0, key, &wanted, &noise));
     for (int64_t t = 0; t < a->steps; t++) {
         const dpmf_segment all = {row, a->canaries};
         for (int64_t i = 0; i < a->canaries; i++)
-            row[i] = a->taken[i * a->steps + t] ? dpmf_i_audit_sign(a, i) : 0;
+            row[i] = a->taken[i * a->steps + t] ? audit_sign(a, i) : 0;
         TRY_DONE(dpmf_noise_add(noise, 1.0, 1, &all));
         for (int64_t i = 0; i < a->canaries; i++)
             a->released[i * a->steps + t] = row[i];
     }
 done:
     dpmf_noise_free(noise);
-    dpmf_i_base_free(row);
+    base_free(row);
     return status;
 }

@@ -63,8 +63,8 @@ static void read_sampling(scorer *s) {
 static dpmf_status read_columns(scorer *s) {
     const int64_t n = s->n, bands = dpmf_strategy_bands(s->strategy);
     s->bands = bands > 0 && bands < n ? bands : n;
-    TRY(dpmf_i_base_alloc_doubles(n * s->bands, "the columns of C", &s->column));
-    TRY(dpmf_i_base_alloc_doubles(n, "their norms", &s->squared));
+    TRY(base_alloc_doubles(n * s->bands, "the columns of C", &s->column));
+    TRY(base_alloc_doubles(n, "their norms", &s->squared));
     for (int64_t t = 0; t < n; t++) {
         TRY(dpmf_strategy_column(s->strategy, t, s->image));
         for (int64_t j = 0; j < s->bands && t + j < n; j++) {
@@ -81,19 +81,19 @@ static dpmf_status open_scorer(scorer *s) {
     s->strategy = dpmf_mechanism_strategy(s->audit->mechanism);
     s->n = s->audit->steps;
     s->variance = scale * scale;
-    TRY(dpmf_i_base_alloc_doubles(s->n, "a canary", &s->u));
-    TRY(dpmf_i_base_alloc_doubles(s->n, "a canary", &s->image));
-    TRY(dpmf_i_base_alloc_doubles(s->n, "a canary", &s->v));
+    TRY(base_alloc_doubles(s->n, "a canary", &s->u));
+    TRY(base_alloc_doubles(s->n, "a canary", &s->image));
+    TRY(base_alloc_doubles(s->n, "a canary", &s->v));
     read_sampling(s);
     return s->blocks > 0 ? read_columns(s) : DPMF_OK;
 }
 
 static void close_scorer(scorer *s) {
-    dpmf_i_base_free(s->column);
-    dpmf_i_base_free(s->squared);
-    dpmf_i_base_free(s->u);
-    dpmf_i_base_free(s->image);
-    dpmf_i_base_free(s->v);
+    base_free(s->column);
+    base_free(s->squared);
+    base_free(s->u);
+    base_free(s->image);
+    base_free(s->v);
 }
 
 /* ---- scores ---- */
@@ -108,10 +108,9 @@ static double mixture(const scorer *s, double sign) {
             for (int64_t j = 0; j < s->bands && t + j < s->n; j++)
                 y += c[j] * s->v[t + j];
             const double ratio = (sign * y - s->squared[t] / 2) / s->variance;
-            sum +=
-                s->probability < 1 ? dpmf_i_base_log_add(log1p(-s->probability), log(s->probability) + ratio) : ratio;
+            sum += s->probability < 1 ? base_log_add(log1p(-s->probability), log(s->probability) + ratio) : ratio;
         }
-        all = dpmf_i_base_log_add(all, sum);
+        all = base_log_add(all, sum);
     }
     return all - log((double)s->blocks);
 }
@@ -151,12 +150,12 @@ static dpmf_status score_canary(scorer *s, int64_t i) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_audit_score(dpmf_audit *a) {
+dpmf_status audit_score(dpmf_audit *a) {
     scorer s = {.audit = a};
     dpmf_status status = DPMF_OK;
     TRY_DONE(open_scorer(&s));
     for (int64_t i = 0; i < a->canaries; i++) {
-        if (i % 64 == 0) TRY_DONE(dpmf_i_base_progress(&a->options.run, "scoring", (double)i / (double)a->canaries));
+        if (i % 64 == 0) TRY_DONE(base_progress(&a->options.run, "scoring", (double)i / (double)a->canaries));
         TRY_DONE(score_canary(&s, i));
     }
 done:

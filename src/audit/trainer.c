@@ -34,7 +34,7 @@ static dpmf_status choose_sampler(const dpmf_audit *a, const uint8_t key[DPMF_KE
     const int64_t b = dpmf_participation_separation(p), batch = (a->options.canaries + b - 1) / b;
     int sampled = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_audit_sampling(a->mechanism, text, &sampled));
+    TRY(audit_sampling(a->mechanism, text, &sampled));
     *canaries = sampled ? a->options.canaries : batch * b;
     for (int way = 0; way < 2 && !sampled; way++) {
         dpmf_sampler *tried = NULL;
@@ -55,17 +55,17 @@ static dpmf_status make_data(const dpmf_audit *a, dpmf_dataset **out) {
     float *x = NULL;
     int32_t *label = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(m * m, sizeof *x, "the canaries", (void **)&x));
-    TRY_DONE(dpmf_i_base_alloc(m, sizeof *label, "their labels", (void **)&label));
+    TRY_DONE(base_alloc(m * m, sizeof *x, "the canaries", (void **)&x));
+    TRY_DONE(base_alloc(m, sizeof *label, "their labels", (void **)&label));
     for (int64_t i = 0; i < m; i++) {
-        const double sign = dpmf_i_audit_sign(a, i);
+        const double sign = audit_sign(a, i);
         x[i * m + i] = sign != 0 ? LARGE : NAN;
         label[i] = sign < 0;
     }
     TRY_DONE(dpmf_dataset_create(m, m, 2, x, label, NULL, out));
 done:
-    dpmf_i_base_free(x);
-    dpmf_i_base_free(label);
+    base_free(x);
+    base_free(label);
     return status;
 }
 
@@ -87,17 +87,17 @@ static void take_differences(dpmf_audit *a, int64_t t, double expected, const fl
 static dpmf_status train(dpmf_audit *a, dpmf_trainer *trainer, double expected) {
     dpmf_status status = DPMF_OK;
     float *before = NULL;
-    TRY(dpmf_i_base_alloc(2 * a->canaries, sizeof *before, "the weights", (void **)&before));
+    TRY(base_alloc(2 * a->canaries, sizeof *before, "the weights", (void **)&before));
     for (int64_t t = 0; t < a->steps; t++) {
         TRY_DONE(dpmf_trainer_next(trainer));
         take_differences(a, t, expected, dpmf_trainer_weights(trainer), before);
     }
 done:
-    dpmf_i_base_free(before);
+    base_free(before);
     return status;
 }
 
-dpmf_status dpmf_i_audit_run_trainer(dpmf_audit *a, const dpmf_mechanism *actual, const uint8_t key[DPMF_KEY_SIZE]) {
+dpmf_status audit_run_trainer(dpmf_audit *a, const dpmf_mechanism *actual, const uint8_t key[DPMF_KEY_SIZE]) {
     char text[64];
     int64_t canaries = 0;
     dpmf_trainer_options options = dpmf_trainer_options_defaults();
@@ -109,13 +109,13 @@ dpmf_status dpmf_i_audit_run_trainer(dpmf_audit *a, const dpmf_mechanism *actual
     options.run = a->options.run;
     TRY(choose_sampler(a, key, text, &canaries));
     if (canaries > TRAINER_CANARIES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " canaries for the trainer, accepted: up to %d",
-                                canaries, TRAINER_CANARIES_MAX);
-    TRY(dpmf_i_audit_allocate(a, canaries));
-    TRY(dpmf_i_audit_toss(a, key));
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " canaries for the trainer, accepted: up to %d", canaries,
+                         TRAINER_CANARIES_MAX);
+    TRY(audit_allocate(a, canaries));
+    TRY(audit_toss(a, key));
     TRY_DONE(dpmf_sampler_create(text, canaries, a->steps, key, "dpmf audit", &sampler));
     TRY_DONE(dpmf_sampler_create(text, canaries, a->steps, key, "dpmf audit", &twin)); /* the same batches */
-    TRY_DONE(dpmf_i_audit_take(a, twin));
+    TRY_DONE(audit_take(a, twin));
     TRY_DONE(make_data(a, &data));
     TRY_DONE(dpmf_trainer_create(data, actual, sampler, key, &options, &trainer));
     TRY_DONE(train(a, trainer, dpmf_sampler_expected(sampler)));

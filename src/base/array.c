@@ -42,7 +42,7 @@ typedef struct cursor {
 } cursor;
 
 static dpmf_status refuse_array(const char *problem) {
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "not an array this library reads: %s", problem);
+    return base_fail(DPMF_ERROR_FORMAT, "not an array this library reads: %s", problem);
 }
 
 static void skip_spaces(cursor *c) {
@@ -87,7 +87,7 @@ static int take_size(cursor *c, int64_t *out) {
     while (c->at < c->end && *c->at >= '0' && *c->at <= '9')
         c->at++;
     if (c->at == from || (*from == '0' && c->at - from > 1)) return 0;
-    return dpmf_i_base_parse_integer(from, (size_t)(c->at - from), out);
+    return base_parse_integer(from, (size_t)(c->at - from), out);
 }
 
 static dpmf_status read_type(cursor *c, npy_header *h) {
@@ -99,11 +99,11 @@ static dpmf_status read_type(cursor *c, npy_header *h) {
     const int known =
         length == 3 && text[0] == '<' && (text[1] == 'f' || text[1] == 'i') && (text[2] == '8' || text[2] == '4');
     if (!known)
-        return dpmf_i_base_fail(
+        return base_fail(
             DPMF_ERROR_FORMAT,
             "not an array this library reads: the type is '%s'; '<f8', '<f4', '<i8' and '<i4' (little-endian float64, "
             "float32, int64 and int32) are accepted",
-            dpmf_i_base_show(text, length, shown));
+            base_show(text, length, shown));
     h->item_size = (size_t)(text[2] - '0');
     h->whole = text[1] == 'i';
     return DPMF_OK;
@@ -149,8 +149,8 @@ static dpmf_status read_member(cursor *c, npy_header *h) {
     if (length == 5 && memcmp(key, "descr", length) == 0) return read_type(c, h);
     if (length == 13 && memcmp(key, "fortran_order", length) == 0) return read_order(c, h);
     if (length == 5 && memcmp(key, "shape", length) == 0) return read_shape(c, h);
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "not an array this library reads: the header has an unknown key '%s'",
-                            dpmf_i_base_show(key, length, shown));
+    return base_fail(DPMF_ERROR_FORMAT, "not an array this library reads: the header has an unknown key '%s'",
+                     base_show(key, length, shown));
 }
 
 static dpmf_status read_dictionary(const char *text, size_t length, npy_header *h) {
@@ -177,18 +177,17 @@ static dpmf_status read_header(const uint8_t *bytes, size_t size, npy_header *h,
         return refuse_array("it does not begin like a .npy file");
     const int version = bytes[6];
     if ((version != 1 && version != 2) || bytes[7] != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "not an array this library reads: .npy version %d.%d; 1.0 and 2.0 are accepted",
-                                version, bytes[7]);
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "not an array this library reads: .npy version %d.%d; 1.0 and 2.0 are accepted", version,
+                         bytes[7]);
     size_t prefix = version == 1 ? 10 : 12, length = (size_t)bytes[8] | (size_t)bytes[9] << 8;
     if (size < prefix) return refuse_array("it ends within the header");
     if (version == 2) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
     if (length > HEADER_MAX || length > size - prefix)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_FORMAT,
-            "not an array this library reads: a header of %zu bytes; at most %d are accepted, and no "
-            "more than the file has",
-            length, HEADER_MAX);
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "not an array this library reads: a header of %zu bytes; at most %d are accepted, and no "
+                         "more than the file has",
+                         length, HEADER_MAX);
     TRY(read_dictionary((const char *)bytes + prefix, length, h));
     *used = prefix + length;
     return DPMF_OK;
@@ -199,10 +198,10 @@ static dpmf_status check_size(const npy_header *h, size_t left) {
     if (h->shape[0] == 0 || h->shape[1] == 0) return refuse_array("it is empty");
     const uint64_t rows = (uint64_t)h->shape[0], columns = (uint64_t)h->shape[1], items = left / h->item_size;
     if (left % h->item_size == 0 && items % columns == 0 && items / columns == rows) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                            "not an array this library reads: the header promises %" PRIu64 " x %" PRIu64
-                            " values of %zu bytes, and %zu bytes follow it",
-                            rows, columns, h->item_size, left);
+    return base_fail(DPMF_ERROR_FORMAT,
+                     "not an array this library reads: the header promises %" PRIu64 " x %" PRIu64
+                     " values of %zu bytes, and %zu bytes follow it",
+                     rows, columns, h->item_size, left);
 }
 
 static dpmf_status check_finite(dpmf_status status, const dpmf_array *array) {
@@ -210,9 +209,9 @@ static dpmf_status check_finite(dpmf_status status, const dpmf_array *array) {
     for (int64_t i = 0; i < count; i++) {
         if (isfinite(array->values[i])) continue;
         const char *found = isnan(array->values[i]) ? "not a number" : "infinite";
-        if (array->dimensions == 1) return dpmf_i_base_fail(status, "value [%" PRId64 "] of the array is %s", i, found);
-        return dpmf_i_base_fail(status, "value [%" PRId64 ", %" PRId64 "] of the array is %s", i / array->shape[1],
-                                i % array->shape[1], found);
+        if (array->dimensions == 1) return base_fail(status, "value [%" PRId64 "] of the array is %s", i, found);
+        return base_fail(status, "value [%" PRId64 ", %" PRId64 "] of the array is %s", i / array->shape[1],
+                         i % array->shape[1], found);
     }
     return DPMF_OK;
 }
@@ -258,36 +257,35 @@ dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out
     npy_header h = {.fortran_order = -1};
     dpmf_array array = {0};
     size_t used = 0;
-    if (out == NULL || (bytes == NULL && size > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
+    if (out == NULL || (bytes == NULL && size > 0)) return base_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
     TRY(read_header(bytes, size, &h, &used));
     TRY(check_size(&h, size - used));
     const int64_t count = h.shape[0] * h.shape[1];
     array.dimensions = h.dimensions;
     array.shape[0] = h.shape[0];
     array.shape[1] = h.shape[1];
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the values of an array", &array.values));
+    TRY_DONE(base_alloc_doubles(count, "the values of an array", &array.values));
     TRY_DONE(read_values(&h, bytes + used, array.values));
     TRY_DONE(check_finite(DPMF_ERROR_FORMAT, &array));
     *out = array;
     array.values = NULL;
 done:
-    dpmf_i_base_free(array.values);
+    base_free(array.values);
     return status;
 }
 
 dpmf_status dpmf_array_load(const char *path, dpmf_array *out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    if (path == NULL || out == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
-    TRY(dpmf_i_base_file_read(path, "array file", &bytes, &size));
+    if (path == NULL || out == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
+    TRY(base_file_read(path, "array file", &bytes, &size));
     dpmf_status status = dpmf_array_decode(bytes, size, out);
-    dpmf_i_base_free(bytes);
+    base_free(bytes);
     if (status == DPMF_ERROR_FORMAT) { /* of a long path the end says more */
         const size_t length = strlen(path), from = length > 60 ? length - 60 : 0;
         char shown[64];
-        return dpmf_i_base_fail(status, "'%s%s': %s", from > 0 ? "..." : "",
-                                dpmf_i_base_show(path + from, length - from, shown), dpmf_last_error());
+        return base_fail(status, "'%s%s': %s", from > 0 ? "..." : "", base_show(path + from, length - from, shown),
+                         dpmf_last_error());
     }
     return status;
 }
@@ -315,24 +313,22 @@ static size_t write_header(const dpmf_array *array, char out[WRITTEN_HEADER_MAX]
 dpmf_status dpmf_array_save(const char *path, const dpmf_array *array) {
     char header[WRITTEN_HEADER_MAX];
     if (path == NULL || array == NULL || array->values == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "an array pointer is NULL");
     if (array->dimensions != 1 && array->dimensions != 2)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "an array has %d dimensions; 1 and 2 are accepted",
-                                array->dimensions);
+        return base_fail(DPMF_ERROR_ARGUMENT, "an array has %d dimensions; 1 and 2 are accepted", array->dimensions);
     const int64_t rows = array->shape[0], columns = array->shape[1];
     if (rows < 1 || columns < 1 || rows > INT64_MAX / 8 / columns || (array->dimensions == 1 && columns != 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "an array of %d dimensions has shape %" PRId64 " x %" PRId64
-                                "; positive sizes are accepted, the second being 1 for a vector",
-                                array->dimensions, rows, columns);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "an array of %d dimensions has shape %" PRId64 " x %" PRId64
+                         "; positive sizes are accepted, the second being 1 for a vector",
+                         array->dimensions, rows, columns);
     TRY(check_finite(DPMF_ERROR_ARGUMENT, array));
-    const dpmf_i_base_part parts[] = {{header, write_header(array, header)},
-                                      {array->values, 8 * (size_t)(rows * columns)}};
-    return dpmf_i_base_file_write(path, "array file", 2, parts);
+    const base_part parts[] = {{header, write_header(array, header)}, {array->values, 8 * (size_t)(rows * columns)}};
+    return base_file_write(path, "array file", 2, parts);
 }
 
 void dpmf_array_free(dpmf_array *array) {
     if (array == NULL) return;
-    dpmf_i_base_free(array->values);
+    base_free(array->values);
     memset(array, 0, sizeof *array);
 }

@@ -79,7 +79,7 @@ static double tail_above(double k, double n, double p) {
     return mass(k, n, p) * sum;
 }
 
-double dpmf_i_base_binomial_at_most(int64_t k, int64_t n, double p) {
+double base_binomial_at_most(int64_t k, int64_t n, double p) {
     assert(n >= 1 && p >= 0 && p <= 1);
     if (k >= n || (p == 0 && k >= 0)) return 1;
     if (k < 0 || p == 1) return 0;
@@ -87,7 +87,7 @@ double dpmf_i_base_binomial_at_most(int64_t k, int64_t n, double p) {
     return x <= trials * p ? fmin(tail_below(x, trials, p), 1) : fmax(1 - tail_above(x + 1, trials, p), 0);
 }
 
-double dpmf_i_base_binomial_at_least(int64_t k, int64_t n, double p) {
+double base_binomial_at_least(int64_t k, int64_t n, double p) {
     assert(n >= 1 && p >= 0 && p <= 1);
     if (k <= 0 || (p == 1 && k <= n)) return 1;
     if (k > n || p == 0) return 0;
@@ -98,14 +98,14 @@ double dpmf_i_base_binomial_at_least(int64_t k, int64_t n, double p) {
 /* Bisection over the logarithm of p: 2^-70 of ln(1e-300) is below a rounding. The end that errs to safety is given. */
 enum { BISECTIONS = 70 };
 
-double dpmf_i_base_binomial_upper(int64_t k, int64_t n, double failure) {
+double base_binomial_upper(int64_t k, int64_t n, double failure) {
     assert(n >= 1 && k >= 0 && k <= n && failure > 0 && failure < 1);
     if (k == n) return 1;
     if (k == 0) return -expm1(log(failure) / (double)n);
     double low = log(1e-300), high = 0;
     for (int i = 0; i < BISECTIONS; i++) {
         const double middle = 0.5 * (low + high);
-        if (dpmf_i_base_binomial_at_most(k, n, exp(middle)) > failure)
+        if (base_binomial_at_most(k, n, exp(middle)) > failure)
             low = middle;
         else
             high = middle;
@@ -113,14 +113,14 @@ double dpmf_i_base_binomial_upper(int64_t k, int64_t n, double failure) {
     return fmin(exp(high), 1);
 }
 
-double dpmf_i_base_binomial_lower(int64_t k, int64_t n, double failure) {
+double base_binomial_lower(int64_t k, int64_t n, double failure) {
     assert(n >= 1 && k >= 0 && k <= n && failure > 0 && failure < 1);
     if (k == 0) return 0;
     if (k == n) return exp(log(failure) / (double)n);
     double low = log(1e-300), high = 0;
     for (int i = 0; i < BISECTIONS; i++) {
         const double middle = 0.5 * (low + high);
-        if (dpmf_i_base_binomial_at_least(k, n, exp(middle)) < failure)
+        if (base_binomial_at_least(k, n, exp(middle)) < failure)
             low = middle;
         else
             high = middle;

@@ -86,38 +86,38 @@ static dpmf_status convolve_by_transform(int64_t s_count, const double *s, int64
     const int64_t length = transform_length(s_count, l_count);
     const int64_t step = length - s_count + 1;
     const int same = s == l && s_count == l_count && step >= l_count; /* a square: one spectrum is enough */
-    dpmf_i_base_fft *fft = NULL;
+    base_fft *fft = NULL;
     double *spectrum = NULL, *piece = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_fft_create(length, &fft));
-    TRY_DONE(dpmf_i_base_alloc_doubles(length, "a piece of a convolution", &piece));
+    TRY_DONE(base_fft_create(length, &fft));
+    TRY_DONE(base_alloc_doubles(length, "a piece of a convolution", &piece));
     if (!same) {
-        TRY_DONE(dpmf_i_base_alloc_doubles(length, "the spectrum of a convolution", &spectrum));
+        TRY_DONE(base_alloc_doubles(length, "the spectrum of a convolution", &spectrum));
         memcpy(spectrum, s, (size_t)s_count * sizeof(double));
-        dpmf_i_base_fft_forward_unordered(fft, length, spectrum);
+        base_fft_forward_unordered(fft, length, spectrum);
     }
     memset(out, 0, (size_t)count * sizeof(double));
     for (int64_t first = 0; first < l_count && first < count; first += step) {
         const int64_t terms = smaller(step, l_count - first);
         memcpy(piece, l + first, (size_t)terms * sizeof(double));
         memset(piece + terms, 0, (size_t)(length - terms) * sizeof(double));
-        dpmf_i_base_fft_forward_unordered(fft, length, piece);
-        dpmf_i_base_fft_multiply(length, piece, same ? piece : spectrum);
-        dpmf_i_base_fft_inverse_unordered(fft, length, piece);
+        base_fft_forward_unordered(fft, length, piece);
+        base_fft_multiply(length, piece, same ? piece : spectrum);
+        base_fft_inverse_unordered(fft, length, piece);
         const int64_t end = smaller(terms + s_count - 1, count - first);
         for (int64_t i = 0; i < end; i++) {
             out[first + i] += piece[i];
         }
     }
 done:
-    dpmf_i_base_free(spectrum);
-    dpmf_i_base_free(piece);
-    dpmf_i_base_fft_free(fft);
+    base_free(spectrum);
+    base_free(piece);
+    base_fft_free(fft);
     return status;
 }
 
-dpmf_status dpmf_i_base_convolve(int64_t a_count, const double *a, int64_t b_count, const double *b, int64_t count,
-                                 double *out) {
+dpmf_status base_convolve(int64_t a_count, const double *a, int64_t b_count, const double *b, int64_t count,
+                          double *out) {
     assert(a_count >= 0 && b_count >= 0 && count >= 0);
     const int64_t a_used = smaller(a_count, count), b_used = smaller(b_count, count);
     const int64_t filled = a_used == 0 || b_used == 0 ? 0 : smaller(count, a_used + b_used - 1);
@@ -144,24 +144,24 @@ static void invert_by_recursion(int64_t a_count, const double *a, int64_t count,
 }
 
 /* From m correct terms of g to n, m < n <= 2m; two buffers of `length` numbers, length >= n a power of two. */
-static void newton_step(const dpmf_i_base_fft *fft, int64_t length, int64_t a_count, const double *a, int64_t m,
-                        int64_t n, double *g, double *g_hat, double *work) {
+static void newton_step(const base_fft *fft, int64_t length, int64_t a_count, const double *a, int64_t m, int64_t n,
+                        double *g, double *g_hat, double *work) {
     const int64_t a_used = smaller(a_count, n);
     memcpy(g_hat, g, (size_t)m * sizeof(double));
     memset(g_hat + m, 0, (size_t)(length - m) * sizeof(double));
-    dpmf_i_base_fft_forward_unordered(fft, length, g_hat);
+    base_fft_forward_unordered(fft, length, g_hat);
 
     memcpy(work, a, (size_t)a_used * sizeof(double));
     memset(work + a_used, 0, (size_t)(length - a_used) * sizeof(double));
-    dpmf_i_base_fft_forward_unordered(fft, length, work);
-    dpmf_i_base_fft_multiply(length, work, g_hat);
-    dpmf_i_base_fft_inverse_unordered(fft, length, work);
+    base_fft_forward_unordered(fft, length, work);
+    base_fft_multiply(length, work, g_hat);
+    base_fft_inverse_unordered(fft, length, work);
 
     memmove(work, work + m, (size_t)(n - m) * sizeof(double)); /* e */
     memset(work + (n - m), 0, (size_t)(length - (n - m)) * sizeof(double));
-    dpmf_i_base_fft_forward_unordered(fft, length, work);
-    dpmf_i_base_fft_multiply(length, work, g_hat);
-    dpmf_i_base_fft_inverse_unordered(fft, length, work);
+    base_fft_forward_unordered(fft, length, work);
+    base_fft_multiply(length, work, g_hat);
+    base_fft_inverse_unordered(fft, length, work);
     for (int64_t i = m; i < n; i++) {
         g[i] = -work[i - m];
     }
@@ -169,12 +169,12 @@ static void newton_step(const dpmf_i_base_fft *fft, int64_t length, int64_t a_co
 
 static dpmf_status invert_by_newton(int64_t a_count, const double *a, int64_t count, double *g) {
     const int64_t longest = power_of_two_from(count);
-    dpmf_i_base_fft *fft = NULL;
+    base_fft *fft = NULL;
     double *g_hat = NULL, *work = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_fft_create(longest, &fft));
-    TRY_DONE(dpmf_i_base_alloc_doubles(longest, "the inverse of a power series", &g_hat));
-    TRY_DONE(dpmf_i_base_alloc_doubles(longest, "the inverse of a power series", &work));
+    TRY_DONE(base_fft_create(longest, &fft));
+    TRY_DONE(base_alloc_doubles(longest, "the inverse of a power series", &g_hat));
+    TRY_DONE(base_alloc_doubles(longest, "the inverse of a power series", &work));
 
     /* Lengths count/2^k rounded up, so that the last step, the dearest, ends at count and not past it. */
     int halvings = 0;
@@ -190,42 +190,41 @@ static dpmf_status invert_by_newton(int64_t a_count, const double *a, int64_t co
     }
     assert(m == count);
 done:
-    dpmf_i_base_free(work);
-    dpmf_i_base_free(g_hat);
-    dpmf_i_base_fft_free(fft);
+    base_free(work);
+    base_free(g_hat);
+    base_fft_free(fft);
     return status;
 }
 
-dpmf_status dpmf_i_base_series_inverse(int64_t a_count, const double *a, int64_t count, double *out) {
+dpmf_status base_series_inverse(int64_t a_count, const double *a, int64_t count, double *out) {
     assert(a_count >= 0 && count >= 0);
     if (a_count == 0 || a[0] == 0) {
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "a power series whose first term is 0 has no inverse");
+        return base_fail(DPMF_ERROR_NUMERICAL, "a power series whose first term is 0 has no inverse");
     }
     for (int64_t i = 0; i < a_count && (i < count || i == 0); i++) {
         if (!isfinite(a[i])) {
-            return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                                    "term %" PRId64 " of a power series to be inverted is %g: it must be finite", i,
-                                    a[i]);
+            return base_fail(DPMF_ERROR_NUMERICAL,
+                             "term %" PRId64 " of a power series to be inverted is %g: it must be finite", i, a[i]);
         }
     }
     if (count == 0) return DPMF_OK;
     double *g = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the inverse of a power series", &g));
+    TRY_DONE(base_alloc_doubles(count, "the inverse of a power series", &g));
     if (a_count <= DIRECT_TERMS || count <= DIRECT_TERMS)
         invert_by_recursion(a_count, a, count, g);
     else
         TRY_DONE(invert_by_newton(a_count, a, count, g));
     for (int64_t i = 0; i < count; i++) {
         if (isfinite(g[i])) continue;
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                                  "the first %" PRId64 " terms of the inverse of a power series pass "
-                                  "the range of a double",
-                                  count);
+        status = base_fail(DPMF_ERROR_NUMERICAL,
+                           "the first %" PRId64 " terms of the inverse of a power series pass "
+                           "the range of a double",
+                           count);
         goto done;
     }
     memcpy(out, g, (size_t)count * sizeof(double));
 done:
-    dpmf_i_base_free(g);
+    base_free(g);
     return status;
 }

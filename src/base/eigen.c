@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_MAX = DPMF_I_BASE_EIGEN_SMALL, ROUNDS_MAX = 60, NEAR_EXPONENT = 200 };
+enum { N_MAX = BASE_EIGEN_SMALL, ROUNDS_MAX = 60, NEAR_EXPONENT = 200 };
 
 typedef struct eigen {
     int n;
@@ -220,19 +220,19 @@ static void shift_exponents(int count, int by, double *x) {
         x[i] = ldexp(x[i], by);
 }
 
-dpmf_status dpmf_i_base_eigen_small(int n, double *a, double *values) {
+dpmf_status base_eigen_small(int n, double *a, double *values) {
     eigen g = {.n = n, .v = a};
     const int exponent = far_from_one(n, a);
     shift_exponents(n * n, -exponent, a);
     reduce(&g);
     if (!iterate(&g))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the eigenvalues of a %d x %d matrix did not converge", n, n);
+        return base_fail(DPMF_ERROR_NUMERICAL, "the eigenvalues of a %d x %d matrix did not converge", n, n);
     sort(&g);
     shift_exponents(n, exponent, g.d);
     for (int i = 0; i < n; i++)
         if (!isfinite(g.d[i]))
-            return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                                    "the eigenvalues of a %d x %d matrix are outside the range of a double", n, n);
+            return base_fail(DPMF_ERROR_NUMERICAL,
+                             "the eigenvalues of a %d x %d matrix are outside the range of a double", n, n);
     memcpy(values, g.d, (size_t)n * sizeof *values);
     return DPMF_OK;
 }

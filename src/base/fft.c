@@ -40,7 +40,7 @@ typedef struct complex_number {
     double re, im;
 } complex_number;
 
-struct dpmf_i_base_fft {
+struct base_fft {
     int64_t length;
     complex_number *roots; /* roots[b] = exp(-pi i phi(b) / 2), which is the r of block 2b */
 };
@@ -114,36 +114,35 @@ static void fill_roots(int64_t count, complex_number *roots) {
     }
 }
 
-dpmf_status dpmf_i_base_fft_create(int64_t length, dpmf_i_base_fft **out) {
+dpmf_status base_fft_create(int64_t length, base_fft **out) {
     if (length < 2 || length > (int64_t)1 << 40 || (length & (length - 1)) != 0) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "a Fourier transform of length %" PRId64 ": a power of two from 2 to 2^40 is needed",
-                                length);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "a Fourier transform of length %" PRId64 ": a power of two from 2 to 2^40 is needed", length);
     }
     /* The transform reads roots below M/4; forming the real spectrum reads those of slots below 3M/4. */
     const int64_t count = (3 * (length / 2) + 7) / 8;
     void *memory = NULL, *roots = NULL;
-    dpmf_status status = dpmf_i_base_alloc(1, sizeof(dpmf_i_base_fft), "a Fourier transform", &memory);
+    dpmf_status status = base_alloc(1, sizeof(base_fft), "a Fourier transform", &memory);
     if (status != DPMF_OK) return status;
-    TRY_DONE(dpmf_i_base_alloc(count, sizeof(complex_number), "the roots of unity of a Fourier transform", &roots));
+    TRY_DONE(base_alloc(count, sizeof(complex_number), "the roots of unity of a Fourier transform", &roots));
     fill_roots(count, roots);
-    dpmf_i_base_fft *fft = memory;
+    base_fft *fft = memory;
     fft->length = length;
     fft->roots = roots;
     memory = NULL;
     *out = fft;
 done:
-    dpmf_i_base_free(memory);
+    base_free(memory);
     return status;
 }
 
-void dpmf_i_base_fft_free(dpmf_i_base_fft *fft) {
+void base_fft_free(base_fft *fft) {
     if (fft == NULL) return;
-    dpmf_i_base_free(fft->roots);
-    dpmf_i_base_free(fft);
+    base_free(fft->roots);
+    base_free(fft);
 }
 
-int64_t dpmf_i_base_fft_length(const dpmf_i_base_fft *fft) {
+int64_t base_fft_length(const base_fft *fft) {
     return fft->length;
 }
 
@@ -220,7 +219,7 @@ static void halve(int64_t half, complex_number *z) {
 }
 
 /* x to its spectrum in slot order: [X_0, X_M] in slot 0, X_k with k = M phi(j) in slot j. */
-void dpmf_i_base_fft_forward_unordered(const dpmf_i_base_fft *fft, int64_t length, double *data) {
+void base_fft_forward_unordered(const base_fft *fft, int64_t length, double *data) {
     assert(length >= 2 && length <= fft->length && (length & (length - 1)) == 0);
     const complex_number *roots = fft->roots;
     const int64_t m = length / 2;
@@ -245,7 +244,7 @@ void dpmf_i_base_fft_forward_unordered(const dpmf_i_base_fft *fft, int64_t lengt
 }
 
 /* Undoes it. The factors of the levels and of E and O make N in all. */
-void dpmf_i_base_fft_inverse_unordered(const dpmf_i_base_fft *fft, int64_t length, double *data) {
+void base_fft_inverse_unordered(const base_fft *fft, int64_t length, double *data) {
     assert(length >= 2 && length <= fft->length && (length & (length - 1)) == 0);
     const complex_number *roots = fft->roots;
     const int64_t m = length / 2;
@@ -319,12 +318,12 @@ static void permute(int64_t m, complex_number *z) {
     }
 }
 
-void dpmf_i_base_fft_forward(const dpmf_i_base_fft *fft, double *data) {
-    dpmf_i_base_fft_forward_unordered(fft, fft->length, data);
+void base_fft_forward(const base_fft *fft, double *data) {
+    base_fft_forward_unordered(fft, fft->length, data);
     permute(fft->length / 2, (complex_number *)data);
 }
 
-void dpmf_i_base_fft_multiply(int64_t length, double *a, const double *b) {
+void base_fft_multiply(int64_t length, double *a, const double *b) {
     a[0] *= b[0];
     a[1] *= b[1];
     for (int64_t j = 2; j < length; j += 2) {

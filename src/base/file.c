@@ -42,17 +42,17 @@ static const char *show_path(const char *path, char out[SHOWN_MAX]) {
 static dpmf_status fail_io(const char *verb, const char *what, const char *path, int error) {
     char shown[SHOWN_MAX], reason[128];
     if (strerror_r(error, reason, sizeof reason) != 0) snprintf(reason, sizeof reason, "error %d", error);
-    return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot %s the %s '%s': %s", verb, what, show_path(path, shown), reason);
+    return base_fail(DPMF_ERROR_IO, "cannot %s the %s '%s': %s", verb, what, show_path(path, shown), reason);
 }
 
 static dpmf_status fail_kind(const char *verb, const char *what, const char *path, const struct stat *info) {
     char shown[SHOWN_MAX];
-    return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot %s the %s '%s': it is %s, not a regular file", verb, what,
-                            show_path(path, shown),
-                            S_ISDIR(info->st_mode)    ? "a directory"
-                            : S_ISFIFO(info->st_mode) ? "a pipe"
-                            : S_ISSOCK(info->st_mode) ? "a socket"
-                                                      : "a device");
+    return base_fail(DPMF_ERROR_IO, "cannot %s the %s '%s': it is %s, not a regular file", verb, what,
+                     show_path(path, shown),
+                     S_ISDIR(info->st_mode)    ? "a directory"
+                     : S_ISFIFO(info->st_mode) ? "a pipe"
+                     : S_ISSOCK(info->st_mode) ? "a socket"
+                                               : "a device");
 }
 
 /* `size` bytes, less at the end of the file: *got says how many. 0 or an errno. */
@@ -78,7 +78,7 @@ static dpmf_status read_open_file(int file, const char *path, const char *what, 
     const size_t expected = (size_t)info.st_size;
     size_t got = 0, more = 0;
     uint8_t next;
-    TRY_DONE(dpmf_i_base_alloc((int64_t)expected + 1, 1, what, &memory)); /* + 1: an empty file has an address too */
+    TRY_DONE(base_alloc((int64_t)expected + 1, 1, what, &memory)); /* + 1: an empty file has an address too */
     int error = read_fully(file, memory, expected, &got);
     if (error == 0 && got == expected) error = read_fully(file, &next, 1, &more);
     if (error != 0) {
@@ -87,19 +87,19 @@ static dpmf_status read_open_file(int file, const char *path, const char *what, 
     }
     if (got != expected || more != 0) {
         char shown[SHOWN_MAX];
-        status = dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the %s '%s': it %s while it was read (%zu bytes before)",
-                                  what, show_path(path, shown), more != 0 ? "grew" : "shrank", expected);
+        status = base_fail(DPMF_ERROR_IO, "cannot read the %s '%s': it %s while it was read (%zu bytes before)", what,
+                           show_path(path, shown), more != 0 ? "grew" : "shrank", expected);
         goto done;
     }
     *bytes = memory;
     *size = expected;
     memory = NULL;
 done:
-    dpmf_i_base_free(memory);
+    base_free(memory);
     return status;
 }
 
-dpmf_status dpmf_i_base_file_read(const char *path, const char *what, uint8_t **bytes, size_t *size) {
+dpmf_status base_file_read(const char *path, const char *what, uint8_t **bytes, size_t *size) {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK); /* opening a pipe must not wait for a writer */
     if (file < 0) return fail_io("read", what, path, errno);
     dpmf_status status = read_open_file(file, path, what, bytes, size);
@@ -119,7 +119,7 @@ static int write_fully(int file, const uint8_t *bytes, size_t size) {
     return 0;
 }
 
-static int write_parts(int file, int part_count, const dpmf_i_base_part *parts) {
+static int write_parts(int file, int part_count, const base_part *parts) {
     for (int i = 0; i < part_count; i++) {
         int error = write_fully(file, parts[i].bytes, parts[i].size);
         if (error != 0) return error;
@@ -142,10 +142,10 @@ static dpmf_status open_temporary(const char *path, const char *what, size_t dir
     const char pattern[] = ".dpmf-0123456789abcdef.tmp";
     unsigned char random[8];
     void *memory = NULL;
-    TRY(dpmf_i_base_alloc((int64_t)(directory_length + sizeof pattern), 1, "a file name", &memory));
+    TRY(base_alloc((int64_t)(directory_length + sizeof pattern), 1, "a file name", &memory));
     if (RAND_bytes(random, (int)sizeof random) != 1) {
-        dpmf_i_base_free(memory);
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "no random bits for the name of a temporary file");
+        base_free(memory);
+        return base_fail(DPMF_ERROR_IO, "no random bits for the name of a temporary file");
     }
     memcpy(memory, path, directory_length);
     char *end = (char *)memory + directory_length;
@@ -156,7 +156,7 @@ static dpmf_status open_temporary(const char *path, const char *what, size_t dir
     int file = open(memory, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOCTTY, 0666);
     if (file < 0) {
         int error = errno;
-        dpmf_i_base_free(memory);
+        base_free(memory);
         return fail_io("write", what, path, error);
     }
     *name = memory;
@@ -171,7 +171,7 @@ static dpmf_status check_target(const char *path, const char *what) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_file_write(const char *path, const char *what, int part_count, const dpmf_i_base_part *parts) {
+dpmf_status base_file_write(const char *path, const char *what, int part_count, const base_part *parts) {
     dpmf_status status = DPMF_OK;
     const char *slash = strrchr(path, '/');
     size_t directory_length = slash != NULL ? (size_t)(slash - path) + 1 : 0;
@@ -191,11 +191,11 @@ dpmf_status dpmf_i_base_file_write(const char *path, const char *what, int part_
     error = sync_directory(directory_length > 0 ? temporary : ".");
     if (error != 0) status = fail_io("sync the directory of", what, path, error);
 done:
-    dpmf_i_base_free(temporary);
+    base_free(temporary);
     return status;
 }
 
-dpmf_status dpmf_i_base_sha256_bytes(int part_count, const dpmf_i_base_part *parts, uint8_t out[32]) {
+dpmf_status base_sha256_bytes(int part_count, const base_part *parts, uint8_t out[32]) {
     unsigned char digest[32];
     unsigned int size = 0;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
@@ -204,15 +204,15 @@ dpmf_status dpmf_i_base_sha256_bytes(int part_count, const dpmf_i_base_part *par
         ok = EVP_DigestUpdate(context, parts[i].bytes, parts[i].size) == 1;
     ok = ok && EVP_DigestFinal_ex(context, digest, &size) == 1;
     EVP_MD_CTX_free(context);
-    if (!ok) return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256 digest");
+    if (!ok) return base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256 digest");
     assert(size == sizeof digest);
     memcpy(out, digest, sizeof digest);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_sha256(int part_count, const dpmf_i_base_part *parts, char out[65]) {
+dpmf_status base_sha256(int part_count, const base_part *parts, char out[65]) {
     uint8_t digest[32];
-    TRY(dpmf_i_base_sha256_bytes(part_count, parts, digest));
+    TRY(base_sha256_bytes(part_count, parts, digest));
     for (size_t i = 0; i < sizeof digest; i++)
         snprintf(out + 2 * i, 3, "%02x", digest[i]);
     return DPMF_OK;

@@ -35,7 +35,7 @@ typedef struct scanner {
 } scanner;
 
 static dpmf_status refuse_text(const scanner *s, const char *problem) {
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: not strict JSON: %s at byte %zu", s->what, problem, s->at);
+    return base_fail(DPMF_ERROR_FORMAT, "%s: not strict JSON: %s at byte %zu", s->what, problem, s->at);
 }
 
 static int next_is(const scanner *s, char c) {
@@ -73,7 +73,7 @@ static dpmf_status scan_number(scanner *s) {
         if (skip_digits(s) == 0) return refuse_text(s, "an exponent with no digit");
     }
     if (s->at - from > NUMBER_LENGTH_MAX) return refuse_text(s, "a number of more than 63 characters");
-    if (!dpmf_i_base_parse_double(s->text + from, s->at - from, &value)) return refuse_text(s, "a number out of range");
+    if (!base_parse_double(s->text + from, s->at - from, &value)) return refuse_text(s, "a number out of range");
     return DPMF_OK;
 }
 
@@ -199,8 +199,8 @@ static dpmf_status check_unique(const scanner *s, span *keys, size_t count) {
     for (size_t i = 1; i < count; i++) {
         if (compare_keys(s, keys[i - 1], keys[i]) == 0) {
             char shown[64];
-            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: the key \"%s\" occurs twice in one object", s->what,
-                                    dpmf_i_base_show(s->names + keys[i].at, keys[i].length, shown));
+            return base_fail(DPMF_ERROR_FORMAT, "%s: the key \"%s\" occurs twice in one object", s->what,
+                             base_show(s->names + keys[i].at, keys[i].length, shown));
         }
     }
     return DPMF_OK;
@@ -274,11 +274,11 @@ static int64_t count_keys(const char *text, size_t length) {
 static dpmf_status scan_text(scanner *s) {
     dpmf_status status = DPMF_OK;
     void *keys = NULL, *names = NULL;
-    if (s->length > UINT32_MAX) return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: longer than 4 GiB", s->what);
-    if (!dpmf_i_base_utf8_valid((const uint8_t *)s->text, s->length))
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: not valid UTF-8", s->what);
-    TRY_DONE(dpmf_i_base_alloc(count_keys(s->text, s->length) + 1, sizeof(span), "the keys of a JSON text", &keys));
-    TRY_DONE(dpmf_i_base_alloc((int64_t)s->length + 1, 1, "the keys of a JSON text", &names));
+    if (s->length > UINT32_MAX) return base_fail(DPMF_ERROR_FORMAT, "%s: longer than 4 GiB", s->what);
+    if (!base_utf8_valid((const uint8_t *)s->text, s->length))
+        return base_fail(DPMF_ERROR_FORMAT, "%s: not valid UTF-8", s->what);
+    TRY_DONE(base_alloc(count_keys(s->text, s->length) + 1, sizeof(span), "the keys of a JSON text", &keys));
+    TRY_DONE(base_alloc((int64_t)s->length + 1, 1, "the keys of a JSON text", &names));
     s->keys = keys;
     s->names = names;
     skip_spaces(s);
@@ -290,8 +290,8 @@ static dpmf_status scan_text(scanner *s) {
     skip_spaces(s);
     if (s->at != s->length) status = refuse_text(s, "something after the object");
 done:
-    dpmf_i_base_free(keys);
-    dpmf_i_base_free(names);
+    base_free(keys);
+    base_free(names);
     return status;
 }
 
@@ -302,68 +302,68 @@ done:
 static dpmf_status check_room(const scanner *s) {
     const size_t node = sizeof(cJSON) + 64; /* and what malloc adds to it and its two strings */
     void *room = NULL;
-    TRY(dpmf_i_base_alloc(s->values + (int64_t)(s->length / node) + 1, node, "the tree of a JSON text", &room));
-    dpmf_i_base_free(room);
+    TRY(base_alloc(s->values + (int64_t)(s->length / node) + 1, node, "the tree of a JSON text", &room));
+    base_free(room);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_json_parse(const char *text, size_t length, int max_depth, const char *what, cJSON **out) {
+dpmf_status base_json_parse(const char *text, size_t length, int max_depth, const char *what, cJSON **out) {
     assert(max_depth >= 1 && max_depth <= CJSON_NESTING_LIMIT);
     scanner s = {.text = text, .what = what, .length = length, .max_depth = max_depth};
     TRY(scan_text(&s));
     TRY(check_room(&s));
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* cJSON reads numbers by the thread's locale */
-    if (plain == (locale_t)0) return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "%s: no memory for a locale", what);
+    if (plain == (locale_t)0) return base_fail(DPMF_ERROR_MEMORY, "%s: no memory for a locale", what);
     locale_t before = uselocale(plain);
     cJSON *tree = cJSON_ParseWithLength(text, length);
     uselocale(before);
     freelocale(plain);
-    if (tree == NULL) return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "%s: no memory for its JSON tree", what);
+    if (tree == NULL) return base_fail(DPMF_ERROR_MEMORY, "%s: no memory for its JSON tree", what);
     *out = tree;
     return DPMF_OK;
 }
 
 static dpmf_status get(const cJSON *object, const char *key, const char *what, const cJSON **out) {
     const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
-    if (item == NULL) return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: \"%s\" is missing", what, key);
+    if (item == NULL) return base_fail(DPMF_ERROR_FORMAT, "%s: \"%s\" is missing", what, key);
     *out = item;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_json_get_text(const cJSON *object, const char *key, const char *what, const char **out) {
+dpmf_status base_json_get_text(const cJSON *object, const char *key, const char *what, const char **out) {
     const cJSON *item = NULL;
     TRY(get(object, key, what, &item));
-    if (!cJSON_IsString(item)) return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: \"%s\" is not a string", what, key);
+    if (!cJSON_IsString(item)) return base_fail(DPMF_ERROR_FORMAT, "%s: \"%s\" is not a string", what, key);
     *out = item->valuestring;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_json_get_double(const cJSON *object, const char *key, const char *what, double *out) {
+dpmf_status base_json_get_double(const cJSON *object, const char *key, const char *what, double *out) {
     const cJSON *item = NULL;
     TRY(get(object, key, what, &item));
-    if (!cJSON_IsNumber(item)) return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: \"%s\" is not a number", what, key);
+    if (!cJSON_IsNumber(item)) return base_fail(DPMF_ERROR_FORMAT, "%s: \"%s\" is not a number", what, key);
     *out = item->valuedouble;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_json_get_integer(const cJSON *object, const char *key, const char *what, int64_t minimum,
-                                         int64_t maximum, int64_t *out) {
+dpmf_status base_json_get_integer(const cJSON *object, const char *key, const char *what, int64_t minimum,
+                                  int64_t maximum, int64_t *out) {
     const double whole = 9007199254740992.0; /* 2^53: past it a double may stand for several whole numbers */
     double value = 0;
-    TRY(dpmf_i_base_json_get_double(object, key, what, &value));
+    TRY(base_json_get_double(object, key, what, &value));
     if (fabs(value) > whole || value != floor(value) || (int64_t)value < minimum || (int64_t)value > maximum) {
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "%s: \"%s\" is %.17g, but a whole number from %" PRId64 " to %" PRId64 " is needed",
-                                what, key, value, minimum, maximum);
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "%s: \"%s\" is %.17g, but a whole number from %" PRId64 " to %" PRId64 " is needed", what, key,
+                         value, minimum, maximum);
     }
     *out = (int64_t)value;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_json_get_object(const cJSON *object, const char *key, const char *what, const cJSON **out) {
+dpmf_status base_json_get_object(const cJSON *object, const char *key, const char *what, const cJSON **out) {
     const cJSON *item = NULL;
     TRY(get(object, key, what, &item));
-    if (!cJSON_IsObject(item)) return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: \"%s\" is not an object", what, key);
+    if (!cJSON_IsObject(item)) return base_fail(DPMF_ERROR_FORMAT, "%s: \"%s\" is not an object", what, key);
     *out = item;
     return DPMF_OK;
 }

@@ -13,22 +13,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static int reserve_text(dpmf_i_base_writer *w, size_t more) {
+static int reserve_text(base_writer *w, size_t more) {
     if (w->status != DPMF_OK) return 0;
     if (w->length + more + 1 <= w->capacity) return 1;
     size_t capacity = 2 * w->capacity > 256 ? 2 * w->capacity : 256;
     if (capacity < w->length + more + 1) capacity = w->length + more + 1;
     void *text = NULL;
-    w->status = dpmf_i_base_alloc((int64_t)capacity, 1, "a JSON text", &text);
+    w->status = base_alloc((int64_t)capacity, 1, "a JSON text", &text);
     if (w->status != DPMF_OK) return 0;
     if (w->length > 0) memcpy(text, w->text, w->length);
-    dpmf_i_base_free(w->text);
+    base_free(w->text);
     w->text = text;
     w->capacity = capacity;
     return 1;
 }
 
-static void append(dpmf_i_base_writer *w, const char *text, size_t length) {
+static void append(base_writer *w, const char *text, size_t length) {
     if (!reserve_text(w, length)) return;
     memcpy(w->text + w->length, text, length);
     w->length += length;
@@ -36,12 +36,12 @@ static void append(dpmf_i_base_writer *w, const char *text, size_t length) {
 }
 
 /* In quotes, with only what must be escaped escaped: one text has one form. */
-static void append_quoted(dpmf_i_base_writer *w, const char *text) {
+static void append_quoted(base_writer *w, const char *text) {
     static const char short_form[32] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
-    if (w->status == DPMF_OK && !dpmf_i_base_utf8_valid((const uint8_t *)text, strlen(text))) {
+    if (w->status == DPMF_OK && !base_utf8_valid((const uint8_t *)text, strlen(text))) {
         char shown[64];
-        w->status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the text \"%s\" is not valid UTF-8",
-                                     dpmf_i_base_show(text, strlen(text), shown));
+        w->status =
+            base_fail(DPMF_ERROR_ARGUMENT, "the text \"%s\" is not valid UTF-8", base_show(text, strlen(text), shown));
     }
     append(w, "\"", 1);
     for (const char *from = text, *p = text;; p++) {
@@ -62,7 +62,7 @@ static void append_quoted(dpmf_i_base_writer *w, const char *text) {
 }
 
 /* What stands before a value. */
-static void begin(dpmf_i_base_writer *w, const char *key) {
+static void begin(base_writer *w, const char *key) {
     if (w->need_comma) append(w, ",", 1);
     w->need_comma = 1;
     if (key == NULL) return;
@@ -70,57 +70,57 @@ static void begin(dpmf_i_base_writer *w, const char *key) {
     append(w, ":", 1);
 }
 
-void dpmf_i_base_writer_free(dpmf_i_base_writer *w) {
-    dpmf_i_base_free(w->text);
+void base_writer_free(base_writer *w) {
+    base_free(w->text);
     memset(w, 0, sizeof *w);
 }
 
-void dpmf_i_base_write_raw(dpmf_i_base_writer *w, const char *text) {
+void base_write_raw(base_writer *w, const char *text) {
     append(w, text, strlen(text));
 }
 
-void dpmf_i_base_json_open(dpmf_i_base_writer *w, const char *key, char bracket) {
+void base_json_open(base_writer *w, const char *key, char bracket) {
     assert(bracket == '{' || bracket == '[');
     begin(w, key);
     append(w, &bracket, 1);
     w->need_comma = 0;
 }
 
-void dpmf_i_base_json_close(dpmf_i_base_writer *w, char bracket) {
+void base_json_close(base_writer *w, char bracket) {
     assert(bracket == '}' || bracket == ']');
     append(w, &bracket, 1);
     w->need_comma = 1;
 }
 
-void dpmf_i_base_json_text(dpmf_i_base_writer *w, const char *key, const char *value) {
+void base_json_text(base_writer *w, const char *key, const char *value) {
     begin(w, key);
     append_quoted(w, value);
 }
 
-void dpmf_i_base_json_integer(dpmf_i_base_writer *w, const char *key, int64_t value) {
+void base_json_integer(base_writer *w, const char *key, int64_t value) {
     char number[32];
     snprintf(number, sizeof number, "%" PRId64, value);
     begin(w, key);
-    dpmf_i_base_write_raw(w, number);
+    base_write_raw(w, number);
 }
 
-void dpmf_i_base_json_double(dpmf_i_base_writer *w, const char *key, double value) {
+void base_json_double(base_writer *w, const char *key, double value) {
     char number[32] = "null";
     if (isinf(value)) {
         strcpy(number, value > 0 ? "\"inf\"" : "\"-inf\"");
     } else if (!isnan(value)) {
-        dpmf_i_base_format_double(value, number);
+        base_format_double(value, number);
     }
     begin(w, key);
-    dpmf_i_base_write_raw(w, number);
+    base_write_raw(w, number);
 }
 
-void dpmf_i_base_json_bool(dpmf_i_base_writer *w, const char *key, int value) {
+void base_json_bool(base_writer *w, const char *key, int value) {
     begin(w, key);
-    dpmf_i_base_write_raw(w, value ? "true" : "false");
+    base_write_raw(w, value ? "true" : "false");
 }
 
-void dpmf_i_base_json_null(dpmf_i_base_writer *w, const char *key) {
+void base_json_null(base_writer *w, const char *key) {
     begin(w, key);
-    dpmf_i_base_write_raw(w, "null");
+    base_write_raw(w, "null");
 }

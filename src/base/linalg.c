@@ -56,16 +56,16 @@ static int64_t first_half(int64_t n) {
     return n / 16 * 8;
 }
 
-double dpmf_i_base_sum(int64_t n, const double *x) {
+double base_sum(int64_t n, const double *x) {
     if (n <= SUM_BLOCK) return sum_block(n, x, NULL);
     const int64_t half = first_half(n);
-    return dpmf_i_base_sum(half, x) + dpmf_i_base_sum(n - half, x + half);
+    return base_sum(half, x) + base_sum(n - half, x + half);
 }
 
-double dpmf_i_base_dot(int64_t n, const double *x, const double *y) {
+double base_dot(int64_t n, const double *x, const double *y) {
     if (n <= SUM_BLOCK) return sum_block(n, x, y);
     const int64_t half = first_half(n);
-    return dpmf_i_base_dot(half, x, y) + dpmf_i_base_dot(n - half, x + half, y + half);
+    return base_dot(half, x, y) + base_dot(n - half, x + half, y + half);
 }
 
 static double sum_of_scaled_squares(int64_t n, const double *x, double scale) {
@@ -80,8 +80,8 @@ static double sum_of_scaled_squares(int64_t n, const double *x, double scale) {
     return sum_of_scaled_squares(half, x, scale) + sum_of_scaled_squares(n - half, x + half, scale);
 }
 
-double dpmf_i_base_norm(int64_t n, const double *x) {
-    const double squares = dpmf_i_base_dot(n, x, x);
+double base_norm(int64_t n, const double *x) {
+    const double squares = base_dot(n, x, x);
     const double safe = DBL_MIN / DBL_EPSILON; /* below it, squares that underflowed may have mattered */
     if (isnan(squares) || (squares >= safe && squares <= DBL_MAX)) return sqrt(squares);
     /* 2^600 brings the least double's square into range, and 2^-600 the square of the largest times any n. */
@@ -89,8 +89,8 @@ double dpmf_i_base_norm(int64_t n, const double *x) {
     return ldexp(sqrt(sum_of_scaled_squares(n, x, ldexp(1, shift))), -shift);
 }
 
-dpmf_status dpmf_i_base_toeplitz_apply(int64_t n, int64_t count, const double *c, const double *x, double *y) {
-    if (x != y) return dpmf_i_base_convolve(count, c, n, x, n, y);
+dpmf_status base_toeplitz_apply(int64_t n, int64_t count, const double *c, const double *x, double *y) {
+    if (x != y) return base_convolve(count, c, n, x, n, y);
     if (count <= DIRECT_TERMS) {
         for (int64_t t = n - 1; t >= 0; t--) { /* from the end: row t reads x at and before t only */
             const int64_t terms = smaller(count, t + 1);
@@ -104,15 +104,15 @@ dpmf_status dpmf_i_base_toeplitz_apply(int64_t n, int64_t count, const double *c
     }
     double *product = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "the product with a Toeplitz matrix", &product));
-    TRY_DONE(dpmf_i_base_convolve(count, c, n, x, n, product));
+    TRY_DONE(base_alloc_doubles(n, "the product with a Toeplitz matrix", &product));
+    TRY_DONE(base_convolve(count, c, n, x, n, product));
     memcpy(y, product, (size_t)n * sizeof(double));
 done:
-    dpmf_i_base_free(product);
+    base_free(product);
     return status;
 }
 
-void dpmf_i_base_toeplitz_solve_banded(int64_t n, int64_t count, const double *c, const double *y, double *x) {
+void base_toeplitz_solve_banded(int64_t n, int64_t count, const double *c, const double *y, double *x) {
     assert(count >= 1 && c[0] != 0);
     for (int64_t t = 0; t < n; t++) {
         const int64_t terms = smaller(count, t + 1);
@@ -124,7 +124,7 @@ void dpmf_i_base_toeplitz_solve_banded(int64_t n, int64_t count, const double *c
     }
 }
 
-void dpmf_i_base_banded_apply(int64_t n, int64_t bands, const double *rows, const double *x, double *y) {
+void base_banded_apply(int64_t n, int64_t bands, const double *rows, const double *x, double *y) {
     for (int64_t t = n - 1; t >= 0; t--) {
         const double *row = rows + t * bands;
         const int64_t terms = smaller(bands, t + 1);
@@ -136,7 +136,7 @@ void dpmf_i_base_banded_apply(int64_t n, int64_t bands, const double *rows, cons
     }
 }
 
-void dpmf_i_base_banded_solve(int64_t n, int64_t bands, const double *rows, const double *y, double *x) {
+void base_banded_solve(int64_t n, int64_t bands, const double *rows, const double *y, double *x) {
     for (int64_t t = 0; t < n; t++) {
         const double *row = rows + t * bands;
         const int64_t terms = smaller(bands, t + 1);
@@ -148,16 +148,16 @@ void dpmf_i_base_banded_solve(int64_t n, int64_t bands, const double *rows, cons
     }
 }
 
-void dpmf_i_base_lower_apply(int64_t n, const double *lower, const double *x, double *y) {
+void base_lower_apply(int64_t n, const double *lower, const double *x, double *y) {
     for (int64_t t = n - 1; t >= 0; t--) {
-        y[t] = dpmf_i_base_dot(t + 1, lower + t * n, x);
+        y[t] = base_dot(t + 1, lower + t * n, x);
     }
 }
 
-void dpmf_i_base_lower_solve(int64_t n, const double *lower, const double *y, double *x) {
+void base_lower_solve(int64_t n, const double *lower, const double *y, double *x) {
     for (int64_t t = 0; t < n; t++) {
         const double *row = lower + t * n;
-        x[t] = (y[t] - dpmf_i_base_dot(t, row, x)) / row[t];
+        x[t] = (y[t] - base_dot(t, row, x)) / row[t];
     }
 }
 
@@ -168,7 +168,7 @@ static void clear_above_diagonal(int64_t n, double *a) {
 }
 
 /* Columns j.. of M are zero above row j, so a block of columns needs only the part of L below and right of (j, j). */
-void dpmf_i_base_lower_multiply(int64_t n, const double *lower, double *m) {
+void base_lower_multiply(int64_t n, const double *lower, double *m) {
     assert(n <= INT_MAX);
     for (int64_t j = 0; j < n; j += COLUMNS) {
         const int64_t corner = j * n + j;
@@ -180,14 +180,14 @@ void dpmf_i_base_lower_multiply(int64_t n, const double *lower, double *m) {
 
 static dpmf_status check_size(int64_t n, int64_t limit, const char *what) {
     if (n <= limit) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                            "%s of a matrix with %" PRId64 " rows or columns: at most %" PRId64 " are possible", what,
-                            n, limit);
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "%s of a matrix with %" PRId64 " rows or columns: at most %" PRId64 " are possible", what, n,
+                     limit);
 }
 
 static dpmf_status check_finite(int64_t count, const double *a, const char *what) {
     for (int64_t i = 0; i < count; i++) {
-        if (!isfinite(a[i])) return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "%s has an entry that is not finite", what);
+        if (!isfinite(a[i])) return base_fail(DPMF_ERROR_NUMERICAL, "%s has an entry that is not finite", what);
     }
     return DPMF_OK;
 }
@@ -195,23 +195,22 @@ static dpmf_status check_finite(int64_t count, const double *a, const char *what
 /* LAPACK's answer to a question for work space, a whole number in a double. */
 static dpmf_status work_space(double answer, double **work, lapack_int *size) {
     if (!(answer >= 1 && answer <= INT_MAX)) {
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "a factorization needs %.0f numbers of work space: at most %d are possible", answer,
-                                INT_MAX);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "a factorization needs %.0f numbers of work space: at most %d are possible", answer, INT_MAX);
     }
-    TRY(dpmf_i_base_alloc_doubles((int64_t)answer, "the work space of a factorization", work));
+    TRY(base_alloc_doubles((int64_t)answer, "the work space of a factorization", work));
     *size = (lapack_int)answer;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_lower_invert(int64_t n, double *lower) {
+dpmf_status base_lower_invert(int64_t n, double *lower) {
     if (n == 0) return DPMF_OK;
     TRY(check_size(n, INT_MAX, "the inverse"));
     TRY(check_finite(n * n, lower, "a triangular matrix to be inverted"));
     for (int64_t i = 0; i < n; i++) {
         if (lower[i * n + i] != 0) continue;
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                                "a triangular matrix whose diagonal is 0 in row %" PRId64 " has no inverse", i);
+        return base_fail(DPMF_ERROR_NUMERICAL,
+                         "a triangular matrix whose diagonal is 0 in row %" PRId64 " has no inverse", i);
     }
     const lapack_int info = LAPACKE_dtrtri_work(LAPACK_COL_MAJOR, 'U', 'N', (lapack_int)n, lower, (lapack_int)n);
     assert(info == 0);
@@ -219,14 +218,14 @@ dpmf_status dpmf_i_base_lower_invert(int64_t n, double *lower) {
     return check_finite(n * n, lower, "the inverse of a triangular matrix");
 }
 
-dpmf_status dpmf_i_base_cholesky(int64_t n, double *a) {
+dpmf_status base_cholesky(int64_t n, double *a) {
     if (n == 0) return DPMF_OK;
     TRY(check_size(n, INT_MAX, "the Cholesky factor"));
     TRY(check_finite(n * n, a, "a matrix for a Cholesky factorization"));
     const lapack_int info = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)n, a, (lapack_int)n);
     assert(info >= 0);
     if (info > 0) {
-        return dpmf_i_base_fail(
+        return base_fail(
             DPMF_ERROR_NUMERICAL,
             "a matrix is not positive definite: its leading %d x %d part is not, so it has no Cholesky factor", info,
             info);
@@ -235,11 +234,11 @@ dpmf_status dpmf_i_base_cholesky(int64_t n, double *a) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_symmetric_eigen(int64_t n, double *a, double *values) {
+dpmf_status base_symmetric_eigen(int64_t n, double *a, double *values) {
     if (n == 0) return DPMF_OK;
     TRY(check_size(n, EIGEN_LIMIT, "the eigenvalues"));
     TRY(check_finite(n * n, a, "a matrix for its eigenvalues"));
-    if (n <= DPMF_I_BASE_EIGEN_SMALL) return dpmf_i_base_eigen_small((int)n, a, values);
+    if (n <= BASE_EIGEN_SMALL) return base_eigen_small((int)n, a, values);
     const lapack_int order = (lapack_int)n;
     double answer = 0, *work = NULL, *found = NULL;
     void *integers = NULL;
@@ -249,23 +248,22 @@ dpmf_status dpmf_i_base_symmetric_eigen(int64_t n, double *a, double *values) {
         LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', order, a, order, values, &answer, -1, &integer_size, -1);
     assert(info == 0);
     TRY_DONE(work_space(answer, &work, &size));
-    TRY_DONE(dpmf_i_base_alloc(integer_size, sizeof(lapack_int), "the work space of a factorization", &integers));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "the eigenvalues of a matrix", &found));
+    TRY_DONE(base_alloc(integer_size, sizeof(lapack_int), "the work space of a factorization", &integers));
+    TRY_DONE(base_alloc_doubles(n, "the eigenvalues of a matrix", &found));
     info = LAPACKE_dsyevd_work(LAPACK_COL_MAJOR, 'V', 'U', order, a, order, found, work, size, integers, integer_size);
     if (info != 0) {
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the eigenvalues of a %d x %d matrix did not converge", order,
-                                  order);
+        status = base_fail(DPMF_ERROR_NUMERICAL, "the eigenvalues of a %d x %d matrix did not converge", order, order);
         goto done;
     }
     memcpy(values, found, (size_t)n * sizeof(double));
 done:
-    dpmf_i_base_free(found);
-    dpmf_i_base_free(integers);
-    dpmf_i_base_free(work);
+    base_free(found);
+    base_free(integers);
+    base_free(work);
     return status;
 }
 
-dpmf_status dpmf_i_base_singular_values(int64_t m, int64_t n, double *a, double *values) {
+dpmf_status base_singular_values(int64_t m, int64_t n, double *a, double *values) {
     if (m == 0 || n == 0) return DPMF_OK;
     TRY(check_size(m > n ? m : n, INT_MAX, "the singular values"));
     TRY(check_finite(m * n, a, "a matrix for its singular values"));
@@ -277,17 +275,17 @@ dpmf_status dpmf_i_base_singular_values(int64_t m, int64_t n, double *a, double 
         LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', rows, columns, a, rows, values, NULL, 1, NULL, 1, &answer, -1);
     assert(info == 0);
     TRY_DONE(work_space(answer, &work, &size));
-    TRY_DONE(dpmf_i_base_alloc_doubles(smaller(m, n), "the singular values of a matrix", &found));
+    TRY_DONE(base_alloc_doubles(smaller(m, n), "the singular values of a matrix", &found));
     info = LAPACKE_dgesvd_work(LAPACK_COL_MAJOR, 'N', 'N', rows, columns, a, rows, found, NULL, 1, NULL, 1, work, size);
     if (info != 0) {
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the singular values of a %d x %d matrix did not converge",
-                                  columns, rows);
+        status =
+            base_fail(DPMF_ERROR_NUMERICAL, "the singular values of a %d x %d matrix did not converge", columns, rows);
         goto done;
     }
     memcpy(values, found, (size_t)smaller(m, n) * sizeof(double));
 done:
-    dpmf_i_base_free(found);
-    dpmf_i_base_free(work);
+    base_free(found);
+    base_free(work);
     return status;
 }
 
@@ -312,7 +310,7 @@ static void bidiagonalize(int64_t n, int64_t bands, const double *rows, double *
     (void)info;
 }
 
-dpmf_status dpmf_i_base_banded_singular_values(int64_t n, int64_t bands, const double *rows, double *values) {
+dpmf_status base_banded_singular_values(int64_t n, int64_t bands, const double *rows, double *values) {
     if (n == 0) return DPMF_OK;
     assert(bands >= 1 && bands <= n);
     TRY(check_size(n, INT_MAX / 4, "the singular values"));
@@ -320,27 +318,26 @@ dpmf_status dpmf_i_base_banded_singular_values(int64_t n, int64_t bands, const d
     const lapack_int order = (lapack_int)n;
     double *work = NULL, *band = NULL, none = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(
-        dpmf_i_base_alloc_doubles(6 * n, "the work space of a factorization", &work)); /* two diagonals, 4n to work */
-    if (bands > 2) TRY_DONE(dpmf_i_base_alloc_doubles(n * bands, "a copy of a banded matrix", &band));
+    TRY_DONE(base_alloc_doubles(6 * n, "the work space of a factorization", &work)); /* two diagonals, 4n to work */
+    if (bands > 2) TRY_DONE(base_alloc_doubles(n * bands, "a copy of a banded matrix", &band));
     double *diagonal = work, *beside = work + n;
     bidiagonalize(n, bands, rows, band, diagonal, beside, work + 2 * n);
     const lapack_int info = LAPACKE_dbdsqr_work(LAPACK_COL_MAJOR, 'U', order, 0, 0, 0, diagonal, beside, &none, 1,
                                                 &none, 1, &none, 1, work + 2 * n);
     if (info != 0) {
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                                  "the singular values of a banded %d x %d matrix did not converge", order, order);
+        status = base_fail(DPMF_ERROR_NUMERICAL, "the singular values of a banded %d x %d matrix did not converge",
+                           order, order);
         goto done;
     }
     memcpy(values, diagonal, (size_t)n * sizeof *values);
 done:
-    dpmf_i_base_free(band);
-    dpmf_i_base_free(work);
+    base_free(band);
+    base_free(work);
     return status;
 }
 
 /* a^T = Q^T L^T is a QR factorization, whose R = L^T lies, column-major, where L lies row-major, rows n apart. */
-dpmf_status dpmf_i_base_lq(int64_t m, int64_t n, double *a, double *lower) {
+dpmf_status base_lq(int64_t m, int64_t n, double *a, double *lower) {
     assert(m <= n);
     if (m == 0) return DPMF_OK;
     TRY(check_size(n, INT_MAX, "the LQ factors"));
@@ -352,7 +349,7 @@ dpmf_status dpmf_i_base_lq(int64_t m, int64_t n, double *a, double *lower) {
     lapack_int info = LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, rows, columns, a, rows, &unused, &answer, -1);
     assert(info == 0);
     TRY_DONE(work_space(answer, &work, &size));
-    TRY_DONE(dpmf_i_base_alloc_doubles(m, "the scales of an LQ factorization", &scales));
+    TRY_DONE(base_alloc_doubles(m, "the scales of an LQ factorization", &scales));
     info = LAPACKE_dgeqrf_work(LAPACK_COL_MAJOR, rows, columns, a, rows, scales, work, size);
     assert(info == 0);
     (void)info;
@@ -363,12 +360,12 @@ dpmf_status dpmf_i_base_lq(int64_t m, int64_t n, double *a, double *lower) {
         }
     }
 done:
-    dpmf_i_base_free(scales);
-    dpmf_i_base_free(work);
+    base_free(scales);
+    base_free(work);
     return status;
 }
 
-void dpmf_i_base_reverse(int64_t count, double *x) {
+void base_reverse(int64_t count, double *x) {
     for (int64_t i = 0, j = count - 1; i < j; i++, j--) {
         double kept = x[i];
         x[i] = x[j];
@@ -377,7 +374,7 @@ void dpmf_i_base_reverse(int64_t count, double *x) {
 }
 
 /* In tiles, since one side is read by columns. */
-void dpmf_i_base_reverse_across(int64_t n, double *x) {
+void base_reverse_across(int64_t n, double *x) {
     enum { TILE = 32 };
     for (int64_t top = 0; top < n; top += TILE)
         for (int64_t side = 0; side < n - top; side += TILE)

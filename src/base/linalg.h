@@ -8,56 +8,54 @@
 
 #include "base/status.h"
 
-double dpmf_i_base_sum(int64_t n, const double *x);  /* pairwise: error grows like log n */
-double dpmf_i_base_norm(int64_t n, const double *x); /* Euclidean, safe against overflow */
-double dpmf_i_base_dot(int64_t n, const double *x, const double *y);
+double base_sum(int64_t n, const double *x);  /* pairwise: error grows like log n */
+double base_norm(int64_t n, const double *x); /* Euclidean, safe against overflow */
+double base_dot(int64_t n, const double *x, const double *y);
 
 /* y = T x with T lower-triangular Toeplitz of first column c (count terms, then zeros). In place allowed. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_toeplitz_apply(int64_t n, int64_t count, const double *c, const double *x,
-                                                       double *y);
+DPMF_MUST_CHECK dpmf_status base_toeplitz_apply(int64_t n, int64_t count, const double *c, const double *x, double *y);
 
 /* x = T^-1 y for T with few terms: direct recursion, O(n count). In place allowed. c[0] != 0. */
-void dpmf_i_base_toeplitz_solve_banded(int64_t n, int64_t count, const double *c, const double *y, double *x);
+void base_toeplitz_solve_banded(int64_t n, int64_t count, const double *c, const double *y, double *x);
 
 /* Banded lower triangular, rows[t * bands + j] = C[t, t-j]. In place allowed (x == y). */
-void dpmf_i_base_banded_apply(int64_t n, int64_t bands, const double *rows, const double *x, double *y);
-void dpmf_i_base_banded_solve(int64_t n, int64_t bands, const double *rows, const double *y, double *x);
+void base_banded_apply(int64_t n, int64_t bands, const double *rows, const double *x, double *y);
+void base_banded_solve(int64_t n, int64_t bands, const double *rows, const double *y, double *x);
 
 /* Dense lower triangular n x n: y = L x, x = L^-1 y (in place allowed), inverse in place, product M = L M, M lower. */
-void dpmf_i_base_lower_apply(int64_t n, const double *lower, const double *x, double *y);
-void dpmf_i_base_lower_solve(int64_t n, const double *lower, const double *y, double *x);
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_lower_invert(int64_t n, double *lower); /* singular: DPMF_ERROR_NUMERICAL */
-void dpmf_i_base_lower_multiply(int64_t n, const double *lower, double *m);
+void base_lower_apply(int64_t n, const double *lower, const double *x, double *y);
+void base_lower_solve(int64_t n, const double *lower, const double *y, double *x);
+DPMF_MUST_CHECK dpmf_status base_lower_invert(int64_t n, double *lower); /* singular: DPMF_ERROR_NUMERICAL */
+void base_lower_multiply(int64_t n, const double *lower, double *m);
 
 /* Symmetric positive definite n x n, both triangles given: lower Cholesky factor in place, zeros above. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_cholesky(int64_t n, double *a);
+DPMF_MUST_CHECK dpmf_status base_cholesky(int64_t n, double *a);
 
 /* Eigenvalues ascending, eigenvectors in the rows of `a` on return (row i belongs to values[i]). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_symmetric_eigen(int64_t n, double *a, double *values);
-/* The same without LAPACK, for 1 <= n <= DPMF_I_BASE_EIGEN_SMALL and finite numbers (base/eigen.c). */
-enum { DPMF_I_BASE_EIGEN_SMALL = 32 };
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_eigen_small(int n, double *a, double *values);
+DPMF_MUST_CHECK dpmf_status base_symmetric_eigen(int64_t n, double *a, double *values);
+/* The same without LAPACK, for 1 <= n <= BASE_EIGEN_SMALL and finite numbers (base/eigen.c). */
+enum { BASE_EIGEN_SMALL = 32 };
+DPMF_MUST_CHECK dpmf_status base_eigen_small(int n, double *a, double *values);
 
 /* Singular values of an m x n matrix, descending, min(m,n) of them; `a` is destroyed. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_singular_values(int64_t m, int64_t n, double *a, double *values);
+DPMF_MUST_CHECK dpmf_status base_singular_values(int64_t m, int64_t n, double *a, double *values);
 
 /*
  * Singular values of a banded lower triangular n x n matrix, descending, rows[t * bands + j] = its entry (t, t-j). For
  * up to two bands each has a small relative error; for more, one that is small relative to the norm.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_banded_singular_values(int64_t n, int64_t bands, const double *rows,
-                                                               double *values);
+DPMF_MUST_CHECK dpmf_status base_banded_singular_values(int64_t n, int64_t bands, const double *rows, double *values);
 
 /*
  * a (m x n, m <= n) = L Q with orthonormal rows of Q: writes the m x m lower L with non-negative diagonal; a is
  * destroyed.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_lq(int64_t m, int64_t n, double *a, double *lower);
+DPMF_MUST_CHECK dpmf_status base_lq(int64_t m, int64_t n, double *a, double *lower);
 
 /* x in the opposite order: J x, or J X J for the count = n x n numbers of a matrix. */
-void dpmf_i_base_reverse(int64_t count, double *x);
+void base_reverse(int64_t count, double *x);
 
 /* J X' J in place, X n x n: entries change places across the other diagonal. */
-void dpmf_i_base_reverse_across(int64_t n, double *x);
+void base_reverse_across(int64_t n, double *x);
 
 #endif

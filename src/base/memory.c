@@ -58,7 +58,7 @@ uint64_t dpmf_memory_in_use(void) {
     return atomic_load(&in_use);
 }
 
-uint64_t dpmf_i_base_memory_limit(void) {
+uint64_t base_memory_limit(void) {
     const uint64_t limit = atomic_load(&limit_set);
     if (limit != 0) return limit;
     const long pages = sysconf(_SC_PHYS_PAGES);
@@ -86,26 +86,25 @@ static const char *readable(uint64_t bytes, char out[32]) {
 
 /* Adds `bytes` to the count, or fails where that would pass the limit. */
 static dpmf_status reserve_bytes(uint64_t bytes, const char *what) {
-    const uint64_t limit = dpmf_i_base_memory_limit();
+    const uint64_t limit = base_memory_limit();
     uint_fast64_t used = atomic_load(&in_use);
     do {
         if (used > limit || bytes > limit - used) {
             char need[32], now[32], most[32];
-            return dpmf_i_base_fail(DPMF_ERROR_MEMORY,
-                                    "no memory for %s: it needs %s and %s are in use, of a limit of %s", what,
-                                    readable(bytes, need), readable(used, now), readable(limit, most));
+            return base_fail(DPMF_ERROR_MEMORY, "no memory for %s: it needs %s and %s are in use, of a limit of %s",
+                             what, readable(bytes, need), readable(used, now), readable(limit, most));
         }
     } while (!atomic_compare_exchange_weak(&in_use, &used, used + bytes));
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_alloc(int64_t count, size_t size, const char *what, void **out) {
+dpmf_status base_alloc(int64_t count, size_t size, const char *what, void **out) {
     assert(count >= 0 && size > 0);
     const uint64_t most = (uint64_t)PTRDIFF_MAX - OVERHEAD;
     if ((uint64_t)count > most / size) {
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY,
-                                "no memory for %s: %" PRId64 " items of %zu bytes are more than can be addressed", what,
-                                count, size);
+        return base_fail(DPMF_ERROR_MEMORY,
+                         "no memory for %s: %" PRId64 " items of %zu bytes are more than can be addressed", what, count,
+                         size);
     }
     const size_t bytes = (size_t)count * size;
     const size_t taken = bytes + OVERHEAD;
@@ -116,8 +115,7 @@ dpmf_status dpmf_i_base_alloc(int64_t count, size_t size, const char *what, void
     if (start == NULL) {
         atomic_fetch_sub(&in_use, taken);
         char need[32];
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "no memory for %s: the allocator refused %s", what,
-                                readable(taken, need));
+        return base_fail(DPMF_ERROR_MEMORY, "no memory for %s: the allocator refused %s", what, readable(taken, need));
     }
     unsigned char *memory = start + ALIGNMENT;
     memory += (ALIGNMENT - (uintptr_t)memory % ALIGNMENT) % ALIGNMENT;
@@ -128,23 +126,23 @@ dpmf_status dpmf_i_base_alloc(int64_t count, size_t size, const char *what, void
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_alloc_doubles(int64_t count, const char *what, double **out) {
+dpmf_status base_alloc_doubles(int64_t count, const char *what, double **out) {
     void *memory = NULL;
-    TRY(dpmf_i_base_alloc(count, sizeof(double), what, &memory));
+    TRY(base_alloc(count, sizeof(double), what, &memory));
     *out = memory;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_base_copy_text(const char *text, char **out) {
+dpmf_status base_copy_text(const char *text, char **out) {
     const size_t size = strlen(text) + 1;
     void *memory = NULL;
-    TRY(dpmf_i_base_alloc((int64_t)size, 1, "a text", &memory));
+    TRY(base_alloc((int64_t)size, 1, "a text", &memory));
     memcpy(memory, text, size);
     *out = memory;
     return DPMF_OK;
 }
 
-void dpmf_i_base_free(void *memory) {
+void base_free(void *memory) {
     if (memory == NULL) return;
     block_header header;
     memcpy(&header, (unsigned char *)memory - ALIGNMENT, sizeof header);

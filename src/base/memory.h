@@ -9,17 +9,17 @@
  * `*out` = zeroed memory for count items of `size` bytes; count >= 0. `what` names it in the message
  * ("the coefficients"). On failure *out is unchanged.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_alloc(int64_t count, size_t size, const char *what, void **out);
+DPMF_MUST_CHECK dpmf_status base_alloc(int64_t count, size_t size, const char *what, void **out);
 
 /* A double array; the cast in one place. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_alloc_doubles(int64_t count, const char *what, double **out);
+DPMF_MUST_CHECK dpmf_status base_alloc_doubles(int64_t count, const char *what, double **out);
 
 /* A copy of a zero-terminated string. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_copy_text(const char *text, char **out);
+DPMF_MUST_CHECK dpmf_status base_copy_text(const char *text, char **out);
 
-void dpmf_i_base_free(void *memory); /* NULL is fine */
+void base_free(void *memory); /* NULL is fine */
 
 /* Bytes that may be in use together: as set, or this machine's memory. */
-uint64_t dpmf_i_base_memory_limit(void);
+uint64_t base_memory_limit(void);
 
 #endif

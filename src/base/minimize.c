@@ -36,10 +36,10 @@ typedef struct place {
 typedef enum ending { MET, LIMIT, STUCK } ending; /* one of the two rules, the iterations, or the line search */
 
 typedef struct walk {
-    const dpmf_i_base_objective *objective;
-    const dpmf_i_base_minimize_options *options;
-    dpmf_i_base_descent_lbfgs own, *memory; /* the memory is the caller's or our own */
-    dpmf_i_base_minimum last;
+    const base_objective *objective;
+    const base_minimize_options *options;
+    descent_lbfgs own, *memory; /* the memory is the caller's or our own */
+    base_minimum last;
     place at, trial; /* the point that the last step ended on, and the last one tried */
     double *direction;
     int level;    /* trials since then whose f cannot be told from its f */
@@ -63,25 +63,25 @@ static dpmf_status evaluate_at(walk *w, place *p) {
 static dpmf_status arrive(walk *w) {
     char what[160];
     w->last.f = w->low_f = w->at.f;
-    w->last.gradient = dpmf_i_base_norm(w->objective->count, w->at.gradient);
+    w->last.gradient = base_norm(w->objective->count, w->at.gradient);
     w->level = 0;
     if (w->options->what == NULL) return DPMF_OK;
     snprintf(what, sizeof what, "%.100s, step %d, %.9g", w->options->what, w->last.iterations, w->last.f);
-    return dpmf_i_base_progress(w->options->run, what, -1);
+    return base_progress(w->options->run, what, -1);
 }
 
 /* Starts from the point in w->at.x. */
 static dpmf_status start_walk(walk *w) {
     TRY(evaluate_at(w, &w->at));
     if (!isfinite(w->at.f))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the optimization starts at a point of infinite loss");
+        return base_fail(DPMF_ERROR_NUMERICAL, "the optimization starts at a point of infinite loss");
     return arrive(w);
 }
 
 /* ---- one step ---- */
 
 /* f at one trial of the line search. */
-static dpmf_status try_step(walk *w, dpmf_i_base_descent_line_search *line, dpmf_i_base_descent_line_end *end) {
+static dpmf_status try_step(walk *w, descent_line_search *line, descent_line_end *end) {
     const int64_t n = w->objective->count;
     const double *restrict x = w->at.x, *restrict d = w->direction, step = line->next;
     double *restrict to = w->trial.x;
@@ -89,12 +89,12 @@ static dpmf_status try_step(walk *w, dpmf_i_base_descent_line_search *line, dpmf
         to[i] = x[i] + step * d[i];
     TRY(evaluate_at(w, &w->trial));
     if (!isfinite(w->trial.f)) {
-        *end = dpmf_i_base_descent_line_take_wall(line);
+        *end = descent_line_take_wall(line);
         return DPMF_OK;
     }
-    *end = dpmf_i_base_descent_line_take(line, w->trial.f, dpmf_i_base_dot(n, w->trial.gradient, d));
+    *end = descent_line_take(line, w->trial.f, base_dot(n, w->trial.gradient, d));
     w->level = fabs(w->trial.f - w->at.f) <= level_of(w->trial.f) ? w->level + 1 : 0;
-    if (*end != DPMF_I_BASE_DESCENT_LINE_FOUND && w->trial.f < w->low_f) {
+    if (*end != DESCENT_LINE_FOUND && w->trial.f < w->low_f) {
         w->low_f = w->trial.f;
         memcpy(w->low, w->trial.x, (size_t)n * sizeof *w->low);
     }
@@ -104,23 +104,23 @@ static dpmf_status try_step(walk *w, dpmf_i_base_descent_line_search *line, dpmf
 /* From w->at along the direction; *found says if w->trial is the point to go to. */
 static dpmf_status search_line(walk *w, int *found) {
     const int64_t n = w->objective->count;
-    const double slope = dpmf_i_base_dot(n, w->at.gradient, w->direction);
+    const double slope = base_dot(n, w->at.gradient, w->direction);
     /* without a memory the length of the direction says nothing: the first trial has length 1 */
-    const double first = w->memory->used > 0 ? 1 : 1 / dpmf_i_base_norm(n, w->direction);
-    dpmf_i_base_descent_line_search line;
-    dpmf_i_base_descent_line_end end = DPMF_I_BASE_DESCENT_LINE_GOES_ON;
+    const double first = w->memory->used > 0 ? 1 : 1 / base_norm(n, w->direction);
+    descent_line_search line;
+    descent_line_end end = DESCENT_LINE_GOES_ON;
     *found = 0;
     if (!(slope < 0 && first > 0)) return DPMF_OK; /* rounding has made it no way down */
-    dpmf_i_base_descent_line_start(&line, w->at.f, slope, first);
-    while (end == DPMF_I_BASE_DESCENT_LINE_GOES_ON && w->level < LEVEL_TRIALS)
+    descent_line_start(&line, w->at.f, slope, first);
+    while (end == DESCENT_LINE_GOES_ON && w->level < LEVEL_TRIALS)
         TRY(try_step(w, &line, &end));
-    *found = end == DPMF_I_BASE_DESCENT_LINE_FOUND;
+    *found = end == DESCENT_LINE_FOUND;
     return DPMF_OK;
 }
 
 static dpmf_status take_step(walk *w) {
     const place last = w->at;
-    dpmf_i_base_descent_lbfgs_remember(w->memory, last.x, last.gradient, w->trial.x, w->trial.gradient);
+    descent_lbfgs_remember(w->memory, last.x, last.gradient, w->trial.x, w->trial.gradient);
     w->at = w->trial;
     w->trial = last;
     w->last.iterations++;
@@ -130,7 +130,7 @@ static dpmf_status take_step(walk *w) {
 /* ---- runs ---- */
 
 static int is_flat(const walk *w) {
-    return w->last.gradient <= w->options->gradient * fmax(1, dpmf_i_base_norm(w->objective->count, w->at.x));
+    return w->last.gradient <= w->options->gradient * fmax(1, base_norm(w->objective->count, w->at.x));
 }
 
 /* f after `step` steps of this run: has it fallen too little since `past` steps before? */
@@ -149,7 +149,7 @@ static dpmf_status run_once(walk *w, ending *end) {
     *end = is_flat(w) ? MET : STUCK;
     (void)falls_too_little(w, 0);
     for (int step = 1; *end == STUCK; step++) {
-        dpmf_i_base_descent_lbfgs_direction(w->memory, w->at.gradient, w->direction);
+        descent_lbfgs_direction(w->memory, w->at.gradient, w->direction);
         TRY(search_line(w, &found));
         if (!found) break;
         TRY(take_step(w));
@@ -168,7 +168,7 @@ static dpmf_status run_all(walk *w) {
     for (int run = 0; run < RUNS && w->last.iterations < w->options->iterations; run++) {
         const int before = w->last.iterations, kept = run == 0 && w->memory->used > 0;
         ending end = STUCK;
-        if (run > 0) dpmf_i_base_descent_lbfgs_forget(w->memory);
+        if (run > 0) descent_lbfgs_forget(w->memory);
         TRY(run_once(w, &end));
         const int gained = w->low_f<w->at.f - level_of(w->at.f), moved = w->last.iterations> before;
         w->last.converged = end == MET || (end == STUCK && w->last.gradient <= 1e-5 * fmax(1, fabs(w->at.f)));
@@ -184,32 +184,32 @@ static dpmf_status run_all(walk *w) {
 
 static dpmf_status create_walk(walk *w) {
     const int64_t n = w->objective->count;
-    TRY(dpmf_i_base_alloc_doubles(n, "the point", &w->at.x));
-    TRY(dpmf_i_base_alloc_doubles(n, "the gradient", &w->at.gradient));
-    TRY(dpmf_i_base_alloc_doubles(n, "the next point", &w->trial.x));
-    TRY(dpmf_i_base_alloc_doubles(n, "the next gradient", &w->trial.gradient));
-    TRY(dpmf_i_base_alloc_doubles(n, "the direction", &w->direction));
-    TRY(dpmf_i_base_alloc_doubles(n, "the lowest point", &w->low));
+    TRY(base_alloc_doubles(n, "the point", &w->at.x));
+    TRY(base_alloc_doubles(n, "the gradient", &w->at.gradient));
+    TRY(base_alloc_doubles(n, "the next point", &w->trial.x));
+    TRY(base_alloc_doubles(n, "the next gradient", &w->trial.gradient));
+    TRY(base_alloc_doubles(n, "the direction", &w->direction));
+    TRY(base_alloc_doubles(n, "the lowest point", &w->low));
     w->memory = w->options->memory != NULL ? w->options->memory : &w->own;
     if (w->options->memory != NULL) return DPMF_OK;
-    return dpmf_i_base_descent_lbfgs_create(n, w->options->pairs > 0 ? w->options->pairs : PAIRS, &w->own);
+    return descent_lbfgs_create(n, w->options->pairs > 0 ? w->options->pairs : PAIRS, &w->own);
 }
 
 static void free_walk(walk *w) {
     double *const all[] = {w->at.x, w->at.gradient, w->trial.x, w->trial.gradient, w->direction, w->low};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        dpmf_i_base_free(all[i]);
-    dpmf_i_base_descent_lbfgs_free(&w->own);
+        base_free(all[i]);
+    descent_lbfgs_free(&w->own);
 }
 
-dpmf_status dpmf_i_base_minimize(const dpmf_i_base_objective *objective, const dpmf_i_base_minimize_options *options,
-                                 double *x, dpmf_i_base_minimum *out) {
+dpmf_status base_minimize(const base_objective *objective, const base_minimize_options *options, double *x,
+                          base_minimum *out) {
     const size_t size = (size_t)objective->count * sizeof *x;
     walk w = {.objective = objective, .options = options};
     assert(options->memory == NULL || options->memory->n == objective->count);
     dpmf_status status = DPMF_OK;
     if (objective->count < 1)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld unknowns, accepted 1 and more", (long long)objective->count);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld unknowns, accepted 1 and more", (long long)objective->count);
     TRY_DONE(create_walk(&w));
     memcpy(w.at.x, x, size);
     TRY_DONE(start_walk(&w));

@@ -10,13 +10,13 @@
  * value: f and its gradient at x. A point outside the domain answers f = INFINITY (the gradient is then not read): the
  * line search turns back. NaN counts as infinity.
  */
-typedef struct dpmf_i_base_objective {
+typedef struct base_objective {
     int64_t count;
     void *context;
     dpmf_status (*value)(void *context, const double *x, double *f, double *gradient);
-} dpmf_i_base_objective;
+} base_objective;
 
-typedef struct dpmf_i_base_minimize_options {
+typedef struct base_minimize_options {
     double gradient;  /* stop when |gradient| <= this x max(1, |x|) */
     double decrease;  /* or when f fell by less than this part of itself over `past` steps; 0: never */
     int past;         /* 0 means 5 */
@@ -33,21 +33,20 @@ typedef struct dpmf_i_base_minimize_options {
      * NULL, or the caller's memory for as many unknowns: the search starts with what an earlier one of a function like
      * this one has left in it, and leaves its own there.
      */
-    dpmf_i_base_descent_lbfgs *memory;
-} dpmf_i_base_minimize_options;
+    descent_lbfgs *memory;
+} base_minimize_options;
 
-typedef struct dpmf_i_base_minimum {
+typedef struct base_minimum {
     double f;
     double gradient; /* its norm */
     int iterations;
     int evaluations;
     int converged; /* one of the two rules was met, or no step down can be resolved any more in double precision */
-} dpmf_i_base_minimum;
+} base_minimum;
 
 /* From x, which becomes the best point. f(x) must be finite: DPMF_ERROR_NUMERICAL otherwise. x is unchanged on failure.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_minimize(const dpmf_i_base_objective *objective,
-                                                 const dpmf_i_base_minimize_options *options, double *x,
-                                                 dpmf_i_base_minimum *out);
+DPMF_MUST_CHECK dpmf_status base_minimize(const base_objective *objective, const base_minimize_options *options,
+                                          double *x, base_minimum *out);
 
 #endif

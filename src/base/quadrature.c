@@ -28,11 +28,11 @@ static const double RATIO_MIN = 4;
 /* The error claimed is the formula's leading term with room for its tail, and for rounding in nodes and weights. */
 static const double TAIL = 1.05, ROUNDING = 2e-14, RATE_MAX = 0.2;
 
-int dpmf_i_base_quadrature_nodes(double ratio, double tolerance) {
+int base_quadrature_nodes(double ratio, double tolerance) {
     double wanted = fmax(tolerance - ROUNDING, ROUNDING), rate = fmin(wanted / (4 * (TAIL + wanted)), RATE_MAX);
     /* 1e-9: the bound must still hold where the caller's ratio and high / low differ in the last digit */
     double n = ceil(log(16 * fmax(ratio, RATIO_MIN)) * -log(rate) / (2 * M_PI * M_PI) + 1e-9);
-    return n < 1 ? 1 : n > DPMF_I_BASE_NODES_MAX ? DPMF_I_BASE_NODES_MAX : (int)n;
+    return n < 1 ? 1 : n > BASE_NODES_MAX ? BASE_NODES_MAX : (int)n;
 }
 
 /* sc at x, for x up to half the period, where the sums converge fast. */
@@ -52,16 +52,16 @@ static double elliptic_sc(double x, double q) {
     return top / bottom * zero_bottom / zero_top;
 }
 
-void dpmf_i_base_quadrature_fill(double low, double high, int count, dpmf_i_base_quadrature *out) {
-    assert(low > 0 && high >= low && isfinite(high) && count >= 1 && count <= DPMF_I_BASE_NODES_MAX);
+void base_quadrature_fill(double low, double high, int count, base_quadrature *out) {
+    assert(low > 0 && high >= low && isfinite(high) && count >= 1 && count <= BASE_NODES_MAX);
     if (high < RATIO_MIN * low) {
         double middle = sqrt(low * high);
         low = middle / sqrt(RATIO_MIN);
         high = middle * sqrt(RATIO_MIN);
     }
     double m1 = low / high;
-    double complete_prime = M_PI / (2 * dpmf_i_base_agm(1, sqrt(m1)));
-    double complete = M_PI / (2 * dpmf_i_base_agm(1, sqrt(1 - m1)));
+    double complete_prime = M_PI / (2 * base_agm(1, sqrt(m1)));
+    double complete = M_PI / (2 * base_agm(1, sqrt(1 - m1)));
     double q = exp(-M_PI * complete_prime / complete);
     out->count = count;
     for (int j = 0; j < (count + 1) / 2; j++) {

@@ -5,19 +5,19 @@
 
 #include "base/status.h"
 
-enum { DPMF_I_BASE_NODES_MAX = 128 };
+enum { BASE_NODES_MAX = 128 };
 
-typedef struct dpmf_i_base_quadrature {
+typedef struct base_quadrature {
     int count;
-    double shift[DPMF_I_BASE_NODES_MAX], weight[DPMF_I_BASE_NODES_MAX];
+    double shift[BASE_NODES_MAX], weight[BASE_NODES_MAX];
     double error; /* a bound on |e| over [low, high] */
-} dpmf_i_base_quadrature;
+} base_quadrature;
 
-/* How many nodes make `error` at most `tolerance` (4e-14 if that is less) for this ratio high/low; DPMF_I_BASE_NODES_MAX at
+/* How many nodes make `error` at most `tolerance` (4e-14 if that is less) for this ratio high/low; BASE_NODES_MAX at
  * most. */
-int dpmf_i_base_quadrature_nodes(double ratio, double tolerance);
+int base_quadrature_nodes(double ratio, double tolerance);
 
-/* 0 < low <= high, both finite; 1 <= count <= DPMF_I_BASE_NODES_MAX. */
-void dpmf_i_base_quadrature_fill(double low, double high, int count, dpmf_i_base_quadrature *out);
+/* 0 < low <= high, both finite; 1 <= count <= BASE_NODES_MAX. */
+void base_quadrature_fill(double low, double high, int count, base_quadrature *out);
 
 #endif

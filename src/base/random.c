@@ -24,10 +24,10 @@ static void pairs_of_uniforms(const uint64_t low[PAIRS], const uint64_t high[PAI
     }
 }
 
-void dpmf_i_base_random_uniforms(uint64_t seed, uint64_t stream, int64_t count, double *out) {
+void base_random_uniforms(uint64_t seed, uint64_t stream, int64_t count, double *out) {
     fill_numbers(seed, stream, count, pairs_of_uniforms, out);
 }
 
-void dpmf_i_base_random_normals(uint64_t seed, uint64_t stream, int64_t count, double *out) {
+void base_random_normals(uint64_t seed, uint64_t stream, int64_t count, double *out) {
     fill_numbers(seed, stream, count, pairs_of_normals, out);
 }

@@ -43,15 +43,14 @@ static uint64_t get_word(const uint8_t *bytes) {
     return word;
 }
 
-static int64_t value_count(const dpmf_i_base_tensor *tensor) {
+static int64_t value_count(const base_tensor *tensor) {
     return tensor->dimensions == 1 ? tensor->shape[0] : tensor->shape[0] * tensor->shape[1];
 }
 
-void dpmf_i_base_tensors_add(dpmf_i_base_tensors *tensors, const char *name, int64_t rows, int64_t columns,
-                             const double *values) {
-    assert(tensors->count < DPMF_I_BASE_TENSORS_MAX && strlen(name) > 0 && strlen(name) < DPMF_I_BASE_TENSOR_NAME_MAX);
+void base_tensors_add(base_tensors *tensors, const char *name, int64_t rows, int64_t columns, const double *values) {
+    assert(tensors->count < BASE_TENSORS_MAX && strlen(name) > 0 && strlen(name) < BASE_TENSOR_NAME_MAX);
     assert(rows > 0 && columns >= 0 && rows <= INT64_MAX / 8 / (columns > 0 ? columns : 1));
-    dpmf_i_base_tensor *tensor = &tensors->tensor[tensors->count++];
+    base_tensor *tensor = &tensors->tensor[tensors->count++];
     memset(tensor, 0, sizeof *tensor);
     memcpy(tensor->name, name, strlen(name) + 1);
     tensor->dimensions = columns > 0 ? 2 : 1;
@@ -60,90 +59,89 @@ void dpmf_i_base_tensors_add(dpmf_i_base_tensors *tensors, const char *name, int
     tensor->values = values;
 }
 
-const dpmf_i_base_tensor *dpmf_i_base_tensors_find(const dpmf_i_base_tensors *tensors, const char *name) {
+const base_tensor *base_tensors_find(const base_tensors *tensors, const char *name) {
     for (int i = 0; i < tensors->count; i++) {
         if (strcmp(tensors->tensor[i].name, name) == 0) return &tensors->tensor[i];
     }
     return NULL;
 }
 
-dpmf_status dpmf_i_base_safetensors_digest(const char *text, const dpmf_i_base_tensors *tensors, char digest[65]) {
-    dpmf_i_base_part parts[1 + 3 * DPMF_I_BASE_TENSORS_MAX];
-    uint8_t words[DPMF_I_BASE_TENSORS_MAX][24];
+dpmf_status base_safetensors_digest(const char *text, const base_tensors *tensors, char digest[65]) {
+    base_part parts[1 + 3 * BASE_TENSORS_MAX];
+    uint8_t words[BASE_TENSORS_MAX][24];
     int count = 0;
-    parts[count++] = (dpmf_i_base_part){text, strlen(text)};
+    parts[count++] = (base_part){text, strlen(text)};
     for (int i = 0; i < tensors->count; i++) {
-        const dpmf_i_base_tensor *tensor = &tensors->tensor[i];
+        const base_tensor *tensor = &tensors->tensor[i];
         put_word(words[i], (uint64_t)tensor->dimensions);
         put_word(words[i] + 8, (uint64_t)tensor->shape[0]);
         put_word(words[i] + 16, (uint64_t)tensor->shape[1]);
-        parts[count++] = (dpmf_i_base_part){tensor->name, strlen(tensor->name) + 1};
-        parts[count++] = (dpmf_i_base_part){words[i], 8 + 8 * (size_t)tensor->dimensions};
-        parts[count++] = (dpmf_i_base_part){tensor->values, 8 * (size_t)value_count(tensor)};
+        parts[count++] = (base_part){tensor->name, strlen(tensor->name) + 1};
+        parts[count++] = (base_part){words[i], 8 + 8 * (size_t)tensor->dimensions};
+        parts[count++] = (base_part){tensor->values, 8 * (size_t)value_count(tensor)};
     }
-    return dpmf_i_base_sha256(count, parts, digest);
+    return base_sha256(count, parts, digest);
 }
 
-static void write_header_json(dpmf_i_base_writer *w, const char *text, const char *digest,
-                              const dpmf_i_base_tensors *tensors) {
+static void write_header_json(base_writer *w, const char *text, const char *digest, const base_tensors *tensors) {
     int64_t offset = 0;
-    dpmf_i_base_json_open(w, NULL, '{');
-    dpmf_i_base_json_open(w, "__metadata__", '{');
-    dpmf_i_base_json_text(w, "dpmf", text);
-    dpmf_i_base_json_text(w, "sha256", digest);
-    dpmf_i_base_json_close(w, '}');
+    base_json_open(w, NULL, '{');
+    base_json_open(w, "__metadata__", '{');
+    base_json_text(w, "dpmf", text);
+    base_json_text(w, "sha256", digest);
+    base_json_close(w, '}');
     for (int i = 0; i < tensors->count; i++) {
-        const dpmf_i_base_tensor *tensor = &tensors->tensor[i];
-        dpmf_i_base_json_open(w, tensor->name, '{');
-        dpmf_i_base_json_text(w, "dtype", "F64");
-        dpmf_i_base_json_open(w, "shape", '[');
+        const base_tensor *tensor = &tensors->tensor[i];
+        base_json_open(w, tensor->name, '{');
+        base_json_text(w, "dtype", "F64");
+        base_json_open(w, "shape", '[');
         for (int d = 0; d < tensor->dimensions; d++)
-            dpmf_i_base_json_integer(w, NULL, tensor->shape[d]);
-        dpmf_i_base_json_close(w, ']');
-        dpmf_i_base_json_open(w, "data_offsets", '[');
-        dpmf_i_base_json_integer(w, NULL, offset);
+            base_json_integer(w, NULL, tensor->shape[d]);
+        base_json_close(w, ']');
+        base_json_open(w, "data_offsets", '[');
+        base_json_integer(w, NULL, offset);
         offset += 8 * value_count(tensor);
-        dpmf_i_base_json_integer(w, NULL, offset);
-        dpmf_i_base_json_close(w, ']');
-        dpmf_i_base_json_close(w, '}');
+        base_json_integer(w, NULL, offset);
+        base_json_close(w, ']');
+        base_json_close(w, '}');
     }
-    dpmf_i_base_json_close(w, '}');
+    base_json_close(w, '}');
 }
 
-dpmf_status dpmf_i_base_safetensors_header(const char *text, const char *digest, const dpmf_i_base_tensors *tensors,
-                                           uint8_t **header, size_t *size) {
+dpmf_status base_safetensors_header(const char *text, const char *digest, const base_tensors *tensors, uint8_t **header,
+                                    size_t *size) {
     dpmf_status status = DPMF_OK;
-    dpmf_i_base_writer w = {0};
+    base_writer w = {0};
     void *memory = NULL;
     write_header_json(&w, text, digest, tensors);
     TRY_DONE(w.status);
     size_t padded = (w.length + 7) / 8 * 8;
     if (padded > HEADER_MAX) {
-        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the header of a %s has %zu bytes; at most %d are accepted",
-                                  file_what, padded, HEADER_MAX);
+        status = base_fail(DPMF_ERROR_ARGUMENT, "the header of a %s has %zu bytes; at most %d are accepted", file_what,
+                           padded, HEADER_MAX);
         goto done;
     }
-    TRY_DONE(dpmf_i_base_alloc((int64_t)(LENGTH_WORD + padded), 1, "a file header", &memory));
+    TRY_DONE(base_alloc((int64_t)(LENGTH_WORD + padded), 1, "a file header", &memory));
     put_word(memory, padded);
     memset((uint8_t *)memory + LENGTH_WORD, ' ', padded);
     memcpy((uint8_t *)memory + LENGTH_WORD, w.text, w.length);
     *header = memory;
     *size = LENGTH_WORD + padded;
 done:
-    dpmf_i_base_writer_free(&w);
+    base_writer_free(&w);
     return status;
 }
 
 /* --- reading --- */
 
 static dpmf_status refuse_file(const char *problem) {
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: %s", file_what, problem);
+    return base_fail(DPMF_ERROR_FORMAT, "%s: %s", file_what, problem);
 }
 
 static dpmf_status refuse_array(const char *name, const char *problem) {
     char shown[64];
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: array \"%s\": %s", file_what,
-                            dpmf_i_base_show(name, strlen(name), shown), problem);
+    return base_fail(DPMF_ERROR_FORMAT, "%s: array \"%s\": %s", file_what, base_show(name, strlen(name), shown),
+                     problem);
 }
 
 /* Whole numbers from 0 to 2^53 in a JSON array of one or two. */
@@ -162,15 +160,14 @@ static int get_numbers(const cJSON *array, int *count, int64_t out[2]) {
 
 /* An entry {"dtype","shape","data_offsets"}: adds it to `tensors`. `offset` is where it must begin, then its end. */
 static dpmf_status read_entry(const cJSON *entry, const uint8_t *data, int64_t data_size, int64_t *offset,
-                              dpmf_i_base_tensors *tensors) {
+                              base_tensors *tensors) {
     const char *name = entry->string;
     int dimensions = 0, ends = 0;
     int64_t shape[2] = {0, 0}, range[2] = {0, 0};
-    if (name[0] == '\0' || strlen(name) >= DPMF_I_BASE_TENSOR_NAME_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: an array name of %zu bytes; 1 to %d are accepted", file_what,
-                                strlen(name), DPMF_I_BASE_TENSOR_NAME_MAX - 1);
-    if (tensors->count == DPMF_I_BASE_TENSORS_MAX)
-        return refuse_array(name, "more arrays than the 16 that are accepted");
+    if (name[0] == '\0' || strlen(name) >= BASE_TENSOR_NAME_MAX)
+        return base_fail(DPMF_ERROR_FORMAT, "%s: an array name of %zu bytes; 1 to %d are accepted", file_what,
+                         strlen(name), BASE_TENSOR_NAME_MAX - 1);
+    if (tensors->count == BASE_TENSORS_MAX) return refuse_array(name, "more arrays than the 16 that are accepted");
     if (!cJSON_IsObject(entry) || cJSON_GetArraySize(entry) != 3)
         return refuse_array(name, "no dtype, shape and offsets");
     const cJSON *type = cJSON_GetObjectItemCaseSensitive(entry, "dtype");
@@ -189,7 +186,7 @@ static dpmf_status read_entry(const cJSON *entry, const uint8_t *data, int64_t d
     if ((range[1] - range[0]) % 8 != 0 || values % columns != 0 || values / columns != shape[0])
         return refuse_array(name, "its shape and its offsets disagree");
     const void *begin = data + range[0];
-    dpmf_i_base_tensors_add(tensors, name, shape[0], dimensions == 2 ? shape[1] : 0, begin);
+    base_tensors_add(tensors, name, shape[0], dimensions == 2 ? shape[1] : 0, begin);
     *offset = range[1];
     return DPMF_OK;
 }
@@ -198,35 +195,34 @@ static dpmf_status read_metadata(const cJSON *entry, const char **text, const ch
     if (entry == NULL || strcmp(entry->string, "__metadata__") != 0 || !cJSON_IsObject(entry))
         return refuse_file("it does not begin with \"__metadata__\", so dpmf did not write it");
     if (cJSON_GetArraySize(entry) != 2) return refuse_file("its metadata are not exactly \"dpmf\" and \"sha256\"");
-    TRY(dpmf_i_base_json_get_text(entry, "dpmf", file_what, text));
-    TRY(dpmf_i_base_json_get_text(entry, "sha256", file_what, digest));
+    TRY(base_json_get_text(entry, "dpmf", file_what, text));
+    TRY(base_json_get_text(entry, "sha256", file_what, digest));
     if (strlen(*digest) != DIGEST_LENGTH || strspn(*digest, "0123456789abcdef") != DIGEST_LENGTH)
         return refuse_file("\"sha256\" is not 64 hexadecimal digits in lower case");
     return DPMF_OK;
 }
 
 static dpmf_status check_canonical(const uint8_t *bytes, size_t size, const char *text, const char *digest,
-                                   const dpmf_i_base_tensors *tensors) {
+                                   const base_tensors *tensors) {
     uint8_t *header = NULL;
     size_t header_size = 0;
-    TRY(dpmf_i_base_safetensors_header(text, digest, tensors, &header, &header_size));
+    TRY(base_safetensors_header(text, digest, tensors, &header, &header_size));
     int same = header_size <= size && memcmp(header, bytes, header_size) == 0;
-    dpmf_i_base_free(header);
+    base_free(header);
     return same ? DPMF_OK : refuse_file("its header is not in the form that dpmf writes");
 }
 
-static dpmf_status check_digest(const char *text, const char *digest, const dpmf_i_base_tensors *tensors) {
+static dpmf_status check_digest(const char *text, const char *digest, const base_tensors *tensors) {
     char found[DIGEST_LENGTH + 1];
-    TRY(dpmf_i_base_safetensors_digest(text, tensors, found));
+    TRY(base_safetensors_digest(text, tensors, found));
     if (strcmp(found, digest) == 0) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                            "%s: its digest is %s but its contents have %s: it was changed or damaged", file_what,
-                            digest, found);
+    return base_fail(DPMF_ERROR_FORMAT, "%s: its digest is %s but its contents have %s: it was changed or damaged",
+                     file_what, digest, found);
 }
 
-static dpmf_status check_finite(const dpmf_i_base_tensors *tensors) {
+static dpmf_status check_finite(const base_tensors *tensors) {
     for (int i = 0; i < tensors->count; i++) {
-        const dpmf_i_base_tensor *tensor = &tensors->tensor[i];
+        const base_tensor *tensor = &tensors->tensor[i];
         for (int64_t j = 0; j < value_count(tensor); j++) {
             if (!isfinite(tensor->values[j])) return refuse_array(tensor->name, "a value that is not finite");
         }
@@ -235,11 +231,11 @@ static dpmf_status check_finite(const dpmf_i_base_tensors *tensors) {
 }
 
 static dpmf_status read_header(const cJSON *tree, const uint8_t *bytes, size_t size, size_t header_size, char **text,
-                               char digest[65], dpmf_i_base_tensors *tensors) {
+                               char digest[65], base_tensors *tensors) {
     const char *found_text = NULL, *found_digest = NULL;
     const int64_t data_size = (int64_t)(size - header_size);
     int64_t offset = 0;
-    dpmf_i_base_tensors found = {0};
+    base_tensors found = {0};
     TRY(read_metadata(tree->child, &found_text, &found_digest));
     for (const cJSON *entry = tree->child->next; entry != NULL; entry = entry->next)
         TRY(read_entry(entry, bytes + header_size, data_size, &offset, &found));
@@ -247,7 +243,7 @@ static dpmf_status read_header(const cJSON *tree, const uint8_t *bytes, size_t s
     TRY(check_canonical(bytes, size, found_text, found_digest, &found));
     TRY(check_digest(found_text, found_digest, &found));
     TRY(check_finite(&found));
-    TRY(dpmf_i_base_copy_text(found_text, text));
+    TRY(base_copy_text(found_text, text));
     memcpy(digest, found_digest, DIGEST_LENGTH + 1);
     *tensors = found;
     return DPMF_OK;
@@ -259,30 +255,30 @@ static int is_cut_header(const uint8_t *bytes, size_t size, uint64_t length) {
            (size == LENGTH_WORD || bytes[LENGTH_WORD] == '{');
 }
 
-dpmf_status dpmf_i_base_safetensors_read(const uint8_t *bytes, size_t size, char **text, char digest[65],
-                                         dpmf_i_base_tensors *tensors) {
+dpmf_status base_safetensors_read(const uint8_t *bytes, size_t size, char **text, char digest[65],
+                                  base_tensors *tensors) {
     assert((uintptr_t)bytes % sizeof(double) == 0);
     cJSON *tree = NULL;
     if (size < LENGTH_WORD) return refuse_file("truncated: shorter than 8 bytes");
     const uint64_t length = get_word(bytes);
     if (is_cut_header(bytes, size, length))
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "%s: truncated: its header has %" PRIu64 " bytes, the file only %zu",
-                                file_what, length, size);
+        return base_fail(DPMF_ERROR_FORMAT, "%s: truncated: its header has %" PRIu64 " bytes, the file only %zu",
+                         file_what, length, size);
     if (length > HEADER_MAX || length > size - LENGTH_WORD || length % 8 != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "%s: this is no mechanism file (its first bytes announce a header of %" PRIu64
-                                " bytes in a file of %zu; a multiple of 8 up to %d is accepted)",
-                                file_what, length, size, HEADER_MAX);
-    TRY(dpmf_i_base_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree));
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "%s: this is no mechanism file (its first bytes announce a header of %" PRIu64
+                         " bytes in a file of %zu; a multiple of 8 up to %d is accepted)",
+                         file_what, length, size, HEADER_MAX);
+    TRY(base_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree));
     dpmf_status status = read_header(tree, bytes, size, LENGTH_WORD + (size_t)length, text, digest, tensors);
     cJSON_Delete(tree);
     return status;
 }
 
-int dpmf_i_base_safetensors_is_container(const uint8_t *bytes, size_t size) {
+int base_safetensors_is_container(const uint8_t *bytes, size_t size) {
     cJSON *tree = NULL;
     const char *text = NULL, *digest = NULL;
-    dpmf_i_base_tensors found = {0};
+    base_tensors found = {0};
     int64_t offset = 0;
     if (size < LENGTH_WORD) return 0;
     const uint64_t length = get_word(bytes);
@@ -292,11 +288,11 @@ int dpmf_i_base_safetensors_is_container(const uint8_t *bytes, size_t size) {
     char message[1024];
     snprintf(message, sizeof message, "%s", dpmf_last_error()); /* this is a question, not a failure */
     dpmf_status status =
-        dpmf_i_base_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree);
+        base_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree);
     if (status == DPMF_OK) status = read_metadata(tree->child, &text, &digest);
     for (const cJSON *e = status == DPMF_OK ? tree->child->next : NULL; e != NULL && status == DPMF_OK; e = e->next)
         status = read_entry(e, bytes + header_size, data_size, &offset, &found);
     cJSON_Delete(tree);
-    dpmf_i_base_set_message(message);
+    base_set_message(message);
     return status == DPMF_OK && offset == data_size;
 }

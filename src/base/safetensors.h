@@ -9,51 +9,47 @@
 
 #include "base/status.h"
 
-enum { DPMF_I_BASE_TENSORS_MAX = 16, DPMF_I_BASE_TENSOR_NAME_MAX = 64 };
+enum { BASE_TENSORS_MAX = 16, BASE_TENSOR_NAME_MAX = 64 };
 
-typedef struct dpmf_i_base_tensor {
-    char name[DPMF_I_BASE_TENSOR_NAME_MAX];
+typedef struct base_tensor {
+    char name[BASE_TENSOR_NAME_MAX];
     int dimensions; /* 1 or 2 */
     int64_t shape[2];
     const double *values; /* borrowed; after reading, points into `bytes` if aligned, see below */
-} dpmf_i_base_tensor;
+} base_tensor;
 
-typedef struct dpmf_i_base_tensors {
+typedef struct base_tensors {
     int count;
-    dpmf_i_base_tensor tensor[DPMF_I_BASE_TENSORS_MAX];
-} dpmf_i_base_tensors;
+    base_tensor tensor[BASE_TENSORS_MAX];
+} base_tensors;
 
 /* Adds an array (borrowed); asserts that there is room and that the name fits. shape[1] = 0 for a vector. */
-void dpmf_i_base_tensors_add(dpmf_i_base_tensors *tensors, const char *name, int64_t rows, int64_t columns,
-                             const double *values);
-const dpmf_i_base_tensor *dpmf_i_base_tensors_find(const dpmf_i_base_tensors *tensors,
-                                                   const char *name); /* NULL if absent */
+void base_tensors_add(base_tensors *tensors, const char *name, int64_t rows, int64_t columns, const double *values);
+const base_tensor *base_tensors_find(const base_tensors *tensors, const char *name); /* NULL if absent */
 
 /*
  * Metadata are exactly two strings, "dpmf" (the canonical JSON text) and "sha256" (its digest and the arrays':
  * over the text, then for each array its name, a zero byte, dimensions and shape as int64 little-endian, its bytes).
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_safetensors_digest(const char *text, const dpmf_i_base_tensors *tensors,
-                                                           char digest[65]);
+DPMF_MUST_CHECK dpmf_status base_safetensors_digest(const char *text, const base_tensors *tensors, char digest[65]);
 
-/* The header bytes alone (length word, JSON, padding); free with dpmf_i_base_free. The arrays follow it in order. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_safetensors_header(const char *text, const char *digest,
-                                                           const dpmf_i_base_tensors *tensors, uint8_t **header,
-                                                           size_t *size);
+/* The header bytes alone (length word, JSON, padding); free with base_free. The arrays follow it in order. */
+DPMF_MUST_CHECK dpmf_status base_safetensors_header(const char *text, const char *digest, const base_tensors *tensors,
+                                                    uint8_t **header, size_t *size);
 
 /*
  * Strict reader: sizes, offsets, overlaps, gaps, duplicate keys, depth, UTF-8, limits (header at most 16 MiB), then
  * the header must be byte for byte what the writer would write, and the digest must match. All array values must be
- * finite. *text is allocated (dpmf_i_base_free); the arrays point into `bytes`, which must be 8-byte aligned and outlive
- * them (dpmf_i_base_file_read gives such memory; a caller with other memory copies first).
+ * finite. *text is allocated (base_free); the arrays point into `bytes`, which must be 8-byte aligned and outlive
+ * them (base_file_read gives such memory; a caller with other memory copies first).
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_safetensors_read(const uint8_t *bytes, size_t size, char **text,
-                                                         char digest[65], dpmf_i_base_tensors *tensors);
+DPMF_MUST_CHECK dpmf_status base_safetensors_read(const uint8_t *bytes, size_t size, char **text, char digest[65],
+                                                  base_tensors *tensors);
 
 /*
  * Are the bytes such a container at all: a header with our metadata, and arrays that lie one after the other and fill
  * the rest? What the reader then still may refuse is its form, its digest or a value. Leaves the last message alone.
  */
-int dpmf_i_base_safetensors_is_container(const uint8_t *bytes, size_t size);
+int base_safetensors_is_container(const uint8_t *bytes, size_t size);
 
 #endif

@@ -29,11 +29,11 @@ static double upper_tail(double t) {
     return half - one_over_sqrt_pi * d * exp(-y * y);
 }
 
-double dpmf_i_base_normal_cdf(double x) {
+double base_normal_cdf(double x) {
     return upper_tail(-x);
 }
 
-double dpmf_i_base_log_normal_cdf(double x) {
+double base_log_normal_cdf(double x) {
     static const double series_below = -35; /* Phi(-35) = 1e-268, far from underflow; 8 terms leave 1e-18 */
     if (x > 0) return log1p(-upper_tail(x));
     if (!(x < series_below)) return log(upper_tail(-x));
@@ -45,14 +45,14 @@ double dpmf_i_base_log_normal_cdf(double x) {
     return -0.5 * x * x - log(-x) - log_sqrt_two_pi + log1p(tail);
 }
 
-double dpmf_i_base_log_add(double a, double b) {
+double base_log_add(double a, double b) {
     if (isnan(a) || isnan(b)) return NAN;
     const double high = a > b ? a : b, low = a > b ? b : a;
     if (isinf(high)) return high; /* both minus infinity, or one plus infinity */
     return high + log1p(exp(low - high));
 }
 
-double dpmf_i_base_log_sub(double a, double b) {
+double base_log_sub(double a, double b) {
     static const double log_two = 0.69314718055994530942;
     if (!(a >= b)) return NAN;
     if (a == b) return -INFINITY;
@@ -68,7 +68,7 @@ static double geometric_mean(double x, double y) {
     return product >= DBL_MIN && product <= DBL_MAX ? sqrt(product) : sqrt(x) * sqrt(y);
 }
 
-double dpmf_i_base_agm(double a, double b) {
+double base_agm(double a, double b) {
     if (!(a >= 0 && b >= 0)) return NAN;
     if (a == 0 || b == 0) return 0;
     if (isinf(a) || isinf(b)) return INFINITY;

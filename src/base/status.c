@@ -62,11 +62,11 @@ static void make_one_line(void) {
         if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
 }
 
-void dpmf_i_base_set_message(const char *text) {
+void base_set_message(const char *text) {
     keep_message(text);
 }
 
-dpmf_status dpmf_i_base_fail(dpmf_status status, const char *format, ...) {
+dpmf_status base_fail(dpmf_status status, const char *format, ...) {
     /* One byte more than is kept, plus the terminator: `keep_message` then sees that something was cut. */
     char text[MESSAGE_SIZE + 1];
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
@@ -88,7 +88,7 @@ dpmf_run dpmf_run_defaults(void) {
     return (dpmf_run){.threads = 0, .progress = NULL, .context = NULL};
 }
 
-dpmf_status dpmf_i_base_progress(const dpmf_run *run, const char *what, double done) {
+dpmf_status base_progress(const dpmf_run *run, const char *what, double done) {
     if (run == NULL || run->progress == NULL || run->progress(run->context, what, done) == 0) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_CANCELLED, "cancelled by the progress callback while %s", what);
+    return base_fail(DPMF_ERROR_CANCELLED, "cancelled by the progress callback while %s", what);
 }

@@ -14,10 +14,10 @@
 __attribute__((format(printf, 2, 3), cold))
 #endif
 dpmf_status
-dpmf_i_base_fail(dpmf_status status, const char *format, ...);
+base_fail(dpmf_status status, const char *format, ...);
 
 /* Sets this thread's message to a copy of `text` (used to carry a worker's message to its caller). */
-void dpmf_i_base_set_message(const char *text);
+void base_set_message(const char *text);
 
 #define TRY(call)                                                                                                      \
     do {                                                                                                               \
@@ -32,6 +32,6 @@ void dpmf_i_base_set_message(const char *text);
     } while (0)
 
 /* Asks the caller's progress function; DPMF_ERROR_CANCELLED if it wants to stop. `run` may be NULL. */
-dpmf_status dpmf_i_base_progress(const dpmf_run *run, const char *what, double done);
+dpmf_status base_progress(const dpmf_run *run, const char *what, double done);
 
 #endif

@@ -6,11 +6,11 @@
 #ifndef DPMF_BASE_SUM_H
 #define DPMF_BASE_SUM_H
 
-typedef struct dpmf_i_base_running {
+typedef struct base_running {
     double high, low;
-} dpmf_i_base_running;
+} base_running;
 
-static inline void dpmf_i_base_running_add(dpmf_i_base_running *s, double x) {
+static inline void base_running_add(base_running *s, double x) {
     double sum = s->high + x;
     double big = s->high, small = x;
     if ((x < 0 ? -x : x) > (s->high < 0 ? -s->high : s->high)) big = x, small = s->high;
@@ -18,7 +18,7 @@ static inline void dpmf_i_base_running_add(dpmf_i_base_running *s, double x) {
     s->high = sum;
 }
 
-static inline double dpmf_i_base_running_value(const dpmf_i_base_running *s) {
+static inline double base_running_value(const base_running *s) {
     return s->high + s->low;
 }
 

@@ -11,28 +11,27 @@
 #include <lapacke.h>
 #include <limits.h>
 
-dpmf_status dpmf_i_base_svd(int64_t n, double *a, double *values, double *u) {
+dpmf_status base_svd(int64_t n, double *a, double *values, double *u) {
     double *work = NULL, size = 0;
     lapack_int *integers = NULL, order = (lapack_int)n;
     dpmf_status status = DPMF_OK;
     if (n < 1 || n > 20000)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "singular vectors of a %lld x %lld matrix, accepted up to 20000", (long long)n,
-                                (long long)n);
-    TRY(dpmf_i_base_check_finite(n * n, a, "an entry of a matrix whose singular vectors are wanted:"));
-    TRY_DONE(dpmf_i_base_alloc(8 * n, sizeof *integers, "work space", (void **)&integers));
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "singular vectors of a %lld x %lld matrix, accepted up to 20000",
+                         (long long)n, (long long)n);
+    TRY(base_check_finite(n * n, a, "an entry of a matrix whose singular vectors are wanted:"));
+    TRY_DONE(base_alloc(8 * n, sizeof *integers, "work space", (void **)&integers));
     lapack_int info = LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, 'O', order, order, a, order, values, NULL, order, u, order,
                                           &size, -1, integers);
     if (info == 0) {
-        TRY_DONE(dpmf_i_base_alloc_doubles((int64_t)size, "work space", &work));
+        TRY_DONE(base_alloc_doubles((int64_t)size, "work space", &work));
         info = LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, 'O', order, order, a, order, values, NULL, order, u, order, work,
                                    (lapack_int)size, integers);
     }
     if (info != 0)
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the singular vectors of a %lld x %lld matrix did not converge",
-                                  (long long)n, (long long)n);
+        status = base_fail(DPMF_ERROR_NUMERICAL, "the singular vectors of a %lld x %lld matrix did not converge",
+                           (long long)n, (long long)n);
 done:
-    dpmf_i_base_free(work);
-    dpmf_i_base_free(integers);
+    base_free(work);
+    base_free(integers);
     return status;
 }

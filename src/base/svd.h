@@ -6,6 +6,6 @@
 #include "base/status.h"
 
 /* a (n x n, row-major) = u diag(values) a': on return the rows of `a` are the right singular vectors. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_svd(int64_t n, double *a, double *values, double *u);
+DPMF_MUST_CHECK dpmf_status base_svd(int64_t n, double *a, double *values, double *u);
 
 #endif

@@ -93,12 +93,12 @@ static int scan_decimal(const char *text, size_t length, decimal *d) {
     return 1;
 }
 
-int dpmf_i_base_is_decimal(const char *text, size_t length) {
+int base_is_decimal(const char *text, size_t length) {
     decimal d;
     return scan_decimal(text, length, &d);
 }
 
-int dpmf_i_base_parse_double(const char *text, size_t length, double *out) {
+int base_parse_double(const char *text, size_t length, double *out) {
     decimal d;
     char number[DIGITS_KEPT + 32];
     if (!scan_decimal(text, length, &d)) return 0;
@@ -126,7 +126,7 @@ int dpmf_i_base_parse_double(const char *text, size_t length, double *out) {
     return 1;
 }
 
-int dpmf_i_base_parse_integer(const char *text, size_t length, int64_t *out) {
+int base_parse_integer(const char *text, size_t length, int64_t *out) {
     const int64_t limit = (int64_t)1 << 53; /* every whole number up to here is a double too */
     decimal d;
     if (!scan_decimal(text, length, &d)) return 0;
@@ -158,14 +158,14 @@ static void copy_with_point(const char *from, char out[32]) {
     out[used] = '\0';
 }
 
-void dpmf_i_base_format_double(double value, char out[32]) {
+void base_format_double(double value, char out[32]) {
     assert(isfinite(value));
     for (int precision = 15; precision <= 17; precision++) {
         char local[64];
         double back = 0;
         snprintf(local, sizeof local, "%.*g", precision, value);
         copy_with_point(local, out);
-        int same = dpmf_i_base_parse_double(out, strlen(out), &back) && back == value;
+        int same = base_parse_double(out, strlen(out), &back) && back == value;
         assert(same || precision < 17);
         if (same) return;
     }
@@ -196,7 +196,7 @@ static size_t utf8_sequence(const uint8_t *p, size_t left) {
     return size;
 }
 
-int dpmf_i_base_utf8_valid(const uint8_t *text, size_t length) {
+int base_utf8_valid(const uint8_t *text, size_t length) {
     for (size_t i = 0; i < length;) {
         size_t size = utf8_sequence(text + i, length - i);
         if (size == 0) return 0;
@@ -205,7 +205,7 @@ int dpmf_i_base_utf8_valid(const uint8_t *text, size_t length) {
     return 1;
 }
 
-const char *dpmf_i_base_show(const char *text, size_t length, char out[64]) {
+const char *base_show(const char *text, size_t length, char out[64]) {
     size_t shown = length <= 60 ? length : 57;
     for (size_t i = 0; i < shown; i++)
         out[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
@@ -214,7 +214,7 @@ const char *dpmf_i_base_show(const char *text, size_t length, char out[64]) {
     return out;
 }
 
-void dpmf_i_base_text_add(dpmf_i_base_text *text, const char *format, ...) {
+void base_text_add(base_text *text, const char *format, ...) {
     va_list arguments;
     size_t room = text->length < text->size ? text->size - text->length : 0;
     va_start(arguments, format);

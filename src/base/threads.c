@@ -23,12 +23,12 @@
 enum { MOST_THREADS = 256, MESSAGE_SIZE = 1024 };
 
 typedef struct worker {
-    dpmf_i_base_pool *pool;
+    base_pool *pool;
     pthread_t thread;
     int index; /* 1 .. threads-1; 0 is the caller */
 } worker;
 
-struct dpmf_i_base_pool {
+struct base_pool {
     int threads;
     worker *workers; /* threads - 1 of them */
 
@@ -39,7 +39,7 @@ struct dpmf_i_base_pool {
     int closing;
 
     int64_t count;
-    dpmf_i_base_work work;
+    base_work work;
     void *context;
     atomic_int_fast64_t next;
     atomic_bool stop;
@@ -49,7 +49,7 @@ struct dpmf_i_base_pool {
     char failed_message[MESSAGE_SIZE];
 };
 
-static void record_failure(dpmf_i_base_pool *pool, int64_t item, dpmf_status status) {
+static void record_failure(base_pool *pool, int64_t item, dpmf_status status) {
     atomic_store(&pool->stop, 1);
     pthread_mutex_lock(&pool->mutex);
     if (pool->failed_item < 0 || item < pool->failed_item) {
@@ -60,7 +60,7 @@ static void record_failure(dpmf_i_base_pool *pool, int64_t item, dpmf_status sta
     pthread_mutex_unlock(&pool->mutex);
 }
 
-static void take_items(dpmf_i_base_pool *pool, int index) {
+static void take_items(base_pool *pool, int index) {
     while (!atomic_load(&pool->stop)) {
         const int64_t item = atomic_fetch_add(&pool->next, 1);
         if (item >= pool->count) return;
@@ -71,7 +71,7 @@ static void take_items(dpmf_i_base_pool *pool, int index) {
 
 static void *worker_main(void *argument) {
     const worker *self = argument;
-    dpmf_i_base_pool *pool = self->pool;
+    base_pool *pool = self->pool;
     uint64_t seen = 0;
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
@@ -90,7 +90,7 @@ static void *worker_main(void *argument) {
 }
 
 /* Signals stay with the program's own threads: its handlers must not find themselves on ours. */
-static void start_workers(dpmf_i_base_pool *pool, int wanted) {
+static void start_workers(base_pool *pool, int wanted) {
     sigset_t all, callers;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &callers);
@@ -110,24 +110,24 @@ static int processor_count(void) {
     return processors < 1 ? 1 : processors > MOST_THREADS ? MOST_THREADS : (int)processors;
 }
 
-dpmf_status dpmf_i_base_pool_create(int threads, dpmf_i_base_pool **out) {
+dpmf_status base_pool_create(int threads, base_pool **out) {
     if (threads < 0 || threads > MOST_THREADS) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%d threads: 1 to %d are accepted, or 0 for one per processor",
-                                threads, MOST_THREADS);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%d threads: 1 to %d are accepted, or 0 for one per processor", threads,
+                         MOST_THREADS);
     }
     const int wanted = threads == 0 ? processor_count() : threads;
     void *memory = NULL, *workers = NULL;
     int made = 0; /* how many of the mutex and the two conditions exist */
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof(dpmf_i_base_pool), "a pool of threads", &memory));
-    TRY_DONE(dpmf_i_base_alloc(wanted, sizeof(worker), "a pool of threads", &workers));
+    TRY_DONE(base_alloc(1, sizeof(base_pool), "a pool of threads", &memory));
+    TRY_DONE(base_alloc(wanted, sizeof(worker), "a pool of threads", &workers));
     pool = memory;
     if (pthread_mutex_init(&pool->mutex, NULL) == 0) made++;
     if (made == 1 && pthread_cond_init(&pool->posted, NULL) == 0) made++;
     if (made == 2 && pthread_cond_init(&pool->finished, NULL) == 0) made++;
     if (made < 3) {
-        status = dpmf_i_base_fail(DPMF_ERROR_MEMORY, "the system has no more locks for a pool of %d threads", wanted);
+        status = base_fail(DPMF_ERROR_MEMORY, "the system has no more locks for a pool of %d threads", wanted);
         goto done;
     }
     atomic_init(&pool->next, 0);
@@ -141,13 +141,13 @@ done:
     if (status != DPMF_OK) {
         if (made > 1) pthread_cond_destroy(&pool->posted);
         if (made > 0) pthread_mutex_destroy(&pool->mutex);
-        dpmf_i_base_free(workers);
-        dpmf_i_base_free(memory);
+        base_free(workers);
+        base_free(memory);
     }
     return status;
 }
 
-void dpmf_i_base_pool_free(dpmf_i_base_pool *pool) {
+void base_pool_free(base_pool *pool) {
     if (pool == NULL) return;
     pthread_mutex_lock(&pool->mutex);
     assert(pool->busy == 0);
@@ -160,15 +160,15 @@ void dpmf_i_base_pool_free(dpmf_i_base_pool *pool) {
     pthread_cond_destroy(&pool->finished);
     pthread_cond_destroy(&pool->posted);
     pthread_mutex_destroy(&pool->mutex);
-    dpmf_i_base_free(pool->workers);
-    dpmf_i_base_free(pool);
+    base_free(pool->workers);
+    base_free(pool);
 }
 
-int dpmf_i_base_pool_threads(const dpmf_i_base_pool *pool) {
+int base_pool_threads(const base_pool *pool) {
     return pool->threads;
 }
 
-dpmf_status dpmf_i_base_pool_run(dpmf_i_base_pool *pool, int64_t count, dpmf_i_base_work work, void *context) {
+dpmf_status base_pool_run(base_pool *pool, int64_t count, base_work work, void *context) {
     if (count <= 0) return DPMF_OK;
     pthread_mutex_lock(&pool->mutex);
     assert(pool->busy == 0);
@@ -191,6 +191,6 @@ dpmf_status dpmf_i_base_pool_run(dpmf_i_base_pool *pool, int64_t count, dpmf_i_b
     }
     pthread_mutex_unlock(&pool->mutex);
     if (pool->failed_item < 0) return DPMF_OK;
-    dpmf_i_base_set_message(pool->failed_message);
+    base_set_message(pool->failed_message);
     return pool->failed_status;
 }

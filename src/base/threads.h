@@ -8,20 +8,19 @@
 
 #include "base/status.h"
 
-typedef struct dpmf_i_base_pool dpmf_i_base_pool;
+typedef struct base_pool base_pool;
 
 /* threads = 0: one per processor; 1: no threads are made; 1..256 accepted. The caller's thread works too. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_pool_create(int threads, dpmf_i_base_pool **out);
-void dpmf_i_base_pool_free(dpmf_i_base_pool *pool); /* NULL is fine */
-int dpmf_i_base_pool_threads(const dpmf_i_base_pool *pool);
+DPMF_MUST_CHECK dpmf_status base_pool_create(int threads, base_pool **out);
+void base_pool_free(base_pool *pool); /* NULL is fine */
+int base_pool_threads(const base_pool *pool);
 
 /*
  * Runs work(context, item, worker) for item = 0..count-1; worker < threads says whose scratch to use. If items fail,
  * the others still run or are skipped, and the status and message of the failing item with the lowest index among
  * those that ran are the caller's.
  */
-typedef dpmf_status (*dpmf_i_base_work)(void *context, int64_t item, int worker);
-DPMF_MUST_CHECK dpmf_status dpmf_i_base_pool_run(dpmf_i_base_pool *pool, int64_t count, dpmf_i_base_work work,
-                                                 void *context);
+typedef dpmf_status (*base_work)(void *context, int64_t item, int worker);
+DPMF_MUST_CHECK dpmf_status base_pool_run(base_pool *pool, int64_t count, base_work work, void *context);
 
 #endif

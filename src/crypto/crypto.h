@@ -11,19 +11,19 @@
 /* ---- keys (crypto/key.c) ---- */
 
 /* Subkeys: HKDF-SHA256 (RFC 5869) from the master key, with the label and a mechanism's digest as info. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_key_derive(const uint8_t master[32], const char *label, const char *digest,
-                                                     uint8_t subkey[32]);
+DPMF_MUST_CHECK dpmf_status crypto_key_derive(const uint8_t master[32], const char *label, const char *digest,
+                                              uint8_t subkey[32]);
 
 /* 32 bytes from the system (getrandom). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_key_random(uint8_t key[32]);
+DPMF_MUST_CHECK dpmf_status crypto_key_random(uint8_t key[32]);
 
 /* Overwrites memory in a way that the compiler keeps. */
-void dpmf_i_crypto_wipe(void *memory, size_t bytes);
+void crypto_wipe(void *memory, size_t bytes);
 
 /* HKDF-SHA256 for any sizes, size <= 8160. On failure out may hold a part of the key. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_hkdf(const uint8_t *salt_bytes, size_t salt_size, const uint8_t *secret,
-                                               size_t secret_size, const uint8_t *info, size_t info_size, uint8_t *out,
-                                               size_t size);
+DPMF_MUST_CHECK dpmf_status crypto_hkdf(const uint8_t *salt_bytes, size_t salt_size, const uint8_t *secret,
+                                        size_t secret_size, const uint8_t *info, size_t info_size, uint8_t *out,
+                                        size_t size);
 
 /*
  * ---- seed noise (crypto/seed.c) ----
@@ -32,62 +32,61 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_hkdf(const uint8_t *salt_bytes, size_t
  */
 
 /* An expanded AES-256 key and the kernels that go with it. Wiped by close. */
-typedef struct dpmf_i_crypto_seed dpmf_i_crypto_seed;
+typedef struct crypto_seed crypto_seed;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_seed_open(const uint8_t subkey[32], dpmf_i_crypto_seed **out);
-void dpmf_i_crypto_seed_close(dpmf_i_crypto_seed *seed); /* NULL is fine */
+DPMF_MUST_CHECK dpmf_status crypto_seed_open(const uint8_t subkey[32], crypto_seed **out);
+void crypto_seed_close(crypto_seed *seed); /* NULL is fine */
 
 /*
  * The same with given kernels. Verification reads W off a stream whose seeds are no noise (verify/seed.c); the public
  * streams never come here.
  */
-struct dpmf_i_kernels_seed_set;
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_seed_open_with(const struct dpmf_i_kernels_seed_set *kernels,
-                                                         const uint8_t subkey[32], dpmf_i_crypto_seed **out);
+struct kernels_seed_set;
+DPMF_MUST_CHECK dpmf_status crypto_seed_open_with(const struct kernels_seed_set *kernels, const uint8_t subkey[32],
+                                                  crypto_seed **out);
 
 /*
  * out[i] = Z[row, first + i] for i < count: floats or doubles as `precision` says (two different streams). Never
  * allocates, never fails; may be called from several threads at once. Fastest when first and count are multiples of 64.
  */
-void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first,
-                             size_t count, void *out);
+void crypto_seed_fill(const crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first, size_t count,
+                      void *out);
 
 /*
  * out[i] = the exact rounding of scale x N[row, first + i] to a whole number, held in a double; N standard normal, another
  * stream than Z. The same in every other way; 2^-10 <= scale <= 2^45 (docs/exactness.md).
  */
-void dpmf_i_crypto_seed_fill_wholes(const dpmf_i_crypto_seed *seed, double scale, uint64_t row, uint64_t first,
-                                    size_t count, double *out);
+void crypto_seed_fill_wholes(const crypto_seed *seed, double scale, uint64_t row, uint64_t first, size_t count,
+                             double *out);
 
 /* ---- files that only their owner may read: keys, states, checkpoints (crypto/file.c) ---- */
 
 /* DPMF_ERROR_IO: "cannot read the key file 'x': No such file or directory"; `error` is an errno. */
-dpmf_status dpmf_i_crypto_secret_fail(const char *verb, const char *what, const char *path, int error);
+dpmf_status crypto_secret_fail(const char *verb, const char *what, const char *path, int error);
 
 /* The path as a message can show it. Returns `out`. */
-enum { DPMF_I_CRYPTO_SHOWN_PATH = 320 };
-const char *dpmf_i_crypto_secret_show(const char *path, char out[DPMF_I_CRYPTO_SHOWN_PATH]);
+enum { CRYPTO_SHOWN_PATH = 320 };
+const char *crypto_secret_show(const char *path, char out[CRYPTO_SHOWN_PATH]);
 
 /*
  * Opens a regular file that is ours and whose mode lets nobody but the owner in; `write`: for reading and writing. A file that is not
  * there is no failure: *file is -1.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_open(const char *path, const char *what, int write, int *file,
-                                                      int64_t *size);
+DPMF_MUST_CHECK dpmf_status crypto_secret_open(const char *path, const char *what, int write, int *file, int64_t *size);
 
 /* `size` bytes at `place`, all of them. `what` and `path` are for the message. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_read(int file, const char *path, const char *what, int64_t place,
-                                                      void *bytes, size_t size);
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_put(int file, const char *path, const char *what, int64_t place,
-                                                     const void *bytes, size_t size);
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_write(int file, const char *path, const char *what, int64_t place,
-                                                       const void *bytes, size_t size); /* and synced */
+DPMF_MUST_CHECK dpmf_status crypto_secret_read(int file, const char *path, const char *what, int64_t place, void *bytes,
+                                               size_t size);
+DPMF_MUST_CHECK dpmf_status crypto_secret_put(int file, const char *path, const char *what, int64_t place,
+                                              const void *bytes, size_t size);
+DPMF_MUST_CHECK dpmf_status crypto_secret_write(int file, const char *path, const char *what, int64_t place,
+                                                const void *bytes, size_t size); /* and synced */
 
 /*
  * A new file, mode 0600: whole and synced before it has its name. `replace` 0: an existing file is a failure, and stays
  * (*existed, if not NULL, says so). `file` NULL, or the file, open for reading and writing and locked with flock.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_crypto_secret_create(const char *path, const char *what, const void *bytes,
-                                                        size_t size, int replace, int *existed, int *file);
+DPMF_MUST_CHECK dpmf_status crypto_secret_create(const char *path, const char *what, const void *bytes, size_t size,
+                                                 int replace, int *existed, int *file);
 
 #endif

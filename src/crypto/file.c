@@ -31,12 +31,12 @@
 /* A single read or write moves at most 2^31 - 4096 bytes on Linux; ask for less. */
 #define CHUNK ((size_t)1 << 30)
 
-const char *dpmf_i_crypto_secret_show(const char *path, char out[DPMF_I_CRYPTO_SHOWN_PATH]) {
+const char *crypto_secret_show(const char *path, char out[CRYPTO_SHOWN_PATH]) {
     size_t length = strlen(path), used = 0;
-    if (length >= DPMF_I_CRYPTO_SHOWN_PATH) {
+    if (length >= CRYPTO_SHOWN_PATH) {
         used = 3;
         memcpy(out, "...", used);
-        path += length - (DPMF_I_CRYPTO_SHOWN_PATH - 1 - used);
+        path += length - (CRYPTO_SHOWN_PATH - 1 - used);
     }
     for (; *path != '\0'; path++)
         out[used++] = (unsigned char)*path < ' ' || *path == 0x7f ? '?' : *path;
@@ -44,34 +44,31 @@ const char *dpmf_i_crypto_secret_show(const char *path, char out[DPMF_I_CRYPTO_S
     return out;
 }
 
-dpmf_status dpmf_i_crypto_secret_fail(const char *verb, const char *what, const char *path, int error) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH], reason[128];
+dpmf_status crypto_secret_fail(const char *verb, const char *what, const char *path, int error) {
+    char shown[CRYPTO_SHOWN_PATH], reason[128];
     if (strerror_r(error, reason, sizeof reason) != 0) snprintf(reason, sizeof reason, "error %d", error);
-    return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot %s the %s '%s': %s", verb, what,
-                            dpmf_i_crypto_secret_show(path, shown), reason);
+    return base_fail(DPMF_ERROR_IO, "cannot %s the %s '%s': %s", verb, what, crypto_secret_show(path, shown), reason);
 }
 
 static dpmf_status check_kind(int file, const char *path, const char *what, int64_t *size) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
+    char shown[CRYPTO_SHOWN_PATH];
     struct stat info;
-    if (fstat(file, &info) != 0) return dpmf_i_crypto_secret_fail("read", what, path, errno);
+    if (fstat(file, &info) != 0) return crypto_secret_fail("read", what, path, errno);
     if (!S_ISREG(info.st_mode))
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "the %s '%s' is not a regular file", what,
-                                dpmf_i_crypto_secret_show(path, shown));
+        return base_fail(DPMF_ERROR_IO, "the %s '%s' is not a regular file", what, crypto_secret_show(path, shown));
     if (info.st_uid != geteuid())
-        return dpmf_i_base_fail(DPMF_ERROR_IO,
-                                "the %s '%s' belongs to user %lld, who can read and change it: only files of user "
-                                "%lld, who runs this program, are accepted",
-                                what, dpmf_i_crypto_secret_show(path, shown), (long long)info.st_uid,
-                                (long long)geteuid());
+        return base_fail(DPMF_ERROR_IO,
+                         "the %s '%s' belongs to user %lld, who can read and change it: only files of user "
+                         "%lld, who runs this program, are accepted",
+                         what, crypto_secret_show(path, shown), (long long)info.st_uid, (long long)geteuid());
     if ((info.st_mode & 077) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "the %s '%s' has mode %03o, accepted: 600 or less, the owner alone",
-                                what, dpmf_i_crypto_secret_show(path, shown), (unsigned)info.st_mode & 0777u);
+        return base_fail(DPMF_ERROR_IO, "the %s '%s' has mode %03o, accepted: 600 or less, the owner alone", what,
+                         crypto_secret_show(path, shown), (unsigned)info.st_mode & 0777u);
     *size = (int64_t)info.st_size;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_crypto_secret_open(const char *path, const char *what, int write, int *file, int64_t *size) {
+dpmf_status crypto_secret_open(const char *path, const char *what, int write, int *file, int64_t *size) {
     /* O_NONBLOCK: opening a pipe must not wait for somebody at its other end. */
     int flags = (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
     int opened = open(path, flags);
@@ -80,7 +77,7 @@ dpmf_status dpmf_i_crypto_secret_open(const char *path, const char *what, int wr
         *size = 0;
         return DPMF_OK;
     }
-    if (opened < 0) return dpmf_i_crypto_secret_fail("open", what, path, errno);
+    if (opened < 0) return crypto_secret_fail("open", what, path, errno);
     dpmf_status status = check_kind(opened, path, what, size);
     if (status == DPMF_OK)
         *file = opened;
@@ -89,40 +86,38 @@ dpmf_status dpmf_i_crypto_secret_open(const char *path, const char *what, int wr
     return status;
 }
 
-dpmf_status dpmf_i_crypto_secret_read(int file, const char *path, const char *what, int64_t place, void *bytes,
-                                      size_t size) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
+dpmf_status crypto_secret_read(int file, const char *path, const char *what, int64_t place, void *bytes, size_t size) {
+    char shown[CRYPTO_SHOWN_PATH];
     size_t done = 0;
     while (done < size) {
         ssize_t got = pread(file, (uint8_t *)bytes + done, size - done < CHUNK ? size - done : CHUNK,
                             (off_t)(place + (int64_t)done));
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return dpmf_i_crypto_secret_fail("read", what, path, errno);
+        if (got < 0) return crypto_secret_fail("read", what, path, errno);
         if (got == 0)
-            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the %s '%s' is too short", what,
-                                    dpmf_i_crypto_secret_show(path, shown));
+            return base_fail(DPMF_ERROR_FORMAT, "the %s '%s' is too short", what, crypto_secret_show(path, shown));
         done += (size_t)got;
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_crypto_secret_put(int file, const char *path, const char *what, int64_t place, const void *bytes,
-                                     size_t size) {
+dpmf_status crypto_secret_put(int file, const char *path, const char *what, int64_t place, const void *bytes,
+                              size_t size) {
     size_t done = 0;
     while (done < size) {
         ssize_t put = pwrite(file, (const uint8_t *)bytes + done, size - done < CHUNK ? size - done : CHUNK,
                              (off_t)(place + (int64_t)done));
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return dpmf_i_crypto_secret_fail("write", what, path, errno);
+        if (put < 0) return crypto_secret_fail("write", what, path, errno);
         done += (size_t)put;
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_crypto_secret_write(int file, const char *path, const char *what, int64_t place, const void *bytes,
-                                       size_t size) {
-    TRY(dpmf_i_crypto_secret_put(file, path, what, place, bytes, size));
-    if (fdatasync(file) != 0) return dpmf_i_crypto_secret_fail("sync", what, path, errno);
+dpmf_status crypto_secret_write(int file, const char *path, const char *what, int64_t place, const void *bytes,
+                                size_t size) {
+    TRY(crypto_secret_put(file, path, what, place, bytes, size));
+    if (fdatasync(file) != 0) return crypto_secret_fail("sync", what, path, errno);
     return DPMF_OK;
 }
 
@@ -150,9 +145,9 @@ static dpmf_status sync_directory(const fresh *f) {
     dpmf_status status = DPMF_OK;
     const int place = open_directory(f);
     if (place < 0 && errno == EACCES) return DPMF_OK; /* a directory that one may write to but not list */
-    if (place < 0) return dpmf_i_crypto_secret_fail("sync the directory of", f->what, f->path, errno);
+    if (place < 0) return crypto_secret_fail("sync the directory of", f->what, f->path, errno);
     if (fsync(place) != 0 && errno != EINVAL && errno != ENOTSUP && errno != EROFS)
-        status = dpmf_i_crypto_secret_fail("sync the directory of", f->what, f->path, errno);
+        status = crypto_secret_fail("sync the directory of", f->what, f->path, errno);
     close(place);
     return status;
 }
@@ -167,8 +162,8 @@ static dpmf_status name_temporary(fresh *f) {
     uint8_t random[32];
     temporary_start(f, start);
     const size_t room = f->directory + strlen(start) + 16 + sizeof ".tmp";
-    TRY(dpmf_i_crypto_key_random(random));
-    TRY(dpmf_i_base_alloc((int64_t)room, 1, "a file name", (void **)&f->temporary));
+    TRY(crypto_key_random(random));
+    TRY(base_alloc((int64_t)room, 1, "a file name", (void **)&f->temporary));
     int used = snprintf(f->temporary, room, "%.*s%s", (int)f->directory, f->path, start);
     for (int i = 0; i < 8; i++)
         used += snprintf(f->temporary + used, room - (size_t)used, "%02x", random[i]);
@@ -203,8 +198,8 @@ static dpmf_status open_fresh(fresh *f) {
         f->file = open(f->temporary, flags | O_CREAT | O_EXCL, 0600);
         f->named = f->file >= 0;
     }
-    if (f->file < 0) return dpmf_i_crypto_secret_fail("write", f->what, f->path, errno);
-    if (flock(f->file, LOCK_EX | LOCK_NB) != 0) return dpmf_i_crypto_secret_fail("lock", f->what, f->path, errno);
+    if (f->file < 0) return crypto_secret_fail("write", f->what, f->path, errno);
+    if (flock(f->file, LOCK_EX | LOCK_NB) != 0) return crypto_secret_fail("lock", f->what, f->path, errno);
     return DPMF_OK;
 }
 
@@ -224,7 +219,7 @@ static dpmf_status give_name(fresh *f, int replace, int *existed) {
         if (error == 0 && f->named) unlink(f->temporary);
         if (error == 0) f->named = 0;
         if (existed != NULL) *existed = error == EEXIST;
-        return error == 0 ? DPMF_OK : dpmf_i_crypto_secret_fail("make", f->what, f->path, error);
+        return error == 0 ? DPMF_OK : crypto_secret_fail("make", f->what, f->path, error);
     }
     if (!f->named) {
         error = link_as(f, f->temporary);
@@ -232,11 +227,11 @@ static dpmf_status give_name(fresh *f, int replace, int *existed) {
     }
     if (error == 0 && rename(f->temporary, f->path) != 0) error = errno;
     if (error == 0) f->named = 0;
-    return error == 0 ? DPMF_OK : dpmf_i_crypto_secret_fail("write", f->what, f->path, error);
+    return error == 0 ? DPMF_OK : crypto_secret_fail("write", f->what, f->path, error);
 }
 
-dpmf_status dpmf_i_crypto_secret_create(const char *path, const char *what, const void *bytes, size_t size, int replace,
-                                        int *existed, int *file) {
+dpmf_status crypto_secret_create(const char *path, const char *what, const void *bytes, size_t size, int replace,
+                                 int *existed, int *file) {
     dpmf_status status = DPMF_OK;
     const char *slash = strrchr(path, '/');
     fresh f = {.path = path, .what = what, .directory = slash != NULL ? (size_t)(slash - path) + 1 : 0, .file = -1};
@@ -244,7 +239,7 @@ dpmf_status dpmf_i_crypto_secret_create(const char *path, const char *what, cons
     TRY(name_temporary(&f));
     clean_up(&f);
     TRY_DONE(open_fresh(&f));
-    TRY_DONE(dpmf_i_crypto_secret_write(f.file, path, what, 0, bytes, size));
+    TRY_DONE(crypto_secret_write(f.file, path, what, 0, bytes, size));
     TRY_DONE(give_name(&f, replace, existed));
     TRY_DONE(sync_directory(&f));
     if (file != NULL) {
@@ -254,6 +249,6 @@ dpmf_status dpmf_i_crypto_secret_create(const char *path, const char *what, cons
 done:
     if (f.named) unlink(f.temporary);
     if (f.file >= 0) close(f.file);
-    dpmf_i_base_free(f.temporary);
+    base_free(f.temporary);
     return status;
 }

@@ -20,16 +20,16 @@
 
 static const char salt[] = "dpmf subkeys 1"; /* without its final zero */
 
-dpmf_status dpmf_i_crypto_hkdf(const uint8_t *salt_bytes, size_t salt_size, const uint8_t *secret, size_t secret_size,
-                               const uint8_t *info, size_t info_size, uint8_t *out, size_t size) {
+dpmf_status crypto_hkdf(const uint8_t *salt_bytes, size_t salt_size, const uint8_t *secret, size_t secret_size,
+                        const uint8_t *info, size_t info_size, uint8_t *out, size_t size) {
     uint8_t prk[32], block[32], *message = NULL;
     const size_t room = sizeof block + info_size + 1;
     unsigned length = 0;
     size_t done = 0;
     dpmf_status status = DPMF_OK;
     if (size > 255 * sizeof block || salt_size > INT32_MAX || info_size > INT32_MAX || secret_size > INT32_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "HKDF: %zu bytes were requested; at most 8160 are possible", size);
-    TRY_DONE(dpmf_i_base_alloc((int64_t)room, 1, "the message of HKDF", (void **)&message));
+        return base_fail(DPMF_ERROR_ARGUMENT, "HKDF: %zu bytes were requested; at most 8160 are possible", size);
+    TRY_DONE(base_alloc((int64_t)room, 1, "the message of HKDF", (void **)&message));
     if (HMAC(EVP_sha256(), salt_bytes, (int)salt_size, secret, secret_size, prk, &length) == NULL) goto crypto;
     for (uint8_t i = 1; done < size; i++) {
         const size_t before = i == 1 ? 0 : sizeof block, some = size - done < sizeof block ? size - done : sizeof block;
@@ -42,35 +42,33 @@ dpmf_status dpmf_i_crypto_hkdf(const uint8_t *salt_bytes, size_t salt_size, cons
     }
     goto done;
 crypto:
-    status =
-        dpmf_i_base_fail(DPMF_ERROR_MEMORY, "libcrypto could not compute HMAC-SHA256"); /* it has no other reason */
+    status = base_fail(DPMF_ERROR_MEMORY, "libcrypto could not compute HMAC-SHA256"); /* it has no other reason */
 done:
-    dpmf_i_crypto_wipe(prk, sizeof prk);
-    dpmf_i_crypto_wipe(block, sizeof block);
-    if (message != NULL) dpmf_i_crypto_wipe(message, room);
-    dpmf_i_base_free(message);
+    crypto_wipe(prk, sizeof prk);
+    crypto_wipe(block, sizeof block);
+    if (message != NULL) crypto_wipe(message, room);
+    base_free(message);
     return status;
 }
 
-dpmf_status dpmf_i_crypto_key_derive(const uint8_t master[32], const char *label, const char *digest,
-                                     uint8_t subkey[32]) {
+dpmf_status crypto_key_derive(const uint8_t master[32], const char *label, const char *digest, uint8_t subkey[32]) {
     const size_t label_size = strlen(label) + 1, digest_size = strlen(digest);
     uint8_t made[32];
     char *info = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc((int64_t)(label_size + digest_size), 1, "the label of a key", (void **)&info));
+    TRY(base_alloc((int64_t)(label_size + digest_size), 1, "the label of a key", (void **)&info));
     memcpy(info, label, label_size);
     memcpy(info + label_size, digest, digest_size);
-    TRY_DONE(dpmf_i_crypto_hkdf((const uint8_t *)salt, sizeof salt - 1, master, 32, (const uint8_t *)info,
-                                label_size + digest_size, made, sizeof made));
+    TRY_DONE(crypto_hkdf((const uint8_t *)salt, sizeof salt - 1, master, 32, (const uint8_t *)info,
+                         label_size + digest_size, made, sizeof made));
     memcpy(subkey, made, sizeof made);
 done:
-    dpmf_i_crypto_wipe(made, sizeof made);
-    dpmf_i_base_free(info);
+    crypto_wipe(made, sizeof made);
+    base_free(info);
     return status;
 }
 
-dpmf_status dpmf_i_crypto_key_random(uint8_t key[32]) {
+dpmf_status crypto_key_random(uint8_t key[32]) {
     uint8_t made[32];
     size_t have = 0;
     dpmf_status status = DPMF_OK;
@@ -79,14 +77,13 @@ dpmf_status dpmf_i_crypto_key_random(uint8_t key[32]) {
         if (more >= 0)
             have += (size_t)more;
         else if (errno != EINTR)
-            status =
-                dpmf_i_base_fail(DPMF_ERROR_IO, "the system gave no random bytes: getrandom returned error %d", errno);
+            status = base_fail(DPMF_ERROR_IO, "the system gave no random bytes: getrandom returned error %d", errno);
     }
     if (status == DPMF_OK) memcpy(key, made, sizeof made);
-    dpmf_i_crypto_wipe(made, sizeof made);
+    crypto_wipe(made, sizeof made);
     return status;
 }
 
-void dpmf_i_crypto_wipe(void *memory, size_t bytes) {
+void crypto_wipe(void *memory, size_t bytes) {
     if (bytes > 0) explicit_bzero(memory, bytes);
 }

@@ -12,34 +12,33 @@
 #include <math.h>
 #include <string.h>
 
-struct dpmf_i_crypto_seed {
-    dpmf_i_kernels_seed_key key;
-    const dpmf_i_kernels_seed_set *kernels;
+struct crypto_seed {
+    kernels_seed_key key;
+    const kernels_seed_set *kernels;
 };
 
-dpmf_status dpmf_i_crypto_seed_open(const uint8_t subkey[32], dpmf_i_crypto_seed **out) {
-    return dpmf_i_crypto_seed_open_with(dpmf_i_kernels_seed_get(), subkey, out);
+dpmf_status crypto_seed_open(const uint8_t subkey[32], crypto_seed **out) {
+    return crypto_seed_open_with(kernels_seed_get(), subkey, out);
 }
 
-dpmf_status dpmf_i_crypto_seed_open_with(const dpmf_i_kernels_seed_set *kernels, const uint8_t subkey[32],
-                                         dpmf_i_crypto_seed **out) {
-    dpmf_i_crypto_seed *seed = NULL;
+dpmf_status crypto_seed_open_with(const kernels_seed_set *kernels, const uint8_t subkey[32], crypto_seed **out) {
+    crypto_seed *seed = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc(1, sizeof *seed, "the expanded key", (void **)&seed));
+    TRY(base_alloc(1, sizeof *seed, "the expanded key", (void **)&seed));
     seed->kernels = kernels;
     TRY_DONE(seed->kernels->open(subkey, &seed->key));
     *out = seed;
     return DPMF_OK;
 done:
-    dpmf_i_base_free(seed);
+    base_free(seed);
     return status;
 }
 
-void dpmf_i_crypto_seed_close(dpmf_i_crypto_seed *seed) {
+void crypto_seed_close(crypto_seed *seed) {
     if (seed == NULL) return;
     seed->kernels->close(&seed->key);
-    dpmf_i_crypto_wipe(seed, sizeof *seed);
-    dpmf_i_base_free(seed);
+    crypto_wipe(seed, sizeof *seed);
+    base_free(seed);
 }
 
 static size_t size_of(dpmf_precision precision) {
@@ -57,59 +56,59 @@ static void spoil(dpmf_precision precision, size_t count, void *out) {
 
 /* What is asked for: `scale` > 0 for exactly rounded numbers, in double. */
 typedef struct request {
-    const dpmf_i_crypto_seed *seed;
+    const crypto_seed *seed;
     dpmf_precision precision;
     double scale;
     uint64_t row;
 } request;
 
 static void fill_groups(const request *r, uint64_t group, size_t groups, void *out) {
-    const dpmf_i_kernels_seed_set *kernels = r->seed->kernels;
-    const dpmf_i_kernels_seed_key *key = &r->seed->key;
+    const kernels_seed_set *kernels = r->seed->kernels;
+    const kernels_seed_key *key = &r->seed->key;
     const int good = r->scale > 0                   ? kernels->wholes(key, r->row, group, groups, r->scale, out)
                      : r->precision == DPMF_FLOAT32 ? kernels->floats(key, r->row, group, groups, out)
                                                     : kernels->doubles(key, r->row, group, groups, out);
-    if (!good) spoil(r->precision, groups * DPMF_I_KERNELS_SEED_GROUP, out);
+    if (!good) spoil(r->precision, groups * KERNELS_SEED_GROUP, out);
 }
 
 /* Numbers skip .. skip + count - 1 of a group. */
 static void fill_part(const request *r, uint64_t group, size_t skip, size_t count, void *out) {
     const size_t size = size_of(r->precision);
     union {
-        float floats[DPMF_I_KERNELS_SEED_GROUP];
-        double doubles[DPMF_I_KERNELS_SEED_GROUP];
+        float floats[KERNELS_SEED_GROUP];
+        double doubles[KERNELS_SEED_GROUP];
     } whole;
     fill_groups(r, group, 1, &whole);
     memcpy(out, (const char *)&whole + skip * size, count * size);
-    dpmf_i_crypto_wipe(&whole, sizeof whole);
+    crypto_wipe(&whole, sizeof whole);
 }
 
 static void fill(const request *r, uint64_t first, size_t count, void *out) {
-    const size_t size = size_of(r->precision), skip = (size_t)(first % DPMF_I_KERNELS_SEED_GROUP);
-    uint64_t group = first / DPMF_I_KERNELS_SEED_GROUP;
+    const size_t size = size_of(r->precision), skip = (size_t)(first % KERNELS_SEED_GROUP);
+    uint64_t group = first / KERNELS_SEED_GROUP;
     char *to = out;
-    assert(r->row >> DPMF_I_KERNELS_SEED_ROW_BITS == 0);
+    assert(r->row >> KERNELS_SEED_ROW_BITS == 0);
     assert(count == 0 || first + (count - 1) >= first);
     if (skip > 0 && count > 0) {
-        const size_t here = count < DPMF_I_KERNELS_SEED_GROUP - skip ? count : DPMF_I_KERNELS_SEED_GROUP - skip;
+        const size_t here = count < KERNELS_SEED_GROUP - skip ? count : KERNELS_SEED_GROUP - skip;
         fill_part(r, group++, skip, here, to);
         to += here * size;
         count -= here;
     }
-    const size_t groups = count / DPMF_I_KERNELS_SEED_GROUP, rest = count % DPMF_I_KERNELS_SEED_GROUP;
+    const size_t groups = count / KERNELS_SEED_GROUP, rest = count % KERNELS_SEED_GROUP;
     if (groups > 0) fill_groups(r, group, groups, to);
-    if (rest > 0) fill_part(r, group + groups, 0, rest, to + groups * DPMF_I_KERNELS_SEED_GROUP * size);
+    if (rest > 0) fill_part(r, group + groups, 0, rest, to + groups * KERNELS_SEED_GROUP * size);
 }
 
-void dpmf_i_crypto_seed_fill(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first,
-                             size_t count, void *out) {
+void crypto_seed_fill(const crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first, size_t count,
+                      void *out) {
     const request r = {seed, precision, 0, row};
     fill(&r, first, count, out);
 }
 
-void dpmf_i_crypto_seed_fill_wholes(const dpmf_i_crypto_seed *seed, double scale, uint64_t row, uint64_t first,
-                                    size_t count, double *out) {
+void crypto_seed_fill_wholes(const crypto_seed *seed, double scale, uint64_t row, uint64_t first, size_t count,
+                             double *out) {
     const request r = {seed, DPMF_FLOAT64, scale, row};
-    assert(dpmf_i_kernels_seed_is_scale(scale));
+    assert(kernels_seed_is_scale(scale));
     fill(&r, first, count, out);
 }

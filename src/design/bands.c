@@ -20,7 +20,7 @@
 #include <string.h>
 
 typedef struct sweep {
-    dpmf_i_design_problem *p;
+    design_problem *p;
     int64_t most; /* bands */
     int normalize;
     int plain;          /* 1: the workload has a schedule, and C is optimized without it */
@@ -33,7 +33,7 @@ static const double CLEARLY = 1.5; /* noise over the least so far: past the mini
 
 /* ---- limits ---- */
 
-static int is_single(const dpmf_i_design_problem *p) {
+static int is_single(const design_problem *p) {
     return dpmf_participation_is_single(p->participation);
 }
 
@@ -41,12 +41,12 @@ static int is_single(const dpmf_i_design_problem *p) {
  * The error of b bands takes O(n b) for a Toeplitz workload, O(n^2) or less with a schedule, O(n b^2) if weights decay
  * besides and the run is long; matrices are worse. The limits keep a point below a second or so.
  */
-static int64_t most_bands(const dpmf_i_design_problem *p) {
+static int64_t most_bands(const design_problem *p) {
     const double n = (double)p->steps;
     double most = is_single(p) ? n : (double)dpmf_participation_separation(p->participation);
     if (p->workload->toeplitz)
         most = fmin(most, fmin(8192, fmax(512, 5e8 / n)));
-    else if (p->workload->form != DPMF_I_WORKLOAD_NAMED)
+    else if (p->workload->form != WORKLOAD_NAMED)
         most = fmin(most, 16);
     else if (p->workload->decay == 0)
         most = fmin(most, n > 65536 ? 2048 : n); /* near linear in n, or O(n^2) (error/schedule.c) */
@@ -58,11 +58,11 @@ static int64_t most_bands(const dpmf_i_design_problem *p) {
 }
 
 /* The most bands up to `most` whose noise stream fits the memory; 1 if even 2 do not. */
-static dpmf_status bands_that_fit(const dpmf_i_design_problem *p, int64_t most, int64_t *out) {
+static dpmf_status bands_that_fit(const design_problem *p, int64_t most, int64_t *out) {
     int64_t low = 1, high = most + 1;
     double *c = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(most, "coefficients", &c));
+    TRY(base_alloc_doubles(most, "coefficients", &c));
     for (int64_t i = 0; i < most; i++)
         c[i] = 1; /* only their number matters */
     while (high - low > 1) {
@@ -70,39 +70,39 @@ static dpmf_status bands_that_fit(const dpmf_i_design_problem *p, int64_t most, 
         uint64_t bytes = 0;
         dpmf_strategy *s = NULL;
         TRY_DONE(dpmf_strategy_create_banded_toeplitz(p->steps, middle, c, &s));
-        status = dpmf_i_design_memory(p, s, &bytes);
+        status = design_memory(p, s, &bytes);
         dpmf_strategy_free(s);
         if (status != DPMF_OK) goto done;
-        if (dpmf_i_design_fits(p, bytes))
+        if (design_fits(p, bytes))
             low = middle;
         else
             high = middle;
     }
     *out = low;
 done:
-    dpmf_i_base_free(c);
+    base_free(c);
     return status;
 }
 
 /* ---- one point ---- */
 
-static double noise_of(const dpmf_i_design_problem *p, int64_t i) {
+static double noise_of(const design_problem *p, int64_t i) {
     return p->list.entry[i].compared;
 }
 
-static void drop(dpmf_i_design_list *list, int64_t i) {
+static void drop(design_list *list, int64_t i) {
     dpmf_strategy_free(list->entry[i].strategy);
     list->count--;
     memmove(list->entry + i, list->entry + i + 1, (size_t)(list->count - i) * sizeof *list->entry);
 }
 
 /* Of the entries from `first` on, which differ in sampling and normalization, keeps the better for each sampling. */
-static void keep_better(dpmf_i_design_problem *p, int64_t first) {
+static void keep_better(design_problem *p, int64_t first) {
     for (int64_t i = first; i < p->list.count; i++)
         for (int64_t j = p->list.count - 1; j > i; j--) {
             if (p->list.entry[i].shown.sampling.kind != p->list.entry[j].shown.sampling.kind) continue;
             if (noise_of(p, j) < noise_of(p, i)) {
-                dpmf_i_design_entry e = p->list.entry[i];
+                design_entry e = p->list.entry[i];
                 p->list.entry[i] = p->list.entry[j];
                 p->list.entry[j] = e;
             }
@@ -114,9 +114,8 @@ static dpmf_status offer(sweep *s, const dpmf_strategy *strategy, const dpmf_sam
     char made_by[160];
     snprintf(made_by, sizeof made_by, "design: %s, %s loss, %lld bands", dpmf_strategy_family(strategy),
              s->p->options.loss == DPMF_LOSS_MAX ? "max" : "rms", (long long)dpmf_strategy_bands(strategy));
-    return dpmf_i_design_add(
-        s->p, &(dpmf_i_design_offer){.strategy = strategy, .sampling = *sampling, .swept = 1, .made_by = made_by},
-        NULL);
+    return design_add(
+        s->p, &(design_offer){.strategy = strategy, .sampling = *sampling, .swept = 1, .made_by = made_by}, NULL);
 }
 
 static dpmf_sampling blocks(const sweep *s, int64_t bands) {
@@ -133,7 +132,7 @@ static dpmf_status offer_both(sweep *s, const dpmf_strategy *strategy, int64_t b
 
 static void learn(sweep *s, int64_t first) {
     for (int64_t i = first; i < s->p->list.count; i++) {
-        const dpmf_i_design_entry *e = &s->p->list.entry[i];
+        const design_entry *e = &s->p->list.entry[i];
         if (e->shown.sampling.kind != DPMF_SAMPLING_BLOCK_CYCLIC) continue;
         if (s->best_bands == 0 || e->compared < s->best) {
             s->best = e->compared;
@@ -147,9 +146,8 @@ static void learn(sweep *s, int64_t first) {
 static dpmf_status try_loss(sweep *s, int64_t bands, int unsampled, int rms) {
     dpmf_strategy *plain = NULL, *normalized = NULL;
     dpmf_status status = DPMF_OK;
-    const dpmf_i_design_wish wish = {
-        .family = DPMF_FAMILY_BANDED_TOEPLITZ, .bands = bands, .plain = s->plain, .rms = rms};
-    TRY_DONE(dpmf_i_design_optimize(s->p, &wish, 1, &plain, NULL));
+    const design_wish wish = {.family = DPMF_FAMILY_BANDED_TOEPLITZ, .bands = bands, .plain = s->plain, .rms = rms};
+    TRY_DONE(design_optimize(s->p, &wish, 1, &plain, NULL));
     TRY_DONE(offer_both(s, plain, bands, unsampled));
     if (s->normalize) {
         TRY_DONE(dpmf_strategy_create_normalized(plain, &normalized));
@@ -158,7 +156,7 @@ static dpmf_status try_loss(sweep *s, int64_t bands, int unsampled, int rms) {
 done:
     dpmf_strategy_free(normalized);
     dpmf_strategy_free(plain);
-    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+    return design_may_skip(status) ? DPMF_OK : status;
 }
 
 static dpmf_status try_bands(sweep *s, int64_t bands, int unsampled) {
@@ -204,10 +202,10 @@ static dpmf_status refine(sweep *s) {
 }
 
 /* The least noise that fits the memory. */
-static int64_t best_that_fits(const dpmf_i_design_problem *p) {
+static int64_t best_that_fits(const design_problem *p) {
     int64_t best = -1;
     for (int64_t i = 0; i < p->list.count; i++) {
-        if (!dpmf_i_design_fits(p, p->list.entry[i].shown.memory_bytes)) continue;
+        if (!design_fits(p, p->list.entry[i].shown.memory_bytes)) continue;
         if (best < 0 || noise_of(p, i) < noise_of(p, best)) best = i;
     }
     return best;
@@ -220,7 +218,7 @@ enum { TIME_TRIES = 3 };
  * last measurement the time would be just enough.
  */
 static dpmf_status fit_time(sweep *s, dpmf_sampling_kind kind) {
-    dpmf_i_design_problem *p = s->p;
+    design_problem *p = s->p;
     const int unsampled = kind == DPMF_SAMPLING_NONE;
     const double safe = 0.96, allowed = p->options.max_overhead - 1; /* above independent noise */
     int64_t at = best_that_fits(p);
@@ -230,7 +228,7 @@ static dpmf_status fit_time(sweep *s, dpmf_sampling_kind kind) {
         int enough = 1;
         if (c->sampling.kind != kind || strcmp(c->family, DPMF_FAMILY_BANDED_TOEPLITZ) != 0)
             return DPMF_OK; /* it cannot win */
-        TRY(dpmf_i_design_ask_time(p, at, &enough));
+        TRY(design_ask_time(p, at, &enough));
         if (enough || c->overhead == 0) return DPMF_OK;
         int64_t bands = (int64_t)(safe * (double)c->buffers * allowed / (c->overhead - 1)) + 1;
         if (!unsampled) bands = snap(p->steps, bands);
@@ -287,15 +285,15 @@ static dpmf_status sweep_toeplitz(sweep *s) {
  * An iteration takes O(n b^2), and there are about a hundred under single participation, a thousand under several,
  * where the norms of a unit's columns are free too. n b^2 at most so much: some seconds, or, when named, a minute.
  */
-static double cost_limit(const dpmf_i_design_problem *p, int sampled) {
+static double cost_limit(const design_problem *p, int sampled) {
     double limit = sampled || is_single(p) ? 4e6 : 3e5;
-    return dpmf_i_design_names(p, DPMF_FAMILY_BANDED) ? 10 * limit : limit;
+    return design_names(p, DPMF_FAMILY_BANDED) ? 10 * limit : limit;
 }
 
 enum { BANDED_STEPS = 4096 }; /* beyond, unless named, even a few bands take a minute */
 
 static int64_t affordable(const sweep *s, int sampled) {
-    if (!sampled && s->p->steps > BANDED_STEPS && !dpmf_i_design_names(s->p, DPMF_FAMILY_BANDED)) return 1;
+    if (!sampled && s->p->steps > BANDED_STEPS && !design_names(s->p, DPMF_FAMILY_BANDED)) return 1;
     double bands = floor(sqrt(cost_limit(s->p, sampled) / (double)s->p->steps));
     return (int64_t)fmin(bands, (double)s->most);
 }
@@ -304,19 +302,19 @@ static dpmf_status offer_banded(sweep *s, int64_t bands, int sampled) {
     const dpmf_sampling none = {0}, how = blocks(s, bands);
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
-    const dpmf_i_design_wish wish = {.family = DPMF_FAMILY_BANDED, .bands = bands, .tolerance = 1e-3, .rms = 1};
-    TRY_DONE(dpmf_i_design_optimize(s->p, &wish, sampled, &strategy, NULL));
+    const design_wish wish = {.family = DPMF_FAMILY_BANDED, .bands = bands, .tolerance = 1e-3, .rms = 1};
+    TRY_DONE(design_optimize(s->p, &wish, sampled, &strategy, NULL));
     TRY_DONE(offer(s, strategy, sampled ? &how : &none));
     s->p->list.entry[s->p->list.count - 1].shown.swept = 0;
 done:
     dpmf_strategy_free(strategy);
-    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+    return design_may_skip(status) ? DPMF_OK : status;
 }
 
 /* Unless named: not for one pass without sampling, where it cannot win. For the RMS loss: the max takes far longer. */
-static int banded_is_worth(const dpmf_i_design_problem *p) {
-    if (dpmf_i_design_names(p, DPMF_FAMILY_BANDED)) return 1;
-    return dpmf_i_design_wants(p, DPMF_FAMILY_BANDED) && (!is_single(p) || p->options.sampling != DPMF_SAMPLING_NONE);
+static int banded_is_worth(const design_problem *p) {
+    if (design_names(p, DPMF_FAMILY_BANDED)) return 1;
+    return design_wants(p, DPMF_FAMILY_BANDED) && (!is_single(p) || p->options.sampling != DPMF_SAMPLING_NONE);
 }
 
 static dpmf_status general_banded(sweep *s) {
@@ -324,14 +322,13 @@ static dpmf_status general_banded(sweep *s) {
     int beaten = 0;
     if (!banded_is_worth(s->p)) return DPMF_OK;
     if (s->best_bands >= 2 && s->best_bands <= affordable(s, 1)) TRY(offer_banded(s, s->best_bands, 1));
-    if (bands >= 2) TRY(dpmf_i_design_is_beaten(s->p, "banded without sampling", &beaten));
+    if (bands >= 2) TRY(design_is_beaten(s->p, "banded without sampling", &beaten));
     if (beaten) return DPMF_OK;
     if (bands < s->most && bands < dpmf_participation_separation(s->p->participation))
-        dpmf_i_design_limit(
-            s->p,
-            "General banded C was tried with up to %lld bands: more take too long (--families banded,... "
-            "tries more, optimize --family banded --bands B any number).",
-            (long long)(bands < 2 ? 1 : bands));
+        design_limit(s->p,
+                     "General banded C was tried with up to %lld bands: more take too long (--families banded,... "
+                     "tries more, optimize --family banded --bands B any number).",
+                     (long long)(bands < 2 ? 1 : bands));
     if (bands < 2) return DPMF_OK;
     TRY(bands_that_fit(s->p, bands, &fit));
     return fit >= 2 ? offer_banded(s, fit, 0) : DPMF_OK;
@@ -343,7 +340,7 @@ static dpmf_status offer_bsr(sweep *s) {
     const dpmf_sampling none = {0};
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
-    if (!dpmf_i_design_names(s->p, DPMF_FAMILY_BSR)) return DPMF_OK;
+    if (!design_names(s->p, DPMF_FAMILY_BSR)) return DPMF_OK;
     TRY(bands_that_fit(s->p, s->most, &o.bands));
     TRY_DONE(dpmf_strategy_create(DPMF_FAMILY_BSR, s->p->workload, &o, &strategy));
     TRY_DONE(offer(s, strategy, &none));
@@ -356,10 +353,10 @@ static dpmf_status offer_bsr(sweep *s) {
     TRY_DONE(offer(s, strategy, &how));
 done:
     dpmf_strategy_free(strategy);
-    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+    return design_may_skip(status) ? DPMF_OK : status;
 }
 
-static sweep begin(dpmf_i_design_problem *p) {
+static sweep begin(design_problem *p) {
     return (sweep){.p = p,
                    .most = most_bands(p),
                    .normalize = p->steps <= (p->workload->toeplitz ? 65536 : 2048),
@@ -367,20 +364,20 @@ static sweep begin(dpmf_i_design_problem *p) {
                    .amplify = p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC};
 }
 
-dpmf_status dpmf_i_design_bands_in_time(dpmf_i_design_problem *p) {
+dpmf_status design_bands_in_time(design_problem *p) {
     sweep s = begin(p);
-    return dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ) ? fit_time(&s, DPMF_SAMPLING_NONE) : DPMF_OK;
+    return design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ) ? fit_time(&s, DPMF_SAMPLING_NONE) : DPMF_OK;
 }
 
-dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p) {
+dpmf_status design_bands(design_problem *p) {
     sweep s = begin(p);
     const int64_t all = is_single(p) ? p->steps : dpmf_participation_separation(p->participation);
     if (s.most < all && !(is_single(p) && p->options.sampling == DPMF_SAMPLING_NONE))
-        dpmf_i_design_limit(p,
-                            "Banded Toeplitz C was tried with up to %lld of at most %lld bands: more take too long to "
-                            "evaluate (optimize --family banded-toeplitz --bands B does it).",
-                            (long long)s.most, (long long)all);
-    if (dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY(sweep_toeplitz(&s));
+        design_limit(p,
+                     "Banded Toeplitz C was tried with up to %lld of at most %lld bands: more take too long to "
+                     "evaluate (optimize --family banded-toeplitz --bands B does it).",
+                     (long long)s.most, (long long)all);
+    if (design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY(sweep_toeplitz(&s));
     if (s.best_bands == 0 && p->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC) /* McKenna 2024, Section 4.2 */
         s.best_bands = (int64_t)fmin(fmax(2, p->options.epsilon * sqrt((double)p->steps) / (double)p->options.epochs),
                                      (double)s.most);

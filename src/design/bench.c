@@ -27,32 +27,32 @@ static double now(void) {
 
 /* A stream that is timed. */
 typedef struct runner {
-    dpmf_i_noise_stream *stream;
+    noise_stream *stream;
     const dpmf_strategy *strategy;
-    const dpmf_i_crypto_seed *seed;
-    const dpmf_i_noise_stream_options *options;
+    const crypto_seed *seed;
+    const noise_stream_options *options;
     int64_t middle, rows; /* where the first round starts, 0: every round; and how many rows a round has */
     double least;         /* seconds of a row */
 } runner;
 
 /* To the middle of the run, from buffers of zeros: how long a row takes does not depend on what is in them. */
-static dpmf_status go_to_middle(dpmf_i_noise_stream *stream, int64_t step) {
-    const int64_t size = dpmf_i_noise_stream_state_size(stream);
+static dpmf_status go_to_middle(noise_stream *stream, int64_t step) {
+    const int64_t size = noise_stream_state_size(stream);
     uint8_t *bytes = NULL;
-    TRY(dpmf_i_base_alloc(size + (int64_t)sizeof step, 1, "a noise state", (void **)&bytes));
+    TRY(base_alloc(size + (int64_t)sizeof step, 1, "a noise state", (void **)&bytes));
     memcpy(bytes, &step, sizeof step); /* rows made, where a state begins with that */
-    dpmf_status status = dpmf_i_noise_stream_state_load(stream, step, bytes);
-    dpmf_i_base_free(bytes);
+    dpmf_status status = noise_stream_state_load(stream, step, bytes);
+    base_free(bytes);
     return status;
 }
 
-static dpmf_status open_runner(const dpmf_strategy *strategy, const dpmf_i_crypto_seed *seed,
-                               const dpmf_i_noise_stream_options *options, runner *out) {
+static dpmf_status open_runner(const dpmf_strategy *strategy, const crypto_seed *seed,
+                               const noise_stream_options *options, runner *out) {
     const int64_t n = strategy->steps;
     runner r = {.strategy = strategy, .seed = seed, .options = options, .least = INFINITY};
-    TRY(dpmf_i_noise_stream_create(strategy, seed, options, NULL, &r.stream));
+    TRY(noise_stream_create(strategy, seed, options, NULL, &r.stream));
     const int64_t ahead = r.stream->plan.ahead > 1 ? r.stream->plan.ahead : 1;
-    r.rows = dpmf_i_noise_at_most(dpmf_i_noise_round_up(ROUND, ahead), n);
+    r.rows = noise_at_most(noise_round_up(ROUND, ahead), n);
     if (n >= 2 * (ROUNDS + 1) * r.rows)
         r.middle = n / 2;
     else
@@ -61,20 +61,20 @@ static dpmf_status open_runner(const dpmf_strategy *strategy, const dpmf_i_crypt
     if (status == DPMF_OK)
         *out = r;
     else
-        dpmf_i_noise_stream_free(r.stream);
+        noise_stream_free(r.stream);
     return status;
 }
 
 /* One round more; its seconds are added to *spent. */
 static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *spent) {
     if (r->middle == 0) { /* anew: rows that a stream still holds would only be copied */
-        dpmf_i_noise_stream_free(r->stream);
+        noise_stream_free(r->stream);
         r->stream = NULL;
-        TRY(dpmf_i_noise_stream_create(r->strategy, r->seed, r->options, NULL, &r->stream));
+        TRY(noise_stream_create(r->strategy, r->seed, r->options, NULL, &r->stream));
     }
     double start = now();
     for (int64_t i = 0; i < r->rows; i++)
-        TRY(dpmf_i_noise_stream_emit(r->stream, 1e-3, 1, 1, gradient));
+        TRY(noise_stream_emit(r->stream, 1e-3, 1, 1, gradient));
     double seconds = now() - start;
     r->least = fmin(r->least, seconds / (double)r->rows);
     *spent += seconds;
@@ -84,15 +84,15 @@ static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *s
 /* Seconds of a row of `count` numbers, of this strategy and of independent noise. */
 static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy *identity, dpmf_precision precision,
                              int64_t count, double *own, double *independent) {
-    const dpmf_i_noise_stream_options o = {.precision = precision, .count = count};
+    const noise_stream_options o = {.precision = precision, .count = count};
     const uint8_t subkey[32] = {0}; /* these rows are thrown away */
     dpmf_segment gradient = {NULL, count};
     runner ours = {0}, theirs = {0};
-    dpmf_i_crypto_seed *seed = NULL;
+    crypto_seed *seed = NULL;
     double spent = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(count, sizeof(double), "a gradient", &gradient.memory));
-    TRY_DONE(dpmf_i_crypto_seed_open(subkey, &seed));
+    TRY_DONE(base_alloc(count, sizeof(double), "a gradient", &gradient.memory));
+    TRY_DONE(crypto_seed_open(subkey, &seed));
     TRY_DONE(open_runner(strategy, seed, &o, &ours));
     TRY_DONE(open_runner(identity, seed, &o, &theirs));
     for (int i = 0; i <= ROUNDS && (i < 2 || spent < ENOUGH); i++) {
@@ -102,15 +102,14 @@ static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy 
     *own = ours.least;
     *independent = theirs.least;
 done:
-    dpmf_i_noise_stream_free(ours.stream);
-    dpmf_i_noise_stream_free(theirs.stream);
-    dpmf_i_crypto_seed_close(seed);
-    dpmf_i_base_free(gradient.memory);
+    noise_stream_free(ours.stream);
+    noise_stream_free(theirs.stream);
+    crypto_seed_close(seed);
+    base_free(gradient.memory);
     return status;
 }
 
-dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strategy *strategy, double *seconds,
-                                double *overhead) {
+dpmf_status design_bench(const design_problem *p, const dpmf_strategy *strategy, double *seconds, double *overhead) {
     const dpmf_precision precision = p->options.precision;
     const int64_t row_bytes = (dpmf_strategy_buffers(strategy) + 1) * (precision == DPMF_FLOAT64 ? 8 : 4);
     int64_t count = BUFFER_BYTES / row_bytes;
@@ -120,7 +119,7 @@ dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strat
     if (count > COORDINATES) count = COORDINATES;
     if (count < COORDINATES_LEAST) count = COORDINATES_LEAST;
     if (count > p->options.dim) count = p->options.dim;
-    TRY(dpmf_i_strategy_create_identity(p->steps, &identity));
+    TRY(strategy_create_identity(p->steps, &identity));
     TRY_DONE(time_rows(strategy, identity, precision, count, &own, &independent));
     if (strcmp(dpmf_strategy_family(strategy), DPMF_FAMILY_IDENTITY) == 0)
         own = independent; /* the same by definition */

@@ -4,12 +4,12 @@
 
 #include "account/account.h"
 
-int dpmf_i_design_sampling_alone(const dpmf_sampling *sampling) {
+int design_sampling_alone(const dpmf_sampling *sampling) {
     return sampling->kind == DPMF_SAMPLING_NONE || sampling->kind == DPMF_SAMPLING_ALLOCATION ||
-           dpmf_i_account_sampling_composes(sampling);
+           account_sampling_composes(sampling);
 }
 
-dpmf_status dpmf_i_design_settle_cap(const dpmf_i_design_problem *p, dpmf_sampling *sampling) {
+dpmf_status design_settle_cap(const design_problem *p, dpmf_sampling *sampling) {
     if (sampling->cap != DPMF_BATCH_CAP_AUTO) return DPMF_OK;
     for (int64_t i = p->list.count - 1; i >= 0; i--) {
         const dpmf_sampling *other = &p->list.entry[i].shown.sampling;

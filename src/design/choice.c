@@ -22,7 +22,7 @@ static int compare_integers(int64_t a, int64_t b) {
 
 /* Everything that tells two candidates apart, so that the order does not depend on the sorting algorithm. */
 static int compare_entries(const void *left, const void *right) {
-    const dpmf_i_design_entry *a = left, *b = right;
+    const design_entry *a = left, *b = right;
     if (a->compared != b->compared) return a->compared < b->compared ? -1 : 1;
     if (a->shown.buffers != b->shown.buffers) return compare_integers(a->shown.buffers, b->shown.buffers);
     if (a->shown.sampling.kind != b->shown.sampling.kind)
@@ -36,48 +36,47 @@ static int compare_entries(const void *left, const void *right) {
 
 /* ---- who is eligible ---- */
 
-static int fits(const dpmf_i_design_problem *p, int64_t i) {
-    return dpmf_i_design_fits(p, p->list.entry[i].shown.memory_bytes);
+static int fits(const design_problem *p, int64_t i) {
+    return design_fits(p, p->list.entry[i].shown.memory_bytes);
 }
 
 /* ---- nobody ---- */
 
-static dpmf_status fail_memory(const dpmf_i_design_problem *p) {
+static dpmf_status fail_memory(const design_problem *p) {
     int64_t least = 0;
     for (int64_t i = 1; i < p->list.count; i++)
         if (p->list.entry[i].shown.memory_bytes < p->list.entry[least].shown.memory_bytes) least = i;
     const dpmf_candidate *c = &p->list.entry[least].shown;
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "design: no candidate fits the memory of %llu bytes; the smallest, %s with %lld buffers, takes "
-        "%llu for rows of %lld numbers",
-        (unsigned long long)p->options.memory, c->family, (long long)c->buffers, (unsigned long long)c->memory_bytes,
-        (long long)p->options.dim);
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "design: no candidate fits the memory of %llu bytes; the smallest, %s with %lld buffers, takes "
+                     "%llu for rows of %lld numbers",
+                     (unsigned long long)p->options.memory, c->family, (long long)c->buffers,
+                     (unsigned long long)c->memory_bytes, (long long)p->options.dim);
 }
 
-static dpmf_status fail_overhead(const dpmf_i_design_problem *p) {
+static dpmf_status fail_overhead(const design_problem *p) {
     const dpmf_candidate *fastest = NULL;
     for (int64_t i = 0; i < p->list.count; i++) {
         const dpmf_candidate *c = &p->list.entry[i].shown;
         if (c->overhead > 0 && (fastest == NULL || c->overhead < fastest->overhead)) fastest = c;
     }
     assert(fastest != NULL);
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                            "design: no candidate that fits the memory takes at most %g times the time of independent "
-                            "noise; the fastest, %s with %lld buffers, takes %.3g times",
-                            p->options.max_overhead, fastest->family, (long long)fastest->buffers, fastest->overhead);
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "design: no candidate that fits the memory takes at most %g times the time of independent "
+                     "noise; the fastest, %s with %lld buffers, takes %.3g times",
+                     p->options.max_overhead, fastest->family, (long long)fastest->buffers, fastest->overhead);
 }
 
-static dpmf_status fail_empty(const dpmf_i_design_problem *p) {
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                            "design: of the families %s none has a mechanism for this workload and participation",
-                            p->options.families == NULL ? "that are known" : p->options.families);
+static dpmf_status fail_empty(const design_problem *p) {
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "design: of the families %s none has a mechanism for this workload and participation",
+                     p->options.families == NULL ? "that are known" : p->options.families);
 }
 
 /* ---- the choice ---- */
 
 /* Of the candidates with sampling whose noise is below `most`, the least noise that may be chosen; -1: none. */
-static dpmf_status best_sampled(dpmf_i_design_problem *p, double most, int64_t *best) {
+static dpmf_status best_sampled(design_problem *p, double most, int64_t *best) {
     double above = -INFINITY;
     int enough = 0;
     do {
@@ -89,17 +88,17 @@ static dpmf_status best_sampled(dpmf_i_design_problem *p, double most, int64_t *
         }
         if (*best < 0) return DPMF_OK;
         above = p->list.entry[*best].compared;
-        TRY(dpmf_i_design_ask_time(p, *best, &enough));
+        TRY(design_ask_time(p, *best, &enough));
     } while (!enough);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_design_is_beaten(dpmf_i_design_problem *p, const char *what, int *beaten) {
-    const double bound = dpmf_i_design_bound_noise(p);
+dpmf_status design_is_beaten(design_problem *p, const char *what, int *beaten) {
+    const double bound = design_bound_noise(p);
     const size_t used = strlen(p->beaten);
     int64_t best = -1;
     *beaten = 0;
-    if (bound > 0) TRY(best_sampled(p, bound / DPMF_I_DESIGN_CLOSE, &best));
+    if (bound > 0) TRY(best_sampled(p, bound / DESIGN_CLOSE, &best));
     if (best < 0) return DPMF_OK;
     *beaten = 1;
     p->beaten_by = p->list.entry[best].shown.family;
@@ -108,13 +107,13 @@ dpmf_status dpmf_i_design_is_beaten(dpmf_i_design_problem *p, const char *what, 
     return DPMF_OK;
 }
 
-static dpmf_status least_noise(dpmf_i_design_problem *p, int64_t *best) {
+static dpmf_status least_noise(design_problem *p, int64_t *best) {
     int anybody = 0;
     for (int64_t i = 0; i < p->list.count; i++) {
         int enough = 0;
         if (!fits(p, i)) continue;
         anybody = 1;
-        TRY(dpmf_i_design_ask_time(p, i, &enough));
+        TRY(design_ask_time(p, i, &enough));
         if (!enough) continue;
         *best = i;
         return DPMF_OK;
@@ -123,8 +122,8 @@ static dpmf_status least_noise(dpmf_i_design_problem *p, int64_t *best) {
 }
 
 /* The fewest buffers among those as good as `best`: tried from the fewest up. */
-static dpmf_status fewest_buffers(dpmf_i_design_problem *p, int64_t best, int64_t *chosen) {
-    const double close = DPMF_I_DESIGN_CLOSE * p->list.entry[best].compared;
+static dpmf_status fewest_buffers(design_problem *p, int64_t best, int64_t *chosen) {
+    const double close = DESIGN_CLOSE * p->list.entry[best].compared;
     int64_t beyond = -1; /* all with at most so many buffers have been tried */
     *chosen = best;
     for (;;) {
@@ -136,7 +135,7 @@ static dpmf_status fewest_buffers(dpmf_i_design_problem *p, int64_t best, int64_
         }
         if (next < 0) return DPMF_OK;
         int enough = 0;
-        TRY(dpmf_i_design_ask_time(p, next, &enough));
+        TRY(design_ask_time(p, next, &enough));
         beyond = p->list.entry[next].shown.buffers;
         if (!enough) continue;
         *chosen = next;
@@ -147,19 +146,19 @@ static dpmf_status fewest_buffers(dpmf_i_design_problem *p, int64_t best, int64_
 /* ---- which points of a sweep stand for their family ---- */
 
 /* The one of entry i's group with the fewest buffers within 0.1 % of its least noise; -1: none fits. */
-static int64_t leader(const dpmf_i_design_problem *p, int64_t i, int must_fit) {
-    const dpmf_i_design_entry *entry = p->list.entry;
+static int64_t leader(const design_problem *p, int64_t i, int must_fit) {
+    const design_entry *entry = p->list.entry;
     int64_t found = -1;
     double close = INFINITY;
     for (int64_t j = 0; j < p->list.count && entry[j].compared <= close; j++) {
-        if (!dpmf_i_design_same_group(&entry[i].shown, &entry[j].shown) || (must_fit && !fits(p, j))) continue;
-        if (found < 0) close = DPMF_I_DESIGN_CLOSE * entry[j].compared;
+        if (!design_same_group(&entry[i].shown, &entry[j].shown) || (must_fit && !fits(p, j))) continue;
+        if (found < 0) close = DESIGN_CLOSE * entry[j].compared;
         if (found < 0 || entry[j].shown.buffers < entry[found].shown.buffers) found = j;
     }
     return found;
 }
 
-static void name_leaders(dpmf_i_design_problem *p) {
+static void name_leaders(design_problem *p) {
     for (int64_t i = 0; i < p->list.count; i++) {
         if (!p->list.entry[i].shown.swept) continue;
         for (int must_fit = 0; must_fit < 2; must_fit++) {
@@ -171,18 +170,18 @@ static void name_leaders(dpmf_i_design_problem *p) {
 
 enum { SHOWN_BUFFERS = 64 }; /* what is measured beside the choice keeps no more, so that it takes milliseconds */
 
-static dpmf_status fill_eligible(dpmf_i_design_problem *p) {
+static dpmf_status fill_eligible(design_problem *p) {
     for (int64_t i = 0; i < p->list.count; i++) {
         dpmf_candidate *c = &p->list.entry[i].shown;
         int enough = 1;
-        if (fits(p, i) && !c->swept && c->buffers <= SHOWN_BUFFERS) TRY(dpmf_i_design_ask_time(p, i, &enough));
+        if (fits(p, i) && !c->swept && c->buffers <= SHOWN_BUFFERS) TRY(design_ask_time(p, i, &enough));
         c->eligible =
             fits(p, i) && !p->list.entry[i].too_slow && (c->overhead == 0 || c->overhead <= p->options.max_overhead);
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_design_choose(dpmf_i_design_problem *p, int64_t *chosen) {
+dpmf_status design_choose(design_problem *p, int64_t *chosen) {
     int64_t best = 0;
     if (p->list.count == 0) return fail_empty(p);
     qsort(p->list.entry, (size_t)p->list.count, sizeof *p->list.entry, compare_entries);

@@ -9,12 +9,12 @@
 #include "base/memory.h"
 
 struct dpmf_design {
-    dpmf_i_design_problem problem;
+    design_problem problem;
     int64_t chosen;
     dpmf_mechanism *mechanism;
-    char why[DPMF_I_DESIGN_WHY];
+    char why[DESIGN_WHY];
     int64_t warnings;
-    char warning[DPMF_I_DESIGN_WARNINGS][DPMF_I_DESIGN_WARNING];
+    char warning[DESIGN_WARNINGS][DESIGN_WARNING];
 };
 
 dpmf_design_options dpmf_design_options_defaults(void) {
@@ -29,8 +29,8 @@ static int is_range(const dpmf_design_options *o) {
 }
 
 static dpmf_status make_mechanism(dpmf_design *d) {
-    const dpmf_i_design_problem *p = &d->problem;
-    const dpmf_i_design_entry *e = &p->list.entry[d->chosen];
+    const design_problem *p = &d->problem;
+    const design_entry *e = &p->list.entry[d->chosen];
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
     o.evaluate.adjacency = p->options.adjacency;
     o.evaluate.run = p->options.run;
@@ -47,32 +47,32 @@ static dpmf_status make_mechanism(dpmf_design *d) {
     return dpmf_mechanism_create(p->workload, p->participation, e->strategy, &o, &d->mechanism);
 }
 
-static dpmf_status offer_all(dpmf_i_design_problem *p) {
-    if (p->options.federated) return dpmf_i_design_federated(p);
+static dpmf_status offer_all(design_problem *p) {
+    if (p->options.federated) return design_federated(p);
     const int sampled = p->options.sampling != DPMF_SAMPLING_NONE;
-    TRY(dpmf_i_design_closed_forms(p));
-    if (sampled) TRY(dpmf_i_design_bands(p)); /* first: what they reach can spare others their search */
-    TRY(dpmf_i_design_families(p));
-    if (!sampled) TRY(dpmf_i_design_bands(p));
-    TRY(dpmf_i_design_bands_in_time(p));
-    return dpmf_i_design_samplings(p);
+    TRY(design_closed_forms(p));
+    if (sampled) TRY(design_bands(p)); /* first: what they reach can spare others their search */
+    TRY(design_families(p));
+    if (!sampled) TRY(design_bands(p));
+    TRY(design_bands_in_time(p));
+    return design_samplings(p);
 }
 
 dpmf_status dpmf_design_create(const dpmf_workload *workload, const dpmf_design_options *options, dpmf_design **out) {
     dpmf_design_options o = options == NULL ? dpmf_design_options_defaults() : *options;
     dpmf_design *d = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_design_problem_check(workload, &o));
-    TRY(dpmf_i_base_alloc(1, sizeof *d, "a design", (void **)&d));
-    TRY_DONE(dpmf_i_design_problem_open(workload, &o, &d->problem));
+    TRY(design_problem_check(workload, &o));
+    TRY(base_alloc(1, sizeof *d, "a design", (void **)&d));
+    TRY_DONE(design_problem_open(workload, &o, &d->problem));
     TRY_DONE(offer_all(&d->problem));
-    TRY_DONE(dpmf_i_design_find_bound(&d->problem));
-    dpmf_i_design_fill_ratios(&d->problem);
-    TRY_DONE(dpmf_i_design_choose(&d->problem, &d->chosen));
+    TRY_DONE(design_find_bound(&d->problem));
+    design_fill_ratios(&d->problem);
+    TRY_DONE(design_choose(&d->problem, &d->chosen));
     TRY_DONE(make_mechanism(d));
-    dpmf_i_design_reasons(&d->problem, d->chosen);
-    dpmf_i_design_why(&d->problem, d->chosen, d->why);
-    d->warnings = dpmf_i_design_warn(&d->problem, d->chosen, d->warning);
+    design_reasons(&d->problem, d->chosen);
+    design_why(&d->problem, d->chosen, d->why);
+    d->warnings = design_warn(&d->problem, d->chosen, d->warning);
     d->problem.options.families = NULL; /* the caller's, and of no more use */
     *out = d;
     d = NULL;
@@ -84,8 +84,8 @@ done:
 void dpmf_design_free(dpmf_design *d) {
     if (d == NULL) return;
     dpmf_mechanism_free(d->mechanism);
-    dpmf_i_design_problem_close(&d->problem);
-    dpmf_i_base_free(d);
+    design_problem_close(&d->problem);
+    base_free(d);
 }
 
 int64_t dpmf_design_count(const dpmf_design *d) {
@@ -109,8 +109,8 @@ dpmf_privacy dpmf_design_privacy(const dpmf_design *d) {
 }
 
 size_t dpmf_design_statement(const dpmf_design *d, const char *unit, char *out, size_t size) {
-    const dpmf_i_design_entry *e = &d->problem.list.entry[d->chosen];
-    dpmf_account_options a = dpmf_i_design_account(&d->problem, &e->shown.sampling, e->strategy);
+    const design_entry *e = &d->problem.list.entry[d->chosen];
+    dpmf_account_options a = design_account(&d->problem, &e->shown.sampling, e->strategy);
     return dpmf_privacy_statement(&e->privacy, &a, unit, out, size);
 }
 

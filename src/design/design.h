@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Design: what its parts share. A problem is the question with its presets filled in; every part that knows some
- * families offers strategies, and dpmf_i_design_add makes a candidate of each: its losses, its sigma, its memory. The
+ * families offers strategies, and design_add makes a candidate of each: its losses, its sigma, its memory. The
  * choice (design/choice.c) is the same for all of them.
  */
 #ifndef DPMF_DESIGN_H
@@ -9,10 +9,10 @@
 
 #include "base/status.h"
 
-enum { DPMF_I_DESIGN_LIMITS = 1000 };
+enum { DESIGN_LIMITS = 1000 };
 
 /* A candidate as the public calls show it, and what it takes to make a mechanism of it. */
-typedef struct dpmf_i_design_entry {
+typedef struct design_entry {
     dpmf_candidate shown;
     dpmf_strategy *strategy;     /* owned */
     dpmf_privacy privacy;        /* of its calibration */
@@ -20,14 +20,14 @@ typedef struct dpmf_i_design_entry {
     double rms_error, max_error; /* losses without the sensitivity */
     int too_slow;                /* not measured, but a mechanism of its kind with about as many buffers or fewer is */
     char made_by[160];
-} dpmf_i_design_entry;
+} design_entry;
 
-typedef struct dpmf_i_design_list {
+typedef struct design_list {
     int64_t count, capacity;
-    dpmf_i_design_entry *entry;
-} dpmf_i_design_list;
+    design_entry *entry;
+} design_list;
 
-typedef struct dpmf_i_design_problem {
+typedef struct design_problem {
     const dpmf_workload *workload;
     dpmf_design_options options; /* with the presets filled in: dim, max_overhead, tolerance */
     int64_t steps;
@@ -35,19 +35,19 @@ typedef struct dpmf_i_design_problem {
     dpmf_participation *participation; /* what the guarantee assumes; federated: min-sep at separation_low */
     dpmf_privacy unsampled;            /* the calibration that all candidates without sampling share: sigma, exact */
     dpmf_lower_bound bound;            /* without sampling, under `participation`, with adjacency; 0: none is known */
-    dpmf_workload *plain; /* `workload` without its schedule: for families that are not optimized for one */
-    int threads;          /* of a noise stream, whose memory is asked for */
-    char limits[DPMF_I_DESIGN_LIMITS];         /* what was not tried because it takes too long, in sentences */
-    char too_many[DPMF_I_DESIGN_LIMITS];       /* families that are not tried for so many steps, with their limits */
-    char too_many_names[DPMF_I_DESIGN_LIMITS]; /* the same, as --families takes them */
-    char beaten[DPMF_I_DESIGN_LIMITS];         /* what was not tried because a candidate with sampling has less noise */
-    const char *beaten_by;                     /* its family */
-    double beaten_times;                       /* what is proven for all without sampling, over its noise */
-    dpmf_i_design_list list;
-} dpmf_i_design_problem;
+    dpmf_workload *plain;         /* `workload` without its schedule: for families that are not optimized for one */
+    int threads;                  /* of a noise stream, whose memory is asked for */
+    char limits[DESIGN_LIMITS];   /* what was not tried because it takes too long, in sentences */
+    char too_many[DESIGN_LIMITS]; /* families that are not tried for so many steps, with their limits */
+    char too_many_names[DESIGN_LIMITS]; /* the same, as --families takes them */
+    char beaten[DESIGN_LIMITS];         /* what was not tried because a candidate with sampling has less noise */
+    const char *beaten_by;              /* its family */
+    double beaten_times;                /* what is proven for all without sampling, over its noise */
+    design_list list;
+} design_problem;
 
 /* One strategy that could serve. */
-typedef struct dpmf_i_design_offer {
+typedef struct design_offer {
     const dpmf_strategy *strategy; /* shared, not taken */
     dpmf_sampling sampling;        /* none; poisson (bands 1) or block-cyclic: amplified */
     int swept;                     /* 1: a point of a sweep, never chosen */
@@ -55,70 +55,69 @@ typedef struct dpmf_i_design_offer {
     double worst_ratio;  /* that ratio, over a range; 0: there is none */
     int64_t worst_at;    /* its separation */
     const char *made_by; /* for the mechanism file, at most 159 bytes */
-} dpmf_i_design_offer;
+} design_offer;
 
 /*
  * Evaluates and calibrates the offer and appends it to p->list. Its noise (sigma x the loss that is asked for) goes to
  * *noise unless that is NULL. A strategy whose loss is beyond the range of a double is passed over: *noise is infinite.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offer *offer,
-                                              double *noise);
+DPMF_MUST_CHECK dpmf_status design_add(design_problem *p, const design_offer *offer, double *noise);
 
 /*
  * design/problem.c. The checks come first, without a problem; an opened one is closed in any case, a zeroed one may be.
  * o->families stays the caller's.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_problem_check(const dpmf_workload *workload, const dpmf_design_options *o);
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_problem_open(const dpmf_workload *workload, const dpmf_design_options *o,
-                                                       dpmf_i_design_problem *p);
-void dpmf_i_design_problem_close(dpmf_i_design_problem *p);
+DPMF_MUST_CHECK dpmf_status design_problem_check(const dpmf_workload *workload, const dpmf_design_options *o);
+DPMF_MUST_CHECK dpmf_status design_problem_open(const dpmf_workload *workload, const dpmf_design_options *o,
+                                                design_problem *p);
+void design_problem_close(design_problem *p);
 
 /* Is this family (a name of --family) asked for, or not excluded; and is it named, so that it may take its time? */
-int dpmf_i_design_wants(const dpmf_i_design_problem *p, const char *family);
-int dpmf_i_design_names(const dpmf_i_design_problem *p, const char *family);
+int design_wants(const design_problem *p, const char *family);
+int design_names(const design_problem *p, const char *family);
 
 /* Is it asked for, and named or tried at all for so many steps? Where the steps are the reason, the answer says so. */
-int dpmf_i_design_worth(dpmf_i_design_problem *p, const char *family, int64_t steps_max);
+int design_worth(design_problem *p, const char *family, int64_t steps_max);
 
 /* How a candidate's privacy is accounted for. */
-dpmf_account_options dpmf_i_design_account(const dpmf_i_design_problem *p, const dpmf_sampling *sampling,
-                                           const dpmf_strategy *strategy);
+dpmf_account_options design_account(const design_problem *p, const dpmf_sampling *sampling,
+                                    const dpmf_strategy *strategy);
 
 /* design/words.c: one more sentence about what was left out. */
-void dpmf_i_design_limit(dpmf_i_design_problem *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void design_limit(design_problem *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* design/offer.c: dpmf_optimize_options with the problem's loss, tolerance and run. */
-dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem *p);
+dpmf_optimize_options design_optimize_options(const design_problem *p);
 
 /* What a family's function may say and still not end the design: it does not know this workload, or diverged. */
-int dpmf_i_design_may_skip(dpmf_status status);
+int design_may_skip(dpmf_status status);
 
 /*
  * design/federated.c: adds the candidates of the federated case (p->options.federated). p->participation is min-sep
  * with options.epochs and options.separation_low; p->unsampled is filled in, and the options have been checked: 1 <= separation_low <= separation_high, (epochs - 1) separation_low < steps, sampling none.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p);
+DPMF_MUST_CHECK dpmf_status design_federated(design_problem *p);
 
 /* design/families.c, design/tvblt.c, design/bands.c: the candidates of all other cases; the closed forms come first, with the bound. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_closed_forms(dpmf_i_design_problem *p);
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_families(dpmf_i_design_problem *p);
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_tvblt(dpmf_i_design_problem *p);
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_bands(dpmf_i_design_problem *p);
+DPMF_MUST_CHECK dpmf_status design_closed_forms(design_problem *p);
+DPMF_MUST_CHECK dpmf_status design_families(design_problem *p);
+DPMF_MUST_CHECK dpmf_status design_tvblt(design_problem *p);
+DPMF_MUST_CHECK dpmf_status design_bands(design_problem *p);
 /* After all others: where nobody is better, as many bands as a row's time allows. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_bands_in_time(dpmf_i_design_problem *p);
+DPMF_MUST_CHECK dpmf_status design_bands_in_time(design_problem *p);
 
 /* design/samplings.c: candidates under allocation, balls-in-bins and min-sep, of strategies that the others have found. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_samplings(dpmf_i_design_problem *p);
+DPMF_MUST_CHECK dpmf_status design_samplings(design_problem *p);
 /* design/caps.c: a cap that is to be found, found: once for each number of blocks. Does sigma follow from the sampling alone? */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_settle_cap(const dpmf_i_design_problem *p, dpmf_sampling *sampling);
-int dpmf_i_design_sampling_alone(const dpmf_sampling *sampling);
+DPMF_MUST_CHECK dpmf_status design_settle_cap(const design_problem *p, dpmf_sampling *sampling);
+int design_sampling_alone(const dpmf_sampling *sampling);
 
 /*
  * The best strategy of a family for the problem's participation (`single` = 1: for single participation), offered. The
  * workload without its schedule stands in where the family is not optimized for one. A family that does not know the
  * workload is passed over: *noise is infinite. `noise` may be NULL.
  */
-typedef struct dpmf_i_design_wish {
+typedef struct design_wish {
     const char *family;
     int64_t bands;
     int buffers, swept;
@@ -128,56 +127,53 @@ typedef struct dpmf_i_design_wish {
     int shared_seeds;     /* tvblt over several epochs */
     double tolerance;     /* 0: the problem's */
     double rms_tolerance; /* where the RMS loss is searched beside the max loss; 0: the same */
-} dpmf_i_design_wish;
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wish,
-                                                   int single, dpmf_strategy **out, dpmf_optimization *result);
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, const dpmf_i_design_wish *wish,
-                                                     double *noise);
+} design_wish;
+DPMF_MUST_CHECK dpmf_status design_optimize(const design_problem *p, const design_wish *wish, int single,
+                                            dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status design_offer_best(design_problem *p, const design_wish *wish, double *noise);
 
 /* design/bench.c: seconds that a row of noise of p->options.dim numbers takes, and over those of independent noise. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_bench(const dpmf_i_design_problem *p, const dpmf_strategy *strategy,
-                                                double *seconds, double *overhead);
+DPMF_MUST_CHECK dpmf_status design_bench(const design_problem *p, const dpmf_strategy *strategy, double *seconds,
+                                         double *overhead);
 
 /* design/cost.c: the memory of a noise stream of this strategy, and whether that is allowed. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_memory(const dpmf_i_design_problem *p, const dpmf_strategy *strategy,
-                                                 uint64_t *bytes);
-int dpmf_i_design_fits(const dpmf_i_design_problem *p, uint64_t bytes);
+DPMF_MUST_CHECK dpmf_status design_memory(const design_problem *p, const dpmf_strategy *strategy, uint64_t *bytes);
+int design_fits(const design_problem *p, uint64_t bytes);
 
 /* One family, sampled alike: their streams differ in the number of buffers alone. */
-int dpmf_i_design_same_group(const dpmf_candidate *a, const dpmf_candidate *b);
+int design_same_group(const dpmf_candidate *a, const dpmf_candidate *b);
 
 /* Is entry i fast enough? Measured on first asking, unless it need not be; without measurements everybody is. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_ask_time(dpmf_i_design_problem *p, int64_t i, int *enough);
+DPMF_MUST_CHECK dpmf_status design_ask_time(design_problem *p, int64_t i, int *enough);
 
 /*
  * design/offer.c: the proven lower bound, once, unless a family has found it on its way; the noise that no mechanism
  * without sampling goes below by it, 0 where none is known; and every candidate's ratio to that.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_find_bound(dpmf_i_design_problem *p);
-double dpmf_i_design_bound_noise(const dpmf_i_design_problem *p);
-void dpmf_i_design_fill_ratios(dpmf_i_design_problem *p);
+DPMF_MUST_CHECK dpmf_status design_find_bound(design_problem *p);
+double design_bound_noise(const design_problem *p);
+void design_fill_ratios(design_problem *p);
 
 /* Without sampling, the least noise of those that fit the memory; and is that within 0.1 % of what is proven for any? */
-double dpmf_i_design_least(const dpmf_i_design_problem *p);
-int dpmf_i_design_is_proven(const dpmf_i_design_problem *p);
+double design_least(const design_problem *p);
+int design_is_proven(const design_problem *p);
 
 /*
  * design/choice.c: is there a candidate with sampling, eligible, that is chosen before any without, because what is proven
  * for all of those is more noise? Then the answer names `what` as left out; NULL: it does not.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_is_beaten(dpmf_i_design_problem *p, const char *what, int *beaten);
+DPMF_MUST_CHECK dpmf_status design_is_beaten(design_problem *p, const char *what, int *beaten);
 
 /* design/choice.c: orders p->list, finds out who is eligible, chooses. DPMF_ERROR_UNSUPPORTED if nobody is. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_choose(dpmf_i_design_problem *p, int64_t *chosen);
+DPMF_MUST_CHECK dpmf_status design_choose(design_problem *p, int64_t *chosen);
 
 /* design/words.c: reasons of all candidates; why this one; what to see to. */
-enum { DPMF_I_DESIGN_WHY = 3000, DPMF_I_DESIGN_WARNINGS = 8, DPMF_I_DESIGN_WARNING = 500 };
-void dpmf_i_design_reasons(dpmf_i_design_problem *p, int64_t chosen);
-void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[DPMF_I_DESIGN_WHY]);
-int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,
-                           char out[DPMF_I_DESIGN_WARNINGS][DPMF_I_DESIGN_WARNING]);
+enum { DESIGN_WHY = 3000, DESIGN_WARNINGS = 8, DESIGN_WARNING = 500 };
+void design_reasons(design_problem *p, int64_t chosen);
+void design_why(const design_problem *p, int64_t chosen, char out[DESIGN_WHY]);
+int64_t design_warn(const design_problem *p, int64_t chosen, char out[DESIGN_WARNINGS][DESIGN_WARNING]);
 
 /* Candidates within this of the least noise are as good: the fewest buffers decide among them. */
-#define DPMF_I_DESIGN_CLOSE 1.001
+#define DESIGN_CLOSE 1.001
 
 #endif

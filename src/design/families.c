@@ -13,22 +13,22 @@
 #include <math.h>
 #include <string.h>
 
-static int has_several(const dpmf_i_design_problem *p) {
+static int has_several(const design_problem *p) {
     return !dpmf_participation_is_single(p->participation);
 }
 
 /* A family without parameters; one that does not know the workload is passed over. */
-static dpmf_status offer_named(dpmf_i_design_problem *p, const char *family, const dpmf_sampling *sampling) {
+static dpmf_status offer_named(design_problem *p, const char *family, const dpmf_sampling *sampling) {
     dpmf_strategy *s = NULL;
     dpmf_status status = dpmf_strategy_create(family, p->workload, NULL, &s);
     if (status == DPMF_OK)
-        status = dpmf_i_design_add(
-            p, &(dpmf_i_design_offer){.strategy = s, .sampling = *sampling, .made_by = "design: closed form"}, NULL);
+        status = design_add(p, &(design_offer){.strategy = s, .sampling = *sampling, .made_by = "design: closed form"},
+                            NULL);
     dpmf_strategy_free(s);
-    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+    return design_may_skip(status) ? DPMF_OK : status;
 }
 
-dpmf_status dpmf_i_design_closed_forms(dpmf_i_design_problem *p) {
+dpmf_status design_closed_forms(design_problem *p) {
     /* steps_max: beyond it the sensitivity or the error is not cheap; 0: only when named, for others are always better */
     static const struct {
         const char *family;
@@ -43,12 +43,11 @@ dpmf_status dpmf_i_design_closed_forms(dpmf_i_design_problem *p) {
     const dpmf_sampling none = {0},
                         poisson = {DPMF_SAMPLING_POISSON, p->probability, 1, 0, p->options.batch_cap, p->options.units};
     for (size_t i = 0; i < sizeof NAMED / sizeof NAMED[0]; i++)
-        if (dpmf_i_design_worth(p, NAMED[i].family, NAMED[i].steps_max)) TRY(offer_named(p, NAMED[i].family, &none));
+        if (design_worth(p, NAMED[i].family, NAMED[i].steps_max)) TRY(offer_named(p, NAMED[i].family, &none));
     const dpmf_sampling_kind kind = p->options.sampling;
-    if ((kind == DPMF_SAMPLING_POISSON || kind == DPMF_SAMPLING_BLOCK_CYCLIC) &&
-        dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))
-        TRY(offer_named(p, DPMF_FAMILY_IDENTITY, &poisson));       /* DP-SGD */
-    return has_several(p) ? dpmf_i_design_find_bound(p) : DPMF_OK; /* spares searches below what is proven */
+    if ((kind == DPMF_SAMPLING_POISSON || kind == DPMF_SAMPLING_BLOCK_CYCLIC) && design_wants(p, DPMF_FAMILY_IDENTITY))
+        TRY(offer_named(p, DPMF_FAMILY_IDENTITY, &poisson)); /* DP-SGD */
+    return has_several(p) ? design_find_bound(p) : DPMF_OK;  /* spares searches below what is proven */
 }
 
 /* ---- sweeps over buffers ---- */
@@ -60,30 +59,29 @@ dpmf_status dpmf_i_design_closed_forms(dpmf_i_design_problem *p) {
 static const double BUFFER_GAIN = 2e-4, SMALL_GAIN = 5e-3, FAR = 1.02;
 enum { BLT_LEAST = 5, BLT_MOST = 10 };
 
-static dpmf_status sweep_blt(dpmf_i_design_problem *p) {
+static dpmf_status sweep_blt(design_problem *p) {
     double before = INFINITY, noise = INFINITY;
     int beaten = 0;
-    if (!dpmf_i_design_wants(p, DPMF_FAMILY_BLT)) return DPMF_OK;
-    TRY(dpmf_i_design_is_beaten(p, NULL, &beaten));
+    if (!design_wants(p, DPMF_FAMILY_BLT)) return DPMF_OK;
+    TRY(design_is_beaten(p, NULL, &beaten));
     for (int d = 1; d <= BLT_MOST; d++) {
-        const double gain = beaten || noise > FAR * dpmf_i_design_least(p) ? SMALL_GAIN : BUFFER_GAIN;
+        const double gain = beaten || noise > FAR * design_least(p) ? SMALL_GAIN : BUFFER_GAIN;
         if (d > BLT_LEAST && !(noise < before * (1 - gain))) break;
         before = noise;
-        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_BLT, .buffers = d, .swept = 1},
-                                     &noise));
+        TRY(design_offer_best(p, &(design_wish){.family = DPMF_FAMILY_BLT, .buffers = d, .swept = 1}, &noise));
         if (d == 1 && !isfinite(noise)) break; /* not for this workload */
     }
     return DPMF_OK;
 }
 
 /* C^-1 of few bands: short runs, or when named, for BLTs do the same with fewer buffers. */
-static dpmf_status sweep_bisr(dpmf_i_design_problem *p) {
-    const int64_t most = dpmf_i_design_names(p, DPMF_FAMILY_BISR) ? 256 : 8;
+static dpmf_status sweep_bisr(design_problem *p) {
+    const int64_t most = design_names(p, DPMF_FAMILY_BISR) ? 256 : 8;
     double noise = 0;
-    if (!dpmf_i_design_worth(p, DPMF_FAMILY_BISR, 1024)) return DPMF_OK;
+    if (!design_worth(p, DPMF_FAMILY_BISR, 1024)) return DPMF_OK;
     for (int64_t bands = 2; bands <= most && bands < p->steps; bands *= 2) {
-        dpmf_i_design_wish wish = {.family = DPMF_FAMILY_BISR, .bands = bands, .swept = 1, .tolerance = 1e-4};
-        TRY(dpmf_i_design_offer_best(p, &wish, &noise));
+        design_wish wish = {.family = DPMF_FAMILY_BISR, .bands = bands, .swept = 1, .tolerance = 1e-4};
+        TRY(design_offer_best(p, &wish, &noise));
         if (!isfinite(noise)) break;
     }
     return DPMF_OK;
@@ -97,7 +95,7 @@ static dpmf_status sweep_bisr(dpmf_i_design_problem *p) {
  * is slow, and whether it is too slow is for the measurement to say. Over several epochs the max loss converges slowly, with
  * momentum very slowly (0.1 %, 5 epochs: 266 steps of prefix sums 9 s, 120 with momentum more than a minute).
  */
-static double dense_seconds(const dpmf_i_design_problem *p) {
+static double dense_seconds(const design_problem *p) {
     const double n = (double)p->steps, k = (double)dpmf_participation_count(p->participation);
     const int momentum = p->workload->momentum > 0, max_loss = p->options.loss == DPMF_LOSS_MAX;
     if (!has_several(p)) return 1e-9 * (max_loss ? 10 : 1) * n * n * n;
@@ -106,7 +104,7 @@ static double dense_seconds(const dpmf_i_design_problem *p) {
 }
 
 /* Does a stream of any dense C fit the memory? */
-static dpmf_status dense_fits(const dpmf_i_design_problem *p, int *fits) {
+static dpmf_status dense_fits(const design_problem *p, int *fits) {
     const int64_t n = p->steps;
     double *c = NULL;
     dpmf_strategy *s = NULL;
@@ -114,81 +112,78 @@ static dpmf_status dense_fits(const dpmf_i_design_problem *p, int *fits) {
     dpmf_status status = DPMF_OK;
     *fits = 1;
     if (p->options.memory == 0) return DPMF_OK;
-    TRY(dpmf_i_base_alloc_square(n, "C", &c));
+    TRY(base_alloc_square(n, "C", &c));
     for (int64_t t = 0; t < n; t++)
         for (int64_t u = 0; u <= t; u++)
             c[t * n + u] = u == t ? 2 : 1; /* only where it is not zero matters */
     TRY_DONE(dpmf_strategy_create_dense(n, c, &s));
-    TRY_DONE(dpmf_i_design_memory(p, s, &bytes));
-    *fits = dpmf_i_design_fits(p, bytes);
+    TRY_DONE(design_memory(p, s, &bytes));
+    *fits = design_fits(p, bytes);
 done:
     dpmf_strategy_free(s);
-    dpmf_i_base_free(c);
+    base_free(c);
     return status;
 }
 
 /* Beyond so many steps the stream of dense is slower, and keeps more, than that of anybody else. */
 static const int64_t DENSE_STREAMS = 128;
 
-static dpmf_status offer_dense(dpmf_i_design_problem *p) {
+static dpmf_status offer_dense(design_problem *p) {
     const double most = 60; /* seconds */
     int fits = 1, beaten = 0;
-    const int named = dpmf_i_design_names(p, DPMF_FAMILY_DENSE);
-    if (p->steps < 2 || !dpmf_i_design_wants(p, DPMF_FAMILY_DENSE)) return DPMF_OK;
+    const int named = design_names(p, DPMF_FAMILY_DENSE);
+    if (p->steps < 2 || !design_wants(p, DPMF_FAMILY_DENSE)) return DPMF_OK;
     if (p->steps > DPMF_DENSE_STEPS_MAX) {
-        dpmf_i_design_limit(p, "dense was left out: the library does not form it for more than %d steps.",
-                            (int)DPMF_DENSE_STEPS_MAX);
+        design_limit(p, "dense was left out: the library does not form it for more than %d steps.",
+                     (int)DPMF_DENSE_STEPS_MAX);
         return DPMF_OK;
     }
-    if (!named) TRY(dpmf_i_design_is_beaten(p, "dense", &beaten));
+    if (!named) TRY(design_is_beaten(p, "dense", &beaten));
     if (beaten) return DPMF_OK;
-    if (!named && p->steps > DENSE_STREAMS && dpmf_i_design_is_proven(p)) {
-        dpmf_i_design_limit(p, "dense was left out: a mechanism above is within 0.1 %% of the proven bound "
-                               "(--families dense,... includes it).");
+    if (!named && p->steps > DENSE_STREAMS && design_is_proven(p)) {
+        design_limit(p, "dense was left out: a mechanism above is within 0.1 %% of the proven bound "
+                        "(--families dense,... includes it).");
         return DPMF_OK;
     }
     if (!named && dense_seconds(p) > most) {
-        dpmf_i_design_limit(p,
-                            "dense was left out: computing it would take about %.2g s, more than %g (--families "
-                            "dense,... includes it).",
-                            dense_seconds(p), most);
+        design_limit(p,
+                     "dense was left out: computing it would take about %.2g s, more than %g (--families "
+                     "dense,... includes it).",
+                     dense_seconds(p), most);
         return DPMF_OK;
     }
     TRY(dense_fits(p, &fits));
     if (!named && p->steps > DENSE_STREAMS && !fits) {
-        dpmf_i_design_limit(p, "dense was left out: its noise stream does not fit the memory (--memory BYTES).");
+        design_limit(p, "dense was left out: its noise stream does not fit the memory (--memory BYTES).");
         return DPMF_OK;
     }
     /* the max loss converges slowly: its last digit would take longer than all the rest */
     const double tolerance = p->steps <= DENSE_STREAMS && p->options.loss == DPMF_LOSS_RMS ? 1e-4 : 1e-3;
-    return dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_DENSE, .tolerance = tolerance},
-                                    NULL);
+    return design_offer_best(p, &(design_wish){.family = DPMF_FAMILY_DENSE, .tolerance = tolerance}, NULL);
 }
 
 /* One pass: where TV-BLTs are not next to the optimum, as with momentum for the max loss, or when named. */
-static dpmf_status offer_lowrank(dpmf_i_design_problem *p) {
-    const int named = dpmf_i_design_names(p, DPMF_FAMILY_LOWRANK);
-    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_LOWRANK, .bands = 2, .buffers = 6, .tolerance = 1e-4};
-    if (named && p->steps >= 8) return dpmf_i_design_offer_best(p, &wish, NULL);
+static dpmf_status offer_lowrank(design_problem *p) {
+    const int named = design_names(p, DPMF_FAMILY_LOWRANK);
+    design_wish wish = {.family = DPMF_FAMILY_LOWRANK, .bands = 2, .buffers = 6, .tolerance = 1e-4};
+    if (named && p->steps >= 8) return design_offer_best(p, &wish, NULL);
     wish.swept = 1;
-    if (has_several(p) || !dpmf_i_design_worth(p, DPMF_FAMILY_LOWRANK, 512)) return DPMF_OK;
-    for (wish.buffers = 1; wish.buffers <= 4 && 2 * wish.buffers <= p->steps && !dpmf_i_design_is_proven(p);
-         wish.buffers *= 2)
-        TRY(dpmf_i_design_offer_best(p, &wish, NULL));
+    if (has_several(p) || !design_worth(p, DPMF_FAMILY_LOWRANK, 512)) return DPMF_OK;
+    for (wish.buffers = 1; wish.buffers <= 4 && 2 * wish.buffers <= p->steps && !design_is_proven(p); wish.buffers *= 2)
+        TRY(design_offer_best(p, &wish, NULL));
     return DPMF_OK;
 }
 
-static dpmf_status offer_whole(dpmf_i_design_problem *p) {
+static dpmf_status offer_whole(design_problem *p) {
     TRY(offer_lowrank(p));
     TRY(offer_dense(p));
-    if (dpmf_i_design_worth(p, DPMF_FAMILY_TOEPLITZ, p->workload->toeplitz ? 2048 : 512))
-        TRY(dpmf_i_design_offer_best(p, &(dpmf_i_design_wish){.family = DPMF_FAMILY_TOEPLITZ, .tolerance = 1e-4},
-                                     NULL));
+    if (design_worth(p, DPMF_FAMILY_TOEPLITZ, p->workload->toeplitz ? 2048 : 512))
+        TRY(design_offer_best(p, &(design_wish){.family = DPMF_FAMILY_TOEPLITZ, .tolerance = 1e-4}, NULL));
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_design_families(dpmf_i_design_problem *p) {
-    TRY(dpmf_i_design_tvblt(p));
+dpmf_status design_families(design_problem *p) {
+    TRY(design_tvblt(p));
     TRY(sweep_blt(p));
     TRY(sweep_bisr(p));
     return offer_whole(p);

@@ -61,7 +61,7 @@ static const double GAIN = 1e-5; /* of the loss, relative, that one more buffer 
 
 /* ---- the range ---- */
 
-static int64_t highest(const dpmf_i_design_problem *p) {
+static int64_t highest(const design_problem *p) {
     const int64_t k = p->options.epochs, fits = k > 1 ? (p->steps - 1) / (k - 1) : p->steps;
     return p->options.separation_high < fits ? p->options.separation_high : fits;
 }
@@ -75,30 +75,29 @@ static int64_t spread(int64_t low, int64_t high, int64_t count, int64_t *out) {
     return count;
 }
 
-static dpmf_status separated(const dpmf_i_design_problem *p, int64_t separation, dpmf_participation **out) {
+static dpmf_status separated(const design_problem *p, int64_t separation, dpmf_participation **out) {
     return dpmf_participation_create(DPMF_PARTICIPATION_MIN_SEPARATION, p->steps, p->options.epochs, separation, out);
 }
 
 /* ---- losses ---- */
 
 /* The loss that is asked for without the sensitivity; infinite if it is beyond the range of a double. */
-static dpmf_status error_of(const dpmf_i_design_problem *p, const dpmf_strategy *s, double *out) {
+static dpmf_status error_of(const design_problem *p, const dpmf_strategy *s, double *out) {
     double *per_step = NULL, square = 0, largest = 0;
-    TRY(dpmf_i_base_alloc_doubles(p->steps, "the errors", &per_step));
+    TRY(base_alloc_doubles(p->steps, "the errors", &per_step));
     dpmf_status status = dpmf_error_compute(p->workload, s, &p->options.run, per_step);
     for (int64_t t = 0; t < p->steps && status == DPMF_OK; t++) {
         square += per_step[t] * per_step[t] / (double)p->steps;
         largest = fmax(largest, per_step[t]);
     }
-    dpmf_i_base_free(per_step);
+    base_free(per_step);
     if (status != DPMF_OK) return status;
     double error = p->options.loss == DPMF_LOSS_MAX ? largest : sqrt(square);
     *out = isfinite(error) ? error : INFINITY;
     return DPMF_OK;
 }
 
-static dpmf_status sensitivity_at(const dpmf_i_design_problem *p, const dpmf_strategy *s, int64_t separation,
-                                  double *out) {
+static dpmf_status sensitivity_at(const design_problem *p, const dpmf_strategy *s, int64_t separation, double *out) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     dpmf_participation *participation = NULL;
     dpmf_sensitivity found = {0};
@@ -111,10 +110,9 @@ static dpmf_status sensitivity_at(const dpmf_i_design_problem *p, const dpmf_str
     return status;
 }
 
-static dpmf_status fill_losses(const dpmf_i_design_problem *p, const dpmf_i_design_federated_range *f,
-                               dpmf_i_design_federated_item *item) {
-    const int many = f->points == DPMF_I_DESIGN_FEDERATED_POINTS;
-    const int64_t every = many && dpmf_i_strategy_tvblt(item->strategy) != NULL ? TVBLT_EVERY : 1;
+static dpmf_status fill_losses(const design_problem *p, const design_federated_range *f, design_federated_item *item) {
+    const int many = f->points == DESIGN_FEDERATED_POINTS;
+    const int64_t every = many && strategy_tvblt(item->strategy) != NULL ? TVBLT_EVERY : 1;
     double error = 0, sensitivity = 0;
     TRY(error_of(p, item->strategy, &error));
     for (int64_t i = 0; i < f->points; i++) {
@@ -126,26 +124,26 @@ static dpmf_status fill_losses(const dpmf_i_design_problem *p, const dpmf_i_desi
 
 /* ---- the list ---- */
 
-static dpmf_status make_room(dpmf_i_design_federated_range *f) {
+static dpmf_status make_room(design_federated_range *f) {
     void *bigger = NULL;
     if (f->count < f->capacity) return DPMF_OK;
     int64_t capacity = f->capacity == 0 ? 32 : 2 * f->capacity;
-    TRY(dpmf_i_base_alloc(capacity, sizeof *f->item, "the candidates", &bigger));
+    TRY(base_alloc(capacity, sizeof *f->item, "the candidates", &bigger));
     if (f->count > 0) memcpy(bigger, f->item, (size_t)f->count * sizeof *f->item);
-    dpmf_i_base_free(f->item);
+    base_free(f->item);
     f->item = bigger;
     f->capacity = capacity;
     return DPMF_OK;
 }
 
 /* Takes the strategy over, whatever happens. One whose loss is not finite is passed over: *kept = 0. */
-static dpmf_status take_strategy(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f,
-                                 dpmf_strategy *strategy, const char *made_by, int *kept) {
+static dpmf_status take_strategy(const design_problem *p, design_federated_range *f, dpmf_strategy *strategy,
+                                 const char *made_by, int *kept) {
     dpmf_status status = make_room(f);
-    dpmf_i_design_federated_item *item = status == DPMF_OK ? &f->item[f->count] : NULL;
+    design_federated_item *item = status == DPMF_OK ? &f->item[f->count] : NULL;
     *kept = 0;
     if (item != NULL) {
-        *item = (dpmf_i_design_federated_item){.strategy = strategy};
+        *item = (design_federated_item){.strategy = strategy};
         snprintf(item->made_by, sizeof item->made_by, "%s", made_by);
         status = fill_losses(p, f, item);
         *kept = status == DPMF_OK && isfinite(item->loss[0]);
@@ -159,43 +157,41 @@ static dpmf_status take_strategy(const dpmf_i_design_problem *p, dpmf_i_design_f
 }
 
 /* The optimum of a family; *out stays NULL if the family does not know this workload. */
-static dpmf_status optimum(const dpmf_i_design_problem *p, const char *family, int64_t separation,
+static dpmf_status optimum(const design_problem *p, const char *family, int64_t separation,
                            const dpmf_optimize_options *o, dpmf_strategy **out) {
     dpmf_participation *participation = NULL;
     dpmf_optimization result;
     TRY(separated(p, separation, &participation));
     dpmf_status status = dpmf_optimize(family, p->workload, participation, o, out, &result);
-    if (dpmf_i_design_may_skip(status) &&
-        p->plain != p->workload) /* not with a schedule: evaluated with it all the same */
+    if (design_may_skip(status) && p->plain != p->workload) /* not with a schedule: evaluated with it all the same */
         status = dpmf_optimize(family, p->plain, participation, o, out, &result);
     dpmf_participation_free(participation);
-    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+    return design_may_skip(status) ? DPMF_OK : status;
 }
 
 /* ---- banded Toeplitz ---- */
 
-static dpmf_status add_tapered(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, int64_t bands,
-                               const double *plain, int64_t from) {
+static dpmf_status add_tapered(const design_problem *p, design_federated_range *f, int64_t bands, const double *plain,
+                               int64_t from) {
     double *c = NULL;
     dpmf_strategy *s = NULL;
     char made_by[160];
     int kept = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(bands, "the coefficients", &c));
+    TRY(base_alloc_doubles(bands, "the coefficients", &c));
     memcpy(c, plain, (size_t)bands * sizeof *c);
-    TRY_DONE(dpmf_i_optimize_toeplitz_taper(bands, from, c));
+    TRY_DONE(toeplitz_taper(bands, from, c));
     TRY_DONE(dpmf_strategy_create_banded_toeplitz(p->steps, bands, c, &s));
     snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld, tapered from %lld",
              (long long)bands, (long long)from);
     TRY_DONE(take_strategy(p, f, s, made_by, &kept));
 done:
-    dpmf_i_base_free(c);
+    base_free(c);
     return status;
 }
 
-static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, const int64_t *made_for,
-                              int64_t i) {
-    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
+static dpmf_status add_banded(const design_problem *p, design_federated_range *f, const int64_t *made_for, int64_t i) {
+    dpmf_optimize_options o = design_optimize_options(p);
     dpmf_strategy *s = NULL;
     char made_by[160];
     int64_t count = 0, inverse_count = 0;
@@ -205,11 +201,11 @@ static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_design_fede
     dpmf_status status = DPMF_OK;
     o.bands = made_for[i];
     TRY(optimum(p, DPMF_FAMILY_BANDED_TOEPLITZ, made_for[i], &o, &s));
-    if (s == NULL || !dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
+    if (s == NULL || !strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
         dpmf_strategy_free(s);
         return DPMF_OK;
     }
-    status = dpmf_i_base_alloc_doubles(o.bands, "the coefficients", &plain);
+    status = base_alloc_doubles(o.bands, "the coefficients", &plain);
     if (status != DPMF_OK) {
         dpmf_strategy_free(s);
         return status;
@@ -220,14 +216,14 @@ static dpmf_status add_banded(const dpmf_i_design_problem *p, dpmf_i_design_fede
     for (int64_t j = 0; j < i && kept; j++)
         TRY_DONE(add_tapered(p, f, o.bands, plain, made_for[j]));
 done:
-    dpmf_i_base_free(plain);
+    base_free(plain);
     return status;
 }
 
 /* ---- BLT ---- */
 
-static dpmf_status add_blts(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, int64_t separation) {
-    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
+static dpmf_status add_blts(const design_problem *p, design_federated_range *f, int64_t separation) {
+    dpmf_optimize_options o = design_optimize_options(p);
     double last = INFINITY;
     for (o.buffers = BUFFERS_FIRST; o.buffers <= BUFFERS_LAST; o.buffers++) {
         dpmf_strategy *s = NULL;
@@ -253,14 +249,14 @@ static dpmf_status add_blts(const dpmf_i_design_problem *p, dpmf_i_design_federa
 
 /* ---- one separation: mechanisms that were not made for it ---- */
 
-static dpmf_status add_made(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f, dpmf_status made,
-                            dpmf_strategy *s, const char *made_by) {
+static dpmf_status add_made(const design_problem *p, design_federated_range *f, dpmf_status made, dpmf_strategy *s,
+                            const char *made_by) {
     int kept = 0;
-    if (made != DPMF_OK) return dpmf_i_design_may_skip(made) ? DPMF_OK : made;
+    if (made != DPMF_OK) return design_may_skip(made) ? DPMF_OK : made;
     return take_strategy(p, f, s, made_by, &kept);
 }
 
-static dpmf_status add_others(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f) {
+static dpmf_status add_others(const design_problem *p, design_federated_range *f) {
     static const struct {
         const char *family, *made_by;
     } others[] = {{DPMF_FAMILY_IDENTITY, "independent noise"},
@@ -269,7 +265,7 @@ static dpmf_status add_others(const dpmf_i_design_problem *p, dpmf_i_design_fede
                   {DPMF_FAMILY_TREE_FULL, "tree, least-squares estimates"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         dpmf_strategy *s = NULL;
-        if (!dpmf_i_design_wants(p, others[i].family)) continue;
+        if (!design_wants(p, others[i].family)) continue;
         const dpmf_status made = dpmf_strategy_create(others[i].family, p->workload, NULL, &s);
         TRY(add_made(p, f, made, s, others[i].made_by));
     }
@@ -278,8 +274,8 @@ static dpmf_status add_others(const dpmf_i_design_problem *p, dpmf_i_design_fede
 
 /* ---- TV-BLT ---- */
 
-static dpmf_status add_tvblt(const dpmf_i_design_problem *p, dpmf_i_design_federated_range *f) {
-    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
+static dpmf_status add_tvblt(const design_problem *p, design_federated_range *f) {
+    dpmf_optimize_options o = design_optimize_options(p);
     dpmf_optimization result;
     dpmf_strategy *s = NULL;
     const dpmf_status made = dpmf_optimize(DPMF_FAMILY_TVBLT, p->workload, NULL, &o, &s, &result);
@@ -288,14 +284,14 @@ static dpmf_status add_tvblt(const dpmf_i_design_problem *p, dpmf_i_design_feder
 
 /* ---- comparing ---- */
 
-static void find_worst(dpmf_i_design_federated_range *f) {
+static void find_worst(design_federated_range *f) {
     for (int64_t i = 0; i < f->points; i++) {
         f->least[i] = INFINITY;
         for (int64_t j = 0; j < f->count; j++)
             f->least[i] = fmin(f->least[i], f->item[j].loss[i]);
     }
     for (int64_t j = 0; j < f->count; j++) {
-        dpmf_i_design_federated_item *item = &f->item[j];
+        design_federated_item *item = &f->item[j];
         item->worst = 0;
         for (int64_t i = 0; i < f->points; i++) {
             double ratio = item->loss[i] / f->least[i];
@@ -306,17 +302,17 @@ static void find_worst(dpmf_i_design_federated_range *f) {
     }
 }
 
-static int same_family(const dpmf_i_design_federated_item *a, const dpmf_i_design_federated_item *b) {
+static int same_family(const design_federated_item *a, const design_federated_item *b) {
     return strcmp(dpmf_strategy_family(a->strategy), dpmf_strategy_family(b->strategy)) == 0;
 }
 
 /* Those that another of the family makes useless; a few that need less memory stay choices. */
-static void find_dominated(dpmf_i_design_federated_range *f) {
+static void find_dominated(design_federated_range *f) {
     for (int64_t i = 0; i < f->count; i++) {
-        dpmf_i_design_federated_item *item = &f->item[i];
+        design_federated_item *item = &f->item[i];
         int64_t buffers = dpmf_strategy_buffers(item->strategy);
         for (int64_t j = 0; j < f->count; j++) {
-            const dpmf_i_design_federated_item *other = &f->item[j];
+            const design_federated_item *other = &f->item[j];
             int64_t theirs = dpmf_strategy_buffers(other->strategy);
             if (j == i || !same_family(item, other) || theirs > buffers || other->worst > item->worst) continue;
             if (theirs < buffers || other->worst < item->worst || j < i) item->dominated = 1;
@@ -324,51 +320,51 @@ static void find_dominated(dpmf_i_design_federated_range *f) {
     }
 }
 
-dpmf_status dpmf_i_design_federated_open(dpmf_i_design_problem *p, dpmf_i_design_federated_range *out) {
+dpmf_status design_federated_open(design_problem *p, design_federated_range *out) {
     const int64_t low = p->options.separation_low, high = highest(p);
-    int64_t made_for[DPMF_I_DESIGN_FEDERATED_MADE_FOR];
-    const int64_t count = spread(low, high, DPMF_I_DESIGN_FEDERATED_MADE_FOR, made_for);
-    dpmf_i_design_federated_range f = {0};
+    int64_t made_for[DESIGN_FEDERATED_MADE_FOR];
+    const int64_t count = spread(low, high, DESIGN_FEDERATED_MADE_FOR, made_for);
+    design_federated_range f = {0};
     dpmf_status status = DPMF_OK;
-    f.points = spread(low, high, DPMF_I_DESIGN_FEDERATED_POINTS, f.separation);
+    f.points = spread(low, high, DESIGN_FEDERATED_POINTS, f.separation);
     for (int64_t i = 0; i < count; i++) {
-        TRY_DONE(dpmf_i_base_progress(&p->options.run, "federated candidates", (double)i / (double)count));
-        if (dpmf_i_design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY_DONE(add_banded(p, &f, made_for, i));
-        if (dpmf_i_design_wants(p, DPMF_FAMILY_BLT)) TRY_DONE(add_blts(p, &f, made_for[i]));
+        TRY_DONE(base_progress(&p->options.run, "federated candidates", (double)i / (double)count));
+        if (design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY_DONE(add_banded(p, &f, made_for, i));
+        if (design_wants(p, DPMF_FAMILY_BLT)) TRY_DONE(add_blts(p, &f, made_for[i]));
     }
     if (f.points == 1) TRY_DONE(add_others(p, &f));
-    if (dpmf_i_design_worth(p, DPMF_FAMILY_TVBLT, f.points == 1 ? INT64_MAX : TVBLT_STEPS)) TRY_DONE(add_tvblt(p, &f));
+    if (design_worth(p, DPMF_FAMILY_TVBLT, f.points == 1 ? INT64_MAX : TVBLT_STEPS)) TRY_DONE(add_tvblt(p, &f));
     find_worst(&f);
     find_dominated(&f);
     *out = f;
 done:
-    if (status != DPMF_OK) dpmf_i_design_federated_close(&f);
+    if (status != DPMF_OK) design_federated_close(&f);
     return status;
 }
 
-void dpmf_i_design_federated_close(dpmf_i_design_federated_range *f) {
+void design_federated_close(design_federated_range *f) {
     for (int64_t i = 0; i < f->count; i++)
         dpmf_strategy_free(f->item[i].strategy);
-    dpmf_i_base_free(f->item);
-    *f = (dpmf_i_design_federated_range){0};
+    base_free(f->item);
+    *f = (design_federated_range){0};
 }
 
-dpmf_status dpmf_i_design_federated(dpmf_i_design_problem *p) {
-    dpmf_i_design_federated_range f = {0};
-    dpmf_status status = dpmf_i_design_federated_open(p, &f);
+dpmf_status design_federated(design_problem *p) {
+    design_federated_range f = {0};
+    dpmf_status status = design_federated_open(p, &f);
     for (int64_t i = 0; i < f.count && status == DPMF_OK; i++) {
-        dpmf_i_design_federated_item *item = &f.item[i];
+        design_federated_item *item = &f.item[i];
         const size_t length = strlen(item->made_by);
         snprintf(item->made_by + length, sizeof item->made_by - length, "; at most %.5g of the best at %lld to %lld",
                  item->worst, (long long)f.separation[0], (long long)f.separation[f.points - 1]);
-        const dpmf_i_design_offer offer = {.strategy = item->strategy,
-                                           .swept = item->dominated,
-                                           .compared = p->unsampled.sigma * f.least[0] * item->worst,
-                                           .worst_ratio = f.points > 1 ? item->worst : 0,
-                                           .worst_at = f.points > 1 ? item->worst_at : 0,
-                                           .made_by = item->made_by};
-        status = dpmf_i_design_add(p, &offer, NULL);
+        const design_offer offer = {.strategy = item->strategy,
+                                    .swept = item->dominated,
+                                    .compared = p->unsampled.sigma * f.least[0] * item->worst,
+                                    .worst_ratio = f.points > 1 ? item->worst : 0,
+                                    .worst_at = f.points > 1 ? item->worst_at : 0,
+                                    .made_by = item->made_by};
+        status = design_add(p, &offer, NULL);
     }
-    dpmf_i_design_federated_close(&f);
+    design_federated_close(&f);
     return status;
 }

@@ -6,29 +6,28 @@
 #include "design/design.h"
 
 enum {
-    DPMF_I_DESIGN_FEDERATED_POINTS = 33, /* separations at which candidates are compared, both ends among them */
-    DPMF_I_DESIGN_FEDERATED_MADE_FOR = 5 /* separations that candidates are made for: the ends and three between */
+    DESIGN_FEDERATED_POINTS = 33, /* separations at which candidates are compared, both ends among them */
+    DESIGN_FEDERATED_MADE_FOR = 5 /* separations that candidates are made for: the ends and three between */
 };
 
-typedef struct dpmf_i_design_federated_item {
-    dpmf_strategy *strategy; /* owned */
-    double
-        loss[DPMF_I_DESIGN_FEDERATED_POINTS]; /* sensitivity under min-sep k, s x error: at equal privacy for each s */
-    double worst;                             /* largest loss over the least loss of any candidate at the same s */
-    int64_t worst_at;                         /* the s of that */
+typedef struct design_federated_item {
+    dpmf_strategy *strategy;              /* owned */
+    double loss[DESIGN_FEDERATED_POINTS]; /* sensitivity under min-sep k, s x error: at equal privacy for each s */
+    double worst;                         /* largest loss over the least loss of any candidate at the same s */
+    int64_t worst_at;                     /* the s of that */
     int dominated; /* another of its family has no more buffers and is no worse, and better in one of them */
     char made_by[160];
-} dpmf_i_design_federated_item;
+} design_federated_item;
 
-typedef struct dpmf_i_design_federated_range {
-    int64_t points, separation[DPMF_I_DESIGN_FEDERATED_POINTS];
-    double least[DPMF_I_DESIGN_FEDERATED_POINTS]; /* of the candidates' losses */
+typedef struct design_federated_range {
+    int64_t points, separation[DESIGN_FEDERATED_POINTS];
+    double least[DESIGN_FEDERATED_POINTS]; /* of the candidates' losses */
     int64_t count, capacity;
-    dpmf_i_design_federated_item *item;
-} dpmf_i_design_federated_range;
+    design_federated_item *item;
+} design_federated_range;
 
 /* All candidates of the families that are asked for, with their losses and their worst ratios; `out` is filled. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_design_federated_open(dpmf_i_design_problem *p, dpmf_i_design_federated_range *out);
-void dpmf_i_design_federated_close(dpmf_i_design_federated_range *f); /* a zeroed one is fine */
+DPMF_MUST_CHECK dpmf_status design_federated_open(design_problem *p, design_federated_range *out);
+void design_federated_close(design_federated_range *f); /* a zeroed one is fine */
 
 #endif

@@ -19,11 +19,11 @@
 #include <stdio.h>
 #include <string.h>
 
-int dpmf_i_design_may_skip(dpmf_status status) {
+int design_may_skip(dpmf_status status) {
     return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL || status == DPMF_ERROR_ARGUMENT;
 }
 
-dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem *p) {
+dpmf_optimize_options design_optimize_options(const design_problem *p) {
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
     o.loss = p->options.loss;
     o.tolerance = p->options.tolerance;
@@ -34,8 +34,8 @@ dpmf_optimize_options dpmf_i_design_optimize_options(const dpmf_i_design_problem
 /* ---- losses and sigma ---- */
 
 /* The error without the sensitivity; infinite where it diverges. */
-static dpmf_status errors_of(const dpmf_i_design_problem *p, const dpmf_strategy *s, double *rms, double *largest) {
-    dpmf_i_base_running total = {0};
+static dpmf_status errors_of(const design_problem *p, const dpmf_strategy *s, double *rms, double *largest) {
+    base_running total = {0};
     double *errors = NULL;
     dpmf_status status = DPMF_OK;
     for (int64_t i = p->list.count - 1; i >= 0; i--)
@@ -45,28 +45,27 @@ static dpmf_status errors_of(const dpmf_i_design_problem *p, const dpmf_strategy
             return DPMF_OK;
         }
     *rms = *largest = INFINITY;
-    TRY(dpmf_i_base_alloc_doubles(p->steps, "the errors", &errors));
+    TRY(base_alloc_doubles(p->steps, "the errors", &errors));
     TRY_DONE(dpmf_error_compute(p->workload, s, &p->options.run, errors));
     *largest = 0;
     for (int64_t t = 0; t < p->steps; t++) {
-        dpmf_i_base_running_add(&total, errors[t] * errors[t]);
+        base_running_add(&total, errors[t] * errors[t]);
         *largest = fmax(*largest, errors[t]);
     }
-    *rms = sqrt(dpmf_i_base_running_value(&total) / (double)p->steps);
+    *rms = sqrt(base_running_value(&total) / (double)p->steps);
 done:
-    dpmf_i_base_free(errors);
-    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+    base_free(errors);
+    return design_may_skip(status) ? DPMF_OK : status;
 }
 
-static dpmf_status sensitivity_of(const dpmf_i_design_problem *p, const dpmf_i_design_offer *offer,
-                                  dpmf_sensitivity *out) {
+static dpmf_status sensitivity_of(const design_problem *p, const design_offer *offer, dpmf_sensitivity *out) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     dpmf_amplification found;
     o.adjacency = p->options.adjacency;
     o.run = p->options.run;
     if (dpmf_sampling_is_none(&offer->sampling))
         return dpmf_sensitivity_compute(offer->strategy, p->participation, &o, out);
-    if (!dpmf_i_design_sampling_alone(&offer->sampling) || offer->sampling.kind == DPMF_SAMPLING_ALLOCATION) {
+    if (!design_sampling_alone(&offer->sampling) || offer->sampling.kind == DPMF_SAMPLING_ALLOCATION) {
         o.of = DPMF_SENSITIVITY_COLUMN;
         return dpmf_sensitivity_compute(offer->strategy, p->participation, &o, out);
     }
@@ -77,10 +76,10 @@ static dpmf_status sensitivity_of(const dpmf_i_design_problem *p, const dpmf_i_d
 
 static int same_sampling(const dpmf_sampling *a, const dpmf_sampling *b) {
     return a->kind == b->kind && a->probability == b->probability && a->count == b->count && a->picks == b->picks &&
-           a->cap == b->cap && dpmf_i_design_sampling_alone(a);
+           a->cap == b->cap && design_sampling_alone(a);
 }
 
-static dpmf_status privacy_of(const dpmf_i_design_problem *p, const dpmf_i_design_offer *offer, dpmf_privacy *out) {
+static dpmf_status privacy_of(const design_problem *p, const design_offer *offer, dpmf_privacy *out) {
     if (dpmf_sampling_is_none(&offer->sampling)) {
         *out = p->unsampled;
         return DPMF_OK;
@@ -90,19 +89,19 @@ static dpmf_status privacy_of(const dpmf_i_design_problem *p, const dpmf_i_desig
             *out = p->list.entry[i].privacy;
             return DPMF_OK;
         }
-    const dpmf_account_options a = dpmf_i_design_account(p, &offer->sampling, offer->strategy);
+    const dpmf_account_options a = design_account(p, &offer->sampling, offer->strategy);
     return dpmf_calibrate_sigma(p->options.epsilon, p->options.delta, &a, out);
 }
 
 /* ---- the list ---- */
 
-static dpmf_status make_room(dpmf_i_design_list *list) {
-    dpmf_i_design_entry *more = NULL;
+static dpmf_status make_room(design_list *list) {
+    design_entry *more = NULL;
     if (list->count < list->capacity) return DPMF_OK;
     int64_t capacity = list->capacity == 0 ? 32 : 2 * list->capacity;
-    TRY(dpmf_i_base_alloc(capacity, sizeof *more, "the candidates", (void **)&more));
+    TRY(base_alloc(capacity, sizeof *more, "the candidates", (void **)&more));
     if (list->count > 0) memcpy(more, list->entry, (size_t)list->count * sizeof *more);
-    dpmf_i_base_free(list->entry);
+    base_free(list->entry);
     list->entry = more;
     list->capacity = capacity;
     return DPMF_OK;
@@ -110,7 +109,7 @@ static dpmf_status make_room(dpmf_i_design_list *list) {
 
 /* Diagonals of C, or of C^-1, where they are what the family is named for. */
 static int64_t bands_of(const dpmf_strategy *s) {
-    const dpmf_family *family = dpmf_family_info(dpmf_i_strategy_family_find(s->family, strlen(s->family)));
+    const dpmf_family *family = dpmf_family_info(strategy_family_find(s->family, strlen(s->family)));
     if (family == NULL || !family->bands) return 0;
     return family->inverse ? dpmf_strategy_buffers(s) + 1 : dpmf_strategy_bands(s);
 }
@@ -122,18 +121,18 @@ static void fill_noise(double rms, double largest, dpmf_candidate *c) {
     c->noise_max = c->sigma * c->max_loss;
 }
 
-dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offer *given, double *noise) {
+dpmf_status design_add(design_problem *p, const design_offer *given, double *noise) {
     const dpmf_strategy *s = given->strategy;
-    dpmf_i_design_offer settled = *given;
-    const dpmf_i_design_offer *offer = &settled;
-    dpmf_i_design_entry e = {.compared = offer->compared};
+    design_offer settled = *given;
+    const design_offer *offer = &settled;
+    design_entry e = {.compared = offer->compared};
     double rms = 0, largest = 0, found = 0;
     if (noise == NULL) noise = &found;
     *noise = INFINITY;
-    TRY(dpmf_i_base_progress(&p->options.run, dpmf_strategy_family(s), -1));
+    TRY(base_progress(&p->options.run, dpmf_strategy_family(s), -1));
     TRY(errors_of(p, s, &rms, &largest));
     if (!isfinite(rms)) return DPMF_OK;
-    TRY(dpmf_i_design_settle_cap(p, &settled.sampling));
+    TRY(design_settle_cap(p, &settled.sampling));
     e.shown = (dpmf_candidate){.family = dpmf_strategy_family(s),
                                .sampling = offer->sampling,
                                .bands = bands_of(s),
@@ -145,7 +144,7 @@ dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offe
                                .normals_per_number = dpmf_strategy_normals(s)};
     TRY(sensitivity_of(p, offer, &e.shown.sensitivity));
     TRY(privacy_of(p, offer, &e.privacy));
-    TRY(dpmf_i_design_memory(p, s, &e.shown.memory_bytes));
+    TRY(design_memory(p, s, &e.shown.memory_bytes));
     e.rms_error = rms;
     e.max_error = largest;
     e.shown.sigma = e.privacy.sigma;
@@ -158,16 +157,16 @@ dpmf_status dpmf_i_design_add(dpmf_i_design_problem *p, const dpmf_i_design_offe
     if (e.compared == 0) e.compared = *noise;
     snprintf(e.made_by, sizeof e.made_by, "%s", offer->made_by == NULL ? "design" : offer->made_by);
     TRY(make_room(&p->list));
-    e.strategy = dpmf_i_strategy_retain(s);
+    e.strategy = strategy_retain(s);
     p->list.entry[p->list.count++] = e;
     return DPMF_OK;
 }
 
 /* ---- the best of a family ---- */
 
-dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wish, int single,
-                                   dpmf_strategy **out, dpmf_optimization *result) {
-    dpmf_optimize_options o = dpmf_i_design_optimize_options(p);
+dpmf_status design_optimize(const design_problem *p, const design_wish *wish, int single, dpmf_strategy **out,
+                            dpmf_optimization *result) {
+    dpmf_optimize_options o = design_optimize_options(p);
     const dpmf_participation *participation = single ? NULL : p->participation;
     dpmf_optimization unused;
     if (result == NULL) result = &unused;
@@ -177,23 +176,23 @@ dpmf_status dpmf_i_design_optimize(const dpmf_i_design_problem *p, const dpmf_i_
     o.wanted_ratio = wish->wanted_ratio;
     o.shared_seeds = wish->shared_seeds;
     if (wish->tolerance > 0) o.tolerance = fmax(o.tolerance, wish->tolerance);
-    TRY(dpmf_i_base_progress(&p->options.run, wish->family, -1));
+    TRY(base_progress(&p->options.run, wish->family, -1));
     if (!wish->plain) {
         dpmf_status status = dpmf_optimize(wish->family, p->workload, participation, &o, out, result);
-        if (status == DPMF_OK || p->plain == p->workload || !dpmf_i_design_may_skip(status)) return status;
+        if (status == DPMF_OK || p->plain == p->workload || !design_may_skip(status)) return status;
     }
     TRY(dpmf_optimize(wish->family, p->plain, participation, &o, out, result));
     if (p->plain != p->workload) result->scope = NULL; /* a bound for another workload */
     return DPMF_OK;
 }
 
-static void say_how(const dpmf_i_design_problem *p, const dpmf_i_design_wish *wish, char out[160]) {
+static void say_how(const design_problem *p, const design_wish *wish, char out[160]) {
     snprintf(out, 160, "design: %s, %s loss, %s", wish->family,
              p->options.loss == DPMF_LOSS_MAX && !wish->rms ? "max" : "rms", dpmf_participation_text(p->participation));
 }
 
 /* A proof for all mechanisms under this participation, where the optimizer gives one, and a stronger one. */
-static void take_bound(dpmf_i_design_problem *p, const dpmf_optimization *found) {
+static void take_bound(design_problem *p, const dpmf_optimization *found) {
     const double unit = p->options.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
     double *known = p->options.loss == DPMF_LOSS_MAX ? &p->bound.max_loss : &p->bound.rms_loss;
     if (found->scope == NULL || strncmp(found->scope, "any mechanism", 13) != 0) return;
@@ -202,25 +201,24 @@ static void take_bound(dpmf_i_design_problem *p, const dpmf_optimization *found)
     *known = unit * found->optimum_lower;
 }
 
-static dpmf_status offer_one(dpmf_i_design_problem *p, const dpmf_i_design_wish *wish, double *noise) {
+static dpmf_status offer_one(design_problem *p, const design_wish *wish, double *noise) {
     dpmf_optimization found = {0};
     dpmf_strategy *s = NULL;
     char made_by[160];
-    dpmf_status status = dpmf_i_design_optimize(p, wish, 0, &s, &found);
+    dpmf_status status = design_optimize(p, wish, 0, &s, &found);
     if (noise != NULL) *noise = INFINITY;
     if (status == DPMF_OK && s != NULL) {
         if (!wish->rms) take_bound(p, &found);
         say_how(p, wish, made_by);
-        status = dpmf_i_design_add(p, &(dpmf_i_design_offer){.strategy = s, .swept = wish->swept, .made_by = made_by},
-                                   noise);
+        status = design_add(p, &(design_offer){.strategy = s, .swept = wish->swept, .made_by = made_by}, noise);
     }
     dpmf_strategy_free(s);
-    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+    return design_may_skip(status) ? DPMF_OK : status;
 }
 
 /* The max loss: searches for it may end above what the search for the RMS loss gives, so both are offered. */
-dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, const dpmf_i_design_wish *wish, double *noise) {
-    dpmf_i_design_wish other = *wish;
+dpmf_status design_offer_best(design_problem *p, const design_wish *wish, double *noise) {
+    design_wish other = *wish;
     double first = INFINITY, second = INFINITY;
     TRY(offer_one(p, wish, &first));
     other.rms = 1;
@@ -232,35 +230,34 @@ dpmf_status dpmf_i_design_offer_best(dpmf_i_design_problem *p, const dpmf_i_desi
 
 /* ---- the bound ---- */
 
-dpmf_status dpmf_i_design_find_bound(dpmf_i_design_problem *p) {
+dpmf_status design_find_bound(design_problem *p) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.adjacency = p->options.adjacency;
     o.run = p->options.run;
     if (p->bound.scope != NULL) return DPMF_OK;
-    return dpmf_i_optimum_lower_bound(
-        p->workload, p->participation, &o,
-        p->options.loss == DPMF_LOSS_MAX ? DPMF_I_OPTIMUM_EPOCHS_BOTH : DPMF_I_OPTIMUM_EPOCHS_RMS, &p->bound);
+    return optimum_lower_bound(p->workload, p->participation, &o,
+                               p->options.loss == DPMF_LOSS_MAX ? EPOCHS_BOTH : OPTIMUM_EPOCHS_RMS, &p->bound);
 }
 
-double dpmf_i_design_bound_noise(const dpmf_i_design_problem *p) {
+double design_bound_noise(const design_problem *p) {
     return p->unsampled.sigma * (p->options.loss == DPMF_LOSS_MAX ? p->bound.max_loss : p->bound.rms_loss);
 }
 
-double dpmf_i_design_least(const dpmf_i_design_problem *p) {
+double design_least(const design_problem *p) {
     double least = INFINITY;
     for (int64_t i = 0; i < p->list.count; i++)
         if (dpmf_sampling_is_none(&p->list.entry[i].shown.sampling) &&
-            dpmf_i_design_fits(p, p->list.entry[i].shown.memory_bytes))
+            design_fits(p, p->list.entry[i].shown.memory_bytes))
             least = fmin(least, p->list.entry[i].compared);
     return least;
 }
 
-int dpmf_i_design_is_proven(const dpmf_i_design_problem *p) {
-    return dpmf_i_design_least(p) <= DPMF_I_DESIGN_CLOSE * dpmf_i_design_bound_noise(p);
+int design_is_proven(const design_problem *p) {
+    return design_least(p) <= DESIGN_CLOSE * design_bound_noise(p);
 }
 
-void dpmf_i_design_fill_ratios(dpmf_i_design_problem *p) {
-    const double bound = dpmf_i_design_bound_noise(p);
+void design_fill_ratios(design_problem *p) {
+    const double bound = design_bound_noise(p);
     for (int64_t i = 0; i < p->list.count; i++) {
         dpmf_candidate *c = &p->list.entry[i].shown;
         c->ratio = bound > 0 ? (p->options.loss == DPMF_LOSS_MAX ? c->noise_max : c->noise_rms) / bound : 0;

@@ -18,15 +18,15 @@
 #include <math.h>
 #include <string.h>
 
-static int wanted(const dpmf_i_design_problem *p, dpmf_sampling_kind kind) {
+static int wanted(const design_problem *p, dpmf_sampling_kind kind) {
     return p->options.any_sampling || p->options.sampling == kind;
 }
 
 /* The entry of a family without sampling that has the least noise, of those that have more than `above`; NULL: none. */
-static const dpmf_i_design_entry *best_of(const dpmf_i_design_problem *p, const char *family, double above) {
-    const dpmf_i_design_entry *best = NULL;
+static const design_entry *best_of(const design_problem *p, const char *family, double above) {
+    const design_entry *best = NULL;
     for (int64_t i = 0; i < p->list.count; i++) {
-        const dpmf_i_design_entry *e = &p->list.entry[i];
+        const design_entry *e = &p->list.entry[i];
         if (!dpmf_sampling_is_none(&e->shown.sampling) || strcmp(e->shown.family, family) != 0) continue;
         if (e->compared > above && (best == NULL || e->compared < best->compared)) best = e;
     }
@@ -37,21 +37,20 @@ static const dpmf_i_design_entry *best_of(const dpmf_i_design_problem *p, const 
  * The best of a family that the account knows: where it is passed over (entries of C that are negative, too many bins) the next
  * best. *added: was one?
  */
-static dpmf_status offer_under(dpmf_i_design_problem *p, const char *family, const dpmf_sampling *sampling,
-                               int *added) {
-    const dpmf_i_design_entry *best;
+static dpmf_status offer_under(design_problem *p, const char *family, const dpmf_sampling *sampling, int *added) {
+    const design_entry *best;
     double above = -INFINITY;
     *added = 0;
     while (!*added && (best = best_of(p, family, above)) != NULL) {
         char made_by[sizeof best->made_by];
-        dpmf_strategy *s = dpmf_i_strategy_retain(best->strategy); /* the list may move */
+        dpmf_strategy *s = strategy_retain(best->strategy); /* the list may move */
         const int64_t before = p->list.count;
         above = best->compared;
         memcpy(made_by, best->made_by, sizeof made_by);
-        const dpmf_status status = dpmf_i_design_add(
-            p, &(dpmf_i_design_offer){.strategy = s, .sampling = *sampling, .made_by = made_by}, NULL);
+        const dpmf_status status =
+            design_add(p, &(design_offer){.strategy = s, .sampling = *sampling, .made_by = made_by}, NULL);
         dpmf_strategy_free(s);
-        if (status != DPMF_OK && !dpmf_i_design_may_skip(status)) return status;
+        if (status != DPMF_OK && !design_may_skip(status)) return status;
         *added = status == DPMF_OK && p->list.count > before;
     }
     return DPMF_OK;
@@ -61,7 +60,7 @@ static dpmf_status offer_under(dpmf_i_design_problem *p, const char *family, con
 static const int64_t BINS_MAX = 2048;
 static const double SIMULATED_DELTA = 1e-6;
 
-static dpmf_status offer_bins(dpmf_i_design_problem *p, int64_t bins) {
+static dpmf_status offer_bins(design_problem *p, int64_t bins) {
     static const char *const families[] = {DPMF_FAMILY_BLT, DPMF_FAMILY_BANDED_TOEPLITZ, DPMF_FAMILY_TOEPLITZ};
     const dpmf_sampling sampling = {.kind = DPMF_SAMPLING_BALLS_IN_BINS, .count = bins};
     const int named = p->options.sampling == DPMF_SAMPLING_BALLS_IN_BINS;
@@ -70,15 +69,15 @@ static dpmf_status offer_bins(dpmf_i_design_problem *p, int64_t bins) {
         int added = 0;
         TRY(offer_under(p, families[i], &sampling, &added));
         if (!added && best_of(p, families[i], -INFINITY) != NULL)
-            dpmf_i_design_limit(
-                p, "%s under balls-in-bins was left out: the account needs entries of C that are not negative.",
-                families[i]);
+            design_limit(p,
+                         "%s under balls-in-bins was left out: the account needs entries of C that are not negative.",
+                         families[i]);
     }
     return DPMF_OK;
 }
 
-static dpmf_status offer_separated(dpmf_i_design_problem *p) {
-    const dpmf_i_design_entry *best = best_of(p, DPMF_FAMILY_BANDED_TOEPLITZ, -INFINITY);
+static dpmf_status offer_separated(design_problem *p) {
+    const design_entry *best = best_of(p, DPMF_FAMILY_BANDED_TOEPLITZ, -INFINITY);
     int added = 0;
     if (best == NULL || best->shown.bands < 1) return DPMF_OK;
     const double rate = (double)p->options.epochs / (double)p->steps, waits = (double)best->shown.bands - 1;
@@ -92,22 +91,22 @@ static dpmf_status offer_separated(dpmf_i_design_problem *p) {
 }
 
 /* Both have batches of nearly one size anyway, and nobody has an account of a cap on them. */
-static dpmf_status offer_uncapped(dpmf_i_design_problem *p) {
+static dpmf_status offer_uncapped(design_problem *p) {
     const int64_t epochs = p->options.epochs, bins = (p->steps - 1) / epochs + 1;
     const dpmf_sampling once = {.kind = DPMF_SAMPLING_ALLOCATION, .count = bins, .picks = 1};
     const int allocates = wanted(p, DPMF_SAMPLING_ALLOCATION), has_bins = wanted(p, DPMF_SAMPLING_BALLS_IN_BINS);
     int added = 0;
     if (p->options.batch_cap != 0) {
         if (allocates && has_bins)
-            dpmf_i_design_limit(p, "allocation and balls-in-bins were left out: neither has an account with a cap.");
+            design_limit(p, "allocation and balls-in-bins were left out: neither has an account with a cap.");
         return DPMF_OK;
     }
-    if (allocates && bins * epochs == p->steps && dpmf_i_design_wants(p, DPMF_FAMILY_IDENTITY))
+    if (allocates && bins * epochs == p->steps && design_wants(p, DPMF_FAMILY_IDENTITY))
         TRY(offer_under(p, DPMF_FAMILY_IDENTITY, &once, &added));
     return has_bins ? offer_bins(p, bins) : DPMF_OK;
 }
 
-dpmf_status dpmf_i_design_samplings(dpmf_i_design_problem *p) {
+dpmf_status design_samplings(design_problem *p) {
     TRY(offer_uncapped(p));
     return p->options.sampling == DPMF_SAMPLING_MIN_SEPARATION ? offer_separated(p) : DPMF_OK;
 }

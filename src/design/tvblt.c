@@ -17,7 +17,7 @@ static const int64_t SINGLE_STEPS = 1 << 20; /* about 8 s there; beyond: when na
 static const int64_t PICTURE_STEPS = 4096;   /* up to here a search takes a moment, and fewer buffers are tried too */
 
 /* Of the candidate with the fewest nodes since `first`, the nodes: momentum keeps two buffers for each. */
-static int64_t nodes_since(const dpmf_i_design_problem *p, int64_t first) {
+static int64_t nodes_since(const design_problem *p, int64_t first) {
     int64_t fewest = INT64_MAX;
     for (int64_t i = first; i < p->list.count; i++)
         if (p->list.entry[i].shown.buffers < fewest) fewest = p->list.entry[i].shown.buffers;
@@ -25,41 +25,41 @@ static int64_t nodes_since(const dpmf_i_design_problem *p, int64_t first) {
 }
 
 /* Is this noise within 0.1 % of what is proven? */
-static int is_at_bound(const dpmf_i_design_problem *p, double noise) {
-    const double bound = dpmf_i_design_bound_noise(p);
-    return bound > 0 && noise <= DPMF_I_DESIGN_CLOSE * bound;
+static int is_at_bound(const design_problem *p, double noise) {
+    const double bound = design_bound_noise(p);
+    return bound > 0 && noise <= DESIGN_CLOSE * bound;
 }
 
 /*
  * The max loss: from few nodes up, for not every workload lets them come near the optimum, and the optimizer's own search
  * would go on to the last node.
  */
-static dpmf_status climb_nodes(dpmf_i_design_problem *p) {
+static dpmf_status climb_nodes(design_problem *p) {
     static const int NODES[] = {1, 2, 3, 4, 6, 8};
-    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1};
+    design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1};
     for (size_t i = p->steps > PICTURE_STEPS ? 3 : 0; i < sizeof NODES / sizeof NODES[0]; i++) {
         double noise = INFINITY;
         wish.buffers = NODES[i];
         wish.tolerance = 1e-3; /* a dual that is not so sharp can suit few nodes better */
-        if (p->steps <= PICTURE_STEPS) TRY(dpmf_i_design_offer_best(p, &wish, &noise));
+        if (p->steps <= PICTURE_STEPS) TRY(design_offer_best(p, &wish, &noise));
         wish.tolerance = 0;
-        TRY(dpmf_i_design_offer_best(p, &wish, &noise));
+        TRY(design_offer_best(p, &wish, &noise));
         if (!isfinite(noise) || is_at_bound(p, noise)) break;
     }
     return DPMF_OK;
 }
 
-static dpmf_status sweep_nodes(dpmf_i_design_problem *p) {
-    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1};
+static dpmf_status sweep_nodes(design_problem *p) {
+    design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1};
     double noise = INFINITY;
     const int64_t first = p->list.count;
     if (p->options.loss == DPMF_LOSS_MAX) return climb_nodes(p);
-    TRY(dpmf_i_design_offer_best(p, &wish, &noise));
+    TRY(design_offer_best(p, &wish, &noise));
     if (!isfinite(noise) || p->steps > PICTURE_STEPS) return DPMF_OK;
     const int64_t nodes = nodes_since(p, first);
     wish.tolerance = 1e-5; /* the first search has the bound */
     for (wish.buffers = 1; wish.buffers <= nodes + 1 && wish.buffers <= 16; wish.buffers++)
-        if (wish.buffers != nodes) TRY(dpmf_i_design_offer_best(p, &wish, NULL));
+        if (wish.buffers != nodes) TRY(design_offer_best(p, &wish, NULL));
     return DPMF_OK;
 }
 
@@ -72,17 +72,17 @@ static const double HOPELESS = 1.25; /* times the time that a row may take: no b
 /* Of a long search for the table alone, from the bound: the last parts in a thousand take three quarters of its time. */
 static const double SHOWN_TOLERANCE = 3e-3;
 
-static double epochs_of(const dpmf_i_design_problem *p) {
+static double epochs_of(const design_problem *p) {
     return (double)dpmf_participation_count(p->participation);
 }
 
 /* 250 evaluations, O(n k^2) each. */
-static double replayed_seconds(const dpmf_i_design_problem *p) {
+static double replayed_seconds(const design_problem *p) {
     return (p->options.loss == DPMF_LOSS_MAX ? 3 : 1) * 1.4e-5 * (double)p->steps * epochs_of(p) * epochs_of(p);
 }
 
 /* 1000 evaluations, O(n k) each. */
-static double shared_seconds(const dpmf_i_design_problem *p) {
+static double shared_seconds(const design_problem *p) {
     return 3.36e-4 * (double)p->steps * epochs_of(p);
 }
 
@@ -90,26 +90,26 @@ static double shared_seconds(const dpmf_i_design_problem *p) {
  * Is a row of four buffers far too slow? That depends on the shape alone: asked of the point where the search begins, before
  * the search.
  */
-static dpmf_status ask_shape(const dpmf_i_design_problem *p, int shared_seeds, double *overhead, int *hopeless) {
-    const dpmf_i_design_wish wish = {
+static dpmf_status ask_shape(const design_problem *p, int shared_seeds, double *overhead, int *hopeless) {
+    const design_wish wish = {
         .family = DPMF_FAMILY_TVBLT, .tolerance = 1, .buffers = BUFFERS, .shared_seeds = shared_seeds, .rms = 1};
     dpmf_strategy *s = NULL;
     double seconds = 0;
     dpmf_status status = DPMF_OK;
     *hopeless = 0;
     if (p->options.no_bench) return DPMF_OK;
-    TRY_DONE(dpmf_i_design_optimize(p, &wish, 0, &s, NULL));
+    TRY_DONE(design_optimize(p, &wish, 0, &s, NULL));
     for (int i = 0; i < TIMES_ASKED && (i == 0 || *hopeless); i++) {
-        TRY_DONE(dpmf_i_design_bench(p, s, &seconds, overhead));
+        TRY_DONE(design_bench(p, s, &seconds, overhead));
         *hopeless = *overhead > HOPELESS * p->options.max_overhead;
     }
 done:
     dpmf_strategy_free(s);
-    return dpmf_i_design_may_skip(status) ? DPMF_OK : status;
+    return design_may_skip(status) ? DPMF_OK : status;
 }
 
 /* A search that cannot change the choice, and takes seconds. */
-static dpmf_status is_for_show(const dpmf_i_design_problem *p, int *shown) {
+static dpmf_status is_for_show(const design_problem *p, int *shown) {
     double overhead = 0;
     *shown = 0;
     if (p->steps <= DPMF_DENSE_STEPS_MAX || p->options.loss == DPMF_LOSS_MAX) return DPMF_OK;
@@ -117,8 +117,8 @@ static dpmf_status is_for_show(const dpmf_i_design_problem *p, int *shown) {
 }
 
 /* From four buffers down as long as fewer are worth it, or the memory asks for fewer. *fast: the first is fast enough. */
-static dpmf_status sweep_replayed(dpmf_i_design_problem *p, int *fast) {
-    dpmf_i_design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1, .rms_tolerance = 1e-6};
+static dpmf_status sweep_replayed(design_problem *p, int *fast) {
+    design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1, .rms_tolerance = 1e-6};
     const int64_t first = p->list.count;
     double noise = INFINITY, most = INFINITY;
     int shown = 0;
@@ -126,63 +126,62 @@ static dpmf_status sweep_replayed(dpmf_i_design_problem *p, int *fast) {
     if (shown) wish.tolerance = SHOWN_TOLERANCE;
     if (p->options.loss == DPMF_LOSS_MAX) wish.tolerance = 0.1; /* no climb for a bound */
     for (wish.buffers = BUFFERS; wish.buffers >= 1; wish.buffers--) {
-        TRY(dpmf_i_design_offer_best(p, &wish, &noise));
+        TRY(design_offer_best(p, &wish, &noise));
         if (p->list.count == first) return DPMF_OK; /* not for this workload */
         if (wish.buffers == BUFFERS) {
-            most = 2 * DPMF_I_DESIGN_CLOSE * noise - noise;
-            TRY(dpmf_i_design_ask_time(p, first, fast));
+            most = 2 * DESIGN_CLOSE * noise - noise;
+            TRY(design_ask_time(p, first, fast));
             wish.tolerance = p->options.loss == DPMF_LOSS_MAX ? wish.tolerance : 0;
-            if (shown && *fast) TRY(dpmf_i_design_offer_best(p, &wish, &noise)); /* it was the measurement */
+            if (shown && *fast) TRY(design_offer_best(p, &wish, &noise)); /* it was the measurement */
         }
-        const int fits = dpmf_i_design_fits(p, p->list.entry[p->list.count - 1].shown.memory_bytes);
+        const int fits = design_fits(p, p->list.entry[p->list.count - 1].shown.memory_bytes);
         if (fits && (!*fast || noise > most || p->steps > PICTURE_STEPS)) break;
     }
     wish.buffers = MORE_BUFFERS;
-    if (*fast && !is_at_bound(p, dpmf_i_design_least(p)) && p->steps <= PICTURE_STEPS)
-        TRY(dpmf_i_design_offer_best(p, &wish, NULL));
+    if (*fast && !is_at_bound(p, design_least(p)) && p->steps <= PICTURE_STEPS) TRY(design_offer_best(p, &wish, NULL));
     return DPMF_OK;
 }
 
-static dpmf_status offer_shared(dpmf_i_design_problem *p) {
+static dpmf_status offer_shared(design_problem *p) {
     /* for the RMS loss alone: there is no search for the other */
-    const dpmf_i_design_wish wish = {
+    const design_wish wish = {
         .family = DPMF_FAMILY_TVBLT, .swept = 1, .buffers = BUFFERS, .shared_seeds = SHARED_SEEDS, .rms = 1};
     double overhead = 0;
     int hopeless = 0;
     TRY(ask_shape(p, SHARED_SEEDS, &overhead, &hopeless));
-    if (!hopeless || dpmf_i_design_names(p, DPMF_FAMILY_TVBLT)) return dpmf_i_design_offer_best(p, &wish, NULL);
-    dpmf_i_design_limit(p,
-                        "TV-BLT with shared seeds was left out: a row takes %.3g times the time of independent noise, "
-                        "more than the %g allowed.",
-                        overhead, p->options.max_overhead);
+    if (!hopeless || design_names(p, DPMF_FAMILY_TVBLT)) return design_offer_best(p, &wish, NULL);
+    design_limit(p,
+                 "TV-BLT with shared seeds was left out: a row takes %.3g times the time of independent noise, "
+                 "more than the %g allowed.",
+                 overhead, p->options.max_overhead);
     return DPMF_OK;
 }
 
-static dpmf_status offer_epochs(dpmf_i_design_problem *p) {
-    const int named = dpmf_i_design_names(p, DPMF_FAMILY_TVBLT);
+static dpmf_status offer_epochs(design_problem *p) {
+    const int named = design_names(p, DPMF_FAMILY_TVBLT);
     int fast = 0, beaten = 0;
-    if (!named) TRY(dpmf_i_design_is_beaten(p, "tvblt", &beaten));
+    if (!named) TRY(design_is_beaten(p, "tvblt", &beaten));
     if (beaten) return DPMF_OK;
     if (named || replayed_seconds(p) <= LONGEST_SEARCH)
         TRY(sweep_replayed(p, &fast));
     else
-        dpmf_i_design_limit(p,
-                            "TV-BLT with replayed seeds was left out: its search would take about %.2g s, more than %g "
-                            "(--families tvblt,... includes it).",
-                            replayed_seconds(p), LONGEST_SEARCH);
+        design_limit(p,
+                     "TV-BLT with replayed seeds was left out: its search would take about %.2g s, more than %g "
+                     "(--families tvblt,... includes it).",
+                     replayed_seconds(p), LONGEST_SEARCH);
     if (shared_seconds(p) <= (named || !fast ? LONGEST_SHARED : A_MOMENT)) return offer_shared(p);
     if (!fast && !p->options.no_bench)
-        dpmf_i_design_limit(p,
-                            "TV-BLT with shared seeds was left out: its search would take about %.2g s, more than %g "
-                            "(optimize --family tvblt --shared-seeds 2 does it).",
-                            shared_seconds(p), LONGEST_SHARED);
+        design_limit(p,
+                     "TV-BLT with shared seeds was left out: its search would take about %.2g s, more than %g "
+                     "(optimize --family tvblt --shared-seeds 2 does it).",
+                     shared_seconds(p), LONGEST_SHARED);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_design_tvblt(dpmf_i_design_problem *p) {
+dpmf_status design_tvblt(design_problem *p) {
     const dpmf_participation *a = p->participation;
-    if (!dpmf_i_design_wants(p, DPMF_FAMILY_TVBLT)) return DPMF_OK;
+    if (!design_wants(p, DPMF_FAMILY_TVBLT)) return DPMF_OK;
     if (dpmf_participation_is_single(a))
-        return dpmf_i_design_worth(p, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(p) : DPMF_OK;
-    return a->pattern == DPMF_I_WORKLOAD_FIXED && a->separation > 1 ? offer_epochs(p) : DPMF_OK;
+        return design_worth(p, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(p) : DPMF_OK;
+    return a->pattern == WORKLOAD_FIXED && a->separation > 1 ? offer_epochs(p) : DPMF_OK;
 }

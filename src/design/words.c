@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef dpmf_i_base_text text;
-#define add dpmf_i_base_text_add /* said in every line below */
+typedef base_text text;
+#define add base_text_add /* said in every line below */
 
 static int sampled(const dpmf_candidate *c) {
     return !dpmf_sampling_is_none(&c->sampling);
@@ -43,9 +43,9 @@ static void bytes(text *t, uint64_t count) {
 }
 
 /* Why it is not eligible; nothing is added if it is. */
-static void obstacle(text *t, const dpmf_i_design_problem *p, int64_t i) {
+static void obstacle(text *t, const design_problem *p, int64_t i) {
     const dpmf_candidate *c = &p->list.entry[i].shown;
-    if (!dpmf_i_design_fits(p, c->memory_bytes)) {
+    if (!design_fits(p, c->memory_bytes)) {
         add(t, "its stream takes ");
         bytes(t, c->memory_bytes);
         add(t, " of memory, more than the ");
@@ -60,14 +60,14 @@ static void obstacle(text *t, const dpmf_i_design_problem *p, int64_t i) {
 }
 
 /* What candidates are compared by. */
-static const char *measure(const dpmf_i_design_problem *p) {
+static const char *measure(const design_problem *p) {
     return p->options.federated && p->options.separation_low < p->options.separation_high ? "worst ratio" : "noise";
 }
 
 /* ---- a sentence for each ---- */
 
-static void reason(const dpmf_i_design_problem *p, int64_t i, int64_t chosen, dpmf_candidate *c) {
-    const dpmf_i_design_entry *entry = p->list.entry;
+static void reason(const design_problem *p, int64_t i, int64_t chosen, dpmf_candidate *c) {
+    const design_entry *entry = p->list.entry;
     const double over = entry[i].compared / entry[chosen].compared;
     text t = {c->reason, sizeof c->reason, 0};
     c->reason[0] = 0;
@@ -86,12 +86,12 @@ static void reason(const dpmf_i_design_problem *p, int64_t i, int64_t chosen, dp
     if (c->overhead == 0 && !p->options.no_bench) add(&t, "; time not measured");
 }
 
-void dpmf_i_design_reasons(dpmf_i_design_problem *p, int64_t chosen) {
+void design_reasons(design_problem *p, int64_t chosen) {
     for (int64_t i = 0; i < p->list.count; i++)
         reason(p, i, chosen, &p->list.entry[i].shown);
 }
 
-void dpmf_i_design_limit(dpmf_i_design_problem *p, const char *format, ...) {
+void design_limit(design_problem *p, const char *format, ...) {
     const size_t used = strlen(p->limits);
     va_list arguments;
     va_start(arguments, format);
@@ -103,7 +103,7 @@ void dpmf_i_design_limit(dpmf_i_design_problem *p, const char *format, ...) {
 
 /* ---- why ---- */
 
-static void add_choice(text *t, const dpmf_i_design_problem *p, int64_t chosen) {
+static void add_choice(text *t, const design_problem *p, int64_t chosen) {
     const dpmf_candidate *c = &p->list.entry[chosen].shown;
     const int max_loss = p->options.loss == DPMF_LOSS_MAX;
     name(t, c);
@@ -132,8 +132,8 @@ static void add_choice(text *t, const dpmf_i_design_problem *p, int64_t chosen) 
             p->bound.scope);
 }
 
-static void add_rivals(text *t, const dpmf_i_design_problem *p, int64_t chosen) {
-    const dpmf_i_design_entry *e = p->list.entry;
+static void add_rivals(text *t, const design_problem *p, int64_t chosen) {
+    const design_entry *e = p->list.entry;
     int64_t sgd = -1, next = -1;
     for (int64_t i = p->list.count - 1; i >= 0; i--) {
         if (i == chosen) continue;
@@ -155,7 +155,7 @@ static void add_rivals(text *t, const dpmf_i_design_problem *p, int64_t chosen) 
 
 enum { OBSTACLES_SHOWN = 3 };
 
-static void add_better(text *t, const dpmf_i_design_problem *p, int64_t chosen) {
+static void add_better(text *t, const design_problem *p, int64_t chosen) {
     int shown = 0;
     for (int64_t i = 0; i < chosen && shown < OBSTACLES_SHOWN; i++) {
         const dpmf_candidate *c = &p->list.entry[i].shown;
@@ -170,7 +170,7 @@ static void add_better(text *t, const dpmf_i_design_problem *p, int64_t chosen) 
     }
 }
 
-static void add_rule(text *t, const dpmf_i_design_problem *p, const dpmf_candidate *c) {
+static void add_rule(text *t, const design_problem *p, const dpmf_candidate *c) {
     const dpmf_design_options *o = &p->options;
     const double rule = o->epsilon * sqrt((double)p->steps) / (double)o->epochs;
     if (c->sampling.kind != DPMF_SAMPLING_BLOCK_CYCLIC) return;
@@ -183,8 +183,8 @@ static void add_rule(text *t, const dpmf_i_design_problem *p, const dpmf_candida
             fmax(found / rule, rule / found));
 }
 
-void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[DPMF_I_DESIGN_WHY]) {
-    text t = {out, DPMF_I_DESIGN_WHY, 0};
+void design_why(const design_problem *p, int64_t chosen, char out[DESIGN_WHY]) {
+    text t = {out, DESIGN_WHY, 0};
     out[0] = 0;
     add_choice(&t, p, chosen);
     add_rivals(&t, p, chosen);
@@ -205,19 +205,19 @@ void dpmf_i_design_why(const dpmf_i_design_problem *p, int64_t chosen, char out[
 /* ---- what to see to ---- */
 
 typedef struct warnings {
-    char (*out)[DPMF_I_DESIGN_WARNING];
+    char (*out)[DESIGN_WARNING];
     int64_t count;
 } warnings;
 
 __attribute__((format(printf, 2, 3))) static void warn(warnings *w, const char *format, ...) {
     va_list arguments;
-    if (w->count >= DPMF_I_DESIGN_WARNINGS) return;
+    if (w->count >= DESIGN_WARNINGS) return;
     va_start(arguments, format);
-    vsnprintf(w->out[w->count++], DPMF_I_DESIGN_WARNING, format, arguments);
+    vsnprintf(w->out[w->count++], DESIGN_WARNING, format, arguments);
     va_end(arguments);
 }
 
-static void warn_sampling(warnings *w, const dpmf_i_design_problem *p, const dpmf_candidate *c) {
+static void warn_sampling(warnings *w, const design_problem *p, const dpmf_candidate *c) {
     const dpmf_sampling *s = &c->sampling;
     if (s->kind == DPMF_SAMPLING_BLOCK_CYCLIC)
         warn(w,
@@ -262,7 +262,7 @@ static void warn_sampling(warnings *w, const dpmf_i_design_problem *p, const dpm
         warn(w, "The guarantee assumes that no unit is used in more than one step: duplicates in the data break it.");
 }
 
-static void warn_federated(warnings *w, const dpmf_i_design_problem *p) {
+static void warn_federated(warnings *w, const design_problem *p) {
     const dpmf_design_options *o = &p->options;
     char apart[80] = "";
     if (!o->federated) return;
@@ -275,18 +275,17 @@ static void warn_federated(warnings *w, const dpmf_i_design_problem *p) {
 }
 
 /* Only where nobody said how much memory there is to spend: a candidate that exceeds --memory is not eligible. */
-static void warn_memory(warnings *w, const dpmf_i_design_problem *p, const dpmf_candidate *c) {
+static void warn_memory(warnings *w, const design_problem *p, const dpmf_candidate *c) {
     char takes[40], has[40];
-    if (p->options.memory != 0 || c->memory_bytes <= dpmf_i_base_memory_limit()) return;
+    if (p->options.memory != 0 || c->memory_bytes <= base_memory_limit()) return;
     bytes(&(text){takes, sizeof takes, 0}, c->memory_bytes);
-    bytes(&(text){has, sizeof has, 0}, dpmf_i_base_memory_limit());
+    bytes(&(text){has, sizeof has, 0}, base_memory_limit());
     warn(w,
          "The noise stream takes a memory of %s, and this machine has %s: --memory BYTES chooses among those that fit.",
          takes, has);
 }
 
-int64_t dpmf_i_design_warn(const dpmf_i_design_problem *p, int64_t chosen,
-                           char out[DPMF_I_DESIGN_WARNINGS][DPMF_I_DESIGN_WARNING]) {
+int64_t design_warn(const design_problem *p, int64_t chosen, char out[DESIGN_WARNINGS][DESIGN_WARNING]) {
     const dpmf_candidate *c = &p->list.entry[chosen].shown;
     warnings w = {out, 0};
     warn_sampling(&w, p, c);

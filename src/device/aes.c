@@ -33,7 +33,7 @@ static void make_box(uint8_t box[256]) {
         box[power[i]] = (uint8_t)affine(power[(255 - i) % 255]);
 }
 
-void dpmf_i_device_aes_table(uint32_t table[DPMF_I_DEVICE_TABLE_WORDS]) {
+void device_aes_table(uint32_t table[DEVICE_TABLE_WORDS]) {
     uint8_t box[256];
     make_box(box);
     for (int i = 0; i < 256; i++) {
@@ -47,14 +47,14 @@ static uint32_t substitute(const uint8_t box[256], uint32_t w) {
            (uint32_t)box[w >> 24] << 24;
 }
 
-void dpmf_i_device_aes_expand(const uint8_t key[32], uint32_t words[DPMF_I_DEVICE_KEY_WORDS]) {
+void device_aes_expand(const uint8_t key[32], uint32_t words[DEVICE_KEY_WORDS]) {
     uint8_t box[256];
     uint32_t constant = 1;
     make_box(box);
     for (int i = 0; i < 8; i++)
         words[i] = (uint32_t)key[4 * i] | (uint32_t)key[4 * i + 1] << 8 | (uint32_t)key[4 * i + 2] << 16 |
                    (uint32_t)key[4 * i + 3] << 24;
-    for (int i = 8; i < DPMF_I_DEVICE_KEY_WORDS; i++) {
+    for (int i = 8; i < DEVICE_KEY_WORDS; i++) {
         uint32_t w = words[i - 1];
         if (i % 8 == 0) {
             w = substitute(box, w >> 8 | w << 24) ^ constant;

@@ -45,13 +45,13 @@ static const route routes[ROUTES] = {
 
 typedef struct shard {
     dpmf_noise *recipes;
-    dpmf_i_device_rows rows;
+    device_rows rows;
     float sum[STEPS * COUNT]; /* by libdpmf */
 } shard;
 
-struct dpmf_i_device_answers {
+struct device_answers {
     dpmf_device *device;
-    dpmf_i_device_memory out;
+    device_memory out;
     shard shards[ROUTES * SHARDS];
 };
 
@@ -94,7 +94,7 @@ static dpmf_status make_mechanism(const route *r, dpmf_mechanism **out) {
     dpmf_strategy_free(strategy);
     dpmf_participation_free(participation);
     dpmf_workload_free(workload);
-    return dpmf_i_device_took(status);
+    return device_took(status);
 }
 
 /* ---- libdpmf's rows ---- */
@@ -106,7 +106,7 @@ static dpmf_status find_unit(const dpmf_mechanism *identity, const uint8_t key[D
     dpmf_noise *noise = NULL;
     float *row = NULL;
     *unit = 1;
-    DPMF_I_DEVICE_TRY(dpmf_i_device_alloc(SEARCHED, sizeof *row, "a row", (void **)&row));
+    DEVICE_TRY(device_alloc(SEARCHED, sizeof *row, "a row", (void **)&row));
     status = dpmf_noise_create(identity, SEARCHED, 1.0, key, NULL, &noise);
     if (status == DPMF_OK) status = dpmf_noise_next(noise, row);
     const float scale = status == DPMF_OK ? (float)dpmf_noise_scale(noise) : 1;
@@ -119,7 +119,7 @@ static dpmf_status find_unit(const dpmf_mechanism *identity, const uint8_t key[D
     }
     dpmf_noise_free(noise);
     free(row);
-    return dpmf_i_device_took(status);
+    return device_took(status);
 }
 
 static dpmf_status make_sums(const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE], int64_t offset,
@@ -137,50 +137,48 @@ static dpmf_status make_sums(const dpmf_mechanism *mechanism, const uint8_t key[
         status = dpmf_noise_add(noise, 1.0, 1, &whole);
     }
     dpmf_noise_free(noise);
-    return dpmf_i_device_took(status);
+    return device_took(status);
 }
 
 static dpmf_status make_shard(dpmf_device *device, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
                               int64_t offset, shard *out) {
     dpmf_noise_options options = dpmf_noise_options_defaults();
-    const dpmf_noise_maker maker = {&out->rows, dpmf_i_device_rows_read, dpmf_i_device_rows_write};
+    const dpmf_noise_maker maker = {&out->rows, device_rows_read, device_rows_write};
     options.offset = offset;
     options.count = COUNT;
     options.maker = &maker;
-    DPMF_I_DEVICE_TRY(make_sums(mechanism, key, offset, out->sum));
-    DPMF_I_DEVICE_TRY(
-        dpmf_i_device_took(dpmf_noise_create(mechanism, 2 * SEARCHED, 1.0, key, &options, &out->recipes)));
-    return dpmf_i_device_rows_create(device, out->recipes, STEPS, offset, COUNT, 0, &out->rows);
+    DEVICE_TRY(make_sums(mechanism, key, offset, out->sum));
+    DEVICE_TRY(device_took(dpmf_noise_create(mechanism, 2 * SEARCHED, 1.0, key, &options, &out->recipes)));
+    return device_rows_create(device, out->recipes, STEPS, offset, COUNT, 0, &out->rows);
 }
 
 /* ---- create and free ---- */
 
-void dpmf_i_device_answers_free(dpmf_i_device_answers *answers) {
+void device_answers_free(device_answers *answers) {
     if (answers == NULL) return;
     for (int i = 0; i < ROUTES * SHARDS; i++) {
-        dpmf_i_device_rows_free(&answers->shards[i].rows);
+        device_rows_free(&answers->shards[i].rows);
         dpmf_noise_free(answers->shards[i].recipes);
     }
     answers->device->backend->release(answers->device->context, answers->out, COUNT * sizeof(float));
     free(answers);
 }
 
-dpmf_status dpmf_i_device_answers_create(dpmf_device *device, dpmf_i_device_answers **out) {
+dpmf_status device_answers_create(dpmf_device *device, device_answers **out) {
     dpmf_status status = DPMF_OK;
-    dpmf_i_device_answers *answers = NULL;
+    device_answers *answers = NULL;
     dpmf_mechanism *mechanism = NULL;
     uint8_t key[DPMF_KEY_SIZE];
     int64_t unit = 1;
-    DPMF_I_DEVICE_TRY(dpmf_i_device_took(dpmf_key_testing(SEED, key)));
-    DPMF_I_DEVICE_TRY(dpmf_i_device_alloc(1, sizeof *answers, "the known answers", (void **)&answers));
+    DEVICE_TRY(device_took(dpmf_key_testing(SEED, key)));
+    DEVICE_TRY(device_alloc(1, sizeof *answers, "the known answers", (void **)&answers));
     answers->device = device;
-    DPMF_I_DEVICE_TRY_DONE(device->backend->allocate(device->context, COUNT * sizeof(float), &answers->out));
+    DEVICE_TRY_DONE(device->backend->allocate(device->context, COUNT * sizeof(float), &answers->out));
     for (int r = 0; r < ROUTES; r++) {
-        DPMF_I_DEVICE_TRY_DONE(make_mechanism(&routes[r], &mechanism));
-        if (r == 0) DPMF_I_DEVICE_TRY_DONE(find_unit(mechanism, key, &unit));
+        DEVICE_TRY_DONE(make_mechanism(&routes[r], &mechanism));
+        if (r == 0) DEVICE_TRY_DONE(find_unit(mechanism, key, &unit));
         for (int k = 0; k < SHARDS; k++)
-            DPMF_I_DEVICE_TRY_DONE(
-                make_shard(device, mechanism, key, offset_of(unit, k), &answers->shards[r * SHARDS + k]));
+            DEVICE_TRY_DONE(make_shard(device, mechanism, key, offset_of(unit, k), &answers->shards[r * SHARDS + k]));
         dpmf_mechanism_free(mechanism);
         mechanism = NULL;
     }
@@ -188,7 +186,7 @@ dpmf_status dpmf_i_device_answers_create(dpmf_device *device, dpmf_i_device_answ
     answers = NULL;
 done:
     dpmf_mechanism_free(mechanism);
-    dpmf_i_device_answers_free(answers);
+    device_answers_free(answers);
     return status;
 }
 
@@ -220,39 +218,37 @@ static dpmf_status compare(const dpmf_device *device, const route *r, const shar
         else
             memcpy(&value, got + 2 * i, 2); /* little-endian, as all of libdpmf */
         if (value == wanted) continue;
-        return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED,
-                                  "%s does not give the noise's bits and is refused: %s, row %d, coordinate %" PRId64
-                                  " in %s is 0x%0*" PRIx32 ", and 0x%0*" PRIx32 " by libdpmf",
-                                  dpmf_device_name(device), r->name, t, s->rows.first + i, words[type],
-                                  type == DPMF_DEVICE_FLOAT32 ? 8 : 4, value, type == DPMF_DEVICE_FLOAT32 ? 8 : 4,
-                                  wanted);
+        return device_fail(DPMF_ERROR_UNSUPPORTED,
+                           "%s does not give the noise's bits and is refused: %s, row %d, coordinate %" PRId64
+                           " in %s is 0x%0*" PRIx32 ", and 0x%0*" PRIx32 " by libdpmf",
+                           dpmf_device_name(device), r->name, t, s->rows.first + i, words[type],
+                           type == DPMF_DEVICE_FLOAT32 ? 8 : 4, value, type == DPMF_DEVICE_FLOAT32 ? 8 : 4, wanted);
     }
     return DPMF_OK;
 }
 
-static dpmf_status check_row(dpmf_i_device_answers *a, const route *r, shard *s, int t, int type) {
-    const dpmf_i_device_backend *b = a->device->backend;
+static dpmf_status check_row(device_answers *a, const route *r, shard *s, int t, int type) {
+    const device_backend *b = a->device->backend;
     unsigned char bytes[COUNT * sizeof(float)];
     const size_t size = type == DPMF_DEVICE_FLOAT32 ? 4 : 2;
-    const dpmf_i_device_target target = {
-        .type = type, .add = 1, .scale = dpmf_noise_scale(s->recipes), .memory = a->out};
+    const device_target target = {.type = type, .add = 1, .scale = dpmf_noise_scale(s->recipes), .memory = a->out};
     for (int64_t i = 0; i < COUNT; i++) {
         const uint32_t bits = rounded(pattern(i), type);
         memcpy(bytes + (size_t)i * size, &bits, size);
     }
-    DPMF_I_DEVICE_TRY(b->write(a->device->context, a->out, 0, bytes, COUNT * size, NULL));
-    DPMF_I_DEVICE_TRY(dpmf_i_device_rows_make(&s->rows, t, &target, NULL));
-    DPMF_I_DEVICE_TRY(b->read(a->device->context, a->out, 0, bytes, COUNT * size));
+    DEVICE_TRY(b->write(a->device->context, a->out, 0, bytes, COUNT * size, NULL));
+    DEVICE_TRY(device_rows_make(&s->rows, t, &target, NULL));
+    DEVICE_TRY(b->read(a->device->context, a->out, 0, bytes, COUNT * size));
     return compare(a->device, r, s, t, type, bytes);
 }
 
-dpmf_status dpmf_i_device_answers_check(dpmf_device *device) {
-    dpmf_i_device_answers *a = device->answers;
+dpmf_status device_answers_check(dpmf_device *device) {
+    device_answers *a = device->answers;
     for (int i = 0; i < ROUTES * SHARDS; i++) {
         shard *s = &a->shards[i];
         s->rows.made = s->rows.kept = 0;
         for (int t = 0; t < STEPS; t++)
-            DPMF_I_DEVICE_TRY(check_row(a, &routes[i / SHARDS], s, t, 1 + (t + i % SHARDS) % 3));
+            DEVICE_TRY(check_row(a, &routes[i / SHARDS], s, t, 1 + (t + i % SHARDS) % 3));
     }
     return DPMF_OK;
 }

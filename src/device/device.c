@@ -14,8 +14,8 @@ dpmf_device_options dpmf_device_options_defaults(void) {
 }
 
 /* "opencl", "opencl:1": the back end and the number. */
-static dpmf_status read_name(const char *name, const dpmf_i_device_backend **backend, int *index) {
-    static const dpmf_i_device_backend *const known[] = {&dpmf_i_device_opencl, &dpmf_i_device_cuda};
+static dpmf_status read_name(const char *name, const device_backend **backend, int *index) {
+    static const device_backend *const known[] = {&device_opencl, &device_cuda};
     for (size_t i = 0; name != NULL && i < sizeof known / sizeof *known; i++) {
         const size_t length = strlen(known[i]->name);
         char *end = NULL;
@@ -29,14 +29,14 @@ static dpmf_status read_name(const char *name, const dpmf_i_device_backend **bac
         *index = (int)number;
         return DPMF_OK;
     }
-    return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT,
-                              "device '%.100s', accepted: opencl, cuda, or one of them with a number as in cuda:1",
-                              name == NULL ? "" : name);
+    return device_fail(DPMF_ERROR_ARGUMENT,
+                       "device '%.100s', accepted: opencl, cuda, or one of them with a number as in cuda:1",
+                       name == NULL ? "" : name);
 }
 
 static dpmf_status write_table(dpmf_device *device, int broken) {
-    uint32_t table[DPMF_I_DEVICE_TABLE_WORDS];
-    dpmf_i_device_aes_table(table);
+    uint32_t table[DEVICE_TABLE_WORDS];
+    device_aes_table(table);
     if (broken) table[0x53] ^= 1u << 9; /* any bit of any entry */
     return device->backend->write(device->context, device->table, 0, table, sizeof table, NULL);
 }
@@ -44,9 +44,9 @@ static dpmf_status write_table(dpmf_device *device, int broken) {
 void dpmf_device_close(dpmf_device *device) {
     if (device == NULL) return;
     if (device->pid == getpid()) { /* after fork() the driver's threads are the parent's */
-        dpmf_i_device_answers_free(device->answers);
+        device_answers_free(device->answers);
         if (device->context != NULL) {
-            device->backend->release(device->context, device->table, DPMF_I_DEVICE_TABLE_WORDS * sizeof(uint32_t));
+            device->backend->release(device->context, device->table, DEVICE_TABLE_WORDS * sizeof(uint32_t));
             device->backend->close(device->context);
         }
     }
@@ -59,19 +59,17 @@ dpmf_status dpmf_device_open(const char *name, const dpmf_device_options *option
     dpmf_device *device = NULL;
     int index = 0;
     if ((int)o.fault < DPMF_DEVICE_SOUND || o.fault > DPMF_DEVICE_TABLE_LATER)
-        return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "fault %d, accepted 0 to %d", (int)o.fault,
-                                  DPMF_DEVICE_TABLE_LATER);
-    DPMF_I_DEVICE_TRY(dpmf_i_device_alloc(1, sizeof *device, "a device", (void **)&device));
+        return device_fail(DPMF_ERROR_ARGUMENT, "fault %d, accepted 0 to %d", (int)o.fault, DPMF_DEVICE_TABLE_LATER);
+    DEVICE_TRY(device_alloc(1, sizeof *device, "a device", (void **)&device));
     device->pid = getpid();
-    DPMF_I_DEVICE_TRY_DONE(read_name(name, &device->backend, &index));
-    DPMF_I_DEVICE_TRY_DONE(
+    DEVICE_TRY_DONE(read_name(name, &device->backend, &index));
+    DEVICE_TRY_DONE(
         device->backend->open(index, o.fault == DPMF_DEVICE_FUSED ? "-DDPMF_BROKEN_FUSED" : "", &device->context));
-    DPMF_I_DEVICE_TRY_DONE(
-        device->backend->allocate(device->context, DPMF_I_DEVICE_TABLE_WORDS * sizeof(uint32_t), &device->table));
-    DPMF_I_DEVICE_TRY_DONE(write_table(device, o.fault == DPMF_DEVICE_TABLE));
-    DPMF_I_DEVICE_TRY_DONE(dpmf_i_device_answers_create(device, &device->answers));
-    DPMF_I_DEVICE_TRY_DONE(dpmf_i_device_answers_check(device));
-    if (o.fault == DPMF_DEVICE_TABLE_LATER) DPMF_I_DEVICE_TRY_DONE(write_table(device, 1));
+    DEVICE_TRY_DONE(device->backend->allocate(device->context, DEVICE_TABLE_WORDS * sizeof(uint32_t), &device->table));
+    DEVICE_TRY_DONE(write_table(device, o.fault == DPMF_DEVICE_TABLE));
+    DEVICE_TRY_DONE(device_answers_create(device, &device->answers));
+    DEVICE_TRY_DONE(device_answers_check(device));
+    if (o.fault == DPMF_DEVICE_TABLE_LATER) DEVICE_TRY_DONE(write_table(device, 1));
     *out = device;
     device = NULL;
 done:

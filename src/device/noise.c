@@ -15,7 +15,7 @@
 
 struct dpmf_device_noise {
     dpmf_noise *rules;
-    dpmf_i_device_rows rows;
+    device_rows rows;
     int given; /* the row of `rules` has been handed out, and not yet been counted as arrived */
     int ended; /* a row that was reserved could not be made */
     pid_t pid;
@@ -26,14 +26,14 @@ struct dpmf_device_noise {
 static dpmf_status check_options(const dpmf_device *device, const dpmf_mechanism *mechanism,
                                  const dpmf_noise_options *o) {
     if (device == NULL || mechanism == NULL)
-        return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "the device or the mechanism is NULL");
+        return device_fail(DPMF_ERROR_ARGUMENT, "the device or the mechanism is NULL");
     if (device->pid != getpid())
-        return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "this device was opened before fork(), by process %lld",
-                                  (long long)device->pid);
+        return device_fail(DPMF_ERROR_UNSUPPORTED, "this device was opened before fork(), by process %lld",
+                           (long long)device->pid);
     if (o->precision != DPMF_FLOAT32)
-        return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "precision %d, accepted on a device: 0 (float32)",
-                                  (int)o->precision);
-    if (o->maker != NULL) return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "maker: the device makes the rows");
+        return device_fail(DPMF_ERROR_UNSUPPORTED, "precision %d, accepted on a device: 0 (float32)",
+                           (int)o->precision);
+    if (o->maker != NULL) return device_fail(DPMF_ERROR_ARGUMENT, "maker: the device makes the rows");
     return DPMF_OK;
 }
 
@@ -43,18 +43,17 @@ dpmf_status dpmf_device_noise_create(dpmf_device *device, const dpmf_mechanism *
     dpmf_noise_options o = options == NULL ? dpmf_noise_options_defaults() : *options;
     dpmf_device_noise *noise = NULL;
     dpmf_status status = DPMF_OK;
-    DPMF_I_DEVICE_TRY(check_options(device, mechanism, &o));
-    DPMF_I_DEVICE_TRY(dpmf_i_device_answers_check(device));
-    DPMF_I_DEVICE_TRY(dpmf_i_device_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
+    DEVICE_TRY(check_options(device, mechanism, &o));
+    DEVICE_TRY(device_answers_check(device));
+    DEVICE_TRY(device_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
     noise->pid = getpid();
-    const dpmf_noise_maker maker = {&noise->rows, dpmf_i_device_rows_read, dpmf_i_device_rows_write};
+    const dpmf_noise_maker maker = {&noise->rows, device_rows_read, device_rows_write};
     const int ahead = o.prefetch != 0;
     o.maker = &maker;
     o.prefetch = 0;
-    DPMF_I_DEVICE_TRY_DONE(dpmf_i_device_took(dpmf_noise_create(mechanism, dim, clip, key, &o, &noise->rules)));
-    DPMF_I_DEVICE_TRY_DONE(dpmf_i_device_rows_create(device, noise->rules,
-                                                     dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism)), o.offset,
-                                                     dpmf_noise_count(noise->rules), ahead, &noise->rows));
+    DEVICE_TRY_DONE(device_took(dpmf_noise_create(mechanism, dim, clip, key, &o, &noise->rules)));
+    DEVICE_TRY_DONE(device_rows_create(device, noise->rules, dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism)),
+                                       o.offset, dpmf_noise_count(noise->rules), ahead, &noise->rows));
     *out = noise;
     noise = NULL;
 done:
@@ -65,7 +64,7 @@ done:
 /* The last row is there, and so it has arrived. */
 static dpmf_status settle(dpmf_device_noise *noise) {
     if (!noise->given) return DPMF_OK;
-    DPMF_I_DEVICE_TRY(dpmf_i_device_took(dpmf_noise_arrived(noise->rules)));
+    DEVICE_TRY(device_took(dpmf_noise_arrived(noise->rules)));
     noise->given = 0;
     return DPMF_OK;
 }
@@ -76,7 +75,7 @@ void dpmf_device_noise_free(dpmf_device_noise *noise) {
         const dpmf_device *device = noise->rows.device;
         if (device->backend->wait(device->context) == DPMF_OK && !noise->ended && settle(noise) != DPMF_OK)
             noise->ended = 1; /* the state file then leaves the row in doubt, which is what is known of it */
-        dpmf_i_device_rows_free(&noise->rows);
+        device_rows_free(&noise->rows);
     }
     dpmf_noise_free(noise->rules);
     explicit_bzero(noise, sizeof *noise);
@@ -86,83 +85,81 @@ void dpmf_device_noise_free(dpmf_device_noise *noise) {
 /* ---- rows ---- */
 
 static dpmf_status check_usable(const dpmf_device_noise *noise) {
-    if (noise == NULL) return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "the stream is NULL");
+    if (noise == NULL) return device_fail(DPMF_ERROR_ARGUMENT, "the stream is NULL");
     if (noise->pid != getpid())
-        return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "this stream belongs to process %lld, which forked",
-                                  (long long)noise->pid);
+        return device_fail(DPMF_ERROR_UNSUPPORTED, "this stream belongs to process %lld, which forked",
+                           (long long)noise->pid);
     if (noise->ended)
-        return dpmf_i_device_fail(DPMF_ERROR_IO, "this stream has ended: row %lld was reserved and could not be made",
-                                  (long long)dpmf_noise_step(noise->rules));
+        return device_fail(DPMF_ERROR_IO, "this stream has ended: row %lld was reserved and could not be made",
+                           (long long)dpmf_noise_step(noise->rules));
     return DPMF_OK;
 }
 
-static dpmf_status check_target(const dpmf_device_noise *noise, const dpmf_i_device_target *target) {
+static dpmf_status check_target(const dpmf_device_noise *noise, const device_target *target) {
     const int64_t count = noise->rows.count;
     int64_t sum = 0;
     if (target->type < DPMF_DEVICE_FLOAT32 || target->type > DPMF_DEVICE_FLOAT16)
-        return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "type %d, accepted 1 (float32), 2 (bfloat16) and 3 (float16)",
-                                  (int)target->type);
+        return device_fail(DPMF_ERROR_ARGUMENT, "type %d, accepted 1 (float32), 2 (bfloat16) and 3 (float16)",
+                           (int)target->type);
     if (target->segments < 0 || (target->segments > 0 && target->segment == NULL))
-        return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "%lld segments, accepted 0 or more, and their list",
-                                  (long long)target->segments);
+        return device_fail(DPMF_ERROR_ARGUMENT, "%lld segments, accepted 0 or more, and their list",
+                           (long long)target->segments);
     for (int64_t i = 0; i < target->segments; i++) {
         const dpmf_segment *s = &target->segment[i];
         if (s->count < 0 || s->count > count - sum || (s->count > 0 && s->memory == NULL))
-            return dpmf_i_device_fail(
-                DPMF_ERROR_ARGUMENT,
-                "segment %lld is NULL or has count %lld, accepted 0 to %lld: what is left of a row of "
-                "%lld",
-                (long long)i, (long long)s->count, (long long)(count - sum), (long long)count);
+            return device_fail(DPMF_ERROR_ARGUMENT,
+                               "segment %lld is NULL or has count %lld, accepted 0 to %lld: what is left of a row of "
+                               "%lld",
+                               (long long)i, (long long)s->count, (long long)(count - sum), (long long)count);
         sum += s->count;
     }
     if (sum == count) return DPMF_OK;
-    return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "the segments have %lld numbers in total, accepted: %lld",
-                              (long long)sum, (long long)count);
+    return device_fail(DPMF_ERROR_ARGUMENT, "the segments have %lld numbers in total, accepted: %lld", (long long)sum,
+                       (long long)count);
 }
 
-static dpmf_status hand_out(dpmf_device_noise *noise, double factor, dpmf_i_device_target *target, void *stream) {
+static dpmf_status hand_out(dpmf_device_noise *noise, double factor, device_target *target, void *stream) {
     const dpmf_device *device = NULL;
-    DPMF_I_DEVICE_TRY(check_usable(noise));
-    DPMF_I_DEVICE_TRY(check_target(noise, target));
+    DEVICE_TRY(check_usable(noise));
+    DEVICE_TRY(check_target(noise, target));
     device = noise->rows.device;
-    DPMF_I_DEVICE_TRY(device->backend->order(device->context, noise->rows.program, stream));
-    DPMF_I_DEVICE_TRY(settle(noise));
+    DEVICE_TRY(device->backend->order(device->context, noise->rows.program, stream));
+    DEVICE_TRY(settle(noise));
     const int64_t step = dpmf_noise_step(noise->rules);
-    if (step < noise->rows.steps) DPMF_I_DEVICE_TRY(dpmf_i_device_rows_seek(&noise->rows, step, stream));
-    DPMF_I_DEVICE_TRY(dpmf_i_device_took(dpmf_noise_reserve(noise->rules, factor, &target->scale)));
-    dpmf_status status = dpmf_i_device_rows_make(&noise->rows, step, target, stream);
+    if (step < noise->rows.steps) DEVICE_TRY(device_rows_seek(&noise->rows, step, stream));
+    DEVICE_TRY(device_took(dpmf_noise_reserve(noise->rules, factor, &target->scale)));
+    dpmf_status status = device_rows_make(&noise->rows, step, target, stream);
     noise->ended = status != DPMF_OK;
     noise->given = status == DPMF_OK;
     return status;
 }
 
 dpmf_status dpmf_device_noise_next(dpmf_device_noise *noise, dpmf_device_type type, void *row, void *stream) {
-    DPMF_I_DEVICE_TRY(check_usable(noise));
+    DEVICE_TRY(check_usable(noise));
     const dpmf_segment whole = {row, noise->rows.count};
-    dpmf_i_device_target target = {.type = (int32_t)type, .segments = 1, .segment = &whole};
+    device_target target = {.type = (int32_t)type, .segments = 1, .segment = &whole};
     return hand_out(noise, 1.0, &target, stream);
 }
 
 dpmf_status dpmf_device_noise_add(dpmf_device_noise *noise, double factor, dpmf_device_type type, int64_t segments,
                                   const dpmf_segment *segment, void *stream) {
-    dpmf_i_device_target target = {.type = (int32_t)type, .add = 1, .segments = segments, .segment = segment};
+    device_target target = {.type = (int32_t)type, .add = 1, .segments = segments, .segment = segment};
     return hand_out(noise, factor, &target, stream);
 }
 
 dpmf_status dpmf_device_noise_ahead(dpmf_device_noise *noise, void *stream) {
-    DPMF_I_DEVICE_TRY(check_usable(noise));
+    DEVICE_TRY(check_usable(noise));
     if (noise->rows.ahead == 0)
-        return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED,
-                                  "this stream makes no rows ahead: its options have no prefetch");
+        return device_fail(DPMF_ERROR_UNSUPPORTED, "this stream makes no rows ahead: its options have no prefetch");
     const int64_t step = dpmf_device_noise_step(noise);
     if (step >= noise->rows.steps) return DPMF_OK; /* nothing is left to make */
-    DPMF_I_DEVICE_TRY(dpmf_i_device_rows_seek(&noise->rows, step, stream));
-    return dpmf_i_device_rows_ahead(&noise->rows, step, stream);
+    DEVICE_TRY(device_rows_seek(&noise->rows, step, stream));
+    return device_rows_ahead(&noise->rows, step, stream);
 }
 
 dpmf_status dpmf_device_noise_wait(dpmf_device_noise *noise) {
-    DPMF_I_DEVICE_TRY(check_usable(noise));
-    DPMF_I_DEVICE_TRY(noise->rows.device->backend->wait(noise->rows.device->context));
+    DEVICE_TRY(check_usable(noise));
+    DEVICE_TRY(noise->rows.device->backend->wait(noise->rows.device->context));
     return settle(noise);
 }
 
@@ -172,35 +169,35 @@ dpmf_status dpmf_device_noise_wait(dpmf_device_noise *noise) {
 static dpmf_status took_files(dpmf_device_noise *noise, dpmf_status status) {
     const int failed = noise->rows.failed;
     noise->rows.failed = 0;
-    return failed ? status : dpmf_i_device_took(status);
+    return failed ? status : device_took(status);
 }
 
 dpmf_status dpmf_device_noise_bind_sum(dpmf_device_noise *noise, const uint8_t digest[DPMF_DIGEST_SIZE]) {
-    DPMF_I_DEVICE_TRY(check_usable(noise));
-    DPMF_I_DEVICE_TRY(settle(noise));
-    return dpmf_i_device_took(dpmf_noise_bind_sum(noise->rules, digest));
+    DEVICE_TRY(check_usable(noise));
+    DEVICE_TRY(settle(noise));
+    return device_took(dpmf_noise_bind_sum(noise->rules, digest));
 }
 
 /* The buffers follow when they are needed. */
 dpmf_status dpmf_device_noise_seek(dpmf_device_noise *noise, int64_t step) {
-    DPMF_I_DEVICE_TRY(dpmf_device_noise_wait(noise));
-    return dpmf_i_device_took(dpmf_noise_seek(noise->rules, step));
+    DEVICE_TRY(dpmf_device_noise_wait(noise));
+    return device_took(dpmf_noise_seek(noise->rules, step));
 }
 
 dpmf_status dpmf_device_noise_save(dpmf_device_noise *noise, const char *path) {
-    DPMF_I_DEVICE_TRY(dpmf_device_noise_wait(noise));
+    DEVICE_TRY(dpmf_device_noise_wait(noise));
     noise->rows.ahead_of = -1; /* a checkpoint has no place for it */
-    DPMF_I_DEVICE_TRY(dpmf_i_device_rows_seek(&noise->rows, dpmf_noise_step(noise->rules), NULL));
+    DEVICE_TRY(device_rows_seek(&noise->rows, dpmf_noise_step(noise->rules), NULL));
     return took_files(noise, dpmf_noise_save(noise->rules, path));
 }
 
 dpmf_status dpmf_device_noise_load(dpmf_device_noise *noise, const char *path) {
-    DPMF_I_DEVICE_TRY(dpmf_device_noise_wait(noise));
+    DEVICE_TRY(dpmf_device_noise_wait(noise));
     return took_files(noise, dpmf_noise_load(noise->rules, path));
 }
 
 dpmf_status dpmf_device_noise_load_parts(dpmf_device_noise *noise, int64_t parts, const char *const *path) {
-    DPMF_I_DEVICE_TRY(dpmf_device_noise_wait(noise));
+    DEVICE_TRY(dpmf_device_noise_wait(noise));
     return took_files(noise, dpmf_noise_load_parts(noise->rules, parts, path));
 }
 

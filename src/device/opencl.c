@@ -44,11 +44,11 @@ static struct { FUNCTIONS(DECLARE) } cl;
 
 static dpmf_status open_driver(void) {
 #define LIST(name) {#name, (void **)&cl.name},
-    static const dpmf_i_device_symbol symbols[] = {FUNCTIONS(LIST){NULL, NULL}};
+    static const device_symbol symbols[] = {FUNCTIONS(LIST){NULL, NULL}};
     static const char *const names[] = {"libOpenCL.so.1", NULL};
     static void *library;
     if (library != NULL) return DPMF_OK;
-    return dpmf_i_device_library_open("OpenCL library", names, symbols, &library);
+    return device_library_open("OpenCL library", names, symbols, &library);
 }
 
 typedef struct context {
@@ -71,9 +71,8 @@ static dpmf_status check(cl_int answer, const char *what) {
     if (answer == CL_SUCCESS) return DPMF_OK;
     if (answer == CL_MEM_OBJECT_ALLOCATION_FAILURE || answer == CL_OUT_OF_RESOURCES ||
         answer == CL_OUT_OF_HOST_MEMORY || answer == CL_INVALID_BUFFER_SIZE)
-        return dpmf_i_device_fail(DPMF_ERROR_MEMORY, "the device has no memory to %s (OpenCL error %d)", what,
-                                  (int)answer);
-    return dpmf_i_device_fail(DPMF_ERROR_IO, "OpenCL could not %s: error %d", what, (int)answer);
+        return device_fail(DPMF_ERROR_MEMORY, "the device has no memory to %s (OpenCL error %d)", what, (int)answer);
+    return device_fail(DPMF_ERROR_IO, "OpenCL could not %s: error %d", what, (int)answer);
 }
 
 /* ---- opening ---- */
@@ -95,25 +94,24 @@ static dpmf_status find_device(int index, cl_device_id *out) {
                 return DPMF_OK;
             }
     }
-    return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "opencl:%d: there are %d OpenCL devices on this machine", index,
-                              seen);
+    return device_fail(DPMF_ERROR_UNSUPPORTED, "opencl:%d: there are %d OpenCL devices on this machine", index, seen);
 }
 
 static dpmf_status check_arithmetic(const context *c) {
     const cl_device_fp_config needed = CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT | CL_FP_DENORM | CL_FP_ROUND_TO_NEAREST;
     cl_device_fp_config has = 0;
-    DPMF_I_DEVICE_TRY(check(cl.clGetDeviceInfo(c->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof has, &has, NULL),
-                            "describe the device's arithmetic"));
+    DEVICE_TRY(check(cl.clGetDeviceInfo(c->device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof has, &has, NULL),
+                     "describe the device's arithmetic"));
     if ((has & needed) == needed) return DPMF_OK;
-    return dpmf_i_device_fail(
-        DPMF_ERROR_UNSUPPORTED, "%s cannot give the noise's bits:%s%s%s", c->name,
-        has & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? "" : " division and roots are not correctly rounded;",
-        has & CL_FP_DENORM ? "" : " there are no subnormal numbers;",
-        has & CL_FP_ROUND_TO_NEAREST ? "" : " it does not round to the nearest;");
+    return device_fail(DPMF_ERROR_UNSUPPORTED, "%s cannot give the noise's bits:%s%s%s", c->name,
+                       has & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT ? ""
+                                                                 : " division and roots are not correctly rounded;",
+                       has & CL_FP_DENORM ? "" : " there are no subnormal numbers;",
+                       has & CL_FP_ROUND_TO_NEAREST ? "" : " it does not round to the nearest;");
 }
 
 static dpmf_status build(context *c, const char *flags) {
-    const char *source = dpmf_i_device_source;
+    const char *source = device_source;
     char options[256], log[400] = "";
     cl_device_type type = 0;
     cl_int answer = CL_SUCCESS;
@@ -123,12 +121,12 @@ static dpmf_status build(context *c, const char *flags) {
     snprintf(options, sizeof options, "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -DDPMF_COPIES=%d %s",
              processor ? 1 : 8, flags);
     c->program = cl.clCreateProgramWithSource(c->context, 1, &source, NULL, &answer);
-    DPMF_I_DEVICE_TRY(check(answer, "take the kernels"));
+    DEVICE_TRY(check(answer, "take the kernels"));
     answer = cl.clBuildProgram(c->program, 1, &c->device, options, NULL, NULL);
     if (answer == CL_SUCCESS) return DPMF_OK;
     cl.clGetProgramBuildInfo(c->program, c->device, CL_PROGRAM_BUILD_LOG, sizeof log - 1, log, NULL);
-    return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "%s: the kernels could not be compiled (OpenCL error %d): %s",
-                              c->name, (int)answer, log);
+    return device_fail(DPMF_ERROR_UNSUPPORTED, "%s: the kernels could not be compiled (OpenCL error %d): %s", c->name,
+                       (int)answer, log);
 }
 
 static void close_context(void *opened) {
@@ -144,17 +142,17 @@ static dpmf_status open_context(int index, const char *flags, void **out) {
     dpmf_status status = DPMF_OK;
     cl_int answer = CL_SUCCESS;
     context *c = NULL;
-    DPMF_I_DEVICE_TRY(open_driver());
-    DPMF_I_DEVICE_TRY(dpmf_i_device_alloc(1, sizeof *c, "an OpenCL device", (void **)&c));
-    DPMF_I_DEVICE_TRY_DONE(find_device(index, &c->device));
+    DEVICE_TRY(open_driver());
+    DEVICE_TRY(device_alloc(1, sizeof *c, "an OpenCL device", (void **)&c));
+    DEVICE_TRY_DONE(find_device(index, &c->device));
     cl.clGetDeviceInfo(c->device, CL_DEVICE_NAME, sizeof c->name - 1, c->name, NULL);
     cl.clGetDeviceInfo(c->device, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof c->units, &c->units, NULL);
-    DPMF_I_DEVICE_TRY_DONE(check_arithmetic(c));
+    DEVICE_TRY_DONE(check_arithmetic(c));
     c->context = cl.clCreateContext(NULL, 1, &c->device, NULL, NULL, &answer);
-    DPMF_I_DEVICE_TRY_DONE(check(answer, "make a context"));
+    DEVICE_TRY_DONE(check(answer, "make a context"));
     c->queue = cl.clCreateCommandQueue(c->context, c->device, 0, &answer);
-    DPMF_I_DEVICE_TRY_DONE(check(answer, "make a queue"));
-    DPMF_I_DEVICE_TRY_DONE(build(c, flags));
+    DEVICE_TRY_DONE(check(answer, "make a queue"));
+    DEVICE_TRY_DONE(build(c, flags));
     *out = c;
     c = NULL;
 done:
@@ -168,18 +166,18 @@ static const char *shown(const void *opened) {
 
 /* ---- memory ---- */
 
-static cl_mem memory_of(dpmf_i_device_memory memory) {
+static cl_mem memory_of(device_memory memory) {
     return (cl_mem)(uintptr_t)memory;
 }
 
 static dpmf_status fill_zeros(context *c, cl_mem memory, uint64_t bytes) {
     const cl_uint zero = 0;
-    DPMF_I_DEVICE_TRY(check(
-        cl.clEnqueueFillBuffer(c->queue, memory, &zero, sizeof zero, 0, (size_t)bytes, 0, NULL, NULL), "clear memory"));
+    DEVICE_TRY(check(cl.clEnqueueFillBuffer(c->queue, memory, &zero, sizeof zero, 0, (size_t)bytes, 0, NULL, NULL),
+                     "clear memory"));
     return check(cl.clFinish(c->queue), "clear memory");
 }
 
-static void release(void *opened, dpmf_i_device_memory memory, uint64_t bytes) {
+static void release(void *opened, device_memory memory, uint64_t bytes) {
     if (memory == 0) return;
     if (fill_zeros(opened, memory_of(memory), bytes) != DPMF_OK)
         bytes = 0; /* a device that is gone keeps nothing to wipe */
@@ -187,26 +185,26 @@ static void release(void *opened, dpmf_i_device_memory memory, uint64_t bytes) {
 }
 
 /* Drivers may put off taking memory to its first use: clearing it is one. */
-static dpmf_status allocate(void *opened, uint64_t bytes, dpmf_i_device_memory *out) {
+static dpmf_status allocate(void *opened, uint64_t bytes, device_memory *out) {
     context *c = opened;
     cl_int answer = CL_SUCCESS;
     cl_ulong most = 0;
     cl.clGetDeviceInfo(c->device, CL_DEVICE_MAX_MEM_ALLOC_SIZE, sizeof most, &most, NULL);
     if (bytes > most)
-        return dpmf_i_device_fail(DPMF_ERROR_MEMORY, "the buffers take %llu bytes, and %s gives %llu at most",
-                                  (unsigned long long)bytes, c->name, (unsigned long long)most);
+        return device_fail(DPMF_ERROR_MEMORY, "the buffers take %llu bytes, and %s gives %llu at most",
+                           (unsigned long long)bytes, c->name, (unsigned long long)most);
     cl_mem memory = cl.clCreateBuffer(c->context, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &answer);
-    DPMF_I_DEVICE_TRY(check(answer, "keep the buffers"));
+    DEVICE_TRY(check(answer, "keep the buffers"));
     dpmf_status status = fill_zeros(c, memory, bytes);
     if (status != DPMF_OK) {
         cl.clReleaseMemObject(memory);
         return status;
     }
-    *out = (dpmf_i_device_memory)(uintptr_t)memory;
+    *out = (device_memory)(uintptr_t)memory;
     return DPMF_OK;
 }
 
-static dpmf_status write_bytes(void *opened, dpmf_i_device_memory to, uint64_t place, const void *bytes, uint64_t size,
+static dpmf_status write_bytes(void *opened, device_memory to, uint64_t place, const void *bytes, uint64_t size,
                                void *stream) {
     context *c = opened;
     (void)stream;
@@ -216,7 +214,7 @@ static dpmf_status write_bytes(void *opened, dpmf_i_device_memory to, uint64_t p
         "copy to the device");
 }
 
-static dpmf_status read_bytes(void *opened, dpmf_i_device_memory from, uint64_t place, void *bytes, uint64_t size) {
+static dpmf_status read_bytes(void *opened, device_memory from, uint64_t place, void *bytes, uint64_t size) {
     context *c = opened;
     if (size == 0) return DPMF_OK;
     return check(
@@ -224,18 +222,18 @@ static dpmf_status read_bytes(void *opened, dpmf_i_device_memory from, uint64_t 
         "copy from the device");
 }
 
-static dpmf_status lend(void *opened, void *memory, uint64_t bytes, dpmf_i_device_memory *out) {
+static dpmf_status lend(void *opened, void *memory, uint64_t bytes, device_memory *out) {
     context *c = opened;
     cl_int answer = CL_SUCCESS;
     cl_mem lent =
         cl.clCreateBuffer(c->context, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, (size_t)bytes, memory, &answer);
-    DPMF_I_DEVICE_TRY(check(answer, "take the caller's memory"));
-    *out = (dpmf_i_device_memory)(uintptr_t)lent;
+    DEVICE_TRY(check(answer, "take the caller's memory"));
+    *out = (device_memory)(uintptr_t)lent;
     return DPMF_OK;
 }
 
 /* Mapping it is what brings the device's numbers to the caller's memory. */
-static dpmf_status give_back(void *opened, dpmf_i_device_memory memory, uint64_t bytes) {
+static dpmf_status give_back(void *opened, device_memory memory, uint64_t bytes) {
     context *c = opened;
     cl_int answer = CL_SUCCESS;
     void *mapped = cl.clEnqueueMapBuffer(c->queue, memory_of(memory), CL_TRUE, CL_MAP_READ, 0, (size_t)bytes, 0, NULL,
@@ -251,8 +249,7 @@ static dpmf_status give_back(void *opened, dpmf_i_device_memory memory, uint64_t
 static void free_program(void *opened, void *made) {
     program *p = made;
     if (p == NULL) return;
-    if (p->key != NULL)
-        release(opened, (dpmf_i_device_memory)(uintptr_t)p->key, DPMF_I_DEVICE_KEY_WORDS * sizeof(uint32_t));
+    if (p->key != NULL) release(opened, (device_memory)(uintptr_t)p->key, DEVICE_KEY_WORDS * sizeof(uint32_t));
     if (p->kernel != NULL) cl.clReleaseKernel(p->kernel);
     free(p);
 }
@@ -260,13 +257,13 @@ static void free_program(void *opened, void *made) {
 static dpmf_status create_program(void *opened, void **out) {
     context *c = opened;
     dpmf_status status = DPMF_OK;
-    dpmf_i_device_memory key = 0;
+    device_memory key = 0;
     cl_int answer = CL_SUCCESS;
     program *p = NULL;
-    DPMF_I_DEVICE_TRY(dpmf_i_device_alloc(1, sizeof *p, "a kernel", (void **)&p));
+    DEVICE_TRY(device_alloc(1, sizeof *p, "a kernel", (void **)&p));
     p->kernel = cl.clCreateKernel(c->program, "dpmf_rows", &answer);
-    DPMF_I_DEVICE_TRY_DONE(check(answer, "make a kernel"));
-    DPMF_I_DEVICE_TRY_DONE(allocate(c, DPMF_I_DEVICE_KEY_WORDS * sizeof(uint32_t), &key));
+    DEVICE_TRY_DONE(check(answer, "make a kernel"));
+    DEVICE_TRY_DONE(allocate(c, DEVICE_KEY_WORDS * sizeof(uint32_t), &key));
     p->key = memory_of(key);
     *out = p;
     p = NULL;
@@ -275,19 +272,18 @@ done:
     return status;
 }
 
-static dpmf_status set_key(void *opened, void *made, const uint32_t words[DPMF_I_DEVICE_KEY_WORDS]) {
+static dpmf_status set_key(void *opened, void *made, const uint32_t words[DEVICE_KEY_WORDS]) {
     const program *p = made;
-    return write_bytes(opened, (dpmf_i_device_memory)(uintptr_t)p->key, 0, words,
-                       DPMF_I_DEVICE_KEY_WORDS * sizeof *words, NULL);
+    return write_bytes(opened, (device_memory)(uintptr_t)p->key, 0, words, DEVICE_KEY_WORDS * sizeof *words, NULL);
 }
 
 static dpmf_status no_stream(void *opened, void *made, void *stream) {
     (void)opened, (void)made;
     if (stream == NULL) return DPMF_OK;
-    return dpmf_i_device_fail(DPMF_ERROR_ARGUMENT, "stream: OpenCL devices take NULL");
+    return device_fail(DPMF_ERROR_ARGUMENT, "stream: OpenCL devices take NULL");
 }
 
-static dpmf_status launch(void *opened, void *made, const dpmf_i_device_launch *l, void *stream) {
+static dpmf_status launch(void *opened, void *made, const device_launch *l, void *stream) {
     context *c = opened;
     const program *p = made;
     const cl_mem memory[] = {
@@ -307,7 +303,7 @@ static dpmf_status launch(void *opened, void *made, const dpmf_i_device_launch *
     for (size_t i = 0; i < sizeof narrow / sizeof *narrow; i++)
         answer |= cl.clSetKernelArg(p->kernel, k++, sizeof(cl_int), &narrow[i]);
     answer |= cl.clSetKernelArg(p->kernel, k, sizeof(cl_float), &l->scale);
-    DPMF_I_DEVICE_TRY(check(answer, "take the arguments of a kernel"));
+    DEVICE_TRY(check(answer, "take the arguments of a kernel"));
     return check(cl.clEnqueueNDRangeKernel(c->queue, p->kernel, 1, NULL, &global, &c->group, 0, NULL, NULL),
                  "run a kernel");
 }
@@ -316,20 +312,20 @@ static dpmf_status wait_for_all(void *opened) {
     return check(cl.clFinish(((context *)opened)->queue), "finish its work");
 }
 
-const dpmf_i_device_backend dpmf_i_device_opencl = {.name = "opencl",
-                                                    .open = open_context,
-                                                    .close = close_context,
-                                                    .shown = shown,
-                                                    .create_program = create_program,
-                                                    .free_program = free_program,
-                                                    .set_key = set_key,
-                                                    .allocate = allocate,
-                                                    .release = release,
-                                                    .write = write_bytes,
-                                                    .read = read_bytes,
-                                                    .lend = lend,
-                                                    .give_back = give_back,
-                                                    .order = no_stream,
-                                                    .launch = launch,
-                                                    .mark = no_stream,
-                                                    .wait = wait_for_all};
+const device_backend device_opencl = {.name = "opencl",
+                                      .open = open_context,
+                                      .close = close_context,
+                                      .shown = shown,
+                                      .create_program = create_program,
+                                      .free_program = free_program,
+                                      .set_key = set_key,
+                                      .allocate = allocate,
+                                      .release = release,
+                                      .write = write_bytes,
+                                      .read = read_bytes,
+                                      .lend = lend,
+                                      .give_back = give_back,
+                                      .order = no_stream,
+                                      .launch = launch,
+                                      .mark = no_stream,
+                                      .wait = wait_for_all};

@@ -20,13 +20,13 @@ static uint64_t bytes_of(int64_t numbers, size_t size) {
     return (uint64_t)numbers * size;
 }
 
-static uint64_t state_bytes(const dpmf_i_device_rows *rows) {
+static uint64_t state_bytes(const device_rows *rows) {
     return bytes_of(rows->buffers * rows->padded, sizeof(float));
 }
 
-void dpmf_i_device_rows_free(dpmf_i_device_rows *rows) {
+void device_rows_free(device_rows *rows) {
     if (rows->device == NULL) return;
-    const dpmf_i_device_backend *b = rows->device->backend;
+    const device_backend *b = rows->device->backend;
     void *context = rows->device->context;
     b->release(context, rows->weight, rows->weight_bytes);
     b->release(context, rows->seed, rows->seed_bytes);
@@ -36,11 +36,11 @@ void dpmf_i_device_rows_free(dpmf_i_device_rows *rows) {
     memset(rows, 0, sizeof *rows);
 }
 
-static dpmf_status load_key(dpmf_i_device_rows *rows) {
+static dpmf_status load_key(device_rows *rows) {
     uint8_t key[DPMF_KEY_SIZE];
-    uint32_t words[DPMF_I_DEVICE_KEY_WORDS];
-    DPMF_I_DEVICE_TRY(dpmf_i_device_took(dpmf_noise_subkey(rows->noise, key)));
-    dpmf_i_device_aes_expand(key, words);
+    uint32_t words[DEVICE_KEY_WORDS];
+    DEVICE_TRY(device_took(dpmf_noise_subkey(rows->noise, key)));
+    device_aes_expand(key, words);
     dpmf_key_wipe(key);
     dpmf_status status = rows->device->backend->set_key(rows->device->context, rows->program, words);
     explicit_bzero(words, sizeof words);
@@ -48,72 +48,72 @@ static dpmf_status load_key(dpmf_i_device_rows *rows) {
 }
 
 /* The last step takes as many seeds and weights as any. */
-static dpmf_status take_memory(dpmf_i_device_rows *rows, int ahead) {
-    const dpmf_i_device_backend *b = rows->device->backend;
+static dpmf_status take_memory(device_rows *rows, int ahead) {
+    const device_backend *b = rows->device->backend;
     void *context = rows->device->context;
     dpmf_recipe last;
     uint64_t sum = 0;
-    DPMF_I_DEVICE_TRY(dpmf_i_device_took(dpmf_noise_recipe(rows->noise, rows->steps - 1, &last)));
+    DEVICE_TRY(device_took(dpmf_noise_recipe(rows->noise, rows->steps - 1, &last)));
     rows->buffers = last.buffers;
     if (__builtin_mul_overflow((uint64_t)(rows->buffers + 1) * sizeof(float), (uint64_t)rows->padded, &sum))
-        return dpmf_i_device_fail(DPMF_ERROR_MEMORY, "%lld buffers of %lld numbers are beyond any memory",
-                                  (long long)rows->buffers, (long long)rows->count);
+        return device_fail(DPMF_ERROR_MEMORY, "%lld buffers of %lld numbers are beyond any memory",
+                           (long long)rows->buffers, (long long)rows->count);
     rows->weight_bytes =
         bytes_of(last.weights + rows->buffers, sizeof(float)); /* a ring that is not yet full has fewer */
     rows->seed_bytes = bytes_of(last.seeds, sizeof(uint64_t));
-    DPMF_I_DEVICE_TRY(b->allocate(context, rows->weight_bytes, &rows->weight));
-    DPMF_I_DEVICE_TRY(b->allocate(context, rows->seed_bytes, &rows->seed));
-    if (rows->buffers > 0) DPMF_I_DEVICE_TRY(b->allocate(context, state_bytes(rows), &rows->state));
-    if (ahead) DPMF_I_DEVICE_TRY(b->allocate(context, bytes_of(rows->padded, sizeof(float)), &rows->ahead));
+    DEVICE_TRY(b->allocate(context, rows->weight_bytes, &rows->weight));
+    DEVICE_TRY(b->allocate(context, rows->seed_bytes, &rows->seed));
+    if (rows->buffers > 0) DEVICE_TRY(b->allocate(context, state_bytes(rows), &rows->state));
+    if (ahead) DEVICE_TRY(b->allocate(context, bytes_of(rows->padded, sizeof(float)), &rows->ahead));
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_device_rows_create(dpmf_device *device, dpmf_noise *noise, int64_t steps, int64_t first,
-                                      int64_t count, int ahead, dpmf_i_device_rows *rows) {
+dpmf_status device_rows_create(dpmf_device *device, dpmf_noise *noise, int64_t steps, int64_t first, int64_t count,
+                               int ahead, device_rows *rows) {
     dpmf_status status = DPMF_OK;
-    *rows = (dpmf_i_device_rows){
-        .device = device, .noise = noise, .steps = steps, .first = first, .count = count, .ahead_of = -1};
+    *rows =
+        (device_rows){.device = device, .noise = noise, .steps = steps, .first = first, .count = count, .ahead_of = -1};
     rows->base = first / UNIT * UNIT;
     rows->padded = (first + count + UNIT - 1) / UNIT * UNIT - rows->base;
-    DPMF_I_DEVICE_TRY_DONE(device->backend->create_program(device->context, &rows->program));
-    DPMF_I_DEVICE_TRY_DONE(take_memory(rows, ahead));
-    DPMF_I_DEVICE_TRY_DONE(load_key(rows));
+    DEVICE_TRY_DONE(device->backend->create_program(device->context, &rows->program));
+    DEVICE_TRY_DONE(take_memory(rows, ahead));
+    DEVICE_TRY_DONE(load_key(rows));
     return DPMF_OK;
 done:
-    dpmf_i_device_rows_free(rows);
+    device_rows_free(rows);
     return status;
 }
 
 /* ---- launches ---- */
 
 /* What a launch for row t needs but for where it goes: weights and seeds are on the device afterwards. */
-static dpmf_status prepare(dpmf_i_device_rows *rows, int64_t t, void *stream, dpmf_i_device_launch *l) {
-    const dpmf_i_device_backend *b = rows->device->backend;
+static dpmf_status prepare(device_rows *rows, int64_t t, void *stream, device_launch *l) {
+    const device_backend *b = rows->device->backend;
     dpmf_recipe recipe;
-    *l = (dpmf_i_device_launch){.table = rows->device->table,
-                                .weight = rows->weight,
-                                .seed = rows->seed,
-                                .state = rows->state,
-                                .base = (uint64_t)rows->base,
-                                .stride = (uint64_t)rows->padded,
-                                .buffers = (int32_t)rows->buffers,
-                                .kind = DPMF_I_DEVICE_HELD};
+    *l = (device_launch){.table = rows->device->table,
+                         .weight = rows->weight,
+                         .seed = rows->seed,
+                         .state = rows->state,
+                         .base = (uint64_t)rows->base,
+                         .stride = (uint64_t)rows->padded,
+                         .buffers = (int32_t)rows->buffers,
+                         .kind = DEVICE_HELD};
     if (rows->buffers > 0) l->slot = (int32_t)(t % rows->buffers);
     if (rows->ahead_of == t) {
         l->state = rows->ahead;
         l->slot = 0;
     }
     if (t < rows->made) return DPMF_OK;
-    DPMF_I_DEVICE_TRY(dpmf_i_device_took(dpmf_noise_recipe(rows->noise, t, &recipe)));
+    DEVICE_TRY(device_took(dpmf_noise_recipe(rows->noise, t, &recipe)));
     l->kind = (int32_t)recipe.kind;
     l->seeds = (int32_t)recipe.seeds;
     l->weights = (int32_t)recipe.weights;
     l->fresh = t == recipe.start;
     if (bytes_of(recipe.weights, sizeof(float)) > rows->weight_bytes ||
         bytes_of(recipe.seeds, sizeof(uint64_t)) > rows->seed_bytes)
-        return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "row %lld takes more seeds than the last one", (long long)t);
-    DPMF_I_DEVICE_TRY(b->write(rows->device->context, rows->weight, 0, recipe.weight,
-                               bytes_of(recipe.weights, sizeof(float)), stream));
+        return device_fail(DPMF_ERROR_UNSUPPORTED, "row %lld takes more seeds than the last one", (long long)t);
+    DEVICE_TRY(b->write(rows->device->context, rows->weight, 0, recipe.weight, bytes_of(recipe.weights, sizeof(float)),
+                        stream));
     return b->write(rows->device->context, rows->seed, 0, recipe.seed, bytes_of(recipe.seeds, sizeof(uint64_t)),
                     stream);
 }
@@ -122,21 +122,20 @@ static size_t size_of(int32_t type) {
     return type == DPMF_DEVICE_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
 }
 
-static dpmf_status emit_segment(const dpmf_i_device_rows *rows, dpmf_i_device_launch *l, const dpmf_segment *segment,
-                                int64_t before, void *stream) {
-    const dpmf_i_device_backend *b = rows->device->backend;
+static dpmf_status emit_segment(const device_rows *rows, device_launch *l, const dpmf_segment *segment, int64_t before,
+                                void *stream) {
+    const device_backend *b = rows->device->backend;
     void *context = rows->device->context;
     const uint64_t bytes = bytes_of(segment->count, size_of(l->type));
     if (segment->count == 0) return DPMF_OK;
     l->from = (uint64_t)(rows->first + before);
     l->to = l->from + (uint64_t)segment->count;
-    DPMF_I_DEVICE_TRY(b->lend(context, segment->memory, bytes, &l->out));
+    DEVICE_TRY(b->lend(context, segment->memory, bytes, &l->out));
     dpmf_status status = b->launch(context, rows->program, l, stream), back = b->give_back(context, l->out, bytes);
     return status != DPMF_OK ? status : back;
 }
 
-static dpmf_status emit(const dpmf_i_device_rows *rows, dpmf_i_device_launch *l, const dpmf_i_device_target *target,
-                        void *stream) {
+static dpmf_status emit(const device_rows *rows, device_launch *l, const device_target *target, void *stream) {
     int64_t before = 0;
     l->type = target->type;
     l->add = target->add;
@@ -148,52 +147,50 @@ static dpmf_status emit(const dpmf_i_device_rows *rows, dpmf_i_device_launch *l,
         return rows->device->backend->launch(rows->device->context, rows->program, l, stream);
     }
     for (int64_t i = 0; i < target->segments; i++) {
-        DPMF_I_DEVICE_TRY(emit_segment(rows, l, &target->segment[i], before, stream));
+        DEVICE_TRY(emit_segment(rows, l, &target->segment[i], before, stream));
         before += target->segment[i].count;
     }
     return DPMF_OK;
 }
 
 /* All of the coordinates in memory, to `out`, which is on the device, or to nothing. */
-static dpmf_status make_all(const dpmf_i_device_rows *rows, dpmf_i_device_launch *l, dpmf_i_device_memory out,
-                            void *stream) {
+static dpmf_status make_all(const device_rows *rows, device_launch *l, device_memory out, void *stream) {
     l->from = (uint64_t)rows->base;
     l->to = (uint64_t)(rows->base + rows->padded);
     l->out = out;
-    l->type = out == 0 ? DPMF_I_DEVICE_NOTHING : DPMF_DEVICE_FLOAT32;
+    l->type = out == 0 ? DEVICE_NOTHING : DPMF_DEVICE_FLOAT32;
     l->scale = 1; /* changes no number */
     return rows->device->backend->launch(rows->device->context, rows->program, l, stream);
 }
 
 /* One row more: in a ring it takes the place of the oldest. */
-static void count_made(dpmf_i_device_rows *rows) {
+static void count_made(device_rows *rows) {
     rows->made++;
     if (rows->kept < rows->made - rows->buffers) rows->kept = rows->made - rows->buffers;
 }
 
-dpmf_status dpmf_i_device_rows_make(dpmf_i_device_rows *rows, int64_t t, const dpmf_i_device_target *target,
-                                    void *stream) {
-    const dpmf_i_device_backend *b = rows->device->backend;
+dpmf_status device_rows_make(device_rows *rows, int64_t t, const device_target *target, void *stream) {
+    const device_backend *b = rows->device->backend;
     void *context = rows->device->context;
-    dpmf_i_device_launch l;
-    DPMF_I_DEVICE_TRY(b->order(context, rows->program, stream));
-    DPMF_I_DEVICE_TRY(prepare(rows, t, stream, &l));
+    device_launch l;
+    DEVICE_TRY(b->order(context, rows->program, stream));
+    DEVICE_TRY(prepare(rows, t, stream, &l));
     if (target == NULL)
-        DPMF_I_DEVICE_TRY(make_all(rows, &l, 0, stream));
+        DEVICE_TRY(make_all(rows, &l, 0, stream));
     else
-        DPMF_I_DEVICE_TRY(emit(rows, &l, target, stream));
+        DEVICE_TRY(emit(rows, &l, target, stream));
     if (rows->made == t) count_made(rows);
     rows->ahead_of = -1;
     return b->mark(context, rows->program, stream);
 }
 
-dpmf_status dpmf_i_device_rows_ahead(dpmf_i_device_rows *rows, int64_t t, void *stream) {
-    const dpmf_i_device_backend *b = rows->device->backend;
-    dpmf_i_device_launch l;
+dpmf_status device_rows_ahead(device_rows *rows, int64_t t, void *stream) {
+    const device_backend *b = rows->device->backend;
+    device_launch l;
     if (rows->ahead_of == t || t < rows->made) return DPMF_OK;
-    DPMF_I_DEVICE_TRY(b->order(rows->device->context, rows->program, stream));
-    DPMF_I_DEVICE_TRY(prepare(rows, t, stream, &l));
-    DPMF_I_DEVICE_TRY(make_all(rows, &l, rows->ahead, stream));
+    DEVICE_TRY(b->order(rows->device->context, rows->program, stream));
+    DEVICE_TRY(prepare(rows, t, stream, &l));
+    DEVICE_TRY(make_all(rows, &l, rows->ahead, stream));
     count_made(rows);
     rows->ahead_of = t;
     return b->mark(rows->device->context, rows->program, stream);
@@ -201,11 +198,10 @@ dpmf_status dpmf_i_device_rows_ahead(dpmf_i_device_rows *rows, int64_t t, void *
 
 /* ---- to any row ---- */
 
-dpmf_status dpmf_i_device_rows_seek(dpmf_i_device_rows *rows, int64_t step, void *stream) {
+dpmf_status device_rows_seek(device_rows *rows, int64_t step, void *stream) {
     dpmf_recipe recipe;
     if (rows->ahead_of == step || rows->made == step) return DPMF_OK;
-    DPMF_I_DEVICE_TRY(
-        dpmf_i_device_took(dpmf_noise_recipe(rows->noise, step < rows->steps ? step : rows->steps - 1, &recipe)));
+    DEVICE_TRY(device_took(dpmf_noise_recipe(rows->noise, step < rows->steps ? step : rows->steps - 1, &recipe)));
     rows->ahead_of = -1;
     if (recipe.kind == DPMF_RECIPE_FEEDBACK && step >= rows->kept && step < rows->made) return DPMF_OK;
     if (recipe.buffers == 0)
@@ -213,35 +209,35 @@ dpmf_status dpmf_i_device_rows_seek(dpmf_i_device_rows *rows, int64_t step, void
     else if (step < rows->made || rows->made < recipe.start)
         rows->made = rows->kept = recipe.start; /* whose row begins with buffers of 0 */
     while (rows->made < step)
-        DPMF_I_DEVICE_TRY(dpmf_i_device_rows_make(rows, rows->made, NULL, stream));
+        DEVICE_TRY(device_rows_make(rows, rows->made, NULL, stream));
     return DPMF_OK;
 }
 
 /* ---- checkpoints ---- */
 
 /* Buffer after buffer, between the device and the bytes of a checkpoint. */
-static dpmf_status copy_buffers(const dpmf_i_device_rows *rows, char *out, const char *in) {
-    const dpmf_i_device_backend *b = rows->device->backend;
+static dpmf_status copy_buffers(const device_rows *rows, char *out, const char *in) {
+    const device_backend *b = rows->device->backend;
     const uint64_t row = bytes_of(rows->count, sizeof(float)), skip = bytes_of(rows->first - rows->base, sizeof(float));
-    DPMF_I_DEVICE_TRY(b->wait(rows->device->context));
+    DEVICE_TRY(b->wait(rows->device->context));
     for (int64_t j = 0; j < rows->buffers; j++) {
         const uint64_t place = bytes_of(j * rows->padded, sizeof(float)) + skip, at = (uint64_t)j * row;
-        DPMF_I_DEVICE_TRY(out != NULL ? b->read(rows->device->context, rows->state, place, out + at, row)
-                                      : b->write(rows->device->context, rows->state, place, in + at, row, NULL));
+        DEVICE_TRY(out != NULL ? b->read(rows->device->context, rows->state, place, out + at, row)
+                               : b->write(rows->device->context, rows->state, place, in + at, row, NULL));
     }
     return b->wait(rows->device->context);
 }
 
-dpmf_status dpmf_i_device_rows_read(void *context, int64_t *made, void *buffers) {
-    dpmf_i_device_rows *rows = context;
+dpmf_status device_rows_read(void *context, int64_t *made, void *buffers) {
+    device_rows *rows = context;
     dpmf_status status = copy_buffers(rows, buffers, NULL);
     rows->failed = status != DPMF_OK;
     if (status == DPMF_OK) *made = rows->made;
     return status;
 }
 
-dpmf_status dpmf_i_device_rows_write(void *context, int64_t step, int64_t made, const void *buffers) {
-    dpmf_i_device_rows *rows = context;
+dpmf_status device_rows_write(void *context, int64_t step, int64_t made, const void *buffers) {
+    device_rows *rows = context;
     dpmf_status status = copy_buffers(rows, NULL, buffers);
     rows->failed = status != DPMF_OK;
     rows->made = status == DPMF_OK ? made : -1; /* half of them are new: the next row begins at its block's start */

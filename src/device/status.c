@@ -15,7 +15,7 @@ const char *dpmf_device_last_error(void) {
     return message;
 }
 
-dpmf_status dpmf_i_device_fail(dpmf_status status, const char *format, ...) {
+dpmf_status device_fail(dpmf_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(message, sizeof message, format, arguments);
@@ -23,25 +23,24 @@ dpmf_status dpmf_i_device_fail(dpmf_status status, const char *format, ...) {
     return status;
 }
 
-dpmf_status dpmf_i_device_took(dpmf_status status) {
-    return status == DPMF_OK ? DPMF_OK : dpmf_i_device_fail(status, "%s", dpmf_last_error());
+dpmf_status device_took(dpmf_status status) {
+    return status == DPMF_OK ? DPMF_OK : device_fail(status, "%s", dpmf_last_error());
 }
 
-dpmf_status dpmf_i_device_alloc(size_t count, size_t size, const char *what, void **out) {
+dpmf_status device_alloc(size_t count, size_t size, const char *what, void **out) {
     void *memory = calloc(count, size);
-    if (memory == NULL) return dpmf_i_device_fail(DPMF_ERROR_MEMORY, "no memory for %s", what);
+    if (memory == NULL) return device_fail(DPMF_ERROR_MEMORY, "no memory for %s", what);
     *out = memory;
     return DPMF_OK;
 }
 
 /* Drivers keep threads and handlers of their own, which must not lose their code: what was opened stays open. */
-dpmf_status dpmf_i_device_library_open(const char *what, const char *const *names, const dpmf_i_device_symbol *symbol,
-                                       void **out) {
+dpmf_status device_library_open(const char *what, const char *const *names, const device_symbol *symbol, void **out) {
     void *library = NULL;
     for (int i = 0; names[i] != NULL && library == NULL; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (library == NULL)
-        return dpmf_i_device_fail(
+        return device_fail(
             DPMF_ERROR_UNSUPPORTED,
             "no %s on this machine: %s cannot be opened. Rows made by libdpmf itself (dpmf_noise_add) are "
             "the same",
@@ -49,8 +48,8 @@ dpmf_status dpmf_i_device_library_open(const char *what, const char *const *name
     for (; symbol->name != NULL; symbol++) {
         void *found = dlsym(library, symbol->name);
         if (found == NULL)
-            return dpmf_i_device_fail(DPMF_ERROR_UNSUPPORTED, "the %s of this machine has no %s: it is too old", what,
-                                      symbol->name);
+            return device_fail(DPMF_ERROR_UNSUPPORTED, "the %s of this machine has no %s: it is too old", what,
+                               symbol->name);
         *symbol->place = found;
     }
     *out = library;

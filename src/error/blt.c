@@ -19,32 +19,31 @@
 
 #include <string.h>
 
-enum { MAX = DPMF_I_STRATEGY_BLT_MAX };
+enum { MAX = BLT_MAX };
 
-static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_i_strategy_blt_parameters *c,
-                                     const dpmf_run *run, double *per_step) {
+static dpmf_status toeplitz_response(const dpmf_workload *a, const blt_parameters *c, const dpmf_run *run,
+                                     double *per_step) {
     double m[MAX] = {0};
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     int64_t n = a->steps;
     memset(per_step, 0, (size_t)n * sizeof *per_step);
     per_step[0] = 1;
     TRY(dpmf_workload_apply(a, per_step, per_step));
     for (int64_t t = 0; t < n; t++) {
-        TRY(dpmf_i_error_report(run, t, n, 4 * c->count));
+        TRY(error_report(run, t, n, 4 * c->count));
         double w = per_step[t];
         for (int i = 0; i < c->count; i++)
             w -= c->scale[i] * m[i];
         for (int i = 0; i < c->count; i++)
             m[i] = (m[i] - c->gap[i] * m[i]) + w;
-        dpmf_i_base_running_add(&sum, w * w);
-        per_step[t] = dpmf_i_base_running_value(&sum);
+        base_running_add(&sum, w * w);
+        per_step[t] = base_running_value(&sum);
     }
     return DPMF_OK;
 }
 
-void dpmf_i_error_buffers_advance(int d, const double *scale, const double *gap, double variance, double factor,
-                                  const dpmf_i_error_drive *drive, dpmf_i_error_buffers *k,
-                                  dpmf_i_error_moments *moments) {
+void error_buffers_advance(int d, const double *scale, const double *gap, double variance, double factor,
+                           const error_drive *drive, error_buffers *k, error_moments *moments) {
     double u[MAX], yy = variance, with_mom = 0, with_o = 0;
     for (int i = 0; i < d; i++) {
         u[i] = 0;
@@ -54,7 +53,7 @@ void dpmf_i_error_buffers_advance(int d, const double *scale, const double *gap,
         with_mom -= scale[i] * k->mom[i];
         with_o -= scale[i] * k->mo[i];
     }
-    dpmf_i_error_moments_advance(drive, factor * factor * yy, factor * with_mom, factor * with_o, moments);
+    error_moments_advance(drive, factor * factor * yy, factor * with_mom, factor * with_o, moments);
     for (int i = 0; i < d; i++) {
         double keep = 1 - gap[i];
         u[i] *= keep;
@@ -68,19 +67,18 @@ void dpmf_i_error_buffers_advance(int d, const double *scale, const double *gap,
             k->mm[i * MAX + j] = (1 - gap[i]) * (1 - gap[j]) * k->mm[i * MAX + j] + (u[i] + u[j]) + yy;
 }
 
-dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_strategy_blt_parameters *c, int64_t steps,
-                             int64_t stamps, const double *scale, const dpmf_run *run, double *per_step) {
-    dpmf_i_error_moments moments = {0};
-    dpmf_i_error_buffers k;
+dpmf_status error_blt(const dpmf_workload *a, const blt_parameters *c, int64_t steps, int64_t stamps,
+                      const double *scale, const dpmf_run *run, double *per_step) {
+    error_moments moments = {0};
+    error_buffers k;
     if (a->toeplitz && stamps == 1 && scale == NULL) return toeplitz_response(a, c, run, per_step);
     for (int64_t stamp = 0; stamp < stamps; stamp++) {
         memset(&k, 0, sizeof k); /* the noise starts anew, the workload does not */
         for (int64_t t = 0; t < steps; t++) {
             int64_t at = stamp * steps + t;
-            TRY(dpmf_i_error_report(run, at, stamps * steps, 4 * c->count * c->count));
-            dpmf_i_error_drive drive = dpmf_i_error_drive_at(a, at);
-            dpmf_i_error_buffers_advance(c->count, c->scale, c->gap, 1, scale == NULL ? 1 : scale[at], &drive, &k,
-                                         &moments);
+            TRY(error_report(run, at, stamps * steps, 4 * c->count * c->count));
+            error_drive drive = error_drive_at(a, at);
+            error_buffers_advance(c->count, c->scale, c->gap, 1, scale == NULL ? 1 : scale[at], &drive, &k, &moments);
             per_step[at] = moments.oo;
         }
     }
@@ -88,12 +86,11 @@ dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_strategy_blt_p
 }
 
 /* Row norms of a Toeplitz B rise: the last one is the largest. */
-int dpmf_i_error_blt_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
-    const dpmf_i_strategy_blt_parameters *c = dpmf_i_strategy_blt(s);
-    if (c == NULL || !dpmf_i_workload_is_prefix(a) || a->steps != s->steps || !dpmf_i_strategy_blt_is_positive(c))
-        return 0;
-    dpmf_i_strategy_blt_parameters inverse = dpmf_i_strategy_blt_invert(c);
-    *total = dpmf_i_strategy_blt_frobenius_square(&inverse, s->steps);
-    *largest = dpmf_i_strategy_blt_last_row_square(&inverse, s->steps);
+int error_blt_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
+    const blt_parameters *c = strategy_blt(s);
+    if (c == NULL || !workload_is_prefix(a) || a->steps != s->steps || !blt_is_positive(c)) return 0;
+    blt_parameters inverse = blt_invert(c);
+    *total = blt_frobenius_square(&inverse, s->steps);
+    *largest = blt_last_row_square(&inverse, s->steps);
     return 1;
 }

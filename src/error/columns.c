@@ -34,26 +34,26 @@ typedef struct job {
 } job;
 
 static void scratch_free(scratch *x) {
-    dpmf_i_base_free(x->seed);
-    dpmf_i_base_free(x->row);
-    dpmf_i_base_free(x->answer);
-    dpmf_i_base_free(x->strategy_state);
-    dpmf_i_base_free(x->workload_state);
-    dpmf_i_base_free(x->squares);
+    base_free(x->seed);
+    base_free(x->row);
+    base_free(x->answer);
+    base_free(x->strategy_state);
+    base_free(x->workload_state);
+    base_free(x->squares);
 }
 
 static int streams(const dpmf_strategy *s) {
-    return !dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_INVERSE_PART);
+    return !strategy_can(s, STRATEGY_CAN_INVERSE_PART);
 }
 
 static dpmf_status scratch_create(const dpmf_workload *a, const dpmf_strategy *s, scratch *x) {
     int64_t buffers = streams(s) ? s->ops->buffers(s) : 0;
-    TRY(dpmf_i_base_alloc_doubles(BLOCK, "a block", &x->seed));
-    TRY(dpmf_i_base_alloc_doubles(BLOCK, "a block", &x->row));
-    TRY(dpmf_i_base_alloc_doubles(BLOCK, "a block", &x->answer));
-    TRY(dpmf_i_base_alloc_doubles(buffers * BLOCK, "the strategy's state", &x->strategy_state));
-    TRY(dpmf_i_base_alloc_doubles(dpmf_i_workload_buffers(a) * BLOCK, "the workload's state", &x->workload_state));
-    return dpmf_i_base_alloc_doubles(s->steps, "the errors of a block", &x->squares);
+    TRY(base_alloc_doubles(BLOCK, "a block", &x->seed));
+    TRY(base_alloc_doubles(BLOCK, "a block", &x->row));
+    TRY(base_alloc_doubles(BLOCK, "a block", &x->answer));
+    TRY(base_alloc_doubles(buffers * BLOCK, "the strategy's state", &x->strategy_state));
+    TRY(base_alloc_doubles(workload_buffers(a) * BLOCK, "the workload's state", &x->workload_state));
+    return base_alloc_doubles(s->steps, "the errors of a block", &x->squares);
 }
 
 /* Row t of the impulse responses of seeds first .. first+count. */
@@ -76,11 +76,11 @@ static dpmf_status run_block(void *context, int64_t item, int worker) {
     int64_t n = j->s->steps, first = (j->first_block + item) * BLOCK;
     int64_t count = n - first < BLOCK ? n - first : BLOCK;
     (void)worker;
-    memset(x->workload_state, 0, (size_t)(dpmf_i_workload_buffers(j->a) * BLOCK) * sizeof(double));
+    memset(x->workload_state, 0, (size_t)(workload_buffers(j->a) * BLOCK) * sizeof(double));
     if (streams(j->s)) memset(x->strategy_state, 0, (size_t)(j->s->ops->buffers(j->s) * BLOCK) * sizeof(double));
     for (int64_t t = first; t < n; t++) {
         inverse_block_row(j->s, t, first, count, x);
-        dpmf_i_workload_step(j->a, t, count, x->row, x->workload_state, x->answer);
+        workload_step(j->a, t, count, x->row, x->workload_state, x->answer);
         double sum = 0;
         for (int64_t i = 0; i < count; i++)
             sum += x->answer[i] * x->answer[i];
@@ -89,24 +89,23 @@ static dpmf_status run_block(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                 double *per_step) {
+dpmf_status error_columns(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *per_step) {
     int64_t n = s->steps, blocks = (n + BLOCK - 1) / BLOCK;
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     job j = {.a = a, .s = s};
     int width = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_pool_create(run == NULL ? 0 : run->threads, &pool));
-    width = dpmf_i_base_pool_threads(pool);
-    TRY_DONE(dpmf_i_base_alloc(width, sizeof *j.scratch, "scratch", (void **)&j.scratch));
+    TRY_DONE(base_pool_create(run == NULL ? 0 : run->threads, &pool));
+    width = base_pool_threads(pool);
+    TRY_DONE(base_alloc(width, sizeof *j.scratch, "scratch", (void **)&j.scratch));
     for (int i = 0; i < width; i++)
         TRY_DONE(scratch_create(a, s, &j.scratch[i]));
     memset(per_step, 0, (size_t)n * sizeof *per_step);
     for (j.first_block = 0; j.first_block < blocks; j.first_block += width) {
         int64_t items = blocks - j.first_block < width ? blocks - j.first_block : width;
         double left = (double)(blocks - j.first_block) / (double)blocks;
-        TRY_DONE(dpmf_i_base_progress(run, "error", 1 - left * left)); /* late columns are short */
-        TRY_DONE(dpmf_i_base_pool_run(pool, items, run_block, &j));
+        TRY_DONE(base_progress(run, "error", 1 - left * left)); /* late columns are short */
+        TRY_DONE(base_pool_run(pool, items, run_block, &j));
         for (int64_t i = 0; i < items; i++)
             for (int64_t t = (j.first_block + i) * BLOCK; t < n; t++)
                 per_step[t] += j.scratch[i].squares[t];
@@ -114,58 +113,58 @@ dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s,
 done:
     for (int i = 0; j.scratch != NULL && i < width; i++)
         scratch_free(&j.scratch[i]);
-    dpmf_i_base_free(j.scratch);
-    dpmf_i_base_pool_free(pool);
+    base_free(j.scratch);
+    base_pool_free(pool);
     return status;
 }
 
 /* C^-1 as a whole matrix, where C is one. */
 static dpmf_status whole_inverse(const dpmf_strategy *s, double *matrix) {
-    const double *c = dpmf_i_strategy_dense_matrix(s);
-    if (c == NULL) c = dpmf_i_strategy_own_workload(s)->matrix;
+    const double *c = strategy_dense_matrix(s);
+    if (c == NULL) c = strategy_own_workload(s)->matrix;
     memcpy(matrix, c, (size_t)(s->steps * s->steps) * sizeof *matrix);
-    return dpmf_i_base_lower_invert(s->steps, matrix);
+    return base_lower_invert(s->steps, matrix);
 }
 
 static int is_matrix(const dpmf_strategy *s) {
-    const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
-    return dpmf_i_strategy_dense_matrix(s) != NULL || (own != NULL && own->form == DPMF_I_WORKLOAD_DENSE);
+    const dpmf_workload *own = strategy_own_workload(s);
+    return strategy_dense_matrix(s) != NULL || (own != NULL && own->form == WORKLOAD_DENSE);
 }
 
 /* B = A W in place, row by row: the workload's stream over all columns at once. */
 static dpmf_status apply_rows(const dpmf_workload *a, int64_t rows, double *b) {
-    int64_t buffers = dpmf_i_workload_buffers(a);
+    int64_t buffers = workload_buffers(a);
     double *state = NULL;
-    TRY(dpmf_i_base_alloc_doubles((buffers + 1) * rows, "the workload's state", &state));
+    TRY(base_alloc_doubles((buffers + 1) * rows, "the workload's state", &state));
     double *input = state + buffers * rows;
     for (int64_t t = 0; t < a->steps; t++) {
         memcpy(input, b + t * rows, (size_t)rows * sizeof *b);
-        dpmf_i_workload_step(a, t, rows, input, state, b + t * rows);
+        workload_step(a, t, rows, input, state, b + t * rows);
     }
-    dpmf_i_base_free(state);
+    base_free(state);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *per_step) {
+dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *per_step) {
     int64_t n = s->steps, rows = dpmf_strategy_rows(s);
     double *b = NULL;
     dpmf_status status = DPMF_OK;
     if (n > DENSE_STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family %s with workload %s: %lld steps, accepted up to %d (it is dense)", s->family,
-                                a->text, (long long)n, DENSE_STEPS_MAX);
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * rows, "the matrix B", &b));
-    TRY_DONE(dpmf_i_base_progress(run, "error", 0));
-    TRY_DONE(is_matrix(s) ? whole_inverse(s, b) : dpmf_i_strategy_left_inverse(s, b));
-    TRY_DONE(dpmf_i_base_progress(run, "error", 0.5));
-    int lower = is_matrix(s) || dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_ROW);
-    if (a->form == DPMF_I_WORKLOAD_DENSE && lower)
-        dpmf_i_base_lower_multiply(n, a->matrix, b);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family %s with workload %s: %lld steps, accepted up to %d (it is dense)", s->family, a->text,
+                         (long long)n, DENSE_STEPS_MAX);
+    TRY_DONE(base_alloc_doubles(n * rows, "the matrix B", &b));
+    TRY_DONE(base_progress(run, "error", 0));
+    TRY_DONE(is_matrix(s) ? whole_inverse(s, b) : strategy_left_inverse(s, b));
+    TRY_DONE(base_progress(run, "error", 0.5));
+    int lower = is_matrix(s) || strategy_can(s, STRATEGY_CAN_ROW);
+    if (a->form == WORKLOAD_DENSE && lower)
+        base_lower_multiply(n, a->matrix, b);
     else
         TRY_DONE(apply_rows(a, rows, b));
     for (int64_t t = 0; t < n; t++)
-        per_step[t] = dpmf_i_base_dot(rows, b + t * rows, b + t * rows);
+        per_step[t] = base_dot(rows, b + t * rows, b + t * rows);
 done:
-    dpmf_i_base_free(b);
+    base_free(b);
     return status;
 }

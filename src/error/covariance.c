@@ -7,20 +7,19 @@
 #include "error/error.h"
 #include "strategy/strategy.h"
 
-dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                    double *per_step) {
+dpmf_status error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *per_step) {
     int64_t n = s->steps;
     double *y = NULL, *ym = NULL, *yo = NULL;
-    dpmf_i_error_moments v = {0};
+    error_moments v = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a covariance row", &y));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "covariances", &ym));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "covariances", &yo));
+    TRY_DONE(base_alloc_doubles(n, "a covariance row", &y));
+    TRY_DONE(base_alloc_doubles(n, "covariances", &ym));
+    TRY_DONE(base_alloc_doubles(n, "covariances", &yo));
     for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(dpmf_i_error_report(run, t, n, 8 * n));
-        dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
+        TRY_DONE(error_report(run, t, n, 8 * n));
+        error_drive d = error_drive_at(a, t);
         s->ops->covariance(s, t, y);
-        dpmf_i_error_moments_advance(&d, y[0], ym[t], yo[t], &v);
+        error_moments_advance(&d, y[0], ym[t], yo[t], &v);
         per_step[t] = v.oo;
         for (int64_t u = t + 1; u < n; u++) {
             yo[u] = d.keep * yo[u] + d.p * ym[u] + d.g * y[u - t];
@@ -28,8 +27,8 @@ dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy 
         }
     }
 done:
-    dpmf_i_base_free(y);
-    dpmf_i_base_free(ym);
-    dpmf_i_base_free(yo);
+    base_free(y);
+    base_free(ym);
+    base_free(yo);
     return status;
 }

@@ -35,8 +35,8 @@
 static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy *s, double *w) {
     int64_t n = s->steps, count = 0, inverse_count = 0;
     const double *c = NULL, *inverse = NULL;
-    int is_toeplitz = dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
-    if (!is_toeplitz) return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
+    int is_toeplitz = strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
+    if (!is_toeplitz) return base_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
     memset(w, 0, (size_t)n * sizeof *w);
     if (inverse_count > 0) {
         memcpy(w, inverse, (size_t)inverse_count * sizeof *w);
@@ -44,16 +44,16 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy
     }
     w[0] = 1;
     TRY(dpmf_workload_apply(a, w, w));
-    dpmf_i_base_toeplitz_solve_banded(n, count, c, w, w);
+    base_toeplitz_solve_banded(n, count, c, w, w);
     return DPMF_OK;
 }
 
 static dpmf_status error_toeplitz(const dpmf_workload *a, const dpmf_strategy *s, double *per_step) {
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     TRY(toeplitz_response(a, s, per_step));
     for (int64_t t = 0; t < s->steps; t++) {
-        dpmf_i_base_running_add(&sum, per_step[t] * per_step[t]);
-        per_step[t] = dpmf_i_base_running_value(&sum);
+        base_running_add(&sum, per_step[t] * per_step[t]);
+        per_step[t] = base_running_value(&sum);
     }
     return DPMF_OK;
 }
@@ -61,31 +61,30 @@ static dpmf_status error_toeplitz(const dpmf_workload *a, const dpmf_strategy *s
 static int is_toeplitz(const dpmf_strategy *s) {
     int64_t count = 0, inverse_count = 0;
     const double *c = NULL, *inverse = NULL;
-    return dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
+    return strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
 }
 
 /* Few enough bands of C for b^2 a step. */
 static int recursion_is_cheap(const dpmf_strategy *s) {
-    return dpmf_i_strategy_bands(s) < s->steps && dpmf_i_strategy_bands(s) <= 4096;
+    return strategy_bands(s) < s->steps && strategy_bands(s) <= 4096;
 }
 
 static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
-    const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
-    return a->form == DPMF_I_WORKLOAD_DENSE || dpmf_i_strategy_dense_matrix(s) != NULL ||
-           (own != NULL && own->form == DPMF_I_WORKLOAD_DENSE);
+    const dpmf_workload *own = strategy_own_workload(s);
+    return a->form == WORKLOAD_DENSE || strategy_dense_matrix(s) != NULL ||
+           (own != NULL && own->form == WORKLOAD_DENSE);
 }
 
 /* Square, and with a step that takes one seed: impulses can be sent through it. */
 static int has_impulses(const dpmf_strategy *s) {
-    return (s->ops->rows == NULL || dpmf_strategy_rows(s) == s->steps) &&
-           dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_STEP);
+    return (s->ops->rows == NULL || dpmf_strategy_rows(s) == s->steps) && strategy_can(s, STRATEGY_CAN_STEP);
 }
 
 /* Under prefix sums the blocks of a stamped mechanism add up: block k, step t has k q_last + q_t. */
 static int fft_prefix(const dpmf_workload *a, const dpmf_strategy *s, double *squares) {
     int64_t stamps = 1;
-    const dpmf_strategy *block = dpmf_i_strategy_block(s, &stamps);
-    if (!dpmf_i_workload_is_prefix(a) || !dpmf_i_strategy_fft_prefix_error(block, squares)) return 0;
+    const dpmf_strategy *block = strategy_block(s, &stamps);
+    if (!workload_is_prefix(a) || !strategy_fft_prefix_error(block, squares)) return 0;
     for (int64_t k = stamps - 1; k >= 0; k--)
         for (int64_t t = block->steps - 1; t >= 0; t--)
             squares[k * block->steps + t] = (double)k * squares[block->steps - 1] + squares[t];
@@ -96,14 +95,14 @@ static int fft_prefix(const dpmf_workload *a, const dpmf_strategy *s, double *sq
 static int toeplitz_series(const dpmf_strategy *s, int64_t *count, const double **c) {
     int64_t inverse_count = 0;
     const double *inverse = NULL;
-    return dpmf_i_strategy_toeplitz(s, count, c, &inverse_count, &inverse) && *c != NULL;
+    return strategy_toeplitz(s, count, c, &inverse_count, &inverse) && *c != NULL;
 }
 
 /* The coefficients of a Toeplitz C of bands. */
 static int toeplitz_bands(const dpmf_strategy *s, int64_t *count, const double **c) {
     int64_t inverse_count = 0;
     const double *inverse = NULL;
-    return dpmf_i_strategy_toeplitz(s, count, c, &inverse_count, &inverse) && *c != NULL && inverse_count == 0;
+    return strategy_toeplitz(s, count, c, &inverse_count, &inverse) && *c != NULL && inverse_count == 0;
 }
 
 /* Near linear by error/schedule.c? Where A is Toeplitz too, and C has few bands, its columns are cheaper. */
@@ -126,45 +125,43 @@ static int columns_are_cheap(const dpmf_workload *a, const dpmf_strategy *scaled
 static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
     const double *scale = NULL, *c = NULL;
     int64_t stamps = 1, count = 0;
-    dpmf_i_strategy_tree_kind kind;
-    const dpmf_strategy *scaled = dpmf_i_strategy_scaled(s, &scale), *block = dpmf_i_strategy_block(scaled, &stamps);
-    if (dpmf_i_strategy_tree(block, &kind)) return dpmf_i_error_tree(a, kind, stamps, scale, run, squares);
-    const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(block);
-    if (blt != NULL) return dpmf_i_error_blt(a, blt, block->steps, stamps, scale, run, squares);
-    const dpmf_i_strategy_tvblt_parameters *tvblt = dpmf_i_strategy_tvblt(block);
-    if (tvblt != NULL) return dpmf_i_error_tvblt(a, tvblt, stamps, scale, run, squares);
-    const dpmf_i_strategy_unbounded_shape *unbounded = dpmf_i_strategy_unbounded(block);
-    if (unbounded != NULL) return dpmf_i_error_unbounded(a, unbounded, block->steps, stamps, scale, run, squares);
-    const dpmf_i_strategy_replay_parts *replay = dpmf_i_strategy_replay_of(s);
-    if (replay != NULL) return dpmf_i_error_replay_squares(a, &replay->c, NULL, squares);
+    strategy_tree_kind kind;
+    const dpmf_strategy *scaled = strategy_scaled(s, &scale), *block = strategy_block(scaled, &stamps);
+    if (strategy_tree(block, &kind)) return error_tree(a, kind, stamps, scale, run, squares);
+    const blt_parameters *blt = strategy_blt(block);
+    if (blt != NULL) return error_blt(a, blt, block->steps, stamps, scale, run, squares);
+    const tvblt_parameters *tvblt = strategy_tvblt(block);
+    if (tvblt != NULL) return error_tvblt(a, tvblt, stamps, scale, run, squares);
+    const unbounded_shape *unbounded = strategy_unbounded(block);
+    if (unbounded != NULL) return error_unbounded(a, unbounded, block->steps, stamps, scale, run, squares);
+    const replay_parts *replay = replay_of(s);
+    if (replay != NULL) return error_replay_squares(a, &replay->c, NULL, squares);
     if (fft_prefix(a, s, squares)) return DPMF_OK;
-    if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_COVARIANCE)) return dpmf_i_error_covariance(a, s, run, squares);
-    if (dpmf_i_strategy_inverse_bands(s) < s->steps) return dpmf_i_error_filtered(a, s, run, squares);
+    if (strategy_can(s, STRATEGY_CAN_COVARIANCE)) return error_covariance(a, s, run, squares);
+    if (strategy_inverse_bands(s) < s->steps) return error_filtered(a, s, run, squares);
     if (toeplitz_series(scaled, &count, &c) && has_long_schedule(a, scale, count)) {
         int done = 0;
-        TRY(dpmf_i_error_schedule(a, count, c, scale, run, &done, squares));
+        TRY(error_schedule(a, count, c, scale, run, &done, squares));
         if (done) return DPMF_OK;
     }
-    if (columns_are_cheap(a, scaled, &count, &c))
-        return dpmf_i_error_toeplitz_columns(a, count, c, scale, run, squares);
-    if (recursion_is_cheap(s)) return dpmf_i_error_fed_back(a, s, run, squares);
-    return has_impulses(s) ? dpmf_i_error_columns(a, s, run, squares) : dpmf_i_error_dense(a, s, run, squares);
+    if (columns_are_cheap(a, scaled, &count, &c)) return error_toeplitz_columns(a, count, c, scale, run, squares);
+    if (recursion_is_cheap(s)) return error_fed_back(a, s, run, squares);
+    return has_impulses(s) ? error_columns(a, s, run, squares) : error_dense(a, s, run, squares);
 }
 
 static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
-    const dpmf_workload *own = dpmf_i_strategy_own_workload(s);
-    if (own != NULL && dpmf_i_workload_equal(own, a)) { /* B = I */
+    const dpmf_workload *own = strategy_own_workload(s);
+    if (own != NULL && workload_equal(own, a)) { /* B = I */
         for (int64_t t = 0; t < s->steps; t++)
             squares[t] = 1;
         return DPMF_OK;
     }
-    const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(s);
-    if (a->toeplitz && blt != NULL) return dpmf_i_error_blt(a, blt, s->steps, 1, NULL, run, squares);
+    const blt_parameters *blt = strategy_blt(s);
+    if (a->toeplitz && blt != NULL) return error_blt(a, blt, s->steps, 1, NULL, run, squares);
     if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
-    if (has_matrix(a, s) || (a->form == DPMF_I_WORKLOAD_OPERATOR && !has_impulses(s)))
-        return dpmf_i_error_dense(a, s, run, squares);
-    if (a->form == DPMF_I_WORKLOAD_NAMED) return named_route(a, s, run, squares);
-    return dpmf_i_error_columns(a, s, run, squares);
+    if (has_matrix(a, s) || (a->form == WORKLOAD_OPERATOR && !has_impulses(s))) return error_dense(a, s, run, squares);
+    if (a->form == WORKLOAD_NAMED) return named_route(a, s, run, squares);
+    return error_columns(a, s, run, squares);
 }
 
 dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strategy *strategy, const dpmf_run *run,
@@ -172,21 +169,21 @@ dpmf_status dpmf_error_compute(const dpmf_workload *workload, const dpmf_strateg
     double *squares = NULL;
     dpmf_status status = DPMF_OK;
     if (workload->steps != strategy->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
-                                (long long)workload->steps, (long long)strategy->steps);
-    TRY(dpmf_i_strategy_need_inverse(strategy));
-    TRY(dpmf_i_base_alloc_doubles(strategy->steps, "the errors", &squares));
+        return base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
+                         (long long)workload->steps, (long long)strategy->steps);
+    TRY(strategy_need_inverse(strategy));
+    TRY(base_alloc_doubles(strategy->steps, "the errors", &squares));
     TRY_DONE(choose_route(workload, strategy, run, squares));
     for (int64_t t = 0; t < strategy->steps; t++)
         if (!isfinite(squares[t]) || squares[t] < 0) {
-            status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges",
-                                      (long long)t);
+            status = base_fail(DPMF_ERROR_NUMERICAL, "the error of step %lld is not finite: the noise diverges",
+                               (long long)t);
             goto done;
         }
     for (int64_t t = 0; t < strategy->steps; t++)
         per_step[t] = sqrt(squares[t]);
 done:
-    dpmf_i_base_free(squares);
+    base_free(squares);
     return status;
 }
 
@@ -195,20 +192,19 @@ dpmf_status dpmf_error_range(const dpmf_workload *workload, const dpmf_strategy 
     double *all = NULL;
     dpmf_status status = DPMF_OK;
     if (first < 0 || count < 0 || count > strategy->steps || first > strategy->steps - count)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "errors of %lld steps from %lld on, accepted: within the %lld steps", (long long)count,
-                                (long long)first, (long long)strategy->steps);
-    const dpmf_i_strategy_unbounded_shape *unbounded = dpmf_i_strategy_unbounded(strategy);
-    if (unbounded != NULL && dpmf_i_workload_is_prefix(workload) && workload->steps == strategy->steps) {
-        dpmf_i_error_unbounded_range(unbounded, first, count, per_step);
+        return base_fail(DPMF_ERROR_ARGUMENT, "errors of %lld steps from %lld on, accepted: within the %lld steps",
+                         (long long)count, (long long)first, (long long)strategy->steps);
+    const unbounded_shape *unbounded = strategy_unbounded(strategy);
+    if (unbounded != NULL && workload_is_prefix(workload) && workload->steps == strategy->steps) {
+        error_unbounded_range(unbounded, first, count, per_step);
         for (int64_t t = 0; t < count; t++)
             per_step[t] = sqrt(per_step[t]);
         return DPMF_OK;
     }
-    TRY_DONE(dpmf_i_base_alloc_doubles(strategy->steps, "the errors", &all));
+    TRY_DONE(base_alloc_doubles(strategy->steps, "the errors", &all));
     TRY_DONE(dpmf_error_compute(workload, strategy, run, all));
     memcpy(per_step, all + first, (size_t)count * sizeof *per_step);
 done:
-    dpmf_i_base_free(all);
+    base_free(all);
     return status;
 }

@@ -16,23 +16,22 @@
  *
  * and |B[t,:]|^2 = Var o_t when the seeds are white with unit variance.
  */
-typedef struct dpmf_i_error_moments {
+typedef struct error_moments {
     double mm, mo, oo; /* variances and covariance of m and o */
-} dpmf_i_error_moments;
+} error_moments;
 
-typedef struct dpmf_i_error_drive {
+typedef struct error_drive {
     double beta, keep, p, g;
-} dpmf_i_error_drive;
+} error_drive;
 
-static inline dpmf_i_error_drive dpmf_i_error_drive_at(const dpmf_workload *a, int64_t t) {
-    dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, t);
-    return (dpmf_i_error_drive){r.momentum, r.keep, r.rate * r.from_m * r.momentum, r.rate * (r.from_m + r.from_y)};
+static inline error_drive error_drive_at(const dpmf_workload *a, int64_t t) {
+    workload_recursion_form r = workload_recursion(a, t);
+    return (error_drive){r.momentum, r.keep, r.rate * r.from_m * r.momentum, r.rate * (r.from_m + r.from_y)};
 }
 
 /* yy = Var y_t; ym and yo are its covariances with m and o before the step. */
-static inline void dpmf_i_error_moments_advance(const dpmf_i_error_drive *d, double yy, double ym, double yo,
-                                                dpmf_i_error_moments *v) {
-    dpmf_i_error_moments u = *v;
+static inline void error_moments_advance(const error_drive *d, double yy, double ym, double yo, error_moments *v) {
+    error_moments u = *v;
     v->mm = d->beta * d->beta * u.mm + 2 * d->beta * ym + yy;
     v->mo = d->beta * (d->keep * u.mo + d->p * u.mm + d->g * ym) + d->keep * yo + d->p * ym + d->g * yy;
     v->oo = d->keep * d->keep * u.oo + d->p * d->p * u.mm + d->g * d->g * yy + 2 * d->keep * d->p * u.mo +
@@ -40,71 +39,69 @@ static inline void dpmf_i_error_moments_advance(const dpmf_i_error_drive *d, dou
 }
 
 /*
- * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are DPMF_I_STRATEGY_BLT_MAX
+ * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are BLT_MAX
  * apart. A step (error/blt.c): y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed
  * factor x y.
  */
-typedef struct dpmf_i_error_buffers {
-    double mm[DPMF_I_STRATEGY_BLT_MAX * DPMF_I_STRATEGY_BLT_MAX];
-    double mom[DPMF_I_STRATEGY_BLT_MAX], mo[DPMF_I_STRATEGY_BLT_MAX];
-} dpmf_i_error_buffers;
-void dpmf_i_error_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
-                                  const dpmf_i_error_drive *drive, dpmf_i_error_buffers *k,
-                                  dpmf_i_error_moments *moments);
+typedef struct error_buffers {
+    double mm[BLT_MAX * BLT_MAX];
+    double mom[BLT_MAX], mo[BLT_MAX];
+} error_buffers;
+void error_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
+                           const error_drive *drive, error_buffers *k, error_moments *moments);
 
 /* Progress of step t of n, where a step takes so many operations: asked some dozen times a second, and no oftener. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations);
+DPMF_MUST_CHECK dpmf_status error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations);
 
 /* error/recursion.c: covariance recursions for named workloads, O(n b) for C^-1 and O(n b^2) for C of b bands. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                                  double *per_step);
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                                  double *per_step);
+DPMF_MUST_CHECK dpmf_status error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                           double *per_step);
+DPMF_MUST_CHECK dpmf_status error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                           double *per_step);
 
 /*
  * error/toeplitz.c: named workloads, C Toeplitz of `count` bands c, its columns divided by `scale` (NULL: not): O(n
  * count) if the workload is Toeplitz too, else O(n^2).
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_toeplitz_columns(const dpmf_workload *a, int64_t count, const double *c,
-                                                          const double *scale, const dpmf_run *run, double *per_step);
+DPMF_MUST_CHECK dpmf_status error_toeplitz_columns(const dpmf_workload *a, int64_t count, const double *c,
+                                                   const double *scale, const dpmf_run *run, double *per_step);
 
 /*
  * error/schedule.c: the same for workloads with a schedule and without decay; columns divided only where there is no momentum:
  * O(n log n + l^2), l some dozens of bands, or O(n log^2 n). *done = 0, and nothing else, where that is no gain.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_schedule(const dpmf_workload *a, int64_t count, const double *c,
-                                                  const double *scale, const dpmf_run *run, int *done,
-                                                  double *per_step);
+DPMF_MUST_CHECK dpmf_status error_schedule(const dpmf_workload *a, int64_t count, const double *c, const double *scale,
+                                           const dpmf_run *run, int *done, double *per_step);
 
 /* error/triangle.c: q_t = sum over s < t of rates_s (H H')[t,s], H Toeplitz with first column g; O(n log^2 n). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_triangle(int64_t n, const double *g, const double *rates, const dpmf_run *run,
-                                                  double *q);
+DPMF_MUST_CHECK dpmf_status error_triangle(int64_t n, const double *g, const double *rates, const dpmf_run *run,
+                                           double *q);
 
 /* error/covariance.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                                    double *per_step);
+DPMF_MUST_CHECK dpmf_status error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                             double *per_step);
 
 /*
  * error/tree.c: trees under named workloads, `stamps` of them one after the other, O(n log n). `scale` is NULL or
  * multiplies the noise of each step (column normalization).
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_tree(const dpmf_workload *a, dpmf_i_strategy_tree_kind kind, int64_t stamps,
-                                              const double *scale, const dpmf_run *run, double *per_step);
+DPMF_MUST_CHECK dpmf_status error_tree(const dpmf_workload *a, strategy_tree_kind kind, int64_t stamps,
+                                       const double *scale, const dpmf_run *run, double *per_step);
 
 /*
  * error/lookup.c: |B[t,:]| for a stream that is running, whose workload and strategy must live as long. Steps in order are
  * cheap; memory does not grow with the steps for prefix sums without a horizon. Not for two threads at once.
  */
-typedef struct dpmf_i_error_lookup dpmf_i_error_lookup;
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_lookup_create(const dpmf_workload *a, const dpmf_strategy *s,
-                                                       const dpmf_run *run, dpmf_i_error_lookup **out);
-double dpmf_i_error_lookup_at(dpmf_i_error_lookup *lookup, int64_t t);
-void dpmf_i_error_lookup_free(dpmf_i_error_lookup *lookup);
+typedef struct error_lookup error_lookup;
+DPMF_MUST_CHECK dpmf_status error_lookup_create(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                                error_lookup **out);
+double error_lookup_at(error_lookup *lookup, int64_t t);
+void error_lookup_free(error_lookup *lookup);
 
 /* error/columns.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_columns(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                                 double *per_step);
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                               double *per_step);
+DPMF_MUST_CHECK dpmf_status error_columns(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                          double *per_step);
+DPMF_MUST_CHECK dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                        double *per_step);
 
 #endif

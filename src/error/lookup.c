@@ -13,21 +13,21 @@
 
 enum { STRETCH = 4096 };
 
-struct dpmf_i_error_lookup {
+struct error_lookup {
     const dpmf_workload *workload;
     const dpmf_strategy *strategy;
     int64_t first, count; /* held */
     double *values;
 };
 
-dpmf_status dpmf_i_error_lookup_create(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                       dpmf_i_error_lookup **out) {
-    dpmf_i_error_lookup *l = NULL;
+dpmf_status error_lookup_create(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                error_lookup **out) {
+    error_lookup *l = NULL;
     dpmf_status status = DPMF_OK;
-    const int by_stretch = dpmf_i_strategy_unbounded(s) != NULL && dpmf_i_workload_is_prefix(a) && s->steps > STRETCH;
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof *l, "error bars", (void **)&l));
-    *l = (dpmf_i_error_lookup){.workload = a, .strategy = s, .count = by_stretch ? STRETCH : s->steps};
-    TRY_DONE(dpmf_i_base_alloc_doubles(l->count, "error bars", &l->values));
+    const int by_stretch = strategy_unbounded(s) != NULL && workload_is_prefix(a) && s->steps > STRETCH;
+    TRY_DONE(base_alloc(1, sizeof *l, "error bars", (void **)&l));
+    *l = (error_lookup){.workload = a, .strategy = s, .count = by_stretch ? STRETCH : s->steps};
+    TRY_DONE(base_alloc_doubles(l->count, "error bars", &l->values));
     if (by_stretch)
         TRY_DONE(dpmf_error_range(a, s, 0, l->count, run, l->values));
     else
@@ -35,25 +35,25 @@ dpmf_status dpmf_i_error_lookup_create(const dpmf_workload *a, const dpmf_strate
     *out = l;
     l = NULL;
 done:
-    dpmf_i_error_lookup_free(l);
+    error_lookup_free(l);
     return status;
 }
 
 /* The next stretch needs no memory and cannot fail: its steps are within the strategy's. */
-double dpmf_i_error_lookup_at(dpmf_i_error_lookup *l, int64_t t) {
+double error_lookup_at(error_lookup *l, int64_t t) {
     assert(t >= 0 && t < l->strategy->steps);
     if (t < l->first || t >= l->first + l->count) {
         l->first = t - t % STRETCH;
         l->count = l->strategy->steps - l->first < STRETCH ? l->strategy->steps - l->first : STRETCH;
-        dpmf_i_error_unbounded_range(dpmf_i_strategy_unbounded(l->strategy), l->first, l->count, l->values);
+        error_unbounded_range(strategy_unbounded(l->strategy), l->first, l->count, l->values);
         for (int64_t i = 0; i < l->count; i++)
             l->values[i] = sqrt(l->values[i]);
     }
     return l->values[t - l->first];
 }
 
-void dpmf_i_error_lookup_free(dpmf_i_error_lookup *l) {
+void error_lookup_free(error_lookup *l) {
     if (l == NULL) return;
-    dpmf_i_base_free(l->values);
-    dpmf_i_base_free(l);
+    base_free(l->values);
+    base_free(l);
 }

@@ -35,27 +35,27 @@
 
 static dpmf_status deviation_toeplitz(const dpmf_strategy *s, int64_t count, const double *q, double *out) {
     double *x = NULL;
-    TRY(dpmf_i_base_alloc_doubles(s->steps, "a question", &x));
+    TRY(base_alloc_doubles(s->steps, "a question", &x));
     for (int64_t t = 0; t < count; t++)
         x[s->steps - 1 - t] = q[t];
     dpmf_status status = dpmf_strategy_solve(s, x, x);
-    if (status == DPMF_OK) *out = dpmf_i_base_norm(s->steps, x);
-    dpmf_i_base_free(x);
+    if (status == DPMF_OK) *out = base_norm(s->steps, x);
+    base_free(x);
     return status;
 }
 
 /* x = C'^-1 q, the last row first. */
 static dpmf_status deviation_dense(int64_t n, const double *c, int64_t count, const double *q, double *out) {
     double *x = NULL;
-    TRY(dpmf_i_base_alloc_doubles(n, "a question", &x));
+    TRY(base_alloc_doubles(n, "a question", &x));
     memcpy(x, q, (size_t)count * sizeof *x);
     for (int64_t t = count - 1; t >= 0; t--) {
         x[t] /= c[t * n + t];
         for (int64_t u = 0; u < t; u++)
             x[u] -= c[t * n + u] * x[t];
     }
-    *out = dpmf_i_base_norm(count, x);
-    dpmf_i_base_free(x);
+    *out = base_norm(count, x);
+    base_free(x);
     return DPMF_OK;
 }
 
@@ -64,12 +64,12 @@ static dpmf_status make_weighed(int64_t n, int64_t count, const double *q, dpmf_
     double *rates = NULL;
     dpmf_workload *a = NULL;
     dpmf_workload_options o = dpmf_workload_options_defaults();
-    TRY(dpmf_i_base_alloc_doubles(n, "a question", &rates));
+    TRY(base_alloc_doubles(n, "a question", &rates));
     for (int64_t t = 0; t < n; t++)
         rates[t] = 1;
     o.learning_rate = rates;
     dpmf_status status = dpmf_workload_create(n, &o, &a);
-    dpmf_i_base_free(rates);
+    base_free(rates);
     if (status != DPMF_OK) return status;
     a->toeplitz = 0;
     memset(a->learning_rate, 0, (size_t)n * sizeof *a->learning_rate);
@@ -84,26 +84,24 @@ static dpmf_status deviation_driven(const dpmf_strategy *s, int64_t count, const
     double *errors = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(make_weighed(s->steps, count, q, &a));
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->steps, "the errors", &errors));
+    TRY_DONE(base_alloc_doubles(s->steps, "the errors", &errors));
     TRY_DONE(dpmf_error_compute(a, s, run, errors));
     *out = errors[s->steps - 1];
 done:
-    dpmf_i_base_free(errors);
+    base_free(errors);
     dpmf_workload_free(a);
     return status;
 }
 
 static dpmf_status check_question(const dpmf_strategy *s, int64_t count, const double *q) {
-    if (s == NULL || q == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "query: the strategy or the weights are NULL");
+    if (s == NULL || q == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "query: the strategy or the weights are NULL");
     if (count < 1 || count > s->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "query: %lld steps, accepted 1 to %lld", (long long)count,
-                                (long long)s->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "query: %lld steps, accepted 1 to %lld", (long long)count,
+                         (long long)s->steps);
     for (int64_t t = 0; t < count; t++)
         if (!isfinite(q[t]))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "query: weight %lld = %g, accepted: finite", (long long)t,
-                                    q[t]);
-    return dpmf_i_strategy_need_inverse(s);
+            return base_fail(DPMF_ERROR_ARGUMENT, "query: weight %lld = %g, accepted: finite", (long long)t, q[t]);
+    return strategy_need_inverse(s);
 }
 
 dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count, const double *weights,
@@ -111,10 +109,10 @@ dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count, c
     dpmf_strategy *s = NULL;
     double found = 0;
     TRY(check_question(strategy, count, weights));
-    TRY(dpmf_i_strategy_unbounded_head(strategy, count, &s));
-    const double *matrix = dpmf_i_strategy_dense_matrix(s);
+    TRY(unbounded_head(strategy, count, &s));
+    const double *matrix = strategy_dense_matrix(s);
     dpmf_status status;
-    if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_TOEPLITZ) || dpmf_i_strategy_blt(s) != NULL)
+    if (strategy_can(s, STRATEGY_CAN_TOEPLITZ) || strategy_blt(s) != NULL)
         status = deviation_toeplitz(s, count, weights, &found);
     else if (matrix != NULL)
         status = deviation_dense(s->steps, matrix, count, weights, &found);
@@ -128,10 +126,10 @@ dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count, c
 dpmf_status dpmf_query_weights(const dpmf_workload *workload, int64_t count, const double *answers, double *weights) {
     dpmf_workload *head = NULL;
     if (workload == NULL || answers == NULL || weights == NULL || count < 1 || count > workload->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "query: a question on %lld answers, accepted 1 to the steps",
-                                (long long)count);
-    TRY(dpmf_i_workload_head(workload, count, &head));
-    dpmf_status status = dpmf_i_workload_apply_transpose(head, answers, weights);
+        return base_fail(DPMF_ERROR_ARGUMENT, "query: a question on %lld answers, accepted 1 to the steps",
+                         (long long)count);
+    TRY(workload_head(workload, count, &head));
+    dpmf_status status = workload_apply_transpose(head, answers, weights);
     dpmf_workload_free(head);
     return status;
 }
@@ -140,15 +138,15 @@ dpmf_status dpmf_query_weights(const dpmf_workload *workload, int64_t count, con
 
 dpmf_status dpmf_query_multiplier(double level, int64_t intervals, double *out) {
     if (!(level > 0 && level < 1) || intervals < 1)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "query: level %g of %lld intervals, accepted 0 < level < 1 and 1 interval or more",
-                                level, (long long)intervals);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "query: level %g of %lld intervals, accepted 0 < level < 1 and 1 interval or more", level,
+                         (long long)intervals);
     const double tail = -expm1(log(level) / (double)intervals) / 2; /* of one side of one interval */
     double low = 0, high = 40;
     while (high - low > 1e-13 * high) { /* to the side that is too wide */
         double middle = low + (high - low) / 2;
         if (!(middle > low && middle < high)) break;
-        if (dpmf_i_base_normal_cdf(-middle) > tail)
+        if (base_normal_cdf(-middle) > tail)
             low = middle;
         else
             high = middle;
@@ -165,11 +163,11 @@ typedef struct pool {
 } pool;
 
 static dpmf_status check_series(int64_t count, const double *values, const double *deviations) {
-    if (count < 1 || values == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "query: no values");
+    if (count < 1 || values == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "query: no values");
     for (int64_t t = 0; t < count; t++)
         if (!isfinite(values[t]) || (deviations != NULL && !(deviations[t] > 0 && isfinite(deviations[t]))))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "query: value %lld, accepted: finite, with a deviation above 0", (long long)t);
+            return base_fail(DPMF_ERROR_ARGUMENT, "query: value %lld, accepted: finite, with a deviation above 0",
+                             (long long)t);
     return DPMF_OK;
 }
 
@@ -178,7 +176,7 @@ dpmf_status dpmf_query_monotone(int64_t count, const double *values, const doubl
     pool *stack = NULL;
     int64_t top = 0, at = 0;
     TRY(check_series(count, values, deviations));
-    TRY(dpmf_i_base_alloc(count, sizeof *stack, "pools of values", (void **)&stack));
+    TRY(base_alloc(count, sizeof *stack, "pools of values", (void **)&stack));
     for (int64_t t = 0; t < count; t++) {
         pool now = {values[t], deviations == NULL ? 1 : 1 / (deviations[t] * deviations[t]), 1};
         while (top > 0 && stack[top - 1].mean >= now.mean) {
@@ -192,7 +190,7 @@ dpmf_status dpmf_query_monotone(int64_t count, const double *values, const doubl
     for (int64_t i = 0; i < top; i++)
         for (int64_t k = 0; k < stack[i].count; k++)
             out[at++] = fmax(stack[i].mean, least);
-    dpmf_i_base_free(stack);
+    base_free(stack);
     return DPMF_OK;
 }
 

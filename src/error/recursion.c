@@ -16,24 +16,23 @@
 
 #include <string.h>
 
-dpmf_status dpmf_i_error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations) {
+dpmf_status error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations) {
     static const int64_t OPERATIONS = (int64_t)1 << 24, STEPS = 1 << 16; /* between two questions, at most */
     const int64_t apart = operations < OPERATIONS / STEPS ? STEPS : OPERATIONS / operations + 1;
-    return t % apart == 0 ? dpmf_i_base_progress(run, "error", (double)t / (double)n) : DPMF_OK;
+    return t % apart == 0 ? base_progress(run, "error", (double)t / (double)n) : DPMF_OK;
 }
 
-dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                  double *per_step) {
-    int64_t n = s->steps, b = dpmf_i_strategy_inverse_bands(s);
+dpmf_status error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *per_step) {
+    int64_t n = s->steps, b = strategy_inverse_bands(s);
     double *f = NULL, *zm = NULL, *zo = NULL; /* zm[j] = Cov(z_{t-j}, m_{t-1}) */
-    dpmf_i_error_moments v = {0};
+    error_moments v = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(b, "a row of C^-1", &f));
-    TRY_DONE(dpmf_i_base_alloc_doubles(b + 1, "covariances", &zm));
-    TRY_DONE(dpmf_i_base_alloc_doubles(b + 1, "covariances", &zo));
+    TRY_DONE(base_alloc_doubles(b, "a row of C^-1", &f));
+    TRY_DONE(base_alloc_doubles(b + 1, "covariances", &zm));
+    TRY_DONE(base_alloc_doubles(b + 1, "covariances", &zo));
     for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(dpmf_i_error_report(run, t, n, 8 * b));
-        dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
+        TRY_DONE(error_report(run, t, n, 8 * b));
+        error_drive d = error_drive_at(a, t);
         double yy = 0, ym = 0, yo = 0;
         s->ops->inverse_row(s, t, f);
         for (int64_t j = 0; j < b; j++) {
@@ -41,7 +40,7 @@ dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s
             ym += f[j] * zm[j];
             yo += f[j] * zo[j];
         }
-        dpmf_i_error_moments_advance(&d, yy, ym, yo, &v);
+        error_moments_advance(&d, yy, ym, yo, &v);
         per_step[t] = v.oo;
         for (int64_t j = b - 1; j >= 0; j--) { /* the lag of every seed grows by one */
             zo[j + 1] = d.keep * zo[j] + d.p * zm[j] + d.g * f[j];
@@ -50,9 +49,9 @@ dpmf_status dpmf_i_error_filtered(const dpmf_workload *a, const dpmf_strategy *s
         zm[0] = zo[0] = 0;
     }
 done:
-    dpmf_i_base_free(f);
-    dpmf_i_base_free(zm);
-    dpmf_i_base_free(zo);
+    base_free(f);
+    base_free(zm);
+    base_free(zo);
     return status;
 }
 
@@ -68,25 +67,25 @@ typedef struct outputs {
 } outputs;
 
 static void outputs_free(outputs *o) {
-    dpmf_i_base_free(o->yy);
-    dpmf_i_base_free(o->ym);
-    dpmf_i_base_free(o->yo);
-    dpmf_i_base_free(o->lead);
-    dpmf_i_base_free(o->now);
-    dpmf_i_base_free(o->row);
+    base_free(o->yy);
+    base_free(o->ym);
+    base_free(o->yo);
+    base_free(o->lead);
+    base_free(o->now);
+    base_free(o->row);
 }
 
 static dpmf_status outputs_create(int64_t bands, outputs *o) {
     o->slots = bands - 1;
-    TRY(dpmf_i_base_alloc_doubles(o->slots * o->slots, "covariances", &o->yy));
-    TRY(dpmf_i_base_alloc_doubles(o->slots, "covariances", &o->ym));
-    TRY(dpmf_i_base_alloc_doubles(o->slots, "covariances", &o->yo));
-    TRY(dpmf_i_base_alloc_doubles(o->slots, "a row", &o->lead));
-    TRY(dpmf_i_base_alloc_doubles(o->slots, "covariances", &o->now));
-    return dpmf_i_base_alloc_doubles(bands, "a row", &o->row);
+    TRY(base_alloc_doubles(o->slots * o->slots, "covariances", &o->yy));
+    TRY(base_alloc_doubles(o->slots, "covariances", &o->ym));
+    TRY(base_alloc_doubles(o->slots, "covariances", &o->yo));
+    TRY(base_alloc_doubles(o->slots, "a row", &o->lead));
+    TRY(base_alloc_doubles(o->slots, "covariances", &o->now));
+    return base_alloc_doubles(bands, "a row", &o->row);
 }
 
-static void outputs_step(outputs *o, int64_t t, const dpmf_i_error_drive *d, dpmf_i_error_moments *v) {
+static void outputs_step(outputs *o, int64_t t, const error_drive *d, error_moments *v) {
     int64_t slots = o->slots;
     double seed = 1 / o->row[0], yy = seed * seed, ym = 0, yo = 0;
     for (int64_t i = 0; i < slots; i++)
@@ -104,7 +103,7 @@ static void outputs_step(outputs *o, int64_t t, const dpmf_i_error_drive *d, dpm
         yo += o->lead[i] * o->yo[i];
     }
     double new_ym = d->beta * ym + yy, new_yo = d->keep * yo + d->p * ym + d->g * yy;
-    dpmf_i_error_moments_advance(d, yy, ym, yo, v);
+    error_moments_advance(d, yy, ym, yo, v);
     for (int64_t i = 0; i < slots; i++) {
         o->yo[i] = d->keep * o->yo[i] + d->p * o->ym[i] + d->g * o->now[i];
         o->ym[i] = d->beta * o->ym[i] + o->now[i];
@@ -118,16 +117,15 @@ static void outputs_step(outputs *o, int64_t t, const dpmf_i_error_drive *d, dpm
     o->yo[slot] = new_yo;
 }
 
-dpmf_status dpmf_i_error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                  double *per_step) {
-    int64_t n = s->steps, bands = dpmf_i_strategy_bands(s);
+dpmf_status error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *per_step) {
+    int64_t n = s->steps, bands = strategy_bands(s);
     outputs o = {0};
-    dpmf_i_error_moments v = {0};
+    error_moments v = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(outputs_create(bands, &o));
     for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(dpmf_i_error_report(run, t, n, 2 * bands * bands));
-        dpmf_i_error_drive d = dpmf_i_error_drive_at(a, t);
+        TRY_DONE(error_report(run, t, n, 2 * bands * bands));
+        error_drive d = error_drive_at(a, t);
         s->ops->row(s, t, o.row);
         outputs_step(&o, t, &d, &v);
         per_step[t] = v.oo;

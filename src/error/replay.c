@@ -21,31 +21,31 @@
 
 #include <string.h>
 
-typedef dpmf_i_strategy_replay replay;
-typedef dpmf_i_error_replay error_t;
-typedef dpmf_i_error_replay_head head;
-enum { M_MAX = DPMF_I_STRATEGY_REPLAY_STATES_MAX };
+typedef strategy_replay replay;
+typedef error_replay error_t;
+typedef error_replay_head head;
+enum { M_MAX = REPLAY_STATES_MAX };
 
-void dpmf_i_error_replay_free(error_t *e) {
-    dpmf_i_base_free(e->drive);
-    dpmf_i_base_free(e->power);
-    dpmf_i_base_free(e->phi);
-    dpmf_i_base_free(e->psi);
-    dpmf_i_base_free(e->w);
-    dpmf_i_base_free(e->through);
-    dpmf_i_base_free(e->whole);
-    dpmf_i_base_free(e->omega);
-    dpmf_i_base_free(e->gamma);
-    dpmf_i_base_free(e->covariance);
-    dpmf_i_base_free(e->squares);
+void error_replay_free(error_t *e) {
+    base_free(e->drive);
+    base_free(e->power);
+    base_free(e->phi);
+    base_free(e->psi);
+    base_free(e->w);
+    base_free(e->through);
+    base_free(e->whole);
+    base_free(e->omega);
+    base_free(e->gamma);
+    base_free(e->covariance);
+    base_free(e->squares);
     *e = (error_t){0};
 }
 
 /* The workload's coefficients; past the last step it stands still. */
-static void fill_drive(const dpmf_workload *a, const dpmf_i_strategy_replay_shape *s, double *drive) {
+static void fill_drive(const dpmf_workload *a, const replay_shape *s, double *drive) {
     for (int64_t t = 0; t < s->epochs * s->period; t++) {
-        dpmf_i_error_drive d = {.beta = 0, .keep = 1, .p = 0, .g = 0};
-        if (t < s->steps) d = dpmf_i_error_drive_at(a, t);
+        error_drive d = {.beta = 0, .keep = 1, .p = 0, .g = 0};
+        if (t < s->steps) d = error_drive_at(a, t);
         drive[4 * t] = d.beta;
         drive[4 * t + 1] = d.keep;
         drive[4 * t + 2] = d.p;
@@ -53,36 +53,34 @@ static void fill_drive(const dpmf_workload *a, const dpmf_i_strategy_replay_shap
     }
 }
 
-dpmf_status dpmf_i_error_replay_alloc(const dpmf_workload *a, const dpmf_i_strategy_replay_shape *s, error_t *out) {
+dpmf_status error_replay_alloc(const dpmf_workload *a, const replay_shape *s, error_t *out) {
     const int64_t k = s->epochs, b = s->period, steps = k * b;
     const char *what = "transitions of the error";
     dpmf_status status = DPMF_OK;
-    if (a->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "replayed seeds: workload %s, accepted: named workloads",
-                                a->text);
+    if (a->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "replayed seeds: workload %s, accepted: named workloads", a->text);
     if (a->steps != s->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "replayed seeds: %lld steps, the workload has %lld: they must agree",
-                                (long long)s->steps, (long long)a->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: %lld steps, the workload has %lld: they must agree",
+                         (long long)s->steps, (long long)a->steps);
     error_t e = {.heads = a->momentum > 0 ? 2 : 1};
     e.states = e.heads + s->buffers;
     const int64_t m = e.states;
-    TRY_DONE(dpmf_i_base_alloc_doubles(4 * steps, what, &e.drive));
-    TRY_DONE(dpmf_i_base_alloc_doubles((b + 1) * s->buffers, what, &e.power));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * (b + 1) * e.heads * m, what, &e.phi));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * (b + 1) * e.heads * m, what, &e.psi));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * m, what, &e.w));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * k * m * m, what, &e.through));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * m * m, what, &e.whole));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * m, what, &e.omega));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * m, what, &e.gamma));
-    TRY_DONE(dpmf_i_base_alloc_doubles((steps + 1) * m * m, what, &e.covariance));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps, "errors of the steps", &e.squares));
+    TRY_DONE(base_alloc_doubles(4 * steps, what, &e.drive));
+    TRY_DONE(base_alloc_doubles((b + 1) * s->buffers, what, &e.power));
+    TRY_DONE(base_alloc_doubles(k * (b + 1) * e.heads * m, what, &e.phi));
+    TRY_DONE(base_alloc_doubles(k * (b + 1) * e.heads * m, what, &e.psi));
+    TRY_DONE(base_alloc_doubles(steps * m, what, &e.w));
+    TRY_DONE(base_alloc_doubles(k * k * m * m, what, &e.through));
+    TRY_DONE(base_alloc_doubles(k * m * m, what, &e.whole));
+    TRY_DONE(base_alloc_doubles(steps * m, what, &e.omega));
+    TRY_DONE(base_alloc_doubles(steps * m, what, &e.gamma));
+    TRY_DONE(base_alloc_doubles((steps + 1) * m * m, what, &e.covariance));
+    TRY_DONE(base_alloc_doubles(steps, "errors of the steps", &e.squares));
     fill_drive(a, s, e.drive);
     *out = e;
     e = (error_t){0};
 done:
-    dpmf_i_error_replay_free(&e);
+    error_replay_free(&e);
     return status;
 }
 
@@ -96,7 +94,7 @@ static void forward(const replay *c, const error_t *e, int64_t epoch) {
     for (int i = 0; i < n; i++)
         phi[i * m + i] = 1;
     for (int64_t p = 0; p < b; p++, phi += n * m) {
-        const head a = dpmf_i_error_replay_head_at(e, c, epoch * b + p);
+        const head a = error_replay_head_at(e, c, epoch * b + p);
         const double *h = c->h + (epoch * b + p) * r, *power = e->power + p * r;
         for (int i = 0; i < n; i++) {
             double *out = phi + n * m + i * m;
@@ -117,7 +115,7 @@ static void backward(const replay *c, const error_t *e, int64_t epoch) {
     for (int i = 0; i < n; i++)
         next[i * m + i] = 1;
     for (int64_t p = b - 1; p >= 0; p--, next -= n * m) {
-        const head a = dpmf_i_error_replay_head_at(e, c, epoch * b + p);
+        const head a = error_replay_head_at(e, c, epoch * b + p);
         const double *h = c->h + (epoch * b + p) * r, *beta = c->beta + (epoch * b + p) * r;
         double *w = e->w + (epoch * b + p) * m, *psi = next - n * m;
         for (int i = 0; i < n; i++) {
@@ -180,7 +178,7 @@ static inline __attribute__((always_inline)) void add_epoch(int n, int r, const 
                                                             int64_t from) {
     const int64_t b = c->shape.period;
     const int m = n + r;
-    const double *v = c->covariance + dpmf_i_strategy_replay_pair((int)f, (int)from) * b;
+    const double *v = c->covariance + replay_pair((int)f, (int)from) * b;
     const double *t = e->through + (f * c->shape.epochs + from) * m * m;
     double *omega = e->omega + f * b * m, diagonal[M_MAX];
     for (int j = 0; j < m; j++)
@@ -203,7 +201,7 @@ static void mix(const replay *c, const error_t *e, int64_t f) {
     const int r = c->shape.buffers, n = e->heads, m = e->states;
     memset(e->omega + f * b * m, 0, (size_t)(b * m) * sizeof *e->omega);
     for (int64_t from = 0; from < f; from++)
-        DPMF_I_ERROR_REPLAY_USUAL(add_epoch, n, r, c, e, f, from);
+        ERROR_REPLAY_USUAL(add_epoch, n, r, c, e, f, from);
     for (int64_t p = 0; p < b; p++) {
         const double *omega = e->omega + (f * b + p) * m, *phi = e->phi + (f * (b + 1) + p) * n * m;
         double *gamma = e->gamma + (f * b + p) * m;
@@ -241,9 +239,9 @@ times_a(int n, int m, const head *a, const double *h, const double *rho, int col
 static inline __attribute__((always_inline)) void advance(int n, int r, const replay *c, const error_t *e, int64_t t) {
     const int64_t b = c->shape.period, p = t % b;
     const int m = n + r, f = (int)(t / b);
-    const head a = dpmf_i_error_replay_head_at(e, c, t);
+    const head a = error_replay_head_at(e, c, t);
     const double *h = c->h + t * r, *now = e->covariance + t * m * m;
-    const double v = c->covariance[dpmf_i_strategy_replay_pair(f, f) * b + p];
+    const double v = c->covariance[replay_pair(f, f) * b + p];
     double *next = e->covariance + (t + 1) * m * m, half[M_MAX * M_MAX], turned[M_MAX * M_MAX] = {0}, input[M_MAX],
            gamma[M_MAX];
     times_a(n, m, &a, h, c->rho, m, now, half);
@@ -288,27 +286,26 @@ static dpmf_status mixes(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_error_replay_fill(const replay *c, dpmf_i_base_pool *pool, error_t *e) {
+dpmf_status error_replay_fill(const replay *c, base_pool *pool, error_t *e) {
     const int64_t k = c->shape.epochs, b = c->shape.period;
     task t = {c, e};
     fill_powers(c, e);
-    TRY(dpmf_i_strategy_replay_run(pool, b * e->states * e->heads * 8, k, transitions, &t));
+    TRY(replay_run(pool, b * e->states * e->heads * 8, k, transitions, &t));
     fill_through(c, e);
-    TRY(dpmf_i_strategy_replay_run(pool, b * e->states * e->heads * k * 2, k, mixes, &t));
+    TRY(replay_run(pool, b * e->states * e->heads * k * 2, k, mixes, &t));
     memset(e->covariance, 0, (size_t)(e->states * e->states) * sizeof *e->covariance);
     for (int64_t epoch = 0; epoch < k; epoch++)
-        DPMF_I_ERROR_REPLAY_USUAL(pass_epoch, e->heads, c->shape.buffers, c, e, epoch);
+        ERROR_REPLAY_USUAL(pass_epoch, e->heads, c->shape.buffers, c, e, epoch);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_error_replay_squares(const dpmf_workload *workload, const replay *c, dpmf_i_base_pool *pool,
-                                        double *per_step) {
+dpmf_status error_replay_squares(const dpmf_workload *workload, const replay *c, base_pool *pool, double *per_step) {
     error_t e = {0};
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_error_replay_alloc(workload, &c->shape, &e));
-    TRY_DONE(dpmf_i_error_replay_fill(c, pool, &e));
+    TRY(error_replay_alloc(workload, &c->shape, &e));
+    TRY_DONE(error_replay_fill(c, pool, &e));
     memcpy(per_step, e.squares, (size_t)c->shape.steps * sizeof *per_step);
 done:
-    dpmf_i_error_replay_free(&e);
+    error_replay_free(&e);
     return status;
 }

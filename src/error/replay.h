@@ -9,7 +9,7 @@
 #include "workload/workload.h"
 
 /* State of the workload (o, or o and m) and the buffers, m numbers; o first. */
-typedef struct dpmf_i_error_replay {
+typedef struct error_replay {
     int heads, states;  /* 1 or 2; heads + r */
     double *drive;      /* by step, x 4: beta, keep, p, g of the workload */
     double *power;      /* (b+1) x r: rho^p */
@@ -21,32 +21,29 @@ typedef struct dpmf_i_error_replay {
     double *gamma;      /* by step, x m: Cov(state, u_t) */
     double *covariance; /* (k b + 1) x m x m: Cov(state) before step t */
     double *squares;    /* by step: |B[t,:]|^2, B = A W; 0 past n */
-} dpmf_i_error_replay;
+} error_replay;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_replay_alloc(const dpmf_workload *workload,
-                                                      const dpmf_i_strategy_replay_shape *shape,
-                                                      dpmf_i_error_replay *out);
-void dpmf_i_error_replay_free(dpmf_i_error_replay *e);
+DPMF_MUST_CHECK dpmf_status error_replay_alloc(const dpmf_workload *workload, const replay_shape *shape,
+                                               error_replay *out);
+void error_replay_free(error_replay *e);
 /* From h, beta, rho, d and V of c. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_replay_fill(const dpmf_i_strategy_replay *c, dpmf_i_base_pool *pool,
-                                                     dpmf_i_error_replay *e);
+DPMF_MUST_CHECK dpmf_status error_replay_fill(const strategy_replay *c, base_pool *pool, error_replay *e);
 /* K (row-major, heads x heads) and c of step t: the workload's rows of a step are (K, c h') on the state, c on u. */
-typedef struct dpmf_i_error_replay_head {
+typedef struct error_replay_head {
     double k[4], c[2];
-} dpmf_i_error_replay_head;
+} error_replay_head;
 
-static inline dpmf_i_error_replay_head dpmf_i_error_replay_head_at(const dpmf_i_error_replay *e,
-                                                                   const dpmf_i_strategy_replay *c, int64_t t) {
+static inline error_replay_head error_replay_head_at(const error_replay *e, const strategy_replay *c, int64_t t) {
     const double *d = e->drive + 4 * t, scale = c->scale[t % c->shape.period];
-    if (e->heads == 1) return (dpmf_i_error_replay_head){{d[1]}, {scale * d[3]}};
-    return (dpmf_i_error_replay_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
+    if (e->heads == 1) return (error_replay_head){{d[1]}, {scale * d[3]}};
+    return (error_replay_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
 }
 
 /*
  * function(heads, buffers, ...) with the usual numbers of both compiled in: the loops over them unroll, a factor of two
  * to three.
  */
-#define DPMF_I_ERROR_REPLAY_USUAL(function, heads, buffers, ...)                                                       \
+#define ERROR_REPLAY_USUAL(function, heads, buffers, ...)                                                              \
     do {                                                                                                               \
         if ((buffers) == 4 && (heads) == 1)                                                                            \
             function(1, 4, __VA_ARGS__);                                                                               \
@@ -57,7 +54,7 @@ static inline dpmf_i_error_replay_head dpmf_i_error_replay_head_at(const dpmf_i_
     } while (0)
 
 /* All of it in one call: n squared row norms of B. Named workloads. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_replay_squares(const dpmf_workload *workload, const dpmf_i_strategy_replay *c,
-                                                        dpmf_i_base_pool *pool, double *per_step);
+DPMF_MUST_CHECK dpmf_status error_replay_squares(const dpmf_workload *workload, const strategy_replay *c,
+                                                 base_pool *pool, double *per_step);
 
 #endif

@@ -29,7 +29,7 @@
 
 /* g from h in place. */
 static void filter(const dpmf_workload *a, int64_t n, double *g) {
-    const dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, 0);
+    const workload_recursion_form r = workload_recursion(a, 0);
     double m = 0;
     for (int64_t i = 0; i < n; i++) {
         m = r.momentum * m + g[i];
@@ -52,15 +52,15 @@ static int64_t length_of(int64_t n, const double *g) {
 static dpmf_status autocorrelate(int64_t length, const double *g, double *gamma) {
     double *reversed = NULL, *product = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(length, "reversed", &reversed));
-    TRY_DONE(dpmf_i_base_alloc_doubles(2 * length - 1, "a product", &product));
+    TRY_DONE(base_alloc_doubles(length, "reversed", &reversed));
+    TRY_DONE(base_alloc_doubles(2 * length - 1, "a product", &product));
     for (int64_t i = 0; i < length; i++)
         reversed[i] = g[length - 1 - i];
-    TRY_DONE(dpmf_i_base_convolve(length, g, length, reversed, 2 * length - 1, product));
+    TRY_DONE(base_convolve(length, g, length, reversed, 2 * length - 1, product));
     memcpy(gamma, product + length - 1, (size_t)length * sizeof *gamma);
 done:
-    dpmf_i_base_free(reversed);
-    dpmf_i_base_free(product);
+    base_free(reversed);
+    base_free(product);
     return status;
 }
 
@@ -76,7 +76,7 @@ static dpmf_status without_the_past(int64_t length, const double *g, const doubl
             past += now[u] * sums[u];
         }
         q[t] -= past;
-        if ((t & 0xff) == 0) TRY(dpmf_i_base_progress(run, "error", -1));
+        if ((t & 0xff) == 0) TRY(base_progress(run, "error", -1));
     }
     return DPMF_OK;
 }
@@ -86,53 +86,53 @@ static dpmf_status short_filter(int64_t n, int64_t length, const double *g, cons
                                 double *q) {
     double *gamma = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(length, "its products", &gamma));
+    TRY_DONE(base_alloc_doubles(length, "its products", &gamma));
     TRY_DONE(autocorrelate(length, g, gamma));
     gamma[0] = 0; /* s < t */
-    TRY_DONE(dpmf_i_base_convolve(n, rates, length, gamma, n, q));
+    TRY_DONE(base_convolve(n, rates, length, gamma, n, q));
     TRY_DONE(without_the_past(length, g, rates, gamma, q, run));
 done:
-    dpmf_i_base_free(gamma);
+    base_free(gamma);
     return status;
 }
 
 /* h: by its recursion, or for many bands as a power series. */
 static dpmf_status fill_inverse(int64_t n, int64_t count, const double *c, double *h) {
     enum { MANY = 4096 };
-    if (count > MANY) return dpmf_i_base_series_inverse(count, c, n, h);
+    if (count > MANY) return base_series_inverse(count, c, n, h);
     h[0] = 1;
-    dpmf_i_base_toeplitz_solve_banded(n, count, c, h, h);
+    base_toeplitz_solve_banded(n, count, c, h, h);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_error_schedule(const dpmf_workload *a, int64_t count, const double *c, const double *scale,
-                                  const dpmf_run *run, int *done, double *per_step) {
+dpmf_status error_schedule(const dpmf_workload *a, int64_t count, const double *c, const double *scale,
+                           const dpmf_run *run, int *done, double *per_step) {
     enum { LONG = 4096 }; /* up to here columns are as fast where g does not end, and exact */
     const int64_t n = a->steps;
     double *g = NULL, *rates = NULL, *q = NULL, squares = 0;
     dpmf_status status = DPMF_OK;
     *done = 0;
     if (scale != NULL && a->momentum > 0) return DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a filter", &g));
+    TRY_DONE(base_alloc_doubles(n, "a filter", &g));
     TRY_DONE(fill_inverse(n, count, c, g));
     filter(a, n, g);
     const int64_t length = length_of(n, g);
-    if (!isfinite(dpmf_i_base_norm(n, g)) || (length > n / 2 && n < LONG)) goto done;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "learning rates", &rates));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "covariances", &q));
+    if (!isfinite(base_norm(n, g)) || (length > n / 2 && n < LONG)) goto done;
+    TRY_DONE(base_alloc_doubles(n, "learning rates", &rates));
+    TRY_DONE(base_alloc_doubles(n, "covariances", &q));
     for (int64_t t = 0; t < n; t++)
-        rates[t] = dpmf_i_workload_recursion(a, t).rate * (scale == NULL ? 1 : scale[t]);
-    TRY_DONE(length > n / 2 ? dpmf_i_error_triangle(n, g, rates, run, q) : short_filter(n, length, g, rates, run, q));
-    dpmf_i_base_running total = {0};
+        rates[t] = workload_recursion(a, t).rate * (scale == NULL ? 1 : scale[t]);
+    TRY_DONE(length > n / 2 ? error_triangle(n, g, rates, run, q) : short_filter(n, length, g, rates, run, q));
+    base_running total = {0};
     for (int64_t t = 0; t < n; t++) {
         squares = t < length ? squares + g[t] * g[t] : squares;
-        dpmf_i_base_running_add(&total, rates[t] * (rates[t] * squares + 2 * q[t]));
-        per_step[t] = dpmf_i_base_running_value(&total);
+        base_running_add(&total, rates[t] * (rates[t] * squares + 2 * q[t]));
+        per_step[t] = base_running_value(&total);
     }
     *done = 1;
 done:
-    dpmf_i_base_free(g);
-    dpmf_i_base_free(rates);
-    dpmf_i_base_free(q);
+    base_free(g);
+    base_free(rates);
+    base_free(q);
     return status;
 }

@@ -33,7 +33,7 @@ typedef struct columns {
 static dpmf_status create(int64_t n, int64_t first, columns *out) {
     const int64_t room = n + LANES;
     columns e = {.n = n, .first = first};
-    TRY(dpmf_i_base_alloc_doubles(3 * room, "columns of B", &e.memory));
+    TRY(base_alloc_doubles(3 * room, "columns of B", &e.memory));
     e.reversed = e.memory;
     e.m = e.reversed + room;
     e.o = e.m + room;
@@ -44,7 +44,7 @@ static dpmf_status create(int64_t n, int64_t first, columns *out) {
 /* h into `reversed`, by way of `o`. */
 static void fill_inverse(columns *e, int64_t count, const double *c) {
     e->o[0] = 1;
-    dpmf_i_base_toeplitz_solve_banded(e->n, count, c, e->o, e->o);
+    base_toeplitz_solve_banded(e->n, count, c, e->o, e->o);
     for (int64_t i = 0; i < e->n; i++)
         e->reversed[e->n - 1 - i] = e->o[i];
     memset(e->o, 0, (size_t)e->n * sizeof *e->o);
@@ -52,15 +52,15 @@ static void fill_inverse(columns *e, int64_t count, const double *c) {
 
 /* The rows before `first`, and the columns as they are after them. `scale` is constant there. */
 static void fill_series(columns *e, const dpmf_workload *a, double scale, double *squares) {
-    const dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, 0);
-    dpmf_i_base_running sum = {0};
+    const workload_recursion_form r = workload_recursion(a, 0);
+    base_running sum = {0};
     double m = 0, o = 0;
     for (int64_t i = 0; i < e->first; i++) {
         double y = scale * e->reversed[e->n - 1 - i];
         m = r.momentum * m + y;
         o = r.keep * o + r.rate * (r.from_m * m + r.from_y * y);
-        dpmf_i_base_running_add(&sum, o * o);
-        squares[i] = dpmf_i_base_running_value(&sum);
+        base_running_add(&sum, o * o);
+        squares[i] = base_running_value(&sum);
         e->m[e->first - 1 - i] = m;
         e->o[e->first - 1 - i] = o;
     }
@@ -74,7 +74,7 @@ static double add_lanes(const double *sums) {
 }
 
 /* Columns beyond t see the zeros after h_0, and stay zero. */
-static double row_with_momentum(columns *e, const dpmf_i_workload_recursion_form *r, double scale, int64_t t) {
+static double row_with_momentum(columns *e, const workload_recursion_form *r, double scale, int64_t t) {
     const double *restrict h = e->reversed + e->n - 1 - t;
     double *restrict m = e->m, *restrict o = e->o;
     double sums[LANES] = {0};
@@ -89,7 +89,7 @@ static double row_with_momentum(columns *e, const dpmf_i_workload_recursion_form
     return add_lanes(sums);
 }
 
-static double row_without(columns *e, const dpmf_i_workload_recursion_form *r, double scale, int64_t t) {
+static double row_without(columns *e, const workload_recursion_form *r, double scale, int64_t t) {
     const double *restrict h = e->reversed + e->n - 1 - t;
     double *restrict o = e->o;
     double sums[LANES] = {0};
@@ -102,8 +102,8 @@ static double row_without(columns *e, const dpmf_i_workload_recursion_form *r, d
     return add_lanes(sums);
 }
 
-dpmf_status dpmf_i_error_toeplitz_columns(const dpmf_workload *a, int64_t count, const double *c, const double *scale,
-                                          const dpmf_run *run, double *per_step) {
+dpmf_status error_toeplitz_columns(const dpmf_workload *a, int64_t count, const double *c, const double *scale,
+                                   const dpmf_run *run, double *per_step) {
     const int64_t n = a->steps;
     columns e = {0};
     dpmf_status status = DPMF_OK;
@@ -111,12 +111,12 @@ dpmf_status dpmf_i_error_toeplitz_columns(const dpmf_workload *a, int64_t count,
     fill_inverse(&e, count, c);
     if (e.first > 0) fill_series(&e, a, scale == NULL ? 1 : scale[0], per_step);
     for (int64_t t = e.first; t < n; t++) {
-        const dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, t);
+        const workload_recursion_form r = workload_recursion(a, t);
         const double d = scale == NULL ? 1 : scale[t];
         per_step[t] = r.momentum == 0 ? row_without(&e, &r, d, t) : row_with_momentum(&e, &r, d, t);
-        TRY_DONE(dpmf_i_error_report(run, t, n, 4 * n));
+        TRY_DONE(error_report(run, t, n, 4 * n));
     }
 done:
-    dpmf_i_base_free(e.memory);
+    base_free(e.memory);
     return status;
 }

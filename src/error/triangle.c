@@ -61,14 +61,14 @@ static void add_rows(triangle *w, int64_t lo, int64_t m) {
 static dpmf_status add_square(triangle *w, int64_t lo, int64_t m) {
     const double *g = w->g + lo, *rates = w->rates + lo;
     if (lo > 0) {
-        TRY(dpmf_i_base_convolve(m, rates, 2 * m - 1, w->lags + 1, 2 * m - 1, w->product));
+        TRY(base_convolve(m, rates, 2 * m - 1, w->lags + 1, 2 * m - 1, w->product));
         add_rows(w, lo, m);
     }
     for (int64_t i = 0; i < m; i++)
         w->reversed[i] = rates[m - 1 - i];
-    TRY(dpmf_i_base_convolve(m, g, m, w->reversed, m, w->middle)); /* sum_a g_{lo+a-v} rates_a at m-1-v */
-    dpmf_i_base_reverse(m, w->middle);
-    TRY(dpmf_i_base_convolve(smaller(2 * m - 1, w->n - lo - 1), g + 1, m, w->middle, 2 * m - 1, w->product));
+    TRY(base_convolve(m, g, m, w->reversed, m, w->middle)); /* sum_a g_{lo+a-v} rates_a at m-1-v */
+    base_reverse(m, w->middle);
+    TRY(base_convolve(smaller(2 * m - 1, w->n - lo - 1), g + 1, m, w->middle, 2 * m - 1, w->product));
     add_rows(w, lo, m);
     return DPMF_OK;
 }
@@ -77,7 +77,7 @@ static dpmf_status add_square(triangle *w, int64_t lo, int64_t m) {
 static dpmf_status move_lags(triangle *w, int64_t lo, int64_t m) {
     for (int64_t i = 0; i < 2 * m; i++)
         w->reversed[i] = w->g[lo + 2 * m - 1 - i];
-    TRY(dpmf_i_base_convolve(2 * m, w->reversed, smaller(4 * m, w->n - lo), w->g + lo, 4 * m - 1, w->product));
+    TRY(base_convolve(2 * m, w->reversed, smaller(4 * m, w->n - lo), w->g + lo, 4 * m - 1, w->product));
     for (int64_t d = 1; d < 2 * m; d++)
         w->lags[d] += w->product[2 * m - 1 + d];
     return DPMF_OK;
@@ -86,31 +86,31 @@ static dpmf_status move_lags(triangle *w, int64_t lo, int64_t m) {
 static dpmf_status add_squares(triangle *w, int64_t m) {
     memset(w->lags, 0, (size_t)(2 * m) * sizeof *w->lags);
     for (int64_t lo = 0; lo + m < w->n; lo += 2 * m) {
-        TRY(dpmf_i_base_progress(w->run, "error", -1));
+        TRY(base_progress(w->run, "error", -1));
         TRY(add_square(w, lo, m));
         if (lo + 3 * m < w->n) TRY(move_lags(w, lo, m)); /* there is a next one */
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_error_triangle(int64_t n, const double *g, const double *rates, const dpmf_run *run, double *q) {
+dpmf_status error_triangle(int64_t n, const double *g, const double *rates, const dpmf_run *run, double *q) {
     triangle w = {.n = n, .g = g, .rates = rates, .run = run, .q = q};
     int64_t largest = LEAF;
     dpmf_status status = DPMF_OK;
     while (2 * largest < n)
         largest *= 2;
-    TRY_DONE(dpmf_i_base_alloc_doubles(2 * largest, "sums of products", &w.lags));
-    TRY_DONE(dpmf_i_base_alloc_doubles(2 * largest, "a reversed filter", &w.reversed));
-    TRY_DONE(dpmf_i_base_alloc_doubles(largest, "a product", &w.middle));
-    TRY_DONE(dpmf_i_base_alloc_doubles(4 * largest, "a product", &w.product));
+    TRY_DONE(base_alloc_doubles(2 * largest, "sums of products", &w.lags));
+    TRY_DONE(base_alloc_doubles(2 * largest, "a reversed filter", &w.reversed));
+    TRY_DONE(base_alloc_doubles(largest, "a product", &w.middle));
+    TRY_DONE(base_alloc_doubles(4 * largest, "a product", &w.product));
     memset(q, 0, (size_t)n * sizeof *q);
     add_leaves(&w);
     for (int64_t m = LEAF; m < n; m *= 2)
         TRY_DONE(add_squares(&w, m));
 done:
-    dpmf_i_base_free(w.lags);
-    dpmf_i_base_free(w.reversed);
-    dpmf_i_base_free(w.middle);
-    dpmf_i_base_free(w.product);
+    base_free(w.lags);
+    base_free(w.reversed);
+    base_free(w.middle);
+    base_free(w.product);
     return status;
 }

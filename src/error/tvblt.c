@@ -13,43 +13,42 @@
 
 #include <string.h>
 
-enum { STATES_MAX = DPMF_I_STRATEGY_TVBLT_STATES_MAX };
+enum { STATES_MAX = TVBLT_STATES_MAX };
 
 typedef struct covariances {
     double xx[STATES_MAX * STATES_MAX], xm[STATES_MAX], xo[STATES_MAX];
 } covariances;
 
 /* Step t of the block, whose noise is multiplied by `scale`. */
-static void advance_tvblt(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double scale,
-                          const dpmf_i_error_drive *d, covariances *k, dpmf_i_error_moments *moments) {
-    int states = dpmf_i_strategy_tvblt_states(c);
+static void advance_tvblt(const tvblt_parameters *c, int64_t t, double scale, const error_drive *d, covariances *k,
+                          error_moments *moments) {
+    int states = tvblt_states(c);
     const double *gain = c->gain + t * states;
     double seed = c->diagonal[t], xy[STATES_MAX];
-    dpmf_i_strategy_tvblt_seen(c, k->xx, xy);
-    dpmf_i_error_moments_advance(d, scale * scale * (seed * seed + dpmf_i_strategy_tvblt_output(c, xy)),
-                                 scale * dpmf_i_strategy_tvblt_output(c, k->xm),
-                                 scale * dpmf_i_strategy_tvblt_output(c, k->xo), moments);
-    dpmf_i_strategy_tvblt_push(c, t, xy);
-    dpmf_i_strategy_tvblt_push(c, t, k->xm);
-    dpmf_i_strategy_tvblt_push(c, t, k->xo);
+    tvblt_seen(c, k->xx, xy);
+    error_moments_advance(d, scale * scale * (seed * seed + tvblt_output(c, xy)), scale * tvblt_output(c, k->xm),
+                          scale * tvblt_output(c, k->xo), moments);
+    tvblt_push(c, t, xy);
+    tvblt_push(c, t, k->xm);
+    tvblt_push(c, t, k->xo);
     for (int i = 0; i < states; i++) {
         double now = scale * (xy[i] + gain[i] * seed); /* Cov(x_{t+1}, y_t) */
         k->xo[i] = d->keep * k->xo[i] + d->p * k->xm[i] + d->g * now;
         k->xm[i] = d->beta * k->xm[i] + now;
     }
-    dpmf_i_strategy_tvblt_push_covariance(c, t, k->xx);
+    tvblt_push_covariance(c, t, k->xx);
 }
 
-dpmf_status dpmf_i_error_tvblt(const dpmf_workload *a, const dpmf_i_strategy_tvblt_parameters *c, int64_t stamps,
-                               const double *scale, const dpmf_run *run, double *per_step) {
-    dpmf_i_error_moments moments = {0};
+dpmf_status error_tvblt(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps, const double *scale,
+                        const dpmf_run *run, double *per_step) {
+    error_moments moments = {0};
     covariances k;
     for (int64_t stamp = 0; stamp < stamps; stamp++) {
         memset(&k, 0, sizeof k); /* the noise starts anew, the workload does not */
         for (int64_t t = 0; t < c->steps; t++) {
             int64_t at = stamp * c->steps + t;
-            TRY(dpmf_i_error_report(run, at, stamps * c->steps, 8 * (int64_t)(c->nodes * c->nodes)));
-            dpmf_i_error_drive d = dpmf_i_error_drive_at(a, at);
+            TRY(error_report(run, at, stamps * c->steps, 8 * (int64_t)(c->nodes * c->nodes)));
+            error_drive d = error_drive_at(a, at);
             advance_tvblt(c, t, scale == NULL ? 1 : scale[at], &d, &k, &moments);
             per_step[at] = moments.oo;
         }

@@ -21,16 +21,16 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_STRATEGY_BLT_MAX, SIDE = MAX + 1, PARTS = 8 };
-_Static_assert((int)DPMF_I_STRATEGY_UNBOUNDED_BUFFERS_MAX <= (int)MAX, "buffers fit the covariances");
+enum { MAX = BLT_MAX, SIDE = MAX + 1, PARTS = 8 };
+_Static_assert((int)UNBOUNDED_BUFFERS_MAX <= (int)MAX, "buffers fit the covariances");
 
-typedef dpmf_i_strategy_unbounded_shape shape;
-typedef dpmf_i_strategy_unbounded_step block_step;
+typedef unbounded_shape shape;
+typedef strategy_unbounded_step block_step;
 
 /* ---- step by step ---- */
 
 /* Buffers before - 1 .. count - 1 become copies of the lump, which was before - 1. */
-static void split_lump(int before, int count, dpmf_i_error_buffers *k) {
+static void split_lump(int before, int count, error_buffers *k) {
     for (int i = before; i < count; i++) {
         for (int j = 0; j < count; j++)
             k->mm[i * MAX + j] = k->mm[(before - 1) * MAX + j];
@@ -41,23 +41,23 @@ static void split_lump(int before, int count, dpmf_i_error_buffers *k) {
     }
 }
 
-dpmf_status dpmf_i_error_unbounded(const dpmf_workload *a, const shape *c, int64_t steps, int64_t stamps,
-                                   const double *scale, const dpmf_run *run, double *per_step) {
-    dpmf_i_error_moments moments = {0};
+dpmf_status error_unbounded(const dpmf_workload *a, const shape *c, int64_t steps, int64_t stamps, const double *scale,
+                            const dpmf_run *run, double *per_step) {
+    error_moments moments = {0};
     for (int64_t stamp = 0; stamp < stamps; stamp++) {
-        dpmf_i_error_buffers k = {0}; /* the noise starts anew, the workload does not */
+        error_buffers k = {0}; /* the noise starts anew, the workload does not */
         block_step b = {0};
         for (int64_t t = 0, block = -1; t < steps; t++) {
             const int64_t at = stamp * steps + t;
-            TRY(dpmf_i_error_report(run, at, stamps * steps, 4 * MAX * MAX));
+            TRY(error_report(run, at, stamps * steps, 4 * MAX * MAX));
             if (block + 1 < c->blocks && c->start[block + 1] == (double)t) {
                 const int before = b.count;
-                b = dpmf_i_strategy_unbounded_step_of(c, ++block);
+                b = unbounded_step_of(c, ++block);
                 if (before > 0) split_lump(before, b.count, &k);
             }
-            const dpmf_i_error_drive d = dpmf_i_error_drive_at(a, at);
+            const error_drive d = error_drive_at(a, at);
             const double factor = b.norm * (scale == NULL ? 1 : scale[at]);
-            dpmf_i_error_buffers_advance(b.count, b.scale, b.gap, 1 / (b.gain * b.gain), factor, &d, &k, &moments);
+            error_buffers_advance(b.count, b.scale, b.gap, 1 / (b.gain * b.gain), factor, &d, &k, &moments);
             per_step[at] = moments.oo;
         }
     }
@@ -155,7 +155,7 @@ typedef struct journey {
 static void enter_block(journey *g) {
     const int before = g->b.count;
     matrix old = g->x;
-    g->b = dpmf_i_strategy_unbounded_step_of(g->c, ++g->block);
+    g->b = unbounded_step_of(g->c, ++g->block);
     if (before == 0) return;
     for (int i = 0; i <= g->b.count; i++)
         for (int j = 0; j <= g->b.count; j++) {
@@ -186,7 +186,7 @@ static int64_t block_end(const journey *g, int64_t steps) {
                                                                                     : steps;
 }
 
-void dpmf_i_error_unbounded_range(const shape *c, int64_t first, int64_t count, double *per_step) {
+void error_unbounded_range(const shape *c, int64_t first, int64_t count, double *per_step) {
     journey g = {.c = c, .block = -1};
     int64_t t = 0;
     while (t < first + count) {
@@ -238,9 +238,9 @@ static double highest(around best) {
     return best.most;
 }
 
-int dpmf_i_error_unbounded_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
-    const shape *c = dpmf_i_strategy_unbounded(s);
-    if (c == NULL || !dpmf_i_workload_is_prefix(a) || a->steps != s->steps) return 0;
+int error_unbounded_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
+    const shape *c = strategy_unbounded(s);
+    if (c == NULL || !workload_is_prefix(a) || a->steps != s->steps) return 0;
     journey g = {.c = c, .block = -1};
     around best = {.most = 0};
     for (int64_t t = 0, end = 0; t < s->steps; t = end) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small blocks, portable. */
-#define SET dpmf_i_kernels_block_ref
+#define SET kernels_block_ref
 #define SET_NAME "ref"
 #include "kernels/block_body.inc"

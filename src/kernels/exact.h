@@ -14,7 +14,7 @@
  * a + p * a_stride, row p of b at b[p] + b_first, row i of c at c + i * c_stride. The caller sees to it that every product
  * times per_grid is a whole number, and every sum of them below 2^51.
  */
-typedef struct dpmf_i_kernels_exact {
+typedef struct kernels_exact {
     int64_t rows, columns, terms;
     const double *a;
     int64_t a_stride;
@@ -23,15 +23,15 @@ typedef struct dpmf_i_kernels_exact {
     double per_grid; /* a power of two */
     int64_t *c;
     int64_t c_stride;
-} dpmf_i_kernels_exact;
+} kernels_exact;
 
-typedef struct dpmf_i_kernels_exact_set {
+typedef struct kernels_exact_set {
     const char *name; /* as in kernels/ladder.h */
-    void (*multiply)(const dpmf_i_kernels_exact *job);
-} dpmf_i_kernels_exact_set;
+    void (*multiply)(const kernels_exact *job);
+} kernels_exact_set;
 
-/* The set that goes with dpmf_i_kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
-const dpmf_i_kernels_exact_set *dpmf_i_kernels_exact_get(void);
-const dpmf_i_kernels_exact_set *dpmf_i_kernels_exact_find(const char *name);
+/* The set that goes with kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
+const kernels_exact_set *kernels_exact_get(void);
+const kernels_exact_set *kernels_exact_find(const char *name);
 
 #endif

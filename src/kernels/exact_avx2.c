@@ -5,6 +5,6 @@
 #define KERNEL_BYTES 32
 #define VECTORS 3 /* four rows of them and what is read fit the registers of this set */
 #define WIDEN(from) ((part)_mm256_cvtps_pd(_mm_loadu_ps(from)))
-#define SET dpmf_i_kernels_exact_avx2
+#define SET kernels_exact_avx2
 #define SET_NAME "avx2"
 #include "kernels/exact_body.inc"

@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-typedef struct dpmf_i_kernels_grid_set {
+typedef struct kernels_grid_set {
     const char *name; /* as in kernels/ladder.h */
 
     /* The sum of the squares of `count` numbers, in double. */
@@ -22,10 +22,10 @@ typedef struct dpmf_i_kernels_grid_set {
      */
     double (*add_float)(int64_t count, const float *g, double scale, int64_t sign, int64_t *sum);
     double (*add_double)(int64_t count, const double *g, double scale, int64_t sign, int64_t *sum);
-} dpmf_i_kernels_grid_set;
+} kernels_grid_set;
 
-/* The set of the same name as dpmf_i_kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
-const dpmf_i_kernels_grid_set *dpmf_i_kernels_grid_get(void);
-const dpmf_i_kernels_grid_set *dpmf_i_kernels_grid_find(const char *name);
+/* The set of the same name as kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
+const kernels_grid_set *kernels_grid_get(void);
+const kernels_grid_set *kernels_grid_find(const char *name);
 
 #endif

@@ -7,78 +7,77 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const names[DPMF_I_KERNELS_ISA_COUNT] = {"avx512", "vaes", "avx2", "ref"};
+static const char *const names[KERNELS_ISA_COUNT] = {"avx512", "vaes", "avx2", "ref"};
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-static int has_vectors(dpmf_i_kernels_isa set) {
+static int has_vectors(kernels_isa set) {
     __builtin_cpu_init(); /* looks at cpuid and at what the system saves (XCR0) */
-    if (set == DPMF_I_KERNELS_ISA_AVX512)
+    if (set == KERNELS_ISA_AVX512)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                __builtin_cpu_supports("avx512dq");
-    return set == DPMF_I_KERNELS_ISA_REF || __builtin_cpu_supports("avx2");
+    return set == KERNELS_ISA_REF || __builtin_cpu_supports("avx2");
 }
 
 /* Not all compilers' __builtin_cpu_supports knows these. What the system saves has been looked at with AVX. */
-static int has_aes(dpmf_i_kernels_isa set) {
+static int has_aes(kernels_isa set) {
     const unsigned aes = 1u << 25, conflict_detection = 1u << 28, byte_and_word = 1u << 30, vaes = 1u << 9;
     unsigned a, b, c, d;
-    if (set == DPMF_I_KERNELS_ISA_REF) return 1;
+    if (set == KERNELS_ISA_REF) return 1;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & aes)) return 0;
-    if (set == DPMF_I_KERNELS_ISA_AVX2) return 1;
+    if (set == KERNELS_ISA_AVX2) return 1;
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(c & vaes)) return 0;
-    return set == DPMF_I_KERNELS_ISA_VAES || ((b & conflict_detection) && (b & byte_and_word));
+    return set == KERNELS_ISA_VAES || ((b & conflict_detection) && (b & byte_and_word));
 }
 
-static int has_fused(dpmf_i_kernels_isa set) {
-    return set != DPMF_I_KERNELS_ISA_AVX2 || __builtin_cpu_supports("fma"); /* AVX-512 has its own */
+static int has_fused(kernels_isa set) {
+    return set != KERNELS_ISA_AVX2 || __builtin_cpu_supports("fma"); /* AVX-512 has its own */
 }
 #else
-static int has_vectors(dpmf_i_kernels_isa set) {
-    return set == DPMF_I_KERNELS_ISA_REF;
+static int has_vectors(kernels_isa set) {
+    return set == KERNELS_ISA_REF;
 }
 
-static int has_aes(dpmf_i_kernels_isa set) {
-    return set == DPMF_I_KERNELS_ISA_REF;
+static int has_aes(kernels_isa set) {
+    return set == KERNELS_ISA_REF;
 }
 
-static int has_fused(dpmf_i_kernels_isa set) {
-    return set == DPMF_I_KERNELS_ISA_REF;
+static int has_fused(kernels_isa set) {
+    return set == KERNELS_ISA_REF;
 }
 #endif
 
-static int has(dpmf_i_kernels_isa set, dpmf_i_kernels_isa_needs needs) {
-    if (set == DPMF_I_KERNELS_ISA_VAES && needs != DPMF_I_KERNELS_ISA_AES) return 0;
+static int has(kernels_isa set, kernels_isa_needs needs) {
+    if (set == KERNELS_ISA_VAES && needs != KERNELS_ISA_AES) return 0;
     if (!has_vectors(set)) return 0;
-    return needs == DPMF_I_KERNELS_ISA_AES ? has_aes(set) : needs == DPMF_I_KERNELS_ISA_FUSED ? has_fused(set) : 1;
+    return needs == KERNELS_ISA_AES ? has_aes(set) : needs == KERNELS_ISA_FUSED ? has_fused(set) : 1;
 }
 
-static dpmf_i_kernels_isa chosen[DPMF_I_KERNELS_ISA_NEEDS]; /* by what a kernel needs */
+static kernels_isa chosen[KERNELS_ISA_NEEDS]; /* by what a kernel needs */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void choose(void) {
     const char *wanted = getenv("DPMF_KERNELS");
-    dpmf_i_kernels_isa first = DPMF_I_KERNELS_ISA_AVX512;
-    for (dpmf_i_kernels_isa set = first; wanted != NULL && set < DPMF_I_KERNELS_ISA_COUNT; set++)
-        if (strcmp(wanted, names[set]) == 0 && (has(set, DPMF_I_KERNELS_ISA_PLAIN) || has(set, DPMF_I_KERNELS_ISA_AES)))
-            first = set;
-    for (dpmf_i_kernels_isa_needs needs = 0; needs < DPMF_I_KERNELS_ISA_NEEDS; needs++) {
+    kernels_isa first = KERNELS_ISA_AVX512;
+    for (kernels_isa set = first; wanted != NULL && set < KERNELS_ISA_COUNT; set++)
+        if (strcmp(wanted, names[set]) == 0 && (has(set, KERNELS_ISA_PLAIN) || has(set, KERNELS_ISA_AES))) first = set;
+    for (kernels_isa_needs needs = 0; needs < KERNELS_ISA_NEEDS; needs++) {
         chosen[needs] = first;
         while (!has(chosen[needs], needs))
             chosen[needs]++; /* ends: every machine has the last */
     }
 }
 
-const void *dpmf_i_kernels_isa_get(const dpmf_i_kernels_isa_table *table) {
+const void *kernels_isa_get(const kernels_isa_table *table) {
     pthread_once(&once, choose);
     const void *found = table->set[chosen[table->needs]];
     assert(found != NULL);
     return found;
 }
 
-const void *dpmf_i_kernels_isa_find(const dpmf_i_kernels_isa_table *table, const char *name) {
-    for (dpmf_i_kernels_isa set = DPMF_I_KERNELS_ISA_AVX512; set < DPMF_I_KERNELS_ISA_COUNT; set++)
+const void *kernels_isa_find(const kernels_isa_table *table, const char *name) {
+    for (kernels_isa set = KERNELS_ISA_AVX512; set < KERNELS_ISA_COUNT; set++)
         if (strcmp(name, names[set]) == 0) return has(set, table->needs) ? table->set[set] : NULL;
     return NULL;
 }

@@ -4,36 +4,36 @@
 #define DPMF_KERNELS_ISA_H
 
 /* The sets, from the widest to the one that every machine has. */
-typedef enum dpmf_i_kernels_isa {
-    DPMF_I_KERNELS_ISA_AVX512,
-    DPMF_I_KERNELS_ISA_VAES, /* AVX2 with AES on 256 bits; only kernels that need AES have it */
-    DPMF_I_KERNELS_ISA_AVX2,
-    DPMF_I_KERNELS_ISA_REF,
-    DPMF_I_KERNELS_ISA_COUNT
-} dpmf_i_kernels_isa;
+typedef enum kernels_isa {
+    KERNELS_ISA_AVX512,
+    KERNELS_ISA_VAES, /* AVX2 with AES on 256 bits; only kernels that need AES have it */
+    KERNELS_ISA_AVX2,
+    KERNELS_ISA_REF,
+    KERNELS_ISA_COUNT
+} kernels_isa;
 
 /* What a kernel's AVX2 and AVX-512 sets need besides. */
-typedef enum dpmf_i_kernels_isa_needs {
-    DPMF_I_KERNELS_ISA_PLAIN,
-    DPMF_I_KERNELS_ISA_AES,
-    DPMF_I_KERNELS_ISA_FUSED, /* multiply and add in one */
-    DPMF_I_KERNELS_ISA_NEEDS
-} dpmf_i_kernels_isa_needs;
+typedef enum kernels_isa_needs {
+    KERNELS_ISA_PLAIN,
+    KERNELS_ISA_AES,
+    KERNELS_ISA_FUSED, /* multiply and add in one */
+    KERNELS_ISA_NEEDS
+} kernels_isa_needs;
 
 /* One kernel in every set that this build has; NULL in the places of the others. */
-typedef struct dpmf_i_kernels_isa_table {
-    const void *set[DPMF_I_KERNELS_ISA_COUNT];
-    dpmf_i_kernels_isa_needs needs;
-} dpmf_i_kernels_isa_table;
+typedef struct kernels_isa_table {
+    const void *set[KERNELS_ISA_COUNT];
+    kernels_isa_needs needs;
+} kernels_isa_table;
 
 /*
  * The kernel of the widest set that processor and system have, or of the one that the environment variable DPMF_KERNELS
  * names (a name that is unknown, or that this machine does not have, counts as none); read once. Where the machine lacks
  * what that kernel needs besides, the next narrower set that it has all of.
  */
-const void *dpmf_i_kernels_isa_get(const dpmf_i_kernels_isa_table *table);
+const void *kernels_isa_get(const kernels_isa_table *table);
 
 /* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build does not have it. */
-const void *dpmf_i_kernels_isa_find(const dpmf_i_kernels_isa_table *table, const char *name);
+const void *kernels_isa_find(const kernels_isa_table *table, const char *name);
 
 #endif

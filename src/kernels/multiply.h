@@ -13,7 +13,7 @@
  * c[i,j] <- ((c[i,j] + a[0,i] b[0,j]) + a[1,i] b[1,j]) + ..., i < rows, j < columns, over `terms` terms: row p of a
  * begins at a + p * a_stride, row p of b at b[p] + b_first, row i of c at c + i * c_stride.
  */
-typedef struct dpmf_i_kernels_product {
+typedef struct kernels_product {
     int64_t rows, columns, terms;
     const float *a;
     int64_t a_stride;
@@ -21,15 +21,15 @@ typedef struct dpmf_i_kernels_product {
     int64_t b_first;
     float *c;
     int64_t c_stride;
-} dpmf_i_kernels_product;
+} kernels_product;
 
-typedef struct dpmf_i_kernels_multiply_set {
+typedef struct kernels_multiply_set {
     const char *name; /* of the instruction set (kernels/isa.h) */
-    void (*multiply)(const dpmf_i_kernels_product *job);
-} dpmf_i_kernels_multiply_set;
+    void (*multiply)(const kernels_product *job);
+} kernels_multiply_set;
 
 /* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
-const dpmf_i_kernels_multiply_set *dpmf_i_kernels_multiply_get(void);
-const dpmf_i_kernels_multiply_set *dpmf_i_kernels_multiply_find(const char *name);
+const kernels_multiply_set *kernels_multiply_get(void);
+const kernels_multiply_set *kernels_multiply_find(const char *name);
 
 #endif

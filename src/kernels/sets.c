@@ -22,32 +22,32 @@
 #endif
 
 /* What NAME_ref.c, NAME_avx2.c and NAME_avx512.c define, and the two calls that NAME.h declares. */
-extern const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_vaes;
+extern const kernels_seed_set kernels_seed_vaes;
 #define KERNEL(kernel, needs_what) KERNEL_WITH(kernel, needs_what, NULL)
 #define KERNEL_WITH(kernel, needs_what, with_vaes)                                                                     \
     extern const kernel##_set kernel##_ref, kernel##_avx2, kernel##_avx512;                                            \
-    static const dpmf_i_kernels_isa_table kernel##_sets = {                                                            \
-        .set[DPMF_I_KERNELS_ISA_AVX512] = IF_X86_64(kernel##_avx512),                                                  \
-        .set[DPMF_I_KERNELS_ISA_VAES] = with_vaes,                                                                     \
-        .set[DPMF_I_KERNELS_ISA_AVX2] = IF_X86_64(kernel##_avx2),                                                      \
-        .set[DPMF_I_KERNELS_ISA_REF] = &kernel##_ref,                                                                  \
+    static const kernels_isa_table kernel##_sets = {                                                                   \
+        .set[KERNELS_ISA_AVX512] = IF_X86_64(kernel##_avx512),                                                         \
+        .set[KERNELS_ISA_VAES] = with_vaes,                                                                            \
+        .set[KERNELS_ISA_AVX2] = IF_X86_64(kernel##_avx2),                                                             \
+        .set[KERNELS_ISA_REF] = &kernel##_ref,                                                                         \
         .needs = needs_what,                                                                                           \
     };                                                                                                                 \
     const kernel##_set *kernel##_get(void) {                                                                           \
-        return dpmf_i_kernels_isa_get(&kernel##_sets);                                                                 \
+        return kernels_isa_get(&kernel##_sets);                                                                        \
     }                                                                                                                  \
     const kernel##_set *kernel##_find(const char *name) {                                                              \
-        return dpmf_i_kernels_isa_find(&kernel##_sets, name);                                                          \
+        return kernels_isa_find(&kernel##_sets, name);                                                                 \
     }
 
-KERNEL(dpmf_i_kernels_block, DPMF_I_KERNELS_ISA_PLAIN)
-KERNEL(dpmf_i_kernels_combine, DPMF_I_KERNELS_ISA_PLAIN)
-KERNEL(dpmf_i_kernels_exact, DPMF_I_KERNELS_ISA_FUSED)
-KERNEL(dpmf_i_kernels_grid, DPMF_I_KERNELS_ISA_PLAIN)
-KERNEL(dpmf_i_kernels_ladder, DPMF_I_KERNELS_ISA_PLAIN)
-KERNEL(dpmf_i_kernels_multiply, DPMF_I_KERNELS_ISA_PLAIN)
-KERNEL(dpmf_i_kernels_sample, DPMF_I_KERNELS_ISA_PLAIN)
-KERNEL_WITH(dpmf_i_kernels_seed, DPMF_I_KERNELS_ISA_AES, IF_X86_64(dpmf_i_kernels_seed_vaes))
-KERNEL(dpmf_i_kernels_toeplitz, DPMF_I_KERNELS_ISA_PLAIN)
-KERNEL(dpmf_i_kernels_tvblt, DPMF_I_KERNELS_ISA_PLAIN)
-KERNEL(dpmf_i_kernels_whole, DPMF_I_KERNELS_ISA_PLAIN)
+KERNEL(kernels_block, KERNELS_ISA_PLAIN)
+KERNEL(kernels_combine, KERNELS_ISA_PLAIN)
+KERNEL(kernels_exact, KERNELS_ISA_FUSED)
+KERNEL(kernels_grid, KERNELS_ISA_PLAIN)
+KERNEL(kernels_ladder, KERNELS_ISA_PLAIN)
+KERNEL(kernels_multiply, KERNELS_ISA_PLAIN)
+KERNEL(kernels_sample, KERNELS_ISA_PLAIN)
+KERNEL_WITH(kernels_seed, KERNELS_ISA_AES, IF_X86_64(kernels_seed_vaes))
+KERNEL(kernels_toeplitz, KERNELS_ISA_PLAIN)
+KERNEL(kernels_tvblt, KERNELS_ISA_PLAIN)
+KERNEL(kernels_whole, KERNELS_ISA_PLAIN)

@@ -28,13 +28,13 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     double size = 0;
     dpmf_status status = DPMF_OK;
     if (mechanism == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_calibrate: the mechanism or the output is NULL");
-    if (!(epsilon > 0)) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted: above 0", epsilon);
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_calibrate: the mechanism or the output is NULL");
+    if (!(epsilon > 0)) return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted: above 0", epsilon);
     if (run == NULL) run = &defaults;
     if (sampling == NULL) sampling = &mechanism->sampling;
     if (dpmf_sampling_is_none(sampling) == dpmf_sampling_is_none(&mechanism->sampling)) {
-        TRY(dpmf_i_mechanism_confirm_sensitivity(mechanism, run));
-        TRY(dpmf_i_mechanism_copy(mechanism, &m));
+        TRY(mechanism_confirm_sensitivity(mechanism, run));
+        TRY(mechanism_copy(mechanism, &m));
         m->sampling = *sampling;
     } else {
         TRY(make_copy(mechanism, sampling, run, &m));
@@ -45,8 +45,8 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     m->sigma = privacy.sigma;
     m->epsilon = epsilon;
     m->delta = delta;
-    TRY_DONE(dpmf_i_mechanism_response_of(m, &m->response, &size)); /* it depends on all that is given, sigma too */
-    TRY_DONE(dpmf_i_mechanism_finish(m));
+    TRY_DONE(mechanism_response_of(m, &m->response, &size)); /* it depends on all that is given, sigma too */
+    TRY_DONE(mechanism_finish(m));
     *out = m;
     if (found != NULL) *found = privacy;
     return DPMF_OK;

@@ -57,7 +57,7 @@ static void remember(const char *digest, const dpmf_privacy *found) {
 
 /* ---- what there is to find ---- */
 
-dpmf_status dpmf_i_mechanism_confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *run) {
+dpmf_status mechanism_confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *run) {
     const dpmf_sensitivity *claimed = &m->evaluation.sensitivity;
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
     dpmf_sensitivity found = {0};
@@ -67,9 +67,9 @@ dpmf_status dpmf_i_mechanism_confirm_sensitivity(const dpmf_mechanism *m, const 
     how.run = *run;
     TRY(dpmf_sensitivity_compute(m->strategy, m->participation, &how, &found));
     if (found.value <= claimed->value * (1 + ROUNDING)) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                            "the mechanism claims the sensitivity %.12g, but it is %.12g: its noise is too small",
-                            claimed->value, found.value);
+    return base_fail(DPMF_ERROR_FORMAT,
+                     "the mechanism claims the sensitivity %.12g, but it is %.12g: its noise is too small",
+                     claimed->value, found.value);
 }
 
 static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run, dpmf_privacy *found) {
@@ -78,18 +78,17 @@ static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run,
     how.run = *run;
     TRY(dpmf_account_epsilon(m->sigma, m->delta, &how, found));
     if (found->epsilon <= m->epsilon * (1 + (found->confidence > 0 ? SIMULATION : CALIBRATION))) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                            "the mechanism claims epsilon = %.9g at delta = %g, but it is %.9g: its noise is too small",
-                            m->epsilon, m->delta, found->epsilon);
+    return base_fail(DPMF_ERROR_FORMAT,
+                     "the mechanism claims epsilon = %.9g at delta = %g, but it is %.9g: its noise is too small",
+                     m->epsilon, m->delta, found->epsilon);
 }
 
 dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_privacy *out) {
     const dpmf_run defaults = dpmf_run_defaults();
     dpmf_privacy found = {0};
-    if (mechanism == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_confirm: the mechanism is NULL");
+    if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_confirm: the mechanism is NULL");
     if (!recall(mechanism->digest, &found)) {
-        TRY(dpmf_i_mechanism_confirm_sensitivity(mechanism, run != NULL ? run : &defaults));
+        TRY(mechanism_confirm_sensitivity(mechanism, run != NULL ? run : &defaults));
         TRY(confirm_epsilon(mechanism, run != NULL ? run : &defaults, &found));
         remember(mechanism->digest, &found);
     }

@@ -9,84 +9,83 @@
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
-static void describe_known(dpmf_i_base_writer *w, const char *key, double value) {
+static void describe_known(base_writer *w, const char *key, double value) {
     if (value != 0)
-        dpmf_i_base_json_double(w, key, value);
+        base_json_double(w, key, value);
     else
-        dpmf_i_base_json_null(w, key);
+        base_json_null(w, key);
 }
 
-static void describe_sensitivity(const dpmf_mechanism *m, dpmf_i_base_writer *w) {
+static void describe_sensitivity(const dpmf_mechanism *m, base_writer *w) {
     const dpmf_sensitivity *s = &m->evaluation.sensitivity;
-    dpmf_i_base_json_open(w, "sensitivity", '{');
-    dpmf_i_base_json_double(w, "value", s->value);
-    dpmf_i_base_json_text(w, "kind", dpmf_kind_name(s->kind));
-    dpmf_i_base_json_text(w, "of", s->of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
-    dpmf_i_base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
-    dpmf_i_base_json_text(w, "method", s->method);
-    dpmf_i_base_json_close(w, '}');
+    base_json_open(w, "sensitivity", '{');
+    base_json_double(w, "value", s->value);
+    base_json_text(w, "kind", dpmf_kind_name(s->kind));
+    base_json_text(w, "of", s->of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
+    base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
+    base_json_text(w, "method", s->method);
+    base_json_close(w, '}');
 }
 
-static void describe_lower_bound(const dpmf_lower_bound *b, dpmf_i_base_writer *w) {
+static void describe_lower_bound(const dpmf_lower_bound *b, base_writer *w) {
     if (b->scope == NULL) {
-        dpmf_i_base_json_null(w, "lower_bound");
+        base_json_null(w, "lower_bound");
         return;
     }
-    dpmf_i_base_json_open(w, "lower_bound", '{');
-    dpmf_i_base_json_double(w, "rms_loss", b->rms_loss);
-    dpmf_i_base_json_double(w, "max_loss", b->max_loss);
-    dpmf_i_base_json_text(w, "scope", b->scope);
-    dpmf_i_base_json_close(w, '}');
+    base_json_open(w, "lower_bound", '{');
+    base_json_double(w, "rms_loss", b->rms_loss);
+    base_json_double(w, "max_loss", b->max_loss);
+    base_json_text(w, "scope", b->scope);
+    base_json_close(w, '}');
 }
 
 /* Only where a design chose it: files of mechanisms that were named stay as they were. */
-static void describe_designed(const dpmf_design_limits *d, dpmf_i_base_writer *w) {
+static void describe_designed(const dpmf_design_limits *d, base_writer *w) {
     if (d->dim == 0) return;
-    dpmf_i_base_json_open(w, "designed", '{');
-    dpmf_i_base_json_integer(w, "dim", d->dim);
-    dpmf_i_base_json_integer(w, "memory", (int64_t)d->memory);
-    dpmf_i_base_json_double(w, "max_overhead", d->max_overhead);
-    dpmf_i_base_json_text(w, "loss", d->loss == DPMF_LOSS_MAX ? "max" : "rms");
-    dpmf_i_base_json_integer(w, "separation_high", d->separation_high);
-    dpmf_i_base_json_close(w, '}');
+    base_json_open(w, "designed", '{');
+    base_json_integer(w, "dim", d->dim);
+    base_json_integer(w, "memory", (int64_t)d->memory);
+    base_json_double(w, "max_overhead", d->max_overhead);
+    base_json_text(w, "loss", d->loss == DPMF_LOSS_MAX ? "max" : "rms");
+    base_json_integer(w, "separation_high", d->separation_high);
+    base_json_close(w, '}');
 }
 
-dpmf_status dpmf_i_mechanism_describe_inputs(const dpmf_mechanism *m, dpmf_i_base_writer *w,
-                                             dpmf_i_base_tensors *tensors) {
+dpmf_status mechanism_describe_inputs(const dpmf_mechanism *m, base_writer *w, base_tensors *tensors) {
     char sampling[64];
     TRY(dpmf_sampling_format(&m->sampling, sampling));
-    dpmf_i_base_json_integer(w, "steps", m->steps);
-    dpmf_i_base_json_open(w, "workload", '{');
-    dpmf_i_workload_write(m->workload, "workload", w, tensors);
-    dpmf_i_base_json_close(w, '}');
-    dpmf_i_base_json_text(w, "participation", m->participation->text);
-    dpmf_i_base_json_open(w, "strategy", '{');
-    dpmf_i_strategy_write(m->strategy, w, tensors);
-    dpmf_i_base_json_close(w, '}');
-    dpmf_i_base_json_text(w, "adjacency", dpmf_adjacency_name(m->adjacency));
-    dpmf_i_base_json_text(w, "sampling", sampling);
+    base_json_integer(w, "steps", m->steps);
+    base_json_open(w, "workload", '{');
+    workload_write(m->workload, "workload", w, tensors);
+    base_json_close(w, '}');
+    base_json_text(w, "participation", m->participation->text);
+    base_json_open(w, "strategy", '{');
+    strategy_write(m->strategy, w, tensors);
+    base_json_close(w, '}');
+    base_json_text(w, "adjacency", dpmf_adjacency_name(m->adjacency));
+    base_json_text(w, "sampling", sampling);
     describe_known(w, "sigma", m->sigma);
     describe_known(w, "epsilon", m->epsilon);
     describe_known(w, "delta", m->delta);
-    if (m->weights != NULL) dpmf_i_base_tensors_add(tensors, "weights", m->steps, 0, m->weights);
+    if (m->weights != NULL) base_tensors_add(tensors, "weights", m->steps, 0, m->weights);
     return w->status;
 }
 
-dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *m, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_tensors *tensors) {
     const dpmf_evaluation *e = &m->evaluation;
-    dpmf_i_base_json_open(w, NULL, '{');
-    dpmf_i_base_json_text(w, "format", "dpmf mechanism");
-    dpmf_i_base_json_integer(w, "format_version", 2);
-    TRY(dpmf_i_mechanism_describe_inputs(m, w, tensors));
+    base_json_open(w, NULL, '{');
+    base_json_text(w, "format", "dpmf mechanism");
+    base_json_integer(w, "format_version", 2);
+    TRY(mechanism_describe_inputs(m, w, tensors));
     describe_sensitivity(m, w);
-    dpmf_i_base_json_bool(w, "weighted", m->weights != NULL);
-    dpmf_i_base_json_double(w, "rms_loss", e->rms_loss);
-    dpmf_i_base_json_double(w, "max_loss", e->max_loss);
-    dpmf_i_base_json_double(w, "total_squared_loss", e->total_squared_loss);
+    base_json_bool(w, "weighted", m->weights != NULL);
+    base_json_double(w, "rms_loss", e->rms_loss);
+    base_json_double(w, "max_loss", e->max_loss);
+    base_json_double(w, "total_squared_loss", e->total_squared_loss);
     describe_lower_bound(&e->lower_bound, w);
     describe_known(w, "response", m->response);
-    dpmf_i_base_json_text(w, "made_by", m->made_by);
+    base_json_text(w, "made_by", m->made_by);
     describe_designed(&m->designed, w);
-    dpmf_i_base_json_close(w, '}');
+    base_json_close(w, '}');
     return w->status;
 }

@@ -17,26 +17,26 @@ static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strate
                                 const dpmf_evaluate_options *o, dpmf_evaluation *result, double *per_step) {
     double *errors = NULL, s = result->sensitivity.value, sum = 0, largest = 0;
     int64_t n = strategy->steps;
-    dpmf_i_base_running total = {0};
+    base_running total = {0};
     dpmf_status status = DPMF_OK;
     if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
-        (dpmf_i_error_blt_sums(workload, strategy, &sum, &largest) ||
-         dpmf_i_error_unbounded_sums(workload, strategy, &sum, &largest))) {
+        (error_blt_sums(workload, strategy, &sum, &largest) ||
+         error_unbounded_sums(workload, strategy, &sum, &largest))) {
         result->total_squared_loss = s * s * sum;
         result->max_loss = s * sqrt(largest);
         return DPMF_OK;
     }
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "the errors", &errors));
+    TRY_DONE(base_alloc_doubles(n, "the errors", &errors));
     TRY_DONE(dpmf_error_compute(workload, strategy, &o->run, errors));
     for (int64_t t = 0; t < n; t++) {
         errors[t] *= s * (o->weights == NULL ? 1 : sqrt(o->weights[t]));
-        dpmf_i_base_running_add(&total, errors[t] * errors[t]);
+        base_running_add(&total, errors[t] * errors[t]);
         result->max_loss = fmax(result->max_loss, errors[t]);
     }
-    result->total_squared_loss = dpmf_i_base_running_value(&total);
+    result->total_squared_loss = base_running_value(&total);
     if (per_step != NULL && isfinite(result->total_squared_loss)) memcpy(per_step, errors, (size_t)n * sizeof *errors);
 done:
-    dpmf_i_base_free(errors);
+    base_free(errors);
     return status;
 }
 
@@ -46,19 +46,19 @@ dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participatio
     dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
     dpmf_evaluation result = {0};
     if (workload == NULL || strategy == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
     int64_t n = strategy->steps;
     if (workload->steps != n)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
-                                (long long)workload->steps, (long long)n);
-    if (o.weights != NULL) TRY(dpmf_i_optimum_check_weights(n, o.weights));
+        return base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
+                         (long long)workload->steps, (long long)n);
+    if (o.weights != NULL) TRY(optimum_check_weights(n, o.weights));
     TRY(dpmf_sensitivity_compute(strategy, participation, &o, &result.sensitivity));
     if (o.of == DPMF_SENSITIVITY_PARTICIPATION)
         TRY(dpmf_lower_bound_compute(workload, participation, &o, &result.lower_bound));
     TRY(put_together(workload, strategy, &o, &result, per_step));
     result.rms_loss = sqrt(result.total_squared_loss / (double)n);
     if (!isfinite(result.total_squared_loss))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
+        return base_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
     *out = result;
     return DPMF_OK;
 }

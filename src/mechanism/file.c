@@ -27,36 +27,36 @@ enum { DEPTH_MAX = 16 };
 typedef struct image {
     uint8_t *header;
     int part_count;
-    dpmf_i_base_part parts[1 + DPMF_I_BASE_TENSORS_MAX];
+    base_part parts[1 + BASE_TENSORS_MAX];
 } image;
 
-static size_t tensor_bytes(const dpmf_i_base_tensor *t) {
+static size_t tensor_bytes(const base_tensor *t) {
     return (size_t)(t->shape[0] * (t->dimensions == 2 ? t->shape[1] : 1)) * sizeof(double);
 }
 
 /* The parts of the file, the arrays borrowed from the mechanism. */
 static dpmf_status make_image(const dpmf_mechanism *m, image *out) {
-    dpmf_i_base_writer text = {0};
-    dpmf_i_base_tensors tensors = {0};
+    base_writer text = {0};
+    base_tensors tensors = {0};
     size_t header_size = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_mechanism_describe(m, &text, &tensors));
-    TRY_DONE(dpmf_i_base_safetensors_header(text.text, m->digest, &tensors, &out->header, &header_size));
-    out->parts[0] = (dpmf_i_base_part){out->header, header_size};
+    TRY_DONE(mechanism_describe(m, &text, &tensors));
+    TRY_DONE(base_safetensors_header(text.text, m->digest, &tensors, &out->header, &header_size));
+    out->parts[0] = (base_part){out->header, header_size};
     out->part_count = 1;
     for (int i = 0; i < tensors.count; i++)
-        out->parts[out->part_count++] = (dpmf_i_base_part){tensors.tensor[i].values, tensor_bytes(&tensors.tensor[i])};
+        out->parts[out->part_count++] = (base_part){tensors.tensor[i].values, tensor_bytes(&tensors.tensor[i])};
 done:
-    dpmf_i_base_writer_free(&text);
+    base_writer_free(&text);
     return status;
 }
 
 dpmf_status dpmf_mechanism_save(const dpmf_mechanism *mechanism, const char *path) {
     image file = {0};
-    if (path == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the path is NULL");
+    if (path == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the path is NULL");
     TRY(make_image(mechanism, &file));
-    dpmf_status status = dpmf_i_base_file_write(path, "mechanism file", file.part_count, file.parts);
-    dpmf_i_base_free(file.header);
+    dpmf_status status = base_file_write(path, "mechanism file", file.part_count, file.parts);
+    base_free(file.header);
     return status;
 }
 
@@ -68,18 +68,18 @@ dpmf_status dpmf_mechanism_encode(const dpmf_mechanism *mechanism, uint8_t **byt
     TRY_DONE(make_image(mechanism, &file));
     for (int i = 0; i < file.part_count; i++)
         total += file.parts[i].size;
-    TRY_DONE(dpmf_i_base_alloc((int64_t)total, 1, "the mechanism's bytes", (void **)&all));
+    TRY_DONE(base_alloc((int64_t)total, 1, "the mechanism's bytes", (void **)&all));
     for (int i = 0; i < file.part_count; at += file.parts[i++].size)
         memcpy(all + at, file.parts[i].bytes, file.parts[i].size);
     *bytes = all;
     *size = total;
 done:
-    dpmf_i_base_free(file.header);
+    base_free(file.header);
     return status;
 }
 
 void dpmf_bytes_free(uint8_t *bytes) {
-    dpmf_i_base_free(bytes);
+    base_free(bytes);
 }
 
 /* ---- reading ---- */
@@ -97,10 +97,9 @@ static const char *kind_name(int i) {
 
 static dpmf_status positive(const cJSON *object, const char *key, double *out) {
     double value = 0;
-    TRY(dpmf_i_base_json_get_double(object, key, "mechanism", &value));
+    TRY(base_json_get_double(object, key, "mechanism", &value));
     if (!(value > 0 && isfinite(value)))
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s = %g, accepted: positive and finite", key,
-                                value);
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s = %g, accepted: positive and finite", key, value);
     *out = value;
     return DPMF_OK;
 }
@@ -116,20 +115,20 @@ static dpmf_status positive_or_null(const cJSON *object, const char *key, double
 static dpmf_status read_sensitivity(const cJSON *root, dpmf_sensitivity_bound *bound, dpmf_sensitivity *out) {
     const cJSON *object = NULL;
     const char *kind = NULL, *of = NULL, *asked = NULL, *method = NULL;
-    TRY(dpmf_i_base_json_get_object(root, "sensitivity", "mechanism", &object));
+    TRY(base_json_get_object(root, "sensitivity", "mechanism", &object));
     TRY(positive(object, "value", &out->value));
-    TRY(dpmf_i_base_json_get_text(object, "kind", "sensitivity", &kind));
-    TRY(dpmf_i_base_json_get_text(object, "of", "sensitivity", &of));
-    TRY(dpmf_i_base_json_get_text(object, "bound", "sensitivity", &asked));
+    TRY(base_json_get_text(object, "kind", "sensitivity", &kind));
+    TRY(base_json_get_text(object, "of", "sensitivity", &of));
+    TRY(base_json_get_text(object, "bound", "sensitivity", &asked));
     TRY(dpmf_sensitivity_bound_parse(asked, bound));
-    TRY(dpmf_i_base_json_get_text(object, "method", "sensitivity", &method));
+    TRY(base_json_get_text(object, "method", "sensitivity", &method));
     int found = find_name(kind, DPMF_ESTIMATE + 1, kind_name);
-    if (found < 0) return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the kind of sensitivity is not known");
+    if (found < 0) return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the kind of sensitivity is not known");
     out->kind = (dpmf_kind)found;
     out->of = strcmp(of, "column") == 0 ? DPMF_SENSITIVITY_COLUMN : DPMF_SENSITIVITY_PARTICIPATION;
-    out->method = dpmf_i_sensitivity_method(method);
+    out->method = sensitivity_method(method);
     if (out->method == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the method of the sensitivity is not known");
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the method of the sensitivity is not known");
     return DPMF_OK;
 }
 
@@ -137,39 +136,39 @@ static dpmf_status read_lower_bound(const cJSON *root, dpmf_lower_bound *out) {
     const cJSON *object = NULL;
     const char *scope = NULL;
     if (is_null(root, "lower_bound")) return DPMF_OK;
-    TRY(dpmf_i_base_json_get_object(root, "lower_bound", "mechanism", &object));
+    TRY(base_json_get_object(root, "lower_bound", "mechanism", &object));
     TRY(positive(object, "rms_loss", &out->rms_loss));
     TRY(positive(object, "max_loss", &out->max_loss));
-    TRY(dpmf_i_base_json_get_text(object, "scope", "lower_bound", &scope));
-    out->scope = dpmf_i_optimum_lower_bound_scope(scope);
+    TRY(base_json_get_text(object, "scope", "lower_bound", &scope));
+    out->scope = optimum_lower_bound_scope(scope);
     if (out->scope == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the scope of the lower bound is not known");
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the scope of the lower bound is not known");
     return DPMF_OK;
 }
 
-static dpmf_status read_weights(const cJSON *root, const dpmf_i_base_tensors *tensors, dpmf_mechanism *m) {
+static dpmf_status read_weights(const cJSON *root, const base_tensors *tensors, dpmf_mechanism *m) {
     if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "weighted"))) return DPMF_OK;
-    const dpmf_i_base_tensor *t = dpmf_i_base_tensors_find(tensors, "weights");
+    const base_tensor *t = base_tensors_find(tensors, "weights");
     if (t == NULL || t->dimensions != 1 || t->shape[0] != m->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the weights are missing or do not fit the steps");
-    TRY(dpmf_i_base_alloc_doubles(m->steps, "the weights", &m->weights));
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the weights are missing or do not fit the steps");
+    TRY(base_alloc_doubles(m->steps, "the weights", &m->weights));
     memcpy(m->weights, t->values, (size_t)m->steps * sizeof *m->weights);
     return DPMF_OK;
 }
 
-/* Its values are checked with the rest (dpmf_i_mechanism_finish). */
+/* Its values are checked with the rest (mechanism_finish). */
 static dpmf_status read_designed(const cJSON *root, dpmf_design_limits *out) {
     const int64_t most = (int64_t)1 << 53;
     const cJSON *object = NULL;
     const char *loss = NULL;
     int64_t memory = 0;
     if (cJSON_GetObjectItemCaseSensitive(root, "designed") == NULL) return DPMF_OK;
-    TRY(dpmf_i_base_json_get_object(root, "designed", "mechanism", &object));
-    TRY(dpmf_i_base_json_get_integer(object, "dim", "designed", 1, most, &out->dim));
-    TRY(dpmf_i_base_json_get_integer(object, "memory", "designed", 0, most, &memory));
-    TRY(dpmf_i_base_json_get_double(object, "max_overhead", "designed", &out->max_overhead));
-    TRY(dpmf_i_base_json_get_text(object, "loss", "designed", &loss));
-    TRY(dpmf_i_base_json_get_integer(object, "separation_high", "designed", 0, most, &out->separation_high));
+    TRY(base_json_get_object(root, "designed", "mechanism", &object));
+    TRY(base_json_get_integer(object, "dim", "designed", 1, most, &out->dim));
+    TRY(base_json_get_integer(object, "memory", "designed", 0, most, &memory));
+    TRY(base_json_get_double(object, "max_overhead", "designed", &out->max_overhead));
+    TRY(base_json_get_text(object, "loss", "designed", &loss));
+    TRY(base_json_get_integer(object, "separation_high", "designed", 0, most, &out->separation_high));
     out->memory = (uint64_t)memory;
     out->loss = strcmp(loss, "max") == 0 ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
     return DPMF_OK;
@@ -177,96 +176,96 @@ static dpmf_status read_designed(const cJSON *root, dpmf_design_limits *out) {
 
 static dpmf_status read_figures(const cJSON *root, dpmf_mechanism *m) {
     const char *adjacency = NULL, *sampling = NULL, *made_by = NULL;
-    TRY(dpmf_i_base_json_get_text(root, "adjacency", "mechanism", &adjacency));
+    TRY(base_json_get_text(root, "adjacency", "mechanism", &adjacency));
     TRY(dpmf_adjacency_parse(adjacency, &m->adjacency));
-    TRY(dpmf_i_base_json_get_text(root, "sampling", "mechanism", &sampling));
+    TRY(base_json_get_text(root, "sampling", "mechanism", &sampling));
     TRY(dpmf_sampling_parse(sampling, &m->sampling));
     TRY(positive_or_null(root, "sigma", &m->sigma));
     TRY(positive_or_null(root, "epsilon", &m->epsilon));
     TRY(positive_or_null(root, "delta", &m->delta));
-    if (!is_null(root, "response")) TRY(dpmf_i_base_json_get_double(root, "response", "mechanism", &m->response));
+    if (!is_null(root, "response")) TRY(base_json_get_double(root, "response", "mechanism", &m->response));
     TRY(read_sensitivity(root, &m->bound, &m->evaluation.sensitivity));
     TRY(positive(root, "rms_loss", &m->evaluation.rms_loss));
     TRY(positive(root, "max_loss", &m->evaluation.max_loss));
     TRY(positive(root, "total_squared_loss", &m->evaluation.total_squared_loss));
     TRY(read_lower_bound(root, &m->evaluation.lower_bound));
     TRY(read_designed(root, &m->designed));
-    TRY(dpmf_i_base_json_get_text(root, "made_by", "mechanism", &made_by));
-    return dpmf_i_base_copy_text(made_by, &m->made_by);
+    TRY(base_json_get_text(root, "made_by", "mechanism", &made_by));
+    return base_copy_text(made_by, &m->made_by);
 }
 
-static dpmf_status read_objects(const cJSON *root, const dpmf_i_base_tensors *tensors, dpmf_mechanism *m) {
+static dpmf_status read_objects(const cJSON *root, const base_tensors *tensors, dpmf_mechanism *m) {
     const cJSON *workload = NULL, *strategy = NULL;
     const char *participation = NULL;
-    TRY(dpmf_i_base_json_get_integer(root, "steps", "mechanism", 1, (int64_t)1 << 53, &m->steps));
-    TRY(dpmf_i_base_json_get_object(root, "workload", "mechanism", &workload));
-    TRY(dpmf_i_workload_read(workload, m->steps, "workload", tensors, &m->workload));
-    TRY(dpmf_i_base_json_get_text(root, "participation", "mechanism", &participation));
+    TRY(base_json_get_integer(root, "steps", "mechanism", 1, (int64_t)1 << 53, &m->steps));
+    TRY(base_json_get_object(root, "workload", "mechanism", &workload));
+    TRY(workload_read(workload, m->steps, "workload", tensors, &m->workload));
+    TRY(base_json_get_text(root, "participation", "mechanism", &participation));
     TRY(dpmf_participation_parse(participation, m->steps, &m->participation));
-    TRY(dpmf_i_base_json_get_object(root, "strategy", "mechanism", &strategy));
-    return dpmf_i_strategy_read(strategy, m->steps, m->workload, tensors, &m->strategy);
+    TRY(base_json_get_object(root, "strategy", "mechanism", &strategy));
+    return strategy_read(strategy, m->steps, m->workload, tensors, &m->strategy);
 }
 
 /* What a constructor refuses as an argument is here the fault of the file. */
 static dpmf_status as_format_error(dpmf_status status) {
     if (status != DPMF_ERROR_ARGUMENT && status != DPMF_ERROR_UNSUPPORTED) return status;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s", dpmf_last_error());
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s", dpmf_last_error());
 }
 
 static dpmf_status check_same(const dpmf_mechanism *m, const char *text, const char *digest) {
-    dpmf_i_base_writer again = {0};
-    dpmf_i_base_tensors tensors = {0};
-    dpmf_status status = dpmf_i_mechanism_describe(m, &again, &tensors);
+    base_writer again = {0};
+    base_tensors tensors = {0};
+    dpmf_status status = mechanism_describe(m, &again, &tensors);
     if (status == DPMF_OK && (strcmp(again.text, text) != 0 || strcmp(m->digest, digest) != 0))
-        status = dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                  "mechanism file: its description is not in the form that this version writes");
-    dpmf_i_base_writer_free(&again);
+        status =
+            base_fail(DPMF_ERROR_FORMAT, "mechanism file: its description is not in the form that this version writes");
+    base_writer_free(&again);
     return status;
 }
 
 static dpmf_status decode(const uint8_t *bytes, size_t size, dpmf_mechanism **out) {
     dpmf_mechanism *m = NULL;
-    dpmf_i_base_tensors tensors = {0};
+    base_tensors tensors = {0};
     char *text = NULL, digest[65] = "";
     cJSON *root = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_safetensors_read(bytes, size, &text, digest, &tensors));
-    TRY_DONE(dpmf_i_base_json_parse(text, strlen(text), DEPTH_MAX, "mechanism file", &root));
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
+    TRY_DONE(base_safetensors_read(bytes, size, &text, digest, &tensors));
+    TRY_DONE(base_json_parse(text, strlen(text), DEPTH_MAX, "mechanism file", &root));
+    TRY_DONE(base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
     TRY_DONE(read_objects(root, &tensors, m));
     TRY_DONE(read_weights(root, &tensors, m));
     TRY_DONE(read_figures(root, m));
-    TRY_DONE(dpmf_i_mechanism_finish(m));
+    TRY_DONE(mechanism_finish(m));
     TRY_DONE(check_same(m, text, digest));
     *out = m;
     m = NULL;
 done:
     dpmf_mechanism_free(m);
     cJSON_Delete(root);
-    dpmf_i_base_free(text);
+    base_free(text);
     return as_format_error(status);
 }
 
 dpmf_status dpmf_mechanism_decode(const uint8_t *bytes, size_t size, dpmf_mechanism **out) {
     uint8_t *copy = NULL;
-    if (bytes == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the bytes are NULL");
+    if (bytes == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the bytes are NULL");
     if ((uintptr_t)bytes % sizeof(double) == 0) return decode(bytes, size, out);
-    TRY(dpmf_i_base_alloc((int64_t)size, 1, "a copy of the bytes", (void **)&copy));
+    TRY(base_alloc((int64_t)size, 1, "a copy of the bytes", (void **)&copy));
     memcpy(copy, bytes, size);
     dpmf_status status = decode(copy, size, out);
-    dpmf_i_base_free(copy);
+    base_free(copy);
     return status;
 }
 
 dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    if (path == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the path is NULL");
-    TRY(dpmf_i_base_file_read(path, "mechanism file", &bytes, &size));
+    if (path == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the path is NULL");
+    TRY(base_file_read(path, "mechanism file", &bytes, &size));
     dpmf_status status = decode(bytes, size, out);
-    dpmf_i_base_free(bytes);
+    base_free(bytes);
     if (status == DPMF_OK) return status;
     char shown[64];
     const size_t length = strlen(path), from = length > 60 ? length - 60 : 0; /* of a long path the end says more */
-    return dpmf_i_base_fail(status, "'%s': %s", dpmf_i_base_show(path + from, length - from, shown), dpmf_last_error());
+    return base_fail(status, "'%s': %s", base_show(path + from, length - from, shown), dpmf_last_error());
 }

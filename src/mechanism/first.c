@@ -30,7 +30,7 @@ static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, c
     how.sensitivity = m->bound;
     how.of = whole->of;
     how.run = *run;
-    TRY_DONE(dpmf_i_strategy_create_leading(m->strategy, steps, &leading));
+    TRY_DONE(strategy_create_leading(m->strategy, steps, &leading));
     TRY_DONE(cut_participation(m->participation, steps, &cut));
     TRY_DONE(dpmf_sensitivity_compute(leading, cut, &how, &found));
     *out = fmin(found.value, whole->value); /* a block moves no further than the whole, whatever bound was had of it */
@@ -42,19 +42,19 @@ done:
 
 /* Samplings whose accounts know numbers only, not C. */
 static int is_composed(const dpmf_mechanism *m) {
-    if (dpmf_i_account_sampling_composes(&m->sampling)) return 1;
-    return dpmf_i_account_sampling_allocates(&m->sampling) && dpmf_strategy_bands(m->strategy) == 1;
+    if (account_sampling_composes(&m->sampling)) return 1;
+    return account_sampling_allocates(&m->sampling) && dpmf_strategy_bands(m->strategy) == 1;
 }
 
 dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *sigma,
                                          dpmf_account_options *out) {
     const dpmf_run defaults = dpmf_run_defaults();
     double part = 0;
-    if (m == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_account_first: the mechanism is NULL");
-    if (m->sigma == 0) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the mechanism is not calibrated: it has no sigma");
+    if (m == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_account_first: the mechanism is NULL");
+    if (m->sigma == 0) return base_fail(DPMF_ERROR_ARGUMENT, "the mechanism is not calibrated: it has no sigma");
     if (steps < 1 || steps > m->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the first %lld steps, accepted 1 to %lld", (long long)steps,
-                                (long long)m->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "the first %lld steps, accepted 1 to %lld", (long long)steps,
+                         (long long)m->steps);
     dpmf_account_options how = dpmf_mechanism_account(m);
     if (run == NULL) run = &defaults;
     how.run = *run;
@@ -64,8 +64,8 @@ dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps,
         return DPMF_OK;
     }
     if (!dpmf_sampling_is_none(&m->sampling) && !is_composed(m))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a part of a run under this sampling has no separate account; "
-                                                        "the epsilon of the whole run holds for every part of it");
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "a part of a run under this sampling has no separate account; "
+                                                 "the epsilon of the whole run holds for every part of it");
     TRY(leading_sensitivity(m, steps, run, &part));
     if (!dpmf_sampling_is_none(&m->sampling)) how.compositions = steps;
     how.strategy = NULL;

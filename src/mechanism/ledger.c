@@ -6,6 +6,6 @@ dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledger, const dpmf_mechanism 
     const double sigma = dpmf_mechanism_sigma(mechanism);
     const dpmf_account_options how = dpmf_mechanism_account(mechanism);
     if (!(sigma > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the mechanism is not calibrated: it has no sigma to account for");
+        return base_fail(DPMF_ERROR_ARGUMENT, "the mechanism is not calibrated: it has no sigma to account for");
     return dpmf_ledger_add_sampled(ledger, sigma, &how, times);
 }

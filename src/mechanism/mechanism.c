@@ -20,15 +20,15 @@ dpmf_mechanism_options dpmf_mechanism_options_defaults(void) {
 
 static dpmf_status check_made_by(const char *text) {
     size_t length = strlen(text);
-    if (length > DPMF_I_MECHANISM_MADE_BY_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "made_by has %zu bytes, accepted up to %d", length,
-                                DPMF_I_MECHANISM_MADE_BY_MAX);
-    if (!dpmf_i_base_utf8_valid((const uint8_t *)text, length))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "made_by is not valid UTF-8");
+    if (length > MECHANISM_MADE_BY_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "made_by has %zu bytes, accepted up to %d", length,
+                         MECHANISM_MADE_BY_MAX);
+    if (!base_utf8_valid((const uint8_t *)text, length))
+        return base_fail(DPMF_ERROR_ARGUMENT, "made_by is not valid UTF-8");
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "made_by: byte %zu is a control character, accepted: printable text", i);
+            return base_fail(DPMF_ERROR_ARGUMENT, "made_by: byte %zu is a control character, accepted: printable text",
+                             i);
     return DPMF_OK;
 }
 
@@ -38,70 +38,67 @@ static dpmf_status check_designed(const dpmf_design_limits *d) {
     if (d->dim < 0 || d->dim > most || d->memory > (uint64_t)most || d->separation_high < 0 ||
         d->separation_high > most || (unsigned)d->loss > DPMF_LOSS_MAX ||
         (d->max_overhead != 0 && !(d->max_overhead >= 1 && isfinite(d->max_overhead))))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "designed for rows of %lld numbers, %llu bytes and an overhead of %g: accepted up to 2^53 "
-            "numbers and bytes, 0 for no limit, and an overhead of 1 and up, or 0",
-            (long long)d->dim, (unsigned long long)d->memory, d->max_overhead);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "designed for rows of %lld numbers, %llu bytes and an overhead of %g: accepted up to 2^53 "
+                         "numbers and bytes, 0 for no limit, and an overhead of 1 and up, or 0",
+                         (long long)d->dim, (unsigned long long)d->memory, d->max_overhead);
     return DPMF_OK;
 }
 
 static dpmf_status check_guarantee(const dpmf_mechanism *m) {
     if (m->sigma != 0 && !(m->sigma > 0 && isfinite(m->sigma)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sigma = %g, accepted: positive and finite, or 0 for not calibrated", m->sigma);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sigma = %g, accepted: positive and finite, or 0 for not calibrated",
+                         m->sigma);
     if (m->epsilon == 0 && m->delta == 0) return DPMF_OK;
     if (!(m->epsilon > 0 && isfinite(m->epsilon)) || !(m->delta > 0 && m->delta < 1))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "epsilon = %g, delta = %g, accepted: epsilon positive and finite, delta above 0 and below 1, "
-            "or both 0",
-            m->epsilon, m->delta);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "epsilon = %g, delta = %g, accepted: epsilon positive and finite, delta above 0 and below 1, "
+                         "or both 0",
+                         m->epsilon, m->delta);
     if (m->sigma == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a guarantee of epsilon = %g without sigma: give both or none",
-                                m->epsilon);
+        return base_fail(DPMF_ERROR_ARGUMENT, "a guarantee of epsilon = %g without sigma: give both or none",
+                         m->epsilon);
     return DPMF_OK;
 }
 
 /* What amplification needs of C, as far as it can be told without computing; dpmf_amplify tells the rest. */
 static dpmf_status check_sampling(const dpmf_mechanism *m) {
-    TRY(dpmf_i_account_sampling_check(&m->sampling));
+    TRY(account_sampling_check(&m->sampling));
     int column = m->evaluation.sensitivity.of == DPMF_SENSITIVITY_COLUMN;
     if (column == dpmf_sampling_is_none(&m->sampling))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "mechanism: the sensitivity is of the %s, but there is %s sampling",
-                                column ? "largest column" : "participation", column ? "no" : "");
+        return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the sensitivity is of the %s, but there is %s sampling",
+                         column ? "largest column" : "participation", column ? "no" : "");
     if (m->sampling.cap > 0 && m->sampling.units == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "mechanism: a cap of %lld on the batch needs the number of units (cap:M:N)",
-                                (long long)m->sampling.cap);
-    int64_t accepted = dpmf_i_account_sampling_bands(&m->sampling);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "mechanism: a cap of %lld on the batch needs the number of units (cap:M:N)",
+                         (long long)m->sampling.cap);
+    int64_t accepted = account_sampling_bands(&m->sampling);
     if (accepted == 0) return DPMF_OK;
     if (dpmf_strategy_bands(m->strategy) <= accepted && dpmf_strategy_rows(m->strategy) == m->steps) return DPMF_OK;
-    return dpmf_i_base_fail(
+    return base_fail(
         DPMF_ERROR_ARGUMENT, "mechanism: the strategy (%s) has %lld bands, but its sampling accepts at most %lld",
         dpmf_strategy_family(m->strategy), (long long)dpmf_strategy_bands(m->strategy), (long long)accepted);
 }
 
-dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *m) {
-    dpmf_i_base_writer text = {0};
-    dpmf_i_base_tensors tensors = {0};
+dpmf_status mechanism_finish(dpmf_mechanism *m) {
+    base_writer text = {0};
+    base_tensors tensors = {0};
     TRY(check_guarantee(m));
     TRY(check_sampling(m));
     TRY(check_made_by(m->made_by));
     TRY(check_designed(&m->designed));
-    dpmf_status status = dpmf_i_mechanism_describe(m, &text, &tensors);
+    dpmf_status status = mechanism_describe(m, &text, &tensors);
     if (status == DPMF_OK)
-        status = dpmf_i_base_safetensors_digest(text.text, &tensors, m->digest);
+        status = base_safetensors_digest(text.text, &tensors, m->digest);
     else if (status == DPMF_ERROR_UNSUPPORTED)
         status = DPMF_OK; /* a user's operator: usable, not savable */
-    dpmf_i_base_writer_free(&text);
+    base_writer_free(&text);
     return status;
 }
 
 static dpmf_status copy_weights(const double *weights, dpmf_mechanism *m) {
     if (weights == NULL) return DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(m->steps, "the weights", &m->weights));
+    TRY(base_alloc_doubles(m->steps, "the weights", &m->weights));
     memcpy(m->weights, weights, (size_t)m->steps * sizeof *m->weights);
     return DPMF_OK;
 }
@@ -114,15 +111,15 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
     double size = 0;
     dpmf_status status = DPMF_OK;
     if (workload == NULL || strategy == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the workload or the strategy is NULL");
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
+        return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the workload or the strategy is NULL");
+    TRY_DONE(base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
     m->steps = strategy->steps;
-    m->workload = dpmf_i_workload_retain(workload);
-    m->strategy = dpmf_i_strategy_retain(strategy);
+    m->workload = workload_retain(workload);
+    m->strategy = strategy_retain(strategy);
     if (participation != NULL)
-        m->participation = dpmf_i_workload_participation_retain(participation);
+        m->participation = workload_participation_retain(participation);
     else
-        TRY_DONE(dpmf_i_workload_participation_single(m->steps, &m->participation));
+        TRY_DONE(workload_participation_single(m->steps, &m->participation));
     o.evaluate.of = dpmf_sampling_is_none(&o.sampling) ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
     TRY_DONE(dpmf_evaluate(workload, m->participation, strategy, &o.evaluate, &m->evaluation, NULL));
     m->adjacency = o.evaluate.adjacency;
@@ -133,9 +130,9 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
     m->delta = o.delta;
     m->designed = o.designed;
     TRY_DONE(copy_weights(o.evaluate.weights, m));
-    TRY_DONE(dpmf_i_mechanism_response_of(m, &m->response, &size));
-    TRY_DONE(dpmf_i_base_copy_text(o.made_by == NULL ? "" : o.made_by, &m->made_by));
-    TRY_DONE(dpmf_i_mechanism_finish(m));
+    TRY_DONE(mechanism_response_of(m, &m->response, &size));
+    TRY_DONE(base_copy_text(o.made_by == NULL ? "" : o.made_by, &m->made_by));
+    TRY_DONE(mechanism_finish(m));
     *out = m;
     m = NULL;
 done:
@@ -143,19 +140,19 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out) {
+dpmf_status mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out) {
     dpmf_mechanism *m = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
+    TRY_DONE(base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
     *m = *mechanism;
     m->weights = NULL;
     m->made_by = NULL;
     m->digest[0] = '\0';
-    m->workload = dpmf_i_workload_retain(mechanism->workload);
-    m->strategy = dpmf_i_strategy_retain(mechanism->strategy);
-    m->participation = dpmf_i_workload_participation_retain(mechanism->participation);
+    m->workload = workload_retain(mechanism->workload);
+    m->strategy = strategy_retain(mechanism->strategy);
+    m->participation = workload_participation_retain(mechanism->participation);
     TRY_DONE(copy_weights(mechanism->weights, m));
-    TRY_DONE(dpmf_i_base_copy_text(mechanism->made_by, &m->made_by));
+    TRY_DONE(base_copy_text(mechanism->made_by, &m->made_by));
     *out = m;
     m = NULL;
 done:
@@ -168,9 +165,9 @@ void dpmf_mechanism_free(dpmf_mechanism *m) {
     dpmf_workload_free(m->workload);
     dpmf_participation_free(m->participation);
     dpmf_strategy_free(m->strategy);
-    dpmf_i_base_free(m->weights);
-    dpmf_i_base_free(m->made_by);
-    dpmf_i_base_free(m);
+    base_free(m->weights);
+    base_free(m->made_by);
+    base_free(m);
 }
 
 const dpmf_workload *dpmf_mechanism_workload(const dpmf_mechanism *m) {

@@ -25,35 +25,33 @@ struct dpmf_mechanism {
     char digest[65];             /* empty for a strategy or workload that cannot be saved (a user's operator) */
 };
 
-enum { DPMF_I_MECHANISM_MADE_BY_MAX = 1000 };
+enum { MECHANISM_MADE_BY_MAX = 1000 };
 
 /* The canonical JSON text into `w` and the arrays (borrowed from the mechanism) into `tensors`. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_describe(const dpmf_mechanism *mechanism, dpmf_i_base_writer *w,
-                                                      dpmf_i_base_tensors *tensors);
+DPMF_MUST_CHECK dpmf_status mechanism_describe(const dpmf_mechanism *mechanism, base_writer *w, base_tensors *tensors);
 
 /* The members of it that are given and not computed, into an open object: steps to delta, and all arrays. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_describe_inputs(const dpmf_mechanism *mechanism, dpmf_i_base_writer *w,
-                                                             dpmf_i_base_tensors *tensors);
+DPMF_MUST_CHECK dpmf_status mechanism_describe_inputs(const dpmf_mechanism *mechanism, base_writer *w,
+                                                      base_tensors *tensors);
 
 /*
  * The response u' P A W v of a mechanism whose given parts are set, v[i] and u[t] the numbers at 2i + 1 and 2t of a
  * sequence that all that is given chooses, P the square roots of the weights; and the size |P A W v| that its rounding is
- * to be measured by. 0 and 0 above DPMF_I_MECHANISM_RESPONSE_STEPS_MAX steps, where two vectors would be too long, and for a user's
+ * to be measured by. 0 and 0 above MECHANISM_RESPONSE_STEPS_MAX steps, where two vectors would be too long, and for a user's
  * operators.
  */
-#define DPMF_I_MECHANISM_RESPONSE_STEPS_MAX ((int64_t)1 << 24)
-DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_response_of(const dpmf_mechanism *mechanism, double *response,
-                                                         double *size);
-DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_response_salt(const dpmf_mechanism *mechanism, uint64_t *out);
-double dpmf_i_mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) */
+#define MECHANISM_RESPONSE_STEPS_MAX ((int64_t)1 << 24)
+DPMF_MUST_CHECK dpmf_status mechanism_response_of(const dpmf_mechanism *mechanism, double *response, double *size);
+DPMF_MUST_CHECK dpmf_status mechanism_response_salt(const dpmf_mechanism *mechanism, uint64_t *out);
+double mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) */
 
-/* Its parts shared, its numbers copied; the digest is left empty for dpmf_i_mechanism_finish. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out);
+/* Its parts shared, its numbers copied; the digest is left empty for mechanism_finish. */
+DPMF_MUST_CHECK dpmf_status mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out);
 
 /* mechanism/confirm.c: DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism says. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_confirm_sensitivity(const dpmf_mechanism *mechanism, const dpmf_run *run);
+DPMF_MUST_CHECK dpmf_status mechanism_confirm_sensitivity(const dpmf_mechanism *mechanism, const dpmf_run *run);
 
 /* Checks sigma, the guarantee, the sampling and made_by, and fills in the digest. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_mechanism_finish(dpmf_mechanism *mechanism);
+DPMF_MUST_CHECK dpmf_status mechanism_finish(dpmf_mechanism *mechanism);
 
 #endif

@@ -23,25 +23,25 @@
 #include <math.h>
 #include <stdlib.h>
 
-double dpmf_i_mechanism_response_number(uint64_t salt, uint64_t index) {
-    uint64_t state = salt + index * DPMF_I_BASE_SPLITMIX_STEP;
-    return dpmf_i_base_scatter(&state);
+double mechanism_response_number(uint64_t salt, uint64_t index) {
+    uint64_t state = salt + index * BASE_SPLITMIX_STEP;
+    return base_scatter(&state);
 }
 
-dpmf_status dpmf_i_mechanism_response_salt(const dpmf_mechanism *m, uint64_t *out) {
-    dpmf_i_base_writer text = {0};
-    dpmf_i_base_tensors tensors = {0};
+dpmf_status mechanism_response_salt(const dpmf_mechanism *m, uint64_t *out) {
+    base_writer text = {0};
+    base_tensors tensors = {0};
     char digest[65] = "";
     dpmf_status status = DPMF_OK;
-    dpmf_i_base_json_open(&text, NULL, '{');
-    TRY_DONE(dpmf_i_mechanism_describe_inputs(m, &text, &tensors));
-    dpmf_i_base_json_close(&text, '}');
+    base_json_open(&text, NULL, '{');
+    TRY_DONE(mechanism_describe_inputs(m, &text, &tensors));
+    base_json_close(&text, '}');
     TRY_DONE(text.status);
-    TRY_DONE(dpmf_i_base_safetensors_digest(text.text, &tensors, digest));
+    TRY_DONE(base_safetensors_digest(text.text, &tensors, digest));
     digest[16] = '\0'; /* 64 bits of it */
     *out = strtoull(digest, NULL, 16);
 done:
-    dpmf_i_base_writer_free(&text);
+    base_writer_free(&text);
     return status;
 }
 
@@ -50,34 +50,33 @@ static dpmf_status compute_response(const dpmf_mechanism *m, uint64_t salt, doub
     int64_t n = m->steps, rows = dpmf_strategy_rows(m->strategy);
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < rows; i++)
-        v[i] = dpmf_i_mechanism_response_number(salt, 2 * (uint64_t)i + 1);
+        v[i] = mechanism_response_number(salt, 2 * (uint64_t)i + 1);
     TRY(dpmf_strategy_solve(m->strategy, v, x));
     TRY(dpmf_workload_apply(m->workload, x, x));
     for (int64_t t = 0; t < n; t++) {
         double answer = m->weights == NULL ? x[t] : sqrt(m->weights[t]) * x[t];
-        sum += dpmf_i_mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
+        sum += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
         squares += answer * answer;
     }
-    if (!isfinite(squares))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the response of the mechanism is not finite");
+    if (!isfinite(squares)) return base_fail(DPMF_ERROR_NUMERICAL, "the response of the mechanism is not finite");
     *response = sum;
     *size = sqrt(squares);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_mechanism_response_of(const dpmf_mechanism *m, double *response, double *size) {
+dpmf_status mechanism_response_of(const dpmf_mechanism *m, double *response, double *size) {
     double *v = NULL, *x = NULL;
     uint64_t salt = 0;
     dpmf_status status = DPMF_OK;
     *response = *size = 0;
-    if (m->steps > DPMF_I_MECHANISM_RESPONSE_STEPS_MAX) return DPMF_OK;
-    status = dpmf_i_mechanism_response_salt(m, &salt);
+    if (m->steps > MECHANISM_RESPONSE_STEPS_MAX) return DPMF_OK;
+    status = mechanism_response_salt(m, &salt);
     if (status != DPMF_OK) return status == DPMF_ERROR_UNSUPPORTED ? DPMF_OK : status; /* a user's operator */
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_strategy_rows(m->strategy), "the seeds of a response", &v));
-    TRY_DONE(dpmf_i_base_alloc_doubles(m->steps, "a response", &x));
+    TRY_DONE(base_alloc_doubles(dpmf_strategy_rows(m->strategy), "the seeds of a response", &v));
+    TRY_DONE(base_alloc_doubles(m->steps, "a response", &x));
     status = compute_response(m, salt, v, x, response, size);
 done:
-    dpmf_i_base_free(v);
-    dpmf_i_base_free(x);
+    base_free(v);
+    base_free(x);
     return status;
 }

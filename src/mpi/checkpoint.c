@@ -47,17 +47,17 @@ static int directory_length(const char *path) {
 static dpmf_status part_path(const char *path, int64_t row, int rank, int ranks, char out[PATH_SIZE]) {
     int length = snprintf(out, PATH_SIZE, "%s.%lld.%d-of-%d", path, (long long)row, rank, ranks);
     if (length > 0 && length < PATH_SIZE) return DPMF_OK;
-    return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "the path of the checkpoint is longer than %d bytes", PATH_SIZE - 64);
+    return mpi_fail(DPMF_ERROR_ARGUMENT, "the path of the checkpoint is longer than %d bytes", PATH_SIZE - 64);
 }
 
 static dpmf_status fail_file(const char *verb, const char *path) {
-    return dpmf_i_mpi_fail(DPMF_ERROR_IO, "cannot %s the checkpoint '%.300s': %s", verb, path, strerror(errno));
+    return mpi_fail(DPMF_ERROR_IO, "cannot %s the checkpoint '%.300s': %s", verb, path, strerror(errno));
 }
 
 /* ---- reading the list ---- */
 
 static dpmf_status fail_list(const char *path, const char *what) {
-    return dpmf_i_mpi_fail(DPMF_ERROR_FORMAT, "'%.300s' is not the list of a checkpoint: %s", path, what);
+    return mpi_fail(DPMF_ERROR_FORMAT, "'%.300s' is not the list of a checkpoint: %s", path, what);
 }
 
 static int read_line(FILE *file, char line[LINE_SIZE]) {
@@ -77,7 +77,7 @@ static dpmf_status read_names(FILE *file, const char *path, list *out) {
             return fail_list(path, "a name is missing, or leads to another directory");
         size_t size = (size_t)directory + strlen(line) + 1;
         out->path[i] = malloc(size);
-        if (out->path[i] == NULL) return dpmf_i_mpi_fail(DPMF_ERROR_MEMORY, "no memory for a path");
+        if (out->path[i] == NULL) return mpi_fail(DPMF_ERROR_MEMORY, "no memory for a path");
         snprintf(out->path[i], size, "%.*s%s", directory, path, line);
     }
     return read_line(file, line) ? fail_list(path, "there is text after the parts") : DPMF_OK;
@@ -97,8 +97,7 @@ static dpmf_status read_list(const char *path, list *out) {
         status = fail_list(path, "its third line is no number of parts");
     if (status == DPMF_OK) {
         out->path = calloc((size_t)out->parts, sizeof *out->path);
-        status =
-            out->path == NULL ? dpmf_i_mpi_fail(DPMF_ERROR_MEMORY, "no memory for paths") : read_names(file, path, out);
+        status = out->path == NULL ? mpi_fail(DPMF_ERROR_MEMORY, "no memory for paths") : read_names(file, path, out);
     }
     fclose(file);
     if (status != DPMF_OK) list_free(out);
@@ -133,8 +132,7 @@ static int write_names(FILE *file, const dpmf_mpi_noise *n, const char *name, in
 static dpmf_status write_list(const dpmf_mpi_noise *n, const char *path, int64_t row) {
     char temporary[PATH_SIZE];
     if (snprintf(temporary, sizeof temporary, "%s.new", path) >= PATH_SIZE - 64)
-        return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "the path of the checkpoint is longer than %d bytes",
-                               PATH_SIZE - 64);
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "the path of the checkpoint is longer than %d bytes", PATH_SIZE - 64);
     int handle = open(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     FILE *file = handle < 0 ? NULL : fdopen(handle, "w");
     if (file == NULL) return fail_file("write", path);
@@ -164,11 +162,10 @@ dpmf_status dpmf_mpi_noise_save(dpmf_mpi_noise *n, const char *path) {
     list old = {0};
     const int64_t row = dpmf_mpi_noise_step(n);
     dpmf_status status = DPMF_OK;
-    if (path == NULL || *path == '\0')
-        status = dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
+    if (path == NULL || *path == '\0') status = mpi_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
     if (status == DPMF_OK) status = part_path(path, row, n->rank, n->ranks, own);
-    if (status == DPMF_OK && n->local != NULL) status = dpmf_i_mpi_took(dpmf_noise_save(n->local, own));
-    status = dpmf_i_mpi_together(n->communicator, status);
+    if (status == DPMF_OK && n->local != NULL) status = mpi_took(dpmf_noise_save(n->local, own));
+    status = mpi_together(n->communicator, status);
     if (status != DPMF_OK) return status;
     if (n->rank == 0) {
         if (read_list(path, &old) != DPMF_OK) old = (list){0}; /* the first one, or something else of that name */
@@ -176,21 +173,20 @@ dpmf_status dpmf_mpi_noise_save(dpmf_mpi_noise *n, const char *path) {
         if (status == DPMF_OK) remove_old(n, path, row, &old);
         list_free(&old);
     }
-    return dpmf_i_mpi_together(n->communicator, status);
+    return mpi_together(n->communicator, status);
 }
 
 dpmf_status dpmf_mpi_noise_load(dpmf_mpi_noise *n, const char *path) {
     list parts = {0};
     dpmf_status status = DPMF_OK;
-    if (path == NULL || *path == '\0')
-        status = dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
+    if (path == NULL || *path == '\0') status = mpi_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
     if (status == DPMF_OK) status = read_list(path, &parts);
-    status = dpmf_i_mpi_together(n->communicator, status);
+    status = mpi_together(n->communicator, status);
     /* Rank 0 first: only it knows whether the state file allows it. */
     for (int turn = 0; turn < 2 && status == DPMF_OK; turn++) {
         if ((n->rank == 0) == (turn == 0) && n->local != NULL)
-            status = dpmf_i_mpi_took(dpmf_noise_load_parts(n->local, parts.parts, (const char *const *)parts.path));
-        status = dpmf_i_mpi_together(n->communicator, status);
+            status = mpi_took(dpmf_noise_load_parts(n->local, parts.parts, (const char *const *)parts.path));
+        status = mpi_together(n->communicator, status);
     }
     if (status == DPMF_OK) {
         n->step = parts.row;

@@ -14,11 +14,11 @@ static dpmf_status share_bounds(dpmf_mpi_noise *n) {
     int64_t at = 0, *counts = calloc((size_t)n->ranks, sizeof *counts);
     n->bounds = calloc((size_t)n->ranks + 1, sizeof *n->bounds);
     dpmf_status status = DPMF_OK;
-    if (counts == NULL || n->bounds == NULL) status = dpmf_i_mpi_fail(DPMF_ERROR_MEMORY, "no memory for the shards");
-    status = dpmf_i_mpi_together(n->communicator, status);
+    if (counts == NULL || n->bounds == NULL) status = mpi_fail(DPMF_ERROR_MEMORY, "no memory for the shards");
+    status = mpi_together(n->communicator, status);
     if (status == DPMF_OK)
-        status = dpmf_i_mpi_check(MPI_Allgather(&n->count, 1, MPI_INT64_T, counts, 1, MPI_INT64_T, n->communicator),
-                                  "gather the sizes of the shards");
+        status = mpi_check(MPI_Allgather(&n->count, 1, MPI_INT64_T, counts, 1, MPI_INT64_T, n->communicator),
+                           "gather the sizes of the shards");
     if (status == DPMF_OK) {
         for (int r = 0; r < n->ranks; r++) {
             n->bounds[r] = at;
@@ -26,13 +26,13 @@ static dpmf_status share_bounds(dpmf_mpi_noise *n) {
         }
         n->bounds[n->ranks] = at;
         if (n->bounds[n->rank] != n->offset || at != n->dim)
-            status = dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT,
-                                     "the shard [%lld, %lld) does not follow those of the ranks before it, or the "
-                                     "shards do not end at dim = %lld",
-                                     (long long)n->offset, (long long)(n->offset + n->count), (long long)n->dim);
+            status = mpi_fail(DPMF_ERROR_ARGUMENT,
+                              "the shard [%lld, %lld) does not follow those of the ranks before it, or the "
+                              "shards do not end at dim = %lld",
+                              (long long)n->offset, (long long)(n->offset + n->count), (long long)n->dim);
     }
     free(counts);
-    return dpmf_i_mpi_together(n->communicator, status);
+    return mpi_together(n->communicator, status);
 }
 
 static dpmf_status choose_shard(dpmf_mpi_noise *n, const dpmf_noise_options *o) {
@@ -43,7 +43,7 @@ static dpmf_status choose_shard(dpmf_mpi_noise *n, const dpmf_noise_options *o) 
     n->count = o->count;
     if (most == 0) return dpmf_mpi_shard(n->communicator, n->dim, &n->offset, &n->count);
     if (least == most || n->offset >= 0) return DPMF_OK; /* a process with offset but no count has no coordinates */
-    return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "offset = %lld, accepted 0 and up", (long long)n->offset);
+    return mpi_fail(DPMF_ERROR_ARGUMENT, "offset = %lld, accepted 0 and up", (long long)n->offset);
 }
 
 static dpmf_status open_local(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism, double clip, const uint8_t *key,
@@ -56,9 +56,9 @@ static dpmf_status open_local(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism
         o.replay = 0;
     }
     if (n->count == 0 && n->rank == 0)
-        return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "rank 0 has no coordinates, but it keeps the state of the run");
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "rank 0 has no coordinates, but it keeps the state of the run");
     if (n->count == 0) return DPMF_OK;
-    return dpmf_i_mpi_took(dpmf_noise_create(mechanism, n->dim, clip, key, &o, &n->local));
+    return mpi_took(dpmf_noise_create(mechanism, n->dim, clip, key, &o, &n->local));
 }
 
 /* Where rank 0's state file says, on all. */
@@ -70,8 +70,8 @@ static dpmf_status adopt_row(dpmf_mpi_noise *n) {
     MPI_Bcast(&doubt, 1, MPI_INT, 0, n->communicator);
     n->step = row;
     n->in_doubt = doubt;
-    if (n->rank != 0 && n->local != NULL && row > 0 && !doubt) status = dpmf_i_mpi_took(dpmf_noise_seek(n->local, row));
-    return dpmf_i_mpi_together(n->communicator, status);
+    if (n->rank != 0 && n->local != NULL && row > 0 && !doubt) status = mpi_took(dpmf_noise_seek(n->local, row));
+    return mpi_together(n->communicator, status);
 }
 
 dpmf_status dpmf_mpi_noise_create(MPI_Comm communicator, const dpmf_mechanism *mechanism, int64_t dim, double clip,
@@ -79,11 +79,11 @@ dpmf_status dpmf_mpi_noise_create(MPI_Comm communicator, const dpmf_mechanism *m
                                   dpmf_mpi_noise **out) {
     dpmf_noise_options o = options == NULL ? dpmf_noise_options_defaults() : *options;
     dpmf_mpi_noise *n = calloc(1, sizeof *n);
-    dpmf_status status = n == NULL ? dpmf_i_mpi_fail(DPMF_ERROR_MEMORY, "no memory for a noise stream") : DPMF_OK;
-    status = dpmf_i_mpi_together(communicator, status);
+    dpmf_status status = n == NULL ? mpi_fail(DPMF_ERROR_MEMORY, "no memory for a noise stream") : DPMF_OK;
+    status = mpi_together(communicator, status);
     if (status == DPMF_OK) status = dpmf_mpi_agree(communicator, mechanism, dim, clip, key, o.label, 0);
     if (status != DPMF_OK) goto done;
-    status = dpmf_i_mpi_check(MPI_Comm_dup(communicator, &n->communicator), "copy the communicator");
+    status = mpi_check(MPI_Comm_dup(communicator, &n->communicator), "copy the communicator");
     if (status != DPMF_OK) {
         n->communicator = MPI_COMM_NULL;
         goto done;
@@ -94,9 +94,9 @@ dpmf_status dpmf_mpi_noise_create(MPI_Comm communicator, const dpmf_mechanism *m
     n->precision = o.exact ? DPMF_FLOAT64 : o.precision;
     n->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism));
     memcpy(n->digest, dpmf_mechanism_digest(mechanism), strlen(dpmf_mechanism_digest(mechanism)) + 1);
-    status = dpmf_i_mpi_together(n->communicator, choose_shard(n, &o));
+    status = mpi_together(n->communicator, choose_shard(n, &o));
     if (status == DPMF_OK) status = share_bounds(n);
-    if (status == DPMF_OK) status = dpmf_i_mpi_together(n->communicator, open_local(n, mechanism, clip, key, o));
+    if (status == DPMF_OK) status = mpi_together(n->communicator, open_local(n, mechanism, clip, key, o));
     if (status == DPMF_OK) status = adopt_row(n);
     if (status == DPMF_OK) {
         *out = n;
@@ -131,30 +131,30 @@ int64_t dpmf_mpi_noise_step(const dpmf_mpi_noise *n) {
 /* A process without coordinates keeps count of the rows, so that it ends where the others do. */
 static dpmf_status no_row(dpmf_mpi_noise *n) {
     if (n->step >= n->steps)
-        return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "row %lld, accepted 0 to %lld", (long long)n->step,
-                               (long long)(n->steps - 1));
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "row %lld, accepted 0 to %lld", (long long)n->step,
+                        (long long)(n->steps - 1));
     n->step++;
     return DPMF_OK;
 }
 
 static dpmf_status check_doubt(const dpmf_mpi_noise *n) {
     if (!n->in_doubt) return DPMF_OK;
-    return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT,
-                           "row %lld was reserved when a program ended, and it is not known if it arrived: seek to row "
-                           "%lld if it did, or to the row itself, with the option replay, if not",
-                           (long long)(n->step - 1), (long long)n->step);
+    return mpi_fail(DPMF_ERROR_ARGUMENT,
+                    "row %lld was reserved when a program ended, and it is not known if it arrived: seek to row "
+                    "%lld if it did, or to the row itself, with the option replay, if not",
+                    (long long)(n->step - 1), (long long)n->step);
 }
 
 dpmf_status dpmf_mpi_noise_next(dpmf_mpi_noise *n, void *row) {
     dpmf_status status = check_doubt(n);
     if (status != DPMF_OK) return status;
-    return n->local == NULL ? no_row(n) : dpmf_i_mpi_took(dpmf_noise_next(n->local, row));
+    return n->local == NULL ? no_row(n) : mpi_took(dpmf_noise_next(n->local, row));
 }
 
 dpmf_status dpmf_mpi_noise_add(dpmf_mpi_noise *n, double factor, int64_t segments, const dpmf_segment *segment) {
     dpmf_status status = check_doubt(n);
     if (status != DPMF_OK) return status;
-    return n->local == NULL ? no_row(n) : dpmf_i_mpi_took(dpmf_noise_add(n->local, factor, segments, segment));
+    return n->local == NULL ? no_row(n) : mpi_took(dpmf_noise_add(n->local, factor, segments, segment));
 }
 
 /* In pieces whose length an int can hold. */
@@ -162,9 +162,9 @@ static dpmf_status receive(const dpmf_mpi_noise *n, int from, char *row, size_t 
     const int64_t most = INT_MAX / 16;
     for (int64_t at = n->bounds[from]; at < n->bounds[from + 1]; at += most) {
         const int64_t left = n->bounds[from + 1] - at, part = left < most ? left : most;
-        dpmf_status status = dpmf_i_mpi_check(MPI_Recv(row + (size_t)at * size, (int)(part * (int64_t)size), MPI_BYTE,
-                                                       from, 0, n->communicator, MPI_STATUS_IGNORE),
-                                              "receive a part of a row");
+        dpmf_status status = mpi_check(MPI_Recv(row + (size_t)at * size, (int)(part * (int64_t)size), MPI_BYTE, from, 0,
+                                                n->communicator, MPI_STATUS_IGNORE),
+                                       "receive a part of a row");
         if (status != DPMF_OK) return status;
     }
     return DPMF_OK;
@@ -174,7 +174,7 @@ static dpmf_status send(const dpmf_mpi_noise *n, int to, const char *part, size_
     const int64_t most = INT_MAX / 16;
     for (int64_t at = 0; at < n->count; at += most) {
         const int64_t left = n->count - at, count = left < most ? left : most;
-        dpmf_status status = dpmf_i_mpi_check(
+        dpmf_status status = mpi_check(
             MPI_Send(part + (size_t)at * size, (int)(count * (int64_t)size), MPI_BYTE, to, 0, n->communicator),
             "send a part of a row");
         if (status != DPMF_OK) return status;
@@ -187,16 +187,16 @@ dpmf_status dpmf_mpi_noise_gather(dpmf_mpi_noise *n, int root, void *row) {
     char *part = NULL;
     dpmf_status status = DPMF_OK;
     if (root < 0 || root >= n->ranks)
-        return dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "root %d, accepted 0 to %d", root, n->ranks - 1);
-    if (n->rank == root && row == NULL) status = dpmf_i_mpi_fail(DPMF_ERROR_ARGUMENT, "the row is NULL");
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "root %d, accepted 0 to %d", root, n->ranks - 1);
+    if (n->rank == root && row == NULL) status = mpi_fail(DPMF_ERROR_ARGUMENT, "the row is NULL");
     if (status == DPMF_OK && n->rank != root && n->count > 0) {
         part = malloc((size_t)n->count * size);
-        if (part == NULL) status = dpmf_i_mpi_fail(DPMF_ERROR_MEMORY, "no memory for a part of a row");
+        if (part == NULL) status = mpi_fail(DPMF_ERROR_MEMORY, "no memory for a part of a row");
     }
-    status = dpmf_i_mpi_together(n->communicator, status);
+    status = mpi_together(n->communicator, status);
     if (status != DPMF_OK) goto done;
     char *into = n->rank == root ? (char *)row + (size_t)n->offset * size : part;
-    status = dpmf_i_mpi_together(n->communicator, dpmf_mpi_noise_next(n, into));
+    status = mpi_together(n->communicator, dpmf_mpi_noise_next(n, into));
     if (status != DPMF_OK) goto done;
     if (n->rank != root) status = send(n, root, part, size);
     for (int r = 0; n->rank == root && r < n->ranks && status == DPMF_OK; r++)
@@ -209,13 +209,13 @@ done:
 dpmf_status dpmf_mpi_noise_seek(dpmf_mpi_noise *n, int64_t step) {
     dpmf_status status = DPMF_OK;
     /* Rank 0 first: only it knows whether the state file allows it. */
-    if (n->rank == 0) status = dpmf_i_mpi_took(dpmf_noise_seek(n->local, step));
-    status = dpmf_i_mpi_together(n->communicator, status);
+    if (n->rank == 0) status = mpi_took(dpmf_noise_seek(n->local, step));
+    status = mpi_together(n->communicator, status);
     if (status != DPMF_OK) return status;
-    if (n->rank != 0 && n->local != NULL) status = dpmf_i_mpi_took(dpmf_noise_seek(n->local, step));
+    if (n->rank != 0 && n->local != NULL) status = mpi_took(dpmf_noise_seek(n->local, step));
     if (status == DPMF_OK) {
         n->step = step;
         n->in_doubt = 0;
     }
-    return dpmf_i_mpi_together(n->communicator, status);
+    return mpi_together(n->communicator, status);
 }

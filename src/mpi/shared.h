@@ -19,16 +19,15 @@ struct dpmf_mpi_noise {
 };
 
 /* Keeps the message and returns the status. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_mpi_fail(dpmf_status status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+DPMF_MUST_CHECK dpmf_status mpi_fail(dpmf_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The status of a call of libdpmf, its message kept. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_mpi_took(dpmf_status status);
+DPMF_MUST_CHECK dpmf_status mpi_took(dpmf_status status);
 
 /* Collective: OK if it is on every process; else the first failing rank's status and message, on all. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_mpi_together(MPI_Comm communicator, dpmf_status mine);
+DPMF_MUST_CHECK dpmf_status mpi_together(MPI_Comm communicator, dpmf_status mine);
 
 /* An MPI call's answer as a status. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_mpi_check(int answer, const char *what);
+DPMF_MUST_CHECK dpmf_status mpi_check(int answer, const char *what);
 
 #endif

@@ -17,7 +17,7 @@
 
 #include <assert.h>
 
-enum { ROWS = DPMF_I_KERNELS_COMBINE_ROWS };
+enum { ROWS = KERNELS_COMBINE_ROWS };
 
 /* At most so many rows ahead: by then the ring is read for next to nothing, and weights take rows x bands. */
 enum { AHEAD_MAX = 64 };
@@ -40,38 +40,38 @@ typedef struct shared {
 } shared;
 
 static int64_t head_bytes(void) {
-    return dpmf_i_noise_round_up((int64_t)sizeof(shared), 64);
+    return noise_round_up((int64_t)sizeof(shared), 64);
 }
 
 /* The table of pointers is filled in anew each time: it is cheap, and the parts lie where the plan put them. */
-static shared *feedback_parts(const dpmf_i_noise_stream *s) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static shared *feedback_parts(const noise_stream *s) {
+    const noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     char *at = s->shared + head_bytes();
     head->row = (double *)at;
-    at += dpmf_i_noise_round_up((plan->lags + 1) * (int64_t)sizeof(double), 64);
+    at += noise_round_up((plan->lags + 1) * (int64_t)sizeof(double), 64);
     head->group = (group *)at;
-    at += dpmf_i_noise_round_up(plan->ahead * (int64_t)sizeof(group), 64);
+    at += noise_round_up(plan->ahead * (int64_t)sizeof(group), 64);
     head->factor = at;
     return head;
 }
 
 /* Weights of rows t..t+rows-1, at `factor`. */
-static void fill_group(dpmf_i_noise_stream *s, shared *head, group *g) {
+static void fill_group(noise_stream *s, shared *head, group *g) {
     const dpmf_strategy *c = s->plan.strategy;
     int64_t lags = s->plan.lags;
     for (int r = 0; r < g->rows; r++) {
         c->ops->row(c, g->step + r, head->row);
         double inverse = 1 / head->row[0];
-        dpmf_i_noise_put(s, head->factor, g->factor + r, inverse);
+        noise_put(s, head->factor, g->factor + r, inverse);
         for (int64_t p = 1; p + r <= lags; p++)
-            dpmf_i_noise_put(s, head->factor, g->factor + p * g->rows + r, -head->row[p + r] / head->row[0]);
+            noise_put(s, head->factor, g->factor + p * g->rows + r, -head->row[p + r] / head->row[0]);
         for (int q = 0; q < r; q++)
-            dpmf_i_noise_put(s, g->near, r * ROWS + q, -head->row[r - q] / head->row[0]);
+            noise_put(s, g->near, r * ROWS + q, -head->row[r - q] / head->row[0]);
     }
 }
 
-static void prepare_feedback(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+static void prepare_feedback(noise_stream *s, int64_t t, int64_t rows) {
     shared *head = feedback_parts(s);
     int64_t end = t + rows, factor = 0;
     head->groups = 0;
@@ -80,8 +80,8 @@ static void prepare_feedback(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
         group *g = &head->group[head->groups++];
         g->step = t;
         g->past = local;
-        g->seed = (int64_t)dpmf_i_noise_route_seed_row(s, t);
-        g->rows = (int)dpmf_i_noise_at_most(dpmf_i_noise_at_most(ROWS, end - t), s->plan.length - local);
+        g->seed = (int64_t)noise_route_seed_row(s, t);
+        g->rows = (int)noise_at_most(noise_at_most(ROWS, end - t), s->plan.length - local);
         g->factor = factor;
         fill_group(s, head, g);
         factor += g->rows * (s->plan.lags + 1);
@@ -90,18 +90,17 @@ static void prepare_feedback(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
 }
 
 /* The seed of row r of the group: in an exact stream it is added as it is, so it comes divided by C[t,t]. */
-static void fill_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const shared *head, const group *g,
-                     int r, char *out) {
+static void fill_one(const noise_stream *s, const noise_tile *tile, const shared *head, const group *g, int r,
+                     char *out) {
     if (s->plan.exact > 0)
-        dpmf_i_noise_fill_whole(s, tile, (uint64_t)(g->seed + r), ((const double *)head->factor)[g->factor + r], out);
+        noise_fill_whole(s, tile, (uint64_t)(g->seed + r), ((const double *)head->factor)[g->factor + r], out);
     else
-        dpmf_i_noise_fill_seed(s, tile, (uint64_t)(g->seed + r), out);
+        noise_fill_seed(s, tile, (uint64_t)(g->seed + r), out);
 }
 
-static void make_feedback_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch,
-                               int64_t rows) {
+static void make_feedback_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
     const shared *head = (const shared *)s->shared;
-    const dpmf_i_noise_plan *plan = &s->plan;
+    const noise_plan *plan = &s->plan;
     const int64_t next = tile->start + tile->count - plan->base;
     const int64_t further = plan->stride > 0 ? tile->count : plan->lags * tile->count;
     (void)rows;
@@ -109,59 +108,58 @@ static void make_feedback_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_
         const group *g = &head->group[k];
         for (int r = 0; r < g->rows; r++)
             fill_one(s, tile, head, g, r, scratch + (size_t)(r * tile->count) * plan->size);
-        dpmf_i_kernels_feedback job = {.count = tile->count,
-                                       .lags = plan->lags,
-                                       .past = g->past,
-                                       .rows = g->rows,
-                                       .slot = g->step % plan->lags,
-                                       .stride = tile->stride,
-                                       .fetch = k == 0 && next + tile->count <= plan->padded ? further : 0,
-                                       .factor = head->factor + (size_t)g->factor * plan->size,
-                                       .near = g->near,
-                                       .seed = scratch,
-                                       .ring = tile->slots};
+        kernels_feedback job = {.count = tile->count,
+                                .lags = plan->lags,
+                                .past = g->past,
+                                .rows = g->rows,
+                                .slot = g->step % plan->lags,
+                                .stride = tile->stride,
+                                .fetch = k == 0 && next + tile->count <= plan->padded ? further : 0,
+                                .factor = head->factor + (size_t)g->factor * plan->size,
+                                .near = g->near,
+                                .seed = scratch,
+                                .ring = tile->slots};
         (plan->exact > 0 ? s->wholes->feedback : s->kernels->feedback)(&job);
     }
 }
 
-static const void *feedback_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
-                                int64_t t) {
+static const void *feedback_row(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
     (void)scratch;
     return tile->slots + (size_t)(t % s->plan.lags * tile->stride) * s->plan.size;
 }
 
 /* One row: weight p is that of row t - p, and the first that of the seed. */
-static void feedback_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
+static void feedback_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
     const shared *head = (const shared *)s->shared;
     const group *g = &head->group[0];
     assert(g->step == t && g->rows == 1), (void)t;
     out->kind = DPMF_RECIPE_FEEDBACK;
     out->seeds = 1;
     out->seed[0] = (uint64_t)g->seed;
-    out->weights = 1 + dpmf_i_noise_at_most(g->past, s->plan.lags);
+    out->weights = 1 + noise_at_most(g->past, s->plan.lags);
     out->weight = head->factor;
 }
 
-static const dpmf_i_noise_route FEEDBACK = {.holds = 1,
-                                            .exact = DPMF_I_NOISE_EXACT_FEEDBACK,
-                                            .has_state = 1,
-                                            .prepare = prepare_feedback,
-                                            .make = make_feedback_rows,
-                                            .row = feedback_row,
-                                            .recipe = feedback_recipe};
+static const noise_route FEEDBACK = {.holds = 1,
+                                     .exact = NOISE_EXACT_FEEDBACK,
+                                     .has_state = 1,
+                                     .prepare = prepare_feedback,
+                                     .make = make_feedback_rows,
+                                     .row = feedback_row,
+                                     .recipe = feedback_recipe};
 
-void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead) {
+void noise_plan_feedback(noise_plan *plan, int64_t lookahead) {
     plan->route = &FEEDBACK;
     plan->lags = plan->leaf->ops->bands(plan->leaf) - 1;
     assert(plan->lags >= 1);
     plan->slots = plan->lags;
-    plan->ahead = dpmf_i_noise_at_most(plan->lags, lookahead == 0 ? AHEAD_MAX : lookahead);
+    plan->ahead = noise_at_most(plan->lags, lookahead == 0 ? AHEAD_MAX : lookahead);
     plan->replay = plan->ahead;
     plan->mapped = 0;
     plan->scratch_rows = ROWS;
     plan->cache = CACHE;
     plan->cache_rows = plan->slots + ROWS;
-    plan->shared_bytes = head_bytes() + dpmf_i_noise_round_up((plan->lags + 1) * (int64_t)sizeof(double), 64) +
-                         dpmf_i_noise_round_up(plan->ahead * (int64_t)sizeof(group), 64) +
+    plan->shared_bytes = head_bytes() + noise_round_up((plan->lags + 1) * (int64_t)sizeof(double), 64) +
+                         noise_round_up(plan->ahead * (int64_t)sizeof(group), 64) +
                          plan->ahead * (plan->lags + 1) * (int64_t)plan->size;
 }

@@ -25,7 +25,7 @@ enum { REPLAY = 64 };
 /* Seed and buffers of a tile are to stay in the first-level cache, 32 KB or more. */
 static const int64_t CACHE = 26000;
 
-static int64_t weight_count(const dpmf_i_noise_plan *plan) {
+static int64_t weight_count(const noise_plan *plan) {
     return 2 * plan->slots + 2; /* a BLT has one less, unless it is exact */
 }
 
@@ -35,51 +35,50 @@ typedef struct shared {
 } shared;
 
 static int64_t head_bytes(void) {
-    return dpmf_i_noise_round_up((int64_t)sizeof(shared), 64);
+    return noise_round_up((int64_t)sizeof(shared), 64);
 }
 
-static char *weights_at(const dpmf_i_noise_stream *s, int64_t row) {
+static char *weights_at(const noise_stream *s, int64_t row) {
     return s->shared + head_bytes() + (size_t)(row * weight_count(&s->plan)) * s->plan.size;
 }
 
-static void fill_blt(dpmf_i_noise_stream *s, const dpmf_i_strategy_blt_parameters *c, double factor, void *weight) {
+static void fill_blt(noise_stream *s, const blt_parameters *c, double factor, void *weight) {
     for (int j = 0; j < c->count; j++) {
-        dpmf_i_noise_put(s, weight, j, c->scale[j]);
-        dpmf_i_noise_put(s, weight, c->count + j, c->gap[j]);
+        noise_put(s, weight, j, c->scale[j]);
+        noise_put(s, weight, c->count + j, c->gap[j]);
     }
-    dpmf_i_noise_put(s, weight, 2 * c->count, factor);
-    if (s->plan.exact > 0) dpmf_i_noise_put(s, weight, 2 * c->count + 1, 1 / factor);
+    noise_put(s, weight, 2 * c->count, factor);
+    if (s->plan.exact > 0) noise_put(s, weight, 2 * c->count + 1, 1 / factor);
 }
 
-static void fill_tvblt(dpmf_i_noise_stream *s, const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double factor,
-                       void *weight) {
-    int states = dpmf_i_strategy_tvblt_states(c);
-    dpmf_i_noise_put(s, weight, 0, c->diagonal[t]);
+static void fill_tvblt(noise_stream *s, const tvblt_parameters *c, int64_t t, double factor, void *weight) {
+    int states = tvblt_states(c);
+    noise_put(s, weight, 0, c->diagonal[t]);
     for (int j = 0; j < states; j++) {
         double keep = c->keep[t * states + j];
-        dpmf_i_noise_put(s, weight, 1 + j, c->order == 1 ? keep - 1 : keep);
-        dpmf_i_noise_put(s, weight, 1 + states + j, c->gain[t * states + j]);
+        noise_put(s, weight, 1 + j, c->order == 1 ? keep - 1 : keep);
+        noise_put(s, weight, 1 + states + j, c->gain[t * states + j]);
     }
-    dpmf_i_noise_put(s, weight, 1 + 2 * states, factor);
+    noise_put(s, weight, 1 + 2 * states, factor);
 }
 
-static void prepare_states(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static void prepare_states(noise_stream *s, int64_t t, int64_t rows) {
+    const noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     head->step = t;
-    head->seed = dpmf_i_noise_route_seed_row(s, t); /* one a step, also from one block to the next */
+    head->seed = noise_route_seed_row(s, t); /* one a step, also from one block to the next */
     for (int64_t r = 0; r < rows; r++) {
-        double factor = dpmf_i_noise_route_factor(plan, t + r);
-        const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(plan->leaf);
+        double factor = noise_route_factor(plan, t + r);
+        const blt_parameters *blt = strategy_blt(plan->leaf);
         if (blt != NULL)
             fill_blt(s, blt, factor, weights_at(s, r));
         else
-            fill_tvblt(s, dpmf_i_strategy_tvblt(plan->leaf), (t + r) % plan->length, factor, weights_at(s, r));
+            fill_tvblt(s, strategy_tvblt(plan->leaf), (t + r) % plan->length, factor, weights_at(s, r));
     }
 }
 
 /* Of an exact row: what its own seed is multiplied by. */
-static double own_weight(const dpmf_i_noise_stream *s, const dpmf_i_strategy_tvblt_parameters *tv, int64_t r) {
+static double own_weight(const noise_stream *s, const tvblt_parameters *tv, int64_t r) {
     const double *weight = (const double *)weights_at(s, r);
     return tv == NULL ? weight[2 * s->plan.slots] : weight[0] * weight[1 + 2 * s->plan.slots];
 }
@@ -89,58 +88,57 @@ static const int64_t NO_CACHE = 1 << 24, SEEDS = 128;
 enum { LINE = 64 };
 
 /* The seeds of a row; the tile's buffers are followed by those of the next, if there is one. */
-static void fill_and_fetch(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row, char *out) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static void fill_and_fetch(const noise_stream *s, const noise_tile *tile, uint64_t row, char *out) {
+    const noise_plan *plan = &s->plan;
     const int64_t size = (int64_t)plan->size, bytes = plan->slots * tile->count * size;
     const int last = tile->start + tile->count >= plan->base + plan->padded;
     if (plan->slot_bytes < NO_CACHE || last) {
-        dpmf_i_noise_fill_seed(s, tile, row, out);
+        noise_fill_seed(s, tile, row, out);
         return;
     }
-    dpmf_i_noise_tile part = {.start = tile->start};
+    noise_tile part = {.start = tile->start};
     for (int64_t at = 0, asked = 0; at < tile->count; at += part.count) {
         part.start = tile->start + at;
-        part.count = dpmf_i_noise_at_most(SEEDS, tile->count - at);
+        part.count = noise_at_most(SEEDS, tile->count - at);
         for (const int64_t to = bytes / tile->count * (at + part.count); asked < to; asked += LINE)
             __builtin_prefetch(tile->slots + bytes + asked, 1);
-        dpmf_i_noise_fill_seed(s, &part, row, out + at * size);
+        noise_fill_seed(s, &part, row, out + at * size);
     }
 }
 
-static void make_state_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static void make_state_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
+    const noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
-    const dpmf_i_strategy_tvblt_parameters *tv = dpmf_i_strategy_tvblt(plan->leaf);
-    dpmf_i_kernels_recursion_job job = {.count = tile->count,
-                                        .stride = tile->count,
-                                        .states = tv != NULL ? tv->nodes : (int)plan->slots,
-                                        .state = tile->slots,
-                                        .row = scratch};
+    const tvblt_parameters *tv = strategy_tvblt(plan->leaf);
+    kernels_recursion_job job = {.count = tile->count,
+                                 .stride = tile->count,
+                                 .states = tv != NULL ? tv->nodes : (int)plan->slots,
+                                 .state = tile->slots,
+                                 .row = scratch};
     for (int64_t r = 0; r < rows; r++) {
         if ((head->step + r) % plan->length == 0)
             memset(tile->slots, 0, (size_t)(plan->slots * tile->count) * plan->size);
         job.weight = weights_at(s, r);
         if (plan->exact > 0) {
-            dpmf_i_noise_fill_whole(s, tile, head->seed + (uint64_t)r, own_weight(s, tv, r), scratch);
+            noise_fill_whole(s, tile, head->seed + (uint64_t)r, own_weight(s, tv, r), scratch);
             (tv == NULL ? s->wholes->blt : tv->order == 1 ? s->wholes->tvblt : s->wholes->tvblt_second)(&job);
         } else {
             if (r + 1 == rows)
                 fill_and_fetch(s, tile, head->seed + (uint64_t)r, scratch);
             else
-                dpmf_i_noise_fill_seed(s, tile, head->seed + (uint64_t)r, scratch);
+                noise_fill_seed(s, tile, head->seed + (uint64_t)r, scratch);
             (tv == NULL ? s->kernels->blt : tv->order == 1 ? s->kernels->tvblt : s->kernels->tvblt_second)(&job);
         }
     }
 }
 
-static const void *state_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
-                             int64_t t) {
+static const void *state_row(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
     (void)s, (void)tile, (void)t;
     return scratch;
 }
 
-static void state_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
-    const dpmf_i_strategy_tvblt_parameters *tv = dpmf_i_strategy_tvblt(s->plan.leaf);
+static void state_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
+    const tvblt_parameters *tv = strategy_tvblt(s->plan.leaf);
     (void)t;
     out->kind = tv == NULL ? DPMF_RECIPE_BLT : tv->order == 1 ? DPMF_RECIPE_TVBLT : DPMF_RECIPE_TVBLT_SECOND;
     out->seeds = 1;
@@ -149,14 +147,14 @@ static void state_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_r
     out->weight = weights_at(s, 0);
 }
 
-static const dpmf_i_noise_route STATES = {.exact = DPMF_I_NOISE_EXACT_STATES,
-                                          .has_state = 1,
-                                          .prepare = prepare_states,
-                                          .make = make_state_rows,
-                                          .row = state_row,
-                                          .recipe = state_recipe};
+static const noise_route STATES = {.exact = NOISE_EXACT_STATES,
+                                   .has_state = 1,
+                                   .prepare = prepare_states,
+                                   .make = make_state_rows,
+                                   .row = state_row,
+                                   .recipe = state_recipe};
 
-void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan) {
+void noise_plan_states(noise_plan *plan) {
     plan->route = &STATES;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->replay = REPLAY;

@@ -16,17 +16,16 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HEAD = DPMF_I_NOISE_RECORD + 16 };
+enum { HEAD = NOISE_RECORD + 16 };
 static const char WHAT[] = "checkpoint";
 
 static void wipe_and_free(uint8_t *bytes, int64_t size) {
-    if (bytes != NULL) dpmf_i_crypto_wipe(bytes, (size_t)size);
-    dpmf_i_base_free(bytes);
+    if (bytes != NULL) crypto_wipe(bytes, (size_t)size);
+    base_free(bytes);
 }
 
 static dpmf_status check_path(const char *path) {
-    if (path == NULL || *path == '\0')
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
+    if (path == NULL || *path == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
     return DPMF_OK;
 }
 
@@ -34,17 +33,16 @@ dpmf_status dpmf_noise_save(dpmf_noise *noise, const char *path) {
     dpmf_status status = DPMF_OK;
     uint8_t *bytes = NULL;
     TRY(check_path(path));
-    TRY(dpmf_i_noise_check_usable(noise));
-    TRY(dpmf_i_noise_take_stream(noise));
-    const int64_t held = dpmf_i_noise_stream_state_size(noise->stream), covered = HEAD + held,
-                  all = covered + DPMF_I_NOISE_MAC;
-    TRY(dpmf_i_base_alloc(all, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(dpmf_i_noise_record_make(&noise->binding, DPMF_I_NOISE_RECORD_CHECKPOINT, bytes));
-    memcpy(bytes + DPMF_I_NOISE_RECORD, &noise->step, 8);
-    memcpy(bytes + DPMF_I_NOISE_RECORD + 8, &held, 8);
-    TRY_DONE(dpmf_i_noise_stream_state_save(noise->stream, bytes + HEAD));
-    TRY_DONE(dpmf_i_noise_mac(noise->binding.mac_key, bytes, (size_t)covered, bytes + covered));
-    TRY_DONE(dpmf_i_crypto_secret_create(path, WHAT, bytes, (size_t)all, 1, NULL, NULL));
+    TRY(noise_check_usable(noise));
+    TRY(noise_take_stream(noise));
+    const int64_t held = noise_stream_state_size(noise->stream), covered = HEAD + held, all = covered + NOISE_MAC;
+    TRY(base_alloc(all, 1, "a checkpoint", (void **)&bytes));
+    TRY_DONE(noise_record_make(&noise->binding, NOISE_RECORD_CHECKPOINT, bytes));
+    memcpy(bytes + NOISE_RECORD, &noise->step, 8);
+    memcpy(bytes + NOISE_RECORD + 8, &held, 8);
+    TRY_DONE(noise_stream_state_save(noise->stream, bytes + HEAD));
+    TRY_DONE(noise_mac(noise->binding.mac_key, bytes, (size_t)covered, bytes + covered));
+    TRY_DONE(crypto_secret_create(path, WHAT, bytes, (size_t)all, 1, NULL, NULL));
 done:
     wipe_and_free(bytes, all);
     return status;
@@ -52,33 +50,31 @@ done:
 
 /* The whole file, authentic, of this stream. */
 static dpmf_status read_checkpoint(const dpmf_noise *noise, int file, const char *path, int64_t size, uint8_t *bytes) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
-    uint8_t mac[DPMF_I_NOISE_MAC];
-    const int64_t covered = size - DPMF_I_NOISE_MAC;
-    TRY(dpmf_i_crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)size));
-    TRY(dpmf_i_noise_record_check(&noise->binding, DPMF_I_NOISE_RECORD_CHECKPOINT, path, bytes));
-    TRY(dpmf_i_noise_mac(noise->binding.mac_key, bytes, (size_t)covered, mac));
+    char shown[CRYPTO_SHOWN_PATH];
+    uint8_t mac[NOISE_MAC];
+    const int64_t covered = size - NOISE_MAC;
+    TRY(crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)size));
+    TRY(noise_record_check(&noise->binding, NOISE_RECORD_CHECKPOINT, path, bytes));
+    TRY(noise_mac(noise->binding.mac_key, bytes, (size_t)covered, mac));
     if (CRYPTO_memcmp(mac, bytes + covered, sizeof mac) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "the checkpoint '%s' has been changed: its authentication does not match",
-                                dpmf_i_crypto_secret_show(path, shown));
+        return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' has been changed: its authentication does not match",
+                         crypto_secret_show(path, shown));
     return DPMF_OK;
 }
 
 static dpmf_status check_size(const dpmf_noise *noise, const char *path, int64_t size) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
-    const int64_t wanted = HEAD + dpmf_i_noise_stream_state_size(noise->stream) + DPMF_I_NOISE_MAC;
+    char shown[CRYPTO_SHOWN_PATH];
+    const int64_t wanted = HEAD + noise_stream_state_size(noise->stream) + NOISE_MAC;
     if (size == wanted) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                            "the checkpoint '%s' has %" PRId64
-                            " bytes, accepted for this stream and look-ahead: %" PRId64,
-                            dpmf_i_crypto_secret_show(path, shown), size, wanted);
+    return base_fail(DPMF_ERROR_FORMAT,
+                     "the checkpoint '%s' has %" PRId64 " bytes, accepted for this stream and look-ahead: %" PRId64,
+                     crypto_secret_show(path, shown), size, wanted);
 }
 
-dpmf_status dpmf_i_noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers) {
-    TRY(dpmf_i_noise_check_seek(noise, step));
-    dpmf_i_noise_drop_prefetched(noise);
-    TRY(dpmf_i_noise_stream_state_load(noise->stream, step, buffers));
+dpmf_status noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers) {
+    TRY(noise_check_seek(noise, step));
+    noise_drop_prefetched(noise);
+    TRY(noise_stream_state_load(noise->stream, step, buffers));
     noise->step = step;
     noise->in_doubt = noise->bound = 0;
     return DPMF_OK;
@@ -86,27 +82,27 @@ dpmf_status dpmf_i_noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *b
 
 static dpmf_status load_bytes(dpmf_noise *noise, const uint8_t *bytes) {
     int64_t step = 0;
-    memcpy(&step, bytes + DPMF_I_NOISE_RECORD, 8);
-    return dpmf_i_noise_adopt(noise, step, bytes + HEAD);
+    memcpy(&step, bytes + NOISE_RECORD, 8);
+    return noise_adopt(noise, step, bytes + HEAD);
 }
 
 dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
+    char shown[CRYPTO_SHOWN_PATH];
     dpmf_status status = DPMF_OK;
     uint8_t *bytes = NULL;
     int file = -1;
     int64_t size = 0;
     TRY(check_path(path));
-    TRY(dpmf_i_noise_check_usable(noise));
-    TRY(dpmf_i_crypto_secret_open(path, WHAT, 0, &file, &size));
+    TRY(noise_check_usable(noise));
+    TRY(crypto_secret_open(path, WHAT, 0, &file, &size));
     if (file < 0)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
-                                dpmf_i_crypto_secret_show(path, shown));
+        return base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
+                         crypto_secret_show(path, shown));
     /* A file of another size may be of another stream: its head can say which field differs. */
-    if (size < DPMF_I_NOISE_RECORD) size = DPMF_I_NOISE_RECORD; /* the reader will find it too short */
-    TRY_DONE(dpmf_i_base_alloc(size, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(dpmf_i_crypto_secret_read(file, path, WHAT, 0, bytes, DPMF_I_NOISE_RECORD));
-    TRY_DONE(dpmf_i_noise_record_check(&noise->binding, DPMF_I_NOISE_RECORD_CHECKPOINT, path, bytes));
+    if (size < NOISE_RECORD) size = NOISE_RECORD; /* the reader will find it too short */
+    TRY_DONE(base_alloc(size, 1, "a checkpoint", (void **)&bytes));
+    TRY_DONE(crypto_secret_read(file, path, WHAT, 0, bytes, NOISE_RECORD));
+    TRY_DONE(noise_record_check(&noise->binding, NOISE_RECORD_CHECKPOINT, path, bytes));
     TRY_DONE(check_size(noise, path, size));
     TRY_DONE(read_checkpoint(noise, file, path, size, bytes));
     TRY_DONE(load_bytes(noise, bytes));

@@ -30,18 +30,17 @@ dpmf_counter_options dpmf_counter_options_defaults(void) {
 
 static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t columns) {
     int q = 0, r = 0;
-    if (mechanism == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: the mechanism is NULL");
+    if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the mechanism is NULL");
     if (columns < 1 || columns > 1000000)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "columns = %" PRId64 ", accepted 1 to 1000000", columns);
+        return base_fail(DPMF_ERROR_ARGUMENT, "columns = %" PRId64 ", accepted 1 to 1000000", columns);
     dpmf_workload_inverse_bands(mechanism->workload, &q, &r);
     if (q < 0)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "the workload of the mechanism is a matrix: counting takes the named ones (prefix, ...)");
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "the workload of the mechanism is a matrix: counting takes the named ones (prefix, ...)");
     if (!dpmf_sampling_is_none(&mechanism->sampling))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "the mechanism's epsilon rests on secret sampling of the data, and counting draws "
-                                "nothing: a mechanism without sampling is accepted");
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "the mechanism's epsilon rests on secret sampling of the data, and counting draws "
+                         "nothing: a mechanism without sampling is accepted");
     return DPMF_OK;
 }
 
@@ -55,10 +54,10 @@ static dpmf_status choose_release(const dpmf_counter *c, const dpmf_mechanism *m
     dpmf_exact exact;
     *clip = c->clip;
     if ((int)release < DPMF_RELEASE_AUTO || release > DPMF_RELEASE_PLAIN)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "release %d, accepted 0 (exact where possible), 1 (exact), 2 (plain)", (int)release);
+        return base_fail(DPMF_ERROR_ARGUMENT, "release %d, accepted 0 (exact where possible), 1 (exact), 2 (plain)",
+                         (int)release);
     if (release == DPMF_RELEASE_PLAIN || !(c->clip > 0 && isfinite(scale))) return DPMF_OK;
-    const double grid = dpmf_i_noise_counter_exact_grid(scale);
+    const double grid = noise_counter_exact_grid(scale);
     const double wider = c->clip + grid * sqrt((double)c->columns);
     const dpmf_status status = dpmf_exact_plan(m, c->columns, wider, grid, &wanted->run, &exact);
     if (status != DPMF_OK) return status == DPMF_ERROR_UNSUPPORTED && release == DPMF_RELEASE_AUTO ? DPMF_OK : status;
@@ -83,13 +82,13 @@ static dpmf_status open_noise(dpmf_counter *c, const dpmf_mechanism *mechanism, 
 }
 
 static dpmf_status allocate_memory(dpmf_counter *c) {
-    const int64_t kept = DPMF_I_NOISE_COUNTER_HISTORY * c->columns;
-    TRY(dpmf_i_base_alloc_doubles(c->columns, "a row of noise", &c->noisy));
-    TRY(dpmf_i_base_alloc(c->columns, sizeof *c->sum, "a row of sums", (void **)&c->sum));
+    const int64_t kept = NOISE_COUNTER_HISTORY * c->columns;
+    TRY(base_alloc_doubles(c->columns, "a row of noise", &c->noisy));
+    TRY(base_alloc(c->columns, sizeof *c->sum, "a row of sums", (void **)&c->sum));
     if (strcmp(dpmf_workload_text(c->workload), "prefix") == 0)
-        return dpmf_i_base_alloc(c->columns, sizeof *c->total, "running sums", (void **)&c->total);
-    TRY(dpmf_i_base_alloc_doubles(kept, "rows of a counter", &c->x));
-    return dpmf_i_base_alloc_doubles(kept, "rows of a counter", &c->o);
+        return base_alloc(c->columns, sizeof *c->total, "running sums", (void **)&c->total);
+    TRY(base_alloc_doubles(kept, "rows of a counter", &c->x));
+    return base_alloc_doubles(kept, "rows of a counter", &c->o);
 }
 
 /* H(subkey | bytes): nobody without the key can tell which bytes it is of. */
@@ -99,41 +98,41 @@ static dpmf_status begin_hash(dpmf_counter *c) {
     c->input_size = 0;
     if (c->input == NULL || c->scratch == NULL || EVP_DigestInit_ex(c->input, EVP_sha256(), NULL) != 1 ||
         EVP_DigestUpdate(c->input, c->noise->binding.sum_key, sizeof c->noise->binding.sum_key) != 1)
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
+        return base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
     return DPMF_OK;
 }
 
 /* KEY_FILE.state unless a path is given; a file that nobody named says how it came to be asked. */
 static dpmf_status open_state(dpmf_counter *c, const dpmf_counter_options *o) {
     char *path = NULL, words[600];
-    if (o->state != NULL && *o->state == '\0') return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
+    if (o->state != NULL && *o->state == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     if (o->state != NULL && o->rows_may_repeat)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "rows_may_repeat: it is for streams without a state file, but one is given");
-    if (o->state != NULL) return dpmf_i_noise_counter_open(c, o->state);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "rows_may_repeat: it is for streams without a state file, but one is given");
+    if (o->state != NULL) return noise_counter_open(c, o->state);
     if (o->key_file == NULL || o->rows_may_repeat) return DPMF_OK;
     const size_t room = strlen(o->key_file) + sizeof ".state";
-    TRY(dpmf_i_base_alloc((int64_t)room, 1, "a path", (void **)&path));
+    TRY(base_alloc((int64_t)room, 1, "a path", (void **)&path));
     snprintf(path, room, "%s.state", o->key_file);
-    dpmf_status status = dpmf_i_noise_counter_open(c, path);
-    dpmf_i_base_free(path);
+    dpmf_status status = noise_counter_open(c, path);
+    base_free(path);
     if (status != DPMF_ERROR_ARGUMENT) return status;
     snprintf(words, sizeof words, "%s", dpmf_last_error());
-    return dpmf_i_base_fail(
-        status, "%s; a key file serves one run: another run needs its own key or its own state file", words);
+    return base_fail(status, "%s; a key file serves one run: another run needs its own key or its own state file",
+                     words);
 }
 
 static dpmf_status create_checked(dpmf_counter *c, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
                                   const dpmf_counter_options *o) {
-    c->workload = dpmf_i_workload_retain(mechanism->workload);
+    c->workload = workload_retain(mechanism->workload);
     c->steps = mechanism->steps;
     dpmf_workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
-    assert(c->q_bands < DPMF_I_NOISE_COUNTER_HISTORY && c->r_bands < DPMF_I_NOISE_COUNTER_HISTORY);
+    assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
     TRY(open_noise(c, mechanism, key, o));
-    TRY(dpmf_i_noise_counter_grid(c));
+    TRY(noise_counter_grid(c));
     TRY(allocate_memory(c));
     TRY(begin_hash(c));
-    TRY(dpmf_i_error_lookup_create(c->workload, mechanism->strategy, &o->run, &c->error));
+    TRY(error_lookup_create(c->workload, mechanism->strategy, &o->run, &c->error));
     return open_state(c, o);
 }
 
@@ -144,7 +143,7 @@ dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns
     dpmf_status status = DPMF_OK;
     dpmf_counter *c = NULL;
     TRY(check_mechanism(mechanism, columns));
-    TRY(dpmf_i_base_alloc(1, sizeof *c, "a counter", (void **)&c));
+    TRY(base_alloc(1, sizeof *c, "a counter", (void **)&c));
     c->columns = columns;
     c->clip = clip;
     c->clip_rows = o.clip_rows != 0;
@@ -157,15 +156,15 @@ done:
 }
 
 static void wipe_free(void *memory, int64_t size) {
-    if (memory != NULL) dpmf_i_crypto_wipe(memory, (size_t)size);
-    dpmf_i_base_free(memory);
+    if (memory != NULL) crypto_wipe(memory, (size_t)size);
+    base_free(memory);
 }
 
 void dpmf_counter_free(dpmf_counter *c) {
     if (c == NULL) return;
-    const int64_t kept = DPMF_I_NOISE_COUNTER_HISTORY * c->columns * (int64_t)sizeof(double);
-    dpmf_i_noise_counter_close(c->file);
-    dpmf_i_error_lookup_free(c->error); /* before the workload and the strategy, which the noise holds */
+    const int64_t kept = NOISE_COUNTER_HISTORY * c->columns * (int64_t)sizeof(double);
+    noise_counter_close(c->file);
+    error_lookup_free(c->error); /* before the workload and the strategy, which the noise holds */
     dpmf_noise_free(c->noise);
     dpmf_workload_free(c->workload);
     wipe_free(c->noisy, c->columns * (int64_t)sizeof *c->noisy);
@@ -173,11 +172,11 @@ void dpmf_counter_free(dpmf_counter *c) {
     wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);
     wipe_free(c->x, kept);
     wipe_free(c->o, kept);
-    dpmf_i_base_free(c->note_memory);
+    base_free(c->note_memory);
     EVP_MD_CTX_free(c->input);
     EVP_MD_CTX_free(c->scratch);
-    dpmf_i_crypto_wipe(c, sizeof *c);
-    dpmf_i_base_free(c);
+    crypto_wipe(c, sizeof *c);
+    base_free(c);
 }
 
 /* ---- commit ---- */
@@ -185,8 +184,8 @@ void dpmf_counter_free(dpmf_counter *c) {
 static dpmf_status keep_note(dpmf_counter *c, const void *note, int64_t size) {
     if (size > c->note_room) {
         uint8_t *room = NULL;
-        TRY(dpmf_i_base_alloc(size + size / 2, 1, "a note", (void **)&room));
-        dpmf_i_base_free(c->note_memory);
+        TRY(base_alloc(size + size / 2, 1, "a note", (void **)&room));
+        base_free(c->note_memory);
         c->note_memory = room;
         c->note_room = size + size / 2;
     }
@@ -198,14 +197,13 @@ static dpmf_status keep_note(dpmf_counter *c, const void *note, int64_t size) {
 
 dpmf_status dpmf_counter_commit(dpmf_counter *c, const void *note, int64_t size) {
     if (c == NULL || size < 0 || (size > 0 && note == NULL))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "counter: the counter or the note is NULL, or the note's size is below 0");
-    if (c->ended)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "this counter has ended: rows or its state file failed before");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "counter: the counter or the note is NULL, or the note's size is below 0");
+    if (c->ended) return base_fail(DPMF_ERROR_IO, "this counter has ended: rows or its state file failed before");
     if (c->input_wanted > 0) /* the hash of a part of the input must not replace that of all */
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
-    TRY(dpmf_i_noise_check_usable(c->noise));
-    dpmf_status status = c->file != NULL ? dpmf_i_noise_counter_write(c, note, size) : keep_note(c, note, size);
+        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
+    TRY(noise_check_usable(c->noise));
+    dpmf_status status = c->file != NULL ? noise_counter_write(c, note, size) : keep_note(c, note, size);
     if (status == DPMF_OK)
         c->committed = c->step;
     else
@@ -222,30 +220,29 @@ const void *dpmf_counter_note(const dpmf_counter *c, int64_t *size) {
 
 static dpmf_status hash_bytes(dpmf_counter *c, const void *bytes, int64_t size) {
     if (c == NULL || size < 0 || (size > 0 && bytes == NULL))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "counter: the counter or the input is NULL, or the size is below 0");
+        return base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter or the input is NULL, or the size is below 0");
     if (size > 0 && EVP_DigestUpdate(c->input, bytes, (size_t)size) != 1)
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
+        return base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
     c->input_size += size;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_counter_input(dpmf_counter *c, const void *bytes, int64_t size) {
     if (c != NULL && c->input_wanted > 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
+        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
     return hash_bytes(c, bytes, size);
 }
 
 static dpmf_status check_digest(dpmf_counter *c) {
     uint8_t digest[32];
     if (EVP_MD_CTX_copy_ex(c->scratch, c->input) != 1 || EVP_DigestFinal_ex(c->scratch, digest, NULL) != 1)
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
+        return base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
     if (CRYPTO_memcmp(digest, c->input_digest, sizeof digest) != 0) {
         TRY(begin_hash(c));
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the first %" PRId64
-                                " bytes of the input differ from those that were counted: nothing is released",
-                                c->input_wanted);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "the first %" PRId64
+                         " bytes of the input differ from those that were counted: nothing is released",
+                         c->input_wanted);
     }
     c->input_wanted = 0;
     return DPMF_OK;
@@ -253,14 +250,14 @@ static dpmf_status check_digest(dpmf_counter *c) {
 
 dpmf_status dpmf_counter_input_again(dpmf_counter *c, const void *bytes, int64_t size) {
     if (c == NULL || size > c->input_wanted - c->input_size)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bytes again, accepted: 0 to %" PRId64, size,
-                                c != NULL ? c->input_wanted - c->input_size : 0);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bytes again, accepted: 0 to %" PRId64, size,
+                         c != NULL ? c->input_wanted - c->input_size : 0);
     TRY(hash_bytes(c, bytes, size));
     return c->input_wanted > 0 && c->input_size == c->input_wanted ? check_digest(c) : DPMF_OK;
 }
 
 dpmf_status dpmf_counter_input_anew(dpmf_counter *c) {
-    if (c == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter is NULL");
+    if (c == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter is NULL");
     TRY(begin_hash(c));
     c->input_wanted = 0;
     return DPMF_OK;
@@ -274,11 +271,10 @@ int64_t dpmf_counter_input_size(const dpmf_counter *c) {
 
 static dpmf_status round_rows(const dpmf_counter *c, int64_t rows, const double *values, dpmf_int128 *out) {
     for (int64_t i = 0; i < rows * c->columns; i++)
-        if (!dpmf_i_noise_counter_round(c, values[i], &out[i]))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "row %" PRId64 ", number %" PRId64
-                                    ": finite numbers below %.3g in size are accepted",
-                                    c->step + i / c->columns, i % c->columns, ldexp((double)c->limit, -c->places));
+        if (!noise_counter_round(c, values[i], &out[i]))
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "row %" PRId64 ", number %" PRId64 ": finite numbers below %.3g in size are accepted",
+                             c->step + i / c->columns, i % c->columns, ldexp((double)c->limit, -c->places));
     return DPMF_OK;
 }
 
@@ -287,25 +283,25 @@ dpmf_status dpmf_counter_add(dpmf_counter *c, int64_t rows, const double *values
     dpmf_int128 *grid = NULL;
     uint8_t *note = NULL;
     if (c == NULL || (rows > 0 && (values == NULL || sums == NULL)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter, the values or memory for the sums is NULL");
-    TRY(dpmf_i_noise_counter_fits(c, rows));
+        return base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter, the values or memory for the sums is NULL");
+    TRY(noise_counter_fits(c, rows));
     if (rows == 0) return DPMF_OK;
     const int64_t count = rows * c->columns, size = (int64_t)(sizeof SUMS + sizeof rows) + 8 * count;
-    TRY_DONE(dpmf_i_base_alloc(count, sizeof *grid, "rows of a counter", (void **)&grid));
-    TRY_DONE(dpmf_i_base_alloc(size, 1, "rows of a counter", (void **)&note));
+    TRY_DONE(base_alloc(count, sizeof *grid, "rows of a counter", (void **)&grid));
+    TRY_DONE(base_alloc(size, 1, "rows of a counter", (void **)&note));
     TRY_DONE(round_rows(c, rows, values, grid));
     TRY_DONE(dpmf_counter_prepare(c, rows, grid, grid));
     memcpy(note, SUMS, sizeof SUMS);
     memcpy(note + sizeof SUMS, &rows, sizeof rows);
     for (int64_t i = 0; i < count; i++) {
-        const double value = dpmf_i_noise_counter_value(c, &grid[i]);
+        const double value = noise_counter_value(c, &grid[i]);
         memcpy(note + sizeof SUMS + sizeof rows + 8 * i, &value, 8);
     }
     TRY_DONE(dpmf_counter_commit(c, note, size));
     memcpy(sums, note + sizeof SUMS + sizeof rows, (size_t)(8 * count));
 done:
     wipe_free(grid, grid != NULL ? rows * c->columns * (int64_t)sizeof *grid : 0);
-    dpmf_i_base_free(note);
+    base_free(note);
     return status;
 }
 
@@ -319,8 +315,7 @@ int64_t dpmf_counter_last_rows(const dpmf_counter *c) {
 
 dpmf_status dpmf_counter_last(const dpmf_counter *c, double *sums) {
     const int64_t rows = dpmf_counter_last_rows(c);
-    if (rows == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "there is no last answer of dpmf_counter_add to repeat");
+    if (rows == 0) return base_fail(DPMF_ERROR_ARGUMENT, "there is no last answer of dpmf_counter_add to repeat");
     memcpy(sums, c->note + sizeof SUMS + sizeof rows, (size_t)(8 * rows * c->columns));
     return DPMF_OK;
 }
@@ -348,7 +343,7 @@ int dpmf_counter_calibrated(const dpmf_counter *c) {
 }
 
 double dpmf_counter_error(const dpmf_counter *c, int64_t step) {
-    return step >= 0 && step < c->steps ? dpmf_noise_scale(c->noise) * dpmf_i_error_lookup_at(c->error, step) : NAN;
+    return step >= 0 && step < c->steps ? dpmf_noise_scale(c->noise) * error_lookup_at(c->error, step) : NAN;
 }
 
 int dpmf_counter_places(const dpmf_counter *c) {

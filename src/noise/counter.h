@@ -8,12 +8,12 @@
 
 #include <openssl/evp.h>
 
-__extension__ typedef __int128 dpmf_i_noise_wide;
+__extension__ typedef __int128 noise_wide;
 
 /* Rows of inputs and answers that a workload's recursion looks back on, the present one included. */
-enum { DPMF_I_NOISE_COUNTER_HISTORY = 3, DPMF_I_NOISE_COUNTER_PLACES_MAX = 60 };
+enum { NOISE_COUNTER_HISTORY = 3, NOISE_COUNTER_PLACES_MAX = 60 };
 
-typedef struct dpmf_i_noise_counter_file dpmf_i_noise_counter_file;
+typedef struct noise_counter_file noise_counter_file;
 
 struct dpmf_counter {
     dpmf_noise *noise; /* without a state file of its own */
@@ -24,10 +24,10 @@ struct dpmf_counter {
     int q_bands, r_bands, places, clip_rows;
     int ended; /* rows or the file failed half-way */
     double clip;
-    dpmf_i_error_lookup *error;   /* |B[t,:]| */
-    dpmf_i_noise_wide limit;      /* what numbers must stay below, in steps of the grid */
-    dpmf_i_noise_wide *sum;       /* a row with its noise, x_t on the grid */
-    dpmf_i_noise_wide *total;     /* running sums; NULL: the workload is another */
+    error_lookup *error;          /* |B[t,:]| */
+    noise_wide limit;             /* what numbers must stay below, in steps of the grid */
+    noise_wide *sum;              /* a row with its noise, x_t on the grid */
+    noise_wide *total;            /* running sums; NULL: the workload is another */
     double *noisy;                /* a row of noise */
     double *x, *o;                /* the last rows of inputs and answers: row t at (t mod HISTORY) * columns */
     EVP_MD_CTX *input, *scratch;  /* the running hash of the input */
@@ -37,31 +37,31 @@ struct dpmf_counter {
     int64_t note_size, note_room; /* of the last commit */
     const uint8_t *note;          /* in note_memory, or in what was written to the state file last */
     uint8_t *note_memory;
-    dpmf_i_noise_counter_file *file; /* NULL: no state file */
+    noise_counter_file *file; /* NULL: no state file */
 };
 
 /* ---- rows (noise/counter_rows.c) ---- */
 
 /* The grid, and what fits all steps on it; refuses a scale that has none. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_grid(dpmf_counter *counter);
+DPMF_MUST_CHECK dpmf_status noise_counter_grid(dpmf_counter *counter);
 
 /* The grid of an exact counter whose noise is about so large. */
-double dpmf_i_noise_counter_exact_grid(double scale);
+double noise_counter_exact_grid(double scale);
 
 /* Refuses more rows than the mechanism has steps left. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_fits(const dpmf_counter *counter, int64_t rows);
+DPMF_MUST_CHECK dpmf_status noise_counter_fits(const dpmf_counter *counter, int64_t rows);
 
 /* A finite number to the nearest of the grid; 0: it is not finite, or not below the limit. */
-int dpmf_i_noise_counter_round(const dpmf_counter *counter, double value, dpmf_int128 *out);
-double dpmf_i_noise_counter_value(const dpmf_counter *counter, const dpmf_int128 *number);
+int noise_counter_round(const dpmf_counter *counter, double value, dpmf_int128 *out);
+double noise_counter_value(const dpmf_counter *counter, const dpmf_int128 *number);
 
 /* ---- the state file (noise/counter_state.c) ---- */
 
 /* Opens and locks it, and takes what it holds into the counter; or remembers that there is none yet. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_open(dpmf_counter *counter, const char *path);
+DPMF_MUST_CHECK dpmf_status noise_counter_open(dpmf_counter *counter, const char *path);
 
 /* All that the counter holds and a note, which becomes its note: on the disk when it returns. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_counter_write(dpmf_counter *counter, const void *note, int64_t size);
-void dpmf_i_noise_counter_close(dpmf_i_noise_counter_file *file); /* NULL is fine */
+DPMF_MUST_CHECK dpmf_status noise_counter_write(dpmf_counter *counter, const void *note, int64_t size);
+void noise_counter_close(noise_counter_file *file); /* NULL is fine */
 
 #endif

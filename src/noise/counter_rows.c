@@ -18,7 +18,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef dpmf_i_noise_wide wide;
+typedef noise_wide wide;
 
 enum { ASKED = 8 };       /* rows between two questions whether to go on: a row may take some hundredths of a second */
 enum { EXACT_BITS = 35 }; /* of an exact seed, as in noise/exact.c, with room for what the allowance adds */
@@ -58,19 +58,18 @@ static int places_of(double scale, int bits) {
     int exponent = 0;
     frexp(scale, &exponent);
     const int places = bits - exponent;
-    return places < 0 ? 0 : places > DPMF_I_NOISE_COUNTER_PLACES_MAX ? DPMF_I_NOISE_COUNTER_PLACES_MAX : places;
+    return places < 0 ? 0 : places > NOISE_COUNTER_PLACES_MAX ? NOISE_COUNTER_PLACES_MAX : places;
 }
 
-double dpmf_i_noise_counter_exact_grid(double scale) {
+double noise_counter_exact_grid(double scale) {
     return ldexp(1, -places_of(scale, EXACT_BITS));
 }
 
-dpmf_status dpmf_i_noise_counter_grid(dpmf_counter *c) {
+dpmf_status noise_counter_grid(dpmf_counter *c) {
     const double scale = dpmf_noise_scale(c->noise), least = 0x1p-40, most = 0x1p50;
     if (!(scale >= least && scale <= most))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "clip x sigma x sensitivity = %.6g, accepted for counting: %.3g to %.3g", scale, least,
-                                most);
+        return base_fail(DPMF_ERROR_ARGUMENT, "clip x sigma x sensitivity = %.6g, accepted for counting: %.3g to %.3g",
+                         scale, least, most);
     if (dpmf_noise_grid(c->noise) > 0)
         c->places = -ilogb(dpmf_noise_grid(c->noise)); /* the noise's own */
     else
@@ -79,7 +78,7 @@ dpmf_status dpmf_i_noise_counter_grid(dpmf_counter *c) {
     return DPMF_OK;
 }
 
-int dpmf_i_noise_counter_round(const dpmf_counter *c, double value, dpmf_int128 *out) {
+int noise_counter_round(const dpmf_counter *c, double value, dpmf_int128 *out) {
     wide rounded = 0;
     if (!isfinite(value) || !(fabs(value) < value_of(c->limit, c->places))) return 0;
     if (!round_to_grid(value, grid_unit(c), &rounded)) {
@@ -95,7 +94,7 @@ int dpmf_i_noise_counter_round(const dpmf_counter *c, double value, dpmf_int128 
     return 1;
 }
 
-double dpmf_i_noise_counter_value(const dpmf_counter *c, const dpmf_int128 *number) {
+double noise_counter_value(const dpmf_counter *c, const dpmf_int128 *number) {
     return value_of(wide_of(number), c->places);
 }
 
@@ -120,7 +119,7 @@ static void clip_row(const dpmf_counter *c, wide *row) {
 /* ---- one row ---- */
 
 static double *row_of(const dpmf_counter *c, double *rows, int64_t t) {
-    return rows + t % DPMF_I_NOISE_COUNTER_HISTORY * c->columns;
+    return rows + t % NOISE_COUNTER_HISTORY * c->columns;
 }
 
 /* x_t = the row + its noise, on the grid, into c->sum. */
@@ -132,7 +131,7 @@ static dpmf_status add_noise(dpmf_counter *c, const dpmf_int128 *values) {
     for (int64_t i = 0; i < c->columns; i++) {
         wide noise = 0;
         if (!round_to_grid(c->noisy[i], unit, &noise)) /* no normal number ever is so large */
-            return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "noise of row %" PRId64 " is out of range", c->step);
+            return base_fail(DPMF_ERROR_NUMERICAL, "noise of row %" PRId64 " is out of range", c->step);
         c->sum[i] += noise;
     }
     return DPMF_OK;
@@ -155,7 +154,7 @@ static dpmf_status recur(dpmf_counter *c, dpmf_int128 *sums) {
             sum -= q[j] * row_of(c, c->o, t - j)[i];
         o[i] = sum / q[0];
         if (!round_to_grid(o[i], unit, &rounded))
-            return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the sum of row %" PRId64 " is out of range", t);
+            return base_fail(DPMF_ERROR_NUMERICAL, "the sum of row %" PRId64 " is out of range", t);
         memcpy(&sums[i], &rounded, sizeof rounded);
     }
     return DPMF_OK;
@@ -174,43 +173,40 @@ static dpmf_status next_row(dpmf_counter *c, const dpmf_int128 *values, dpmf_int
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_noise_counter_fits(const dpmf_counter *c, int64_t rows) {
+dpmf_status noise_counter_fits(const dpmf_counter *c, int64_t rows) {
     if (rows < 0 || rows > c->steps - c->step)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "%" PRId64 " rows after %" PRId64 ": the mechanism has %" PRId64
-                                " steps, and no noise for more",
-                                rows, c->step, c->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "%" PRId64 " rows after %" PRId64 ": the mechanism has %" PRId64
+                         " steps, and no noise for more",
+                         rows, c->step, c->steps);
     return DPMF_OK;
 }
 
 static dpmf_status check_rows(const dpmf_counter *c, int64_t rows, const dpmf_int128 *values) {
-    TRY(dpmf_i_noise_counter_fits(c, rows));
+    TRY(noise_counter_fits(c, rows));
     for (int64_t i = 0; i < rows * c->columns; i++) {
         const wide value = wide_of(&values[i]);
         if (value >= c->limit || value <= -c->limit)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "row %" PRId64 ", number %" PRId64 ": numbers below %.3g in size are accepted",
-                                    c->step + i / c->columns, i % c->columns, value_of(c->limit, c->places));
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "row %" PRId64 ", number %" PRId64 ": numbers below %.3g in size are accepted",
+                             c->step + i / c->columns, i % c->columns, value_of(c->limit, c->places));
     }
     return DPMF_OK;
 }
 
 dpmf_status dpmf_counter_prepare(dpmf_counter *c, int64_t rows, const dpmf_int128 *values, dpmf_int128 *sums) {
     if (c == NULL || (rows > 0 && (values == NULL || sums == NULL)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter, the values or memory for the sums is NULL");
-    if (c->ended)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "this counter has ended: rows or its state file failed before");
+        return base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter, the values or memory for the sums is NULL");
+    if (c->ended) return base_fail(DPMF_ERROR_IO, "this counter has ended: rows or its state file failed before");
     if (c->input_wanted > 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the state file has seen %" PRId64
-                                " bytes of input: give them first, or declare a new input",
-                                c->input_wanted);
-    TRY(dpmf_i_noise_check_usable(c->noise));
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "the state file has seen %" PRId64 " bytes of input: give them first, or declare a new input",
+                         c->input_wanted);
+    TRY(noise_check_usable(c->noise));
     TRY(check_rows(c, rows, values));
     for (int64_t k = 0; k < rows; k++) {
         dpmf_status status = DPMF_OK;
-        if (k % ASKED == ASKED - 1)
-            status = dpmf_i_base_progress(&c->noise->run, "counting rows", (double)k / (double)rows);
+        if (k % ASKED == ASKED - 1) status = base_progress(&c->noise->run, "counting rows", (double)k / (double)rows);
         if (status == DPMF_OK) status = next_row(c, values + k * c->columns, sums + k * c->columns);
         if (status != DPMF_OK) {
             c->ended = 1; /* half a batch is no state to go on from */

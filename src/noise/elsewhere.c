@@ -14,33 +14,32 @@
 #include <string.h>
 
 static dpmf_status check_elsewhere(const dpmf_noise *noise) {
-    TRY(dpmf_i_noise_check_usable(noise));
+    TRY(noise_check_usable(noise));
     if (noise->elsewhere) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "this stream makes its own rows: its options name no maker");
+    return base_fail(DPMF_ERROR_UNSUPPORTED, "this stream makes its own rows: its options name no maker");
 }
 
 dpmf_status dpmf_noise_recipe(dpmf_noise *noise, int64_t step, dpmf_recipe *out) {
     TRY(check_elsewhere(noise));
-    return dpmf_i_noise_stream_recipe(noise->stream, step, noise->recipe_seed, out);
+    return noise_stream_recipe(noise->stream, step, noise->recipe_seed, out);
 }
 
 dpmf_status dpmf_noise_subkey(dpmf_noise *noise, uint8_t subkey[DPMF_KEY_SIZE]) {
     static const uint8_t none[DPMF_KEY_SIZE];
     TRY(check_elsewhere(noise));
     if (memcmp(noise->subkey, none, sizeof none) == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "the key of the seeds has been given already: it is given once");
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "the key of the seeds has been given already: it is given once");
     memcpy(subkey, noise->subkey, sizeof noise->subkey);
-    dpmf_i_crypto_wipe(noise->subkey, sizeof noise->subkey);
+    crypto_wipe(noise->subkey, sizeof noise->subkey);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_noise_reserve(dpmf_noise *noise, double factor, double *scale) {
     TRY(check_elsewhere(noise));
-    TRY(dpmf_i_noise_check_row(noise));
-    TRY(dpmf_i_noise_check_factor(noise, factor));
-    TRY(dpmf_i_noise_check_bound(noise));
-    TRY(dpmf_i_noise_reserve(noise));
+    TRY(noise_check_row(noise));
+    TRY(noise_check_factor(noise, factor));
+    TRY(noise_check_bound(noise));
+    TRY(noise_reserve(noise));
     *scale = factor * noise->release.scale;
     return DPMF_OK;
 }
@@ -48,8 +47,8 @@ dpmf_status dpmf_noise_reserve(dpmf_noise *noise, double factor, double *scale) 
 dpmf_status dpmf_noise_arrived(dpmf_noise *noise) {
     TRY(check_elsewhere(noise));
     if (noise->step >= noise->binding.steps || (noise->state != NULL && noise->step >= dpmf_noise_reserved(noise)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 " has not been reserved: it cannot have arrived",
-                                noise->step);
+        return base_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 " has not been reserved: it cannot have arrived",
+                         noise->step);
     noise->step++;
     noise->bound = 0;
     return DPMF_OK;

@@ -27,22 +27,20 @@ enum { GRID_BITS = 36 };
 /* Rows must stay below this: the kernels hold whole numbers of up to 51 bits. */
 static const double MOST_STEPS = 0x1p50;
 
-dpmf_status dpmf_i_noise_exact_covers(const dpmf_i_noise_plan *plan, const dpmf_sampling *sampling,
-                                      dpmf_adjacency adjacency) {
+dpmf_status noise_exact_covers(const noise_plan *plan, const dpmf_sampling *sampling, dpmf_adjacency adjacency) {
     char text[64] = "";
-    if (dpmf_sampling_is_none(sampling) || plan->route->exact == DPMF_I_NOISE_EXACT_OWN) return DPMF_OK;
-    if (dpmf_i_account_sampling_composes(sampling) && sampling->cap == 0 && adjacency != DPMF_ADJACENCY_REPLACE_ONE &&
-        plan->route->exact == DPMF_I_NOISE_EXACT_FEEDBACK)
+    if (dpmf_sampling_is_none(sampling) || plan->route->exact == NOISE_EXACT_OWN) return DPMF_OK;
+    if (account_sampling_composes(sampling) && sampling->cap == 0 && adjacency != DPMF_ADJACENCY_REPLACE_ONE &&
+        plan->route->exact == NOISE_EXACT_FEEDBACK)
         return DPMF_OK;
     TRY(dpmf_sampling_format(sampling, text));
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "exact noise: its proof covers no sampling, block-cyclic sampling of banded strategies without "
-        "a cap, and any sampling of independent noise; it is %s here, of %s",
-        text, plan->leaf->ops->class_name);
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "exact noise: its proof covers no sampling, block-cyclic sampling of banded strategies without "
+                     "a cap, and any sampling of independent noise; it is %s here, of %s",
+                     text, plan->leaf->ops->class_name);
 }
 
-static dpmf_status choose_grid(const dpmf_i_noise_exact_bounds *b, double scale, double asked, double *grid) {
+static dpmf_status choose_grid(const noise_exact_bounds *b, double scale, double asked, double *grid) {
     int exponent = 0;
     if (asked == 0) {
         frexp(scale, &exponent); /* scale < 2^exponent */
@@ -53,36 +51,35 @@ static dpmf_status choose_grid(const dpmf_i_noise_exact_bounds *b, double scale,
     }
     if (!(asked > 0) || frexp(asked, &exponent) != 0.5 || !(b->reach * scale / asked <= MOST_STEPS) ||
         !(asked <= 16 * scale))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "grid = %g, accepted: powers of two from %g to %g (the noise's scale is %g)", asked,
-                                b->reach * scale / MOST_STEPS, 16 * scale, scale);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "grid = %g, accepted: powers of two from %g to %g (the noise's scale is %g)", asked,
+                         b->reach * scale / MOST_STEPS, 16 * scale, scale);
     *grid = asked;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, double grid, const dpmf_run *run,
                             dpmf_exact *out) {
-    const dpmf_i_noise_stream_options wanted = {.precision = DPMF_FLOAT64, .count = 1, .exact = 1};
-    dpmf_i_noise_exact_bounds b;
-    dpmf_i_noise_plan plan;
+    const noise_stream_options wanted = {.precision = DPMF_FLOAT64, .count = 1, .exact = 1};
+    noise_exact_bounds b;
+    noise_plan plan;
     if (m == NULL || dim < 1 || !(clip > 0 && isfinite(clip)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "exact noise: the mechanism is NULL, or dim = %lld, accepted 1 or more, or clip = %g, "
-                                "accepted: positive and finite",
-                                (long long)dim, clip);
-    TRY(dpmf_i_noise_plan_make(m->strategy, &wanted, 1, &plan));
-    TRY(dpmf_i_noise_exact_covers(&plan, &m->sampling, m->adjacency));
-    TRY(dpmf_i_noise_exact_bound(&plan, run, &b));
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "exact noise: the mechanism is NULL, or dim = %lld, accepted 1 or more, or clip = %g, "
+                         "accepted: positive and finite",
+                         (long long)dim, clip);
+    TRY(noise_plan_make(m->strategy, &wanted, 1, &plan));
+    TRY(noise_exact_covers(&plan, &m->sampling, m->adjacency));
+    TRY(noise_exact_bound(&plan, run, &b));
     const double sigma = m->sigma > 0 ? m->sigma : 1, s = m->evaluation.sensitivity.value;
     const double spread = b.spread * sqrt((double)dim), share = 2 * b.arithmetic * sigma * spread;
     dpmf_exact made = {0};
     TRY(choose_grid(&b, clip * sigma * s, grid, &made.grid));
     if (!(share < 0.5))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "exact noise: %lld steps of %lld numbers: the arithmetic's part of the sensitivity cannot "
-            "be bounded by less than the sensitivity itself",
-            (long long)m->steps, (long long)dim);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "exact noise: %lld steps of %lld numbers: the arithmetic's part of the sensitivity cannot "
+                         "be bounded by less than the sensitivity itself",
+                         (long long)m->steps, (long long)dim);
     made.rounding = made.grid * spread / clip;
     made.arithmetic = (made.rounding + s) / (1 - share) - made.rounding - s;
     made.sensitivity = (s + made.rounding + made.arithmetic) * (1 + 0x1p-40); /* the doubles of this computation */
@@ -92,7 +89,7 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
 }
 
 size_t dpmf_exact_statement(const dpmf_exact *exact, const char *statement, char *out, size_t size) {
-    const char *old = dpmf_i_account_real_noise(), *at = strstr(statement, old);
+    const char *old = account_real_noise(), *at = strstr(statement, old);
     const size_t before = at != NULL ? (size_t)(at - statement) : strlen(statement);
     const int made =
         snprintf(out, size,

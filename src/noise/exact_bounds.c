@@ -38,47 +38,47 @@ static dpmf_status running_sums(const dpmf_strategy *s, const dpmf_run *run, dou
     double *per_step = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_workload_parse("prefix", s->steps, &prefix));
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->steps, "the sizes of running sums", &per_step));
+    TRY_DONE(base_alloc_doubles(s->steps, "the sizes of running sums", &per_step));
     TRY_DONE(dpmf_error_compute(prefix, s, run, per_step));
     *out = 0;
     for (int64_t t = 0; t < s->steps; t++)
         *out = larger(*out, per_step[t]);
 done:
-    dpmf_i_base_free(per_step);
+    base_free(per_step);
     dpmf_workload_free(prefix);
     return status;
 }
 
 /* ---- BLT ---- */
 
-static dpmf_status bound_blt(const dpmf_i_noise_plan *plan, const dpmf_run *run, dpmf_i_noise_exact_bounds *out) {
-    const dpmf_i_strategy_blt_parameters *c = dpmf_i_strategy_blt(plan->leaf);
+static dpmf_status bound_blt(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
+    const blt_parameters *c = strategy_blt(plan->leaf);
     double sums = 0, largest = 0, squares = 0, eta = 0;
     TRY(running_sums(plan->leaf, run, &sums));
     for (int64_t t = 0; t < plan->strategy->steps; t++) {
-        const double factor = fabs(dpmf_i_noise_route_factor(plan, t));
+        const double factor = fabs(noise_route_factor(plan, t));
         largest = larger(largest, factor);
         squares += 1 / (factor * factor);
     }
     const double size = TAILS * 2 * sums;
     for (int j = 0; j < c->count; j++) {
         if (!(c->gap[j] <= 1))
-            return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                    "exact noise of a BLT: decay %g, accepted: 0 to 1 (its buffers' size is not known)",
-                                    1 - c->gap[j]);
+            return base_fail(DPMF_ERROR_UNSUPPORTED,
+                             "exact noise of a BLT: decay %g, accepted: 0 to 1 (its buffers' size is not known)",
+                             1 - c->gap[j]);
         eta += fabs(c->scale[j]) * (5 * fmin((double)plan->length, 1 / c->gap[j]) + c->count + 3);
     }
-    *out = (dpmf_i_noise_exact_bounds){largest * eta * EPS * size, largest * size, sqrt(squares)};
+    *out = (noise_exact_bounds){largest * eta * EPS * size, largest * size, sqrt(squares)};
     return DPMF_OK;
 }
 
 /* ---- banded ---- */
 
-static dpmf_status bound_banded(const dpmf_i_noise_plan *plan, const dpmf_run *run, dpmf_i_noise_exact_bounds *out) {
+static dpmf_status bound_banded(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
     const dpmf_strategy *c = plan->strategy;
     double sums = 0, worst = 0, squares = 0, *row = NULL;
     TRY(running_sums(c, run, &sums));
-    TRY(dpmf_i_base_alloc_doubles(plan->lags + 1, "a row of C", &row));
+    TRY(base_alloc_doubles(plan->lags + 1, "a row of C", &row));
     for (int64_t t = 0; t < c->steps; t++) {
         double total = 0;
         c->ops->row(c, t, row);
@@ -87,9 +87,9 @@ static dpmf_status bound_banded(const dpmf_i_noise_plan *plan, const dpmf_run *r
         worst = larger(worst, total);
         squares += row[0] * row[0];
     }
-    dpmf_i_base_free(row);
+    base_free(row);
     const double size = TAILS * 2 * sums;
-    *out = (dpmf_i_noise_exact_bounds){worst * (double)(plan->lags + 4) * EPS * size, size, sqrt(squares)};
+    *out = (noise_exact_bounds){worst * (double)(plan->lags + 4) * EPS * size, size, sqrt(squares)};
     return DPMF_OK;
 }
 
@@ -98,7 +98,7 @@ static dpmf_status bound_banded(const dpmf_i_noise_plan *plan, const dpmf_run *r
 enum { STATES_MAX = 128 };
 
 typedef struct analysis {
-    const dpmf_i_strategy_tvblt_parameters *c;
+    const tvblt_parameters *c;
     int states;
     double covariance[STATES_MAX][2]; /* of x_j, and order 2: with its x'_j (of x_j) or with x_j (of x'_j) */
     double size[STATES_MAX];          /* TAILS standard deviations, the largest so far */
@@ -172,21 +172,21 @@ static double step_errors(analysis *a, int64_t t, int64_t local) {
     return error;
 }
 
-static dpmf_status bound_tvblt(const dpmf_i_noise_plan *plan, dpmf_i_noise_exact_bounds *out) {
-    const dpmf_i_strategy_tvblt_parameters *c = dpmf_i_strategy_tvblt(plan->leaf);
+static dpmf_status bound_tvblt(const noise_plan *plan, noise_exact_bounds *out) {
+    const tvblt_parameters *c = strategy_tvblt(plan->leaf);
     analysis *a = NULL;
     double eta = 0, reach = 0, squares = 0;
-    if (dpmf_i_strategy_tvblt_states(c) > STATES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise of a TV-BLT: %d buffers, accepted up to %d",
-                                dpmf_i_strategy_tvblt_states(c), STATES_MAX);
-    TRY(dpmf_i_base_alloc(1, sizeof *a, "the errors of buffers", (void **)&a));
+    if (tvblt_states(c) > STATES_MAX)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise of a TV-BLT: %d buffers, accepted up to %d",
+                         tvblt_states(c), STATES_MAX);
+    TRY(base_alloc(1, sizeof *a, "the errors of buffers", (void **)&a));
     for (int64_t t = 0; t < plan->strategy->steps; t++) {
         const int64_t local = t % plan->length;
-        const double factor = fabs(dpmf_i_noise_route_factor(plan, t)), own = factor * fabs(c->diagonal[local]);
+        const double factor = fabs(noise_route_factor(plan, t)), own = factor * fabs(c->diagonal[local]);
         if (local == 0) {
             memset(a, 0, sizeof *a);
             a->c = c;
-            a->states = dpmf_i_strategy_tvblt_states(c);
+            a->states = tvblt_states(c);
         }
         double total = 0;
         for (int j = 0; j < c->nodes; j++)
@@ -195,14 +195,14 @@ static dpmf_status bound_tvblt(const dpmf_i_noise_plan *plan, dpmf_i_noise_exact
         eta = larger(eta, factor * step_errors(a, local, local));
         squares += 1 / (own * own);
     }
-    dpmf_i_base_free(a);
-    *out = (dpmf_i_noise_exact_bounds){1.01 * eta, reach, sqrt(squares)}; /* 1.01: this computation's own rounding */
+    base_free(a);
+    *out = (noise_exact_bounds){1.01 * eta, reach, sqrt(squares)}; /* 1.01: this computation's own rounding */
     return DPMF_OK;
 }
 
 /* ---- W applied to seeds ---- */
 
-static dpmf_status forward_spread(const dpmf_i_noise_plan *plan, const dpmf_run *run, double *spread) {
+static dpmf_status forward_spread(const noise_plan *plan, const dpmf_run *run, double *spread) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     dpmf_sensitivity column;
     if (run != NULL) o.run = *run;
@@ -211,25 +211,25 @@ static dpmf_status forward_spread(const dpmf_i_noise_plan *plan, const dpmf_run 
     return DPMF_OK;
 }
 
-static dpmf_status bound_filter(const dpmf_i_noise_plan *plan, const dpmf_run *run, dpmf_i_noise_exact_bounds *out) {
+static dpmf_status bound_filter(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
     const dpmf_strategy *c = plan->strategy;
     double sums = 0, total = 0, *row = NULL;
     TRY(running_sums(c, run, &sums));
     const int constant = strcmp(plan->leaf->ops->class_name, "toeplitz") == 0; /* rows of one sequence */
-    const int by_rows = dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_INVERSE_ROW) && c->ops->inverse_row != NULL &&
+    const int by_rows = strategy_can(c, STRATEGY_CAN_INVERSE_ROW) && c->ops->inverse_row != NULL &&
                         c->steps < ((int64_t)1 << 31) / plan->lags;
-    if (constant && dpmf_i_strategy_can(plan->leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW)) {
+    if (constant && strategy_can(plan->leaf, STRATEGY_CAN_INVERSE_ROW)) {
         double largest = 0;
-        TRY(dpmf_i_base_alloc_doubles(plan->lags, "a row of W", &row));
+        TRY(base_alloc_doubles(plan->lags, "a row of W", &row));
         plan->leaf->ops->inverse_row(plan->leaf, plan->length - 1, row);
         for (int64_t j = 0; j < plan->lags; j++)
             total += fabs(row[j]);
         for (int64_t t = 0; t < c->steps; t++)
-            largest = larger(largest, fabs(dpmf_i_noise_route_factor(plan, t)));
+            largest = larger(largest, fabs(noise_route_factor(plan, t)));
         total *= largest;
-        dpmf_i_base_free(row);
+        base_free(row);
     } else if (by_rows) {
-        TRY(dpmf_i_base_alloc_doubles(plan->lags, "a row of W", &row));
+        TRY(base_alloc_doubles(plan->lags, "a row of W", &row));
         for (int64_t t = 0; t < c->steps; t++) {
             double here = 0;
             c->ops->inverse_row(c, t, row);
@@ -237,7 +237,7 @@ static dpmf_status bound_filter(const dpmf_i_noise_plan *plan, const dpmf_run *r
                 here += fabs(row[j]);
             total = larger(total, here);
         }
-        dpmf_i_base_free(row);
+        base_free(row);
     } else {
         total = sqrt((double)plan->lags) * 2 * sums; /* |W[t,:]| <= 2 E */
     }
@@ -246,24 +246,23 @@ static dpmf_status bound_filter(const dpmf_i_noise_plan *plan, const dpmf_run *r
     return forward_spread(plan, run, &out->spread);
 }
 
-static dpmf_status bound_replay(const dpmf_i_noise_plan *plan, const dpmf_run *run, dpmf_i_noise_exact_bounds *out) {
-    const dpmf_i_strategy_replay *c = &dpmf_i_strategy_replay_of(plan->leaf)->c;
+static dpmf_status bound_replay(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
+    const strategy_replay *c = &replay_of(plan->leaf)->c;
     const int64_t b = c->shape.period;
     const int r = (int)plan->slots;
     double size[STATES_MAX] = {0}, error[STATES_MAX] = {0};
-    *out = (dpmf_i_noise_exact_bounds){0};
-    if (r > STATES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise: more than %d buffers", STATES_MAX);
+    *out = (noise_exact_bounds){0};
+    if (r > STATES_MAX) return base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise: more than %d buffers", STATES_MAX);
     for (int64_t t = 0; t < plan->strategy->steps; t++) {
         const int64_t local = t % plan->length, epoch = local / b;
-        const double factor = fabs(c->scale[local % b] * dpmf_i_noise_route_factor(plan, t));
+        const double factor = fabs(c->scale[local % b] * noise_route_factor(plan, t));
         double squares = 0, sum = 0, sizes = 0, errors = 0;
         if (local == 0) {
             memset(size, 0, sizeof size);
             memset(error, 0, sizeof error);
         }
         for (int64_t i = 0; i <= epoch; i++) {
-            const double weight = c->mix[dpmf_i_strategy_replay_pair((int)epoch, (int)i) * b + local % b];
+            const double weight = c->mix[replay_pair((int)epoch, (int)i) * b + local % b];
             squares += weight * weight;
             sum += fabs(weight);
         }
@@ -283,19 +282,18 @@ static dpmf_status bound_replay(const dpmf_i_noise_plan *plan, const dpmf_run *r
     return forward_spread(plan, run, &out->spread);
 }
 
-dpmf_status dpmf_i_noise_exact_bound(const dpmf_i_noise_plan *plan, const dpmf_run *run,
-                                     dpmf_i_noise_exact_bounds *out) {
-    *out = (dpmf_i_noise_exact_bounds){0};
-    if (plan->route->exact == DPMF_I_NOISE_EXACT_FEEDBACK) return bound_banded(plan, run, out);
-    if (plan->route->exact == DPMF_I_NOISE_EXACT_FILTER) return bound_filter(plan, run, out);
-    if (plan->route->exact == DPMF_I_NOISE_EXACT_REPLAY) return bound_replay(plan, run, out);
-    if (plan->route->exact == DPMF_I_NOISE_EXACT_STATES)
-        return dpmf_i_strategy_blt(plan->leaf) != NULL ? bound_blt(plan, run, out) : bound_tvblt(plan, out);
+dpmf_status noise_exact_bound(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
+    *out = (noise_exact_bounds){0};
+    if (plan->route->exact == NOISE_EXACT_FEEDBACK) return bound_banded(plan, run, out);
+    if (plan->route->exact == NOISE_EXACT_FILTER) return bound_filter(plan, run, out);
+    if (plan->route->exact == NOISE_EXACT_REPLAY) return bound_replay(plan, run, out);
+    if (plan->route->exact == NOISE_EXACT_STATES)
+        return strategy_blt(plan->leaf) != NULL ? bound_blt(plan, run, out) : bound_tvblt(plan, out);
     out->reach = TAILS; /* independent noise: a row is its seed, and nothing is rounded */
     for (int64_t t = 0; t < plan->strategy->steps; t++) {
         const dpmf_strategy *c = plan->strategy;
         double own = 0;
-        if (dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_INVERSE_ROW) && c->ops->inverse_bands(c) == 1) {
+        if (strategy_can(c, STRATEGY_CAN_INVERSE_ROW) && c->ops->inverse_bands(c) == 1) {
             c->ops->inverse_row(c, t, &own);
         } else {
             c->ops->row(c, t, &own);

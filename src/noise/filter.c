@@ -17,7 +17,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { ROWS = DPMF_I_KERNELS_COMBINE_ROWS };
+enum { ROWS = KERNELS_COMBINE_ROWS };
 enum { CHUNK = 16 };            /* seeds in the cache at a time */
 enum { AHEAD_BANDED = 64 };     /* at b - 1 rows ahead every seed is made twice; beyond 64 the gain is small */
 enum { AHEAD_WHOLE = 16 };      /* where a row takes every seed, each row ahead is memory that no buffer count names */
@@ -46,13 +46,13 @@ typedef struct shared {
 } shared;
 
 static int64_t part(int64_t count, size_t size) {
-    return dpmf_i_noise_round_up(count * (int64_t)size, 64);
+    return noise_round_up(count * (int64_t)size, 64);
 }
 
-static int is_whole(const dpmf_i_noise_plan *plan);
+static int is_whole(const noise_plan *plan);
 
-static shared *filter_parts(const dpmf_i_noise_stream *s) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static shared *filter_parts(const noise_stream *s) {
+    const noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     char *at = s->shared + part(1, sizeof(shared));
     head->row = (double *)at;
@@ -67,7 +67,7 @@ static shared *filter_parts(const dpmf_i_noise_stream *s) {
     return head;
 }
 
-static int64_t shared_bytes(const dpmf_i_noise_plan *plan) {
+static int64_t shared_bytes(const noise_plan *plan) {
     int64_t terms = plan->ahead * (plan->lags + ROWS);
     return part(1, sizeof(shared)) + part(plan->lags, sizeof(double)) + part(plan->ahead, sizeof(group)) +
            part(terms, plan->size) + (is_whole(plan) ? part(plan->length * plan->leaf_rows, sizeof(double)) : 0) +
@@ -75,29 +75,29 @@ static int64_t shared_bytes(const dpmf_i_noise_plan *plan) {
 }
 
 /* Is W[t, .] of the leaf lower triangular? A strategy with more seeds than steps may use all of them. */
-static int64_t last_seed(const dpmf_i_noise_plan *plan, int64_t local) {
+static int64_t last_seed(const noise_plan *plan, int64_t local) {
     return plan->leaf_rows == plan->length ? local + 1 : plan->leaf_rows;
 }
 
 /* Row t of W into weights of row r of the group, whose window is set. */
-static void fill_row(dpmf_i_noise_stream *s, const shared *head, const group *g, int64_t t, int r) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static void fill_row(noise_stream *s, const shared *head, const group *g, int64_t t, int r) {
+    const noise_plan *plan = &s->plan;
     int64_t local = t % plan->length;
     double factor = 1;
     if (is_whole(plan))
-        factor = dpmf_i_noise_route_factor(plan, t);
+        factor = noise_route_factor(plan, t);
     else
         plan->strategy->ops->inverse_row(plan->strategy, t, head->row);
     for (int64_t u = g->from[r]; u < g->to[r]; u++) {
         double value = is_whole(plan) ? factor * head->w[local * plan->leaf_rows + u] : head->row[local - u];
         /* An exact row's own seed is added last, and the others come multiplied by their own weights. */
         if (plan->exact > 0) value = u == local ? 0 : value / head->own[t - local + u];
-        dpmf_i_noise_put(s, head->factor, g->factor + (u - g->from[0]) * g->rows + r, value);
+        noise_put(s, head->factor, g->factor + (u - g->from[0]) * g->rows + r, value);
     }
 }
 
-static void prepare_filter(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static void prepare_filter(noise_stream *s, int64_t t, int64_t rows) {
+    const noise_plan *plan = &s->plan;
     shared *head = filter_parts(s);
     int64_t end = t + rows, factor = 0;
     head->step = t;
@@ -107,8 +107,8 @@ static void prepare_filter(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
         group *g = &head->group[head->groups++];
         g->slot = t % plan->ahead;
         g->seeds = (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows;
-        g->rows = (int)dpmf_i_noise_at_most(dpmf_i_noise_at_most(ROWS, end - t), plan->length - local);
-        g->rows = (int)dpmf_i_noise_at_most(g->rows, plan->ahead - g->slot);
+        g->rows = (int)noise_at_most(noise_at_most(ROWS, end - t), plan->length - local);
+        g->rows = (int)noise_at_most(g->rows, plan->ahead - g->slot);
         g->factor = factor;
         for (int r = 0; r < g->rows; r++) {
             g->from[r] = is_whole(plan) || local + r < plan->lags ? 0 : local + r - plan->lags + 1;
@@ -123,23 +123,23 @@ static void prepare_filter(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
 }
 
 /* The row of step t: in its slot, or behind the seeds. */
-static char *row_of(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t) {
+static char *row_of(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
     if (s->plan.slots > 0) return tile->slots + (size_t)(t % s->plan.ahead * tile->stride) * s->plan.size;
     return (char *)scratch + (size_t)(CHUNK * tile->count) * s->plan.size;
 }
 
 /* Seeds u..u+count-1 are in the scratch: what they give to the rows of one group. */
-static void add_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, const group *g,
-                      int64_t u, int64_t count) {
+static void add_seeds(const noise_stream *s, const noise_tile *tile, char *scratch, const group *g, int64_t u,
+                      int64_t count) {
     const shared *head = (const shared *)s->shared;
     size_t size = s->plan.size;
     int64_t skip = g->from[0] > u ? g->from[0] - u : 0; /* seeds that come before the group's */
     if (skip >= count || g->to[g->rows - 1] <= u) return;
-    dpmf_i_kernels_accumulate job = {.count = tile->count, .stride = tile->stride, .rows = g->rows};
+    kernels_accumulate job = {.count = tile->count, .stride = tile->stride, .rows = g->rows};
     for (int r = 0; r < g->rows; r++) {
         int64_t from = g->from[r] - u - skip, to = g->to[r] - u - skip;
-        job.from[r] = from < 0 ? 0 : dpmf_i_noise_at_most(from, count - skip);
-        job.to[r] = to < 0 ? 0 : dpmf_i_noise_at_most(to, count - skip);
+        job.from[r] = from < 0 ? 0 : noise_at_most(from, count - skip);
+        job.to[r] = to < 0 ? 0 : noise_at_most(to, count - skip);
     }
     job.factor = head->factor + (size_t)(g->factor + (u + skip - g->from[0]) * g->rows) * size;
     job.x = scratch + (size_t)(skip * tile->count) * size;
@@ -148,21 +148,20 @@ static void add_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *til
 }
 
 /* The seeds of exact streams are as many as the steps, so that row and step are the same number. */
-static void fill_one_seed(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row, char *out) {
+static void fill_one_seed(const noise_stream *s, const noise_tile *tile, uint64_t row, char *out) {
     if (s->plan.exact > 0)
-        dpmf_i_noise_fill_whole(s, tile, row, ((const shared *)s->shared)->own[row], out);
+        noise_fill_whole(s, tile, row, ((const shared *)s->shared)->own[row], out);
     else
-        dpmf_i_noise_fill_seed(s, tile, row, out);
+        noise_fill_seed(s, tile, row, out);
 }
 
 /* The groups first..last-1, which are in one block: all their seeds, chunk by chunk. */
-static void make_block(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t first,
-                       int64_t last) {
+static void make_block(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t first, int64_t last) {
     const shared *head = (const shared *)s->shared;
     const group *end = &head->group[last - 1];
     int64_t to = end->to[end->rows - 1], count = 0;
     for (int64_t u = head->group[first].from[0]; u < to; u += count) {
-        count = dpmf_i_noise_at_most(CHUNK, to - u);
+        count = noise_at_most(CHUNK, to - u);
         for (int64_t k = 0; k < count; k++)
             fill_one_seed(s, tile, end->seeds + (uint64_t)(u + k), scratch + (size_t)(k * tile->count) * s->plan.size);
         for (int64_t g = first; g < last; g++)
@@ -170,8 +169,7 @@ static void make_block(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *ti
     }
 }
 
-static void make_filtered_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch,
-                               int64_t rows) {
+static void make_filtered_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
     const shared *head = (const shared *)s->shared;
     for (int64_t r = 0; r < rows; r++)
         memset(row_of(s, tile, scratch, head->step + r), 0, (size_t)tile->count * s->plan.size);
@@ -186,18 +184,17 @@ static void make_filtered_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_
     }
 }
 
-static const void *filtered_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
-                                int64_t t) {
+static const void *filtered_row(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
     return row_of(s, tile, scratch, t);
 }
 
-static dpmf_status start_own(dpmf_i_noise_stream *s) {
+static dpmf_status start_own(noise_stream *s) {
     shared *head = filter_parts(s);
     const dpmf_strategy *c = s->plan.strategy;
     for (int64_t t = 0; t < c->steps && s->plan.exact > 0; t++) {
         const int64_t local = t % s->plan.length;
         if (is_whole(&s->plan)) {
-            head->own[t] = dpmf_i_noise_route_factor(&s->plan, t) * head->w[local * s->plan.leaf_rows + local];
+            head->own[t] = noise_route_factor(&s->plan, t) * head->w[local * s->plan.leaf_rows + local];
         } else {
             c->ops->inverse_row(c, t, head->row);
             head->own[t] = head->row[0];
@@ -207,20 +204,20 @@ static dpmf_status start_own(dpmf_i_noise_stream *s) {
 }
 
 /* W whole, length x seeds doubles. A dense C is inverted in place; else column j is the answer to the unit vector j. */
-static dpmf_status start_whole(dpmf_i_noise_stream *s) {
+static dpmf_status start_whole(noise_stream *s) {
     const dpmf_strategy *leaf = s->plan.leaf;
-    const double *matrix = dpmf_i_strategy_dense_matrix(leaf);
+    const double *matrix = strategy_dense_matrix(leaf);
     double *w = filter_parts(s)->w;
     if (matrix == NULL) {
-        TRY(dpmf_i_strategy_left_inverse(leaf, w));
+        TRY(strategy_left_inverse(leaf, w));
         return start_own(s);
     }
     memcpy(w, matrix, (size_t)(leaf->steps * leaf->steps) * sizeof *w);
-    TRY(dpmf_i_base_lower_invert(leaf->steps, w));
+    TRY(base_lower_invert(leaf->steps, w));
     return start_own(s);
 }
 
-static void filter_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
+static void filter_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
     const shared *head = (const shared *)s->shared;
     const group *g = &head->group[0];
     assert(head->step == t && g->rows == 1), (void)t;
@@ -231,30 +228,30 @@ static void filter_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_
     out->weight = head->factor;
 }
 
-static const dpmf_i_noise_route FILTER = {.holds = 1,
-                                          .exact = DPMF_I_NOISE_EXACT_FILTER,
-                                          .prepare = prepare_filter,
-                                          .make = make_filtered_rows,
-                                          .row = filtered_row,
-                                          .start = start_own,
-                                          .recipe = filter_recipe};
-static const dpmf_i_noise_route WHOLE = {.holds = 1,
-                                         .exact = DPMF_I_NOISE_EXACT_FILTER,
-                                         .prepare = prepare_filter,
-                                         .make = make_filtered_rows,
-                                         .row = filtered_row,
-                                         .start = start_whole,
-                                         .recipe = filter_recipe};
+static const noise_route FILTER = {.holds = 1,
+                                   .exact = NOISE_EXACT_FILTER,
+                                   .prepare = prepare_filter,
+                                   .make = make_filtered_rows,
+                                   .row = filtered_row,
+                                   .start = start_own,
+                                   .recipe = filter_recipe};
+static const noise_route WHOLE = {.holds = 1,
+                                  .exact = NOISE_EXACT_FILTER,
+                                  .prepare = prepare_filter,
+                                  .make = make_filtered_rows,
+                                  .row = filtered_row,
+                                  .start = start_whole,
+                                  .recipe = filter_recipe};
 
-static int is_whole(const dpmf_i_noise_plan *plan) {
+static int is_whole(const noise_plan *plan) {
     return plan->route == &WHOLE;
 }
 
-static void plan_rows(dpmf_i_noise_plan *plan, int64_t chosen, int64_t lookahead) {
+static void plan_rows(noise_plan *plan, int64_t chosen, int64_t lookahead) {
     int64_t ahead = lookahead > 0 ? lookahead : plan->mapped ? AHEAD_FILE : chosen;
     if (lookahead == 0 && ahead > WEIGHTS_MAX / plan->lags) ahead = WEIGHTS_MAX / plan->lags;
     plan->seeds = plan->lags;
-    plan->ahead = dpmf_i_noise_at_most(ahead < 1 ? 1 : ahead, plan->strategy->steps);
+    plan->ahead = noise_at_most(ahead < 1 ? 1 : ahead, plan->strategy->steps);
     plan->slots = plan->ahead > 1 ? plan->ahead : 0;
     plan->scratch_rows = CHUNK + (plan->slots == 0);
     plan->cache = CACHE;
@@ -264,12 +261,12 @@ static void plan_rows(dpmf_i_noise_plan *plan, int64_t chosen, int64_t lookahead
 
 /* ---- one band ---- */
 
-static void prepare_one(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+static void prepare_one(noise_stream *s, int64_t t, int64_t rows) {
     const dpmf_strategy *c = s->plan.strategy;
     shared *head = (shared *)s->shared;
     double value[1];
     (void)rows;
-    if (dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_INVERSE_ROW) && c->ops->inverse_bands(c) == 1) {
+    if (strategy_can(c, STRATEGY_CAN_INVERSE_ROW) && c->ops->inverse_bands(c) == 1) {
         c->ops->inverse_row(c, t, value);
         head->weight = value[0];
     } else {
@@ -277,32 +274,31 @@ static void prepare_one(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
         head->weight = 1 / value[0];
     }
     head->step = t;
-    dpmf_i_noise_put(s, &head->factor, 0, head->weight); /* its place holds the number itself here */
+    noise_put(s, &head->factor, 0, head->weight); /* its place holds the number itself here */
 }
 
-static void make_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
+static void make_one(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
     const shared *head = (const shared *)s->shared;
     char *x = scratch + (size_t)tile->count * s->plan.size;
     (void)rows;
     if (s->plan.exact > 0) {
-        dpmf_i_noise_fill_whole(s, tile, (uint64_t)head->step, head->weight, scratch);
+        noise_fill_whole(s, tile, (uint64_t)head->step, head->weight, scratch);
         return;
     }
     if (head->weight == 1) {
-        dpmf_i_noise_fill_seed(s, tile, (uint64_t)head->step, scratch);
+        noise_fill_seed(s, tile, (uint64_t)head->step, scratch);
         return;
     }
-    dpmf_i_noise_fill_seed(s, tile, (uint64_t)head->step, x);
+    noise_fill_seed(s, tile, (uint64_t)head->step, x);
     s->kernels->sum(tile->count, 1, &head->factor, (const void *const[]){x}, scratch);
 }
 
-static const void *row_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
-                           int64_t t) {
+static const void *row_one(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
     (void)s, (void)tile, (void)t;
     return scratch;
 }
 
-static void recipe_one(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
+static void recipe_one(const noise_stream *s, int64_t t, noise_recipe *out) {
     const shared *head = (const shared *)s->shared;
     out->kind = DPMF_RECIPE_SUM;
     out->seeds = out->weights = 1;
@@ -310,12 +306,12 @@ static void recipe_one(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_rec
     out->weight = &head->factor;
 }
 
-static const dpmf_i_noise_route ONE = {
-    .exact = DPMF_I_NOISE_EXACT_OWN, .prepare = prepare_one, .make = make_one, .row = row_one, .recipe = recipe_one};
+static const noise_route ONE = {
+    .exact = NOISE_EXACT_OWN, .prepare = prepare_one, .make = make_one, .row = row_one, .recipe = recipe_one};
 
-void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead) {
+void noise_plan_filter(noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
-    int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW);
+    int by_inverse = strategy_can(leaf, STRATEGY_CAN_INVERSE_ROW);
     plan->lags = by_inverse ? leaf->ops->inverse_bands(leaf) : 1; /* else C has one band */
     plan->route = &FILTER;
     if (plan->lags == 1) {
@@ -328,13 +324,13 @@ void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead) {
         return;
     }
     int64_t chosen = plan->lags <= FEW_TERMS    ? 1
-                     : plan->lags < leaf->steps ? dpmf_i_noise_at_most(plan->lags - 1, AHEAD_BANDED)
-                                                : dpmf_i_noise_at_most(plan->lags - 1, AHEAD_WHOLE);
+                     : plan->lags < leaf->steps ? noise_at_most(plan->lags - 1, AHEAD_BANDED)
+                                                : noise_at_most(plan->lags - 1, AHEAD_WHOLE);
     plan_rows(plan, chosen, lookahead);
 }
 
-void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead) {
+void noise_plan_whole(noise_plan *plan, int64_t lookahead) {
     plan->route = &WHOLE;
     plan->lags = plan->leaf_rows;
-    plan_rows(plan, dpmf_i_noise_at_most(AHEAD_WHOLE, plan->length), lookahead);
+    plan_rows(plan, noise_at_most(AHEAD_WHOLE, plan->length), lookahead);
 }

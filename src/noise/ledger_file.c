@@ -20,48 +20,47 @@ enum { ENTRIES_MAX = 100000 };
 /* ---- reading ---- */
 
 static dpmf_status fail_format(const char *path, const char *why) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "ledger '%s': %s", dpmf_i_crypto_secret_show(path, shown), why);
+    char shown[CRYPTO_SHOWN_PATH];
+    return base_fail(DPMF_ERROR_FORMAT, "ledger '%s': %s", crypto_secret_show(path, shown), why);
 }
 
 static dpmf_status read_sampling(const cJSON *object, dpmf_sampling *out) {
     const char *text = NULL;
-    TRY(dpmf_i_base_json_get_text(object, "sampling", WHAT, &text));
+    TRY(base_json_get_text(object, "sampling", WHAT, &text));
     return dpmf_sampling_parse(text, out);
 }
 
-dpmf_status dpmf_i_noise_ledger_read_entry(const cJSON *object, dpmf_i_noise_ledger_entry *e) {
+dpmf_status noise_ledger_read_entry(const cJSON *object, noise_ledger_entry *e) {
     const char *run = NULL, *key = NULL;
-    *e = (dpmf_i_noise_ledger_entry){.how = dpmf_account_options_defaults()};
-    TRY(dpmf_i_base_json_get_text(object, "run", WHAT, &run));
-    TRY(dpmf_i_base_json_get_text(object, "key", WHAT, &key));
-    if (strlen(run) != 2 * DPMF_I_NOISE_LEDGER_NAME || strlen(key) > 2 * DPMF_I_NOISE_LEDGER_NAME)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "ledger: the name of a run has %d digits",
-                                2 * DPMF_I_NOISE_LEDGER_NAME);
+    *e = (noise_ledger_entry){.how = dpmf_account_options_defaults()};
+    TRY(base_json_get_text(object, "run", WHAT, &run));
+    TRY(base_json_get_text(object, "key", WHAT, &key));
+    if (strlen(run) != 2 * NOISE_LEDGER_NAME || strlen(key) > 2 * NOISE_LEDGER_NAME)
+        return base_fail(DPMF_ERROR_FORMAT, "ledger: the name of a run has %d digits", 2 * NOISE_LEDGER_NAME);
     snprintf(e->run, sizeof e->run, "%s", run);
     snprintf(e->key, sizeof e->key, "%s", key);
-    TRY(dpmf_i_base_json_get_text(object, "digest", WHAT, &e->digest));
-    TRY(dpmf_i_base_json_get_text(object, "what", WHAT, &e->what));
-    TRY(dpmf_i_base_json_get_double(object, "sigma", WHAT, &e->sigma));
-    TRY(dpmf_i_base_json_get_double(object, "sigma_unit", WHAT, &e->how.sigma_unit));
+    TRY(base_json_get_text(object, "digest", WHAT, &e->digest));
+    TRY(base_json_get_text(object, "what", WHAT, &e->what));
+    TRY(base_json_get_double(object, "sigma", WHAT, &e->sigma));
+    TRY(base_json_get_double(object, "sigma_unit", WHAT, &e->how.sigma_unit));
     TRY(read_sampling(object, &e->how.sampling));
-    TRY(dpmf_i_base_json_get_integer(object, "compositions", WHAT, 0, INT64_MAX, &e->how.compositions));
-    TRY(dpmf_i_base_json_get_integer(object, "epochs", WHAT, 0, INT64_MAX, &e->how.epochs));
-    TRY(dpmf_i_base_json_get_integer(object, "batch_cap", WHAT, 0, INT64_MAX, &e->how.batch_cap));
-    TRY(dpmf_i_base_json_get_integer(object, "units", WHAT, 0, INT64_MAX, &e->how.units));
-    return dpmf_i_base_json_get_integer(object, "times", WHAT, 1, 1000000000, &e->times);
+    TRY(base_json_get_integer(object, "compositions", WHAT, 0, INT64_MAX, &e->how.compositions));
+    TRY(base_json_get_integer(object, "epochs", WHAT, 0, INT64_MAX, &e->how.epochs));
+    TRY(base_json_get_integer(object, "batch_cap", WHAT, 0, INT64_MAX, &e->how.batch_cap));
+    TRY(base_json_get_integer(object, "units", WHAT, 0, INT64_MAX, &e->how.units));
+    return base_json_get_integer(object, "times", WHAT, 1, 1000000000, &e->times);
 }
 
 static dpmf_status read_budget(const cJSON *root, dpmf_ledger *ledger) {
     const cJSON *budget = cJSON_GetObjectItemCaseSensitive(root, "budget");
     double epsilon = 0, delta = 0;
     if (cJSON_IsNull(budget)) return DPMF_OK;
-    TRY(dpmf_i_base_json_get_object(root, "budget", WHAT, &budget));
-    TRY(dpmf_i_base_json_get_double(budget, "epsilon", WHAT, &epsilon));
-    TRY(dpmf_i_base_json_get_double(budget, "delta", WHAT, &delta));
+    TRY(base_json_get_object(root, "budget", WHAT, &budget));
+    TRY(base_json_get_double(budget, "epsilon", WHAT, &epsilon));
+    TRY(base_json_get_double(budget, "delta", WHAT, &delta));
     if (!(epsilon > 0 && delta > 0 && delta < 1))
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "ledger: a budget of epsilon %g, delta %g", epsilon, delta);
-    dpmf_i_account_ledger_set_budget(ledger, epsilon, delta);
+        return base_fail(DPMF_ERROR_FORMAT, "ledger: a budget of epsilon %g, delta %g", epsilon, delta);
+    ledger_set_budget(ledger, epsilon, delta);
     return DPMF_OK;
 }
 
@@ -72,10 +71,10 @@ static dpmf_status read_root(const char *path, const cJSON *root, dpmf_ledger **
     dpmf_adjacency kind = DPMF_ADJACENCY_ZERO_OUT;
     dpmf_ledger *ledger = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_json_get_text(root, "format", WHAT, &format));
+    TRY(base_json_get_text(root, "format", WHAT, &format));
     if (strcmp(format, FORMAT) != 0) return fail_format(path, "its format is not dpmf-ledger");
-    TRY(dpmf_i_base_json_get_integer(root, "version", WHAT, 1, 1, &version));
-    TRY(dpmf_i_base_json_get_text(root, "adjacency", WHAT, &adjacency));
+    TRY(base_json_get_integer(root, "version", WHAT, 1, 1, &version));
+    TRY(base_json_get_text(root, "adjacency", WHAT, &adjacency));
     TRY(dpmf_adjacency_parse(adjacency, &kind));
     TRY(dpmf_ledger_create(kind, &ledger));
     TRY_DONE(read_budget(root, ledger));
@@ -85,11 +84,11 @@ static dpmf_status read_root(const char *path, const cJSON *root, dpmf_ledger **
         goto done;
     }
     cJSON_ArrayForEach(item, entries) {
-        dpmf_i_noise_ledger_entry e;
-        TRY_DONE(dpmf_i_noise_ledger_read_entry(item, &e));
+        noise_ledger_entry e;
+        TRY_DONE(noise_ledger_read_entry(item, &e));
         e.how.adjacency = kind;
         TRY_DONE(dpmf_ledger_add_sampled(ledger, e.sigma, &e.how, e.times));
-        dpmf_i_account_ledger_count(ledger);
+        ledger_count(ledger);
     }
     *out = ledger;
     return DPMF_OK;
@@ -99,15 +98,15 @@ done:
 }
 
 /* An empty file is a ledger that nothing was entered in yet: *root NULL. */
-dpmf_status dpmf_i_noise_ledger_read(const char *path, cJSON **root, dpmf_ledger **ledger) {
+dpmf_status noise_ledger_read(const char *path, cJSON **root, dpmf_ledger **ledger) {
     uint8_t *bytes = NULL;
     size_t size = 0;
     dpmf_status status = DPMF_OK;
     *root = NULL;
     *ledger = NULL;
-    TRY(dpmf_i_base_file_read(path, WHAT, &bytes, &size));
+    TRY(base_file_read(path, WHAT, &bytes, &size));
     if (size > 0) {
-        TRY_DONE(dpmf_i_base_json_parse((const char *)bytes, size, 4, WHAT, root));
+        TRY_DONE(base_json_parse((const char *)bytes, size, 4, WHAT, root));
         status = read_root(path, *root, ledger);
         if (status == DPMF_ERROR_ARGUMENT || status == DPMF_ERROR_UNSUPPORTED) status = DPMF_ERROR_FORMAT;
     }
@@ -116,15 +115,15 @@ dpmf_status dpmf_i_noise_ledger_read(const char *path, cJSON **root, dpmf_ledger
         *root = NULL;
     }
 done:
-    dpmf_i_base_free(bytes);
+    base_free(bytes);
     return status;
 }
 
 dpmf_status dpmf_ledger_load(const char *path, dpmf_ledger **out) {
     cJSON *root = NULL;
     dpmf_ledger *ledger = NULL;
-    if (path == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ledger: the path is NULL");
-    TRY(dpmf_i_noise_ledger_read(path, &root, &ledger));
+    if (path == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "ledger: the path is NULL");
+    TRY(noise_ledger_read(path, &root, &ledger));
     cJSON_Delete(root);
     if (ledger == NULL) TRY(dpmf_ledger_create(DPMF_ADJACENCY_ZERO_OUT, &ledger));
     *out = ledger;
@@ -133,80 +132,79 @@ dpmf_status dpmf_ledger_load(const char *path, dpmf_ledger **out) {
 
 /* ---- writing ---- */
 
-static void write_entry(dpmf_i_base_writer *w, const dpmf_i_noise_ledger_entry *e) {
+static void write_entry(base_writer *w, const noise_ledger_entry *e) {
     char sampling[64] = "";
     dpmf_status status = dpmf_sampling_format(&e->how.sampling, sampling);
     if (status != DPMF_OK) w->status = status;
-    dpmf_i_base_json_open(w, NULL, '{');
-    dpmf_i_base_json_text(w, "run", e->run);
-    dpmf_i_base_json_text(w, "key", e->key);
-    dpmf_i_base_json_text(w, "digest", e->digest);
-    dpmf_i_base_json_text(w, "what", e->what);
-    dpmf_i_base_json_double(w, "sigma", e->sigma);
-    dpmf_i_base_json_double(w, "sigma_unit", e->how.sigma_unit);
-    dpmf_i_base_json_text(w, "sampling", sampling);
-    dpmf_i_base_json_integer(w, "compositions", e->how.compositions);
-    dpmf_i_base_json_integer(w, "epochs", e->how.epochs);
-    dpmf_i_base_json_integer(w, "batch_cap", e->how.batch_cap);
-    dpmf_i_base_json_integer(w, "units", e->how.units);
-    dpmf_i_base_json_integer(w, "times", e->times);
-    dpmf_i_base_json_close(w, '}');
+    base_json_open(w, NULL, '{');
+    base_json_text(w, "run", e->run);
+    base_json_text(w, "key", e->key);
+    base_json_text(w, "digest", e->digest);
+    base_json_text(w, "what", e->what);
+    base_json_double(w, "sigma", e->sigma);
+    base_json_double(w, "sigma_unit", e->how.sigma_unit);
+    base_json_text(w, "sampling", sampling);
+    base_json_integer(w, "compositions", e->how.compositions);
+    base_json_integer(w, "epochs", e->how.epochs);
+    base_json_integer(w, "batch_cap", e->how.batch_cap);
+    base_json_integer(w, "units", e->how.units);
+    base_json_integer(w, "times", e->times);
+    base_json_close(w, '}');
 }
 
-static void write_all(dpmf_i_base_writer *w, const dpmf_ledger *ledger, const cJSON *root,
-                      const dpmf_i_noise_ledger_entry *added) {
+static void write_all(base_writer *w, const dpmf_ledger *ledger, const cJSON *root, const noise_ledger_entry *added) {
     const cJSON *item = NULL;
-    dpmf_i_base_json_open(w, NULL, '{');
-    dpmf_i_base_json_text(w, "format", FORMAT);
-    dpmf_i_base_json_integer(w, "version", 1);
-    dpmf_i_base_json_text(w, "adjacency", dpmf_adjacency_name(dpmf_ledger_adjacency(ledger)));
+    base_json_open(w, NULL, '{');
+    base_json_text(w, "format", FORMAT);
+    base_json_integer(w, "version", 1);
+    base_json_text(w, "adjacency", dpmf_adjacency_name(dpmf_ledger_adjacency(ledger)));
     if (dpmf_ledger_budget_epsilon(ledger) > 0) {
-        dpmf_i_base_json_open(w, "budget", '{');
-        dpmf_i_base_json_double(w, "epsilon", dpmf_ledger_budget_epsilon(ledger));
-        dpmf_i_base_json_double(w, "delta", dpmf_ledger_budget_delta(ledger));
-        dpmf_i_base_json_close(w, '}');
+        base_json_open(w, "budget", '{');
+        base_json_double(w, "epsilon", dpmf_ledger_budget_epsilon(ledger));
+        base_json_double(w, "delta", dpmf_ledger_budget_delta(ledger));
+        base_json_close(w, '}');
     } else {
-        dpmf_i_base_json_null(w, "budget");
+        base_json_null(w, "budget");
     }
-    dpmf_i_base_json_open(w, "entries", '[');
+    base_json_open(w, "entries", '[');
     if (root != NULL) {
         cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "entries")) {
-            dpmf_i_noise_ledger_entry e;
-            const dpmf_status status = dpmf_i_noise_ledger_read_entry(item, &e);
+            noise_ledger_entry e;
+            const dpmf_status status = noise_ledger_read_entry(item, &e);
             if (status != DPMF_OK) w->status = status;
             if (status == DPMF_OK) write_entry(w, &e);
         }
     }
     write_entry(w, added);
-    dpmf_i_base_json_close(w, ']');
-    dpmf_i_base_json_close(w, '}');
-    dpmf_i_base_write_raw(w, "\n");
+    base_json_close(w, ']');
+    base_json_close(w, '}');
+    base_write_raw(w, "\n");
 }
 
-dpmf_status dpmf_i_noise_ledger_write(const char *path, const dpmf_ledger *ledger, const cJSON *root,
-                                      const dpmf_i_noise_ledger_entry *added) {
-    dpmf_i_base_writer w = {0};
+dpmf_status noise_ledger_write(const char *path, const dpmf_ledger *ledger, const cJSON *root,
+                               const noise_ledger_entry *added) {
+    base_writer w = {0};
     write_all(&w, ledger, root, added);
     dpmf_status status = w.status;
-    const dpmf_i_base_part part = {w.text, w.length};
-    if (status == DPMF_OK) status = dpmf_i_base_file_write(path, WHAT, 1, &part);
-    dpmf_i_base_writer_free(&w);
+    const base_part part = {w.text, w.length};
+    if (status == DPMF_OK) status = base_file_write(path, WHAT, 1, &part);
+    base_writer_free(&w);
     return status;
 }
 
 /* ---- the lock ---- */
 
 /* Opens (and makes) the file and locks it; a file that was renamed over while we waited is another's past. */
-dpmf_status dpmf_i_noise_ledger_lock(const char *path, int *out) {
+dpmf_status noise_ledger_lock(const char *path, int *out) {
     for (;;) {
         struct stat held, named;
         const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (file < 0) return dpmf_i_crypto_secret_fail("open", WHAT, path, errno);
+        if (file < 0) return crypto_secret_fail("open", WHAT, path, errno);
         while (flock(file, LOCK_EX) != 0)
             if (errno != EINTR) {
                 const int error = errno;
                 close(file);
-                return dpmf_i_crypto_secret_fail("lock", WHAT, path, error);
+                return crypto_secret_fail("lock", WHAT, path, error);
             }
         if (fstat(file, &held) == 0 && stat(path, &named) == 0 && held.st_ino == named.st_ino &&
             held.st_dev == named.st_dev) {

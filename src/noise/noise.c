@@ -30,42 +30,39 @@ dpmf_noise_options dpmf_noise_options_defaults(void) {
 /* ---- what is asked ---- */
 
 static dpmf_status check_shard(int64_t dim, dpmf_noise_options *o) {
-    if (dim < 1 || dim > MOST_DIM)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 ", accepted 1 to 2^53", dim);
+    if (dim < 1 || dim > MOST_DIM) return base_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 ", accepted 1 to 2^53", dim);
     if (o->offset < 0 || o->offset >= dim)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "offset = %" PRId64 ", accepted 0 to %" PRId64 " (below dim)",
-                                o->offset, dim - 1);
+        return base_fail(DPMF_ERROR_ARGUMENT, "offset = %" PRId64 ", accepted 0 to %" PRId64 " (below dim)", o->offset,
+                         dim - 1);
     if (o->count < 0 || o->count > dim - o->offset)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "count = %" PRId64 ", accepted 1 to %" PRId64 " (dim less the offset), or 0 for that",
-                                o->count, dim - o->offset);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "count = %" PRId64 ", accepted 1 to %" PRId64 " (dim less the offset), or 0 for that",
+                         o->count, dim - o->offset);
     if (o->count == 0) o->count = dim - o->offset;
     if (o->exact) o->precision = DPMF_FLOAT64;
     return DPMF_OK;
 }
 
 static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, dpmf_noise_options *o) {
-    if (mechanism == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise: the mechanism is NULL");
+    if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "noise: the mechanism is NULL");
     if ((int)o->precision < DPMF_FLOAT32 || o->precision > DPMF_FLOAT64)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) and 1 (float64)",
-                                (int)o->precision);
+        return base_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) and 1 (float64)", (int)o->precision);
     TRY(check_shard(dim, o));
     if (o->lookahead < 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "lookahead = %" PRId64 ", accepted 0 (chosen) or more",
-                                o->lookahead);
-    if (o->state != NULL && *o->state == '\0') return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
+        return base_fail(DPMF_ERROR_ARGUMENT, "lookahead = %" PRId64 ", accepted 0 (chosen) or more", o->lookahead);
+    if (o->state != NULL && *o->state == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     const int kept = o->state != NULL || (o->key_file != NULL && !o->rows_may_repeat);
     if (o->state != NULL && o->rows_may_repeat)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "rows_may_repeat: it is for streams without a state file, but one is given");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "rows_may_repeat: it is for streams without a state file, but one is given");
     if (o->replay != 0 && !kept)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replay: it needs a state file, and none is given");
+        return base_fail(DPMF_ERROR_ARGUMENT, "replay: it needs a state file, and none is given");
     if (o->whole_state != 0 && !kept)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "whole_state: it needs a state file, and none is given");
+        return base_fail(DPMF_ERROR_ARGUMENT, "whole_state: it needs a state file, and none is given");
     if (mechanism->digest[0] == '\0' && (o->label == NULL || *o->label == '\0'))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "label: a mechanism with a user's operator has no digest and needs its own label, so "
-                                "that no other gets the same noise from the key");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "label: a mechanism with a user's operator has no digest and needs its own label, so "
+                         "that no other gets the same noise from the key");
     return DPMF_OK;
 }
 
@@ -76,27 +73,27 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
 static dpmf_status check_scale(dpmf_precision precision, double scale, const char *what) {
     const double most = precision == DPMF_FLOAT32 ? 0x1p100 : 0x1p900;
     if (fabs(scale) >= 1 / most && fabs(scale) <= most) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%s = %g, accepted for %s: %g to %g", what, scale,
-                            precision == DPMF_FLOAT32 ? "float32" : "float64", 1 / most, most);
+    return base_fail(DPMF_ERROR_ARGUMENT, "%s = %g, accepted for %s: %g to %g", what, scale,
+                     precision == DPMF_FLOAT32 ? "float32" : "float64", 1 / most, most);
 }
 
-static dpmf_i_noise_stream_options stream_options(const dpmf_noise_options *o) {
-    return (dpmf_i_noise_stream_options){.precision = o->precision,
-                                         .first = o->offset,
-                                         .count = o->count,
-                                         .lookahead = o->lookahead,
-                                         .exact = o->exact != 0,
-                                         .scratch = o->scratch,
-                                         .maker = o->maker};
+static noise_stream_options stream_options(const dpmf_noise_options *o) {
+    return (noise_stream_options){.precision = o->precision,
+                                  .first = o->offset,
+                                  .count = o->count,
+                                  .lookahead = o->lookahead,
+                                  .exact = o->exact != 0,
+                                  .scratch = o->scratch,
+                                  .maker = o->maker};
 }
 
 static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double clip, const uint8_t key[32],
-                                const dpmf_noise_options *o, dpmf_i_noise_binding *binding) {
+                                const dpmf_noise_options *o, noise_binding *binding) {
     memset(binding, 0, sizeof *binding);
     memcpy(binding->digest, m->digest, sizeof binding->digest);
     if (o->label != NULL && *o->label != '\0') {
-        const dpmf_i_base_part label = {o->label, strlen(o->label)};
-        TRY(dpmf_i_base_sha256(1, &label, binding->label));
+        const base_part label = {o->label, strlen(o->label)};
+        TRY(base_sha256(1, &label, binding->label));
     }
     binding->steps = m->steps;
     binding->dim = dim;
@@ -105,12 +102,12 @@ static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double cli
     binding->clip = clip;
     binding->precision = o->precision;
     binding->grid = o->grid;
-    return dpmf_i_noise_binding_keys(key, binding);
+    return noise_binding_keys(key, binding);
 }
 
 /* The seeds' key: of the mechanism's digest, and of the label where there is one. */
 static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
-    const dpmf_i_noise_binding *binding = &noise->binding;
+    const noise_binding *binding = &noise->binding;
     char info[2 * 64 + 2];
     uint8_t subkey[32];
     size_t used = strlen(binding->digest);
@@ -119,10 +116,10 @@ static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
         info[used++] = '/';
         memcpy(info + used, binding->label, strlen(binding->label) + 1);
     }
-    TRY(dpmf_i_crypto_key_derive(key, "dpmf noise stream 1", info, subkey));
-    dpmf_status status = dpmf_i_crypto_seed_open(subkey, &noise->seed);
+    TRY(crypto_key_derive(key, "dpmf noise stream 1", info, subkey));
+    dpmf_status status = crypto_seed_open(subkey, &noise->seed);
     if (status == DPMF_OK && noise->elsewhere) memcpy(noise->subkey, subkey, sizeof subkey);
-    dpmf_i_crypto_wipe(subkey, sizeof subkey);
+    crypto_wipe(subkey, sizeof subkey);
     return status;
 }
 
@@ -130,22 +127,22 @@ static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
 
 static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, const uint8_t key[32],
                                   const dpmf_noise_options *o) {
-    dpmf_i_noise_stream_options wanted = stream_options(o);
+    noise_stream_options wanted = stream_options(o);
     if (o->exact) wanted.exact = noise->release.scale / o->grid;
     noise->pid = getpid();
     noise->run = o->run;
     noise->replay = o->replay != 0;
-    noise->strategy = dpmf_i_strategy_retain(m->strategy);
+    noise->strategy = strategy_retain(m->strategy);
     noise->elsewhere = o->maker != NULL;
     TRY(open_seed(key, noise));
-    TRY(dpmf_i_base_pool_create(noise->elsewhere ? 1 : o->run.threads, &noise->pool));
-    TRY(dpmf_i_noise_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
+    TRY(base_pool_create(noise->elsewhere ? 1 : o->run.threads, &noise->pool));
+    TRY(noise_stream_create(noise->strategy, noise->seed, &wanted, noise->pool, &noise->stream));
     if (noise->elsewhere)
-        TRY(dpmf_i_base_alloc(dpmf_i_noise_stream_seeds(noise->stream), sizeof *noise->recipe_seed,
-                              "the seeds of a row", (void **)&noise->recipe_seed));
+        TRY(base_alloc(noise_stream_seeds(noise->stream), sizeof *noise->recipe_seed, "the seeds of a row",
+                       (void **)&noise->recipe_seed));
     else if (o->prefetch)
-        TRY(dpmf_i_noise_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
-    return dpmf_i_noise_open_state(noise, o);
+        TRY(noise_prefetch_create(noise->stream, wanted.precision, o->count, &noise->prefetch));
+    return noise_open_state(noise, o);
 }
 
 dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, double clip,
@@ -153,22 +150,21 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
     dpmf_noise_options o = options == NULL ? dpmf_noise_options_defaults() : *options;
     dpmf_status status = DPMF_OK;
     dpmf_noise *noise = NULL;
-    if (key == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise: the key is NULL");
+    if (key == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "noise: the key is NULL");
     TRY(check_options(mechanism, dim, &o));
     if (!(clip > 0 && isfinite(clip)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: positive and finite", clip);
+        return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: positive and finite", clip);
     const dpmf_sensitivity *sensitivity = &mechanism->evaluation.sensitivity;
     if (sensitivity->kind != DPMF_EXACT && sensitivity->kind != DPMF_UPPER_BOUND)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "the mechanism's sensitivity is only known as %s %s: noise of that size protects nobody",
-            sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_kind_name(sensitivity->kind));
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "the mechanism's sensitivity is only known as %s %s: noise of that size protects nobody",
+                         sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_kind_name(sensitivity->kind));
     const double sigma = mechanism->sigma > 0 ? mechanism->sigma : 1;
     dpmf_exact release = {.sensitivity = sensitivity->value, .scale = clip * sigma * sensitivity->value};
     TRY(check_scale(o.precision, release.scale, "clip x sigma x sensitivity"));
     if (o.exact) TRY(dpmf_exact_plan(mechanism, dim, clip, o.grid, &o.run, &release));
     o.grid = release.grid;
-    TRY(dpmf_i_base_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
+    TRY(base_alloc(1, sizeof *noise, "a noise stream", (void **)&noise));
     noise->release = release;
     noise->calibrated = mechanism->sigma > 0;
     TRY_DONE(make_binding(mechanism, dim, clip, key, &o, &noise->binding));
@@ -184,31 +180,30 @@ done:
 void dpmf_noise_free(dpmf_noise *noise) {
     if (noise == NULL) return;
     const int forked = noise->pid != 0 && noise->pid != getpid();
-    const int arrived =
-        noise->state != NULL && noise->step == dpmf_i_noise_state_reserved(noise->state) && !noise->in_doubt;
-    dpmf_i_noise_state_close(noise->state, arrived && !forked && !noise->ended);
-    dpmf_i_noise_prefetch_free(noise->prefetch, forked);
-    dpmf_i_noise_stream_free(noise->stream);
-    dpmf_i_crypto_seed_close(noise->seed);
-    if (!forked) dpmf_i_base_pool_free(noise->pool);
-    dpmf_i_base_free(noise->recipe_seed);
+    const int arrived = noise->state != NULL && noise->step == noise_state_reserved(noise->state) && !noise->in_doubt;
+    noise_state_close(noise->state, arrived && !forked && !noise->ended);
+    noise_prefetch_free(noise->prefetch, forked);
+    noise_stream_free(noise->stream);
+    crypto_seed_close(noise->seed);
+    if (!forked) base_pool_free(noise->pool);
+    base_free(noise->recipe_seed);
     dpmf_strategy_free(noise->strategy);
-    dpmf_i_crypto_wipe(noise, sizeof *noise);
-    dpmf_i_base_free(noise);
+    crypto_wipe(noise, sizeof *noise);
+    base_free(noise);
 }
 
 dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, const dpmf_noise_options *options,
                               uint64_t *bytes, uint64_t *buffers) {
     dpmf_noise_options o = options == NULL ? dpmf_noise_options_defaults() : *options;
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     uint64_t all = 0, kept = 0;
     TRY(check_options(mechanism, dim, &o));
-    const dpmf_i_noise_stream_options wanted = stream_options(&o);
-    TRY(dpmf_i_base_pool_create(o.run.threads, &pool)); /* how many threads there would be */
-    const int threads = dpmf_i_base_pool_threads(pool);
-    dpmf_i_base_pool_free(pool);
-    TRY(dpmf_i_noise_stream_memory(mechanism->strategy, &wanted, threads, &all, &kept));
-    if (o.prefetch) all += dpmf_i_noise_prefetch_memory(wanted.precision, o.count);
+    const noise_stream_options wanted = stream_options(&o);
+    TRY(base_pool_create(o.run.threads, &pool)); /* how many threads there would be */
+    const int threads = base_pool_threads(pool);
+    base_pool_free(pool);
+    TRY(noise_stream_memory(mechanism->strategy, &wanted, threads, &all, &kept));
+    if (o.prefetch) all += noise_prefetch_memory(wanted.precision, o.count);
     if (bytes != NULL) *bytes = all + sizeof(dpmf_noise);
     if (buffers != NULL) *buffers = kept;
     return DPMF_OK;
@@ -216,58 +211,58 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
 
 /* ---- rows ---- */
 
-dpmf_status dpmf_i_noise_check_row(const dpmf_noise *noise) {
-    TRY(dpmf_i_noise_check_usable(noise));
+dpmf_status noise_check_row(const dpmf_noise *noise) {
+    TRY(noise_check_usable(noise));
     if (noise->in_doubt)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "row %" PRId64 " was reserved when a program ended, and it is not known if it arrived: seek to row %" PRId64
-            " if it did, or to the row itself, with the option replay, if not",
-            noise->step - 1, noise->step);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "row %" PRId64
+                         " was reserved when a program ended, and it is not known if it arrived: seek to row %" PRId64
+                         " if it did, or to the row itself, with the option replay, if not",
+                         noise->step - 1, noise->step);
     if (noise->step >= noise->binding.steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "row %" PRId64 ", accepted 0 to %" PRId64 ": the mechanism has %" PRId64 " steps",
-                                noise->step, noise->binding.steps - 1, noise->binding.steps);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "row %" PRId64 ", accepted 0 to %" PRId64 ": the mechanism has %" PRId64 " steps", noise->step,
+                         noise->binding.steps - 1, noise->binding.steps);
     return DPMF_OK;
 }
 
-void dpmf_i_noise_drop_prefetched(dpmf_noise *noise) {
-    if (noise->prefetch != NULL) dpmf_i_noise_prefetch_drop(noise->prefetch);
+void noise_drop_prefetched(dpmf_noise *noise) {
+    if (noise->prefetch != NULL) noise_prefetch_drop(noise->prefetch);
 }
 
-dpmf_status dpmf_i_noise_take_stream(dpmf_noise *noise) {
-    dpmf_i_noise_drop_prefetched(noise);
+dpmf_status noise_take_stream(dpmf_noise *noise) {
+    noise_drop_prefetched(noise);
     if (noise->elsewhere) return DPMF_OK; /* its maker has the buffers */
-    if (dpmf_i_noise_stream_step(noise->stream) == noise->step) return DPMF_OK;
-    return dpmf_i_noise_stream_seek(noise->stream, noise->step, &noise->run);
+    if (noise_stream_step(noise->stream) == noise->step) return DPMF_OK;
+    return noise_stream_seek(noise->stream, noise->step, &noise->run);
 }
 
 /* The stream at noise->step, and not in the hands of the prefetching thread unless it makes just that row. */
 static dpmf_status take_position(dpmf_noise *noise) {
-    if (noise->prefetch != NULL && dpmf_i_noise_prefetch_pending(noise->prefetch) && noise->prefetched == noise->step)
+    if (noise->prefetch != NULL && noise_prefetch_pending(noise->prefetch) && noise->prefetched == noise->step)
         return DPMF_OK;
-    return dpmf_i_noise_take_stream(noise);
+    return noise_take_stream(noise);
 }
 
 static void prefetch_next(dpmf_noise *noise) {
     if (noise->prefetch == NULL || noise->step >= noise->binding.steps) return;
     noise->prefetched = noise->step;
-    dpmf_i_noise_prefetch_ask(noise->prefetch);
+    noise_prefetch_ask(noise->prefetch);
 }
 
-static dpmf_status hand_out(dpmf_noise *noise, double scale, dpmf_i_noise_how how, int64_t segments,
+static dpmf_status hand_out(dpmf_noise *noise, double scale, noise_how how, int64_t segments,
                             const dpmf_segment *segment) {
     if (noise->elsewhere)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the rows of this stream are made elsewhere (options: maker)");
-    TRY(dpmf_i_noise_check_row(noise));
-    TRY(dpmf_i_noise_check_segments(noise->binding.count, segments, segment));
-    TRY(dpmf_i_noise_check_bound(noise));
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "the rows of this stream are made elsewhere (options: maker)");
+    TRY(noise_check_row(noise));
+    TRY(noise_check_segments(noise->binding.count, segments, segment));
+    TRY(noise_check_bound(noise));
     TRY(take_position(noise));
-    TRY(dpmf_i_noise_reserve(noise));
-    if (noise->prefetch != NULL && dpmf_i_noise_prefetch_pending(noise->prefetch))
-        TRY(dpmf_i_noise_prefetch_take(noise->prefetch, scale, how, segments, segment));
+    TRY(noise_reserve(noise));
+    if (noise->prefetch != NULL && noise_prefetch_pending(noise->prefetch))
+        TRY(noise_prefetch_take(noise->prefetch, scale, how, segments, segment));
     else
-        TRY(dpmf_i_noise_stream_emit(noise->stream, scale, how, segments, segment));
+        TRY(noise_stream_emit(noise->stream, scale, how, segments, segment));
     noise->step++;
     noise->bound = 0;
     prefetch_next(noise);
@@ -275,36 +270,36 @@ static dpmf_status hand_out(dpmf_noise *noise, double scale, dpmf_i_noise_how ho
 }
 
 dpmf_status dpmf_noise_next(dpmf_noise *noise, void *row) {
-    TRY(dpmf_i_noise_check_usable(noise));
+    TRY(noise_check_usable(noise));
     const dpmf_segment whole = {row, noise->binding.count};
-    return hand_out(noise, noise->binding.grid > 0 ? noise->binding.grid : noise->release.scale, DPMF_I_NOISE_STORE, 1,
+    return hand_out(noise, noise->binding.grid > 0 ? noise->binding.grid : noise->release.scale, NOISE_STORE, 1,
                     &whole);
 }
 
-dpmf_status dpmf_i_noise_check_factor(const dpmf_noise *noise, double factor) {
+dpmf_status noise_check_factor(const dpmf_noise *noise, double factor) {
     if (!(factor != 0 && isfinite(factor)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "factor = %g, accepted: finite and not 0", factor);
+        return base_fail(DPMF_ERROR_ARGUMENT, "factor = %g, accepted: finite and not 0", factor);
     return check_scale(noise->binding.precision, factor * noise->release.scale, "factor x clip x sigma x sensitivity");
 }
 
 dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, const dpmf_segment *segment) {
-    TRY(dpmf_i_noise_check_usable(noise));
+    TRY(noise_check_usable(noise));
     if (noise->binding.grid > 0)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a sum in floating point is no exact release: add integers, in "
-                                                        "steps of the grid, with dpmf_noise_add_whole");
-    TRY(dpmf_i_noise_check_factor(noise, factor));
-    return hand_out(noise, factor * noise->release.scale, DPMF_I_NOISE_ADD, segments, segment);
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "a sum in floating point is no exact release: add integers, in "
+                                                 "steps of the grid, with dpmf_noise_add_whole");
+    TRY(noise_check_factor(noise, factor));
+    return hand_out(noise, factor * noise->release.scale, NOISE_ADD, segments, segment);
 }
 
 dpmf_status dpmf_noise_add_whole(dpmf_noise *noise, int64_t segments, const dpmf_segment *segment) {
-    TRY(dpmf_i_noise_check_usable(noise));
+    TRY(noise_check_usable(noise));
     if (!(noise->binding.grid > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_noise_add_whole: the stream is not exact (option exact)");
-    return hand_out(noise, noise->binding.grid, DPMF_I_NOISE_ADD_WHOLE, segments, segment);
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_noise_add_whole: the stream is not exact (option exact)");
+    return hand_out(noise, noise->binding.grid, NOISE_ADD_WHOLE, segments, segment);
 }
 
 dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {
-    TRY(dpmf_i_noise_check_seek(noise, step));
+    TRY(noise_check_seek(noise, step));
     const int64_t before = noise->step;
     noise->step = step;
     dpmf_status status = take_position(noise);
@@ -324,7 +319,7 @@ int64_t dpmf_noise_step(const dpmf_noise *noise) {
 }
 
 int64_t dpmf_noise_reserved(const dpmf_noise *noise) {
-    return noise->state != NULL ? dpmf_i_noise_state_reserved(noise->state) : 0;
+    return noise->state != NULL ? noise_state_reserved(noise->state) : 0;
 }
 
 int dpmf_noise_in_doubt(const dpmf_noise *noise) {

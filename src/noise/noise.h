@@ -12,52 +12,52 @@
 #include <sys/types.h>
 
 struct dpmf_noise {
-    dpmf_i_noise_binding binding; /* what a state file or a checkpoint must agree with */
-    dpmf_exact release;           /* scale = clip x sigma x sensitivity; grid 0: not exact */
+    noise_binding binding; /* what a state file or a checkpoint must agree with */
+    dpmf_exact release;    /* scale = clip x sigma x sensitivity; grid 0: not exact */
     int calibrated, replay;
     pid_t pid; /* of the process that made it; 0 while it is being made */
     dpmf_run run;
     dpmf_strategy *strategy; /* retained: the mechanism may go */
-    dpmf_i_crypto_seed *seed;
-    dpmf_i_base_pool *pool;
-    dpmf_i_noise_stream *stream;
-    dpmf_i_noise_prefetch *prefetch; /* NULL: none */
-    dpmf_i_noise_state *state;       /* NULL: none */
-    int64_t step;                    /* of the next row; the stream itself may be elsewhere until a row is asked for */
-    int64_t prefetched;              /* the row that the prefetching thread was asked for last */
-    int in_doubt;                    /* the state file has a row that may not have arrived, and nobody has said yet */
-    int elsewhere;                   /* rows are made by whom the options name */
-    int ended;                       /* the state file could not be written */
-    int bound;                       /* `mark` is that of the sum which the next row is for */
-    uint8_t mark[DPMF_I_NOISE_MAC];
+    crypto_seed *seed;
+    base_pool *pool;
+    noise_stream *stream;
+    noise_prefetch *prefetch; /* NULL: none */
+    noise_state *state;       /* NULL: none */
+    int64_t step;             /* of the next row; the stream itself may be elsewhere until a row is asked for */
+    int64_t prefetched;       /* the row that the prefetching thread was asked for last */
+    int in_doubt;             /* the state file has a row that may not have arrived, and nobody has said yet */
+    int elsewhere;            /* rows are made by whom the options name */
+    int ended;                /* the state file could not be written */
+    int bound;                /* `mark` is that of the sum which the next row is for */
+    uint8_t mark[NOISE_MAC];
     uint64_t *recipe_seed; /* rows made elsewhere: memory for the seeds of a recipe; else NULL */
     uint8_t subkey[32];    /* and the key of the seeds, which is asked for once */
 };
 
 /* The checks that every call makes first, and those of going to a row. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_usable(const dpmf_noise *noise);
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_seek(const dpmf_noise *noise, int64_t step);
+DPMF_MUST_CHECK dpmf_status noise_check_usable(const dpmf_noise *noise);
+DPMF_MUST_CHECK dpmf_status noise_check_seek(const dpmf_noise *noise, int64_t step);
 
 /* Everything that can refuse the next row, but for where it goes. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_row(const dpmf_noise *noise);
+DPMF_MUST_CHECK dpmf_status noise_check_row(const dpmf_noise *noise);
 
 /* Is `factor` x the scale in range? */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_factor(const dpmf_noise *noise, double factor);
+DPMF_MUST_CHECK dpmf_status noise_check_factor(const dpmf_noise *noise, double factor);
 
 /* Opens the state file, if one is kept, and goes to its row (noise/bind.c, as the next two). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_open_state(dpmf_noise *noise, const dpmf_noise_options *options);
+DPMF_MUST_CHECK dpmf_status noise_open_state(dpmf_noise *noise, const dpmf_noise_options *options);
 
 /* Refuses a row that was given before, for another sum or for none that is known. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_bound(const dpmf_noise *noise);
+DPMF_MUST_CHECK dpmf_status noise_check_bound(const dpmf_noise *noise);
 
 /* Reserves the next row, if it is not. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_reserve(dpmf_noise *noise);
+DPMF_MUST_CHECK dpmf_status noise_reserve(dpmf_noise *noise);
 
 /* To `step` with these buffers, which are authentic, if the rules of the state file allow it (noise/checkpoint.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers);
+DPMF_MUST_CHECK dpmf_status noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers);
 
 /* Ends prefetching for now; the second also brings the stream to noise->step. The stream is then the caller's. */
-void dpmf_i_noise_drop_prefetched(dpmf_noise *noise);
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_take_stream(dpmf_noise *noise);
+void noise_drop_prefetched(dpmf_noise *noise);
+DPMF_MUST_CHECK dpmf_status noise_take_stream(dpmf_noise *noise);
 
 #endif

@@ -14,13 +14,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { HEAD = DPMF_I_NOISE_RECORD + 16 };
+enum { HEAD = NOISE_RECORD + 16 };
 static const char WHAT[] = "checkpoint";
 
 typedef struct gathering {
     const dpmf_noise *noise;
-    dpmf_i_noise_stream_layout layout;
-    uint8_t *buffers; /* of this shard, as dpmf_i_noise_stream_state_load wants them */
+    noise_stream_layout layout;
+    uint8_t *buffers; /* of this shard, as noise_stream_state_load wants them */
     int64_t step;     /* of all parts; -1: none has been seen */
     int64_t covered;  /* coordinates of this shard that have come so far */
     int64_t end;      /* of the last part: the next one begins there or later, so that none comes twice */
@@ -29,34 +29,33 @@ typedef struct gathering {
 /* The part's shard, by a record that is authentic for it. */
 static dpmf_status check_record(const dpmf_noise *noise, const char *path, const uint8_t *bytes, int64_t *offset,
                                 int64_t *count) {
-    dpmf_i_noise_binding of_part = noise->binding;
-    dpmf_i_noise_record_shard(bytes, offset, count);
+    noise_binding of_part = noise->binding;
+    noise_record_shard(bytes, offset, count);
     of_part.offset = *offset;
     of_part.count = *count;
-    dpmf_status status = dpmf_i_noise_record_check(&of_part, DPMF_I_NOISE_RECORD_CHECKPOINT, path, bytes);
-    dpmf_i_crypto_wipe(&of_part, sizeof of_part);
+    dpmf_status status = noise_record_check(&of_part, NOISE_RECORD_CHECKPOINT, path, bytes);
+    crypto_wipe(&of_part, sizeof of_part);
     return status;
 }
 
 static dpmf_status check_mac(const dpmf_noise *noise, const char *path, const uint8_t *bytes, int64_t size) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
-    uint8_t mac[DPMF_I_NOISE_MAC];
-    const int64_t covered = size - DPMF_I_NOISE_MAC;
-    TRY(dpmf_i_noise_mac(noise->binding.mac_key, bytes, (size_t)covered, mac));
+    char shown[CRYPTO_SHOWN_PATH];
+    uint8_t mac[NOISE_MAC];
+    const int64_t covered = size - NOISE_MAC;
+    TRY(noise_mac(noise->binding.mac_key, bytes, (size_t)covered, mac));
     if (CRYPTO_memcmp(mac, bytes + covered, sizeof mac) == 0) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                            "the checkpoint '%s' has been changed: its authentication does not match",
-                            dpmf_i_crypto_secret_show(path, shown));
+    return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' has been changed: its authentication does not match",
+                     crypto_secret_show(path, shown));
 }
 
 static dpmf_status refuse_part(const char *path, const char *why) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' %s", dpmf_i_crypto_secret_show(path, shown), why);
+    char shown[CRYPTO_SHOWN_PATH];
+    return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' %s", crypto_secret_show(path, shown), why);
 }
 
 /* What this shard and the part have in common, slot by slot. */
 static void copy_common(gathering *g, const uint8_t *part, int64_t offset, int64_t count) {
-    const dpmf_i_noise_binding *own = &g->noise->binding;
+    const noise_binding *own = &g->noise->binding;
     const int64_t from = offset > own->offset ? offset : own->offset;
     const int64_t end = offset + count, own_end = own->offset + own->count, to = end < own_end ? end : own_end;
     const int64_t size = g->layout.size;
@@ -70,7 +69,7 @@ static void copy_common(gathering *g, const uint8_t *part, int64_t offset, int64
 /* Parts of different rows, or whose heads differ (rows made ahead), do not belong together. */
 static dpmf_status check_together(gathering *g, const char *path, const uint8_t *bytes) {
     int64_t step = 0;
-    memcpy(&step, bytes + DPMF_I_NOISE_RECORD, 8);
+    memcpy(&step, bytes + NOISE_RECORD, 8);
     if (g->step < 0) {
         g->step = step;
         return DPMF_OK;
@@ -83,10 +82,10 @@ static dpmf_status check_together(gathering *g, const char *path, const uint8_t 
 
 static dpmf_status use_part(gathering *g, const char *path, const uint8_t *bytes, int64_t size) {
     int64_t offset = 0, count = 0;
-    if (size < HEAD + DPMF_I_NOISE_MAC) return refuse_part(path, "is too short to be one");
+    if (size < HEAD + NOISE_MAC) return refuse_part(path, "is too short to be one");
     TRY(check_record(g->noise, path, bytes, &offset, &count));
     if (offset < 0 || count < 1 || count > g->noise->binding.dim - offset ||
-        size != HEAD + g->layout.head + g->layout.slots * count * g->layout.size + DPMF_I_NOISE_MAC)
+        size != HEAD + g->layout.head + g->layout.slots * count * g->layout.size + NOISE_MAC)
         return refuse_part(path, "does not have the size that its shard and this look-ahead need");
     TRY(check_mac(g->noise, path, bytes, size));
     TRY(check_together(g, path, bytes));
@@ -97,23 +96,23 @@ static dpmf_status use_part(gathering *g, const char *path, const uint8_t *bytes
 }
 
 static dpmf_status read_part(gathering *g, const char *path) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
+    char shown[CRYPTO_SHOWN_PATH];
     dpmf_status status = DPMF_OK;
     uint8_t *bytes = NULL;
     int64_t size = 0;
     int file = -1;
     if (path == NULL || *path == '\0')
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path of a part is NULL or empty");
-    TRY(dpmf_i_crypto_secret_open(path, WHAT, 0, &file, &size));
+        return base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path of a part is NULL or empty");
+    TRY(crypto_secret_open(path, WHAT, 0, &file, &size));
     if (file < 0)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
-                                dpmf_i_crypto_secret_show(path, shown));
-    TRY_DONE(dpmf_i_base_alloc(size > 0 ? size : 1, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(dpmf_i_crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)size));
+        return base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
+                         crypto_secret_show(path, shown));
+    TRY_DONE(base_alloc(size > 0 ? size : 1, 1, "a checkpoint", (void **)&bytes));
+    TRY_DONE(crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)size));
     TRY_DONE(use_part(g, path, bytes, size));
 done:
-    if (bytes != NULL) dpmf_i_crypto_wipe(bytes, (size_t)size);
-    dpmf_i_base_free(bytes);
+    if (bytes != NULL) crypto_wipe(bytes, (size_t)size);
+    base_free(bytes);
     close(file);
     return status;
 }
@@ -121,25 +120,24 @@ done:
 dpmf_status dpmf_noise_load_parts(dpmf_noise *noise, int64_t parts, const char *const *path) {
     gathering g = {.noise = noise, .step = -1};
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_noise_check_usable(noise));
+    TRY(noise_check_usable(noise));
     if (parts < 1 || path == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts, accepted 1 or more, and their paths", parts);
-    g.layout = dpmf_i_noise_stream_state_layout(noise->stream);
-    const int64_t size = dpmf_i_noise_stream_state_size(noise->stream);
-    TRY(dpmf_i_base_alloc(size > 0 ? size : 1, 1, "the buffers of a checkpoint", (void **)&g.buffers));
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts, accepted 1 or more, and their paths", parts);
+    g.layout = noise_stream_state_layout(noise->stream);
+    const int64_t size = noise_stream_state_size(noise->stream);
+    TRY(base_alloc(size > 0 ? size : 1, 1, "the buffers of a checkpoint", (void **)&g.buffers));
     for (int64_t i = 0; i < parts; i++)
         TRY_DONE(read_part(&g, path[i]));
     if (g.covered != noise->binding.count) {
-        status =
-            dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                             "the %" PRId64 " checkpoints have %" PRId64 " of the coordinates %" PRId64 " to %" PRId64
-                             ", accepted: each of them once",
-                             parts, g.covered, noise->binding.offset, noise->binding.offset + noise->binding.count - 1);
+        status = base_fail(DPMF_ERROR_ARGUMENT,
+                           "the %" PRId64 " checkpoints have %" PRId64 " of the coordinates %" PRId64 " to %" PRId64
+                           ", accepted: each of them once",
+                           parts, g.covered, noise->binding.offset, noise->binding.offset + noise->binding.count - 1);
         goto done;
     }
-    TRY_DONE(dpmf_i_noise_adopt(noise, g.step, g.buffers));
+    TRY_DONE(noise_adopt(noise, g.step, g.buffers));
 done:
-    dpmf_i_crypto_wipe(g.buffers, (size_t)size);
-    dpmf_i_base_free(g.buffers);
+    crypto_wipe(g.buffers, (size_t)size);
+    base_free(g.buffers);
     return status;
 }

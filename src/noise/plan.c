@@ -24,7 +24,7 @@ static const dpmf_strategy *innermost(const dpmf_strategy *s) {
     for (;;) {
         const double *norms = NULL;
         int64_t stamps = 1;
-        const dpmf_strategy *inner = dpmf_i_strategy_block(dpmf_i_strategy_scaled(s, &norms), &stamps);
+        const dpmf_strategy *inner = strategy_block(strategy_scaled(s, &norms), &stamps);
         if (inner == s) return s;
         s = inner;
     }
@@ -38,68 +38,66 @@ static int is(const dpmf_strategy *s, const char *class_name) {
  * Few bands of C: outputs are fed back. Few of C^-1: seeds are filtered, and made again rather than kept. A stream of
  * few buffers by its own recursion. What is left needs every earlier seed (or every seed) for a row.
  */
-static void choose_route(dpmf_i_noise_plan *plan, int64_t lookahead) {
+static void choose_route(noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
-    int by_rows = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_ROW);
-    int by_inverse = dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_INVERSE_ROW);
-    if (dpmf_i_strategy_blt(leaf) != NULL || dpmf_i_strategy_tvblt(leaf) != NULL)
-        dpmf_i_noise_plan_states(plan);
-    else if (dpmf_i_strategy_replay_of(leaf) != NULL)
-        dpmf_i_noise_plan_replay(plan);
+    int by_rows = strategy_can(leaf, STRATEGY_CAN_ROW);
+    int by_inverse = strategy_can(leaf, STRATEGY_CAN_INVERSE_ROW);
+    if (strategy_blt(leaf) != NULL || strategy_tvblt(leaf) != NULL)
+        noise_plan_states(plan);
+    else if (replay_of(leaf) != NULL)
+        noise_plan_replay(plan);
     else if (by_inverse && !(by_rows && leaf->ops->bands(leaf) < leaf->ops->inverse_bands(leaf)))
-        dpmf_i_noise_plan_filter(plan, lookahead);
+        noise_plan_filter(plan, lookahead);
     else if (by_rows && leaf->ops->bands(leaf) == 1)
-        dpmf_i_noise_plan_filter(plan, lookahead);
+        noise_plan_filter(plan, lookahead);
     else if (by_rows)
-        dpmf_i_noise_plan_feedback(plan, lookahead);
+        noise_plan_feedback(plan, lookahead);
     else if (is(leaf, "tree") || is(leaf, "lowrank"))
-        dpmf_i_noise_plan_program(plan);
-    else if (dpmf_i_strategy_can(leaf, DPMF_I_STRATEGY_CAN_STEP) && leaf->ops->buffers(leaf) < leaf->steps - 1)
-        dpmf_i_noise_plan_steps(plan);
+        noise_plan_program(plan);
+    else if (strategy_can(leaf, STRATEGY_CAN_STEP) && leaf->ops->buffers(leaf) < leaf->steps - 1)
+        noise_plan_steps(plan);
     else
-        dpmf_i_noise_plan_whole(plan, lookahead);
+        noise_plan_whole(plan, lookahead);
 }
 
 /* Refuses a plan whose route has no exact rows. */
-static dpmf_status check_exact(const dpmf_i_noise_plan *plan) {
-    if (plan->route->exact != DPMF_I_NOISE_EXACT_NONE && plan->leaf_rows == plan->length) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                            "exact noise: %s has no exact release: accepted: square strategies made by a recursion or "
-                            "a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
-                            plan->leaf->ops->class_name);
+static dpmf_status check_exact(const noise_plan *plan) {
+    if (plan->route->exact != NOISE_EXACT_NONE && plan->leaf_rows == plan->length) return DPMF_OK;
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "exact noise: %s has no exact release: accepted: square strategies made by a recursion or "
+                     "a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
+                     plan->leaf->ops->class_name);
 }
 
 /* ---- how much memory ---- */
 
-static dpmf_status check_options(const dpmf_i_noise_stream_options *o) {
+static dpmf_status check_options(const noise_stream_options *o) {
     const int64_t most = (int64_t)1 << 53;
     if (o->precision != DPMF_FLOAT32 && o->precision != DPMF_FLOAT64)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) or 1 (float64)",
-                                (int)o->precision);
+        return base_fail(DPMF_ERROR_ARGUMENT, "precision %d, accepted 0 (float32) or 1 (float64)", (int)o->precision);
     if (o->first < 0 || o->first > most || o->count < 1 || o->count > most)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "coordinates: %lld from %lld on, accepted 1 to 2^53 from 0 to 2^53 on",
-                                (long long)o->count, (long long)o->first);
+        return base_fail(DPMF_ERROR_ARGUMENT, "coordinates: %lld from %lld on, accepted 1 to 2^53 from 0 to 2^53 on",
+                         (long long)o->count, (long long)o->first);
     if (o->lookahead < 0 || o->lookahead > most)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "look-ahead of %lld rows, accepted 0 (chosen) and up",
-                                (long long)o->lookahead);
+        return base_fail(DPMF_ERROR_ARGUMENT, "look-ahead of %lld rows, accepted 0 (chosen) and up",
+                         (long long)o->lookahead);
     if (o->tile < 0 || o->tile > most)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tiles of %lld coordinates, accepted 0 (chosen) and up",
-                                (long long)o->tile);
+        return base_fail(DPMF_ERROR_ARGUMENT, "tiles of %lld coordinates, accepted 0 (chosen) and up",
+                         (long long)o->tile);
     return DPMF_OK;
 }
 
-static void cut_tiles(dpmf_i_noise_plan *plan, int64_t wanted) {
-    const int64_t unit = DPMF_I_KERNELS_COMBINE_UNIT;
+static void cut_tiles(noise_plan *plan, int64_t wanted) {
+    const int64_t unit = KERNELS_COMBINE_UNIT;
     plan->base = plan->first / unit * unit;
-    plan->padded = dpmf_i_noise_round_up(plan->first + plan->count, unit) - plan->base;
+    plan->padded = noise_round_up(plan->first + plan->count, unit) - plan->base;
     if (wanted == 0) {
         wanted = plan->cache / (plan->cache_rows * (int64_t)plan->size) / unit * unit;
         if (wanted > TILE_MAX) wanted = TILE_MAX;
         if (wanted % (2 * unit) == 0) wanted -= unit; /* rows of a tile a power of two apart would share cache lines */
     }
-    wanted = dpmf_i_noise_at_most(wanted, plan->padded);
-    plan->tile = dpmf_i_noise_round_up(wanted < unit ? unit : wanted, unit);
+    wanted = noise_at_most(wanted, plan->padded);
+    plan->tile = noise_round_up(wanted < unit ? unit : wanted, unit);
     plan->tiles = (plan->padded + plan->tile - 1) / plan->tile;
 }
 
@@ -109,41 +107,40 @@ static void cut_tiles(dpmf_i_noise_plan *plan, int64_t wanted) {
  */
 static const int64_t SEPARATE = 1 << 21, WAY = 1 << 16;
 
-static void place_rows(dpmf_i_noise_plan *plan) {
+static void place_rows(noise_plan *plan) {
     const int64_t size = (int64_t)plan->size, way = WAY / size;
-    plan->turns = dpmf_i_noise_turns_of(plan);
-    plan->turn_bytes = dpmf_i_noise_aligned(plan->turns * (int64_t)sizeof(dpmf_i_noise_turn));
+    plan->turns = noise_turns_of(plan);
+    plan->turn_bytes = noise_aligned(plan->turns * (int64_t)sizeof(noise_turn));
     if (plan->route->holds && plan->slots > 1 && plan->padded * size >= SEPARATE)
-        plan->stride = dpmf_i_noise_round_up(plan->padded, way) + plan->tile % way;
+        plan->stride = noise_round_up(plan->padded, way) + plan->tile % way;
 }
 
 /* Who makes rows elsewhere has memory of his own for them. */
-static dpmf_status sum_up(dpmf_i_noise_plan *plan) {
+static dpmf_status sum_up(noise_plan *plan) {
     int64_t size = plan->route->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size, rows = 0, all = 0;
     int over = __builtin_mul_overflow(plan->slots, (plan->stride > 0 ? plan->stride : plan->padded) * size,
                                       &plan->slot_bytes) ||
-               __builtin_mul_overflow(plan->scratch_rows, dpmf_i_noise_aligned(plan->tile * size), &rows) ||
+               __builtin_mul_overflow(plan->scratch_rows, noise_aligned(plan->tile * size), &rows) ||
                __builtin_add_overflow(plan->scratch_bytes, rows, &plan->scratch_bytes);
-    plan->scratch_bytes = dpmf_i_noise_aligned(plan->scratch_bytes);
+    plan->scratch_bytes = noise_aligned(plan->scratch_bytes);
     over = over || __builtin_mul_overflow(plan->scratch_bytes, plan->threads, &all) ||
            __builtin_add_overflow(all, plan->shared_bytes, &all) ||
            (!plan->mapped && __builtin_add_overflow(all, plan->slot_bytes, &all)) || all > INT64_MAX / 2;
     if (over)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: %lld rows of %lld numbers are beyond any memory",
-                                (long long)plan->slots, (long long)plan->count);
+        return base_fail(DPMF_ERROR_ARGUMENT, "noise stream: %lld rows of %lld numbers are beyond any memory",
+                         (long long)plan->slots, (long long)plan->count);
     if (plan->elsewhere) all = plan->shared_bytes;
-    plan->total_bytes = all + dpmf_i_noise_aligned((int64_t)sizeof(dpmf_i_noise_stream)) + plan->turn_bytes;
+    plan->total_bytes = all + noise_aligned((int64_t)sizeof(noise_stream)) + plan->turn_bytes;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *o, int threads,
-                                   dpmf_i_noise_plan *plan) {
+dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
+                            noise_plan *plan) {
     if (strategy == NULL || o == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the strategy or the options are NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the strategy or the options are NULL");
     TRY(check_options(o));
-    TRY(dpmf_i_strategy_need_inverse(strategy));
-    *plan =
-        (dpmf_i_noise_plan){.strategy = strategy, .leaf = innermost(strategy), .first = o->first, .count = o->count};
+    TRY(strategy_need_inverse(strategy));
+    *plan = (noise_plan){.strategy = strategy, .leaf = innermost(strategy), .first = o->first, .count = o->count};
     plan->size = o->precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
     plan->length = plan->leaf->steps;
     plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
@@ -153,17 +150,17 @@ dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_n
     if (o->exact > 0) plan->size = sizeof(double);
     plan->elsewhere = o->maker != NULL;
     if (plan->elsewhere && o->exact > 0)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise is made by the library itself, not elsewhere");
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise is made by the library itself, not elsewhere");
     plan->mapped = o->scratch != NULL && !plan->elsewhere; /* kept by the routes that have a use for it */
     choose_route(plan, plan->elsewhere ? 1 : o->lookahead);
     if (plan->elsewhere && plan->route->recipe == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "rows of the family '%s' cannot be made elsewhere: the library makes them itself, and "
-                                "dpmf_noise_add adds them",
-                                dpmf_strategy_family(strategy));
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "rows of the family '%s' cannot be made elsewhere: the library makes them itself, and "
+                         "dpmf_noise_add adds them",
+                         dpmf_strategy_family(strategy));
     if (o->exact > 0) TRY(check_exact(plan));
     plan->mapped = plan->mapped && plan->slots > 0;
-    plan->shared_bytes = dpmf_i_noise_aligned(plan->shared_bytes);
+    plan->shared_bytes = noise_aligned(plan->shared_bytes);
     cut_tiles(plan, o->tile);
     place_rows(plan);
     return sum_up(plan);

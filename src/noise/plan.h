@@ -21,45 +21,45 @@
 
 #include <sys/types.h>
 
-typedef struct dpmf_i_noise_tile {
+typedef struct noise_tile {
     int64_t start, count; /* absolute coordinates; multiples of 64 */
     int64_t stride;       /* numbers from one of its slots to the next */
     char *slots;          /* its rows */
-} dpmf_i_noise_tile;
+} noise_tile;
 
 /* A row's recipe; `seed` is memory for all that a row may take. */
-typedef struct dpmf_i_noise_recipe {
+typedef struct noise_recipe {
     dpmf_recipe_kind kind;
     int64_t seeds, weights;
     uint64_t *seed;
     const void *weight;
-} dpmf_i_noise_recipe;
+} noise_recipe;
 
 /* How a route makes exact rows (docs/exactness.md). */
-typedef enum dpmf_i_noise_exact_kind {
-    DPMF_I_NOISE_EXACT_NONE = 0,
-    DPMF_I_NOISE_EXACT_OWN,      /* a row is its own seed */
-    DPMF_I_NOISE_EXACT_FEEDBACK, /* C applied to earlier rows: banded */
-    DPMF_I_NOISE_EXACT_STATES,   /* the same by buffers: BLT, TV-BLT */
-    DPMF_I_NOISE_EXACT_FILTER,   /* W applied to seeds */
-    DPMF_I_NOISE_EXACT_REPLAY    /* the same by buffers and replayed seeds */
-} dpmf_i_noise_exact_kind;
+typedef enum noise_exact_kind {
+    NOISE_EXACT_NONE = 0,
+    NOISE_EXACT_OWN,      /* a row is its own seed */
+    NOISE_EXACT_FEEDBACK, /* C applied to earlier rows: banded */
+    NOISE_EXACT_STATES,   /* the same by buffers: BLT, TV-BLT */
+    NOISE_EXACT_FILTER,   /* W applied to seeds */
+    NOISE_EXACT_REPLAY    /* the same by buffers and replayed seeds */
+} noise_exact_kind;
 
-typedef struct dpmf_i_noise_route {
+typedef struct noise_route {
     int holds;      /* rows made ahead stay in the slots */
     int in_doubles; /* the slots are double whatever the precision */
-    dpmf_i_noise_exact_kind exact;
+    noise_exact_kind exact;
     int has_state; /* the slots are needed to go on; else they can be made again from the step alone */
-    void (*prepare)(dpmf_i_noise_stream *s, int64_t t, int64_t rows); /* coefficients of rows t..t+rows-1 */
-    void (*make)(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows);
-    const void *(*row)(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch, int64_t t);
-    dpmf_status (*start)(dpmf_i_noise_stream *s); /* optional: fills in what does not change with the step */
+    void (*prepare)(noise_stream *s, int64_t t, int64_t rows); /* coefficients of rows t..t+rows-1 */
+    void (*make)(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows);
+    const void *(*row)(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t);
+    dpmf_status (*start)(noise_stream *s); /* optional: fills in what does not change with the step */
     /* optional: what `prepare` has computed for one row t, for those who make it elsewhere; seeds go to out->seed */
-    void (*recipe)(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out);
-} dpmf_i_noise_route;
+    void (*recipe)(const noise_stream *s, int64_t t, noise_recipe *out);
+} noise_route;
 
-typedef struct dpmf_i_noise_plan {
-    const dpmf_i_noise_route *route;
+typedef struct noise_plan {
+    const noise_route *route;
     const dpmf_strategy *strategy, *leaf;              /* leaf: without norms and stamps */
     double exact;                                      /* as in the stream's options */
     int64_t length, leaf_rows;                         /* of the leaf: steps, seeds */
@@ -78,23 +78,23 @@ typedef struct dpmf_i_noise_plan {
     int threads, mapped; /* mapped: the slots are in a file */
     int elsewhere;       /* rows are made elsewhere: there are coefficients, and no slots or scratch */
     int64_t slot_bytes, total_bytes;
-} dpmf_i_noise_plan;
+} noise_plan;
 
-typedef struct dpmf_i_noise_turn {
+typedef struct noise_turn {
     int64_t made; /* rows before this one are made in its tiles */
     int64_t rows; /* that it makes in this step */
-} dpmf_i_noise_turn;
+} noise_turn;
 
-struct dpmf_i_noise_stream {
-    dpmf_i_noise_plan plan;
-    const dpmf_i_crypto_seed *seed;
+struct noise_stream {
+    noise_plan plan;
+    const crypto_seed *seed;
     dpmf_precision precision;
-    const dpmf_i_kernels_combine *kernels;
-    const dpmf_i_kernels_whole_set *wholes;
-    dpmf_i_base_pool *pool;
+    const kernels_combine *kernels;
+    const kernels_whole_set *wholes;
+    base_pool *pool;
     dpmf_noise_maker maker; /* of rows that are made elsewhere */
     pid_t owner;            /* who made it: a child must not wipe the file that it shares with its parent */
-    dpmf_i_noise_turn *turn;
+    noise_turn *turn;
     char *shared, *scratch, *slots;
     int64_t step;      /* of the next row */
     int64_t made;      /* rows before this one are made */
@@ -106,72 +106,72 @@ struct dpmf_i_noise_stream {
 };
 
 /* ---- the routes: each fills in its part of the plan ---- */
-void dpmf_i_noise_plan_feedback(dpmf_i_noise_plan *plan, int64_t lookahead); /* noise/banded.c */
-void dpmf_i_noise_plan_states(dpmf_i_noise_plan *plan);                      /* noise/blt.c: BLT and TV-BLT */
-void dpmf_i_noise_plan_replay(dpmf_i_noise_plan *plan); /* noise/replay.c: TV-BLT with replayed or shared seeds */
-void dpmf_i_noise_plan_filter(dpmf_i_noise_plan *plan, int64_t lookahead); /* noise/filter.c: C^-1 of few bands */
-void dpmf_i_noise_plan_whole(dpmf_i_noise_plan *plan, int64_t lookahead);  /* noise/filter.c: any W */
-void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan);                   /* noise/tree.c: trees, low rank */
-void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan); /* noise/steps.c: the strategy's own step, in double */
+void noise_plan_feedback(noise_plan *plan, int64_t lookahead); /* noise/banded.c */
+void noise_plan_states(noise_plan *plan);                      /* noise/blt.c: BLT and TV-BLT */
+void noise_plan_replay(noise_plan *plan);                    /* noise/replay.c: TV-BLT with replayed or shared seeds */
+void noise_plan_filter(noise_plan *plan, int64_t lookahead); /* noise/filter.c: C^-1 of few bands */
+void noise_plan_whole(noise_plan *plan, int64_t lookahead);  /* noise/filter.c: any W */
+void noise_plan_program(noise_plan *plan);                   /* noise/tree.c: trees, low rank */
+void noise_plan_steps(noise_plan *plan);                     /* noise/steps.c: the strategy's own step, in double */
 
 /* Which route, how large the tiles, how much memory (noise/plan.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_plan_make(const dpmf_strategy *strategy, const dpmf_i_noise_stream_options *o,
-                                                   int threads, dpmf_i_noise_plan *plan);
+DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
+                                            noise_plan *plan);
 
 /* ---- work on tiles (noise/tiles.c) ---- */
 
-typedef struct dpmf_i_noise_task {
-    dpmf_i_noise_stream *stream;
+typedef struct noise_task {
+    noise_stream *stream;
     int64_t rows;  /* the turns that make so many make them; 0: none */
     int64_t group; /* tiles at a time */
     int rest;      /* and tiles that make none take part */
     int emit;      /* row `step` */
-    dpmf_i_noise_how how;
+    noise_how how;
     double scale;
     int64_t segments;
-    const dpmf_i_noise_segment *segment;
-} dpmf_i_noise_task;
+    const noise_segment *segment;
+} noise_task;
 
-dpmf_i_noise_tile dpmf_i_noise_tile_at(const dpmf_i_noise_stream *s, int64_t index);
-void dpmf_i_noise_tiles_run(dpmf_i_noise_task *job);
+noise_tile noise_tile_at(const noise_stream *s, int64_t index);
+void noise_tiles_run(noise_task *job);
 
 /* ---- whose turn it is (noise/turns.c) ---- */
-int64_t dpmf_i_noise_turns_of(const dpmf_i_noise_plan *plan);                 /* how many there are */
-void dpmf_i_noise_turns_begin(dpmf_i_noise_stream *s);                        /* says what each makes at s->step */
-int64_t dpmf_i_noise_turns_next(const dpmf_i_noise_stream *s, int64_t below); /* the largest of that below this */
-void dpmf_i_noise_turns_end(dpmf_i_noise_stream *s);                          /* it is made */
-void dpmf_i_noise_turns_step(dpmf_i_noise_stream *s);                         /* the row of s->step is handed out */
-void dpmf_i_noise_turns_set(dpmf_i_noise_stream *s, int64_t made);            /* all have made so many */
-void dpmf_i_noise_turns_make(dpmf_i_noise_stream *s, int64_t rows);           /* all, which are level, make so many */
-void dpmf_i_noise_turns_level(dpmf_i_noise_stream *s);                        /* all make as many as one may have */
+int64_t noise_turns_of(const noise_plan *plan);                 /* how many there are */
+void noise_turns_begin(noise_stream *s);                        /* says what each makes at s->step */
+int64_t noise_turns_next(const noise_stream *s, int64_t below); /* the largest of that below this */
+void noise_turns_end(noise_stream *s);                          /* it is made */
+void noise_turns_step(noise_stream *s);                         /* the row of s->step is handed out */
+void noise_turns_set(noise_stream *s, int64_t made);            /* all have made so many */
+void noise_turns_make(noise_stream *s, int64_t rows);           /* all, which are level, make so many */
+void noise_turns_level(noise_stream *s);                        /* all make as many as one may have */
 
 /* ---- helpers (noise/route.c) ---- */
 
 /* The product of the norms that scale row t. */
-double dpmf_i_noise_route_factor(const dpmf_i_noise_plan *plan, int64_t t);
+double noise_route_factor(const noise_plan *plan, int64_t t);
 
 /* The first row of Z that step t takes. */
-uint64_t dpmf_i_noise_route_seed_row(dpmf_i_noise_stream *s, int64_t t);
+uint64_t noise_route_seed_row(noise_stream *s, int64_t t);
 
 /* A file of `bytes` in the directory, without a name, as memory (noise/scratch.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_scratch_map(const char *directory, int64_t bytes, char **out);
-void dpmf_i_noise_scratch_unmap(char *memory, int64_t bytes);
+DPMF_MUST_CHECK dpmf_status noise_scratch_map(const char *directory, int64_t bytes, char **out);
+void noise_scratch_unmap(char *memory, int64_t bytes);
 
-static inline int64_t dpmf_i_noise_round_up(int64_t value, int64_t unit) {
+static inline int64_t noise_round_up(int64_t value, int64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
 
 /* Parts of the allocation start at multiples of 64 bytes. */
-static inline int64_t dpmf_i_noise_aligned(int64_t bytes) {
-    return dpmf_i_noise_round_up(bytes, 64);
+static inline int64_t noise_aligned(int64_t bytes) {
+    return noise_round_up(bytes, 64);
 }
 
-static inline int64_t dpmf_i_noise_at_most(int64_t value, int64_t most) {
+static inline int64_t noise_at_most(int64_t value, int64_t most) {
     return value < most ? value : most;
 }
 
 /* values[i] of double to numbers of the stream's type, rounded once. */
-static inline void dpmf_i_noise_put(const dpmf_i_noise_stream *s, void *array, int64_t i, double value) {
+static inline void noise_put(const noise_stream *s, void *array, int64_t i, double value) {
     if (s->precision == DPMF_FLOAT32)
         ((float *)array)[i] = (float)value;
     else
@@ -179,15 +179,14 @@ static inline void dpmf_i_noise_put(const dpmf_i_noise_stream *s, void *array, i
 }
 
 /* The exactly rounded seed of step `t`, whose weight in its own row is `weight`. */
-static inline void dpmf_i_noise_fill_whole(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row,
-                                           double weight, void *out) {
-    dpmf_i_crypto_seed_fill_wholes(s->seed, s->plan.exact * (weight < 0 ? -weight : weight), row, (uint64_t)tile->start,
-                                   (size_t)tile->count, out);
+static inline void noise_fill_whole(const noise_stream *s, const noise_tile *tile, uint64_t row, double weight,
+                                    void *out) {
+    crypto_seed_fill_wholes(s->seed, s->plan.exact * (weight < 0 ? -weight : weight), row, (uint64_t)tile->start,
+                            (size_t)tile->count, out);
 }
 
-static inline void dpmf_i_noise_fill_seed(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row,
-                                          void *out) {
-    dpmf_i_crypto_seed_fill(s->seed, s->precision, row, (uint64_t)tile->start, (size_t)tile->count, out);
+static inline void noise_fill_seed(const noise_stream *s, const noise_tile *tile, uint64_t row, void *out) {
+    crypto_seed_fill(s->seed, s->precision, row, (uint64_t)tile->start, (size_t)tile->count, out);
 }
 
 #endif

@@ -18,8 +18,8 @@
 
 typedef enum phase { RESTING, ASKED, READY, CLOSING } phase;
 
-struct dpmf_i_noise_prefetch {
-    dpmf_i_noise_stream *stream;
+struct noise_prefetch {
+    noise_stream *stream;
     dpmf_precision precision;
     int64_t count;
     void *row;
@@ -36,20 +36,20 @@ static size_t number_size(dpmf_precision precision) {
     return precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-uint64_t dpmf_i_noise_prefetch_memory(dpmf_precision precision, int64_t count) {
-    return (uint64_t)count * number_size(precision) + sizeof(dpmf_i_noise_prefetch);
+uint64_t noise_prefetch_memory(dpmf_precision precision, int64_t count) {
+    return (uint64_t)count * number_size(precision) + sizeof(noise_prefetch);
 }
 
 static void *thread_main(void *argument) {
-    dpmf_i_noise_prefetch *p = argument;
+    noise_prefetch *p = argument;
     pthread_mutex_lock(&p->mutex);
     for (;;) {
         while (p->phase == RESTING || p->phase == READY)
             pthread_cond_wait(&p->changed, &p->mutex);
         if (p->phase == CLOSING) break;
         pthread_mutex_unlock(&p->mutex);
-        const dpmf_i_noise_segment whole = {p->row, p->count};
-        p->status = dpmf_i_noise_stream_emit(p->stream, 1.0, DPMF_I_NOISE_STORE, 1, &whole);
+        const noise_segment whole = {p->row, p->count};
+        p->status = noise_stream_emit(p->stream, 1.0, NOISE_STORE, 1, &whole);
         if (p->status != DPMF_OK) snprintf(p->message, sizeof p->message, "%s", dpmf_last_error());
         pthread_mutex_lock(&p->mutex);
         p->phase = READY;
@@ -60,7 +60,7 @@ static void *thread_main(void *argument) {
 }
 
 /* Signals stay with the program's own threads. 0 or an errno. */
-static int start_thread(dpmf_i_noise_prefetch *p) {
+static int start_thread(noise_prefetch *p) {
     sigset_t all, callers;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &callers);
@@ -69,14 +69,13 @@ static int start_thread(dpmf_i_noise_prefetch *p) {
     return error;
 }
 
-dpmf_status dpmf_i_noise_prefetch_create(dpmf_i_noise_stream *stream, dpmf_precision precision, int64_t count,
-                                         dpmf_i_noise_prefetch **out) {
+dpmf_status noise_prefetch_create(noise_stream *stream, dpmf_precision precision, int64_t count, noise_prefetch **out) {
     dpmf_status status = DPMF_OK;
-    dpmf_i_noise_prefetch *p = NULL;
+    noise_prefetch *p = NULL;
     void *row = NULL;
     int made = 0;
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof *p, "prefetching", (void **)&p));
-    TRY_DONE(dpmf_i_base_alloc(count, number_size(precision), "a prefetched row", &row));
+    TRY_DONE(base_alloc(1, sizeof *p, "prefetching", (void **)&p));
+    TRY_DONE(base_alloc(count, number_size(precision), "a prefetched row", &row));
     p->stream = stream;
     p->precision = precision;
     p->count = count;
@@ -84,7 +83,7 @@ dpmf_status dpmf_i_noise_prefetch_create(dpmf_i_noise_stream *stream, dpmf_preci
     if (pthread_mutex_init(&p->mutex, NULL) == 0) made++;
     if (made == 1 && pthread_cond_init(&p->changed, NULL) == 0) made++;
     if (made == 2 && start_thread(p) == 0) made++;
-    if (made < 3) status = dpmf_i_base_fail(DPMF_ERROR_MEMORY, "the system has no thread for prefetching");
+    if (made < 3) status = base_fail(DPMF_ERROR_MEMORY, "the system has no thread for prefetching");
 done:
     if (status == DPMF_OK) {
         *out = p;
@@ -92,64 +91,64 @@ done:
     }
     if (made > 1) pthread_cond_destroy(&p->changed);
     if (made > 0) pthread_mutex_destroy(&p->mutex);
-    dpmf_i_base_free(row);
-    dpmf_i_base_free(p);
+    base_free(row);
+    base_free(p);
     return status;
 }
 
-static void set_phase(dpmf_i_noise_prefetch *p, phase next) {
+static void set_phase(noise_prefetch *p, phase next) {
     pthread_mutex_lock(&p->mutex);
     p->phase = next;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->mutex);
 }
 
-static void wait_ready(dpmf_i_noise_prefetch *p) {
+static void wait_ready(noise_prefetch *p) {
     pthread_mutex_lock(&p->mutex);
     while (p->phase == ASKED)
         pthread_cond_wait(&p->changed, &p->mutex);
     pthread_mutex_unlock(&p->mutex);
 }
 
-void dpmf_i_noise_prefetch_ask(dpmf_i_noise_prefetch *p) {
+void noise_prefetch_ask(noise_prefetch *p) {
     if (p->pending) return;
     p->pending = 1;
     set_phase(p, ASKED);
 }
 
-int dpmf_i_noise_prefetch_pending(const dpmf_i_noise_prefetch *p) {
+int noise_prefetch_pending(const noise_prefetch *p) {
     return p->pending;
 }
 
-void dpmf_i_noise_prefetch_drop(dpmf_i_noise_prefetch *p) {
+void noise_prefetch_drop(noise_prefetch *p) {
     if (!p->pending) return;
     wait_ready(p);
     p->pending = 0;
 }
 
-dpmf_status dpmf_i_noise_prefetch_take(dpmf_i_noise_prefetch *p, double scale, dpmf_i_noise_how how, int64_t segments,
-                                       const dpmf_i_noise_segment *segment) {
+dpmf_status noise_prefetch_take(noise_prefetch *p, double scale, noise_how how, int64_t segments,
+                                const noise_segment *segment) {
     assert(p->pending);
     wait_ready(p);
     p->pending = 0;
     if (p->status != DPMF_OK) {
-        dpmf_i_base_set_message(p->message);
+        base_set_message(p->message);
         return p->status;
     }
-    const dpmf_i_kernels_combine_set *sets = dpmf_i_kernels_combine_get();
-    const dpmf_i_kernels_combine *kernels = p->precision == DPMF_FLOAT32 ? &sets->single : &sets->full;
+    const kernels_combine_set *sets = kernels_combine_get();
+    const kernels_combine *kernels = p->precision == DPMF_FLOAT32 ? &sets->single : &sets->full;
     const char *x = p->row;
     for (int64_t i = 0; i < segments; i++) {
-        if (how == DPMF_I_NOISE_ADD_WHOLE)
-            dpmf_i_kernels_whole_get()->add(segment[i].count, (const double *)x, segment[i].memory);
+        if (how == NOISE_ADD_WHOLE)
+            kernels_whole_get()->add(segment[i].count, (const double *)x, segment[i].memory);
         else if (segment[i].count > 0)
-            (how == DPMF_I_NOISE_ADD ? kernels->add : kernels->store)(segment[i].count, scale, x, segment[i].memory);
+            (how == NOISE_ADD ? kernels->add : kernels->store)(segment[i].count, scale, x, segment[i].memory);
         x += (size_t)segment[i].count * number_size(p->precision);
     }
     return DPMF_OK;
 }
 
-void dpmf_i_noise_prefetch_free(dpmf_i_noise_prefetch *p, int forked) {
+void noise_prefetch_free(noise_prefetch *p, int forked) {
     if (p == NULL) return;
     if (!forked) {
         wait_ready(p);
@@ -158,7 +157,7 @@ void dpmf_i_noise_prefetch_free(dpmf_i_noise_prefetch *p, int forked) {
         pthread_cond_destroy(&p->changed);
         pthread_mutex_destroy(&p->mutex);
     }
-    dpmf_i_crypto_wipe(p->row, (size_t)p->count * number_size(p->precision));
-    dpmf_i_base_free(p->row);
-    dpmf_i_base_free(p);
+    crypto_wipe(p->row, (size_t)p->count * number_size(p->precision));
+    base_free(p->row);
+    base_free(p);
 }

@@ -23,8 +23,8 @@
 static const char MAGIC[17] = "dpmf noise file\n";
 
 /* State files have sums of rows since version 2; those of version 1 have none, and are read. */
-static uint32_t newest_format(dpmf_i_noise_record_kind kind) {
-    return kind == DPMF_I_NOISE_RECORD_STATE ? 2 : 1;
+static uint32_t newest_format(noise_record_kind kind) {
+    return kind == NOISE_RECORD_STATE ? 2 : 1;
 }
 
 typedef struct fields {
@@ -41,24 +41,24 @@ _Static_assert(offsetof(fields, clip) == 64 && offsetof(fields, commitment) == 2
 _Static_assert(sizeof(fields) == 240, "no padding");
 
 /* For messages. */
-static const char *kind_name(dpmf_i_noise_record_kind kind) {
-    return kind == DPMF_I_NOISE_RECORD_CHECKPOINT ? "checkpoint" : "state file";
+static const char *kind_name(noise_record_kind kind) {
+    return kind == NOISE_RECORD_CHECKPOINT ? "checkpoint" : "state file";
 }
 
-dpmf_status dpmf_i_noise_binding_keys(const uint8_t master[32], dpmf_i_noise_binding *binding) {
-    TRY(dpmf_i_crypto_key_derive(master, "dpmf noise file authentication 1", "", binding->mac_key));
-    TRY(dpmf_i_crypto_key_derive(master, "dpmf noise sums 1", "", binding->sum_key));
-    return dpmf_i_crypto_key_derive(master, "dpmf noise key commitment 1", "", binding->commitment);
+dpmf_status noise_binding_keys(const uint8_t master[32], noise_binding *binding) {
+    TRY(crypto_key_derive(master, "dpmf noise file authentication 1", "", binding->mac_key));
+    TRY(crypto_key_derive(master, "dpmf noise sums 1", "", binding->sum_key));
+    return crypto_key_derive(master, "dpmf noise key commitment 1", "", binding->commitment);
 }
 
-dpmf_status dpmf_i_noise_mac(const uint8_t key[32], const void *bytes, size_t size, uint8_t out[DPMF_I_NOISE_MAC]) {
+dpmf_status noise_mac(const uint8_t key[32], const void *bytes, size_t size, uint8_t out[NOISE_MAC]) {
     unsigned int length = 0;
-    if (HMAC(EVP_sha256(), key, 32, bytes, size, out, &length) == NULL || length != DPMF_I_NOISE_MAC)
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute an HMAC");
+    if (HMAC(EVP_sha256(), key, 32, bytes, size, out, &length) == NULL || length != NOISE_MAC)
+        return base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute an HMAC");
     return DPMF_OK;
 }
 
-static fields fields_of(const dpmf_i_noise_binding *binding, dpmf_i_noise_record_kind kind) {
+static fields fields_of(const noise_binding *binding, noise_record_kind kind) {
     fields f;
     memset(&f, 0, sizeof f);
     memcpy(f.magic, MAGIC, sizeof f.magic);
@@ -78,25 +78,24 @@ static fields fields_of(const dpmf_i_noise_binding *binding, dpmf_i_noise_record
     return f;
 }
 
-dpmf_status dpmf_i_noise_record_make(const dpmf_i_noise_binding *binding, dpmf_i_noise_record_kind kind,
-                                     uint8_t record[DPMF_I_NOISE_RECORD]) {
+dpmf_status noise_record_make(const noise_binding *binding, noise_record_kind kind, uint8_t record[NOISE_RECORD]) {
     const fields f = fields_of(binding, kind);
-    uint8_t made[DPMF_I_NOISE_RECORD] = {0};
+    uint8_t made[NOISE_RECORD] = {0};
     memcpy(made, &f, sizeof f);
-    TRY(dpmf_i_noise_mac(binding->mac_key, made, DPMF_I_NOISE_RECORD_BODY, made + DPMF_I_NOISE_RECORD_BODY));
+    TRY(noise_mac(binding->mac_key, made, NOISE_RECORD_BODY, made + NOISE_RECORD_BODY));
     memcpy(record, made, sizeof made);
     return DPMF_OK;
 }
 
-void dpmf_i_noise_record_shard(const uint8_t record[DPMF_I_NOISE_RECORD], int64_t *offset, int64_t *count) {
+void noise_record_shard(const uint8_t record[NOISE_RECORD], int64_t *offset, int64_t *count) {
     memcpy(offset, record + offsetof(fields, offset), sizeof *offset);
     memcpy(count, record + offsetof(fields, count), sizeof *count);
 }
 
 static dpmf_status differ_integer(const char *what, const char *shown, const char *field, int64_t held, int64_t now) {
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                            "the %s '%s' belongs to another stream: %s is %" PRId64 " in it and %" PRId64 " here", what,
-                            shown, field, held, now);
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "the %s '%s' belongs to another stream: %s is %" PRId64 " in it and %" PRId64 " here", what, shown,
+                     field, held, now);
 }
 
 static const char *precision_name(uint32_t precision) {
@@ -106,63 +105,62 @@ static const char *precision_name(uint32_t precision) {
 /* The record is authentic: what in it is not ours? */
 static dpmf_status compare_records(const fields *held, const fields *now, const char *what, const char *shown) {
     if (memcmp(held->digest, now->digest, sizeof held->digest) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the %s '%s' belongs to another stream: the mechanism has digest %.12s... in it and "
-                                "%.12s... here",
-                                what, shown, held->digest, now->digest);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "the %s '%s' belongs to another stream: the mechanism has digest %.12s... in it and "
+                         "%.12s... here",
+                         what, shown, held->digest, now->digest);
     if (held->steps != now->steps) return differ_integer(what, shown, "the number of steps", held->steps, now->steps);
     if (held->dim != now->dim) return differ_integer(what, shown, "dim", held->dim, now->dim);
     if (memcmp(&held->clip, &now->clip, sizeof held->clip) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the %s '%s' belongs to another stream: clip is %.17g in it and %.17g "
-                                "here",
-                                what, shown, held->clip, now->clip);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "the %s '%s' belongs to another stream: clip is %.17g in it and %.17g "
+                         "here",
+                         what, shown, held->clip, now->clip);
     if ((held->grid > 0) != (now->grid > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the %s '%s' belongs to another stream: it is for %s noise, but this stream is %s",
-                                what, shown, held->grid > 0 ? "exact" : "plain", now->grid > 0 ? "exact" : "plain");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "the %s '%s' belongs to another stream: it is for %s noise, but this stream is %s", what,
+                         shown, held->grid > 0 ? "exact" : "plain", now->grid > 0 ? "exact" : "plain");
     if (memcmp(&held->grid, &now->grid, sizeof held->grid) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the %s '%s' belongs to another stream: the grid is %.17g in it and %.17g here", what,
-                                shown, held->grid, now->grid);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "the %s '%s' belongs to another stream: the grid is %.17g in it and %.17g here", what, shown,
+                         held->grid, now->grid);
     if (held->precision != now->precision)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the %s '%s' belongs to another stream: the precision is %s in it and %s here", what,
-                                shown, precision_name(held->precision), precision_name(now->precision));
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "the %s '%s' belongs to another stream: the precision is %s in it and %s here", what, shown,
+                         precision_name(held->precision), precision_name(now->precision));
     if (held->offset != now->offset) return differ_integer(what, shown, "offset", held->offset, now->offset);
     if (held->count != now->count) return differ_integer(what, shown, "count", held->count, now->count);
     if (memcmp(held->label, now->label, sizeof held->label) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: it has another label",
-                                what, shown);
+        return base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: it has another label", what,
+                         shown);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *binding, dpmf_i_noise_record_kind kind,
-                                      const char *path, const uint8_t record[DPMF_I_NOISE_RECORD]) {
+dpmf_status noise_record_check(const noise_binding *binding, noise_record_kind kind, const char *path,
+                               const uint8_t record[NOISE_RECORD]) {
     const char *what = kind_name(kind);
     const fields now = fields_of(binding, kind);
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
-    uint8_t mac[DPMF_I_NOISE_MAC];
+    char shown[CRYPTO_SHOWN_PATH];
+    uint8_t mac[NOISE_MAC];
     fields held;
     memcpy(&held, record, sizeof held);
-    dpmf_i_crypto_secret_show(path, shown);
+    crypto_secret_show(path, shown);
     if (memcmp(held.magic, MAGIC, sizeof held.magic) != 0 || held.kind != now.kind)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is not a %s of a %s", shown, what,
-                                kind == DPMF_I_NOISE_RECORD_COUNTER ? "counter" : "noise stream");
+        return base_fail(DPMF_ERROR_FORMAT, "'%s' is not a %s of a %s", shown, what,
+                         kind == NOISE_RECORD_COUNTER ? "counter" : "noise stream");
     if (held.format < 1 || held.format > now.format)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has format %" PRIu32 ", accepted: 1 to %" PRIu32, what,
-                                shown, held.format, now.format);
+        return base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has format %" PRIu32 ", accepted: 1 to %" PRIu32, what, shown,
+                         held.format, now.format);
     if (held.stream_version != now.stream_version)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "the %s '%s' is of stream version %" PRIu32 ", accepted: %" PRIu32
-                                " (another version gives other bits)",
-                                what, shown, held.stream_version, now.stream_version);
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "the %s '%s' is of stream version %" PRIu32 ", accepted: %" PRIu32
+                         " (another version gives other bits)",
+                         what, shown, held.stream_version, now.stream_version);
     if (CRYPTO_memcmp(held.commitment, now.commitment, sizeof held.commitment) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: it has another key", what,
-                                shown);
-    TRY(dpmf_i_noise_mac(binding->mac_key, record, DPMF_I_NOISE_RECORD_BODY, mac));
-    if (CRYPTO_memcmp(mac, record + DPMF_I_NOISE_RECORD_BODY, sizeof mac) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has been changed: its authentication does not match",
-                                what, shown);
+        return base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: it has another key", what, shown);
+    TRY(noise_mac(binding->mac_key, record, NOISE_RECORD_BODY, mac));
+    if (CRYPTO_memcmp(mac, record + NOISE_RECORD_BODY, sizeof mac) != 0)
+        return base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has been changed: its authentication does not match", what,
+                         shown);
     return compare_records(&held, &now, what, shown);
 }

@@ -6,20 +6,19 @@
 #include "base/status.h"
 
 enum {
-    DPMF_I_NOISE_RECORD = 512, /* bytes: a sector, so that one write of a record is one write of the disk */
-    DPMF_I_NOISE_RECORD_BODY =
-        480, /* the rest is the HMAC-SHA256 of the body, and for later records of what it follows */
-    DPMF_I_NOISE_MAC = 32
+    NOISE_RECORD = 512,      /* bytes: a sector, so that one write of a record is one write of the disk */
+    NOISE_RECORD_BODY = 480, /* the rest is the HMAC-SHA256 of the body, and for later records of what it follows */
+    NOISE_MAC = 32
 };
 
-typedef enum dpmf_i_noise_record_kind {
-    DPMF_I_NOISE_RECORD_STATE = 1,
-    DPMF_I_NOISE_RECORD_CHECKPOINT = 2,
-    DPMF_I_NOISE_RECORD_COUNTER = 3
-} dpmf_i_noise_record_kind;
+typedef enum noise_record_kind {
+    NOISE_RECORD_STATE = 1,
+    NOISE_RECORD_CHECKPOINT = 2,
+    NOISE_RECORD_COUNTER = 3
+} noise_record_kind;
 
 /* What a file is bound to. The three keys come from the master key alone, so that every other field can be named. */
-typedef struct dpmf_i_noise_binding {
+typedef struct noise_binding {
     char digest[65]; /* of the mechanism; empty: it has none */
     char label[65];  /* SHA-256 of the label; empty: none */
     int64_t steps, dim, offset, count;
@@ -27,25 +26,23 @@ typedef struct dpmf_i_noise_binding {
     dpmf_precision precision;
     double grid; /* of the exact release; 0: it is not exact */
     uint8_t mac_key[32], sum_key[32], commitment[32];
-} dpmf_i_noise_binding;
+} noise_binding;
 
 /* Fills in the three keys. Wipe the binding after use. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_binding_keys(const uint8_t master[32], dpmf_i_noise_binding *binding);
+DPMF_MUST_CHECK dpmf_status noise_binding_keys(const uint8_t master[32], noise_binding *binding);
 
 /* out = HMAC-SHA256(key, bytes). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_mac(const uint8_t key[32], const void *bytes, size_t size,
-                                             uint8_t out[DPMF_I_NOISE_MAC]);
+DPMF_MUST_CHECK dpmf_status noise_mac(const uint8_t key[32], const void *bytes, size_t size, uint8_t out[NOISE_MAC]);
 
 /* The head of a file. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_record_make(const dpmf_i_noise_binding *binding, dpmf_i_noise_record_kind kind,
-                                                     uint8_t record[DPMF_I_NOISE_RECORD]);
+DPMF_MUST_CHECK dpmf_status noise_record_make(const noise_binding *binding, noise_record_kind kind,
+                                              uint8_t record[NOISE_RECORD]);
 
 /* Refuses a head that is not one, is damaged, or names another stream; the message names the field. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_record_check(const dpmf_i_noise_binding *binding,
-                                                      dpmf_i_noise_record_kind kind, const char *path,
-                                                      const uint8_t record[DPMF_I_NOISE_RECORD]);
+DPMF_MUST_CHECK dpmf_status noise_record_check(const noise_binding *binding, noise_record_kind kind, const char *path,
+                                               const uint8_t record[NOISE_RECORD]);
 
 /* The shard that a record speaks of; not authenticated until it is checked with that shard in the binding. */
-void dpmf_i_noise_record_shard(const uint8_t record[DPMF_I_NOISE_RECORD], int64_t *offset, int64_t *count);
+void noise_record_shard(const uint8_t record[NOISE_RECORD], int64_t *offset, int64_t *count);
 
 #endif

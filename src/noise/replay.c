@@ -30,54 +30,54 @@ typedef struct shared {
 } shared;
 
 static int64_t head_bytes(void) {
-    return dpmf_i_noise_round_up((int64_t)sizeof(shared), 64);
+    return noise_round_up((int64_t)sizeof(shared), 64);
 }
 
-static const dpmf_i_strategy_replay_parts *parts_of(const dpmf_i_noise_plan *plan) {
-    return dpmf_i_strategy_replay_of(plan->leaf);
+static const replay_parts *parts_of(const noise_plan *plan) {
+    return replay_of(plan->leaf);
 }
 
 /* Seeds of a step at most, which come first; then h, rho - 1, beta, and the factor. */
-static int64_t seeds_most(const dpmf_i_noise_plan *plan) {
-    const dpmf_i_strategy_replay_parts *p = parts_of(plan);
+static int64_t seeds_most(const noise_plan *plan) {
+    const replay_parts *p = parts_of(plan);
     return p->shared.seeds > 0 ? 1 + p->shared.seeds : p->c.shape.epochs;
 }
 
-static int64_t weight_count(const dpmf_i_noise_plan *plan) {
+static int64_t weight_count(const noise_plan *plan) {
     return seeds_most(plan) + 3 * plan->slots + 2; /* the last: exact streams alone */
 }
 
-static char *weights_at(const dpmf_i_noise_stream *s, int64_t row) {
+static char *weights_at(const noise_stream *s, int64_t row) {
     return s->shared + head_bytes() + (size_t)(row * weight_count(&s->plan)) * s->plan.size;
 }
 
 /* Seeds of step t of the block, and which row of Z seed i of it is, counted from the block's first. */
-static int64_t seeds_of(const dpmf_i_strategy_replay_parts *p, int64_t t) {
+static int64_t seeds_of(const replay_parts *p, int64_t t) {
     return p->shared.seeds > 0 ? 1 + p->shared.seeds : t / p->c.shape.period + 1;
 }
 
-static int64_t seed_row(const dpmf_i_strategy_replay_parts *p, int64_t t, int64_t i) {
+static int64_t seed_row(const replay_parts *p, int64_t t, int64_t i) {
     const int64_t b = p->c.shape.period;
     if (p->shared.seeds == 0) return t % b + i * b;
     return i == 0 ? t : p->c.shape.steps + t % b * p->shared.seeds + i - 1;
 }
 
-static double seed_weight(const dpmf_i_strategy_replay_parts *p, int64_t t, int64_t i) {
+static double seed_weight(const replay_parts *p, int64_t t, int64_t i) {
     const int64_t b = p->c.shape.period;
-    if (p->shared.seeds == 0) return p->c.mix[dpmf_i_strategy_replay_pair((int)(t / b), (int)i) * b + t % b];
+    if (p->shared.seeds == 0) return p->c.mix[replay_pair((int)(t / b), (int)i) * b + t % b];
     return i == 0 ? p->shared.own[t] : p->shared.weight[t * p->shared.seeds + i - 1];
 }
 
 /* W[t,t] of a step of the run. */
-static double own_weight(const dpmf_i_noise_plan *plan, int64_t t) {
-    const dpmf_i_strategy_replay_parts *p = parts_of(plan);
+static double own_weight(const noise_plan *plan, int64_t t) {
+    const replay_parts *p = parts_of(plan);
     const int64_t local = t % plan->length, b = p->c.shape.period;
-    return p->c.scale[local % b] * dpmf_i_noise_route_factor(plan, t) * seed_weight(p, local, local / b);
+    return p->c.scale[local % b] * noise_route_factor(plan, t) * seed_weight(p, local, local / b);
 }
 
-static void prepare_replay(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
-    const dpmf_i_noise_plan *plan = &s->plan;
-    const dpmf_i_strategy_replay_parts *p = parts_of(plan);
+static void prepare_replay(noise_stream *s, int64_t t, int64_t rows) {
+    const noise_plan *plan = &s->plan;
+    const replay_parts *p = parts_of(plan);
     const int64_t r = plan->slots, most = seeds_most(plan);
     ((shared *)s->shared)->step = t;
     for (int64_t k = 0; k < rows; k++) {
@@ -86,32 +86,31 @@ static void prepare_replay(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
         for (int64_t i = 0; i < seeds_of(p, local); i++) {
             double value = seed_weight(p, local, i);
             if (plan->exact > 0) value /= own_weight(plan, t + k - local + seed_row(p, local, i));
-            dpmf_i_noise_put(s, weight, i, value);
+            noise_put(s, weight, i, value);
         }
         for (int64_t j = 0; j < r; j++) {
-            dpmf_i_noise_put(s, weight, most + j, p->c.h[local * r + j]);
-            dpmf_i_noise_put(s, weight, most + r + j, p->c.rho[j] - 1);
-            dpmf_i_noise_put(s, weight, most + 2 * r + j, p->c.beta[local * r + j]);
+            noise_put(s, weight, most + j, p->c.h[local * r + j]);
+            noise_put(s, weight, most + r + j, p->c.rho[j] - 1);
+            noise_put(s, weight, most + 2 * r + j, p->c.beta[local * r + j]);
         }
-        dpmf_i_noise_put(s, weight, most + 3 * r,
-                         p->c.scale[local % p->c.shape.period] * dpmf_i_noise_route_factor(plan, t + k));
+        noise_put(s, weight, most + 3 * r, p->c.scale[local % p->c.shape.period] * noise_route_factor(plan, t + k));
         if (plan->exact > 0)
-            dpmf_i_noise_put(s, weight, most + 3 * r + 1,
-                             seed_weight(p, local, local / p->c.shape.period) / own_weight(plan, t + k));
+            noise_put(s, weight, most + 3 * r + 1,
+                      seed_weight(p, local, local / p->c.shape.period) / own_weight(plan, t + k));
     }
 }
 
-static void fill_one(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, uint64_t row, char *out) {
+static void fill_one(const noise_stream *s, const noise_tile *tile, uint64_t row, char *out) {
     if (s->plan.exact > 0)
-        dpmf_i_noise_fill_whole(s, tile, row, own_weight(&s->plan, (int64_t)row), out);
+        noise_fill_whole(s, tile, row, own_weight(&s->plan, (int64_t)row), out);
     else
-        dpmf_i_noise_fill_seed(s, tile, row, out);
+        noise_fill_seed(s, tile, row, out);
 }
 
 /* The mix of step `local` of the block whose seeds begin at row `first`, into the scratch's row 0; seeds go behind it. */
-static void mix_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, uint64_t first,
-                      int64_t local, const char *weight) {
-    const dpmf_i_strategy_replay_parts *p = parts_of(&s->plan);
+static void mix_seeds(const noise_stream *s, const noise_tile *tile, char *scratch, uint64_t first, int64_t local,
+                      const char *weight) {
+    const replay_parts *p = parts_of(&s->plan);
     const size_t row = (size_t)tile->count * s->plan.size;
     const int64_t seeds = seeds_of(p, local) - (s->plan.exact > 0);
     const void *chunk[CHUNK];
@@ -119,28 +118,28 @@ static void mix_seeds(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *til
     for (int64_t k = 0; k < CHUNK; k++)
         chunk[k] = scratch + (size_t)(1 + k) * row;
     for (int64_t i = 0; i < seeds; i += CHUNK) {
-        const int64_t count = dpmf_i_noise_at_most(CHUNK, seeds - i);
+        const int64_t count = noise_at_most(CHUNK, seeds - i);
         for (int64_t k = 0; k < count; k++)
             fill_one(s, tile, first + (uint64_t)seed_row(p, local, i + k), scratch + (size_t)(1 + k) * row);
         if (i == 0) {
             s->kernels->sum(tile->count, count, weight, chunk, scratch);
             continue;
         }
-        const dpmf_i_kernels_accumulate job = {.count = tile->count,
-                                               .stride = tile->count,
-                                               .rows = 1,
-                                               .to = {count},
-                                               .factor = weight + (size_t)i * s->plan.size,
-                                               .x = scratch + row,
-                                               .y = scratch};
+        const kernels_accumulate job = {.count = tile->count,
+                                        .stride = tile->count,
+                                        .rows = 1,
+                                        .to = {count},
+                                        .factor = weight + (size_t)i * s->plan.size,
+                                        .x = scratch + row,
+                                        .y = scratch};
         s->kernels->accumulate(&job);
     }
 }
 
-static void make_replay_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static void make_replay_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
+    const noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
-    dpmf_i_kernels_recursion_job job = {
+    kernels_recursion_job job = {
         .count = tile->count, .stride = tile->count, .states = (int)plan->slots, .state = tile->slots, .row = scratch};
     for (int64_t k = 0; k < rows; k++) {
         const int64_t t = head->step + k, local = t % plan->length;
@@ -157,16 +156,15 @@ static void make_replay_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_ti
     }
 }
 
-static const void *replay_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
-                              int64_t t) {
+static const void *replay_row(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
     (void)s, (void)tile, (void)t;
     return scratch;
 }
 
 /* The weights of the seeds, of which a step of an early epoch takes fewer than there is room for, then the others. */
-static void replay_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_recipe *out) {
-    const dpmf_i_noise_plan *plan = &s->plan;
-    const dpmf_i_strategy_replay_parts *p = parts_of(plan);
+static void replay_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
+    const noise_plan *plan = &s->plan;
+    const replay_parts *p = parts_of(plan);
     const int64_t local = t % plan->length;
     const uint64_t first = (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows;
     char *weight = weights_at(s, 0);
@@ -180,14 +178,14 @@ static void replay_recipe(const dpmf_i_noise_stream *s, int64_t t, dpmf_i_noise_
     out->weight = weight;
 }
 
-static const dpmf_i_noise_route ROUTE = {.exact = DPMF_I_NOISE_EXACT_REPLAY,
-                                         .has_state = 1,
-                                         .prepare = prepare_replay,
-                                         .make = make_replay_rows,
-                                         .row = replay_row,
-                                         .recipe = replay_recipe};
+static const noise_route ROUTE = {.exact = NOISE_EXACT_REPLAY,
+                                  .has_state = 1,
+                                  .prepare = prepare_replay,
+                                  .make = make_replay_rows,
+                                  .row = replay_row,
+                                  .recipe = replay_recipe};
 
-void dpmf_i_noise_plan_replay(dpmf_i_noise_plan *plan) {
+void noise_plan_replay(noise_plan *plan) {
     plan->route = &ROUTE;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->seeds = seeds_most(plan);

@@ -2,23 +2,23 @@
 /* What the routes share: the norms that scale a row, and the seeds that a step takes. */
 #include "noise/plan.h"
 
-double dpmf_i_noise_route_factor(const dpmf_i_noise_plan *plan, int64_t t) {
+double noise_route_factor(const noise_plan *plan, int64_t t) {
     const dpmf_strategy *s = plan->strategy;
     double factor = 1;
     while (s != plan->leaf) {
         const double *norms = NULL;
         int64_t stamps = 1;
-        s = dpmf_i_strategy_scaled(s, &norms);
+        s = strategy_scaled(s, &norms);
         if (norms != NULL) factor *= norms[t];
-        s = dpmf_i_strategy_block(s, &stamps);
+        s = strategy_block(s, &stamps);
         t %= s->steps;
     }
     return factor;
 }
 
 /* Block by block, then step by step inside one: few families take other than one seed a step. */
-uint64_t dpmf_i_noise_route_seed_row(dpmf_i_noise_stream *s, int64_t t) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+uint64_t noise_route_seed_row(noise_stream *s, int64_t t) {
+    const noise_plan *plan = &s->plan;
     int64_t local = t % plan->length, start = t - local;
     uint64_t before = (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows;
     if (plan->leaf->ops->seeds == NULL) return before + (uint64_t)local;

@@ -20,36 +20,36 @@
 static dpmf_status map_file(int file, const char *directory, int64_t bytes, char **out) {
     int error = posix_fallocate(file, 0, (off_t)bytes);
     if (error != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "scratch directory %s: no room for %lld bytes (%s)", directory,
-                                (long long)bytes, strerror(error));
+        return base_fail(DPMF_ERROR_IO, "scratch directory %s: no room for %lld bytes (%s)", directory,
+                         (long long)bytes, strerror(error));
     void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (memory == MAP_FAILED)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "scratch directory %s: %lld bytes cannot be mapped (%s)", directory,
-                                (long long)bytes, strerror(errno));
+        return base_fail(DPMF_ERROR_IO, "scratch directory %s: %lld bytes cannot be mapped (%s)", directory,
+                         (long long)bytes, strerror(errno));
     *out = memory;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_noise_scratch_map(const char *directory, int64_t bytes, char **out) {
+dpmf_status noise_scratch_map(const char *directory, int64_t bytes, char **out) {
     static const char name[] = "/dpmf-noise-XXXXXX";
     char *path = NULL;
     size_t length = strlen(directory) + sizeof name;
-    TRY(dpmf_i_base_alloc((int64_t)length, 1, "the name of a scratch file", (void **)&path));
+    TRY(base_alloc((int64_t)length, 1, "the name of a scratch file", (void **)&path));
     snprintf(path, length, "%s%s", directory, name);
     int file = mkstemp(path);
     dpmf_status status = DPMF_OK;
     if (file < 0) {
-        status = dpmf_i_base_fail(DPMF_ERROR_IO, "scratch directory %s: no file can be made in it (%s)", directory,
-                                  strerror(errno));
+        status = base_fail(DPMF_ERROR_IO, "scratch directory %s: no file can be made in it (%s)", directory,
+                           strerror(errno));
     } else {
         unlink(path);
         status = map_file(file, directory, bytes, out);
         close(file); /* the mapping keeps it */
     }
-    dpmf_i_base_free(path);
+    base_free(path);
     return status;
 }
 
-void dpmf_i_noise_scratch_unmap(char *memory, int64_t bytes) {
+void noise_scratch_unmap(char *memory, int64_t bytes) {
     munmap(memory, (size_t)bytes);
 }

@@ -15,15 +15,15 @@ typedef struct shared {
 enum { REPLAY = 64 };
 static const int64_t CACHE = 200000;
 
-static void prepare_steps(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
+static void prepare_steps(noise_stream *s, int64_t t, int64_t rows) {
     shared *head = (shared *)s->shared;
     (void)rows;
     head->step = t;
-    head->seed = dpmf_i_noise_route_seed_row(s, t); /* one a step */
+    head->seed = noise_route_seed_row(s, t); /* one a step */
 }
 
 /* The scratch: the row, then the seed as it comes, the seed and the row in double. */
-static void make_step_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
+static void make_step_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
     const shared *head = (const shared *)s->shared;
     const dpmf_strategy *c = s->plan.strategy;
     int64_t count = tile->count;
@@ -31,8 +31,8 @@ static void make_step_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile
     double *z = (double *)scratch + count, *y = s->precision == DPMF_FLOAT64 ? (double *)scratch : z + count;
     float *single_seed = (float *)(z + 2 * count);
     for (int64_t r = 0; r < rows; r++) {
-        dpmf_i_noise_fill_seed(s, tile, head->seed + (uint64_t)r,
-                               s->precision == DPMF_FLOAT64 ? (void *)z : (void *)single_seed);
+        noise_fill_seed(s, tile, head->seed + (uint64_t)r,
+                        s->precision == DPMF_FLOAT64 ? (void *)z : (void *)single_seed);
         for (int64_t i = 0; i < count && s->precision == DPMF_FLOAT32; i++)
             z[i] = single_seed[i];
         c->ops->step(c, head->step + r, count, z, (double *)tile->slots, y);
@@ -41,16 +41,15 @@ static void make_step_rows(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile
         single_row[i] = (float)y[i];
 }
 
-static const void *step_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
-                            int64_t t) {
+static const void *step_row(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
     (void)s, (void)tile, (void)t;
     return scratch;
 }
 
-static const dpmf_i_noise_route STEPS = {
+static const noise_route STEPS = {
     .in_doubles = 1, .has_state = 1, .prepare = prepare_steps, .make = make_step_rows, .row = step_row};
 
-void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan) {
+void noise_plan_steps(noise_plan *plan) {
     plan->route = &STEPS;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->replay = REPLAY;
@@ -58,5 +57,5 @@ void dpmf_i_noise_plan_steps(dpmf_i_noise_plan *plan) {
     plan->scratch_rows = 4;
     plan->cache = CACHE;
     plan->cache_rows = 2 * plan->slots + 8; /* of the precision's size, which may be half of these */
-    plan->shared_bytes = dpmf_i_noise_round_up((int64_t)sizeof(shared), 64);
+    plan->shared_bytes = noise_round_up((int64_t)sizeof(shared), 64);
 }

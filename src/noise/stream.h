@@ -9,9 +9,9 @@
 #include "base/threads.h"
 #include "crypto/crypto.h"
 
-typedef struct dpmf_i_noise_stream dpmf_i_noise_stream;
+typedef struct noise_stream noise_stream;
 
-typedef struct dpmf_i_noise_stream_options {
+typedef struct noise_stream_options {
     dpmf_precision precision;
     int64_t first, count; /* coordinates */
     int64_t lookahead;    /* rows made at a time per tile: 0 chosen, 1 none; never changes a bit */
@@ -20,64 +20,60 @@ typedef struct dpmf_i_noise_stream_options {
         *scratch; /* a directory for pre-generated rows of strategies that do not stream; NULL: regenerate seeds */
     double exact; /* 0, or the size of a seed in grid steps: rows are then whole numbers of them, in double */
     const dpmf_noise_maker *maker; /* NULL, or who makes the rows: the stream then has their recipes alone */
-} dpmf_i_noise_stream_options;
+} noise_stream_options;
 
 /* Everything is allocated here; `strategy` and `seed` are borrowed and must outlive the stream. pool may be NULL. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_create(const dpmf_strategy *strategy, const dpmf_i_crypto_seed *seed,
-                                                       const dpmf_i_noise_stream_options *options,
-                                                       dpmf_i_base_pool *pool, dpmf_i_noise_stream **out);
-void dpmf_i_noise_stream_free(dpmf_i_noise_stream *stream); /* wipes its buffers */
+DPMF_MUST_CHECK dpmf_status noise_stream_create(const dpmf_strategy *strategy, const crypto_seed *seed,
+                                                const noise_stream_options *options, base_pool *pool,
+                                                noise_stream **out);
+void noise_stream_free(noise_stream *stream); /* wipes its buffers */
 
 /* Memory that create will take, in all and for the buffers alone (buffers x count x size of a number). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_memory(const dpmf_strategy *strategy,
-                                                       const dpmf_i_noise_stream_options *options, int threads,
-                                                       uint64_t *all, uint64_t *buffers);
+DPMF_MUST_CHECK dpmf_status noise_stream_memory(const dpmf_strategy *strategy, const noise_stream_options *options,
+                                                int threads, uint64_t *all, uint64_t *buffers);
 
 /* Where a row goes: segments of caller memory that together hold `count` numbers, in order. */
-typedef dpmf_segment dpmf_i_noise_segment;
+typedef dpmf_segment noise_segment;
 
 /* Refuses segments that do not hold `count` numbers. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_check_segments(int64_t count, int64_t segments,
-                                                        const dpmf_i_noise_segment *segment);
+DPMF_MUST_CHECK dpmf_status noise_check_segments(int64_t count, int64_t segments, const noise_segment *segment);
 
 /*
  * The next row: each number x of it is stored as scale * x, added, y += scale * x, or, a whole number, added to 64-bit
  * integers, y += x. Never allocates. DPMF_ERROR_ARGUMENT past the last step, and nothing is written.
  */
-typedef enum dpmf_i_noise_how {
-    DPMF_I_NOISE_STORE = 0,
-    DPMF_I_NOISE_ADD,
-    DPMF_I_NOISE_ADD_WHOLE /* of exact streams alone */
-} dpmf_i_noise_how;
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_emit(dpmf_i_noise_stream *stream, double scale, dpmf_i_noise_how how,
-                                                     int64_t segments, const dpmf_i_noise_segment *segment);
+typedef enum noise_how {
+    NOISE_STORE = 0,
+    NOISE_ADD,
+    NOISE_ADD_WHOLE /* of exact streams alone */
+} noise_how;
+DPMF_MUST_CHECK dpmf_status noise_stream_emit(noise_stream *stream, double scale, noise_how how, int64_t segments,
+                                              const noise_segment *segment);
 
-int64_t dpmf_i_noise_stream_step(const dpmf_i_noise_stream *stream); /* of the next row */
+int64_t noise_stream_step(const noise_stream *stream); /* of the next row */
 
 /* How row t is made elsewhere. The seeds go to `seed`, room for `stream_seeds` of them. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_recipe(dpmf_i_noise_stream *stream, int64_t t, uint64_t *seed,
-                                                       dpmf_recipe *out);
-int64_t dpmf_i_noise_stream_seeds(const dpmf_i_noise_stream *stream);
+DPMF_MUST_CHECK dpmf_status noise_stream_recipe(noise_stream *stream, int64_t t, uint64_t *seed, dpmf_recipe *out);
+int64_t noise_stream_seeds(const noise_stream *stream);
 
 /*
  * To any step: forward, or back to the start of its block and forward; the same bits as a stream that never stopped. If
- * it is cancelled, the stream is at a step on the way, which dpmf_i_noise_stream_step says, and goes on from there.
+ * it is cancelled, the stream is at a step on the way, which noise_stream_step says, and goes on from there.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_seek(dpmf_i_noise_stream *stream, int64_t step, const dpmf_run *run);
+DPMF_MUST_CHECK dpmf_status noise_stream_seek(noise_stream *stream, int64_t step, const dpmf_run *run);
 
 /* The buffers as bytes, for a state file: size, copy out (rows that some tiles have and others not are made first), copy in (at `step`). */
-int64_t dpmf_i_noise_stream_state_size(const dpmf_i_noise_stream *stream);
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_state_save(dpmf_i_noise_stream *stream, uint8_t *bytes);
-DPMF_MUST_CHECK dpmf_status dpmf_i_noise_stream_state_load(dpmf_i_noise_stream *stream, int64_t step,
-                                                           const uint8_t *bytes);
+int64_t noise_stream_state_size(const noise_stream *stream);
+DPMF_MUST_CHECK dpmf_status noise_stream_state_save(noise_stream *stream, uint8_t *bytes);
+DPMF_MUST_CHECK dpmf_status noise_stream_state_load(noise_stream *stream, int64_t step, const uint8_t *bytes);
 
 /*
  * How those bytes are laid out: `head` bytes that are the same for every shard at the same row, then `slots` rows of
  * `size` bytes a coordinate.
  */
-typedef struct dpmf_i_noise_stream_layout {
+typedef struct noise_stream_layout {
     int64_t head, slots, size;
-} dpmf_i_noise_stream_layout;
-dpmf_i_noise_stream_layout dpmf_i_noise_stream_state_layout(const dpmf_i_noise_stream *stream);
+} noise_stream_layout;
+noise_stream_layout noise_stream_state_layout(const noise_stream *stream);
 
 #endif

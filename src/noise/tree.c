@@ -29,11 +29,11 @@ typedef struct shared {
 } shared;
 
 static int64_t part(int64_t count, size_t size) {
-    return dpmf_i_noise_round_up(count * (int64_t)size, 64);
+    return noise_round_up(count * (int64_t)size, 64);
 }
 
 /* Sets the pointers, if there is a block, and returns how long it is. */
-static int64_t place_parts(const dpmf_i_noise_plan *plan, char *block) {
+static int64_t place_parts(const noise_plan *plan, char *block) {
     int64_t inputs = plan->slots + plan->seeds, terms = (plan->slots + 1) * inputs;
     int64_t at = part(1, sizeof(shared));
     shared none, *head = block == NULL ? &none : (shared *)block;
@@ -49,7 +49,7 @@ static int64_t place_parts(const dpmf_i_noise_plan *plan, char *block) {
     return at;
 }
 
-static void probe(const dpmf_i_noise_plan *plan, shared *head, int64_t t) {
+static void probe(const noise_plan *plan, shared *head, int64_t t) {
     int64_t inputs = plan->slots + head->seeds;
     memset(head->state, 0, (size_t)(plan->slots * inputs) * sizeof(double));
     memset(head->seed_units, 0, (size_t)(head->seeds * inputs) * sizeof(double));
@@ -61,28 +61,28 @@ static void probe(const dpmf_i_noise_plan *plan, shared *head, int64_t t) {
 }
 
 /* One line of the matrix as an output, unless it is the unit of `slot`. Returns where the next list starts. */
-static int64_t add_output(const dpmf_i_noise_stream *s, shared *head, const double *line, int64_t slot, int64_t start) {
+static int64_t add_output(const noise_stream *s, shared *head, const double *line, int64_t slot, int64_t start) {
     int64_t inputs = s->plan.slots + head->seeds, terms = 0;
     int unchanged = slot < s->plan.slots;
     for (int64_t i = 0; i < inputs; i++) {
         unchanged = unchanged && line[i] == (i == slot);
         if (line[i] == 0) continue;
         head->input[start + terms] = i;
-        dpmf_i_noise_put(s, head->factor, start + terms++, line[i]);
+        noise_put(s, head->factor, start + terms++, line[i]);
     }
     if (unchanged) return start;
     head->output[head->outputs++] = (output){slot, terms, start};
     return start + terms;
 }
 
-static void prepare_program(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static void prepare_program(noise_stream *s, int64_t t, int64_t rows) {
+    const noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     int64_t start = 0;
     (void)rows; /* one */
     place_parts(plan, s->shared);
     head->seeds = dpmf_strategy_seeds(plan->strategy, t);
-    head->seed = dpmf_i_noise_route_seed_row(s, t);
+    head->seed = noise_route_seed_row(s, t);
     head->outputs = 0;
     probe(plan, head, t);
     for (int64_t j = 0; j < plan->slots; j++)
@@ -91,19 +91,19 @@ static void prepare_program(dpmf_i_noise_stream *s, int64_t t, int64_t rows) {
 }
 
 /* The scratch: pointers to the inputs of one output, the row, the seeds, the new buffers. */
-static size_t pointer_bytes(const dpmf_i_noise_plan *plan) {
+static size_t pointer_bytes(const noise_plan *plan) {
     return (size_t)part(plan->slots + plan->seeds, sizeof(void *));
 }
 
-static void make_program_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, char *scratch, int64_t rows) {
-    const dpmf_i_noise_plan *plan = &s->plan;
+static void make_program_row(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
+    const noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
     size_t bytes = (size_t)tile->count * plan->size;
     const void **x = (const void **)scratch;
     char *y = scratch + pointer_bytes(plan), *seeds = y + bytes, *fresh = seeds + (size_t)plan->seeds * bytes;
     (void)rows;
     for (int64_t k = 0; k < head->seeds; k++)
-        dpmf_i_noise_fill_seed(s, tile, head->seed + (uint64_t)k, seeds + (size_t)k * bytes);
+        noise_fill_seed(s, tile, head->seed + (uint64_t)k, seeds + (size_t)k * bytes);
     for (int64_t k = 0; k < head->outputs; k++) {
         const output *o = &head->output[k];
         for (int64_t i = 0; i < o->terms; i++) {
@@ -118,22 +118,21 @@ static void make_program_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_ti
         memcpy(tile->slots + (size_t)head->output[k].slot * bytes, fresh + (size_t)k * bytes, bytes);
 }
 
-static const void *program_row(const dpmf_i_noise_stream *s, const dpmf_i_noise_tile *tile, const char *scratch,
-                               int64_t t) {
+static const void *program_row(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
     (void)tile, (void)t;
     return scratch + pointer_bytes(&s->plan);
 }
 
-static const dpmf_i_noise_route PROGRAM = {
+static const noise_route PROGRAM = {
     .has_state = 1, .prepare = prepare_program, .make = make_program_row, .row = program_row};
 
 static const int64_t CACHE = 200000;
 
-void dpmf_i_noise_plan_program(dpmf_i_noise_plan *plan) {
-    dpmf_i_strategy_tree_kind kind;
+void noise_plan_program(noise_plan *plan) {
+    strategy_tree_kind kind;
     plan->route = &PROGRAM;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
-    plan->seeds = dpmf_i_strategy_tree(plan->leaf, &kind) ? dpmf_i_strategy_tree_levels(plan->length) + 2 : 1;
+    plan->seeds = strategy_tree(plan->leaf, &kind) ? strategy_tree_levels(plan->length) + 2 : 1;
     plan->mapped = 0;
     plan->scratch_rows = 1 + plan->seeds + plan->slots;
     plan->scratch_bytes = (int64_t)pointer_bytes(plan);

@@ -43,9 +43,9 @@ static const double LOWER = 0.2, NEAR_MAX = 2, NEAR_RMS = 1.5;
 static const double REACH = 0.125;
 
 typedef struct search {
-    const dpmf_i_optimize_task *task;
-    dpmf_i_optimum_epochs epochs;
-    dpmf_i_optimum_epochs_climb climb;
+    const optimize_task *task;
+    optimum_epochs epochs;
+    epochs_climb climb;
     int want;            /* a matrix? */
     double *x, *c;       /* if so: scratch; the best C so far */
     double lower, upper; /* squared */
@@ -59,7 +59,7 @@ static dpmf_status report_certificate(const search *s) {
     char text[120];
     snprintf(text, sizeof text, "cyclic optimum, %d steps, certificate %.9g", s->climb.iterations,
              sqrt(s->upper / s->lower));
-    return dpmf_i_base_progress(&s->task->options->run, text, -1);
+    return base_progress(&s->task->options->run, text, -1);
 }
 
 /* The loss of the mechanism that a repair of X gives; kept if it is the best so far. */
@@ -68,17 +68,17 @@ static dpmf_status try_repair(search *s, int by_adding) {
     const dpmf_optimize_options *o = s->task->options;
     double sensitivity = 0, loss = 0, *inverse = s->x;
     int definite = 0;
-    TRY(dpmf_i_base_progress(&o->run, "cyclic optimum: the matrix", -1));
-    TRY(dpmf_i_optimum_epochs_fill(&s->epochs, &s->climb.point, s->x));
-    TRY(dpmf_i_base_progress(&o->run, "cyclic optimum: its factor", -1));
-    TRY(dpmf_i_optimum_epochs_repair(n, b, by_adding, s->x, &definite));
+    TRY(base_progress(&o->run, "cyclic optimum: the matrix", -1));
+    TRY(epochs_fill(&s->epochs, &s->climb.point, s->x));
+    TRY(base_progress(&o->run, "cyclic optimum: its factor", -1));
+    TRY(epochs_repair(n, b, by_adding, s->x, &definite));
     if (!definite) return DPMF_OK; /* too far from the optimum yet */
-    TRY(dpmf_i_base_progress(&o->run, "cyclic optimum: its loss", -1));
-    TRY(dpmf_i_optimum_epochs_sensitivity(n, b, s->x, &sensitivity));
-    TRY(dpmf_i_base_alloc_square(n, "the inverse of C", &inverse));
+    TRY(base_progress(&o->run, "cyclic optimum: its loss", -1));
+    TRY(epochs_sensitivity(n, b, s->x, &sensitivity));
+    TRY(base_alloc_square(n, "the inverse of C", &inverse));
     memcpy(inverse, s->x, (size_t)(n * n) * sizeof *inverse);
-    dpmf_status status = dpmf_i_optimum_epochs_loss(s->task->workload, is_max(s), o->weights, inverse, &loss);
-    dpmf_i_base_free(inverse);
+    dpmf_status status = epochs_loss(s->task->workload, is_max(s), o->weights, inverse, &loss);
+    base_free(inverse);
     if (status != DPMF_OK) return status;
     if (sensitivity * loss < s->upper) {
         double *kept = s->c;
@@ -106,13 +106,13 @@ static dpmf_status certify_climb(search *s) {
     }
     TRY(try_repair(s, 0));
     if (gap(s) > tolerance && gap(s) <= tolerance + 1.1 * error && s->epochs.n <= CONFIRM_STEPS_MAX) {
-        TRY(dpmf_i_base_progress(&s->task->options->run, "cyclic optimum: singular values", -1));
-        TRY(dpmf_i_optimum_epochs_climb_confirm(&s->climb));
+        TRY(base_progress(&s->task->options->run, "cyclic optimum: singular values", -1));
+        TRY(epochs_climb_confirm(&s->climb));
         s->lower = s->climb.lower;
         TRY(report_certificate(s));
     }
     if (gap(s) <= tolerance || !(s->climb.upper < s->upper)) return DPMF_OK;
-    TRY(dpmf_i_optimum_epochs_climb_revisit(&s->climb));
+    TRY(epochs_climb_revisit(&s->climb));
     return try_repair(s, 1);
 }
 
@@ -136,7 +136,7 @@ static dpmf_status run_search(search *s) {
     double decrease = is_max(s) ? 0 : (high ? 1.5e-3 : s->task->workload->momentum > 0 ? 3e-4 : 0.02) * tolerance;
     s->climb.covers = 1;
     s->climb.barrier = barrier / steps;
-    TRY(dpmf_i_optimum_epochs_climb_start(&s->climb));
+    TRY(epochs_climb_start(&s->climb));
     for (int round = 0, tried = high; round < ROUNDS;) {
         int before = s->climb.iterations;
         const int on_the_way = high && barrier > least;
@@ -145,7 +145,7 @@ static dpmf_status run_search(search *s) {
         s->climb.barrier = barrier / steps;
         /* the largest row of the error moves in the first order of what the dual lacks in the second */
         if (is_max(s)) decrease = fmax(1e-13, 0.01 * barrier * barrier);
-        TRY(dpmf_i_optimum_epochs_climb_run(&s->climb, fmax(1e-14, decrease), ITERATIONS));
+        TRY(epochs_climb_run(&s->climb, fmax(1e-14, decrease), ITERATIONS));
         if (s->climb.stopped && near > tolerance) {
             barrier = fmax(LOWER * barrier, least);
             continue;
@@ -164,7 +164,7 @@ static dpmf_status run_search(search *s) {
         tried = 1;
     }
     if (isfinite(s->upper)) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
+    return base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
 }
 
 static dpmf_optimization result_of(const search *s) {
@@ -177,53 +177,53 @@ static dpmf_optimization result_of(const search *s) {
 }
 
 /* want = 0: bounds alone. */
-static dpmf_status optimize_zero(const dpmf_i_optimize_task *task, int64_t k, int64_t b, int want, dpmf_strategy **out,
+static dpmf_status optimize_zero(const optimize_task *task, int64_t k, int64_t b, int want, dpmf_strategy **out,
                                  dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     int64_t n = task->workload->steps;
     search s = {.task = task, .upper = INFINITY, .want = want && n <= DPMF_DENSE_STEPS_MAX};
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
     /* the rule's own error must neither keep the bounds apart nor, as a false slope, the climb from its top */
     double quadrature = fmin(1e-7, fmax(1e-13, 1e-2 * o->tolerance));
-    TRY_DONE(dpmf_i_base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &pool));
-    TRY_DONE(dpmf_i_optimum_epochs_create(task->workload, k, b, is_max(&s), o->weights, pool, &s.epochs));
-    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&s.epochs, quadrature, &o->run, &s.climb));
+    TRY_DONE(base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &pool));
+    TRY_DONE(epochs_create(task->workload, k, b, is_max(&s), o->weights, pool, &s.epochs));
+    TRY_DONE(epochs_climb_create(&s.epochs, quadrature, &o->run, &s.climb));
     if (s.want) {
-        TRY_DONE(dpmf_i_base_alloc_square(n, "X", &s.x));
-        TRY_DONE(dpmf_i_base_alloc_square(n, "C", &s.c));
+        TRY_DONE(base_alloc_square(n, "X", &s.x));
+        TRY_DONE(base_alloc_square(n, "C", &s.c));
     }
     TRY_DONE(run_search(&s));
     if (s.want && out != NULL) TRY_DONE(dpmf_strategy_create_dense(n, s.c, &strategy));
     *result = result_of(&s);
     if (out != NULL) *out = strategy;
 done:
-    dpmf_i_base_free(s.x);
-    dpmf_i_base_free(s.c);
-    dpmf_i_optimum_epochs_climb_free(&s.climb);
-    dpmf_i_optimum_epochs_free(&s.epochs);
-    dpmf_i_base_pool_free(pool);
+    base_free(s.x);
+    base_free(s.c);
+    epochs_climb_free(&s.climb);
+    epochs_free(&s.epochs);
+    base_pool_free(pool);
     return status;
 }
 
-static dpmf_status optimize_form(const dpmf_i_optimize_task *task, int64_t k, int64_t b, dpmf_strategy **out,
+static dpmf_status optimize_form(const optimize_task *task, int64_t k, int64_t b, dpmf_strategy **out,
                                  dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     int64_t n = task->workload->steps;
-    dpmf_i_optimum_epochs_forms_task forms = {.workload = task->workload,
-                                              .k = k,
-                                              .b = b,
-                                              .constraint = o->constraint,
-                                              .max_loss = o->loss == DPMF_LOSS_MAX,
-                                              .weights = o->weights,
-                                              .tolerance = o->tolerance,
-                                              .run = &o->run};
-    dpmf_i_optimum_epochs_forms_answer found;
+    epochs_forms_task forms = {.workload = task->workload,
+                               .k = k,
+                               .b = b,
+                               .constraint = o->constraint,
+                               .max_loss = o->loss == DPMF_LOSS_MAX,
+                               .weights = o->weights,
+                               .tolerance = o->tolerance,
+                               .run = &o->run};
+    epochs_forms_answer found;
     dpmf_strategy *strategy = NULL;
-    TRY(dpmf_i_optimum_epochs_forms_solve(&forms, &found));
+    TRY(epochs_forms_solve(&forms, &found));
     dpmf_status status = out == NULL ? DPMF_OK : dpmf_strategy_create_dense(n, found.c, &strategy);
-    dpmf_i_base_free(found.c);
+    base_free(found.c);
     if (status != DPMF_OK) return status;
     double steps = forms.max_loss ? 1 : (double)n;
     *result =
@@ -236,14 +236,14 @@ static dpmf_status optimize_form(const dpmf_i_optimize_task *task, int64_t k, in
     return DPMF_OK;
 }
 
-static dpmf_status optimize_full(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+static dpmf_status optimize_full(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     int64_t n = task->workload->steps;
     int max_loss = o->loss == DPMF_LOSS_MAX;
-    dpmf_i_optimum_epochs_full_optimum found = {0};
+    epochs_full_optimum found = {0};
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_optimum_epochs_full_solve(task->workload, max_loss, o->weights, o->tolerance, &o->run, &found));
+    TRY_DONE(epochs_full_solve(task->workload, max_loss, o->weights, o->tolerance, &o->run, &found));
     if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, 1, found.diagonal, &strategy));
     double steps = max_loss ? 1 : (double)n;
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
@@ -253,55 +253,49 @@ static dpmf_status optimize_full(const dpmf_i_optimize_task *task, dpmf_strategy
                                   .scope = SCOPE_ANY};
     if (out != NULL) *out = strategy;
 done:
-    dpmf_i_base_free(found.diagonal);
+    base_free(found.diagonal);
     return status;
 }
 
-static dpmf_status check_task(const dpmf_i_optimize_task *task) {
+static dpmf_status check_task(const optimize_task *task) {
     const dpmf_optimize_options *o = task->options;
     if (dpmf_participation_is_single(task->participation))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "participation single, accepted here: cyclic, min-sep, shuffled, full");
+        return base_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, min-sep, shuffled, full");
     if ((int)o->constraint < 0 || o->constraint > DPMF_CONSTRAINT_CORNERS)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",
-                                (int)o->constraint);
+        return base_fail(DPMF_ERROR_ARGUMENT, "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",
+                         (int)o->constraint);
     if (o->constraint != DPMF_CONSTRAINT_ZERO && task->participation->kind != DPMF_PARTICIPATION_CYCLIC)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "participation %s: the constraints non-negative and corners are for cyclic participation",
-            task->participation->text);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "participation %s: the constraints non-negative and corners are for cyclic participation",
+                         task->participation->text);
     if (!(o->tolerance >= 1e-10 && o->tolerance < 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further",
-                                o->tolerance);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further", o->tolerance);
     if (o->loss == DPMF_LOSS_MAX && o->weights != NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
     for (int64_t t = 0; o->weights != NULL && t < task->workload->steps; t++)
         if (!(o->weights[t] > 0 && isfinite(o->weights[t])))
-            return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                    "weight of step %lld = %g, accepted for the optimum: above 0", (long long)t,
-                                    o->weights[t]);
+            return base_fail(DPMF_ERROR_UNSUPPORTED, "weight of step %lld = %g, accepted for the optimum: above 0",
+                             (long long)t, o->weights[t]);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_participation *p = task->participation;
     int64_t n = task->workload->steps;
     TRY(check_task(task));
     int every_step =
-        p->pattern == DPMF_I_WORKLOAD_FIXED && p->separation == 1 && task->options->constraint == DPMF_CONSTRAINT_ZERO;
+        p->pattern == WORKLOAD_FIXED && p->separation == 1 && task->options->constraint == DPMF_CONSTRAINT_ZERO;
     if (every_step) return optimize_full(task, out, result);
-    if (p->pattern != DPMF_I_WORKLOAD_FIXED) return dpmf_i_optimize_patterns(task, out, result);
+    if (p->pattern != WORKLOAD_FIXED) return optimize_patterns(task, out, result);
     int64_t b = p->separation < n ? p->separation : n; /* one epoch longer than the steps ends with them */
     if (task->options->constraint != DPMF_CONSTRAINT_ZERO) return optimize_form(task, p->count, b, out, result);
     return optimize_zero(task, p->count, b, 1, out, result);
 }
 
-dpmf_status dpmf_i_optimize_epochs_bound(const dpmf_i_optimize_task *task, double tolerance,
-                                         dpmf_optimization *result) {
+dpmf_status optimize_epochs_bound(const optimize_task *task, double tolerance, dpmf_optimization *result) {
     dpmf_optimize_options options = *task->options;
-    const dpmf_i_optimize_task coarse = {task->workload, task->participation, &options};
+    const optimize_task coarse = {task->workload, task->participation, &options};
     const dpmf_participation *p = task->participation;
     const int64_t n = task->workload->steps, b = p->separation < n ? p->separation : n;
     options.tolerance = tolerance;

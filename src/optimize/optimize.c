@@ -17,26 +17,24 @@
 /* ---- dense and tvblt under single participation, from one solution of the dual ---- */
 
 static dpmf_status make_strategy(int tvblt, const dpmf_workload *workload, const dpmf_optimize_options *o,
-                                 const dpmf_i_optimum *optimum, dpmf_strategy **out) {
+                                 const optimum_answer *optimum, dpmf_strategy **out) {
     if (tvblt) {
         double wanted = o->wanted_ratio > 1 ? o->wanted_ratio : 1.001;
-        return dpmf_i_optimize_tvblt(workload, o->loss == DPMF_LOSS_MAX, o->buffers, wanted, optimum, &o->run, out,
-                                     NULL);
+        return tvblt_optimize(workload, o->loss == DPMF_LOSS_MAX, o->buffers, wanted, optimum, &o->run, out, NULL);
     }
     if (workload->steps > DPMF_DENSE_STEPS_MAX) return DPMF_OK; /* the bounds are the answer */
-    return dpmf_i_optimum_explicit(workload, optimum, &o->run, out);
+    return optimum_explicit(workload, optimum, &o->run, out);
 }
 
-static dpmf_status optimize_optimum(const dpmf_i_optimize_task *task, int tvblt, dpmf_strategy **out,
+static dpmf_status optimize_optimum(const optimize_task *task, int tvblt, dpmf_strategy **out,
                                     dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
-    dpmf_i_optimum optimum = {0};
+    optimum_answer optimum = {0};
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(
-        dpmf_i_optimum_solve(task->workload, o->loss == DPMF_LOSS_MAX, o->weights, o->tolerance, &o->run, &optimum));
+    TRY_DONE(optimum_solve(task->workload, o->loss == DPMF_LOSS_MAX, o->weights, o->tolerance, &o->run, &optimum));
     if (out != NULL) TRY_DONE(make_strategy(tvblt, task->workload, o, &optimum, &strategy));
-    const dpmf_i_strategy_tvblt_parameters *made = strategy == NULL ? NULL : dpmf_i_strategy_tvblt(strategy);
+    const tvblt_parameters *made = strategy == NULL ? NULL : strategy_tvblt(strategy);
     *result = (dpmf_optimization){.nodes = made == NULL ? 0 : made->nodes,
                                   .outcome = optimum.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = optimum.iterations,
@@ -45,59 +43,58 @@ static dpmf_status optimize_optimum(const dpmf_i_optimize_task *task, int tvblt,
                                   .scope = "any mechanism: dual of the optimum"};
     if (out != NULL) *out = strategy;
 done:
-    dpmf_i_optimum_free(&optimum);
+    optimum_free(&optimum);
     return status;
 }
 
-static int is_single(const dpmf_i_optimize_task *task) {
+static int is_single(const optimize_task *task) {
     return dpmf_participation_is_single(task->participation);
 }
 
-static dpmf_status optimize_dense(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!is_single(task)) return dpmf_i_optimize_epochs(task, out, result);
+static dpmf_status optimize_dense(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    if (!is_single(task)) return optimize_epochs(task, out, result);
     if (task->options->constraint != DPMF_CONSTRAINT_ZERO)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
-                                (int)task->options->constraint);
+        return base_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
+                         (int)task->options->constraint);
     return optimize_optimum(task, 0, out, result);
 }
 
-static dpmf_status optimize_tvblt(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!is_single(task)) return dpmf_i_optimize_replay_epochs(task, out, result);
+static dpmf_status optimize_tvblt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    if (!is_single(task)) return replay_epochs(task, out, result);
     if (task->options->shared_seeds != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%d shared seeds, but only several epochs have seeds to share",
-                                task->options->shared_seeds);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%d shared seeds, but only several epochs have seeds to share",
+                         task->options->shared_seeds);
     return optimize_optimum(task, 1, out, result);
 }
 
-static dpmf_status optimize_banded_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                            dpmf_optimization *result) {
+static dpmf_status optimize_banded_toeplitz(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
-    if (o->sweep || o->taper != 0 || o->settled_after != 0) return dpmf_i_optimize_toeplitz_variant(task, out, result);
-    return dpmf_i_optimize_banded_toeplitz(task, out, result);
+    if (o->sweep || o->taper != 0 || o->settled_after != 0) return toeplitz_variant(task, out, result);
+    return toeplitz_optimize_banded(task, out, result);
 }
 
 /* ---- who answers ---- */
 
-static const dpmf_i_optimize_call CALLS[DPMF_I_STRATEGY_FAMILY_COUNT] = {
-    [DPMF_I_STRATEGY_FAMILY_DENSE] = optimize_dense,
-    [DPMF_I_STRATEGY_FAMILY_TVBLT] = optimize_tvblt,
-    [DPMF_I_STRATEGY_FAMILY_BANDED] = dpmf_i_optimize_banded,
-    [DPMF_I_STRATEGY_FAMILY_TOEPLITZ] = dpmf_i_optimize_toeplitz,
-    [DPMF_I_STRATEGY_FAMILY_BANDED_TOEPLITZ] = optimize_banded_toeplitz,
-    [DPMF_I_STRATEGY_FAMILY_BISR] = dpmf_i_optimize_banded_inverse,
-    [DPMF_I_STRATEGY_FAMILY_BLT] = dpmf_i_optimize_blt,
-    [DPMF_I_STRATEGY_FAMILY_LOWRANK] = dpmf_i_optimize_lowrank,
+static const optimize_call CALLS[STRATEGY_FAMILY_COUNT] = {
+    [STRATEGY_FAMILY_DENSE] = optimize_dense,
+    [STRATEGY_FAMILY_TVBLT] = optimize_tvblt,
+    [STRATEGY_FAMILY_BANDED] = optimize_banded,
+    [STRATEGY_FAMILY_TOEPLITZ] = optimize_toeplitz,
+    [STRATEGY_FAMILY_BANDED_TOEPLITZ] = optimize_banded_toeplitz,
+    [STRATEGY_FAMILY_BISR] = toeplitz_banded_inverse,
+    [STRATEGY_FAMILY_BLT] = optimize_blt,
+    [STRATEGY_FAMILY_LOWRANK] = optimize_lowrank,
 };
 
-int dpmf_i_optimize_knows(dpmf_i_strategy_family_id family) {
-    return family < DPMF_I_STRATEGY_FAMILY_COUNT && CALLS[family] != NULL;
+int optimize_knows(strategy_family_id family) {
+    return family < STRATEGY_FAMILY_COUNT && CALLS[family] != NULL;
 }
 
 static int optimized_place(const dpmf_family *f) {
     return f->optimized;
 }
 
-static dpmf_status run_call(const dpmf_i_optimize_task *task, dpmf_i_optimize_call call, dpmf_strategy **out,
+static dpmf_status run_call(const optimize_task *task, optimize_call call, dpmf_strategy **out,
                             dpmf_optimization *result) {
     dpmf_optimization found = {.optimum_upper = INFINITY};
     dpmf_strategy *strategy = NULL;
@@ -112,20 +109,19 @@ dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, con
     dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
     dpmf_participation *single = NULL;
     dpmf_status status = DPMF_OK;
-    char shown[64], list[DPMF_I_STRATEGY_FAMILY_LIST];
+    char shown[64], list[STRATEGY_FAMILY_LIST];
     if (family == NULL || workload == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "optimize: the family or the workload is NULL");
-    const dpmf_i_strategy_family_id id = dpmf_i_strategy_family_find(family, strlen(family));
-    if (!dpmf_i_optimize_knows(id))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "optimize: family '%s', accepted: %s",
-                                dpmf_i_base_show(family, strlen(family), shown),
-                                dpmf_i_strategy_family_list(optimized_place, ", ", list));
-    TRY(dpmf_i_optimize_check(dpmf_family_info(id), workload->steps, &o));
+        return base_fail(DPMF_ERROR_ARGUMENT, "optimize: the family or the workload is NULL");
+    const strategy_family_id id = strategy_family_find(family, strlen(family));
+    if (!optimize_knows(id))
+        return base_fail(DPMF_ERROR_ARGUMENT, "optimize: family '%s', accepted: %s",
+                         base_show(family, strlen(family), shown), strategy_family_list(optimized_place, ", ", list));
+    TRY(optimize_check(dpmf_family_info(id), workload->steps, &o));
     if (participation != NULL && dpmf_participation_steps(participation) != workload->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
-                                (long long)dpmf_participation_steps(participation), (long long)workload->steps);
-    if (participation == NULL) TRY(dpmf_i_workload_participation_single(workload->steps, &single));
-    dpmf_i_optimize_task task = {workload, participation == NULL ? single : participation, &o};
+        return base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
+                         (long long)dpmf_participation_steps(participation), (long long)workload->steps);
+    if (participation == NULL) TRY(workload_participation_single(workload->steps, &single));
+    optimize_task task = {workload, participation == NULL ? single : participation, &o};
     TRY_DONE(run_call(&task, CALLS[id], out, result));
 done:
     dpmf_participation_free(single);

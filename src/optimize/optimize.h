@@ -11,63 +11,56 @@
 #include "base/status.h"
 #include "strategy/strategy.h"
 
-typedef struct dpmf_i_optimize_task {
+typedef struct optimize_task {
     const dpmf_workload *workload;
     const dpmf_participation *participation; /* never NULL */
     const dpmf_optimize_options *options;
-} dpmf_i_optimize_task;
+} optimize_task;
 
-typedef dpmf_status (*dpmf_i_optimize_call)(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                            dpmf_optimization *result);
+typedef dpmf_status (*optimize_call)(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
 /* What dpmf_optimization.searched says of Toeplitz families, where no bound speaks. */
-#define DPMF_I_OPTIMIZE_ANY_SIGN "coefficients of any sign"
-#define DPMF_I_OPTIMIZE_NON_NEGATIVE "non-negative coefficients"
-#define DPMF_I_OPTIMIZE_FALLING "non-negative coefficients that do not rise"
+#define OPTIMIZE_ANY_SIGN "coefficients of any sign"
+#define OPTIMIZE_NON_NEGATIVE "non-negative coefficients"
+#define OPTIMIZE_FALLING "non-negative coefficients that do not rise"
 
 /* Is there a function for it? The family's row (strategy/families.c) says the same: a test holds them together. */
-int dpmf_i_optimize_knows(dpmf_i_strategy_family_id family);
+int optimize_knows(strategy_family_id family);
 
 /* The options against what the family takes (optimize/options.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_check(const dpmf_family *family, int64_t steps,
-                                                  const dpmf_optimize_options *options);
+DPMF_MUST_CHECK dpmf_status optimize_check(const dpmf_family *family, int64_t steps,
+                                           const dpmf_optimize_options *options);
 
 /* optimize/toeplitz/toeplitz.c: the best Toeplitz C, whole or of few bands; the best C^-1 of few bands */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+DPMF_MUST_CHECK dpmf_status optimize_toeplitz(const optimize_task *task, dpmf_strategy **out,
+                                              dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status toeplitz_optimize_banded(const optimize_task *task, dpmf_strategy **out,
                                                      dpmf_optimization *result);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                                            dpmf_optimization *result);
 /* The same by the sweep, with the taper, or with errors taken as settled (optimize/toeplitz/variants.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_variant(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                                             dpmf_optimization *result);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_inverse(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                                           dpmf_optimization *result);
-/* optimize/banded/banded.c */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                                   dpmf_optimization *result);
-/* optimize/blt/blt.c */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                                dpmf_optimization *result);
-/* optimize/epochs.c: dense C under several participations */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                                   dpmf_optimization *result);
-/* The bounds alone, cyclic and full participation, at a tolerance of their own. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_epochs_bound(const dpmf_i_optimize_task *task, double tolerance,
-                                                         dpmf_optimization *result);
-/* optimize/replay/optimize.c: tvblt under cyclic participation, with replayed or shared seeds */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                                          dpmf_optimization *result);
-/* optimize/patterns.c: the same under min-separation and shuffled participation */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_patterns(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                                     dpmf_optimization *result);
-/* optimize/lowrank/lowrank.c */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_lowrank(const dpmf_i_optimize_task *task, dpmf_strategy **out,
+DPMF_MUST_CHECK dpmf_status toeplitz_variant(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status toeplitz_banded_inverse(const optimize_task *task, dpmf_strategy **out,
                                                     dpmf_optimization *result);
+/* optimize/banded/banded.c */
+DPMF_MUST_CHECK dpmf_status optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+/* optimize/blt/blt.c */
+DPMF_MUST_CHECK dpmf_status optimize_blt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+/* optimize/epochs.c: dense C under several participations */
+DPMF_MUST_CHECK dpmf_status optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+/* The bounds alone, cyclic and full participation, at a tolerance of their own. */
+DPMF_MUST_CHECK dpmf_status optimize_epochs_bound(const optimize_task *task, double tolerance,
+                                                  dpmf_optimization *result);
+/* optimize/replay/optimize.c: tvblt under cyclic participation, with replayed or shared seeds */
+DPMF_MUST_CHECK dpmf_status replay_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+/* optimize/patterns.c: the same under min-separation and shuffled participation */
+DPMF_MUST_CHECK dpmf_status optimize_patterns(const optimize_task *task, dpmf_strategy **out,
+                                              dpmf_optimization *result);
+/* optimize/lowrank/lowrank.c */
+DPMF_MUST_CHECK dpmf_status optimize_lowrank(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
 /*
  * The taper for separations that are known to lie between `least` and `bands` (McKenna 2024, Appendix H): coefficient i,
  * counted from 1, is multiplied by (bands-i)/(bands-least) for i >= least. 1 <= least < bands.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_taper(int64_t bands, int64_t least, double *c);
+DPMF_MUST_CHECK dpmf_status toeplitz_taper(int64_t bands, int64_t least, double *c);
 
 #endif

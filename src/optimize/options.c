@@ -27,62 +27,61 @@ static int takes_variants(const dpmf_family *f) {
 
 static dpmf_status check_bands(const dpmf_family *f, int64_t steps, int64_t bands) {
     if (!f->optimize_bands && bands != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, but it has none to choose", f->name,
-                                (long long)bands);
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, but it has none to choose", f->name,
+                         (long long)bands);
     if (f->optimize_bands && (bands < 1 || bands > steps))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, accepted 1 to %lld (the steps)", f->name,
-                                (long long)bands, (long long)steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, accepted 1 to %lld (the steps)", f->name,
+                         (long long)bands, (long long)steps);
     return DPMF_OK;
 }
 
 static dpmf_status check_buffers(const dpmf_family *f, const dpmf_optimize_options *o) {
-    char list[DPMF_I_STRATEGY_FAMILY_LIST];
+    char list[STRATEGY_FAMILY_LIST];
     if (f->optimize_buffers == 0 && o->buffers != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, but it has none to choose", f->name,
-                                o->buffers);
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, but it has none to choose", f->name, o->buffers);
     if (f->optimize_buffers > 0 &&
         (o->buffers < 0 || o->buffers > f->optimize_buffers || (o->buffers == 0 && !f->optimize_chooses)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, accepted 1 to %d%s", f->name, o->buffers,
-                                f->optimize_buffers, f->optimize_chooses ? ", or 0 to choose" : "");
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, accepted 1 to %d%s", f->name, o->buffers,
+                         f->optimize_buffers, f->optimize_chooses ? ", or 0 to choose" : "");
     if (o->shared_seeds != 0 && (o->shared_seeds < 0 || o->shared_seeds > f->optimize_shared_seeds))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d shared seeds, accepted 0%s", f->name,
-                                o->shared_seeds, f->optimize_shared_seeds > 0 ? " (replayed) to 8" : "");
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d shared seeds, accepted 0%s", f->name, o->shared_seeds,
+                         f->optimize_shared_seeds > 0 ? " (replayed) to 8" : "");
     if (o->wanted_ratio != 0 && !(f->optimize_chooses && o->wanted_ratio > 1 && isfinite(o->wanted_ratio)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: wanted ratio %g, accepted: above 1, for %s", f->name,
-                                o->wanted_ratio, dpmf_i_strategy_family_list(may_choose, " and ", list));
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: wanted ratio %g, accepted: above 1, for %s", f->name,
+                         o->wanted_ratio, strategy_family_list(may_choose, " and ", list));
     return DPMF_OK;
 }
 
 static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_options *o) {
-    char list[DPMF_I_STRATEGY_FAMILY_LIST];
+    char list[STRATEGY_FAMILY_LIST];
     if ((unsigned)o->loss > DPMF_LOSS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
+        return base_fail(DPMF_ERROR_ARGUMENT, "loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
     if ((unsigned)o->normalize > DPMF_NORMALIZE_WITHIN || (o->normalize != 0 && !f->optimize_normalize))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: column normalization %d, accepted 0%s", f->name,
-                                (int)o->normalize, f->optimize_normalize ? " to 2" : "");
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: column normalization %d, accepted 0%s", f->name,
+                         (int)o->normalize, f->optimize_normalize ? " to 2" : "");
     if ((unsigned)o->constraint > DPMF_CONSTRAINT_CORNERS || (o->constraint != 0 && !f->optimize_constraint))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: constraint %d, accepted 0%s", f->name,
-                                (int)o->constraint, f->optimize_constraint ? " to 2" : "");
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: constraint %d, accepted 0%s", f->name, (int)o->constraint,
+                         f->optimize_constraint ? " to 2" : "");
     int variant = o->sweep || o->taper != 0 || o->settled_after != 0;
     if (variant && !f->optimize_variants)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep, taper and settled_after are for %s", f->name,
-                                dpmf_i_strategy_family_list(takes_variants, " and ", list));
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep, taper and settled_after are for %s", f->name,
+                         strategy_family_list(takes_variants, " and ", list));
     if (!(o->tolerance >= 1e-10 && o->tolerance <= 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);
+        return base_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);
     if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "weights are for the RMS loss, not for the max loss");
+        return base_fail(DPMF_ERROR_ARGUMENT, "weights are for the RMS loss, not for the max loss");
     return DPMF_OK;
 }
 
 static dpmf_status check_weights(int64_t n, const double *weights) {
     for (int64_t t = 0; weights != NULL && t < n; t++)
         if (!(weights[t] > 0 && isfinite(weights[t])))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "weight %g at step %lld, accepted: above 0", weights[t],
-                                    (long long)t);
+            return base_fail(DPMF_ERROR_ARGUMENT, "weight %g at step %lld, accepted: above 0", weights[t],
+                             (long long)t);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_check(const dpmf_family *family, int64_t steps, const dpmf_optimize_options *options) {
+dpmf_status optimize_check(const dpmf_family *family, int64_t steps, const dpmf_optimize_options *options) {
     TRY(check_choices(family, options));
     TRY(check_bands(family, steps, options->bands));
     TRY(check_buffers(family, options));

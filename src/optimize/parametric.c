@@ -33,7 +33,7 @@ static const double GRADIENT_LEAST = 1e-9; /* what differences can resolve */
 
 typedef struct search {
     const dpmf_parametric *family;
-    const dpmf_i_optimize_task *task;
+    const optimize_task *task;
     double power;     /* of the errors in place of the maximum; INFINITY: the maximum. Not read for the RMS loss */
     double *errors;   /* steps */
     double *beside;   /* a point of the differences */
@@ -52,10 +52,10 @@ static dpmf_status make_strategy(const search *s, const double *theta, dpmf_stra
     dpmf_status status = s->family->make(s->family->context, theta, &made);
     if (is_outside(status)) return DPMF_OK;
     if (status == DPMF_OK && made == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "parametric: make gave DPMF_OK and no strategy");
+        return base_fail(DPMF_ERROR_ARGUMENT, "parametric: make gave DPMF_OK and no strategy");
     if (status == DPMF_OK && dpmf_strategy_steps(made) != steps) {
-        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "parametric: make gave a strategy of %lld steps, accepted %lld",
-                                  (long long)dpmf_strategy_steps(made), (long long)steps);
+        status = base_fail(DPMF_ERROR_ARGUMENT, "parametric: make gave a strategy of %lld steps, accepted %lld",
+                           (long long)dpmf_strategy_steps(made), (long long)steps);
         dpmf_strategy_free(made);
         return status;
     }
@@ -145,16 +145,16 @@ static dpmf_status objective(void *context, const double *theta, double *f, doub
 /* From theta, which becomes the best point. */
 static dpmf_status minimize(search *s, double *theta, dpmf_optimization *result) {
     const dpmf_optimize_options *o = s->task->options;
-    const dpmf_i_base_objective f = {.count = s->family->parameters, .context = s, .value = objective};
-    const dpmf_i_base_minimize_options how = {.gradient = fmax(0.01 * o->tolerance, GRADIENT_LEAST),
-                                              .iterations = ITERATIONS,
-                                              .what = "parametric",
-                                              .run = &o->run};
+    const base_objective f = {.count = s->family->parameters, .context = s, .value = objective};
+    const base_minimize_options how = {.gradient = fmax(0.01 * o->tolerance, GRADIENT_LEAST),
+                                       .iterations = ITERATIONS,
+                                       .what = "parametric",
+                                       .run = &o->run};
     int smooth = o->loss == DPMF_LOSS_RMS || s->family->gradient != NULL;
     for (int stage = 0; stage < (smooth ? 1 : POWER_COUNT); stage++) {
-        dpmf_i_base_minimum found = {0};
+        base_minimum found = {0};
         s->power = smooth ? INFINITY : POWERS[stage];
-        TRY(dpmf_i_base_minimize(&f, &how, theta, &found));
+        TRY(base_minimize(&f, &how, theta, &found));
         result->outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT;
         result->iterations += found.iterations;
         result->stationarity = found.gradient;
@@ -168,11 +168,11 @@ static dpmf_status check_start(search *s, const double *theta) {
     double value = INFINITY;
     char why[400];
     s->power = INFINITY;
-    dpmf_i_base_set_message("make refused it, or the loss is not finite");
+    base_set_message("make refused it, or the loss is not finite");
     TRY(value_at(s, theta, &value));
     if (isfinite(value)) return DPMF_OK;
     snprintf(why, sizeof why, "%s", dpmf_last_error());
-    return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "parametric: the start is outside the domain: %s", why);
+    return base_fail(DPMF_ERROR_NUMERICAL, "parametric: the start is outside the domain: %s", why);
 }
 
 static dpmf_status run_search(search *s, double *theta, dpmf_strategy **out, dpmf_optimization *result) {
@@ -180,27 +180,27 @@ static dpmf_status run_search(search *s, double *theta, dpmf_strategy **out, dpm
     dpmf_strategy *strategy = NULL;
     double *point = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "the errors", &s->errors));
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "a point", &s->beside));
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the best point", &s->best));
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the point", &point));
+    TRY_DONE(base_alloc_doubles(n, "the errors", &s->errors));
+    TRY_DONE(base_alloc_doubles(count, "a point", &s->beside));
+    TRY_DONE(base_alloc_doubles(count, "the best point", &s->best));
+    TRY_DONE(base_alloc_doubles(count, "the point", &point));
     memcpy(point, theta, (size_t)count * sizeof *theta);
     TRY_DONE(check_start(s, point));
     TRY_DONE(minimize(s, point, result));
     if (out != NULL) {
         TRY_DONE(make_strategy(s, point, &strategy));
         if (strategy == NULL) {
-            status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "parametric: make refused a point that it had accepted");
+            status = base_fail(DPMF_ERROR_NUMERICAL, "parametric: make refused a point that it had accepted");
             goto done;
         }
         *out = strategy;
     }
     memcpy(theta, point, (size_t)count * sizeof *theta);
 done:
-    dpmf_i_base_free(s->errors);
-    dpmf_i_base_free(s->beside);
-    dpmf_i_base_free(s->best);
-    dpmf_i_base_free(point);
+    base_free(s->errors);
+    base_free(s->beside);
+    base_free(s->best);
+    base_free(point);
     return status;
 }
 
@@ -209,19 +209,18 @@ static dpmf_status check_arguments(const dpmf_parametric *family, const dpmf_wor
                                    const double *theta, const dpmf_optimization *result) {
     static const dpmf_family none = {.name = "parametric"};
     if (family == NULL || family->make == NULL || workload == NULL || theta == NULL || result == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "parametric: family, make, workload, theta or result is NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "parametric: family, make, workload, theta or result is NULL");
     if (family->parameters < 1 || family->parameters > DPMF_PARAMETERS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "parametric: %lld parameters, accepted 1 to %d",
-                                (long long)family->parameters, DPMF_PARAMETERS_MAX);
+        return base_fail(DPMF_ERROR_ARGUMENT, "parametric: %lld parameters, accepted 1 to %d",
+                         (long long)family->parameters, DPMF_PARAMETERS_MAX);
     for (int64_t i = 0; i < family->parameters; i++)
         if (!isfinite(theta[i]))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "parametric: theta[%lld] = %g, accepted: finite", (long long)i,
-                                    theta[i]);
+            return base_fail(DPMF_ERROR_ARGUMENT, "parametric: theta[%lld] = %g, accepted: finite", (long long)i,
+                             theta[i]);
     if (participation != NULL && dpmf_participation_steps(participation) != dpmf_workload_steps(workload))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "parametric: a participation of %lld steps for a workload of %lld",
-                                (long long)dpmf_participation_steps(participation),
-                                (long long)dpmf_workload_steps(workload));
-    return dpmf_i_optimize_check(&none, dpmf_workload_steps(workload), options);
+        return base_fail(DPMF_ERROR_ARGUMENT, "parametric: a participation of %lld steps for a workload of %lld",
+                         (long long)dpmf_participation_steps(participation), (long long)dpmf_workload_steps(workload));
+    return optimize_check(&none, dpmf_workload_steps(workload), options);
 }
 
 dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family, const dpmf_workload *workload,
@@ -229,7 +228,7 @@ dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family, const dpmf_w
                                      double *theta, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
     TRY(check_arguments(family, workload, participation, &o, theta, result));
-    const dpmf_i_optimize_task task = {workload, participation, &o};
+    const optimize_task task = {workload, participation, &o};
     search s = {.family = family, .task = &task, .best_loss = INFINITY};
     dpmf_optimization found = {.optimum_upper = INFINITY};
     TRY(run_search(&s, theta, out, &found));

@@ -38,43 +38,43 @@ static const double CHANGE_MAX = 5;
 /* Stages of the barrier: from the first value, or from the second near the top, by this factor. */
 static const double BARRIER = 0.01, BARRIER_NEAR = 0.001, BARRIER_STAGE = 0.02;
 
-dpmf_status dpmf_i_optimum_ascent_create(const dpmf_workload *workload, int max_loss, const double *weights,
-                                         dpmf_i_base_pool *pool, dpmf_i_optimum_ascent *out) {
-    dpmf_i_optimum_ascent s = {.n = workload->steps, .max_loss = max_loss, .weights = weights};
+dpmf_status optimum_ascent_create(const dpmf_workload *workload, int max_loss, const double *weights, base_pool *pool,
+                                  optimum_ascent *out) {
+    optimum_ascent s = {.n = workload->steps, .max_loss = max_loss, .weights = weights};
     dpmf_status status = DPMF_OK;
     s.mirrored = max_loss && dpmf_workload_is_toeplitz(workload);
     s.unknowns = max_loss && !s.mirrored ? 2 * s.n : s.n;
     double **const point[] = {&s.y, &s.next, &s.gradient, &s.next_gradient, &s.direction};
     for (int i = 0; i < 5; i++)
-        TRY_DONE(dpmf_i_base_alloc_doubles(s.unknowns, "the unknowns of the optimum", point[i]));
+        TRY_DONE(base_alloc_doubles(s.unknowns, "the unknowns of the optimum", point[i]));
     double **const each[] = {&s.v, &s.columns, &s.best_v, &s.p, &s.best_p, &s.rows};
     int count = s.unknowns > s.n ? 6 : max_loss || weights != NULL ? 5 : 3;
     for (int i = 0; i < count; i++)
-        TRY_DONE(dpmf_i_base_alloc_doubles(s.n, "the weights of the optimum", each[i]));
+        TRY_DONE(base_alloc_doubles(s.n, "the weights of the optimum", each[i]));
     for (int64_t i = 0; i < s.unknowns; i++)
         s.y[i] = 1;
-    TRY_DONE(dpmf_i_optimum_phi_create(workload, pool, &s.phi));
+    TRY_DONE(optimum_phi_create(workload, pool, &s.phi));
     *out = s;
-    s = (dpmf_i_optimum_ascent){0};
+    s = (optimum_ascent){0};
 done:
-    dpmf_i_optimum_ascent_free(&s);
+    optimum_ascent_free(&s);
     return status;
 }
 
-void dpmf_i_optimum_ascent_free(dpmf_i_optimum_ascent *s) {
+void optimum_ascent_free(optimum_ascent *s) {
     double *const all[] = {s->y,      s->v,    s->p,        s->columns,       s->rows,     s->best_v,
                            s->best_p, s->next, s->gradient, s->next_gradient, s->direction};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        dpmf_i_base_free(all[i]);
-    dpmf_i_optimum_phi_free(s->phi);
-    *s = (dpmf_i_optimum_ascent){0};
+        base_free(all[i]);
+    optimum_phi_free(s->phi);
+    *s = (optimum_ascent){0};
 }
 
 static double gap(double lower, double upper) {
     return lower > 0 ? upper / lower - 1 : INFINITY;
 }
 
-double dpmf_i_optimum_ascent_gap(const dpmf_i_optimum_ascent *s) {
+double optimum_ascent_gap(const optimum_ascent *s) {
     return gap(s->lower, s->upper);
 }
 
@@ -82,7 +82,7 @@ double dpmf_i_optimum_ascent_gap(const dpmf_i_optimum_ascent *s) {
 
 /* x^2 on the simplex. */
 static void read_weights(int64_t n, const double *x, double *weights) {
-    double sum = dpmf_i_base_dot(n, x, x);
+    double sum = base_dot(n, x, x);
     for (int64_t i = 0; i < n; i++)
         weights[i] = x[i] * x[i] / sum;
 }
@@ -99,7 +99,7 @@ static double largest_ratio(int64_t n, const double *a, const double *b, double 
     return known ? ratio : INFINITY;
 }
 
-static void keep_best(dpmf_i_optimum_ascent *s, double sum) {
+static void keep_best(optimum_ascent *s, double sum) {
     double scale = s->max_loss ? 1 : sum * sum; /* phi(c v) = sqrt(c) phi(v) */
     for (int64_t i = 0; i < s->n; i++)
         s->best_v[i] = scale * s->v[i];
@@ -107,7 +107,7 @@ static void keep_best(dpmf_i_optimum_ascent *s, double sum) {
 }
 
 /* The upper bound if every entry of phi were off by `floor_` at most. */
-static double upper_bound(const dpmf_i_optimum_ascent *s, double sum, double floor_) {
+static double upper_bound(const optimum_ascent *s, double sum, double floor_) {
     double most = largest_ratio(s->n, s->columns, s->v, floor_), other = sum / (double)s->n;
     if (s->max_loss) other = s->mirrored ? most : largest_ratio(s->n, s->rows, s->p, floor_);
     const double upper = sqrt(most * other);
@@ -115,17 +115,17 @@ static double upper_bound(const dpmf_i_optimum_ascent *s, double sum, double flo
 }
 
 /* phi and the certificate at y. */
-static dpmf_status evaluate_phi(dpmf_i_optimum_ascent *s, const double *y, double tolerance) {
+static dpmf_status evaluate_phi(optimum_ascent *s, const double *y, double tolerance) {
     int64_t n = s->n;
     read_weights(n, y, s->v);
     if (s->weights != NULL) memcpy(s->p, s->weights, (size_t)n * sizeof *s->p);
     for (int64_t i = 0; i < n && s->mirrored; i++)
         s->p[i] = s->v[n - 1 - i];
     if (s->unknowns > n) read_weights(n, y + n, s->p);
-    TRY(dpmf_i_optimum_phi_eval(s->phi, s->v, s->p, tolerance, 0, s->columns, s->rows, &s->error));
+    TRY(optimum_phi_eval(s->phi, s->v, s->p, tolerance, 0, s->columns, s->rows, &s->error));
     s->evaluations++;
-    double sum = dpmf_i_base_sum(n, s->columns), bare = s->max_loss ? sum : sum / sqrt((double)n);
-    const double floor_ = dpmf_i_optimum_phi_floor(s->phi), bare_upper = upper_bound(s, sum, 0);
+    double sum = base_sum(n, s->columns), bare = s->max_loss ? sum : sum / sqrt((double)n);
+    const double floor_ = optimum_phi_floor(s->phi), bare_upper = upper_bound(s, sum, 0);
     double lower = bare * (1 - s->error);
     double upper = (floor_ > 0 ? upper_bound(s, sum, floor_) : bare_upper) * (1 + s->error);
     if (!(upper >= 0)) upper = INFINITY;
@@ -142,12 +142,12 @@ static dpmf_status evaluate_phi(dpmf_i_optimum_ascent *s, const double *y, doubl
  * Minus the objective with its barrier at the point y just evaluated, and its gradient. The factor 2 of a mirrored
  * point stands for the two places of each weight.
  */
-static double objective(const dpmf_i_optimum_ascent *s, const double *y, double barrier, double *gradient) {
+static double objective(const optimum_ascent *s, const double *y, double barrier, double *gradient) {
     int64_t n = s->n;
-    double sum = dpmf_i_base_sum(n, s->columns), value = -log(sum), times = s->mirrored ? 2 : 1;
+    double sum = base_sum(n, s->columns), value = -log(sum), times = s->mirrored ? 2 : 1;
     for (int64_t part = 0; part * n < s->unknowns; part++) {
         const double *x = y + part * n, *weights = part == 0 ? s->v : s->p, *values = part == 0 ? s->columns : s->rows;
-        double norm = dpmf_i_base_dot(n, x, x), each = barrier / (double)n, logs = 0;
+        double norm = base_dot(n, x, x), each = barrier / (double)n, logs = 0;
         for (int64_t i = 0; i < n; i++) {
             double pull = values[i] / (weights[i] * sum) - 1 + each / weights[i] - barrier;
             gradient[part * n + i] = -times * x[i] / norm * pull;
@@ -161,8 +161,8 @@ static double objective(const dpmf_i_optimum_ascent *s, const double *y, double 
 /* ---- the climb ---- */
 
 /* At the barrier's optimum a weight is (barrier/n)/slack, slack < 1 + barrier: half the root is out of its way. */
-static double least(const dpmf_i_optimum_ascent *s, const double *x, double barrier) {
-    return barrier > 0 ? 0.5 * sqrt(barrier / (double)s->n) * dpmf_i_base_norm(s->n, x) : 0;
+static double least(const optimum_ascent *s, const double *x, double barrier) {
+    return barrier > 0 ? 0.5 * sqrt(barrier / (double)s->n) * base_norm(s->n, x) : 0;
 }
 
 /* b if a is no number. */
@@ -171,7 +171,7 @@ static double larger(double a, double b) {
 }
 
 /* From y to s->next along the direction, every unknown within CHANGE_MAX of itself; how the objective should change. */
-static double move(dpmf_i_optimum_ascent *s, double length, double barrier) {
+static double move(optimum_ascent *s, double length, double barrier) {
     double change = 0;
     for (int64_t part = 0; part < s->unknowns; part += s->n) {
         const double bottom = least(s, s->y + part, barrier);
@@ -186,7 +186,7 @@ static double move(dpmf_i_optimum_ascent *s, double length, double barrier) {
 }
 
 /* Backtracking (Armijo). *value and the gradient are those of y before and after; *moved says if there was a step. */
-static dpmf_status search_line(dpmf_i_optimum_ascent *s, double rule, double barrier, double *value, int *moved) {
+static dpmf_status search_line(optimum_ascent *s, double rule, double barrier, double *value, int *moved) {
     double length = 1, noise = s->error;
     *moved = 0;
     for (int k = 0; k < BACKTRACKS_MAX && !*moved; k++, length *= 0.4) {
@@ -206,14 +206,13 @@ static void swap(double **a, double **b) {
     *b = kept;
 }
 
-static dpmf_status report_gap(const dpmf_i_optimum_ascent *s, double start, double tolerance) {
-    double done = log(start / dpmf_i_optimum_ascent_gap(s)) / log(fmax(start / tolerance, 2));
+static dpmf_status report_gap(const optimum_ascent *s, double start, double tolerance) {
+    double done = log(start / optimum_ascent_gap(s)) / log(fmax(start / tolerance, 2));
     done = !s->coarse && isfinite(done) ? fmin(1, fmax(0, done)) : 0;
-    return dpmf_i_base_progress(s->run, "optimum", dpmf_i_optimum_phi_watch(s->phi, s->run, done));
+    return base_progress(s->run, "optimum", optimum_phi_watch(s->phi, s->run, done));
 }
 
-static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_descent_lbfgs *memory, double tolerance,
-                              double barrier) {
+static dpmf_status climb_dual(optimum_ascent *s, descent_lbfgs *memory, double tolerance, double barrier) {
     double last = s->max_loss ? tolerance / 2 : 0, finest = 0.05 * tolerance, start;
     int moved = 1;
     for (int64_t part = 0; part < s->unknowns; part += s->n) {
@@ -221,29 +220,28 @@ static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_descent_lbfg
         for (int64_t i = part; i < part + s->n; i++)
             s->y[i] = larger(s->y[i], bottom);
     }
-    dpmf_i_optimum_phi_watch(s->phi, s->run, 0);
+    optimum_phi_watch(s->phi, s->run, 0);
     TRY(evaluate_phi(s, s->y, fmax(finest, 1e-4)));
     double value = objective(s, s->y, barrier, s->gradient);
     start = s->here;
-    if (!isfinite(value))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "optimum: the workload is beyond double precision");
-    while (dpmf_i_optimum_ascent_gap(s) > tolerance && s->evaluations < EVALUATIONS_MAX) {
+    if (!isfinite(value)) return base_fail(DPMF_ERROR_NUMERICAL, "optimum: the workload is beyond double precision");
+    while (optimum_ascent_gap(s) > tolerance && s->evaluations < EVALUATIONS_MAX) {
         TRY(report_gap(s, start, tolerance));
         if (barrier > last && (s->here < 3 * barrier || !moved)) {
             barrier = fmax(barrier * BARRIER_STAGE, last);
-            dpmf_i_base_descent_lbfgs_forget(memory);
+            descent_lbfgs_forget(memory);
             TRY(evaluate_phi(s, s->y, finest)); /* a failed search has left another point's values behind */
             value = objective(s, s->y, barrier, s->gradient);
         } else if (!moved) {
             if (memory->used == 0) break; /* not even along the gradient */
-            dpmf_i_base_descent_lbfgs_forget(memory);
+            descent_lbfgs_forget(memory);
         }
         /* far from the top a rule of few nodes will do */
-        double rule = fmax(finest, fmin(1e-3, 1e-3 * dpmf_i_optimum_ascent_gap(s)));
-        dpmf_i_base_descent_lbfgs_direction(memory, s->gradient, s->direction);
+        double rule = fmax(finest, fmin(1e-3, 1e-3 * optimum_ascent_gap(s)));
+        descent_lbfgs_direction(memory, s->gradient, s->direction);
         TRY(search_line(s, rule, barrier, &value, &moved));
         if (!moved) continue;
-        dpmf_i_base_descent_lbfgs_remember(memory, s->y, s->gradient, s->next, s->next_gradient);
+        descent_lbfgs_remember(memory, s->y, s->gradient, s->next, s->next_gradient);
         swap(&s->y, &s->next);
         swap(&s->gradient, &s->next_gradient);
         if (rule <= finest && s->spread < 0.05 * s->here) break; /* what is left is the error of phi */
@@ -251,12 +249,12 @@ static dpmf_status climb_dual(dpmf_i_optimum_ascent *s, dpmf_i_base_descent_lbfg
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_ascent_run(dpmf_i_optimum_ascent *s, double tolerance, int near) {
-    dpmf_i_base_descent_lbfgs memory = {0};
+dpmf_status optimum_ascent_run(optimum_ascent *s, double tolerance, int near) {
+    descent_lbfgs memory = {0};
     s->lower = 0;
     s->upper = INFINITY;
-    TRY(dpmf_i_base_descent_lbfgs_create(s->unknowns, PAIRS, &memory));
+    TRY(descent_lbfgs_create(s->unknowns, PAIRS, &memory));
     dpmf_status status = climb_dual(s, &memory, tolerance, !s->max_loss ? 0 : near ? BARRIER_NEAR : BARRIER);
-    dpmf_i_base_descent_lbfgs_free(&memory);
+    descent_lbfgs_free(&memory);
     return status;
 }

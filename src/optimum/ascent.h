@@ -7,13 +7,13 @@
 #include "base/threads.h"
 #include "optimum/phi.h"
 
-typedef struct dpmf_i_optimum_ascent {
+typedef struct optimum_ascent {
     int64_t n, unknowns; /* n, or 2n for max loss with p apart from v */
     int max_loss, mirrored;
     const double *weights; /* RMS: NULL or p */
     const dpmf_run *run;   /* NULL: nobody to report to */
     int coarse;            /* on the way to a longer run: nothing of that is done yet */
-    dpmf_i_optimum_phi *phi;
+    optimum_phi *phi;
     double *y;               /* the point: square roots of v and, if apart, of p; any scale */
     double *v, *p;           /* of the last evaluation: v sums to 1, for max loss p too */
     double *columns, *rows;  /* phi there */
@@ -24,18 +24,17 @@ typedef struct dpmf_i_optimum_ascent {
     double spread;       /* the same if phi had no error */
     double lower, upper; /* the best so far */
     int evaluations;
-} dpmf_i_optimum_ascent;
+} optimum_ascent;
 
 /* y is 1 to begin with. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_ascent_create(const dpmf_workload *workload, int max_loss,
-                                                         const double *weights, dpmf_i_base_pool *pool,
-                                                         dpmf_i_optimum_ascent *out);
-void dpmf_i_optimum_ascent_free(dpmf_i_optimum_ascent *ascent);
+DPMF_MUST_CHECK dpmf_status optimum_ascent_create(const dpmf_workload *workload, int max_loss, const double *weights,
+                                                  base_pool *pool, optimum_ascent *out);
+void optimum_ascent_free(optimum_ascent *ascent);
 
 /* Climbs from y until upper/lower - 1 <= tolerance or nothing more is gained. `near`: y is near the top already. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_ascent_run(dpmf_i_optimum_ascent *ascent, double tolerance, int near);
+DPMF_MUST_CHECK dpmf_status optimum_ascent_run(optimum_ascent *ascent, double tolerance, int near);
 
 /* upper/lower - 1. */
-double dpmf_i_optimum_ascent_gap(const dpmf_i_optimum_ascent *ascent);
+double optimum_ascent_gap(const optimum_ascent *ascent);
 
 #endif

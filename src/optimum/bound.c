@@ -105,7 +105,7 @@ static const struct {
     {CONTAINED, EPOCHS_TEXT " under cyclic participation, which is part of this one"}};
 enum { EARLIER_COUNT = sizeof EARLIER / sizeof EARLIER[0] };
 
-const char *dpmf_i_optimum_lower_bound_scope(const char *text) {
+const char *optimum_lower_bound_scope(const char *text) {
     for (int i = 0; i < SCOPES; i++)
         if (strcmp(text, SCOPE[i]) == 0) return SCOPE[i];
     for (int i = 0; i < EARLIER_COUNT; i++)
@@ -120,15 +120,15 @@ static const char *worded_like(const char *scope, const char *like) {
     return scope;
 }
 
-dpmf_status dpmf_i_optimum_check_weights(int64_t n, const double *weights) {
+dpmf_status optimum_check_weights(int64_t n, const double *weights) {
     double largest = 0;
     for (int64_t t = 0; t < n; t++) {
         if (!(weights[t] >= 0 && isfinite(weights[t])))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "weight of step %lld = %g, accepted: finite and not negative",
-                                    (long long)t, weights[t]);
+            return base_fail(DPMF_ERROR_ARGUMENT, "weight of step %lld = %g, accepted: finite and not negative",
+                             (long long)t, weights[t]);
         largest = fmax(largest, weights[t]);
     }
-    if (largest == 0) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "all weights are 0, accepted: at least one above 0");
+    if (largest == 0) return base_fail(DPMF_ERROR_ARGUMENT, "all weights are 0, accepted: at least one above 0");
     return DPMF_OK;
 }
 
@@ -143,7 +143,7 @@ static patterns patterns_of(const dpmf_participation *p, int64_t n) {
     if (p == NULL || p->count == 1) return (patterns){n, 1, n};
     patterns found = {p->separation, p->count, p->separation};
     int64_t even = (n - 1) / p->count + 1; /* ceil(n/k) */
-    if (p->pattern == DPMF_I_WORKLOAD_APART && even > found.apart) found.apart = even;
+    if (p->pattern == WORKLOAD_APART && even > found.apart) found.apart = even;
     return found;
 }
 
@@ -152,7 +152,7 @@ static patterns patterns_of(const dpmf_participation *p, int64_t n) {
 /* Roundings of (A u)_t, at most 8 n for the recursions, whose terms do not cancel, and for a row of a matrix. */
 static double rounding(const dpmf_workload *a, const double *u, const double *y, int64_t t) {
     double size = y[t];
-    if (a->form == DPMF_I_WORKLOAD_DENSE) {
+    if (a->form == WORKLOAD_DENSE) {
         size = 0;
         for (int64_t j = 0; j <= t; j++)
             size += fabs(a->matrix[t * a->steps + j]) * u[j];
@@ -165,8 +165,8 @@ static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const
     int64_t n = a->steps;
     double *u = NULL, *y = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a contribution", &u));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "an answer", &y));
+    TRY_DONE(base_alloc_doubles(n, "a contribution", &u));
+    TRY_DONE(base_alloc_doubles(n, "an answer", &y));
     for (int64_t i = 0; i < p->count; i++)
         u[i * p->separation] = 1;
     TRY_DONE(dpmf_workload_apply(a, u, y));
@@ -177,10 +177,10 @@ static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const
         largest = fmax(largest, u[t]);
     }
     out->max_loss = largest;
-    out->rms_loss = dpmf_i_base_norm(n, u) / sqrt((double)n);
+    out->rms_loss = base_norm(n, u) / sqrt((double)n);
 done:
-    dpmf_i_base_free(u);
-    dpmf_i_base_free(y);
+    base_free(u);
+    base_free(y);
     return status;
 }
 
@@ -205,16 +205,15 @@ static double round_down(double x) {
 /* A climb's last digits depend on every rounding on its way: so many bits of its bound are kept. */
 enum { CLIMBED_BITS = 20 };
 
-int dpmf_i_optimum_lower_bound_is_cut(double bound, const char *scope) {
+int optimum_lower_bound_is_cut(double bound, const char *scope) {
     int exponent = 0;
     const double part = ldexp(frexp(bound, &exponent), is_of_epochs(scope) ? CLIMBED_BITS : BITS);
     return part == floor(part);
 }
 
-int dpmf_i_optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found,
-                                         const char *found_scope) {
+int optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found, const char *found_scope) {
     return is_of_epochs(claimed_scope) && is_of_epochs(found_scope) && claimed > 0 && claimed <= found &&
-           dpmf_i_optimum_lower_bound_is_cut(claimed, claimed_scope);
+           optimum_lower_bound_is_cut(claimed, claimed_scope);
 }
 
 /*
@@ -226,13 +225,13 @@ static const int64_t LONG = 131072;
 /* The dual value of one loss, 0 where the optimum is not known. */
 static dpmf_status optimum_bound(const dpmf_workload *a, int max_loss, const dpmf_evaluate_options *o, int is_short,
                                  double *out) {
-    dpmf_i_optimum found = {0};
+    optimum_answer found = {0};
     double tolerance = a->steps <= LONG ? 1e-6 : 5e-6, lower = 0;
-    dpmf_status status = is_short ? dpmf_i_optimum_bound(a, max_loss, o->weights, &o->run, &lower)
-                                  : dpmf_i_optimum_solve(a, max_loss, o->weights, tolerance, &o->run, &found);
+    dpmf_status status = is_short ? optimum_single_bound(a, max_loss, o->weights, &o->run, &lower)
+                                  : optimum_solve(a, max_loss, o->weights, tolerance, &o->run, &found);
     if (status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL) return DPMF_OK; /* none from here */
     if (status == DPMF_OK) *out = is_short ? lower : found.lower;
-    dpmf_i_optimum_free(&found);
+    optimum_free(&found);
     return status;
 }
 
@@ -250,8 +249,7 @@ static dpmf_status single_bound(const dpmf_workload *a, const dpmf_evaluate_opti
                                 dpmf_lower_bound *out) {
     double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1, rms = 0, max = 0;
     const int is_short = wants_short(a, o, like);
-    if (a->form == DPMF_I_WORKLOAD_OPERATOR || (a->form == DPMF_I_WORKLOAD_DENSE && a->steps > MATRIX_STEPS_MAX))
-        return DPMF_OK;
+    if (a->form == WORKLOAD_OPERATOR || (a->form == WORKLOAD_DENSE && a->steps > MATRIX_STEPS_MAX)) return DPMF_OK;
     TRY(optimum_bound(a, 0, o, is_short, &rms));
     if (rms == 0) return DPMF_OK;
     TRY(optimum_bound(a, 1, o, is_short, &max));
@@ -266,8 +264,8 @@ static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const d
                               dpmf_lower_bound *out) {
     double nuclear = 0;
     dpmf_lower_bound one = {0};
-    TRY(dpmf_i_optimum_nuclear_norm(a, o->weights, &o->run, &nuclear));
-    if (p->count > 1 && a->form != DPMF_I_WORKLOAD_OPERATOR) TRY(contribution(a, p, o->weights, &one));
+    TRY(optimum_nuclear_norm(a, o->weights, &o->run, &nuclear));
+    if (p->count > 1 && a->form != WORKLOAD_OPERATOR) TRY(contribution(a, p, o->weights, &one));
     nuclear /= sqrt((double)p->apart * (double)a->steps);
     double rms = fmax(nuclear, one.rms_loss), max = fmax(nuclear, one.max_loss);
     if (!isfinite(max) || !(rms > 0)) return DPMF_OK; /* beyond the range of a double, or none known */
@@ -287,10 +285,9 @@ static int gap_class(double gap) {
 
 /* The dual over several participations, where it is above `found`. */
 static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation *participation, const patterns *p,
-                                const dpmf_evaluate_options *o, dpmf_i_optimum_epochs_losses losses,
-                                dpmf_lower_bound *found) {
-    dpmf_i_optimum_epochs_lower dual;
-    TRY(dpmf_i_optimum_epochs_bound(a, p->count, p->apart, o->weights, losses, &o->run, &dual));
+                                const dpmf_evaluate_options *o, epochs_losses losses, dpmf_lower_bound *found) {
+    epochs_lower dual;
+    TRY(epochs_lower_bound(a, p->count, p->apart, o->weights, losses, &o->run, &dual));
     double rms = dual.rms_loss > 0 ? round_to(CLIMBED_BITS, dual.rms_loss) : 0;
     double max = dual.max_loss > 0 ? round_to(CLIMBED_BITS, dual.max_loss) : 0;
     if (!(rms > found->rms_loss)) { /* no better; the max loss may be */
@@ -300,17 +297,17 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
     const int both = max >= rms && max >= found->max_loss;
     const int class = gap_class(both ? fmax(dual.rms_gap, dual.max_gap) : dual.rms_gap);
     *found = (dpmf_lower_bound){rms, fmax(fmax(max, rms), found->max_loss),
-                                SCOPE[participation->pattern != DPMF_I_WORKLOAD_FIXED ? CONTAINED
-                                      : dual.foretold && both                         ? FORETOLD_BOTH
-                                      : dual.foretold                                 ? FORETOLD
-                                      : both                                          ? EPOCHS + class
-                                                                                      : EPOCHS_RMS + class]};
+                                SCOPE[participation->pattern != WORKLOAD_FIXED ? CONTAINED
+                                      : dual.foretold && both                  ? FORETOLD_BOTH
+                                      : dual.foretold                          ? FORETOLD
+                                      : both                                   ? EPOCHS + class
+                                                                               : EPOCHS_RMS + class]};
     return DPMF_OK;
 }
 
 /* like: NULL, or the scope that the bound is to have: files know the bounds of their own time. */
 static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
-                             const dpmf_evaluate_options *o, const char *like, dpmf_i_optimum_epochs_losses losses,
+                             const dpmf_evaluate_options *o, const char *like, epochs_losses losses,
                              dpmf_lower_bound *out) {
     patterns p = patterns_of(participation, a->steps);
     dpmf_lower_bound found = {0};
@@ -328,22 +325,21 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
 static dpmf_status check_options(const dpmf_workload *a, const dpmf_participation *participation,
                                  const dpmf_evaluate_options *o) {
     if (participation != NULL && participation->steps != a->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the participation has %lld steps, the workload %lld: they must agree",
-                                (long long)participation->steps, (long long)a->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "the participation has %lld steps, the workload %lld: they must agree",
+                         (long long)participation->steps, (long long)a->steps);
     if ((int)o->adjacency < 0 || o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
+        return base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)o->adjacency);
     if ((int)o->lower_bound < 0 || o->lower_bound > DPMF_LOWER_BOUND_FORCE)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "lower bound mode %d, accepted 0 to 2", (int)o->lower_bound);
-    return o->weights == NULL ? DPMF_OK : dpmf_i_optimum_check_weights(a->steps, o->weights);
+        return base_fail(DPMF_ERROR_ARGUMENT, "lower bound mode %d, accepted 0 to 2", (int)o->lower_bound);
+    return o->weights == NULL ? DPMF_OK : optimum_check_weights(a->steps, o->weights);
 }
 
-dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload, const dpmf_participation *participation,
-                                            const dpmf_evaluate_options *o, const char *scope, dpmf_lower_bound *out,
-                                            double *tolerance) {
+dpmf_status optimum_lower_bound_like(const dpmf_workload *workload, const dpmf_participation *participation,
+                                     const dpmf_evaluate_options *o, const char *scope, dpmf_lower_bound *out,
+                                     double *tolerance) {
     dpmf_lower_bound found = {0};
     TRY(check_options(workload, participation, o));
-    TRY(strongest(workload, participation, o, scope, DPMF_I_OPTIMUM_EPOCHS_BOTH, &found));
+    TRY(strongest(workload, participation, o, scope, EPOCHS_BOTH, &found));
     const int climbed = found.scope == SCOPE[OPTIMUM] || found.scope == SCOPE[OPTIMUM_RMS] ||
                         found.scope == SCOPE[SHORT] || found.scope == SCOPE[SHORT_RMS];
     *tolerance = found.scope != NULL && (is_of_epochs(found.scope) || (climbed && workload->steps > LONG)) ? 1e-5 : 0;
@@ -352,26 +348,25 @@ dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload, const
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
-                                       const dpmf_evaluate_options *options, dpmf_i_optimum_epochs_losses losses,
-                                       dpmf_lower_bound *out) {
+dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
+                                const dpmf_evaluate_options *options, epochs_losses losses, dpmf_lower_bound *out) {
     dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
     dpmf_lower_bound found = {0};
-    if (workload == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "lower bound: the workload is NULL");
+    if (workload == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "lower bound: the workload is NULL");
     TRY(check_options(workload, participation, &o));
     int wanted = o.lower_bound == DPMF_LOWER_BOUND_FORCE ||
                  (o.lower_bound == DPMF_LOWER_BOUND_AUTO && workload->steps <= AUTO_STEPS_MAX);
     if (wanted) TRY(strongest(workload, participation, &o, NULL, losses, &found));
     if (o.lower_bound == DPMF_LOWER_BOUND_FORCE && found.scope == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "no proven lower bound is known for workload %s of %lld steps under participation %s",
-                                workload->text, (long long)workload->steps,
-                                participation == NULL ? "single" : participation->text);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "no proven lower bound is known for workload %s of %lld steps under participation %s",
+                         workload->text, (long long)workload->steps,
+                         participation == NULL ? "single" : participation->text);
     *out = found;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_participation *participation,
                                      const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
-    return dpmf_i_optimum_lower_bound(workload, participation, options, DPMF_I_OPTIMUM_EPOCHS_BOTH, out);
+    return optimum_lower_bound(workload, participation, options, EPOCHS_BOTH, out);
 }

@@ -22,28 +22,28 @@
  * cross is a difference with Nesterov momentum only, and then of learning rates, which is exact where they are equal or
  * nearly so: it must be right to the last digits, not just small.
  */
-static void fill_forward(const dpmf_workload *a, dpmf_i_optimum_chain *c) {
+static void fill_forward(const dpmf_workload *a, optimum_chain *c) {
     for (int64_t t = 0; t < a->steps; t++) {
-        dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, t);
+        workload_recursion_form r = workload_recursion(a, t);
         c->fresh[t] = r.from_m * r.rate;
         c->offset[t] = r.from_y * r.rate;
         if (t + 1 == a->steps) break;
-        dpmf_i_workload_recursion_form next = dpmf_i_workload_recursion(a, t + 1);
+        workload_recursion_form next = workload_recursion(a, t + 1);
         c->keep[t] = next.keep;
         c->momentum[t] = r.momentum;
         c->cross[t] = r.from_m * (r.rate * next.keep - r.from_y * next.rate); /* w = beta where f = 1 */
     }
 }
 
-static dpmf_status fill_reversed(const dpmf_workload *a, dpmf_i_optimum_chain *c) {
+static dpmf_status fill_reversed(const dpmf_workload *a, optimum_chain *c) {
     for (int64_t t = 0; t < a->steps; t++) {
         int64_t i = a->steps - 1 - t;
-        dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, t);
+        workload_recursion_form r = workload_recursion(a, t);
         double ahead = 0; /* f eta_{t+1} / k_{t+1} */
         if (r.from_y > 0 && t + 1 < a->steps) {
-            dpmf_i_workload_recursion_form next = dpmf_i_workload_recursion(a, t + 1);
+            workload_recursion_form next = workload_recursion(a, t + 1);
             if (!(next.keep > 0))
-                return dpmf_i_base_fail(
+                return base_fail(
                     DPMF_ERROR_UNSUPPORTED,
                     "workload %s: decay x learning rate = 1 at step %lld; the max-loss optimum of Nesterov "
                     "momentum is known for less than 1",
@@ -60,15 +60,15 @@ static dpmf_status fill_reversed(const dpmf_workload *a, dpmf_i_optimum_chain *c
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_chain_create(const dpmf_workload *workload, int reversed, dpmf_i_optimum_chain *out) {
-    dpmf_i_optimum_chain c = {.n = workload->steps, .positive = 1};
+dpmf_status optimum_chain_create(const dpmf_workload *workload, int reversed, optimum_chain *out) {
+    optimum_chain c = {.n = workload->steps, .positive = 1};
     dpmf_status status = DPMF_OK;
-    assert(workload->form == DPMF_I_WORKLOAD_NAMED);
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.n, "the chain of a workload", &c.keep));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.n, "the chain of a workload", &c.momentum));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.n, "the chain of a workload", &c.fresh));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.n, "the chain of a workload", &c.offset));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.n, "the chain of a workload", &c.cross));
+    assert(workload->form == WORKLOAD_NAMED);
+    TRY_DONE(base_alloc_doubles(c.n, "the chain of a workload", &c.keep));
+    TRY_DONE(base_alloc_doubles(c.n, "the chain of a workload", &c.momentum));
+    TRY_DONE(base_alloc_doubles(c.n, "the chain of a workload", &c.fresh));
+    TRY_DONE(base_alloc_doubles(c.n, "the chain of a workload", &c.offset));
+    TRY_DONE(base_alloc_doubles(c.n, "the chain of a workload", &c.cross));
     if (reversed)
         TRY_DONE(fill_reversed(workload, &c));
     else
@@ -76,17 +76,17 @@ dpmf_status dpmf_i_optimum_chain_create(const dpmf_workload *workload, int rever
     for (int64_t t = 0; t < c.n; t++)
         if (c.cross[t] < 0 || c.fresh[t] < 0) c.positive = 0;
     *out = c;
-    c = (dpmf_i_optimum_chain){0};
+    c = (optimum_chain){0};
 done:
-    dpmf_i_optimum_chain_free(&c);
+    optimum_chain_free(&c);
     return status;
 }
 
-void dpmf_i_optimum_chain_free(dpmf_i_optimum_chain *c) {
-    dpmf_i_base_free(c->keep);
-    dpmf_i_base_free(c->momentum);
-    dpmf_i_base_free(c->fresh);
-    dpmf_i_base_free(c->offset);
-    dpmf_i_base_free(c->cross);
-    *c = (dpmf_i_optimum_chain){0};
+void optimum_chain_free(optimum_chain *c) {
+    base_free(c->keep);
+    base_free(c->momentum);
+    base_free(c->fresh);
+    base_free(c->offset);
+    base_free(c->cross);
+    *c = (optimum_chain){0};
 }

@@ -14,18 +14,17 @@
 
 #include "base/status.h"
 
-typedef struct dpmf_i_optimum_chain {
+typedef struct optimum_chain {
     int64_t n;
     double *keep, *momentum, *fresh, *offset, *cross;
     int positive; /* is every coefficient >= 0? */
-} dpmf_i_optimum_chain;
+} optimum_chain;
 
 /*
  * The chain of A' (reversed = 0) or of (J A' J)', J the reversal of the steps (reversed = 1). Named workloads.
  * DPMF_ERROR_UNSUPPORTED for a reversed one with Nesterov momentum that forgets all at some step (decay x rate = 1).
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_chain_create(const dpmf_workload *workload, int reversed,
-                                                        dpmf_i_optimum_chain *out);
-void dpmf_i_optimum_chain_free(dpmf_i_optimum_chain *chain);
+DPMF_MUST_CHECK dpmf_status optimum_chain_create(const dpmf_workload *workload, int reversed, optimum_chain *out);
+void optimum_chain_free(optimum_chain *chain);
 
 #endif

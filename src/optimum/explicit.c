@@ -47,7 +47,7 @@ typedef struct link {
 typedef struct builder {
     int64_t n;
     int nodes;
-    dpmf_i_optimum_chain chain;
+    optimum_chain chain;
     link *links;   /* n x nodes */
     double *above; /* n x 5: ll, lm, mm, 0, det of the information from the steps before */
     double *x;     /* n x n */
@@ -65,7 +65,7 @@ static information observe(const double *l, double a, double z) {
 }
 
 static void filter_above(const builder *b, const double *v, const double *p, double shift, int node) {
-    const dpmf_i_optimum_chain *c = &b->chain;
+    const optimum_chain *c = &b->chain;
     memset(b->above, 0, 5 * sizeof *b->above);
     for (int64_t t = 0; t + 1 < b->n; t++) {
         double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], y = beta * c->offset[t + 1];
@@ -86,7 +86,7 @@ static void filter_above(const builder *b, const double *v, const double *p, dou
 }
 
 static void filter_below(const builder *b, const double *v, const double *p, double shift, double weight, int node) {
-    const dpmf_i_optimum_chain *c = &b->chain;
+    const optimum_chain *c = &b->chain;
     double ll = 0, lm = 0, mm = 0, det = 0; /* of z_t given the observations after t */
     for (int64_t t = b->n - 1; t >= 0; t--) {
         double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], z = c->offset[t];
@@ -149,49 +149,49 @@ static dpmf_status fill_columns(void *context, int64_t item, int worker) {
 static dpmf_status builder_create(const dpmf_workload *a, int nodes, int threads, builder *b) {
     b->n = a->steps;
     b->nodes = nodes;
-    TRY(dpmf_i_optimum_chain_create(a, 0, &b->chain));
-    TRY(dpmf_i_base_alloc(b->n * nodes, sizeof *b->links, "the links of a chain", (void **)&b->links));
-    TRY(dpmf_i_base_alloc_doubles(5 * b->n, "a filter", &b->above));
-    return dpmf_i_base_alloc_doubles((int64_t)threads * nodes * 2 * COLUMNS, "columns of a matrix", &b->work);
+    TRY(optimum_chain_create(a, 0, &b->chain));
+    TRY(base_alloc(b->n * nodes, sizeof *b->links, "the links of a chain", (void **)&b->links));
+    TRY(base_alloc_doubles(5 * b->n, "a filter", &b->above));
+    return base_alloc_doubles((int64_t)threads * nodes * 2 * COLUMNS, "columns of a matrix", &b->work);
 }
 
 static void builder_free(builder *b) {
-    dpmf_i_optimum_chain_free(&b->chain);
-    dpmf_i_base_free(b->links);
-    dpmf_i_base_free(b->above);
-    dpmf_i_base_free(b->work);
+    optimum_chain_free(&b->chain);
+    base_free(b->links);
+    base_free(b->above);
+    base_free(b->work);
 }
 
 /* X, both triangles. */
-static dpmf_status fill_named(const dpmf_workload *a, const dpmf_i_optimum *o, const dpmf_run *run, double *x) {
+static dpmf_status fill_named(const dpmf_workload *a, const optimum_answer *o, const dpmf_run *run, double *x) {
     builder b = {.x = x};
-    dpmf_i_base_quadrature rule;
-    dpmf_i_base_pool *pool = NULL;
-    dpmf_i_optimum_phi *phi = NULL;
+    base_quadrature rule;
+    base_pool *pool = NULL;
+    optimum_phi *phi = NULL;
     double low = 0, high = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_pool_create(run == NULL ? 0 : run->threads, &pool));
-    TRY_DONE(dpmf_i_optimum_phi_create(a, pool, &phi));
-    TRY_DONE(dpmf_i_optimum_phi_interval(phi, o->v, o->p, &low, &high));
-    dpmf_i_base_quadrature_fill(low, high, dpmf_i_base_quadrature_nodes(high / low, 1e-13), &rule);
-    TRY_DONE(builder_create(a, rule.count, dpmf_i_base_pool_threads(pool), &b));
+    TRY_DONE(base_pool_create(run == NULL ? 0 : run->threads, &pool));
+    TRY_DONE(optimum_phi_create(a, pool, &phi));
+    TRY_DONE(optimum_phi_interval(phi, o->v, o->p, &low, &high));
+    base_quadrature_fill(low, high, base_quadrature_nodes(high / low, 1e-13), &rule);
+    TRY_DONE(builder_create(a, rule.count, base_pool_threads(pool), &b));
     for (int j = 0; j < rule.count; j++) {
-        TRY_DONE(dpmf_i_base_progress(run, "matrix", (double)j / rule.count / 4));
+        TRY_DONE(base_progress(run, "matrix", (double)j / rule.count / 4));
         filter_above(&b, o->v, o->p, rule.shift[j], j);
         filter_below(&b, o->v, o->p, rule.shift[j], rule.weight[j], j);
     }
-    TRY_DONE(dpmf_i_base_pool_run(pool, (b.n + COLUMNS - 1) / COLUMNS, fill_columns, &b));
-    TRY_DONE(dpmf_i_base_progress(run, "matrix", 0.75));
+    TRY_DONE(base_pool_run(pool, (b.n + COLUMNS - 1) / COLUMNS, fill_columns, &b));
+    TRY_DONE(base_progress(run, "matrix", 0.75));
 done:
-    dpmf_i_optimum_phi_free(phi);
-    dpmf_i_base_pool_free(pool);
+    optimum_phi_free(phi);
+    base_pool_free(pool);
     builder_free(&b);
     return status;
 }
 
 /* ---- the factor ---- */
 
-static dpmf_status factor_named(const dpmf_workload *a, const dpmf_i_optimum *o, const dpmf_run *run, double *x) {
+static dpmf_status factor_named(const dpmf_workload *a, const optimum_answer *o, const dpmf_run *run, double *x) {
     int64_t n = a->steps;
     double largest = 0;
     TRY(fill_named(a, o, run, x));
@@ -201,30 +201,30 @@ static dpmf_status factor_named(const dpmf_workload *a, const dpmf_i_optimum *o,
         x[i] /= largest;
     for (int64_t i = 0; i < n; i++)
         x[i * n + i] = 1;
-    dpmf_i_base_reverse(n * n, x);
-    return dpmf_i_base_cholesky(n, x);
+    base_reverse(n * n, x);
+    return base_cholesky(n, x);
 }
 
-static dpmf_status factor_matrix(const dpmf_workload *a, const dpmf_i_optimum *o, double *x) {
+static dpmf_status factor_matrix(const dpmf_workload *a, const optimum_answer *o, double *x) {
     int64_t n = a->steps;
     double *z = NULL, *u = NULL, *wide = NULL, *values = NULL, *diagonal = NULL, largest = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_square(n, "the weighted workload", &z));
-    TRY_DONE(dpmf_i_base_alloc_square(n, "its singular vectors", &u));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "its singular values", &values));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a diagonal", &diagonal));
+    TRY_DONE(base_alloc_square(n, "the weighted workload", &z));
+    TRY_DONE(base_alloc_square(n, "its singular vectors", &u));
+    TRY_DONE(base_alloc_doubles(n, "its singular values", &values));
+    TRY_DONE(base_alloc_doubles(n, "a diagonal", &diagonal));
     for (int64_t t = 0; t < n; t++)
         for (int64_t k = 0; k <= t; k++)
             z[t * n + k] = sqrt(o->p == NULL ? 1 : o->p[t]) * a->matrix[t * n + k] * sqrt(o->v[k]);
-    TRY_DONE(dpmf_i_base_svd(n, z, values, u)); /* the rows of z are the right singular vectors */
-    dpmf_i_base_free(u);
+    TRY_DONE(base_svd(n, z, values, u)); /* the rows of z are the right singular vectors */
+    base_free(u);
     u = NULL;
-    TRY_DONE(dpmf_i_base_alloc_doubles(2 * n * n, "a factor of X", &wide));
+    TRY_DONE(base_alloc_doubles(2 * n * n, "a factor of X", &wide));
     for (int64_t i = 0; i < n; i++) { /* row n-1-i: row i of X^1/2 */
         double *row = wide + (n - 1 - i) * 2 * n;
         for (int64_t k = 0; k < n; k++)
             row[k] = z[k * n + i] * sqrt(values[k] / o->v[i]);
-        diagonal[i] = dpmf_i_base_dot(n, row, row);
+        diagonal[i] = base_dot(n, row, row);
         largest = fmax(largest, diagonal[i]);
     }
     for (int64_t i = 0; i < n; i++) {
@@ -233,50 +233,50 @@ static dpmf_status factor_matrix(const dpmf_workload *a, const dpmf_i_optimum *o
             row[k] /= sqrt(largest);
         row[n + i] = sqrt(fmax(0, 1 - diagonal[i] / largest));
     }
-    TRY_DONE(dpmf_i_base_lq(n, 2 * n, wide, x));
+    TRY_DONE(base_lq(n, 2 * n, wide, x));
 done:
-    dpmf_i_base_free(z);
-    dpmf_i_base_free(u);
-    dpmf_i_base_free(wide);
-    dpmf_i_base_free(values);
-    dpmf_i_base_free(diagonal);
+    base_free(z);
+    base_free(u);
+    base_free(wide);
+    base_free(values);
+    base_free(diagonal);
     return status;
 }
 
 /* Column norms are 1 but for rounding; now to the last digits. */
 static dpmf_status normalise_columns(int64_t n, double *c) {
     double *norms = NULL;
-    TRY(dpmf_i_base_alloc_doubles(n, "column norms", &norms));
+    TRY(base_alloc_doubles(n, "column norms", &norms));
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j <= i; j++)
             norms[j] += c[i * n + j] * c[i * n + j];
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j <= i; j++)
             c[i * n + j] /= sqrt(norms[j]);
-    dpmf_i_base_free(norms);
+    base_free(norms);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_explicit(const dpmf_workload *workload, const dpmf_i_optimum *optimum, const dpmf_run *run,
-                                    dpmf_strategy **out) {
+dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer *optimum, const dpmf_run *run,
+                             dpmf_strategy **out) {
     int64_t n = workload->steps;
     double *x = NULL;
     dpmf_status status = DPMF_OK;
-    if (workload->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    if (workload->form == WORKLOAD_OPERATOR)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
     if (n > STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the optimal matrix for %lld steps, accepted up to %d",
-                                (long long)n, STEPS_MAX);
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "the optimal matrix for %lld steps, accepted up to %d", (long long)n,
+                         STEPS_MAX);
     if (optimum->steps != n)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the optimum has %lld steps, the workload %lld",
-                                (long long)optimum->steps, (long long)n);
-    TRY(dpmf_i_base_alloc_square(n, "the optimal matrix", &x));
-    TRY_DONE(workload->form == DPMF_I_WORKLOAD_NAMED ? factor_named(workload, optimum, run, x)
-                                                     : factor_matrix(workload, optimum, x));
-    dpmf_i_base_reverse_across(n, x);
+        return base_fail(DPMF_ERROR_ARGUMENT, "the optimum has %lld steps, the workload %lld",
+                         (long long)optimum->steps, (long long)n);
+    TRY(base_alloc_square(n, "the optimal matrix", &x));
+    TRY_DONE(workload->form == WORKLOAD_NAMED ? factor_named(workload, optimum, run, x)
+                                              : factor_matrix(workload, optimum, x));
+    base_reverse_across(n, x);
     TRY_DONE(normalise_columns(n, x));
     TRY_DONE(dpmf_strategy_create_dense(n, x, out));
 done:
-    dpmf_i_base_free(x);
+    base_free(x);
     return status;
 }

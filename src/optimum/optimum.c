@@ -44,13 +44,13 @@ static dpmf_status coarsen(const dpmf_workload *a, dpmf_workload **out) {
     double *rates = NULL;
     dpmf_workload_options o = {a->momentum, a->nesterov, a->decay, NULL};
     if (a->learning_rate != NULL) {
-        TRY(dpmf_i_base_alloc_doubles(n, "coarse learning rates", &rates));
+        TRY(base_alloc_doubles(n, "coarse learning rates", &rates));
         for (int64_t t = 0; t < n; t++)
             rates[t] = a->learning_rate[t * COARSER];
         o.learning_rate = rates;
     }
     dpmf_status status = dpmf_workload_create(n, &o, out);
-    dpmf_i_base_free(rates);
+    base_free(rates);
     return status;
 }
 
@@ -109,9 +109,9 @@ static void correct_ends(int64_t n, int64_t coarse, const double *wrong, double 
  * The scale of y means nothing to the dual, but the first step of a climb has the length of the gradient: with this one the
  * weights go half as far as to phi(v), where a fixed-point iteration would take them.
  */
-static void scale_start(dpmf_i_optimum_ascent *s) {
+static void scale_start(optimum_ascent *s) {
     for (int64_t part = 0; part < s->unknowns; part += s->n) {
-        const double factor = sqrt(s->mirrored ? 4 : 2) / dpmf_i_base_norm(s->n, s->y + part);
+        const double factor = sqrt(s->mirrored ? 4 : 2) / base_norm(s->n, s->y + part);
         for (int64_t i = part; i < part + s->n; i++)
             s->y[i] *= factor;
     }
@@ -122,24 +122,24 @@ static void scale_start(dpmf_i_optimum_ascent *s) {
  * where the map goes that was climbed with, for the caller to free.
  */
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
-                            const dpmf_run *run, dpmf_i_base_pool *pool, int coarse, double *wrong,
-                            dpmf_i_optimum_phi **phi, dpmf_i_optimum *out);
+                            const dpmf_run *run, base_pool *pool, int coarse, double *wrong, optimum_phi **phi,
+                            optimum_answer *out);
 
 /* stretched: NULL, or where y goes as it was stretched. */
-static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_optimum_ascent *s, double tolerance,
-                                dpmf_i_base_pool *pool, double *stretched) {
+static dpmf_status start_coarse(const dpmf_workload *a, optimum_ascent *s, double tolerance, base_pool *pool,
+                                double *stretched) {
     dpmf_workload *coarse = NULL;
-    dpmf_i_optimum found = {0};
+    optimum_answer found = {0};
     double *weights = NULL, *wrong = NULL;
     const int is_long = s->n > LONG;
     dpmf_status status = DPMF_OK;
     TRY_DONE(coarsen(a, &coarse));
     if (s->weights != NULL) {
-        TRY_DONE(dpmf_i_base_alloc_doubles(coarse->steps, "coarse weights", &weights));
+        TRY_DONE(base_alloc_doubles(coarse->steps, "coarse weights", &weights));
         for (int64_t t = 0; t < coarse->steps; t++)
             weights[t] = s->weights[t * COARSER];
     }
-    if (is_long) TRY_DONE(dpmf_i_base_alloc_doubles(2 * coarse->steps, "the ends of a coarse run", &wrong));
+    if (is_long) TRY_DONE(base_alloc_doubles(2 * coarse->steps, "the ends of a coarse run", &wrong));
     TRY_DONE(solve_on(coarse, s->max_loss, weights, fmax(tolerance, is_long ? COARSE_TOLERANCE_LONG : COARSE_TOLERANCE),
                       s->run, pool, 1, wrong, NULL, &found));
     stretch(s->n, coarse->steps, found.v, s->y);
@@ -149,68 +149,67 @@ static dpmf_status start_coarse(const dpmf_workload *a, dpmf_i_optimum_ascent *s
         correct_ends(s->n, coarse->steps, wrong + part * coarse->steps, s->y + part * s->n);
     if (is_long) scale_start(s);
 done:
-    dpmf_i_optimum_free(&found);
-    dpmf_i_base_free(wrong);
-    dpmf_i_base_free(weights);
+    optimum_free(&found);
+    base_free(wrong);
+    base_free(weights);
     dpmf_workload_free(coarse);
     return status;
 }
 
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
-                            const dpmf_run *run, dpmf_i_base_pool *pool, int coarse, double *wrong,
-                            dpmf_i_optimum_phi **phi, dpmf_i_optimum *out) {
-    dpmf_i_optimum_ascent s = {0};
+                            const dpmf_run *run, base_pool *pool, int coarse, double *wrong, optimum_phi **phi,
+                            optimum_answer *out) {
+    optimum_ascent s = {0};
     dpmf_status status = DPMF_OK;
-    int near = a->form == DPMF_I_WORKLOAD_NAMED && a->steps >= COARSER * COARSE_MIN;
-    TRY_DONE(dpmf_i_optimum_ascent_create(a, max_loss, weights, pool, &s));
+    int near = a->form == WORKLOAD_NAMED && a->steps >= COARSER * COARSE_MIN;
+    TRY_DONE(optimum_ascent_create(a, max_loss, weights, pool, &s));
     s.run = run;
     s.coarse = coarse;
     assert(near || wrong == NULL);
     if (near) TRY_DONE(start_coarse(a, &s, tolerance, pool, wrong));
-    TRY_DONE(dpmf_i_optimum_ascent_run(&s, tolerance, near));
+    TRY_DONE(optimum_ascent_run(&s, tolerance, near));
     const double most = believed(max_loss, tolerance);
     if (wrong != NULL) fill_wrong(s.n, most, wrong, s.best_v, wrong);
     if (wrong != NULL && s.unknowns > s.n) fill_wrong(s.n, most, wrong + s.n, s.best_p, wrong + s.n);
-    *out = (dpmf_i_optimum){.steps = s.n,
+    *out = (optimum_answer){.steps = s.n,
                             .v = s.best_v,
                             .p = s.best_p,
                             .lower = s.lower,
                             .upper = s.upper,
                             .iterations = s.evaluations,
-                            .converged = dpmf_i_optimum_ascent_gap(&s) <= tolerance};
+                            .converged = optimum_ascent_gap(&s) <= tolerance};
     s.best_v = s.best_p = NULL;
     if (phi != NULL) {
         *phi = s.phi;
         s.phi = NULL;
     }
 done:
-    dpmf_i_optimum_ascent_free(&s);
+    optimum_ascent_free(&s);
     return status;
 }
 
 static dpmf_status check_request(const dpmf_workload *a, int max_loss, const double *weights, double tolerance) {
     if (!(tolerance >= 1e-10 && tolerance < 1))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further", tolerance);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "tolerance = %g, accepted 1e-10 to 1: double precision reaches no further", tolerance);
     if (max_loss && weights != NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "the max-loss optimum with weights is not known here");
     for (int64_t t = 0; weights != NULL && t < a->steps; t++)
         if (!(weights[t] > 0 && isfinite(weights[t])))
-            return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                    "weight of step %lld = %g, accepted for the optimum: above 0", (long long)t,
-                                    weights[t]);
+            return base_fail(DPMF_ERROR_UNSUPPORTED, "weight of step %lld = %g, accepted for the optimum: above 0",
+                             (long long)t, weights[t]);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights, double tolerance,
-                                 const dpmf_run *run, dpmf_i_optimum *out) {
-    dpmf_i_base_pool *pool = NULL;
+dpmf_status optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights, double tolerance,
+                          const dpmf_run *run, optimum_answer *out) {
+    base_pool *pool = NULL;
     TRY(check_request(workload, max_loss, weights, tolerance));
     /* threads do not pay below a few thousand steps */
     int threads = workload->steps < 4096 ? 1 : run == NULL ? 0 : run->threads;
-    TRY(dpmf_i_base_pool_create(threads, &pool));
+    TRY(base_pool_create(threads, &pool));
     dpmf_status status = solve_on(workload, max_loss, weights, tolerance, run, pool, 0, NULL, NULL, out);
-    dpmf_i_base_pool_free(pool);
+    base_pool_free(pool);
     return status;
 }
 
@@ -223,45 +222,45 @@ dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, co
 static const double SHORT_RMS = 3e-3, SHORT_MAX = 1e-2, SHORT_RULE = 2e-8;
 
 /* The dual at v and p, scaled to the sum 1, by a rule that takes nothing from it. */
-static dpmf_status value_of_dual(int64_t n, int max_loss, const double *p, const dpmf_run *run, dpmf_i_optimum_phi *phi,
+static dpmf_status value_of_dual(int64_t n, int max_loss, const double *p, const dpmf_run *run, optimum_phi *phi,
                                  double *v, double *lower) {
     double *columns = NULL, error = 0;
-    const double sum = dpmf_i_base_sum(n, v);
+    const double sum = base_sum(n, v);
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a map of the weights", &columns));
-    dpmf_i_optimum_phi_watch(phi, run, 1);
+    TRY_DONE(base_alloc_doubles(n, "a map of the weights", &columns));
+    optimum_phi_watch(phi, run, 1);
     for (int64_t t = 0; t < n; t++)
         v[t] /= sum;
-    TRY_DONE(dpmf_i_optimum_phi_eval(phi, v, p, SHORT_RULE, 0, columns, NULL, &error));
+    TRY_DONE(optimum_phi_eval(phi, v, p, SHORT_RULE, 0, columns, NULL, &error));
     /* p of the max loss sums to 1, and so do v and the bound's own roundings within far less than `error` */
-    const double value = dpmf_i_base_sum(n, columns) * (1 - error) / (max_loss ? 1 : sqrt((double)n));
+    const double value = base_sum(n, columns) * (1 - error) / (max_loss ? 1 : sqrt((double)n));
     if (value > 0 && isfinite(value)) *lower = fmax(*lower, value);
 done:
-    dpmf_i_base_free(columns);
+    base_free(columns);
     return status;
 }
 
-dpmf_status dpmf_i_optimum_bound(const dpmf_workload *workload, int max_loss, const double *weights,
+dpmf_status optimum_single_bound(const dpmf_workload *workload, int max_loss, const double *weights,
                                  const dpmf_run *run, double *lower) {
-    dpmf_i_base_pool *pool = NULL;
-    dpmf_i_optimum_phi *phi = NULL;
-    dpmf_i_optimum found = {0};
+    base_pool *pool = NULL;
+    optimum_phi *phi = NULL;
+    optimum_answer found = {0};
     const double tolerance = max_loss ? SHORT_MAX : SHORT_RMS;
     dpmf_status status = DPMF_OK;
     TRY(check_request(workload, max_loss, weights, tolerance));
-    TRY(dpmf_i_base_pool_create(run == NULL ? 0 : run->threads, &pool));
+    TRY(base_pool_create(run == NULL ? 0 : run->threads, &pool));
     TRY_DONE(solve_on(workload, max_loss, weights, tolerance, run, pool, 0, NULL, &phi, &found));
     *lower = found.lower;
     TRY_DONE(value_of_dual(workload->steps, max_loss, found.p, run, phi, found.v, lower));
 done:
-    dpmf_i_optimum_phi_free(phi);
-    dpmf_i_optimum_free(&found);
-    dpmf_i_base_pool_free(pool);
+    optimum_phi_free(phi);
+    optimum_free(&found);
+    base_pool_free(pool);
     return status;
 }
 
-void dpmf_i_optimum_free(dpmf_i_optimum *optimum) {
-    dpmf_i_base_free(optimum->v);
-    dpmf_i_base_free(optimum->p);
+void optimum_free(optimum_answer *optimum) {
+    base_free(optimum->v);
+    base_free(optimum->p);
     optimum->v = optimum->p = NULL;
 }

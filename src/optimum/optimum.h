@@ -16,82 +16,80 @@
  * weights of the dual, each summing to 1. lower and upper bound the optimal loss (RMS or max loss, at sensitivity 1);
  * `upper` is the loss of X(v) over the largest entry of its diagonal, which has no column norm above 1.
  */
-typedef struct dpmf_i_optimum {
+typedef struct optimum_answer {
     int64_t steps;
     double *v, *p;
     double lower, upper;
     int iterations;
     int converged; /* upper/lower - 1 <= tolerance */
-} dpmf_i_optimum;
+} optimum_answer;
 
 /*
  * Named workloads of any size; matrices up to 4096 steps. weights: NULL or positive, RMS only. tolerance on
- * upper/lower - 1, 1e-10 at least. Frees nothing on failure; the caller frees `out` with dpmf_i_optimum_free.
+ * upper/lower - 1, 1e-10 at least. Frees nothing on failure; the caller frees `out` with optimum_free.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights,
-                                                 double tolerance, const dpmf_run *run, dpmf_i_optimum *out);
+DPMF_MUST_CHECK dpmf_status optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights,
+                                          double tolerance, const dpmf_run *run, optimum_answer *out);
 /*
  * The lower bound alone, in a third of the time: the dual near its top, which is below the optimum wherever the search
  * ends. Within 1e-6 of the optimum (RMS loss) and 1e-5 (max loss) for prefix sums; other workloads were seen 1e-3 short.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_bound(const dpmf_workload *workload, int max_loss, const double *weights,
+DPMF_MUST_CHECK dpmf_status optimum_single_bound(const dpmf_workload *workload, int max_loss, const double *weights,
                                                  const dpmf_run *run, double *lower);
 /*
  * The optimal C as a matrix, columns of norm 1, its loss at most optimum->upper but for rounding; up to 8192 steps
  * (optimum/explicit.c). n x n numbers twice while it is made.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_explicit(const dpmf_workload *workload, const dpmf_i_optimum *optimum,
-                                                    const dpmf_run *run, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer *optimum,
+                                             const dpmf_run *run, dpmf_strategy **out);
 
-void dpmf_i_optimum_free(dpmf_i_optimum *optimum);
+void optimum_free(optimum_answer *optimum);
 
 /* ---- lower bounds (optimum/bound.c, optimum/nuclear.c): nuclear norms, and the names of scopes, which a file spells out ---- */
 
 /* Weights of the steps: finite, not negative, not all zero. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_check_weights(int64_t steps, const double *weights);
+DPMF_MUST_CHECK dpmf_status optimum_check_weights(int64_t steps, const double *weights);
 
 /* The constant equal to `text` among the scopes of lower bounds, or NULL. */
-const char *dpmf_i_optimum_lower_bound_scope(const char *text);
+const char *optimum_lower_bound_scope(const char *text);
 
 /*
  * dpmf_lower_bound_compute for the losses that are needed. Over several epochs the climb for the max loss takes most of the
  * time: where it is left out, the bound for the max loss is the one that follows from the RMS loss, and may be weaker.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_lower_bound(const dpmf_workload *workload,
-                                                       const dpmf_participation *participation,
-                                                       const dpmf_evaluate_options *options,
-                                                       dpmf_i_optimum_epochs_losses losses, dpmf_lower_bound *out);
+DPMF_MUST_CHECK dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
+                                                const dpmf_evaluate_options *options, epochs_losses losses,
+                                                dpmf_lower_bound *out);
 
 /*
  * The bound of the kind that `scope` names, at any size: what a file claims is to be found again, though stronger bounds
  * have become known. *tolerance: how far, relatively, two climbs of the same dual may end apart; 0 for other bounds.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_lower_bound_like(const dpmf_workload *workload,
-                                                            const dpmf_participation *participation,
-                                                            const dpmf_evaluate_options *options, const char *scope,
-                                                            dpmf_lower_bound *out, double *tolerance);
+DPMF_MUST_CHECK dpmf_status optimum_lower_bound_like(const dpmf_workload *workload,
+                                                     const dpmf_participation *participation,
+                                                     const dpmf_evaluate_options *options, const char *scope,
+                                                     dpmf_lower_bound *out, double *tolerance);
 
 /* 1 if a bound has no more digits than one of its scope keeps; another number within `tolerance` was never one. */
-int dpmf_i_optimum_lower_bound_is_cut(double bound, const char *scope);
+int optimum_lower_bound_is_cut(double bound, const char *scope);
 
 /*
  * 1 if a file's bound over several epochs is one that an earlier climb may have ended on, below what is found now: climbs
  * become better, and what they proved stays proven.
  */
-int dpmf_i_optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found,
-                                         const char *found_scope);
+int optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found, const char *found_scope);
 
 /*
  * optimum/nuclear.c. A number that the nuclear norm of diag(sqrt(weights)) A is not below, whatever the rounding; 0 where
  * none is known. `weights` may be NULL, and so may `run`.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_norm(const dpmf_workload *a, const double *weights,
-                                                        const dpmf_run *run, double *out);
+DPMF_MUST_CHECK dpmf_status optimum_nuclear_norm(const dpmf_workload *a, const double *weights, const dpmf_run *run,
+                                                 double *out);
 
 /* The routes to it, for those who know which they want. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_prefix(int64_t steps, const dpmf_run *run, double *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_banded(const dpmf_workload *a, const double *weights, double *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_dense(const dpmf_workload *a, const double *weights, double *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_nuclear_averaged(const dpmf_workload *a, double *out);
+DPMF_MUST_CHECK dpmf_status optimum_nuclear_prefix(int64_t steps, const dpmf_run *run, double *out);
+DPMF_MUST_CHECK dpmf_status optimum_nuclear_banded(const dpmf_workload *a, const double *weights, double *out);
+DPMF_MUST_CHECK dpmf_status optimum_nuclear_dense(const dpmf_workload *a, const double *weights, double *out);
+DPMF_MUST_CHECK dpmf_status optimum_nuclear_averaged(const dpmf_workload *a, double *out);
 
 #endif

@@ -36,18 +36,18 @@
 #include <math.h>
 #include <string.h>
 
-struct dpmf_i_optimum_phi {
+struct optimum_phi {
     const dpmf_workload *a;
-    dpmf_i_base_pool *pool;
+    base_pool *pool;
     int64_t n;
     int q_bands, r_bands;
     double r0, r1;
-    double *q[3];                         /* bands of Q */
-    double *scaled[2];                    /* one band: a^2 g and c^2 g; two: p alone */
-    int scaled_plainly;                   /* are these of no weights, not flipped? */
-    dpmf_i_optimum_chain chain, reversed; /* two bands */
-    double *vector;                       /* x of the power iteration */
-    int has_vector;                       /* is it that of an earlier call? */
+    double *q[3];                  /* bands of Q */
+    double *scaled[2];             /* one band: a^2 g and c^2 g; two: p alone */
+    int scaled_plainly;            /* are these of no weights, not flipped? */
+    optimum_chain chain, reversed; /* two bands */
+    double *vector;                /* x of the power iteration */
+    int has_vector;                /* is it that of an earlier call? */
     double *work[2];
     double **scratch, **partial; /* one per item of a wave */
     int width;
@@ -63,15 +63,15 @@ enum { MATRIX_STEPS_MAX = 4096 };
 
 static dpmf_status alloc_each(double **arrays, int count, int64_t n, const char *what) {
     for (int i = 0; i < count; i++)
-        TRY(dpmf_i_base_alloc_doubles(n, what, &arrays[i]));
+        TRY(base_alloc_doubles(n, what, &arrays[i]));
     return DPMF_OK;
 }
 
-static dpmf_status prepare_bands(dpmf_i_optimum_phi *f) {
+static dpmf_status prepare_bands(optimum_phi *f) {
     int64_t n = f->n;
     TRY(alloc_each(f->q, f->q_bands + 1, n, "the bands of the inverse workload"));
     TRY(alloc_each(f->scaled, 2, n, "the bands of the inverse workload"));
-    if (f->q_bands == 2) TRY(dpmf_i_optimum_chain_create(f->a, 0, &f->chain));
+    if (f->q_bands == 2) TRY(optimum_chain_create(f->a, 0, &f->chain));
     for (int64_t t = 0; t < n; t++) {
         double q[3], r[2];
         TRY(dpmf_workload_inverse_row(f->a, t, q, r));
@@ -80,68 +80,68 @@ static dpmf_status prepare_bands(dpmf_i_optimum_phi *f) {
         f->r0 = r[0];
         if (t > 0) f->r1 = r[1];
     }
-    f->width = dpmf_i_base_pool_threads(f->pool);
-    TRY(dpmf_i_base_alloc(f->width, sizeof *f->scratch, "scratch", (void **)&f->scratch));
-    TRY(dpmf_i_base_alloc(f->width, sizeof *f->partial, "scratch", (void **)&f->partial));
-    int64_t each = f->q_bands == 1 ? n * DPMF_I_KERNELS_LADDER_LANES : dpmf_i_kernels_ladder_two_scratch(n);
+    f->width = base_pool_threads(f->pool);
+    TRY(base_alloc(f->width, sizeof *f->scratch, "scratch", (void **)&f->scratch));
+    TRY(base_alloc(f->width, sizeof *f->partial, "scratch", (void **)&f->partial));
+    int64_t each = f->q_bands == 1 ? n * KERNELS_LADDER_LANES : kernels_ladder_two_scratch(n);
     TRY(alloc_each(f->scratch, f->width, each, "the ladders"));
     return alloc_each(f->partial, f->width, n, "the ladders");
 }
 
-static dpmf_status prepare_matrix(dpmf_i_optimum_phi *f) {
+static dpmf_status prepare_matrix(optimum_phi *f) {
     if (f->n > MATRIX_STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "workload %s: the optimum of a matrix is known up to %d steps, not %lld", f->a->text,
-                                MATRIX_STEPS_MAX, (long long)f->n);
-    TRY(dpmf_i_base_alloc_square(f->n, "the weighted workload", &f->matrix));
-    return dpmf_i_base_alloc_square(f->n, "its singular vectors", &f->u);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "workload %s: the optimum of a matrix is known up to %d steps, not %lld", f->a->text,
+                         MATRIX_STEPS_MAX, (long long)f->n);
+    TRY(base_alloc_square(f->n, "the weighted workload", &f->matrix));
+    return base_alloc_square(f->n, "its singular vectors", &f->u);
 }
 
-dpmf_status dpmf_i_optimum_phi_create(const dpmf_workload *workload, dpmf_i_base_pool *pool, dpmf_i_optimum_phi **out) {
-    dpmf_i_optimum_phi *f = NULL;
+dpmf_status optimum_phi_create(const dpmf_workload *workload, base_pool *pool, optimum_phi **out) {
+    optimum_phi *f = NULL;
     dpmf_status status = DPMF_OK;
-    if (workload->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
-    TRY(dpmf_i_base_alloc(1, sizeof *f, "the optimum's map", (void **)&f));
+    if (workload->form == WORKLOAD_OPERATOR)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    TRY(base_alloc(1, sizeof *f, "the optimum's map", (void **)&f));
     f->a = workload;
     f->pool = pool;
     f->n = workload->steps;
     dpmf_workload_inverse_bands(workload, &f->q_bands, &f->r_bands);
     TRY_DONE(alloc_each(f->work, 2, f->n, "vectors"));
-    TRY_DONE(dpmf_i_base_alloc_doubles(f->n, "an eigenvector", &f->vector));
+    TRY_DONE(base_alloc_doubles(f->n, "an eigenvector", &f->vector));
     for (int64_t t = 0; t < f->n; t++)
         f->vector[t] = 1;
     TRY_DONE(f->q_bands < 0 ? prepare_matrix(f) : prepare_bands(f));
     *out = f;
     f = NULL;
 done:
-    dpmf_i_optimum_phi_free(f);
+    optimum_phi_free(f);
     return status;
 }
 
-void dpmf_i_optimum_phi_free(dpmf_i_optimum_phi *f) {
+void optimum_phi_free(optimum_phi *f) {
     if (f == NULL) return;
     for (int j = 0; j < 3; j++)
-        dpmf_i_base_free(f->q[j]);
+        base_free(f->q[j]);
     for (int j = 0; j < 2; j++)
-        dpmf_i_base_free(f->scaled[j]);
-    dpmf_i_optimum_chain_free(&f->chain);
-    dpmf_i_optimum_chain_free(&f->reversed);
+        base_free(f->scaled[j]);
+    optimum_chain_free(&f->chain);
+    optimum_chain_free(&f->reversed);
     for (int i = 0; i < f->width; i++) {
-        if (f->scratch != NULL) dpmf_i_base_free(f->scratch[i]);
-        if (f->partial != NULL) dpmf_i_base_free(f->partial[i]);
+        if (f->scratch != NULL) base_free(f->scratch[i]);
+        if (f->partial != NULL) base_free(f->partial[i]);
     }
-    dpmf_i_base_free(f->scratch);
-    dpmf_i_base_free(f->partial);
-    dpmf_i_base_free(f->vector);
-    dpmf_i_base_free(f->work[0]);
-    dpmf_i_base_free(f->work[1]);
-    dpmf_i_base_free(f->matrix);
-    dpmf_i_base_free(f->u);
-    dpmf_i_base_free(f);
+    base_free(f->scratch);
+    base_free(f->partial);
+    base_free(f->vector);
+    base_free(f->work[0]);
+    base_free(f->work[1]);
+    base_free(f->matrix);
+    base_free(f->u);
+    base_free(f);
 }
 
-double dpmf_i_optimum_phi_watch(dpmf_i_optimum_phi *f, const dpmf_run *run, double done) {
+double optimum_phi_watch(optimum_phi *f, const dpmf_run *run, double done) {
     f->run = run;
     f->done = fmax(f->done, done);
     return f->done;
@@ -155,14 +155,14 @@ static double larger(double a, double b) {
 }
 
 /* One step of the power iteration, x <- A'PAVx; the largest ratio, which bounds the largest eigenvalue. */
-static dpmf_status power_step(dpmf_i_optimum_phi *f, const double *v, const double *p, double *ratio) {
+static dpmf_status power_step(optimum_phi *f, const double *v, const double *p, double *ratio) {
     double *y = f->work[0], largest = 0, top = 0;
     for (int64_t t = 0; t < f->n; t++)
         y[t] = v[t] * f->vector[t];
     TRY(dpmf_workload_apply(f->a, y, y));
     for (int64_t t = 0; p != NULL && t < f->n; t++)
         y[t] *= p[t];
-    TRY(dpmf_i_workload_apply_transpose(f->a, y, y));
+    TRY(workload_apply_transpose(f->a, y, y));
     for (int64_t t = 0; t < f->n; t++) {
         largest = larger(largest, y[t] / f->vector[t]);
         top = larger(top, y[t]);
@@ -176,7 +176,7 @@ static dpmf_status power_step(dpmf_i_optimum_phi *f, const double *v, const doub
 }
 
 /* Row sums of |K| / v; with R, of |R^-1| |Q G Q'| |R^-T|, the inverses being geometric series. bands: q_bands. */
-static inline double gershgorin_of(dpmf_i_optimum_phi *f, const int bands, const double *v, const double *p) {
+static inline double gershgorin_of(optimum_phi *f, const int bands, const double *v, const double *p) {
     int64_t n = f->n;
     double *x = f->work[0], *y = f->work[1], b = f->r1 / f->r0, largest = 0, carry = 0;
     for (int64_t t = n - 1; t >= 0; t--)
@@ -198,12 +198,11 @@ static inline double gershgorin_of(dpmf_i_optimum_phi *f, const int bands, const
     return largest;
 }
 
-static double gershgorin(dpmf_i_optimum_phi *f, const double *v, const double *p) {
+static double gershgorin(optimum_phi *f, const double *v, const double *p) {
     return f->q_bands == 1 ? gershgorin_of(f, 1, v, p) : gershgorin_of(f, 2, v, p);
 }
 
-dpmf_status dpmf_i_optimum_phi_interval(dpmf_i_optimum_phi *f, const double *v, const double *p, double *low,
-                                        double *high) {
+dpmf_status optimum_phi_interval(optimum_phi *f, const double *v, const double *p, double *low, double *high) {
     double ratio = 0, before;
     TRY(power_step(f, v, p, &ratio));
     /* from x = 1 within 1.2 at once; more steps while they pay, and one is enough when x comes from the last call */
@@ -222,8 +221,8 @@ dpmf_status dpmf_i_optimum_phi_interval(dpmf_i_optimum_phi *f, const double *v, 
         f->has_vector = 0;
         for (int64_t t = 0; t < f->n; t++)
             f->vector[t] = 1;
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "optimum: the spectrum [%g, %g] is beyond double precision", *low,
-                                *high);
+        return base_fail(DPMF_ERROR_NUMERICAL, "optimum: the spectrum [%g, %g] is beyond double precision", *low,
+                         *high);
     }
     return DPMF_OK;
 }
@@ -231,42 +230,41 @@ dpmf_status dpmf_i_optimum_phi_interval(dpmf_i_optimum_phi *f, const double *v, 
 /* ---- the ladders ---- */
 
 typedef struct wave {
-    dpmf_i_optimum_phi *f;
-    const dpmf_i_base_quadrature *rule;
-    const dpmf_i_optimum_chain *chain; /* two bands */
+    optimum_phi *f;
+    const base_quadrature *rule;
+    const optimum_chain *chain; /* two bands */
     const double *v;
     int first; /* group of the first item */
 } wave;
 
 static dpmf_status run_group(void *context, int64_t item, int worker) {
     const wave *w = context;
-    dpmf_i_optimum_phi *f = w->f;
-    const dpmf_i_kernels_ladder_set *kernels = dpmf_i_kernels_ladder_get();
-    double shift[DPMF_I_KERNELS_LADDER_LANES], weight[DPMF_I_KERNELS_LADDER_LANES];
+    optimum_phi *f = w->f;
+    const kernels_ladder_set *kernels = kernels_ladder_get();
+    double shift[KERNELS_LADDER_LANES], weight[KERNELS_LADDER_LANES];
     (void)worker;
-    for (int j = 0; j < DPMF_I_KERNELS_LADDER_LANES; j++) {
-        int node = (w->first + (int)item) * DPMF_I_KERNELS_LADDER_LANES + j, used = node < w->rule->count;
+    for (int j = 0; j < KERNELS_LADDER_LANES; j++) {
+        int node = (w->first + (int)item) * KERNELS_LADDER_LANES + j, used = node < w->rule->count;
         shift[j] = w->rule->shift[used ? node : 0]; /* lanes left over weigh nothing */
         weight[j] = used ? w->rule->weight[node] : 0;
     }
     if (f->q_bands == 1) {
-        dpmf_i_kernels_ladder_one job = {f->n, f->scaled[0], f->scaled[1],     w->v,
-                                         {0},  {0},          f->scratch[item], f->partial[item]};
+        kernels_ladder_one job = {f->n, f->scaled[0], f->scaled[1], w->v, {0}, {0}, f->scratch[item], f->partial[item]};
         memcpy(job.shift, shift, sizeof shift);
         memcpy(job.weight, weight, sizeof weight);
         kernels->ladder_one(&job);
     } else {
-        const dpmf_i_optimum_chain *c = w->chain;
-        dpmf_i_kernels_ladder_two job = {.n = f->n,
-                                         .keep = c->keep,
-                                         .momentum = c->momentum,
-                                         .fresh = c->fresh,
-                                         .offset = c->offset,
-                                         .cross = c->cross,
-                                         .p = f->scaled[0],
-                                         .v = w->v,
-                                         .scratch = f->scratch[item],
-                                         .out = f->partial[item]};
+        const optimum_chain *c = w->chain;
+        kernels_ladder_two job = {.n = f->n,
+                                  .keep = c->keep,
+                                  .momentum = c->momentum,
+                                  .fresh = c->fresh,
+                                  .offset = c->offset,
+                                  .cross = c->cross,
+                                  .p = f->scaled[0],
+                                  .v = w->v,
+                                  .scratch = f->scratch[item],
+                                  .out = f->partial[item]};
         memcpy(job.shift, shift, sizeof shift);
         memcpy(job.weight, weight, sizeof weight);
         kernels->ladder_two(&job);
@@ -275,7 +273,7 @@ static dpmf_status run_group(void *context, int64_t item, int worker) {
 }
 
 /* What the kernels take for weights p; `flip` for J A' J, whose band j of row t is A's at (n-1-t+j, n-1-t). */
-static void scale_bands(dpmf_i_optimum_phi *f, const double *p, int flip) {
+static void scale_bands(optimum_phi *f, const double *p, int flip) {
     int64_t n = f->n;
     const int plainly = p == NULL && !flip;
     if (plainly && f->scaled_plainly) return;
@@ -293,14 +291,14 @@ static void scale_bands(dpmf_i_optimum_phi *f, const double *p, int flip) {
 }
 
 /* out_i = v_i sum_j w_j [(K + s_j V)^-1]_ii, groups of nodes added in their order. */
-static dpmf_status run_ladders(dpmf_i_optimum_phi *f, const dpmf_i_optimum_chain *chain,
-                               const dpmf_i_base_quadrature *rule, const double *v, double *out) {
+static dpmf_status run_ladders(optimum_phi *f, const optimum_chain *chain, const base_quadrature *rule, const double *v,
+                               double *out) {
     wave w = {.f = f, .rule = rule, .chain = chain, .v = v};
-    int groups = (rule->count + DPMF_I_KERNELS_LADDER_LANES - 1) / DPMF_I_KERNELS_LADDER_LANES;
+    int groups = (rule->count + KERNELS_LADDER_LANES - 1) / KERNELS_LADDER_LANES;
     for (w.first = 0; w.first < groups; w.first += f->width) {
         int items = groups - w.first < f->width ? groups - w.first : f->width;
-        TRY(dpmf_i_base_progress(f->run, "optimum", f->done));
-        TRY(dpmf_i_base_pool_run(f->pool, items, run_group, &w));
+        TRY(base_progress(f->run, "optimum", f->done));
+        TRY(base_pool_run(f->pool, items, run_group, &w));
         for (int i = 0; i < items; i++) {
             const double *partial = f->partial[i];
             if (w.first + i == 0)
@@ -315,8 +313,8 @@ static dpmf_status run_ladders(dpmf_i_optimum_phi *f, const dpmf_i_optimum_chain
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_phi_resolvents(dpmf_i_optimum_phi *f, const double *v, const double *p,
-                                          const dpmf_i_base_quadrature *rule, double *out) {
+dpmf_status optimum_phi_resolvents(optimum_phi *f, const double *v, const double *p, const base_quadrature *rule,
+                                   double *out) {
     assert(f->q_bands == 1 || f->q_bands == 2);
     scale_bands(f, p, 0);
     return run_ladders(f, &f->chain, rule, v, out);
@@ -328,30 +326,29 @@ dpmf_status dpmf_i_optimum_phi_resolvents(dpmf_i_optimum_phi *f, const double *v
  * the n steps, in a numerator and in a denominator. Chains with a negative coefficient (Nesterov momentum with rising
  * learning rates or decay) subtract mildly; there the bound is ten times what 50-digit arithmetic shows.
  */
-static double rounding_error(const dpmf_i_optimum_phi *f, const double *p, const dpmf_i_optimum_chain *chain) {
+static double rounding_error(const optimum_phi *f, const double *p, const optimum_chain *chain) {
     double u = DBL_EPSILON / 2, n = (double)f->n + 16;
     if (f->q_bands == 1) return (f->a->learning_rate == NULL && f->a->decay == 0 && p == NULL ? 8 : 24) * n * u;
     return 64 * n * u + (chain->positive ? 0 : 1e-11);
 }
 
-static dpmf_status eval_bands(dpmf_i_optimum_phi *f, const double *v, const double *p, double tolerance, int nodes,
+static dpmf_status eval_bands(optimum_phi *f, const double *v, const double *p, double tolerance, int nodes,
                               double *columns, double *rows, double *error) {
     double low = 0, high = 0;
-    dpmf_i_base_quadrature rule;
-    TRY(dpmf_i_optimum_phi_interval(f, v, p, &low, &high));
-    dpmf_i_base_quadrature_fill(low, high, nodes > 0 ? nodes : dpmf_i_base_quadrature_nodes(high / low, tolerance),
-                                &rule);
+    base_quadrature rule;
+    TRY(optimum_phi_interval(f, v, p, &low, &high));
+    base_quadrature_fill(low, high, nodes > 0 ? nodes : base_quadrature_nodes(high / low, tolerance), &rule);
     scale_bands(f, p, 0);
     TRY(run_ladders(f, &f->chain, &rule, v, columns));
     double rounding = rounding_error(f, p, &f->chain);
     if (rows != NULL) {
-        if (f->q_bands == 2 && f->reversed.n == 0) TRY(dpmf_i_optimum_chain_create(f->a, 1, &f->reversed));
+        if (f->q_bands == 2 && f->reversed.n == 0) TRY(optimum_chain_create(f->a, 1, &f->reversed));
         double *flipped = f->work[0];
         for (int64_t t = 0; t < f->n; t++)
             flipped[t] = p == NULL ? 1 : p[f->n - 1 - t];
         scale_bands(f, v, 1);
         TRY(run_ladders(f, &f->reversed, &rule, flipped, rows));
-        dpmf_i_base_reverse(f->n, rows);
+        base_reverse(f->n, rows);
         rounding = fmax(rounding, rounding_error(f, v, &f->reversed));
     }
     *error = rule.error + rounding;
@@ -359,13 +356,13 @@ static dpmf_status eval_bands(dpmf_i_optimum_phi *f, const double *v, const doub
 }
 
 /* W = U Sigma Z': columns from Z, rows from U. */
-static dpmf_status eval_matrix(dpmf_i_optimum_phi *f, const double *v, const double *p, double *columns, double *rows,
+static dpmf_status eval_matrix(optimum_phi *f, const double *v, const double *p, double *columns, double *rows,
                                double *error) {
     int64_t n = f->n;
     for (int64_t t = 0; t < n; t++)
         for (int64_t u = 0; u < n; u++)
             f->matrix[t * n + u] = u > t ? 0 : sqrt(p == NULL ? 1 : p[t]) * f->a->matrix[t * n + u] * sqrt(v[u]);
-    TRY(dpmf_i_base_svd(n, f->matrix, f->work[0], f->u)); /* matrix becomes Z', rows are right singular vectors */
+    TRY(base_svd(n, f->matrix, f->work[0], f->u)); /* matrix becomes Z', rows are right singular vectors */
     for (int64_t t = 0; t < n; t++) {
         double column = 0, row = 0;
         for (int64_t k = 0; k < n; k++) {
@@ -384,12 +381,12 @@ static dpmf_status eval_matrix(dpmf_i_optimum_phi *f, const double *v, const dou
     return DPMF_OK;
 }
 
-double dpmf_i_optimum_phi_floor(const dpmf_i_optimum_phi *f) {
+double optimum_phi_floor(const optimum_phi *f) {
     return f->floor;
 }
 
-dpmf_status dpmf_i_optimum_phi_eval(dpmf_i_optimum_phi *f, const double *v, const double *p, double tolerance,
-                                    int nodes, double *columns, double *rows, double *error) {
+dpmf_status optimum_phi_eval(optimum_phi *f, const double *v, const double *p, double tolerance, int nodes,
+                             double *columns, double *rows, double *error) {
     if (f->q_bands < 0) return eval_matrix(f, v, p, columns, rows, error);
     return eval_bands(f, v, p, tolerance, nodes, columns, rows, error);
 }

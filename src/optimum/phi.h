@@ -6,41 +6,39 @@
 #include "base/status.h"
 #include "base/threads.h"
 
-typedef struct dpmf_i_optimum_phi dpmf_i_optimum_phi;
+typedef struct optimum_phi optimum_phi;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_create(const dpmf_workload *workload, dpmf_i_base_pool *pool,
-                                                      dpmf_i_optimum_phi **out);
-void dpmf_i_optimum_phi_free(dpmf_i_optimum_phi *phi);
+DPMF_MUST_CHECK dpmf_status optimum_phi_create(const dpmf_workload *workload, base_pool *pool, optimum_phi **out);
+void optimum_phi_free(optimum_phi *phi);
 
 /*
  * From now on evaluations ask `run` (NULL: nobody) whether to go on, and report that `done` is done, several times per second.
  * Returns what is reported: the most so far, because a climb that begins anew must not go backwards.
  */
-double dpmf_i_optimum_phi_watch(dpmf_i_optimum_phi *phi, const dpmf_run *run, double done);
+double optimum_phi_watch(optimum_phi *phi, const dpmf_run *run, double done);
 
 /* An interval that encloses the spectrum of (W'W)^-1 for W = diag(p)^1/2 A diag(v)^1/2; named workloads. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_interval(dpmf_i_optimum_phi *phi, const double *v, const double *p,
-                                                        double *low, double *high);
+DPMF_MUST_CHECK dpmf_status optimum_phi_interval(optimum_phi *phi, const double *v, const double *p, double *low,
+                                                 double *high);
 
 /*
  * columns_i = [(W'W)^1/2]_ii and, if rows is not NULL, rows_i = [(W W')^1/2]_ii for W = diag(p)^1/2 A diag(v)^1/2;
  * p NULL means all ones. Every entry is right within a relative *error, quadrature and rounding together, and the
- * absolute dpmf_i_optimum_phi_floor besides; their sum within the relative error alone. `tolerance` asks for the error, and
+ * absolute optimum_phi_floor besides; their sum within the relative error alone. `tolerance` asks for the error, and
  * nodes > 0 fixes the number of quadrature nodes instead.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_eval(dpmf_i_optimum_phi *phi, const double *v, const double *p,
-                                                    double tolerance, int nodes, double *columns, double *rows,
-                                                    double *error);
+DPMF_MUST_CHECK dpmf_status optimum_phi_eval(optimum_phi *phi, const double *v, const double *p, double tolerance,
+                                             int nodes, double *columns, double *rows, double *error);
 
 /*
  * out_i = v_i sum_j weight_j [(K + shift_j V)^-1]_ii, K = A^-1 P^-1 A^-T, for any shifts >= 0, few and of one's own choice;
  * named workloads.
  */
-struct dpmf_i_base_quadrature;
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_phi_resolvents(dpmf_i_optimum_phi *phi, const double *v, const double *p,
-                                                          const struct dpmf_i_base_quadrature *rule, double *out);
+struct base_quadrature;
+DPMF_MUST_CHECK dpmf_status optimum_phi_resolvents(optimum_phi *phi, const double *v, const double *p,
+                                                   const struct base_quadrature *rule, double *out);
 
 /* 0 for named workloads, the rounding of the last evaluation's singular vectors for a matrix. */
-double dpmf_i_optimum_phi_floor(const dpmf_i_optimum_phi *phi);
+double optimum_phi_floor(const optimum_phi *phi);
 
 #endif

@@ -22,25 +22,25 @@ static dpmf_status allocation_open(dpmf_sampler *s) {
     s->expected = (double)s->units * (double)k / (double)t;
     s->epoch = -1;
     if (s->units > INT64_MAX / 8 / k)
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "sampler %s: its choices do not fit the memory", s->plan.text);
-    TRY(dpmf_i_base_alloc(t, sizeof *s->order, "the steps of an epoch", (void **)&s->order));
-    return dpmf_i_sampler_groups_create(s->units * k, t, &s->groups);
+        return base_fail(DPMF_ERROR_MEMORY, "sampler %s: its choices do not fit the memory", s->plan.text);
+    TRY(base_alloc(t, sizeof *s->order, "the steps of an epoch", (void **)&s->order));
+    return sampler_groups_create(s->units * k, t, &s->groups);
 }
 
 static void allocation_close(dpmf_sampler *s) {
-    dpmf_i_sampler_release(s->order, s->plan.separation, sizeof *s->order);
-    dpmf_i_sampler_groups_free(&s->groups);
+    sampler_release(s->order, s->plan.separation, sizeof *s->order);
+    sampler_groups_free(&s->groups);
 }
 
 /* of[u K + i] = the i-th step of unit u; order[step] = the last unit that took it, and one. */
-static dpmf_status choose_steps(dpmf_sampler *s, dpmf_i_sampler_reader *r) {
+static dpmf_status choose_steps(dpmf_sampler *s, sampler_reader *r) {
     const int64_t k = s->plan.times, t = s->plan.separation;
     memset(s->order, 0, (size_t)t * sizeof *s->order);
     for (int64_t u = 0; u < s->units; u++)
         for (int64_t i = 0; i < k; i++) {
             const int64_t j = t - k + i;
             uint64_t found = 0;
-            TRY(dpmf_i_sampler_words_draw(r, (uint64_t)j + 1, &found));
+            TRY(sampler_words_draw(r, (uint64_t)j + 1, &found));
             const int64_t step = s->order[found] == u + 1 ? j : (int64_t)found;
             s->order[step] = u + 1;
             s->groups.of[u * k + i] = step;
@@ -49,21 +49,19 @@ static dpmf_status choose_steps(dpmf_sampler *s, dpmf_i_sampler_reader *r) {
 }
 
 static dpmf_status allocate_epoch(dpmf_sampler *s, int64_t epoch) {
-    dpmf_i_sampler_reader r = {.words = &s->words,
-                               .use = DPMF_I_SAMPLER_WORDS_ALLOCATE,
-                               .row = (uint64_t)epoch,
-                               .used = DPMF_I_SAMPLER_WORDS_CHUNK};
+    sampler_reader r = {
+        .words = &s->words, .use = SAMPLER_WORDS_ALLOCATE, .row = (uint64_t)epoch, .used = SAMPLER_WORDS_CHUNK};
     if (s->epoch == epoch) return DPMF_OK;
     s->epoch = -1; /* half a choice is none */
     const dpmf_status status = choose_steps(s, &r);
-    dpmf_i_crypto_wipe(&r, sizeof r);
+    crypto_wipe(&r, sizeof r);
     if (status != DPMF_OK) return status;
-    dpmf_i_sampler_groups_collect(&s->groups);
+    sampler_groups_collect(&s->groups);
     s->epoch = epoch;
     return DPMF_OK;
 }
 
-static dpmf_status allocation_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status allocation_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     const int64_t t = s->plan.separation, k = s->plan.times, i = s->step % t;
     (void)offer;
     TRY(allocate_epoch(s, s->step / t));
@@ -74,5 +72,4 @@ static dpmf_status allocation_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer,
     return DPMF_OK;
 }
 
-const dpmf_i_sampler_ops dpmf_i_sampler_allocation = {
-    .open = allocation_open, .close = allocation_close, .batch = allocation_batch};
+const sampler_ops sampler_allocation = {.open = allocation_open, .close = allocation_close, .batch = allocation_batch};

@@ -16,12 +16,12 @@
 
 /* The bins of the units first .. first + count - 1. */
 static dpmf_status throw_some(const dpmf_sampler *s, int64_t first, int64_t count, uint64_t *words, int64_t *bin) {
-    const uint64_t bins = (uint64_t)s->plan.separation, mask = dpmf_i_sampler_words_mask(bins);
+    const uint64_t bins = (uint64_t)s->plan.separation, mask = sampler_words_mask(bins);
     int64_t left = count;
     for (int64_t i = 0; i < count; i++)
         bin[i] = -1;
     for (uint64_t attempt = 0; left > 0; attempt++) {
-        TRY(dpmf_i_sampler_words_fill(&s->words, DPMF_I_SAMPLER_WORDS_BIN, attempt, (uint64_t)first, count, words));
+        TRY(sampler_words_fill(&s->words, SAMPLER_WORDS_BIN, attempt, (uint64_t)first, count, words));
         for (int64_t i = 0; i < count; i++) {
             const uint64_t value = words[i] & mask;
             if (bin[i] >= 0 || value >= bins) continue;
@@ -33,23 +33,22 @@ static dpmf_status throw_some(const dpmf_sampler *s, int64_t first, int64_t coun
 }
 
 static dpmf_status bins_open(dpmf_sampler *s) {
-    uint64_t words[DPMF_I_SAMPLER_WORDS_CHUNK];
+    uint64_t words[SAMPLER_WORDS_CHUNK];
     dpmf_status status = DPMF_OK;
     s->capacity = s->units;
     s->expected = (double)s->units / (double)s->plan.separation;
-    TRY(dpmf_i_sampler_groups_create(s->units, s->plan.separation, &s->groups));
-    for (int64_t first = 0; first < s->units; first += DPMF_I_SAMPLER_WORDS_CHUNK) {
-        const int64_t left = s->units - first,
-                      here = left < DPMF_I_SAMPLER_WORDS_CHUNK ? left : DPMF_I_SAMPLER_WORDS_CHUNK;
+    TRY(sampler_groups_create(s->units, s->plan.separation, &s->groups));
+    for (int64_t first = 0; first < s->units; first += SAMPLER_WORDS_CHUNK) {
+        const int64_t left = s->units - first, here = left < SAMPLER_WORDS_CHUNK ? left : SAMPLER_WORDS_CHUNK;
         TRY_DONE(throw_some(s, first, here, words, s->groups.of + first));
     }
-    dpmf_i_sampler_groups_collect(&s->groups);
+    sampler_groups_collect(&s->groups);
 done:
-    dpmf_i_crypto_wipe(words, sizeof words);
+    crypto_wipe(words, sizeof words);
     return status;
 }
 
-static dpmf_status bins_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status bins_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     const int64_t bin = s->step % s->plan.separation, first = s->groups.start[bin];
     const int64_t here = s->groups.start[bin + 1] - first;
     (void)offer;
@@ -59,7 +58,7 @@ static dpmf_status bins_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64
 }
 
 static void bins_close(dpmf_sampler *s) {
-    dpmf_i_sampler_groups_free(&s->groups);
+    sampler_groups_free(&s->groups);
 }
 
-const dpmf_i_sampler_ops dpmf_i_sampler_bins = {.open = bins_open, .close = bins_close, .batch = bins_batch};
+const sampler_ops sampler_bins = {.open = bins_open, .close = bins_close, .batch = bins_batch};

@@ -18,17 +18,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-dpmf_status dpmf_i_sampler_capped_open(dpmf_sampler *s) {
+dpmf_status sampler_capped_open(dpmf_sampler *s) {
     const int64_t cap = s->plan.sampling.cap;
     if (cap == 0) return DPMF_OK;
     s->drawn_room = s->capacity;
-    TRY(dpmf_i_base_alloc(s->drawn_room, sizeof *s->drawn, "the units drawn", (void **)&s->drawn));
+    TRY(base_alloc(s->drawn_room, sizeof *s->drawn, "the units drawn", (void **)&s->drawn));
     if (cap < s->capacity) s->capacity = cap;
     return DPMF_OK;
 }
 
-void dpmf_i_sampler_capped_close(dpmf_sampler *s) {
-    dpmf_i_sampler_release(s->drawn, s->drawn_room, sizeof *s->drawn);
+void sampler_capped_close(dpmf_sampler *s) {
+    sampler_release(s->drawn, s->drawn_room, sizeof *s->drawn);
     s->drawn = NULL;
 }
 
@@ -39,24 +39,22 @@ static int compare(const void *a, const void *b) {
 
 /* The first `kept` of `count` places hold a uniformly random choice. */
 static dpmf_status choose(const dpmf_sampler *s, int64_t count, int64_t kept) {
-    dpmf_i_sampler_reader r = {.words = &s->words,
-                               .use = DPMF_I_SAMPLER_WORDS_KEEP,
-                               .row = (uint64_t)s->step,
-                               .used = DPMF_I_SAMPLER_WORDS_CHUNK};
+    sampler_reader r = {
+        .words = &s->words, .use = SAMPLER_WORDS_KEEP, .row = (uint64_t)s->step, .used = SAMPLER_WORDS_CHUNK};
     dpmf_status status = DPMF_OK;
     for (int64_t i = 0; i < kept; i++) {
         uint64_t more = 0;
-        TRY_DONE(dpmf_i_sampler_words_draw(&r, (uint64_t)(count - i), &more));
+        TRY_DONE(sampler_words_draw(&r, (uint64_t)(count - i), &more));
         const int64_t j = i + (int64_t)more, other = s->drawn[j];
         s->drawn[j] = s->drawn[i];
         s->drawn[i] = other;
     }
 done:
-    dpmf_i_crypto_wipe(&r, sizeof r);
+    crypto_wipe(&r, sizeof r);
     return status;
 }
 
-dpmf_status dpmf_i_sampler_capped_keep(const dpmf_sampler *s, int64_t drawn, int64_t *batch, int64_t *count) {
+dpmf_status sampler_capped_keep(const dpmf_sampler *s, int64_t drawn, int64_t *batch, int64_t *count) {
     const int64_t cap = s->plan.sampling.cap, kept = drawn < cap ? drawn : cap;
     if (drawn > cap) {
         TRY(choose(s, drawn, cap));
@@ -67,9 +65,9 @@ dpmf_status dpmf_i_sampler_capped_keep(const dpmf_sampler *s, int64_t drawn, int
     return DPMF_OK;
 }
 
-double dpmf_i_sampler_capped_expected(int64_t units, double probability, int64_t cap) {
+double sampler_capped_expected(int64_t units, double probability, int64_t cap) {
     const double mean = (double)units * probability;
     if (cap == 0 || cap >= units) return mean;
-    return mean * dpmf_i_base_binomial_at_most(cap - 1, units - 1, probability) +
-           (double)cap * dpmf_i_base_binomial_at_least(cap + 1, units, probability);
+    return mean * base_binomial_at_most(cap - 1, units - 1, probability) +
+           (double)cap * base_binomial_at_least(cap + 1, units, probability);
 }

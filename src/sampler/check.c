@@ -33,13 +33,13 @@
 #include <math.h>
 #include <stdio.h>
 
-dpmf_status dpmf_i_sampler_realise(const dpmf_i_sampler_plan *plan, int64_t steps, dpmf_participation **out) {
+dpmf_status sampler_realise(const sampler_plan *plan, int64_t steps, dpmf_participation **out) {
     const int64_t b = plan->separation, rounds = (steps - 1) / b + 1;
-    const int scheduled = plan->kind == DPMF_I_SAMPLER_SCHEDULED;
+    const int scheduled = plan->kind == SAMPLER_SCHEDULED;
     const int64_t k = scheduled ? plan->times : rounds;
     dpmf_participation_kind kind = DPMF_PARTICIPATION_CYCLIC;
     if (!dpmf_sampling_is_none(&plan->sampling)) return DPMF_OK;
-    if (plan->kind == DPMF_I_SAMPLER_SHUFFLED) kind = DPMF_PARTICIPATION_SHUFFLED;
+    if (plan->kind == SAMPLER_SHUFFLED) kind = DPMF_PARTICIPATION_SHUFFLED;
     if (scheduled) kind = DPMF_PARTICIPATION_MIN_SEPARATION;
     if (k == steps) kind = DPMF_PARTICIPATION_FULL;
     if (k == 1) kind = DPMF_PARTICIPATION_SINGLE;
@@ -131,20 +131,20 @@ static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *
     const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||
                       law.kind == DPMF_SAMPLING_MIN_SEPARATION || law.kind == DPMF_SAMPLING_ALLOCATION;
     if (mechanism->adjacency != DPMF_ADJACENCY_ADD_REMOVE || alone) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                            "the mechanism's guarantee is for add-remove adjacency, but the sampler %s moves other "
-                            "units when one is added or removed: zero-out and replace-one are accepted",
-                            s->plan.text);
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "the mechanism's guarantee is for add-remove adjacency, but the sampler %s moves other "
+                     "units when one is added or removed: zero-out and replace-one are accepted",
+                     s->plan.text);
 }
 
 dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
     char assumed[160], realised[160];
     if (s == NULL || mechanism == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler: the sampler or the mechanism is NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampler: the sampler or the mechanism is NULL");
     if (s->steps != mechanism->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sampler %s: it has %" PRId64 " steps and the mechanism %" PRId64 ", accepted: as many",
-                                s->plan.text, s->steps, mechanism->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "sampler %s: it has %" PRId64 " steps and the mechanism %" PRId64 ", accepted: as many",
+                         s->plan.text, s->steps, mechanism->steps);
     TRY(check_adjacency(s, mechanism));
     const int holds = dpmf_sampling_is_none(&mechanism->sampling)
                           ? participation_holds(s, mechanism->participation)
@@ -152,8 +152,7 @@ dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mech
     if (holds) return DPMF_OK;
     TRY(describe(&mechanism->sampling, dpmf_participation_text(mechanism->participation), assumed));
     TRY(describe(&s->plan.sampling, s->realised == NULL ? "" : dpmf_participation_text(s->realised), realised));
-    return dpmf_i_base_fail(
-        DPMF_ERROR_ARGUMENT,
-        "the mechanism's guarantee assumes %s, but the sampler %s does %s: the guarantee would not hold", assumed,
-        s->plan.text, realised);
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "the mechanism's guarantee assumes %s, but the sampler %s does %s: the guarantee would not hold",
+                     assumed, s->plan.text, realised);
 }

@@ -22,7 +22,7 @@ static dpmf_status cyclic_open(dpmf_sampler *s) {
     return DPMF_OK;
 }
 
-static dpmf_status cyclic_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status cyclic_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     const int64_t first = s->step % s->plan.separation * s->plan.batch, left = s->units - first;
     const int64_t here = left < s->plan.batch ? left : s->plan.batch;
     (void)offer;
@@ -32,28 +32,28 @@ static dpmf_status cyclic_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int
     return DPMF_OK;
 }
 
-const dpmf_i_sampler_ops dpmf_i_sampler_cyclic = {.open = cyclic_open, .batch = cyclic_batch};
+const sampler_ops sampler_cyclic = {.open = cyclic_open, .batch = cyclic_batch};
 
 /* ---- shuffled ---- */
 
 static dpmf_status shuffled_open(dpmf_sampler *s) {
     set_sizes(s);
     s->epoch = -1;
-    TRY(dpmf_i_base_alloc(s->units, sizeof *s->order, "the order of an epoch", (void **)&s->order));
-    return dpmf_i_sampler_groups_create(s->units, s->plan.separation, &s->groups);
+    TRY(base_alloc(s->units, sizeof *s->order, "the order of an epoch", (void **)&s->order));
+    return sampler_groups_create(s->units, s->plan.separation, &s->groups);
 }
 
 static dpmf_status shuffle_epoch(dpmf_sampler *s, int64_t epoch) {
     if (s->epoch == epoch) return DPMF_OK;
-    TRY(dpmf_i_sampler_words_shuffle(&s->words, (uint64_t)epoch, s->units, s->order));
+    TRY(sampler_words_shuffle(&s->words, (uint64_t)epoch, s->units, s->order));
     for (int64_t i = 0; i < s->units; i++)
         s->groups.of[s->order[i]] = i / s->plan.batch;
-    dpmf_i_sampler_groups_collect(&s->groups);
+    sampler_groups_collect(&s->groups);
     s->epoch = epoch;
     return DPMF_OK;
 }
 
-static dpmf_status shuffled_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status shuffled_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     const int64_t b = s->plan.separation, i = s->step % b;
     (void)offer;
     TRY(shuffle_epoch(s, s->step / b));
@@ -64,9 +64,8 @@ static dpmf_status shuffled_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, i
 }
 
 static void shuffled_close(dpmf_sampler *s) {
-    dpmf_i_sampler_release(s->order, s->units, sizeof *s->order);
-    dpmf_i_sampler_groups_free(&s->groups);
+    sampler_release(s->order, s->units, sizeof *s->order);
+    sampler_groups_free(&s->groups);
 }
 
-const dpmf_i_sampler_ops dpmf_i_sampler_shuffled = {
-    .open = shuffled_open, .close = shuffled_close, .batch = shuffled_batch};
+const sampler_ops sampler_shuffled = {.open = shuffled_open, .close = shuffled_close, .batch = shuffled_batch};

@@ -22,51 +22,50 @@
 /* batch = the candidates 0 .. size - 1 that take part in s->step, by their names if there are any. */
 static dpmf_status join_units(const dpmf_sampler *s, int64_t size, const int64_t *name, int64_t *batch,
                               int64_t *count) {
-    uint64_t words[DPMF_I_SAMPLER_WORDS_CHUNK];
-    const dpmf_i_sampler_chance chance = s->chance;
+    uint64_t words[SAMPLER_WORDS_CHUNK];
+    const sampler_chance chance = s->chance;
     int64_t taken = 0;
     dpmf_status status = DPMF_OK;
-    for (int64_t first = 0; first < size; first += DPMF_I_SAMPLER_WORDS_CHUNK) {
-        const int64_t here = size - first < DPMF_I_SAMPLER_WORDS_CHUNK ? size - first : DPMF_I_SAMPLER_WORDS_CHUNK;
-        TRY_DONE(dpmf_i_sampler_words_fill(&s->words, DPMF_I_SAMPLER_WORDS_JOIN, (uint64_t)s->step, (uint64_t)first,
-                                           here, words));
+    for (int64_t first = 0; first < size; first += SAMPLER_WORDS_CHUNK) {
+        const int64_t here = size - first < SAMPLER_WORDS_CHUNK ? size - first : SAMPLER_WORDS_CHUNK;
+        TRY_DONE(sampler_words_fill(&s->words, SAMPLER_WORDS_JOIN, (uint64_t)s->step, (uint64_t)first, here, words));
         for (int64_t i = 0; i < here; i++) { /* written always and kept or not: no branch on a secret */
             batch[taken] = name == NULL ? first + i : name[first + i];
-            taken += dpmf_i_sampler_chance_says(chance, words[i]);
+            taken += sampler_chance_says(chance, words[i]);
         }
     }
     *count = taken;
 done:
-    dpmf_i_crypto_wipe(words, sizeof words);
+    crypto_wipe(words, sizeof words);
     return status;
 }
 
 static dpmf_status poisson_open(dpmf_sampler *s) {
-    s->chance = dpmf_i_sampler_chance_of(s->plan.sampling.probability, 1);
+    s->chance = sampler_chance_of(s->plan.sampling.probability, 1);
     s->capacity = s->units;
-    s->expected = dpmf_i_sampler_capped_expected(s->units, s->plan.sampling.probability, s->plan.sampling.cap);
+    s->expected = sampler_capped_expected(s->units, s->plan.sampling.probability, s->plan.sampling.cap);
     return DPMF_OK;
 }
 
-static dpmf_status poisson_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status poisson_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     (void)offer;
     return join_units(s, s->units, NULL, batch, count);
 }
 
-const dpmf_i_sampler_ops dpmf_i_sampler_poisson = {.open = poisson_open, .batch = poisson_batch};
+const sampler_ops sampler_poisson = {.open = poisson_open, .batch = poisson_batch};
 
 /* ---- block-cyclic ---- */
 
 static dpmf_status deal(dpmf_sampler *s) {
     int64_t *order = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(s->units, sizeof *order, "the order in which units are dealt", (void **)&order));
-    TRY_DONE(dpmf_i_sampler_words_shuffle(&s->words, 0, s->units, order));
+    TRY_DONE(base_alloc(s->units, sizeof *order, "the order in which units are dealt", (void **)&order));
+    TRY_DONE(sampler_words_shuffle(&s->words, 0, s->units, order));
     for (int64_t i = 0; i < s->units; i++)
         s->groups.of[order[i]] = i % s->plan.separation;
-    dpmf_i_sampler_groups_collect(&s->groups);
+    sampler_groups_collect(&s->groups);
 done:
-    dpmf_i_sampler_release(order, s->units, sizeof *order);
+    sampler_release(order, s->units, sizeof *order);
     return status;
 }
 
@@ -74,23 +73,23 @@ static dpmf_status block_open(dpmf_sampler *s) {
     const int64_t blocks = s->plan.separation, small = s->units / blocks, larger = s->units % blocks;
     const int64_t cap = s->plan.sampling.cap;
     const double q = s->plan.sampling.probability, b = (double)blocks;
-    s->chance = dpmf_i_sampler_chance_of(q, s->plan.separation);
+    s->chance = sampler_chance_of(q, s->plan.separation);
     s->capacity = s->units / s->plan.separation + (s->units % s->plan.separation != 0);
-    s->expected = ((b - (double)larger) * dpmf_i_sampler_capped_expected(small, fmin(1, q * b), cap) +
-                   (double)larger * dpmf_i_sampler_capped_expected(small + 1, fmin(1, q * b), cap)) /
+    s->expected = ((b - (double)larger) * sampler_capped_expected(small, fmin(1, q * b), cap) +
+                   (double)larger * sampler_capped_expected(small + 1, fmin(1, q * b), cap)) /
                   b;
-    TRY(dpmf_i_sampler_groups_create(s->units, s->plan.separation, &s->groups));
+    TRY(sampler_groups_create(s->units, s->plan.separation, &s->groups));
     return deal(s);
 }
 
-static dpmf_status block_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status block_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     const int64_t block = s->step % s->plan.separation, first = s->groups.start[block];
     (void)offer;
     return join_units(s, s->groups.start[block + 1] - first, s->groups.member + first, batch, count);
 }
 
 static void block_close(dpmf_sampler *s) {
-    dpmf_i_sampler_groups_free(&s->groups);
+    sampler_groups_free(&s->groups);
 }
 
-const dpmf_i_sampler_ops dpmf_i_sampler_block_cyclic = {.open = block_open, .close = block_close, .batch = block_batch};
+const sampler_ops sampler_block_cyclic = {.open = block_open, .close = block_close, .batch = block_batch};

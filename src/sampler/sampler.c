@@ -16,48 +16,44 @@
 #include <stdio.h>
 #include <string.h>
 
-static const dpmf_i_sampler_ops *const OPS[] = {
-    [DPMF_I_SAMPLER_CYCLIC] = &dpmf_i_sampler_cyclic,
-    [DPMF_I_SAMPLER_SHUFFLED] = &dpmf_i_sampler_shuffled,
-    [DPMF_I_SAMPLER_POISSON] = &dpmf_i_sampler_poisson,
-    [DPMF_I_SAMPLER_BLOCK_CYCLIC] = &dpmf_i_sampler_block_cyclic,
-    [DPMF_I_SAMPLER_BINS] = &dpmf_i_sampler_bins,
-    [DPMF_I_SAMPLER_SEPARATED] = &dpmf_i_sampler_separated,
-    [DPMF_I_SAMPLER_SCHEDULED] = &dpmf_i_sampler_scheduled,
-    [DPMF_I_SAMPLER_ALLOCATION] = &dpmf_i_sampler_allocation,
+static const sampler_ops *const OPS[] = {
+    [SAMPLER_CYCLIC] = &sampler_cyclic,       [SAMPLER_SHUFFLED] = &sampler_shuffled,
+    [SAMPLER_POISSON] = &sampler_poisson,     [SAMPLER_BLOCK_CYCLIC] = &sampler_block_cyclic,
+    [SAMPLER_BINS] = &sampler_bins,           [SAMPLER_SEPARATED] = &sampler_separated,
+    [SAMPLER_SCHEDULED] = &sampler_scheduled, [SAMPLER_ALLOCATION] = &sampler_allocation,
 };
 
 static dpmf_status open_words(dpmf_sampler *s, const uint8_t key[32]) {
     char name[32], info[64 + 24 + 2 + 64];
     uint8_t subkey[32];
-    snprintf(name, sizeof name, "dpmf sampler %d", DPMF_I_SAMPLER_VERSION);
+    snprintf(name, sizeof name, "dpmf sampler %d", SAMPLER_VERSION);
     snprintf(info, sizeof info, "%s/%" PRId64 "%s%s", s->plan.text, s->units, s->label[0] == '\0' ? "" : "/", s->label);
-    TRY(dpmf_i_crypto_key_derive(key, name, info, subkey));
-    const dpmf_status status = dpmf_i_sampler_words_open(subkey, dpmf_i_kernels_seed_get(), &s->words);
-    dpmf_i_crypto_wipe(subkey, sizeof subkey);
+    TRY(crypto_key_derive(key, name, info, subkey));
+    const dpmf_status status = sampler_words_open(subkey, kernels_seed_get(), &s->words);
+    crypto_wipe(subkey, sizeof subkey);
     return status;
 }
 
 static dpmf_status open_sampler(dpmf_sampler *s, const uint8_t key[32], const char *label) {
     if (label != NULL && *label != '\0') {
-        const dpmf_i_base_part part = {label, strlen(label)};
-        TRY(dpmf_i_base_sha256(1, &part, s->label));
+        const base_part part = {label, strlen(label)};
+        TRY(base_sha256(1, &part, s->label));
     }
-    TRY(dpmf_i_sampler_keys(key, s));
-    TRY(dpmf_i_sampler_realise(&s->plan, s->steps, &s->realised));
+    TRY(sampler_keys(key, s));
+    TRY(sampler_realise(&s->plan, s->steps, &s->realised));
     TRY(open_words(s, key));
     s->ops = OPS[s->plan.kind];
     TRY(s->ops->open(s));
-    return dpmf_i_sampler_capped_open(s);
+    return sampler_capped_open(s);
 }
 
 dpmf_status dpmf_sampler_create(const char *text, int64_t units, int64_t steps, const uint8_t key[DPMF_KEY_SIZE],
                                 const char *label, dpmf_sampler **out) {
-    dpmf_i_sampler_plan plan;
+    sampler_plan plan;
     dpmf_sampler *made = NULL;
-    TRY(dpmf_i_sampler_parse(text, units, steps, &plan));
-    if (key == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler: the key is NULL");
-    TRY(dpmf_i_base_alloc(1, sizeof *made, "a sampler", (void **)&made));
+    TRY(sampler_parse(text, units, steps, &plan));
+    if (key == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "sampler: the key is NULL");
+    TRY(base_alloc(1, sizeof *made, "a sampler", (void **)&made));
     made->plan = plan;
     made->units = units;
     made->steps = steps;
@@ -72,71 +68,69 @@ dpmf_status dpmf_sampler_create(const char *text, int64_t units, int64_t steps, 
 void dpmf_sampler_free(dpmf_sampler *s) {
     if (s == NULL) return;
     if (s->ops != NULL && s->ops->close != NULL) s->ops->close(s);
-    dpmf_i_sampler_capped_close(s);
-    dpmf_i_sampler_words_close(&s->words);
+    sampler_capped_close(s);
+    sampler_words_close(&s->words);
     dpmf_participation_free(s->realised);
-    dpmf_i_crypto_wipe(s, sizeof *s);
-    dpmf_i_base_free(s);
+    crypto_wipe(s, sizeof *s);
+    base_free(s);
 }
 
 /* ---- batches ---- */
 
 static dpmf_status check_step(const dpmf_sampler *s) {
     if (s->step < s->steps) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: past the last of %" PRId64 " steps", s->plan.text,
-                            s->steps);
+    return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: past the last of %" PRId64 " steps", s->plan.text, s->steps);
 }
 
-static dpmf_status take_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status take_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     if (batch == NULL || count == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sampler %s: batch or count is NULL, accepted: room for %" PRId64 " units",
-                                s->plan.text, s->capacity);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "sampler %s: batch or count is NULL, accepted: room for %" PRId64 " units", s->plan.text,
+                         s->capacity);
     TRY(check_step(s));
     if (s->drawn == NULL) {
         TRY(s->ops->batch(s, offer, batch, count));
     } else {
         int64_t drawn = 0;
         TRY(s->ops->batch(s, offer, s->drawn, &drawn));
-        TRY(dpmf_i_sampler_capped_keep(s, drawn, batch, count));
+        TRY(sampler_capped_keep(s, drawn, batch, count));
     }
     s->step++;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_sampler_next(dpmf_sampler *s, int64_t *batch, int64_t *count) {
-    return take_batch(s, (dpmf_i_sampler_offer){s->units, NULL}, batch, count);
+    return take_batch(s, (sampler_offer){s->units, NULL}, batch, count);
 }
 
 static dpmf_status check_offer(const dpmf_sampler *s, int64_t available, const int64_t *unit) {
-    if (s->plan.kind != DPMF_I_SAMPLER_SCHEDULED)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "sampler %s: only scheduled samplers take offers",
-                                s->plan.text);
+    if (s->plan.kind != SAMPLER_SCHEDULED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "sampler %s: only scheduled samplers take offers", s->plan.text);
     if (available < 0 || available > s->units || (available > 0 && unit == NULL))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sampler %s: an offer of %" PRId64 " units, accepted 0 to %" PRId64 ", and not NULL",
-                                s->plan.text, available, s->units);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "sampler %s: an offer of %" PRId64 " units, accepted 0 to %" PRId64 ", and not NULL",
+                         s->plan.text, available, s->units);
     for (int64_t i = 0; i < available; i++)
         if (unit[i] < 0 || unit[i] >= s->units || (i > 0 && unit[i] <= unit[i - 1]))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "sampler %s: unit %" PRId64 " at place %" PRId64
-                                    " of an offer, accepted 0 to %" PRId64 ", rising",
-                                    s->plan.text, unit[i], i, s->units - 1);
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "sampler %s: unit %" PRId64 " at place %" PRId64 " of an offer, accepted 0 to %" PRId64
+                             ", rising",
+                             s->plan.text, unit[i], i, s->units - 1);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_sampler_offer(dpmf_sampler *s, int64_t available, const int64_t *unit, int64_t *batch,
                                int64_t *count) {
     TRY(check_offer(s, available, unit));
-    TRY(take_batch(s, (dpmf_i_sampler_offer){available, unit}, batch, count));
+    TRY(take_batch(s, (sampler_offer){available, unit}, batch, count));
     s->offered = 1;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_sampler_seek(dpmf_sampler *s, int64_t step) {
     if (step < 0 || step > s->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: step %" PRId64 ", accepted 0 to %" PRId64,
-                                s->plan.text, step, s->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: step %" PRId64 ", accepted 0 to %" PRId64, s->plan.text,
+                         step, s->steps);
     if (s->ops->seek != NULL) TRY(s->ops->seek(s, step));
     s->step = step;
     return DPMF_OK;

@@ -17,7 +17,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-typedef struct dpmf_i_sampler_rank {
+typedef struct sampler_rank {
     int64_t joined;
     uint64_t word;
     int64_t unit;
@@ -27,27 +27,27 @@ static dpmf_status scheduled_open(dpmf_sampler *s) {
     const int64_t m = s->plan.batch;
     s->capacity = m;
     s->expected = (double)m;
-    TRY(dpmf_i_base_alloc(s->units, sizeof *s->next_free, "the waits of the units", (void **)&s->next_free));
-    TRY(dpmf_i_base_alloc(s->units, sizeof *s->joined, "the participations of the units", (void **)&s->joined));
-    TRY(dpmf_i_base_alloc(m, sizeof *s->best, "the ranks of a batch", (void **)&s->best));
-    return dpmf_i_base_alloc(m, sizeof *s->chosen, "a batch", (void **)&s->chosen);
+    TRY(base_alloc(s->units, sizeof *s->next_free, "the waits of the units", (void **)&s->next_free));
+    TRY(base_alloc(s->units, sizeof *s->joined, "the participations of the units", (void **)&s->joined));
+    TRY(base_alloc(m, sizeof *s->best, "the ranks of a batch", (void **)&s->best));
+    return base_alloc(m, sizeof *s->chosen, "a batch", (void **)&s->chosen);
 }
 
 static void scheduled_close(dpmf_sampler *s) {
-    dpmf_i_sampler_release(s->next_free, s->units, sizeof *s->next_free);
-    dpmf_i_sampler_release(s->joined, s->units, sizeof *s->joined);
-    dpmf_i_sampler_release(s->best, s->plan.batch, sizeof *s->best);
-    dpmf_i_sampler_release(s->chosen, s->plan.batch, sizeof *s->chosen);
+    sampler_release(s->next_free, s->units, sizeof *s->next_free);
+    sampler_release(s->joined, s->units, sizeof *s->joined);
+    sampler_release(s->best, s->plan.batch, sizeof *s->best);
+    sampler_release(s->chosen, s->plan.batch, sizeof *s->chosen);
 }
 
 /* ---- the candidates, one after the other ---- */
 
 typedef struct walk {
     const dpmf_sampler *sampler;
-    dpmf_i_sampler_offer offer;
+    sampler_offer offer;
     int64_t next;  /* place in the offer */
     int64_t first; /* of the words; -1: none yet */
-    uint64_t words[DPMF_I_SAMPLER_WORDS_CHUNK];
+    uint64_t words[SAMPLER_WORDS_CHUNK];
 } walk;
 
 /* The next candidate that may take part; found 0: there is none. */
@@ -56,12 +56,11 @@ static dpmf_status next_candidate(walk *w, rank *out, int *found) {
     for (*found = 0; w->next < w->offer.count; w->next++) {
         const int64_t u = w->offer.unit == NULL ? w->next : w->offer.unit[w->next];
         if (s->joined[u] >= s->plan.times || s->next_free[u] > s->step) continue;
-        const int64_t first = u - u % DPMF_I_SAMPLER_WORDS_CHUNK;
+        const int64_t first = u - u % SAMPLER_WORDS_CHUNK;
         if (first != w->first) {
-            const int64_t left = s->units - first,
-                          here = left < DPMF_I_SAMPLER_WORDS_CHUNK ? left : DPMF_I_SAMPLER_WORDS_CHUNK;
-            TRY(dpmf_i_sampler_words_fill(&s->words, DPMF_I_SAMPLER_WORDS_PRIORITY, (uint64_t)s->step, (uint64_t)first,
-                                          here, w->words));
+            const int64_t left = s->units - first, here = left < SAMPLER_WORDS_CHUNK ? left : SAMPLER_WORDS_CHUNK;
+            TRY(sampler_words_fill(&s->words, SAMPLER_WORDS_PRIORITY, (uint64_t)s->step, (uint64_t)first, here,
+                                   w->words));
             w->first = first;
         }
         *out = (rank){s->joined[u], w->words[u - first], u};
@@ -119,7 +118,7 @@ static dpmf_status find_lowest(dpmf_sampler *s, walk *w, int64_t *held) {
 }
 
 /* chosen = the units of s->step. */
-static dpmf_status choose_units(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *count) {
+static dpmf_status choose_units(dpmf_sampler *s, sampler_offer offer, int64_t *count) {
     walk w = {.sampler = s, .offer = offer, .first = -1};
     rank found = {0};
     int64_t held = 0, taken = 0;
@@ -133,7 +132,7 @@ static dpmf_status choose_units(dpmf_sampler *s, dpmf_i_sampler_offer offer, int
     }
     *count = taken;
 done:
-    dpmf_i_crypto_wipe(&w, sizeof w);
+    crypto_wipe(&w, sizeof w);
     return status;
 }
 
@@ -144,7 +143,7 @@ static void note(dpmf_sampler *s, int64_t count) {
     }
 }
 
-static dpmf_status scheduled_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status scheduled_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     int64_t taken = 0;
     TRY(choose_units(s, offer, &taken));
     note(s, taken);
@@ -161,14 +160,13 @@ static void forget(dpmf_sampler *s) {
 
 /* A failure on the way leaves it at the step that it reached. */
 static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
-    const dpmf_i_sampler_offer all = {s->units, NULL};
+    const sampler_offer all = {s->units, NULL};
     if (step == s->step) return DPMF_OK;
     if (s->offered)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "sampler %s: at step %" PRId64
-                                " after offers, which only dpmf_sampler_decode can restore; step %" PRId64
-                                " was asked for",
-                                s->plan.text, s->step, step);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "sampler %s: at step %" PRId64
+                         " after offers, which only dpmf_sampler_decode can restore; step %" PRId64 " was asked for",
+                         s->plan.text, s->step, step);
     if (step < s->step) forget(s);
     for (; s->step < step; s->step++) {
         int64_t taken = 0;
@@ -201,10 +199,10 @@ static int scheduled_past_load(dpmf_sampler *s, const uint8_t *bytes) {
     return 1;
 }
 
-const dpmf_i_sampler_ops dpmf_i_sampler_scheduled = {.open = scheduled_open,
-                                                     .close = scheduled_close,
-                                                     .batch = scheduled_batch,
-                                                     .seek = scheduled_seek,
-                                                     .past_size = scheduled_past_size,
-                                                     .past_save = scheduled_past_save,
-                                                     .past_load = scheduled_past_load};
+const sampler_ops sampler_scheduled = {.open = scheduled_open,
+                                       .close = scheduled_close,
+                                       .batch = scheduled_batch,
+                                       .seek = scheduled_seek,
+                                       .past_size = scheduled_past_size,
+                                       .past_save = scheduled_past_save,
+                                       .past_load = scheduled_past_load};

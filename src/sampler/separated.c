@@ -23,26 +23,26 @@ static dpmf_status expect(dpmf_sampler *s) {
     const int64_t n = s->steps, b = s->plan.separation, cap = s->plan.sampling.cap; /* b <= n */
     const double p = s->plan.sampling.probability;
     double *x = NULL, is_free = 1, sum = 0, before = 0;
-    TRY(dpmf_i_base_alloc_doubles(b, "the expected sizes of batches", &x));
+    TRY(base_alloc_doubles(b, "the expected sizes of batches", &x));
     for (int64_t i = 0, slot = 0; i < n; i++, slot = slot + 1 == b ? 0 : slot + 1) {
         is_free += x[slot] - before; /* x_{i-B}, and 0 before there is one */
         before = x[slot] = p * is_free;
-        sum += cap == 0 ? before : dpmf_i_sampler_capped_expected(s->units, fmin(before, 1), cap) / (double)s->units;
+        sum += cap == 0 ? before : sampler_capped_expected(s->units, fmin(before, 1), cap) / (double)s->units;
     }
     s->expected = (double)s->units * (sum / (double)n);
-    dpmf_i_base_free(x);
+    base_free(x);
     return DPMF_OK;
 }
 
 static dpmf_status separated_open(dpmf_sampler *s) {
-    s->chance = dpmf_i_sampler_chance_of(s->plan.sampling.probability, 1);
+    s->chance = sampler_chance_of(s->plan.sampling.probability, 1);
     s->capacity = s->units;
     TRY(expect(s));
-    return dpmf_i_base_alloc(s->units, sizeof *s->free_at, "the waits of the units", (void **)&s->free_at);
+    return base_alloc(s->units, sizeof *s->free_at, "the waits of the units", (void **)&s->free_at);
 }
 
 static void separated_close(dpmf_sampler *s) {
-    dpmf_i_sampler_release(s->free_at, s->units, sizeof *s->free_at);
+    sampler_release(s->free_at, s->units, sizeof *s->free_at);
 }
 
 static void start_anew(dpmf_sampler *s) {
@@ -56,7 +56,7 @@ static int64_t join_some(dpmf_sampler *s, int64_t first, int64_t count, const ui
     uint32_t *free_at = s->free_at + first;
     int64_t taken = 0;
     for (int64_t i = 0; i < count; i++) {
-        const int joins = (free_at[i] <= step) & dpmf_i_sampler_chance_says(s->chance, words[i]);
+        const int joins = (free_at[i] <= step) & sampler_chance_says(s->chance, words[i]);
         free_at[i] = joins ? after : free_at[i];
         if (batch == NULL) continue;
         batch[taken] = first + i;
@@ -66,21 +66,19 @@ static int64_t join_some(dpmf_sampler *s, int64_t first, int64_t count, const ui
 }
 
 static dpmf_status take_step(dpmf_sampler *s, int64_t *batch, int64_t *count) {
-    uint64_t words[DPMF_I_SAMPLER_WORDS_CHUNK];
+    uint64_t words[SAMPLER_WORDS_CHUNK];
     int64_t taken = 0;
     dpmf_status status = DPMF_OK;
-    for (int64_t first = 0; first < s->units; first += DPMF_I_SAMPLER_WORDS_CHUNK) {
-        const int64_t left = s->units - first,
-                      here = left < DPMF_I_SAMPLER_WORDS_CHUNK ? left : DPMF_I_SAMPLER_WORDS_CHUNK;
-        TRY_DONE(dpmf_i_sampler_words_fill(&s->words, DPMF_I_SAMPLER_WORDS_JOIN, (uint64_t)s->reached, (uint64_t)first,
-                                           here, words));
+    for (int64_t first = 0; first < s->units; first += SAMPLER_WORDS_CHUNK) {
+        const int64_t left = s->units - first, here = left < SAMPLER_WORDS_CHUNK ? left : SAMPLER_WORDS_CHUNK;
+        TRY_DONE(sampler_words_fill(&s->words, SAMPLER_WORDS_JOIN, (uint64_t)s->reached, (uint64_t)first, here, words));
         taken += join_some(s, first, here, words, batch == NULL ? NULL : batch + taken);
     }
     s->reached++;
     if (count != NULL) *count = taken;
 done:
     if (status != DPMF_OK) start_anew(s); /* half a step has been taken: the next call replays */
-    dpmf_i_crypto_wipe(words, sizeof words);
+    crypto_wipe(words, sizeof words);
     return status;
 }
 
@@ -91,7 +89,7 @@ static dpmf_status separated_seek(dpmf_sampler *s, int64_t step) {
     return DPMF_OK;
 }
 
-static dpmf_status separated_batch(dpmf_sampler *s, dpmf_i_sampler_offer offer, int64_t *batch, int64_t *count) {
+static dpmf_status separated_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     (void)offer;
     TRY(separated_seek(s, s->step));
     return take_step(s, batch, count);
@@ -117,10 +115,10 @@ static int separated_past_load(dpmf_sampler *s, const uint8_t *bytes) {
     return 1;
 }
 
-const dpmf_i_sampler_ops dpmf_i_sampler_separated = {.open = separated_open,
-                                                     .close = separated_close,
-                                                     .batch = separated_batch,
-                                                     .seek = separated_seek,
-                                                     .past_size = separated_past_size,
-                                                     .past_save = separated_past_save,
-                                                     .past_load = separated_past_load};
+const sampler_ops sampler_separated = {.open = separated_open,
+                                       .close = separated_close,
+                                       .batch = separated_batch,
+                                       .seek = separated_seek,
+                                       .past_size = separated_past_size,
+                                       .past_save = separated_past_save,
+                                       .past_load = separated_past_load};

@@ -10,19 +10,19 @@
 
 typedef struct sampler_form {
     const char *name, *form;
-    dpmf_i_sampler_kind kind;
+    sampler_kind kind;
     int values; /* whole numbers; 0: as for a sampling */
 } sampler_form;
 
 static const sampler_form FORMS[] = {
-    {"cyclic", "cyclic:M", DPMF_I_SAMPLER_CYCLIC, 1},
-    {"shuffled", "shuffled:M", DPMF_I_SAMPLER_SHUFFLED, 1},
-    {"poisson", "poisson:Q", DPMF_I_SAMPLER_POISSON, 0},
-    {"block-cyclic", "block-cyclic:Q,B", DPMF_I_SAMPLER_BLOCK_CYCLIC, 0},
-    {"balls-in-bins", "balls-in-bins:B", DPMF_I_SAMPLER_BINS, 0},
-    {"min-sep", "min-sep:P,B", DPMF_I_SAMPLER_SEPARATED, 0},
-    {"scheduled", "scheduled:M,K,B", DPMF_I_SAMPLER_SCHEDULED, 3},
-    {"allocation", "allocation:K,T", DPMF_I_SAMPLER_ALLOCATION, 0},
+    {"cyclic", "cyclic:M", SAMPLER_CYCLIC, 1},
+    {"shuffled", "shuffled:M", SAMPLER_SHUFFLED, 1},
+    {"poisson", "poisson:Q", SAMPLER_POISSON, 0},
+    {"block-cyclic", "block-cyclic:Q,B", SAMPLER_BLOCK_CYCLIC, 0},
+    {"balls-in-bins", "balls-in-bins:B", SAMPLER_BINS, 0},
+    {"min-sep", "min-sep:P,B", SAMPLER_SEPARATED, 0},
+    {"scheduled", "scheduled:M,K,B", SAMPLER_SCHEDULED, 3},
+    {"allocation", "allocation:K,T", SAMPLER_ALLOCATION, 0},
 };
 enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
 
@@ -33,8 +33,7 @@ static dpmf_status refuse_sampler(const char *text, const char *why) {
     char shown[64], forms[200] = "";
     for (int i = 0, used = 0; i < FORM_COUNT && used < (int)sizeof forms; i++)
         used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", FORMS[i].form);
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler '%s': %s (%s)", dpmf_i_base_show(text, strlen(text), shown),
-                            why, forms);
+    return base_fail(DPMF_ERROR_ARGUMENT, "sampler '%s': %s (%s)", base_show(text, strlen(text), shown), why, forms);
 }
 
 static const sampler_form *find_form(const char *text) {
@@ -47,8 +46,8 @@ static const sampler_form *find_form(const char *text) {
 static dpmf_status check_range(const sampler_form *form, const char *name, int64_t value, int64_t most,
                                const char *most_is) {
     if (value >= 1 && value <= most) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: %s = %" PRId64 ", accepted 1 to %" PRId64 " (%s)",
-                            form->form, name, value, most, most_is);
+    return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: %s = %" PRId64 ", accepted 1 to %" PRId64 " (%s)", form->form,
+                     name, value, most, most_is);
 }
 
 /* ---- cyclic, shuffled, scheduled ---- */
@@ -59,20 +58,19 @@ static dpmf_status read_whole(const char *text, const sampler_form *form, int64_
         if (at == NULL || *at == '\0') return refuse_sampler(text, "too few values");
         at++; /* the colon, or the comma before */
         const size_t length = strcspn(at, ",");
-        if (!dpmf_i_base_parse_integer(at, length, &value[i]))
-            return refuse_sampler(text, "whole numbers are accepted");
+        if (!base_parse_integer(at, length, &value[i])) return refuse_sampler(text, "whole numbers are accepted");
         at += length;
     }
     return *at == '\0' ? DPMF_OK : refuse_sampler(text, "too many values");
 }
 
 static dpmf_status plan_ordered(const char *text, const sampler_form *form, int64_t units, int64_t steps,
-                                dpmf_i_sampler_plan *plan) {
+                                sampler_plan *plan) {
     int64_t value[3] = {0};
     TRY(read_whole(text, form, value));
     TRY(check_range(form, "M", value[0], units, "the units"));
     plan->batch = value[0];
-    if (form->kind != DPMF_I_SAMPLER_SCHEDULED) {
+    if (form->kind != SAMPLER_SCHEDULED) {
         plan->separation = units / value[0] + (units % value[0] != 0);
         snprintf(plan->text, sizeof plan->text, "%s:%" PRId64, form->name, value[0]);
         return DPMF_OK;
@@ -89,42 +87,40 @@ static dpmf_status plan_ordered(const char *text, const sampler_form *form, int6
 /* ---- the secret samplings ---- */
 
 static dpmf_status plan_sampled(const char *text, const sampler_form *form, int64_t units, int64_t steps,
-                                dpmf_i_sampler_plan *plan) {
+                                sampler_plan *plan) {
     dpmf_sampling sampling = {0};
     TRY(dpmf_sampling_parse(text, &sampling));
-    const int even = form->kind == DPMF_I_SAMPLER_BINS || form->kind == DPMF_I_SAMPLER_ALLOCATION;
+    const int even = form->kind == SAMPLER_BINS || form->kind == SAMPLER_ALLOCATION;
     if (sampling.cap > 0 && sampling.units > 0 && sampling.units != units)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sampler %s: the cap is for batches from %" PRId64 " units, but there are %" PRId64,
-                                form->form, sampling.units, units);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "sampler %s: the cap is for batches from %" PRId64 " units, but there are %" PRId64,
+                         form->form, sampling.units, units);
     if (sampling.cap > 0) sampling.units = units;
     if (!even && !(sampling.probability > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: a probability of %g, accepted above 0 and up to 1",
-                                form->form, sampling.probability);
-    if (form->kind != DPMF_I_SAMPLER_POISSON) TRY(check_range(form, "B", sampling.count, steps, "the steps"));
-    if (form->kind == DPMF_I_SAMPLER_SEPARATED && steps > SEPARATED_STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: steps = %" PRId64 ", accepted 1 to 2^28", form->form,
-                                steps);
-    if (form->kind == DPMF_I_SAMPLER_ALLOCATION && steps % sampling.count != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "sampler %s: %" PRId64 " steps are not whole epochs of T = %" PRId64, form->form, steps,
-                                sampling.count);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: a probability of %g, accepted above 0 and up to 1",
+                         form->form, sampling.probability);
+    if (form->kind != SAMPLER_POISSON) TRY(check_range(form, "B", sampling.count, steps, "the steps"));
+    if (form->kind == SAMPLER_SEPARATED && steps > SEPARATED_STEPS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: steps = %" PRId64 ", accepted 1 to 2^28", form->form, steps);
+    if (form->kind == SAMPLER_ALLOCATION && steps % sampling.count != 0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: %" PRId64 " steps are not whole epochs of T = %" PRId64,
+                         form->form, steps, sampling.count);
     plan->sampling = sampling;
     plan->times = sampling.picks;
-    plan->separation = form->kind == DPMF_I_SAMPLER_POISSON ? 1 : sampling.count;
+    plan->separation = form->kind == SAMPLER_POISSON ? 1 : sampling.count;
     return dpmf_sampling_format(&sampling, plan->text);
 }
 
-dpmf_status dpmf_i_sampler_parse(const char *text, int64_t units, int64_t steps, dpmf_i_sampler_plan *out) {
+dpmf_status sampler_parse(const char *text, int64_t units, int64_t steps, sampler_plan *out) {
     const int64_t most = (int64_t)1 << 53;
-    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampler's text is NULL");
+    if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "the sampler's text is NULL");
     if (units < 1 || units > most)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler: units = %" PRId64 ", accepted 1 to 2^53", units);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampler: units = %" PRId64 ", accepted 1 to 2^53", units);
     if (steps < 1 || steps > most)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampler: steps = %" PRId64 ", accepted 1 to 2^53", steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampler: steps = %" PRId64 ", accepted 1 to 2^53", steps);
     const sampler_form *form = find_form(text);
     if (form == NULL) return refuse_sampler(text, "not a sampler");
-    dpmf_i_sampler_plan plan = {.kind = form->kind};
+    sampler_plan plan = {.kind = form->kind};
     if (form->values > 0)
         TRY(plan_ordered(text, form, units, steps, &plan));
     else

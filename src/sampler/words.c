@@ -21,55 +21,53 @@
 #include <assert.h>
 #include <math.h>
 
-dpmf_status dpmf_i_sampler_words_open(const uint8_t subkey[32], const dpmf_i_kernels_seed_set *kernels,
-                                      dpmf_i_sampler_words *out) {
+dpmf_status sampler_words_open(const uint8_t subkey[32], const kernels_seed_set *kernels, sampler_words *out) {
     TRY(kernels->open(subkey, &out->key));
     out->kernels = kernels;
     return DPMF_OK;
 }
 
-void dpmf_i_sampler_words_close(dpmf_i_sampler_words *words) {
+void sampler_words_close(sampler_words *words) {
     if (words->kernels != NULL) words->kernels->close(&words->key);
-    dpmf_i_crypto_wipe(words, sizeof *words);
+    crypto_wipe(words, sizeof *words);
 }
 
-dpmf_status dpmf_i_sampler_words_fill(const dpmf_i_sampler_words *words, dpmf_i_sampler_words_use use, uint64_t row,
-                                      uint64_t first, int64_t count, uint64_t out[DPMF_I_SAMPLER_WORDS_CHUNK]) {
-    const uint64_t high = (uint64_t)use << DPMF_I_KERNELS_SEED_ROW_BITS | row;
-    assert(row >> DPMF_I_KERNELS_SEED_ROW_BITS == 0 && first % 2 == 0 && count >= 0 &&
-           count <= DPMF_I_SAMPLER_WORDS_CHUNK);
+dpmf_status sampler_words_fill(const sampler_words *words, sampler_words_use use, uint64_t row, uint64_t first,
+                               int64_t count, uint64_t out[SAMPLER_WORDS_CHUNK]) {
+    const uint64_t high = (uint64_t)use << KERNELS_SEED_ROW_BITS | row;
+    assert(row >> KERNELS_SEED_ROW_BITS == 0 && first % 2 == 0 && count >= 0 && count <= SAMPLER_WORDS_CHUNK);
     if (words->kernels->keystream(&words->key, high, first / 2, (size_t)(count + 1) / 2, (uint8_t *)out))
         return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "sampler: libcrypto refused to encrypt");
+    return base_fail(DPMF_ERROR_UNSUPPORTED, "sampler: libcrypto refused to encrypt");
 }
 
 /* ---- probabilities ---- */
 
-dpmf_i_sampler_chance dpmf_i_sampler_chance_of(double probability, int64_t factor) {
+sampler_chance sampler_chance_of(double probability, int64_t factor) {
     const double b = (double)factor; /* exact: at most 2^53 */
     double p = probability * b;
     assert(probability > 0 && probability <= 1 && factor >= 1 && factor <= (int64_t)1 << 53);
     if (fma(probability, b, -p) < 0) p = nextafter(p, 0);
-    if (p >= 1) return (dpmf_i_sampler_chance){.always = 1};
-    return (dpmf_i_sampler_chance){.below = (uint64_t)ldexp(p, 64)}; /* the conversion rounds down */
+    if (p >= 1) return (sampler_chance){.always = 1};
+    return (sampler_chance){.below = (uint64_t)ldexp(p, 64)}; /* the conversion rounds down */
 }
 
 /* ---- whole numbers ---- */
 
-uint64_t dpmf_i_sampler_words_mask(uint64_t bound) {
+uint64_t sampler_words_mask(uint64_t bound) {
     uint64_t mask = bound - 1;
     for (int shift = 1; shift < 64; shift *= 2)
         mask |= mask >> shift;
     return mask;
 }
 
-dpmf_status dpmf_i_sampler_words_draw(dpmf_i_sampler_reader *r, uint64_t bound, uint64_t *out) {
-    const uint64_t mask = dpmf_i_sampler_words_mask(bound);
+dpmf_status sampler_words_draw(sampler_reader *r, uint64_t bound, uint64_t *out) {
+    const uint64_t mask = sampler_words_mask(bound);
     uint64_t value = bound;
     while (value >= bound) {
-        if (r->used == DPMF_I_SAMPLER_WORDS_CHUNK) {
-            TRY(dpmf_i_sampler_words_fill(r->words, r->use, r->row, r->next, DPMF_I_SAMPLER_WORDS_CHUNK, r->chunk));
-            r->next += DPMF_I_SAMPLER_WORDS_CHUNK;
+        if (r->used == SAMPLER_WORDS_CHUNK) {
+            TRY(sampler_words_fill(r->words, r->use, r->row, r->next, SAMPLER_WORDS_CHUNK, r->chunk));
+            r->next += SAMPLER_WORDS_CHUNK;
             r->used = 0;
         }
         value = r->chunk[r->used++] & mask;
@@ -79,21 +77,19 @@ dpmf_status dpmf_i_sampler_words_draw(dpmf_i_sampler_reader *r, uint64_t bound, 
 }
 
 /* Fisher and Yates, from the last place down. */
-dpmf_status dpmf_i_sampler_words_shuffle(const dpmf_i_sampler_words *words, uint64_t row, int64_t count,
-                                         int64_t *order) {
-    dpmf_i_sampler_reader r = {
-        .words = words, .use = DPMF_I_SAMPLER_WORDS_ORDER, .row = row, .used = DPMF_I_SAMPLER_WORDS_CHUNK};
+dpmf_status sampler_words_shuffle(const sampler_words *words, uint64_t row, int64_t count, int64_t *order) {
+    sampler_reader r = {.words = words, .use = SAMPLER_WORDS_ORDER, .row = row, .used = SAMPLER_WORDS_CHUNK};
     dpmf_status status = DPMF_OK;
     for (int64_t i = 0; i < count; i++)
         order[i] = i;
     for (int64_t i = count - 1; i >= 1; i--) {
         uint64_t j = 0;
-        TRY_DONE(dpmf_i_sampler_words_draw(&r, (uint64_t)i + 1, &j));
+        TRY_DONE(sampler_words_draw(&r, (uint64_t)i + 1, &j));
         const int64_t other = order[j];
         order[j] = order[i];
         order[i] = other;
     }
 done:
-    dpmf_i_crypto_wipe(&r, sizeof r);
+    crypto_wipe(&r, sizeof r);
     return status;
 }

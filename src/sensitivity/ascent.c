@@ -32,13 +32,13 @@ static int64_t dimensions(int64_t k) {
 }
 
 /* The vectors, one more of them for the new direction, k numbers d and the value of every sweep's end. */
-int64_t dpmf_i_sensitivity_ascent_room(int64_t k) {
+int64_t sensitivity_ascent_room(int64_t k) {
     return (k + 1) * dimensions(k) + 2 * k;
 }
 
 /* Makes it a unit vector; 0 if it is zero. */
 static double normalize(int64_t r, double *g) {
-    double norm = dpmf_i_base_norm(r, g);
+    double norm = base_norm(r, g);
     for (int64_t a = 0; a < r && norm > 0; a++)
         g[a] /= norm;
     return norm;
@@ -48,7 +48,7 @@ static void start(int64_t k, int64_t r, double *g) {
     uint64_t state = 1; /* the same start on every machine */
     for (int64_t i = 0; i < k; i++) {
         for (int64_t a = 0; a < r; a++)
-            g[i * r + a] = dpmf_i_base_scatter(&state);
+            g[i * r + a] = base_scatter(&state);
         normalize(r, g + i * r);
     }
 }
@@ -69,7 +69,7 @@ static double sweep(int64_t k, int64_t r, const double *x, double *g, double *fr
     double value = 0, gain = 0;
     for (int64_t i = 0; i < k; i++) {
         pull(k, r, x, g, i, fresh);
-        double along = dpmf_i_base_dot(r, g + i * r, fresh), norm = normalize(r, fresh);
+        double along = base_dot(r, g + i * r, fresh), norm = normalize(r, fresh);
         if (norm > 0) memcpy(g + i * r, fresh, (size_t)r * sizeof *g);
         value += norm;
         gain += norm - along;
@@ -84,14 +84,13 @@ static int64_t sweeps_for(int64_t k, int64_t r) {
 
 /* Least eigenvalue of a symmetric matrix, less what rounding may have added to it. `a` is destroyed. */
 static dpmf_status least_eigenvalue(int64_t k, double *a, double *values, double *out) {
-    double slack =
-        8 * (double)(k + 4) * DBL_EPSILON * dpmf_i_base_norm(k * k, a); /* backward error of a stable method */
-    TRY(dpmf_i_base_symmetric_eigen(k, a, values));
+    double slack = 8 * (double)(k + 4) * DBL_EPSILON * base_norm(k * k, a); /* backward error of a stable method */
+    TRY(base_symmetric_eigen(k, a, values));
     *out = values[0] - slack;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_pattern_spectral(int64_t k, const double *x, double *work, double *out) {
+dpmf_status sensitivity_pattern_spectral(int64_t k, const double *x, double *work, double *out) {
     double least = 0;
     for (int64_t i = 0; i < k * k; i++)
         work[i] = -x[i];
@@ -100,16 +99,16 @@ dpmf_status dpmf_i_sensitivity_pattern_spectral(int64_t k, const double *x, doub
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_cover(int64_t k, int64_t r, int64_t sweeps, const double *x, double *g, double *work,
-                                     double *d, double *low, double *high) {
+dpmf_status sensitivity_cover(int64_t k, int64_t r, int64_t sweeps, const double *x, double *g, double *work, double *d,
+                              double *low, double *high) {
     double *fresh = g + k * r, *values = d + k, least = 0;
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t s = 0; s < sweeps; s++)
         if (sweep(k, r, x, g, fresh) <= GAIN_MIN) break;
     for (int64_t i = 0; i < k; i++) {
         pull(k, r, x, g, i, fresh);
-        d[i] = x[i * k + i] + dpmf_i_base_dot(r, g + i * r, fresh);
-        dpmf_i_base_running_add(&sum, d[i]);
+        d[i] = x[i * k + i] + base_dot(r, g + i * r, fresh);
+        base_running_add(&sum, d[i]);
     }
     for (int64_t i = 0; i < k * k; i++)
         work[i] = -x[i];
@@ -118,18 +117,18 @@ dpmf_status dpmf_i_sensitivity_cover(int64_t k, int64_t r, int64_t sweeps, const
     TRY(least_eigenvalue(k, work, values, &least));
     for (int64_t i = 0; i < k; i++)
         d[i] += least < 0 ? -least : 0;
-    *low = dpmf_i_base_running_value(&sum);
+    *low = base_running_value(&sum);
     *high = *low + (least < 0 ? -least * (double)k : 0);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors, double *u, double *low,
-                                      double *high) {
+dpmf_status sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors, double *u, double *low,
+                               double *high) {
     const int64_t r = dimensions(k);
     double *g = vectors;
     start(k, r, g);
-    TRY(dpmf_i_sensitivity_cover(k, r, sweeps_for(k, r), x, g, work, g + (k + 1) * r, low, high));
+    TRY(sensitivity_cover(k, r, sweeps_for(k, r), x, g, work, g + (k + 1) * r, low, high));
     for (int64_t i = 0; i < k; i++)
-        u[i] = dpmf_i_base_dot(r, g, g + i * r) < 0 ? -1 : 1;
+        u[i] = base_dot(r, g, g + i * r) < 0 ? -1 : 1;
     return DPMF_OK;
 }

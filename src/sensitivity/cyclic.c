@@ -24,42 +24,42 @@
 #include <string.h>
 
 typedef struct cyclic {
-    const dpmf_i_sensitivity_task *task;
+    const sensitivity_task *task;
     int64_t patterns; /* the first so many offsets */
     int64_t *sizes;
     double *keys;
-    dpmf_i_base_running *sums; /* of |X| */
-    double *row_sums;          /* of |X| for each step within its pattern; NULL: not wanted */
-    char *negative;            /* has X a negative entry there? */
+    base_running *sums; /* of |X| */
+    double *row_sums;   /* of |X| for each step within its pattern; NULL: not wanted */
+    char *negative;     /* has X a negative entry there? */
 
     /* the second sweep: where pattern l goes, or -1 */
     int64_t *place;
     double *matrices;
-    const dpmf_i_sensitivity_gram *gram;
+    const sensitivity_gram *gram;
 } cyclic;
 
 static void cyclic_free(cyclic *c) {
-    dpmf_i_base_free(c->sizes);
-    dpmf_i_base_free(c->keys);
-    dpmf_i_base_free(c->sums);
-    dpmf_i_base_free(c->row_sums);
-    dpmf_i_base_free(c->negative);
-    dpmf_i_base_free(c->place);
+    base_free(c->sizes);
+    base_free(c->keys);
+    base_free(c->sums);
+    base_free(c->row_sums);
+    base_free(c->negative);
+    base_free(c->place);
 }
 
-static dpmf_status cyclic_make(const dpmf_i_sensitivity_task *task, int64_t patterns, cyclic *c) {
+static dpmf_status cyclic_make(const sensitivity_task *task, int64_t patterns, cyclic *c) {
     void *sizes = NULL, *sums = NULL, *negative = NULL, *place = NULL;
     *c = (cyclic){.task = task, .patterns = patterns};
-    TRY(dpmf_i_base_alloc(patterns, sizeof *c->sizes, "the patterns", &sizes));
+    TRY(base_alloc(patterns, sizeof *c->sizes, "the patterns", &sizes));
     c->sizes = sizes;
-    TRY(dpmf_i_base_alloc(patterns, sizeof *c->sums, "the sums over patterns", &sums));
+    TRY(base_alloc(patterns, sizeof *c->sums, "the sums over patterns", &sums));
     c->sums = sums;
-    TRY(dpmf_i_base_alloc(patterns, 1, "the signs of patterns", &negative));
+    TRY(base_alloc(patterns, 1, "the signs of patterns", &negative));
     c->negative = negative;
-    TRY(dpmf_i_base_alloc(patterns, sizeof *c->place, "the patterns", &place));
+    TRY(base_alloc(patterns, sizeof *c->place, "the patterns", &place));
     c->place = place;
-    TRY(dpmf_i_base_alloc_doubles(patterns, "the sums over patterns", &c->keys));
-    if (task->bound == DPMF_BOUND_SPECTRAL) TRY(dpmf_i_base_alloc_doubles(task->n, "the sums over rows", &c->row_sums));
+    TRY(base_alloc_doubles(patterns, "the sums over patterns", &c->keys));
+    if (task->bound == DPMF_BOUND_SPECTRAL) TRY(base_alloc_doubles(task->n, "the sums over rows", &c->row_sums));
     for (int64_t l = 0; l < patterns; l++)
         c->sizes[l] = (task->n - 1 - l) / task->b + 1;
     return DPMF_OK;
@@ -74,7 +74,7 @@ static dpmf_status add_lag(void *context, int64_t lag, const double *values) {
     for (int64_t t = 0; t + lag < c->task->n; t += b)
         for (int64_t l = 0; l < c->patterns && t + l + lag < c->task->n; l++) {
             double value = values[t + l], size = fabs(value);
-            dpmf_i_base_running_add(&c->sums[l], times * size);
+            base_running_add(&c->sums[l], times * size);
             if (value < 0) c->negative[l] = 1;
             if (c->row_sums == NULL) continue;
             c->row_sums[t + l] += size;
@@ -86,7 +86,7 @@ static dpmf_status add_lag(void *context, int64_t lag, const double *values) {
 /* What the values of patterns cannot exceed, for the bound that is asked for. */
 static void set_keys(cyclic *c) {
     for (int64_t l = 0; l < c->patterns; l++) {
-        c->keys[l] = dpmf_i_base_running_value(&c->sums[l]);
+        c->keys[l] = base_running_value(&c->sums[l]);
         if (c->task->bound == DPMF_BOUND_SIGNS) c->keys[l] *= M_PI_2;
         if (c->row_sums == NULL) continue;
         double largest = 0; /* eigenvalues are no larger than the largest sum of a row */
@@ -120,56 +120,55 @@ static dpmf_status fill(void *context, int64_t count, const int64_t *which, doub
     for (int64_t i = 0; i < count; i++)
         c->place[which[i]] = i;
     c->matrices = matrices;
-    return dpmf_i_sensitivity_gram_sweep(c->gram, 0, c->task->b, c->task->reach, "gathering patterns", place_lag, c);
+    return sensitivity_gram_sweep(c->gram, 0, c->task->b, c->task->reach, "gathering patterns", place_lag, c);
 }
 
 /* ---- together ---- */
 
-static dpmf_status search(cyclic *c, dpmf_i_sensitivity_found *out) {
-    const dpmf_i_sensitivity_patterns patterns = {
+static dpmf_status search(cyclic *c, sensitivity_found *out) {
+    const sensitivity_patterns patterns = {
         .count = c->patterns, .size = c->task->k, .sizes = c->sizes, .keys = c->keys, .fill = fill, .context = c};
-    return dpmf_i_sensitivity_patterns_search(c->task, &patterns, out);
+    return sensitivity_patterns_search(c->task, &patterns, out);
 }
 
 /* After the first sweep. */
-static dpmf_status conclude(cyclic *c, dpmf_i_sensitivity_found *out) {
-    const dpmf_i_sensitivity_task *task = c->task;
+static dpmf_status conclude(cyclic *c, sensitivity_found *out) {
+    const sensitivity_task *task = c->task;
     int64_t top = 0;
     set_keys(c);
     for (int64_t l = 1; l < c->patterns; l++)
         if (c->keys[l] > c->keys[top]) top = l;
     double largest = c->keys[top];
     if (task->bound == DPMF_BOUND_ABSOLUTE) {
-        *out = (dpmf_i_sensitivity_found){largest, DPMF_UPPER_BOUND, DPMF_I_SENSITIVITY_METHOD_ABSOLUTE};
+        *out = (sensitivity_found){largest, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_ABSOLUTE};
         return DPMF_OK;
     }
     if (task->bound == DPMF_BOUND_AUTO && !c->negative[top]) {
-        *out = (dpmf_i_sensitivity_found){largest, DPMF_EXACT, DPMF_I_SENSITIVITY_METHOD_NON_NEGATIVE};
+        *out = (sensitivity_found){largest, DPMF_EXACT, SENSITIVITY_METHOD_NON_NEGATIVE};
         return DPMF_OK;
     }
     if (task->bound == DPMF_BOUND_AUTO && task->reach <= 2 * task->b) {
-        *out = (dpmf_i_sensitivity_found){largest, DPMF_EXACT, DPMF_I_SENSITIVITY_METHOD_BALANCED};
+        *out = (sensitivity_found){largest, DPMF_EXACT, SENSITIVITY_METHOD_BALANCED};
         return DPMF_OK;
     }
-    if (task->k <= DPMF_I_SENSITIVITY_PATTERN_MAX) return search(c, out);
+    if (task->k <= SENSITIVITY_PATTERN_MAX) return search(c, out);
     if (task->bound == DPMF_BOUND_AUTO) {
-        *out = (dpmf_i_sensitivity_found){largest, DPMF_UPPER_BOUND, DPMF_I_SENSITIVITY_METHOD_TOO_LARGE};
+        *out = (sensitivity_found){largest, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_TOO_LARGE};
         return DPMF_OK;
     }
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "sensitivity bound spectral: %lld participations, accepted up to %d (their matrix is held); "
-        "use absolute or auto",
-        (long long)task->k, DPMF_I_SENSITIVITY_PATTERN_MAX);
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "sensitivity bound spectral: %lld participations, accepted up to %d (their matrix is held); "
+                     "use absolute or auto",
+                     (long long)task->k, SENSITIVITY_PATTERN_MAX);
 }
 
-static dpmf_status by_sweeps(const dpmf_i_sensitivity_task *task, int64_t patterns, dpmf_i_sensitivity_found *out) {
-    const dpmf_i_sensitivity_gram gram = dpmf_i_sensitivity_gram_of(task);
+static dpmf_status by_sweeps(const sensitivity_task *task, int64_t patterns, sensitivity_found *out) {
+    const sensitivity_gram gram = sensitivity_gram_of(task);
     cyclic c = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(cyclic_make(task, patterns, &c));
     c.gram = &gram;
-    TRY_DONE(dpmf_i_sensitivity_gram_sweep(&gram, 0, task->b, task->reach, "summing over patterns", add_lag, &c));
+    TRY_DONE(sensitivity_gram_sweep(&gram, 0, task->b, task->reach, "summing over patterns", add_lag, &c));
     TRY_DONE(conclude(&c, out));
 done:
     cyclic_free(&c);
@@ -177,47 +176,46 @@ done:
 }
 
 /* X >= 0 known beforehand: 1 and the answer. */
-static dpmf_status shortcut(const dpmf_i_sensitivity_task *task, int *there, dpmf_i_sensitivity_found *out) {
+static dpmf_status shortcut(const sensitivity_task *task, int *there, sensitivity_found *out) {
     int64_t count = 0;
     const double *c = NULL;
-    dpmf_i_strategy_tree_kind kind = DPMF_I_STRATEGY_TREE_VANILLA;
+    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
     double square = 0, factor = 1;
     int one_sign = 0, non_increasing = 0;
     *there = 0;
     if (task->bound == DPMF_BOUND_SPECTRAL) return DPMF_OK; /* needs the matrices */
-    if (dpmf_i_sensitivity_task_tree(task, &kind, &factor)) {
-        TRY(dpmf_i_sensitivity_tree_cyclic(task, kind, &square));
-        dpmf_i_sensitivity_found_sum(task, square * factor, DPMF_I_SENSITIVITY_METHOD_NODES, out);
+    if (sensitivity_task_tree(task, &kind, &factor)) {
+        TRY(sensitivity_tree_cyclic(task, kind, &square));
+        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
         *there = 1;
-    } else if (task->stamps == 1 && task->norms == NULL && dpmf_i_sensitivity_task_toeplitz(task, &count, &c)) {
-        dpmf_i_sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
+    } else if (task->stamps == 1 && task->norms == NULL && sensitivity_task_toeplitz(task, &count, &c)) {
+        sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
         if (!one_sign) return DPMF_OK;
-        square = dpmf_i_sensitivity_earliest_square(task->n, task->k, task->b, count, c);
-        dpmf_i_sensitivity_found_sum(task, square, DPMF_I_SENSITIVITY_METHOD_EARLIEST, out);
+        square = sensitivity_earliest_square(task->n, task->k, task->b, count, c);
+        sensitivity_found_sum(task, square, SENSITIVITY_METHOD_EARLIEST, out);
         *there = 1;
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_cyclic(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
+dpmf_status sensitivity_cyclic(const sensitivity_task *task, sensitivity_found *out) {
     int there = 0;
     int64_t count = 0;
     const double *c = NULL;
     TRY(shortcut(task, &there, out));
     if (there) return DPMF_OK;
-    double lags = ceil((double)task->reach / (double)task->b), work = lags * dpmf_i_sensitivity_gram_cost(task);
+    double lags = ceil((double)task->reach / (double)task->b), work = lags * sensitivity_gram_cost(task);
     if (work <= task->work_max) {
         int first_only = task->stamps == 1 && task->norms == NULL && task->bound != DPMF_BOUND_ABSOLUTE &&
-                         dpmf_i_sensitivity_task_toeplitz(task, &count, &c);
+                         sensitivity_task_toeplitz(task, &count, &c);
         return by_sweeps(task, first_only ? 1 : task->b < task->n ? task->b : task->n, out);
     }
     if (task->bound == DPMF_BOUND_SPECTRAL || task->bound == DPMF_BOUND_SIGNS)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "this bound of the sensitivity needs %.2g multiplications, accepted up to %.2g: use absolute "
-            "or auto",
-            work, task->work_max);
-    *out = DPMF_I_SENSITIVITY_NOT_FOUND;
-    TRY(dpmf_i_sensitivity_monotone(task, out)); /* cyclic patterns are separated */
-    return dpmf_i_sensitivity_bound_norms(task, out);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "this bound of the sensitivity needs %.2g multiplications, accepted up to %.2g: use absolute "
+                         "or auto",
+                         work, task->work_max);
+    *out = SENSITIVITY_NOT_FOUND;
+    TRY(sensitivity_monotone(task, out)); /* cyclic patterns are separated */
+    return sensitivity_bound_norms(task, out);
 }

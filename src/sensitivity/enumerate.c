@@ -14,17 +14,17 @@
 #include <string.h>
 
 typedef struct list {
-    const dpmf_i_sensitivity_task *task;
+    const sensitivity_task *task;
     int64_t count, room;
     int64_t *steps; /* k for each pattern */
     int64_t *sizes;
     double *keys;
-    dpmf_i_sensitivity_band band;
+    sensitivity_band band;
 } list;
 
 /* The steps that may follow `last` (-1: none yet) as number i: [*from, *to). */
-static void choices(const dpmf_i_sensitivity_task *task, int64_t i, int64_t last, int64_t *from, int64_t *to) {
-    if (task->pattern == DPMF_I_WORKLOAD_EPOCHS) {
+static void choices(const sensitivity_task *task, int64_t i, int64_t last, int64_t *from, int64_t *to) {
+    if (task->pattern == WORKLOAD_EPOCHS) {
         *from = i * task->b;
         *to = *from + task->b < task->n ? *from + task->b : task->n;
     } else {
@@ -34,7 +34,7 @@ static void choices(const dpmf_i_sensitivity_task *task, int64_t i, int64_t last
 }
 
 /* Walks through all patterns; stops when there are more than `limit`. With `out`, keeps them. */
-static int64_t walk(const dpmf_i_sensitivity_task *task, int64_t limit, int64_t *steps, list *out) {
+static int64_t walk(const sensitivity_task *task, int64_t limit, int64_t *steps, list *out) {
     int64_t depth = 0, count = 0, from = 0, to = 0;
     choices(task, 0, -1, &from, &to);
     steps[0] = from;
@@ -62,18 +62,18 @@ static int64_t walk(const dpmf_i_sensitivity_task *task, int64_t limit, int64_t 
 
 static double entry(const list *p, int64_t t, int64_t u) {
     int64_t lag = t < u ? u - t : t - u;
-    return lag < p->band.end ? dpmf_i_sensitivity_band_lag(&p->band, lag)[t < u ? t : u] : 0;
+    return lag < p->band.end ? sensitivity_band_lag(&p->band, lag)[t < u ? t : u] : 0;
 }
 
 static void set_key(list *p, int64_t i) {
     const int64_t *steps = p->steps + i * p->task->k, size = p->sizes[i];
     double largest = 0, total = 0;
     for (int64_t a = 0; a < size; a++) {
-        dpmf_i_base_running row = {0};
+        base_running row = {0};
         for (int64_t c = 0; c < size; c++)
-            dpmf_i_base_running_add(&row, fabs(entry(p, steps[a], steps[c])));
-        total += dpmf_i_base_running_value(&row);
-        largest = fmax(largest, dpmf_i_base_running_value(&row));
+            base_running_add(&row, fabs(entry(p, steps[a], steps[c])));
+        total += base_running_value(&row);
+        largest = fmax(largest, base_running_value(&row));
     }
     p->keys[i] = p->task->bound == DPMF_BOUND_SPECTRAL ? largest * (double)size
                  : p->task->bound == DPMF_BOUND_SIGNS  ? M_PI_2 * total
@@ -92,54 +92,52 @@ static dpmf_status fill(void *context, int64_t count, const int64_t *which, doub
     return DPMF_OK;
 }
 
-static dpmf_status search(list *p, dpmf_i_sensitivity_found *out) {
+static dpmf_status search(list *p, sensitivity_found *out) {
     const int64_t k = p->task->k;
-    const dpmf_i_sensitivity_patterns patterns = {
+    const sensitivity_patterns patterns = {
         .count = p->count, .size = k, .sizes = p->sizes, .keys = p->keys, .fill = fill, .context = p};
-    const dpmf_i_sensitivity_gram gram = dpmf_i_sensitivity_gram_of(p->task);
+    const sensitivity_gram gram = sensitivity_gram_of(p->task);
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_sensitivity_band_open(&gram, 0, p->task->reach, &p->band));
+    TRY_DONE(sensitivity_band_open(&gram, 0, p->task->reach, &p->band));
     for (int64_t i = 0; i < p->count; i++)
         set_key(p, i);
-    TRY_DONE(dpmf_i_sensitivity_patterns_search(p->task, &patterns, out));
+    TRY_DONE(sensitivity_patterns_search(p->task, &patterns, out));
 done:
-    dpmf_i_sensitivity_band_close(&p->band);
+    sensitivity_band_close(&p->band);
     return status;
 }
 
 static dpmf_status keep_patterns(list *p, int64_t *steps) {
     void *kept = NULL, *sizes = NULL;
-    TRY(dpmf_i_base_alloc(p->count * p->task->k, sizeof *p->steps, "the patterns", &kept));
+    TRY(base_alloc(p->count * p->task->k, sizeof *p->steps, "the patterns", &kept));
     p->steps = kept;
-    TRY(dpmf_i_base_alloc(p->count, sizeof *p->sizes, "the patterns", &sizes));
+    TRY(base_alloc(p->count, sizeof *p->sizes, "the patterns", &sizes));
     p->sizes = sizes;
-    TRY(dpmf_i_base_alloc_doubles(p->count, "the sums over patterns", &p->keys));
+    TRY(base_alloc_doubles(p->count, "the sums over patterns", &p->keys));
     int64_t found = walk(p->task, p->count, steps, p);
     assert(found == p->count);
     (void)found;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_enumerate(const dpmf_i_sensitivity_task *task, int *there,
-                                         dpmf_i_sensitivity_found *out) {
-    const double k = (double)task->k, sweep = dpmf_i_sensitivity_gram_cost(task) * (double)task->reach;
+dpmf_status sensitivity_enumerate(const sensitivity_task *task, int *there, sensitivity_found *out) {
+    const double k = (double)task->k, sweep = sensitivity_gram_cost(task) * (double)task->reach;
     list p = {.task = task};
     void *steps = NULL;
     dpmf_status status = DPMF_OK;
     *there = 0;
-    if (task->k > DPMF_I_SENSITIVITY_PATTERN_MAX || sweep > task->work_max ||
-        !dpmf_i_sensitivity_band_fits(task, 0, task->reach))
+    if (task->k > SENSITIVITY_PATTERN_MAX || sweep > task->work_max || !sensitivity_band_fits(task, 0, task->reach))
         return DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(task->k, sizeof(int64_t), "a pattern", &steps));
-    p.count = walk(task, DPMF_I_SENSITIVITY_ENUMERATE_MAX, steps, NULL);
-    if (p.count > DPMF_I_SENSITIVITY_ENUMERATE_MAX || (double)p.count * k * k > 1e8) goto done;
+    TRY_DONE(base_alloc(task->k, sizeof(int64_t), "a pattern", &steps));
+    p.count = walk(task, SENSITIVITY_ENUMERATE_MAX, steps, NULL);
+    if (p.count > SENSITIVITY_ENUMERATE_MAX || (double)p.count * k * k > 1e8) goto done;
     TRY_DONE(keep_patterns(&p, steps));
     TRY_DONE(search(&p, out));
     *there = 1;
 done:
-    dpmf_i_base_free(steps);
-    dpmf_i_base_free(p.steps);
-    dpmf_i_base_free(p.sizes);
-    dpmf_i_base_free(p.keys);
+    base_free(steps);
+    base_free(p.steps);
+    base_free(p.sizes);
+    base_free(p.keys);
     return status;
 }

@@ -6,7 +6,7 @@
  * Every strategy is a core without wrappers, its columns perhaps divided by their norms, repeated down the diagonal. X
  * is then block diagonal with equal blocks, X[t,u]/(d_t d_u) in terms of the core's, and X[t,u] = 0 for |t-u| >= w
  * where C has w bands (Pillutla et al. 2025, Lemma 3.16b). A core for which no diagonal of X comes cheaply (a user's
- * operator, a workload with a schedule) is held whole, column by column, up to DPMF_I_SENSITIVITY_COLUMNS_MAX steps.
+ * operator, a workload with a schedule) is held whole, column by column, up to SENSITIVITY_COLUMNS_MAX steps.
  */
 #include "sensitivity/sensitivity.h"
 
@@ -32,36 +32,35 @@ static int64_t dense_bands(int64_t n, const double *matrix) {
     return bands;
 }
 
-int dpmf_i_sensitivity_task_toeplitz(const dpmf_i_sensitivity_task *task, int64_t *count, const double **c) {
+int sensitivity_task_toeplitz(const sensitivity_task *task, int64_t *count, const double **c) {
     int64_t inverse_count = 0;
     const double *inverse = NULL;
-    if (!dpmf_i_strategy_toeplitz(task->core, count, c, &inverse_count, &inverse)) return 0;
+    if (!strategy_toeplitz(task->core, count, c, &inverse_count, &inverse)) return 0;
     while (*count > 1 && (*c)[*count - 1] == 0)
         (*count)--;
     return 1;
 }
 
 /* Must the core be held whole? */
-static int without_structure(const dpmf_i_sensitivity_task *task) {
-    return !dpmf_i_strategy_can(task->core, DPMF_I_STRATEGY_CAN_GRAM) &&
-           !dpmf_i_strategy_can(task->core, DPMF_I_STRATEGY_CAN_TOEPLITZ) &&
-           dpmf_i_strategy_bands(task->core) >= task->length;
+static int without_structure(const sensitivity_task *task) {
+    return !strategy_can(task->core, STRATEGY_CAN_GRAM) && !strategy_can(task->core, STRATEGY_CAN_TOEPLITZ) &&
+           strategy_bands(task->core) >= task->length;
 }
 
 /* The columns, where they begin and end, and from that how far apart two of them can overlap. */
-static dpmf_status hold_columns(dpmf_i_sensitivity_task *task) {
+static dpmf_status hold_columns(sensitivity_task *task) {
     const int64_t n = task->length, rows = dpmf_strategy_rows(task->core);
     void *begins = NULL, *ends = NULL;
     task->rows = rows;
-    TRY(dpmf_i_base_alloc(n, sizeof *task->begins, "the columns of C", &begins));
+    TRY(base_alloc(n, sizeof *task->begins, "the columns of C", &begins));
     task->begins = begins;
-    TRY(dpmf_i_base_alloc(n, sizeof *task->ends, "the columns of C", &ends));
+    TRY(base_alloc(n, sizeof *task->ends, "the columns of C", &ends));
     task->ends = ends;
-    TRY(dpmf_i_base_alloc_doubles(rows * n, "the columns of C", &task->columns));
+    TRY(base_alloc_doubles(rows * n, "the columns of C", &task->columns));
     for (int64_t j = 0; j < n; j++) {
         double *column = task->columns + j * rows;
         int64_t i = 0, end = rows;
-        if (j % 64 == 0) TRY(dpmf_i_base_progress(task->run, "reading the columns of C", (double)j / (double)n));
+        if (j % 64 == 0) TRY(base_progress(task->run, "reading the columns of C", (double)j / (double)n));
         TRY(dpmf_strategy_column(task->core, j, column));
         while (i < rows && column[i] == 0)
             i++;
@@ -78,14 +77,14 @@ static dpmf_status hold_columns(dpmf_i_sensitivity_task *task) {
 }
 
 /* Through the wrappers to the core; a second normalization divides by 1: the innermost norms are those that count. */
-static void unwrap(dpmf_i_sensitivity_task *task) {
+static void unwrap(sensitivity_task *task) {
     const dpmf_strategy *s = task->strategy;
     task->norms = NULL;
     task->stamps = 1;
     for (;;) {
         const double *norms = NULL;
         int64_t stamps = 1;
-        const dpmf_strategy *inside = dpmf_i_strategy_scaled(dpmf_i_strategy_block(s, &stamps), &norms);
+        const dpmf_strategy *inside = strategy_scaled(strategy_block(s, &stamps), &norms);
         if (norms != NULL) task->norms = norms;
         task->stamps *= stamps;
         if (inside == s) break;
@@ -96,71 +95,68 @@ static void unwrap(dpmf_i_sensitivity_task *task) {
     assert(task->stamps * task->length == task->strategy->steps);
 }
 
-dpmf_status dpmf_i_sensitivity_task_open(dpmf_i_sensitivity_task *task) {
+dpmf_status sensitivity_task_open(sensitivity_task *task) {
     int64_t count = 0;
     const double *c = NULL, *matrix = NULL;
     if (task->work_max == 0) task->work_max = WORK_MAX;
     if (task->search_max == 0) task->search_max = SEARCH_MAX;
     if (task->bytes_max == 0) task->bytes_max = BYTES_MAX;
     unwrap(task);
-    matrix = dpmf_i_strategy_dense_matrix(task->core);
+    matrix = strategy_dense_matrix(task->core);
     task->reach = task->length;
-    if (dpmf_i_sensitivity_task_toeplitz(task, &count, &c))
+    if (sensitivity_task_toeplitz(task, &count, &c))
         task->reach = count;
     else if (matrix != NULL)
         task->reach = dense_bands(task->length, matrix);
-    else if (dpmf_i_strategy_bands(task->core) < task->reach)
-        task->reach = dpmf_i_strategy_bands(task->core);
-    if (!without_structure(task) || task->length > DPMF_I_SENSITIVITY_COLUMNS_MAX) return DPMF_OK;
+    else if (strategy_bands(task->core) < task->reach)
+        task->reach = strategy_bands(task->core);
+    if (!without_structure(task) || task->length > SENSITIVITY_COLUMNS_MAX) return DPMF_OK;
     dpmf_status status = hold_columns(task);
-    if (status != DPMF_OK) dpmf_i_sensitivity_task_close(task);
+    if (status != DPMF_OK) sensitivity_task_close(task);
     return status;
 }
 
-void dpmf_i_sensitivity_task_close(dpmf_i_sensitivity_task *task) {
-    dpmf_i_base_free(task->columns);
-    dpmf_i_base_free(task->begins);
-    dpmf_i_base_free(task->ends);
+void sensitivity_task_close(sensitivity_task *task) {
+    base_free(task->columns);
+    base_free(task->begins);
+    base_free(task->ends);
     task->columns = NULL;
     task->begins = task->ends = NULL;
 }
 
-double dpmf_i_sensitivity_gram_cost(const dpmf_i_sensitivity_task *task) {
+double sensitivity_gram_cost(const sensitivity_task *task) {
     const double n = (double)task->n, length = (double)task->length;
     if (without_structure(task)) return task->columns != NULL ? length * (double)task->reach + n : INFINITY;
-    if (dpmf_i_strategy_dense_matrix(task->core) != NULL) return length * length / 2 + n;
-    if (dpmf_i_strategy_can(task->core, DPMF_I_STRATEGY_CAN_GRAM | DPMF_I_STRATEGY_CAN_COVARIANCE))
-        return n; /* FFT: one number each */
-    if (dpmf_i_strategy_can(task->core, DPMF_I_STRATEGY_CAN_GRAM) ||
-        dpmf_i_strategy_can(task->core, DPMF_I_STRATEGY_CAN_TOEPLITZ))
-        return 4 * n;
-    return length * (double)dpmf_i_strategy_bands(task->core) + n;
+    if (strategy_dense_matrix(task->core) != NULL) return length * length / 2 + n;
+    if (strategy_can(task->core, STRATEGY_CAN_GRAM | STRATEGY_CAN_COVARIANCE)) return n; /* FFT: one number each */
+    if (strategy_can(task->core, STRATEGY_CAN_GRAM) || strategy_can(task->core, STRATEGY_CAN_TOEPLITZ)) return 4 * n;
+    return length * (double)strategy_bands(task->core) + n;
 }
 
 /* ---- one diagonal ---- */
 
-static void columns_lag(const dpmf_i_sensitivity_task *task, int64_t lag, double *values) {
+static void columns_lag(const sensitivity_task *task, int64_t lag, double *values) {
     for (int64_t t = 0; t + lag < task->length; t++) {
         const double *left = task->columns + t * task->rows, *right = left + lag * task->rows;
         int64_t from = task->begins[t] > task->begins[t + lag] ? task->begins[t] : task->begins[t + lag];
         int64_t to = task->ends[t] < task->ends[t + lag] ? task->ends[t] : task->ends[t + lag];
-        values[t] = from < to ? dpmf_i_base_dot(to - from, left + from, right + from) : 0;
+        values[t] = from < to ? base_dot(to - from, left + from, right + from) : 0;
     }
 }
 
 /* The Toeplitz matrix of the majorant: sum_{i < n-t-lag} c_i c_{i+lag}. */
-static void majorant_lag(const dpmf_i_sensitivity_gram *gram, int64_t lag, double *values) {
+static void majorant_lag(const sensitivity_gram *gram, int64_t lag, double *values) {
     int64_t length = gram->task->length;
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t i = 0; i + lag < length; i++) {
-        if (i + lag < gram->count) dpmf_i_base_running_add(&sum, gram->majorant[i] * gram->majorant[i + lag]);
-        values[length - 1 - lag - i] = dpmf_i_base_running_value(&sum);
+        if (i + lag < gram->count) base_running_add(&sum, gram->majorant[i] * gram->majorant[i + lag]);
+        values[length - 1 - lag - i] = base_running_value(&sum);
     }
 }
 
 /* values[0 .. length-lag) is one block: copies it to the others, with zeros where the lag leads from one to the next.
  */
-static void repeat(const dpmf_i_sensitivity_task *task, int64_t lag, double *values) {
+static void repeat(const sensitivity_task *task, int64_t lag, double *values) {
     int64_t inside = task->length - lag;
     for (int64_t s = 0; s + 1 < task->stamps; s++) {
         memset(values + s * task->length + inside, 0, (size_t)lag * sizeof *values);
@@ -171,13 +167,13 @@ static void repeat(const dpmf_i_sensitivity_task *task, int64_t lag, double *val
 static dpmf_status check_numbers(int64_t count, const double *values, int64_t lag) {
     for (int64_t t = 0; t < count; t++)
         if (!isfinite(values[t]))
-            return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the product of columns %lld and %lld of C is not finite",
-                                    (long long)t, (long long)(t + lag));
+            return base_fail(DPMF_ERROR_NUMERICAL, "the product of columns %lld and %lld of C is not finite",
+                             (long long)t, (long long)(t + lag));
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_gram_lag(const dpmf_i_sensitivity_gram *gram, int64_t lag, double *values) {
-    const dpmf_i_sensitivity_task *task = gram->task;
+dpmf_status sensitivity_gram_lag(const sensitivity_gram *gram, int64_t lag, double *values) {
+    const sensitivity_task *task = gram->task;
     const double *d = task->norms;
     assert(lag >= 0 && lag < task->reach);
     if (gram->majorant != NULL)
@@ -185,7 +181,7 @@ dpmf_status dpmf_i_sensitivity_gram_lag(const dpmf_i_sensitivity_gram *gram, int
     else if (task->columns != NULL)
         columns_lag(task, lag, values);
     else
-        TRY(dpmf_i_strategy_gram(task->core, lag, values));
+        TRY(strategy_gram(task->core, lag, values));
     for (int64_t t = 0; d != NULL && t + lag < task->length; t++)
         values[t] = lag == 0 && gram->majorant == NULL ? 1 : values[t] / (d[t] * d[t + lag]);
     TRY(check_numbers(task->length - lag, values, lag));
@@ -196,7 +192,7 @@ dpmf_status dpmf_i_sensitivity_gram_lag(const dpmf_i_sensitivity_gram *gram, int
 /* ---- sweeps ---- */
 
 typedef struct sweep_part {
-    const dpmf_i_sensitivity_gram *gram;
+    const sensitivity_gram *gram;
     int64_t first, step, n;
     double *values;
 } sweep_part;
@@ -204,30 +200,30 @@ typedef struct sweep_part {
 static dpmf_status sweep_item(void *context, int64_t item, int worker) {
     const sweep_part *part = context;
     (void)worker;
-    return dpmf_i_sensitivity_gram_lag(part->gram, part->first + item * part->step, part->values + item * part->n);
+    return sensitivity_gram_lag(part->gram, part->first + item * part->step, part->values + item * part->n);
 }
 
 /* A few diagonals at a time, in parallel; which ones they are does not change them. */
-dpmf_status dpmf_i_sensitivity_gram_sweep(const dpmf_i_sensitivity_gram *gram, int64_t first, int64_t step, int64_t end,
-                                          const char *what, dpmf_i_sensitivity_visit visit, void *context) {
+dpmf_status sensitivity_gram_sweep(const sensitivity_gram *gram, int64_t first, int64_t step, int64_t end,
+                                   const char *what, sensitivity_visit visit, void *context) {
     const int64_t n = gram->task->n, total = first < end ? (end - first + step - 1) / step : 0;
     const int64_t room = gram->task->bytes_max / 2 / (n * (int64_t)sizeof(double));
-    int64_t held = 2 * dpmf_i_base_pool_threads(gram->task->pool);
+    int64_t held = 2 * base_pool_threads(gram->task->pool);
     if (held > room) held = room > 0 ? room : 1;
     if (held > total) held = total;
     sweep_part part = {.gram = gram, .step = step, .n = n};
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(held * n, "diagonals of C'C", &part.values));
+    TRY(base_alloc_doubles(held * n, "diagonals of C'C", &part.values));
     for (int64_t done = 0; done < total; done += held) {
         int64_t count = total - done < held ? total - done : held;
         part.first = first + done * step;
-        TRY_DONE(dpmf_i_base_progress(gram->task->run, what, (double)done / (double)total));
-        TRY_DONE(dpmf_i_base_pool_run(gram->task->pool, count, sweep_item, &part));
+        TRY_DONE(base_progress(gram->task->run, what, (double)done / (double)total));
+        TRY_DONE(base_pool_run(gram->task->pool, count, sweep_item, &part));
         for (int64_t i = 0; i < count; i++)
             TRY_DONE(visit(context, part.first + i * step, part.values + i * n));
     }
 done:
-    dpmf_i_base_free(part.values);
+    base_free(part.values);
     return status;
 }
 
@@ -238,27 +234,26 @@ static double band_numbers(int64_t n, int64_t first, int64_t end) {
     return m * (double)(n - first) - m * (m - 1) / 2;
 }
 
-int dpmf_i_sensitivity_band_fits(const dpmf_i_sensitivity_task *task, int64_t first, int64_t end) {
+int sensitivity_band_fits(const sensitivity_task *task, int64_t first, int64_t end) {
     return band_numbers(task->n, first, end) * (double)sizeof(double) <= (double)task->bytes_max;
 }
 
 static dpmf_status keep_lag(void *context, int64_t lag, const double *values) {
-    const dpmf_i_sensitivity_band *band = context;
-    memcpy((double *)dpmf_i_sensitivity_band_lag(band, lag), values, (size_t)(band->n - lag) * sizeof *values);
+    const sensitivity_band *band = context;
+    memcpy((double *)sensitivity_band_lag(band, lag), values, (size_t)(band->n - lag) * sizeof *values);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_band_open(const dpmf_i_sensitivity_gram *gram, int64_t first, int64_t end,
-                                         dpmf_i_sensitivity_band *band) {
-    *band = (dpmf_i_sensitivity_band){.n = gram->task->n, .first = first, .end = end};
-    assert(first <= end && dpmf_i_sensitivity_band_fits(gram->task, first, end));
-    TRY(dpmf_i_base_alloc_doubles((int64_t)band_numbers(band->n, first, end), "the band of C'C", &band->values));
-    dpmf_status status = dpmf_i_sensitivity_gram_sweep(gram, first, 1, end, "multiplying columns of C", keep_lag, band);
-    if (status != DPMF_OK) dpmf_i_sensitivity_band_close(band);
+dpmf_status sensitivity_band_open(const sensitivity_gram *gram, int64_t first, int64_t end, sensitivity_band *band) {
+    *band = (sensitivity_band){.n = gram->task->n, .first = first, .end = end};
+    assert(first <= end && sensitivity_band_fits(gram->task, first, end));
+    TRY(base_alloc_doubles((int64_t)band_numbers(band->n, first, end), "the band of C'C", &band->values));
+    dpmf_status status = sensitivity_gram_sweep(gram, first, 1, end, "multiplying columns of C", keep_lag, band);
+    if (status != DPMF_OK) sensitivity_band_close(band);
     return status;
 }
 
-void dpmf_i_sensitivity_band_close(dpmf_i_sensitivity_band *band) {
-    dpmf_i_base_free(band->values);
-    *band = (dpmf_i_sensitivity_band){0};
+void sensitivity_band_close(sensitivity_band *band) {
+    base_free(band->values);
+    *band = (sensitivity_band){0};
 }

@@ -36,7 +36,7 @@
 #include <math.h>
 #include <string.h>
 
-void dpmf_i_sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_sign, int *non_increasing) {
+void sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_sign, int *non_increasing) {
     const double sign = c[0] < 0 ? -1 : 1;
     *one_sign = *non_increasing = 1;
     for (int64_t i = 0; i < count; i++) {
@@ -49,51 +49,50 @@ void dpmf_i_sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_
  * s_i = c_i + c_{i-b} + ... (k terms) by running along each residue of i, the (k+1)-th term leaving the compensated sum
  * as a new one comes.
  */
-double dpmf_i_sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c) {
-    dpmf_i_base_running square = {0};
+double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c) {
+    base_running square = {0};
     for (int64_t r = 0; r < b && r < n; r++) {
-        dpmf_i_base_running sum = {0};
+        base_running sum = {0};
         int64_t terms = 0;
         for (int64_t i = r; i < n; i += b, terms++) {
             int64_t leaving = terms >= k ? i - k * b : count; /* terms counts how many came before */
-            if (i < count) dpmf_i_base_running_add(&sum, c[i]);
-            if (leaving < count) dpmf_i_base_running_add(&sum, -c[leaving]);
-            double s = dpmf_i_base_running_value(&sum);
-            dpmf_i_base_running_add(&square, s * s);
+            if (i < count) base_running_add(&sum, c[i]);
+            if (leaving < count) base_running_add(&sum, -c[leaving]);
+            double s = base_running_value(&sum);
+            base_running_add(&square, s * s);
         }
     }
-    return dpmf_i_base_running_value(&square);
+    return base_running_value(&square);
 }
 
 /* Y, if there is one: gram->majorant is the caller's to free. `tight`: Y = X. */
-static dpmf_status open_monotone(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_gram *gram, int *there,
-                                 int *tight) {
+static dpmf_status open_monotone(const sensitivity_task *task, sensitivity_gram *gram, int *there, int *tight) {
     int64_t count = 0;
     const double *c = NULL;
-    dpmf_i_strategy_tree_kind kind = DPMF_I_STRATEGY_TREE_VANILLA;
+    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
     double factor = 1;
     int one_sign = 0, non_increasing = 0;
-    *gram = dpmf_i_sensitivity_gram_of(task);
-    *there = *tight = dpmf_i_sensitivity_task_tree(task, &kind, &factor);
-    if (*there || !dpmf_i_sensitivity_task_toeplitz(task, &count, &c)) return DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(count, "the majorant of C", &gram->majorant));
+    *gram = sensitivity_gram_of(task);
+    *there = *tight = sensitivity_task_tree(task, &kind, &factor);
+    if (*there || !sensitivity_task_toeplitz(task, &count, &c)) return DPMF_OK;
+    TRY(base_alloc_doubles(count, "the majorant of C", &gram->majorant));
     gram->count = count;
     gram->majorant[count - 1] = fabs(c[count - 1]);
     for (int64_t i = count - 2; i >= 0; i--)
         gram->majorant[i] = fmax(fabs(c[i]), gram->majorant[i + 1]);
-    dpmf_i_sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
+    sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
     *there = 1;
     *tight = one_sign && non_increasing;
     return DPMF_OK;
 }
 
 typedef struct monotone {
-    const dpmf_i_sensitivity_task *task;
-    int64_t picks;             /* l: how many participations g has room for */
-    double *g;                 /* g_l(u) */
-    double *best, *next;       /* separated: the largest sum for l picks up to step t */
-    double upper;              /* separated: the largest so far; shuffled: the sum so far */
-    dpmf_i_base_running *even; /* the sum of X over l, l+b, ..., l+(k-1)b; NULL: not wanted */
+    const sensitivity_task *task;
+    int64_t picks;       /* l: how many participations g has room for */
+    double *g;           /* g_l(u) */
+    double *best, *next; /* separated: the largest sum for l picks up to step t */
+    double upper;        /* separated: the largest so far; shuffled: the sum so far */
+    base_running *even;  /* the sum of X over l, l+b, ..., l+(k-1)b; NULL: not wanted */
     int64_t even_count;
 } monotone;
 
@@ -123,7 +122,7 @@ static void shuffled_pick(monotone *m) {
 }
 
 static void pick(monotone *m) {
-    if (m->task->pattern == DPMF_I_WORKLOAD_EPOCHS)
+    if (m->task->pattern == WORKLOAD_EPOCHS)
         shuffled_pick(m);
     else
         separated_pick(m);
@@ -137,7 +136,7 @@ static dpmf_status take_lag(void *context, int64_t lag, const double *values) {
         m->g[u] += times * values[u - lag];
     for (int64_t i = 0; m->even != NULL && i * b + lag <= (k - 1) * b; i++)
         for (int64_t l = 0; l < m->even_count; l++)
-            dpmf_i_base_running_add(&m->even[l], times * values[i * b + l]);
+            base_running_add(&m->even[l], times * values[i * b + l]);
     pick(m);
     return DPMF_OK;
 }
@@ -145,40 +144,40 @@ static dpmf_status take_lag(void *context, int64_t lag, const double *values) {
 static double largest_even(const monotone *m) {
     double largest = 0;
     for (int64_t l = 0; m->even != NULL && l < m->even_count; l++)
-        largest = fmax(largest, dpmf_i_base_running_value(&m->even[l]));
+        largest = fmax(largest, base_running_value(&m->even[l]));
     return largest;
 }
 
 static dpmf_status make_room(monotone *m, int tight) {
     const int64_t n = m->task->n, b = m->task->b, offsets = n - (m->task->k - 1) * b;
     void *even = NULL;
-    TRY(dpmf_i_base_alloc_doubles(n, "a bound for each step", &m->g));
-    if (m->task->pattern == DPMF_I_WORKLOAD_EPOCHS) return DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(n, "a bound for each step", &m->best));
-    TRY(dpmf_i_base_alloc_doubles(n, "a bound for each step", &m->next));
-    if (!tight || m->task->pattern != DPMF_I_WORKLOAD_APART) return DPMF_OK;
+    TRY(base_alloc_doubles(n, "a bound for each step", &m->g));
+    if (m->task->pattern == WORKLOAD_EPOCHS) return DPMF_OK;
+    TRY(base_alloc_doubles(n, "a bound for each step", &m->best));
+    TRY(base_alloc_doubles(n, "a bound for each step", &m->next));
+    if (!tight || m->task->pattern != WORKLOAD_APART) return DPMF_OK;
     m->even_count = offsets < b ? offsets : b;
-    TRY(dpmf_i_base_alloc(m->even_count, sizeof *m->even, "evenly spaced sums", &even));
+    TRY(base_alloc(m->even_count, sizeof *m->even, "evenly spaced sums", &even));
     m->even = even;
     return DPMF_OK;
 }
 
 /* All diagonals that count, and then the picks that have no new neighbour. */
-static dpmf_status run(const dpmf_i_sensitivity_gram *gram, monotone *m) {
-    const dpmf_i_sensitivity_task *task = m->task;
+static dpmf_status run(const sensitivity_gram *gram, monotone *m) {
+    const sensitivity_task *task = m->task;
     const int64_t b = task->b, k = task->k, reach = task->reach;
     const char *const what = "bounding separated steps";
     int64_t end = 1 + (k - 1) * b < reach ? 1 + (k - 1) * b : reach;
-    if (task->pattern == DPMF_I_WORKLOAD_EPOCHS) {
-        TRY(dpmf_i_sensitivity_gram_sweep(gram, 0, 1, 1, what, take_lag, m));
-        TRY(dpmf_i_sensitivity_gram_sweep(gram, 1, b, end, what, take_lag, m)); /* 1, 1+b, ..., 1+(k-2)b */
+    if (task->pattern == WORKLOAD_EPOCHS) {
+        TRY(sensitivity_gram_sweep(gram, 0, 1, 1, what, take_lag, m));
+        TRY(sensitivity_gram_sweep(gram, 1, b, end, what, take_lag, m)); /* 1, 1+b, ..., 1+(k-2)b */
     } else {
-        TRY(dpmf_i_sensitivity_gram_sweep(gram, 0, b, end, what, take_lag, m)); /* 0, b, ..., (k-1)b */
+        TRY(sensitivity_gram_sweep(gram, 0, b, end, what, take_lag, m)); /* 0, b, ..., (k-1)b */
     }
     assert(m->picks <= k);
     for (int64_t l = m->picks; l < k; l++) {
         pick(m);
-        TRY(dpmf_i_base_progress(task->run, what, (double)l / (double)k));
+        TRY(base_progress(task->run, what, (double)l / (double)k));
     }
     return DPMF_OK;
 }
@@ -188,7 +187,7 @@ static dpmf_status run(const dpmf_i_sensitivity_gram *gram, monotone *m) {
 enum { RANGES_MAX = 64 }; /* of places in an epoch */
 
 typedef struct places {
-    const dpmf_i_sensitivity_task *task;
+    const sensitivity_task *task;
     int64_t low, high; /* the range */
     int forward;       /* the lags lead to later epochs */
     double *sums;      /* for each epoch, of this range */
@@ -206,33 +205,33 @@ static dpmf_status add_neighbours(void *context, int64_t lag, const double *valu
     return DPMF_OK;
 }
 
-static dpmf_status add_range(const dpmf_i_sensitivity_gram *gram, places *s, double *best) {
-    const dpmf_i_sensitivity_task *task = s->task;
+static dpmf_status add_range(const sensitivity_gram *gram, places *s, double *best) {
+    const sensitivity_task *task = s->task;
     const int64_t b = task->b, k = task->k, reach = task->reach, back = s->low + 1, ahead = b - s->high;
     const char *const what = "bounding places in epochs";
     int64_t back_end = back + (k - 1) * b < reach ? back + (k - 1) * b : reach;
     int64_t ahead_end = ahead + (k - 1) * b < reach ? ahead + (k - 1) * b : reach;
     s->forward = 0;
-    TRY(dpmf_i_sensitivity_gram_sweep(gram, back, b, back_end, what, add_neighbours, s));
+    TRY(sensitivity_gram_sweep(gram, back, b, back_end, what, add_neighbours, s));
     s->forward = 1;
-    TRY(dpmf_i_sensitivity_gram_sweep(gram, ahead, b, ahead_end, what, add_neighbours, s));
+    TRY(sensitivity_gram_sweep(gram, ahead, b, ahead_end, what, add_neighbours, s));
     for (int64_t e = 0; e < k; e++)
         best[e] = fmax(best[e], s->sums[e]);
     return DPMF_OK;
 }
 
-static dpmf_status both_neighbours(const dpmf_i_sensitivity_gram *gram, double *square) {
-    const dpmf_i_sensitivity_task *task = gram->task;
+static dpmf_status both_neighbours(const sensitivity_gram *gram, double *square) {
+    const sensitivity_task *task = gram->task;
     const int64_t n = task->n, k = task->k, b = task->b;
     double room = task->work_max / (40 * (double)n * (double)k), *memory = NULL, sum = 0;
     int64_t ranges = room > RANGES_MAX ? RANGES_MAX : room < 2 ? 0 : (int64_t)room;
     if (ranges > b) ranges = b;
     if (ranges == 0) return DPMF_OK;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(n + 2 * k, "bounds of epochs", &memory));
+    TRY(base_alloc_doubles(n + 2 * k, "bounds of epochs", &memory));
     double *diagonal = memory, *best = diagonal + n;
     places s = {.task = task, .sums = best + k};
-    TRY_DONE(dpmf_i_sensitivity_gram_lag(gram, 0, diagonal));
+    TRY_DONE(sensitivity_gram_lag(gram, 0, diagonal));
     for (int64_t q = 0; q < ranges; q++) {
         s.low = q * b / ranges;
         s.high = (q + 1) * b / ranges - 1;
@@ -244,23 +243,23 @@ static dpmf_status both_neighbours(const dpmf_i_sensitivity_gram *gram, double *
         sum += best[e];
     *square = sum;
 done:
-    dpmf_i_base_free(memory);
+    base_free(memory);
     return status;
 }
 
 /* ---- together ---- */
 
-dpmf_status dpmf_i_sensitivity_monotone(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *best) {
-    dpmf_i_sensitivity_gram gram;
+dpmf_status sensitivity_monotone(const sensitivity_task *task, sensitivity_found *best) {
+    sensitivity_gram gram;
     monotone m = {.task = task};
     int there = 0, tight = 0;
     dpmf_status status = DPMF_OK;
     TRY(open_monotone(task, &gram, &there, &tight));
     if (!there) return DPMF_OK;
     if (gram.majorant != NULL && task->stamps == 1 && task->norms == NULL &&
-        task->pattern != DPMF_I_WORKLOAD_EPOCHS) { /* the dynamic program would find the earliest pattern */
-        double square = dpmf_i_sensitivity_earliest_square(task->n, task->k, task->b, gram.count, gram.majorant);
-        dpmf_i_sensitivity_found_improve(best, square, DPMF_I_SENSITIVITY_METHOD_MAJORANT);
+        task->pattern != WORKLOAD_EPOCHS) { /* the dynamic program would find the earliest pattern */
+        double square = sensitivity_earliest_square(task->n, task->k, task->b, gram.count, gram.majorant);
+        sensitivity_found_improve(best, square, SENSITIVITY_METHOD_MAJORANT);
         goto done;
     }
     if ((double)task->n * (double)task->k > task->work_max / 8) goto done;
@@ -268,17 +267,16 @@ dpmf_status dpmf_i_sensitivity_monotone(const dpmf_i_sensitivity_task *task, dpm
     TRY_DONE(run(&gram, &m));
     /* evenly spaced steps reach the bound, up to the rounding of both sums */
     if (m.even != NULL && m.upper <= largest_even(&m) * (1 + 1e-13)) {
-        dpmf_i_sensitivity_found_sum(task, m.upper, DPMF_I_SENSITIVITY_METHOD_EVEN, best);
+        sensitivity_found_sum(task, m.upper, SENSITIVITY_METHOD_EVEN, best);
         goto done;
     }
     if (gram.majorant != NULL && task->stamps == 1 && task->norms == NULL) TRY_DONE(both_neighbours(&gram, &m.upper));
-    dpmf_i_sensitivity_found_improve(best, m.upper,
-                                     tight ? DPMF_I_SENSITIVITY_METHOD_DISTANCE : DPMF_I_SENSITIVITY_METHOD_MAJORANT);
+    sensitivity_found_improve(best, m.upper, tight ? SENSITIVITY_METHOD_DISTANCE : SENSITIVITY_METHOD_MAJORANT);
 done:
-    dpmf_i_base_free(gram.majorant);
-    dpmf_i_base_free(m.g);
-    dpmf_i_base_free(m.best);
-    dpmf_i_base_free(m.next);
-    dpmf_i_base_free(m.even);
+    base_free(gram.majorant);
+    base_free(m.g);
+    base_free(m.best);
+    base_free(m.next);
+    base_free(m.even);
     return status;
 }

@@ -37,9 +37,9 @@ typedef struct candidate {
 } candidate;
 
 typedef struct observed {
-    const dpmf_i_sensitivity_task *task;
-    const dpmf_i_sensitivity_log *log;
-    dpmf_i_sensitivity_lines lines;
+    const sensitivity_task *task;
+    const sensitivity_log *log;
+    sensitivity_lines lines;
     int64_t count;         /* candidates that are left */
     candidate *candidates; /* by falling key once sorted */
     int64_t *which;
@@ -59,35 +59,34 @@ static int by_falling_key(const void *a, const void *b) {
 /* ---- bounds by the majorant ---- */
 
 /* What the bound asked for cannot exceed, from sums over rows: largest eigenvalues are no larger than the largest. */
-static double key_of(const dpmf_i_sensitivity_task *task, double total, double largest_row, int64_t size) {
+static double key_of(const sensitivity_task *task, double total, double largest_row, int64_t size) {
     if (task->bound == DPMF_BOUND_SPECTRAL) return largest_row * (double)size;
     return task->bound == DPMF_BOUND_SIGNS ? M_PI_2 * total : total;
 }
 
 /* For the spectral bound every row of the pattern is needed; its entries left of the diagonal too. */
-static double largest_row(const dpmf_i_sensitivity_lines *lines, int64_t size, const int64_t *steps) {
-    const dpmf_i_sensitivity_task *task = lines->task;
+static double largest_row(const sensitivity_lines *lines, int64_t size, const int64_t *steps) {
+    const sensitivity_task *task = lines->task;
     double largest = 0;
     for (int64_t i = 0; i < size; i++) {
         double row = lines->diagonal[steps[i]];
         for (int64_t j = 0; j < size; j++) {
             int64_t t = steps[i < j ? i : j], lag = llabs((long long)(steps[i] - steps[j]));
             if (lag > 0 && lag < task->reach)
-                row += lines->majorant[t * DPMF_I_SENSITIVITY_MAJORANT_BLOCKS / task->n * task->reach + lag];
+                row += lines->majorant[t * SENSITIVITY_MAJORANT_BLOCKS / task->n * task->reach + lag];
         }
         largest = fmax(largest, row);
     }
     return largest;
 }
 
-static double first_key(const dpmf_i_sensitivity_lines *lines, int64_t pattern) {
-    const dpmf_i_sensitivity_task *task = lines->task;
+static double first_key(const sensitivity_lines *lines, int64_t pattern) {
+    const sensitivity_task *task = lines->task;
     const int64_t *steps = lines->log->steps + lines->log->begins[pattern],
-                  size = dpmf_i_sensitivity_log_size(lines->log, pattern);
+                  size = sensitivity_log_size(lines->log, pattern);
     double total = 0, off = 0;
     for (int64_t i = 0; i < size; i++) {
-        const double *majorant =
-            lines->majorant + steps[i] * DPMF_I_SENSITIVITY_MAJORANT_BLOCKS / task->n * task->reach;
+        const double *majorant = lines->majorant + steps[i] * SENSITIVITY_MAJORANT_BLOCKS / task->n * task->reach;
         total += lines->diagonal[steps[i]];
         for (int64_t j = i + 1; j < size && steps[j] - steps[i] < task->reach; j++)
             off += majorant[steps[j] - steps[i]];
@@ -114,19 +113,19 @@ static dpmf_status key_item(void *context, int64_t item, int worker) {
  */
 static dpmf_status sum_candidates(observed *o, int64_t count, char *negative) {
     void *memory = NULL;
-    TRY(dpmf_i_base_alloc(count, sizeof(dpmf_i_sensitivity_pattern_sums), "the sums over patterns", &memory));
-    dpmf_i_sensitivity_pattern_sums *sums = memory;
+    TRY(base_alloc(count, sizeof(sensitivity_pattern_sums), "the sums over patterns", &memory));
+    sensitivity_pattern_sums *sums = memory;
     for (int64_t i = 0; i < count; i++)
         o->which[i] = o->candidates[i].pattern;
-    dpmf_status status = dpmf_i_sensitivity_lines_sums(&o->lines, count, o->which, sums);
+    dpmf_status status = sensitivity_lines_sums(&o->lines, count, o->which, sums);
     for (int64_t i = 0; i < count && status == DPMF_OK; i++) {
-        o->reached = fmax(o->reached, dpmf_i_base_running_value(&sums[i].plain));
+        o->reached = fmax(o->reached, base_running_value(&sums[i].plain));
         if (negative == NULL) continue;
         negative[o->which[i]] = (char)sums[i].negative;
         if (o->task->bound != DPMF_BOUND_SPECTRAL)
-            o->candidates[i].key = key_of(o->task, dpmf_i_base_running_value(&sums[i].absolute), 0, 0);
+            o->candidates[i].key = key_of(o->task, base_running_value(&sums[i].absolute), 0, 0);
     }
-    dpmf_i_base_free(memory);
+    base_free(memory);
     return status;
 }
 
@@ -143,49 +142,49 @@ static dpmf_status fill(void *context, int64_t count, const int64_t *which, doub
     observed *o = context;
     for (int64_t i = 0; i < count; i++)
         o->which[i] = o->candidates[which[i]].pattern;
-    return dpmf_i_sensitivity_lines_matrices(&o->lines, count, o->which, o->log->longest * o->log->longest, matrices);
+    return sensitivity_lines_matrices(&o->lines, count, o->which, o->log->longest * o->log->longest, matrices);
 }
 
-static dpmf_status search(observed *o, dpmf_i_sensitivity_found *out, int64_t *pattern) {
+static dpmf_status search(observed *o, sensitivity_found *out, int64_t *pattern) {
     int64_t winner = 0;
-    const dpmf_i_sensitivity_patterns patterns = {.count = o->count,
-                                                  .size = o->log->longest,
-                                                  .sizes = o->sizes,
-                                                  .keys = o->keys,
-                                                  .fill = fill,
-                                                  .context = o,
-                                                  .winner = &winner};
+    const sensitivity_patterns patterns = {.count = o->count,
+                                           .size = o->log->longest,
+                                           .sizes = o->sizes,
+                                           .keys = o->keys,
+                                           .fill = fill,
+                                           .context = o,
+                                           .winner = &winner};
     for (int64_t i = 0; i < o->count; i++) {
-        o->sizes[i] = dpmf_i_sensitivity_log_size(o->log, o->candidates[i].pattern);
+        o->sizes[i] = sensitivity_log_size(o->log, o->candidates[i].pattern);
         o->keys[i] = o->candidates[i].key;
     }
-    TRY(dpmf_i_sensitivity_patterns_search(o->task, &patterns, out));
+    TRY(sensitivity_patterns_search(o->task, &patterns, out));
     *pattern = o->candidates[winner].pattern;
     return DPMF_OK;
 }
 
 /* After the sums: the answer if the largest is of a kind that needs no search. */
-static int settled(const observed *o, const char *negative, dpmf_i_sensitivity_found *out) {
+static int settled(const observed *o, const char *negative, sensitivity_found *out) {
     const candidate *top = &o->candidates[0];
     const dpmf_sensitivity_bound bound = o->task->bound;
-    int single = dpmf_i_sensitivity_log_size(o->log, top->pattern) == 1;
+    int single = sensitivity_log_size(o->log, top->pattern) == 1;
     if (bound == DPMF_BOUND_SPECTRAL || bound == DPMF_BOUND_SIGNS) return 0;
     if (bound == DPMF_BOUND_ABSOLUTE)
-        *out = (dpmf_i_sensitivity_found){top->key, DPMF_UPPER_BOUND, DPMF_I_SENSITIVITY_METHOD_ABSOLUTE};
+        *out = (sensitivity_found){top->key, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_ABSOLUTE};
     else if (!negative[top->pattern])
-        *out = (dpmf_i_sensitivity_found){
-            top->key, DPMF_EXACT, single ? DPMF_I_SENSITIVITY_METHOD_COLUMN : DPMF_I_SENSITIVITY_METHOD_NON_NEGATIVE};
-    else if (o->log->longest > DPMF_I_SENSITIVITY_PATTERN_MAX)
-        *out = (dpmf_i_sensitivity_found){top->key, DPMF_UPPER_BOUND, DPMF_I_SENSITIVITY_METHOD_TOO_LARGE};
+        *out = (sensitivity_found){top->key, DPMF_EXACT,
+                                   single ? SENSITIVITY_METHOD_COLUMN : SENSITIVITY_METHOD_NON_NEGATIVE};
+    else if (o->log->longest > SENSITIVITY_PATTERN_MAX)
+        *out = (sensitivity_found){top->key, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_TOO_LARGE};
     else
         return 0;
     return 1;
 }
 
-static dpmf_status by_lines(observed *o, char *negative, dpmf_i_sensitivity_found *out, int64_t *pattern) {
-    TRY(dpmf_i_sensitivity_lines_majorant(&o->lines));
-    TRY(dpmf_i_base_progress(o->task->run, "bounding patterns", -1));
-    TRY(dpmf_i_base_pool_run(o->task->pool, (o->count + GROUP - 1) / GROUP, key_item, o));
+static dpmf_status by_lines(observed *o, char *negative, sensitivity_found *out, int64_t *pattern) {
+    TRY(sensitivity_lines_majorant(&o->lines));
+    TRY(base_progress(o->task->run, "bounding patterns", -1));
+    TRY(base_pool_run(o->task->pool, (o->count + GROUP - 1) / GROUP, key_item, o));
     sort_and_drop(o);
     if (o->count > FIRST) TRY(sum_candidates(o, FIRST, NULL));
     sort_and_drop(o);
@@ -197,14 +196,13 @@ static dpmf_status by_lines(observed *o, char *negative, dpmf_i_sensitivity_foun
 
 /* ---- without lines ---- */
 
-static dpmf_status by_norms(const observed *o, dpmf_i_sensitivity_found *out, int64_t *pattern) {
+static dpmf_status by_norms(const observed *o, sensitivity_found *out, int64_t *pattern) {
     double *norms = NULL, largest = -1;
     if (o->task->bound == DPMF_BOUND_SPECTRAL || o->task->bound == DPMF_BOUND_SIGNS)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "this bound of the sensitivity needs more than %.2g multiplications: use absolute or auto",
-            o->task->work_max);
-    TRY(dpmf_i_base_alloc_doubles(o->task->n, "the column norms", &norms));
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "this bound of the sensitivity needs more than %.2g multiplications: use absolute or auto",
+                         o->task->work_max);
+    TRY(base_alloc_doubles(o->task->n, "the column norms", &norms));
     dpmf_status status = dpmf_strategy_column_norms(o->task->strategy, norms);
     for (int64_t p = 0; p < o->log->count && status == DPMF_OK; p++) {
         double sum = 0;
@@ -215,10 +213,10 @@ static dpmf_status by_norms(const observed *o, dpmf_i_sensitivity_found *out, in
             *pattern = p;
         }
     }
-    dpmf_i_base_free(norms);
-    int single = dpmf_i_sensitivity_log_size(o->log, *pattern) == 1 && o->task->bound == DPMF_BOUND_AUTO;
-    *out = (dpmf_i_sensitivity_found){largest * largest, single ? DPMF_EXACT : DPMF_UPPER_BOUND,
-                                      single ? DPMF_I_SENSITIVITY_METHOD_COLUMN : DPMF_I_SENSITIVITY_METHOD_NORMS};
+    base_free(norms);
+    int single = sensitivity_log_size(o->log, *pattern) == 1 && o->task->bound == DPMF_BOUND_AUTO;
+    *out = (sensitivity_found){largest * largest, single ? DPMF_EXACT : DPMF_UPPER_BOUND,
+                               single ? SENSITIVITY_METHOD_COLUMN : SENSITIVITY_METHOD_NORMS};
     return status;
 }
 
@@ -226,24 +224,24 @@ static dpmf_status by_norms(const observed *o, dpmf_i_sensitivity_found *out, in
 
 static dpmf_status alloc_search(observed *o, char **negative) {
     void *candidates = NULL, *which = NULL, *sizes = NULL, *signs = NULL;
-    TRY(dpmf_i_base_alloc(o->count, sizeof *o->candidates, "the order of patterns", &candidates));
+    TRY(base_alloc(o->count, sizeof *o->candidates, "the order of patterns", &candidates));
     o->candidates = candidates;
-    TRY(dpmf_i_base_alloc(o->count, sizeof *o->which, "the order of patterns", &which));
+    TRY(base_alloc(o->count, sizeof *o->which, "the order of patterns", &which));
     o->which = which;
-    TRY(dpmf_i_base_alloc(o->count, sizeof *o->sizes, "the order of patterns", &sizes));
+    TRY(base_alloc(o->count, sizeof *o->sizes, "the order of patterns", &sizes));
     o->sizes = sizes;
-    TRY(dpmf_i_base_alloc(o->count, 1, "the signs of patterns", &signs));
+    TRY(base_alloc(o->count, 1, "the signs of patterns", &signs));
     *negative = signs;
-    return dpmf_i_base_alloc_doubles(o->count, "the order of patterns", &o->keys);
+    return base_alloc_doubles(o->count, "the order of patterns", &o->keys);
 }
 
-static dpmf_status largest_pattern(const dpmf_i_sensitivity_task *task, const dpmf_i_sensitivity_log *log,
-                                   dpmf_i_sensitivity_found *out, int64_t *pattern) {
+static dpmf_status largest_pattern(const sensitivity_task *task, const sensitivity_log *log, sensitivity_found *out,
+                                   int64_t *pattern) {
     observed o = {.task = task, .log = log, .count = log->count};
     char *negative = NULL;
     int affordable = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_sensitivity_lines_open(task, log, &o.lines, &affordable));
+    TRY_DONE(sensitivity_lines_open(task, log, &o.lines, &affordable));
     if (affordable) {
         TRY_DONE(alloc_search(&o, &negative));
         TRY_DONE(by_lines(&o, negative, out, pattern));
@@ -251,25 +249,24 @@ static dpmf_status largest_pattern(const dpmf_i_sensitivity_task *task, const dp
         TRY_DONE(by_norms(&o, out, pattern));
     }
 done:
-    dpmf_i_sensitivity_lines_close(&o.lines);
-    dpmf_i_base_free(o.candidates);
-    dpmf_i_base_free(o.which);
-    dpmf_i_base_free(o.sizes);
-    dpmf_i_base_free(o.keys);
-    dpmf_i_base_free(negative);
+    sensitivity_lines_close(&o.lines);
+    base_free(o.candidates);
+    base_free(o.which);
+    base_free(o.sizes);
+    base_free(o.keys);
+    base_free(negative);
     return status;
 }
 
-static dpmf_status check_size(const dpmf_i_sensitivity_task *task) {
-    if (task->bound == DPMF_BOUND_SIGNS && task->k > DPMF_I_SENSITIVITY_SIGNS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
-                                (long long)task->k, DPMF_I_SENSITIVITY_SIGNS_MAX);
-    if (task->bound == DPMF_BOUND_SPECTRAL && task->k > DPMF_I_SENSITIVITY_PATTERN_MAX)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "sensitivity bound spectral: %lld participations, accepted up to %d (their matrix is held); "
-            "use absolute or auto",
-            (long long)task->k, DPMF_I_SENSITIVITY_PATTERN_MAX);
+static dpmf_status check_size(const sensitivity_task *task) {
+    if (task->bound == DPMF_BOUND_SIGNS && task->k > SENSITIVITY_SIGNS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
+                         (long long)task->k, SENSITIVITY_SIGNS_MAX);
+    if (task->bound == DPMF_BOUND_SPECTRAL && task->k > SENSITIVITY_PATTERN_MAX)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "sensitivity bound spectral: %lld participations, accepted up to %d (their matrix is held); "
+                         "use absolute or auto",
+                         (long long)task->k, SENSITIVITY_PATTERN_MAX);
     return DPMF_OK;
 }
 
@@ -277,29 +274,29 @@ dpmf_status dpmf_sensitivity_observed(const dpmf_strategy *strategy, int64_t par
                                       const int64_t *step, const dpmf_evaluate_options *options, dpmf_sensitivity *out,
                                       int64_t *worst_unit) {
     const dpmf_evaluate_options o = options == NULL ? (dpmf_evaluate_options){.run = dpmf_run_defaults()} : *options;
-    dpmf_i_sensitivity_task task = {.strategy = strategy, .bound = o.sensitivity, .run = &o.run};
-    dpmf_i_sensitivity_log log = {0};
-    dpmf_i_sensitivity_found found = DPMF_I_SENSITIVITY_NOT_FOUND;
+    sensitivity_task task = {.strategy = strategy, .bound = o.sensitivity, .run = &o.run};
+    sensitivity_log log = {0};
+    sensitivity_found found = SENSITIVITY_NOT_FOUND;
     dpmf_sensitivity result = {0};
     int64_t pattern = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_sensitivity_check(strategy, NULL, &o));
+    TRY(sensitivity_check(strategy, NULL, &o));
     task.n = strategy->steps;
-    TRY_DONE(dpmf_i_sensitivity_log_open(task.n, participations, unit, step, &o.run, &log));
+    TRY_DONE(sensitivity_log_open(task.n, participations, unit, step, &o.run, &log));
     task.k = log.longest;
-    task.pattern = DPMF_I_WORKLOAD_APART; /* of any separation */
+    task.pattern = WORKLOAD_APART; /* of any separation */
     task.b = 1;
     TRY_DONE(check_size(&task));
-    TRY_DONE(dpmf_i_base_pool_create(o.run.threads, &task.pool));
-    TRY_DONE(dpmf_i_sensitivity_task_open(&task));
+    TRY_DONE(base_pool_create(o.run.threads, &task.pool));
+    TRY_DONE(sensitivity_task_open(&task));
     TRY_DONE(largest_pattern(&task, &log, &found, &pattern));
-    TRY_DONE(dpmf_i_sensitivity_conclude(&task, &found, &result));
+    TRY_DONE(sensitivity_conclude(&task, &found, &result));
     if (o.adjacency == DPMF_ADJACENCY_REPLACE_ONE) result.value *= 2;
     *out = result;
     if (worst_unit != NULL) *worst_unit = log.units[pattern];
 done:
-    dpmf_i_sensitivity_task_close(&task);
-    dpmf_i_base_pool_free(task.pool);
-    dpmf_i_sensitivity_log_close(&log);
+    sensitivity_task_close(&task);
+    base_pool_free(task.pool);
+    sensitivity_log_close(&log);
     return status;
 }

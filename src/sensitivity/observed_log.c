@@ -52,7 +52,7 @@ static dpmf_status sort(int64_t count, pair **pairs, pair **other, const dpmf_ru
         uint64_t bits = differing(count, *pairs, by_unit);
         for (int shift = 0; shift < KEY_BITS; shift += DIGIT) {
             if ((bits >> shift & (BUCKETS - 1)) == 0) continue;
-            TRY(dpmf_i_base_progress(run, "sorting the log", -1));
+            TRY(base_progress(run, "sorting the log", -1));
             sort_digit(count, *pairs, by_unit, shift, *other);
             pair *swap = *pairs;
             *pairs = *other;
@@ -65,8 +65,8 @@ static dpmf_status sort(int64_t count, pair **pairs, pair **other, const dpmf_ru
 static dpmf_status read_pairs(int64_t n, int64_t count, const int64_t *unit, const int64_t *step, pair *pairs) {
     for (int64_t i = 0; i < count; i++) {
         if (step[i] < 0 || step[i] >= n)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation %lld is in step %lld, accepted 0 to %lld",
-                                    (long long)i, (long long)step[i], (long long)(n - 1));
+            return base_fail(DPMF_ERROR_ARGUMENT, "participation %lld is in step %lld, accepted 0 to %lld",
+                             (long long)i, (long long)step[i], (long long)(n - 1));
         pairs[i] = (pair){(uint64_t)unit[i] ^ SIGN, (uint64_t)step[i]};
     }
     return DPMF_OK;
@@ -82,8 +82,8 @@ static dpmf_status check_sorted(int64_t count, const pair *pairs, int64_t *units
         if (pairs[i].unit != pairs[i - 1].unit)
             ++*units;
         else if (pairs[i].step == pairs[i - 1].step)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "unit %lld takes part twice in step %lld, accepted once",
-                                    (long long)unit_of(&pairs[i]), (long long)pairs[i].step);
+            return base_fail(DPMF_ERROR_ARGUMENT, "unit %lld takes part twice in step %lld, accepted once",
+                             (long long)unit_of(&pairs[i]), (long long)pairs[i].step);
     }
     return DPMF_OK;
 }
@@ -100,7 +100,7 @@ static uint64_t hash(int64_t size, const int64_t *steps) {
 }
 
 /* Is the pattern behind the last one there already? If not it is remembered in `table` of mask + 1 places. */
-static int seen_before(const dpmf_i_sensitivity_log *log, int64_t size, int64_t *table, uint64_t mask) {
+static int seen_before(const sensitivity_log *log, int64_t size, int64_t *table, uint64_t mask) {
     const int64_t *steps = log->steps + log->begins[log->count];
     for (uint64_t h = hash(size, steps);; h++) {
         int64_t *place = &table[h & mask], other = *place - 1;
@@ -108,14 +108,13 @@ static int seen_before(const dpmf_i_sensitivity_log *log, int64_t size, int64_t 
             *place = log->count + 1;
             return 0;
         }
-        if (dpmf_i_sensitivity_log_size(log, other) == size &&
+        if (sensitivity_log_size(log, other) == size &&
             memcmp(log->steps + log->begins[other], steps, (size_t)size * sizeof *steps) == 0)
             return 1;
     }
 }
 
-static void keep_patterns(int64_t count, const pair *pairs, int64_t *table, uint64_t mask,
-                          dpmf_i_sensitivity_log *log) {
+static void keep_patterns(int64_t count, const pair *pairs, int64_t *table, uint64_t mask, sensitivity_log *log) {
     for (int64_t first = 0, end = 0; first < count; first = end) {
         int64_t *steps = log->steps + log->begins[log->count];
         for (end = first; end < count && pairs[end].unit == pairs[first].unit; end++)
@@ -128,51 +127,50 @@ static void keep_patterns(int64_t count, const pair *pairs, int64_t *table, uint
     }
 }
 
-static dpmf_status make_patterns(int64_t count, const pair *pairs, int64_t units, dpmf_i_sensitivity_log *log) {
+static dpmf_status make_patterns(int64_t count, const pair *pairs, int64_t units, sensitivity_log *log) {
     void *begins = NULL, *steps = NULL, *first_units = NULL, *table = NULL;
     int64_t places = 2;
     while (places < 2 * units)
         places *= 2;
-    TRY(dpmf_i_base_alloc(units + 1, sizeof *log->begins, "the patterns of the log", &begins));
+    TRY(base_alloc(units + 1, sizeof *log->begins, "the patterns of the log", &begins));
     log->begins = begins;
-    TRY(dpmf_i_base_alloc(count, sizeof *log->steps, "the patterns of the log", &steps));
+    TRY(base_alloc(count, sizeof *log->steps, "the patterns of the log", &steps));
     log->steps = steps;
-    TRY(dpmf_i_base_alloc(units, sizeof *log->units, "the patterns of the log", &first_units));
+    TRY(base_alloc(units, sizeof *log->units, "the patterns of the log", &first_units));
     log->units = first_units;
-    TRY(dpmf_i_base_alloc(places, sizeof(int64_t), "the patterns of the log", &table));
+    TRY(base_alloc(places, sizeof(int64_t), "the patterns of the log", &table));
     keep_patterns(count, pairs, table, (uint64_t)places - 1, log);
-    dpmf_i_base_free(table);
+    base_free(table);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_log_open(int64_t n, int64_t participations, const int64_t *unit, const int64_t *step,
-                                        const dpmf_run *run, dpmf_i_sensitivity_log *log) {
+dpmf_status sensitivity_log_open(int64_t n, int64_t participations, const int64_t *unit, const int64_t *step,
+                                 const dpmf_run *run, sensitivity_log *log) {
     void *memory[2] = {NULL, NULL};
     int64_t units = 0;
     dpmf_status status = DPMF_OK;
-    *log = (dpmf_i_sensitivity_log){0};
+    *log = (sensitivity_log){0};
     if (participations < 1)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld participations, accepted 1 or more",
-                                (long long)participations);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld participations, accepted 1 or more", (long long)participations);
     if (unit == NULL || step == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the units or the steps of the log are NULL");
-    TRY_DONE(dpmf_i_base_alloc(participations, sizeof(pair), "the pairs of the log", &memory[0]));
-    TRY_DONE(dpmf_i_base_alloc(participations, sizeof(pair), "the pairs of the log", &memory[1]));
+        return base_fail(DPMF_ERROR_ARGUMENT, "the units or the steps of the log are NULL");
+    TRY_DONE(base_alloc(participations, sizeof(pair), "the pairs of the log", &memory[0]));
+    TRY_DONE(base_alloc(participations, sizeof(pair), "the pairs of the log", &memory[1]));
     pair *pairs = memory[0], *other = memory[1];
     TRY_DONE(read_pairs(n, participations, unit, step, pairs));
     TRY_DONE(sort(participations, &pairs, &other, run));
     TRY_DONE(check_sorted(participations, pairs, &units));
     TRY_DONE(make_patterns(participations, pairs, units, log));
 done:
-    dpmf_i_base_free(memory[0]);
-    dpmf_i_base_free(memory[1]);
-    if (status != DPMF_OK) dpmf_i_sensitivity_log_close(log);
+    base_free(memory[0]);
+    base_free(memory[1]);
+    if (status != DPMF_OK) sensitivity_log_close(log);
     return status;
 }
 
-void dpmf_i_sensitivity_log_close(dpmf_i_sensitivity_log *log) {
-    dpmf_i_base_free(log->begins);
-    dpmf_i_base_free(log->steps);
-    dpmf_i_base_free(log->units);
-    *log = (dpmf_i_sensitivity_log){0};
+void sensitivity_log_close(sensitivity_log *log) {
+    base_free(log->begins);
+    base_free(log->steps);
+    base_free(log->units);
+    *log = (sensitivity_log){0};
 }

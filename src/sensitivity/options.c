@@ -41,8 +41,8 @@ dpmf_status dpmf_adjacency_parse(const char *text, dpmf_adjacency *out) {
     char shown[64];
     int found = find_name(ADJACENCY_COUNT, ADJACENCIES, text);
     if (found < 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "adjacency '%s', accepted: zero-out, add-remove, replace-one",
-                                text == NULL ? "NULL" : dpmf_i_base_show(text, strlen(text), shown));
+        return base_fail(DPMF_ERROR_ARGUMENT, "adjacency '%s', accepted: zero-out, add-remove, replace-one",
+                         text == NULL ? "NULL" : base_show(text, strlen(text), shown));
     *out = (dpmf_adjacency)found;
     return DPMF_OK;
 }
@@ -55,8 +55,8 @@ dpmf_status dpmf_sensitivity_bound_parse(const char *text, dpmf_sensitivity_boun
     char shown[64];
     int found = find_name(BOUND_COUNT, BOUNDS, text);
     if (found < 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sensitivity '%s', accepted: auto, spectral, absolute, signs",
-                                text == NULL ? "NULL" : dpmf_i_base_show(text, strlen(text), shown));
+        return base_fail(DPMF_ERROR_ARGUMENT, "sensitivity '%s', accepted: auto, spectral, absolute, signs",
+                         text == NULL ? "NULL" : base_show(text, strlen(text), shown));
     *out = (dpmf_sensitivity_bound)found;
     return DPMF_OK;
 }

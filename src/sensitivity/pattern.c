@@ -53,20 +53,19 @@ typedef struct scratch {
 } scratch;
 
 static void scratch_free(scratch *s) {
-    dpmf_i_base_free(s->memory);
-    dpmf_i_base_free(s->queue);
-    dpmf_i_base_free(s->colour);
+    base_free(s->memory);
+    base_free(s->queue);
+    base_free(s->colour);
 }
 
 static dpmf_status scratch_make(int64_t k, scratch *s) {
     void *queue = NULL, *colour = NULL;
     dpmf_status status = DPMF_OK;
     *s = (scratch){0};
-    TRY_DONE(dpmf_i_base_alloc_doubles(2 * k * k + 2 * k + dpmf_i_sensitivity_ascent_room(k), "the matrix of a pattern",
-                                       &s->memory));
-    TRY_DONE(dpmf_i_base_alloc(k, sizeof(int64_t), "the steps of a pattern", &queue));
+    TRY_DONE(base_alloc_doubles(2 * k * k + 2 * k + sensitivity_ascent_room(k), "the matrix of a pattern", &s->memory));
+    TRY_DONE(base_alloc(k, sizeof(int64_t), "the steps of a pattern", &queue));
     s->queue = queue;
-    TRY_DONE(dpmf_i_base_alloc(k, 1, "the steps of a pattern", &colour));
+    TRY_DONE(base_alloc(k, 1, "the steps of a pattern", &colour));
     s->colour = colour;
     s->part = s->memory;
     s->work = s->part + k * k;
@@ -96,14 +95,14 @@ static part collect(int64_t k, const double *x, int64_t first, scratch *s) {
             if (value < 0) p.negative = 1;
         }
     }
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t a = 0; a < p.k; a++)
         for (int64_t c = 0; c < p.k; c++) {
             double value = x[s->queue[a] * k + s->queue[c]];
             p.x[a * p.k + c] = value;
-            dpmf_i_base_running_add(&sum, fabs(value));
+            base_running_add(&sum, fabs(value));
         }
-    p.sum = dpmf_i_base_running_value(&sum);
+    p.sum = base_running_value(&sum);
     return p;
 }
 
@@ -114,8 +113,8 @@ static int positive_definite(int64_t n, double *a) {
     for (int64_t i = 0; i < n; i++) {
         double *row = a + i * n;
         for (int64_t j = 0; j < i; j++)
-            row[j] = (row[j] - dpmf_i_base_dot(j, row, a + j * n)) / a[j * n + j];
-        double left = row[i] - dpmf_i_base_dot(i, row, row);
+            row[j] = (row[j] - base_dot(j, row, a + j * n)) / a[j * n + j];
+        double left = row[i] - base_dot(i, row, row);
         if (!(left > 0)) return 0;
         row[i] = sqrt(left);
     }
@@ -126,23 +125,23 @@ static int positive_definite(int64_t n, double *a) {
 static void laplacian(const part *p, const double *u, double shift, double *a) {
     const int64_t m = p->k - 1;
     for (int64_t i = 1; i < p->k; i++) {
-        dpmf_i_base_running degree = {0};
+        base_running degree = {0};
         for (int64_t j = 0; j < p->k; j++) {
             double weight = u[i] * u[j] * p->x[i * p->k + j];
             if (j == i) continue;
-            dpmf_i_base_running_add(&degree, weight);
+            base_running_add(&degree, weight);
             if (j > 0) a[(i - 1) * m + j - 1] = -weight;
         }
-        a[(i - 1) * m + i - 1] = dpmf_i_base_running_value(&degree) - shift;
+        a[(i - 1) * m + i - 1] = base_running_value(&degree) - shift;
     }
 }
 
 static double signed_sum(const part *p, const double *u) {
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t i = 0; i < p->k; i++)
         for (int64_t j = 0; j < p->k; j++)
-            dpmf_i_base_running_add(&sum, u[i] * u[j] * p->x[i * p->k + j]);
-    return dpmf_i_base_running_value(&sum);
+            base_running_add(&sum, u[i] * u[j] * p->x[i * p->k + j]);
+    return base_running_value(&sum);
 }
 
 /*
@@ -167,8 +166,8 @@ static int certified(const part *p, const double *u, double *work, double *value
  */
 static double best_signs(const part *p, double *u) {
     const int64_t k = p->k;
-    double reached[DPMF_I_SENSITIVITY_SIGNS_MAX] = {0}, best[DPMF_I_SENSITIVITY_SIGNS_MAX];
-    assert(k <= DPMF_I_SENSITIVITY_SIGNS_MAX);
+    double reached[SENSITIVITY_SIGNS_MAX] = {0}, best[SENSITIVITY_SIGNS_MAX];
+    assert(k <= SENSITIVITY_SIGNS_MAX);
     for (int64_t i = 0; i < k; i++)
         u[i] = best[i] = 1;
     for (int64_t i = 0; i < k; i++)
@@ -191,43 +190,42 @@ static double best_signs(const part *p, double *u) {
 }
 
 /* Parts are added up: a sum of exact values is exact, a sum with a bound in it is a bound. */
-static void add(dpmf_i_sensitivity_found *total, double square, dpmf_kind kind, dpmf_i_sensitivity_method_kind method) {
+static void add(sensitivity_found *total, double square, dpmf_kind kind, sensitivity_method_kind method) {
     total->square += square;
     if (kind != DPMF_EXACT) total->kind = DPMF_UPPER_BOUND;
     if (method > total->method) total->method = method; /* the later in the list says more about what was needed */
 }
 
-static dpmf_status add_bound(const part *p, scratch *s, dpmf_i_sensitivity_found *total) {
+static dpmf_status add_bound(const part *p, scratch *s, sensitivity_found *total) {
     double low = 0, high = 0, value = 0;
-    TRY(dpmf_i_sensitivity_ascent(p->k, p->x, s->work, s->vectors, s->signs, &low, &high));
+    TRY(sensitivity_ascent(p->k, p->x, s->work, s->vectors, s->signs, &low, &high));
     if (certified(p, s->signs, s->work, &value)) {
-        add(total, value, DPMF_EXACT, DPMF_I_SENSITIVITY_METHOD_CERTIFIED);
+        add(total, value, DPMF_EXACT, SENSITIVITY_METHOD_CERTIFIED);
         return DPMF_OK;
     }
-    dpmf_i_sensitivity_found best = DPMF_I_SENSITIVITY_NOT_FOUND;
-    dpmf_i_sensitivity_found_improve(&best, high, DPMF_I_SENSITIVITY_METHOD_DUAL);
-    dpmf_i_sensitivity_found_improve(&best, p->sum, DPMF_I_SENSITIVITY_METHOD_ABSOLUTE);
+    sensitivity_found best = SENSITIVITY_NOT_FOUND;
+    sensitivity_found_improve(&best, high, SENSITIVITY_METHOD_DUAL);
+    sensitivity_found_improve(&best, p->sum, SENSITIVITY_METHOD_ABSOLUTE);
     if (best.square > low * (1 + 1e-9)) { /* none can be below what the ascent has reached */
-        TRY(dpmf_i_sensitivity_pattern_spectral(p->k, p->x, s->work, &value));
-        dpmf_i_sensitivity_found_improve(&best, value, DPMF_I_SENSITIVITY_METHOD_SPECTRAL);
-        if (p->k <= DPMF_I_SENSITIVITY_SIGNS_MAX)
-            dpmf_i_sensitivity_found_improve(&best, M_PI_2 * best_signs(p, s->signs), DPMF_I_SENSITIVITY_METHOD_SIGNS);
+        TRY(sensitivity_pattern_spectral(p->k, p->x, s->work, &value));
+        sensitivity_found_improve(&best, value, SENSITIVITY_METHOD_SPECTRAL);
+        if (p->k <= SENSITIVITY_SIGNS_MAX)
+            sensitivity_found_improve(&best, M_PI_2 * best_signs(p, s->signs), SENSITIVITY_METHOD_SIGNS);
     }
     add(total, best.square, DPMF_UPPER_BOUND, best.method);
     return DPMF_OK;
 }
 
-static dpmf_status add_part(const part *p, scratch *s, dpmf_i_sensitivity_found *total) {
+static dpmf_status add_part(const part *p, scratch *s, sensitivity_found *total) {
     double value = 0;
     if (p->balanced) {
-        add(total, p->sum, DPMF_EXACT,
-            p->negative ? DPMF_I_SENSITIVITY_METHOD_BALANCED : DPMF_I_SENSITIVITY_METHOD_NON_NEGATIVE);
+        add(total, p->sum, DPMF_EXACT, p->negative ? SENSITIVITY_METHOD_BALANCED : SENSITIVITY_METHOD_NON_NEGATIVE);
         return DPMF_OK;
     }
     for (int64_t i = 0; i < p->k; i++)
         s->signs[i] = 1;
     if (certified(p, s->signs, s->work, &value)) {
-        add(total, value, DPMF_EXACT, DPMF_I_SENSITIVITY_METHOD_CERTIFIED);
+        add(total, value, DPMF_EXACT, SENSITIVITY_METHOD_CERTIFIED);
         return DPMF_OK;
     }
     return add_bound(p, s, total);
@@ -236,30 +234,30 @@ static dpmf_status add_part(const part *p, scratch *s, dpmf_i_sensitivity_found 
 /* ---- a whole pattern ---- */
 
 static dpmf_status add_parts(int64_t k, const double *x, dpmf_sensitivity_bound bound, scratch *s,
-                             dpmf_i_sensitivity_found *total) {
+                             sensitivity_found *total) {
     for (int64_t i = 0; i < k; i++) {
         if (s->colour[i] != 0) continue;
         part p = collect(k, x, i, s);
         if (bound == DPMF_BOUND_ABSOLUTE)
-            add(total, p.sum, DPMF_UPPER_BOUND, DPMF_I_SENSITIVITY_METHOD_ABSOLUTE);
+            add(total, p.sum, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_ABSOLUTE);
         else if (bound == DPMF_BOUND_SIGNS)
             add(total, M_PI_2 * (p.balanced ? p.sum : best_signs(&p, s->signs)), DPMF_UPPER_BOUND,
-                DPMF_I_SENSITIVITY_METHOD_SIGNS);
+                SENSITIVITY_METHOD_SIGNS);
         else
             TRY(add_part(&p, s, total));
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensitivity_bound bound,
-                                                dpmf_i_sensitivity_found *out) {
-    dpmf_i_sensitivity_found total = {0, DPMF_EXACT, DPMF_I_SENSITIVITY_METHOD_NON_NEGATIVE};
+dpmf_status sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensitivity_bound bound,
+                                         sensitivity_found *out) {
+    sensitivity_found total = {0, DPMF_EXACT, SENSITIVITY_METHOD_NON_NEGATIVE};
     scratch s;
     TRY(scratch_make(k, &s));
     dpmf_status status = DPMF_OK;
     if (bound == DPMF_BOUND_SPECTRAL) {
-        total = (dpmf_i_sensitivity_found){0, DPMF_UPPER_BOUND, DPMF_I_SENSITIVITY_METHOD_SPECTRAL};
-        status = dpmf_i_sensitivity_pattern_spectral(k, x, s.work, &total.square);
+        total = (sensitivity_found){0, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_SPECTRAL};
+        status = sensitivity_pattern_spectral(k, x, s.work, &total.square);
     } else {
         status = add_parts(k, x, bound, &s, &total);
     }

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-double dpmf_i_sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best) {
+double sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best) {
     double *before = work, *now = work + n; /* the most from steps 0..t with one pick less, and with these */
     memset(before, 0, (size_t)n * sizeof *before);
     if (best != NULL) best[0] = 0;

@@ -19,8 +19,8 @@ static const double SEARCH_MAX = 4e11;
 static const int64_t BYTES_MAX = (int64_t)1 << 28;
 
 typedef struct classes {
-    const dpmf_i_strategy_replay_parts *parts;
-    const dpmf_i_sensitivity_task *task;
+    const replay_parts *parts;
+    const sensitivity_task *task;
     int64_t *sizes;
     double *keys, *traces;
 } classes;
@@ -28,8 +28,7 @@ typedef struct classes {
 /* Entry (i, j) of X on pattern l. */
 static double entry(const classes *c, int64_t l, int64_t i, int64_t j) {
     const int64_t b = c->parts->c.shape.period, apart = c->task->b / b, first = l / b;
-    return c->parts
-        ->blocks[dpmf_i_strategy_replay_pair((int)(first + i * apart), (int)(first + j * apart)) * b + l % b];
+    return c->parts->blocks[replay_pair((int)(first + i * apart), (int)(first + j * apart)) * b + l % b];
 }
 
 static dpmf_status fill(void *context, int64_t count, const int64_t *which, double *matrices) {
@@ -56,47 +55,47 @@ static void sum_up(classes *c, int64_t patterns) {
     }
 }
 
-static dpmf_status answer(const classes *c, int64_t patterns, dpmf_i_sensitivity_found *out) {
-    const dpmf_i_sensitivity_task *task = c->task;
+static dpmf_status answer(const classes *c, int64_t patterns, sensitivity_found *out) {
+    const sensitivity_task *task = c->task;
     int64_t top = 0;
     for (int64_t l = 1; l < patterns; l++)
         if (c->keys[l] > c->keys[top]) top = l;
     const int cancelled = c->keys[top] <= (1 + CANCELLED) * c->traces[top];
     if (task->bound == DPMF_BOUND_ABSOLUTE || (task->bound == DPMF_BOUND_AUTO && cancelled)) {
-        dpmf_i_sensitivity_found_sum(task, c->keys[top], DPMF_I_SENSITIVITY_METHOD_CANCELLED, out);
+        sensitivity_found_sum(task, c->keys[top], SENSITIVITY_METHOD_CANCELLED, out);
         return DPMF_OK;
     }
     for (int64_t l = 0; l < patterns; l++) { /* what the search may give each */
         if (task->bound == DPMF_BOUND_SIGNS) c->keys[l] *= M_PI_2;
         if (task->bound == DPMF_BOUND_SPECTRAL) c->keys[l] *= (double)c->sizes[l];
     }
-    const dpmf_i_sensitivity_patterns list = {.count = patterns,
-                                              .size = task->k,
-                                              .sizes = c->sizes,
-                                              .keys = c->keys,
-                                              .fill = fill,
-                                              .context = (void *)c}; /* only read */
-    return dpmf_i_sensitivity_patterns_search(task, &list, out);
+    const sensitivity_patterns list = {.count = patterns,
+                                       .size = task->k,
+                                       .sizes = c->sizes,
+                                       .keys = c->keys,
+                                       .fill = fill,
+                                       .context = (void *)c}; /* only read */
+    return sensitivity_patterns_search(task, &list, out);
 }
 
-dpmf_status dpmf_i_sensitivity_replay(const dpmf_i_sensitivity_task *asked, int *there, dpmf_i_sensitivity_found *out) {
-    const dpmf_i_strategy_replay_parts *parts = dpmf_i_strategy_replay_of(asked->strategy);
-    *there = parts != NULL && asked->pattern == DPMF_I_WORKLOAD_FIXED && asked->b % parts->c.shape.period == 0;
+dpmf_status sensitivity_replay(const sensitivity_task *asked, int *there, sensitivity_found *out) {
+    const replay_parts *parts = replay_of(asked->strategy);
+    *there = parts != NULL && asked->pattern == WORKLOAD_FIXED && asked->b % parts->c.shape.period == 0;
     if (!*there) return DPMF_OK;
-    dpmf_i_sensitivity_task task = *asked;
+    sensitivity_task task = *asked;
     task.search_max = task.search_max == 0 ? SEARCH_MAX : task.search_max;
     task.bytes_max = task.bytes_max == 0 ? BYTES_MAX : task.bytes_max;
     const int64_t patterns = task.b < task.n ? task.b : task.n;
     classes c = {.parts = parts, .task = &task};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(patterns, sizeof *c.sizes, "the patterns", (void **)&c.sizes));
-    TRY_DONE(dpmf_i_base_alloc_doubles(patterns, "the sums over patterns", &c.keys));
-    TRY_DONE(dpmf_i_base_alloc_doubles(patterns, "the sums over patterns", &c.traces));
+    TRY_DONE(base_alloc(patterns, sizeof *c.sizes, "the patterns", (void **)&c.sizes));
+    TRY_DONE(base_alloc_doubles(patterns, "the sums over patterns", &c.keys));
+    TRY_DONE(base_alloc_doubles(patterns, "the sums over patterns", &c.traces));
     sum_up(&c, patterns);
     TRY_DONE(answer(&c, patterns, out));
 done:
-    dpmf_i_base_free(c.sizes);
-    dpmf_i_base_free(c.keys);
-    dpmf_i_base_free(c.traces);
+    base_free(c.sizes);
+    base_free(c.keys);
+    base_free(c.traces);
     return status;
 }

@@ -21,15 +21,15 @@
 #include <math.h>
 #include <string.h>
 
-static int shuffled(const dpmf_i_sensitivity_task *task) {
-    return task->pattern == DPMF_I_WORKLOAD_EPOCHS;
+static int shuffled(const sensitivity_task *task) {
+    return task->pattern == WORKLOAD_EPOCHS;
 }
 
 /* ---- rows ---- */
 
 typedef struct rows {
-    const dpmf_i_sensitivity_task *task;
-    dpmf_i_sensitivity_band band;
+    const sensitivity_task *task;
+    sensitivity_band band;
     double *scratch; /* for each worker `room` numbers */
     int64_t room;
     double *bounds; /* R_t; separated: as the l-th pick, k numbers for each t */
@@ -41,24 +41,24 @@ static int64_t gather(const rows *s, int64_t t, int64_t gap, int direction, doub
     for (int64_t lag = gap; lag < s->task->reach; lag++) {
         int64_t u = t + direction * lag;
         if (u < 0 || u >= s->task->n) break;
-        out[count++] = fabs(dpmf_i_sensitivity_band_lag(&s->band, lag)[direction > 0 ? t : u]);
+        out[count++] = fabs(sensitivity_band_lag(&s->band, lag)[direction > 0 ? t : u]);
     }
     return count;
 }
 
 /* Best sums with at most 0..picks separated steps among the `count` in `values`. */
-static int64_t best_sums(const dpmf_i_sensitivity_task *task, int64_t count, const double *values, double *work,
+static int64_t best_sums(const sensitivity_task *task, int64_t count, const double *values, double *work,
                          double *best) {
     int64_t most = count == 0 ? 0 : 1 + (count - 1) / task->b, picks = task->k - 1 < most ? task->k - 1 : most;
-    dpmf_i_sensitivity_place(count, picks, task->b, values, work, best);
+    sensitivity_place(count, picks, task->b, values, work, best);
     return picks;
 }
 
 static void separated_row(const rows *s, int64_t t, double *scratch, double *out) {
-    const dpmf_i_sensitivity_task *task = s->task;
+    const sensitivity_task *task = s->task;
     const int64_t w = task->reach, k = task->k;
     double *values = scratch, *work = values + w, *left = work + 2 * w, *right = left + k;
-    const double own = fabs(dpmf_i_sensitivity_band_lag(&s->band, 0)[t]);
+    const double own = fabs(sensitivity_band_lag(&s->band, 0)[t]);
     int64_t before = best_sums(task, gather(s, t, task->b, -1, values), values, work, left);
     int64_t after = best_sums(task, gather(s, t, task->b, 1, values), values, work, right);
     for (int64_t l = 0; l < k; l++) {
@@ -88,7 +88,7 @@ static dpmf_status row_item(void *context, int64_t item, int worker) {
     rows *s = context;
     double *scratch = s->scratch + (int64_t)worker * s->room;
     if (shuffled(s->task))
-        s->bounds[item] = fabs(dpmf_i_sensitivity_band_lag(&s->band, 0)[item]) + shuffled_side(s, item, -1, scratch) +
+        s->bounds[item] = fabs(sensitivity_band_lag(&s->band, 0)[item]) + shuffled_side(s, item, -1, scratch) +
                           shuffled_side(s, item, 1, scratch);
     else
         separated_row(s, item, scratch, s->bounds + item * s->task->k);
@@ -96,7 +96,7 @@ static dpmf_status row_item(void *context, int64_t item, int worker) {
 }
 
 /* The largest sum of bounds[t][l] over separated steps, the l-th of them at t. */
-static double best_places(const dpmf_i_sensitivity_task *task, const double *bounds, double *work) {
+static double best_places(const sensitivity_task *task, const double *bounds, double *work) {
     const int64_t n = task->n, k = task->k, b = task->b;
     double *before = work, *now = work + n, largest = 0;
     for (int64_t l = 0; l < k; l++) {
@@ -115,12 +115,12 @@ static double best_places(const dpmf_i_sensitivity_task *task, const double *bou
 }
 
 /* The largest sum of r >= 0 over a pattern. */
-static dpmf_status best_pattern(const dpmf_i_sensitivity_task *task, const double *r, double *out) {
+static dpmf_status best_pattern(const sensitivity_task *task, const double *r, double *out) {
     double *work = NULL, sum = 0;
-    if (task->pattern == DPMF_I_WORKLOAD_APART) {
-        TRY(dpmf_i_base_alloc_doubles(2 * task->n, "the best sums", &work));
-        *out = dpmf_i_sensitivity_place(task->n, task->k, task->b, r, work, NULL);
-        dpmf_i_base_free(work);
+    if (task->pattern == WORKLOAD_APART) {
+        TRY(base_alloc_doubles(2 * task->n, "the best sums", &work));
+        *out = sensitivity_place(task->n, task->k, task->b, r, work, NULL);
+        base_free(work);
         return DPMF_OK;
     }
     if (shuffled(task)) {
@@ -145,46 +145,46 @@ static dpmf_status best_pattern(const dpmf_i_sensitivity_task *task, const doubl
 }
 
 /* Multiplications for the rows, given the band; INFINITY if there is no room for them. */
-static double rows_work(const dpmf_i_sensitivity_task *task) {
+static double rows_work(const sensitivity_task *task) {
     const double n = (double)task->n, w = (double)task->reach;
     double picks = shuffled(task) ? 1 : fmin((double)task->k, ceil(w / (double)task->b));
     if (!shuffled(task) && n * (double)task->k * (double)sizeof(double) > (double)task->bytes_max) return INFINITY;
     return 2 * n * w * picks;
 }
 
-dpmf_status dpmf_i_sensitivity_bound_rows(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *best) {
+dpmf_status sensitivity_bound_rows(const sensitivity_task *task, sensitivity_found *best) {
     rows s = {.task = task, .room = 3 * task->reach + 2 * task->k};
-    const dpmf_i_sensitivity_gram gram = dpmf_i_sensitivity_gram_of(task);
+    const sensitivity_gram gram = sensitivity_gram_of(task);
     double square = 0, *work = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_sensitivity_band_open(&gram, 0, task->reach, &s.band));
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_base_pool_threads(task->pool) * s.room, "rows of C'C", &s.scratch));
-    TRY_DONE(dpmf_i_base_alloc_doubles(shuffled(task) ? task->n : task->n * task->k, "bounds of rows", &s.bounds));
-    TRY_DONE(dpmf_i_base_alloc_doubles(2 * task->n, "the best sums", &work));
-    TRY_DONE(dpmf_i_base_progress(task->run, "bounding rows of C'C", -1));
-    TRY_DONE(dpmf_i_base_pool_run(task->pool, task->n, row_item, &s));
+    TRY_DONE(sensitivity_band_open(&gram, 0, task->reach, &s.band));
+    TRY_DONE(base_alloc_doubles(base_pool_threads(task->pool) * s.room, "rows of C'C", &s.scratch));
+    TRY_DONE(base_alloc_doubles(shuffled(task) ? task->n : task->n * task->k, "bounds of rows", &s.bounds));
+    TRY_DONE(base_alloc_doubles(2 * task->n, "the best sums", &work));
+    TRY_DONE(base_progress(task->run, "bounding rows of C'C", -1));
+    TRY_DONE(base_pool_run(task->pool, task->n, row_item, &s));
     if (shuffled(task))
         TRY_DONE(best_pattern(task, s.bounds, &square));
     else
         square = best_places(task, s.bounds, work);
-    dpmf_i_sensitivity_found_improve(best, square, DPMF_I_SENSITIVITY_METHOD_ROWS);
+    sensitivity_found_improve(best, square, SENSITIVITY_METHOD_ROWS);
 done:
-    dpmf_i_sensitivity_band_close(&s.band);
-    dpmf_i_base_free(s.scratch);
-    dpmf_i_base_free(s.bounds);
-    dpmf_i_base_free(work);
+    sensitivity_band_close(&s.band);
+    base_free(s.scratch);
+    base_free(s.bounds);
+    base_free(work);
     return status;
 }
 
 /* ---- distance ---- */
 
 typedef struct distances {
-    const dpmf_i_sensitivity_task *task;
+    const sensitivity_task *task;
     double *largest; /* of |X| by how many picks apart at most */
 } distances;
 
 /* How many picks apart two steps at this lag can be: the largest j with distance(j) <= lag. */
-static int64_t picks_apart(const dpmf_i_sensitivity_task *task, int64_t lag) {
+static int64_t picks_apart(const sensitivity_task *task, int64_t lag) {
     int64_t j = lag == 0 ? 0 : shuffled(task) ? 1 + (lag - 1) / task->b : lag / task->b;
     return j < task->k - 1 ? j : task->k - 1;
 }
@@ -197,59 +197,58 @@ static dpmf_status largest_at(void *context, int64_t lag, const double *values) 
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_bound_distance(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *best) {
+dpmf_status sensitivity_bound_distance(const sensitivity_task *task, sensitivity_found *best) {
     const int64_t k = task->k, first = shuffled(task) ? 1 : task->b;
     distances s = {.task = task};
-    const dpmf_i_sensitivity_gram gram = dpmf_i_sensitivity_gram_of(task);
+    const sensitivity_gram gram = sensitivity_gram_of(task);
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(k, "the largest products of columns", &s.largest));
-    TRY_DONE(dpmf_i_sensitivity_gram_sweep(&gram, 0, 1, 1, "bounding by distance", largest_at, &s));
+    TRY_DONE(base_alloc_doubles(k, "the largest products of columns", &s.largest));
+    TRY_DONE(sensitivity_gram_sweep(&gram, 0, 1, 1, "bounding by distance", largest_at, &s));
     double square = s.largest[0] * (double)k;
-    TRY_DONE(dpmf_i_sensitivity_gram_sweep(&gram, first, 1, task->reach, "bounding by distance", largest_at, &s));
+    TRY_DONE(sensitivity_gram_sweep(&gram, first, 1, task->reach, "bounding by distance", largest_at, &s));
     for (int64_t j = k - 1; j >= 1; j--) {
         if (j + 1 < k) s.largest[j] = fmax(s.largest[j], s.largest[j + 1]);
         square += 2 * (double)(k - j) * s.largest[j];
     }
-    dpmf_i_sensitivity_found_improve(best, square, DPMF_I_SENSITIVITY_METHOD_DISTANCE);
+    sensitivity_found_improve(best, square, SENSITIVITY_METHOD_DISTANCE);
 done:
-    dpmf_i_base_free(s.largest);
+    base_free(s.largest);
     return status;
 }
 
 /* ---- norms ---- */
 
 /* Of the whole C, from its core: 1 if they are normalized. */
-static dpmf_status column_norms(const dpmf_i_sensitivity_task *task, double *norms) {
+static dpmf_status column_norms(const sensitivity_task *task, double *norms) {
     if (task->norms == NULL) TRY(dpmf_strategy_column_norms(task->core, norms));
     for (int64_t t = 0; t < task->n; t++)
         norms[t] = task->norms != NULL ? 1 : norms[t % task->length];
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_bound_norms(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *best) {
+dpmf_status sensitivity_bound_norms(const sensitivity_task *task, sensitivity_found *best) {
     double *norms = NULL, sum = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(task->n, "the column norms", &norms));
+    TRY(base_alloc_doubles(task->n, "the column norms", &norms));
     TRY_DONE(column_norms(task, norms));
-    if (task->pattern == DPMF_I_WORKLOAD_APART && (double)task->n * (double)task->k > task->work_max) {
+    if (task->pattern == WORKLOAD_APART && (double)task->n * (double)task->k > task->work_max) {
         for (int64_t t = 0; t < task->n; t++)
             sum = fmax(sum, norms[t]);
         sum *= (double)task->k;
     } else {
         TRY_DONE(best_pattern(task, norms, &sum));
     }
-    dpmf_i_sensitivity_found_improve(best, sum * sum, DPMF_I_SENSITIVITY_METHOD_NORMS);
+    sensitivity_found_improve(best, sum * sum, SENSITIVITY_METHOD_NORMS);
 done:
-    dpmf_i_base_free(norms);
+    base_free(norms);
     return status;
 }
 
-dpmf_status dpmf_i_sensitivity_bound_any(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *best) {
-    double sweep = dpmf_i_sensitivity_gram_cost(task) * (double)task->reach;
-    if (sweep <= task->work_max && dpmf_i_sensitivity_band_fits(task, 0, task->reach) &&
-        rows_work(task) <= task->work_max)
-        TRY(dpmf_i_sensitivity_bound_rows(task, best));
+dpmf_status sensitivity_bound_any(const sensitivity_task *task, sensitivity_found *best) {
+    double sweep = sensitivity_gram_cost(task) * (double)task->reach;
+    if (sweep <= task->work_max && sensitivity_band_fits(task, 0, task->reach) && rows_work(task) <= task->work_max)
+        TRY(sensitivity_bound_rows(task, best));
     else if (sweep <= task->work_max)
-        TRY(dpmf_i_sensitivity_bound_distance(task, best));
-    return dpmf_i_sensitivity_bound_norms(task, best);
+        TRY(sensitivity_bound_distance(task, best));
+    return sensitivity_bound_norms(task, best);
 }

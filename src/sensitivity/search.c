@@ -32,8 +32,8 @@ static int by_falling_key(const void *a, const void *b) {
 }
 
 typedef struct search {
-    const dpmf_i_sensitivity_task *task;
-    const dpmf_i_sensitivity_patterns *patterns;
+    const sensitivity_task *task;
+    const sensitivity_patterns *patterns;
     candidate *order;
     int64_t *which;   /* of the batch */
     double *matrices; /* of the batch */
@@ -41,7 +41,7 @@ typedef struct search {
     int64_t start;    /* of the group within the batch */
     double work;      /* spent so far */
     int64_t winner;   /* the pattern that the best value is of */
-    dpmf_i_sensitivity_found values[GROUP];
+    sensitivity_found values[GROUP];
     char repeats[GROUP]; /* the same matrix as the one before it */
 } search;
 
@@ -54,8 +54,8 @@ static dpmf_status evaluate_item(void *context, int64_t item, int worker) {
     int64_t place = s->start + item;
     (void)worker;
     if (s->repeats[item]) return DPMF_OK;
-    return dpmf_i_sensitivity_pattern_evaluate(s->patterns->sizes[s->which[place]], matrix_of(s, place), s->task->bound,
-                                               &s->values[item]);
+    return sensitivity_pattern_evaluate(s->patterns->sizes[s->which[place]], matrix_of(s, place), s->task->bound,
+                                        &s->values[item]);
 }
 
 /* Patterns of a mechanism that looks the same at every step have one matrix: it is evaluated once. */
@@ -76,25 +76,23 @@ static int too_long(const search *s) {
     return s->task->bound == DPMF_BOUND_AUTO && s->work > s->task->search_max;
 }
 
-static dpmf_status evaluate_batch(search *s, int64_t done, int64_t count, dpmf_i_sensitivity_found *best) {
+static dpmf_status evaluate_batch(search *s, int64_t done, int64_t count, sensitivity_found *best) {
     for (s->start = 0; s->start < count; s->start += GROUP) {
         int64_t group = count - s->start < GROUP ? count - s->start : GROUP;
         if (s->order[done + s->start].key <= best->square) return DPMF_OK;
         if (too_long(s)) {
-            *best = (dpmf_i_sensitivity_found){s->order[done + s->start].key, DPMF_UPPER_BOUND,
-                                               DPMF_I_SENSITIVITY_METHOD_TOO_LARGE};
+            *best = (sensitivity_found){s->order[done + s->start].key, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_TOO_LARGE};
             s->winner = s->order[done + s->start].id;
             return DPMF_OK;
         }
         for (int64_t i = 0; i < group; i++)
             s->repeats[i] = (char)repeats_last(s, s->start + i);
-        TRY(dpmf_i_base_progress(s->task->run, "bounding patterns",
-                                 (double)(done + s->start) / (double)s->patterns->count));
-        TRY(dpmf_i_base_pool_run(s->task->pool, group, evaluate_item, s));
+        TRY(base_progress(s->task->run, "bounding patterns", (double)(done + s->start) / (double)s->patterns->count));
+        TRY(base_pool_run(s->task->pool, group, evaluate_item, s));
         for (int64_t i = 0; i < group; i++) {
             if (s->repeats[i]) continue; /* what it repeats has been counted */
             s->work += pattern_work(s->patterns->sizes[s->which[s->start + i]]);
-            const dpmf_i_sensitivity_found *value = &s->values[i];
+            const sensitivity_found *value = &s->values[i];
             int better = value->square > best->square ||
                          (value->square == best->square && value->kind == DPMF_EXACT && best->kind != DPMF_EXACT);
             if (!better) continue;
@@ -105,21 +103,21 @@ static dpmf_status evaluate_batch(search *s, int64_t done, int64_t count, dpmf_i
     return DPMF_OK;
 }
 
-static int64_t largest_batch(const dpmf_i_sensitivity_task *task, const dpmf_i_sensitivity_patterns *p) {
+static int64_t largest_batch(const sensitivity_task *task, const sensitivity_patterns *p) {
     int64_t room = task->bytes_max / (p->size * p->size * (int64_t)sizeof(double));
     return room < 1 ? 1 : room < p->count ? room : p->count;
 }
 
 static dpmf_status make_room(search *s, int64_t batch) {
     int64_t numbers = s->patterns->size * s->patterns->size;
-    dpmf_i_base_free(s->matrices);
+    base_free(s->matrices);
     s->matrices = NULL;
     s->batch = batch;
-    return dpmf_i_base_alloc_doubles(batch * numbers, "the matrices of patterns", &s->matrices);
+    return base_alloc_doubles(batch * numbers, "the matrices of patterns", &s->matrices);
 }
 
-static dpmf_status run_batches(search *s, dpmf_i_sensitivity_found *best) {
-    const dpmf_i_sensitivity_patterns *p = s->patterns;
+static dpmf_status run_batches(search *s, sensitivity_found *best) {
+    const sensitivity_patterns *p = s->patterns;
     int64_t most = largest_batch(s->task, p), batch = FIRST_BATCH < most ? FIRST_BATCH : most;
     for (int64_t done = 0; done < p->count && s->order[done].key > best->square;) {
         int64_t count = p->count - done < batch ? p->count - done : batch;
@@ -134,17 +132,16 @@ static dpmf_status run_batches(search *s, dpmf_i_sensitivity_found *best) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_patterns_search(const dpmf_i_sensitivity_task *task,
-                                               const dpmf_i_sensitivity_patterns *patterns,
-                                               dpmf_i_sensitivity_found *out) {
+dpmf_status sensitivity_patterns_search(const sensitivity_task *task, const sensitivity_patterns *patterns,
+                                        sensitivity_found *out) {
     search s = {.task = task, .patterns = patterns};
-    dpmf_i_sensitivity_found best = DPMF_I_SENSITIVITY_NOT_FOUND;
+    sensitivity_found best = SENSITIVITY_NOT_FOUND;
     void *order = NULL, *which = NULL;
     dpmf_status status = DPMF_OK;
-    assert(patterns->count > 0 && patterns->size <= DPMF_I_SENSITIVITY_PATTERN_MAX);
-    TRY_DONE(dpmf_i_base_alloc(patterns->count, sizeof *s.order, "the order of patterns", &order));
+    assert(patterns->count > 0 && patterns->size <= SENSITIVITY_PATTERN_MAX);
+    TRY_DONE(base_alloc(patterns->count, sizeof *s.order, "the order of patterns", &order));
     s.order = order;
-    TRY_DONE(dpmf_i_base_alloc(patterns->count, sizeof *s.which, "the order of patterns", &which));
+    TRY_DONE(base_alloc(patterns->count, sizeof *s.which, "the order of patterns", &which));
     s.which = which;
     for (int64_t i = 0; i < patterns->count; i++)
         s.order[i] = (candidate){patterns->keys[i], i};
@@ -153,8 +150,8 @@ dpmf_status dpmf_i_sensitivity_patterns_search(const dpmf_i_sensitivity_task *ta
     *out = best;
     if (patterns->winner != NULL) *patterns->winner = s.winner;
 done:
-    dpmf_i_base_free(order);
-    dpmf_i_base_free(which);
-    dpmf_i_base_free(s.matrices);
+    base_free(order);
+    base_free(which);
+    base_free(s.matrices);
     return status;
 }

@@ -28,47 +28,46 @@
 /* ---- one participation ---- */
 
 static dpmf_status largest_column(const dpmf_strategy *s, double *out) {
-    const dpmf_i_strategy_blt_parameters *blt = dpmf_i_strategy_blt(s);
-    if (blt != NULL &&
-        !dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_TOEPLITZ)) { /* too long to be held: the closed form */
-        *out = sqrt(dpmf_i_strategy_blt_pattern_square(blt, s->steps, 1, s->steps));
+    const blt_parameters *blt = strategy_blt(s);
+    if (blt != NULL && !strategy_can(s, STRATEGY_CAN_TOEPLITZ)) { /* too long to be held: the closed form */
+        *out = sqrt(blt_pattern_square(blt, s->steps, 1, s->steps));
         return DPMF_OK;
     }
     double *norms = NULL;
-    TRY(dpmf_i_base_alloc_doubles(s->steps, "the column norms", &norms));
+    TRY(base_alloc_doubles(s->steps, "the column norms", &norms));
     dpmf_status status = dpmf_strategy_column_norms(s, norms);
     double largest = 0;
     for (int64_t t = 0; t < s->steps && status == DPMF_OK; t++) {
         if (!isfinite(norms[t]))
-            status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the norm of column %lld is not finite", (long long)t);
+            status = base_fail(DPMF_ERROR_NUMERICAL, "the norm of column %lld is not finite", (long long)t);
         if (norms[t] > largest) largest = norms[t];
     }
-    dpmf_i_base_free(norms);
+    base_free(norms);
     if (status == DPMF_OK) *out = largest;
     return status;
 }
 
 /* A stream without a horizon has one sensitivity, whatever number of steps a machine gives it: 1, else 0. */
 static int for_ever(const dpmf_strategy *s, dpmf_sensitivity_of of, dpmf_sensitivity *out) {
-    const dpmf_i_strategy_unbounded_shape *shape = dpmf_i_strategy_unbounded(s);
+    const unbounded_shape *shape = strategy_unbounded(s);
     if (shape == NULL) return 0;
-    *out = (dpmf_sensitivity){dpmf_i_strategy_unbounded_longest(shape), DPMF_UPPER_BOUND, of,
-                              dpmf_i_sensitivity_method_text(DPMF_I_SENSITIVITY_METHOD_FOR_EVER)};
+    *out = (dpmf_sensitivity){unbounded_longest(shape), DPMF_UPPER_BOUND, of,
+                              sensitivity_method_text(SENSITIVITY_METHOD_FOR_EVER)};
     return 1;
 }
 
 /* A bound that was asked for by name is given by name, though the column norm is what it comes to. */
 static dpmf_status single(const dpmf_strategy *s, dpmf_sensitivity_bound bound, dpmf_sensitivity *out) {
-    static const dpmf_i_sensitivity_method_kind methods[] = {[DPMF_BOUND_AUTO] = DPMF_I_SENSITIVITY_METHOD_COLUMN,
-                                                             [DPMF_BOUND_SPECTRAL] = DPMF_I_SENSITIVITY_METHOD_SPECTRAL,
-                                                             [DPMF_BOUND_ABSOLUTE] = DPMF_I_SENSITIVITY_METHOD_ABSOLUTE,
-                                                             [DPMF_BOUND_SIGNS] = DPMF_I_SENSITIVITY_METHOD_SIGNS};
+    static const sensitivity_method_kind methods[] = {[DPMF_BOUND_AUTO] = SENSITIVITY_METHOD_COLUMN,
+                                                      [DPMF_BOUND_SPECTRAL] = SENSITIVITY_METHOD_SPECTRAL,
+                                                      [DPMF_BOUND_ABSOLUTE] = SENSITIVITY_METHOD_ABSOLUTE,
+                                                      [DPMF_BOUND_SIGNS] = SENSITIVITY_METHOD_SIGNS};
     double value = 0;
     if (bound == DPMF_BOUND_AUTO && for_ever(s, DPMF_SENSITIVITY_PARTICIPATION, out)) return DPMF_OK;
     TRY(largest_column(s, &value));
     if (bound == DPMF_BOUND_SIGNS) value *= sqrt(M_PI_2);
     *out = (dpmf_sensitivity){value, bound == DPMF_BOUND_AUTO ? DPMF_EXACT : DPMF_UPPER_BOUND,
-                              DPMF_SENSITIVITY_PARTICIPATION, dpmf_i_sensitivity_method_text(methods[bound])};
+                              DPMF_SENSITIVITY_PARTICIPATION, sensitivity_method_text(methods[bound])};
     return DPMF_OK;
 }
 
@@ -78,7 +77,7 @@ static dpmf_status column(const dpmf_strategy *s, dpmf_sensitivity *out) {
     if (for_ever(s, DPMF_SENSITIVITY_COLUMN, out)) return DPMF_OK;
     TRY(largest_column(s, &value));
     *out = (dpmf_sensitivity){value, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN,
-                              dpmf_i_sensitivity_method_text(DPMF_I_SENSITIVITY_METHOD_COLUMN)};
+                              sensitivity_method_text(SENSITIVITY_METHOD_COLUMN)};
     return DPMF_OK;
 }
 
@@ -86,66 +85,66 @@ static dpmf_status column(const dpmf_strategy *s, dpmf_sensitivity *out) {
 
 /* A BLT that is too long to be held, non-negative and falling: the earliest pattern in closed form. */
 static int long_blt(const dpmf_strategy *s, const dpmf_participation *p, dpmf_sensitivity_bound bound, double *square) {
-    const dpmf_i_strategy_blt_parameters *c = dpmf_i_strategy_blt(s);
+    const blt_parameters *c = strategy_blt(s);
     double sum = 0;
-    if (c == NULL || dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_TOEPLITZ) || bound != DPMF_BOUND_AUTO) return 0;
-    if (p->pattern == DPMF_I_WORKLOAD_EPOCHS && p->separation > 1) return 0;
+    if (c == NULL || strategy_can(s, STRATEGY_CAN_TOEPLITZ) || bound != DPMF_BOUND_AUTO) return 0;
+    if (p->pattern == WORKLOAD_EPOCHS && p->separation > 1) return 0;
     for (int i = 0; i < c->count; i++) {
         if (!(c->scale[i] >= 0)) return 0;
         sum += c->scale[i];
     }
     if (!(sum <= 1)) return 0;
-    *square = dpmf_i_strategy_blt_pattern_square(c, s->steps, p->count, p->separation);
+    *square = blt_pattern_square(c, s->steps, p->count, p->separation);
     return 1;
 }
 
-static dpmf_status by_pattern(dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
-    if (task->pattern == DPMF_I_WORKLOAD_EPOCHS && task->b == 1) task->pattern = DPMF_I_WORKLOAD_FIXED;
-    if (task->pattern == DPMF_I_WORKLOAD_APART && task->k == task->n) task->pattern = DPMF_I_WORKLOAD_FIXED;
-    if (task->pattern == DPMF_I_WORKLOAD_APART) return dpmf_i_sensitivity_separated(task, out);
-    if (task->pattern == DPMF_I_WORKLOAD_EPOCHS) return dpmf_i_sensitivity_shuffled(task, out);
-    return dpmf_i_sensitivity_cyclic(task, out);
+static dpmf_status by_pattern(sensitivity_task *task, sensitivity_found *out) {
+    if (task->pattern == WORKLOAD_EPOCHS && task->b == 1) task->pattern = WORKLOAD_FIXED;
+    if (task->pattern == WORKLOAD_APART && task->k == task->n) task->pattern = WORKLOAD_FIXED;
+    if (task->pattern == WORKLOAD_APART) return sensitivity_separated(task, out);
+    if (task->pattern == WORKLOAD_EPOCHS) return sensitivity_shuffled(task, out);
+    return sensitivity_cyclic(task, out);
 }
 
 static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participation *participation,
                            dpmf_sensitivity_bound bound, const dpmf_run *run, dpmf_sensitivity *out) {
-    dpmf_i_sensitivity_task task = {.strategy = strategy,
-                                    .pattern = participation->pattern,
-                                    .bound = bound,
-                                    .n = strategy->steps,
-                                    .k = participation->count,
-                                    .b = participation->separation,
-                                    .run = run,
-                                    .core = strategy,
-                                    .stamps = 1,
-                                    .length = strategy->steps,
-                                    .reach = strategy->steps};
-    dpmf_i_sensitivity_found found = DPMF_I_SENSITIVITY_NOT_FOUND;
+    sensitivity_task task = {.strategy = strategy,
+                             .pattern = participation->pattern,
+                             .bound = bound,
+                             .n = strategy->steps,
+                             .k = participation->count,
+                             .b = participation->separation,
+                             .run = run,
+                             .core = strategy,
+                             .stamps = 1,
+                             .length = strategy->steps,
+                             .reach = strategy->steps};
+    sensitivity_found found = SENSITIVITY_NOT_FOUND;
     double square = 0;
     int there = 0;
     if (long_blt(strategy, participation, bound, &square)) {
         *out = (dpmf_sensitivity){sqrt(square), DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION,
-                                  dpmf_i_sensitivity_method_text(DPMF_I_SENSITIVITY_METHOD_EARLIEST)};
+                                  sensitivity_method_text(SENSITIVITY_METHOD_EARLIEST)};
         return DPMF_OK;
     }
-    if (bound == DPMF_BOUND_SIGNS && task.k > DPMF_I_SENSITIVITY_SIGNS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
-                                (long long)task.k, DPMF_I_SENSITIVITY_SIGNS_MAX);
-    TRY(dpmf_i_base_pool_create(run->threads, &task.pool));
-    dpmf_status status = dpmf_i_sensitivity_replay(&task, &there, &found);
-    if (status == DPMF_OK && !there) status = dpmf_i_sensitivity_task_open(&task);
+    if (bound == DPMF_BOUND_SIGNS && task.k > SENSITIVITY_SIGNS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
+                         (long long)task.k, SENSITIVITY_SIGNS_MAX);
+    TRY(base_pool_create(run->threads, &task.pool));
+    dpmf_status status = sensitivity_replay(&task, &there, &found);
+    if (status == DPMF_OK && !there) status = sensitivity_task_open(&task);
     if (status == DPMF_OK && !there) status = by_pattern(&task, &found);
-    dpmf_i_sensitivity_task_close(&task);
-    dpmf_i_base_pool_free(task.pool);
+    sensitivity_task_close(&task);
+    base_pool_free(task.pool);
     if (status != DPMF_OK) return status;
-    return dpmf_i_sensitivity_conclude(&task, &found, out);
+    return sensitivity_conclude(&task, &found, out);
 }
 
 dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_participation *participation,
                                      const dpmf_evaluate_options *options, dpmf_sensitivity *out) {
     const dpmf_evaluate_options o = options == NULL ? (dpmf_evaluate_options){.run = dpmf_run_defaults()} : *options;
     dpmf_sensitivity found = {0};
-    TRY(dpmf_i_sensitivity_check(strategy, participation, &o));
+    TRY(sensitivity_check(strategy, participation, &o));
     if (o.of == DPMF_SENSITIVITY_COLUMN) return column(strategy, out);
     if (participation == NULL || participation->count == 1)
         TRY(single(strategy, o.sensitivity, &found));

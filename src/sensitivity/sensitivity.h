@@ -15,59 +15,58 @@
 #include "workload/workload.h"
 
 /* How a value was found; sensitivity/found.c has the texts, which mechanism files spell out. */
-typedef enum dpmf_i_sensitivity_method_kind {
+typedef enum sensitivity_method_kind {
     /* exact */
-    DPMF_I_SENSITIVITY_METHOD_COLUMN = 0,
-    DPMF_I_SENSITIVITY_METHOD_EARLIEST,
-    DPMF_I_SENSITIVITY_METHOD_NODES,
-    DPMF_I_SENSITIVITY_METHOD_NON_NEGATIVE,
-    DPMF_I_SENSITIVITY_METHOD_BALANCED,
-    DPMF_I_SENSITIVITY_METHOD_CERTIFIED,
-    DPMF_I_SENSITIVITY_METHOD_SEPARATE,
-    DPMF_I_SENSITIVITY_METHOD_NEIGHBOURS,
-    DPMF_I_SENSITIVITY_METHOD_EVEN,
-    DPMF_I_SENSITIVITY_METHOD_RESTARTS,
-    DPMF_I_SENSITIVITY_METHOD_CANCELLED,
+    SENSITIVITY_METHOD_COLUMN = 0,
+    SENSITIVITY_METHOD_EARLIEST,
+    SENSITIVITY_METHOD_NODES,
+    SENSITIVITY_METHOD_NON_NEGATIVE,
+    SENSITIVITY_METHOD_BALANCED,
+    SENSITIVITY_METHOD_CERTIFIED,
+    SENSITIVITY_METHOD_SEPARATE,
+    SENSITIVITY_METHOD_NEIGHBOURS,
+    SENSITIVITY_METHOD_EVEN,
+    SENSITIVITY_METHOD_RESTARTS,
+    SENSITIVITY_METHOD_CANCELLED,
     /* upper bounds */
-    DPMF_I_SENSITIVITY_METHOD_SPECTRAL,
-    DPMF_I_SENSITIVITY_METHOD_ABSOLUTE,
-    DPMF_I_SENSITIVITY_METHOD_SIGNS,
-    DPMF_I_SENSITIVITY_METHOD_DUAL,
-    DPMF_I_SENSITIVITY_METHOD_ROWS,
-    DPMF_I_SENSITIVITY_METHOD_DISTANCE,
-    DPMF_I_SENSITIVITY_METHOD_MAJORANT,
-    DPMF_I_SENSITIVITY_METHOD_LEVELS,
-    DPMF_I_SENSITIVITY_METHOD_LARGEST,
-    DPMF_I_SENSITIVITY_METHOD_TOO_LARGE,
-    DPMF_I_SENSITIVITY_METHOD_NORMS,
-    DPMF_I_SENSITIVITY_METHOD_FOR_EVER,
-    DPMF_I_SENSITIVITY_METHOD_COUNT
-} dpmf_i_sensitivity_method_kind;
+    SENSITIVITY_METHOD_SPECTRAL,
+    SENSITIVITY_METHOD_ABSOLUTE,
+    SENSITIVITY_METHOD_SIGNS,
+    SENSITIVITY_METHOD_DUAL,
+    SENSITIVITY_METHOD_ROWS,
+    SENSITIVITY_METHOD_DISTANCE,
+    SENSITIVITY_METHOD_MAJORANT,
+    SENSITIVITY_METHOD_LEVELS,
+    SENSITIVITY_METHOD_LARGEST,
+    SENSITIVITY_METHOD_TOO_LARGE,
+    SENSITIVITY_METHOD_NORMS,
+    SENSITIVITY_METHOD_FOR_EVER,
+    SENSITIVITY_METHOD_COUNT
+} sensitivity_method_kind;
 
 /* Its text, a string constant; and the constant equal to `text` among them, or NULL. */
-const char *dpmf_i_sensitivity_method_text(dpmf_i_sensitivity_method_kind method);
-const char *dpmf_i_sensitivity_method(const char *text);
+const char *sensitivity_method_text(sensitivity_method_kind method);
+const char *sensitivity_method(const char *text);
 
-typedef struct dpmf_i_sensitivity_found {
+typedef struct sensitivity_found {
     double square; /* of the sensitivity; negative: nothing found yet */
     dpmf_kind kind;
-    dpmf_i_sensitivity_method_kind method;
-} dpmf_i_sensitivity_found;
+    sensitivity_method_kind method;
+} sensitivity_found;
 
-#define DPMF_I_SENSITIVITY_NOT_FOUND ((dpmf_i_sensitivity_found){-1, DPMF_UPPER_BOUND, DPMF_I_SENSITIVITY_METHOD_NORMS})
+#define SENSITIVITY_NOT_FOUND ((sensitivity_found){-1, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_NORMS})
 
 /* Keeps the smaller of two upper bounds. */
-void dpmf_i_sensitivity_found_improve(dpmf_i_sensitivity_found *best, double square,
-                                      dpmf_i_sensitivity_method_kind method);
+void sensitivity_found_improve(sensitivity_found *best, double square, sensitivity_method_kind method);
 
 /* What is asked, and what is known of C. */
-typedef struct dpmf_i_sensitivity_task {
+typedef struct sensitivity_task {
     const dpmf_strategy *strategy;
-    dpmf_i_workload_pattern pattern;
+    workload_pattern pattern;
     dpmf_sensitivity_bound bound;
     int64_t n, k, b;
     const dpmf_run *run;
-    dpmf_i_base_pool *pool;
+    base_pool *pool;
 
     /* What may be spent before a looser but cheaper bound is given; 0: the defaults */
     double work_max;   /* multiplications for making diagonals of X and for dynamic programs */
@@ -83,68 +82,65 @@ typedef struct dpmf_i_sensitivity_task {
     /* A core without structure, held whole: columns of `rows` numbers, not zero from `begins` to before `ends` */
     double *columns;
     int64_t rows, *begins, *ends;
-} dpmf_i_sensitivity_task;
+} sensitivity_task;
 
 /* Fills in the limits and what is known of C, from `strategy` and `run`. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_task_open(dpmf_i_sensitivity_task *task);
-void dpmf_i_sensitivity_task_close(dpmf_i_sensitivity_task *task);
+DPMF_MUST_CHECK dpmf_status sensitivity_task_open(sensitivity_task *task);
+void sensitivity_task_close(sensitivity_task *task);
 
 /* First column of the core if it is Toeplitz, without trailing zeros: 1. Else 0. */
-int dpmf_i_sensitivity_task_toeplitz(const dpmf_i_sensitivity_task *task, int64_t *count, const double **c);
+int sensitivity_task_toeplitz(const sensitivity_task *task, int64_t *count, const double **c);
 
-enum { DPMF_I_SENSITIVITY_SIGNS_MAX = 20 };        /* participations for which all signs are tried */
-enum { DPMF_I_SENSITIVITY_PATTERN_MAX = 4096 };    /* participations for which the matrix X_p is held */
-enum { DPMF_I_SENSITIVITY_COLUMNS_MAX = 4096 };    /* steps for which a C without structure is held whole */
-enum { DPMF_I_SENSITIVITY_ENUMERATE_MAX = 20000 }; /* patterns that are tried one by one */
+enum { SENSITIVITY_SIGNS_MAX = 20 };        /* participations for which all signs are tried */
+enum { SENSITIVITY_PATTERN_MAX = 4096 };    /* participations for which the matrix X_p is held */
+enum { SENSITIVITY_COLUMNS_MAX = 4096 };    /* steps for which a C without structure is held whole */
+enum { SENSITIVITY_ENUMERATE_MAX = 20000 }; /* patterns that are tried one by one */
 
 /* The public figure: its root, an upper bound rounded up; DPMF_ERROR_NUMERICAL if it is not finite. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_conclude(const dpmf_i_sensitivity_task *task,
-                                                        const dpmf_i_sensitivity_found *found, dpmf_sensitivity *out);
+DPMF_MUST_CHECK dpmf_status sensitivity_conclude(const sensitivity_task *task, const sensitivity_found *found,
+                                                 dpmf_sensitivity *out);
 
 /* Do the arguments of a public call make sense? `participation` may be NULL. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_check(const dpmf_strategy *strategy,
-                                                     const dpmf_participation *participation,
-                                                     const dpmf_evaluate_options *o);
+DPMF_MUST_CHECK dpmf_status sensitivity_check(const dpmf_strategy *strategy, const dpmf_participation *participation,
+                                              const dpmf_evaluate_options *o);
 
 /* ---- X by diagonals (sensitivity/gram.c) ---- */
 
-typedef struct dpmf_i_sensitivity_gram {
-    const dpmf_i_sensitivity_task *task;
+typedef struct sensitivity_gram {
+    const sensitivity_task *task;
     double *majorant; /* NULL; or the Toeplitz core's coefficients are replaced by these (sensitivity/monotone.c) */
     int64_t count;
-} dpmf_i_sensitivity_gram;
+} sensitivity_gram;
 
 /* X itself. */
-static inline dpmf_i_sensitivity_gram dpmf_i_sensitivity_gram_of(const dpmf_i_sensitivity_task *task) {
-    return (dpmf_i_sensitivity_gram){.task = task};
+static inline sensitivity_gram sensitivity_gram_of(const sensitivity_task *task) {
+    return (sensitivity_gram){.task = task};
 }
 
 /* Multiplications for one diagonal; INFINITY: too many to try. */
-double dpmf_i_sensitivity_gram_cost(const dpmf_i_sensitivity_task *task);
+double sensitivity_gram_cost(const sensitivity_task *task);
 
 /* values[t] = X[t, t+lag], t < n - lag, for lag < reach; DPMF_ERROR_NUMERICAL if one is not finite. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_gram_lag(const dpmf_i_sensitivity_gram *gram, int64_t lag,
-                                                        double *values);
+DPMF_MUST_CHECK dpmf_status sensitivity_gram_lag(const sensitivity_gram *gram, int64_t lag, double *values);
 
 /* Calls visit for the lags first, first + step, ... below end <= reach, in this order and from the calling thread. */
-typedef dpmf_status (*dpmf_i_sensitivity_visit)(void *context, int64_t lag, const double *values);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_gram_sweep(const dpmf_i_sensitivity_gram *gram, int64_t first,
-                                                          int64_t step, int64_t end, const char *what,
-                                                          dpmf_i_sensitivity_visit visit, void *context);
+typedef dpmf_status (*sensitivity_visit)(void *context, int64_t lag, const double *values);
+DPMF_MUST_CHECK dpmf_status sensitivity_gram_sweep(const sensitivity_gram *gram, int64_t first, int64_t step,
+                                                   int64_t end, const char *what, sensitivity_visit visit,
+                                                   void *context);
 
 /* The diagonals [first, end) held in memory. */
-typedef struct dpmf_i_sensitivity_band {
+typedef struct sensitivity_band {
     int64_t n, first, end;
     double *values;
-} dpmf_i_sensitivity_band;
-int dpmf_i_sensitivity_band_fits(const dpmf_i_sensitivity_task *task, int64_t first,
-                                 int64_t end); /* in task->bytes_max? */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_band_open(const dpmf_i_sensitivity_gram *gram, int64_t first,
-                                                         int64_t end, dpmf_i_sensitivity_band *band);
-void dpmf_i_sensitivity_band_close(dpmf_i_sensitivity_band *band);
+} sensitivity_band;
+int sensitivity_band_fits(const sensitivity_task *task, int64_t first, int64_t end); /* in task->bytes_max? */
+DPMF_MUST_CHECK dpmf_status sensitivity_band_open(const sensitivity_gram *gram, int64_t first, int64_t end,
+                                                  sensitivity_band *band);
+void sensitivity_band_close(sensitivity_band *band);
 
 /* X[t, t+lag] for all t, first <= lag < end. */
-static inline const double *dpmf_i_sensitivity_band_lag(const dpmf_i_sensitivity_band *band, int64_t lag) {
+static inline const double *sensitivity_band_lag(const sensitivity_band *band, int64_t lag) {
     int64_t before = lag - band->first; /* diagonals of n - first, n - first - 1, ... numbers */
     return band->values + before * (band->n - band->first) - before * (before - 1) / 2;
 }
@@ -152,26 +148,25 @@ static inline const double *dpmf_i_sensitivity_band_lag(const dpmf_i_sensitivity
 /* ---- one pattern (sensitivity/pattern.c, sensitivity/ascent.c) ---- */
 
 /* f(X) for a k x k matrix, or the bound asked for. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_pattern_evaluate(int64_t k, const double *x,
-                                                                dpmf_sensitivity_bound bound,
-                                                                dpmf_i_sensitivity_found *out);
+DPMF_MUST_CHECK dpmf_status sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensitivity_bound bound,
+                                                         sensitivity_found *out);
 
 /*
  * Block ascent over unit vectors: `u` gets the signs to which they have come nearest, `low` the value reached, `high` a
- * proven bound of f. `work` has k * k numbers, `vectors` dpmf_i_sensitivity_ascent_room(k).
+ * proven bound of f. `work` has k * k numbers, `vectors` sensitivity_ascent_room(k).
  */
-int64_t dpmf_i_sensitivity_ascent_room(int64_t k);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors,
-                                                      double *u, double *low, double *high);
+int64_t sensitivity_ascent_room(int64_t k);
+DPMF_MUST_CHECK dpmf_status sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors, double *u,
+                                               double *low, double *high);
 /*
  * The same from unit vectors g that the caller has (k of r numbers, and r of room), for some sweeps at most: `d` gets a
  * diagonal with Diag(d) - X psd and the sum `high`. `work` has k * k numbers, `d` 2 k, of which the first k count.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_cover(int64_t k, int64_t r, int64_t sweeps, const double *x, double *g,
-                                                     double *work, double *d, double *low, double *high);
+DPMF_MUST_CHECK dpmf_status sensitivity_cover(int64_t k, int64_t r, int64_t sweeps, const double *x, double *g,
+                                              double *work, double *d, double *low, double *high);
 
 /* k x (largest eigenvalue of x), not below it by rounding; `work` has k * k + k numbers. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_pattern_spectral(int64_t k, const double *x, double *work, double *out);
+DPMF_MUST_CHECK dpmf_status sensitivity_pattern_spectral(int64_t k, const double *x, double *work, double *out);
 
 /* ---- many patterns (sensitivity/search.c) ---- */
 
@@ -179,84 +174,75 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_pattern_spectral(int64_t k, const
  * Patterns and what is known of each before its matrix is made: key[i] is not below any value that the search could
  * give it. `fill` writes the matrices of the patterns `which`, `size` x `size` numbers apart, sizes[i] x sizes[i] each.
  */
-typedef struct dpmf_i_sensitivity_patterns {
+typedef struct sensitivity_patterns {
     int64_t count, size;
     const int64_t *sizes;
     const double *keys;
     dpmf_status (*fill)(void *context, int64_t count, const int64_t *which, double *matrices);
     void *context;
     int64_t *winner; /* NULL, or gets the pattern that the answer is the value (or the key) of */
-} dpmf_i_sensitivity_patterns;
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_patterns_search(const dpmf_i_sensitivity_task *task,
-                                                               const dpmf_i_sensitivity_patterns *patterns,
-                                                               dpmf_i_sensitivity_found *out);
+} sensitivity_patterns;
+DPMF_MUST_CHECK dpmf_status sensitivity_patterns_search(const sensitivity_task *task,
+                                                        const sensitivity_patterns *patterns, sensitivity_found *out);
 
 /* Min-separation and shuffled patterns one by one, if they are few: then `there` = 1. (sensitivity/enumerate.c) */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_enumerate(const dpmf_i_sensitivity_task *task, int *there,
-                                                         dpmf_i_sensitivity_found *out);
+DPMF_MUST_CHECK dpmf_status sensitivity_enumerate(const sensitivity_task *task, int *there, sensitivity_found *out);
 
 /* ---- the kinds of participation ---- */
 
 /* Each gives task->bound; DPMF_ERROR_UNSUPPORTED if it cannot be had. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_cyclic(const dpmf_i_sensitivity_task *task,
-                                                      dpmf_i_sensitivity_found *out); /* and full: b = 1 */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_separated(const dpmf_i_sensitivity_task *task,
-                                                         dpmf_i_sensitivity_found *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_shuffled(const dpmf_i_sensitivity_task *task,
-                                                        dpmf_i_sensitivity_found *out);
+DPMF_MUST_CHECK dpmf_status sensitivity_cyclic(const sensitivity_task *task,
+                                               sensitivity_found *out); /* and full: b = 1 */
+DPMF_MUST_CHECK dpmf_status sensitivity_separated(const sensitivity_task *task, sensitivity_found *out);
+DPMF_MUST_CHECK dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out);
 
 /* sensitivity/replay.c: TV-BLT with replayed seeds under its own cyclic participation, or a multiple of it: `there` = 1. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_replay(const dpmf_i_sensitivity_task *task, int *there,
-                                                      dpmf_i_sensitivity_found *out);
+DPMF_MUST_CHECK dpmf_status sensitivity_replay(const sensitivity_task *task, int *there, sensitivity_found *out);
 
 /* The refusal of a bound for which the patterns are too many. */
-dpmf_status dpmf_i_sensitivity_too_many(const dpmf_i_sensitivity_task *task);
+dpmf_status sensitivity_too_many(const sensitivity_task *task);
 
 /* `square` is the largest sum |X| over a pattern, and attained by signs: exact, or the bound that was asked for. */
-void dpmf_i_sensitivity_found_sum(const dpmf_i_sensitivity_task *task, double square,
-                                  dpmf_i_sensitivity_method_kind method, dpmf_i_sensitivity_found *out);
+void sensitivity_found_sum(const sensitivity_task *task, double square, sensitivity_method_kind method,
+                           sensitivity_found *out);
 
 /*
  * sensitivity/place.c: max sum_{t in p} r_t over at most k steps at least b apart (Pillutla et al. 2025, Algorithm 3.2); r >= 0. `work` has
  * 2 n numbers. With `best` not NULL, best[j] for j = 0..k gets the maximum with at most j steps.
  */
-double dpmf_i_sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best);
+double sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best);
 
 /* ---- Toeplitz and what is like it (sensitivity/monotone.c) ---- */
 
 /* |C[:,0] + C[:,b] + ... + C[:,(k-1)b]|^2 for Toeplitz C of n steps with first column c >= 0. */
-double dpmf_i_sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c);
+double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c);
 
 /* Non-negative Toeplitz, up to one sign for all of C? And non-increasing? */
-void dpmf_i_sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_sign, int *non_increasing);
+void sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_sign, int *non_increasing);
 
 /* Shuffled, or (for cyclic too) min-separation: improves *best, or makes it exact, if C is of this kind. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_monotone(const dpmf_i_sensitivity_task *task,
-                                                        dpmf_i_sensitivity_found *best);
+DPMF_MUST_CHECK dpmf_status sensitivity_monotone(const sensitivity_task *task, sensitivity_found *best);
 
 /* ---- trees (sensitivity/tree.c, sensitivity/tree_separated.c) ---- */
 
 /* Does task->strategy repeat a tree whose X is that of counts, up to a factor? Then 1. */
-int dpmf_i_sensitivity_task_tree(const dpmf_i_sensitivity_task *task, dpmf_i_strategy_tree_kind *kind, double *factor);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_tree_cyclic(const dpmf_i_sensitivity_task *task,
-                                                           dpmf_i_strategy_tree_kind kind, double *square);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_tree_shuffled(const dpmf_i_sensitivity_task *task,
-                                                             dpmf_i_strategy_tree_kind kind, double *square);
-double dpmf_i_sensitivity_tree_separated_work(
-    const dpmf_i_sensitivity_task *task); /* multiplications of the next; INFINITY: no room */
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_tree_separated(const dpmf_i_sensitivity_task *task,
-                                                              dpmf_i_strategy_tree_kind kind, double *square);
-double dpmf_i_sensitivity_tree_levels_bound(const dpmf_i_sensitivity_task *task); /* min-separation */
+int sensitivity_task_tree(const sensitivity_task *task, strategy_tree_kind *kind, double *factor);
+DPMF_MUST_CHECK dpmf_status sensitivity_tree_cyclic(const sensitivity_task *task, strategy_tree_kind kind,
+                                                    double *square);
+DPMF_MUST_CHECK dpmf_status sensitivity_tree_shuffled(const sensitivity_task *task, strategy_tree_kind kind,
+                                                      double *square);
+double
+sensitivity_tree_separated_work(const sensitivity_task *task); /* multiplications of the next; INFINITY: no room */
+DPMF_MUST_CHECK dpmf_status sensitivity_tree_separated(const sensitivity_task *task, strategy_tree_kind kind,
+                                                       double *square);
+double sensitivity_tree_levels_bound(const sensitivity_task *task); /* min-separation */
 
 /* ---- upper bounds for any C (sensitivity/rows.c); each improves *best ---- */
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_bound_rows(const dpmf_i_sensitivity_task *task,
-                                                          dpmf_i_sensitivity_found *best);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_bound_distance(const dpmf_i_sensitivity_task *task,
-                                                              dpmf_i_sensitivity_found *best);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_bound_norms(const dpmf_i_sensitivity_task *task,
-                                                           dpmf_i_sensitivity_found *best);
-DPMF_MUST_CHECK dpmf_status dpmf_i_sensitivity_bound_any(const dpmf_i_sensitivity_task *task,
-                                                         dpmf_i_sensitivity_found *best); /* the cheaper of them */
+DPMF_MUST_CHECK dpmf_status sensitivity_bound_rows(const sensitivity_task *task, sensitivity_found *best);
+DPMF_MUST_CHECK dpmf_status sensitivity_bound_distance(const sensitivity_task *task, sensitivity_found *best);
+DPMF_MUST_CHECK dpmf_status sensitivity_bound_norms(const sensitivity_task *task, sensitivity_found *best);
+DPMF_MUST_CHECK dpmf_status sensitivity_bound_any(const sensitivity_task *task,
+                                                  sensitivity_found *best); /* the cheaper of them */
 
 #endif

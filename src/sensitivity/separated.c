@@ -26,31 +26,31 @@
 
 /* ---- w <= b ---- */
 
-static dpmf_status separate(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
+static dpmf_status separate(const sensitivity_task *task, sensitivity_found *out) {
     const int64_t n = task->n, k = task->k;
-    const dpmf_i_sensitivity_gram gram = dpmf_i_sensitivity_gram_of(task);
+    const sensitivity_gram gram = sensitivity_gram_of(task);
     double *diagonal = NULL, *work = NULL, largest = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "the squares of column norms", &diagonal));
-    TRY_DONE(dpmf_i_sensitivity_gram_lag(&gram, 0, diagonal));
+    TRY_DONE(base_alloc_doubles(n, "the squares of column norms", &diagonal));
+    TRY_DONE(sensitivity_gram_lag(&gram, 0, diagonal));
     for (int64_t t = 0; t < n; t++)
         largest = fmax(largest, diagonal[t]);
     if (task->bound == DPMF_BOUND_SPECTRAL) { /* X on a pattern is diagonal */
-        *out = (dpmf_i_sensitivity_found){(double)k * largest, DPMF_UPPER_BOUND, DPMF_I_SENSITIVITY_METHOD_SPECTRAL};
+        *out = (sensitivity_found){(double)k * largest, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_SPECTRAL};
         goto done;
     }
     if ((double)n * (double)k > task->work_max) {
-        dpmf_i_sensitivity_found_sum(task, (double)k * largest, DPMF_I_SENSITIVITY_METHOD_LARGEST, out);
+        sensitivity_found_sum(task, (double)k * largest, SENSITIVITY_METHOD_LARGEST, out);
         out->kind = DPMF_UPPER_BOUND;
         goto done;
     }
-    TRY_DONE(dpmf_i_base_progress(task->run, "placing participations", -1));
-    TRY_DONE(dpmf_i_base_alloc_doubles(2 * n, "the best sums", &work));
-    dpmf_i_sensitivity_found_sum(task, dpmf_i_sensitivity_place(n, k, task->b, diagonal, work, NULL),
-                                 DPMF_I_SENSITIVITY_METHOD_SEPARATE, out);
+    TRY_DONE(base_progress(task->run, "placing participations", -1));
+    TRY_DONE(base_alloc_doubles(2 * n, "the best sums", &work));
+    sensitivity_found_sum(task, sensitivity_place(n, k, task->b, diagonal, work, NULL), SENSITIVITY_METHOD_SEPARATE,
+                          out);
 done:
-    dpmf_i_base_free(diagonal);
-    dpmf_i_base_free(work);
+    base_free(diagonal);
+    base_free(work);
     return status;
 }
 
@@ -72,21 +72,20 @@ static dpmf_status couple(void *context, int64_t lag, const double *values) {
 }
 
 /* The diagonals b..w-1, from memory if they are held, else made anew. */
-static dpmf_status couple_all(const dpmf_i_sensitivity_task *task, const dpmf_i_sensitivity_gram *gram,
-                              const dpmf_i_sensitivity_band *band, neighbours *s) {
+static dpmf_status couple_all(const sensitivity_task *task, const sensitivity_gram *gram, const sensitivity_band *band,
+                              neighbours *s) {
     if (band->values == NULL)
-        return dpmf_i_sensitivity_gram_sweep(gram, task->b, 1, task->reach, "placing participations", couple, s);
+        return sensitivity_gram_sweep(gram, task->b, 1, task->reach, "placing participations", couple, s);
     for (int64_t lag = band->first; lag < band->end; lag++)
-        TRY(couple(s, lag, dpmf_i_sensitivity_band_lag(band, lag)));
+        TRY(couple(s, lag, sensitivity_band_lag(band, lag)));
     return DPMF_OK;
 }
 
-static dpmf_status place_picks(const dpmf_i_sensitivity_task *task, const dpmf_i_sensitivity_gram *gram,
-                               const dpmf_i_sensitivity_band *band, double *diagonal, double *f, double *best,
-                               double *answer) {
+static dpmf_status place_picks(const sensitivity_task *task, const sensitivity_gram *gram, const sensitivity_band *band,
+                               double *diagonal, double *f, double *best, double *answer) {
     const int64_t n = task->n, w = task->reach;
     double largest = 0;
-    TRY(dpmf_i_sensitivity_gram_lag(gram, 0, diagonal));
+    TRY(sensitivity_gram_lag(gram, 0, diagonal));
     memcpy(f, diagonal, (size_t)n * sizeof *f);
     for (int64_t t = 0; t < n; t++)
         largest = fmax(largest, f[t]);
@@ -102,92 +101,90 @@ static dpmf_status place_picks(const dpmf_i_sensitivity_task *task, const dpmf_i
             f[t] = diagonal[t] + best[t];
             largest = fmax(largest, f[t]);
         }
-        TRY(dpmf_i_base_progress(task->run, "placing participations", (double)l / (double)task->k));
+        TRY(base_progress(task->run, "placing participations", (double)l / (double)task->k));
     }
     *answer = largest;
     return DPMF_OK;
 }
 
-static double coupled_work(const dpmf_i_sensitivity_task *task) {
+static double coupled_work(const sensitivity_task *task) {
     double lags = (double)(task->reach - task->b), k = (double)task->k;
-    double make = lags * dpmf_i_sensitivity_gram_cost(task), use = lags * (double)task->n * k;
-    return use + (dpmf_i_sensitivity_band_fits(task, task->b, task->reach) ? make : make * k);
+    double make = lags * sensitivity_gram_cost(task), use = lags * (double)task->n * k;
+    return use + (sensitivity_band_fits(task, task->b, task->reach) ? make : make * k);
 }
 
-static dpmf_status coupled(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
+static dpmf_status coupled(const sensitivity_task *task, sensitivity_found *out) {
     const int64_t n = task->n;
-    const dpmf_i_sensitivity_gram gram = dpmf_i_sensitivity_gram_of(task);
-    dpmf_i_sensitivity_band band = {0};
+    const sensitivity_gram gram = sensitivity_gram_of(task);
+    sensitivity_band band = {0};
     double *memory = NULL, square = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(3 * n, "the best sums", &memory));
-    if (dpmf_i_sensitivity_band_fits(task, task->b, task->reach))
-        TRY_DONE(dpmf_i_sensitivity_band_open(&gram, task->b, task->reach, &band));
+    TRY_DONE(base_alloc_doubles(3 * n, "the best sums", &memory));
+    if (sensitivity_band_fits(task, task->b, task->reach))
+        TRY_DONE(sensitivity_band_open(&gram, task->b, task->reach, &band));
     TRY_DONE(place_picks(task, &gram, &band, memory, memory + n, memory + 2 * n, &square));
-    dpmf_i_sensitivity_found_sum(task, square, DPMF_I_SENSITIVITY_METHOD_NEIGHBOURS, out);
+    sensitivity_found_sum(task, square, SENSITIVITY_METHOD_NEIGHBOURS, out);
 done:
-    dpmf_i_sensitivity_band_close(&band);
-    dpmf_i_base_free(memory);
+    sensitivity_band_close(&band);
+    base_free(memory);
     return status;
 }
 
 /* ---- together ---- */
 
-static dpmf_status tree(const dpmf_i_sensitivity_task *task, dpmf_i_strategy_tree_kind kind, double factor,
-                        dpmf_i_sensitivity_found *out) {
+static dpmf_status tree(const sensitivity_task *task, strategy_tree_kind kind, double factor, sensitivity_found *out) {
     double square = 0;
-    if (dpmf_i_sensitivity_tree_separated_work(task) <= task->work_max / 4) {
-        TRY(dpmf_i_sensitivity_tree_separated(task, kind, &square));
-        dpmf_i_sensitivity_found_sum(task, square * factor, DPMF_I_SENSITIVITY_METHOD_NODES, out);
+    if (sensitivity_tree_separated_work(task) <= task->work_max / 4) {
+        TRY(sensitivity_tree_separated(task, kind, &square));
+        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
         return DPMF_OK;
     }
-    if (task->bound == DPMF_BOUND_SIGNS) return dpmf_i_sensitivity_too_many(task);
-    dpmf_i_sensitivity_found_improve(out, dpmf_i_sensitivity_tree_levels_bound(task) * factor,
-                                     DPMF_I_SENSITIVITY_METHOD_LEVELS);
-    return dpmf_i_sensitivity_monotone(task, out);
+    if (task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);
+    sensitivity_found_improve(out, sensitivity_tree_levels_bound(task) * factor, SENSITIVITY_METHOD_LEVELS);
+    return sensitivity_monotone(task, out);
 }
 
 /* The shortcuts where X >= 0 is known; *out is unchanged if there is none. */
-static dpmf_status shortcut(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
+static dpmf_status shortcut(const sensitivity_task *task, sensitivity_found *out) {
     int64_t count = 0;
     const double *c = NULL;
-    dpmf_i_strategy_tree_kind kind = DPMF_I_STRATEGY_TREE_VANILLA;
+    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
     double factor = 1;
     int one_sign = 0, non_increasing = 0;
-    if (dpmf_i_sensitivity_task_tree(task, &kind, &factor)) return tree(task, kind, factor, out);
-    if (task->stamps > 1 || task->norms != NULL || !dpmf_i_sensitivity_task_toeplitz(task, &count, &c)) return DPMF_OK;
-    dpmf_i_sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
+    if (sensitivity_task_tree(task, &kind, &factor)) return tree(task, kind, factor, out);
+    if (task->stamps > 1 || task->norms != NULL || !sensitivity_task_toeplitz(task, &count, &c)) return DPMF_OK;
+    sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
     if (one_sign && non_increasing)
-        dpmf_i_sensitivity_found_sum(task, dpmf_i_sensitivity_earliest_square(task->n, task->k, task->b, count, c),
-                                     DPMF_I_SENSITIVITY_METHOD_EARLIEST, out);
+        sensitivity_found_sum(task, sensitivity_earliest_square(task->n, task->k, task->b, count, c),
+                              SENSITIVITY_METHOD_EARLIEST, out);
     return DPMF_OK;
 }
 
 /* The matrices of patterns are needed: those that are few, or diagonal. */
-static dpmf_status spectral(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
+static dpmf_status spectral(const sensitivity_task *task, sensitivity_found *out) {
     int there = 0;
-    TRY(dpmf_i_sensitivity_enumerate(task, &there, out));
+    TRY(sensitivity_enumerate(task, &there, out));
     if (there) return DPMF_OK;
-    if (task->reach <= task->b && isfinite(dpmf_i_sensitivity_gram_cost(task))) return separate(task, out);
-    return dpmf_i_sensitivity_too_many(task);
+    if (task->reach <= task->b && isfinite(sensitivity_gram_cost(task))) return separate(task, out);
+    return sensitivity_too_many(task);
 }
 
-static dpmf_status exact_or_bound(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
+static dpmf_status exact_or_bound(const sensitivity_task *task, sensitivity_found *out) {
     int there = 0;
     TRY(shortcut(task, out));
     if (out->square >= 0) return DPMF_OK;
-    if (task->reach <= task->b && isfinite(dpmf_i_sensitivity_gram_cost(task))) return separate(task, out);
-    TRY(dpmf_i_sensitivity_monotone(task, out)); /* a bound, exact where evenly spaced steps attain it */
-    if (out->kind == DPMF_EXACT || out->method == DPMF_I_SENSITIVITY_METHOD_SIGNS) return DPMF_OK;
+    if (task->reach <= task->b && isfinite(sensitivity_gram_cost(task))) return separate(task, out);
+    TRY(sensitivity_monotone(task, out)); /* a bound, exact where evenly spaced steps attain it */
+    if (out->kind == DPMF_EXACT || out->method == SENSITIVITY_METHOD_SIGNS) return DPMF_OK;
     if (task->reach <= 2 * task->b && coupled_work(task) <= task->work_max) return coupled(task, out);
-    TRY(dpmf_i_sensitivity_enumerate(task, &there, out));
+    TRY(sensitivity_enumerate(task, &there, out));
     if (there) return DPMF_OK;
-    if (task->bound == DPMF_BOUND_SIGNS) return dpmf_i_sensitivity_too_many(task);
-    return dpmf_i_sensitivity_bound_any(task, out);
+    if (task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);
+    return sensitivity_bound_any(task, out);
 }
 
-dpmf_status dpmf_i_sensitivity_separated(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
-    dpmf_i_sensitivity_found found = DPMF_I_SENSITIVITY_NOT_FOUND;
+dpmf_status sensitivity_separated(const sensitivity_task *task, sensitivity_found *out) {
+    sensitivity_found found = SENSITIVITY_NOT_FOUND;
     if (task->bound == DPMF_BOUND_SPECTRAL)
         TRY(spectral(task, &found));
     else

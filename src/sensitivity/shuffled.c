@@ -23,7 +23,7 @@
 
 /* Boundaries between epochs e-1 and e for e in [first, end): the entries X[u, u+lag], u = eb-lag .. eb-1, by lag. */
 typedef struct boundaries {
-    const dpmf_i_sensitivity_task *task;
+    const sensitivity_task *task;
     int64_t first, end, size; /* size: numbers for each */
     double *values;
 } boundaries;
@@ -63,28 +63,28 @@ static void pass_epoch(const boundaries *s, int64_t e, const double *diagonal, c
 }
 
 /* Boundaries that are held at a time; 0: not even one. */
-static int64_t group_size(const dpmf_i_sensitivity_task *task) {
+static int64_t group_size(const sensitivity_task *task) {
     double size = (double)(task->reach - 1) * (double)task->reach / 2, room = (double)(task->bytes_max / 8);
     if (size == 0) return task->k;
     if (size > room) return 0;
     return room / size < (double)task->k ? (int64_t)(room / size) : task->k;
 }
 
-static double coupled_work(const dpmf_i_sensitivity_task *task) {
+static double coupled_work(const sensitivity_task *task) {
     int64_t group = group_size(task);
     if (group == 0) return INFINITY;
     double groups = ceil((double)task->k / (double)group), lags = (double)task->reach;
-    return groups * lags * dpmf_i_sensitivity_gram_cost(task) + (double)task->k * lags * lags / 2;
+    return groups * lags * sensitivity_gram_cost(task) + (double)task->k * lags * lags / 2;
 }
 
-static dpmf_status run_epochs(const dpmf_i_sensitivity_task *task, const dpmf_i_sensitivity_gram *gram, boundaries *s,
+static dpmf_status run_epochs(const sensitivity_task *task, const sensitivity_gram *gram, boundaries *s,
                               const double *diagonal, double *v, double *answer) {
     const int64_t b = task->b, group = group_size(task);
     double *before = v, *next = v + b, largest = 0;
     memcpy(before, diagonal, (size_t)b * sizeof *v);
     for (s->first = 1; s->first < task->k; s->first = s->end) {
         s->end = task->k - s->first < group ? task->k : s->first + group;
-        TRY(dpmf_i_sensitivity_gram_sweep(gram, 1, 1, task->reach, "coupling epochs", keep, s));
+        TRY(sensitivity_gram_sweep(gram, 1, 1, task->reach, "coupling epochs", keep, s));
         for (int64_t e = s->first; e < s->end; e++) {
             double *swap = before;
             pass_epoch(s, e, diagonal, before, next);
@@ -98,62 +98,61 @@ static dpmf_status run_epochs(const dpmf_i_sensitivity_task *task, const dpmf_i_
     return DPMF_OK;
 }
 
-static dpmf_status coupled(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
+static dpmf_status coupled(const sensitivity_task *task, sensitivity_found *out) {
     const int64_t n = task->n, group = group_size(task);
     boundaries s = {.task = task, .size = task->reach * (task->reach - 1) / 2};
-    const dpmf_i_sensitivity_gram gram = dpmf_i_sensitivity_gram_of(task);
+    const sensitivity_gram gram = sensitivity_gram_of(task);
     double *memory = NULL, square = 0;
     dpmf_status status = DPMF_OK;
     assert(task->reach <= task->b + 1 && group > 0);
-    TRY_DONE(dpmf_i_base_alloc_doubles(n + 2 * task->b, "the best sums of epochs", &memory));
-    TRY_DONE(dpmf_i_base_alloc_doubles(group * s.size, "C'C between epochs", &s.values));
-    TRY_DONE(dpmf_i_sensitivity_gram_lag(&gram, 0, memory));
+    TRY_DONE(base_alloc_doubles(n + 2 * task->b, "the best sums of epochs", &memory));
+    TRY_DONE(base_alloc_doubles(group * s.size, "C'C between epochs", &s.values));
+    TRY_DONE(sensitivity_gram_lag(&gram, 0, memory));
     TRY_DONE(run_epochs(task, &gram, &s, memory, memory + n, &square));
-    dpmf_i_sensitivity_found_sum(task, square, DPMF_I_SENSITIVITY_METHOD_NEIGHBOURS, out);
+    sensitivity_found_sum(task, square, SENSITIVITY_METHOD_NEIGHBOURS, out);
 done:
-    dpmf_i_base_free(memory);
-    dpmf_i_base_free(s.values);
+    base_free(memory);
+    base_free(s.values);
     return status;
 }
 
 /* Blocks of whole epochs: one block, as often as there are blocks. */
-static dpmf_status restarted(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
-    dpmf_i_sensitivity_task block = *task;
+static dpmf_status restarted(const sensitivity_task *task, sensitivity_found *out) {
+    sensitivity_task block = *task;
     const int64_t blocks = task->stamps;
     block.n = task->length;
     block.k = task->k / blocks;
     block.stamps = 1;
-    TRY(dpmf_i_sensitivity_shuffled(&block, out));
+    TRY(sensitivity_shuffled(&block, out));
     out->square *= (double)blocks;
-    if (out->kind == DPMF_EXACT) out->method = DPMF_I_SENSITIVITY_METHOD_RESTARTS;
+    if (out->kind == DPMF_EXACT) out->method = SENSITIVITY_METHOD_RESTARTS;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_shuffled(const dpmf_i_sensitivity_task *task, dpmf_i_sensitivity_found *out) {
-    dpmf_i_sensitivity_found found = DPMF_I_SENSITIVITY_NOT_FOUND;
-    dpmf_i_strategy_tree_kind kind = DPMF_I_STRATEGY_TREE_VANILLA;
+dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out) {
+    sensitivity_found found = SENSITIVITY_NOT_FOUND;
+    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
     double factor = 1, square = 0;
     int there = 0;
     if (task->k == 1 && task->bound != DPMF_BOUND_SPECTRAL) { /* one epoch of a strategy that restarts with each */
-        TRY(dpmf_i_sensitivity_bound_norms(task, &found));
-        dpmf_i_sensitivity_found_sum(task, found.square, DPMF_I_SENSITIVITY_METHOD_COLUMN, out);
+        TRY(sensitivity_bound_norms(task, &found));
+        sensitivity_found_sum(task, found.square, SENSITIVITY_METHOD_COLUMN, out);
         return DPMF_OK;
     }
-    if (task->bound != DPMF_BOUND_SPECTRAL && dpmf_i_sensitivity_task_tree(task, &kind, &factor)) {
-        TRY(dpmf_i_sensitivity_tree_shuffled(task, kind, &square));
-        dpmf_i_sensitivity_found_sum(task, square * factor, DPMF_I_SENSITIVITY_METHOD_NODES, out);
+    if (task->bound != DPMF_BOUND_SPECTRAL && sensitivity_task_tree(task, &kind, &factor)) {
+        TRY(sensitivity_tree_shuffled(task, kind, &square));
+        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
         return DPMF_OK;
     }
     if (task->reach <= task->b + 1 && task->bound != DPMF_BOUND_SPECTRAL && coupled_work(task) <= task->work_max)
         return coupled(task, out);
     if (task->stamps > 1 && task->length % task->b == 0 && task->bound != DPMF_BOUND_SPECTRAL)
         return restarted(task, out);
-    TRY(dpmf_i_sensitivity_enumerate(task, &there, &found));
+    TRY(sensitivity_enumerate(task, &there, &found));
     if (!there) {
-        if (task->bound == DPMF_BOUND_SPECTRAL || task->bound == DPMF_BOUND_SIGNS)
-            return dpmf_i_sensitivity_too_many(task);
-        TRY(dpmf_i_sensitivity_monotone(task, &found));
-        TRY(dpmf_i_sensitivity_bound_any(task, &found));
+        if (task->bound == DPMF_BOUND_SPECTRAL || task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);
+        TRY(sensitivity_monotone(task, &found));
+        TRY(sensitivity_bound_any(task, &found));
     }
     *out = found;
     return DPMF_OK;

@@ -42,19 +42,19 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static int64_t counts_in(const dpmf_i_sensitivity_task *task, int64_t leaves) {
+static int64_t counts_in(const sensitivity_task *task, int64_t leaves) {
     return smaller(task->k, 1 + (leaves - 1) / task->b);
 }
 
 /* Beyond the leaves there is no room for a participation. */
-static int64_t ends_in(const dpmf_i_sensitivity_task *task, int64_t leaves) {
+static int64_t ends_in(const sensitivity_task *task, int64_t leaves) {
     return smaller(task->b, leaves);
 }
 
-static dpmf_status make(const dpmf_i_sensitivity_task *task, int64_t leaves, table *out) {
+static dpmf_status make(const sensitivity_task *task, int64_t leaves, table *out) {
     table x = {leaves, counts_in(task, leaves), ends_in(task, leaves), NULL};
     int64_t numbers = x.counts * x.ends * x.ends;
-    TRY(dpmf_i_base_alloc_doubles(numbers, "participations in a tree", &x.f));
+    TRY(base_alloc_doubles(numbers, "participations in a tree", &x.f));
     for (int64_t i = 0; i < numbers; i++)
         x.f[i] = -INFINITY;
     *out = x;
@@ -62,7 +62,7 @@ static dpmf_status make(const dpmf_i_sensitivity_task *task, int64_t leaves, tab
 }
 
 static void drop(table *x) {
-    dpmf_i_base_free(x->f);
+    base_free(x->f);
     *x = (table){0};
 }
 
@@ -108,7 +108,7 @@ static void add_squares(table *x) {
     }
 }
 
-static dpmf_status join(const dpmf_i_sensitivity_task *task, const table *a, const table *b, int own, table *out) {
+static dpmf_status join(const sensitivity_task *task, const table *a, const table *b, int own, table *out) {
     table x = {0};
     dpmf_status status = DPMF_OK;
     TRY(make(task, a->leaves + b->leaves, &x));
@@ -116,7 +116,7 @@ static dpmf_status join(const dpmf_i_sensitivity_task *task, const table *a, con
     for (int64_t c1 = 1; c1 <= a->counts; c1++) {
         for (int64_t c2 = 1; c2 <= b->counts && c1 + c2 <= x.counts; c2++)
             join_both(a, c1, b, c2, task->b, &x);
-        TRY_DONE(dpmf_i_base_progress(task->run, "placing participations in a tree", -1));
+        TRY_DONE(base_progress(task->run, "placing participations in a tree", -1));
     }
     if (own) add_squares(&x);
     *out = x;
@@ -126,17 +126,16 @@ done:
     return status;
 }
 
-static dpmf_status leaf(const dpmf_i_sensitivity_task *task, table *out) {
+static dpmf_status leaf(const sensitivity_task *task, table *out) {
     TRY(make(task, 1, out));
     out->f[0] = 1;
     return DPMF_OK;
 }
 
 /* One level up: *complete and *last, the node over the last leaf, become those of level l. */
-static dpmf_status climb(const dpmf_i_sensitivity_task *task, dpmf_i_strategy_tree_kind kind, int l, table *complete,
-                         table *last) {
+static dpmf_status climb(const sensitivity_task *task, strategy_tree_kind kind, int l, table *complete, table *last) {
     const int64_t n = task->length;
-    int own = kind != DPMF_I_STRATEGY_TREE_VANILLA || n % ((int64_t)1 << l) == 0;
+    int own = kind != STRATEGY_TREE_VANILLA || n % ((int64_t)1 << l) == 0;
     table next = {0};
     if ((n - 1) >> (l - 1) & 1) {
         TRY(join(task, complete, last, own, &next));
@@ -152,14 +151,13 @@ static dpmf_status climb(const dpmf_i_sensitivity_task *task, dpmf_i_strategy_tr
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_sensitivity_tree_separated(const dpmf_i_sensitivity_task *task, dpmf_i_strategy_tree_kind kind,
-                                              double *square) {
+dpmf_status sensitivity_tree_separated(const sensitivity_task *task, strategy_tree_kind kind, double *square) {
     table complete = {0}, last = {0}, all = {0}, next = {0};
     double largest = 0;
     dpmf_status status = DPMF_OK;
     TRY_DONE(leaf(task, &complete));
     TRY_DONE(leaf(task, &last));
-    for (int l = 1; l <= dpmf_i_strategy_tree_levels(task->length); l++)
+    for (int l = 1; l <= strategy_tree_levels(task->length); l++)
         TRY_DONE(climb(task, kind, l, &complete, &last));
     for (int64_t s = 1; s < task->stamps; s++) { /* trees side by side */
         TRY_DONE(join(task, s == 1 ? &last : &all, &last, 0, &next));
@@ -180,14 +178,14 @@ done:
 
 /* ---- what it costs, and the bound instead ---- */
 
-static double join_work(const dpmf_i_sensitivity_task *task, int64_t a, int64_t b) {
+static double join_work(const sensitivity_task *task, int64_t a, int64_t b) {
     double pairs = (double)counts_in(task, a) * (double)counts_in(task, b);
     double ends = (double)ends_in(task, a + b);
     return pairs * (double)ends_in(task, a) * (double)ends_in(task, a) * (double)ends_in(task, b) +
            (double)counts_in(task, a + b) * ends * ends;
 }
 
-double dpmf_i_sensitivity_tree_separated_work(const dpmf_i_sensitivity_task *task) {
+double sensitivity_tree_separated_work(const sensitivity_task *task) {
     const double ends = (double)ends_in(task, task->n), numbers = (double)counts_in(task, task->n) * ends * ends;
     double work = 0;
     if (2 * numbers * (double)sizeof(double) > (double)task->bytes_max) return INFINITY;
@@ -198,9 +196,9 @@ double dpmf_i_sensitivity_tree_separated_work(const dpmf_i_sensitivity_task *tas
     return work;
 }
 
-double dpmf_i_sensitivity_tree_levels_bound(const dpmf_i_sensitivity_task *task) {
+double sensitivity_tree_levels_bound(const sensitivity_task *task) {
     double sum = 0;
-    for (int l = 0; l <= dpmf_i_strategy_tree_levels(task->length); l++) {
+    for (int l = 0; l <= strategy_tree_levels(task->length); l++) {
         int64_t m = smaller(task->k, 1 + (((int64_t)1 << l) - 1) / task->b);
         double full = (double)m, rest = (double)(task->k % m);
         sum += (double)(task->k / m) * full * full + rest * rest;

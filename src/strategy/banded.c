@@ -18,19 +18,19 @@ typedef struct banded {
     double *rows; /* rows[t * bands + j] = C[t, t-j] */
 } banded;
 
-DPMF_I_STRATEGY_CAST(banded)
+STRATEGY_CAST(banded)
 
 static void banded_release(dpmf_strategy *s) {
-    dpmf_i_base_free(((banded *)s)->rows);
+    base_free(((banded *)s)->rows);
 }
 
 static dpmf_status banded_apply(const dpmf_strategy *s, const double *x, double *y) {
-    dpmf_i_base_banded_apply(s->steps, cast(s)->bands, cast(s)->rows, x, y);
+    base_banded_apply(s->steps, cast(s)->bands, cast(s)->rows, x, y);
     return DPMF_OK;
 }
 
 static dpmf_status banded_solve(const dpmf_strategy *s, const double *y, double *x) {
-    dpmf_i_base_banded_solve(s->steps, cast(s)->bands, cast(s)->rows, y, x);
+    base_banded_solve(s->steps, cast(s)->bands, cast(s)->rows, y, x);
     return DPMF_OK;
 }
 
@@ -70,48 +70,48 @@ static dpmf_status banded_column(const dpmf_strategy *s, int64_t j, double *colu
     return DPMF_OK;
 }
 
-static void banded_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+static void banded_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     (void)w;
-    dpmf_i_base_tensors_add(tensors, "strategy.rows", s->steps, cast(s)->bands, cast(s)->rows);
+    base_tensors_add(tensors, "strategy.rows", s->steps, cast(s)->bands, cast(s)->rows);
 }
 
-static const dpmf_i_strategy_ops BANDED = {.class_name = "banded",
-                                           .release = banded_release,
-                                           .apply = banded_apply,
-                                           .solve = banded_solve,
-                                           .step = banded_step,
-                                           .buffers = banded_buffers,
-                                           .column = banded_column,
-                                           .bands = banded_bands,
-                                           .row = banded_row,
-                                           .write = banded_write};
+static const strategy_ops BANDED = {.class_name = "banded",
+                                    .release = banded_release,
+                                    .apply = banded_apply,
+                                    .solve = banded_solve,
+                                    .step = banded_step,
+                                    .buffers = banded_buffers,
+                                    .column = banded_column,
+                                    .bands = banded_bands,
+                                    .row = banded_row,
+                                    .write = banded_write};
 
 static dpmf_status check_rows(int64_t steps, int64_t bands, const double *rows) {
-    TRY(dpmf_i_base_check_finite(steps * bands, rows, "banded C: entry"));
+    TRY(base_check_finite(steps * bands, rows, "banded C: entry"));
     for (int64_t t = 0; t < steps && t < bands; t++)
         for (int64_t j = t + 1; j < bands; j++)
             if (rows[t * bands + j] != 0)
-                return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                        "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0",
-                                        (long long)t, (long long)j, rows[t * bands + j]);
+                return base_fail(DPMF_ERROR_ARGUMENT,
+                                 "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0", (long long)t,
+                                 (long long)j, rows[t * bands + j]);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const double *rows, dpmf_strategy **out) {
     banded *s = NULL;
     dpmf_status status = DPMF_OK;
-    if (rows == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: the rows are NULL");
-    if (steps < 1) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (rows == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "banded C: the rows are NULL");
+    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     if (bands < 1 || bands > steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
-                                (long long)bands, (long long)steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
+                         (long long)bands, (long long)steps);
     if (steps > INT64_MAX / bands)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers are beyond any memory",
-                                (long long)steps, (long long)bands);
+        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers are beyond any memory", (long long)steps,
+                         (long long)bands);
     TRY(check_rows(steps, bands, rows));
-    TRY(dpmf_i_strategy_new(&BANDED, sizeof *s, DPMF_FAMILY_BANDED, steps, (dpmf_strategy **)&s));
+    TRY(strategy_new(&BANDED, sizeof *s, DPMF_FAMILY_BANDED, steps, (dpmf_strategy **)&s));
     s->bands = bands;
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * bands, "the bands of C", &s->rows));
+    TRY_DONE(base_alloc_doubles(steps * bands, "the bands of C", &s->rows));
     memcpy(s->rows, rows, (size_t)(steps * bands) * sizeof *rows);
     for (int64_t t = steps - 1; t >= 0; t--)
         if (rows[t * bands] == 0) s->base.singular_at = t;
@@ -122,8 +122,8 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_strategy_banded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_base_tensor *rows = NULL;
-    TRY(dpmf_i_strategy_array(source, "strategy.rows", source->steps, -1, &rows));
+dpmf_status strategy_banded_read(const strategy_source *source, dpmf_strategy **out) {
+    const base_tensor *rows = NULL;
+    TRY(strategy_array(source, "strategy.rows", source->steps, -1, &rows));
     return dpmf_strategy_create_banded(source->steps, rows->shape[1], rows->values, out);
 }

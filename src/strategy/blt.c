@@ -23,31 +23,31 @@ static const int64_t HELD_MAX = (int64_t)1 << 24;
 
 typedef struct blt {
     dpmf_strategy base;
-    dpmf_i_strategy_blt_parameters c;
+    blt_parameters c;
     double *column; /* c_0, c_1, ...; NULL: too many */
 } blt;
 
-DPMF_I_STRATEGY_CAST(blt)
+STRATEGY_CAST(blt)
 
 static void blt_release(dpmf_strategy *s) {
-    dpmf_i_base_free(((blt *)s)->column);
+    base_free(((blt *)s)->column);
 }
 
-static double read_buffers(const dpmf_i_strategy_blt_parameters *c, const double *m) {
+static double read_buffers(const blt_parameters *c, const double *m) {
     double sum = 0;
     for (int i = 0; i < c->count; i++)
         sum += c->scale[i] * m[i];
     return sum;
 }
 
-static void feed_buffers(const dpmf_i_strategy_blt_parameters *c, double y, double *m) {
+static void feed_buffers(const blt_parameters *c, double y, double *m) {
     for (int i = 0; i < c->count; i++)
         m[i] = (m[i] - c->gap[i] * m[i]) + y;
 }
 
 static dpmf_status blt_apply(const dpmf_strategy *s, const double *x, double *y) {
-    const dpmf_i_strategy_blt_parameters *c = &cast(s)->c;
-    double m[DPMF_I_STRATEGY_BLT_MAX] = {0};
+    const blt_parameters *c = &cast(s)->c;
+    double m[BLT_MAX] = {0};
     for (int64_t t = 0; t < s->steps; t++) {
         y[t] = x[t] + read_buffers(c, m);
         feed_buffers(c, x[t], m);
@@ -56,8 +56,8 @@ static dpmf_status blt_apply(const dpmf_strategy *s, const double *x, double *y)
 }
 
 static dpmf_status blt_solve(const dpmf_strategy *s, const double *y, double *x) {
-    const dpmf_i_strategy_blt_parameters *c = &cast(s)->c;
-    double m[DPMF_I_STRATEGY_BLT_MAX] = {0};
+    const blt_parameters *c = &cast(s)->c;
+    double m[BLT_MAX] = {0};
     for (int64_t t = 0; t < s->steps; t++) {
         x[t] = y[t] - read_buffers(c, m);
         feed_buffers(c, x[t], m);
@@ -70,7 +70,7 @@ static int64_t blt_buffers(const dpmf_strategy *s) {
 }
 
 static void blt_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row) {
-    const dpmf_i_strategy_blt_parameters *c = &cast(s)->c;
+    const blt_parameters *c = &cast(s)->c;
     (void)t;
     memcpy(row, seed, (size_t)count * sizeof *row);
     for (int j = 0; j < c->count; j++) {
@@ -87,17 +87,17 @@ static void blt_step(const dpmf_strategy *s, int64_t t, int64_t count, const dou
 
 static dpmf_status blt_column(const dpmf_strategy *s, int64_t j, double *column) {
     memset(column, 0, (size_t)j * sizeof *column);
-    dpmf_i_strategy_blt_coefficients(&cast(s)->c, s->steps - j, column + j);
+    blt_coefficients(&cast(s)->c, s->steps - j, column + j);
     return DPMF_OK;
 }
 
 /* Column n-1-i holds c_0..c_i: one running sum of squares. */
 static dpmf_status blt_column_norms(const dpmf_strategy *s, double *norms) {
-    dpmf_i_base_running sum = {0};
-    dpmf_i_strategy_blt_coefficients(&cast(s)->c, s->steps, norms);
+    base_running sum = {0};
+    blt_coefficients(&cast(s)->c, s->steps, norms);
     for (int64_t i = 0; i < s->steps; i++) {
-        dpmf_i_base_running_add(&sum, norms[i] * norms[i]);
-        norms[i] = sqrt(dpmf_i_base_running_value(&sum));
+        base_running_add(&sum, norms[i] * norms[i]);
+        norms[i] = sqrt(base_running_value(&sum));
     }
     for (int64_t i = 0; i < s->steps / 2; i++) {
         double swap = norms[i];
@@ -115,38 +115,37 @@ static void blt_toeplitz(const dpmf_strategy *s, int64_t *count, const double **
     *inverse = NULL;
 }
 
-static void blt_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
-    const dpmf_i_strategy_blt_parameters *c = &cast(s)->c;
+static void blt_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
+    const blt_parameters *c = &cast(s)->c;
     (void)w;
-    dpmf_i_base_tensors_add(tensors, "strategy.scale", c->count, 0, c->scale);
-    dpmf_i_base_tensors_add(tensors, "strategy.gap", c->count, 0, c->gap);
+    base_tensors_add(tensors, "strategy.scale", c->count, 0, c->scale);
+    base_tensors_add(tensors, "strategy.gap", c->count, 0, c->gap);
 }
 
-static const dpmf_i_strategy_ops BLT = {.class_name = "blt",
-                                        .release = blt_release,
-                                        .apply = blt_apply,
-                                        .solve = blt_solve,
-                                        .step = blt_step,
-                                        .buffers = blt_buffers,
-                                        .column = blt_column,
-                                        .column_norms = blt_column_norms,
-                                        .toeplitz = blt_toeplitz,
-                                        .write = blt_write};
+static const strategy_ops BLT = {.class_name = "blt",
+                                 .release = blt_release,
+                                 .apply = blt_apply,
+                                 .solve = blt_solve,
+                                 .step = blt_step,
+                                 .buffers = blt_buffers,
+                                 .column = blt_column,
+                                 .column_norms = blt_column_norms,
+                                 .toeplitz = blt_toeplitz,
+                                 .write = blt_write};
 
 /* ---- making it ---- */
 
-dpmf_status dpmf_i_strategy_blt_create(int64_t steps, const dpmf_i_strategy_blt_parameters *parameters,
-                                       dpmf_strategy **out) {
+dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out) {
     blt *s = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_strategy_new(&BLT, sizeof *s, DPMF_FAMILY_BLT, steps, (dpmf_strategy **)&s));
+    TRY(strategy_new(&BLT, sizeof *s, DPMF_FAMILY_BLT, steps, (dpmf_strategy **)&s));
     s->c = *parameters;
     if (steps <= HELD_MAX) {
-        TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the coefficients", &s->column));
-        dpmf_i_strategy_blt_coefficients(&s->c, steps, s->column);
-        TRY_DONE(dpmf_i_base_check_finite(steps, s->column, "blt: coefficient"));
+        TRY_DONE(base_alloc_doubles(steps, "the coefficients", &s->column));
+        blt_coefficients(&s->c, steps, s->column);
+        TRY_DONE(base_check_finite(steps, s->column, "blt: coefficient"));
     } else {
-        s->base.can &= ~(unsigned)DPMF_I_STRATEGY_CAN_TOEPLITZ;
+        s->base.can &= ~(unsigned)STRATEGY_CAN_TOEPLITZ;
     }
     *out = &s->base;
     s = NULL;
@@ -156,25 +155,24 @@ done:
 }
 
 static dpmf_status check_parameters(int64_t buffers, const double *scale, const double *gap, const char *name) {
-    if (buffers < 1 || buffers > DPMF_I_STRATEGY_BLT_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "blt: %lld buffers, accepted 1 to %d", (long long)buffers,
-                                DPMF_I_STRATEGY_BLT_MAX);
+    if (buffers < 1 || buffers > BLT_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "blt: %lld buffers, accepted 1 to %d", (long long)buffers, BLT_MAX);
     if (scale == NULL || gap == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "blt: the scales or the %ss are NULL", name);
-    return dpmf_i_base_check_finite(buffers, scale, "blt: scale");
+        return base_fail(DPMF_ERROR_ARGUMENT, "blt: the scales or the %ss are NULL", name);
+    return base_check_finite(buffers, scale, "blt: scale");
 }
 
 dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *scale, const double *decay,
                                      dpmf_strategy **out) {
-    double gap[DPMF_I_STRATEGY_BLT_MAX];
+    double gap[BLT_MAX];
     TRY(check_parameters(buffers, scale, decay, "decay"));
     for (int i = 0; i < buffers; i++) {
         if (!(decay[i] >= 0 && decay[i] < 1))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "blt: decay %d = %.17g, accepted 0 <= decay < 1", i, decay[i]);
+            return base_fail(DPMF_ERROR_ARGUMENT, "blt: decay %d = %.17g, accepted 0 <= decay < 1", i, decay[i]);
         gap[i] = 1 - decay[i];
     }
-    dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_make(buffers, scale, gap);
-    return dpmf_i_strategy_blt_create(steps, &c, out);
+    blt_parameters c = blt_make(buffers, scale, gap);
+    return blt_create(steps, &c, out);
 }
 
 /* A gap below this says that the decay is 1, a sum that never forgets. */
@@ -185,30 +183,30 @@ dpmf_status dpmf_strategy_create_blt_gaps(int64_t steps, int buffers, const doub
     TRY(check_parameters(buffers, scale, gap, "gap"));
     for (int i = 0; i < buffers; i++)
         if (!(gap[i] >= GAP_MIN && gap[i] <= 1))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "blt: gap %d = %.17g, accepted 1e-300 to 1", i, gap[i]);
-    dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_make(buffers, scale, gap);
-    return dpmf_i_strategy_blt_create(steps, &c, out);
+            return base_fail(DPMF_ERROR_ARGUMENT, "blt: gap %d = %.17g, accepted 1e-300 to 1", i, gap[i]);
+    blt_parameters c = blt_make(buffers, scale, gap);
+    return blt_create(steps, &c, out);
 }
 
 int dpmf_strategy_blt_parameters(const dpmf_strategy *strategy, const double **scale, const double **gap) {
-    const dpmf_i_strategy_blt_parameters *c = dpmf_i_strategy_blt(strategy);
+    const blt_parameters *c = strategy_blt(strategy);
     if (c == NULL) return 0;
     *scale = c->scale;
     *gap = c->gap;
     return c->count;
 }
 
-const dpmf_i_strategy_blt_parameters *dpmf_i_strategy_blt(const dpmf_strategy *s) {
+const blt_parameters *strategy_blt(const dpmf_strategy *s) {
     return s->ops == &BLT ? &cast(s)->c : NULL;
 }
 
-dpmf_status dpmf_i_strategy_blt_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_base_tensor *scale = NULL, *gap = NULL;
-    TRY(dpmf_i_strategy_array(source, "strategy.scale", -1, 0, &scale));
-    TRY(dpmf_i_strategy_array(source, "strategy.gap", scale->shape[0], 0, &gap));
-    if (scale->shape[0] > DPMF_I_STRATEGY_BLT_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: blt with %lld buffers, accepted 1 to %d",
-                                (long long)scale->shape[0], DPMF_I_STRATEGY_BLT_MAX);
+dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {
+    const base_tensor *scale = NULL, *gap = NULL;
+    TRY(strategy_array(source, "strategy.scale", -1, 0, &scale));
+    TRY(strategy_array(source, "strategy.gap", scale->shape[0], 0, &gap));
+    if (scale->shape[0] > BLT_MAX)
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: blt with %lld buffers, accepted 1 to %d",
+                         (long long)scale->shape[0], BLT_MAX);
     dpmf_status status =
         dpmf_strategy_create_blt_gaps(source->steps, (int)scale->shape[0], scale->values, gap->values, out);
     return status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status; /* the fault is in the file */

@@ -13,64 +13,63 @@
 
 #include "base/status.h"
 
-enum { DPMF_I_STRATEGY_BLT_MAX = DPMF_BLT_BUFFERS_MAX };
+enum { BLT_MAX = DPMF_BLT_BUFFERS_MAX };
 
-typedef struct dpmf_i_strategy_blt_parameters {
+typedef struct blt_parameters {
     int count;
-    double scale[DPMF_I_STRATEGY_BLT_MAX];
-    double gap[DPMF_I_STRATEGY_BLT_MAX]; /* 0 < gap; of a decay in [0, 1): at most 1 */
-    double total;                        /* the sum of all coefficients, C(1) = 1 + sum scale/gap */
-} dpmf_i_strategy_blt_parameters;
+    double scale[BLT_MAX];
+    double gap[BLT_MAX]; /* 0 < gap; of a decay in [0, 1): at most 1 */
+    double total;        /* the sum of all coefficients, C(1) = 1 + sum scale/gap */
+} blt_parameters;
 
 /* From scales and gaps; fills in `total`. */
-dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_make(int count, const double *scale, const double *gap);
+blt_parameters blt_make(int count, const double *scale, const double *gap);
 
 /* Are all scales positive and the gaps different? Then its inverse is a BLT too (Pillutla et al. 2025, Lemma 2.16). */
-int dpmf_i_strategy_blt_is_positive(const dpmf_i_strategy_blt_parameters *c);
+int blt_is_positive(const blt_parameters *c);
 
 /*
  * The inverse of a BLT whose scales are all positive, or all negative with 0 < total; gaps are different. The answer's
  * gaps rise, interlaced with those of `c`, and its scales have the other sign.
  */
-dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_invert(const dpmf_i_strategy_blt_parameters *c);
+blt_parameters blt_invert(const blt_parameters *c);
 
 /* c_0, ..., c_{count-1}, each to full precision. */
-void dpmf_i_strategy_blt_coefficients(const dpmf_i_strategy_blt_parameters *c, int64_t count, double *out);
+void blt_coefficients(const blt_parameters *c, int64_t count, double *out);
 
 /* ---- sums over n steps, in closed form: O(d^2), or O(k d^2) for k participations; for BLTs that are positive ---- */
 
 /* A sum and its derivative with respect to y = 1 - x, accurate for all y in [0, 2). n is whole, up to 2^53. */
-typedef struct dpmf_i_strategy_slope {
+typedef struct strategy_slope {
     double value, slope;
-} dpmf_i_strategy_slope;
-dpmf_i_strategy_slope dpmf_i_strategy_geometric(double n, double y);      /* sum_{t<n} x^t */
-dpmf_i_strategy_slope dpmf_i_strategy_geometric_ramp(double n, double y); /* sum_{t<n} (n-t) x^t */
+} strategy_slope;
+strategy_slope strategy_geometric(double n, double y);      /* sum_{t<n} x^t */
+strategy_slope strategy_geometric_ramp(double n, double y); /* sum_{t<n} (n-t) x^t */
 
 /* |C[:,0] + C[:,b] + ... + C[:,(k-1)b]|^2; k = 1: the largest column norm. */
-double dpmf_i_strategy_blt_pattern_square(const dpmf_i_strategy_blt_parameters *c, int64_t n, int64_t k, int64_t b);
+double blt_pattern_square(const blt_parameters *c, int64_t n, int64_t k, int64_t b);
 
 /* Prefix sums: the last row of B = A C^-1, squared, and the sum over all rows, from the inverse. */
-double dpmf_i_strategy_blt_last_row_square(const dpmf_i_strategy_blt_parameters *inverse, int64_t n);
-double dpmf_i_strategy_blt_frobenius_square(const dpmf_i_strategy_blt_parameters *inverse, int64_t n);
+double blt_last_row_square(const blt_parameters *inverse, int64_t n);
+double blt_frobenius_square(const blt_parameters *inverse, int64_t n);
 
 /*
  * A BLT from a rational approximation of (1-x)^(-1/2) that is good for 1/range <= 1 - x, hence over about `range` steps
  * (Pillutla et al. 2025, Theorem 2.18 in the form of a quadrature). Its coefficients are positive and falling.
  */
-dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_rational(int count, double range);
+blt_parameters blt_rational(int count, double range);
 
 /* ---- strategy/blt.c ---- */
 
 /* The strategy. Scales may have any sign; 0 < gap <= 1. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_blt_create(int64_t steps, const dpmf_i_strategy_blt_parameters *parameters,
-                                                       dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out);
 
 /* Its parameters, or NULL if the strategy is not a BLT. */
-const dpmf_i_strategy_blt_parameters *dpmf_i_strategy_blt(const dpmf_strategy *s);
+const blt_parameters *strategy_blt(const dpmf_strategy *s);
 
-/* From a mechanism file (see dpmf_i_strategy_source in strategy/strategy.h). */
-struct dpmf_i_strategy_source;
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_blt_read(const struct dpmf_i_strategy_source *source, dpmf_strategy **out);
+/* From a mechanism file (see strategy_source in strategy/strategy.h). */
+struct strategy_source;
+DPMF_MUST_CHECK dpmf_status blt_read(const struct strategy_source *source, dpmf_strategy **out);
 
 /* ---- error/blt.c ---- */
 
@@ -79,14 +78,13 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_blt_read(const struct dpmf_i_strateg
  * the noise of step t multiplied by scale[t] if `scale` is not NULL. O(n d^2) time, O(d^2) memory; O(n d) for Toeplitz
  * workloads and one stamp without scale.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_blt(const dpmf_workload *a, const dpmf_i_strategy_blt_parameters *c,
-                                             int64_t steps, int64_t stamps, const double *scale, const dpmf_run *run,
-                                             double *per_step);
+DPMF_MUST_CHECK dpmf_status error_blt(const dpmf_workload *a, const blt_parameters *c, int64_t steps, int64_t stamps,
+                                      const double *scale, const dpmf_run *run, double *per_step);
 
 /*
  * The sum and the largest of these squares for prefix sums, without an array of all of them: 1; 0 if it is not prefix
  * sums and a BLT with positive scales and different decays.
  */
-int dpmf_i_error_blt_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
+int error_blt_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
 
 #endif

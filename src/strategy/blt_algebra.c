@@ -31,10 +31,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_STRATEGY_BLT_MAX };
+enum { MAX = BLT_MAX };
 
-dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_make(int count, const double *scale, const double *gap) {
-    dpmf_i_strategy_blt_parameters c = {.count = count, .total = 1};
+blt_parameters blt_make(int count, const double *scale, const double *gap) {
+    blt_parameters c = {.count = count, .total = 1};
     for (int i = 0; i < count; i++) {
         c.scale[i] = scale[i];
         c.gap[i] = gap[i];
@@ -43,7 +43,7 @@ dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_make(int count, const double 
     return c;
 }
 
-int dpmf_i_strategy_blt_is_positive(const dpmf_i_strategy_blt_parameters *c) {
+int blt_is_positive(const blt_parameters *c) {
     for (int i = 0; i < c->count; i++) {
         if (!(c->scale[i] > 0)) return 0;
         for (int j = 0; j < i; j++)
@@ -92,7 +92,7 @@ static void zero_between(const secular *f, double left, double right, double *or
     *offset = secular_zero(f, *origin, near_left ? half : -half);
 }
 
-static void sort_poles(const dpmf_i_strategy_blt_parameters *c, secular *f) {
+static void sort_poles(const blt_parameters *c, secular *f) {
     *f = (secular){.count = c->count, .sign = c->scale[0] > 0 ? 1 : -1, .total = c->total};
     for (int i = 0; i < c->count; i++) {
         int at = i;
@@ -120,10 +120,10 @@ static void find_zero(const secular *f, int j, double *origin, double *offset) {
     }
 }
 
-dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_invert(const dpmf_i_strategy_blt_parameters *c) {
+blt_parameters blt_invert(const blt_parameters *c) {
     secular f;
     double origin[MAX], offset[MAX];
-    dpmf_i_strategy_blt_parameters out = {.count = c->count, .total = 1};
+    blt_parameters out = {.count = c->count, .total = 1};
     assert(c->count >= 1 && c->total > 0);
     sort_poles(c, &f);
     for (int j = 0; j < f.count; j++) {
@@ -145,7 +145,7 @@ dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_invert(const dpmf_i_strategy_
 
 enum { ANCHOR = 256 }; /* powers by repeated products for so many steps, then from the logarithm again */
 
-void dpmf_i_strategy_blt_coefficients(const dpmf_i_strategy_blt_parameters *c, int64_t count, double *out) {
+void blt_coefficients(const blt_parameters *c, int64_t count, double *out) {
     double power[MAX];
     for (int64_t t = 0; t < count; t++) {
         double sum = 0;
@@ -167,8 +167,8 @@ void dpmf_i_strategy_blt_coefficients(const dpmf_i_strategy_blt_parameters *c, i
  * sum_k term_k with term_{k+1}/term_k = -y (n-1-k)/(k+more), a polynomial in y that ends at k = n-1, for n y <= 1: the
  * terms alternate and fall at least like 1/k!, from C(n,1) for the sum and C(n+1,2) for the ramp.
  */
-static dpmf_i_strategy_slope binomial_series(double n, double y, double first, double more) {
-    dpmf_i_strategy_slope s = {first, 0};
+static strategy_slope binomial_series(double n, double y, double first, double more) {
+    strategy_slope s = {first, 0};
     double term = first, rise = -first * (n - 1) / more; /* k term_k / y */
     for (int k = 0; k < 40 && (double)k < n - 1; k++) {
         term *= -y * ((n - 1 - k) / (k + more));
@@ -185,19 +185,19 @@ static double power_of(double y, double n) {
     return y < 1 ? exp(n * log1p(-y)) : pow(1 - y, n);
 }
 
-dpmf_i_strategy_slope dpmf_i_strategy_geometric(double n, double y) {
-    if (n <= 1) return (dpmf_i_strategy_slope){n, 0};
+strategy_slope strategy_geometric(double n, double y) {
+    if (n <= 1) return (strategy_slope){n, 0};
     if (n * y <= 1) return binomial_series(n, y, n, 2);
     double value = (y < 1 ? -expm1(n * log1p(-y)) : 1 - power_of(y, n)) / y;
-    return (dpmf_i_strategy_slope){value, (n * power_of(y, n - 1) - value) / y};
+    return (strategy_slope){value, (n * power_of(y, n - 1) - value) / y};
 }
 
-dpmf_i_strategy_slope dpmf_i_strategy_geometric_ramp(double n, double y) {
-    if (n <= 1) return (dpmf_i_strategy_slope){n, 0};
+strategy_slope strategy_geometric_ramp(double n, double y) {
+    if (n <= 1) return (strategy_slope){n, 0};
     if (n * y <= 1) return binomial_series(n, y, n * (n + 1) / 2, 3);
-    dpmf_i_strategy_slope g = dpmf_i_strategy_geometric(n, y);
+    strategy_slope g = strategy_geometric(n, y);
     double value = (n - (1 - y) * g.value) / y;
-    return (dpmf_i_strategy_slope){value, (g.value - (1 - y) * g.slope - value) / y};
+    return (strategy_slope){value, (g.value - (1 - y) * g.slope - value) / y};
 }
 
 /* 1 - (1-g)(1-h), without subtracting from 1. */
@@ -210,7 +210,7 @@ static double joint_gap(double g, double h) {
  * lambda_i^(r-1) with a_i = alpha_i (1 + lambda_i past_i), past_i = sum_{m=1..j} lambda_i^(mb-1); step 0 is 1 + sum_i
  * alpha_i past_i.
  */
-double dpmf_i_strategy_blt_pattern_square(const dpmf_i_strategy_blt_parameters *c, int64_t n, int64_t k, int64_t b) {
+double blt_pattern_square(const blt_parameters *c, int64_t n, int64_t k, int64_t b) {
     int d = c->count;
     double past[MAX] = {0}, weight[MAX], inner[MAX * MAX] = {0}, total = 0;
     assert(k >= 1 && (k == 1 || (k - 1) * b < n));
@@ -225,7 +225,7 @@ double dpmf_i_strategy_blt_pattern_square(const dpmf_i_strategy_blt_parameters *
         for (int i = 0; i < d; i++)
             for (int l = 0; l < d; l++) {
                 if (j == 0 || j + 1 == k)
-                    inner[i * d + l] = dpmf_i_strategy_geometric(length - 1, joint_gap(c->gap[i], c->gap[l])).value;
+                    inner[i * d + l] = strategy_geometric(length - 1, joint_gap(c->gap[i], c->gap[l])).value;
                 total += weight[i] * weight[l] * inner[i * d + l];
             }
     }
@@ -233,8 +233,7 @@ double dpmf_i_strategy_blt_pattern_square(const dpmf_i_strategy_blt_parameters *
 }
 
 /* sum over t of emphasis_t b_t^2, the sum given by its closed form. */
-static double response_square(const dpmf_i_strategy_blt_parameters *inverse, int64_t n,
-                              dpmf_i_strategy_slope (*sum)(double, double)) {
+static double response_square(const blt_parameters *inverse, int64_t n, strategy_slope (*sum)(double, double)) {
     int d = inverse->count;
     double total = inverse->total * inverse->total * sum((double)n, 0).value;
     for (int i = 0; i < d; i++) {
@@ -247,12 +246,12 @@ static double response_square(const dpmf_i_strategy_blt_parameters *inverse, int
     return total;
 }
 
-double dpmf_i_strategy_blt_last_row_square(const dpmf_i_strategy_blt_parameters *inverse, int64_t n) {
-    return response_square(inverse, n, dpmf_i_strategy_geometric);
+double blt_last_row_square(const blt_parameters *inverse, int64_t n) {
+    return response_square(inverse, n, strategy_geometric);
 }
 
-double dpmf_i_strategy_blt_frobenius_square(const dpmf_i_strategy_blt_parameters *inverse, int64_t n) {
-    return response_square(inverse, n, dpmf_i_strategy_geometric_ramp);
+double blt_frobenius_square(const blt_parameters *inverse, int64_t n) {
+    return response_square(inverse, n, strategy_geometric_ramp);
 }
 
 /* ---- a rational approximation ---- */
@@ -261,11 +260,11 @@ double dpmf_i_strategy_blt_frobenius_square(const dpmf_i_strategy_blt_parameters
  * With s = 1 - x, s^(-1/2) is nearly sum_j w_j / (s + s_j) = sum_j w_j lambda_j / (1 - lambda_j x), lambda_j = 1/(1 +
  * s_j); divided by its value at x = 0 its constant term is 1.
  */
-dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_rational(int count, double range) {
-    dpmf_i_base_quadrature q;
+blt_parameters blt_rational(int count, double range) {
+    base_quadrature q;
     double scale[MAX], gap[MAX], sum = 0;
     assert(count >= 1 && count <= MAX && range >= 1);
-    dpmf_i_base_quadrature_fill(1 / range, 2, count, &q); /* |x| <= 1: s goes from about 1/range to 2 */
+    base_quadrature_fill(1 / range, 2, count, &q); /* |x| <= 1: s goes from about 1/range to 2 */
     for (int j = 0; j < count; j++)
         sum += q.weight[j] / (1 + q.shift[j]);
     for (int j = 0; j < count; j++) {
@@ -273,5 +272,5 @@ dpmf_i_strategy_blt_parameters dpmf_i_strategy_blt_rational(int count, double ra
         gap[j] = q.shift[j] * decay;
         scale[j] = q.weight[j] * decay * decay / sum;
     }
-    return dpmf_i_strategy_blt_make(count, scale, gap);
+    return blt_make(count, scale, gap);
 }

@@ -17,19 +17,19 @@ typedef struct dense {
     double *matrix; /* n x n, row-major */
 } dense;
 
-DPMF_I_STRATEGY_CAST(dense)
+STRATEGY_CAST(dense)
 
 static void dense_release(dpmf_strategy *s) {
-    dpmf_i_base_free(((dense *)s)->matrix);
+    base_free(((dense *)s)->matrix);
 }
 
 static dpmf_status dense_apply(const dpmf_strategy *s, const double *x, double *y) {
-    dpmf_i_base_lower_apply(s->steps, cast(s)->matrix, x, y);
+    base_lower_apply(s->steps, cast(s)->matrix, x, y);
     return DPMF_OK;
 }
 
 static dpmf_status dense_solve(const dpmf_strategy *s, const double *y, double *x) {
-    dpmf_i_base_lower_solve(s->steps, cast(s)->matrix, y, x);
+    base_lower_solve(s->steps, cast(s)->matrix, y, x);
     return DPMF_OK;
 }
 
@@ -68,28 +68,28 @@ static dpmf_status dense_gram(const dpmf_strategy *s, int64_t lag, double *value
     return DPMF_OK;
 }
 
-static void dense_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+static void dense_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     (void)w;
-    dpmf_i_base_tensors_add(tensors, "strategy.matrix", s->steps, s->steps, cast(s)->matrix);
+    base_tensors_add(tensors, "strategy.matrix", s->steps, s->steps, cast(s)->matrix);
 }
 
-static const dpmf_i_strategy_ops DENSE = {.class_name = "dense",
-                                          .release = dense_release,
-                                          .apply = dense_apply,
-                                          .solve = dense_solve,
-                                          .step = dense_step,
-                                          .buffers = dense_buffers,
-                                          .column = dense_column,
-                                          .gram = dense_gram,
-                                          .write = dense_write};
+static const strategy_ops DENSE = {.class_name = "dense",
+                                   .release = dense_release,
+                                   .apply = dense_apply,
+                                   .solve = dense_solve,
+                                   .step = dense_step,
+                                   .buffers = dense_buffers,
+                                   .column = dense_column,
+                                   .gram = dense_gram,
+                                   .write = dense_write};
 
 dpmf_status dpmf_strategy_create_dense(int64_t steps, const double *matrix, dpmf_strategy **out) {
     dense *s = NULL;
     dpmf_status status = DPMF_OK;
-    if (matrix == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dense C: the matrix is NULL");
-    TRY(dpmf_i_strategy_new(&DENSE, sizeof *s, DPMF_FAMILY_DENSE, steps, (dpmf_strategy **)&s));
-    TRY_DONE(dpmf_i_base_alloc_square(steps, "the matrix C", &s->matrix));
-    TRY_DONE(dpmf_i_base_lower_check(steps, matrix, "C", 0));
+    if (matrix == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dense C: the matrix is NULL");
+    TRY(strategy_new(&DENSE, sizeof *s, DPMF_FAMILY_DENSE, steps, (dpmf_strategy **)&s));
+    TRY_DONE(base_alloc_square(steps, "the matrix C", &s->matrix));
+    TRY_DONE(base_lower_check(steps, matrix, "C", 0));
     memcpy(s->matrix, matrix, (size_t)(steps * steps) * sizeof *matrix);
     for (int64_t t = steps - 1; t >= 0; t--)
         if (matrix[t * steps + t] == 0) s->base.singular_at = t;
@@ -100,12 +100,12 @@ done:
     return status;
 }
 
-const double *dpmf_i_strategy_dense_matrix(const dpmf_strategy *s) {
+const double *strategy_dense_matrix(const dpmf_strategy *s) {
     return s->ops == &DENSE ? cast(s)->matrix : NULL;
 }
 
-dpmf_status dpmf_i_strategy_dense_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_base_tensor *matrix = NULL;
-    TRY(dpmf_i_strategy_array(source, "strategy.matrix", source->steps, source->steps, &matrix));
+dpmf_status strategy_dense_read(const strategy_source *source, dpmf_strategy **out) {
+    const base_tensor *matrix = NULL;
+    TRY(strategy_array(source, "strategy.matrix", source->steps, source->steps, &matrix));
     return dpmf_strategy_create_dense(source->steps, matrix->values, out);
 }

@@ -43,14 +43,14 @@ typedef struct fourier {
     double tau;
 } fourier;
 
-DPMF_I_STRATEGY_CAST(fourier)
+STRATEGY_CAST(fourier)
 
 static void fourier_release(dpmf_strategy *s) {
     fourier *self = (fourier *)s;
-    dpmf_i_base_free(self->h);
-    dpmf_i_base_free(self->inverse);
-    dpmf_i_base_free(self->c);
-    dpmf_i_base_free(self->gram);
+    base_free(self->h);
+    base_free(self->inverse);
+    base_free(self->c);
+    base_free(self->gram);
 }
 
 /* Weights u_q with sum_q u_q f_q = sum_q (-1)^q f_q to double precision. */
@@ -83,27 +83,27 @@ static void skew_column(int64_t n, double power, double *a) {
 }
 
 static void closed_forms(int64_t n, double *c, double *gram, double *tau) {
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t d = 0; d < n; d++) {
         c[d] = 1 / ((double)n * sin((2 * (double)d + 1) * M_PI / (2 * (double)n)));
-        dpmf_i_base_running_add(&sum, c[d]);
+        base_running_add(&sum, c[d]);
     }
-    *tau = 2 * dpmf_i_base_running_value(&sum);
-    sum = (dpmf_i_base_running){0.5 + *tau / 4, 0};
+    *tau = 2 * base_running_value(&sum);
+    sum = (base_running){0.5 + *tau / 4, 0};
     for (int64_t d = 0; d < n; d++) {
-        gram[d] = dpmf_i_base_running_value(&sum);
-        dpmf_i_base_running_add(&sum, -c[d]);
+        gram[d] = base_running_value(&sum);
+        base_running_add(&sum, -c[d]);
     }
 }
 
 /* out = (skew-circulant with first column a) x: the product of the two series modulo x^n = -1. */
 static dpmf_status skew_multiply(int64_t n, const double *a, const double *x, double *out) {
     double *product = NULL;
-    TRY(dpmf_i_base_alloc_doubles(2 * n - 1, "a product of series", &product));
-    dpmf_status status = dpmf_i_base_convolve(n, a, n, x, 2 * n - 1, product);
+    TRY(base_alloc_doubles(2 * n - 1, "a product of series", &product));
+    dpmf_status status = base_convolve(n, a, n, x, 2 * n - 1, product);
     for (int64_t i = 0; i < n && status == DPMF_OK; i++)
         out[i] = product[i] - (i + n < 2 * n - 1 ? product[i + n] : 0);
-    dpmf_i_base_free(product);
+    base_free(product);
     return status;
 }
 
@@ -116,19 +116,19 @@ static int64_t fourier_buffers(const dpmf_strategy *s) {
 }
 
 static dpmf_status fourier_apply(const dpmf_strategy *s, const double *x, double *y) {
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t t = 0; t < s->steps; t++)
-        dpmf_i_base_running_add(&sum, x[t]);
-    y[0] = dpmf_i_base_running_value(&sum) * M_SQRT1_2;
+        base_running_add(&sum, x[t]);
+    y[0] = base_running_value(&sum) * M_SQRT1_2;
     return skew_multiply(s->steps, cast(s)->h, x, y + 1);
 }
 
 static dpmf_status solve_best(const fourier *s, const double *z, double *x) {
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     TRY(skew_multiply(s->base.steps, s->inverse, z + 1, x));
     for (int64_t t = 0; t < s->base.steps; t++)
-        dpmf_i_base_running_add(&sum, x[t]);
-    double pull = 2 * (M_SQRT2 * z[0] - dpmf_i_base_running_value(&sum)) / (2 + s->tau);
+        base_running_add(&sum, x[t]);
+    double pull = 2 * (M_SQRT2 * z[0] - base_running_value(&sum)) / (2 + s->tau);
     for (int64_t t = 0; t < s->base.steps; t++)
         x[t] += pull * s->c[t];
     return DPMF_OK;
@@ -173,37 +173,36 @@ static void fourier_covariance(const dpmf_strategy *s, int64_t t, double *values
     }
 }
 
-static void fourier_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+static void fourier_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     (void)s, (void)w, (void)tensors; /* the family and the number of steps say it all */
 }
 
-static const dpmf_i_strategy_ops FOURIER = {.class_name = "fft",
-                                            .release = fourier_release,
-                                            .rows = fourier_rows,
-                                            .apply = fourier_apply,
-                                            .solve = fourier_solve,
-                                            .buffers = fourier_buffers,
-                                            .column = fourier_column,
-                                            .gram = fourier_gram,
-                                            .covariance = fourier_covariance,
-                                            .write = fourier_write};
+static const strategy_ops FOURIER = {.class_name = "fft",
+                                     .release = fourier_release,
+                                     .rows = fourier_rows,
+                                     .apply = fourier_apply,
+                                     .solve = fourier_solve,
+                                     .buffers = fourier_buffers,
+                                     .column = fourier_column,
+                                     .gram = fourier_gram,
+                                     .covariance = fourier_covariance,
+                                     .write = fourier_write};
 
-dpmf_status dpmf_i_strategy_create_fft(int64_t steps, int best, dpmf_strategy **out) {
+dpmf_status strategy_create_fft(int64_t steps, int best, dpmf_strategy **out) {
     fourier *s = NULL;
     dpmf_status status = DPMF_OK;
     if (steps > STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld steps, accepted up to %d (it has no stream)",
-                                best ? DPMF_FAMILY_FFT_OPT : DPMF_FAMILY_FFT, (long long)steps, STEPS_MAX);
-    TRY(dpmf_i_strategy_new(&FOURIER, sizeof *s, best ? DPMF_FAMILY_FFT_OPT : DPMF_FAMILY_FFT, steps,
-                            (dpmf_strategy **)&s));
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld steps, accepted up to %d (it has no stream)",
+                         best ? DPMF_FAMILY_FFT_OPT : DPMF_FAMILY_FFT, (long long)steps, STEPS_MAX);
+    TRY(strategy_new(&FOURIER, sizeof *s, best ? DPMF_FAMILY_FFT_OPT : DPMF_FAMILY_FFT, steps, (dpmf_strategy **)&s));
     s->best = best;
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the FFT encoder", &s->h));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the FFT encoder", &s->c));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the FFT encoder", &s->gram));
+    TRY_DONE(base_alloc_doubles(steps, "the FFT encoder", &s->h));
+    TRY_DONE(base_alloc_doubles(steps, "the FFT encoder", &s->c));
+    TRY_DONE(base_alloc_doubles(steps, "the FFT encoder", &s->gram));
     skew_column(steps, -0.5, s->h);
     closed_forms(steps, s->c, s->gram, &s->tau);
     if (best) {
-        TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the FFT decoder", &s->inverse));
+        TRY_DONE(base_alloc_doubles(steps, "the FFT decoder", &s->inverse));
         skew_column(steps, 0.5, s->inverse);
     }
     *out = &s->base;
@@ -213,22 +212,22 @@ done:
     return status;
 }
 
-int dpmf_i_strategy_fft_prefix_error(const dpmf_strategy *s, double *squares) {
+int strategy_fft_prefix_error(const dpmf_strategy *s, double *squares) {
     if (s->ops != &FOURIER) return 0;
     const fourier *self = cast(s);
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t t = 0; t < s->steps; t++) {
-        dpmf_i_base_running_add(&sum, 2 * self->c[t]);
-        double p = dpmf_i_base_running_value(&sum);
+        base_running_add(&sum, 2 * self->c[t]);
+        double p = base_running_value(&sum);
         /* P_t (1 - P_t/(2+tau)) with 2 + tau - P_t taken as 2 + the sum of the later terms by symmetry of c */
         squares[t] = self->best ? p * ((2 + self->tau - p) / (2 + self->tau)) : self->gram[0];
     }
     return 1;
 }
 
-dpmf_status dpmf_i_strategy_fft_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
+dpmf_status strategy_fft_read(const strategy_source *source, dpmf_strategy **out) {
     int best = strcmp(source->family, DPMF_FAMILY_FFT_OPT) == 0;
     if (!best && strcmp(source->family, DPMF_FAMILY_FFT) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: an FFT of family %s is not known", source->family);
-    return dpmf_i_strategy_create_fft(source->steps, best, out);
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: an FFT of family %s is not known", source->family);
+    return strategy_create_fft(source->steps, best, out);
 }

@@ -16,26 +16,26 @@
 #include <string.h>
 
 static void gram_toeplitz(int64_t n, int64_t count, const double *c, int64_t lag, double *values) {
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t i = 0; i + lag < n; i++) {
-        if (i + lag < count) dpmf_i_base_running_add(&sum, c[i] * c[i + lag]);
-        values[n - 1 - lag - i] = dpmf_i_base_running_value(&sum);
+        if (i + lag < count) base_running_add(&sum, c[i] * c[i + lag]);
+        values[n - 1 - lag - i] = base_running_value(&sum);
     }
 }
 
 /* Row i meets columns u = i - j and t = u - lag. */
 static dpmf_status gram_banded(const dpmf_strategy *s, int64_t lag, double *values) {
-    int64_t bands = dpmf_i_strategy_bands(s);
+    int64_t bands = strategy_bands(s);
     double *row = NULL;
     memset(values, 0, (size_t)(s->steps - lag) * sizeof *values);
     if (lag >= bands) return DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(bands, "a row", &row));
+    TRY(base_alloc_doubles(bands, "a row", &row));
     for (int64_t i = lag; i < s->steps; i++) {
         s->ops->row(s, i, row);
         for (int64_t j = 0; j + lag < bands && j + lag <= i; j++)
             values[i - lag - j] += row[j] * row[j + lag];
     }
-    dpmf_i_base_free(row);
+    base_free(row);
     return DPMF_OK;
 }
 
@@ -43,26 +43,26 @@ static dpmf_status gram_columns(const dpmf_strategy *s, int64_t lag, double *val
     int64_t rows = dpmf_strategy_rows(s);
     double *columns = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(2 * rows, "two columns", &columns));
+    TRY(base_alloc_doubles(2 * rows, "two columns", &columns));
     for (int64_t t = 0; t + lag < s->steps; t++) {
         TRY_DONE(dpmf_strategy_column(s, t, columns));
         if (lag > 0) TRY_DONE(dpmf_strategy_column(s, t + lag, columns + rows));
-        values[t] = dpmf_i_base_dot(rows, columns, lag > 0 ? columns + rows : columns);
+        values[t] = base_dot(rows, columns, lag > 0 ? columns + rows : columns);
     }
 done:
-    dpmf_i_base_free(columns);
+    base_free(columns);
     return status;
 }
 
-dpmf_status dpmf_i_strategy_gram(const dpmf_strategy *s, int64_t lag, double *values) {
+dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values) {
     int64_t count = 0, inverse_count = 0;
     const double *c = NULL, *inverse = NULL;
     assert(lag >= 0 && lag < s->steps);
-    if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_GRAM)) return s->ops->gram(s, lag, values);
-    if (dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
+    if (strategy_can(s, STRATEGY_CAN_GRAM)) return s->ops->gram(s, lag, values);
+    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
         gram_toeplitz(s->steps, count, c, lag, values);
         return DPMF_OK;
     }
-    if (dpmf_i_strategy_bands(s) < s->steps) return gram_banded(s, lag, values);
+    if (strategy_bands(s) < s->steps) return gram_banded(s, lag, values);
     return gram_columns(s, lag, values);
 }

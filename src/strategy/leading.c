@@ -19,7 +19,7 @@ static dpmf_status make_toeplitz(const dpmf_strategy *s, int64_t steps, int *don
     const int buffers = dpmf_strategy_blt_parameters(s, &scale, &gap);
     *done = 1;
     if (buffers > 0) return dpmf_strategy_create_blt_gaps(steps, buffers, scale, gap, out);
-    if (dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
+    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
         if (c != NULL) return dpmf_strategy_create_toeplitz(steps, count < steps ? count : steps, c, out);
         if (inverse != NULL)
             return dpmf_strategy_create_inverse_toeplitz(steps, inverse_count < steps ? inverse_count : steps, inverse,
@@ -30,19 +30,19 @@ static dpmf_status make_toeplitz(const dpmf_strategy *s, int64_t steps, int *don
 }
 
 static dpmf_status make_banded(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
-    const int64_t held = dpmf_i_strategy_bands(s), bands = held < steps ? held : steps;
+    const int64_t held = strategy_bands(s), bands = held < steps ? held : steps;
     double *rows = NULL, *row = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * bands, "the leading rows", &rows));
-    TRY_DONE(dpmf_i_base_alloc_doubles(held, "a row", &row));
+    TRY_DONE(base_alloc_doubles(steps * bands, "the leading rows", &rows));
+    TRY_DONE(base_alloc_doubles(held, "a row", &row));
     for (int64_t t = 0; t < steps; t++) {
         s->ops->row(s, t, row);
         memcpy(rows + t * bands, row, (size_t)bands * sizeof *row);
     }
     TRY_DONE(dpmf_strategy_create_banded(steps, bands, rows, out));
 done:
-    dpmf_i_base_free(rows);
-    dpmf_i_base_free(row);
+    base_free(rows);
+    base_free(row);
     return status;
 }
 
@@ -50,13 +50,12 @@ static dpmf_status make_dense(const dpmf_strategy *s, int64_t steps, dpmf_strate
     double *matrix = NULL, *column = NULL;
     dpmf_status status = DPMF_OK;
     if (steps > FORMED_MAX)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "the first %lld steps of a strategy (%s) that is neither Toeplitz nor banded: accepted up to "
-            "%d; the epsilon of the whole run holds for every part of it",
-            (long long)steps, dpmf_strategy_family(s), FORMED_MAX);
-    TRY_DONE(dpmf_i_base_alloc_square(steps, "the leading block", &matrix));
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_strategy_rows(s), "a column", &column));
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "the first %lld steps of a strategy (%s) that is neither Toeplitz nor banded: accepted up to "
+                         "%d; the epsilon of the whole run holds for every part of it",
+                         (long long)steps, dpmf_strategy_family(s), FORMED_MAX);
+    TRY_DONE(base_alloc_square(steps, "the leading block", &matrix));
+    TRY_DONE(base_alloc_doubles(dpmf_strategy_rows(s), "a column", &column));
     for (int64_t j = 0; j < steps; j++) {
         TRY_DONE(dpmf_strategy_column(s, j, column));
         for (int64_t t = j; t < steps; t++)
@@ -64,31 +63,31 @@ static dpmf_status make_dense(const dpmf_strategy *s, int64_t steps, dpmf_strate
     }
     TRY_DONE(dpmf_strategy_create_dense(steps, matrix, out));
 done:
-    dpmf_i_base_free(matrix);
-    dpmf_i_base_free(column);
+    base_free(matrix);
+    base_free(column);
     return status;
 }
 
 /* A stream that takes one new seed a step has a W, and so a C, that is lower triangular. A square C alone may be anything. */
 static int is_triangular(const dpmf_strategy *s) {
     if (dpmf_strategy_rows(s) != s->steps) return 0;
-    if (dpmf_i_strategy_dense_matrix(s) != NULL) return 1;
+    if (strategy_dense_matrix(s) != NULL) return 1;
     if (!dpmf_strategy_streams(s)) return 0;
     for (int64_t t = 0; t < s->steps; t++)
         if (dpmf_strategy_seeds(s, t) != 1) return 0;
     return 1;
 }
 
-dpmf_status dpmf_i_strategy_create_leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
+dpmf_status strategy_create_leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
     dpmf_strategy *square = NULL;
     int done = 0;
     if (steps == s->steps) {
-        *out = dpmf_i_strategy_retain(s);
+        *out = strategy_retain(s);
         return DPMF_OK;
     }
     TRY(make_toeplitz(s, steps, &done, out));
     if (done) return DPMF_OK;
-    if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_ROW)) return make_banded(s, steps, out);
+    if (strategy_can(s, STRATEGY_CAN_ROW)) return make_banded(s, steps, out);
     if (is_triangular(s)) return make_dense(s, steps, out);
     TRY(dpmf_strategy_create_triangular(s, &square));
     dpmf_status status = make_dense(square, steps, out);

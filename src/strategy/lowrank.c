@@ -28,12 +28,12 @@ typedef struct lowrank {
 
 enum { RANK_MAX = DPMF_LOWRANK_MAX };
 
-DPMF_I_STRATEGY_CAST(lowrank)
+STRATEGY_CAST(lowrank)
 
 static void lowrank_release(dpmf_strategy *s) {
-    dpmf_i_base_free(((lowrank *)s)->rows);
-    dpmf_i_base_free(((lowrank *)s)->left);
-    dpmf_i_base_free(((lowrank *)s)->right);
+    base_free(((lowrank *)s)->rows);
+    base_free(((lowrank *)s)->left);
+    base_free(((lowrank *)s)->right);
 }
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -129,60 +129,58 @@ static void lowrank_inverse_part(const dpmf_strategy *s, int64_t t, int64_t j, i
     }
 }
 
-static void lowrank_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+static void lowrank_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     const lowrank *c = cast(s);
     (void)w;
-    dpmf_i_base_tensors_add(tensors, "strategy.rows", s->steps, c->bands, c->rows);
-    dpmf_i_base_tensors_add(tensors, "strategy.left", s->steps, c->rank, c->left);
-    dpmf_i_base_tensors_add(tensors, "strategy.right", s->steps, c->rank, c->right);
+    base_tensors_add(tensors, "strategy.rows", s->steps, c->bands, c->rows);
+    base_tensors_add(tensors, "strategy.left", s->steps, c->rank, c->left);
+    base_tensors_add(tensors, "strategy.right", s->steps, c->rank, c->right);
 }
 
-static const dpmf_i_strategy_ops LOWRANK = {.class_name = "lowrank",
-                                            .release = lowrank_release,
-                                            .apply = lowrank_apply,
-                                            .solve = lowrank_solve,
-                                            .step = lowrank_step,
-                                            .buffers = lowrank_buffers,
-                                            .column = lowrank_column,
-                                            .inverse_part = lowrank_inverse_part,
-                                            .write = lowrank_write};
+static const strategy_ops LOWRANK = {.class_name = "lowrank",
+                                     .release = lowrank_release,
+                                     .apply = lowrank_apply,
+                                     .solve = lowrank_solve,
+                                     .step = lowrank_step,
+                                     .buffers = lowrank_buffers,
+                                     .column = lowrank_column,
+                                     .inverse_part = lowrank_inverse_part,
+                                     .write = lowrank_write};
 
 /* ---- making it ---- */
 
 static dpmf_status check_sizes(int64_t steps, int64_t bands, int64_t rank) {
-    if (steps < 1) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     if (bands < 1 || bands > steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: %lld bands, accepted 1 to %lld (the steps)",
-                                (long long)bands, (long long)steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: %lld bands, accepted 1 to %lld (the steps)",
+                         (long long)bands, (long long)steps);
     if (rank < 1 || rank > RANK_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: rank %lld, accepted 1 to %d", (long long)rank,
-                                RANK_MAX);
+        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: rank %lld, accepted 1 to %d", (long long)rank, RANK_MAX);
     if (steps > INT64_MAX / RANK_MAX || steps > INT64_MAX / bands)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: %lld steps of %lld bands are beyond any memory",
-                                (long long)steps, (long long)bands);
+        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: %lld steps of %lld bands are beyond any memory",
+                         (long long)steps, (long long)bands);
     return DPMF_OK;
 }
 
 static dpmf_status check_values(int64_t steps, int64_t bands, int64_t rank, const double *rows, const double *left,
                                 const double *right) {
-    TRY(dpmf_i_base_check_finite(steps * bands, rows, "the bands of W"));
-    TRY(dpmf_i_base_check_finite(steps * rank, left, "the left factor of W"));
-    TRY(dpmf_i_base_check_finite(steps * rank, right, "the right factor of W"));
+    TRY(base_check_finite(steps * bands, rows, "the bands of W"));
+    TRY(base_check_finite(steps * rank, left, "the left factor of W"));
+    TRY(base_check_finite(steps * rank, right, "the right factor of W"));
     for (int64_t t = 0; t < steps; t++) {
         if (rows[t * bands] == 0)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: W[%lld,%lld] = 0, accepted: not 0", (long long)t,
-                                    (long long)t);
+            return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: W[%lld,%lld] = 0, accepted: not 0", (long long)t,
+                             (long long)t);
         for (int64_t j = t + 1; j < bands; j++)
             if (rows[t * bands + j] != 0)
-                return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                        "low-rank W: row %lld, band %lld is left of column 0 but not 0", (long long)t,
-                                        (long long)j);
+                return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: row %lld, band %lld is left of column 0 but not 0",
+                                 (long long)t, (long long)j);
     }
     return DPMF_OK;
 }
 
 static dpmf_status copy(int64_t count, const double *values, const char *what, double **out) {
-    TRY(dpmf_i_base_alloc_doubles(count, what, out));
+    TRY(base_alloc_doubles(count, what, out));
     memcpy(*out, values, (size_t)count * sizeof *values);
     return DPMF_OK;
 }
@@ -192,10 +190,10 @@ dpmf_status dpmf_strategy_create_lowrank(int64_t steps, int64_t bands, int64_t r
     lowrank *s = NULL;
     dpmf_status status = DPMF_OK;
     if (rows == NULL || left == NULL || right == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: the bands or a factor is NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: the bands or a factor is NULL");
     TRY(check_sizes(steps, bands, rank));
     TRY(check_values(steps, bands, rank, rows, left, right));
-    TRY(dpmf_i_strategy_new(&LOWRANK, sizeof *s, DPMF_FAMILY_LOWRANK, steps, (dpmf_strategy **)&s));
+    TRY(strategy_new(&LOWRANK, sizeof *s, DPMF_FAMILY_LOWRANK, steps, (dpmf_strategy **)&s));
     s->bands = bands;
     s->rank = rank;
     TRY_DONE(copy(steps * bands, rows, "the bands of W", &s->rows));
@@ -208,11 +206,11 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_strategy_lowrank_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_base_tensor *rows = NULL, *left = NULL, *right = NULL;
-    TRY(dpmf_i_strategy_array(source, "strategy.rows", source->steps, -1, &rows));
-    TRY(dpmf_i_strategy_array(source, "strategy.left", source->steps, -1, &left));
-    TRY(dpmf_i_strategy_array(source, "strategy.right", source->steps, left->shape[1], &right));
+dpmf_status strategy_lowrank_read(const strategy_source *source, dpmf_strategy **out) {
+    const base_tensor *rows = NULL, *left = NULL, *right = NULL;
+    TRY(strategy_array(source, "strategy.rows", source->steps, -1, &rows));
+    TRY(strategy_array(source, "strategy.left", source->steps, -1, &left));
+    TRY(strategy_array(source, "strategy.right", source->steps, left->shape[1], &right));
     return dpmf_strategy_create_lowrank(source->steps, rows->shape[1], left->shape[1], rows->values, left->values,
                                         right->values, out);
 }

@@ -17,21 +17,21 @@ typedef struct normalized {
     double *norms; /* d_t */
 } normalized;
 
-DPMF_I_STRATEGY_CAST(normalized)
+STRATEGY_CAST(normalized)
 
 static void normalized_release(dpmf_strategy *s) {
     dpmf_strategy_free(((normalized *)s)->inner);
-    dpmf_i_base_free(((normalized *)s)->norms);
+    base_free(((normalized *)s)->norms);
 }
 
 static dpmf_status normalized_apply(const dpmf_strategy *s, const double *x, double *y) {
     const normalized *self = cast(s);
     double *scaled = NULL;
-    TRY(dpmf_i_base_alloc_doubles(s->steps, "a scaled vector", &scaled));
+    TRY(base_alloc_doubles(s->steps, "a scaled vector", &scaled));
     for (int64_t t = 0; t < s->steps; t++)
         scaled[t] = x[t] / self->norms[t];
     dpmf_status status = self->inner->ops->apply(self->inner, scaled, y);
-    dpmf_i_base_free(scaled);
+    base_free(scaled);
     return status;
 }
 
@@ -76,7 +76,7 @@ static dpmf_status normalized_column(const dpmf_strategy *s, int64_t j, double *
 
 static dpmf_status normalized_gram(const dpmf_strategy *s, int64_t lag, double *values) {
     const double *d = cast(s)->norms;
-    TRY(dpmf_i_strategy_gram(cast(s)->inner, lag, values));
+    TRY(strategy_gram(cast(s)->inner, lag, values));
     for (int64_t t = 0; t + lag < s->steps; t++)
         values[t] = lag == 0 ? 1 : values[t] / (d[t] * d[t + lag]);
     return DPMF_OK;
@@ -103,7 +103,7 @@ static void normalized_inverse_part(const dpmf_strategy *s, int64_t t, int64_t j
 }
 
 static int64_t normalized_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_bands(cast(s)->inner);
+    return strategy_bands(cast(s)->inner);
 }
 
 static void normalized_row(const dpmf_strategy *s, int64_t t, double *values) {
@@ -115,7 +115,7 @@ static void normalized_row(const dpmf_strategy *s, int64_t t, double *values) {
 }
 
 static int64_t normalized_inverse_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_inverse_bands(cast(s)->inner);
+    return strategy_inverse_bands(cast(s)->inner);
 }
 
 static void normalized_inverse_row(const dpmf_strategy *s, int64_t t, double *values) {
@@ -126,31 +126,31 @@ static void normalized_inverse_row(const dpmf_strategy *s, int64_t t, double *va
         values[j] *= self->norms[t];
 }
 
-static void normalized_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
-    dpmf_i_base_json_open(w, "inner", '{');
-    dpmf_i_strategy_write(cast(s)->inner, w, tensors);
-    dpmf_i_base_json_close(w, '}');
+static void normalized_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
+    base_json_open(w, "inner", '{');
+    strategy_write(cast(s)->inner, w, tensors);
+    base_json_close(w, '}');
 }
 
-static const dpmf_i_strategy_ops NORMALIZED = {.class_name = "normalized",
-                                               .release = normalized_release,
-                                               .rows = normalized_rows,
-                                               .apply = normalized_apply,
-                                               .solve = normalized_solve,
-                                               .step = normalized_step,
-                                               .seeds = normalized_seeds,
-                                               .buffers = normalized_buffers,
-                                               .normals = normalized_normals,
-                                               .column = normalized_column,
-                                               .column_norms = normalized_column_norms,
-                                               .gram = normalized_gram,
-                                               .covariance = normalized_covariance,
-                                               .inverse_part = normalized_inverse_part,
-                                               .bands = normalized_bands,
-                                               .row = normalized_row,
-                                               .inverse_bands = normalized_inverse_bands,
-                                               .inverse_row = normalized_inverse_row,
-                                               .write = normalized_write};
+static const strategy_ops NORMALIZED = {.class_name = "normalized",
+                                        .release = normalized_release,
+                                        .rows = normalized_rows,
+                                        .apply = normalized_apply,
+                                        .solve = normalized_solve,
+                                        .step = normalized_step,
+                                        .seeds = normalized_seeds,
+                                        .buffers = normalized_buffers,
+                                        .normals = normalized_normals,
+                                        .column = normalized_column,
+                                        .column_norms = normalized_column_norms,
+                                        .gram = normalized_gram,
+                                        .covariance = normalized_covariance,
+                                        .inverse_part = normalized_inverse_part,
+                                        .bands = normalized_bands,
+                                        .row = normalized_row,
+                                        .inverse_bands = normalized_inverse_bands,
+                                        .inverse_row = normalized_inverse_row,
+                                        .write = normalized_write};
 
 static int is_normalized(const dpmf_strategy *s) {
     return s->ops == &NORMALIZED;
@@ -163,24 +163,23 @@ int dpmf_strategy_is_normalized(const dpmf_strategy *strategy) {
 dpmf_status dpmf_strategy_create_normalized(const dpmf_strategy *strategy, dpmf_strategy **out) {
     normalized *s = NULL;
     dpmf_status status = DPMF_OK;
-    if (strategy == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
+    if (strategy == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
     if (is_normalized(strategy)) { /* normalizing twice changes nothing */
-        *out = dpmf_i_strategy_retain(strategy);
+        *out = strategy_retain(strategy);
         return DPMF_OK;
     }
-    TRY(dpmf_i_strategy_need_inverse(strategy));
-    TRY(dpmf_i_strategy_new(&NORMALIZED, sizeof *s, strategy->family, strategy->steps, (dpmf_strategy **)&s));
-    s->base.can &= strategy->can | DPMF_I_STRATEGY_CAN_GRAM;
-    TRY_DONE(dpmf_i_base_alloc_doubles(strategy->steps, "the column norms", &s->norms));
+    TRY(strategy_need_inverse(strategy));
+    TRY(strategy_new(&NORMALIZED, sizeof *s, strategy->family, strategy->steps, (dpmf_strategy **)&s));
+    s->base.can &= strategy->can | STRATEGY_CAN_GRAM;
+    TRY_DONE(base_alloc_doubles(strategy->steps, "the column norms", &s->norms));
     TRY_DONE(dpmf_strategy_column_norms(strategy, s->norms));
     for (int64_t t = 0; t < strategy->steps; t++)
         if (!(s->norms[t] > 0 && isfinite(s->norms[t]))) {
-            status =
-                dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "the norm of column %lld is %g, accepted: positive and finite",
-                                 (long long)t, s->norms[t]);
+            status = base_fail(DPMF_ERROR_NUMERICAL, "the norm of column %lld is %g, accepted: positive and finite",
+                               (long long)t, s->norms[t]);
             goto done;
         }
-    s->inner = dpmf_i_strategy_retain(strategy);
+    s->inner = strategy_retain(strategy);
     *out = &s->base;
     s = NULL;
 done:
@@ -188,7 +187,7 @@ done:
     return status;
 }
 
-const dpmf_strategy *dpmf_i_strategy_scaled(const dpmf_strategy *s, const double **norms) {
+const dpmf_strategy *strategy_scaled(const dpmf_strategy *s, const double **norms) {
     *norms = is_normalized(s) ? cast(s)->norms : NULL;
     return is_normalized(s) ? cast(s)->inner : s;
 }

@@ -13,23 +13,20 @@
 #include <math.h>
 #include <string.h>
 
-static unsigned abilities(const dpmf_i_strategy_ops *ops) {
-    return (ops->step != NULL ? DPMF_I_STRATEGY_CAN_STEP : 0u) | (ops->gram != NULL ? DPMF_I_STRATEGY_CAN_GRAM : 0u) |
-           (ops->covariance != NULL ? DPMF_I_STRATEGY_CAN_COVARIANCE : 0u) |
-           (ops->inverse_part != NULL ? DPMF_I_STRATEGY_CAN_INVERSE_PART : 0u) |
-           (ops->row != NULL ? DPMF_I_STRATEGY_CAN_ROW : 0u) |
-           (ops->inverse_row != NULL ? DPMF_I_STRATEGY_CAN_INVERSE_ROW : 0u) |
-           (ops->toeplitz != NULL ? DPMF_I_STRATEGY_CAN_TOEPLITZ : 0u) |
-           (ops->write != NULL ? DPMF_I_STRATEGY_CAN_SAVE : 0u);
+static unsigned abilities(const strategy_ops *ops) {
+    return (ops->step != NULL ? STRATEGY_CAN_STEP : 0u) | (ops->gram != NULL ? STRATEGY_CAN_GRAM : 0u) |
+           (ops->covariance != NULL ? STRATEGY_CAN_COVARIANCE : 0u) |
+           (ops->inverse_part != NULL ? STRATEGY_CAN_INVERSE_PART : 0u) | (ops->row != NULL ? STRATEGY_CAN_ROW : 0u) |
+           (ops->inverse_row != NULL ? STRATEGY_CAN_INVERSE_ROW : 0u) |
+           (ops->toeplitz != NULL ? STRATEGY_CAN_TOEPLITZ : 0u) | (ops->write != NULL ? STRATEGY_CAN_SAVE : 0u);
 }
 
-dpmf_status dpmf_i_strategy_new(const dpmf_i_strategy_ops *ops, size_t size, const char *family, int64_t steps,
-                                dpmf_strategy **out) {
+dpmf_status strategy_new(const strategy_ops *ops, size_t size, const char *family, int64_t steps, dpmf_strategy **out) {
     assert(size >= sizeof(dpmf_strategy));
     if (steps < 1 || steps > ((int64_t)1 << 53))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     dpmf_strategy *s = NULL;
-    TRY(dpmf_i_base_alloc(1, size, "a strategy", (void **)&s));
+    TRY(base_alloc(1, size, "a strategy", (void **)&s));
     s->ops = ops;
     s->references = 1;
     s->steps = steps;
@@ -40,7 +37,7 @@ dpmf_status dpmf_i_strategy_new(const dpmf_i_strategy_ops *ops, size_t size, con
     return DPMF_OK;
 }
 
-dpmf_strategy *dpmf_i_strategy_retain(const dpmf_strategy *strategy) {
+dpmf_strategy *strategy_retain(const dpmf_strategy *strategy) {
     dpmf_strategy *s = (dpmf_strategy *)strategy; /* the count is the one thing that changes */
     __atomic_add_fetch(&s->references, 1, __ATOMIC_RELAXED);
     return s;
@@ -49,7 +46,7 @@ dpmf_strategy *dpmf_i_strategy_retain(const dpmf_strategy *strategy) {
 void dpmf_strategy_free(dpmf_strategy *strategy) {
     if (strategy == NULL || __atomic_sub_fetch(&strategy->references, 1, __ATOMIC_ACQ_REL) > 0) return;
     if (strategy->ops->release != NULL) strategy->ops->release(strategy);
-    dpmf_i_base_free(strategy);
+    base_free(strategy);
 }
 
 /* ---- plain questions ---- */
@@ -71,19 +68,19 @@ int64_t dpmf_strategy_seeds(const dpmf_strategy *s, int64_t t) {
 }
 
 int dpmf_strategy_streams(const dpmf_strategy *s) {
-    return dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_STEP);
+    return strategy_can(s, STRATEGY_CAN_STEP);
 }
 
-int64_t dpmf_i_strategy_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_ROW) ? s->ops->bands(s) : s->steps;
+int64_t strategy_bands(const dpmf_strategy *s) {
+    return strategy_can(s, STRATEGY_CAN_ROW) ? s->ops->bands(s) : s->steps;
 }
 
 int64_t dpmf_strategy_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_bands(s);
+    return strategy_bands(s);
 }
 
-int64_t dpmf_i_strategy_inverse_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_INVERSE_ROW) ? s->ops->inverse_bands(s) : s->steps;
+int64_t strategy_inverse_bands(const dpmf_strategy *s) {
+    return strategy_can(s, STRATEGY_CAN_INVERSE_ROW) ? s->ops->inverse_bands(s) : s->steps;
 }
 
 int64_t dpmf_strategy_buffers(const dpmf_strategy *s) {
@@ -94,18 +91,18 @@ double dpmf_strategy_normals(const dpmf_strategy *s) {
     return s->ops->normals == NULL ? 1 : s->ops->normals(s);
 }
 
-int dpmf_i_strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
-                             const double **inverse) {
-    if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_TOEPLITZ)) return 0;
+int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
+                      const double **inverse) {
+    if (!strategy_can(s, STRATEGY_CAN_TOEPLITZ)) return 0;
     s->ops->toeplitz(s, count, c, inverse_count, inverse);
     return 1;
 }
 
-dpmf_status dpmf_i_strategy_need_inverse(const dpmf_strategy *s) {
+dpmf_status strategy_need_inverse(const dpmf_strategy *s) {
     if (s->singular_at < 0) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                            "the strategy is singular: C[%lld,%lld] = 0, an inverse needs a non-zero diagonal",
-                            (long long)s->singular_at, (long long)s->singular_at);
+    return base_fail(DPMF_ERROR_NUMERICAL,
+                     "the strategy is singular: C[%lld,%lld] = 0, an inverse needs a non-zero diagonal",
+                     (long long)s->singular_at, (long long)s->singular_at);
 }
 
 /* ---- products ---- */
@@ -115,10 +112,10 @@ static dpmf_status through_copy(dpmf_status (*entry)(const dpmf_strategy *, cons
                                 const dpmf_strategy *s, int64_t in_count, const double *in, double *out) {
     if (in != out) return entry(s, in, out);
     double *copy = NULL;
-    TRY(dpmf_i_base_alloc_doubles(in_count, "a copy", &copy));
+    TRY(base_alloc_doubles(in_count, "a copy", &copy));
     memcpy(copy, in, (size_t)in_count * sizeof *copy);
     dpmf_status status = entry(s, copy, out);
-    dpmf_i_base_free(copy);
+    base_free(copy);
     return status;
 }
 
@@ -127,21 +124,21 @@ dpmf_status dpmf_strategy_apply(const dpmf_strategy *s, const double *x, double 
 }
 
 dpmf_status dpmf_strategy_solve(const dpmf_strategy *s, const double *y, double *x) {
-    TRY(dpmf_i_strategy_need_inverse(s));
+    TRY(strategy_need_inverse(s));
     return through_copy(s->ops->solve, s, dpmf_strategy_rows(s), y, x);
 }
 
 dpmf_status dpmf_strategy_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                                double *row) {
     if (t < 0 || t >= s->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld: the mechanism has %lld steps",
-                                (long long)t, (long long)(s->steps - 1), (long long)s->steps);
-    if (count < 0) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "count = %lld, accepted 0 and up", (long long)count);
-    TRY(dpmf_i_strategy_need_inverse(s));
-    if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_STEP))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family %s: a row of its noise needs seeds of other steps, it has no step of its own",
-                                s->family);
+        return base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld: the mechanism has %lld steps",
+                         (long long)t, (long long)(s->steps - 1), (long long)s->steps);
+    if (count < 0) return base_fail(DPMF_ERROR_ARGUMENT, "count = %lld, accepted 0 and up", (long long)count);
+    TRY(strategy_need_inverse(s));
+    if (!strategy_can(s, STRATEGY_CAN_STEP))
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family %s: a row of its noise needs seeds of other steps, it has no step of its own",
+                         s->family);
     s->ops->step(s, t, count, seed, state, row);
     return DPMF_OK;
 }
@@ -150,22 +147,22 @@ dpmf_status dpmf_strategy_step(const dpmf_strategy *s, int64_t t, int64_t count,
 
 dpmf_status dpmf_strategy_column(const dpmf_strategy *s, int64_t j, double *column) {
     if (j < 0 || j >= s->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "column %lld, accepted 0 to %lld", (long long)j,
-                                (long long)(s->steps - 1));
+        return base_fail(DPMF_ERROR_ARGUMENT, "column %lld, accepted 0 to %lld", (long long)j,
+                         (long long)(s->steps - 1));
     if (s->ops->column != NULL) return s->ops->column(s, j, column);
     double *unit = NULL;
-    TRY(dpmf_i_base_alloc_doubles(s->steps, "a unit vector", &unit));
+    TRY(base_alloc_doubles(s->steps, "a unit vector", &unit));
     unit[j] = 1;
     dpmf_status status = s->ops->apply(s, unit, column);
-    dpmf_i_base_free(unit);
+    base_free(unit);
     return status;
 }
 
 /* From rows of few bands: the squares of column j = t - i are met in rows j..j+bands-1. */
 static dpmf_status norms_from_rows(const dpmf_strategy *s, double *norms) {
-    int64_t bands = dpmf_i_strategy_bands(s);
+    int64_t bands = strategy_bands(s);
     double *row = NULL;
-    TRY(dpmf_i_base_alloc_doubles(bands, "a row", &row));
+    TRY(base_alloc_doubles(bands, "a row", &row));
     memset(norms, 0, (size_t)s->steps * sizeof *norms);
     for (int64_t t = 0; t < s->steps; t++) {
         s->ops->row(s, t, row);
@@ -174,31 +171,31 @@ static dpmf_status norms_from_rows(const dpmf_strategy *s, double *norms) {
     }
     for (int64_t j = 0; j < s->steps; j++)
         norms[j] = sqrt(norms[j]);
-    dpmf_i_base_free(row);
+    base_free(row);
     return DPMF_OK;
 }
 
 static dpmf_status norms_from_columns(const dpmf_strategy *s, double *norms) {
     int64_t rows = dpmf_strategy_rows(s);
     double *column = NULL;
-    TRY(dpmf_i_base_alloc_doubles(rows, "a column", &column));
+    TRY(base_alloc_doubles(rows, "a column", &column));
     dpmf_status status = DPMF_OK;
     for (int64_t j = 0; j < s->steps && status == DPMF_OK; j++) {
         status = dpmf_strategy_column(s, j, column);
-        if (status == DPMF_OK) norms[j] = dpmf_i_base_norm(rows, column);
+        if (status == DPMF_OK) norms[j] = base_norm(rows, column);
     }
-    dpmf_i_base_free(column);
+    base_free(column);
     return status;
 }
 
 dpmf_status dpmf_strategy_column_norms(const dpmf_strategy *s, double *norms) {
     if (s->ops->column_norms != NULL) return s->ops->column_norms(s, norms);
-    if (dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_GRAM)) {
+    if (strategy_can(s, STRATEGY_CAN_GRAM)) {
         TRY(s->ops->gram(s, 0, norms));
         for (int64_t t = 0; t < s->steps; t++)
             norms[t] = sqrt(norms[t]);
         return DPMF_OK;
     }
-    if (dpmf_i_strategy_bands(s) < s->steps) return norms_from_rows(s, norms);
+    if (strategy_bands(s) < s->steps) return norms_from_rows(s, norms);
     return norms_from_columns(s, norms);
 }

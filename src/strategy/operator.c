@@ -11,28 +11,28 @@
 
 typedef struct custom {
     dpmf_strategy base;
-    dpmf_i_workload_operator *operator_;
+    workload_operator *operator_;
     int inverse; /* is it C^-1? */
 } custom;
 
-DPMF_I_STRATEGY_CAST(custom)
+STRATEGY_CAST(custom)
 
 static void custom_release(dpmf_strategy *s) {
-    dpmf_i_workload_operator_free(((custom *)s)->operator_);
+    workload_operator_free(((custom *)s)->operator_);
 }
 
 /* Runs the operator, or its inverse, over a whole vector. */
 static dpmf_status run(const custom *s, int undo, const double *in, double *out) {
     double *state = NULL;
-    int64_t buffers = undo ? dpmf_i_workload_operator_inverse_buffers(s->operator_) : s->operator_->user.buffers;
-    TRY(dpmf_i_base_alloc_doubles(buffers, "the operator's state", &state));
+    int64_t buffers = undo ? workload_operator_inverse_buffers(s->operator_) : s->operator_->user.buffers;
+    TRY(base_alloc_doubles(buffers, "the operator's state", &state));
     for (int64_t t = 0; t < s->base.steps; t++) {
         if (undo)
-            dpmf_i_workload_operator_inverse_step(s->operator_, t, 1, &in[t], state, &out[t]);
+            workload_operator_inverse_step(s->operator_, t, 1, &in[t], state, &out[t]);
         else
-            dpmf_i_workload_operator_step(s->operator_, t, 1, &in[t], state, &out[t]);
+            workload_operator_step(s->operator_, t, 1, &in[t], state, &out[t]);
     }
-    dpmf_i_base_free(state);
+    base_free(state);
     return DPMF_OK;
 }
 
@@ -45,33 +45,33 @@ static dpmf_status custom_solve(const dpmf_strategy *s, const double *y, double 
 }
 
 static int64_t custom_buffers(const dpmf_strategy *s) {
-    const dpmf_i_workload_operator *op = cast(s)->operator_;
-    return cast(s)->inverse ? op->user.buffers : dpmf_i_workload_operator_inverse_buffers(op);
+    const workload_operator *op = cast(s)->operator_;
+    return cast(s)->inverse ? op->user.buffers : workload_operator_inverse_buffers(op);
 }
 
 static void custom_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                         double *row) {
     if (cast(s)->inverse)
-        dpmf_i_workload_operator_step(cast(s)->operator_, t, count, seed, state, row);
+        workload_operator_step(cast(s)->operator_, t, count, seed, state, row);
     else
-        dpmf_i_workload_operator_inverse_step(cast(s)->operator_, t, count, seed, state, row);
+        workload_operator_inverse_step(cast(s)->operator_, t, count, seed, state, row);
 }
 
-static const dpmf_i_strategy_ops CUSTOM = {.class_name = "operator",
-                                           .release = custom_release,
-                                           .apply = custom_apply,
-                                           .solve = custom_solve,
-                                           .step = custom_step,
-                                           .buffers = custom_buffers};
+static const strategy_ops CUSTOM = {.class_name = "operator",
+                                    .release = custom_release,
+                                    .apply = custom_apply,
+                                    .solve = custom_solve,
+                                    .step = custom_step,
+                                    .buffers = custom_buffers};
 
 dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *operator_, int inverse,
                                           dpmf_strategy **out) {
     custom *s = NULL;
     if (inverse != 0 && inverse != 1)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "operator: inverse = %d, accepted 0 (C) or 1 (C^-1)", inverse);
-    TRY(dpmf_i_strategy_new(&CUSTOM, sizeof *s, "operator", steps, (dpmf_strategy **)&s));
+        return base_fail(DPMF_ERROR_ARGUMENT, "operator: inverse = %d, accepted 0 (C) or 1 (C^-1)", inverse);
+    TRY(strategy_new(&CUSTOM, sizeof *s, "operator", steps, (dpmf_strategy **)&s));
     s->inverse = inverse;
-    dpmf_status status = dpmf_i_workload_operator_create(steps, operator_, &s->operator_);
+    dpmf_status status = workload_operator_create(steps, operator_, &s->operator_);
     if (status == DPMF_OK)
         *out = &s->base;
     else

@@ -5,23 +5,23 @@
  */
 #include "strategy/strategy.h"
 
-void dpmf_i_strategy_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
-    if (!dpmf_i_strategy_can(s, DPMF_I_STRATEGY_CAN_SAVE)) {
-        w->status = dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "family %s: it cannot be saved in a file", s->family);
+void strategy_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
+    if (!strategy_can(s, STRATEGY_CAN_SAVE)) {
+        w->status = base_fail(DPMF_ERROR_UNSUPPORTED, "family %s: it cannot be saved in a file", s->family);
         return;
     }
-    dpmf_i_base_json_text(w, "class", s->ops->class_name);
-    dpmf_i_base_json_text(w, "family", s->family);
+    base_json_text(w, "class", s->ops->class_name);
+    base_json_text(w, "family", s->family);
     s->ops->write(s, w, tensors);
 }
 
-dpmf_status dpmf_i_strategy_array(const dpmf_i_strategy_source *source, const char *name, int64_t rows, int64_t columns,
-                                  const dpmf_i_base_tensor **out) {
-    const dpmf_i_base_tensor *t = dpmf_i_base_tensors_find(source->tensors, name);
-    if (t == NULL) return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the array %s is missing", name);
+dpmf_status strategy_array(const strategy_source *source, const char *name, int64_t rows, int64_t columns,
+                           const base_tensor **out) {
+    const base_tensor *t = base_tensors_find(source->tensors, name);
+    if (t == NULL) return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the array %s is missing", name);
     int fits = t->dimensions == (columns == 0 ? 1 : 2) && (rows < 0 || t->shape[0] == rows) &&
                (columns <= 0 || t->shape[1] == columns);
-    if (!fits) return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the array %s has the wrong shape", name);
+    if (!fits) return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the array %s has the wrong shape", name);
     *out = t;
     return DPMF_OK;
 }

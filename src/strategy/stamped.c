@@ -20,7 +20,7 @@ typedef struct stamped {
     int64_t stamps, length; /* length: steps of a block */
 } stamped;
 
-DPMF_I_STRATEGY_CAST(stamped)
+STRATEGY_CAST(stamped)
 
 static void stamped_release(dpmf_strategy *s) {
     dpmf_strategy_free(((stamped *)s)->inner);
@@ -85,7 +85,7 @@ static dpmf_status stamped_gram(const dpmf_strategy *s, int64_t lag, double *val
     const stamped *self = cast(s);
     memset(values, 0, (size_t)(s->steps - lag) * sizeof *values);
     if (lag >= self->length) return DPMF_OK;
-    TRY(dpmf_i_strategy_gram(self->inner, lag, values));
+    TRY(strategy_gram(self->inner, lag, values));
     for (int64_t k = 1; k < self->stamps; k++)
         memcpy(values + k * self->length, values, (size_t)(self->length - lag) * sizeof *values);
     return DPMF_OK;
@@ -108,7 +108,7 @@ static void stamped_inverse_part(const dpmf_strategy *s, int64_t t, int64_t j, i
 }
 
 static int64_t stamped_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_bands(cast(s)->inner);
+    return strategy_bands(cast(s)->inner);
 }
 
 static void stamped_row(const dpmf_strategy *s, int64_t t, double *values) {
@@ -116,53 +116,52 @@ static void stamped_row(const dpmf_strategy *s, int64_t t, double *values) {
 }
 
 static int64_t stamped_inverse_bands(const dpmf_strategy *s) {
-    return dpmf_i_strategy_inverse_bands(cast(s)->inner);
+    return strategy_inverse_bands(cast(s)->inner);
 }
 
 static void stamped_inverse_row(const dpmf_strategy *s, int64_t t, double *values) {
     cast(s)->inner->ops->inverse_row(cast(s)->inner, t % cast(s)->length, values);
 }
 
-static void stamped_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
-    dpmf_i_base_json_integer(w, "stamps", cast(s)->stamps);
-    dpmf_i_base_json_open(w, "inner", '{');
-    dpmf_i_strategy_write(cast(s)->inner, w, tensors);
-    dpmf_i_base_json_close(w, '}');
+static void stamped_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
+    base_json_integer(w, "stamps", cast(s)->stamps);
+    base_json_open(w, "inner", '{');
+    strategy_write(cast(s)->inner, w, tensors);
+    base_json_close(w, '}');
 }
 
-static const dpmf_i_strategy_ops STAMPED = {.class_name = "stamped",
-                                            .release = stamped_release,
-                                            .rows = stamped_rows,
-                                            .apply = stamped_apply,
-                                            .solve = stamped_solve,
-                                            .step = stamped_step,
-                                            .buffers = stamped_buffers,
-                                            .normals = stamped_normals,
-                                            .seeds = stamped_seeds,
-                                            .column = stamped_column,
-                                            .column_norms = stamped_column_norms,
-                                            .gram = stamped_gram,
-                                            .covariance = stamped_covariance,
-                                            .inverse_part = stamped_inverse_part,
-                                            .bands = stamped_bands,
-                                            .row = stamped_row,
-                                            .inverse_bands = stamped_inverse_bands,
-                                            .inverse_row = stamped_inverse_row,
-                                            .write = stamped_write};
+static const strategy_ops STAMPED = {.class_name = "stamped",
+                                     .release = stamped_release,
+                                     .rows = stamped_rows,
+                                     .apply = stamped_apply,
+                                     .solve = stamped_solve,
+                                     .step = stamped_step,
+                                     .buffers = stamped_buffers,
+                                     .normals = stamped_normals,
+                                     .seeds = stamped_seeds,
+                                     .column = stamped_column,
+                                     .column_norms = stamped_column_norms,
+                                     .gram = stamped_gram,
+                                     .covariance = stamped_covariance,
+                                     .inverse_part = stamped_inverse_part,
+                                     .bands = stamped_bands,
+                                     .row = stamped_row,
+                                     .inverse_bands = stamped_inverse_bands,
+                                     .inverse_row = stamped_inverse_row,
+                                     .write = stamped_write};
 
 dpmf_status dpmf_strategy_create_stamped(const dpmf_strategy *strategy, int64_t stamps, dpmf_strategy **out) {
     stamped *s = NULL;
-    if (strategy == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
+    if (strategy == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
     int64_t most = ((int64_t)1 << 53) / strategy->steps;
     if (stamps < 1 || stamps > most)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "stamps = %lld, accepted 1 to %lld", (long long)stamps,
-                                (long long)most);
+        return base_fail(DPMF_ERROR_ARGUMENT, "stamps = %lld, accepted 1 to %lld", (long long)stamps, (long long)most);
     if (stamps == 1) {
-        *out = dpmf_i_strategy_retain(strategy);
+        *out = strategy_retain(strategy);
         return DPMF_OK;
     }
-    TRY(dpmf_i_strategy_new(&STAMPED, sizeof *s, strategy->family, stamps * strategy->steps, (dpmf_strategy **)&s));
-    s->inner = dpmf_i_strategy_retain(strategy);
+    TRY(strategy_new(&STAMPED, sizeof *s, strategy->family, stamps * strategy->steps, (dpmf_strategy **)&s));
+    s->inner = strategy_retain(strategy);
     s->stamps = stamps;
     s->length = strategy->steps;
     s->base.singular_at = strategy->singular_at;
@@ -175,13 +174,13 @@ int64_t dpmf_strategy_stamps(const dpmf_strategy *s) {
     int64_t all = 1, stamps = 1;
     const double *norms = NULL;
     do {
-        s = dpmf_i_strategy_block(dpmf_i_strategy_scaled(s, &norms), &stamps);
+        s = strategy_block(strategy_scaled(s, &norms), &stamps);
         all *= stamps;
     } while (stamps > 1);
     return all;
 }
 
-const dpmf_strategy *dpmf_i_strategy_block(const dpmf_strategy *s, int64_t *stamps) {
+const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps) {
     if (s->ops != &STAMPED) {
         *stamps = 1;
         return s;

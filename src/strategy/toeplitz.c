@@ -30,7 +30,7 @@ typedef struct toeplitz {
     double *c, *inverse;
 } toeplitz;
 
-DPMF_I_STRATEGY_CAST(toeplitz)
+STRATEGY_CAST(toeplitz)
 
 /* Feed outputs back (few c), or filter the seeds (e held, and no longer than c)? */
 static int feeds_back(const toeplitz *s) {
@@ -39,23 +39,23 @@ static int feeds_back(const toeplitz *s) {
 
 static void toeplitz_release(dpmf_strategy *s) {
     toeplitz *self = (toeplitz *)s;
-    dpmf_i_base_free(self->c);
-    dpmf_i_base_free(self->inverse);
+    base_free(self->c);
+    base_free(self->inverse);
 }
 
 static dpmf_status toeplitz_apply(const dpmf_strategy *s, const double *x, double *y) {
     const toeplitz *self = cast(s);
     if (self->inverse_count > 0 && self->inverse_count < self->count && self->inverse_count <= 64) {
-        dpmf_i_base_toeplitz_solve_banded(s->steps, self->inverse_count, self->inverse, x, y);
+        base_toeplitz_solve_banded(s->steps, self->inverse_count, self->inverse, x, y);
         return DPMF_OK;
     }
-    return dpmf_i_base_toeplitz_apply(s->steps, self->count, self->c, x, y);
+    return base_toeplitz_apply(s->steps, self->count, self->c, x, y);
 }
 
 static dpmf_status toeplitz_solve(const dpmf_strategy *s, const double *y, double *x) {
     const toeplitz *self = cast(s);
-    if (!feeds_back(self)) return dpmf_i_base_toeplitz_apply(s->steps, self->inverse_count, self->inverse, y, x);
-    dpmf_i_base_toeplitz_solve_banded(s->steps, self->count, self->c, y, x);
+    if (!feeds_back(self)) return base_toeplitz_apply(s->steps, self->inverse_count, self->inverse, y, x);
+    base_toeplitz_solve_banded(s->steps, self->count, self->c, y, x);
     return DPMF_OK;
 }
 
@@ -96,10 +96,10 @@ static dpmf_status toeplitz_column(const dpmf_strategy *s, int64_t j, double *co
 /* Column n-1-i holds c_0..c_i: one running sum of squares. */
 static dpmf_status toeplitz_column_norms(const dpmf_strategy *s, double *norms) {
     const toeplitz *self = cast(s);
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t i = 0; i < s->steps; i++) {
-        if (i < self->count) dpmf_i_base_running_add(&sum, self->c[i] * self->c[i]);
-        norms[s->steps - 1 - i] = sqrt(dpmf_i_base_running_value(&sum));
+        if (i < self->count) base_running_add(&sum, self->c[i] * self->c[i]);
+        norms[s->steps - 1 - i] = sqrt(base_running_value(&sum));
     }
     return DPMF_OK;
 }
@@ -143,42 +143,41 @@ static void toeplitz_view(const dpmf_strategy *s, int64_t *count, const double *
     *inverse = self->inverse;
 }
 
-static void toeplitz_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+static void toeplitz_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     const toeplitz *self = cast(s);
     (void)w;
-    dpmf_i_base_tensors_add(tensors, "strategy.coefficients", self->count, 0, self->c);
+    base_tensors_add(tensors, "strategy.coefficients", self->count, 0, self->c);
     if (self->inverse_count > 0)
-        dpmf_i_base_tensors_add(tensors, "strategy.inverse_coefficients", self->inverse_count, 0, self->inverse);
+        base_tensors_add(tensors, "strategy.inverse_coefficients", self->inverse_count, 0, self->inverse);
 }
 
-static const dpmf_i_strategy_ops TOEPLITZ = {.class_name = "toeplitz",
-                                             .release = toeplitz_release,
-                                             .apply = toeplitz_apply,
-                                             .solve = toeplitz_solve,
-                                             .step = toeplitz_step,
-                                             .buffers = toeplitz_buffers,
-                                             .column = toeplitz_column,
-                                             .column_norms = toeplitz_column_norms,
-                                             .inverse_part = toeplitz_inverse_part,
-                                             .bands = toeplitz_bands,
-                                             .row = toeplitz_row,
-                                             .inverse_bands = toeplitz_inverse_bands,
-                                             .inverse_row = toeplitz_inverse_row,
-                                             .toeplitz = toeplitz_view,
-                                             .write = toeplitz_write};
+static const strategy_ops TOEPLITZ = {.class_name = "toeplitz",
+                                      .release = toeplitz_release,
+                                      .apply = toeplitz_apply,
+                                      .solve = toeplitz_solve,
+                                      .step = toeplitz_step,
+                                      .buffers = toeplitz_buffers,
+                                      .column = toeplitz_column,
+                                      .column_norms = toeplitz_column_norms,
+                                      .inverse_part = toeplitz_inverse_part,
+                                      .bands = toeplitz_bands,
+                                      .row = toeplitz_row,
+                                      .inverse_bands = toeplitz_inverse_bands,
+                                      .inverse_row = toeplitz_inverse_row,
+                                      .toeplitz = toeplitz_view,
+                                      .write = toeplitz_write};
 
 /* Room for the series; the caller fills them in. */
 static dpmf_status new_toeplitz(const char *family, int64_t steps, int64_t count, int64_t inverse_count,
                                 toeplitz **out) {
     toeplitz *s = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_strategy_new(&TOEPLITZ, sizeof *s, family, steps, (dpmf_strategy **)&s));
-    if (inverse_count == 0)
-        s->base.can &= ~(unsigned)(DPMF_I_STRATEGY_CAN_INVERSE_PART | DPMF_I_STRATEGY_CAN_INVERSE_ROW);
+    TRY(strategy_new(&TOEPLITZ, sizeof *s, family, steps, (dpmf_strategy **)&s));
+    if (inverse_count == 0) s->base.can &= ~(unsigned)(STRATEGY_CAN_INVERSE_PART | STRATEGY_CAN_INVERSE_ROW);
     s->count = count;
     s->inverse_count = inverse_count;
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the coefficients of C", &s->c));
-    TRY_DONE(dpmf_i_base_alloc_doubles(inverse_count, "the coefficients of C^-1", &s->inverse));
+    TRY_DONE(base_alloc_doubles(count, "the coefficients of C", &s->c));
+    TRY_DONE(base_alloc_doubles(inverse_count, "the coefficients of C^-1", &s->inverse));
     *out = s;
     s = NULL;
 done:
@@ -190,14 +189,14 @@ done:
 enum { FEED_BACK_MAX = 4096 };
 
 static dpmf_status check_coefficients(int64_t steps, int64_t count, const double *coefficients) {
-    if (steps < 1) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     if (count < 1 || count > steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld coefficients, accepted 1 to %lld (the steps)",
-                                (long long)count, (long long)steps);
-    if (coefficients == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the coefficients are NULL");
-    TRY(dpmf_i_base_check_finite(count, coefficients, "coefficient"));
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld coefficients, accepted 1 to %lld (the steps)", (long long)count,
+                         (long long)steps);
+    if (coefficients == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "the coefficients are NULL");
+    TRY(base_check_finite(count, coefficients, "coefficient"));
     if (coefficients[0] == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "coefficient 0 = 0, accepted: not 0 (it is the diagonal)");
+        return base_fail(DPMF_ERROR_ARGUMENT, "coefficient 0 = 0, accepted: not 0 (it is the diagonal)");
     return DPMF_OK;
 }
 
@@ -216,7 +215,7 @@ static dpmf_status from_coefficients(const char *family, int64_t steps, int64_t 
     int hold_inverse = count == steps || count > FEED_BACK_MAX;
     TRY(new_toeplitz(family, steps, count, hold_inverse ? steps : 0, &s));
     memcpy(s->c, coefficients, (size_t)count * sizeof *s->c);
-    dpmf_status status = hold_inverse ? dpmf_i_base_series_inverse(count, s->c, steps, s->inverse) : DPMF_OK;
+    dpmf_status status = hold_inverse ? base_series_inverse(count, s->c, steps, s->inverse) : DPMF_OK;
     return finish(s, status, out);
 }
 
@@ -241,10 +240,10 @@ static dpmf_status from_inverse(int64_t steps, int64_t count, const double *coef
     dpmf_status status = DPMF_OK;
     if (count <= FEED_BACK_MAX) {
         s->c[0] = 1;
-        dpmf_i_base_toeplitz_solve_banded(steps, count, s->inverse, s->c, s->c);
-        status = dpmf_i_base_check_finite(steps, s->c, "the inverse series overflows: coefficient");
+        base_toeplitz_solve_banded(steps, count, s->inverse, s->c, s->c);
+        status = base_check_finite(steps, s->c, "the inverse series overflows: coefficient");
     } else {
-        status = dpmf_i_base_series_inverse(count, s->inverse, steps, s->c);
+        status = base_series_inverse(count, s->inverse, steps, s->c);
     }
     return finish(s, status, out);
 }
@@ -255,7 +254,7 @@ dpmf_status dpmf_strategy_create_inverse_toeplitz(int64_t steps, int64_t count, 
     return from_inverse(steps, count, coefficients, out);
 }
 
-dpmf_status dpmf_i_strategy_create_identity(int64_t steps, dpmf_strategy **out) {
+dpmf_status strategy_create_identity(int64_t steps, dpmf_strategy **out) {
     toeplitz *s = NULL;
     TRY(new_toeplitz(DPMF_FAMILY_IDENTITY, steps, 1, 1, &s));
     s->c[0] = s->inverse[0] = 1;
@@ -263,13 +262,13 @@ dpmf_status dpmf_i_strategy_create_identity(int64_t steps, dpmf_strategy **out) 
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out) {
+dpmf_status strategy_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out) {
     int64_t n = dpmf_workload_steps(workload);
     toeplitz *s = NULL;
     dpmf_status status = DPMF_OK;
     TRY(new_toeplitz(DPMF_FAMILY_TOEPLITZ, n, n, n, &s));
-    TRY_DONE(dpmf_i_workload_series(workload, 0.5, n, s->c));
-    TRY_DONE(dpmf_i_workload_series(workload, -0.5, n, s->inverse));
+    TRY_DONE(workload_series(workload, 0.5, n, s->c));
+    TRY_DONE(workload_series(workload, -0.5, n, s->inverse));
     if (nu > 0) {
         double damping = 1;
         for (int64_t t = 0; t < n; t++, damping *= 1 - nu) {
@@ -284,28 +283,28 @@ done:
 /* The first `bands` coefficients of A^power into a fresh array. */
 static dpmf_status series_start(const dpmf_workload *workload, double power, int64_t bands, double **out) {
     double *start = NULL;
-    TRY(dpmf_i_base_alloc_doubles(bands, "the coefficients", &start));
-    dpmf_status status = dpmf_i_workload_series(workload, power, bands, start);
+    TRY(base_alloc_doubles(bands, "the coefficients", &start));
+    dpmf_status status = workload_series(workload, power, bands, start);
     if (status == DPMF_OK)
         *out = start;
     else
-        dpmf_i_base_free(start);
+        base_free(start);
     return status;
 }
 
-dpmf_status dpmf_i_strategy_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
+dpmf_status strategy_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
     double *start = NULL;
     TRY(series_start(workload, 0.5, bands, &start));
     dpmf_status status = from_coefficients(DPMF_FAMILY_BSR, dpmf_workload_steps(workload), bands, start, out);
-    dpmf_i_base_free(start);
+    base_free(start);
     return status;
 }
 
-dpmf_status dpmf_i_strategy_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
+dpmf_status strategy_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
     double *start = NULL;
     TRY(series_start(workload, -0.5, bands, &start));
     dpmf_status status = from_inverse(dpmf_workload_steps(workload), bands, start, out);
-    dpmf_i_base_free(start);
+    base_free(start);
     return status;
 }
 
@@ -313,26 +312,26 @@ dpmf_status dpmf_i_strategy_create_bisr(const dpmf_workload *workload, int64_t b
 static dpmf_status check_pair(const toeplitz *s) {
     double *product = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(s->base.steps, "a product of series", &product));
-    TRY_DONE(dpmf_i_base_convolve(s->count, s->c, s->inverse_count, s->inverse, s->base.steps, product));
-    double tolerance = 1e-9 * (1 + dpmf_i_base_norm(s->count, s->c) * dpmf_i_base_norm(s->inverse_count, s->inverse));
+    TRY(base_alloc_doubles(s->base.steps, "a product of series", &product));
+    TRY_DONE(base_convolve(s->count, s->c, s->inverse_count, s->inverse, s->base.steps, product));
+    double tolerance = 1e-9 * (1 + base_norm(s->count, s->c) * base_norm(s->inverse_count, s->inverse));
     product[0] -= 1;
     for (int64_t t = 0; t < s->base.steps && status == DPMF_OK; t++)
         if (!(fabs(product[t]) <= tolerance))
-            status = dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                      "mechanism file: coefficients of C and of its inverse disagree at %lld by %g",
-                                      (long long)t, product[t]);
+            status = base_fail(DPMF_ERROR_FORMAT,
+                               "mechanism file: coefficients of C and of its inverse disagree at %lld by %g",
+                               (long long)t, product[t]);
 done:
-    dpmf_i_base_free(product);
+    base_free(product);
     return status;
 }
 
-dpmf_status dpmf_i_strategy_toeplitz_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_base_tensor *c = NULL, *inverse = NULL;
+dpmf_status strategy_toeplitz_read(const strategy_source *source, dpmf_strategy **out) {
+    const base_tensor *c = NULL, *inverse = NULL;
     toeplitz *s = NULL;
-    TRY(dpmf_i_strategy_array(source, "strategy.coefficients", -1, 0, &c));
-    inverse = dpmf_i_base_tensors_find(source->tensors, "strategy.inverse_coefficients");
-    if (inverse != NULL) TRY(dpmf_i_strategy_array(source, "strategy.inverse_coefficients", -1, 0, &inverse));
+    TRY(strategy_array(source, "strategy.coefficients", -1, 0, &c));
+    inverse = base_tensors_find(source->tensors, "strategy.inverse_coefficients");
+    if (inverse != NULL) TRY(strategy_array(source, "strategy.inverse_coefficients", -1, 0, &inverse));
     TRY(check_coefficients(source->steps, c->shape[0], c->values));
     if (inverse != NULL) TRY(check_coefficients(source->steps, inverse->shape[0], inverse->values));
     TRY(new_toeplitz(source->family, source->steps, c->shape[0], inverse == NULL ? 0 : inverse->shape[0], &s));

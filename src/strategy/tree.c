@@ -30,21 +30,20 @@
 
 /* ---- the tree ---- */
 
-void dpmf_i_strategy_tree_step_at(dpmf_i_strategy_tree_kind kind, int64_t steps, int64_t t,
-                                  dpmf_i_strategy_tree_step *out) {
-    int c = dpmf_i_strategy_trailing_zeros(t + 1);
-    if (kind == DPMF_I_STRATEGY_TREE_ONLINE && t == steps - 1) c = dpmf_i_strategy_tree_levels(steps);
+void strategy_tree_step_at(strategy_tree_kind kind, int64_t steps, int64_t t, strategy_tree_step *out) {
+    int c = strategy_trailing_zeros(t + 1);
+    if (kind == STRATEGY_TREE_ONLINE && t == steps - 1) c = strategy_tree_levels(steps);
     double whole = exp2(c + 1) - 1;
     out->top = c;
     for (int l = 0; l <= c; l++) {
-        out->alpha[l] = kind == DPMF_I_STRATEGY_TREE_ONLINE ? exp2(l) / whole : l == c;
-        out->beta[l] = kind == DPMF_I_STRATEGY_TREE_ONLINE ? (exp2(l + 1) - 1) / whole : 0;
+        out->alpha[l] = kind == STRATEGY_TREE_ONLINE ? exp2(l) / whole : l == c;
+        out->beta[l] = kind == STRATEGY_TREE_ONLINE ? (exp2(l + 1) - 1) / whole : 0;
     }
 }
 
-void dpmf_i_strategy_tree_weights_fill(int64_t steps, dpmf_i_strategy_tree_weights *out) {
+void strategy_tree_weights_fill(int64_t steps, strategy_tree_weights *out) {
     out->steps = steps;
-    out->levels = dpmf_i_strategy_tree_levels(steps);
+    out->levels = strategy_tree_levels(steps);
     for (int l = 0; l <= out->levels; l++)
         out->complete[l] = exp2(l) / (exp2(l + 1) - 1);
     out->spine[0] = 1;
@@ -55,23 +54,23 @@ void dpmf_i_strategy_tree_weights_fill(int64_t steps, dpmf_i_strategy_tree_weigh
     }
 }
 
-double dpmf_i_strategy_tree_weight(const dpmf_i_strategy_tree_weights *w, int level, int64_t j) {
+double strategy_tree_weight(const strategy_tree_weights *w, int level, int64_t j) {
     int64_t last = (w->steps - 1) >> level;
     return j > last ? 0 : j == last ? w->spine[level] : w->complete[level];
 }
 
 /* The highest level at which the node over leaf t is a row. */
-static int highest_row(dpmf_i_strategy_tree_kind kind, int64_t steps, int64_t t) {
-    int l = dpmf_i_strategy_tree_levels(steps);
-    if (kind != DPMF_I_STRATEGY_TREE_VANILLA) return l;
+static int highest_row(strategy_tree_kind kind, int64_t steps, int64_t t) {
+    int l = strategy_tree_levels(steps);
+    if (kind != STRATEGY_TREE_VANILLA) return l;
     while (((t >> l) + 1) > (steps >> l))
         l--; /* complete: (j+1) 2^l <= n; the leaf itself always is */
     return l;
 }
 
 /* Number of rows of C that hold both leaf t and leaf u: the entry (t,u) of C'C. */
-static int64_t common_rows(dpmf_i_strategy_tree_kind kind, int64_t steps, int64_t t, int64_t u) {
-    int lowest = dpmf_i_strategy_bit_length(t ^ u), highest = highest_row(kind, steps, t);
+static int64_t common_rows(strategy_tree_kind kind, int64_t steps, int64_t t, int64_t u) {
+    int lowest = strategy_bit_length(t ^ u), highest = highest_row(kind, steps, t);
     return highest >= lowest ? highest - lowest + 1 : 0;
 }
 
@@ -79,17 +78,17 @@ static int64_t common_rows(dpmf_i_strategy_tree_kind kind, int64_t steps, int64_
 
 typedef struct tree {
     dpmf_strategy base;
-    dpmf_i_strategy_tree_kind kind;
+    strategy_tree_kind kind;
     int levels;
-    dpmf_i_strategy_tree_weights weights;
+    strategy_tree_weights weights;
 } tree;
 
-DPMF_I_STRATEGY_CAST(tree)
+STRATEGY_CAST(tree)
 
 /* The level of the highest row that ends with leaf t. */
 static int top_row(const tree *s, int64_t t) {
     int64_t n = s->base.steps;
-    return s->kind != DPMF_I_STRATEGY_TREE_VANILLA && t == n - 1 ? s->levels : dpmf_i_strategy_trailing_zeros(t + 1);
+    return s->kind != STRATEGY_TREE_VANILLA && t == n - 1 ? s->levels : strategy_trailing_zeros(t + 1);
 }
 
 static int64_t tree_seeds(const dpmf_strategy *s, int64_t t) {
@@ -111,7 +110,7 @@ static int64_t tree_buffers(const dpmf_strategy *s) {
 
 /* Pending sums by the binary counter: the node of level l ending at t is x_t plus the pending sums below level l. */
 static dpmf_status tree_apply(const dpmf_strategy *s, const double *x, double *y) {
-    double pending[DPMF_I_STRATEGY_TREE_LEVELS_MAX + 1] = {0};
+    double pending[STRATEGY_TREE_LEVELS_MAX + 1] = {0};
     for (int64_t t = 0; t < s->steps; t++) {
         double *row = y + first_row(t), sum = x[t];
         int top = top_row(cast(s), t);
@@ -119,15 +118,15 @@ static dpmf_status tree_apply(const dpmf_strategy *s, const double *x, double *y
             row[l] = sum;
             if ((t >> l) & 1) sum += pending[l];
         }
-        pending[dpmf_i_strategy_trailing_zeros(t + 1)] = row[dpmf_i_strategy_trailing_zeros(t + 1)];
+        pending[strategy_trailing_zeros(t + 1)] = row[strategy_trailing_zeros(t + 1)];
     }
     return DPMF_OK;
 }
 
 static void tree_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                       double *row) {
-    dpmf_i_strategy_tree_step plan;
-    dpmf_i_strategy_tree_step_at(cast(s)->kind, s->steps, t, &plan);
+    strategy_tree_step plan;
+    strategy_tree_step_at(cast(s)->kind, s->steps, t, &plan);
     int keep = plan.top < cast(s)->levels; /* the root is never pending */
     for (int64_t i = 0; i < count; i++) {
         double e = 0, used = 0;
@@ -146,12 +145,12 @@ static void tree_step(const dpmf_strategy *s, int64_t t, int64_t count, const do
 /* All steps of one column: used by solve for both kinds of stream. */
 static dpmf_status solve_by_steps(const dpmf_strategy *s, const double *y, double *x) {
     double *state = NULL;
-    TRY(dpmf_i_base_alloc_doubles(s->ops->buffers(s), "the tree's state", &state));
+    TRY(base_alloc_doubles(s->ops->buffers(s), "the tree's state", &state));
     for (int64_t t = 0; t < s->steps; t++) {
         s->ops->step(s, t, 1, y, state, &x[t]);
         y += s->ops->seeds(s, t);
     }
-    dpmf_i_base_free(state);
+    base_free(state);
     return DPMF_OK;
 }
 
@@ -172,7 +171,7 @@ static dpmf_status tree_gram(const dpmf_strategy *s, int64_t lag, double *values
     return DPMF_OK;
 }
 
-static void tree_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+static void tree_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     (void)s, (void)w, (void)tensors; /* the family and the number of steps say it all */
 }
 
@@ -184,11 +183,11 @@ typedef struct split {
     double w, spread;
 } split;
 
-static int splits_at(const tree *s, int64_t t, split out[DPMF_I_STRATEGY_TREE_LEVELS_MAX]) {
+static int splits_at(const tree *s, int64_t t, split out[STRATEGY_TREE_LEVELS_MAX]) {
     int count = 0;
-    for (int l = (t == 0 ? s->levels : dpmf_i_strategy_trailing_zeros(t)) - 1; l >= 0; l--) {
-        double left = dpmf_i_strategy_tree_weight(&s->weights, l, t >> l);
-        double right = dpmf_i_strategy_tree_weight(&s->weights, l, (t >> l) + 1);
+    for (int l = (t == 0 ? s->levels : strategy_trailing_zeros(t)) - 1; l >= 0; l--) {
+        double left = strategy_tree_weight(&s->weights, l, t >> l);
+        double right = strategy_tree_weight(&s->weights, l, (t >> l) + 1);
         if (right == 0) continue; /* the right half has no leaf */
         double w = left / (left + right);
         out[count++] = (split){l, w, sqrt(w * right)};
@@ -197,17 +196,17 @@ static int splits_at(const tree *s, int64_t t, split out[DPMF_I_STRATEGY_TREE_LE
 }
 
 static int64_t full_seeds(const dpmf_strategy *s, int64_t t) {
-    split splits[DPMF_I_STRATEGY_TREE_LEVELS_MAX];
+    split splits[STRATEGY_TREE_LEVELS_MAX];
     return splits_at(cast(s), t, splits) + (t == 0);
 }
 
 static void full_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                       double *row) {
     const tree *self = cast(s);
-    split splits[DPMF_I_STRATEGY_TREE_LEVELS_MAX];
+    split splits[STRATEGY_TREE_LEVELS_MAX];
     int split_count = splits_at(self, t, splits);
     double root = sqrt(self->weights.spine[self->levels]);
-    const double *from = t == 0 ? seed : state + dpmf_i_strategy_trailing_zeros(t) * count;
+    const double *from = t == 0 ? seed : state + strategy_trailing_zeros(t) * count;
     const double *z = t == 0 ? seed + count : seed;
     for (int64_t i = 0; i < count; i++) {
         double x = t == 0 ? root * from[i] : from[i];
@@ -227,7 +226,7 @@ static dpmf_status node_sums(const tree *s, const double *x, double **sums, int6
         offset[l] = total;
         total += ((n - 1) >> l) + 2; /* one more, zero, so that a missing right half reads as 0 */
     }
-    TRY(dpmf_i_base_alloc_doubles(total, "the sums of a tree", sums));
+    TRY(base_alloc_doubles(total, "the sums of a tree", sums));
     memcpy(*sums, x, (size_t)n * sizeof **sums);
     for (int l = 1; l <= s->levels; l++)
         for (int64_t j = 0; j <= (n - 1) >> l; j++)
@@ -238,13 +237,13 @@ static dpmf_status node_sums(const tree *s, const double *x, double **sums, int6
 /* C x: each seed read back from the sums, z = (x_left - w x) / spread. */
 static dpmf_status full_apply(const dpmf_strategy *s, const double *x, double *y) {
     const tree *self = cast(s);
-    int64_t offset[DPMF_I_STRATEGY_TREE_LEVELS_MAX + 1];
+    int64_t offset[STRATEGY_TREE_LEVELS_MAX + 1];
     double *sums = NULL;
     TRY(node_sums(self, x, &sums, offset));
     int64_t at = 0;
     y[at++] = sums[offset[self->levels]] / sqrt(self->weights.spine[self->levels]);
     for (int64_t t = 0; t < s->steps; t++) {
-        split splits[DPMF_I_STRATEGY_TREE_LEVELS_MAX];
+        split splits[STRATEGY_TREE_LEVELS_MAX];
         int split_count = splits_at(self, t, splits);
         for (int k = 0; k < split_count; k++) {
             int l = splits[k].level;
@@ -254,41 +253,40 @@ static dpmf_status full_apply(const dpmf_strategy *s, const double *x, double *y
         }
     }
     assert(at == s->steps);
-    dpmf_i_base_free(sums);
+    base_free(sums);
     return DPMF_OK;
 }
 
 #define COMMON_ENTRIES                                                                                                 \
     .class_name = "tree", .solve = solve_by_steps, .buffers = tree_buffers, .gram = tree_gram, .write = tree_write
 
-static const dpmf_i_strategy_ops BELOW = {COMMON_ENTRIES,    .apply = tree_apply, .step = tree_step,
-                                          .rows = tree_rows, .seeds = tree_seeds, .column = tree_column};
-static const dpmf_i_strategy_ops FULL = {COMMON_ENTRIES, .apply = full_apply, .step = full_step, .seeds = full_seeds};
+static const strategy_ops BELOW = {COMMON_ENTRIES,    .apply = tree_apply, .step = tree_step,
+                                   .rows = tree_rows, .seeds = tree_seeds, .column = tree_column};
+static const strategy_ops FULL = {COMMON_ENTRIES, .apply = full_apply, .step = full_step, .seeds = full_seeds};
 
-static const char *const NAMES[] = {[DPMF_I_STRATEGY_TREE_VANILLA] = DPMF_FAMILY_TREE,
-                                    [DPMF_I_STRATEGY_TREE_ONLINE] = DPMF_FAMILY_TREE_ONLINE,
-                                    [DPMF_I_STRATEGY_TREE_FULL] = DPMF_FAMILY_TREE_FULL};
+static const char *const NAMES[] = {[STRATEGY_TREE_VANILLA] = DPMF_FAMILY_TREE,
+                                    [STRATEGY_TREE_ONLINE] = DPMF_FAMILY_TREE_ONLINE,
+                                    [STRATEGY_TREE_FULL] = DPMF_FAMILY_TREE_FULL};
 
-dpmf_status dpmf_i_strategy_create_tree(dpmf_i_strategy_tree_kind kind, int64_t steps, dpmf_strategy **out) {
+dpmf_status strategy_create_tree(strategy_tree_kind kind, int64_t steps, dpmf_strategy **out) {
     tree *s = NULL;
-    TRY(dpmf_i_strategy_new(kind == DPMF_I_STRATEGY_TREE_FULL ? &FULL : &BELOW, sizeof *s, NAMES[kind], steps,
-                            (dpmf_strategy **)&s));
+    TRY(strategy_new(kind == STRATEGY_TREE_FULL ? &FULL : &BELOW, sizeof *s, NAMES[kind], steps, (dpmf_strategy **)&s));
     s->kind = kind;
-    s->levels = dpmf_i_strategy_tree_levels(steps);
-    dpmf_i_strategy_tree_weights_fill(steps, &s->weights);
+    s->levels = strategy_tree_levels(steps);
+    strategy_tree_weights_fill(steps, &s->weights);
     *out = &s->base;
     return DPMF_OK;
 }
 
-int dpmf_i_strategy_tree(const dpmf_strategy *s, dpmf_i_strategy_tree_kind *kind) {
+int strategy_tree(const dpmf_strategy *s, strategy_tree_kind *kind) {
     if (s->ops != &BELOW && s->ops != &FULL) return 0;
     *kind = cast(s)->kind;
     return 1;
 }
 
-dpmf_status dpmf_i_strategy_tree_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    for (int kind = DPMF_I_STRATEGY_TREE_VANILLA; kind <= DPMF_I_STRATEGY_TREE_FULL; kind++)
+dpmf_status strategy_tree_read(const strategy_source *source, dpmf_strategy **out) {
+    for (int kind = STRATEGY_TREE_VANILLA; kind <= STRATEGY_TREE_FULL; kind++)
         if (strcmp(source->family, NAMES[kind]) == 0)
-            return dpmf_i_strategy_create_tree((dpmf_i_strategy_tree_kind)kind, source->steps, out);
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: a tree of family %s is not known", source->family);
+            return strategy_create_tree((strategy_tree_kind)kind, source->steps, out);
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: a tree of family %s is not known", source->family);
 }

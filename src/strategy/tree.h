@@ -9,25 +9,25 @@
 
 #include "base/status.h"
 
-typedef enum dpmf_i_strategy_tree_kind {
-    DPMF_I_STRATEGY_TREE_VANILLA = 0, /* rows: complete nodes; sums from the nodes of the binary expansion */
-    DPMF_I_STRATEGY_TREE_ONLINE,      /* rows: touched nodes; each node estimated from itself and everything below it */
-    DPMF_I_STRATEGY_TREE_FULL         /* rows: touched nodes; the best linear decoder */
-} dpmf_i_strategy_tree_kind;
+typedef enum strategy_tree_kind {
+    STRATEGY_TREE_VANILLA = 0, /* rows: complete nodes; sums from the nodes of the binary expansion */
+    STRATEGY_TREE_ONLINE,      /* rows: touched nodes; each node estimated from itself and everything below it */
+    STRATEGY_TREE_FULL         /* rows: touched nodes; the best linear decoder */
+} strategy_tree_kind;
 
-static inline int dpmf_i_strategy_trailing_zeros(int64_t x) { /* x > 0 */
+static inline int strategy_trailing_zeros(int64_t x) { /* x > 0 */
     return __builtin_ctzll((unsigned long long)x);
 }
 
-static inline int dpmf_i_strategy_bit_length(int64_t x) { /* x >= 0 */
+static inline int strategy_bit_length(int64_t x) { /* x >= 0 */
     return x == 0 ? 0 : 64 - __builtin_clzll((unsigned long long)x);
 }
 
-static inline int dpmf_i_strategy_tree_levels(int64_t steps) {
-    return dpmf_i_strategy_bit_length(steps - 1);
+static inline int strategy_tree_levels(int64_t steps) {
+    return strategy_bit_length(steps - 1);
 }
 
-enum { DPMF_I_STRATEGY_TREE_LEVELS_MAX = 54 };
+enum { STRATEGY_TREE_LEVELS_MAX = 54 };
 
 /*
  * How step t builds on the nodes before it. Let c be the level of the largest node that ends with leaf t (at the last
@@ -39,20 +39,19 @@ enum { DPMF_I_STRATEGY_TREE_LEVELS_MAX = 54 };
  *
  * Z_(t,l) is the seed of the node of level l that ends with leaf t.
  */
-typedef struct dpmf_i_strategy_tree_step {
+typedef struct strategy_tree_step {
     int top; /* c */
-    double alpha[DPMF_I_STRATEGY_TREE_LEVELS_MAX], beta[DPMF_I_STRATEGY_TREE_LEVELS_MAX];
-} dpmf_i_strategy_tree_step;
-void dpmf_i_strategy_tree_step_at(dpmf_i_strategy_tree_kind kind, int64_t steps, int64_t t,
-                                  dpmf_i_strategy_tree_step *out);
+    double alpha[STRATEGY_TREE_LEVELS_MAX], beta[STRATEGY_TREE_LEVELS_MAX];
+} strategy_tree_step;
+void strategy_tree_step_at(strategy_tree_kind kind, int64_t steps, int64_t t, strategy_tree_step *out);
 
 /* The best decoder's weights: 1' G^-1 1 for the subtree of node (l, j); 0 if it has no leaf. Filled in once per n. */
-typedef struct dpmf_i_strategy_tree_weights {
+typedef struct strategy_tree_weights {
     int64_t steps;
     int levels;
-    double complete[DPMF_I_STRATEGY_TREE_LEVELS_MAX], spine[DPMF_I_STRATEGY_TREE_LEVELS_MAX];
-} dpmf_i_strategy_tree_weights;
-void dpmf_i_strategy_tree_weights_fill(int64_t steps, dpmf_i_strategy_tree_weights *out);
-double dpmf_i_strategy_tree_weight(const dpmf_i_strategy_tree_weights *w, int level, int64_t j);
+    double complete[STRATEGY_TREE_LEVELS_MAX], spine[STRATEGY_TREE_LEVELS_MAX];
+} strategy_tree_weights;
+void strategy_tree_weights_fill(int64_t steps, strategy_tree_weights *out);
+double strategy_tree_weight(const strategy_tree_weights *w, int level, int64_t j);
 
 #endif

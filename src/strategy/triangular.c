@@ -13,12 +13,12 @@
 #include <string.h>
 
 /* Column j is the answer to the unit vector j. */
-dpmf_status dpmf_i_strategy_left_inverse(const dpmf_strategy *s, double *w) {
+dpmf_status strategy_left_inverse(const dpmf_strategy *s, double *w) {
     int64_t n = s->steps, rows = dpmf_strategy_rows(s);
     double *unit = NULL, *column = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(rows, "a unit vector", &unit));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a column", &column));
+    TRY_DONE(base_alloc_doubles(rows, "a unit vector", &unit));
+    TRY_DONE(base_alloc_doubles(n, "a column", &column));
     for (int64_t j = 0; j < rows; j++) {
         unit[j] = 1;
         TRY_DONE(dpmf_strategy_solve(s, unit, column));
@@ -27,27 +27,27 @@ dpmf_status dpmf_i_strategy_left_inverse(const dpmf_strategy *s, double *w) {
             w[t * rows + j] = column[t];
     }
 done:
-    dpmf_i_base_free(unit);
-    dpmf_i_base_free(column);
+    base_free(unit);
+    base_free(column);
     return status;
 }
 
 dpmf_status dpmf_strategy_create_triangular(const dpmf_strategy *strategy, dpmf_strategy **out) {
     double *w = NULL, *lower = NULL;
     dpmf_status status = DPMF_OK;
-    if (strategy == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
+    if (strategy == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
     int64_t n = strategy->steps, rows = dpmf_strategy_rows(strategy);
     if (n > DPMF_TRIANGULAR_STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "triangular form: %lld steps, accepted up to %d (it is dense)",
-                                (long long)n, DPMF_TRIANGULAR_STEPS_MAX);
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * rows, "the left inverse", &w));
-    TRY_DONE(dpmf_i_strategy_left_inverse(strategy, w));
-    TRY_DONE(dpmf_i_base_alloc_square(n, "the triangular factor", &lower));
-    TRY_DONE(dpmf_i_base_lq(n, rows, w, lower));
-    TRY_DONE(dpmf_i_base_lower_invert(n, lower));
+        return base_fail(DPMF_ERROR_ARGUMENT, "triangular form: %lld steps, accepted up to %d (it is dense)",
+                         (long long)n, DPMF_TRIANGULAR_STEPS_MAX);
+    TRY_DONE(base_alloc_doubles(n * rows, "the left inverse", &w));
+    TRY_DONE(strategy_left_inverse(strategy, w));
+    TRY_DONE(base_alloc_square(n, "the triangular factor", &lower));
+    TRY_DONE(base_lq(n, rows, w, lower));
+    TRY_DONE(base_lower_invert(n, lower));
     TRY_DONE(dpmf_strategy_create_dense(n, lower, out));
 done:
-    dpmf_i_base_free(w);
-    dpmf_i_base_free(lower);
+    base_free(w);
+    base_free(lower);
     return status;
 }

@@ -12,49 +12,49 @@
 #include <math.h>
 #include <string.h>
 
-enum { STATES_MAX = DPMF_I_STRATEGY_TVBLT_STATES_MAX };
+enum { STATES_MAX = TVBLT_STATES_MAX };
 
 typedef struct tvblt {
     dpmf_strategy base;
-    dpmf_i_strategy_tvblt_parameters c;
+    tvblt_parameters c;
 } tvblt;
 
-static const dpmf_i_strategy_tvblt_parameters *coefficients(const dpmf_strategy *s) {
+static const tvblt_parameters *coefficients(const dpmf_strategy *s) {
     return &((const tvblt *)s)->c;
 }
 
 static void tvblt_release(dpmf_strategy *s) {
-    dpmf_i_strategy_tvblt_free(&((tvblt *)s)->c);
+    tvblt_free(&((tvblt *)s)->c);
 }
 
 static dpmf_status tvblt_apply(const dpmf_strategy *s, const double *x, double *y) {
-    const dpmf_i_strategy_tvblt_parameters *c = coefficients(s);
+    const tvblt_parameters *c = coefficients(s);
     double state[STATES_MAX] = {0};
     for (int64_t t = 0; t < s->steps; t++) {
-        y[t] = (x[t] - dpmf_i_strategy_tvblt_output(c, state)) / c->diagonal[t];
-        dpmf_i_strategy_tvblt_advance(c, t, y[t], state);
+        y[t] = (x[t] - tvblt_output(c, state)) / c->diagonal[t];
+        tvblt_advance(c, t, y[t], state);
     }
     return DPMF_OK;
 }
 
 static dpmf_status tvblt_solve(const dpmf_strategy *s, const double *y, double *x) {
-    const dpmf_i_strategy_tvblt_parameters *c = coefficients(s);
+    const tvblt_parameters *c = coefficients(s);
     double state[STATES_MAX] = {0};
     for (int64_t t = 0; t < s->steps; t++) {
-        x[t] = c->diagonal[t] * y[t] + dpmf_i_strategy_tvblt_output(c, state);
-        dpmf_i_strategy_tvblt_advance(c, t, y[t], state);
+        x[t] = c->diagonal[t] * y[t] + tvblt_output(c, state);
+        tvblt_advance(c, t, y[t], state);
     }
     return DPMF_OK;
 }
 
 static int64_t tvblt_buffers(const dpmf_strategy *s) {
-    return dpmf_i_strategy_tvblt_states(coefficients(s));
+    return tvblt_states(coefficients(s));
 }
 
 static void tvblt_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                        double *row) {
-    const dpmf_i_strategy_tvblt_parameters *c = coefficients(s);
-    int states = dpmf_i_strategy_tvblt_states(c), r = c->nodes;
+    const tvblt_parameters *c = coefficients(s);
+    int states = tvblt_states(c), r = c->nodes;
     const double *keep = c->keep + t * states, *gain = c->gain + t * states;
     for (int64_t i = 0; i < count; i++)
         row[i] = c->diagonal[t] * seed[i];
@@ -78,87 +78,86 @@ static void tvblt_step(const dpmf_strategy *s, int64_t t, int64_t count, const d
 
 /* The impulse response of C: nothing happens before step j. */
 static dpmf_status tvblt_column(const dpmf_strategy *s, int64_t j, double *column) {
-    const dpmf_i_strategy_tvblt_parameters *c = coefficients(s);
+    const tvblt_parameters *c = coefficients(s);
     double state[STATES_MAX] = {0};
     memset(column, 0, (size_t)s->steps * sizeof *column);
     for (int64_t t = j; t < s->steps; t++) {
-        column[t] = ((t == j) - dpmf_i_strategy_tvblt_output(c, state)) / c->diagonal[t];
-        dpmf_i_strategy_tvblt_advance(c, t, column[t], state);
+        column[t] = ((t == j) - tvblt_output(c, state)) / c->diagonal[t];
+        tvblt_advance(c, t, column[t], state);
     }
     return DPMF_OK;
 }
 
 static dpmf_status tvblt_column_norms(const dpmf_strategy *s, double *norms) {
-    int64_t bad = dpmf_i_strategy_tvblt_square_norms(coefficients(s), norms);
+    int64_t bad = tvblt_square_norms(coefficients(s), norms);
     if (bad >= 0)
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "tvblt: the norm of column %lld is not positive and finite",
-                                (long long)bad);
+        return base_fail(DPMF_ERROR_NUMERICAL, "tvblt: the norm of column %lld is not positive and finite",
+                         (long long)bad);
     for (int64_t t = 0; t < s->steps; t++)
         norms[t] = sqrt(norms[t]);
     return DPMF_OK;
 }
 
 static dpmf_status tvblt_gram(const dpmf_strategy *s, int64_t lag, double *values) {
-    return dpmf_i_strategy_tvblt_gram(coefficients(s), lag, values);
+    return strategy_tvblt_gram(coefficients(s), lag, values);
 }
 
-static void tvblt_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
-    const dpmf_i_strategy_tvblt_parameters *c = coefficients(s);
-    dpmf_i_base_json_integer(w, "order", c->order);
-    dpmf_i_base_tensors_add(tensors, "strategy.diagonal", s->steps, 0, c->diagonal);
-    dpmf_i_base_tensors_add(tensors, "strategy.keep", s->steps, dpmf_i_strategy_tvblt_states(c), c->keep);
-    dpmf_i_base_tensors_add(tensors, "strategy.gain", s->steps, dpmf_i_strategy_tvblt_states(c), c->gain);
+static void tvblt_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
+    const tvblt_parameters *c = coefficients(s);
+    base_json_integer(w, "order", c->order);
+    base_tensors_add(tensors, "strategy.diagonal", s->steps, 0, c->diagonal);
+    base_tensors_add(tensors, "strategy.keep", s->steps, tvblt_states(c), c->keep);
+    base_tensors_add(tensors, "strategy.gain", s->steps, tvblt_states(c), c->gain);
 }
 
-static const dpmf_i_strategy_ops TVBLT = {.class_name = "tvblt",
-                                          .release = tvblt_release,
-                                          .apply = tvblt_apply,
-                                          .solve = tvblt_solve,
-                                          .step = tvblt_step,
-                                          .buffers = tvblt_buffers,
-                                          .column = tvblt_column,
-                                          .column_norms = tvblt_column_norms,
-                                          .gram = tvblt_gram,
-                                          .write = tvblt_write};
+static const strategy_ops TVBLT = {.class_name = "tvblt",
+                                   .release = tvblt_release,
+                                   .apply = tvblt_apply,
+                                   .solve = tvblt_solve,
+                                   .step = tvblt_step,
+                                   .buffers = tvblt_buffers,
+                                   .column = tvblt_column,
+                                   .column_norms = tvblt_column_norms,
+                                   .gram = tvblt_gram,
+                                   .write = tvblt_write};
 
 /* ---- making it ---- */
 
-dpmf_status dpmf_i_strategy_tvblt_create(dpmf_i_strategy_tvblt_parameters *c, dpmf_strategy **out) {
+dpmf_status tvblt_create(tvblt_parameters *c, dpmf_strategy **out) {
     tvblt *s = NULL;
-    TRY(dpmf_i_strategy_new(&TVBLT, sizeof *s, DPMF_FAMILY_TVBLT, c->steps, (dpmf_strategy **)&s));
+    TRY(strategy_new(&TVBLT, sizeof *s, DPMF_FAMILY_TVBLT, c->steps, (dpmf_strategy **)&s));
     s->c = *c;
-    *c = (dpmf_i_strategy_tvblt_parameters){0};
+    *c = (tvblt_parameters){0};
     *out = &s->base;
     return DPMF_OK;
 }
 
-const dpmf_i_strategy_tvblt_parameters *dpmf_i_strategy_tvblt(const dpmf_strategy *s) {
+const tvblt_parameters *strategy_tvblt(const dpmf_strategy *s) {
     return s->ops == &TVBLT ? coefficients(s) : NULL;
 }
 
-dpmf_status dpmf_i_strategy_tvblt_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_base_tensor *diagonal = NULL, *keep = NULL, *gain = NULL;
+dpmf_status tvblt_read(const strategy_source *source, dpmf_strategy **out) {
+    const base_tensor *diagonal = NULL, *keep = NULL, *gain = NULL;
     int64_t order = 0;
-    dpmf_i_strategy_tvblt_parameters c = {0};
+    tvblt_parameters c = {0};
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_json_get_integer(source->object, "order", "strategy", 1, 2, &order));
-    TRY(dpmf_i_strategy_array(source, "strategy.diagonal", source->steps, 0, &diagonal));
-    TRY(dpmf_i_strategy_array(source, "strategy.keep", source->steps, -1, &keep));
+    TRY(base_json_get_integer(source->object, "order", "strategy", 1, 2, &order));
+    TRY(strategy_array(source, "strategy.diagonal", source->steps, 0, &diagonal));
+    TRY(strategy_array(source, "strategy.keep", source->steps, -1, &keep));
     int64_t states = keep->shape[1];
-    if (states < order || states % order != 0 || states / order > DPMF_I_STRATEGY_TVBLT_NODES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: tvblt with %lld buffers, accepted %lld to %lld",
-                                (long long)states, (long long)order,
-                                (long long)(order * DPMF_I_STRATEGY_TVBLT_NODES_MAX));
-    TRY(dpmf_i_strategy_array(source, "strategy.gain", source->steps, states, &gain));
+    if (states < order || states % order != 0 || states / order > TVBLT_NODES_MAX)
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: tvblt with %lld buffers, accepted %lld to %lld",
+                         (long long)states, (long long)order, (long long)(order * TVBLT_NODES_MAX));
+    TRY(strategy_array(source, "strategy.gain", source->steps, states, &gain));
     for (int64_t t = 0; t < source->steps; t++)
         if (!(diagonal->values[t] > 0))
-            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: tvblt, diagonal %lld = %g, accepted: positive",
-                                    (long long)t, diagonal->values[t]);
-    TRY(dpmf_i_strategy_tvblt_alloc(source->steps, (int)(states / order), (int)order, &c));
+            return base_fail(DPMF_ERROR_FORMAT, "mechanism file: tvblt, diagonal %lld = %g, accepted: positive",
+                             (long long)t, diagonal->values[t]);
+    TRY(tvblt_alloc(source->steps, (int)(states / order), (int)order, &c));
     memcpy(c.diagonal, diagonal->values, (size_t)source->steps * sizeof(double));
     memcpy(c.keep, keep->values, (size_t)(source->steps * states) * sizeof(double));
     memcpy(c.gain, gain->values, (size_t)(source->steps * states) * sizeof(double));
-    status = dpmf_i_strategy_tvblt_create(&c, out);
-    dpmf_i_strategy_tvblt_free(&c);
+    status = tvblt_create(&c, out);
+    tvblt_free(&c);
     return status;
 }

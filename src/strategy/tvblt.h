@@ -19,69 +19,64 @@
 
 #include "base/status.h"
 
-enum { DPMF_I_STRATEGY_TVBLT_NODES_MAX = 32, DPMF_I_STRATEGY_TVBLT_STATES_MAX = 2 * DPMF_I_STRATEGY_TVBLT_NODES_MAX };
+enum { TVBLT_NODES_MAX = 32, TVBLT_STATES_MAX = 2 * TVBLT_NODES_MAX };
 
-typedef struct dpmf_i_strategy_tvblt_parameters {
+typedef struct tvblt_parameters {
     int64_t steps;
     int nodes, order;
     double *diagonal; /* steps */
     double *keep;     /* steps x R */
     double *gain;     /* steps x R */
-} dpmf_i_strategy_tvblt_parameters;
+} tvblt_parameters;
 
-static inline int dpmf_i_strategy_tvblt_states(const dpmf_i_strategy_tvblt_parameters *c) {
+static inline int tvblt_states(const tvblt_parameters *c) {
     return c->nodes * c->order;
 }
 
 /* ---- strategy/tvblt_coefficients.c ---- */
 
 /* Zeroed arrays; on failure nothing is left. Freeing a zeroed struct is fine. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tvblt_alloc(int64_t steps, int nodes, int order,
-                                                        dpmf_i_strategy_tvblt_parameters *out);
-void dpmf_i_strategy_tvblt_free(dpmf_i_strategy_tvblt_parameters *c);
+DPMF_MUST_CHECK dpmf_status tvblt_alloc(int64_t steps, int nodes, int order, tvblt_parameters *out);
+void tvblt_free(tvblt_parameters *c);
 
 /* On the state: h'x; x <- F_t x; x <- F_t x + g_t z. */
-static inline double dpmf_i_strategy_tvblt_output(const dpmf_i_strategy_tvblt_parameters *c, const double *x) {
+static inline double tvblt_output(const tvblt_parameters *c, const double *x) {
     double sum = 0;
     for (int j = 0; j < c->nodes; j++)
         sum += x[j];
     return sum;
 }
-void dpmf_i_strategy_tvblt_push(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double *x);
-void dpmf_i_strategy_tvblt_advance(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double z, double *x);
+void tvblt_push(const tvblt_parameters *c, int64_t t, double *x);
+void tvblt_advance(const tvblt_parameters *c, int64_t t, double z, double *x);
 
 /* On its covariance P, R x R: P h; P <- F_t P F_t' + g_t g_t'. */
-void dpmf_i_strategy_tvblt_seen(const dpmf_i_strategy_tvblt_parameters *c, const double *covariance, double *out);
-void dpmf_i_strategy_tvblt_push_covariance(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double *covariance);
+void tvblt_seen(const tvblt_parameters *c, const double *covariance, double *out);
+void tvblt_push_covariance(const tvblt_parameters *c, int64_t t, double *covariance);
 
 /* Squared column norms of C, exactly, O(n R^2). A step whose value is not positive and finite is returned; -1: none. */
-int64_t dpmf_i_strategy_tvblt_square_norms(const dpmf_i_strategy_tvblt_parameters *c, double *squares);
+int64_t tvblt_square_norms(const tvblt_parameters *c, double *squares);
 
 /* (C'C)[t, t+lag] for t = 0..steps-lag-1, O(n R^2) for any lag. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tvblt_gram(const dpmf_i_strategy_tvblt_parameters *c, int64_t lag,
-                                                       double *values);
+DPMF_MUST_CHECK dpmf_status strategy_tvblt_gram(const tvblt_parameters *c, int64_t lag, double *values);
 
 /*
  * The same by rows, O(R) a number, for those who need most of them: with q (steps x R numbers) from the first call, the
  * second gives (C'C)[t, t+1+i] for i < count.
  */
-void dpmf_i_strategy_tvblt_gram_vectors(const dpmf_i_strategy_tvblt_parameters *c, double *q);
-void dpmf_i_strategy_tvblt_gram_row(const dpmf_i_strategy_tvblt_parameters *c, const double *q, int64_t t,
-                                    int64_t count, double *values);
+void tvblt_gram_vectors(const tvblt_parameters *c, double *q);
+void tvblt_gram_row(const tvblt_parameters *c, const double *q, int64_t t, int64_t count, double *values);
 
 /* ---- strategy/tvblt.c ---- */
 
 /* The strategy; takes the arrays over on success and zeroes `coefficients`. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tvblt_create(dpmf_i_strategy_tvblt_parameters *coefficients,
-                                                         dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status tvblt_create(tvblt_parameters *coefficients, dpmf_strategy **out);
 
 /* Its coefficients, or NULL if the strategy is not a TV-BLT. */
-const dpmf_i_strategy_tvblt_parameters *dpmf_i_strategy_tvblt(const dpmf_strategy *s);
+const tvblt_parameters *strategy_tvblt(const dpmf_strategy *s);
 
-/* From a mechanism file (see dpmf_i_strategy_source in strategy/strategy.h). */
-struct dpmf_i_strategy_source;
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tvblt_read(const struct dpmf_i_strategy_source *source,
-                                                       dpmf_strategy **out);
+/* From a mechanism file (see strategy_source in strategy/strategy.h). */
+struct strategy_source;
+DPMF_MUST_CHECK dpmf_status tvblt_read(const struct strategy_source *source, dpmf_strategy **out);
 
 /* ---- error/tvblt.c ---- */
 
@@ -89,21 +84,20 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_tvblt_read(const struct dpmf_i_strat
  * Row norms squared of B = A C^-1 for a named workload, C a TV-BLT repeated `stamps` times, each time started anew, and
  * the noise of step t multiplied by scale[t] if `scale` is not NULL. O(n R^2) time, O(R^2) memory.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_tvblt(const dpmf_workload *a, const dpmf_i_strategy_tvblt_parameters *c,
-                                               int64_t stamps, const double *scale, const dpmf_run *run,
-                                               double *per_step);
+DPMF_MUST_CHECK dpmf_status error_tvblt(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps,
+                                        const double *scale, const dpmf_run *run, double *per_step);
 
 /* ---- optimize/tvblt/tvblt.c ---- */
 
-struct dpmf_i_optimum;
+struct optimum_answer;
 
 /*
  * The best TV-BLT under single participation for a named workload: RMS loss (max_loss = 0; with the optimum's weights)
  * or max loss (1). nodes 1 to 32; or 0: the fewest whose loss is at most wanted_ratio x the optimum's lower bound.
  * Columns of C have norm 1, so the sensitivity is 1 and *loss (may be NULL) is the loss itself.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_tvblt(const dpmf_workload *workload, int max_loss, int nodes,
-                                                  double wanted_ratio, const struct dpmf_i_optimum *optimum,
-                                                  const dpmf_run *run, dpmf_strategy **out, double *loss);
+DPMF_MUST_CHECK dpmf_status tvblt_optimize(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
+                                           const struct optimum_answer *optimum, const dpmf_run *run,
+                                           dpmf_strategy **out, double *loss);
 
 #endif

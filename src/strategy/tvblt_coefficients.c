@@ -25,48 +25,48 @@
 #include <math.h>
 #include <string.h>
 
-enum { STATES_MAX = DPMF_I_STRATEGY_TVBLT_STATES_MAX };
+enum { STATES_MAX = TVBLT_STATES_MAX };
 
 /* ---- the arrays ---- */
 
-void dpmf_i_strategy_tvblt_free(dpmf_i_strategy_tvblt_parameters *c) {
-    dpmf_i_base_free(c->diagonal);
-    dpmf_i_base_free(c->keep);
-    dpmf_i_base_free(c->gain);
-    *c = (dpmf_i_strategy_tvblt_parameters){0};
+void tvblt_free(tvblt_parameters *c) {
+    base_free(c->diagonal);
+    base_free(c->keep);
+    base_free(c->gain);
+    *c = (tvblt_parameters){0};
 }
 
-dpmf_status dpmf_i_strategy_tvblt_alloc(int64_t steps, int nodes, int order, dpmf_i_strategy_tvblt_parameters *out) {
-    dpmf_i_strategy_tvblt_parameters c = {.steps = steps, .nodes = nodes, .order = order};
+dpmf_status tvblt_alloc(int64_t steps, int nodes, int order, tvblt_parameters *out) {
+    tvblt_parameters c = {.steps = steps, .nodes = nodes, .order = order};
     int states = nodes * order;
     dpmf_status status = DPMF_OK;
-    assert(steps >= 1 && nodes >= 1 && nodes <= DPMF_I_STRATEGY_TVBLT_NODES_MAX && (order == 1 || order == 2));
+    assert(steps >= 1 && nodes >= 1 && nodes <= TVBLT_NODES_MAX && (order == 1 || order == 2));
     if (steps > INT64_MAX / states)
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "tvblt: %lld steps x %d buffers are beyond any memory",
-                                (long long)steps, states);
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the diagonal of C^-1", &c.diagonal));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * states, "the coefficients of the buffers", &c.keep));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * states, "the gains of the buffers", &c.gain));
+        return base_fail(DPMF_ERROR_MEMORY, "tvblt: %lld steps x %d buffers are beyond any memory", (long long)steps,
+                         states);
+    TRY_DONE(base_alloc_doubles(steps, "the diagonal of C^-1", &c.diagonal));
+    TRY_DONE(base_alloc_doubles(steps * states, "the coefficients of the buffers", &c.keep));
+    TRY_DONE(base_alloc_doubles(steps * states, "the gains of the buffers", &c.gain));
     *out = c;
-    c = (dpmf_i_strategy_tvblt_parameters){0};
+    c = (tvblt_parameters){0};
 done:
-    dpmf_i_strategy_tvblt_free(&c);
+    tvblt_free(&c);
     return status;
 }
 
 /* ---- the system on a vector and on a covariance ---- */
 
-void dpmf_i_strategy_tvblt_advance(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double z, double *x) {
-    int states = dpmf_i_strategy_tvblt_states(c);
+void tvblt_advance(const tvblt_parameters *c, int64_t t, double z, double *x) {
+    int states = tvblt_states(c);
     const double *gain = c->gain + t * states;
-    dpmf_i_strategy_tvblt_push(c, t, x);
+    tvblt_push(c, t, x);
     for (int j = 0; j < states; j++)
         x[j] += gain[j] * z;
 }
 
-void dpmf_i_strategy_tvblt_push(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double *x) {
+void tvblt_push(const tvblt_parameters *c, int64_t t, double *x) {
     int r = c->nodes;
-    const double *keep = c->keep + t * dpmf_i_strategy_tvblt_states(c);
+    const double *keep = c->keep + t * tvblt_states(c);
     for (int j = 0; j < r; j++)
         if (c->order == 1) {
             x[j] *= keep[j];
@@ -77,8 +77,8 @@ void dpmf_i_strategy_tvblt_push(const dpmf_i_strategy_tvblt_parameters *c, int64
         }
 }
 
-void dpmf_i_strategy_tvblt_push_covariance(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double *m) {
-    int states = dpmf_i_strategy_tvblt_states(c), r = c->nodes;
+void tvblt_push_covariance(const tvblt_parameters *c, int64_t t, double *m) {
+    int states = tvblt_states(c), r = c->nodes;
     const double *keep = c->keep + t * states, *gain = c->gain + t * states;
     if (c->order == 1) {
         for (int i = 0; i < r; i++)
@@ -95,14 +95,14 @@ void dpmf_i_strategy_tvblt_push_covariance(const dpmf_i_strategy_tvblt_parameter
         }
     }
     for (int i = 0; i < states; i++) {
-        dpmf_i_strategy_tvblt_push(c, t, m + i * states);
+        tvblt_push(c, t, m + i * states);
         for (int j = 0; j < states; j++)
             m[i * states + j] += gain[i] * gain[j];
     }
 }
 
-void dpmf_i_strategy_tvblt_seen(const dpmf_i_strategy_tvblt_parameters *c, const double *m, double *seen) {
-    int states = dpmf_i_strategy_tvblt_states(c);
+void tvblt_seen(const tvblt_parameters *c, const double *m, double *seen) {
+    int states = tvblt_states(c);
     memset(seen, 0, (size_t)states * sizeof *seen);
     for (int i = 0; i < c->nodes; i++)
         for (int j = 0; j < states; j++)
@@ -112,7 +112,7 @@ void dpmf_i_strategy_tvblt_seen(const dpmf_i_strategy_tvblt_parameters *c, const
 /* ---- the Gramian of the inverse ---- */
 
 /* x <- F'x. */
-static void pull_back(const dpmf_i_strategy_tvblt_parameters *c, const double *keep, double *x) {
+static void pull_back(const tvblt_parameters *c, const double *keep, double *x) {
     int r = c->nodes;
     for (int j = 0; j < r; j++)
         if (c->order == 1) {
@@ -125,8 +125,8 @@ static void pull_back(const dpmf_i_strategy_tvblt_parameters *c, const double *k
 }
 
 /* M <- F'M F: rows, then columns. */
-static void pull_back_both(const dpmf_i_strategy_tvblt_parameters *c, const double *keep, double *m) {
-    int states = dpmf_i_strategy_tvblt_states(c), r = c->nodes;
+static void pull_back_both(const tvblt_parameters *c, const double *keep, double *m) {
+    int states = tvblt_states(c), r = c->nodes;
     if (c->order == 1) {
         for (int i = 0; i < r; i++)
             for (int j = 0; j < r; j++)
@@ -157,8 +157,8 @@ static void multiply(int states, const double *m, const double *x, double *y) {
  * From G_{t+1} to G_t in place. Gives |C e_t|^2, and q_t if `q` is not NULL. F^c'G F^c is expanded as
  * F'G F - (F'G xi) h' - h (F'G xi)' + (xi'G xi) h h', which costs three products of R^2.
  */
-static double gramian_step(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double *g, double *q) {
-    int states = dpmf_i_strategy_tvblt_states(c), r = c->nodes;
+static double gramian_step(const tvblt_parameters *c, int64_t t, double *g, double *q) {
+    int states = tvblt_states(c), r = c->nodes;
     const double *keep = c->keep + t * states, *gain = c->gain + t * states;
     double seed = 1 / c->diagonal[t], pulled[STATES_MAX], square = 0;
     multiply(states, g, gain, pulled);
@@ -183,7 +183,7 @@ static double gramian_step(const dpmf_i_strategy_tvblt_parameters *c, int64_t t,
     return norm;
 }
 
-int64_t dpmf_i_strategy_tvblt_square_norms(const dpmf_i_strategy_tvblt_parameters *c, double *squares) {
+int64_t tvblt_square_norms(const tvblt_parameters *c, double *squares) {
     double g[STATES_MAX * STATES_MAX] = {0};
     for (int64_t t = c->steps - 1; t >= 0; t--) {
         squares[t] = gramian_step(c, t, g, NULL);
@@ -193,8 +193,8 @@ int64_t dpmf_i_strategy_tvblt_square_norms(const dpmf_i_strategy_tvblt_parameter
 }
 
 /* x <- F^c x, the inverse system without input. */
-static void feed_back(const dpmf_i_strategy_tvblt_parameters *c, int64_t t, double *x) {
-    dpmf_i_strategy_tvblt_advance(c, t, -dpmf_i_strategy_tvblt_output(c, x) / c->diagonal[t], x);
+static void feed_back(const tvblt_parameters *c, int64_t t, double *x) {
+    tvblt_advance(c, t, -tvblt_output(c, x) / c->diagonal[t], x);
 }
 
 static void make_identity(int states, double *m) {
@@ -204,16 +204,15 @@ static void make_identity(int states, double *m) {
 }
 
 /* right[i] = F^c_{cut-1} ... F^c_{t+1} xi_t at t = first + i, for t < cut and i < count. */
-static void right_halves(const dpmf_i_strategy_tvblt_parameters *c, int64_t first, int64_t cut, int64_t count,
-                         double *right) {
-    int states = dpmf_i_strategy_tvblt_states(c);
+static void right_halves(const tvblt_parameters *c, int64_t first, int64_t cut, int64_t count, double *right) {
+    int states = tvblt_states(c);
     double product[STATES_MAX * STATES_MAX];
     make_identity(states, product);
     for (int64_t t = cut - 1; t >= first; t--) {
         const double *keep = c->keep + t * states, *gain = c->gain + t * states;
         for (int i = 0; i < states; i++) {
             double *row = product + i * states;
-            double sum = dpmf_i_base_dot(states, row, gain) / c->diagonal[t];
+            double sum = base_dot(states, row, gain) / c->diagonal[t];
             if (t - first < count) right[(t - first) * states + i] = sum;
             pull_back(c, keep, row); /* row <- row F - (row xi) h' */
             for (int j = 0; j < c->nodes; j++)
@@ -223,9 +222,8 @@ static void right_halves(const dpmf_i_strategy_tvblt_parameters *c, int64_t firs
 }
 
 /* The diagonal `lag` >= 1 from the vectors q_u of all steps. */
-static void gram_diagonal(const dpmf_i_strategy_tvblt_parameters *c, int64_t lag, const double *q, double *right,
-                          double *values) {
-    int states = dpmf_i_strategy_tvblt_states(c);
+static void gram_diagonal(const tvblt_parameters *c, int64_t lag, const double *q, double *right, double *values) {
+    int states = tvblt_states(c);
     for (int64_t first = 0; first + lag < c->steps; first += lag) {
         int64_t cut = first + lag, last = cut + lag < c->steps ? cut + lag : c->steps;
         double left[STATES_MAX * STATES_MAX]; /* transposed: row i is F^c_{u-1} ... F^c_cut e_i */
@@ -234,7 +232,7 @@ static void gram_diagonal(const dpmf_i_strategy_tvblt_parameters *c, int64_t lag
         for (int64_t u = cut; u < last; u++) {
             double sum = 0;
             for (int i = 0; i < states; i++) {
-                sum += dpmf_i_base_dot(states, left + i * states, q + u * states) * right[(u - cut) * states + i];
+                sum += base_dot(states, left + i * states, q + u * states) * right[(u - cut) * states + i];
                 feed_back(c, u, left + i * states);
             }
             values[u - lag] = sum;
@@ -242,27 +240,26 @@ static void gram_diagonal(const dpmf_i_strategy_tvblt_parameters *c, int64_t lag
     }
 }
 
-void dpmf_i_strategy_tvblt_gram_vectors(const dpmf_i_strategy_tvblt_parameters *c, double *q) {
+void tvblt_gram_vectors(const tvblt_parameters *c, double *q) {
     double g[STATES_MAX * STATES_MAX] = {0};
     for (int64_t t = c->steps - 1; t >= 0; t--)
-        (void)gramian_step(c, t, g, q + t * dpmf_i_strategy_tvblt_states(c));
+        (void)gramian_step(c, t, g, q + t * tvblt_states(c));
 }
 
-void dpmf_i_strategy_tvblt_gram_row(const dpmf_i_strategy_tvblt_parameters *c, const double *q, int64_t t,
-                                    int64_t count, double *values) {
-    int states = dpmf_i_strategy_tvblt_states(c);
+void tvblt_gram_row(const tvblt_parameters *c, const double *q, int64_t t, int64_t count, double *values) {
+    int states = tvblt_states(c);
     double x[STATES_MAX];
     assert(t >= 0 && t + count < c->steps);
     for (int i = 0; i < states; i++)
         x[i] = c->gain[t * states + i] / c->diagonal[t];
     for (int64_t u = t + 1; u <= t + count; u++) {
-        values[u - t - 1] = dpmf_i_base_dot(states, x, q + u * states);
+        values[u - t - 1] = base_dot(states, x, q + u * states);
         feed_back(c, u, x);
     }
 }
 
-dpmf_status dpmf_i_strategy_tvblt_gram(const dpmf_i_strategy_tvblt_parameters *c, int64_t lag, double *values) {
-    int states = dpmf_i_strategy_tvblt_states(c);
+dpmf_status strategy_tvblt_gram(const tvblt_parameters *c, int64_t lag, double *values) {
+    int states = tvblt_states(c);
     double *q = NULL, *right = NULL, g[STATES_MAX * STATES_MAX] = {0};
     dpmf_status status = DPMF_OK;
     if (lag == 0) {
@@ -270,13 +267,12 @@ dpmf_status dpmf_i_strategy_tvblt_gram(const dpmf_i_strategy_tvblt_parameters *c
             values[t] = gramian_step(c, t, g, NULL);
         return DPMF_OK;
     }
-    TRY_DONE(dpmf_i_base_alloc_doubles(c->steps * states, "the Gramian's vectors", &q));
-    TRY_DONE(
-        dpmf_i_base_alloc_doubles((lag < c->steps - lag ? lag : c->steps - lag) * states, "running products", &right));
-    dpmf_i_strategy_tvblt_gram_vectors(c, q);
+    TRY_DONE(base_alloc_doubles(c->steps * states, "the Gramian's vectors", &q));
+    TRY_DONE(base_alloc_doubles((lag < c->steps - lag ? lag : c->steps - lag) * states, "running products", &right));
+    tvblt_gram_vectors(c, q);
     gram_diagonal(c, lag, q, right, values);
 done:
-    dpmf_i_base_free(q);
-    dpmf_i_base_free(right);
+    base_free(q);
+    base_free(right);
     return status;
 }

@@ -17,12 +17,12 @@ typedef struct own {
     double *c, *inverse; /* the series of A and A^-1 if A is Toeplitz and named, else NULL */
 } own;
 
-DPMF_I_STRATEGY_CAST(own)
+STRATEGY_CAST(own)
 
 static void own_release(dpmf_strategy *s) {
     dpmf_workload_free(((own *)s)->workload);
-    dpmf_i_base_free(((own *)s)->c);
-    dpmf_i_base_free(((own *)s)->inverse);
+    base_free(((own *)s)->c);
+    base_free(((own *)s)->inverse);
 }
 
 static dpmf_status own_apply(const dpmf_strategy *s, const double *x, double *y) {
@@ -34,15 +34,15 @@ static dpmf_status own_solve(const dpmf_strategy *s, const double *y, double *x)
 }
 
 static void own_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row) {
-    dpmf_i_workload_inverse_step(cast(s)->workload, t, count, seed, state, row);
+    workload_inverse_step(cast(s)->workload, t, count, seed, state, row);
 }
 
 static int64_t own_buffers(const dpmf_strategy *s) {
-    return dpmf_i_workload_inverse_buffers(cast(s)->workload);
+    return workload_inverse_buffers(cast(s)->workload);
 }
 
 static dpmf_status own_column_norms(const dpmf_strategy *s, double *norms) {
-    return dpmf_i_workload_column_norms(cast(s)->workload, norms);
+    return workload_column_norms(cast(s)->workload, norms);
 }
 
 static int64_t own_inverse_bands(const dpmf_strategy *s) {
@@ -67,24 +67,24 @@ static void own_toeplitz(const dpmf_strategy *s, int64_t *count, const double **
     *inverse = cast(s)->inverse;
 }
 
-static void own_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+static void own_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     const dpmf_workload *workload = cast(s)->workload;
-    dpmf_i_base_json_open(w, "workload", '{');
-    dpmf_i_workload_write(workload, "strategy.workload", w, tensors);
-    dpmf_i_base_json_close(w, '}');
+    base_json_open(w, "workload", '{');
+    workload_write(workload, "strategy.workload", w, tensors);
+    base_json_close(w, '}');
 }
 
-static const dpmf_i_strategy_ops OWN = {.class_name = "workload",
-                                        .release = own_release,
-                                        .apply = own_apply,
-                                        .solve = own_solve,
-                                        .step = own_step,
-                                        .buffers = own_buffers,
-                                        .column_norms = own_column_norms,
-                                        .inverse_bands = own_inverse_bands,
-                                        .inverse_row = own_inverse_row,
-                                        .toeplitz = own_toeplitz,
-                                        .write = own_write};
+static const strategy_ops OWN = {.class_name = "workload",
+                                 .release = own_release,
+                                 .apply = own_apply,
+                                 .solve = own_solve,
+                                 .step = own_step,
+                                 .buffers = own_buffers,
+                                 .column_norms = own_column_norms,
+                                 .inverse_bands = own_inverse_bands,
+                                 .inverse_row = own_inverse_row,
+                                 .toeplitz = own_toeplitz,
+                                 .write = own_write};
 
 /* Bands of the inverse are known for the named workloads, and with Nesterov's R it has none. */
 static int has_banded_inverse(const dpmf_workload *workload) {
@@ -93,21 +93,21 @@ static int has_banded_inverse(const dpmf_workload *workload) {
     return q >= 0 && r == 0;
 }
 
-dpmf_status dpmf_i_strategy_create_workload(const dpmf_workload *workload, dpmf_strategy **out) {
+dpmf_status strategy_create_workload(const dpmf_workload *workload, dpmf_strategy **out) {
     own *s = NULL;
     dpmf_status status = DPMF_OK;
     int64_t n = workload->steps;
-    int named = workload->form == DPMF_I_WORKLOAD_NAMED;
-    TRY(dpmf_i_strategy_new(&OWN, sizeof *s, DPMF_FAMILY_WORKLOAD, n, (dpmf_strategy **)&s));
-    if (!has_banded_inverse(workload)) s->base.can &= ~(unsigned)DPMF_I_STRATEGY_CAN_INVERSE_ROW;
-    s->workload = dpmf_i_workload_retain(workload);
+    int named = workload->form == WORKLOAD_NAMED;
+    TRY(strategy_new(&OWN, sizeof *s, DPMF_FAMILY_WORKLOAD, n, (dpmf_strategy **)&s));
+    if (!has_banded_inverse(workload)) s->base.can &= ~(unsigned)STRATEGY_CAN_INVERSE_ROW;
+    s->workload = workload_retain(workload);
     if (!named || !workload->toeplitz)
-        s->base.can &= ~(unsigned)DPMF_I_STRATEGY_CAN_TOEPLITZ;
+        s->base.can &= ~(unsigned)STRATEGY_CAN_TOEPLITZ;
     else {
-        TRY_DONE(dpmf_i_base_alloc_doubles(n, "the coefficients of C", &s->c));
-        TRY_DONE(dpmf_i_base_alloc_doubles(n, "the coefficients of C^-1", &s->inverse));
-        TRY_DONE(dpmf_i_workload_series(workload, 1, n, s->c));
-        TRY_DONE(dpmf_i_workload_series(workload, -1, n, s->inverse));
+        TRY_DONE(base_alloc_doubles(n, "the coefficients of C", &s->c));
+        TRY_DONE(base_alloc_doubles(n, "the coefficients of C^-1", &s->inverse));
+        TRY_DONE(workload_series(workload, 1, n, s->c));
+        TRY_DONE(workload_series(workload, -1, n, s->inverse));
     }
     *out = &s->base;
     s = NULL;
@@ -116,17 +116,17 @@ done:
     return status;
 }
 
-const dpmf_workload *dpmf_i_strategy_own_workload(const dpmf_strategy *s) {
+const dpmf_workload *strategy_own_workload(const dpmf_strategy *s) {
     return s->ops == &OWN ? cast(s)->workload : NULL;
 }
 
 /* C = A: its own workload object, which is usually the mechanism's. */
-dpmf_status dpmf_i_strategy_workload_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
+dpmf_status strategy_workload_read(const strategy_source *source, dpmf_strategy **out) {
     const cJSON *object = NULL;
     dpmf_workload *workload = NULL;
-    TRY(dpmf_i_base_json_get_object(source->object, "workload", "strategy", &object));
-    TRY(dpmf_i_workload_read(object, source->steps, "strategy.workload", source->tensors, &workload));
-    dpmf_status status = dpmf_i_strategy_create_workload(workload, out);
+    TRY(base_json_get_object(source->object, "workload", "strategy", &object));
+    TRY(workload_read(object, source->steps, "strategy.workload", source->tensors, &workload));
+    dpmf_status status = strategy_create_workload(workload, out);
     dpmf_workload_free(workload);
     return status;
 }

@@ -39,31 +39,29 @@ static dpmf_status place_pieces(layout *l, int64_t whole, const char *shown) {
     int64_t at = HEAD;
     for (int i = 0; i < PIECES; i++) {
         if (l->size[i] < 0 || l->size[i] > whole - at)
-            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: its sizes do not add up",
-                                    shown);
+            return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: its sizes do not add up", shown);
         l->at[i] = at;
         at += l->size[i];
     }
     l->covered = at;
-    if (at != whole - DPMF_I_NOISE_MAC)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: its sizes do not add up", shown);
+    if (at != whole - NOISE_MAC)
+        return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: its sizes do not add up", shown);
     return DPMF_OK;
 }
 
 static dpmf_status check_path(const dpmf_trainer *trainer, const char *path) {
-    if (trainer == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the trainer is NULL");
-    if (path == NULL || *path == '\0')
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
+    if (trainer == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the trainer is NULL");
+    if (path == NULL || *path == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
     return DPMF_OK;
 }
 
 static int64_t noise_size(const dpmf_trainer *t) {
-    return t->noise != NULL ? dpmf_i_noise_stream_state_size(t->noise->stream) : 0;
+    return t->noise != NULL ? noise_stream_state_size(t->noise->stream) : 0;
 }
 
 static void wipe_and_free(uint8_t *bytes, int64_t size) {
-    if (bytes != NULL) dpmf_i_crypto_wipe(bytes, (size_t)size);
-    dpmf_i_base_free(bytes);
+    if (bytes != NULL) crypto_wipe(bytes, (size_t)size);
+    base_free(bytes);
 }
 
 /* ---- save ---- */
@@ -71,9 +69,9 @@ static void wipe_and_free(uint8_t *bytes, int64_t size) {
 static dpmf_status save_noise(const dpmf_trainer *t, uint8_t *bytes) {
     if (t->noise == NULL) return DPMF_OK;
     if (dpmf_noise_step(t->noise) != t->step) TRY(dpmf_noise_seek(t->noise, t->step)); /* after a step that failed */
-    TRY(dpmf_i_noise_check_usable(t->noise));
-    TRY(dpmf_i_noise_take_stream(t->noise));
-    return dpmf_i_noise_stream_state_save(t->noise->stream, bytes);
+    TRY(noise_check_usable(t->noise));
+    TRY(noise_take_stream(t->noise));
+    return noise_stream_state_save(t->noise->stream, bytes);
 }
 
 static dpmf_status fill_checkpoint(const dpmf_trainer *t, const layout *l, const uint8_t *sampler, uint8_t *bytes) {
@@ -85,12 +83,12 @@ static dpmf_status fill_checkpoint(const dpmf_trainer *t, const layout *l, const
     if (l->size[OPTIMIZER] > 0) memcpy(bytes + l->at[OPTIMIZER], t->stepper.state, (size_t)l->size[OPTIMIZER]);
     memcpy(bytes + l->at[SAMPLER], sampler, (size_t)l->size[SAMPLER]);
     TRY(save_noise(t, bytes + l->at[NOISE]));
-    return dpmf_i_noise_mac(t->mac_key, bytes, (size_t)l->covered, bytes + l->covered);
+    return noise_mac(t->mac_key, bytes, (size_t)l->covered, bytes + l->covered);
 }
 
 dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     dpmf_status status = DPMF_OK;
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
+    char shown[CRYPTO_SHOWN_PATH];
     uint8_t *bytes = NULL, *sampler = NULL;
     size_t sampler_size = 0;
     int64_t whole = 0;
@@ -103,13 +101,13 @@ dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     l.size[OPTIMIZER] = t->stepper.states * l.size[WEIGHTS];
     l.size[SAMPLER] = (int64_t)sampler_size;
     l.size[NOISE] = noise_size(t);
-    whole = HEAD + DPMF_I_NOISE_MAC;
+    whole = HEAD + NOISE_MAC;
     for (int i = 0; i < PIECES; i++)
         whole += l.size[i];
-    TRY_DONE(place_pieces(&l, whole, dpmf_i_crypto_secret_show(path, shown)));
-    TRY_DONE(dpmf_i_base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
+    TRY_DONE(place_pieces(&l, whole, crypto_secret_show(path, shown)));
+    TRY_DONE(base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
     TRY_DONE(fill_checkpoint(t, &l, sampler, bytes));
-    TRY_DONE(dpmf_i_crypto_secret_create(path, WHAT, bytes, (size_t)whole, 1, NULL, NULL));
+    TRY_DONE(crypto_secret_create(path, WHAT, bytes, (size_t)whole, 1, NULL, NULL));
 done:
     wipe_and_free(bytes, whole);
     dpmf_bytes_free(sampler);
@@ -127,30 +125,29 @@ static int same_key(const char *held, const char *own) {
 /* The whole file: of a trainer, with this key, authentic, of this run, and of the sizes that follow from it. */
 static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const uint8_t *bytes, int64_t whole,
                                layout *l) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
-    uint8_t mac[DPMF_I_NOISE_MAC];
-    dpmf_i_crypto_secret_show(path, shown);
-    if (whole < HEAD + DPMF_I_NOISE_MAC || memcmp(bytes, MAGIC, 16) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is not a checkpoint of a training run", shown);
+    char shown[CRYPTO_SHOWN_PATH];
+    uint8_t mac[NOISE_MAC];
+    crypto_secret_show(path, shown);
+    if (whole < HEAD + NOISE_MAC || memcmp(bytes, MAGIC, 16) != 0)
+        return base_fail(DPMF_ERROR_FORMAT, "'%s' is not a checkpoint of a training run", shown);
     memcpy(l->size, bytes + 16, sizeof l->size);
     memcpy(&l->step, bytes + 16 + sizeof l->size, 8);
     TRY(place_pieces(l, whole, shown));
     const char *held = (const char *)bytes + l->at[IDENTITY];
     if (l->size[IDENTITY] < 1 || held[l->size[IDENTITY] - 1] != '\0')
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: it does not name its run", shown);
+        return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: it does not name its run", shown);
     if (!same_key(held, t->identity))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: it has another key",
-                                shown);
-    TRY(dpmf_i_noise_mac(t->mac_key, bytes, (size_t)l->covered, mac));
+        return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: it has another key", shown);
+    TRY(noise_mac(t->mac_key, bytes, (size_t)l->covered, mac));
     if (CRYPTO_memcmp(mac, bytes + l->covered, sizeof mac) != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "the checkpoint '%s' has been changed: its authentication does not match", shown);
-    TRY(dpmf_i_train_identity_compare(held, t->identity, path));
+        return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' has been changed: its authentication does not match",
+                         shown);
+    TRY(train_identity_compare(held, t->identity, path));
     const int64_t weights = t->model.dim * (int64_t)sizeof(float);
     if (l->size[WEIGHTS] != weights || l->size[OPTIMIZER] != t->stepper.states * weights || l->step < 0 ||
         l->step > t->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "the checkpoint '%s' is damaged: its sizes are those of another model", shown);
+        return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: its sizes are those of another model",
+                         shown);
     return DPMF_OK;
 }
 
@@ -158,7 +155,7 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
 static dpmf_status load_noise(dpmf_trainer *t, const layout *l, const uint8_t *bytes) {
     if (t->noise == NULL) return DPMF_OK;
     if (l->size[NOISE] != noise_size(t)) return dpmf_noise_seek(t->noise, l->step);
-    return dpmf_i_noise_adopt(t->noise, l->step, bytes + l->at[NOISE]);
+    return noise_adopt(t->noise, l->step, bytes + l->at[NOISE]);
 }
 
 /* Sampler and noise can fail, and come first; whatever they did, the next step seeks to its own place. */
@@ -172,19 +169,19 @@ static dpmf_status use_bytes(dpmf_trainer *t, const layout *l, const uint8_t *by
 }
 
 dpmf_status dpmf_trainer_load(dpmf_trainer *t, const char *path) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH];
+    char shown[CRYPTO_SHOWN_PATH];
     dpmf_status status = DPMF_OK;
     uint8_t *bytes = NULL;
     int file = -1;
     int64_t whole = 0;
     layout l;
     TRY(check_path(t, path));
-    TRY(dpmf_i_crypto_secret_open(path, WHAT, 0, &file, &whole));
+    TRY(crypto_secret_open(path, WHAT, 0, &file, &whole));
     if (file < 0)
-        return dpmf_i_base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
-                                dpmf_i_crypto_secret_show(path, shown));
-    TRY_DONE(dpmf_i_base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(dpmf_i_crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)whole));
+        return base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
+                         crypto_secret_show(path, shown));
+    TRY_DONE(base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
+    TRY_DONE(crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)whole));
     TRY_DONE(check_bytes(t, path, bytes, whole, &l));
     TRY_DONE(use_bytes(t, &l, bytes));
 done:

@@ -46,7 +46,7 @@ typedef struct block {
 } block;
 
 typedef struct job {
-    const dpmf_i_kernels_grid_set *kernels;
+    const kernels_grid_set *kernels;
     int is_double;
     int64_t first, units; /* the group: units [first, first + units) */
     int64_t blocks, dim;
@@ -113,13 +113,13 @@ static void certify(job *j, int64_t unit, double most) {
 }
 
 /* One group of units: measured, added, certified. */
-static dpmf_status add_group(job *j, dpmf_i_base_pool *pool, double grid, double most, double limit) {
-    TRY(dpmf_i_base_pool_run(pool, j->blocks, measure, j));
+static dpmf_status add_group(job *j, base_pool *pool, double grid, double most, double limit) {
+    TRY(base_pool_run(pool, j->blocks, measure, j));
     for (int64_t u = 0; u < j->units; u++) {
         const double norm = sqrt(squares(j, u));
         j->scale[u] = isfinite(norm) ? fmin(1 / grid, limit / norm) : 0.0;
     }
-    TRY(dpmf_i_base_pool_run(pool, j->blocks, add, j));
+    TRY(base_pool_run(pool, j->blocks, add, j));
     for (int64_t u = 0; u < j->units; u++)
         certify(j, u, most);
     return DPMF_OK;
@@ -137,8 +137,8 @@ static int64_t cut(int64_t parts, const dpmf_segment *part, block *at) {
 }
 
 static dpmf_status check_clip(double clip) {
-    if (clip >= DPMF_I_TRAIN_CLIP_MIN && clip <= DPMF_I_TRAIN_CLIP_MAX) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: 2^-100 to 2^100", clip);
+    if (clip >= TRAIN_CLIP_MIN && clip <= TRAIN_CLIP_MAX) return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: 2^-100 to 2^100", clip);
 }
 
 static dpmf_status check(double clip, double grid, int64_t units, int64_t parts, const dpmf_segment *part,
@@ -146,24 +146,24 @@ static dpmf_status check(double clip, double grid, int64_t units, int64_t parts,
     int exponent = 0;
     TRY(check_clip(clip));
     if (!(grid > 0) || frexp(grid, &exponent) != 0.5 || !(clip / grid >= 1 && clip / grid < 0x1p50))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "grid = %g, accepted: powers of two from clip/2^50 to clip", grid);
-    if (units < 0) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "units = %lld, accepted: 0 or more", (long long)units);
+        return base_fail(DPMF_ERROR_ARGUMENT, "grid = %g, accepted: powers of two from clip/2^50 to clip", grid);
+    if (units < 0) return base_fail(DPMF_ERROR_ARGUMENT, "units = %lld, accepted: 0 or more", (long long)units);
     *dim = 0;
     for (int64_t p = 0; p < parts; p++) {
         if (part[p].count < 0)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "part %lld has %lld numbers, accepted: 0 or more",
-                                    (long long)p, (long long)part[p].count);
+            return base_fail(DPMF_ERROR_ARGUMENT, "part %lld has %lld numbers, accepted: 0 or more", (long long)p,
+                             (long long)part[p].count);
         *dim += part[p].count;
     }
     if (*dim > INT64_C(1) << 40)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld numbers, accepted: up to 2^40", (long long)*dim);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld numbers, accepted: up to 2^40", (long long)*dim);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_clip_grid(double clip, int64_t units, double *grid) {
     TRY(check_clip(clip));
     if (units < 1 || units > INT64_C(1) << 40)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "units = %lld, accepted: 1 to 2^40", (long long)units);
+        return base_fail(DPMF_ERROR_ARGUMENT, "units = %lld, accepted: 1 to 2^40", (long long)units);
     int exponent = 0, bits = 0;
     frexp(clip, &exponent); /* clip = m 2^exponent, 1/2 <= m < 1 */
     while (INT64_C(1) << bits < units)
@@ -176,24 +176,24 @@ dpmf_status dpmf_clip_grid(double clip, int64_t units, double *grid) {
 dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, int64_t units, int64_t parts,
                           const dpmf_segment *part, int64_t *sum, const dpmf_run *run) {
     dpmf_status status = DPMF_OK;
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     block *at = NULL;
-    job j = {.kernels = dpmf_i_kernels_grid_get(), .is_double = precision == DPMF_FLOAT64, .part = part, .sum = sum};
+    job j = {.kernels = kernels_grid_get(), .is_double = precision == DPMF_FLOAT64, .part = part, .sum = sum};
     TRY(check(clip, grid, units, parts, part, &j.dim));
     const double most = floor(clip / grid), d = (double)j.dim;
     const double limit = (most - sqrt(d) / 2 - 1) * (1 - d * 0x1p-49);
     if (units == 0 || j.dim == 0) return DPMF_OK;
     if (!(limit > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "grid = %g is too coarse for %lld numbers and clip = %g", grid,
-                                (long long)j.dim, clip);
+        return base_fail(DPMF_ERROR_ARGUMENT, "grid = %g is too coarse for %lld numbers and clip = %g", grid,
+                         (long long)j.dim, clip);
     int64_t group = GROUP / j.dim < 1 ? 1 : GROUP / j.dim;
     if (group > units) group = units;
     const int threads = j.dim * group < THREAD_NUMBERS ? 1 : run == NULL ? 0 : run->threads;
     j.blocks = cut(parts, part, NULL);
-    TRY_DONE(dpmf_i_base_alloc(j.blocks, sizeof *at, "the blocks of a sum", (void **)&at));
-    TRY_DONE(dpmf_i_base_alloc_doubles(j.blocks * group, "the squares of contributions", &j.partial));
-    TRY_DONE(dpmf_i_base_alloc_doubles(group, "the scales of contributions", &j.scale));
-    TRY_DONE(dpmf_i_base_pool_create(threads, &pool));
+    TRY_DONE(base_alloc(j.blocks, sizeof *at, "the blocks of a sum", (void **)&at));
+    TRY_DONE(base_alloc_doubles(j.blocks * group, "the squares of contributions", &j.partial));
+    TRY_DONE(base_alloc_doubles(group, "the scales of contributions", &j.scale));
+    TRY_DONE(base_pool_create(threads, &pool));
     cut(parts, part, at);
     j.at = at;
     for (; j.first < units; j.first += group) {
@@ -201,9 +201,9 @@ dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, in
         TRY_DONE(add_group(&j, pool, grid, most, limit));
     }
 done:
-    dpmf_i_base_pool_free(pool);
-    dpmf_i_base_free(at);
-    dpmf_i_base_free(j.partial);
-    dpmf_i_base_free(j.scale);
+    base_pool_free(pool);
+    base_free(at);
+    base_free(j.partial);
+    base_free(j.scale);
     return status;
 }

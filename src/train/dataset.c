@@ -16,11 +16,11 @@
 
 void dpmf_dataset_free(dpmf_dataset *dataset) {
     if (dataset == NULL) return;
-    dpmf_i_base_free(dataset->x);
-    dpmf_i_base_free(dataset->input);
-    dpmf_i_base_free(dataset->label);
-    dpmf_i_base_free(dataset->unit);
-    dpmf_i_base_free(dataset);
+    base_free(dataset->x);
+    base_free(dataset->input);
+    base_free(dataset->label);
+    base_free(dataset->unit);
+    base_free(dataset);
 }
 
 int64_t dpmf_dataset_count(const dpmf_dataset *dataset) {
@@ -43,23 +43,22 @@ int64_t dpmf_dataset_units(const dpmf_dataset *dataset) {
     return dataset != NULL ? dataset->units : 0;
 }
 
-dpmf_status dpmf_i_train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out) {
+dpmf_status train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out) {
     dpmf_status status = DPMF_OK;
     dpmf_dataset *made = NULL;
-    if (count < 1 || count > DPMF_I_TRAIN_EXAMPLES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " examples, accepted: 1 to 2^40", count);
-    if (features < 1 || features > DPMF_I_TRAIN_FEATURES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " features, accepted: 1 to 2^24",
-                                features);
+    if (count < 1 || count > TRAIN_EXAMPLES_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " examples, accepted: 1 to 2^40", count);
+    if (features < 1 || features > TRAIN_FEATURES_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " features, accepted: 1 to 2^24", features);
     if (features > INT64_MAX / 8 / count)
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "no memory for %" PRId64 " x %" PRId64 " numbers", count, features);
-    TRY(dpmf_i_base_alloc(1, sizeof *made, "a data set", (void **)&made));
+        return base_fail(DPMF_ERROR_MEMORY, "no memory for %" PRId64 " x %" PRId64 " numbers", count, features);
+    TRY(base_alloc(1, sizeof *made, "a data set", (void **)&made));
     made->count = made->units = count;
     made->features = features;
-    TRY_DONE(dpmf_i_base_alloc(count * features, sizeof(float), "the examples", (void **)&made->x));
-    TRY_DONE(dpmf_i_base_alloc(count, sizeof *made->input, "the examples", (void **)&made->input));
-    TRY_DONE(dpmf_i_base_alloc(count, sizeof(int32_t), "the labels", (void **)&made->label));
-    if (with_units) TRY_DONE(dpmf_i_base_alloc(count, sizeof(int64_t), "the users", (void **)&made->unit));
+    TRY_DONE(base_alloc(count * features, sizeof(float), "the examples", (void **)&made->x));
+    TRY_DONE(base_alloc(count, sizeof *made->input, "the examples", (void **)&made->input));
+    TRY_DONE(base_alloc(count, sizeof(int32_t), "the labels", (void **)&made->label));
+    if (with_units) TRY_DONE(base_alloc(count, sizeof(int64_t), "the users", (void **)&made->unit));
 done:
     if (status == DPMF_OK)
         *out = made;
@@ -68,27 +67,27 @@ done:
     return status;
 }
 
-void dpmf_i_train_dataset_count_classes(dpmf_dataset *dataset) {
+void train_dataset_count_classes(dpmf_dataset *dataset) {
     int32_t largest = 0;
     for (int64_t i = 0; i < dataset->count; i++)
         if (dataset->label[i] > largest) largest = dataset->label[i];
     dataset->classes = (int64_t)largest + 1;
 }
 
-void dpmf_i_train_dataset_finish(dpmf_dataset *dataset) {
+void train_dataset_finish(dpmf_dataset *dataset) {
     for (int64_t i = 0; i < dataset->count; i++)
-        dataset->input[i] = dpmf_i_train_round_inputs(dataset->features, dataset->x + i * dataset->features);
+        dataset->input[i] = train_round_inputs(dataset->features, dataset->x + i * dataset->features);
 }
 
-dpmf_status dpmf_i_train_dataset_digest(dpmf_dataset *dataset) {
+dpmf_status train_dataset_digest(dpmf_dataset *dataset) {
     const int64_t head[] = {dataset->count, dataset->features, dataset->classes, dataset->units, dataset->unit != NULL};
     const size_t count = (size_t)dataset->count;
-    const dpmf_i_base_part parts[] = {{"dpmf data 1", 11},
-                                      {head, sizeof head},
-                                      {dataset->x, count * (size_t)dataset->features * sizeof(float)},
-                                      {dataset->label, count * sizeof(int32_t)},
-                                      {dataset->unit, dataset->unit != NULL ? count * sizeof(int64_t) : 0}};
-    return dpmf_i_base_sha256(dataset->unit != NULL ? 5 : 4, parts, dataset->digest);
+    const base_part parts[] = {{"dpmf data 1", 11},
+                               {head, sizeof head},
+                               {dataset->x, count * (size_t)dataset->features * sizeof(float)},
+                               {dataset->label, count * sizeof(int32_t)},
+                               {dataset->unit, dataset->unit != NULL ? count * sizeof(int64_t) : 0}};
+    return base_sha256(dataset->unit != NULL ? 5 : 4, parts, dataset->digest);
 }
 
 /* Copies and checks row by row. */
@@ -96,12 +95,12 @@ static dpmf_status fill_examples(dpmf_dataset *made, const float *x, const int32
     int64_t users = 0;
     for (int64_t i = 0; i < made->count; i++) {
         if (label[i] < 0 || label[i] >= made->classes)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "example %" PRId64 " has label %d, accepted: 0 to %" PRId64, i,
-                                    (int)label[i], made->classes - 1);
+            return base_fail(DPMF_ERROR_ARGUMENT, "example %" PRId64 " has label %d, accepted: 0 to %" PRId64, i,
+                             (int)label[i], made->classes - 1);
         if (unit == NULL) continue;
-        if (unit[i] < 0 || unit[i] >= DPMF_I_TRAIN_EXAMPLES_MAX)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "example %" PRId64 " has unit %" PRId64 ", accepted: 0 to 2^40 - 1", i, unit[i]);
+        if (unit[i] < 0 || unit[i] >= TRAIN_EXAMPLES_MAX)
+            return base_fail(DPMF_ERROR_ARGUMENT, "example %" PRId64 " has unit %" PRId64 ", accepted: 0 to 2^40 - 1",
+                             i, unit[i]);
         if (unit[i] >= users) users = unit[i] + 1;
     }
     const size_t count = (size_t)made->count;
@@ -117,15 +116,15 @@ dpmf_status dpmf_dataset_create(int64_t count, int64_t features, int64_t classes
     dpmf_status status = DPMF_OK;
     dpmf_dataset *made = NULL;
     if (x == NULL || label == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_create: x, label or out is NULL");
-    if (classes < 1 || classes > DPMF_I_TRAIN_CLASSES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " classes, accepted: 1 to %d", classes,
-                                DPMF_I_TRAIN_CLASSES_MAX);
-    TRY(dpmf_i_train_dataset_allocate(count, features, unit != NULL, &made));
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_create: x, label or out is NULL");
+    if (classes < 1 || classes > TRAIN_CLASSES_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "a data set of %" PRId64 " classes, accepted: 1 to %d", classes,
+                         TRAIN_CLASSES_MAX);
+    TRY(train_dataset_allocate(count, features, unit != NULL, &made));
     made->classes = classes;
     TRY_DONE(fill_examples(made, x, label, unit));
-    TRY_DONE(dpmf_i_train_dataset_digest(made));
-    dpmf_i_train_dataset_finish(made);
+    TRY_DONE(train_dataset_digest(made));
+    train_dataset_finish(made);
 done:
     if (status == DPMF_OK)
         *out = made;
@@ -138,14 +137,13 @@ dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64
     dpmf_status status = DPMF_OK;
     dpmf_dataset *made = NULL;
     if (dataset == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_slice: the data set or out is NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_slice: the data set or out is NULL");
     if (first < 0 || count < 1 || first > dataset->count || count > dataset->count - first)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "examples %" PRId64 " to %" PRId64 " + %" PRId64
-                                " - 1 of a data set, accepted: at least one "
-                                "of 0 to %" PRId64,
-                                first, first, count, dataset->count - 1);
-    TRY(dpmf_i_train_dataset_allocate(count, dataset->features, dataset->unit != NULL, &made));
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "examples %" PRId64 " to %" PRId64 " + %" PRId64 " - 1 of a data set, accepted: at least one "
+                         "of 0 to %" PRId64,
+                         first, first, count, dataset->count - 1);
+    TRY(train_dataset_allocate(count, dataset->features, dataset->unit != NULL, &made));
     made->classes = dataset->classes;
     memcpy(made->names, dataset->names, sizeof made->names);
     memcpy(made->x, dataset->x + first * dataset->features, (size_t)(count * dataset->features) * sizeof(float));
@@ -156,8 +154,8 @@ dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64
         made->units = dataset->units;
     }
     const int64_t range[] = {first, count};
-    const dpmf_i_base_part parts[] = {{"dpmf slice 1", 12}, {dataset->digest, 64}, {range, sizeof range}};
-    TRY_DONE(dpmf_i_base_sha256(3, parts, made->digest));
+    const base_part parts[] = {{"dpmf slice 1", 12}, {dataset->digest, 64}, {range, sizeof range}};
+    TRY_DONE(base_sha256(3, parts, made->digest));
 done:
     if (status == DPMF_OK)
         *out = made;
@@ -174,7 +172,7 @@ static dpmf_status take_examples(const dpmf_dataset *from, int64_t first_user, i
     dpmf_status status = DPMF_OK;
     dpmf_dataset *made = NULL;
     int64_t at = 0;
-    TRY(dpmf_i_train_dataset_allocate(count, from->features, 1, &made));
+    TRY(train_dataset_allocate(count, from->features, 1, &made));
     made->classes = from->classes;
     made->units = users;
     memcpy(made->names, from->names, sizeof made->names);
@@ -186,8 +184,8 @@ static dpmf_status take_examples(const dpmf_dataset *from, int64_t first_user, i
         made->unit[at++] = from->unit[i];
     }
     const int64_t choice[] = {first_user, late};
-    const dpmf_i_base_part parts[] = {{"dpmf users 1", 12}, {from->digest, 64}, {choice, sizeof choice}};
-    TRY_DONE(dpmf_i_base_sha256(3, parts, made->digest));
+    const base_part parts[] = {{"dpmf users 1", 12}, {from->digest, 64}, {choice, sizeof choice}};
+    TRY_DONE(base_sha256(3, parts, made->digest));
 done:
     if (status == DPMF_OK)
         *out = made;
@@ -199,14 +197,14 @@ done:
 /* The first of the last users who together have at least `held` examples, and how many they have. */
 static dpmf_status find_users(const dpmf_dataset *data, int64_t held, int64_t *first_user, int64_t *examples) {
     int64_t *sizes = NULL;
-    TRY(dpmf_i_base_alloc(data->units, sizeof *sizes, "the users", (void **)&sizes));
+    TRY(base_alloc(data->units, sizeof *sizes, "the users", (void **)&sizes));
     for (int64_t i = 0; i < data->count; i++)
         sizes[data->unit[i]]++;
     *first_user = data->units;
     *examples = 0;
     while (*first_user > 0 && *examples < held)
         *examples += sizes[--*first_user];
-    dpmf_i_base_free(sizes);
+    base_free(sizes);
     return DPMF_OK;
 }
 
@@ -215,12 +213,12 @@ dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by
     int64_t user = 0, count = 0;
     dpmf_dataset *kept = NULL, *test = NULL;
     if (dataset == NULL || left == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_split: the data set, left or out is NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_split: the data set, left or out is NULL");
     if (held < 1 || held >= dataset->count)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " examples held out, accepted: 1 to %" PRId64, held,
-                                dataset->count - 1);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " examples held out, accepted: 1 to %" PRId64, held,
+                         dataset->count - 1);
     if (by_unit && dataset->unit == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "users held out: the data set has no users");
+        return base_fail(DPMF_ERROR_ARGUMENT, "users held out: the data set has no users");
     dpmf_status status = DPMF_OK;
     if (!by_unit) {
         TRY_DONE(dpmf_dataset_slice(dataset, dataset->count - held, held, &test));
@@ -228,8 +226,8 @@ dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by
     } else {
         TRY_DONE(find_users(dataset, held, &user, &count));
         if (count == dataset->count) {
-            status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                      "%" PRId64 " examples held out with their users: no user would be left", held);
+            status = base_fail(DPMF_ERROR_ARGUMENT,
+                               "%" PRId64 " examples held out with their users: no user would be left", held);
             goto done;
         }
         TRY_DONE(take_examples(dataset, user, count, 1, dataset->units, &test));

@@ -33,8 +33,8 @@ typedef struct reader {
 
 static dpmf_status refuse_field(const reader *r, const char *what, const field *f) {
     char shown[64];
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s', line %" PRId64 ": '%s' is not %s", r->name, r->line,
-                            dpmf_i_base_show(f->text, f->length, shown), what);
+    return base_fail(DPMF_ERROR_FORMAT, "'%s', line %" PRId64 ": '%s' is not %s", r->name, r->line,
+                     base_show(f->text, f->length, shown), what);
 }
 
 /* The next line without its end; 0: there is none. */
@@ -62,13 +62,12 @@ static dpmf_status split(reader *r, const field *line) {
     const char *at = line->text, *end = line->text + line->length;
     const int64_t found = count_fields(line);
     if (found != r->columns)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "'%s', line %" PRId64 " has %" PRId64 " fields, accepted: %" PRId64 " as in the header",
-                                r->name, r->line, found, r->columns);
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "'%s', line %" PRId64 " has %" PRId64 " fields, accepted: %" PRId64 " as in the header",
+                         r->name, r->line, found, r->columns);
     if (memchr(line->text, '"', line->length) != NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "'%s', line %" PRId64 " has a quotation mark: fields are read as they are", r->name,
-                                r->line);
+        return base_fail(DPMF_ERROR_FORMAT, "'%s', line %" PRId64 " has a quotation mark: fields are read as they are",
+                         r->name, r->line);
     for (int64_t i = 0; i < found; i++) {
         const char *comma = memchr(at, ',', (size_t)(end - at));
         const char *stop = comma != NULL ? comma : end;
@@ -102,25 +101,24 @@ static dpmf_status find_column(const reader *r, const char *wanted, int64_t *col
             return DPMF_OK;
         }
     char shown[64];
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has no column '%s'", r->name,
-                            dpmf_i_base_show(wanted, strlen(wanted), shown));
+    return base_fail(DPMF_ERROR_FORMAT, "'%s' has no column '%s'", r->name, base_show(wanted, strlen(wanted), shown));
 }
 
 /* Two data sets whose features have other names, or another order, do not belong together. */
 static dpmf_status digest_names(reader *r) {
     dpmf_status status = DPMF_OK;
-    dpmf_i_base_part *parts = NULL;
+    base_part *parts = NULL;
     int count = 0;
     if (r->columns > INT32_MAX / 2)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has %" PRId64 " columns, too many", r->name, r->columns);
-    TRY(dpmf_i_base_alloc(2 * r->columns, sizeof *parts, "the columns", (void **)&parts));
+        return base_fail(DPMF_ERROR_FORMAT, "'%s' has %" PRId64 " columns, too many", r->name, r->columns);
+    TRY(base_alloc(2 * r->columns, sizeof *parts, "the columns", (void **)&parts));
     for (int64_t i = 0; i < r->columns; i++) {
         if (i == r->label || i == r->unit) continue;
-        parts[count++] = (dpmf_i_base_part){r->fields[i].text, r->fields[i].length};
-        parts[count++] = (dpmf_i_base_part){",", 1};
+        parts[count++] = (base_part){r->fields[i].text, r->fields[i].length};
+        parts[count++] = (base_part){",", 1};
     }
-    status = dpmf_i_base_sha256(count, parts, r->names);
-    dpmf_i_base_free(parts);
+    status = base_sha256(count, parts, r->names);
+    base_free(parts);
     return status;
 }
 
@@ -129,14 +127,14 @@ static dpmf_status read_names(reader *r, const char *label, const char *unit) {
     if (label != NULL) TRY(find_column(r, label, &r->label));
     if (unit != NULL) TRY(find_column(r, unit, &r->unit));
     if (label != NULL && r->label == r->unit)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the label and the unit of '%s' are the same column", r->name);
+        return base_fail(DPMF_ERROR_ARGUMENT, "the label and the unit of '%s' are the same column", r->name);
     if (r->columns < 1 + (unit != NULL) + (label != NULL))
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has no columns of features", r->name);
+        return base_fail(DPMF_ERROR_FORMAT, "'%s' has no columns of features", r->name);
     TRY(digest_names(r));
     qsort(r->fields, (size_t)r->columns, sizeof *r->fields, compare_fields);
     for (int64_t i = 0; i < r->columns; i++) {
         if (r->fields[i].length == 0)
-            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s', line 1: a column has no name", r->name);
+            return base_fail(DPMF_ERROR_FORMAT, "'%s', line 1: a column has no name", r->name);
         if (i > 0 && same(&r->fields[i - 1], &r->fields[i]))
             return refuse_field(r, "the name of one column only", &r->fields[i]);
     }
@@ -146,10 +144,10 @@ static dpmf_status read_names(reader *r, const char *label, const char *unit) {
 static dpmf_status read_header(reader *r, const char *label, const char *unit) {
     field line;
     if (!next_line(r, &line) || line.length == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has no header line: names of columns are accepted", r->name);
+        return base_fail(DPMF_ERROR_FORMAT, "'%s' has no header line: names of columns are accepted", r->name);
     r->columns = count_fields(&line);
     r->unit = r->label = -1;
-    TRY(dpmf_i_base_alloc(r->columns, sizeof *r->fields, "the columns", (void **)&r->fields));
+    TRY(base_alloc(r->columns, sizeof *r->fields, "the columns", (void **)&r->fields));
     TRY(split(r, &line));
     return read_names(r, label, unit);
 }
@@ -172,9 +170,9 @@ static int parse_number(const field *f, double *value) {
             *value = NAN;
             return 1;
         }
-    if (dpmf_i_base_parse_double(f->text, f->length, value)) return 1;
+    if (base_parse_double(f->text, f->length, value)) return 1;
     *value = NAN; /* a decimal number that is beyond the range of a double */
-    return dpmf_i_base_is_decimal(f->text, f->length);
+    return base_is_decimal(f->text, f->length);
 }
 
 /* One line becomes example i. */
@@ -188,8 +186,7 @@ static dpmf_status read_example(reader *r, dpmf_dataset *made, int64_t i) {
             if (f->length == 0) return refuse_field(r, "a user's name", f);
             r->users[i] = *f;
         } else if (j == r->label) {
-            if (!dpmf_i_base_parse_integer(f->text, f->length, &label) || label < 0 ||
-                label >= DPMF_I_TRAIN_CLASSES_MAX)
+            if (!base_parse_integer(f->text, f->length, &label) || label < 0 || label >= TRAIN_CLASSES_MAX)
                 return refuse_field(r, "a label: whole numbers from 0 to 65535 are accepted", f);
             made->label[i] = (int32_t)label;
         } else {
@@ -229,8 +226,8 @@ static dpmf_status number_users(const reader *r, dpmf_dataset *made) {
     user *sorted = NULL;
     int64_t *first = NULL;
     int64_t users = 0;
-    TRY_DONE(dpmf_i_base_alloc(made->count, sizeof *sorted, "the users", (void **)&sorted));
-    TRY_DONE(dpmf_i_base_alloc(made->count, sizeof *first, "the users", (void **)&first));
+    TRY_DONE(base_alloc(made->count, sizeof *sorted, "the users", (void **)&sorted));
+    TRY_DONE(base_alloc(made->count, sizeof *first, "the users", (void **)&first));
     for (int64_t i = 0; i < made->count; i++)
         sorted[i] = (user){r->users[i], i};
     qsort(sorted, (size_t)made->count, sizeof *sorted, compare_users);
@@ -245,37 +242,36 @@ static dpmf_status number_users(const reader *r, dpmf_dataset *made) {
     }
     made->units = users;
 done:
-    dpmf_i_base_free(sorted);
-    dpmf_i_base_free(first);
+    base_free(sorted);
+    base_free(first);
     return status;
 }
 
-dpmf_status dpmf_i_train_csv_decode(const char *text, size_t size, const char *name, const char *label,
-                                    const char *unit, dpmf_dataset **out) {
+dpmf_status train_csv_decode(const char *text, size_t size, const char *name, const char *label, const char *unit,
+                             dpmf_dataset **out) {
     dpmf_status status = DPMF_OK;
     reader r = {.at = text, .end = text + size, .name = name};
     dpmf_dataset *made = NULL;
-    if (!dpmf_i_base_utf8_valid((const uint8_t *)text, size) || memchr(text, 0, size) != NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is not a text file: UTF-8 without zero bytes is accepted",
-                                name);
+    if (!base_utf8_valid((const uint8_t *)text, size) || memchr(text, 0, size) != NULL)
+        return base_fail(DPMF_ERROR_FORMAT, "'%s' is not a text file: UTF-8 without zero bytes is accepted", name);
     if (size >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0) r.at += 3; /* spreadsheets write a byte order mark */
     TRY_DONE(read_header(&r, label, unit));
     const int64_t count = count_lines(&r), features = r.columns - (unit != NULL) - (label != NULL);
     if (count == 0) {
-        status = dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has a header line and no examples", name);
+        status = base_fail(DPMF_ERROR_FORMAT, "'%s' has a header line and no examples", name);
         goto done;
     }
-    TRY_DONE(dpmf_i_train_dataset_allocate(count, features, unit != NULL, &made));
-    if (unit != NULL) TRY_DONE(dpmf_i_base_alloc(count, sizeof *r.users, "the users", (void **)&r.users));
+    TRY_DONE(train_dataset_allocate(count, features, unit != NULL, &made));
+    if (unit != NULL) TRY_DONE(base_alloc(count, sizeof *r.users, "the users", (void **)&r.users));
     memcpy(made->names, r.names, sizeof made->names);
     TRY_DONE(read_examples(&r, made));
-    dpmf_i_train_dataset_count_classes(made);
+    train_dataset_count_classes(made);
     if (unit != NULL) TRY_DONE(number_users(&r, made));
-    TRY_DONE(dpmf_i_train_dataset_digest(made));
-    dpmf_i_train_dataset_finish(made);
+    TRY_DONE(train_dataset_digest(made));
+    train_dataset_finish(made);
 done:
-    dpmf_i_base_free(r.fields);
-    dpmf_i_base_free(r.users);
+    base_free(r.fields);
+    base_free(r.users);
     if (status == DPMF_OK)
         *out = made;
     else
@@ -288,11 +284,11 @@ dpmf_status dpmf_dataset_load_csv(const char *path, const char *label, const cha
     uint8_t *bytes = NULL;
     size_t size = 0;
     if (path == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_load_csv: the path or out is NULL");
-    TRY(dpmf_i_base_file_read(path, "data file", &bytes, &size));
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_load_csv: the path or out is NULL");
+    TRY(base_file_read(path, "data file", &bytes, &size));
     const size_t length = strlen(path);
-    dpmf_i_base_show(length > 60 ? path + (length - 60) : path, length > 60 ? 60 : length, name);
-    dpmf_status status = dpmf_i_train_csv_decode((const char *)bytes, size, name, label, unit, out);
-    dpmf_i_base_free(bytes);
+    base_show(length > 60 ? path + (length - 60) : path, length > 60 ? 60 : length, name);
+    dpmf_status status = train_csv_decode((const char *)bytes, size, name, label, unit, out);
+    base_free(bytes);
     return status;
 }

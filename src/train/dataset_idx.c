@@ -25,12 +25,12 @@ enum { HEADER_MAX = 16, DEFLATE_RATIO = 1032, GZIP_WINDOW = 15 + 16 };
 static void *take_memory(void *context, unsigned items, unsigned size) {
     void *memory = NULL;
     (void)context;
-    return dpmf_i_base_alloc((int64_t)items, size, "decompression", &memory) == DPMF_OK ? memory : NULL;
+    return base_alloc((int64_t)items, size, "decompression", &memory) == DPMF_OK ? memory : NULL;
 }
 
 static void give_memory(void *context, void *memory) {
     (void)context;
-    dpmf_i_base_free(memory);
+    base_free(memory);
 }
 
 /* Plain bytes, or a gzip stream over them: where the next byte comes from. */
@@ -52,7 +52,7 @@ static dpmf_status open_source(const uint8_t *bytes, size_t size, const char *na
     s->stream.zalloc = take_memory;
     s->stream.zfree = give_memory;
     if (inflateInit2(&s->stream, GZIP_WINDOW) != Z_OK)
-        return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "no memory to decompress '%s'", name);
+        return base_fail(DPMF_ERROR_MEMORY, "no memory to decompress '%s'", name);
     return DPMF_OK;
 }
 
@@ -75,11 +75,11 @@ static dpmf_status read_gzip(source *s, uint8_t *out, size_t size, size_t *got) 
         s->used += left - s->stream.avail_in;
         done += room - s->stream.avail_out;
         if (code == Z_STREAM_END) s->ended = 1;
-        if (code == Z_MEM_ERROR) return dpmf_i_base_fail(DPMF_ERROR_MEMORY, "no memory to decompress '%s'", s->name);
+        if (code == Z_MEM_ERROR) return base_fail(DPMF_ERROR_MEMORY, "no memory to decompress '%s'", s->name);
         if (code == Z_BUF_ERROR || (code == Z_OK && left == 0 && s->stream.avail_out == room))
-            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is cut short: its gzip stream does not end", s->name);
+            return base_fail(DPMF_ERROR_FORMAT, "'%s' is cut short: its gzip stream does not end", s->name);
         if (code != Z_OK && code != Z_STREAM_END)
-            return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is damaged: its gzip stream cannot be read", s->name);
+            return base_fail(DPMF_ERROR_FORMAT, "'%s' is damaged: its gzip stream cannot be read", s->name);
     }
     *got = done;
     return DPMF_OK;
@@ -99,7 +99,7 @@ static dpmf_status check_end(source *s) {
     size_t got = 0;
     TRY(read_source(s, &one, 1, &got));
     if (got != 0 || s->used != s->size)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has more bytes than its header announces", s->name);
+        return base_fail(DPMF_ERROR_FORMAT, "'%s' has more bytes than its header announces", s->name);
     return DPMF_OK;
 }
 
@@ -115,33 +115,31 @@ static dpmf_status read_header(source *s, int dimensions, int64_t shape[3], int6
     size_t got = 0;
     TRY(read_source(s, header, wanted, &got));
     if (got < 4 || big_endian(header) != 0x800 + dimensions)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "'%s' begins with 0x%08" PRIx64 ", accepted: 0x%08x (IDX, bytes, %d %s)", s->name,
-                                got < 4 ? 0 : big_endian(header), 0x800u + (unsigned)dimensions, dimensions,
-                                dimensions == 1 ? "dimension" : "dimensions");
-    if (got < wanted) return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is cut short in its header", s->name);
+        return base_fail(DPMF_ERROR_FORMAT, "'%s' begins with 0x%08" PRIx64 ", accepted: 0x%08x (IDX, bytes, %d %s)",
+                         s->name, got < 4 ? 0 : big_endian(header), 0x800u + (unsigned)dimensions, dimensions,
+                         dimensions == 1 ? "dimension" : "dimensions");
+    if (got < wanted) return base_fail(DPMF_ERROR_FORMAT, "'%s' is cut short in its header", s->name);
     *total = 1;
     for (int i = 0; i < dimensions; i++) {
         shape[i] = big_endian(header + 4 + 4 * i);
         if (shape[i] < 1 || shape[i] > INT64_MAX / 8 / *total)
-            return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                    "'%s' has dimension %d of size %" PRId64 ", accepted: at least 1, and "
-                                    "less than 2^60 bytes in all",
-                                    s->name, i, shape[i]);
+            return base_fail(DPMF_ERROR_FORMAT,
+                             "'%s' has dimension %d of size %" PRId64 ", accepted: at least 1, and "
+                             "less than 2^60 bytes in all",
+                             s->name, i, shape[i]);
         *total *= shape[i];
     }
     const int64_t most = s->gzip ? (int64_t)(s->size * DEFLATE_RATIO) : (int64_t)(s->size - s->used);
     if (*total > most)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                "'%s' is cut short: its header announces %" PRId64
-                                " bytes, and a file of %zu bytes%s cannot "
-                                "hold them",
-                                s->name, *total, s->size, s->gzip ? " in gzip" : "");
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "'%s' is cut short: its header announces %" PRId64 " bytes, and a file of %zu bytes%s cannot "
+                         "hold them",
+                         s->name, *total, s->size, s->gzip ? " in gzip" : "");
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_train_idx_decode(const uint8_t *bytes, size_t size, const char *name, int dimensions,
-                                    int64_t shape[3], uint8_t **payload) {
+dpmf_status train_idx_decode(const uint8_t *bytes, size_t size, const char *name, int dimensions, int64_t shape[3],
+                             uint8_t **payload) {
     dpmf_status status = DPMF_OK;
     uint8_t *made = NULL;
     int64_t total = 0, found[3] = {1, 1, 1};
@@ -149,10 +147,10 @@ dpmf_status dpmf_i_train_idx_decode(const uint8_t *bytes, size_t size, const cha
     source s;
     TRY(open_source(bytes, size, name, &s));
     TRY_DONE(read_header(&s, dimensions, found, &total));
-    TRY_DONE(dpmf_i_base_alloc(total, 1, "a data file", (void **)&made));
+    TRY_DONE(base_alloc(total, 1, "a data file", (void **)&made));
     TRY_DONE(read_source(&s, made, (size_t)total, &got));
     if ((int64_t)got < total) {
-        status = dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is cut short: %zu of %" PRId64 " bytes", name, got, total);
+        status = base_fail(DPMF_ERROR_FORMAT, "'%s' is cut short: %zu of %" PRId64 " bytes", name, got, total);
         goto done;
     }
     TRY_DONE(check_end(&s));
@@ -160,7 +158,7 @@ dpmf_status dpmf_i_train_idx_decode(const uint8_t *bytes, size_t size, const cha
     *payload = made;
 done:
     close_source(&s);
-    if (status != DPMF_OK) dpmf_i_base_free(made);
+    if (status != DPMF_OK) base_free(made);
     return status;
 }
 
@@ -168,21 +166,21 @@ done:
 static dpmf_status load(const char *path, int dimensions, char name[64], int64_t shape[3], uint8_t **payload) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    TRY(dpmf_i_base_file_read(path, "data file", &bytes, &size));
+    TRY(base_file_read(path, "data file", &bytes, &size));
     const size_t length = strlen(path);
-    dpmf_i_base_show(length > 60 ? path + (length - 60) : path, length > 60 ? 60 : length, name);
-    dpmf_status status = dpmf_i_train_idx_decode(bytes, size, name, dimensions, shape, payload);
-    dpmf_i_base_free(bytes);
+    base_show(length > 60 ? path + (length - 60) : path, length > 60 ? 60 : length, name);
+    dpmf_status status = train_idx_decode(bytes, size, name, dimensions, shape, payload);
+    base_free(bytes);
     return status;
 }
 
 static dpmf_status digest_of(dpmf_dataset *made, const uint8_t *pixels, const uint8_t *labels) {
     const int64_t head[] = {made->count, made->features};
-    const dpmf_i_base_part parts[] = {{"dpmf idx 1", 10},
-                                      {head, sizeof head},
-                                      {pixels, (size_t)(made->count * made->features)},
-                                      {labels, (size_t)made->count}};
-    return dpmf_i_base_sha256(4, parts, made->digest);
+    const base_part parts[] = {{"dpmf idx 1", 10},
+                               {head, sizeof head},
+                               {pixels, (size_t)(made->count * made->features)},
+                               {labels, (size_t)made->count}};
+    return base_sha256(4, parts, made->digest);
 }
 
 dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_dataset **out) {
@@ -192,25 +190,25 @@ dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_d
     uint8_t *pixels = NULL, *classes = NULL;
     dpmf_dataset *made = NULL;
     if (images == NULL || labels == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_load_idx: a path or out is NULL");
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_dataset_load_idx: a path or out is NULL");
     TRY_DONE(load(images, 3, image_name, image_shape, &pixels));
     TRY_DONE(load(labels, 1, label_name, label_shape, &classes));
     if (image_shape[0] != label_shape[0]) {
-        status = dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' has %" PRId64 " images and '%s' %" PRId64 " labels",
-                                  image_name, image_shape[0], label_name, label_shape[0]);
+        status = base_fail(DPMF_ERROR_FORMAT, "'%s' has %" PRId64 " images and '%s' %" PRId64 " labels", image_name,
+                           image_shape[0], label_name, label_shape[0]);
         goto done;
     }
-    TRY_DONE(dpmf_i_train_dataset_allocate(image_shape[0], image_shape[1] * image_shape[2], 0, &made));
+    TRY_DONE(train_dataset_allocate(image_shape[0], image_shape[1] * image_shape[2], 0, &made));
     for (int64_t i = 0; i < made->count * made->features; i++)
         made->x[i] = (float)pixels[i] / 255.0f;
     for (int64_t i = 0; i < made->count; i++)
         made->label[i] = classes[i];
-    dpmf_i_train_dataset_count_classes(made);
+    train_dataset_count_classes(made);
     TRY_DONE(digest_of(made, pixels, classes));
-    dpmf_i_train_dataset_finish(made);
+    train_dataset_finish(made);
 done:
-    dpmf_i_base_free(pixels);
-    dpmf_i_base_free(classes);
+    base_free(pixels);
+    base_free(classes);
     if (status == DPMF_OK)
         *out = made;
     else

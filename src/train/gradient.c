@@ -6,7 +6,7 @@
  * |g|^2 = sum over layers |d|^2 (|x|^2 + 1): norms need no gradient (Goodfellow 2015). Once the rows d are multiplied by
  * f, one product gives the sum of all clipped gradients. Gradients of users are formed (train/clip.c).
  *
- * A batch goes through in blocks of whole units: DPMF_I_TRAIN_LANES examples at a time through the model, in parallel; then the
+ * A batch goes through in blocks of whole units: TRAIN_LANES examples at a time through the model, in parallel; then the
  * product, in parallel over columns.
  */
 #include "train/train.h"
@@ -33,10 +33,10 @@ static const double PLAIN_STEP = 0x1p-36;
 
 /* ---- who has which examples ---- */
 
-static dpmf_status group_units(dpmf_i_train_gradient *g) {
+static dpmf_status group_units(train_gradient *g) {
     const dpmf_dataset *data = g->data;
-    TRY(dpmf_i_base_alloc(data->units + 2, sizeof(int64_t), "the users", (void **)&g->unit_start));
-    TRY(dpmf_i_base_alloc(data->count, sizeof(int64_t), "the users", (void **)&g->unit_member));
+    TRY(base_alloc(data->units + 2, sizeof(int64_t), "the users", (void **)&g->unit_start));
+    TRY(base_alloc(data->count, sizeof(int64_t), "the users", (void **)&g->unit_member));
     int64_t *next = g->unit_start + 1; /* shifted by one while filling: next[u] is where unit u goes on */
     for (int64_t i = 0; i < data->count; i++)
         next[data->unit[i] + 1]++;
@@ -47,11 +47,11 @@ static dpmf_status group_units(dpmf_i_train_gradient *g) {
     return DPMF_OK;
 }
 
-static int64_t unit_size(const dpmf_i_train_gradient *g, int64_t unit) {
+static int64_t unit_size(const train_gradient *g, int64_t unit) {
     return g->clip.by_unit ? g->unit_start[unit + 1] - g->unit_start[unit] : 1;
 }
 
-static int64_t largest_unit(const dpmf_i_train_gradient *g) {
+static int64_t largest_unit(const train_gradient *g) {
     int64_t largest = 1;
     for (int64_t u = 0; g->clip.by_unit && u < g->data->units; u++)
         if (unit_size(g, u) > largest) largest = unit_size(g, u);
@@ -60,25 +60,25 @@ static int64_t largest_unit(const dpmf_i_train_gradient *g) {
 
 /* ---- room ---- */
 
-static dpmf_status allocate_block(dpmf_i_train_gradient *g) {
-    const dpmf_i_train_model *m = &g->model;
-    dpmf_i_train_block *b = &g->block;
+static dpmf_status allocate_block(train_gradient *g) {
+    const train_model *m = &g->model;
+    train_block *b = &g->block;
     const int64_t largest = largest_unit(g);
     b->room = largest > BLOCK ? largest : BLOCK;
-    TRY(dpmf_i_base_alloc(b->room, sizeof *b->x, "a batch", (void **)&b->x));
-    TRY(dpmf_i_base_alloc(b->room, sizeof *b->label, "a batch", (void **)&b->label));
-    TRY(dpmf_i_base_alloc(b->room + 1, sizeof *b->start, "a batch", (void **)&b->start));
-    TRY(dpmf_i_base_alloc(b->room * m->outputs, sizeof(float), "a batch", (void **)&b->first));
-    TRY(dpmf_i_base_alloc(b->room * m->classes, sizeof(float), "a batch", (void **)&b->second));
-    TRY(dpmf_i_base_alloc(b->room * m->hidden, sizeof(float), "a batch", (void **)&b->hidden));
-    TRY(dpmf_i_base_alloc(b->room, sizeof *b->hidden_rows, "a batch", (void **)&b->hidden_rows));
-    TRY(dpmf_i_base_alloc(b->room, sizeof *b->input, "a batch", (void **)&b->input));
-    TRY(dpmf_i_base_alloc(b->room, sizeof *b->hidden_input, "a batch", (void **)&b->hidden_input));
-    TRY(dpmf_i_base_alloc(b->room, sizeof *b->clipped, "a batch", (void **)&b->clipped));
-    TRY(dpmf_i_base_alloc_doubles(b->room, "a batch", &b->factor));
+    TRY(base_alloc(b->room, sizeof *b->x, "a batch", (void **)&b->x));
+    TRY(base_alloc(b->room, sizeof *b->label, "a batch", (void **)&b->label));
+    TRY(base_alloc(b->room + 1, sizeof *b->start, "a batch", (void **)&b->start));
+    TRY(base_alloc(b->room * m->outputs, sizeof(float), "a batch", (void **)&b->first));
+    TRY(base_alloc(b->room * m->classes, sizeof(float), "a batch", (void **)&b->second));
+    TRY(base_alloc(b->room * m->hidden, sizeof(float), "a batch", (void **)&b->hidden));
+    TRY(base_alloc(b->room, sizeof *b->hidden_rows, "a batch", (void **)&b->hidden_rows));
+    TRY(base_alloc(b->room, sizeof *b->input, "a batch", (void **)&b->input));
+    TRY(base_alloc(b->room, sizeof *b->hidden_input, "a batch", (void **)&b->hidden_input));
+    TRY(base_alloc(b->room, sizeof *b->clipped, "a batch", (void **)&b->clipped));
+    TRY(base_alloc_doubles(b->room, "a batch", &b->factor));
     if (!g->clip.by_unit && isfinite(g->clip.clip)) {
-        TRY(dpmf_i_base_alloc_doubles(b->room * dpmf_i_train_stride(m->outputs), "a batch", &b->first_clipped));
-        TRY(dpmf_i_base_alloc_doubles(b->room * dpmf_i_train_stride(m->classes), "a batch", &b->second_clipped));
+        TRY(base_alloc_doubles(b->room * train_stride(m->outputs), "a batch", &b->first_clipped));
+        TRY(base_alloc_doubles(b->room * train_stride(m->classes), "a batch", &b->second_clipped));
     }
     for (int64_t i = 0; i < b->room; i++)
         b->hidden_rows[i] = b->hidden + i * m->hidden;
@@ -86,37 +86,36 @@ static dpmf_status allocate_block(dpmf_i_train_gradient *g) {
 }
 
 /* At least one a thread, at most what a block can have. */
-static dpmf_status allocate_users(dpmf_i_train_gradient *g) {
-    const int64_t threads = dpmf_i_base_pool_threads(g->pool), dim = g->model.dim;
+static dpmf_status allocate_users(train_gradient *g) {
+    const int64_t threads = base_pool_threads(g->pool), dim = g->model.dim;
     g->users_room = USERS_ROOM / dim > threads ? USERS_ROOM / dim : threads;
     if (g->users_room > g->block.room) g->users_room = g->block.room;
-    return dpmf_i_base_alloc(g->users_room * dim, sizeof(float), "gradients of users", (void **)&g->users);
+    return base_alloc(g->users_room * dim, sizeof(float), "gradients of users", (void **)&g->users);
 }
 
-static dpmf_status allocate_all(dpmf_i_train_gradient *g) {
-    const dpmf_i_train_model *m = &g->model;
-    const int threads = dpmf_i_base_pool_threads(g->pool);
+static dpmf_status allocate_all(train_gradient *g) {
+    const train_model *m = &g->model;
+    const int threads = base_pool_threads(g->pool);
     if (g->clip.by_unit) TRY(group_units(g));
     TRY(allocate_block(g));
-    TRY(dpmf_i_base_alloc(m->dim, sizeof *g->sums, "the sum of gradients", (void **)&g->sums));
-    if (isinf(g->clip.clip))
-        TRY(dpmf_i_base_alloc(m->dim, sizeof *g->plain, "the sum of gradients", (void **)&g->plain));
-    TRY(dpmf_i_base_alloc(m->outputs * m->features, sizeof(float), "the model", (void **)&g->turned.first));
-    TRY(dpmf_i_base_alloc(m->classes * m->hidden, sizeof(float), "the model", (void **)&g->turned.second));
-    TRY(dpmf_i_base_alloc(threads, sizeof *g->lanes, "examples", (void **)&g->lanes));
+    TRY(base_alloc(m->dim, sizeof *g->sums, "the sum of gradients", (void **)&g->sums));
+    if (isinf(g->clip.clip)) TRY(base_alloc(m->dim, sizeof *g->plain, "the sum of gradients", (void **)&g->plain));
+    TRY(base_alloc(m->outputs * m->features, sizeof(float), "the model", (void **)&g->turned.first));
+    TRY(base_alloc(m->classes * m->hidden, sizeof(float), "the model", (void **)&g->turned.second));
+    TRY(base_alloc(threads, sizeof *g->lanes, "examples", (void **)&g->lanes));
     for (int i = 0; i < threads; i++)
-        TRY(dpmf_i_train_lanes_create(m, &g->lanes[i]));
+        TRY(train_lanes_create(m, &g->lanes[i]));
     return g->clip.by_unit ? allocate_users(g) : DPMF_OK;
 }
 
-dpmf_status dpmf_i_train_gradient_create(const dpmf_dataset *data, const dpmf_i_train_model *model,
-                                         dpmf_i_train_clip clip, dpmf_i_base_pool *pool, dpmf_i_train_gradient **out) {
-    dpmf_i_train_gradient *made = NULL;
-    dpmf_i_train_grid grid = {PLAIN_STEP, 1 / PLAIN_STEP, 0};
+dpmf_status train_gradient_create(const dpmf_dataset *data, const train_model *model, train_clip clip, base_pool *pool,
+                                  train_gradient **out) {
+    train_gradient *made = NULL;
+    train_grid grid = {PLAIN_STEP, 1 / PLAIN_STEP, 0};
     const int64_t outputs = model->outputs + (model->hidden > 0 ? model->classes : 0);
     if (isinf(clip.clip) && clip.zero_above > 0) clip.clip = 1.001 * clip.zero_above; /* nobody is clipped by that */
-    if (!isinf(clip.clip)) TRY(dpmf_i_train_grid_choose(clip.clip, clip.units, clip.noise, clip.grid, outputs, &grid));
-    TRY(dpmf_i_base_alloc(1, sizeof *made, "the gradient", (void **)&made));
+    if (!isinf(clip.clip)) TRY(train_grid_choose(clip.clip, clip.units, clip.noise, clip.grid, outputs, &grid));
+    TRY(base_alloc(1, sizeof *made, "the gradient", (void **)&made));
     made->grid = grid;
     made->data = data;
     made->model = *model;
@@ -127,49 +126,49 @@ dpmf_status dpmf_i_train_gradient_create(const dpmf_dataset *data, const dpmf_i_
     if (status == DPMF_OK)
         *out = made;
     else
-        dpmf_i_train_gradient_free(made);
+        train_gradient_free(made);
     return status;
 }
 
-void dpmf_i_train_gradient_free(dpmf_i_train_gradient *g) {
+void train_gradient_free(train_gradient *g) {
     if (g == NULL) return;
-    for (int i = 0; g->lanes != NULL && i < dpmf_i_base_pool_threads(g->pool); i++)
-        dpmf_i_train_lanes_free(&g->lanes[i]);
-    dpmf_i_base_free(g->lanes);
-    dpmf_i_base_free(g->users);
-    dpmf_i_base_free((void *)g->block.x);
-    dpmf_i_base_free(g->block.label);
-    dpmf_i_base_free(g->block.start);
-    dpmf_i_base_free(g->block.first);
-    dpmf_i_base_free(g->block.second);
-    dpmf_i_base_free(g->block.hidden);
-    dpmf_i_base_free((void *)g->block.hidden_rows);
-    dpmf_i_base_free(g->block.input);
-    dpmf_i_base_free(g->block.hidden_input);
-    dpmf_i_base_free(g->block.clipped);
-    dpmf_i_base_free(g->block.first_clipped);
-    dpmf_i_base_free(g->block.second_clipped);
-    dpmf_i_base_free(g->block.factor);
-    dpmf_i_base_free(g->turned.first);
-    dpmf_i_base_free(g->turned.second);
-    dpmf_i_base_free(g->unit_start);
-    dpmf_i_base_free(g->unit_member);
-    dpmf_i_base_free(g->sums);
-    dpmf_i_base_free(g->plain);
-    dpmf_i_base_free(g);
+    for (int i = 0; g->lanes != NULL && i < base_pool_threads(g->pool); i++)
+        train_lanes_free(&g->lanes[i]);
+    base_free(g->lanes);
+    base_free(g->users);
+    base_free((void *)g->block.x);
+    base_free(g->block.label);
+    base_free(g->block.start);
+    base_free(g->block.first);
+    base_free(g->block.second);
+    base_free(g->block.hidden);
+    base_free((void *)g->block.hidden_rows);
+    base_free(g->block.input);
+    base_free(g->block.hidden_input);
+    base_free(g->block.clipped);
+    base_free(g->block.first_clipped);
+    base_free(g->block.second_clipped);
+    base_free(g->block.factor);
+    base_free(g->turned.first);
+    base_free(g->turned.second);
+    base_free(g->unit_start);
+    base_free(g->unit_member);
+    base_free(g->sums);
+    base_free(g->plain);
+    base_free(g);
 }
 
 /* ---- a block ---- */
 
-static void add_example(dpmf_i_train_gradient *g, int64_t example) {
-    dpmf_i_train_block *b = &g->block;
+static void add_example(train_gradient *g, int64_t example) {
+    train_block *b = &g->block;
     b->x[b->count] = g->data->x + example * g->data->features;
     b->input[b->count] = g->data->input[example];
     b->label[b->count++] = g->data->label[example];
 }
 
-static void add_unit(dpmf_i_train_gradient *g, int64_t unit) {
-    dpmf_i_train_block *b = &g->block;
+static void add_unit(train_gradient *g, int64_t unit) {
+    train_block *b = &g->block;
     b->start[b->units++] = b->count;
     if (!g->clip.by_unit) {
         add_example(g, unit);
@@ -184,53 +183,53 @@ static void add_unit(dpmf_i_train_gradient *g, int64_t unit) {
 static void take_rows(int64_t width, int64_t count, const float *lanes, float *rows) {
     for (int64_t l = 0; l < count; l++)
         for (int64_t i = 0; i < width; i++)
-            rows[l * width + i] = lanes[i * DPMF_I_TRAIN_LANES + l];
+            rows[l * width + i] = lanes[i * TRAIN_LANES + l];
 }
 
 /* Examples [64 item, ...) of the block: derivatives, and where the unit is the example those as clipped. */
 static dpmf_status derive_chunk(void *context, int64_t item, int worker) {
-    dpmf_i_train_gradient *g = context;
-    const dpmf_i_train_model *m = &g->model;
-    dpmf_i_train_block *b = &g->block;
-    dpmf_i_train_lanes *lanes = &g->lanes[worker];
-    const int64_t from = item * DPMF_I_TRAIN_LANES, left = b->count - from;
-    const int64_t count = left < DPMF_I_TRAIN_LANES ? left : DPMF_I_TRAIN_LANES;
-    dpmf_i_train_model_forward(m, g->weights, &g->turned, count, b->x + from, lanes);
-    dpmf_i_train_model_backward(m, g->weights, count, b->label + from, lanes);
+    train_gradient *g = context;
+    const train_model *m = &g->model;
+    train_block *b = &g->block;
+    train_lanes *lanes = &g->lanes[worker];
+    const int64_t from = item * TRAIN_LANES, left = b->count - from;
+    const int64_t count = left < TRAIN_LANES ? left : TRAIN_LANES;
+    train_model_forward(m, g->weights, &g->turned, count, b->x + from, lanes);
+    train_model_backward(m, g->weights, count, b->label + from, lanes);
     take_rows(m->outputs, count, m->hidden > 0 ? lanes->back : lanes->first, b->first + from * m->outputs);
     if (m->hidden > 0) {
         take_rows(m->hidden, count, lanes->first, b->hidden + from * m->hidden);
         take_rows(m->classes, count, lanes->second, b->second + from * m->classes);
     }
     for (int64_t i = from; i < from + count && b->first_clipped != NULL; i++) {
-        if (m->hidden > 0) b->hidden_input[i] = dpmf_i_train_round_inputs(m->hidden, b->hidden + i * m->hidden);
-        dpmf_i_train_clip_example(g, i);
+        if (m->hidden > 0) b->hidden_input[i] = train_round_inputs(m->hidden, b->hidden + i * m->hidden);
+        train_clip_example(g, i);
     }
     return DPMF_OK;
 }
 
-static dpmf_status finish_block(dpmf_i_train_gradient *g) {
-    dpmf_i_train_block *b = &g->block;
+static dpmf_status finish_block(train_gradient *g) {
+    train_block *b = &g->block;
     if (b->count == 0) return DPMF_OK;
-    TRY(dpmf_i_train_share(g, (b->count + DPMF_I_TRAIN_LANES - 1) / DPMF_I_TRAIN_LANES, derive_chunk));
-    TRY(dpmf_i_train_clip_and_add(g));
+    TRY(train_share(g, (b->count + TRAIN_LANES - 1) / TRAIN_LANES, derive_chunk));
+    TRY(train_clip_and_add(g));
     b->count = b->units = 0;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_train_gradient_sum(dpmf_i_train_gradient *g, const float *weights, int64_t count,
-                                      const int64_t *batch, int64_t part, int64_t parts) {
+dpmf_status train_gradient_sum(train_gradient *g, const float *weights, int64_t count, const int64_t *batch,
+                               int64_t part, int64_t parts) {
     const int64_t units = g->clip.by_unit ? g->data->units : g->data->count;
     memset(g->sums, 0, (size_t)g->model.dim * sizeof *g->sums);
     if (g->plain != NULL) memset(g->plain, 0, (size_t)g->model.dim * sizeof *g->plain);
     g->weights = weights;
     g->units = g->clipped = 0;
     g->block.count = g->block.units = 0;
-    dpmf_i_train_model_turn(&g->model, weights, &g->turned);
+    train_model_turn(&g->model, weights, &g->turned);
     for (int64_t i = part; i < count; i += parts) {
         if (batch[i] < 0 || batch[i] >= units)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a batch has unit %" PRId64 ", accepted: 0 to %" PRId64,
-                                    batch[i], units - 1);
+            return base_fail(DPMF_ERROR_ARGUMENT, "a batch has unit %" PRId64 ", accepted: 0 to %" PRId64, batch[i],
+                             units - 1);
         const int64_t size = unit_size(g, batch[i]);
         if (size == 0) continue; /* a user without examples adds nothing */
         if (g->block.count + size > g->block.room) TRY(finish_block(g));
@@ -238,5 +237,5 @@ dpmf_status dpmf_i_train_gradient_sum(dpmf_i_train_gradient *g, const float *wei
         g->units++;
     }
     TRY(finish_block(g));
-    return g->plain != NULL ? dpmf_i_train_plain_finish(g) : DPMF_OK;
+    return g->plain != NULL ? train_plain_finish(g) : DPMF_OK;
 }

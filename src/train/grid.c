@@ -46,7 +46,7 @@ enum {
 };
 
 /* Four sums at a time. */
-double dpmf_i_train_square_of(int64_t count, const float *x) {
+double train_square_of(int64_t count, const float *x) {
     double sum[4] = {0};
     int64_t i = 0;
     for (; i + 4 <= count; i += 4)
@@ -59,73 +59,71 @@ double dpmf_i_train_square_of(int64_t count, const float *x) {
 
 /* ---- inputs ---- */
 
-double dpmf_i_train_one_of(const dpmf_i_train_input *input) {
-    return dpmf_i_train_whole(1 / input->step) * input->step; /* 1, or 0 where the inputs are beyond 2^22 */
+double train_one_of(const train_input *input) {
+    return train_whole(1 / input->step) * input->step; /* 1, or 0 where the inputs are beyond 2^22 */
 }
 
-dpmf_i_train_input dpmf_i_train_round_inputs(int64_t count, float *x) {
-    const double norm = sqrt(dpmf_i_train_square_of(count, x) + 1);
+train_input train_round_inputs(int64_t count, float *x) {
+    const double norm = sqrt(train_square_of(count, x) + 1);
     int exponent = 0;
     if (!isfinite(norm)) {
         memset(x, 0, (size_t)count * sizeof *x);
-        return (dpmf_i_train_input){NAN, 1};
+        return (train_input){NAN, 1};
     }
     frexp(norm, &exponent); /* norm < 2^exponent */
-    dpmf_i_train_input made = {0, ldexp(1, exponent - INPUT_BITS)};
+    train_input made = {0, ldexp(1, exponent - INPUT_BITS)};
     const double per_step = 1 / made.step;
     for (int64_t i = 0; i < count; i++) {
-        double b = dpmf_i_train_whole((double)x[i] * per_step);
+        double b = train_whole((double)x[i] * per_step);
         if (exponent >= FLT_MAX_EXP && fabs(b * made.step) > (double)FLT_MAX) b += b > 0 ? -1 : 1;
         x[i] = (float)(b * made.step);
     }
-    made.square = dpmf_i_train_square_of(count, x) * (per_step * per_step); /* whole numbers: exact */
-    const double one = dpmf_i_train_one_of(&made) * per_step;
+    made.square = train_square_of(count, x) * (per_step * per_step); /* whole numbers: exact */
+    const double one = train_one_of(&made) * per_step;
     made.square += one * one;
     return made;
 }
 
 /* ---- the grid ---- */
 
-dpmf_status dpmf_i_train_grid_choose(double clip, int64_t units, double noise, double given, int64_t outputs,
-                                     dpmf_i_train_grid *out) {
+dpmf_status train_grid_choose(double clip, int64_t units, double noise, double given, int64_t outputs,
+                              train_grid *out) {
     int exponent = 0;
-    if (!(clip >= DPMF_I_TRAIN_CLIP_MIN && clip <= DPMF_I_TRAIN_CLIP_MAX))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: %g to %g", clip, DPMF_I_TRAIN_CLIP_MIN,
-                                DPMF_I_TRAIN_CLIP_MAX);
+    if (!(clip >= TRAIN_CLIP_MIN && clip <= TRAIN_CLIP_MAX))
+        return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: %g to %g", clip, TRAIN_CLIP_MIN, TRAIN_CLIP_MAX);
     frexp(clip, &exponent); /* clip < 2^exponent */
     int step = given > 0 ? ilogb(given) : exponent - RADIUS_BITS;
     if (given > 0 && (step < exponent - RADIUS_BITS || (double)units * clip > ldexp(1, step + SUM_BITS)))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "sums of %lld units do not fit the grid %g of the exact release (clip = %g)",
-                                (long long)units, given, clip);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "sums of %lld units do not fit the grid %g of the exact release (clip = %g)", (long long)units,
+                         given, clip);
     while ((double)units * clip > ldexp(1, step + SUM_BITS))
         step++;
     while (given == 0 && noise > ldexp(1, step + NOISE_BITS))
         step++;
-    *out = (dpmf_i_train_grid){ldexp(1, step), ldexp(1, -step), floor(ldexp(clip, -step))};
+    *out = (train_grid){ldexp(1, step), ldexp(1, -step), floor(ldexp(clip, -step))};
     /* What rounding the derivatives may give away, against all there is. */
     if (sqrt((double)outputs) * ldexp(1, INPUT_BITS) > 0.01 * out->radius)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "sums of %lld units with noise of %g clip norms leave too few digits for a model of %lld "
-            "outputs",
-            (long long)units, noise / clip, (long long)outputs);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "sums of %lld units with noise of %g clip norms leave too few digits for a model of %lld "
+                         "outputs",
+                         (long long)units, noise / clip, (long long)outputs);
     return DPMF_OK;
 }
 
 /* ---- examples ---- */
 
-static void round_derivatives(const dpmf_i_train_layer *l, double scale, double *square) {
+static void round_derivatives(const train_layer *l, double scale, double *square) {
     double sum = 0;
     for (int64_t i = 0; i < l->outputs; i++) {
-        l->out[i] = dpmf_i_train_whole((double)l->d[i] * scale);
+        l->out[i] = train_whole((double)l->d[i] * scale);
         sum += l->out[i] * l->out[i];
     }
     *square = sum;
 }
 
 /* a of every layer at factor f; does the certificate hold? */
-static int try_factor(const dpmf_i_train_grid *grid, double f, int layers, const dpmf_i_train_layer *layer) {
+static int try_factor(const train_grid *grid, double f, int layers, const train_layer *layer) {
     unsigned __int128 sum = 0;
     for (int l = 0; l < layers; l++) {
         double square = 0;
@@ -136,25 +134,24 @@ static int try_factor(const dpmf_i_train_grid *grid, double f, int layers, const
     return sum <= (unsigned __int128)grid->radius * (unsigned __int128)grid->radius;
 }
 
-static void scale_layer(const dpmf_i_train_layer *l, double factor) {
+static void scale_layer(const train_layer *l, double factor) {
     for (int64_t i = 0; i < l->outputs; i++)
         l->out[i] *= factor;
 }
 
 /* |gradient|^2 with the inputs as they are now, and E^2. */
-static double norms_of(int layers, const dpmf_i_train_layer *layer, double *given_away) {
+static double norms_of(int layers, const train_layer *layer, double *given_away) {
     double norm = 0, away = 0;
     for (int l = 0; l < layers; l++) {
-        const dpmf_i_train_input *in = &layer[l].input;
-        norm += dpmf_i_train_square_of(layer[l].outputs, layer[l].d) * (in->square * in->step * in->step);
+        const train_input *in = &layer[l].input;
+        norm += train_square_of(layer[l].outputs, layer[l].d) * (in->square * in->step * in->step);
         away += 0.25 * (double)layer[l].outputs * in->square;
     }
     *given_away = sqrt(away);
     return sqrt(norm);
 }
 
-void dpmf_i_train_clip_layers(const dpmf_i_train_grid *grid, double zero_above, int layers,
-                              const dpmf_i_train_layer *layer, int *clipped) {
+void train_clip_layers(const train_grid *grid, double zero_above, int layers, const train_layer *layer, int *clipped) {
     double away = 0, f = 1;
     const double norm = norms_of(layers, layer, &away);
     int met = isfinite(norm) && !(zero_above > 0 && norm > zero_above);
@@ -181,21 +178,21 @@ enum { SLICE = 4096 }; /* terms of one sum before it is added to another: short 
 static double norm_of(int64_t dim, const float *v) {
     double sum = 0;
     for (int64_t from = 0; from < dim; from += SLICE)
-        sum += dpmf_i_train_square_of(dim - from < SLICE ? dim - from : SLICE, v + from);
+        sum += train_square_of(dim - from < SLICE ? dim - from : SLICE, v + from);
     return sqrt(sum);
 }
 
 static double square_on_grid(int64_t dim, const float *v, double factor) {
     double sum[4] = {0};
     for (int64_t i = 0; i < dim; i++) {
-        const double q = dpmf_i_train_whole((double)v[i] * factor);
+        const double q = train_whole((double)v[i] * factor);
         sum[i % 4] += q * q;
     }
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-void dpmf_i_train_clip_vector(const dpmf_i_train_grid *grid, double zero_above, int64_t dim, const float *v,
-                              int64_t count, double *factor, int *clipped) {
+void train_clip_vector(const train_grid *grid, double zero_above, int64_t dim, const float *v, int64_t count,
+                       double *factor, int *clipped) {
     const double norm = norm_of(dim, v), size = (double)dim;
     const double most = (grid->radius - 0.5 * sqrt(size) - 1) * (1 - size * 0x1p-49);
     const double whole = grid->per_step / (double)count, limit = grid->radius * grid->radius;

@@ -29,42 +29,42 @@
  */
 enum { ARITHMETIC = 3 };
 
-static void add_text(dpmf_i_base_writer *w, const char *name, const char *value) {
-    dpmf_i_base_write_raw(w, name);
-    dpmf_i_base_write_raw(w, ": ");
-    dpmf_i_base_write_raw(w, value);
-    dpmf_i_base_write_raw(w, "\n");
+static void add_text(base_writer *w, const char *name, const char *value) {
+    base_write_raw(w, name);
+    base_write_raw(w, ": ");
+    base_write_raw(w, value);
+    base_write_raw(w, "\n");
 }
 
-static void add_integer(dpmf_i_base_writer *w, const char *name, int64_t value) {
+static void add_integer(base_writer *w, const char *name, int64_t value) {
     char text[32];
     snprintf(text, sizeof text, "%" PRId64, value);
     add_text(w, name, text);
 }
 
-static void add_double(dpmf_i_base_writer *w, const char *name, double value) {
+static void add_double(base_writer *w, const char *name, double value) {
     char text[32] = "inf";
-    if (isfinite(value)) dpmf_i_base_format_double(value, text);
+    if (isfinite(value)) base_format_double(value, text);
     add_text(w, name, text);
 }
 
 /* 16 bytes of a commitment are enough to tell keys apart. */
-static void add_bytes(dpmf_i_base_writer *w, const char *name, const uint8_t bytes[32]) {
+static void add_bytes(base_writer *w, const char *name, const uint8_t bytes[32]) {
     char text[33];
     for (int i = 0; i < 16; i++)
         snprintf(text + 2 * i, 3, "%02x", bytes[i]);
     add_text(w, name, text);
 }
 
-static dpmf_status add_schedule(dpmf_i_base_writer *w, const dpmf_trainer *t) {
+static dpmf_status add_schedule(base_writer *w, const dpmf_trainer *t) {
     char digest[65] = "constant";
-    const dpmf_i_base_part part = {t->stepper.schedule, (size_t)t->steps * sizeof(double)};
-    if (t->stepper.schedule != NULL) TRY(dpmf_i_base_sha256(1, &part, digest));
+    const base_part part = {t->stepper.schedule, (size_t)t->steps * sizeof(double)};
+    if (t->stepper.schedule != NULL) TRY(base_sha256(1, &part, digest));
     add_text(w, "schedule", digest);
     return DPMF_OK;
 }
 
-static void add_optimizer(dpmf_i_base_writer *w, const dpmf_trainer_options *o) {
+static void add_optimizer(base_writer *w, const dpmf_trainer_options *o) {
     add_text(w, "optimizer", o->optimizer == DPMF_OPTIMIZER_ADAM ? "adam" : "sgd");
     add_double(w, "learning rate", o->learning_rate);
     if (o->optimizer == DPMF_OPTIMIZER_ADAM) {
@@ -78,7 +78,7 @@ static void add_optimizer(dpmf_i_base_writer *w, const dpmf_trainer_options *o) 
     add_double(w, "decay", o->decay);
 }
 
-static void add_run(dpmf_i_base_writer *w, const dpmf_trainer *t) {
+static void add_run(base_writer *w, const dpmf_trainer *t) {
     const dpmf_trainer_options *o = &t->options;
     char model[32] = "softmax";
     if (o->hidden > 0) snprintf(model, sizeof model, "mlp:%" PRId64, o->hidden);
@@ -95,13 +95,12 @@ static void add_run(dpmf_i_base_writer *w, const dpmf_trainer *t) {
     add_bytes(w, "sampler's key", t->sampler->commitment);
 }
 
-dpmf_status dpmf_i_train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE], char **identity,
-                                  char shared[65]) {
+dpmf_status train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE], char **identity, char shared[65]) {
     dpmf_status status = DPMF_OK;
-    dpmf_i_base_writer w = {0};
+    base_writer w = {0};
     uint8_t commitment[32];
     char *made = NULL;
-    TRY(dpmf_i_crypto_key_derive(key, "dpmf trainer key commitment 1", "", commitment));
+    TRY(crypto_key_derive(key, "dpmf trainer key commitment 1", "", commitment));
     add_bytes(&w, "key", commitment);
     add_integer(&w, "arithmetic", ARITHMETIC);
     add_run(&w, t);
@@ -109,15 +108,15 @@ dpmf_status dpmf_i_train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_
     TRY_DONE(add_schedule(&w, t));
     add_text(&w, "sampler's label", t->sampler->label); /* often made of the above: what differs there is said first */
     TRY_DONE(w.status);
-    const dpmf_i_base_part part = {w.text, w.length};
-    TRY_DONE(dpmf_i_base_sha256(1, &part, shared));
+    const base_part part = {w.text, w.length};
+    TRY_DONE(base_sha256(1, &part, shared));
     add_integer(&w, "part", t->options.part);
     add_integer(&w, "parts", t->options.parts);
     TRY_DONE(w.status);
-    TRY_DONE(dpmf_i_base_copy_text(w.text, &made));
+    TRY_DONE(base_copy_text(w.text, &made));
     *identity = made;
 done:
-    dpmf_i_base_writer_free(&w);
+    base_writer_free(&w);
     return status;
 }
 
@@ -130,8 +129,8 @@ static const char *value_of(const char *line, char out[72]) {
     return out;
 }
 
-dpmf_status dpmf_i_train_identity_compare(const char *held, const char *own, const char *path) {
-    char shown[DPMF_I_CRYPTO_SHOWN_PATH], there[72], here[72];
+dpmf_status train_identity_compare(const char *held, const char *own, const char *path) {
+    char shown[CRYPTO_SHOWN_PATH], there[72], here[72];
     for (;;) {
         const size_t a = strcspn(held, "\n"), b = strcspn(own, "\n");
         if (a != b || memcmp(held, own, a) != 0) break;
@@ -140,7 +139,6 @@ dpmf_status dpmf_i_train_identity_compare(const char *held, const char *own, con
         own += b + 1;
     }
     const int name = (int)strcspn(own, ":\n");
-    return dpmf_i_base_fail(
-        DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: %.*s is %s in it and %s here",
-        dpmf_i_crypto_secret_show(path, shown), name, own, value_of(held, there), value_of(own, here));
+    return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: %.*s is %s in it and %s here",
+                     crypto_secret_show(path, shown), name, own, value_of(held, there), value_of(own, here));
 }

@@ -36,34 +36,32 @@ dpmf_trainer_options dpmf_trainer_options_defaults(void) {
 }
 
 int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden) {
-    dpmf_i_train_model model;
-    if (dataset == NULL || dpmf_i_train_model_of(dataset->features, hidden, dataset->classes, &model) != DPMF_OK)
-        return 0;
+    train_model model;
+    if (dataset == NULL || train_model_of(dataset->features, hidden, dataset->classes, &model) != DPMF_OK) return 0;
     return model.dim;
 }
 
 /* ---- create ---- */
 
 static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset *data) {
-    if (!(o->clip >= DPMF_I_TRAIN_CLIP_MIN) || (o->clip > DPMF_I_TRAIN_CLIP_MAX && !(isinf(o->clip) && o->noiseless)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: %g to %g%s", o->clip, DPMF_I_TRAIN_CLIP_MIN,
-                                DPMF_I_TRAIN_CLIP_MAX, o->noiseless ? ", or infinity for none" : "");
+    if (!(o->clip >= TRAIN_CLIP_MIN) || (o->clip > TRAIN_CLIP_MAX && !(isinf(o->clip) && o->noiseless)))
+        return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: %g to %g%s", o->clip, TRAIN_CLIP_MIN,
+                         TRAIN_CLIP_MAX, o->noiseless ? ", or infinity for none" : "");
     if (!(o->zero_above >= 0.0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "zero_above = %g, accepted: 0 (never) or above", o->zero_above);
+        return base_fail(DPMF_ERROR_ARGUMENT, "zero_above = %g, accepted: 0 (never) or above", o->zero_above);
     if (o->by_unit && data->unit == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the unit is the user, but the data set has no users");
+        return base_fail(DPMF_ERROR_ARGUMENT, "the unit is the user, but the data set has no users");
     return DPMF_OK;
 }
 
 static dpmf_status check_parts(const dpmf_trainer_options *o, int64_t dim) {
     if (o->parts < 1 || o->part < 0 || o->part >= o->parts || o->parts > dim)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
-                                " (the weights of the model)",
-                                o->part, o->parts, dim);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
+                         " (the weights of the model)",
+                         o->part, o->parts, dim);
     if (o->parts > 1 && o->reduce == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts and no `reduce` that adds up their sums",
-                                o->parts);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts and no `reduce` that adds up their sums", o->parts);
     return DPMF_OK;
 }
 
@@ -72,35 +70,32 @@ static dpmf_status check_sampler(const dpmf_trainer *t) {
     const dpmf_sampler *s = t->sampler;
     const int64_t units = t->options.by_unit ? t->data->units : t->data->count;
     if (s->units != units)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the sampler draws from %" PRId64 " units, accepted: %" PRId64 " (%s)", s->units, units,
-                                t->options.by_unit ? "the users of the data" : "the examples");
+        return base_fail(DPMF_ERROR_ARGUMENT, "the sampler draws from %" PRId64 " units, accepted: %" PRId64 " (%s)",
+                         s->units, units, t->options.by_unit ? "the users of the data" : "the examples");
     if (s->steps < t->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the sampler has %" PRId64 " steps, accepted: the mechanism's %" PRId64, s->steps,
-                                t->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "the sampler has %" PRId64 " steps, accepted: the mechanism's %" PRId64,
+                         s->steps, t->steps);
     if (s->offered)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the sampler has been offered units: the trainer uses all of them");
+        return base_fail(DPMF_ERROR_ARGUMENT, "the sampler has been offered units: the trainer uses all of them");
     if (!(dpmf_sampler_expected(s) > 0.0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the sampler's batches are empty: more than 0 units are accepted");
+        return base_fail(DPMF_ERROR_ARGUMENT, "the sampler's batches are empty: more than 0 units are accepted");
     if (t->options.noiseless) return DPMF_OK;
     if (dpmf_mechanism_adjacency(t->mechanism) == DPMF_ADJACENCY_ADD_REMOVE)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "training divides by the expected size of a batch, which reveals the number of units: "
-                                "zero-out and replace-one adjacency are accepted, add-remove is not");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "training divides by the expected size of a batch, which reveals the number of units: "
+                         "zero-out and replace-one adjacency are accepted, add-remove is not");
     return dpmf_sampler_check(s, t->mechanism);
 }
 
 static dpmf_status check_mechanism(const dpmf_trainer *t) {
     if (t->options.noiseless) return DPMF_OK;
     if (!(dpmf_mechanism_sigma(t->mechanism) > 0.0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "the mechanism has no sigma, so training with it would have no known guarantee: "
-                                "dpmf_design_create (`dpmf design -o`) makes mechanisms that have one");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "the mechanism has no sigma, so training with it would have no known guarantee: "
+                         "dpmf_design_create (`dpmf design -o`) makes mechanisms that have one");
     if (*dpmf_mechanism_digest(t->mechanism) == '\0')
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "the mechanism has no digest (a user's operator), so its noise cannot be bound to it");
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "the mechanism has no digest (a user's operator), so its noise cannot be bound to it");
     return DPMF_OK;
 }
 
@@ -145,27 +140,27 @@ static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE],
 
 static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE]) {
     const dpmf_trainer_options *o = &t->options;
-    dpmf_i_train_clip clip = {o->clip, o->zero_above, o->by_unit != 0, 0, 0, 0};
+    train_clip clip = {o->clip, o->zero_above, o->by_unit != 0, 0, 0, 0};
     char label[65];
-    TRY(dpmf_i_train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
+    TRY(train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));
     TRY(check_parts(o, t->model.dim));
     TRY(check_mechanism(t));
     TRY(check_sampler(t));
-    TRY(dpmf_i_train_stepper_open(o, t->steps, t->model.dim, &t->stepper));
+    TRY(train_stepper_open(o, t->steps, t->model.dim, &t->stepper));
     t->options.schedule = NULL;
-    TRY(dpmf_i_base_alloc(t->model.dim, sizeof(float), "the weights", (void **)&t->weights));
-    TRY(dpmf_i_base_alloc(t->model.dim, sizeof(float), "the sum of a step", (void **)&t->released));
-    TRY(dpmf_i_base_alloc(dpmf_sampler_capacity(t->sampler), sizeof(int64_t), "a batch", (void **)&t->batch));
-    TRY(dpmf_i_train_model_start(&t->model, o->seed, t->weights));
-    TRY(dpmf_i_base_pool_create(o->run.threads, &t->pool));
-    TRY(dpmf_i_train_identify(t, key, &t->identity, label));
-    TRY(dpmf_i_crypto_key_derive(key, "dpmf trainer checkpoint 1", "", t->mac_key));
+    TRY(base_alloc(t->model.dim, sizeof(float), "the weights", (void **)&t->weights));
+    TRY(base_alloc(t->model.dim, sizeof(float), "the sum of a step", (void **)&t->released));
+    TRY(base_alloc(dpmf_sampler_capacity(t->sampler), sizeof(int64_t), "a batch", (void **)&t->batch));
+    TRY(train_model_start(&t->model, o->seed, t->weights));
+    TRY(base_pool_create(o->run.threads, &t->pool));
+    TRY(train_identify(t, key, &t->identity, label));
+    TRY(crypto_key_derive(key, "dpmf trainer checkpoint 1", "", t->mac_key));
     TRY(open_noise(t, key, label));
     clip.units = dpmf_sampler_capacity(t->sampler);
     clip.noise = t->noise != NULL ? dpmf_noise_scale(t->noise) : 0.0;
     clip.grid = t->noise != NULL ? dpmf_noise_grid(t->noise) : 0.0;
-    return dpmf_i_train_gradient_create(t->data, &t->model, clip, t->pool, &t->gradient);
+    return train_gradient_create(t->data, &t->model, clip, t->pool, &t->gradient);
 }
 
 dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanism *mechanism, dpmf_sampler *sampler,
@@ -173,10 +168,9 @@ dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanis
                                 dpmf_trainer **out) {
     dpmf_trainer *made = NULL;
     if (dataset == NULL || mechanism == NULL || sampler == NULL || key == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "dpmf_trainer_create: the data set, mechanism, sampler, key or out is "
-                                "NULL");
-    TRY(dpmf_i_base_alloc(1, sizeof *made, "the trainer", (void **)&made));
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_trainer_create: the data set, mechanism, sampler, key or out is "
+                                              "NULL");
+    TRY(base_alloc(1, sizeof *made, "the trainer", (void **)&made));
     made->data = dataset;
     made->mechanism = mechanism;
     made->sampler = sampler;
@@ -195,16 +189,16 @@ dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanis
 void dpmf_trainer_free(dpmf_trainer *t) {
     if (t == NULL) return;
     dpmf_noise_free(t->noise);
-    dpmf_i_train_gradient_free(t->gradient);
-    dpmf_i_base_pool_free(t->pool);
-    dpmf_i_train_stepper_close(&t->stepper);
-    dpmf_i_base_free(t->weights);
-    dpmf_i_base_free(t->released);
-    if (t->batch != NULL) dpmf_i_crypto_wipe(t->batch, (size_t)dpmf_sampler_capacity(t->sampler) * sizeof *t->batch);
-    dpmf_i_base_free(t->batch);
-    dpmf_i_base_free(t->identity);
-    dpmf_i_crypto_wipe(t->mac_key, sizeof t->mac_key);
-    dpmf_i_base_free(t);
+    train_gradient_free(t->gradient);
+    base_pool_free(t->pool);
+    train_stepper_close(&t->stepper);
+    base_free(t->weights);
+    base_free(t->released);
+    if (t->batch != NULL) crypto_wipe(t->batch, (size_t)dpmf_sampler_capacity(t->sampler) * sizeof *t->batch);
+    base_free(t->batch);
+    base_free(t->identity);
+    crypto_wipe(t->mac_key, sizeof t->mac_key);
+    base_free(t);
 }
 
 /* ---- a step ---- */
@@ -216,9 +210,9 @@ static double seconds(void) {
 }
 
 static dpmf_status fail_size(const dpmf_trainer *t, const char *what) {
-    return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                            "step %" PRId64 ": %s; the weights have grown too large: use a learning rate below %g",
-                            t->step, what, t->options.learning_rate);
+    return base_fail(DPMF_ERROR_NUMERICAL,
+                     "step %" PRId64 ": %s; the weights have grown too large: use a learning rate below %g", t->step,
+                     what, t->options.learning_rate);
 }
 
 /* This part's sum. It can only be wrong without a clip norm, where there is nothing to protect. */
@@ -227,17 +221,17 @@ static dpmf_status sum_batch(dpmf_trainer *t) {
     if (dpmf_sampler_step(t->sampler) != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
     TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
     dpmf_status status =
-        dpmf_i_train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
+        train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
     return status == DPMF_ERROR_NUMERICAL ? fail_size(t, "a gradient is not finite") : status;
 }
 
 /* Names the sum that the row will meet. */
 static dpmf_status bind_sum(dpmf_trainer *t) {
     uint8_t digest[DPMF_DIGEST_SIZE];
-    const dpmf_i_base_part part = {t->gradient->sums, (size_t)t->model.dim * sizeof *t->gradient->sums};
-    TRY(dpmf_i_base_sha256_bytes(1, &part, digest));
+    const base_part part = {t->gradient->sums, (size_t)t->model.dim * sizeof *t->gradient->sums};
+    TRY(base_sha256_bytes(1, &part, digest));
     dpmf_status status = dpmf_noise_bind_sum(t->noise, digest);
-    dpmf_i_crypto_wipe(digest, sizeof digest);
+    crypto_wipe(digest, sizeof digest);
     return status;
 }
 
@@ -249,7 +243,7 @@ static dpmf_status add_row(dpmf_trainer *t, int64_t count) {
     for (int64_t i = 0; i < count; i++) {
         const double exact = (double)row[i] * per_step;
         if (fabs(exact) < 0x1p50) { /* nearest, and ties upwards, where the nearest is even */
-            sums[i] += dpmf_i_train_integer(exact) + (exact - dpmf_i_train_whole(exact) == 0.5);
+            sums[i] += train_integer(exact) + (exact - train_whole(exact) == 0.5);
             continue;
         }
         if (!(fabs(exact) < 0x1p62)) return fail_size(t, "the noise does not fit the grid of the sum");
@@ -278,7 +272,7 @@ static dpmf_status add_noise(dpmf_trainer *t) {
 static dpmf_status move_weights(dpmf_trainer *t) {
     for (int64_t i = 0; i < t->model.dim; i++)
         t->released[i] = (float)((double)t->gradient->sums[i] * t->gradient->grid.step);
-    dpmf_i_train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_expected(t->sampler), t->weights);
+    train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_expected(t->sampler), t->weights);
     for (int64_t i = 0; i < t->model.dim; i++)
         if (!isfinite(t->weights[i])) return fail_size(t, "a weight is not finite");
     return DPMF_OK;
@@ -296,11 +290,11 @@ static dpmf_status take_step(dpmf_trainer *t) {
 }
 
 dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
-    if (t == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "dpmf_trainer_next: the trainer is NULL");
+    if (t == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_trainer_next: the trainer is NULL");
     if (t->step >= t->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 " of a run of %" PRId64 " steps: it is complete",
-                                t->step, t->steps);
-    TRY(dpmf_i_base_progress(&t->options.run, "training", (double)t->step / (double)t->steps));
+        return base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 " of a run of %" PRId64 " steps: it is complete", t->step,
+                         t->steps);
+    TRY(base_progress(&t->options.run, "training", (double)t->step / (double)t->steps));
     return take_step(t); /* after a failure sampler and noise are ahead: the next call seeks back */
 }
 

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-static dpmf_evaluate_options options_of(const dpmf_i_verify *v) {
+static dpmf_evaluate_options options_of(const verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.adjacency = m->adjacency;
@@ -24,58 +24,55 @@ static dpmf_evaluate_options options_of(const dpmf_i_verify *v) {
 }
 
 /* The value, and the words that say what it is. */
-static void check_sensitivity(dpmf_i_verify *v) {
+static void check_sensitivity(verify_task *v) {
     const dpmf_sensitivity *claimed = &v->mechanism->evaluation.sensitivity, *found = &v->again.sensitivity;
     const int same = claimed->kind == found->kind && claimed->of == found->of && claimed->method == found->method;
     if (same) {
-        dpmf_i_verify_check_equal(v->out, "sensitivity", claimed->value, found->value, DPMF_I_VERIFY_TOLERANCE_SAME,
-                                  "computed again: %s (%s)", found->method, dpmf_kind_name(found->kind));
+        verify_check_equal(v->out, "sensitivity", claimed->value, found->value, VERIFY_TOLERANCE_SAME,
+                           "computed again: %s (%s)", found->method, dpmf_kind_name(found->kind));
         return;
     }
-    const dpmf_check check = {.name = "sensitivity",
-                              .claimed = claimed->value,
-                              .found = found->value,
-                              .tolerance = DPMF_I_VERIFY_TOLERANCE_SAME};
-    dpmf_i_verify_check_add(v->out, check, "claimed as %s by '%s', found as %s by '%s'", dpmf_kind_name(claimed->kind),
-                            claimed->method, dpmf_kind_name(found->kind), found->method);
+    const dpmf_check check = {
+        .name = "sensitivity", .claimed = claimed->value, .found = found->value, .tolerance = VERIFY_TOLERANCE_SAME};
+    verify_check_add(v->out, check, "claimed as %s by '%s', found as %s by '%s'", dpmf_kind_name(claimed->kind),
+                     claimed->method, dpmf_kind_name(found->kind), found->method);
 }
 
 /* Two climbs end apart, but on numbers of few digits: one between them was changed. */
-static void check_bound(dpmf_i_verify *v, const char *name, double claimed, double found, double apart,
+static void check_bound(verify_task *v, const char *name, double claimed, double found, double apart,
                         const char *claimed_scope, const char *scope) {
-    const double tolerance = dpmf_i_optimum_lower_bound_is_cut(claimed, scope) ? apart : 0;
-    const int weaker = dpmf_i_optimum_lower_bound_is_weaker(claimed, claimed_scope, found, scope);
+    const double tolerance = optimum_lower_bound_is_cut(claimed, scope) ? apart : 0;
+    const int weaker = optimum_lower_bound_is_weaker(claimed, claimed_scope, found, scope);
     if (weaker && claimed < found * (1 - apart)) {
         const dpmf_check check = {.name = name, .ok = 1, .claimed = claimed, .found = found, .tolerance = apart};
-        dpmf_i_verify_check_add(v->out, check, "proven; a stronger bound is known now: %s", scope);
+        verify_check_add(v->out, check, "proven; a stronger bound is known now: %s", scope);
         return;
     }
-    dpmf_i_verify_check_equal(v->out, name, claimed, found, fmax(tolerance, DPMF_I_VERIFY_TOLERANCE_OTHER),
-                              "computed again: %s", scope);
+    verify_check_equal(v->out, name, claimed, found, fmax(tolerance, VERIFY_TOLERANCE_OTHER), "computed again: %s",
+                       scope);
 }
 
-static dpmf_status check_lower_bound(dpmf_i_verify *v) {
+static dpmf_status check_lower_bound(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     const dpmf_lower_bound *claimed = &m->evaluation.lower_bound;
     dpmf_evaluate_options o = options_of(v);
     dpmf_lower_bound found = {0};
     double apart = 0;
     if (claimed->scope == NULL) {
-        dpmf_i_verify_check_skip(v->out, "lower_bound", "none is claimed");
+        verify_check_skip(v->out, "lower_bound", "none is claimed");
         return DPMF_OK;
     }
     o.lower_bound = DPMF_LOWER_BOUND_FORCE;
     dpmf_status status =
         dpmf_sampling_is_none(&m->sampling)
-            ? dpmf_i_optimum_lower_bound_like(m->workload, m->participation, &o, claimed->scope, &found, &apart)
-            : dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "no lower bound is known under sampling");
-    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
-    const int weaker =
-        status == DPMF_OK && found.scope != NULL &&
-        dpmf_i_optimum_lower_bound_is_weaker(claimed->rms_loss, claimed->scope, found.rms_loss, found.scope);
+            ? optimum_lower_bound_like(m->workload, m->participation, &o, claimed->scope, &found, &apart)
+            : base_fail(DPMF_ERROR_UNSUPPORTED, "no lower bound is known under sampling");
+    if (status != DPMF_OK && !verify_is_verdict(status)) return status;
+    const int weaker = status == DPMF_OK && found.scope != NULL &&
+                       optimum_lower_bound_is_weaker(claimed->rms_loss, claimed->scope, found.rms_loss, found.scope);
     if (status != DPMF_OK || (found.scope != claimed->scope && !weaker)) {
         const dpmf_check check = {.name = "lower_bound", .claimed = claimed->rms_loss, .found = NAN};
-        dpmf_i_verify_check_add(v->out, check, "%s", status != DPMF_OK ? dpmf_last_error() : "another bound was found");
+        verify_check_add(v->out, check, "%s", status != DPMF_OK ? dpmf_last_error() : "another bound was found");
         return DPMF_OK;
     }
     check_bound(v, "lower_bound.rms_loss", claimed->rms_loss, found.rms_loss, apart, claimed->scope, found.scope);
@@ -83,43 +80,43 @@ static dpmf_status check_lower_bound(dpmf_i_verify *v) {
     return DPMF_OK;
 }
 
-static dpmf_status check_response(dpmf_i_verify *v) {
+static dpmf_status check_response(verify_task *v) {
     double found = 0, size = 0;
-    dpmf_status status = dpmf_i_mechanism_response_of(v->mechanism, &found, &size);
-    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
+    dpmf_status status = mechanism_response_of(v->mechanism, &found, &size);
+    if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     if (status == DPMF_OK && size == 0 && v->mechanism->response == 0) {
-        dpmf_i_verify_check_skip(v->out, "response", "not taken: too many steps, or a user's operator");
+        verify_check_skip(v->out, "response", "not taken: too many steps, or a user's operator");
         return DPMF_OK;
     }
     v->responded = status == DPMF_OK && size > 0;
     v->response_size = size;
-    dpmf_i_verify_check_response(
-        v, "response", status == DPMF_OK ? found : NAN, DPMF_I_VERIFY_TOLERANCE_RESPONSE,
+    verify_check_response(
+        v, "response", status == DPMF_OK ? found : NAN, VERIFY_TOLERANCE_RESPONSE,
         "u' A W v, with u and v chosen by a digest of all inputs, computed again: it changes with every bit of them");
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_verify_figures(dpmf_i_verify *v) {
+dpmf_status verify_figures(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     const dpmf_evaluation *claimed = &m->evaluation, *found = &v->again;
     const dpmf_evaluate_options o = options_of(v);
-    TRY(dpmf_i_base_progress(v->run, "verify: figures", 0));
+    TRY(base_progress(v->run, "verify: figures", 0));
     dpmf_status status = dpmf_evaluate(m->workload, m->participation, m->strategy, &o, &v->again, NULL);
-    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
+    if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     v->evaluated = status == DPMF_OK;
     if (!v->evaluated) {
         const dpmf_check check = {
             .name = "sensitivity", .claimed = claimed->sensitivity.value, .found = NAN, .tolerance = 0};
-        dpmf_i_verify_check_add(v->out, check, "the figures cannot be computed: %s", dpmf_last_error());
+        verify_check_add(v->out, check, "the figures cannot be computed: %s", dpmf_last_error());
         return DPMF_OK;
     }
     check_sensitivity(v);
-    dpmf_i_verify_check_equal(v->out, "rms_loss", claimed->rms_loss, found->rms_loss, DPMF_I_VERIFY_TOLERANCE_SAME,
-                              "computed again, with the sensitivity found");
-    dpmf_i_verify_check_equal(v->out, "max_loss", claimed->max_loss, found->max_loss, DPMF_I_VERIFY_TOLERANCE_SAME,
-                              "computed again, with the sensitivity found");
-    dpmf_i_verify_check_equal(v->out, "total_squared_loss", claimed->total_squared_loss, found->total_squared_loss,
-                              DPMF_I_VERIFY_TOLERANCE_SAME, "computed again, with the sensitivity found");
+    verify_check_equal(v->out, "rms_loss", claimed->rms_loss, found->rms_loss, VERIFY_TOLERANCE_SAME,
+                       "computed again, with the sensitivity found");
+    verify_check_equal(v->out, "max_loss", claimed->max_loss, found->max_loss, VERIFY_TOLERANCE_SAME,
+                       "computed again, with the sensitivity found");
+    verify_check_equal(v->out, "total_squared_loss", claimed->total_squared_loss, found->total_squared_loss,
+                       VERIFY_TOLERANCE_SAME, "computed again, with the sensitivity found");
     TRY(check_lower_bound(v));
     return check_response(v);
 }

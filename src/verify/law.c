@@ -38,27 +38,27 @@ typedef struct sample {
 /* ---- whitening ---- */
 
 /* L, steps x steps, lower: the first rows and columns of C, or the inverse of the Cholesky factor of W W'. */
-static dpmf_status whitener(dpmf_i_verify *v, int64_t steps, double *l) {
+static dpmf_status whitener(verify_task *v, int64_t steps, double *l) {
     const dpmf_strategy *s = v->mechanism->strategy;
-    const int64_t seeds = dpmf_i_verify_seeds_before(s, steps);
+    const int64_t seeds = verify_seeds_before(s, steps);
     double *w = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * seeds, "the first rows of W", &w));
-    if (dpmf_i_verify_is_lower(s, steps)) {
-        TRY_DONE(dpmf_i_verify_first_columns(s, steps, steps, w));
+    TRY_DONE(base_alloc_doubles(steps * seeds, "the first rows of W", &w));
+    if (verify_is_lower(s, steps)) {
+        TRY_DONE(verify_first_columns(s, steps, steps, w));
         for (int64_t t = 0; t < steps; t++)
             for (int64_t u = 0; u <= t; u++)
                 l[t * steps + u] = w[u * steps + t];
         goto done;
     }
-    TRY_DONE(dpmf_i_verify_stream_impulses(s, DPMF_FLOAT64, steps, seeds, NULL, v->run, w));
+    TRY_DONE(verify_stream_impulses(s, DPMF_FLOAT64, steps, seeds, NULL, v->run, w));
     for (int64_t t = 0; t < steps; t++)
         for (int64_t u = 0; u < steps; u++)
-            l[t * steps + u] = dpmf_i_base_dot(seeds, w + t * seeds, w + u * seeds);
-    TRY_DONE(dpmf_i_base_cholesky(steps, l));
-    TRY_DONE(dpmf_i_base_lower_invert(steps, l));
+            l[t * steps + u] = base_dot(seeds, w + t * seeds, w + u * seeds);
+    TRY_DONE(base_cholesky(steps, l));
+    TRY_DONE(base_lower_invert(steps, l));
 done:
-    dpmf_i_base_free(w);
+    base_free(w);
     return status;
 }
 
@@ -78,22 +78,21 @@ static void whiten(const sample *s, const double *l, double scale) {
 
 /* ---- the tests ---- */
 
-static void add_test(dpmf_i_verify *v, const char *name, double claimed, double found, double allowed,
-                     const char *what) {
+static void add_test(verify_task *v, const char *name, double claimed, double found, double allowed, const char *what) {
     const dpmf_check check = {.name = name,
                               .ok = fabs(found - claimed) <= allowed, /* false for NaN */
                               .claimed = claimed,
                               .found = found,
                               .tolerance = allowed};
-    dpmf_i_verify_check_add(
+    verify_check_add(
         v->out, check,
         "%s of whitened float32 rows under a fresh key (absolute; probability of a false alarm: below 2e-10)", what);
 }
 
-static void check_moments(dpmf_i_verify *v, const sample *s) {
+static void check_moments(verify_task *v, const sample *s) {
     const int64_t count = s->steps * s->dim;
     const double n = (double)count;
-    double sum = dpmf_i_base_sum(count, s->x), squares = dpmf_i_base_dot(count, s->x, s->x);
+    double sum = base_sum(count, s->x), squares = base_dot(count, s->x, s->x);
     int64_t beyond = 0;
     for (int64_t i = 0; i < count; i++)
         beyond += fabs(s->x[i]) > 3;
@@ -107,15 +106,15 @@ static double lagged(const sample *s, int within, int64_t lag, int64_t *terms) {
     double sum = 0;
     if (!within) {
         *terms = (s->steps - lag) * s->dim;
-        return dpmf_i_base_dot(*terms, s->x, s->x + lag * s->dim);
+        return base_dot(*terms, s->x, s->x + lag * s->dim);
     }
     *terms = s->steps * (s->dim - lag);
     for (int64_t t = 0; t < s->steps; t++)
-        sum += dpmf_i_base_dot(s->dim - lag, s->x + t * s->dim, s->x + t * s->dim + lag);
+        sum += base_dot(s->dim - lag, s->x + t * s->dim, s->x + t * s->dim + lag);
     return sum;
 }
 
-static void check_correlation(dpmf_i_verify *v, const sample *s) {
+static void check_correlation(verify_task *v, const sample *s) {
     double found = 0, allowed = 1, worst = -1;
     for (int within = 0; within <= 1; within++)
         for (int64_t lag = 1; lag <= LAGS; lag++) {
@@ -145,13 +144,13 @@ static dpmf_status choose_dim(const dpmf_mechanism *m, const dpmf_noise_options 
     return DPMF_OK;
 }
 
-static dpmf_status draw(dpmf_i_verify *v, const dpmf_noise_options *o, const sample *s, double *scale) {
+static dpmf_status draw(verify_task *v, const dpmf_noise_options *o, const sample *s, double *scale) {
     uint8_t key[DPMF_KEY_SIZE];
     float *row = NULL;
     dpmf_noise *noise = NULL;
     dpmf_status status = DPMF_OK;
     TRY(dpmf_key_create(key));
-    TRY_DONE(dpmf_i_base_alloc(s->dim, sizeof *row, "a row of noise", (void **)&row));
+    TRY_DONE(base_alloc(s->dim, sizeof *row, "a row of noise", (void **)&row));
     TRY_DONE(dpmf_noise_create(v->mechanism, s->dim, 1, key, o, &noise));
     *scale = dpmf_noise_scale(noise);
     for (int64_t t = 0; t < s->steps; t++) {
@@ -162,27 +161,27 @@ static dpmf_status draw(dpmf_i_verify *v, const dpmf_noise_options *o, const sam
 done:
     dpmf_key_wipe(key);
     dpmf_noise_free(noise);
-    dpmf_i_base_free(row);
+    base_free(row);
     return status;
 }
 
-static dpmf_status test_sample(dpmf_i_verify *v, const dpmf_noise_options *o, sample *s) {
+static dpmf_status test_sample(verify_task *v, const dpmf_noise_options *o, sample *s) {
     double *l = NULL, scale = 1;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->steps * s->dim, "rows of noise", &s->x));
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->steps * s->steps, "a whitening matrix", &l));
+    TRY_DONE(base_alloc_doubles(s->steps * s->dim, "rows of noise", &s->x));
+    TRY_DONE(base_alloc_doubles(s->steps * s->steps, "a whitening matrix", &l));
     TRY_DONE(draw(v, o, s, &scale));
     TRY_DONE(whitener(v, s->steps, l));
     whiten(s, l, scale);
     check_moments(v, s);
     check_correlation(v, s);
 done:
-    dpmf_i_base_free(l);
-    dpmf_i_base_free(s->x);
+    base_free(l);
+    base_free(s->x);
     return status;
 }
 
-dpmf_status dpmf_i_verify_law(dpmf_i_verify *v) {
+dpmf_status verify_law(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_noise_options o = dpmf_noise_options_defaults();
     sample s = {.steps = m->steps < STEPS ? m->steps : STEPS};
@@ -190,19 +189,18 @@ dpmf_status dpmf_i_verify_law(dpmf_i_verify *v) {
     o.lookahead = 1; /* few rows are asked for */
     o.label = "verification";
     if (m->steps > 65536) s.steps = 32; /* a column of C takes O(n) or more */
-    if (!dpmf_i_verify_is_small(m) && dpmf_i_verify_stream_is_whole(m->strategy)) {
-        dpmf_i_verify_check_skip(v->out, "noise", "not made: a stream of %" PRId64 " steps needs the whole W first",
-                                 m->steps);
+    if (!verify_is_small(m) && verify_stream_is_whole(m->strategy)) {
+        verify_check_skip(v->out, "noise", "not made: a stream of %" PRId64 " steps needs the whole W first", m->steps);
         return DPMF_OK;
     }
-    TRY(dpmf_i_base_progress(v->run, "verify: the law of the noise", 0));
+    TRY(base_progress(v->run, "verify: the law of the noise", 0));
     dpmf_status status = choose_dim(m, &o, s.steps, &s.dim);
     if (status == DPMF_OK && s.dim == 0) {
-        dpmf_i_verify_check_skip(v->out, "noise", "not made: its stream would take too much memory here");
+        verify_check_skip(v->out, "noise", "not made: its stream would take too much memory here");
         return DPMF_OK;
     }
     if (status == DPMF_OK) status = test_sample(v, &o, &s);
-    if (!dpmf_i_verify_is_verdict(status)) return status;
-    dpmf_i_verify_check_skip(v->out, "noise", "no noise could be made: %s", dpmf_last_error());
+    if (!verify_is_verdict(status)) return status;
+    verify_check_skip(v->out, "noise", "no noise could be made: %s", dpmf_last_error());
     return DPMF_OK;
 }

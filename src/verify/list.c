@@ -13,20 +13,20 @@
 #include <stdio.h>
 
 static void append_check(dpmf_verification *v, dpmf_check check, const char *how, va_list values) {
-    assert(v->count < DPMF_I_VERIFY_CHECKS_MAX);
+    assert(v->count < VERIFY_CHECKS_MAX);
     if (vsnprintf(check.how, sizeof check.how, how, values) < 0) check.how[0] = '\0';
     v->check[v->count++] = check;
 }
 
-void dpmf_i_verify_check_add(dpmf_verification *v, dpmf_check check, const char *how, ...) {
+void verify_check_add(dpmf_verification *v, dpmf_check check, const char *how, ...) {
     va_list values;
     va_start(values, how);
     append_check(v, check, how, values);
     va_end(values);
 }
 
-void dpmf_i_verify_check_equal(dpmf_verification *v, const char *name, double claimed, double found, double tolerance,
-                               const char *how, ...) {
+void verify_check_equal(dpmf_verification *v, const char *name, double claimed, double found, double tolerance,
+                        const char *how, ...) {
     const int ok = fabs(claimed - found) <= tolerance * fabs(claimed); /* false for NaN */
     va_list values;
     va_start(values, how);
@@ -35,31 +35,30 @@ void dpmf_i_verify_check_equal(dpmf_verification *v, const char *name, double cl
     va_end(values);
 }
 
-void dpmf_i_verify_check_response(const dpmf_i_verify *v, const char *name, double found, double tolerance,
-                                  const char *how) {
+void verify_check_response(const verify_task *v, const char *name, double found, double tolerance, const char *how) {
     const double claimed = v->mechanism->response, allowed = tolerance * v->response_size;
     const dpmf_check check = {.name = name,
                               .ok = fabs(claimed - found) <= allowed,
                               .claimed = claimed,
                               .found = found,
                               .tolerance = claimed == 0 ? allowed : allowed / fabs(claimed)};
-    dpmf_i_verify_check_add(v->out, check, "%s", how);
+    verify_check_add(v->out, check, "%s", how);
 }
 
-void dpmf_i_verify_check_skip(dpmf_verification *v, const char *name, const char *why, ...) {
+void verify_check_skip(dpmf_verification *v, const char *name, const char *why, ...) {
     va_list values;
     va_start(values, why);
     append_check(v, (dpmf_check){.name = name, .ok = -1, .claimed = NAN, .found = NAN}, why, values);
     va_end(values);
 }
 
-int dpmf_i_verify_is_verdict(dpmf_status status) {
+int verify_is_verdict(dpmf_status status) {
     return status == DPMF_ERROR_ARGUMENT || status == DPMF_ERROR_FORMAT || status == DPMF_ERROR_NUMERICAL ||
            status == DPMF_ERROR_UNSUPPORTED;
 }
 
 void dpmf_verification_free(dpmf_verification *verification) {
-    dpmf_i_base_free(verification);
+    base_free(verification);
 }
 
 int dpmf_verification_ok(const dpmf_verification *v) {

@@ -29,14 +29,14 @@ enum { BLOCK = 1024, OWN = 10 }; /* OWN: what a number costs beside the buffers,
 /* |C 1_p| for the steps start, start + gap, ..., at most k of them; x and y are room for it. */
 static dpmf_status moved(const dpmf_strategy *s, int64_t start, int64_t gap, int64_t k, double *x, double *y,
                          double *out) {
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     memset(x, 0, (size_t)s->steps * sizeof *x);
     for (int64_t t = start; t < s->steps && k > 0; t += gap, k--)
         x[t] = 1;
     TRY(dpmf_strategy_apply(s, x, y));
     for (int64_t i = 0; i < dpmf_strategy_rows(s); i++)
-        dpmf_i_base_running_add(&sum, y[i] * y[i]);
-    *out = sqrt(dpmf_i_base_running_value(&sum));
+        base_running_add(&sum, y[i] * y[i]);
+    *out = sqrt(base_running_value(&sum));
     return DPMF_OK;
 }
 
@@ -55,136 +55,133 @@ static dpmf_status most_moved(const dpmf_mechanism *m, double *x, double *y, dou
     return DPMF_OK;
 }
 
-static dpmf_status check_sensitivity(dpmf_i_verify *v) {
+static dpmf_status check_sensitivity(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
-    const double claimed = m->evaluation.sensitivity.value, tolerance = DPMF_I_VERIFY_TOLERANCE_OTHER;
+    const double claimed = m->evaluation.sensitivity.value, tolerance = VERIFY_TOLERANCE_OTHER;
     double *x = NULL, *y = NULL, found = 0;
     dpmf_status status = DPMF_OK;
     if (m->steps > PATTERN_STEPS_MAX) {
-        dpmf_i_verify_check_skip(v->out, "stream.sensitivity", "not made: a pattern over %" PRId64 " steps is too long",
-                                 m->steps);
+        verify_check_skip(v->out, "stream.sensitivity", "not made: a pattern over %" PRId64 " steps is too long",
+                          m->steps);
         return DPMF_OK;
     }
-    TRY_DONE(dpmf_i_base_alloc_doubles(m->steps, "a pattern", &x));
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_strategy_rows(m->strategy), "C times a pattern", &y));
+    TRY_DONE(base_alloc_doubles(m->steps, "a pattern", &x));
+    TRY_DONE(base_alloc_doubles(dpmf_strategy_rows(m->strategy), "C times a pattern", &y));
     TRY_DONE(most_moved(m, x, y, &found));
     const dpmf_check check = {.name = "stream.sensitivity",
                               .ok = found <= claimed * (1 + tolerance),
                               .claimed = claimed,
                               .found = found,
                               .tolerance = tolerance};
-    dpmf_i_verify_check_add(v->out, check, "C applied to the first, a middle and the last pattern of one vector: %s",
-                            found >= claimed * (1 - tolerance)
-                                ? "they reach the claim; the claimed method proves that no other exceeds it"
-                                : "they must not exceed the claim, which is not proven here");
+    verify_check_add(v->out, check, "C applied to the first, a middle and the last pattern of one vector: %s",
+                     found >= claimed * (1 - tolerance)
+                         ? "they reach the claim; the claimed method proves that no other exceeds it"
+                         : "they must not exceed the claim, which is not proven here");
 done:
-    dpmf_i_base_free(x);
-    dpmf_i_base_free(y);
+    base_free(x);
+    base_free(y);
     return status;
 }
 
 /* ---- losses ---- */
 
 typedef struct block {
-    dpmf_i_noise_stream *stream;
+    noise_stream *stream;
     int64_t count;
     double *row, *state, *answer; /* count, buffers x count, count numbers */
 } block;
 
 static void block_free(block *b) {
-    dpmf_i_noise_stream_free(b->stream);
-    dpmf_i_base_free(b->row);
-    dpmf_i_base_free(b->state);
-    dpmf_i_base_free(b->answer);
+    noise_stream_free(b->stream);
+    base_free(b->row);
+    base_free(b->state);
+    base_free(b->answer);
 }
 
-static dpmf_status block_make(const dpmf_mechanism *m, const dpmf_i_crypto_seed *seed, int64_t first, int64_t count,
+static dpmf_status block_make(const dpmf_mechanism *m, const crypto_seed *seed, int64_t first, int64_t count,
                               block *b) {
-    const dpmf_i_noise_stream_options options = {.precision = DPMF_FLOAT64, .first = first, .count = count};
+    const noise_stream_options options = {.precision = DPMF_FLOAT64, .first = first, .count = count};
     b->count = count;
-    TRY(dpmf_i_noise_stream_create(m->strategy, seed, &options, NULL, &b->stream));
-    TRY(dpmf_i_base_alloc_doubles(count, "a row", &b->row));
-    TRY(dpmf_i_base_alloc_doubles(count, "a row", &b->answer));
-    return dpmf_i_base_alloc_doubles(dpmf_i_workload_buffers(m->workload) * count + 1, "the workload's state",
-                                     &b->state);
+    TRY(noise_stream_create(m->strategy, seed, &options, NULL, &b->stream));
+    TRY(base_alloc_doubles(count, "a row", &b->row));
+    TRY(base_alloc_doubles(count, "a row", &b->answer));
+    return base_alloc_doubles(workload_buffers(m->workload) * count + 1, "the workload's state", &b->state);
 }
 
 /* Adds what seeds first..first+count-1 give to the squared norms of the rows of B. */
-static dpmf_status add_block(dpmf_i_verify *v, const dpmf_i_crypto_seed *seed, int64_t first, int64_t count,
-                             dpmf_i_base_running *squares) {
+static dpmf_status add_block(verify_task *v, const crypto_seed *seed, int64_t first, int64_t count,
+                             base_running *squares) {
     const dpmf_mechanism *m = v->mechanism;
     const double all = (double)dpmf_strategy_rows(m->strategy);
     block b = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(block_make(m, seed, first, count, &b));
-    const dpmf_i_noise_segment segment = {b.row, count};
+    const noise_segment segment = {b.row, count};
     for (int64_t t = 0; t < m->steps; t++) {
         double sum = 0;
-        TRY_DONE(dpmf_i_noise_stream_emit(b.stream, 1, 0, 1, &segment));
-        dpmf_i_workload_step(m->workload, t, count, b.row, b.state, b.answer);
+        TRY_DONE(noise_stream_emit(b.stream, 1, 0, 1, &segment));
+        workload_step(m->workload, t, count, b.row, b.state, b.answer);
         for (int64_t i = 0; i < count; i++)
             sum += b.answer[i] * b.answer[i];
-        dpmf_i_base_running_add(&squares[t], sum);
-        if (t % 1024 == 0) TRY_DONE(dpmf_i_base_progress(v->run, "verify: losses", (double)first / all));
+        base_running_add(&squares[t], sum);
+        if (t % 1024 == 0) TRY_DONE(base_progress(v->run, "verify: losses", (double)first / all));
     }
 done:
     block_free(&b);
     return status;
 }
 
-static void check_losses(dpmf_i_verify *v, const dpmf_i_base_running *squares) {
+static void check_losses(verify_task *v, const base_running *squares) {
     const dpmf_mechanism *m = v->mechanism;
     const dpmf_evaluation *claimed = &m->evaluation;
     const double s = v->again.sensitivity.value;
     static const char how[] = "from the noise stream's responses to all impulses, and the sensitivity";
-    dpmf_i_base_running total = {0};
+    base_running total = {0};
     double largest = 0;
     for (int64_t t = 0; t < m->steps; t++) {
-        const double p = m->weights == NULL ? 1 : m->weights[t],
-                     loss = s * s * p * dpmf_i_base_running_value(&squares[t]);
-        dpmf_i_base_running_add(&total, loss);
+        const double p = m->weights == NULL ? 1 : m->weights[t], loss = s * s * p * base_running_value(&squares[t]);
+        base_running_add(&total, loss);
         largest = fmax(largest, loss);
     }
-    const double all = dpmf_i_base_running_value(&total);
-    dpmf_i_verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->steps),
-                              DPMF_I_VERIFY_TOLERANCE_OTHER, "%s", how);
-    dpmf_i_verify_check_equal(v->out, "stream.max_loss", claimed->max_loss, sqrt(largest),
-                              DPMF_I_VERIFY_TOLERANCE_OTHER, "%s", how);
-    dpmf_i_verify_check_equal(v->out, "stream.total_squared_loss", claimed->total_squared_loss, all,
-                              DPMF_I_VERIFY_TOLERANCE_OTHER, "%s", how);
+    const double all = base_running_value(&total);
+    verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->steps),
+                       VERIFY_TOLERANCE_OTHER, "%s", how);
+    verify_check_equal(v->out, "stream.max_loss", claimed->max_loss, sqrt(largest), VERIFY_TOLERANCE_OTHER, "%s", how);
+    verify_check_equal(v->out, "stream.total_squared_loss", claimed->total_squared_loss, all, VERIFY_TOLERANCE_OTHER,
+                       "%s", how);
 }
 
-static dpmf_status measure_losses(dpmf_i_verify *v) {
+static dpmf_status measure_losses(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     const int64_t rows = dpmf_strategy_rows(m->strategy);
-    dpmf_i_base_running *squares = NULL;
-    dpmf_i_crypto_seed *seed = NULL;
+    base_running *squares = NULL;
+    crypto_seed *seed = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(m->steps, sizeof *squares, "the squared norms", (void **)&squares));
-    TRY_DONE(dpmf_i_verify_seed_open_impulses(&seed));
+    TRY_DONE(base_alloc(m->steps, sizeof *squares, "the squared norms", (void **)&squares));
+    TRY_DONE(verify_seed_open_impulses(&seed));
     for (int64_t first = 0; first < rows; first += BLOCK)
         TRY_DONE(add_block(v, seed, first, rows - first < BLOCK ? rows - first : BLOCK, squares));
     check_losses(v, squares);
 done:
-    dpmf_i_crypto_seed_close(seed);
-    dpmf_i_base_free(squares);
+    crypto_seed_close(seed);
+    base_free(squares);
     return status;
 }
 
 static double work_of_losses(const dpmf_mechanism *m) {
-    const double kept = (double)(dpmf_strategy_buffers(m->strategy) + dpmf_i_workload_buffers(m->workload) + OWN) +
+    const double kept = (double)(dpmf_strategy_buffers(m->strategy) + workload_buffers(m->workload) + OWN) +
                         dpmf_strategy_normals(m->strategy);
-    if (dpmf_i_verify_stream_is_whole(m->strategy)) return INFINITY;
+    if (verify_stream_is_whole(m->strategy)) return INFINITY;
     return kept * (double)m->steps * (double)dpmf_strategy_rows(m->strategy);
 }
 
-dpmf_status dpmf_i_verify_long(dpmf_i_verify *v) {
+dpmf_status verify_long(verify_task *v) {
     TRY(check_sensitivity(v));
     if (work_of_losses(v->mechanism) > WORK_MAX) {
-        dpmf_i_verify_check_skip(v->out, "stream.rms_loss",
-                                 "not made: at %" PRId64
-                                 " steps all impulses would take too long; no second method for the losses",
-                                 v->mechanism->steps);
+        verify_check_skip(v->out, "stream.rms_loss",
+                          "not made: at %" PRId64
+                          " steps all impulses would take too long; no second method for the losses",
+                          v->mechanism->steps);
         return DPMF_OK;
     }
     return measure_losses(v);

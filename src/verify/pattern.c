@@ -35,7 +35,7 @@ static double inner(const whole *c, int64_t t, int64_t u) {
     const int64_t from = c->begins[t] > c->begins[u] ? c->begins[t] : c->begins[u];
     const int64_t to = c->ends[t] < c->ends[u] ? c->ends[t] : c->ends[u];
     if (to <= from) return 0;
-    return dpmf_i_base_dot(to - from, c->columns + t * c->rows + from, c->columns + u * c->rows + from);
+    return base_dot(to - from, c->columns + t * c->rows + from, c->columns + u * c->rows + from);
 }
 
 /* X[t,u] = 0 for |t - u| >= reach, as far as zeros in C tell. */
@@ -47,11 +47,11 @@ static int64_t reach_in_steps(const whole *c) {
     return reach;
 }
 
-static void largest_column(const whole *c, dpmf_i_verify_reach *out) {
+static void largest_column(const whole *c, verify_reach *out) {
     double largest = 0;
     for (int64_t t = 0; t < c->n; t++)
         largest = fmax(largest, inner(c, t, t));
-    *out = (dpmf_i_verify_reach){.value = sqrt(largest), .exact = 1, .route = "largest column of C"};
+    *out = (verify_reach){.value = sqrt(largest), .exact = 1, .route = "largest column of C"};
 }
 
 /* ---- one pattern ---- */
@@ -61,24 +61,24 @@ typedef struct pattern_room {
 } pattern_room;
 
 static void room_free(pattern_room *r) {
-    dpmf_i_base_free(r->x);
-    dpmf_i_base_free(r->work);
-    dpmf_i_base_free(r->vectors);
-    dpmf_i_base_free(r->signs);
+    base_free(r->x);
+    base_free(r->work);
+    base_free(r->vectors);
+    base_free(r->signs);
 }
 
 static dpmf_status room_make(int64_t k, pattern_room *r) {
-    TRY(dpmf_i_base_alloc_doubles(k * k, "the matrix of a pattern", &r->x));
-    TRY(dpmf_i_base_alloc_doubles(k * k, "the matrix of a pattern", &r->work));
-    TRY(dpmf_i_base_alloc_doubles(dpmf_i_sensitivity_ascent_room(k), "the vectors of a pattern", &r->vectors));
-    return dpmf_i_base_alloc_doubles(k, "the signs of a pattern", &r->signs);
+    TRY(base_alloc_doubles(k * k, "the matrix of a pattern", &r->x));
+    TRY(base_alloc_doubles(k * k, "the matrix of a pattern", &r->work));
+    TRY(base_alloc_doubles(sensitivity_ascent_room(k), "the vectors of a pattern", &r->vectors));
+    return base_alloc_doubles(k, "the signs of a pattern", &r->signs);
 }
 
 /* Steps start, start + gap, ...: improves *best (squared) if it can; *exact falls to 0 where f is only reached. */
 static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, pattern_room *r, double *best, int *exact) {
     int64_t k = 0;
     double sum = 0, size = 0, low = 0, high = 0;
-    dpmf_i_sensitivity_found found = DPMF_I_SENSITIVITY_NOT_FOUND;
+    sensitivity_found found = SENSITIVITY_NOT_FOUND;
     for (int64_t t = start; t < c->n && k < c->k; t += gap)
         k++;
     for (int64_t i = 0; i < k; i++)
@@ -93,13 +93,13 @@ static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, patte
         *best = sum;
         return DPMF_OK;
     }
-    TRY(dpmf_i_sensitivity_pattern_evaluate(k, r->x, DPMF_BOUND_AUTO, &found));
+    TRY(sensitivity_pattern_evaluate(k, r->x, DPMF_BOUND_AUTO, &found));
     if (found.kind == DPMF_EXACT) {
         *best = fmax(*best, found.square);
         return DPMF_OK;
     }
     *exact = 0;
-    TRY(dpmf_i_sensitivity_ascent(k, r->x, r->work, r->vectors, r->signs, &low, &high));
+    TRY(sensitivity_ascent(k, r->x, r->work, r->vectors, r->signs, &low, &high));
     *best = fmax(*best, low);
     return DPMF_OK;
 }
@@ -111,7 +111,7 @@ static dpmf_status try_even(const whole *c, int64_t starts, int64_t gap, double 
     TRY_DONE(room_make(c->k, &room));
     for (int64_t start = 0; start < starts && start < c->n; start++) {
         TRY_DONE(try_pattern(c, start, gap, &room, best, exact));
-        TRY_DONE(dpmf_i_base_progress(c->run, "verify: patterns", (double)start / (double)starts));
+        TRY_DONE(base_progress(c->run, "verify: patterns", (double)start / (double)starts));
     }
 done:
     room_free(&room);
@@ -134,7 +134,7 @@ static dpmf_status fill_band(const whole *c, double *band) {
     for (int64_t t = 0; t < c->n; t++) {
         for (int64_t lag = c->b; lag < 2 * c->b && lag <= t; lag++)
             band[t * c->b + lag - c->b] = inner(c, t - lag, t);
-        TRY(dpmf_i_base_progress(c->run, "verify: products of columns", (double)t / (double)c->n));
+        TRY(base_progress(c->run, "verify: products of columns", (double)t / (double)c->n));
     }
     return DPMF_OK;
 }
@@ -143,8 +143,8 @@ static dpmf_status separated(const whole *c, double *square) {
     const int64_t n = c->n;
     double *band = NULL, *rows = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * c->b, "products of neighbouring columns", &band));
-    TRY_DONE(dpmf_i_base_alloc_doubles(4 * n, "the best patterns", &rows));
+    TRY_DONE(base_alloc_doubles(n * c->b, "products of neighbouring columns", &band));
+    TRY_DONE(base_alloc_doubles(4 * n, "the best patterns", &rows));
     double *own = rows, *before = rows + n, *now = rows + 2 * n, *most = rows + 3 * n;
     TRY_DONE(fill_band(c, band));
     for (int64_t t = 0; t < n; t++)
@@ -155,12 +155,12 @@ static dpmf_status separated(const whole *c, double *square) {
         for (int64_t t = 0; t < n; t++)
             most[t] = fmax(now[t], t == 0 ? 0 : most[t - 1]);
         memcpy(before, now, (size_t)n * sizeof *now);
-        TRY_DONE(dpmf_i_base_progress(c->run, "verify: patterns", (double)j / (double)c->k));
+        TRY_DONE(base_progress(c->run, "verify: patterns", (double)j / (double)c->k));
     }
     *square = most[n - 1];
 done:
-    dpmf_i_base_free(band);
-    dpmf_i_base_free(rows);
+    base_free(band);
+    base_free(rows);
     return status;
 }
 
@@ -168,7 +168,7 @@ done:
 static dpmf_status shuffled(const whole *c, double *square) {
     double *best = NULL, all = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(c->n, "the best patterns", &best));
+    TRY(base_alloc_doubles(c->n, "the best patterns", &best));
     for (int64_t t = 0; t < c->n; t++) {
         const int64_t epoch = t / c->b;
         double before = 0;
@@ -176,27 +176,27 @@ static dpmf_status shuffled(const whole *c, double *square) {
             before = fmax(before, best[s] + 2 * fabs(inner(c, s, t)));
         best[t] = inner(c, t, t) + before;
         all = fmax(all, best[t]);
-        TRY_DONE(dpmf_i_base_progress(c->run, "verify: patterns", (double)t / (double)c->n));
+        TRY_DONE(base_progress(c->run, "verify: patterns", (double)t / (double)c->n));
     }
     *square = all;
 done:
-    dpmf_i_base_free(best);
+    base_free(best);
     return status;
 }
 
 /* ---- who answers ---- */
 
-static dpmf_status reach_of_several(const whole *c, dpmf_i_workload_pattern pattern, dpmf_i_verify_reach *out) {
+static dpmf_status reach_of_several(const whole *c, workload_pattern pattern, verify_reach *out) {
     double square = 0;
     int exact = 1;
     const int64_t reach = reach_in_steps(c);
-    if (pattern == DPMF_I_WORKLOAD_FIXED) {
+    if (pattern == WORKLOAD_FIXED) {
         TRY(try_even(c, c->b, c->b, &square, &exact));
         snprintf(out->route, sizeof out->route, exact ? "every pattern, one by one" : "signs of every pattern");
-    } else if (pattern == DPMF_I_WORKLOAD_APART && reach <= 2 * c->b) {
+    } else if (pattern == WORKLOAD_APART && reach <= 2 * c->b) {
         TRY(separated(c, &square));
         snprintf(out->route, sizeof out->route, "a program over neighbouring steps");
-    } else if (pattern == DPMF_I_WORKLOAD_EPOCHS && reach <= c->b + 1) {
+    } else if (pattern == WORKLOAD_EPOCHS && reach <= c->b + 1) {
         TRY(shuffled(c, &square));
         snprintf(out->route, sizeof out->route, "a program over neighbouring epochs");
     } else {
@@ -210,23 +210,23 @@ static dpmf_status reach_of_several(const whole *c, dpmf_i_workload_pattern patt
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_verify_reach_of(const dpmf_mechanism *m, int64_t rows, const double *columns, const dpmf_run *run,
-                                   dpmf_i_verify_reach *out) {
+dpmf_status verify_reach_of(const dpmf_mechanism *m, int64_t rows, const double *columns, const dpmf_run *run,
+                            verify_reach *out) {
     const dpmf_participation *p = m->participation;
     whole c = {.n = m->steps, .k = p->count, .b = p->separation, .rows = rows, .columns = columns, .run = run};
     const int column = !dpmf_sampling_is_none(&m->sampling);
     int64_t *spans = NULL;
-    TRY(dpmf_i_base_alloc(2 * c.n, sizeof *spans, "where columns begin and end", (void **)&spans));
+    TRY(base_alloc(2 * c.n, sizeof *spans, "where columns begin and end", (void **)&spans));
     c.begins = spans;
     c.ends = spans + c.n;
     for (int64_t t = 0; t < c.n; t++)
-        dpmf_i_verify_span_of(rows, columns + t * rows, &c.begins[t], &c.ends[t]);
+        verify_span_of(rows, columns + t * rows, &c.begins[t], &c.ends[t]);
     dpmf_status status = DPMF_OK;
     if (column || c.k == 1)
         largest_column(&c, out);
     else
         status = reach_of_several(&c, p->pattern, out);
     if (!column && m->adjacency == DPMF_ADJACENCY_REPLACE_ONE) out->value *= 2;
-    dpmf_i_base_free(spans);
+    base_free(spans);
     return status;
 }

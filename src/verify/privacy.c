@@ -23,7 +23,7 @@
 
 #include <math.h>
 
-double dpmf_i_verify_gaussian_delta(double mu, double epsilon) {
+double verify_gaussian_delta(double mu, double epsilon) {
     const double from = -5, to = 6, step = 1.0 / 64; /* y from e^-150 to e^6, by when phi is 0 in doubles */
     const double cross = epsilon / mu + mu / 2, start = cross - mu;
     double sum = 0;
@@ -34,56 +34,54 @@ double dpmf_i_verify_gaussian_delta(double mu, double epsilon) {
     return sum * step / sqrt(2 * M_PI);
 }
 
-static void check_unsampled(dpmf_i_verify *v) {
+static void check_unsampled(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
-    const double found = dpmf_i_verify_gaussian_delta(1 / m->sigma, m->epsilon);
-    dpmf_i_verify_check_equal(v->out, "delta", m->delta, found, DPMF_I_VERIFY_TOLERANCE_OTHER,
-                              "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
+    const double found = verify_gaussian_delta(1 / m->sigma, m->epsilon);
+    verify_check_equal(v->out, "delta", m->delta, found, VERIFY_TOLERANCE_OTHER,
+                       "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
 }
 
 /* An upper bound that is more than so loose was not made by this library's calibration. */
 static const double LOOSE = 0.02;
 
-static dpmf_status check_sampled(dpmf_i_verify *v) {
+static dpmf_status check_sampled(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_account_options how = dpmf_mechanism_account(m);
     dpmf_privacy found = {0};
     how.engine = DPMF_ENGINE_CONTOUR;
     how.run = *v->run;
     dpmf_status status = dpmf_account_epsilon(m->sigma, m->delta, &how, &found);
-    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
+    if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
-        dpmf_i_verify_check_skip(v->out, "epsilon", "the contour integral cannot be computed here: %s",
-                                 dpmf_last_error());
+        verify_check_skip(v->out, "epsilon", "the contour integral cannot be computed here: %s", dpmf_last_error());
         return DPMF_OK;
     }
     if (found.kind != DPMF_ESTIMATE) { /* the certified bound stood in: the route that calibrated sigma */
-        dpmf_i_verify_check_skip(v->out, "epsilon", "the contour integral cannot be computed here");
+        verify_check_skip(v->out, "epsilon", "the contour integral cannot be computed here");
         return DPMF_OK;
     }
     const dpmf_check check = {.name = "epsilon",
-                              .ok = found.epsilon <= m->epsilon * (1 + DPMF_I_VERIFY_TOLERANCE_OTHER) &&
+                              .ok = found.epsilon <= m->epsilon * (1 + VERIFY_TOLERANCE_OTHER) &&
                                     found.epsilon >= m->epsilon * (1 - LOOSE),
                               .claimed = m->epsilon,
                               .found = found.epsilon,
-                              .tolerance = DPMF_I_VERIFY_TOLERANCE_OTHER};
-    dpmf_i_verify_check_add(
-        v->out, check,
-        "at sigma and delta, by inversion of the moment generating function: an estimate, not above the "
-        "claim, which is an upper bound");
+                              .tolerance = VERIFY_TOLERANCE_OTHER};
+    verify_check_add(v->out, check,
+                     "at sigma and delta, by inversion of the moment generating function: an estimate, not above the "
+                     "claim, which is an upper bound");
     return DPMF_OK;
 }
 
 /* From sigma and delta back to epsilon by the account that calibration used, which is certified in this direction too. */
-static dpmf_status check_back(dpmf_i_verify *v) {
+static dpmf_status check_back(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_account_options how = dpmf_mechanism_account(m);
     dpmf_privacy found = {0};
     how.run = *v->run;
     dpmf_status status = dpmf_account_epsilon(m->sigma, m->delta, &how, &found);
-    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
+    if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
-        dpmf_i_verify_check_skip(v->out, "epsilon", "it cannot be computed here: %s", dpmf_last_error());
+        verify_check_skip(v->out, "epsilon", "it cannot be computed here: %s", dpmf_last_error());
         return DPMF_OK;
     }
     const dpmf_check check = {.name = "epsilon",
@@ -92,8 +90,7 @@ static dpmf_status check_back(dpmf_i_verify *v) {
                               .claimed = m->epsilon,
                               .found = found.epsilon,
                               .tolerance = 1e-3}; /* each of the two bounds has a slack of its own */
-    dpmf_i_verify_check_add(v->out, check, "at sigma and delta, again: %s (%s)", found.method,
-                            dpmf_kind_name(found.kind));
+    verify_check_add(v->out, check, "at sigma and delta, again: %s (%s)", found.method, dpmf_kind_name(found.kind));
     return DPMF_OK;
 }
 
@@ -103,48 +100,48 @@ static dpmf_status check_back(dpmf_i_verify *v) {
  */
 static const double OLDER = 1e-3;
 
-static void check_sigma(dpmf_i_verify *v, const dpmf_privacy *found) {
+static void check_sigma(verify_task *v, const dpmf_privacy *found) {
     const dpmf_mechanism *m = v->mechanism;
-    const double more = dpmf_sampling_is_none(&m->sampling) ? DPMF_I_VERIFY_TOLERANCE_OTHER : OLDER;
-    const int above = m->sigma > found->sigma * (1 + DPMF_I_VERIFY_TOLERANCE_OTHER);
+    const double more = dpmf_sampling_is_none(&m->sampling) ? VERIFY_TOLERANCE_OTHER : OLDER;
+    const int above = m->sigma > found->sigma * (1 + VERIFY_TOLERANCE_OTHER);
     const dpmf_check check = {.name = "sigma",
-                              .ok = m->sigma >= found->sigma * (1 - DPMF_I_VERIFY_TOLERANCE_OTHER) &&
+                              .ok = m->sigma >= found->sigma * (1 - VERIFY_TOLERANCE_OTHER) &&
                                     m->sigma <= found->sigma * (1 + more),
                               .claimed = m->sigma,
                               .found = found->sigma,
-                              .tolerance = above ? more : DPMF_I_VERIFY_TOLERANCE_OTHER};
-    dpmf_i_verify_check_add(v->out, check, "the least sigma for the guarantee, again: %s (%s)%s", found->method,
-                            dpmf_kind_name(found->kind),
-                            above && check.ok ? "; the file has a little more noise than this account needs" : "");
+                              .tolerance = above ? more : VERIFY_TOLERANCE_OTHER};
+    verify_check_add(v->out, check, "the least sigma for the guarantee, again: %s (%s)%s", found->method,
+                     dpmf_kind_name(found->kind),
+                     above && check.ok ? "; the file has a little more noise than this account needs" : "");
 }
 
-dpmf_status dpmf_i_verify_privacy(dpmf_i_verify *v) {
+dpmf_status verify_privacy(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_account_options how = dpmf_mechanism_account(m);
     dpmf_privacy found = {0};
     if (m->epsilon == 0) {
-        dpmf_i_verify_check_skip(v->out, "sigma",
-                                 m->sigma == 0 ? "not calibrated: no guarantee is claimed"
-                                               : "no guarantee is claimed to compare it with");
+        verify_check_skip(v->out, "sigma",
+                          m->sigma == 0 ? "not calibrated: no guarantee is claimed"
+                                        : "no guarantee is claimed to compare it with");
         return DPMF_OK;
     }
-    TRY(dpmf_i_base_progress(v->run, "verify: privacy", 0));
+    TRY(base_progress(v->run, "verify: privacy", 0));
     how.run = *v->run;
     dpmf_status status = dpmf_calibrate_sigma(m->epsilon, m->delta, &how, &found);
-    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
+    if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
         const dpmf_check check = {.name = "sigma", .claimed = m->sigma, .found = NAN};
-        dpmf_i_verify_check_add(v->out, check, "the guarantee cannot be computed: %s", dpmf_last_error());
+        verify_check_add(v->out, check, "the guarantee cannot be computed: %s", dpmf_last_error());
         return DPMF_OK;
     }
     check_sigma(v, &found);
     if (dpmf_sampling_is_none(&m->sampling))
         check_unsampled(v);
-    else if (dpmf_i_account_sampling_composes(&m->sampling) && m->sampling.cap == 0)
+    else if (account_sampling_composes(&m->sampling) && m->sampling.cap == 0)
         return check_sampled(v);
     else if (found.confidence == 0)
         return check_back(v);
     else
-        dpmf_i_verify_check_skip(v->out, "epsilon", "simulation is the only method for this sampling");
+        verify_check_skip(v->out, "epsilon", "simulation is the only method for this sampling");
     return DPMF_OK;
 }

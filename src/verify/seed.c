@@ -18,139 +18,134 @@
 
 /* ---- seeds that are no noise ---- */
 
-static dpmf_status keep_key(const uint8_t key[32], dpmf_i_kernels_seed_key *out) {
+static dpmf_status keep_key(const uint8_t key[32], kernels_seed_key *out) {
     memset(out, 0, sizeof *out);
     memcpy(out->round, key, 32);
     return DPMF_OK;
 }
 
-static void close_key(dpmf_i_kernels_seed_key *key) {
+static void close_key(kernels_seed_key *key) {
     (void)key;
 }
 
-static int impulse_doubles(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups,
-                           double *out) {
-    const uint64_t first = group * DPMF_I_KERNELS_SEED_GROUP, count = groups * DPMF_I_KERNELS_SEED_GROUP;
-    (void)key;
-    memset(out, 0, count * sizeof *out);
-    if (row >= first && row - first < count) out[row - first] = 1;
-    return 1;
-}
-
-static int impulse_floats(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
-    const uint64_t first = group * DPMF_I_KERNELS_SEED_GROUP, count = groups * DPMF_I_KERNELS_SEED_GROUP;
+static int impulse_doubles(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out) {
+    const uint64_t first = group * KERNELS_SEED_GROUP, count = groups * KERNELS_SEED_GROUP;
     (void)key;
     memset(out, 0, count * sizeof *out);
     if (row >= first && row - first < count) out[row - first] = 1;
     return 1;
 }
 
-static double number_at(const dpmf_i_kernels_seed_key *key, uint64_t row) {
+static int impulse_floats(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
+    const uint64_t first = group * KERNELS_SEED_GROUP, count = groups * KERNELS_SEED_GROUP;
+    (void)key;
+    memset(out, 0, count * sizeof *out);
+    if (row >= first && row - first < count) out[row - first] = 1;
+    return 1;
+}
+
+static double number_at(const kernels_seed_key *key, uint64_t row) {
     uint64_t salt = 0;
     memcpy(&salt, key->round, sizeof salt);
-    return dpmf_i_mechanism_response_number(salt, 2 * row + 1);
+    return mechanism_response_number(salt, 2 * row + 1);
 }
 
-static int response_doubles(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups,
-                            double *out) {
+static int response_doubles(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out) {
     (void)group;
-    for (size_t i = 0; i < groups * DPMF_I_KERNELS_SEED_GROUP; i++)
+    for (size_t i = 0; i < groups * KERNELS_SEED_GROUP; i++)
         out[i] = number_at(key, row);
     return 1;
 }
 
-static int response_floats(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups,
-                           float *out) {
+static int response_floats(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
     (void)group;
-    for (size_t i = 0; i < groups * DPMF_I_KERNELS_SEED_GROUP; i++)
+    for (size_t i = 0; i < groups * KERNELS_SEED_GROUP; i++)
         out[i] = (float)number_at(key, row);
     return 1;
 }
 
-static const dpmf_i_kernels_seed_set IMPULSES = {
+static const kernels_seed_set IMPULSES = {
     .name = "impulses", .open = keep_key, .close = close_key, .floats = impulse_floats, .doubles = impulse_doubles};
-static const dpmf_i_kernels_seed_set RESPONSE = {
+static const kernels_seed_set RESPONSE = {
     .name = "response", .open = keep_key, .close = close_key, .floats = response_floats, .doubles = response_doubles};
 
-dpmf_status dpmf_i_verify_seed_open_impulses(dpmf_i_crypto_seed **out) {
+dpmf_status verify_seed_open_impulses(crypto_seed **out) {
     const uint8_t none[32] = {0};
-    return dpmf_i_crypto_seed_open_with(&IMPULSES, none, out);
+    return crypto_seed_open_with(&IMPULSES, none, out);
 }
 
-dpmf_status dpmf_i_verify_seed_open_response(uint64_t salt, dpmf_i_crypto_seed **out) {
+dpmf_status verify_seed_open_response(uint64_t salt, crypto_seed **out) {
     uint8_t key[32] = {0};
     memcpy(key, &salt, sizeof salt);
-    return dpmf_i_crypto_seed_open_with(&RESPONSE, key, out);
+    return crypto_seed_open_with(&RESPONSE, key, out);
 }
 
 /* ---- what the stream makes of them ---- */
 
-dpmf_status dpmf_i_verify_stream_impulses(const dpmf_strategy *strategy, dpmf_precision precision, int64_t count,
-                                          int64_t seeds, dpmf_i_base_pool *pool, const dpmf_run *run, void *w) {
-    const dpmf_i_noise_stream_options options = {.precision = precision, .count = seeds};
+dpmf_status verify_stream_impulses(const dpmf_strategy *strategy, dpmf_precision precision, int64_t count,
+                                   int64_t seeds, base_pool *pool, const dpmf_run *run, void *w) {
+    const noise_stream_options options = {.precision = precision, .count = seeds};
     const size_t size = precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
-    dpmf_i_crypto_seed *seed = NULL;
-    dpmf_i_noise_stream *stream = NULL;
+    crypto_seed *seed = NULL;
+    noise_stream *stream = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_verify_seed_open_impulses(&seed));
-    TRY_DONE(dpmf_i_noise_stream_create(strategy, seed, &options, pool, &stream));
+    TRY_DONE(verify_seed_open_impulses(&seed));
+    TRY_DONE(noise_stream_create(strategy, seed, &options, pool, &stream));
     for (int64_t t = 0; t < count; t++) {
-        const dpmf_i_noise_segment row = {(char *)w + (size_t)(t * seeds) * size, seeds};
-        TRY_DONE(dpmf_i_noise_stream_emit(stream, 1, 0, 1, &row));
+        const noise_segment row = {(char *)w + (size_t)(t * seeds) * size, seeds};
+        TRY_DONE(noise_stream_emit(stream, 1, 0, 1, &row));
         if (t % 64 == 0)
-            TRY_DONE(dpmf_i_base_progress(run, "verify: impulses through the noise stream", (double)t / (double)count));
+            TRY_DONE(base_progress(run, "verify: impulses through the noise stream", (double)t / (double)count));
     }
 done:
-    dpmf_i_noise_stream_free(stream);
-    dpmf_i_crypto_seed_close(seed);
+    noise_stream_free(stream);
+    crypto_seed_close(seed);
     return status;
 }
 
-int dpmf_i_verify_stream_is_whole(const dpmf_strategy *s) {
+int verify_stream_is_whole(const dpmf_strategy *s) {
     for (;;) {
         const double *norms = NULL;
         int64_t stamps = 1;
-        const dpmf_strategy *inner = dpmf_i_strategy_block(dpmf_i_strategy_scaled(s, &norms), &stamps);
-        if (inner == s)
-            return dpmf_i_strategy_dense_matrix(s) != NULL ||
-                   (!dpmf_strategy_streams(s) && dpmf_i_strategy_replay_of(s) == NULL);
+        const dpmf_strategy *inner = strategy_block(strategy_scaled(s, &norms), &stamps);
+        if (inner == s) return strategy_dense_matrix(s) != NULL || (!dpmf_strategy_streams(s) && replay_of(s) == NULL);
         s = inner;
     }
 }
 
-int64_t dpmf_i_verify_seeds_before(const dpmf_strategy *s, int64_t steps) {
+int64_t verify_seeds_before(const dpmf_strategy *s, int64_t steps) {
     int64_t seeds = 0;
-    if (dpmf_i_verify_stream_is_whole(s) || !dpmf_strategy_streams(s))
+    if (verify_stream_is_whole(s) || !dpmf_strategy_streams(s))
         return dpmf_strategy_rows(s) == s->steps ? steps : dpmf_strategy_rows(s);
     for (int64_t t = 0; t < steps; t++)
         seeds += dpmf_strategy_seeds(s, t);
     return seeds;
 }
 
-int dpmf_i_verify_is_lower(const dpmf_strategy *s, int64_t steps) {
+int verify_is_lower(const dpmf_strategy *s, int64_t steps) {
     if (dpmf_strategy_rows(s) != s->steps) return 0;
     for (int64_t t = 0; t < steps; t++)
         if (dpmf_strategy_seeds(s, t) != 1) return 0;
     return 1;
 }
 
-dpmf_status dpmf_i_verify_first_columns(const dpmf_strategy *strategy, int64_t count, int64_t rows, double *columns) {
+dpmf_status verify_first_columns(const dpmf_strategy *strategy, int64_t count, int64_t rows, double *columns) {
     double *whole = NULL;
     dpmf_strategy *head = NULL; /* a stream without a horizon may have more steps than a memory has room for */
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_strategy_unbounded_head(strategy, rows, &head));
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_strategy_rows(head), "a column", &whole));
+    TRY(unbounded_head(strategy, rows, &head));
+    TRY_DONE(base_alloc_doubles(dpmf_strategy_rows(head), "a column", &whole));
     for (int64_t j = 0; j < count; j++) {
         TRY_DONE(dpmf_strategy_column(head, j, whole));
         memcpy(columns + j * rows, whole, (size_t)rows * sizeof *whole);
     }
 done:
     dpmf_strategy_free(head);
-    dpmf_i_base_free(whole);
+    base_free(whole);
     return status;
 }
 
-void dpmf_i_verify_span_of(int64_t count, const double *x, int64_t *begin, int64_t *end) {
+void verify_span_of(int64_t count, const double *x, int64_t *begin, int64_t *end) {
     *begin = 0;
     *end = count;
     while (*begin < count && x[*begin] == 0)
@@ -165,10 +160,10 @@ static dpmf_status largest_error(int64_t count, int64_t seeds, const double *w, 
     for (int64_t j = 0; j < count; j++) {
         const double *column = columns + j * seeds;
         int64_t begin = 0, end = 0;
-        dpmf_i_verify_span_of(seeds, column, &begin, &end);
+        verify_span_of(seeds, column, &begin, &end);
         for (int64_t t = 0; t < count; t++) {
             const int64_t from = begin > begins[t] ? begin : begins[t], to = end < ends[t] ? end : ends[t];
-            const double sum = to > from ? dpmf_i_base_dot(to - from, w + t * seeds + from, column + from) : 0;
+            const double sum = to > from ? base_dot(to - from, w + t * seeds + from, column + from) : 0;
             const double off = fabs(sum - (t == j));
             if (isnan(off)) {
                 *largest = off;
@@ -176,31 +171,31 @@ static dpmf_status largest_error(int64_t count, int64_t seeds, const double *w, 
             }
             *largest = fmax(*largest, off);
         }
-        TRY(dpmf_i_base_progress(run, "verify: W C", (double)j / (double)count));
+        TRY(base_progress(run, "verify: W C", (double)j / (double)count));
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_verify_left_inverse_error(int64_t count, int64_t seeds, const double *w, const double *columns,
-                                             const dpmf_run *run, double *out) {
+dpmf_status verify_left_inverse_error(int64_t count, int64_t seeds, const double *w, const double *columns,
+                                      const dpmf_run *run, double *out) {
     int64_t *spans = NULL;
-    TRY(dpmf_i_base_alloc(2 * count, sizeof *spans, "where rows begin and end", (void **)&spans));
+    TRY(base_alloc(2 * count, sizeof *spans, "where rows begin and end", (void **)&spans));
     for (int64_t t = 0; t < count; t++)
-        dpmf_i_verify_span_of(seeds, w + t * seeds, &spans[t], &spans[count + t]);
+        verify_span_of(seeds, w + t * seeds, &spans[t], &spans[count + t]);
     const dpmf_status status = largest_error(count, seeds, w, columns, spans, spans + count, run, out);
-    dpmf_i_base_free(spans);
+    base_free(spans);
     return status;
 }
 
-dpmf_status dpmf_i_verify_apply_workload(const dpmf_workload *workload, int64_t rows, int64_t columns, double *b) {
-    const int64_t buffers = dpmf_i_workload_buffers(workload);
+dpmf_status verify_apply_workload(const dpmf_workload *workload, int64_t rows, int64_t columns, double *b) {
+    const int64_t buffers = workload_buffers(workload);
     double *state = NULL;
-    TRY(dpmf_i_base_alloc_doubles((buffers + 1) * columns, "the workload's state", &state));
+    TRY(base_alloc_doubles((buffers + 1) * columns, "the workload's state", &state));
     double *input = state + buffers * columns;
     for (int64_t t = 0; t < rows; t++) {
         memcpy(input, b + t * columns, (size_t)columns * sizeof *b);
-        dpmf_i_workload_step(workload, t, columns, input, state, b + t * columns);
+        workload_step(workload, t, columns, input, state, b + t * columns);
     }
-    dpmf_i_base_free(state);
+    base_free(state);
     return DPMF_OK;
 }

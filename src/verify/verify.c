@@ -19,30 +19,30 @@
 /* ---- a mechanism ---- */
 
 static dpmf_status verify_all(const dpmf_mechanism *m, const dpmf_run *run, dpmf_verification *out) {
-    dpmf_i_verify v = {.mechanism = m, .run = run, .out = out};
-    TRY(dpmf_i_verify_figures(&v));
-    TRY(dpmf_i_verify_privacy(&v));
+    verify_task v = {.mechanism = m, .run = run, .out = out};
+    TRY(verify_figures(&v));
+    TRY(verify_privacy(&v));
     if (!v.evaluated) return DPMF_OK; /* a strategy that cannot even be evaluated has failed already */
-    if (dpmf_i_verify_is_small(m)) {
-        TRY(dpmf_i_verify_whole(&v));
+    if (verify_is_small(m)) {
+        TRY(verify_matrices(&v));
     } else {
-        TRY(dpmf_i_verify_stream(&v));
-        TRY(dpmf_i_verify_long(&v));
+        TRY(verify_stream(&v));
+        TRY(verify_long(&v));
     }
-    return dpmf_i_verify_law(&v);
+    return verify_law(&v);
 }
 
 dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_verification **out) {
     const dpmf_run defaults = dpmf_run_defaults();
     dpmf_verification *v = NULL;
     if (mechanism == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the mechanism or the output is NULL");
-    TRY(dpmf_i_base_alloc(1, sizeof *v, "the checks", (void **)&v));
+        return base_fail(DPMF_ERROR_ARGUMENT, "verify: the mechanism or the output is NULL");
+    TRY(base_alloc(1, sizeof *v, "the checks", (void **)&v));
     dpmf_status status = verify_all(mechanism, run == NULL ? &defaults : run, v);
     if (status == DPMF_OK)
         *out = v;
     else
-        dpmf_i_base_free(v);
+        base_free(v);
     return status;
 }
 
@@ -50,21 +50,21 @@ dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run, dp
 
 static void add_outcome(dpmf_verification *v, const char *name, dpmf_status status, const char *how) {
     const dpmf_check check = {.name = name, .ok = status == DPMF_OK, .claimed = NAN, .found = NAN};
-    dpmf_i_verify_check_add(v, check, "%s", status == DPMF_OK ? how : dpmf_last_error());
+    verify_check_add(v, check, "%s", status == DPMF_OK ? how : dpmf_last_error());
 }
 
 /* Container, digest and description; *mechanism stays NULL if one of them does not hold. */
 static dpmf_status open_bytes(const uint8_t *bytes, size_t size, dpmf_verification *v, dpmf_mechanism **mechanism) {
-    dpmf_i_base_tensors tensors = {0};
+    base_tensors tensors = {0};
     char *text = NULL, digest[65] = "";
-    dpmf_status status = dpmf_i_base_safetensors_read(bytes, size, &text, digest, &tensors);
-    dpmf_i_base_free(text);
-    if (status == DPMF_ERROR_FORMAT && !dpmf_i_base_safetensors_is_container(bytes, size)) return status;
+    dpmf_status status = base_safetensors_read(bytes, size, &text, digest, &tensors);
+    base_free(text);
+    if (status == DPMF_ERROR_FORMAT && !base_safetensors_is_container(bytes, size)) return status;
     if (status != DPMF_OK && status != DPMF_ERROR_FORMAT) return status;
     add_outcome(v, "digest", status, "SHA-256 over the description and the arrays, computed again");
     if (status != DPMF_OK) return DPMF_OK;
     status = dpmf_mechanism_decode(bytes, size, mechanism);
-    if (status != DPMF_OK && !dpmf_i_verify_is_verdict(status)) return status;
+    if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     add_outcome(v, "description", status, "every object is made again from it, and has the same description");
     return DPMF_OK;
 }
@@ -73,37 +73,36 @@ static dpmf_status verify_aligned(const uint8_t *bytes, size_t size, const dpmf_
     dpmf_verification *v = NULL;
     dpmf_mechanism *mechanism = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof *v, "the checks", (void **)&v));
+    TRY_DONE(base_alloc(1, sizeof *v, "the checks", (void **)&v));
     TRY_DONE(open_bytes(bytes, size, v, &mechanism));
     if (mechanism != NULL) TRY_DONE(verify_all(mechanism, run, v));
     *out = v;
     v = NULL;
 done:
     dpmf_mechanism_free(mechanism);
-    dpmf_i_base_free(v);
+    base_free(v);
     return status;
 }
 
 dpmf_status dpmf_verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run *run, dpmf_verification **out) {
     const dpmf_run defaults = dpmf_run_defaults();
     uint8_t *copy = NULL;
-    if (bytes == NULL || out == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the bytes or the output is NULL");
+    if (bytes == NULL || out == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "verify: the bytes or the output is NULL");
     if (run == NULL) run = &defaults;
     if ((uintptr_t)bytes % sizeof(double) == 0) return verify_aligned(bytes, size, run, out);
-    TRY(dpmf_i_base_alloc((int64_t)size, 1, "a copy of the bytes", (void **)&copy));
+    TRY(base_alloc((int64_t)size, 1, "a copy of the bytes", (void **)&copy));
     memcpy(copy, bytes, size);
     dpmf_status status = verify_aligned(copy, size, run, out);
-    dpmf_i_base_free(copy);
+    base_free(copy);
     return status;
 }
 
 dpmf_status dpmf_verify_file(const char *path, const dpmf_run *run, dpmf_verification **out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    if (path == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "verify: the path is NULL");
-    TRY(dpmf_i_base_file_read(path, "mechanism file", &bytes, &size));
+    if (path == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "verify: the path is NULL");
+    TRY(base_file_read(path, "mechanism file", &bytes, &size));
     dpmf_status status = dpmf_verify_bytes(bytes, size, run, out);
-    dpmf_i_base_free(bytes);
+    base_free(bytes);
     return status;
 }

@@ -21,17 +21,17 @@ static void release(const dpmf_operator *user) {
     if (user->release != NULL) user->release(user->context);
 }
 
-void dpmf_i_workload_operator_step(const dpmf_i_workload_operator *op, int64_t t, int64_t count, const double *x,
-                                   double *state, double *y) {
+void workload_operator_step(const workload_operator *op, int64_t t, int64_t count, const double *x, double *state,
+                            double *y) {
     op->user.step(op->user.context, t, count, x, state, y);
 }
 
-int64_t dpmf_i_workload_operator_inverse_buffers(const dpmf_i_workload_operator *op) {
+int64_t workload_operator_inverse_buffers(const workload_operator *op) {
     return 2 * op->user.buffers + 1;
 }
 
-void dpmf_i_workload_operator_inverse_step(const dpmf_i_workload_operator *op, int64_t t, int64_t count,
-                                           const double *y, double *state, double *x) {
+void workload_operator_inverse_step(const workload_operator *op, int64_t t, int64_t count, const double *y,
+                                    double *state, double *x) {
     size_t half = (size_t)(op->user.buffers * count);
     double *look_ahead = state + half, *scratch = look_ahead + half;
     memcpy(look_ahead, state, half * sizeof *state);
@@ -43,14 +43,14 @@ void dpmf_i_workload_operator_inverse_step(const dpmf_i_workload_operator *op, i
 }
 
 /* The diagonal, by an impulse at every step from rest. */
-static dpmf_status read_diagonal(const dpmf_i_workload_operator *op, double *state) {
+static dpmf_status read_diagonal(const workload_operator *op, double *state) {
     for (int64_t t = 0; t < op->steps; t++) {
         const double one = 1;
         double d = NAN;
         memset(state, 0, (size_t)op->user.buffers * sizeof *state);
         op->user.step(op->user.context, t, 1, &one, state, &d);
         if (!isfinite(d) || d == 0)
-            return dpmf_i_base_fail(
+            return base_fail(
                 DPMF_ERROR_NUMERICAL,
                 "operator: an impulse at step %lld answers %g at once; the diagonal must be finite and not 0",
                 (long long)t, d);
@@ -63,7 +63,7 @@ static dpmf_status read_diagonal(const dpmf_i_workload_operator *op, double *sta
  * Linearity on a short run: three columns, the third twice the first minus the second. A non-linear callback would
  * make every figure wrong without a sign of it.
  */
-static dpmf_status probe_linearity(const dpmf_i_workload_operator *op, double *state) {
+static dpmf_status probe_linearity(const workload_operator *op, double *state) {
     int64_t probe = op->steps < 32 ? op->steps : 32;
     memset(state, 0, (size_t)(3 * op->user.buffers) * sizeof *state);
     for (int64_t t = 0; t < probe; t++) {
@@ -72,41 +72,40 @@ static dpmf_status probe_linearity(const dpmf_i_workload_operator *op, double *s
         op->user.step(op->user.context, t, 3, x, state, y);
         double scale = fabs(y[0]) + fabs(y[1]) + fabs(y[2]);
         if (!(fabs(2 * y[0] - y[1] - y[2]) <= 1e-9 * scale + 1e-300))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "operator: not linear at step %lld (2 f(a) - f(b) = %g, f(2a - b) = %g)",
-                                    (long long)t, 2 * y[0] - y[1], y[2]);
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "operator: not linear at step %lld (2 f(a) - f(b) = %g, f(2a - b) = %g)", (long long)t,
+                             2 * y[0] - y[1], y[2]);
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_workload_operator_create(int64_t steps, const dpmf_operator *user, dpmf_i_workload_operator **out) {
-    dpmf_i_workload_operator *op = NULL;
+dpmf_status workload_operator_create(int64_t steps, const dpmf_operator *user, workload_operator **out) {
+    workload_operator *op = NULL;
     double *state = NULL;
     dpmf_status status = DPMF_OK;
-    if (user == NULL || user->step == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "operator: step is NULL");
+    if (user == NULL || user->step == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "operator: step is NULL");
     if (user->buffers < 0 || user->buffers > ((int64_t)1 << 40))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "operator: buffers = %lld, accepted 0 to 2^40",
-                                (long long)user->buffers);
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof *op, "an operator", (void **)&op));
+        return base_fail(DPMF_ERROR_ARGUMENT, "operator: buffers = %lld, accepted 0 to 2^40", (long long)user->buffers);
+    TRY_DONE(base_alloc(1, sizeof *op, "an operator", (void **)&op));
     op->user = *user;
     op->steps = steps;
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the operator's diagonal", &op->diagonal));
-    TRY_DONE(dpmf_i_base_alloc_doubles(3 * user->buffers + 1, "the operator's state", &state));
+    TRY_DONE(base_alloc_doubles(steps, "the operator's diagonal", &op->diagonal));
+    TRY_DONE(base_alloc_doubles(3 * user->buffers + 1, "the operator's state", &state));
     TRY_DONE(probe_linearity(op, state));
     TRY_DONE(read_diagonal(op, state));
     *out = op;
 done:
-    dpmf_i_base_free(state);
+    base_free(state);
     if (status != DPMF_OK && op != NULL) {
-        dpmf_i_base_free(op->diagonal);
-        dpmf_i_base_free(op);
+        base_free(op->diagonal);
+        base_free(op);
     }
     return status;
 }
 
-void dpmf_i_workload_operator_free(dpmf_i_workload_operator *op) {
+void workload_operator_free(workload_operator *op) {
     if (op == NULL) return;
     release(&op->user);
-    dpmf_i_base_free(op->diagonal);
-    dpmf_i_base_free(op);
+    base_free(op->diagonal);
+    base_free(op);
 }

@@ -20,17 +20,17 @@
  */
 typedef struct kind_row {
     const char *name, *typed, *form;
-    dpmf_i_workload_pattern pattern;
+    workload_pattern pattern;
     int plain;  /* 1: takes no K,B */
     int passes; /* 1: k is the number of passes of b steps, no more and no fewer */
 } kind_row;
 
 static const kind_row KINDS[] = {
-    [DPMF_PARTICIPATION_SINGLE] = {"single", "single", "single", DPMF_I_WORKLOAD_FIXED, .plain = 1},
-    [DPMF_PARTICIPATION_CYCLIC] = {"cyclic", "cyclic", "cyclic:K,B", DPMF_I_WORKLOAD_FIXED, .passes = 1},
-    [DPMF_PARTICIPATION_MIN_SEPARATION] = {"minsep", "min-sep", "min-sep:K,B", DPMF_I_WORKLOAD_APART, .plain = 0},
-    [DPMF_PARTICIPATION_SHUFFLED] = {"shuffled", "shuffled", "shuffled:K,B", DPMF_I_WORKLOAD_EPOCHS, .passes = 1},
-    [DPMF_PARTICIPATION_FULL] = {"full", "full", "full", DPMF_I_WORKLOAD_FIXED, .plain = 1},
+    [DPMF_PARTICIPATION_SINGLE] = {"single", "single", "single", WORKLOAD_FIXED, .plain = 1},
+    [DPMF_PARTICIPATION_CYCLIC] = {"cyclic", "cyclic", "cyclic:K,B", WORKLOAD_FIXED, .passes = 1},
+    [DPMF_PARTICIPATION_MIN_SEPARATION] = {"minsep", "min-sep", "min-sep:K,B", WORKLOAD_APART, .plain = 0},
+    [DPMF_PARTICIPATION_SHUFFLED] = {"shuffled", "shuffled", "shuffled:K,B", WORKLOAD_EPOCHS, .passes = 1},
+    [DPMF_PARTICIPATION_FULL] = {"full", "full", "full", WORKLOAD_FIXED, .plain = 1},
 };
 enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
 
@@ -46,35 +46,34 @@ static int is_name(const char *name, const char *text, size_t length) {
 static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64_t k, int64_t b) {
     const char *name = KINDS[kind].typed;
     if (k < 1 || k > n)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, k, n);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, k, n);
     if (b < 1 || b > n)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "participation %s: b = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, b, n);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "participation %s: b = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, b, n);
     if (k - 1 > (n - 1) / b)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "participation %s:%" PRId64 ",%" PRId64 ": does not fit in %" PRId64
-                                " steps, accepted k up to %" PRId64 " for this b",
-                                name, k, b, n, (n - 1) / b + 1);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "participation %s:%" PRId64 ",%" PRId64 ": does not fit in %" PRId64
+                         " steps, accepted k up to %" PRId64 " for this b",
+                         name, k, b, n, (n - 1) / b + 1);
     if (KINDS[kind].passes && (n - 1) / b + 1 > k)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "participation %s:%" PRId64 ",%" PRId64 ": %" PRId64 " steps make %" PRId64
-                                " passes of b, accepted (k-1) b < steps <= k b",
-                                name, k, b, n, (n - 1) / b + 1);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "participation %s:%" PRId64 ",%" PRId64 ": %" PRId64 " steps make %" PRId64
+                         " passes of b, accepted (k-1) b < steps <= k b",
+                         name, k, b, n, (n - 1) / b + 1);
     return DPMF_OK;
 }
 
 dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps, int64_t count, int64_t separation,
                                       dpmf_participation **out) {
     if ((int)kind < 0 || (int)kind >= KIND_COUNT)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation kind %d, accepted 0 to %d", (int)kind,
-                                KIND_COUNT - 1);
+        return base_fail(DPMF_ERROR_ARGUMENT, "participation kind %d, accepted 0 to %d", (int)kind, KIND_COUNT - 1);
     if (steps < 1 || steps > ((int64_t)1 << 53))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
     const int plain = KINDS[kind].plain;
     if (!plain) TRY(check_feasible(kind, steps, count, separation));
     dpmf_participation *p = NULL;
-    TRY(dpmf_i_base_alloc(1, sizeof *p, "a participation", (void **)&p));
+    TRY(base_alloc(1, sizeof *p, "a participation", (void **)&p));
     p->references = 1;
     p->kind = kind;
     p->pattern = KINDS[kind].pattern;
@@ -91,11 +90,11 @@ dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t step
 
 static dpmf_status parse_pair(const char *name, const char *text, int64_t *k, int64_t *b) {
     const char *comma = strchr(text, ',');
-    if (comma == NULL || !dpmf_i_base_parse_integer(text, (size_t)(comma - text), k) ||
-        !dpmf_i_base_parse_integer(comma + 1, strlen(comma + 1), b)) {
+    if (comma == NULL || !base_parse_integer(text, (size_t)(comma - text), k) ||
+        !base_parse_integer(comma + 1, strlen(comma + 1), b)) {
         char shown[64];
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation %s:'%s', accepted %s:K,B with whole numbers", name,
-                                dpmf_i_base_show(text, strlen(text), shown), name);
+        return base_fail(DPMF_ERROR_ARGUMENT, "participation %s:'%s', accepted %s:K,B with whole numbers", name,
+                         base_show(text, strlen(text), shown), name);
     }
     return DPMF_OK;
 }
@@ -116,15 +115,15 @@ dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_parti
     char shown[64] = "", forms[160] = "";
     for (int kind = 0, used = 0; kind < KIND_COUNT && used < (int)sizeof forms; kind++)
         used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", kind == 0 ? "" : ", ", KINDS[kind].form);
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "participation '%s', accepted: %s",
-                            text == NULL ? "NULL" : dpmf_i_base_show(text, strlen(text), shown), forms);
+    return base_fail(DPMF_ERROR_ARGUMENT, "participation '%s', accepted: %s",
+                     text == NULL ? "NULL" : base_show(text, strlen(text), shown), forms);
 }
 
-dpmf_status dpmf_i_workload_participation_single(int64_t steps, dpmf_participation **out) {
+dpmf_status workload_participation_single(int64_t steps, dpmf_participation **out) {
     return dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, steps, 0, 0, out);
 }
 
-dpmf_participation *dpmf_i_workload_participation_retain(const dpmf_participation *participation) {
+dpmf_participation *workload_participation_retain(const dpmf_participation *participation) {
     dpmf_participation *p = (dpmf_participation *)participation; /* the count is the one thing that changes */
     __atomic_add_fetch(&p->references, 1, __ATOMIC_RELAXED);
     return p;
@@ -132,7 +131,7 @@ dpmf_participation *dpmf_i_workload_participation_retain(const dpmf_participatio
 
 void dpmf_participation_free(dpmf_participation *p) {
     if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0) return;
-    dpmf_i_base_free(p);
+    base_free(p);
 }
 
 dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *p) {

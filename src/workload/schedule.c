@@ -55,7 +55,7 @@ static void take_steps(int64_t steps, const double *value, double *rates) {
     }
 }
 
-static const dpmf_i_workload_schedule SCHEDULES[] = {
+static const workload_schedule SCHEDULES[] = {
     {"cooldown",
      "FRACTION:FLOOR",
      "cooldown:0.25:0.05",
@@ -72,10 +72,10 @@ static const dpmf_i_workload_schedule SCHEDULES[] = {
      take_steps},
 };
 
-int64_t dpmf_i_workload_schedule_count(void) {
+int64_t workload_schedule_count(void) {
     return (int64_t)(sizeof SCHEDULES / sizeof SCHEDULES[0]);
 }
 
-const dpmf_i_workload_schedule *dpmf_i_workload_schedule_at(int64_t i) {
-    return i >= 0 && i < dpmf_i_workload_schedule_count() ? &SCHEDULES[i] : NULL;
+const workload_schedule *workload_schedule_at(int64_t i) {
+    return i >= 0 && i < workload_schedule_count() ? &SCHEDULES[i] : NULL;
 }

@@ -6,21 +6,21 @@
 #include "base/status.h"
 
 /* A number of a schedule and what it may be. */
-typedef struct dpmf_i_workload_schedule_value {
+typedef struct workload_schedule_value {
     const char *name;
     int open; /* 1: `low` itself is not accepted */
     double low, high;
     int whole; /* 1: a whole number */
-} dpmf_i_workload_schedule_value;
+} workload_schedule_value;
 
-typedef struct dpmf_i_workload_schedule {
+typedef struct workload_schedule {
     const char *name, *form, *example;
     int values;
-    dpmf_i_workload_schedule_value value[2];
+    workload_schedule_value value[2];
     void (*fill)(int64_t steps, const double *value, double *rates); /* multiplies */
-} dpmf_i_workload_schedule;
+} workload_schedule;
 
-int64_t dpmf_i_workload_schedule_count(void);
-const dpmf_i_workload_schedule *dpmf_i_workload_schedule_at(int64_t i); /* NULL outside */
+int64_t workload_schedule_count(void);
+const workload_schedule *workload_schedule_at(int64_t i); /* NULL outside */
 
 #endif

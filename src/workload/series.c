@@ -90,21 +90,21 @@ static void dense_series(const dpmf_workload *w, double power, int64_t count, do
     }
 }
 
-dpmf_status dpmf_i_workload_series(const dpmf_workload *w, double power, int64_t count, double *out) {
+dpmf_status workload_series(const dpmf_workload *w, double power, int64_t count, double *out) {
     assert(count >= 1 && count <= w->steps);
-    if (w->form == DPMF_I_WORKLOAD_NAMED) {
+    if (w->form == WORKLOAD_NAMED) {
         factored f = factors_of(w);
         named_series(&f, power, count, out);
         return DPMF_OK;
     }
     if (!w->toeplitz)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "workload %s has no square root here: it is not Toeplitz; accepted: prefix, momentum, "
-                                "nesterov, decay, schedules (taken without them), or a Toeplitz matrix",
-                                w->text);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "workload %s has no square root here: it is not Toeplitz; accepted: prefix, momentum, "
+                         "nesterov, decay, schedules (taken without them), or a Toeplitz matrix",
+                         w->text);
     if (!(w->matrix[0] > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "workload %s: diagonal %g has no real square root, accepted > 0",
-                                w->text, w->matrix[0]);
+        return base_fail(DPMF_ERROR_NUMERICAL, "workload %s: diagonal %g has no real square root, accepted > 0",
+                         w->text, w->matrix[0]);
     dense_series(w, power, count, out);
     return DPMF_OK;
 }

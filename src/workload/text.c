@@ -28,8 +28,8 @@ static const char ACCEPTED[] =
 
 typedef struct parsed {
     dpmf_workload_options options;
-    double *rates;               /* NULL until a schedule is named */
-    dpmf_i_base_writer schedule; /* its canonical text */
+    double *rates;        /* NULL until a schedule is named */
+    base_writer schedule; /* its canonical text */
     int momentum_given, decay_given;
 } parsed;
 
@@ -48,33 +48,32 @@ static int starts(slice part, const char *name, slice *rest) {
 
 static dpmf_status number(slice text, const char *what, double *out) {
     char shown[64];
-    if (!dpmf_i_base_parse_double(text.text, text.length, out))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: %s = '%s', accepted: a number", what,
-                                dpmf_i_base_show(text.text, text.length, shown));
+    if (!base_parse_double(text.text, text.length, out))
+        return base_fail(DPMF_ERROR_ARGUMENT, "workload: %s = '%s', accepted: a number", what,
+                         base_show(text.text, text.length, shown));
     return DPMF_OK;
 }
 
 static dpmf_status need_rates(parsed *p, int64_t steps) {
     if (p->rates != NULL) return DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(steps, "the learning rates", &p->rates));
+    TRY(base_alloc_doubles(steps, "the learning rates", &p->rates));
     for (int64_t t = 0; t < steps; t++)
         p->rates[t] = 1;
     return DPMF_OK;
 }
 
 static void note_schedule(parsed *p, const char *text) {
-    if (p->schedule.length > 0) dpmf_i_base_write_raw(&p->schedule, ",");
-    dpmf_i_base_write_raw(&p->schedule, text);
+    if (p->schedule.length > 0) base_write_raw(&p->schedule, ",");
+    base_write_raw(&p->schedule, text);
 }
 
-static dpmf_status check_value(const char *name, const dpmf_i_workload_schedule_value *v, double x) {
+static dpmf_status check_value(const char *name, const workload_schedule_value *v, double x) {
     if ((v->open ? x > v->low : x >= v->low) && x <= v->high && (!v->whole || x == floor(x))) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: %s %s = %g, accepted%s %g%s %g%s", name, v->name, x,
-                            v->open ? ": above" : "", v->low, v->open ? ", up to" : " to", v->high,
-                            v->whole ? ", whole" : "");
+    return base_fail(DPMF_ERROR_ARGUMENT, "workload: %s %s = %g, accepted%s %g%s %g%s", name, v->name, x,
+                     v->open ? ": above" : "", v->low, v->open ? ", up to" : " to", v->high, v->whole ? ", whole" : "");
 }
 
-static dpmf_status parse_schedule(const dpmf_i_workload_schedule *kind, slice rest, int64_t steps, parsed *p) {
+static dpmf_status parse_schedule(const workload_schedule *kind, slice rest, int64_t steps, parsed *p) {
     char number_text[32], what[40], text[80];
     double value[2] = {0};
     int used = snprintf(text, sizeof text, "%s", kind->name);
@@ -82,14 +81,14 @@ static dpmf_status parse_schedule(const dpmf_i_workload_schedule *kind, slice re
         const char *colon = memchr(rest.text, ':', rest.length);
         const int last = i + 1 == kind->values;
         if (!last && colon == NULL)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: %s needs %s, as in %s", kind->name, kind->form,
-                                    kind->example);
+            return base_fail(DPMF_ERROR_ARGUMENT, "workload: %s needs %s, as in %s", kind->name, kind->form,
+                             kind->example);
         const size_t length = last ? rest.length : (size_t)(colon - rest.text);
         snprintf(what, sizeof what, "%s %s", kind->name, kind->value[i].name);
         TRY(number((slice){rest.text, length}, what, &value[i]));
         TRY(check_value(kind->name, &kind->value[i], value[i]));
         if (!last) rest = (slice){colon + 1, rest.length - length - 1};
-        dpmf_i_base_format_double(value[i], number_text);
+        base_format_double(value[i], number_text);
         used += snprintf(text + used, sizeof text - (size_t)used, ":%s", number_text);
     }
     TRY(need_rates(p, steps));
@@ -100,10 +99,10 @@ static dpmf_status parse_schedule(const dpmf_i_workload_schedule *kind, slice re
 
 static dpmf_status load_array(slice path, const char *what, dpmf_array *out) {
     char *copy = NULL;
-    TRY(dpmf_i_base_alloc((int64_t)path.length + 1, 1, what, (void **)&copy));
+    TRY(base_alloc((int64_t)path.length + 1, 1, what, (void **)&copy));
     memcpy(copy, path.text, path.length);
     dpmf_status status = dpmf_array_load(copy, out);
-    dpmf_i_base_free(copy);
+    base_free(copy);
     return status;
 }
 
@@ -112,11 +111,10 @@ static dpmf_status parse_rates(slice path, int64_t steps, parsed *p) {
     dpmf_status status = DPMF_OK;
     TRY(load_array(path, "learning rates", &array));
     if (array.dimensions != 1 || array.shape[0] != steps) {
-        status = dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "workload: the lr file has %lld numbers in %d dimension(s), accepted: one for each of %lld "
-            "steps",
-            (long long)(array.shape[0] * array.shape[1]), array.dimensions, (long long)steps);
+        status = base_fail(DPMF_ERROR_ARGUMENT,
+                           "workload: the lr file has %lld numbers in %d dimension(s), accepted: one for each of %lld "
+                           "steps",
+                           (long long)(array.shape[0] * array.shape[1]), array.dimensions, (long long)steps);
         goto done;
     }
     TRY_DONE(need_rates(p, steps));
@@ -135,25 +133,22 @@ static dpmf_status parse_part(slice part, int64_t steps, parsed *p) {
     int nesterov = starts(part, "nesterov", &rest);
     if (nesterov || starts(part, "momentum", &rest)) {
         if (p->momentum_given)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "workload: momentum or nesterov is given twice, accepted once");
+            return base_fail(DPMF_ERROR_ARGUMENT, "workload: momentum or nesterov is given twice, accepted once");
         p->momentum_given = 1;
         p->options.nesterov = nesterov;
         return number(rest, nesterov ? "nesterov" : "momentum", &p->options.momentum);
     }
     if (starts(part, "decay", &rest)) {
-        if (p->decay_given)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: decay is given twice, accepted once");
+        if (p->decay_given) return base_fail(DPMF_ERROR_ARGUMENT, "workload: decay is given twice, accepted once");
         p->decay_given = 1;
         return number(rest, "decay", &p->options.decay);
     }
-    for (int64_t i = 0; i < dpmf_i_workload_schedule_count(); i++) {
-        const dpmf_i_workload_schedule *kind = dpmf_i_workload_schedule_at(i);
+    for (int64_t i = 0; i < workload_schedule_count(); i++) {
+        const workload_schedule *kind = workload_schedule_at(i);
         if (starts(part, kind->name, &rest)) return parse_schedule(kind, rest, steps, p);
     }
     if (starts(part, "lr", &rest)) return parse_rates(rest, steps, p);
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: '%s', %s", dpmf_i_base_show(part.text, part.length, shown),
-                            ACCEPTED);
+    return base_fail(DPMF_ERROR_ARGUMENT, "workload: '%s', %s", base_show(part.text, part.length, shown), ACCEPTED);
 }
 
 static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) {
@@ -161,9 +156,9 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
     dpmf_status status = DPMF_OK;
     TRY(load_array(path, "the workload matrix", &array));
     if (array.dimensions != 2 || array.shape[0] != steps || array.shape[1] != steps)
-        status = dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT, "workload: the matrix file is %lld x %lld, accepted: %lld x %lld (the steps)",
-            (long long)array.shape[0], (long long)array.shape[1], (long long)steps, (long long)steps);
+        status = base_fail(DPMF_ERROR_ARGUMENT,
+                           "workload: the matrix file is %lld x %lld, accepted: %lld x %lld (the steps)",
+                           (long long)array.shape[0], (long long)array.shape[1], (long long)steps, (long long)steps);
     else
         status = dpmf_workload_create_dense(steps, array.values, out);
     dpmf_array_free(&array);
@@ -174,12 +169,12 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
 static dpmf_status parse_mean(int64_t steps, dpmf_workload **out) {
     dpmf_workload_options options = {.decay = 1};
     double *rates = NULL;
-    TRY(dpmf_i_base_alloc_doubles(steps, "the learning rates", &rates));
+    TRY(base_alloc_doubles(steps, "the learning rates", &rates));
     for (int64_t t = 0; t < steps; t++)
         rates[t] = 1 / (double)(t + 1);
     options.learning_rate = rates;
-    dpmf_status status = dpmf_i_workload_create_named(steps, &options, DPMF_I_WORKLOAD_MEAN, out);
-    dpmf_i_base_free(rates);
+    dpmf_status status = workload_create_named(steps, &options, WORKLOAD_MEAN, out);
+    base_free(rates);
     return status;
 }
 
@@ -189,18 +184,18 @@ static dpmf_status make_toeplitz(int64_t steps, const double *column, const char
     dpmf_workload *w = NULL;
     char *name = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_square(steps, "the workload matrix", &matrix));
+    TRY_DONE(base_alloc_square(steps, "the workload matrix", &matrix));
     for (int64_t t = 0; t < steps; t++)
         for (int64_t u = 0; u <= t; u++)
             matrix[t * steps + u] = column[t - u];
     TRY_DONE(dpmf_workload_create_dense(steps, matrix, &w));
-    TRY_DONE(dpmf_i_base_copy_text(text, &name));
-    dpmf_i_base_free(w->text);
+    TRY_DONE(base_copy_text(text, &name));
+    base_free(w->text);
     w->text = name;
     *out = w;
     w = NULL;
 done:
-    dpmf_i_base_free(matrix);
+    base_free(matrix);
     dpmf_workload_free(w);
     return status;
 }
@@ -210,14 +205,13 @@ static dpmf_status parse_window(slice rest, int64_t steps, dpmf_workload **out) 
     double width = 0, *column = NULL;
     TRY(number(rest, "window", &width));
     if (!(width >= 1 && width == floor(width) && width <= 0x1p53))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: window = %g steps, accepted: a whole number from 1",
-                                width);
-    TRY(dpmf_i_base_alloc_doubles(steps, "a column", &column));
+        return base_fail(DPMF_ERROR_ARGUMENT, "workload: window = %g steps, accepted: a whole number from 1", width);
+    TRY(base_alloc_doubles(steps, "a column", &column));
     for (int64_t t = 0; t < steps; t++)
         column[t] = (double)t < width;
     snprintf(text, sizeof text, "window:%.0f", width);
     dpmf_status status = make_toeplitz(steps, column, text, out);
-    dpmf_i_base_free(column);
+    base_free(column);
     return status;
 }
 
@@ -226,14 +220,14 @@ static dpmf_status parse_decay_power(slice rest, int64_t steps, dpmf_workload **
     double power = 0, *column = NULL;
     TRY(number(rest, "decay-power", &power));
     if (!(power >= 0 && power <= 10))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: decay-power = %g, accepted 0 to 10", power);
-    TRY(dpmf_i_base_alloc_doubles(steps, "a column", &column));
+        return base_fail(DPMF_ERROR_ARGUMENT, "workload: decay-power = %g, accepted 0 to 10", power);
+    TRY(base_alloc_doubles(steps, "a column", &column));
     for (int64_t t = 0; t < steps; t++)
         column[t] = pow((double)(t + 1), -power);
-    dpmf_i_base_format_double(power, shown);
+    base_format_double(power, shown);
     strcat(text, shown);
     dpmf_status status = make_toeplitz(steps, column, text, out);
-    dpmf_i_base_free(column);
+    base_free(column);
     return status;
 }
 
@@ -244,7 +238,7 @@ static dpmf_status parse_alone(slice text, int64_t steps, int *there, dpmf_workl
     if (starts(text, "file", &rest)) return parse_matrix(rest, steps, out);
     if (starts(text, "window", &rest)) return parse_window(rest, steps, out);
     if (starts(text, "decay-power", &rest)) return parse_decay_power(rest, steps, out);
-    if (text.length == strlen(DPMF_I_WORKLOAD_MEAN) && memcmp(text.text, DPMF_I_WORKLOAD_MEAN, text.length) == 0)
+    if (text.length == strlen(WORKLOAD_MEAN) && memcmp(text.text, WORKLOAD_MEAN, text.length) == 0)
         return parse_mean(steps, out);
     *there = 0;
     return DPMF_OK;
@@ -263,54 +257,53 @@ dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload *
     parsed p = {0};
     int there = 0;
     dpmf_status status = DPMF_OK;
-    if (text == NULL) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
-    if (steps < 1) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
+    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
     TRY(parse_alone((slice){text, strlen(text)}, steps, &there, out));
     if (there) return DPMF_OK;
     TRY_DONE(parse_parts(text, steps, &p));
     p.options.learning_rate = p.rates;
-    TRY_DONE(dpmf_i_workload_create_named(steps, &p.options, p.schedule.text, out));
+    TRY_DONE(workload_create_named(steps, &p.options, p.schedule.text, out));
 done:
-    dpmf_i_base_free(p.rates);
-    dpmf_i_base_writer_free(&p.schedule);
+    base_free(p.rates);
+    base_writer_free(&p.schedule);
     return status;
 }
 
 /* ---- the mechanism file ---- */
 
-static const char *array_name(const char *prefix, const char *name, char out[DPMF_I_BASE_TENSOR_NAME_MAX]) {
-    snprintf(out, DPMF_I_BASE_TENSOR_NAME_MAX, "%s.%s", prefix, name);
+static const char *array_name(const char *prefix, const char *name, char out[BASE_TENSOR_NAME_MAX]) {
+    snprintf(out, BASE_TENSOR_NAME_MAX, "%s.%s", prefix, name);
     return out;
 }
 
-void dpmf_i_workload_write(const dpmf_workload *w, const char *prefix, dpmf_i_base_writer *out,
-                           dpmf_i_base_tensors *tensors) {
-    char name[DPMF_I_BASE_TENSOR_NAME_MAX];
-    if (w->form == DPMF_I_WORKLOAD_OPERATOR) {
-        out->status = dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be saved in a file");
+void workload_write(const dpmf_workload *w, const char *prefix, base_writer *out, base_tensors *tensors) {
+    char name[BASE_TENSOR_NAME_MAX];
+    if (w->form == WORKLOAD_OPERATOR) {
+        out->status = base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be saved in a file");
         return;
     }
-    dpmf_i_base_json_text(out, "text", w->text);
-    if (w->form == DPMF_I_WORKLOAD_NAMED) {
-        dpmf_i_base_json_double(out, "momentum", w->momentum);
-        dpmf_i_base_json_bool(out, "nesterov", w->nesterov);
-        dpmf_i_base_json_double(out, "decay", w->decay);
+    base_json_text(out, "text", w->text);
+    if (w->form == WORKLOAD_NAMED) {
+        base_json_double(out, "momentum", w->momentum);
+        base_json_bool(out, "nesterov", w->nesterov);
+        base_json_double(out, "decay", w->decay);
     }
-    if (w->schedule != NULL) dpmf_i_base_json_text(out, "schedule", w->schedule);
+    if (w->schedule != NULL) base_json_text(out, "schedule", w->schedule);
     if (w->learning_rate != NULL)
-        dpmf_i_base_tensors_add(tensors, array_name(prefix, "learning_rate", name), w->steps, 0, w->learning_rate);
+        base_tensors_add(tensors, array_name(prefix, "learning_rate", name), w->steps, 0, w->learning_rate);
     if (w->matrix != NULL && strcmp(w->text, "file") == 0) /* the others follow from their text */
-        dpmf_i_base_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
+        base_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
 }
 
-static dpmf_status find_array(const dpmf_i_base_tensors *tensors, const char *prefix, const char *suffix, int64_t rows,
-                              int64_t columns, const dpmf_i_base_tensor **out) {
-    char name[DPMF_I_BASE_TENSOR_NAME_MAX];
-    const dpmf_i_base_tensor *t = dpmf_i_base_tensors_find(tensors, array_name(prefix, suffix, name));
+static dpmf_status find_array(const base_tensors *tensors, const char *prefix, const char *suffix, int64_t rows,
+                              int64_t columns, const base_tensor **out) {
+    char name[BASE_TENSOR_NAME_MAX];
+    const base_tensor *t = base_tensors_find(tensors, array_name(prefix, suffix, name));
     if (t == NULL || t->dimensions != (columns == 0 ? 1 : 2) || t->shape[0] != rows ||
         (columns != 0 && t->shape[1] != columns))
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %lld steps", name,
-                                (long long)rows);
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %lld steps", name,
+                         (long long)rows);
     *out = t;
     return DPMF_OK;
 }
@@ -320,10 +313,10 @@ static dpmf_status check_text(const dpmf_workload *w) {
     dpmf_workload *again = NULL;
     if (w->schedule != NULL && strstr(w->schedule, "lr") != NULL) return DPMF_OK;
     TRY(dpmf_workload_parse(w->text, w->steps, &again));
-    int same = dpmf_i_workload_equal(w, again);
+    int same = workload_equal(w, again);
     dpmf_workload_free(again);
     if (same) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the learning rates are not those of its workload text");
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the learning rates are not those of its workload text");
 }
 
 /* A matrix that its text makes: no other text may stand here. */
@@ -331,37 +324,37 @@ static dpmf_status read_toeplitz(const char *text, int64_t steps, dpmf_workload 
     slice whole = {text, strlen(text)}, rest = {0};
     dpmf_workload *w = NULL;
     if (!starts(whole, "window", &rest) && !starts(whole, "decay-power", &rest))
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload has no numbers of its own");
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload has no numbers of its own");
     TRY(dpmf_workload_parse(text, steps, &w));
     if (strcmp(w->text, text) == 0) {
         *out = w;
         return DPMF_OK;
     }
     dpmf_workload_free(w);
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload's text is not in its shortest form");
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the workload's text is not in its shortest form");
 }
 
-dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char *prefix,
-                                 const dpmf_i_base_tensors *tensors, dpmf_workload **out) {
+dpmf_status workload_read(const cJSON *object, int64_t steps, const char *prefix, const base_tensors *tensors,
+                          dpmf_workload **out) {
     const char *text = NULL, *schedule = NULL;
-    const dpmf_i_base_tensor *array = NULL;
+    const base_tensor *array = NULL;
     dpmf_workload_options options = dpmf_workload_options_defaults();
     dpmf_workload *w = NULL;
-    TRY(dpmf_i_base_json_get_text(object, "text", "workload", &text));
+    TRY(base_json_get_text(object, "text", "workload", &text));
     if (strcmp(text, "file") == 0) {
         TRY(find_array(tensors, prefix, "matrix", steps, steps, &array));
         return dpmf_workload_create_dense(steps, array->values, out);
     }
     if (!cJSON_HasObjectItem(object, "momentum")) return read_toeplitz(text, steps, out);
-    TRY(dpmf_i_base_json_get_double(object, "momentum", "workload", &options.momentum));
-    TRY(dpmf_i_base_json_get_double(object, "decay", "workload", &options.decay));
+    TRY(base_json_get_double(object, "momentum", "workload", &options.momentum));
+    TRY(base_json_get_double(object, "decay", "workload", &options.decay));
     options.nesterov = cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(object, "nesterov")) != 0;
     if (cJSON_HasObjectItem(object, "schedule")) {
-        TRY(dpmf_i_base_json_get_text(object, "schedule", "workload", &schedule));
+        TRY(base_json_get_text(object, "schedule", "workload", &schedule));
         TRY(find_array(tensors, prefix, "learning_rate", steps, 0, &array));
         options.learning_rate = array->values;
     }
-    TRY(dpmf_i_workload_create_named(steps, &options, schedule, &w));
+    TRY(workload_create_named(steps, &options, schedule, &w));
     dpmf_status status = check_text(w);
     if (status == DPMF_OK)
         *out = w;

@@ -12,7 +12,7 @@
 static void named_transpose(const dpmf_workload *w, const double *y, double *x) {
     double sum = 0, momentum = 0, keep = 0;
     for (int64_t t = w->steps - 1; t >= 0; t--) {
-        dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(w, t);
+        workload_recursion_form r = workload_recursion(w, t);
         sum = y[t] + keep * sum;
         momentum = r.from_m * r.rate * sum + r.momentum * momentum;
         x[t] = r.from_y * r.rate * sum + momentum;
@@ -36,12 +36,11 @@ static void dense_transpose(const dpmf_workload *w, const double *y, double *x) 
     }
 }
 
-dpmf_status dpmf_i_workload_apply_transpose(const dpmf_workload *w, const double *y, double *x) {
-    if (w->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator has no transpose");
-    if (dpmf_i_workload_is_prefix(w))
+dpmf_status workload_apply_transpose(const dpmf_workload *w, const double *y, double *x) {
+    if (w->form == WORKLOAD_OPERATOR) return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator has no transpose");
+    if (workload_is_prefix(w))
         prefix_transpose(w->steps, y, x);
-    else if (w->form == DPMF_I_WORKLOAD_NAMED)
+    else if (w->form == WORKLOAD_NAMED)
         named_transpose(w, y, x);
     else
         dense_transpose(w, y, x);

@@ -9,15 +9,15 @@
 #include "workload/operator.h"
 
 /* How A is held. */
-typedef enum dpmf_i_workload_form {
-    DPMF_I_WORKLOAD_NAMED = 0, /* momentum, schedule, decay: two numbers of state */
-    DPMF_I_WORKLOAD_DENSE,
-    DPMF_I_WORKLOAD_OPERATOR
-} dpmf_i_workload_form;
+typedef enum workload_form {
+    WORKLOAD_NAMED = 0, /* momentum, schedule, decay: two numbers of state */
+    WORKLOAD_DENSE,
+    WORKLOAD_OPERATOR
+} workload_form;
 
 struct dpmf_workload {
     int references; /* atomic */
-    dpmf_i_workload_form form;
+    workload_form form;
     int toeplitz; /* the same at every step? */
     int64_t steps;
     char *text;
@@ -28,89 +28,86 @@ struct dpmf_workload {
     char *schedule;        /* the part of `text` that stands for learning_rate, NULL if none */
     /* dense: n x n lower triangular */
     double *matrix;
-    dpmf_i_workload_operator *operator_;
+    workload_operator *operator_;
 };
 
 /* Shares it: one more free is needed. Returns its argument. */
-dpmf_workload *dpmf_i_workload_retain(const dpmf_workload *workload);
+dpmf_workload *workload_retain(const dpmf_workload *workload);
 
 /* The recursion of a named workload at step t, from the state (m, o) and the input y. */
-typedef struct dpmf_i_workload_recursion_form {
+typedef struct workload_recursion_form {
     double momentum; /* m_t = momentum m_{t-1} + y_t */
     double from_m;   /* u_t = from_m m_t + from_y y_t */
     double from_y;
     double rate; /* o_t = keep o_{t-1} + rate u_t */
     double keep;
-} dpmf_i_workload_recursion_form;
-dpmf_i_workload_recursion_form dpmf_i_workload_recursion(const dpmf_workload *workload, int64_t t);
+} workload_recursion_form;
+workload_recursion_form workload_recursion(const dpmf_workload *workload, int64_t t);
 
 /* Same matrix? (same form and parameters; operators only if the same object) */
-int dpmf_i_workload_equal(const dpmf_workload *a, const dpmf_workload *b);
+int workload_equal(const dpmf_workload *a, const dpmf_workload *b);
 
 /* Plain prefix sums? */
-int dpmf_i_workload_is_prefix(const dpmf_workload *workload);
+int workload_is_prefix(const dpmf_workload *workload);
 
 /* The first `steps` rows and columns of A; shares it when that is all of it. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_workload_head(const dpmf_workload *workload, int64_t steps, dpmf_workload **out);
+DPMF_MUST_CHECK dpmf_status workload_head(const dpmf_workload *workload, int64_t steps, dpmf_workload **out);
 
 /* The schedule 1/(t+1) of a decay of 1, which are named together: the mean so far. */
-#define DPMF_I_WORKLOAD_MEAN "mean"
+#define WORKLOAD_MEAN "mean"
 
 /* A named workload; `schedule` is the text that stands for its learning rates ("lr" if NULL). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_workload_create_named(int64_t steps, const dpmf_workload_options *options,
-                                                         const char *schedule, dpmf_workload **out);
+DPMF_MUST_CHECK dpmf_status workload_create_named(int64_t steps, const dpmf_workload_options *options,
+                                                  const char *schedule, dpmf_workload **out);
 
 /*
  * The first `count` coefficients of A^power as a power series, for a Toeplitz workload or, for a named one with a
  * schedule, of the workload without it. power = 1/2, -1/2, 1 or -1.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_workload_series(const dpmf_workload *workload, double power, int64_t count,
-                                                   double *out);
+DPMF_MUST_CHECK dpmf_status workload_series(const dpmf_workload *workload, double power, int64_t count, double *out);
 
 /* x = A' y, in place allowed; not for operators. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_workload_apply_transpose(const dpmf_workload *workload, const double *y, double *x);
+DPMF_MUST_CHECK dpmf_status workload_apply_transpose(const dpmf_workload *workload, const double *y, double *x);
 
 /* Norms of the columns of A. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_workload_column_norms(const dpmf_workload *workload, double *norms);
+DPMF_MUST_CHECK dpmf_status workload_column_norms(const dpmf_workload *workload, double *norms);
 
 /*
  * `count` right-hand sides at once, row by row: y_t = (A x)_t and x_t = (A^-1 y)_t. States are buffers x count numbers,
  * zero before the first row.
  */
-int64_t dpmf_i_workload_buffers(const dpmf_workload *workload);
-void dpmf_i_workload_step(const dpmf_workload *workload, int64_t t, int64_t count, const double *x, double *state,
-                          double *y);
-int64_t dpmf_i_workload_inverse_buffers(const dpmf_workload *workload);
-void dpmf_i_workload_inverse_step(const dpmf_workload *workload, int64_t t, int64_t count, const double *y,
-                                  double *state, double *x);
+int64_t workload_buffers(const dpmf_workload *workload);
+void workload_step(const dpmf_workload *workload, int64_t t, int64_t count, const double *x, double *state, double *y);
+int64_t workload_inverse_buffers(const dpmf_workload *workload);
+void workload_inverse_step(const dpmf_workload *workload, int64_t t, int64_t count, const double *y, double *state,
+                           double *x);
 
 /* A workload in a mechanism file: members of an open JSON object, and arrays whose names begin with `prefix`. */
-void dpmf_i_workload_write(const dpmf_workload *workload, const char *prefix, dpmf_i_base_writer *w,
-                           dpmf_i_base_tensors *tensors);
-DPMF_MUST_CHECK dpmf_status dpmf_i_workload_read(const cJSON *object, int64_t steps, const char *prefix,
-                                                 const dpmf_i_base_tensors *tensors, dpmf_workload **out);
+void workload_write(const dpmf_workload *workload, const char *prefix, base_writer *w, base_tensors *tensors);
+DPMF_MUST_CHECK dpmf_status workload_read(const cJSON *object, int64_t steps, const char *prefix,
+                                          const base_tensors *tensors, dpmf_workload **out);
 
 /* ---- participation (workload/participation.c): the record behind the public calls ---- */
 
 /* The sets of steps that a unit may take part in, as the stages above see them: k of them, and b. */
-typedef enum dpmf_i_workload_pattern {
-    DPMF_I_WORKLOAD_FIXED = 0, /* j, j+b, j+2b, ... for one j < b: single (b = n), cyclic, full (b = 1) */
-    DPMF_I_WORKLOAD_APART,     /* any, at least b apart, at most k: min-sep */
-    DPMF_I_WORKLOAD_EPOCHS     /* one in each of k epochs of b steps, anywhere: shuffled */
-} dpmf_i_workload_pattern;
+typedef enum workload_pattern {
+    WORKLOAD_FIXED = 0, /* j, j+b, j+2b, ... for one j < b: single (b = n), cyclic, full (b = 1) */
+    WORKLOAD_APART,     /* any, at least b apart, at most k: min-sep */
+    WORKLOAD_EPOCHS     /* one in each of k epochs of b steps, anywhere: shuffled */
+} workload_pattern;
 
 struct dpmf_participation {
     int references; /* atomic */
     dpmf_participation_kind kind;
-    dpmf_i_workload_pattern pattern;
+    workload_pattern pattern;
     int64_t steps, count, separation;
     char text[64];
 };
 
 /* Shares it: one more free is needed. Returns its argument. */
-dpmf_participation *dpmf_i_workload_participation_retain(const dpmf_participation *participation);
+dpmf_participation *workload_participation_retain(const dpmf_participation *participation);
 
 /* Single participation, which a NULL participation of a public call stands for. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_workload_participation_single(int64_t steps, dpmf_participation **out);
+DPMF_MUST_CHECK dpmf_status workload_participation_single(int64_t steps, dpmf_participation **out);
 
 #endif

@@ -48,7 +48,7 @@ static void test_all_of_the_steps_is_the_gaussian(void **state) {
     for (int64_t t = 1; t <= 7; t += 3) {
         const dpmf_privacy p = epsilon_of(1.5, 1e-6, t, t, 2);
         assert_int_equal(p.kind, DPMF_EXACT);
-        assert_true(p.epsilon == dpmf_i_account_gaussian_epsilon(sqrt(2.0 * (double)t) / 1.5, log(1e-6)));
+        assert_true(p.epsilon == account_gaussian_epsilon(sqrt(2.0 * (double)t) / 1.5, log(1e-6)));
     }
 }
 
@@ -66,16 +66,16 @@ static void test_allocation_is_not_below_simulation(void **state) {
         const int64_t bins = 2 + 3 * (i / 10);
         double upper[2], lower[2], sum[2] = {0, 0}, squares[2] = {0, 0};
         for (int add = 0; add < 2; add++) {
-            dpmf_i_account_allocation_scheme s = {.sigma = sigma, .bins = bins, .least = 1e-8, .fineness = 0.05};
-            check_ok(dpmf_i_account_allocation_curve(&s, add, 1, &epsilon, NULL, &upper[add]));
+            allocation_scheme s = {.sigma = sigma, .bins = bins, .least = 1e-8, .fineness = 0.05};
+            check_ok(allocation_curve(&s, add, 1, &epsilon, NULL, &upper[add]));
             s.lower = 1;
             s.fineness = 0.02; /* the bound from below loses more */
-            check_ok(dpmf_i_account_allocation_curve(&s, add, 1, &epsilon, NULL, &lower[add]));
+            check_ok(allocation_curve(&s, add, 1, &epsilon, NULL, &lower[add]));
             if (!(lower[add] <= upper[add] && lower[add] >= 0.8 * upper[add] - 1e-4))
                 fail_msg("sigma %g, %lld bins, epsilon %g: %g to %g", sigma, (long long)bins, epsilon, lower[add],
                          upper[add]);
         }
-        dpmf_i_base_random_normals(77, (uint64_t)i, SAMPLES * bins, z);
+        base_random_normals(77, (uint64_t)i, SAMPLES * bins, z);
         for (int j = 0; j < SAMPLES; j++) {
             double mean = 0;
             for (int64_t k = 0; k < bins; k++)
@@ -112,18 +112,18 @@ static void test_scales_are_above_the_bound_from_below(void **state) {
     (void)state;
     for (int i = 0; i < 6; i++) {
         const double sigma = sigmas[i % 2], epsilon = epsilons[i / 2 % 3], least = leasts[i / 2 % 2];
-        dpmf_i_account_allocation_scales scales;
-        check_ok(dpmf_i_account_allocation_scales_create(sigma, BINS, least, 0.02, NULL, &scales));
+        allocation_scales scales;
+        check_ok(allocation_scales_create(sigma, BINS, least, 0.02, NULL, &scales));
         assert_true(scales.count > 0);
         for (int add = 0; add < 2; add++) {
-            const dpmf_i_account_allocation_scheme one = {sigma, BINS, 1e-9, 0.004, 1}; /* it loses more */
+            const allocation_scheme one = {sigma, BINS, 1e-9, 0.004, 1}; /* it loses more */
             double lower, upper[2];
-            check_ok(dpmf_i_account_allocation_curve(&one, add, 1, &epsilon, NULL, &lower));
-            dpmf_i_account_allocation_scales_curve(&scales, add, 2, epsilon, upper);
+            check_ok(allocation_curve(&one, add, 1, &epsilon, NULL, &lower));
+            allocation_scales_curve(&scales, add, 2, epsilon, upper);
             if (!(upper[1] >= lower && upper[1] <= 1.02 * lower + 2e-4 * upper[0] + 1e-9))
                 fail_msg("sigma %g, epsilon %g, %s: %g to %g", sigma, epsilon, add ? "add" : "remove", lower, upper[1]);
         }
-        dpmf_i_account_allocation_scales_free(&scales);
+        allocation_scales_free(&scales);
     }
 }
 

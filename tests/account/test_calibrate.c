@@ -136,12 +136,12 @@ static void test_schemes_have_the_columns_and_gram_matrices_of_the_definition(vo
     enum { N = 12, B = 3 };
     dpmf_strategy *c = banded_root(N, B);
     dpmf_run run = dpmf_run_defaults();
-    dpmf_i_account_amplified bins, separated;
+    account_amplified bins, separated;
     dpmf_sampling in_bins = {DPMF_SAMPLING_BALLS_IN_BINS, 0, B, 0, 0, 0},
                   apart = {DPMF_SAMPLING_MIN_SEPARATION, 0.3, B, 0, 0, 0};
     double columns[N][N], means[B][N] = {{0}};
-    OK(dpmf_i_account_amplify_scheme(c, &in_bins, 0, &run, &bins));
-    OK(dpmf_i_account_amplify_scheme(c, &apart, 1, &run, &separated));
+    OK(account_amplify_scheme(c, &in_bins, 0, &run, &bins));
+    OK(account_amplify_scheme(c, &apart, 1, &run, &separated));
     for (int t = 0; t < N; t++) {
         OK(dpmf_strategy_column(c, t, columns[t]));
         for (int i = 0; i < N; i++)
@@ -158,8 +158,8 @@ static void test_schemes_have_the_columns_and_gram_matrices_of_the_definition(vo
         }
     assert_near(bins.sensed.value, sqrt(bins.numbers[0]), 1e-12); /* the first bin is the worst pattern */
     assert_int_equal(separated.scheme.warm, 1);
-    dpmf_i_account_amplified_free(&bins);
-    dpmf_i_account_amplified_free(&separated);
+    account_amplified_free(&bins);
+    account_amplified_free(&separated);
     dpmf_strategy_free(c);
 }
 
@@ -208,7 +208,7 @@ static void test_replace_one_at_probability_1_is_twice_the_gaussian(void **state
     o.adjacency = DPMF_ADJACENCY_REPLACE_ONE;
     o.engine = DPMF_ENGINE_CONNECT_THE_DOTS;
     OK(dpmf_account_epsilon(6, 1e-6, &o, &found));
-    double exact = dpmf_i_account_gaussian_epsilon(2 * sqrt(5) / 6, log(1e-6));
+    double exact = account_gaussian_epsilon(2 * sqrt(5) / 6, log(1e-6));
     assert_true(found.epsilon >= exact * (1 - 1e-12) && found.epsilon <= exact * 1.001);
     o.engine = DPMF_ENGINE_AUTO;
     OK(dpmf_account_epsilon(6, 1e-6, &o, &found));
@@ -286,7 +286,7 @@ static void test_budgets_of_steps_and_probability_are_the_largest(void **state) 
 
     dpmf_account_options plain = dpmf_account_options_defaults();
     OK(dpmf_calibrate_compositions(50, 1, 1e-6, &plain, &n, &found)); /* exact: mu^2 sigma^2 whole times */
-    double mu = dpmf_i_account_gaussian_mu(1, log(1e-6));
+    double mu = account_gaussian_mu(1, log(1e-6));
     assert_int_equal(n, (int64_t)floor(mu * mu * 2500));
     assert_int_equal(dpmf_calibrate_compositions(0.01, 1, 1e-6, &plain, &n, &found), DPMF_ERROR_UNSUPPORTED);
     assert_int_equal(dpmf_calibrate_probability(1, 1, 1e-6, &plain, &q, &found), DPMF_ERROR_ARGUMENT);

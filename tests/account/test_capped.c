@@ -73,7 +73,7 @@ static void test_min_separation_is_coupled_with_the_uncapped_run(void **state) {
     double tau = 0, drawn[4] = {0.2, 0.2 * 0.8, 0.2 * (0.8 * 0.8 + 0.2), 0};
     drawn[3] = 0.2 * (1 - drawn[2]);
     for (int t = 0; t < 4; t++)
-        tau += 0.26 * dpmf_i_base_binomial_at_least(261, 1000, drawn[t]);
+        tau += 0.26 * base_binomial_at_least(261, 1000, drawn[t]);
     assert_true(tau > 1e-7);
     check_near(capped.delta - plain.delta, (1 + exp(1)) * tau, 1e-6 * tau + 1e-15);
     assert_non_null(strstr(capped.method, "coupled"));

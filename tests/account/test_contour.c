@@ -9,11 +9,10 @@
 
 #include <math.h>
 
-static double epsilon_of(dpmf_i_account_direction direction, double sigma, double q, double n, double delta,
-                         double *error) {
-    const dpmf_i_account_pair pair = {direction, sigma, q, (int64_t)n};
+static double epsilon_of(account_direction direction, double sigma, double q, double n, double delta, double *error) {
+    const account_pair pair = {direction, sigma, q, (int64_t)n};
     double epsilon = NAN;
-    check_ok(dpmf_i_account_contour_epsilon(&pair, log(delta), &epsilon, error));
+    check_ok(account_contour_epsilon(&pair, log(delta), &epsilon, error));
     return epsilon;
 }
 
@@ -21,23 +20,16 @@ static double epsilon_of(dpmf_i_account_direction direction, double sigma, doubl
 static void test_the_contour_gives_known_values(void **state) {
     (void)state;
     static const struct {
-        dpmf_i_account_direction direction;
+        account_direction direction;
         double sigma, q, n, delta, epsilon;
     } known[] = {
-        {DPMF_I_ACCOUNT_REMOVE, .8, .001, 100, 1e-6, .260337095},
-        {DPMF_I_ACCOUNT_REMOVE, .8, .2, 100, 1e-6, 24.322620180},
-        {DPMF_I_ACCOUNT_REMOVE, 1.5, .05, 1000, 1e-6, 6.199691689},
-        {DPMF_I_ACCOUNT_REMOVE, 2, .001, 20000, 1e-6, .295801002},
-        {DPMF_I_ACCOUNT_REMOVE, .8, .001, 1e5, 1e-6, 2.914478209},
-        {DPMF_I_ACCOUNT_REMOVE, .8, .05, 50000, 1e-6, 291.369926153},
-        {DPMF_I_ACCOUNT_REMOVE, 5, .1, 1e5, 1e-6, 49.982678346},
-        {DPMF_I_ACCOUNT_ADD, 1, 1e-5, 1e6, 1e-8, .058530241},
-        {DPMF_I_ACCOUNT_REMOVE, 10, 1e-3, 1e5, 1e-10, .175162821},
-        {DPMF_I_ACCOUNT_ADD, 10, 1e-3, 1e5, 1e-10, .174845487},
-        {DPMF_I_ACCOUNT_REMOVE, 1, 1e-3, 1e6, 1e-10, 8.883000319},
-        {DPMF_I_ACCOUNT_ADD, 1, 1e-3, 1e6, 1e-10, 8.748532295},
-        {DPMF_I_ACCOUNT_REPLACE, 1, .1, 1, 1e-5, 1.78915},
-        {DPMF_I_ACCOUNT_REMOVE, 3, .001, 100, 1e-6, .011204115},
+        {ACCOUNT_REMOVE, .8, .001, 100, 1e-6, .260337095},   {ACCOUNT_REMOVE, .8, .2, 100, 1e-6, 24.322620180},
+        {ACCOUNT_REMOVE, 1.5, .05, 1000, 1e-6, 6.199691689}, {ACCOUNT_REMOVE, 2, .001, 20000, 1e-6, .295801002},
+        {ACCOUNT_REMOVE, .8, .001, 1e5, 1e-6, 2.914478209},  {ACCOUNT_REMOVE, .8, .05, 50000, 1e-6, 291.369926153},
+        {ACCOUNT_REMOVE, 5, .1, 1e5, 1e-6, 49.982678346},    {ACCOUNT_ADD, 1, 1e-5, 1e6, 1e-8, .058530241},
+        {ACCOUNT_REMOVE, 10, 1e-3, 1e5, 1e-10, .175162821},  {ACCOUNT_ADD, 10, 1e-3, 1e5, 1e-10, .174845487},
+        {ACCOUNT_REMOVE, 1, 1e-3, 1e6, 1e-10, 8.883000319},  {ACCOUNT_ADD, 1, 1e-3, 1e6, 1e-10, 8.748532295},
+        {ACCOUNT_REPLACE, 1, .1, 1, 1e-5, 1.78915},          {ACCOUNT_REMOVE, 3, .001, 100, 1e-6, .011204115},
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         double error = NAN;
@@ -57,16 +49,16 @@ static void test_epsilon_of_the_contour_gives_delta_back(void **state) {
     for (int d = 0; d < 3; d++) {
         for (double sigma = 0.4; sigma < 50; sigma *= 5.1) {
             for (double q = 0.7; q > 1e-5; q *= 0.17) {
-                const dpmf_i_account_pair pair = {(dpmf_i_account_direction)d, sigma, q, (int64_t)ceil(3 / q)};
+                const account_pair pair = {(account_direction)d, sigma, q, (int64_t)ceil(3 / q)};
                 double epsilon = NAN, error = NAN, back = NAN, back_error = NAN, bound = NAN, above = NAN,
                        above_error = NAN;
                 asked++;
-                check_ok(dpmf_i_account_contour_epsilon(&pair, -18, &epsilon, &error));
-                check_ok(dpmf_i_account_rdp_epsilon(&pair, -18, &bound));
+                check_ok(account_contour_epsilon(&pair, -18, &epsilon, &error));
+                check_ok(account_rdp_epsilon(&pair, -18, &bound));
                 if (isinf(error)) continue;
                 assert_true(epsilon - error <= bound);
-                check_ok(dpmf_i_account_contour_log_delta(&pair, epsilon, &back, &back_error));
-                check_ok(dpmf_i_account_contour_log_delta(&pair, epsilon + error, &above, &above_error));
+                check_ok(account_contour_log_delta(&pair, epsilon, &back, &back_error));
+                check_ok(account_contour_log_delta(&pair, epsilon + error, &above, &above_error));
                 if (isinf(back_error) || isinf(above_error)) continue;
                 answered++;
                 /* the error of epsilon covers that of ln delta by the slope */
@@ -80,24 +72,24 @@ static void test_epsilon_of_the_contour_gives_delta_back(void **state) {
 
 static void test_the_contour_meets_its_closed_forms(void **state) {
     (void)state;
-    const dpmf_i_account_pair add = {DPMF_I_ACCOUNT_ADD, 1, 0.1, 3};
+    const account_pair add = {ACCOUNT_ADD, 1, 0.1, 3};
     double value = NAN, error = NAN;
-    check_ok(dpmf_i_account_contour_log_delta(&add, 3.01 * -log1p(-0.1), &value, &error));
+    check_ok(account_contour_log_delta(&add, 3.01 * -log1p(-0.1), &value, &error));
     assert_true(value == -INFINITY && error == 0); /* beyond the largest loss */
-    const dpmf_i_account_pair gaussian = {DPMF_I_ACCOUNT_REPLACE, 4, 1, 9};
-    check_ok(dpmf_i_account_contour_epsilon(&gaussian, -10, &value, &error));
-    check_near(value, dpmf_i_account_gaussian_epsilon(1.5, -10), 1e-14);
+    const account_pair gaussian = {ACCOUNT_REPLACE, 4, 1, 9};
+    check_ok(account_contour_epsilon(&gaussian, -10, &value, &error));
+    check_near(value, account_gaussian_epsilon(1.5, -10), 1e-14);
     /* delta(0) is the total variation: of one step, q (2 Phi(1/(2 sigma)) - 1), the same both ways */
     const double distance = log(0.1 * erf(0.5 / sqrt(2.0)));
     for (int d = 0; d < 2; d++) {
-        const dpmf_i_account_pair one = {(dpmf_i_account_direction)d, 1, 0.1, 1};
-        check_ok(dpmf_i_account_contour_log_delta(&one, 0, &value, &error));
+        const account_pair one = {(account_direction)d, 1, 0.1, 1};
+        check_ok(account_contour_log_delta(&one, 0, &value, &error));
         check_near(value, distance, 1e-13);
-        check_ok(dpmf_i_account_contour_epsilon(&one, distance + 1e-9, &value, &error));
+        check_ok(account_contour_epsilon(&one, distance + 1e-9, &value, &error));
         assert_true(value == 0 && isfinite(error));
     }
-    const dpmf_i_account_pair many = {DPMF_I_ACCOUNT_REMOVE, 50, 0.01, 100};
-    check_ok(dpmf_i_account_contour_epsilon(&many, -0.1, &value, &error));
+    const account_pair many = {ACCOUNT_REMOVE, 50, 0.01, 100};
+    check_ok(account_contour_epsilon(&many, -0.1, &value, &error));
     assert_true(value == 0);
 }
 
@@ -108,43 +100,43 @@ static void test_corners_of_the_contour_give_a_number_and_an_error(void **state)
     static const double deltas[] = {-0.7, -20, -690};
     static const int64_t compositions[] = {1, 2, 40, 1000000, 1000000000000};
     for (int i = 0; i < 4 * 4 * 3 * 5; i += 13) { /* 13: every value of each in turn */
-        const dpmf_i_account_pair pair = {(dpmf_i_account_direction)(i % 3), sigmas[i % 4], probabilities[i / 4 % 4],
-                                          compositions[i / 16 % 5]};
+        const account_pair pair = {(account_direction)(i % 3), sigmas[i % 4], probabilities[i / 4 % 4],
+                                   compositions[i / 16 % 5]};
         double epsilon = NAN, error = NAN, log_delta = NAN;
-        check_ok(dpmf_i_account_contour_epsilon(&pair, deltas[i / 80], &epsilon, &error));
+        check_ok(account_contour_epsilon(&pair, deltas[i / 80], &epsilon, &error));
         assert_true(epsilon >= 0 && error >= 0 && isfinite(epsilon));
-        check_ok(dpmf_i_account_contour_log_delta(&pair, 0.01 * (i % 7), &log_delta, &error));
+        check_ok(account_contour_log_delta(&pair, 0.01 * (i % 7), &log_delta, &error));
         assert_true(log_delta <= 1e-9 && error >= 0);
     }
 }
 
 static void test_the_contour_refuses_pairs_out_of_range(void **state) {
     (void)state;
-    const dpmf_i_account_pair good = {DPMF_I_ACCOUNT_REMOVE, 1, 0.1, 10};
-    dpmf_i_account_pair bad[] = {good, good, good, good};
+    const account_pair good = {ACCOUNT_REMOVE, 1, 0.1, 10};
+    account_pair bad[] = {good, good, good, good};
     bad[0].sigma = -1;
     bad[1].probability = 2;
     bad[2].compositions = -5;
-    bad[3].direction = (dpmf_i_account_direction)3;
+    bad[3].direction = (account_direction)3;
     double value = 17, error = 17;
     for (int i = 0; i < 4; i++) {
-        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_contour_log_delta(&bad[i], 1, &value, &error));
-        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_contour_epsilon(&bad[i], -10, &value, &error));
+        check_fails(DPMF_ERROR_ARGUMENT, account_contour_log_delta(&bad[i], 1, &value, &error));
+        check_fails(DPMF_ERROR_ARGUMENT, account_contour_epsilon(&bad[i], -10, &value, &error));
     }
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_contour_log_delta(&good, -1, &value, &error));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_contour_log_delta(&good, NAN, &value, &error));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_contour_epsilon(&good, 0, &value, &error));
+    check_fails(DPMF_ERROR_ARGUMENT, account_contour_log_delta(&good, -1, &value, &error));
+    check_fails(DPMF_ERROR_ARGUMENT, account_contour_log_delta(&good, NAN, &value, &error));
+    check_fails(DPMF_ERROR_ARGUMENT, account_contour_epsilon(&good, 0, &value, &error));
     check_message("ln delta 0");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_contour_epsilon(&good, -INFINITY, &value, &error));
+    check_fails(DPMF_ERROR_ARGUMENT, account_contour_epsilon(&good, -INFINITY, &value, &error));
     assert_true(value == 17 && error == 17);
 }
 
 static void test_any_allocation_of_the_contour_may_fail(void **state) {
     (void)state;
-    const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, 1, 0.1, 10};
+    const account_pair pair = {ACCOUNT_REMOVE, 1, 0.1, 10};
     double value = 17, error = 17;
-    FAIL_EACH(dpmf_i_account_contour_log_delta(&pair, 1, &value, &error));
-    FAIL_EACH(dpmf_i_account_contour_epsilon(&pair, -10, &value, &error));
+    FAIL_EACH(account_contour_log_delta(&pair, 1, &value, &error));
+    FAIL_EACH(account_contour_epsilon(&pair, -10, &value, &error));
     assert_int_equal(dpmf_memory_in_use(), 0);
 }
 

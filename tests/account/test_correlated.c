@@ -11,37 +11,35 @@
 
 #include <math.h>
 
-static const dpmf_i_account_product_options HOW = {5e-3, 5e-4, NULL};
+static const product_options HOW = {5e-3, 5e-4, NULL};
 
 static double log_delta_of(int64_t bins, const double *gram, double sigma, double epsilon) {
-    const dpmf_i_account_montecarlo_scheme s = {
-        .kind = DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS, .sigma = sigma, .bins = bins, .gram = gram};
+    const montecarlo_scheme s = {.kind = MONTECARLO_SCHEME_BINS, .sigma = sigma, .bins = bins, .gram = gram};
     double found = 0;
     int met = 0;
-    check_ok(dpmf_i_account_correlated_log_delta(&s, epsilon, &HOW, &found, &met));
+    check_ok(account_correlated_log_delta(&s, epsilon, &HOW, &found, &met));
     return found;
 }
 
 static void test_bins_that_share_nothing_are_allocation(void **state) {
     enum { B = 8 };
     double gram[B * B] = {0}, epsilon = 0;
-    const dpmf_i_account_allocation a = {1.6, 1, B, 1, 1e-3, 1e-4, NULL};
-    const dpmf_i_account_montecarlo_scheme s = {
-        .kind = DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS, .sigma = 3.2, .bins = B, .gram = gram};
+    const account_allocation a = {1.6, 1, B, 1, 1e-3, 1e-4, NULL};
+    const montecarlo_scheme s = {.kind = MONTECARLO_SCHEME_BINS, .sigma = 3.2, .bins = B, .gram = gram};
     double alone = 0;
     int met = 0;
     (void)state;
     for (int i = 0; i < B; i++)
         gram[i * B + i] = 4;
-    check_ok(dpmf_i_account_correlated_epsilon(&s, log(1e-6), &HOW, &epsilon, &met));
-    check_ok(dpmf_i_account_allocation_epsilon(&a, log(1e-6), &alone, &met));
+    check_ok(account_correlated_epsilon(&s, log(1e-6), &HOW, &epsilon, &met));
+    check_ok(allocation_epsilon(&a, log(1e-6), &alone, &met));
     check_near(epsilon, alone, 1.2e-2 * alone);
 }
 
 static void test_bins_that_share_all_are_one_gaussian(void **state) {
     const double gram[4] = {4, 4, 4, 4};
     (void)state;
-    check_near(log_delta_of(2, gram, 2, 1), dpmf_i_account_gaussian_log_delta(1, 1), 1e-6);
+    check_near(log_delta_of(2, gram, 2, 1), account_gaussian_log_delta(1, 1), 1e-6);
 }
 
 /* delta of two bins by the midpoint rule in the plane that the two means span; the larger of both directions. */
@@ -78,16 +76,15 @@ static void test_never_below_an_integral_over_all_outcomes(void **state) {
 static void test_calibration_is_enough_and_not_much_more(void **state) {
     enum { B = 16 };
     double gram[B * B], sigma = 0;
-    dpmf_i_account_montecarlo_scheme s = {
-        .kind = DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS, .sigma = 1, .bins = B, .gram = gram};
+    montecarlo_scheme s = {.kind = MONTECARLO_SCHEME_BINS, .sigma = 1, .bins = B, .gram = gram};
     (void)state;
     for (int i = 0; i < B; i++)
         for (int j = 0; j < B; j++)
             gram[i * B + j] = 0.2 + 0.8 * exp(-0.7 * fabs((double)(i - j)));
-    check_ok(dpmf_i_account_correlated_sigma(&s, 1, log(1e-7), &HOW, &sigma));
+    check_ok(account_correlated_sigma(&s, 1, log(1e-7), &HOW, &sigma));
     assert_true(log_delta_of(B, gram, sigma, 1) <= log(1e-7) + 1e-6);
     assert_true(log_delta_of(B, gram, 0.99 * sigma, 1) > log(1e-7));
-    assert_true(sigma < 0.95 / dpmf_i_account_gaussian_mu(1, log(1e-7)));
+    assert_true(sigma < 0.95 / account_gaussian_mu(1, log(1e-7)));
 }
 
 int main(void) {

@@ -10,23 +10,23 @@
 
 #include <math.h>
 
-static const dpmf_i_account_dots_options usual = {5e-4, 5e-5, -1, NULL, 0};
+static const dots_options usual = {5e-4, 5e-5, -1, NULL, 0};
 
-static double epsilon_of(dpmf_i_account_direction direction, double sigma, double q, int64_t n, double log_delta) {
-    const dpmf_i_account_pair pair = {direction, sigma, q, n};
+static double epsilon_of(account_direction direction, double sigma, double q, int64_t n, double log_delta) {
+    const account_pair pair = {direction, sigma, q, n};
     double epsilon = NAN;
     int met = -1;
-    check_ok(dpmf_i_account_dots_epsilon(&pair, log_delta, &usual, &epsilon, &met));
+    check_ok(account_dots_epsilon(&pair, log_delta, &usual, &epsilon, &met));
     assert_true(met == 0 || met == 1);
     assert_true(epsilon >= 0); /* not NaN */
     return epsilon;
 }
 
-static double log_delta_of(dpmf_i_account_direction direction, double sigma, double q, int64_t n, double epsilon) {
-    const dpmf_i_account_pair pair = {direction, sigma, q, n};
+static double log_delta_of(account_direction direction, double sigma, double q, int64_t n, double epsilon) {
+    const account_pair pair = {direction, sigma, q, n};
     double log_delta = NAN;
     int met = -1;
-    check_ok(dpmf_i_account_dots_log_delta(&pair, epsilon, &usual, &log_delta, &met));
+    check_ok(account_dots_log_delta(&pair, epsilon, &usual, &log_delta, &met));
     assert_true(met == 0 || met == 1);
     assert_true(log_delta <= 0);
     return log_delta;
@@ -45,30 +45,30 @@ static void check_certified(double got, double tight, double digits, const char 
  * E_P[e^(zL)], both integrals by the trapezoid rule in 45 digits (mpmath), terms down to 1e-32.
  */
 typedef struct reference {
-    dpmf_i_account_direction direction;
+    account_direction direction;
     double sigma, q;
     int64_t n;
     double epsilon, log_delta;
 } reference;
 
 static const reference references[] = {
-    {DPMF_I_ACCOUNT_REMOVE, 1, .1, 1, 1.5, -10.686612250907249505},
-    {DPMF_I_ACCOUNT_ADD, 1, .1, 1, .09, -7.9873354456635252163},
-    {DPMF_I_ACCOUNT_REPLACE, 1, .1, 1, 1.78915, -11.512904934226703427},
-    {DPMF_I_ACCOUNT_REMOVE, .5, 1e-5, 1, .5, -25.530243828818261183},
-    {DPMF_I_ACCOUNT_REMOVE, .8, .2, 100, 24, -13.50794186893574947},
-    {DPMF_I_ACCOUNT_REMOVE, .8, .2, 100, 58.8, -57.501614247688664036},
-    {DPMF_I_ACCOUNT_REMOVE, 1.5, .05, 1000, 6.2, -13.816626963308264848},
-    {DPMF_I_ACCOUNT_REMOVE, 2, .001, 20000, .3, -14.05240093529651776},
-    {DPMF_I_ACCOUNT_REMOVE, .8, .05, 50000, 291, -13.732662547389268191},
-    {DPMF_I_ACCOUNT_REMOVE, 1, .001, 1000000, 14.385, -57.570479295649328104},
-    {DPMF_I_ACCOUNT_REMOVE, 10, .001, 100000, .3135, -57.564942426805595517},
-    {DPMF_I_ACCOUNT_ADD, 1, .001, 1000000, 8.75, -23.033094875612553444},
-    {DPMF_I_ACCOUNT_ADD, 5, .1, 1000, 3, -14.571313618264723905},
-    {DPMF_I_ACCOUNT_REPLACE, 1, .1, 100, 6, -4.5379968686365555046},
-    {DPMF_I_ACCOUNT_REPLACE, 3, .01, 10000, 1, -3.4737066050440345818},
-    {DPMF_I_ACCOUNT_REMOVE, 50, .5, 10000, 1, -2.0639277982789848237},
-    {DPMF_I_ACCOUNT_REPLACE, 2, .2, 100, 25, -69.216895627169582553},
+    {ACCOUNT_REMOVE, 1, .1, 1, 1.5, -10.686612250907249505},
+    {ACCOUNT_ADD, 1, .1, 1, .09, -7.9873354456635252163},
+    {ACCOUNT_REPLACE, 1, .1, 1, 1.78915, -11.512904934226703427},
+    {ACCOUNT_REMOVE, .5, 1e-5, 1, .5, -25.530243828818261183},
+    {ACCOUNT_REMOVE, .8, .2, 100, 24, -13.50794186893574947},
+    {ACCOUNT_REMOVE, .8, .2, 100, 58.8, -57.501614247688664036},
+    {ACCOUNT_REMOVE, 1.5, .05, 1000, 6.2, -13.816626963308264848},
+    {ACCOUNT_REMOVE, 2, .001, 20000, .3, -14.05240093529651776},
+    {ACCOUNT_REMOVE, .8, .05, 50000, 291, -13.732662547389268191},
+    {ACCOUNT_REMOVE, 1, .001, 1000000, 14.385, -57.570479295649328104},
+    {ACCOUNT_REMOVE, 10, .001, 100000, .3135, -57.564942426805595517},
+    {ACCOUNT_ADD, 1, .001, 1000000, 8.75, -23.033094875612553444},
+    {ACCOUNT_ADD, 5, .1, 1000, 3, -14.571313618264723905},
+    {ACCOUNT_REPLACE, 1, .1, 100, 6, -4.5379968686365555046},
+    {ACCOUNT_REPLACE, 3, .01, 10000, 1, -3.4737066050440345818},
+    {ACCOUNT_REMOVE, 50, .5, 10000, 1, -2.0639277982789848237},
+    {ACCOUNT_REPLACE, 2, .2, 100, 25, -69.216895627169582553},
 };
 enum { REFERENCES = sizeof references / sizeof *references };
 
@@ -76,21 +76,21 @@ static void test_dots_are_above_the_references_and_near(void **state) {
     (void)state;
     for (int i = 0; i < REFERENCES; i++) {
         const reference *r = &references[i];
-        const dpmf_i_account_pair pair = {r->direction, r->sigma, r->q, r->n};
+        const account_pair pair = {r->direction, r->sigma, r->q, r->n};
         for (double part = 1; part > 0.05; part *= 0.1) { /* the usual slack, and a tenth of it */
-            const dpmf_i_account_dots_options options = {part * 5e-4, part * 5e-5, -1, NULL, 0};
+            const dots_options options = {part * 5e-4, part * 5e-5, -1, NULL, 0};
             const double slack = fmax(options.relative * r->epsilon, options.absolute);
             double epsilon, log_delta;
             int met;
-            check_ok(dpmf_i_account_dots_epsilon(&pair, r->log_delta, &options, &epsilon, &met));
+            check_ok(account_dots_epsilon(&pair, r->log_delta, &options, &epsilon, &met));
             assert_int_equal(met, 1);
             if (!(epsilon >= r->epsilon * (1 - 1e-15) && epsilon <= r->epsilon + slack)) {
                 fail_msg("point %d: epsilon %.15g, tight %.15g, slack %g", i, epsilon, r->epsilon, slack);
             }
-            check_ok(dpmf_i_account_dots_log_delta(&pair, r->epsilon, &options, &log_delta, &met));
+            check_ok(account_dots_log_delta(&pair, r->epsilon, &options, &log_delta, &met));
             assert_int_equal(met, 1);
             double back;
-            check_ok(dpmf_i_account_dots_epsilon(&pair, log_delta, &options, &back, &met));
+            check_ok(account_dots_epsilon(&pair, log_delta, &options, &back, &met));
             if (!(log_delta >= r->log_delta && fabs(back - r->epsilon) <= slack)) {
                 fail_msg("point %d: ln delta %.15g, tight %.15g", i, log_delta, r->log_delta);
             }
@@ -102,41 +102,33 @@ static void test_dots_are_above_the_references_and_near(void **state) {
 static void test_usual_queries_are_tight(void **state) {
     (void)state;
     static const struct {
-        dpmf_i_account_direction direction;
+        account_direction direction;
         double sigma, q;
         int64_t n;
         double delta, epsilon;
     } q[] = {
-        {DPMF_I_ACCOUNT_REMOVE, .8, .001, 100, 1e-6, .260337095},
-        {DPMF_I_ACCOUNT_REMOVE, 3, .001, 100, 1e-6, .011204115},
-        {DPMF_I_ACCOUNT_REMOVE, .8, .2, 100, 1e-6, 24.322620180},
-        {DPMF_I_ACCOUNT_REMOVE, 1.5, .05, 1000, 1e-6, 6.199691689},
-        {DPMF_I_ACCOUNT_REMOVE, 2, .001, 20000, 1e-6, .295801002},
-        {DPMF_I_ACCOUNT_REMOVE, .8, .001, 100000, 1e-6, 2.914478209},
-        {DPMF_I_ACCOUNT_REMOVE, .8, .05, 50000, 1e-6, 291.369926153},
-        {DPMF_I_ACCOUNT_REMOVE, 1, 1e-5, 1000000, 1e-8, .059100002},
-        {DPMF_I_ACCOUNT_ADD, 1, 1e-5, 1000000, 1e-8, .058530241},
-        {DPMF_I_ACCOUNT_REMOVE, 10, 1e-3, 100000, 1e-10, .175162821},
-        {DPMF_I_ACCOUNT_ADD, 10, 1e-3, 100000, 1e-10, .174845487},
-        {DPMF_I_ACCOUNT_REMOVE, 1, 1e-3, 1000000, 1e-10, 8.883000319},
-        {DPMF_I_ACCOUNT_ADD, 1, 1e-3, 1000000, 1e-10, 8.748532295},
-        {DPMF_I_ACCOUNT_REMOVE, 5, .1, 100000, 1e-6, 49.982678346},
-        {DPMF_I_ACCOUNT_REMOVE, 1.289967807, .04, 2000, 1e-5, 8},
-        {DPMF_I_ACCOUNT_REMOVE, .594348590, 1e-4, 1000000, 1e-8, 3},
-        {DPMF_I_ACCOUNT_ADD, .523581329, 1e-4, 1000000, 1e-8, 3},
+        {ACCOUNT_REMOVE, .8, .001, 100, 1e-6, .260337095},     {ACCOUNT_REMOVE, 3, .001, 100, 1e-6, .011204115},
+        {ACCOUNT_REMOVE, .8, .2, 100, 1e-6, 24.322620180},     {ACCOUNT_REMOVE, 1.5, .05, 1000, 1e-6, 6.199691689},
+        {ACCOUNT_REMOVE, 2, .001, 20000, 1e-6, .295801002},    {ACCOUNT_REMOVE, .8, .001, 100000, 1e-6, 2.914478209},
+        {ACCOUNT_REMOVE, .8, .05, 50000, 1e-6, 291.369926153}, {ACCOUNT_REMOVE, 1, 1e-5, 1000000, 1e-8, .059100002},
+        {ACCOUNT_ADD, 1, 1e-5, 1000000, 1e-8, .058530241},     {ACCOUNT_REMOVE, 10, 1e-3, 100000, 1e-10, .175162821},
+        {ACCOUNT_ADD, 10, 1e-3, 100000, 1e-10, .174845487},    {ACCOUNT_REMOVE, 1, 1e-3, 1000000, 1e-10, 8.883000319},
+        {ACCOUNT_ADD, 1, 1e-3, 1000000, 1e-10, 8.748532295},   {ACCOUNT_REMOVE, 5, .1, 100000, 1e-6, 49.982678346},
+        {ACCOUNT_REMOVE, 1.289967807, .04, 2000, 1e-5, 8},     {ACCOUNT_REMOVE, .594348590, 1e-4, 1000000, 1e-8, 3},
+        {ACCOUNT_ADD, .523581329, 1e-4, 1000000, 1e-8, 3},
     };
     for (size_t i = 0; i < sizeof q / sizeof *q; i++) {
         const double got = epsilon_of(q[i].direction, q[i].sigma, q[i].q, q[i].n, log(q[i].delta));
         check_certified(got, q[i].epsilon, 1e-8 * fmax(1, q[i].epsilon), "a usual query");
     }
-    check_certified(epsilon_of(DPMF_I_ACCOUNT_REPLACE, 1, .1, 1, log(1e-5)), 1.78915, 1e-5, "replace, one step");
+    check_certified(epsilon_of(ACCOUNT_REPLACE, 1, .1, 1, log(1e-5)), 1.78915, 1e-5, "replace, one step");
 }
 
 /* ln delta of the Gaussian mechanism (Balle and Wang 2018, Theorem 8), where its two terms do not cancel too much. */
 static double gaussian_log_delta(double mu, double epsilon) {
-    const double a = dpmf_i_base_log_normal_cdf(mu / 2 - epsilon / mu);
-    const double b = epsilon + dpmf_i_base_log_normal_cdf(-mu / 2 - epsilon / mu);
-    return dpmf_i_base_log_sub(a, b);
+    const double a = base_log_normal_cdf(mu / 2 - epsilon / mu);
+    const double b = epsilon + base_log_normal_cdf(-mu / 2 - epsilon / mu);
+    return base_log_sub(a, b);
 }
 
 static void test_no_sampling_is_gaussian(void **state) {
@@ -146,13 +138,12 @@ static void test_no_sampling_is_gaussian(void **state) {
         for (int64_t n = 1; n <= 10000; n *= 100) {
             for (int d = 0; d < 3; d++) {
                 for (int direction = 0; direction < 3; direction++) {
-                    const double mu = sqrt((double)n) / sigmas[s] * (direction == DPMF_I_ACCOUNT_REPLACE ? 2 : 1);
+                    const double mu = sqrt((double)n) / sigmas[s] * (direction == ACCOUNT_REPLACE ? 2 : 1);
                     const double epsilon = mu * mu / 2 + deviations[d] * mu;
                     const double tight = gaussian_log_delta(mu, epsilon);
-                    check_certified(epsilon_of((dpmf_i_account_direction)direction, sigmas[s], 1, n, tight), epsilon,
+                    check_certified(epsilon_of((account_direction)direction, sigmas[s], 1, n, tight), epsilon,
                                     1e-11 * epsilon, "no sampling");
-                    assert_true(log_delta_of((dpmf_i_account_direction)direction, sigmas[s], 1, n, epsilon) >=
-                                tight - 1e-10);
+                    assert_true(log_delta_of((account_direction)direction, sigmas[s], 1, n, epsilon) >= tight - 1e-10);
                 }
             }
         }
@@ -160,22 +151,22 @@ static void test_no_sampling_is_gaussian(void **state) {
 }
 
 /* The exact delta of one step, from tails at the point of loss epsilon. */
-static double one_step_log_delta(const dpmf_i_account_pair *pair, double epsilon) {
-    const dpmf_i_account_dots_pair p = dpmf_i_account_dots_pair_from(pair);
-    dpmf_i_account_pair other = *pair;
-    const double z = dpmf_i_account_dots_inverse(&p, epsilon);
+static double one_step_log_delta(const account_pair *pair, double epsilon) {
+    const dots_pair p = dots_pair_from(pair);
+    account_pair other = *pair;
+    const double z = dots_inverse(&p, epsilon);
     if (isinf(z)) return -INFINITY;
-    const double above = dpmf_i_account_dots_log_above(&p, z);
+    const double above = dots_log_above(&p, z);
     double q_above;
-    if (pair->direction == DPMF_I_ACCOUNT_REPLACE) {
-        q_above = dpmf_i_account_dots_log_below(&p, -z); /* M(-1) above z is M(1) below -z */
+    if (pair->direction == ACCOUNT_REPLACE) {
+        q_above = dots_log_below(&p, -z); /* M(-1) above z is M(1) below -z */
     } else {
-        other.direction = pair->direction == DPMF_I_ACCOUNT_ADD ? DPMF_I_ACCOUNT_REMOVE : DPMF_I_ACCOUNT_ADD;
-        const dpmf_i_account_dots_pair swapped = dpmf_i_account_dots_pair_from(&other);
-        q_above = dpmf_i_account_dots_log_below(&swapped, z);
+        other.direction = pair->direction == ACCOUNT_ADD ? ACCOUNT_REMOVE : ACCOUNT_ADD;
+        const dots_pair swapped = dots_pair_from(&other);
+        q_above = dots_log_below(&swapped, z);
     }
     if (!(above > epsilon + q_above)) return -INFINITY;
-    return dpmf_i_base_log_sub(above, epsilon + q_above);
+    return base_log_sub(above, epsilon + q_above);
 }
 
 static void test_one_step_is_exact(void **state) {
@@ -183,8 +174,8 @@ static void test_one_step_is_exact(void **state) {
     uint64_t seed = 5;
     int compared = 0, mets = 0;
     for (int i = 0; i < 200; i++) {
-        const dpmf_i_account_pair pair = {(dpmf_i_account_direction)(i % 3), exp(1 + 2 * check_random(&seed)),
-                                          exp(7 * (check_random(&seed) - 1)), 1};
+        const account_pair pair = {(account_direction)(i % 3), exp(1 + 2 * check_random(&seed)),
+                                   exp(7 * (check_random(&seed) - 1)), 1};
         const double epsilon = exp(4 * check_random(&seed) - 2);
         const double tight = one_step_log_delta(&pair, epsilon);
         if (!(tight > -600 && tight < -0.7)) continue;
@@ -192,9 +183,9 @@ static void test_one_step_is_exact(void **state) {
         const double digits = 1e-13 * (1 - tight) * (1 + 1 / epsilon);
         double log_delta, back;
         int met;
-        check_ok(dpmf_i_account_dots_log_delta(&pair, epsilon, &usual, &log_delta, &met));
+        check_ok(account_dots_log_delta(&pair, epsilon, &usual, &log_delta, &met));
         if (log_delta < tight - digits) fail_msg("case %d: ln delta %.15g below %.15g", i, log_delta, tight);
-        check_ok(dpmf_i_account_dots_epsilon(&pair, tight, &usual, &back, &met));
+        check_ok(account_dots_epsilon(&pair, tight, &usual, &back, &met));
         assert_true(back >= epsilon * (1 - 1e-9));
         if (met) check_certified(back, epsilon, 1e-9 * epsilon, "one step");
         mets += met;
@@ -206,7 +197,7 @@ static void test_one_step_is_exact(void **state) {
 static void test_dots_are_monotone(void **state) {
     (void)state;
     for (int d = 0; d < 3; d++) {
-        const dpmf_i_account_direction direction = (dpmf_i_account_direction)d;
+        const account_direction direction = (account_direction)d;
         double last = INFINITY;
         for (double sigma = .4; sigma < 60; sigma *= 1.5) {
             const double epsilon = epsilon_of(direction, sigma, .01, 1000, -15);
@@ -241,38 +232,38 @@ static void test_corners_of_the_dots_are_not_below_what_is_certain(void **state)
     for (int i = 0; i < 54; i++) {
         const double sigma = sigmas[i % 3], q = qs[i / 3 % 3], log_delta = log_deltas[i / 9 % 3];
         const int64_t n = i < 27 ? 1 : 1000;
-        const double add = epsilon_of(DPMF_I_ACCOUNT_ADD, sigma, q, n, log_delta);
+        const double add = epsilon_of(ACCOUNT_ADD, sigma, q, n, log_delta);
         assert_true(add <= -(double)n * log1p(-q) * (1 + 1e-9)); /* the loss of adding is bounded */
-        const double remove = epsilon_of(DPMF_I_ACCOUNT_REMOVE, sigma, q, n, log_delta);
+        const double remove = epsilon_of(ACCOUNT_REMOVE, sigma, q, n, log_delta);
         /* One step of the n can be had alone. */
-        const dpmf_i_account_pair one = {DPMF_I_ACCOUNT_REMOVE, sigma, q, 1};
+        const account_pair one = {ACCOUNT_REMOVE, sigma, q, 1};
         if (isfinite(remove) && remove > 1e-3) assert_true(one_step_log_delta(&one, remove) <= log_delta + 1e-6);
     }
     /* A million million steps: q^2 n (e^(1/sigma^2) - 1) = mu^2, to which the limit is Gaussian (Dong et al. 2022). */
     const double mu = 1e-6 * sqrt(1e12 * expm1(1e-6)), log_delta = -23;
-    const double many = epsilon_of(DPMF_I_ACCOUNT_REMOVE, 1000, 1e-6, 1000000000000, log_delta);
+    const double many = epsilon_of(ACCOUNT_REMOVE, 1000, 1e-6, 1000000000000, log_delta);
     assert_true(gaussian_log_delta(mu, many) <= log_delta + 1e-3);
     assert_true(gaussian_log_delta(mu, many / 1.15) > log_delta); /* 2^22 points do not resolve more */
     /* Beyond the method's range: a worse pair, or no bound at all. */
-    assert_true(isinf(epsilon_of(DPMF_I_ACCOUNT_REMOVE, 1e-3, .1, 10, -20)));
-    assert_true(epsilon_of(DPMF_I_ACCOUNT_ADD, 1e-3, .1, 10, -20) <= -10 * log1p(-.1) * (1 + 1e-9));
-    assert_true(isinf(epsilon_of(DPMF_I_ACCOUNT_REMOVE, 1, .1, INT64_MAX, -20)));
-    assert_true(log_delta_of(DPMF_I_ACCOUNT_REMOVE, 1e-3, .1, 10, 1) == 0);
-    assert_true(epsilon_of(DPMF_I_ACCOUNT_REMOVE, 1e9, 1e-30, 10, -20) < 1e-4);
+    assert_true(isinf(epsilon_of(ACCOUNT_REMOVE, 1e-3, .1, 10, -20)));
+    assert_true(epsilon_of(ACCOUNT_ADD, 1e-3, .1, 10, -20) <= -10 * log1p(-.1) * (1 + 1e-9));
+    assert_true(isinf(epsilon_of(ACCOUNT_REMOVE, 1, .1, INT64_MAX, -20)));
+    assert_true(log_delta_of(ACCOUNT_REMOVE, 1e-3, .1, 10, 1) == 0);
+    assert_true(epsilon_of(ACCOUNT_REMOVE, 1e9, 1e-30, 10, -20) < 1e-4);
     /* Beyond the largest loss delta is 0; what is reported is a bound of it. */
-    assert_true(log_delta_of(DPMF_I_ACCOUNT_ADD, .7, .3, 64, 60) < -300);
+    assert_true(log_delta_of(ACCOUNT_ADD, .7, .3, 64, 60) < -300);
 }
 
 /* A guess, however wrong, changes the cost and never the certificate. */
 static void test_a_wrong_hint_never_changes_the_certificate(void **state) {
     (void)state;
     static const double hints[] = {0, 1e-3, 6, 6.2, 7, 60, 1e6, INFINITY, NAN, -3};
-    const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, 1.5, .05, 1000};
+    const account_pair pair = {ACCOUNT_REMOVE, 1.5, .05, 1000};
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
-        const dpmf_i_account_dots_options options = {5e-4, 5e-5, hints[i], NULL, 0};
+        const dots_options options = {5e-4, 5e-5, hints[i], NULL, 0};
         double epsilon;
         int met;
-        check_ok(dpmf_i_account_dots_epsilon(&pair, log(1e-6), &options, &epsilon, &met));
+        check_ok(account_dots_epsilon(&pair, log(1e-6), &options, &epsilon, &met));
         assert_true(epsilon >= 6.199691688);
         if (i >= 2 && i != 6) check_certified(epsilon, 6.199691689, 1e-8, "with a hint");
     }
@@ -280,32 +271,32 @@ static void test_a_wrong_hint_never_changes_the_certificate(void **state) {
 
 static void test_dots_refuse_pairs_out_of_range(void **state) {
     (void)state;
-    const dpmf_i_account_pair good = {DPMF_I_ACCOUNT_REMOVE, 1, .1, 10};
-    dpmf_i_account_pair bad = good;
+    const account_pair good = {ACCOUNT_REMOVE, 1, .1, 10};
+    account_pair bad = good;
     double out = 42;
     int met = 42;
     bad.sigma = 0;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_epsilon(&bad, -10, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&bad, -10, &usual, &out, &met));
     check_message("sigma 0");
     bad.sigma = NAN;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_log_delta(&bad, 1, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_log_delta(&bad, 1, &usual, &out, &met));
     bad = good;
     bad.probability = 1.5;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_epsilon(&bad, -10, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&bad, -10, &usual, &out, &met));
     check_message("1.5");
     bad = good;
     bad.compositions = 0;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_log_delta(&bad, 1, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_log_delta(&bad, 1, &usual, &out, &met));
     bad = good;
-    bad.direction = (dpmf_i_account_direction)7;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_epsilon(&bad, -10, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_epsilon(&good, 0, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_epsilon(&good, NAN, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_epsilon(&good, -INFINITY, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_log_delta(&good, -1, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_log_delta(&good, INFINITY, &usual, &out, &met));
-    const dpmf_i_account_dots_options no_slack = {0, 0, -1, NULL, 0};
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_dots_epsilon(&good, -10, &no_slack, &out, &met));
+    bad.direction = (account_direction)7;
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&bad, -10, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&good, 0, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&good, NAN, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&good, -INFINITY, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_log_delta(&good, -1, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_log_delta(&good, INFINITY, &usual, &out, &met));
+    const dots_options no_slack = {0, 0, -1, NULL, 0};
+    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&good, -10, &no_slack, &out, &met));
     assert_true(out == 42 && met == 42);
 }
 
@@ -318,17 +309,17 @@ static int stop_after(void *context, const char *what, double done) {
 
 static void test_dots_may_be_cancelled(void **state) {
     (void)state;
-    const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, .594348590, 1e-4, 1000000};
+    const account_pair pair = {ACCOUNT_REMOVE, .594348590, 1e-4, 1000000};
     const uint64_t before = dpmf_memory_in_use();
     for (int calls = 0; calls < 4; calls++) {
         int left = calls;
         dpmf_run run = dpmf_run_defaults();
         run.progress = stop_after;
         run.context = &left;
-        const dpmf_i_account_dots_options options = {5e-4, 5e-5, 3, &run, 0};
+        const dots_options options = {5e-4, 5e-5, 3, &run, 0};
         double epsilon = 42;
         int met = 42;
-        assert_int_equal(dpmf_i_account_dots_epsilon(&pair, log(1e-8), &options, &epsilon, &met), DPMF_ERROR_CANCELLED);
+        assert_int_equal(account_dots_epsilon(&pair, log(1e-8), &options, &epsilon, &met), DPMF_ERROR_CANCELLED);
         assert_true(epsilon == 42 && met == 42);
         assert_int_equal(dpmf_memory_in_use(), before);
     }
@@ -336,11 +327,11 @@ static void test_dots_may_be_cancelled(void **state) {
 
 static void test_any_allocation_of_the_dots_may_fail(void **state) {
     (void)state;
-    const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, 1, .1, 10};
+    const account_pair pair = {ACCOUNT_REMOVE, 1, .1, 10};
     double epsilon = 0, log_delta = 0;
     int met = 0;
-    FAIL_EACH(dpmf_i_account_dots_epsilon(&pair, -12, &usual, &epsilon, &met));
-    FAIL_EACH(dpmf_i_account_dots_log_delta(&pair, epsilon, &usual, &log_delta, &met));
+    FAIL_EACH(account_dots_epsilon(&pair, -12, &usual, &epsilon, &met));
+    FAIL_EACH(account_dots_log_delta(&pair, epsilon, &usual, &log_delta, &met));
     assert_true(fabs(log_delta + 12) < 0.01);
 }
 

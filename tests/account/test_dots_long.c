@@ -7,7 +7,7 @@
 
 static void test_thousands_of_random_queries_are_tight(void **state) {
     (void)state;
-    static const dpmf_i_account_dots_options usual = {5e-4, 5e-5, -1, NULL, 0}, fine = {2e-5, 2e-6, -1, NULL, 0};
+    static const dots_options usual = {5e-4, 5e-5, -1, NULL, 0}, fine = {2e-5, 2e-6, -1, NULL, 0};
     enum { QUERIES = 2000 };
     uint64_t seed = 2026;
     int loose = 0, unmet = 0;
@@ -16,11 +16,11 @@ static void test_thousands_of_random_queries_are_tight(void **state) {
         const double sigma = 0.3 * pow(100 / 0.3, (check_random(&seed) + 1) / 2);
         const double q = pow(10, 3 * (check_random(&seed) - 1)), n = pow(10, 3 * (check_random(&seed) + 1));
         const double log_delta = log(10) * (-8.5 + 6.5 * check_random(&seed));
-        const dpmf_i_account_pair pair = {(dpmf_i_account_direction)(i % 3), sigma, q, (int64_t)n};
+        const account_pair pair = {(account_direction)(i % 3), sigma, q, (int64_t)n};
         double epsilon, tight;
         int met, tight_met;
-        check_ok(dpmf_i_account_dots_epsilon(&pair, log_delta, &usual, &epsilon, &met));
-        check_ok(dpmf_i_account_dots_epsilon(&pair, log_delta, &fine, &tight, &tight_met));
+        check_ok(account_dots_epsilon(&pair, log_delta, &usual, &epsilon, &met));
+        check_ok(account_dots_epsilon(&pair, log_delta, &fine, &tight, &tight_met));
         unmet += !met;
         if (!tight_met) continue;
         const int within = epsilon <= fmax(1.001 * tight, tight + 1e-4);

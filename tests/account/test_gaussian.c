@@ -35,8 +35,8 @@ static void test_delta_of_a_gaussian_is_accurate(void **state) {
     (void)state;
     for (int i = 0; i < EXACT; i++) {
         /* relative to ln delta, and as delta's own relative error */
-        assert_relative(dpmf_i_account_gaussian_log_delta(exact[i][0], exact[i][1]), exact[i][2], 1e-14);
-        check_near(exp(dpmf_i_account_gaussian_log_delta(exact[i][0], exact[i][1]) - exact[i][2]), 1, 1e-12);
+        assert_relative(account_gaussian_log_delta(exact[i][0], exact[i][1]), exact[i][2], 1e-14);
+        check_near(exp(account_gaussian_log_delta(exact[i][0], exact[i][1]) - exact[i][2]), 1, 1e-12);
     }
 }
 
@@ -45,13 +45,13 @@ static void test_epsilon_and_mu_of_a_gaussian_are_accurate(void **state) {
     for (int i = 0; i < EXACT; i++) {
         const double mu = exact[i][0], epsilon = exact[i][1], log_delta = exact[i][2];
         if (log_delta > -1e-10) continue; /* 1 - delta is lost in ln delta as a double's neighbour of 0 */
-        if (epsilon > 0) assert_relative(dpmf_i_account_gaussian_epsilon(mu, log_delta), epsilon, 1e-12);
-        assert_relative(dpmf_i_account_gaussian_mu(epsilon, log_delta), mu, 1e-12);
+        if (epsilon > 0) assert_relative(account_gaussian_epsilon(mu, log_delta), epsilon, 1e-12);
+        assert_relative(account_gaussian_mu(epsilon, log_delta), mu, 1e-12);
     }
     /* sigma for (1, 1e-5), (1, 1e-10), (8, 1e-5) */
-    assert_relative(1 / dpmf_i_account_gaussian_mu(1, log(1e-5)), 3.73063163481594183, 1e-13);
-    assert_relative(1 / dpmf_i_account_gaussian_mu(1, log(1e-10)), 5.86777774963052639, 1e-13);
-    assert_relative(1 / dpmf_i_account_gaussian_mu(8, log(1e-5)), 0.600229072198951559, 1e-13);
+    assert_relative(1 / account_gaussian_mu(1, log(1e-5)), 3.73063163481594183, 1e-13);
+    assert_relative(1 / account_gaussian_mu(1, log(1e-10)), 5.86777774963052639, 1e-13);
+    assert_relative(1 / account_gaussian_mu(8, log(1e-5)), 0.600229072198951559, 1e-13);
 }
 
 /* A sweep of the whole range: each inverse undoes, delta falls with epsilon and grows with mu. */
@@ -62,13 +62,13 @@ static void test_the_inverses_undo_delta_over_the_whole_range(void **state) {
         for (double x = -3; x < 45; x += 0.83) {
             const double epsilon = mu * x + 0.5 * mu * mu;
             if (!(epsilon > 0 && epsilon <= 1.1e4)) continue;
-            const double log_delta = dpmf_i_account_gaussian_log_delta(mu, epsilon);
+            const double log_delta = account_gaussian_log_delta(mu, epsilon);
             assert_true(log_delta < last && log_delta < 0);
-            assert_true(dpmf_i_account_gaussian_log_delta(mu * 1.01, epsilon) > log_delta);
+            assert_true(account_gaussian_log_delta(mu * 1.01, epsilon) > log_delta);
             /* where epsilon or 1 - delta is small the question itself is ill-conditioned: a rounding of ln delta counts */
-            const double shift = fabs(dpmf_i_account_gaussian_log_delta(mu, epsilon * (1 + 1e-6)) - log_delta) * 1e6;
+            const double shift = fabs(account_gaussian_log_delta(mu, epsilon * (1 + 1e-6)) - log_delta) * 1e6;
             const double rounding = 2e-15 * fabs(log_delta) / shift + 1e-13;
-            assert_relative(dpmf_i_account_gaussian_epsilon(mu, log_delta), epsilon, rounding);
+            assert_relative(account_gaussian_epsilon(mu, log_delta), epsilon, rounding);
             last = log_delta;
         }
     }
@@ -76,21 +76,18 @@ static void test_the_inverses_undo_delta_over_the_whole_range(void **state) {
 
 static void test_the_gaussian_has_its_limits(void **state) {
     (void)state;
-    assert_true(dpmf_i_account_gaussian_log_delta(0, 1) == -INFINITY &&
-                dpmf_i_account_gaussian_log_delta(0, 0) == -INFINITY);
-    assert_true(dpmf_i_account_gaussian_log_delta(1, INFINITY) == -INFINITY &&
-                dpmf_i_account_gaussian_log_delta(INFINITY, 1) == 0);
-    assert_true(isnan(dpmf_i_account_gaussian_log_delta(NAN, 1)) && isnan(dpmf_i_account_gaussian_log_delta(1, NAN)));
-    assert_true(dpmf_i_account_gaussian_log_delta(1e-200, 1) < -1e300);
-    assert_true(dpmf_i_account_gaussian_epsilon(0, -10) == 0 && dpmf_i_account_gaussian_epsilon(1, -0.5) == 0);
-    assert_true(dpmf_i_account_gaussian_epsilon(INFINITY, -10) == INFINITY &&
-                isnan(dpmf_i_account_gaussian_epsilon(NAN, -1)));
-    assert_true(dpmf_i_account_gaussian_mu(1, 0) == INFINITY && dpmf_i_account_gaussian_mu(INFINITY, -1) == INFINITY);
-    assert_true(dpmf_i_account_gaussian_mu(1, -INFINITY) == 0 && isnan(dpmf_i_account_gaussian_mu(NAN, -1)));
-    assert_relative(dpmf_i_account_gaussian_mu(0, -700), 2.50662827463100050242 * exp(-700),
-                    1e-12);                                       /* delta = mu/sqrt(2 pi) */
-    assert_true(dpmf_i_account_gaussian_epsilon(1, -1e6) > 1400); /* far beyond the least double */
-    check_near(dpmf_i_account_gaussian_log_delta(1, dpmf_i_account_gaussian_epsilon(1, -1e6)), -1e6, 1e-13);
+    assert_true(account_gaussian_log_delta(0, 1) == -INFINITY && account_gaussian_log_delta(0, 0) == -INFINITY);
+    assert_true(account_gaussian_log_delta(1, INFINITY) == -INFINITY && account_gaussian_log_delta(INFINITY, 1) == 0);
+    assert_true(isnan(account_gaussian_log_delta(NAN, 1)) && isnan(account_gaussian_log_delta(1, NAN)));
+    assert_true(account_gaussian_log_delta(1e-200, 1) < -1e300);
+    assert_true(account_gaussian_epsilon(0, -10) == 0 && account_gaussian_epsilon(1, -0.5) == 0);
+    assert_true(account_gaussian_epsilon(INFINITY, -10) == INFINITY && isnan(account_gaussian_epsilon(NAN, -1)));
+    assert_true(account_gaussian_mu(1, 0) == INFINITY && account_gaussian_mu(INFINITY, -1) == INFINITY);
+    assert_true(account_gaussian_mu(1, -INFINITY) == 0 && isnan(account_gaussian_mu(NAN, -1)));
+    assert_relative(account_gaussian_mu(0, -700), 2.50662827463100050242 * exp(-700),
+                    1e-12);                                /* delta = mu/sqrt(2 pi) */
+    assert_true(account_gaussian_epsilon(1, -1e6) > 1400); /* far beyond the least double */
+    check_near(account_gaussian_log_delta(1, account_gaussian_epsilon(1, -1e6)), -1e6, 1e-13);
 }
 
 static double zcdp_bound(double rho, double log_delta, double order) {
@@ -100,22 +97,21 @@ static double zcdp_bound(double rho, double log_delta, double order) {
 static void test_zcdp_takes_the_best_order(void **state) {
     (void)state;
     const double log_delta = log(1e-6);
-    assert_relative(dpmf_i_account_zcdp_epsilon(0.1, log_delta), 2.14193892838547, 1e-14);
-    assert_relative(dpmf_i_account_gaussian_epsilon(sqrt(0.2), log_delta), 1.99452690, 5e-9);
+    assert_relative(account_zcdp_epsilon(0.1, log_delta), 2.14193892838547, 1e-14);
+    assert_relative(account_gaussian_epsilon(sqrt(0.2), log_delta), 1.99452690, 5e-9);
     for (double rho = 1e-6; rho < 1e3; rho *= 3.7) {
         for (double target = -1; target > -700; target *= 1.9) {
-            const double epsilon = dpmf_i_account_zcdp_epsilon(rho, target);
+            const double epsilon = account_zcdp_epsilon(rho, target);
             for (double t = 1e-3; t < 1e6; t *= 1.3) { /* no order does better */
                 assert_true(epsilon <= fmax(0, zcdp_bound(rho, target, 1 + t)) + 1e-12 * (1 + epsilon));
             }
-            assert_true(epsilon >=
-                        dpmf_i_account_gaussian_epsilon(sqrt(2 * rho), target)); /* a Gaussian is one of them */
+            assert_true(epsilon >= account_gaussian_epsilon(sqrt(2 * rho), target)); /* a Gaussian is one of them */
             if (!(epsilon > 1e-6)) continue;
             assert_relative(oracle_zcdp_log_delta(rho, epsilon), target, 1e-11);
         }
     }
-    assert_true(dpmf_i_account_zcdp_epsilon(0, -3) == 0 && dpmf_i_account_zcdp_epsilon(1, 0) == 0);
-    assert_true(isnan(dpmf_i_account_zcdp_epsilon(NAN, -1)) && isnan(dpmf_i_account_zcdp_epsilon(1, NAN)));
+    assert_true(account_zcdp_epsilon(0, -3) == 0 && account_zcdp_epsilon(1, 0) == 0);
+    assert_true(isnan(account_zcdp_epsilon(NAN, -1)) && isnan(account_zcdp_epsilon(1, NAN)));
 }
 
 int main(void) {

@@ -51,7 +51,7 @@ static void test_gaussian_runs_add_up(void **state) {
     check_ok(dpmf_ledger_add_gaussian(ledger, 0.5, 3));
     check_ok(dpmf_ledger_epsilon(ledger, 1e-6, NULL, &p));
     assert_int_equal(p.kind, DPMF_EXACT);
-    check_near(p.epsilon, dpmf_i_account_gaussian_epsilon(1, log(1e-6)), 1e-12);
+    check_near(p.epsilon, account_gaussian_epsilon(1, log(1e-6)), 1e-12);
     check_near(p.total_mu, 1, 1e-15);
     dpmf_ledger_free(ledger);
 }

@@ -11,12 +11,12 @@
 #include <math.h>
 
 static const double RELATIVE = 5e-5, ABSOLUTE = 5e-6;
-static const dpmf_i_account_line_options usual = {5e-5, 5e-6, 0};
+static const line_options usual = {5e-5, 5e-6, 0};
 
-static double epsilon_of(const dpmf_i_account_pair *pair, double log_delta, double slack, int *met) {
-    const dpmf_i_account_line_options how = {slack, 0.1 * slack, 0};
+static double epsilon_of(const account_pair *pair, double log_delta, double slack, int *met) {
+    const line_options how = {slack, 0.1 * slack, 0};
     double epsilon = NAN;
-    check_ok(dpmf_i_account_line_epsilon(pair, log_delta, &how, &epsilon, met));
+    check_ok(line_epsilon(pair, log_delta, &how, &epsilon, met));
     assert_true(epsilon >= 0); /* not NaN */
     return epsilon;
 }
@@ -25,8 +25,8 @@ static double epsilon_of(const dpmf_i_account_pair *pair, double log_delta, doub
 static void check_row(const account_row *r, int *answered) {
     double epsilon = NAN, log_delta = NAN;
     int met = -1, delta_met = -1;
-    check_ok(dpmf_i_account_line_epsilon(&r->pair, r->log_delta, &usual, &epsilon, &met));
-    check_ok(dpmf_i_account_line_log_delta(&r->pair, r->epsilon, &usual, &log_delta, &delta_met));
+    check_ok(line_epsilon(&r->pair, r->log_delta, &usual, &epsilon, &met));
+    check_ok(line_log_delta(&r->pair, r->epsilon, &usual, &log_delta, &delta_met));
     const double slack = fmax(RELATIVE * r->epsilon, ABSOLUTE), digits = 1e-12 * fmax(1, r->epsilon);
     if (!(epsilon >= r->epsilon - digits && log_delta >= r->log_delta - 1e-11 * fabs(r->log_delta)) ||
         (met && epsilon > r->epsilon + slack + digits))
@@ -51,10 +51,10 @@ static void test_the_sum_is_above_values_of_32_digits_and_near(void **state) {
 static void test_as_many_steps_as_anybody_takes(void **state) {
     (void)state;
     static const account_row rows[] = {
-        {0, {DPMF_I_ACCOUNT_REMOVE, 1, 1e-6, 1000000000000}, 5, -8.46522423433017925530539505273805141859},
-        {0, {DPMF_I_ACCOUNT_ADD, 1, 1e-6, 1000000000000}, 5, -8.465357153895980821508688260097437110593},
-        {0, {DPMF_I_ACCOUNT_REMOVE, 2, 1e-7, 1000000000000000}, 6, -6.782588608178164259952059999722525289145},
-        {0, {DPMF_I_ACCOUNT_REPLACE, 5, 3e-8, 1000000000000000}, 1.5, -11.87395452366701864608808040007489650183},
+        {0, {ACCOUNT_REMOVE, 1, 1e-6, 1000000000000}, 5, -8.46522423433017925530539505273805141859},
+        {0, {ACCOUNT_ADD, 1, 1e-6, 1000000000000}, 5, -8.465357153895980821508688260097437110593},
+        {0, {ACCOUNT_REMOVE, 2, 1e-7, 1000000000000000}, 6, -6.782588608178164259952059999722525289145},
+        {0, {ACCOUNT_REPLACE, 5, 3e-8, 1000000000000000}, 1.5, -11.87395452366701864608808040007489650183},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         int answered = 0;
@@ -71,23 +71,23 @@ static void test_as_many_steps_as_anybody_takes(void **state) {
 static void test_rare_sampling_is_near_exact(void **state) {
     (void)state;
     static const account_row rows[] = {
-        {0, {DPMF_I_ACCOUNT_REMOVE, 1.0, 1e-12, 1000000000000000}, 6.5e-05, -13.777856220026},
-        {0, {DPMF_I_ACCOUNT_ADD, 1.0, 1e-12, 1000000000000000}, 6.5e-05, -13.777856696196},
-        {0, {DPMF_I_ACCOUNT_REPLACE, 1.0, 1e-12, 1000000000000000}, 0.00012, -13.712638870504},
-        {0, {DPMF_I_ACCOUNT_REMOVE, 0.5671, 7.969e-11, 1000000000000000}, 0.0476, -16.645052962595},
-        {0, {DPMF_I_ACCOUNT_REPLACE, 0.6181, 6.55e-11, 1000000000000000}, 0.07, -30.16430359411},
-        {0, {DPMF_I_ACCOUNT_REMOVE, 1.0, 1e-05, 1000000}, 0.0591, -18.420693030365},
-        {0, {DPMF_I_ACCOUNT_REMOVE, 3.0, 0.001, 100}, 0.0112041, -13.81551252988},
-        {0, {DPMF_I_ACCOUNT_REPLACE, 1.668, 5.932e-07, 202240000}, 0.0730905, -35.0075610887},
-        {0, {DPMF_I_ACCOUNT_ADD, 1.981, 4.888e-08, 125520000000000}, 1.57485, -19.054197568036},
-        {0, {DPMF_I_ACCOUNT_REPLACE, 0.3797, 0.000288, 51652}, 42.0386, -44.934262409255},
+        {0, {ACCOUNT_REMOVE, 1.0, 1e-12, 1000000000000000}, 6.5e-05, -13.777856220026},
+        {0, {ACCOUNT_ADD, 1.0, 1e-12, 1000000000000000}, 6.5e-05, -13.777856696196},
+        {0, {ACCOUNT_REPLACE, 1.0, 1e-12, 1000000000000000}, 0.00012, -13.712638870504},
+        {0, {ACCOUNT_REMOVE, 0.5671, 7.969e-11, 1000000000000000}, 0.0476, -16.645052962595},
+        {0, {ACCOUNT_REPLACE, 0.6181, 6.55e-11, 1000000000000000}, 0.07, -30.16430359411},
+        {0, {ACCOUNT_REMOVE, 1.0, 1e-05, 1000000}, 0.0591, -18.420693030365},
+        {0, {ACCOUNT_REMOVE, 3.0, 0.001, 100}, 0.0112041, -13.81551252988},
+        {0, {ACCOUNT_REPLACE, 1.668, 5.932e-07, 202240000}, 0.0730905, -35.0075610887},
+        {0, {ACCOUNT_ADD, 1.981, 4.888e-08, 125520000000000}, 1.57485, -19.054197568036},
+        {0, {ACCOUNT_REPLACE, 0.3797, 0.000288, 51652}, 42.0386, -44.934262409255},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const account_row *r = &rows[i];
         double epsilon = NAN, log_delta = NAN;
         int met = 0, delta_met = 0;
-        check_ok(dpmf_i_account_line_epsilon(&r->pair, r->log_delta, &usual, &epsilon, &met));
-        check_ok(dpmf_i_account_line_log_delta(&r->pair, r->epsilon, &usual, &log_delta, &delta_met));
+        check_ok(line_epsilon(&r->pair, r->log_delta, &usual, &epsilon, &met));
+        check_ok(line_log_delta(&r->pair, r->epsilon, &usual, &log_delta, &delta_met));
         const double slack = fmax(RELATIVE * r->epsilon, ABSOLUTE);
         if (!(met && delta_met && log_delta >= r->log_delta - 2e-9 && epsilon >= r->epsilon * (1 - 2e-9) &&
               epsilon <= r->epsilon + slack))
@@ -108,11 +108,11 @@ static void test_the_limit_of_many_steps_is_gaussian(void **state) {
         for (int j = 0; j < 4; j++) {
             const double mu = 1.5, q = mu / sqrt((double)steps[j] * expm1(1 / (sigmas[i] * sigmas[i])));
             for (int d = 0; d < 2; d++) {
-                const dpmf_i_account_pair pair = {(dpmf_i_account_direction)d, sigmas[i], q, steps[j]};
+                const account_pair pair = {(account_direction)d, sigmas[i], q, steps[j]};
                 int met = 0;
                 const double epsilon = epsilon_of(&pair, log(1e-7), RELATIVE, &met);
                 assert_int_equal(met, 1);
-                check_near(epsilon / dpmf_i_account_gaussian_epsilon(mu, log(1e-7)), 1, 1e-9 + 30 * q);
+                check_near(epsilon / account_gaussian_epsilon(mu, log(1e-7)), 1, 1e-9 + 30 * q);
             }
         }
     }
@@ -124,7 +124,7 @@ static void test_more_steps_lose_more_and_finer_slack_less(void **state) {
     for (int i = 0; i < 3; i++) {
         double before = 0;
         for (int64_t n = 100000; n < 100000000; n *= 2) {
-            const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, sigmas[i], probabilities[i], n};
+            const account_pair pair = {ACCOUNT_REMOVE, sigmas[i], probabilities[i], n};
             int met = 0;
             const double coarse = epsilon_of(&pair, log(1e-6), 1e-2, &met);
             const double epsilon = epsilon_of(&pair, log(1e-6), RELATIVE, &met);
@@ -139,25 +139,24 @@ static void test_more_steps_lose_more_and_finer_slack_less(void **state) {
 /* Where it cannot say anything it says so, and nothing wrong. */
 static void test_few_steps_are_left_to_others(void **state) {
     (void)state;
-    static const dpmf_i_account_pair pairs[] = {{DPMF_I_ACCOUNT_REMOVE, 1, 0.1, 1},
-                                                {DPMF_I_ACCOUNT_ADD, 1, 0.1, 15},
-                                                {DPMF_I_ACCOUNT_REMOVE, 1, 1, 1000},
-                                                {DPMF_I_ACCOUNT_REMOVE, 0.4, 1e-9, 100}};
+    static const account_pair pairs[] = {{ACCOUNT_REMOVE, 1, 0.1, 1},
+                                         {ACCOUNT_ADD, 1, 0.1, 15},
+                                         {ACCOUNT_REMOVE, 1, 1, 1000},
+                                         {ACCOUNT_REMOVE, 0.4, 1e-9, 100}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         double log_delta = NAN;
         int met = -1;
         assert_true(isinf(epsilon_of(&pairs[i], -10, RELATIVE, &met)) && met == 0);
-        check_ok(dpmf_i_account_line_log_delta(&pairs[i], 1, &usual, &log_delta, &met));
+        check_ok(line_log_delta(&pairs[i], 1, &usual, &log_delta, &met));
         assert_true(log_delta == 0 && met == 0);
     }
 }
 
 /* ---- the parts ---- */
 
-static const dpmf_i_account_pair parts[] = {
-    {DPMF_I_ACCOUNT_REMOVE, 1, 1e-3, 1000000}, {DPMF_I_ACCOUNT_ADD, 1, 1e-3, 1000000},
-    {DPMF_I_ACCOUNT_REPLACE, 2, 0.05, 1000},   {DPMF_I_ACCOUNT_REMOVE, 20, 1e-7, 1000000000000},
-    {DPMF_I_ACCOUNT_REPLACE, 0.6, 0.3, 50},    {DPMF_I_ACCOUNT_ADD, 0.7, 0.6, 200},
+static const account_pair parts[] = {
+    {ACCOUNT_REMOVE, 1, 1e-3, 1000000},        {ACCOUNT_ADD, 1, 1e-3, 1000000}, {ACCOUNT_REPLACE, 2, 0.05, 1000},
+    {ACCOUNT_REMOVE, 20, 1e-7, 1000000000000}, {ACCOUNT_REPLACE, 0.6, 0.3, 50}, {ACCOUNT_ADD, 0.7, 0.6, 200},
 };
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
@@ -166,21 +165,21 @@ static void test_the_rule_is_within_its_error(void **state) {
     (void)state;
     for (int i = 0; i < PARTS; i++) {
         const double t = i == 3 ? 5 : 1.5, spacing = i == 3 ? 0.5 : 0.3;
-        const double allowed = dpmf_i_account_line_rule_off(&parts[i], 0);
+        const double allowed = line_rule_off(&parts[i], 0);
         enum { NODES = 20 };
-        dpmf_i_account_line_rule rule;
-        dpmf_i_account_moment moment;
-        check_ok(dpmf_i_account_line_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
+        line_rule rule;
+        account_moment moment;
+        check_ok(line_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
         assert_non_null(rule.phase);
-        dpmf_i_account_moment_start(&parts[i], &moment);
-        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(&parts[i], INFINITY, t, 2);
+        account_moment_start(&parts[i], &moment);
+        const account_cumulant k = account_pair_cumulant(&parts[i], INFINITY, t, 2);
         assert_true(rule.log_moment_low <= k.value + k.error && k.value - k.error <= rule.log_moment_high);
         assert_true(rule.log_moment_high - rule.log_moment_low <= 1e-11 * fabs(k.value));
         for (int j = 0; j < NODES; j++) {
             double error, other_error;
-            const double complex got = dpmf_i_account_line_rule_next(&rule, &error);
-            const double complex z = dpmf_i_account_complex(t, spacing * j);
-            const double complex want = dpmf_i_account_moment_log(&moment, z, k.value, &other_error) - k.value;
+            const double complex got = line_rule_next(&rule, &error);
+            const double complex z = account_complex(t, spacing * j);
+            const double complex want = account_moment_log(&moment, z, k.value, &other_error) - k.value;
             const double complex logarithm = cabs(got) < 1e-6 ? got * (1 - 0.5 * got) : clog(1 + got);
             const double off = cabs(logarithm - want), n = (double)parts[i].compositions;
             if (j < 1) assert_true(cabs(got) <= error);
@@ -188,18 +187,18 @@ static void test_the_rule_is_within_its_error(void **state) {
             assert_true(off <= error / cabs(1 + got) + other_error + k.error + 1e-9 / n + 1e-11 * cabs(want));
             assert_true(n * error <= 1e-9 * (1 + n * cabs(got)));
         }
-        dpmf_i_account_line_rule_free(&rule);
+        line_rule_free(&rule);
     }
 }
 
 /* Rare sampling with rare outcomes apart, at an order where without that M would be beyond all numbers. */
 static const struct apart {
-    dpmf_i_account_pair pair;
+    account_pair pair;
     double cut, t, spacing;
 } aparts[] = {
-    {{DPMF_I_ACCOUNT_REMOVE, 1, 1e-5, 1000000}, 8.8, 369, 83},
-    {{DPMF_I_ACCOUNT_ADD, 3, 1e-3, 100}, 24, 1330, 200},
-    {{DPMF_I_ACCOUNT_REPLACE, 1, 1e-5, 1000000}, 8.8, 180, 83},
+    {{ACCOUNT_REMOVE, 1, 1e-5, 1000000}, 8.8, 369, 83},
+    {{ACCOUNT_ADD, 3, 1e-3, 100}, 24, 1330, 200},
+    {{ACCOUNT_REPLACE, 1, 1e-5, 1000000}, 8.8, 180, 83},
 };
 enum { APARTS = sizeof aparts / sizeof aparts[0] };
 
@@ -208,17 +207,17 @@ static void test_moments_with_outcomes_apart_are_within_their_error(void **state
     (void)state;
     for (int i = 0; i < APARTS; i++) {
         const struct apart *a = &aparts[i];
-        const dpmf_i_account_cumulant fine = dpmf_i_account_pair_cumulant(&a->pair, a->cut, a->t, 40);
+        const account_cumulant fine = account_pair_cumulant(&a->pair, a->cut, a->t, 40);
         for (double fineness = 1; fineness < 8; fineness *= 1.5) {
-            const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(&a->pair, a->cut, a->t, fineness);
-            const double log_off = dpmf_i_account_pair_log_error(&a->pair, a->cut, a->t, 0, fineness, -INFINITY);
+            const account_cumulant k = account_pair_cumulant(&a->pair, a->cut, a->t, fineness);
+            const double log_off = account_pair_log_error(&a->pair, a->cut, a->t, 0, fineness, -INFINITY);
             assert_true(isfinite(k.error) && isfinite(log_off) && log_off < 0);
             assert_true(fabs(k.value - fine.value) <= (exp(log_off - fine.value) + k.error + fine.error) * 1.01);
         }
     }
     /* without them apart there is no number at this order; and the mass apart is a normal tail */
-    assert_true(dpmf_i_account_pair_cumulant(&aparts[0].pair, INFINITY, 369, 1).value > 1e4);
-    check_near(dpmf_i_account_pair_log_apart(&aparts[0].pair, 9.7), log(1e-5 * 1.6594e-18 + 1.5075e-22), 1e-4);
+    assert_true(account_pair_cumulant(&aparts[0].pair, INFINITY, 369, 1).value > 1e4);
+    check_near(account_pair_log_apart(&aparts[0].pair, 9.7), log(1e-5 * 1.6594e-18 + 1.5075e-22), 1e-4);
 }
 
 /* The same y by rules of different steps: the first goes far beyond them. */
@@ -227,21 +226,20 @@ static void test_the_rule_with_outcomes_apart_is_within_its_error(void **state) 
     for (int i = 0; i < APARTS; i++) {
         const struct apart *a = &aparts[i];
         const double n = (double)a->pair.compositions, off = log(1e-3 / n);
-        dpmf_i_account_line_rule rules[2];
+        line_rule rules[2];
         for (int j = 0; j < 2; j++) {
-            check_ok(dpmf_i_account_line_rule_create(&a->pair, a->cut, a->t, a->spacing, j == 0 ? 60 : 20, 100000, off,
-                                                     &rules[j]));
+            check_ok(line_rule_create(&a->pair, a->cut, a->t, a->spacing, j == 0 ? 60 : 20, 100000, off, &rules[j]));
             assert_non_null(rules[j].phase);
         }
         assert_true(rules[0].count > rules[1].count);
         for (int j = 0; j < 20; j++) {
             double errors[2];
-            const double complex one = dpmf_i_account_line_rule_next(&rules[0], &errors[0]);
-            const double complex other = dpmf_i_account_line_rule_next(&rules[1], &errors[1]);
+            const double complex one = line_rule_next(&rules[0], &errors[0]);
+            const double complex other = line_rule_next(&rules[1], &errors[1]);
             assert_true(cabs(one - other) <= errors[0] + errors[1] && n * (errors[0] + errors[1]) < 0.1);
         }
-        dpmf_i_account_line_rule_free(&rules[0]);
-        dpmf_i_account_line_rule_free(&rules[1]);
+        line_rule_free(&rules[0]);
+        line_rule_free(&rules[1]);
     }
 }
 
@@ -250,37 +248,37 @@ static void test_the_decay_holds_beyond_y(void **state) {
     (void)state;
     for (int i = 0; i < PARTS; i++) {
         enum { NODES = 400 };
-        const double t = i == 3 ? 5 : 1.5, variance = dpmf_i_account_pair_cumulant(&parts[i], INFINITY, t, 1).second;
+        const double t = i == 3 ? 5 : 1.5, variance = account_pair_cumulant(&parts[i], INFINITY, t, 1).second;
         const double spacing = 0.05 / sqrt((double)parts[i].compositions * variance);
-        const double allowed = dpmf_i_account_line_rule_off(&parts[i], 0);
-        dpmf_i_account_line_rule rule;
-        dpmf_i_account_line_decay decay;
+        const double allowed = line_rule_off(&parts[i], 0);
+        line_rule rule;
+        line_decay decay;
         double least = INFINITY, seen[NODES];
-        check_ok(dpmf_i_account_line_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
+        check_ok(line_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
         assert_non_null(rule.phase);
-        dpmf_i_account_line_decay_fill(&parts[i], INFINITY, t, rule.log_moment_high, &decay);
+        line_decay_fill(&parts[i], INFINITY, t, rule.log_moment_high, &decay);
         for (int j = 0; j < NODES; j++) {
             double error;
-            const double complex x = dpmf_i_account_line_rule_next(&rule, &error);
+            const double complex x = line_rule_next(&rule, &error);
             seen[j] = -(2 * creal(x) + creal(x) * creal(x) + cimag(x) * cimag(x)) / (1 + cabs(1 + x)) + error;
         }
         for (int j = NODES - 1; j > 0; j--) {
             least = fmin(least, seen[j]);
-            const double promised = dpmf_i_account_line_decay_from(&decay, spacing * j);
+            const double promised = line_decay_from(&decay, spacing * j);
             assert_true(promised <= least);
             if (i == 3 && j == 20) assert_true(promised >= 0.2 * least); /* near Gaussian: 0.3 of it */
         }
-        dpmf_i_account_line_rule_free(&rule);
+        line_rule_free(&rule);
     }
 }
 
 static void test_any_allocation_of_the_sum_may_fail(void **state) {
     (void)state;
-    const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, 1, .1, 100};
+    const account_pair pair = {ACCOUNT_REMOVE, 1, .1, 100};
     double epsilon = 0, log_delta = 0;
     int met = 0;
-    FAIL_EACH(dpmf_i_account_line_epsilon(&pair, -12, &usual, &epsilon, &met));
-    FAIL_EACH(dpmf_i_account_line_log_delta(&pair, epsilon, &usual, &log_delta, &met));
+    FAIL_EACH(line_epsilon(&pair, -12, &usual, &epsilon, &met));
+    FAIL_EACH(line_log_delta(&pair, epsilon, &usual, &log_delta, &met));
     check_near(log_delta, -12, 1e-7);
 }
 

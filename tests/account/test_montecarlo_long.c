@@ -13,29 +13,28 @@ enum { REPEATS = 400, LEAST = 336 };
 
 static const double COLUMN = 1;
 
-static dpmf_i_account_montecarlo_scheme subsampled(void) {
-    return (dpmf_i_account_montecarlo_scheme){.kind = DPMF_I_ACCOUNT_MONTECARLO_SCHEME_SEPARATED,
-                                              .sigma = 1,
-                                              .steps = 1,
-                                              .separation = 1,
-                                              .bands = 1,
-                                              .probability = 0.1,
-                                              .columns = &COLUMN};
+static montecarlo_scheme subsampled(void) {
+    return (montecarlo_scheme){.kind = MONTECARLO_SCHEME_SEPARATED,
+                               .sigma = 1,
+                               .steps = 1,
+                               .separation = 1,
+                               .bands = 1,
+                               .probability = 0.1,
+                               .columns = &COLUMN};
 }
 
 /* One step of the subsampled Gaussian: delta(1) is 2.4e-3, and 20000 samples see some tens of losses. */
 static void test_simulated_deltas_hold_as_often_as_they_say(void **unused) {
-    const dpmf_i_account_montecarlo_scheme scheme = subsampled();
+    const montecarlo_scheme scheme = subsampled();
     const double exact = subsampled_delta(0.1, 1, 1);
     const dpmf_run run = {.threads = 0};
     int holds = 0;
     double sum = 0;
     (void)unused;
     for (uint64_t seed = 0; seed < REPEATS; seed++) {
-        const dpmf_i_account_montecarlo_options options = {
-            .samples = 20000, .confidence = 0.9, .seed = seed, .run = &run};
+        const montecarlo_options options = {.samples = 20000, .confidence = 0.9, .seed = seed, .run = &run};
         double delta = 0;
-        check_ok(dpmf_i_account_montecarlo_delta(&scheme, 1, &options, &delta));
+        check_ok(montecarlo_delta(&scheme, 1, &options, &delta));
         holds += delta >= exact;
         sum += delta;
     }
@@ -46,17 +45,16 @@ static void test_simulated_deltas_hold_as_often_as_they_say(void **unused) {
 
 /* Searched and confirmed values: epsilon and the scale of sigma. */
 static void test_searched_values_hold_as_often_as_they_say(void **unused) {
-    const dpmf_i_account_montecarlo_scheme scheme = subsampled();
+    const montecarlo_scheme scheme = subsampled();
     const dpmf_run run = {.threads = 0};
     int epsilon_holds = 0, scale_holds = 0;
     double epsilon_sum = 0, scale_sum = 0;
     (void)unused;
     for (uint64_t seed = 0; seed < REPEATS; seed++) {
-        const dpmf_i_account_montecarlo_options options = {
-            .samples = 40000, .confidence = 0.9, .seed = seed, .run = &run};
+        const montecarlo_options options = {.samples = 40000, .confidence = 0.9, .seed = seed, .run = &run};
         double epsilon = 0, scale = 0;
-        check_ok(dpmf_i_account_montecarlo_epsilon(&scheme, 2e-3, &options, &epsilon));
-        check_ok(dpmf_i_account_montecarlo_scale(&scheme, 1, 2e-3, &options, &scale));
+        check_ok(montecarlo_epsilon(&scheme, 2e-3, &options, &epsilon));
+        check_ok(montecarlo_scale(&scheme, 1, 2e-3, &options, &scale));
         const double at_epsilon = subsampled_delta(0.1, 1, epsilon), at_scale = subsampled_delta(0.1, 1 / scale, 1);
         epsilon_holds += at_epsilon <= 2e-3;
         scale_holds += at_scale <= 2e-3;
@@ -73,38 +71,37 @@ static void test_searched_values_hold_as_often_as_they_say(void **unused) {
 static void test_plain_and_tilted_samples_agree(void **unused) {
     static const double slow[6] = {1, 0.5, 0.375, 0.3125, 0.2734375, 0.24609375};
     double *gram = toeplitz_gram(80, 16, 6, slow), *columns = toeplitz_columns(80, 6, slow);
-    const dpmf_i_account_montecarlo_scheme schemes[] = {
-        {.kind = DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS, .sigma = 3, .bins = 16, .gram = gram},
-        {.kind = DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS, .sigma = 1.5, .bins = 16, .gram = gram},
-        {.kind = DPMF_I_ACCOUNT_MONTECARLO_SCHEME_SEPARATED,
-         .sigma = 2,
-         .steps = 80,
-         .separation = 16,
-         .bands = 6,
-         .probability = 0.2,
-         .warm = 1,
-         .columns = columns},
-        {.kind = DPMF_I_ACCOUNT_MONTECARLO_SCHEME_SEPARATED,
-         .sigma = 3,
-         .steps = 80,
-         .separation = 6,
-         .bands = 6,
-         .probability = 0.5,
-         .warm = 0,
-         .columns = columns}};
+    const montecarlo_scheme schemes[] = {{.kind = MONTECARLO_SCHEME_BINS, .sigma = 3, .bins = 16, .gram = gram},
+                                         {.kind = MONTECARLO_SCHEME_BINS, .sigma = 1.5, .bins = 16, .gram = gram},
+                                         {.kind = MONTECARLO_SCHEME_SEPARATED,
+                                          .sigma = 2,
+                                          .steps = 80,
+                                          .separation = 16,
+                                          .bands = 6,
+                                          .probability = 0.2,
+                                          .warm = 1,
+                                          .columns = columns},
+                                         {.kind = MONTECARLO_SCHEME_SEPARATED,
+                                          .sigma = 3,
+                                          .steps = 80,
+                                          .separation = 6,
+                                          .bands = 6,
+                                          .probability = 0.5,
+                                          .warm = 0,
+                                          .columns = columns}};
     static const double epsilons[4] = {1.7, 5, 2.2, 2.5};
     const dpmf_run run = {.threads = 0};
     const double bet[2] = {0, 0};
     int tilts = 0;
     (void)unused;
     for (int c = 0; c < 4; c++) {
-        dpmf_i_account_montecarlo_passes passes;
-        dpmf_i_account_montecarlo_side side[2][2];
+        montecarlo_passes passes;
+        montecarlo_side side[2][2];
         int64_t samples = 2000000;
-        check_ok(dpmf_i_account_montecarlo_passes_open(&schemes[c], 5, &run, &passes));
+        check_ok(montecarlo_passes_open(&schemes[c], 5, &run, &passes));
         for (int tilted = 0; tilted < 2; tilted++) {
-            dpmf_i_account_montecarlo_draws_aim(&passes.draws, schemes[c].sigma, epsilons[c], tilted);
-            check_ok(dpmf_i_account_montecarlo_passes_draw(&passes, tilted, bet, &samples, side[tilted]));
+            montecarlo_draws_aim(&passes.draws, schemes[c].sigma, epsilons[c], tilted);
+            check_ok(montecarlo_passes_draw(&passes, tilted, bet, &samples, side[tilted]));
         }
         for (int d = 0; d < 2; d++) {
             const double most = exp(side[1][d].log_most), plain = side[0][d].mean, tilted = most * side[1][d].mean;
@@ -114,7 +111,7 @@ static void test_plain_and_tilted_samples_agree(void **unused) {
             assert_true(fabs(plain - tilted) <= 5 * sqrt(variance / (double)samples) + 5 / (double)samples);
             tilts += most < 1;
         }
-        dpmf_i_account_montecarlo_passes_close(&passes);
+        montecarlo_passes_close(&passes);
     }
     assert_true(tilts >= 4);
     free(gram);

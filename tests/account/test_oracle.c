@@ -35,8 +35,8 @@ static void test_the_contour_is_within_its_error_of_the_reference(void **state) 
     for (int i = 0; i < count; i++) {
         const account_row *r = &rows[i];
         double log_delta = NAN, delta_error = NAN, epsilon = NAN, epsilon_error = NAN;
-        check_ok(dpmf_i_account_contour_log_delta(&r->pair, r->epsilon, &log_delta, &delta_error));
-        check_ok(dpmf_i_account_contour_epsilon(&r->pair, r->log_delta, &epsilon, &epsilon_error));
+        check_ok(account_contour_log_delta(&r->pair, r->epsilon, &log_delta, &delta_error));
+        check_ok(account_contour_epsilon(&r->pair, r->log_delta, &epsilon, &epsilon_error));
         if (isinf(delta_error) || isinf(epsilon_error)) {
             failed++;
             few += r->pair.compositions <= 3;
@@ -57,8 +57,8 @@ static void test_renyi_bounds_are_above_the_reference(void **state) {
     for (int i = 0; i < count; i++) {
         const account_row *r = &rows[i];
         double log_delta = NAN, epsilon = NAN;
-        check_ok(dpmf_i_account_rdp_log_delta(&r->pair, r->epsilon, &log_delta));
-        check_ok(dpmf_i_account_rdp_epsilon(&r->pair, r->log_delta, &epsilon));
+        check_ok(account_rdp_log_delta(&r->pair, r->epsilon, &log_delta));
+        check_ok(account_rdp_epsilon(&r->pair, r->log_delta, &epsilon));
         if (!(log_delta >= r->log_delta && epsilon >= r->epsilon && isfinite(epsilon)))
             fail_msg("rdp %.15g %.15g for " ACCOUNT_ROW_FORMAT, log_delta, epsilon, ACCOUNT_ROW_VALUES(r));
         if (r->pair.probability == 1) assert_true(epsilon < 1.5 * r->epsilon + 0.1);
@@ -70,11 +70,11 @@ static void test_gaussian_rows_of_the_reference_are_exact(void **state) {
     for (int i = 0; i < count; i++) {
         const account_row *r = &rows[i];
         if (r->pair.probability != 1) continue;
-        const double twice = r->pair.direction == DPMF_I_ACCOUNT_REPLACE ? 2 : 1;
+        const double twice = r->pair.direction == ACCOUNT_REPLACE ? 2 : 1;
         const double mu = twice * sqrt((double)r->pair.compositions) / r->pair.sigma;
-        check_near(dpmf_i_account_gaussian_log_delta(mu, r->epsilon), r->log_delta, 1e-14);
-        check_near(dpmf_i_account_gaussian_epsilon(mu, r->log_delta), r->epsilon, 1e-13);
-        check_near(dpmf_i_account_gaussian_mu(r->epsilon, r->log_delta), mu, 1e-13);
+        check_near(account_gaussian_log_delta(mu, r->epsilon), r->log_delta, 1e-14);
+        check_near(account_gaussian_epsilon(mu, r->log_delta), r->epsilon, 1e-13);
+        check_near(account_gaussian_mu(r->epsilon, r->log_delta), mu, 1e-13);
     }
 }
 

@@ -19,17 +19,16 @@ static void test_certified_values_are_above_the_contour_at_random(void **state) 
     uint64_t seed = 20250711;
     int answered = 0, close = 0;
     for (int i = 0; i < QUESTIONS; i++) {
-        dpmf_i_account_pair pair = {(dpmf_i_account_direction)(i % 3), draw(&seed, 0.3, 100), draw(&seed, 1e-6, 1),
-                                    (int64_t)draw(&seed, 1, 1e6)};
+        account_pair pair = {(account_direction)(i % 3), draw(&seed, 0.3, 100), draw(&seed, 1e-6, 1),
+                             (int64_t)draw(&seed, 1, 1e6)};
         const double log_delta = log(draw(&seed, 1e-15, 1e-2));
         double epsilon = NAN, error = NAN, certified = NAN;
         int met = 0;
-        check_ok(dpmf_i_account_contour_epsilon(&pair, log_delta, &epsilon, &error));
+        check_ok(account_contour_epsilon(&pair, log_delta, &epsilon, &error));
         assert_true(!isnan(epsilon) && error >= 0);
         if (isinf(error)) continue;
-        const dpmf_i_account_dots_options options = {
-            .relative = 5e-4, .absolute = 5e-5, .hint = i % 2 == 0 ? epsilon : -1};
-        check_ok(dpmf_i_account_dots_epsilon(&pair, log_delta, &options, &certified, &met));
+        const dots_options options = {.relative = 5e-4, .absolute = 5e-5, .hint = i % 2 == 0 ? epsilon : -1};
+        check_ok(account_dots_epsilon(&pair, log_delta, &options, &certified, &met));
         if (!(certified >= epsilon - error - 1e-12 * epsilon))
             fail_msg("certified %.12g, contour %.12g +- %g: direction %d sigma %.17g q %.17g n %lld ln delta %.17g",
                      certified, epsilon, error, (int)pair.direction, pair.sigma, pair.probability,

@@ -9,8 +9,8 @@
 #include <math.h>
 
 /* Of the composed mechanism, an upper bound. */
-static double divergence(const dpmf_i_account_pair *pair, double order) {
-    return dpmf_i_account_rdp_cumulant(pair, order - 1) / (order - 1);
+static double divergence(const account_pair *pair, double order) {
+    return account_rdp_cumulant(pair, order - 1) / (order - 1);
 }
 
 /* ln E[w^a] for an integer a by the binomial theorem: E[e^(k (2x-1)/(2 sigma^2))] = e^(k (k-1)/(2 sigma^2)). */
@@ -34,7 +34,7 @@ static void test_divergences_of_whole_orders_agree_with_the_closed_form(void **s
     for (int i = 0; i < 4; i++) {
         for (int j = 0; j < 4; j++) {
             for (int a = 2; a < 40; a += 3) {
-                const dpmf_i_account_pair pair = {DPMF_I_ACCOUNT_REMOVE, sigmas[i], probabilities[j], 1000};
+                const account_pair pair = {ACCOUNT_REMOVE, sigmas[i], probabilities[j], 1000};
                 const double exact = 1000 * integer_cumulant(sigmas[i], probabilities[j], a) / (a - 1);
                 const double got = divergence(&pair, a);
                 /* the sum of the closed form cancels its 1: 1e-12 of it is lost */
@@ -49,14 +49,14 @@ static void test_divergences_of_whole_orders_agree_with_the_closed_form(void **s
 static void test_renyi_accounting_of_the_gaussian_is_that_of_zcdp(void **state) {
     (void)state;
     for (int d = 0; d < 3; d++) {
-        const dpmf_i_account_pair pair = {(dpmf_i_account_direction)d, 3, 1, 7};
-        const double rho = (d == DPMF_I_ACCOUNT_REPLACE ? 4 : 1) * 7 / 18.0;
+        const account_pair pair = {(account_direction)d, 3, 1, 7};
+        const double rho = (d == ACCOUNT_REPLACE ? 4 : 1) * 7 / 18.0;
         double got = divergence(&pair, 4.5);
         check_near(got, 4.5 * rho, 1e-12);
         assert_true(got >= 4.5 * rho);
-        check_ok(dpmf_i_account_rdp_epsilon(&pair, -12, &got));
-        check_near(got, dpmf_i_account_zcdp_epsilon(rho, -12), 1e-11);
-        check_ok(dpmf_i_account_rdp_log_delta(&pair, 4, &got));
+        check_ok(account_rdp_epsilon(&pair, -12, &got));
+        check_near(got, account_zcdp_epsilon(rho, -12), 1e-11);
+        check_ok(account_rdp_log_delta(&pair, 4, &got));
         check_near(got, oracle_zcdp_log_delta(rho, 4), 1e-11);
     }
 }
@@ -65,13 +65,12 @@ static void test_renyi_accounting_of_the_gaussian_is_that_of_zcdp(void **state) 
 static void test_divergences_grow_with_the_order_and_replacing_is_worst(void **state) {
     (void)state;
     for (int d = 0; d < 3; d++) {
-        const dpmf_i_account_pair nearly = {(dpmf_i_account_direction)d, 1.5, 1 - 1e-12, 3},
-                                  whole = {(dpmf_i_account_direction)d, 1.5, 1, 3};
+        const account_pair nearly = {(account_direction)d, 1.5, 1 - 1e-12, 3},
+                           whole = {(account_direction)d, 1.5, 1, 3};
         check_near(divergence(&nearly, 2.25), divergence(&whole, 2.25), 1e-9);
         double last = 0;
         for (double order = 1.01; order < 300; order *= 1.2) {
-            const dpmf_i_account_pair pair = {(dpmf_i_account_direction)d, 0.9, 0.02, 100},
-                                      swap = {DPMF_I_ACCOUNT_REPLACE, 0.9, 0.02, 100};
+            const account_pair pair = {(account_direction)d, 0.9, 0.02, 100}, swap = {ACCOUNT_REPLACE, 0.9, 0.02, 100};
             const double a = divergence(&pair, order), b = divergence(&swap, order);
             assert_true(a > last && b >= a);
             last = a;
@@ -85,12 +84,11 @@ static void test_the_error_of_the_quadrature_is_proven(void **state) {
     int seen = 0;
     (void)state;
     for (int i = 0; i < 81; i++) {
-        const dpmf_i_account_pair pair = {(dpmf_i_account_direction)(i % 3), sigmas[i / 3 % 3],
-                                          probabilities[i / 9 % 3], 1};
-        const double t = orders[i / 27], fine = dpmf_i_account_pair_cumulant(&pair, INFINITY, t, 8).value;
+        const account_pair pair = {(account_direction)(i % 3), sigmas[i / 3 % 3], probabilities[i / 9 % 3], 1};
+        const double t = orders[i / 27], fine = account_pair_cumulant(&pair, INFINITY, t, 8).value;
         for (double fineness = 0.15; fineness < 0.7; fineness *= 1.4) {
-            const dpmf_i_account_cumulant coarse = dpmf_i_account_pair_cumulant(&pair, INFINITY, t, fineness);
-            const double bound = dpmf_i_account_pair_log_error(&pair, INFINITY, t, 0, fineness, -INFINITY) - fine;
+            const account_cumulant coarse = account_pair_cumulant(&pair, INFINITY, t, fineness);
+            const double bound = account_pair_log_error(&pair, INFINITY, t, 0, fineness, -INFINITY) - fine;
             const double off = fabs(expm1(coarse.value - fine)), rounding = 1e-12 * (1 + fabs(fine));
             if (!isfinite(coarse.error)) continue;
             if (!(off <= exp(bound) + rounding))
@@ -99,8 +97,8 @@ static void test_the_error_of_the_quadrature_is_proven(void **state) {
             seen += off > 100 * rounding;
         }
         /* replace: the two ends of its range do not cancel */
-        const double nothing = pair.direction == DPMF_I_ACCOUNT_REPLACE ? 1e-13 : 1e-15;
-        assert_true(dpmf_i_account_pair_log_error(&pair, INFINITY, t, 0, 8, -INFINITY) - fine < log(nothing));
+        const double nothing = pair.direction == ACCOUNT_REPLACE ? 1e-13 : 1e-15;
+        assert_true(account_pair_log_error(&pair, INFINITY, t, 0, 8, -INFINITY) - fine < log(nothing));
     }
     assert_true(seen > 20);
 }
@@ -111,14 +109,14 @@ static void test_renyi_bounds_are_never_nan(void **state) {
     static const double sigmas[] = {0.05, 0.3, 1, 30, 1e3}, probabilities[] = {1e-9, 1e-4, 0.5, 1 - DBL_EPSILON, 1};
     static const int64_t compositions[] = {1, 1000, 1000000000000};
     for (int i = 0; i < 5 * 5 * 3 * 3; i += 4) { /* 4: every value of each in turn */
-        const dpmf_i_account_pair pair = {(dpmf_i_account_direction)(i % 3), sigmas[i / 3 % 5],
-                                          probabilities[i / 15 % 5], compositions[i / 75]};
+        const account_pair pair = {(account_direction)(i % 3), sigmas[i / 3 % 5], probabilities[i / 15 % 5],
+                                   compositions[i / 75]};
         double epsilon = NAN, log_delta = NAN, contour = NAN, error = NAN;
-        check_ok(dpmf_i_account_rdp_epsilon(&pair, -300, &epsilon));
+        check_ok(account_rdp_epsilon(&pair, -300, &epsilon));
         assert_true(epsilon >= 0);
-        check_ok(dpmf_i_account_rdp_log_delta(&pair, 1, &log_delta));
+        check_ok(account_rdp_log_delta(&pair, 1, &log_delta));
         assert_true(log_delta <= 0);
-        check_ok(dpmf_i_account_contour_epsilon(&pair, -300, &contour, &error));
+        check_ok(account_contour_epsilon(&pair, -300, &contour, &error));
         assert_true(contour >= 0 && error >= 0);
         if (isfinite(error)) assert_true(epsilon >= contour - error);
     }
@@ -126,8 +124,8 @@ static void test_renyi_bounds_are_never_nan(void **state) {
 
 static void test_renyi_accounting_refuses_pairs_out_of_range(void **state) {
     (void)state;
-    const dpmf_i_account_pair good = {DPMF_I_ACCOUNT_REMOVE, 1, 0.1, 10};
-    dpmf_i_account_pair bad[] = {good, good, good, good, good, good, good};
+    const account_pair good = {ACCOUNT_REMOVE, 1, 0.1, 10};
+    account_pair bad[] = {good, good, good, good, good, good, good};
     bad[0].sigma = 0;
     bad[1].sigma = INFINITY;
     bad[2].sigma = NAN;
@@ -137,11 +135,11 @@ static void test_renyi_accounting_refuses_pairs_out_of_range(void **state) {
     bad[6].compositions = 0;
     double out = 17;
     for (int i = 0; i < 7; i++) {
-        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_epsilon(&bad[i], -10, &out));
-        check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_log_delta(&bad[i], 1, &out));
+        check_fails(DPMF_ERROR_ARGUMENT, account_rdp_epsilon(&bad[i], -10, &out));
+        check_fails(DPMF_ERROR_ARGUMENT, account_rdp_log_delta(&bad[i], 1, &out));
     }
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_epsilon(&good, 0, &out));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_account_rdp_log_delta(&good, -1, &out));
+    check_fails(DPMF_ERROR_ARGUMENT, account_rdp_epsilon(&good, 0, &out));
+    check_fails(DPMF_ERROR_ARGUMENT, account_rdp_log_delta(&good, -1, &out));
     assert_true(out == 17);
 }
 

@@ -115,11 +115,11 @@ static void test_the_bound_of_guesses_that_are_all_right_is_known(void **unused)
     (void)unused;
     for (int64_t r = 10; r <= 1000; r *= 10) {
         const double p = pow(0.05, 1 / (double)r), expected = log(p / (1 - p));
-        const double found = dpmf_i_audit_guess_epsilon(1000, r, r, 0, 0.05);
+        const double found = audit_guess_epsilon(1000, r, r, 0, 0.05);
         assert_true(fabs(found - expected) <= 1e-5 * expected);
-        assert_true(dpmf_i_audit_guess_epsilon(1000, r, r, 1e-5, 0.05) < found);
+        assert_true(audit_guess_epsilon(1000, r, r, 1e-5, 0.05) < found);
     }
-    assert_true(dpmf_i_audit_guess_epsilon(1000, 1000, 500, 0, 0.05) == 0);
+    assert_true(audit_guess_epsilon(1000, 1000, 500, 0, 0.05) == 0);
 }
 
 /* By the definition: the sum of binomial terms, and the largest of the terms of delta with no stop. */
@@ -141,7 +141,7 @@ static double bound_by_definition(int m, int r, int v, double epsilon, double de
 static void test_the_bound_of_guesses_solves_the_theorem(void **unused) {
     (void)unused;
     for (int v = 26; v <= 40; v++) {
-        const double found = dpmf_i_audit_guess_epsilon(200, 40, v, 1e-4, 0.1);
+        const double found = audit_guess_epsilon(200, 40, v, 1e-4, 0.1);
         if (found == 0)
             assert_true(bound_by_definition(200, 40, v, 0, 1e-4) > 0.1);
         else

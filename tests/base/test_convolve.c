@@ -21,7 +21,7 @@ static double *new_doubles(int64_t count) {
 static double *new_numbers(int64_t count, uint64_t seed) {
     double *x = new_doubles(count);
     for (int64_t i = 0; i < count; i++) {
-        x[i] = dpmf_i_base_scatter(&seed);
+        x[i] = base_scatter(&seed);
     }
     return x;
 }
@@ -58,7 +58,7 @@ static void test_products_are_their_definition(void **state) {
         for (int64_t i = 0; i < count; i++) {
             out[i] = NAN; /* every term must be written */
         }
-        assert_int_equal(dpmf_i_base_convolve(a_count, a, b_count, b, count, out), DPMF_OK);
+        assert_int_equal(base_convolve(a_count, a, b_count, b, count, out), DPMF_OK);
         const double tolerance = 1e-15 * norm(a_count, a) * norm(b_count, b);
         for (int64_t i = 0; i < count; i++) {
             assert_true(fabsl(out[i] - product_term(a_count, a, b_count, b, i)) <= tolerance);
@@ -81,7 +81,7 @@ static void test_squares_of_whole_numbers_are_right(void **state) {
             ones[i] = copy[i] = 1;
         }
         for (int same = 0; same < 2; same++) {
-            assert_int_equal(dpmf_i_base_convolve(n, ones, n, same ? ones : copy, 2 * n - 1, out), DPMF_OK);
+            assert_int_equal(base_convolve(n, ones, n, same ? ones : copy, 2 * n - 1, out), DPMF_OK);
             for (int64_t i = 0; i < 2 * n - 1; i++) {
                 assert_true(fabs(out[i] - (double)(i < n ? i + 1 : 2 * n - 1 - i)) <= 1e-15 * 4 * (double)n);
             }
@@ -96,14 +96,14 @@ static void test_empty_products_are_zero(void **state) {
     (void)state;
     const double a[3] = {1, 2, 3};
     double out[4] = {9, 9, 9, 9};
-    assert_int_equal(dpmf_i_base_convolve(0, NULL, 3, a, 4, out), DPMF_OK);
+    assert_int_equal(base_convolve(0, NULL, 3, a, 4, out), DPMF_OK);
     for (int i = 0; i < 4; i++) {
         assert_true(out[i] == 0);
         out[i] = 9;
     }
-    assert_int_equal(dpmf_i_base_convolve(3, a, 0, NULL, 4, out), DPMF_OK);
+    assert_int_equal(base_convolve(3, a, 0, NULL, 4, out), DPMF_OK);
     assert_true(out[0] == 0 && out[3] == 0);
-    assert_int_equal(dpmf_i_base_convolve(3, a, 3, a, 0, NULL), DPMF_OK);
+    assert_int_equal(base_convolve(3, a, 3, a, 0, NULL), DPMF_OK);
 }
 
 /* (1-x)^power, whose terms are products of ratios: c_i = c_{i-1} (i - 1 - power)/i. */
@@ -124,12 +124,12 @@ static void test_known_series_are_inverted(void **state) {
         const int64_t n = counts[c];
         double *root = binomial_series(n, 0.5), *expected = binomial_series(n, -0.5), *got = new_doubles(n);
         got[n] = 42;
-        assert_int_equal(dpmf_i_base_series_inverse(n, root, n, got), DPMF_OK);
+        assert_int_equal(base_series_inverse(n, root, n, got), DPMF_OK);
         for (int64_t i = 0; i < n; i++) {
             assert_true(fabs(got[i] - expected[i]) <= 2e-15);
         }
         assert_true(got[n] == 42);
-        assert_int_equal(dpmf_i_base_series_inverse(n, expected, n, got), DPMF_OK);
+        assert_int_equal(base_series_inverse(n, expected, n, got), DPMF_OK);
         for (int64_t i = 0; i < n; i++) {
             assert_true(fabs(got[i] - root[i]) <= 2e-15);
         }
@@ -151,7 +151,7 @@ static void test_the_inverse_undoes_the_product(void **state) {
             a[i] *= 0.4 / (double)((i + 1) * (i + 1)); /* |a_1| + |a_2| + ... < |a_0|: the inverse stays bounded */
         }
         a[0] = -0.75;
-        assert_int_equal(dpmf_i_base_series_inverse(a_count, a, n, g), DPMF_OK);
+        assert_int_equal(base_series_inverse(a_count, a, n, g), DPMF_OK);
         for (int64_t i = 0; i < n; i++) {
             assert_true(fabsl(product_term(a_count, a, n, g, i) - (i == 0)) <= 4e-16L);
         }
@@ -163,8 +163,8 @@ static void test_the_inverse_undoes_the_product(void **state) {
 static void test_the_inverse_may_take_the_place_of_its_series(void **state) {
     (void)state;
     double *a = binomial_series(500, 0.5), *expected = new_doubles(500);
-    assert_int_equal(dpmf_i_base_series_inverse(500, a, 500, expected), DPMF_OK);
-    assert_int_equal(dpmf_i_base_series_inverse(500, a, 500, a), DPMF_OK);
+    assert_int_equal(base_series_inverse(500, a, 500, expected), DPMF_OK);
+    assert_int_equal(base_series_inverse(500, a, 500, a), DPMF_OK);
     assert_memory_equal(a, expected, 500 * sizeof(double));
     free(a);
     free(expected);
@@ -180,27 +180,27 @@ static void test_series_without_inverse_are_refused(void **state) {
         const int64_t n = counts[c];
         memset(a, 0, sizeof a);
         memset(out, 0, sizeof out);
-        assert_int_equal(dpmf_i_base_series_inverse(n, a, n, out), DPMF_ERROR_NUMERICAL);
-        assert_int_equal(dpmf_i_base_series_inverse(0, NULL, n, out), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(base_series_inverse(n, a, n, out), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(base_series_inverse(0, NULL, n, out), DPMF_ERROR_NUMERICAL);
         a[0] = 1;
         for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
             a[n - 1] = bad[i];
-            assert_int_equal(dpmf_i_base_series_inverse(n, a, n, out), DPMF_ERROR_NUMERICAL);
-            assert_int_equal(dpmf_i_base_series_inverse(n, a, n - 1, out), DPMF_OK); /* does not reach it */
+            assert_int_equal(base_series_inverse(n, a, n, out), DPMF_ERROR_NUMERICAL);
+            assert_int_equal(base_series_inverse(n, a, n - 1, out), DPMF_OK); /* does not reach it */
             out[0] = 0;
         }
         /* 1/(1 - 1e100 x): the fourth power leaves the range of a double. */
         a[n - 1] = 0;
         a[1] = -1e100;
-        assert_int_equal(dpmf_i_base_series_inverse(n, a, n, out), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(base_series_inverse(n, a, n, out), DPMF_ERROR_NUMERICAL);
         a[n - 1] = 1e-3; /* the same by Newton's iteration where n is large */
-        assert_int_equal(dpmf_i_base_series_inverse(n, a, n, out), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(base_series_inverse(n, a, n, out), DPMF_ERROR_NUMERICAL);
         for (int64_t i = 0; i < n; i++) {
             assert_true(out[i] == 0);
         }
         a[1] = 0;
     }
-    assert_int_equal(dpmf_i_base_series_inverse(1, a, 0, out), DPMF_OK);
+    assert_int_equal(base_series_inverse(1, a, 0, out), DPMF_OK);
 }
 
 int main(void) {

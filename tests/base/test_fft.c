@@ -23,7 +23,7 @@ static double *new_doubles(int64_t count) {
 static double *new_numbers(int64_t count, uint64_t seed) {
     double *x = new_doubles(count);
     for (int64_t i = 0; i < count; i++) {
-        x[i] = dpmf_i_base_scatter(&seed);
+        x[i] = base_scatter(&seed);
     }
     return x;
 }
@@ -44,10 +44,10 @@ static double distance(int64_t count, const double *x, const double *y) {
     return (double)sqrtl(squares);
 }
 
-static dpmf_i_base_fft *new_fft(int64_t length) {
-    dpmf_i_base_fft *fft = NULL;
-    assert_int_equal(dpmf_i_base_fft_create(length, &fft), DPMF_OK);
-    assert_int_equal(dpmf_i_base_fft_length(fft), length);
+static base_fft *new_fft(int64_t length) {
+    base_fft *fft = NULL;
+    assert_int_equal(base_fft_create(length, &fft), DPMF_OK);
+    assert_int_equal(base_fft_length(fft), length);
     return fft;
 }
 
@@ -69,10 +69,10 @@ static void sum_directly(int64_t length, const double *x, int64_t f, long double
 static void test_forward_is_its_definition(void **state) {
     (void)state;
     for (int64_t length = 2; length <= 1024; length *= 2) {
-        dpmf_i_base_fft *fft = new_fft(length);
+        base_fft *fft = new_fft(length);
         double *x = new_numbers(length, (uint64_t)length), *spectrum = new_doubles(length);
         memcpy(spectrum, x, (size_t)length * sizeof(double));
-        dpmf_i_base_fft_forward(fft, spectrum);
+        base_fft_forward(fft, spectrum);
         const double tolerance = 1e-15 * norm(length, x);
         for (int64_t f = 0; f <= length / 2; f++) {
             long double re, im;
@@ -83,7 +83,7 @@ static void test_forward_is_its_definition(void **state) {
         }
         free(x);
         free(spectrum);
-        dpmf_i_base_fft_free(fft);
+        base_fft_free(fft);
     }
 }
 
@@ -91,10 +91,10 @@ static void test_forward_is_its_definition(void **state) {
 static void test_long_transforms_are_their_definition(void **state) {
     (void)state;
     for (int64_t length = 1 << 11; length <= 1 << 18; length *= 2) {
-        dpmf_i_base_fft *fft = new_fft(length);
+        base_fft *fft = new_fft(length);
         double *x = new_numbers(length, (uint64_t)length), *spectrum = new_doubles(length);
         memcpy(spectrum, x, (size_t)length * sizeof(double));
-        dpmf_i_base_fft_forward(fft, spectrum);
+        base_fft_forward(fft, spectrum);
         const int64_t frequencies[] = {0, 1, length / 2, length / 2 - 1, length / 3, length / 8 + 5};
         for (size_t i = 0; i < sizeof frequencies / sizeof frequencies[0]; i++) {
             long double re, im;
@@ -105,7 +105,7 @@ static void test_long_transforms_are_their_definition(void **state) {
         }
         free(x);
         free(spectrum);
-        dpmf_i_base_fft_free(fft);
+        base_fft_free(fft);
     }
 }
 
@@ -114,13 +114,13 @@ static void test_an_impulse_gives_a_wave(void **state) {
     static const int64_t lengths[] = {2, 4, 8, 64, 2048, 1 << 16};
     for (size_t i = 0; i < sizeof lengths / sizeof lengths[0]; i++) {
         const int64_t length = lengths[i];
-        dpmf_i_base_fft *fft = new_fft(length);
+        base_fft *fft = new_fft(length);
         double *x = new_doubles(length);
         const int64_t places[] = {0, 1, length / 2, length - 1, length / 3};
         for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
             memset(x, 0, (size_t)length * sizeof(double));
             x[places[p]] = 1;
-            dpmf_i_base_fft_forward(fft, x);
+            base_fft_forward(fft, x);
             for (int64_t f = 0; f <= length / 2; f++) {
                 double re, im;
                 unpack(length, x, f, &re, &im);
@@ -129,7 +129,7 @@ static void test_an_impulse_gives_a_wave(void **state) {
             }
         }
         free(x);
-        dpmf_i_base_fft_free(fft);
+        base_fft_free(fft);
     }
 }
 
@@ -137,13 +137,13 @@ static void test_an_impulse_gives_a_wave(void **state) {
 static void test_a_shift_is_a_phase(void **state) {
     (void)state;
     const int64_t length = 1 << 15;
-    dpmf_i_base_fft *fft = new_fft(length);
+    base_fft *fft = new_fft(length);
     double *x = new_numbers(length, 3), *shifted = new_doubles(length);
     const double tolerance = 4e-15 * norm(length, x);
     memcpy(shifted + 1, x, (size_t)(length - 1) * sizeof(double));
     shifted[0] = x[length - 1];
-    dpmf_i_base_fft_forward(fft, x);
-    dpmf_i_base_fft_forward(fft, shifted);
+    base_fft_forward(fft, x);
+    base_fft_forward(fft, shifted);
     for (int64_t f = 0; f <= length / 2; f++) {
         double a, b, c, d;
         unpack(length, x, f, &a, &b);
@@ -154,13 +154,13 @@ static void test_a_shift_is_a_phase(void **state) {
     }
     free(x);
     free(shifted);
-    dpmf_i_base_fft_free(fft);
+    base_fft_free(fft);
 }
 
 static void test_transforms_are_linear_keep_energy_and_invert(void **state) {
     (void)state;
     for (int64_t length = 2; length <= 1 << 20; length *= 2) {
-        dpmf_i_base_fft *fft = new_fft(length);
+        base_fft *fft = new_fft(length);
         double *x = new_numbers(length, 5), *y = new_numbers(length, 6), *sum = new_doubles(length);
         double *kept = new_doubles(length);
         for (int64_t i = 0; i < length; i++) {
@@ -168,9 +168,9 @@ static void test_transforms_are_linear_keep_energy_and_invert(void **state) {
         }
         memcpy(kept, sum, (size_t)length * sizeof(double));
         const double size = norm(length, sum);
-        dpmf_i_base_fft_forward(fft, x);
-        dpmf_i_base_fft_forward(fft, y);
-        dpmf_i_base_fft_forward(fft, sum);
+        base_fft_forward(fft, x);
+        base_fft_forward(fft, y);
+        base_fft_forward(fft, sum);
         const double spectral_size = size * sqrt((double)length);
         for (int64_t i = 0; i < length; i++) {
             x[i] = 2 * x[i] - 0.5 * y[i];
@@ -180,28 +180,28 @@ static void test_transforms_are_linear_keep_energy_and_invert(void **state) {
         const double energy = 2 * pow(norm(length, sum), 2) - sum[0] * sum[0] - sum[1] * sum[1];
         assert_true(fabs(sqrt(energy) / spectral_size - 1) <= 1e-15);
         memcpy(sum, kept, (size_t)length * sizeof(double));
-        dpmf_i_base_fft_forward_unordered(fft, length, sum);
-        dpmf_i_base_fft_inverse_unordered(fft, length, sum);
+        base_fft_forward_unordered(fft, length, sum);
+        base_fft_inverse_unordered(fft, length, sum);
         assert_true(distance(length, sum, kept) <= 1e-15 * size);
         free(x);
         free(y);
         free(sum);
         free(kept);
-        dpmf_i_base_fft_free(fft);
+        base_fft_free(fft);
     }
 }
 
 /* The unordered spectrum has the same numbers, for the transform's own length and for shorter ones. */
 static void test_unordered_spectra_are_the_same_up_to_order(void **state) {
     (void)state;
-    dpmf_i_base_fft *longest = new_fft(1 << 13);
+    base_fft *longest = new_fft(1 << 13);
     for (int64_t length = 2; length <= 1 << 13; length *= 2) {
-        dpmf_i_base_fft *fft = new_fft(length);
+        base_fft *fft = new_fft(length);
         double *x = new_numbers(length, 7), *ordered = new_doubles(length), *unordered = new_doubles(length);
         memcpy(ordered, x, (size_t)length * sizeof(double));
         memcpy(unordered, x, (size_t)length * sizeof(double));
-        dpmf_i_base_fft_forward(fft, ordered);
-        dpmf_i_base_fft_forward_unordered(longest, length, unordered);
+        base_fft_forward(fft, ordered);
+        base_fft_forward_unordered(longest, length, unordered);
         assert_true(ordered[0] == unordered[0] && ordered[1] == unordered[1]);
         for (int64_t slot = 1; slot < length / 2; slot++) {
             int64_t f = 0; /* the bits of `slot` in the opposite order */
@@ -210,25 +210,25 @@ static void test_unordered_spectra_are_the_same_up_to_order(void **state) {
             }
             assert_true(unordered[2 * slot] == ordered[2 * f] && unordered[2 * slot + 1] == ordered[2 * f + 1]);
         }
-        dpmf_i_base_fft_inverse_unordered(longest, length, unordered);
+        base_fft_inverse_unordered(longest, length, unordered);
         assert_true(distance(length, unordered, x) <= 1e-15 * norm(length, x));
         free(x);
         free(ordered);
         free(unordered);
-        dpmf_i_base_fft_free(fft);
+        base_fft_free(fft);
     }
-    dpmf_i_base_fft_free(longest);
+    base_fft_free(longest);
 }
 
 static void test_lengths_out_of_range_are_refused(void **state) {
     (void)state;
     static const int64_t bad[] = {INT64_MIN, -2, 0, 1, 3, 6, 1000, ((int64_t)1 << 40) + 1, (int64_t)1 << 41, INT64_MAX};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        dpmf_i_base_fft *fft = NULL;
-        assert_int_equal(dpmf_i_base_fft_create(bad[i], &fft), DPMF_ERROR_ARGUMENT);
+        base_fft *fft = NULL;
+        assert_int_equal(base_fft_create(bad[i], &fft), DPMF_ERROR_ARGUMENT);
         assert_null(fft);
     }
-    dpmf_i_base_fft_free(NULL);
+    base_fft_free(NULL);
 }
 
 int main(void) {

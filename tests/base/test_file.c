@@ -49,24 +49,24 @@ static int tear_down(void **state) {
 }
 
 static dpmf_status write_text(const char *where, const char *text) {
-    const dpmf_i_base_part part = {text, strlen(text)};
-    return dpmf_i_base_file_write(where, "test file", 1, &part);
+    const base_part part = {text, strlen(text)};
+    return base_file_write(where, "test file", 1, &part);
 }
 
 static void expect_content(const char *where, const void *expected, size_t expected_size) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    assert_int_equal(dpmf_i_base_file_read(where, "test file", &bytes, &size), DPMF_OK);
+    assert_int_equal(base_file_read(where, "test file", &bytes, &size), DPMF_OK);
     assert_int_equal(size, expected_size);
     assert_memory_equal(bytes, expected, expected_size);
     assert_int_equal((uintptr_t)bytes % 64, 0);
-    dpmf_i_base_free(bytes);
+    base_free(bytes);
 }
 
 static void expect_unreadable(const char *where, const char *reason) {
     uint8_t *bytes = NULL;
     size_t size = 77;
-    assert_int_equal(dpmf_i_base_file_read(where, "test file", &bytes, &size), DPMF_ERROR_IO);
+    assert_int_equal(base_file_read(where, "test file", &bytes, &size), DPMF_ERROR_IO);
     assert_true(bytes == NULL && size == 77);
     assert_non_null(strstr(dpmf_last_error(), where));
     assert_non_null(strstr(dpmf_last_error(), "test file"));
@@ -74,11 +74,11 @@ static void expect_unreadable(const char *where, const char *reason) {
 }
 
 static void test_parts_come_back_as_one(void **state) {
-    const dpmf_i_base_part parts[] = {{"abc", 3}, {NULL, 0}, {"d\0e", 3}};
+    const base_part parts[] = {{"abc", 3}, {NULL, 0}, {"d\0e", 3}};
     (void)state;
-    assert_int_equal(dpmf_i_base_file_write(path, "test file", 3, parts), DPMF_OK);
+    assert_int_equal(base_file_write(path, "test file", 3, parts), DPMF_OK);
     expect_content(path, "abcd\0e", 6);
-    assert_int_equal(dpmf_i_base_file_write(path, "test file", 0, parts), DPMF_OK); /* replaced by an empty one */
+    assert_int_equal(base_file_write(path, "test file", 0, parts), DPMF_OK); /* replaced by an empty one */
     expect_content(path, "", 0);
     assert_int_equal(count_entries(), 1);
 }
@@ -90,8 +90,8 @@ static void test_a_large_file_comes_back(void **state) {
     assert_non_null(bytes);
     for (size_t i = 0; i < SIZE; i++)
         bytes[i] = (uint8_t)(i * i >> 7);
-    const dpmf_i_base_part parts[] = {{bytes, 4097}, {bytes + 4097, SIZE - 4097}};
-    assert_int_equal(dpmf_i_base_file_write(path, "test file", 2, parts), DPMF_OK);
+    const base_part parts[] = {{bytes, 4097}, {bytes + 4097, SIZE - 4097}};
+    assert_int_equal(base_file_write(path, "test file", 2, parts), DPMF_OK);
     expect_content(path, bytes, SIZE);
     free(bytes);
 }
@@ -166,7 +166,7 @@ static void test_a_missing_directory_is_said(void **state) {
 static void test_a_failed_write_leaves_the_old_file(void **state) {
     enum { LIMIT = 10000 };
     static char large[3 * LIMIT];
-    const dpmf_i_base_part parts[] = {{large, LIMIT - 1}, {large, sizeof large}};
+    const base_part parts[] = {{large, LIMIT - 1}, {large, sizeof large}};
     struct rlimit before, small;
     (void)state;
     assert_int_equal(write_text(path, "old"), DPMF_OK);
@@ -175,7 +175,7 @@ static void test_a_failed_write_leaves_the_old_file(void **state) {
     small.rlim_cur = LIMIT;
     void (*handler)(int) = signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
-    dpmf_status status = dpmf_i_base_file_write(path, "test file", 2, parts);
+    dpmf_status status = base_file_write(path, "test file", 2, parts);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, handler);
     assert_int_equal(status, DPMF_ERROR_IO);
@@ -190,7 +190,7 @@ static void test_a_file_that_grows_is_refused(void **state) {
     size_t size = 0;
     (void)state;
     if (access("/proc/self/status", R_OK) != 0) skip();
-    assert_int_equal(dpmf_i_base_file_read("/proc/self/status", "test file", &bytes, &size), DPMF_ERROR_IO);
+    assert_int_equal(base_file_read("/proc/self/status", "test file", &bytes, &size), DPMF_ERROR_IO);
     assert_non_null(strstr(dpmf_last_error(), "it grew while it was read"));
     assert_null(bytes);
 }
@@ -202,7 +202,7 @@ static void test_the_memory_limit_holds_for_a_huge_file(void **state) {
     assert_int_equal(write_text(path, ""), DPMF_OK);
     assert_int_equal(truncate(path, (off_t)1 << 40), 0); /* a sparse file of a terabyte */
     dpmf_memory_set_limit(1 << 30);
-    dpmf_status status = dpmf_i_base_file_read(path, "test file", &bytes, &size);
+    dpmf_status status = base_file_read(path, "test file", &bytes, &size);
     dpmf_memory_set_limit(0);
     assert_int_equal(status, DPMF_ERROR_MEMORY);
     assert_null(bytes);
@@ -216,20 +216,20 @@ static void test_messages_about_files_are_one_line(void **state) {
     memset(odd, 'x', sizeof odd);
     memcpy(odd, "/tmp/\n\x1b", 7);
     memcpy(odd + sizeof odd - 8, "\nend.st", 8);
-    assert_int_equal(dpmf_i_base_file_read(odd, "test file", &bytes, &size), DPMF_ERROR_IO);
+    assert_int_equal(base_file_read(odd, "test file", &bytes, &size), DPMF_ERROR_IO);
     assert_null(strchr(dpmf_last_error(), '\n'));
     assert_non_null(strstr(dpmf_last_error(), "?end.st': "));
 }
 
 static void test_any_allocation_for_a_file_may_fail(void **state) {
-    const dpmf_i_base_part part = {"old", 3};
+    const base_part part = {"old", 3};
     uint8_t *bytes = NULL;
     size_t size = 0;
     (void)state;
-    FAIL_EACH(dpmf_i_base_file_write(path, "test file", 1, &part));
+    FAIL_EACH(base_file_write(path, "test file", 1, &part));
     assert_int_equal(count_entries(), 1);
-    FAIL_EACH(dpmf_i_base_file_read(path, "test file", &bytes, &size));
-    dpmf_i_base_free(bytes);
+    FAIL_EACH(base_file_read(path, "test file", &bytes, &size));
+    base_free(bytes);
 }
 
 /* FIPS 180-4, the examples of one block, of two, and of a million letters; then any cut of the text in parts. */
@@ -238,19 +238,19 @@ static void test_sha256_is_the_standard_one(void **state) {
     static char million[1000000];
     char digest[65];
     (void)state;
-    assert_int_equal(dpmf_i_base_sha256(0, NULL, digest), DPMF_OK);
+    assert_int_equal(base_sha256(0, NULL, digest), DPMF_OK);
     assert_string_equal(digest, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    const dpmf_i_base_part abc = {"abc", 3};
-    assert_int_equal(dpmf_i_base_sha256(1, &abc, digest), DPMF_OK);
+    const base_part abc = {"abc", 3};
+    assert_int_equal(base_sha256(1, &abc, digest), DPMF_OK);
     assert_string_equal(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
     for (size_t cut = 0; cut < sizeof two_blocks; cut++) {
-        const dpmf_i_base_part parts[] = {{two_blocks, cut}, {two_blocks + cut, sizeof two_blocks - 1 - cut}};
-        assert_int_equal(dpmf_i_base_sha256(2, parts, digest), DPMF_OK);
+        const base_part parts[] = {{two_blocks, cut}, {two_blocks + cut, sizeof two_blocks - 1 - cut}};
+        assert_int_equal(base_sha256(2, parts, digest), DPMF_OK);
         assert_string_equal(digest, "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     }
     memset(million, 'a', sizeof million);
-    const dpmf_i_base_part all = {million, sizeof million};
-    assert_int_equal(dpmf_i_base_sha256(1, &all, digest), DPMF_OK);
+    const base_part all = {million, sizeof million};
+    assert_int_equal(base_sha256(1, &all, digest), DPMF_OK);
     assert_string_equal(digest, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 

@@ -22,7 +22,7 @@ static dpmf_status parse_exact(const char *text, size_t length, int depth, cJSON
     char *copy = malloc(length > 0 ? length : 1);
     assert_non_null(copy);
     memcpy(copy, text, length);
-    dpmf_status status = dpmf_i_base_json_parse(copy, length, depth, "a test", out);
+    dpmf_status status = base_json_parse(copy, length, depth, "a test", out);
     free(copy);
     return status;
 }
@@ -185,7 +185,7 @@ static void test_a_duplicate_among_many_keys_is_found(void **state) {
         }
         text[length++] = '}';
         cJSON *tree = NULL;
-        dpmf_status status = dpmf_i_base_json_parse(text, length, 1, "a test", &tree);
+        dpmf_status status = base_json_parse(text, length, 1, "a test", &tree);
         assert_int_equal(status, order < 2 ? DPMF_OK : DPMF_ERROR_FORMAT);
         if (tree != NULL) assert_int_equal(cJSON_GetArraySize(tree), KEYS);
         cJSON_Delete(tree);
@@ -211,18 +211,17 @@ static void test_depth_is_bounded(void **state) {
     (void)state;
     for (int allowed = 1; allowed <= 1000; allowed += 37) {
         cJSON *tree = NULL;
-        assert_int_equal(dpmf_i_base_json_parse(text, nest(text, allowed), allowed, "a test", &tree), DPMF_OK);
+        assert_int_equal(base_json_parse(text, nest(text, allowed), allowed, "a test", &tree), DPMF_OK);
         cJSON_Delete(tree);
         tree = NULL;
-        assert_int_equal(dpmf_i_base_json_parse(text, nest(text, allowed + 1), allowed, "a test", &tree),
-                         DPMF_ERROR_FORMAT);
+        assert_int_equal(base_json_parse(text, nest(text, allowed + 1), allowed, "a test", &tree), DPMF_ERROR_FORMAT);
         assert_non_null(strstr(dpmf_last_error(), "too deep"));
         assert_null(tree);
     }
     cJSON *tree = NULL;
     memset(text, '[', sizeof text);
     memcpy(text, "{\"a\":", 5);
-    assert_int_equal(dpmf_i_base_json_parse(text, sizeof text, 1000, "a test", &tree), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_parse(text, sizeof text, 1000, "a test", &tree), DPMF_ERROR_FORMAT);
     assert_null(tree);
 }
 
@@ -236,56 +235,56 @@ static void test_members_have_their_type_and_range(void **state) {
     int64_t whole = 7;
     (void)state;
     assert_int_equal(parse_exact(text, sizeof text - 1, DEPTH, &tree), DPMF_OK);
-    assert_int_equal(dpmf_i_base_json_get_text(tree, "t", "it", &found), DPMF_OK);
+    assert_int_equal(base_json_get_text(tree, "t", "it", &found), DPMF_OK);
     assert_string_equal(found, "x\xc3\xa9");
-    assert_int_equal(dpmf_i_base_json_get_double(tree, "d", "it", &number), DPMF_OK);
+    assert_int_equal(base_json_get_double(tree, "d", "it", &number), DPMF_OK);
     assert_true(number == -0.1);
-    assert_int_equal(dpmf_i_base_json_get_integer(tree, "i", "it", 12, 12, &whole), DPMF_OK);
+    assert_int_equal(base_json_get_integer(tree, "i", "it", 12, 12, &whole), DPMF_OK);
     assert_int_equal(whole, 12);
-    assert_int_equal(dpmf_i_base_json_get_integer(tree, "big", "it", 0, INT64_MAX, &whole), DPMF_OK);
+    assert_int_equal(base_json_get_integer(tree, "big", "it", 0, INT64_MAX, &whole), DPMF_OK);
     assert_true(whole == 9007199254740992);
-    assert_int_equal(dpmf_i_base_json_get_object(tree, "o", "it", &object), DPMF_OK);
-    assert_int_equal(dpmf_i_base_json_get_integer(object, "k", "it", 0, 5, &whole), DPMF_OK);
+    assert_int_equal(base_json_get_object(tree, "o", "it", &object), DPMF_OK);
+    assert_int_equal(base_json_get_integer(object, "k", "it", 0, 5, &whole), DPMF_OK);
 
     whole = 7;
-    assert_int_equal(dpmf_i_base_json_get_integer(tree, "i", "it", 13, 20, &whole), DPMF_ERROR_FORMAT);
-    assert_int_equal(dpmf_i_base_json_get_integer(tree, "i", "it", 0, 11, &whole), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_get_integer(tree, "i", "it", 13, 20, &whole), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_get_integer(tree, "i", "it", 0, 11, &whole), DPMF_ERROR_FORMAT);
     assert_non_null(strstr(dpmf_last_error(), "\"i\" is 12, but a whole number from 0 to 11"));
-    assert_int_equal(dpmf_i_base_json_get_integer(tree, "huge", "it", 0, INT64_MAX, &whole), DPMF_ERROR_FORMAT);
-    assert_int_equal(dpmf_i_base_json_get_integer(tree, "half", "it", 0, 10, &whole), DPMF_ERROR_FORMAT);
-    assert_int_equal(dpmf_i_base_json_get_integer(tree, "t", "it", 0, 10, &whole), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_get_integer(tree, "huge", "it", 0, INT64_MAX, &whole), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_get_integer(tree, "half", "it", 0, 10, &whole), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_get_integer(tree, "t", "it", 0, 10, &whole), DPMF_ERROR_FORMAT);
     assert_int_equal(whole, 7);
-    assert_int_equal(dpmf_i_base_json_get_double(tree, "n", "it", &number), DPMF_ERROR_FORMAT);
-    assert_int_equal(dpmf_i_base_json_get_double(tree, "D", "it", &number), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_get_double(tree, "n", "it", &number), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_get_double(tree, "D", "it", &number), DPMF_ERROR_FORMAT);
     assert_non_null(strstr(dpmf_last_error(), "it: \"D\" is missing"));
-    assert_int_equal(dpmf_i_base_json_get_text(tree, "i", "it", &found), DPMF_ERROR_FORMAT);
-    assert_int_equal(dpmf_i_base_json_get_object(tree, "t", "it", &object), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_get_text(tree, "i", "it", &found), DPMF_ERROR_FORMAT);
+    assert_int_equal(base_json_get_object(tree, "t", "it", &object), DPMF_ERROR_FORMAT);
     cJSON_Delete(tree);
 }
 
-static void write_sample(dpmf_i_base_writer *w) {
-    dpmf_i_base_json_open(w, NULL, '{');
-    dpmf_i_base_json_text(w, "a\"b", "q\" b\\ s/ \b\f\n\r\t\x01\x1f\x7f \xc3\xa9");
-    dpmf_i_base_json_open(w, "list", '[');
-    dpmf_i_base_json_integer(w, NULL, INT64_MIN);
-    dpmf_i_base_json_double(w, NULL, 0.1);
-    dpmf_i_base_json_double(w, NULL, INFINITY);
-    dpmf_i_base_json_double(w, NULL, -INFINITY);
-    dpmf_i_base_json_double(w, NULL, NAN);
-    dpmf_i_base_json_open(w, NULL, '{');
-    dpmf_i_base_json_close(w, '}');
-    dpmf_i_base_json_open(w, NULL, '[');
-    dpmf_i_base_json_close(w, ']');
-    dpmf_i_base_json_close(w, ']');
-    dpmf_i_base_json_bool(w, "yes", 2);
-    dpmf_i_base_json_bool(w, "no", 0);
-    dpmf_i_base_json_null(w, "none");
-    dpmf_i_base_json_close(w, '}');
-    dpmf_i_base_write_raw(w, "\n");
+static void write_sample(base_writer *w) {
+    base_json_open(w, NULL, '{');
+    base_json_text(w, "a\"b", "q\" b\\ s/ \b\f\n\r\t\x01\x1f\x7f \xc3\xa9");
+    base_json_open(w, "list", '[');
+    base_json_integer(w, NULL, INT64_MIN);
+    base_json_double(w, NULL, 0.1);
+    base_json_double(w, NULL, INFINITY);
+    base_json_double(w, NULL, -INFINITY);
+    base_json_double(w, NULL, NAN);
+    base_json_open(w, NULL, '{');
+    base_json_close(w, '}');
+    base_json_open(w, NULL, '[');
+    base_json_close(w, ']');
+    base_json_close(w, ']');
+    base_json_bool(w, "yes", 2);
+    base_json_bool(w, "no", 0);
+    base_json_null(w, "none");
+    base_json_close(w, '}');
+    base_write_raw(w, "\n");
 }
 
 static void test_the_writer_is_canonical(void **state) {
-    dpmf_i_base_writer w = {0};
+    base_writer w = {0};
     cJSON *tree = NULL;
     const char *back = NULL;
     (void)state;
@@ -296,29 +295,29 @@ static void test_the_writer_is_canonical(void **state) {
                                 "\"none\":null}\n");
     assert_int_equal(w.length, strlen(w.text));
     assert_int_equal(parse_exact(w.text, w.length, DEPTH, &tree), DPMF_OK);
-    assert_int_equal(dpmf_i_base_json_get_text(tree, "a\"b", "it", &back), DPMF_OK);
+    assert_int_equal(base_json_get_text(tree, "a\"b", "it", &back), DPMF_OK);
     assert_string_equal(back, "q\" b\\ s/ \b\f\n\r\t\x01\x1f\x7f \xc3\xa9");
     cJSON_Delete(tree);
-    dpmf_i_base_writer_free(&w);
+    base_writer_free(&w);
     assert_null(w.text);
 }
 
 static void test_the_writer_refuses_what_is_not_utf8(void **state) {
-    dpmf_i_base_writer w = {0};
+    base_writer w = {0};
     (void)state;
-    dpmf_i_base_json_open(&w, NULL, '{');
-    dpmf_i_base_json_text(&w, "k", "\xc0\x80");
-    dpmf_i_base_json_close(&w, '}');
+    base_json_open(&w, NULL, '{');
+    base_json_text(&w, "k", "\xc0\x80");
+    base_json_close(&w, '}');
     assert_int_equal(w.status, DPMF_ERROR_ARGUMENT);
-    dpmf_i_base_writer_free(&w);
+    base_writer_free(&w);
 }
 
 static dpmf_status write_once(void) {
-    dpmf_i_base_writer w = {0};
+    base_writer w = {0};
     for (int i = 0; i < 20; i++) /* past the first sizes of the buffer */
         write_sample(&w);
     dpmf_status status = w.status;
-    dpmf_i_base_writer_free(&w);
+    base_writer_free(&w);
     return status;
 }
 
@@ -327,7 +326,7 @@ static void test_memory_that_runs_out_is_said(void **state) {
     cJSON *tree = NULL;
     (void)state;
     FAIL_EACH(write_once());
-    FAIL_EACH(dpmf_i_base_json_parse(text, sizeof text - 1, DEPTH, "a test", &tree));
+    FAIL_EACH(base_json_parse(text, sizeof text - 1, DEPTH, "a test", &tree));
     cJSON_Delete(tree);
 }
 
@@ -348,7 +347,7 @@ static void test_a_tree_that_does_not_fit_is_said(void **state) {
     cJSON_InitHooks(&hooks);
     for (; budget < 100 && status == DPMF_ERROR_MEMORY; budget++) {
         tree_budget = budget;
-        status = dpmf_i_base_json_parse(text, sizeof text - 1, DEPTH, "a test", &tree);
+        status = base_json_parse(text, sizeof text - 1, DEPTH, "a test", &tree);
     }
     cJSON_InitHooks(NULL);
     assert_int_equal(status, DPMF_OK);
@@ -373,7 +372,7 @@ static void test_the_memory_limit_holds_for_the_tree(void **state) {
     memcpy(text + length, "]}", 2);
     length += 2;
     dpmf_memory_set_limit(dpmf_memory_in_use() + (32 << 20));
-    assert_int_equal(dpmf_i_base_json_parse(text, length, DEPTH, "a test", &tree), DPMF_ERROR_MEMORY);
+    assert_int_equal(base_json_parse(text, length, DEPTH, "a test", &tree), DPMF_ERROR_MEMORY);
     dpmf_memory_set_limit(0);
     assert_null(tree);
     free(text);
@@ -381,26 +380,26 @@ static void test_the_memory_limit_holds_for_the_tree(void **state) {
 
 static void test_the_locale_does_not_matter_to_json(void **state) {
     cJSON *tree = NULL;
-    dpmf_i_base_writer w = {0};
+    base_writer w = {0};
     double value = 0;
     char after[32];
     (void)state;
     const int entered = enter_other_locale();
-    dpmf_i_base_json_open(&w, NULL, '{');
-    dpmf_i_base_json_double(&w, "x", 2.5);
-    dpmf_i_base_json_close(&w, '}');
-    dpmf_status status = dpmf_i_base_json_parse(w.text, w.length, DEPTH, "a test", &tree);
+    base_json_open(&w, NULL, '{');
+    base_json_double(&w, "x", 2.5);
+    base_json_close(&w, '}');
+    dpmf_status status = base_json_parse(w.text, w.length, DEPTH, "a test", &tree);
     snprintf(after, sizeof after, "%.1f", 2.5);
     leave_other_locale();
     if (entered) {
         assert_string_equal(after, "2,5"); /* the thread's locale was put back */
         assert_string_equal(w.text, "{\"x\":2.5}");
         assert_int_equal(status, DPMF_OK);
-        assert_int_equal(dpmf_i_base_json_get_double(tree, "x", "it", &value), DPMF_OK);
+        assert_int_equal(base_json_get_double(tree, "x", "it", &value), DPMF_OK);
         assert_true(value == 2.5);
     }
     cJSON_Delete(tree);
-    dpmf_i_base_writer_free(&w);
+    base_writer_free(&w);
     if (!entered) skip(); /* no such locale on this machine */
 }
 

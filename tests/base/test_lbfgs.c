@@ -26,15 +26,15 @@ static double dot(const double *x, const double *y) {
 /* With exact line searches it is the method of conjugate gradients: as many steps as distinct eigenvalues. */
 static void test_as_many_steps_are_needed_as_there_are_eigenvalues(void **unused) {
     double c[N], x[N] = {0}, g[N], next[N], next_g[N], d[N];
-    dpmf_i_base_descent_lbfgs memory = {0};
+    descent_lbfgs memory = {0};
     (void)unused;
     for (int i = 0; i < N; i++)
         c[i] = pow(10, i % 4); /* four eigenvalues */
-    check_ok(dpmf_i_base_descent_lbfgs_create(N, PAIRS, &memory));
+    check_ok(descent_lbfgs_create(N, PAIRS, &memory));
     gradient_of(c, x, g);
     for (int k = 0; k < 4; k++) {
         double curvature = 0;
-        dpmf_i_base_descent_lbfgs_direction(&memory, g, d);
+        descent_lbfgs_direction(&memory, g, d);
         if (k == 0)
             for (int i = 0; i < N; i++)
                 assert_true(d[i] == -g[i]);
@@ -44,35 +44,35 @@ static void test_as_many_steps_are_needed_as_there_are_eigenvalues(void **unused
         for (int i = 0; i < N; i++)
             next[i] = x[i] - dot(d, g) / curvature * d[i];
         gradient_of(c, next, next_g);
-        dpmf_i_base_descent_lbfgs_remember(&memory, x, g, next, next_g);
+        descent_lbfgs_remember(&memory, x, g, next, next_g);
         assert_int_equal(memory.used, k + 1);
         for (int i = 0; i < N; i++)
             x[i] = next[i], g[i] = next_g[i];
     }
     for (int i = 0; i < N; i++)
         check_near(x[i], 1, 1e-9);
-    dpmf_i_base_descent_lbfgs_free(&memory);
+    descent_lbfgs_free(&memory);
 }
 
 /* H y = s for the newest pair, however many have passed. */
 static void test_the_newest_pair_is_met_exactly(void **unused) {
     double c[N], x[N], g[N], next[N], next_g[N], d[N], y[N];
     uint64_t seed = 1;
-    dpmf_i_base_descent_lbfgs memory = {0};
+    descent_lbfgs memory = {0};
     (void)unused;
     for (int i = 0; i < N; i++)
         c[i] = 2 + check_random(&seed), x[i] = 0;
-    check_ok(dpmf_i_base_descent_lbfgs_create(N, PAIRS, &memory));
+    check_ok(descent_lbfgs_create(N, PAIRS, &memory));
     gradient_of(c, x, g);
     for (int k = 0; k < 25; k++) {
         for (int i = 0; i < N; i++)
             next[i] = check_random(&seed);
         gradient_of(c, next, next_g);
-        dpmf_i_base_descent_lbfgs_remember(&memory, x, g, next, next_g);
+        descent_lbfgs_remember(&memory, x, g, next, next_g);
         assert_int_equal(memory.used, k + 1 < PAIRS ? k + 1 : PAIRS);
         for (int i = 0; i < N; i++)
             y[i] = next_g[i] - g[i];
-        dpmf_i_base_descent_lbfgs_direction(&memory, y, d);
+        descent_lbfgs_direction(&memory, y, d);
         for (int i = 0; i < N; i++)
             check_near(d[i], x[i] - next[i], 1e-12);
         for (int i = 0; i < N; i++)
@@ -81,16 +81,16 @@ static void test_the_newest_pair_is_met_exactly(void **unused) {
     /* a step without positive curvature is dropped, and the pair whose place it took with it */
     for (int i = 0; i < N; i++)
         next[i] = x[i] + 1, next_g[i] = g[i] - 1;
-    dpmf_i_base_descent_lbfgs_remember(&memory, x, g, next, next_g);
+    descent_lbfgs_remember(&memory, x, g, next, next_g);
     assert_int_equal(memory.used, PAIRS - 1);
-    dpmf_i_base_descent_lbfgs_direction(&memory, y, d);
+    descent_lbfgs_direction(&memory, y, d);
     double along = dot(y, d);
     assert_true(along < 0 && isfinite(along)); /* still positive definite */
-    dpmf_i_base_descent_lbfgs_forget(&memory);
-    dpmf_i_base_descent_lbfgs_direction(&memory, y, d);
+    descent_lbfgs_forget(&memory);
+    descent_lbfgs_direction(&memory, y, d);
     for (int i = 0; i < N; i++)
         assert_true(d[i] == -y[i]);
-    dpmf_i_base_descent_lbfgs_free(&memory);
+    descent_lbfgs_free(&memory);
 }
 
 /* The two loops as the book has them, H = (I - s y'/s.y) H (I - y s'/s.y) + s s'/s.y, over `used` pairs, oldest first. */
@@ -99,16 +99,16 @@ static void plain_direction(int64_t n, int used, double *const *s, double *const
     for (int64_t i = 0; i < n; i++)
         d[i] = -g[i];
     for (int k = used - 1; k >= 0; k--) {
-        along[k] = dpmf_i_base_dot(n, s[k], d) / dpmf_i_base_dot(n, s[k], y[k]);
+        along[k] = base_dot(n, s[k], d) / base_dot(n, s[k], y[k]);
         for (int64_t i = 0; i < n; i++)
             d[i] -= along[k] * y[k][i];
     }
     const int newest = used - 1;
-    const double scale = dpmf_i_base_dot(n, s[newest], y[newest]) / dpmf_i_base_dot(n, y[newest], y[newest]);
+    const double scale = base_dot(n, s[newest], y[newest]) / base_dot(n, y[newest], y[newest]);
     for (int64_t i = 0; i < n; i++)
         d[i] *= scale;
     for (int k = 0; k < used; k++) {
-        const double back = dpmf_i_base_dot(n, y[k], d) / dpmf_i_base_dot(n, s[k], y[k]);
+        const double back = base_dot(n, y[k], d) / base_dot(n, s[k], y[k]);
         for (int64_t i = 0; i < n; i++)
             d[i] += (along[k] - back) * s[k][i];
     }
@@ -125,14 +125,14 @@ static void test_the_direction_is_that_of_the_plain_loops(void **unused) {
     (void)unused;
     for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++) {
         const int64_t n = sizes[size];
-        dpmf_i_base_descent_lbfgs memory = {0};
-        check_ok(dpmf_i_base_descent_lbfgs_create(n, KEPT, &memory));
+        descent_lbfgs memory = {0};
+        check_ok(descent_lbfgs_create(n, KEPT, &memory));
         for (int k = 0; k <= STEPS; k++) {
             for (int64_t i = 0; i < n; i++) {
                 x[k][i] = check_random(&seed);
                 g[k][i] = (1 + (double)(i % 5)) * x[k][i] + 0.1 * x[k][i] * x[k][i] * x[k][i];
             }
-            if (k > 0) dpmf_i_base_descent_lbfgs_remember(&memory, x[k - 1], g[k - 1], x[k], g[k]);
+            if (k > 0) descent_lbfgs_remember(&memory, x[k - 1], g[k - 1], x[k], g[k]);
         }
         for (int k = 0; k < KEPT; k++)
             for (int64_t i = 0; i < n; i++) {
@@ -140,19 +140,19 @@ static void test_the_direction_is_that_of_the_plain_loops(void **unused) {
                 step[k][i] = x[from + 1][i] - x[from][i];
                 change[k][i] = g[from + 1][i] - g[from][i];
             }
-        dpmf_i_base_descent_lbfgs_direction(&memory, g[STEPS], d);
+        descent_lbfgs_direction(&memory, g[STEPS], d);
         plain_direction(n, KEPT, s, y, g[STEPS], expected);
         for (int64_t i = 0; i < n; i++)
             check_near(d[i], expected[i], 1e-12);
-        dpmf_i_base_descent_lbfgs_free(&memory);
+        descent_lbfgs_free(&memory);
     }
 }
 
 static void test_any_allocation_of_the_memory_of_pairs_may_fail(void **unused) {
-    dpmf_i_base_descent_lbfgs memory = {0};
+    descent_lbfgs memory = {0};
     (void)unused;
-    FAIL_EACH(dpmf_i_base_descent_lbfgs_create(3, PAIRS, &memory));
-    dpmf_i_base_descent_lbfgs_free(&memory);
+    FAIL_EACH(descent_lbfgs_create(3, PAIRS, &memory));
+    descent_lbfgs_free(&memory);
 }
 
 int main(void) {

@@ -37,7 +37,7 @@ static void release_all(void) {
 static double *new_numbers(int64_t count, uint64_t seed) {
     double *x = new_doubles(count);
     for (int64_t i = 0; i < count; i++) {
-        x[i] = dpmf_i_base_scatter(&seed);
+        x[i] = base_scatter(&seed);
     }
     return x;
 }
@@ -94,9 +94,9 @@ static void test_sums_are_accurate(void **state) {
             product += (long double)x[i] * y[i];
             squares += (long double)x[i] * x[i];
         }
-        assert_true(fabsl(dpmf_i_base_sum(n, x) - sum) <= 1e-14L);
-        assert_true(fabsl(dpmf_i_base_dot(n, x, y) - product) <= 1e-14L);
-        assert_true(fabsl(dpmf_i_base_norm(n, x) - sqrtl(squares)) <= 1e-15L * sqrtl(squares));
+        assert_true(fabsl(base_sum(n, x) - sum) <= 1e-14L);
+        assert_true(fabsl(base_dot(n, x, y) - product) <= 1e-14L);
+        assert_true(fabsl(base_norm(n, x) - sqrtl(squares)) <= 1e-15L * sqrtl(squares));
         release_all();
     }
     /* Ten million tenths: a plain loop is off by 1.6e-10 relative; pairwise, by a few roundings. */
@@ -106,8 +106,8 @@ static void test_sums_are_accurate(void **state) {
         x[i] = 0.1, y[i] = 3;
     }
     const long double tenth = 0.1;
-    assert_true(fabsl(dpmf_i_base_sum(n, x) - tenth * (long double)n) <= 1e-15L * tenth * (long double)n);
-    assert_true(fabsl(dpmf_i_base_dot(n, x, y) - 3 * tenth * (long double)n) <= 2e-15L * 3 * tenth * (long double)n);
+    assert_true(fabsl(base_sum(n, x) - tenth * (long double)n) <= 1e-15L * tenth * (long double)n);
+    assert_true(fabsl(base_dot(n, x, y) - 3 * tenth * (long double)n) <= 2e-15L * 3 * tenth * (long double)n);
     release_all();
 }
 
@@ -122,18 +122,18 @@ static void test_norms_neither_overflow_nor_underflow(void **state) {
         }
         /* Subnormal numbers have few digits: half a unit of theirs is allowed. */
         const double expected = sizes[s] * sqrt(3);
-        assert_true(fabs(dpmf_i_base_norm(N, x) - expected) <= fmax(1e-15 * expected, DBL_TRUE_MIN / 2));
+        assert_true(fabs(base_norm(N, x) - expected) <= fmax(1e-15 * expected, DBL_TRUE_MIN / 2));
     }
     for (int i = 0; i < N; i++) {
         x[i] = 1.7e308;
     }
-    assert_true(dpmf_i_base_norm(N, x) == INFINITY);
+    assert_true(base_norm(N, x) == INFINITY);
     x[7] = -INFINITY;
-    assert_true(dpmf_i_base_norm(N, x) == INFINITY);
+    assert_true(base_norm(N, x) == INFINITY);
     x[8] = NAN;
-    assert_true(isnan(dpmf_i_base_norm(N, x)));
+    assert_true(isnan(base_norm(N, x)));
     memset(x, 0, sizeof x);
-    assert_true(dpmf_i_base_norm(N, x) == 0 && dpmf_i_base_norm(0, x) == 0);
+    assert_true(base_norm(N, x) == 0 && base_norm(0, x) == 0);
 }
 
 static void test_toeplitz_products_and_solves_are_their_definition(void **state) {
@@ -154,14 +154,14 @@ static void test_toeplitz_products_and_solves_are_their_definition(void **state)
             }
             expected[t] = (double)sum;
         }
-        assert_int_equal(dpmf_i_base_toeplitz_apply(n, count, c, x, y), DPMF_OK);
+        assert_int_equal(base_toeplitz_apply(n, count, c, x, y), DPMF_OK);
         assert_close(n, y, expected, 2e-14);
         double *in_place = new_copy(n, x);
-        assert_int_equal(dpmf_i_base_toeplitz_apply(n, count, c, in_place, in_place), DPMF_OK);
+        assert_int_equal(base_toeplitz_apply(n, count, c, in_place, in_place), DPMF_OK);
         assert_memory_equal(in_place, y, (size_t)n * sizeof(double));
-        dpmf_i_base_toeplitz_solve_banded(n, count, c, expected, y);
+        base_toeplitz_solve_banded(n, count, c, expected, y);
         assert_close(n, y, x, 1e-14);
-        dpmf_i_base_toeplitz_solve_banded(n, count, c, expected, expected);
+        base_toeplitz_solve_banded(n, count, c, expected, expected);
         assert_memory_equal(expected, y, (size_t)n * sizeof(double));
         release_all();
     }
@@ -185,14 +185,14 @@ static void test_banded_products_and_solves_are_their_definition(void **state) {
             }
         }
         multiply_directly(n, m, x, expected);
-        dpmf_i_base_banded_apply(n, bands, rows, x, y);
+        base_banded_apply(n, bands, rows, x, y);
         assert_close(n, y, expected, 1e-14);
         double *in_place = new_copy(n, x);
-        dpmf_i_base_banded_apply(n, bands, rows, in_place, in_place);
+        base_banded_apply(n, bands, rows, in_place, in_place);
         assert_memory_equal(in_place, y, (size_t)n * sizeof(double));
-        dpmf_i_base_banded_solve(n, bands, rows, expected, y);
+        base_banded_solve(n, bands, rows, expected, y);
         assert_close(n, y, x, 1e-14);
-        dpmf_i_base_banded_solve(n, bands, rows, expected, expected);
+        base_banded_solve(n, bands, rows, expected, expected);
         assert_memory_equal(expected, y, (size_t)n * sizeof(double));
         release_all();
     }
@@ -205,21 +205,21 @@ static void test_triangular_products_solves_and_inverses_agree(void **state) {
         const int64_t n = sizes[k];
         double *lower = new_lower(n, 7), *x = new_numbers(n, 8), *y = new_doubles(n), *expected = new_doubles(n);
         multiply_directly(n, lower, x, expected);
-        dpmf_i_base_lower_apply(n, lower, x, y);
+        base_lower_apply(n, lower, x, y);
         assert_close(n, y, expected, 1e-14);
         double *in_place = new_copy(n, x);
-        dpmf_i_base_lower_apply(n, lower, in_place, in_place);
+        base_lower_apply(n, lower, in_place, in_place);
         assert_memory_equal(in_place, y, (size_t)n * sizeof(double));
-        dpmf_i_base_lower_solve(n, lower, expected, y);
+        base_lower_solve(n, lower, expected, y);
         assert_close(n, y, x, 1e-14);
-        dpmf_i_base_lower_solve(n, lower, expected, expected);
+        base_lower_solve(n, lower, expected, expected);
         assert_memory_equal(expected, y, (size_t)n * sizeof(double));
 
         double *inverse = new_copy(n * n, lower);
-        assert_int_equal(dpmf_i_base_lower_invert(n, inverse), DPMF_OK);
+        assert_int_equal(base_lower_invert(n, inverse), DPMF_OK);
         assert_lower(n, inverse);
         double *product = new_copy(n * n, inverse);
-        dpmf_i_base_lower_multiply(n, lower, product);
+        base_lower_multiply(n, lower, product);
         assert_lower(n, product);
         for (int64_t i = 0; i < n; i++) {
             for (int64_t j = 0; j <= i; j++) {
@@ -228,9 +228,9 @@ static void test_triangular_products_solves_and_inverses_agree(void **state) {
         }
         /* The order of the factors matters in general: L M x = L (M x). */
         double *m = new_lower(n, 9);
-        dpmf_i_base_lower_apply(n, m, x, y);
-        dpmf_i_base_lower_apply(n, lower, y, y);
-        dpmf_i_base_lower_multiply(n, lower, m);
+        base_lower_apply(n, m, x, y);
+        base_lower_apply(n, lower, y, y);
+        base_lower_multiply(n, lower, m);
         multiply_directly(n, m, x, expected);
         assert_close(n, y, expected, 1e-13);
         release_all();
@@ -246,10 +246,10 @@ static void test_cholesky_finds_the_factor(void **state) {
         double *lower = new_lower(n, 10), *a = new_doubles(n * n);
         for (int64_t i = 0; i < n; i++) {
             for (int64_t j = 0; j < n; j++) {
-                a[i * n + j] = dpmf_i_base_dot(n, lower + i * n, lower + j * n);
+                a[i * n + j] = base_dot(n, lower + i * n, lower + j * n);
             }
         }
-        assert_int_equal(dpmf_i_base_cholesky(n, a), DPMF_OK);
+        assert_int_equal(base_cholesky(n, a), DPMF_OK);
         assert_lower(n, a);
         assert_close(n * n, a, lower, 1e-14);
         release_all();
@@ -268,7 +268,7 @@ static void test_eigenvalues_of_the_second_difference_are_the_known_ones(void **
             a[i * n + i] = 2;
             if (i + 1 < n) a[i * n + i + 1] = a[(i + 1) * n + i] = -1;
         }
-        assert_int_equal(dpmf_i_base_symmetric_eigen(n, a, values), DPMF_OK);
+        assert_int_equal(base_symmetric_eigen(n, a, values), DPMF_OK);
         for (int64_t k = 1; k <= n; k++) {
             const double angle = (double)k * pi / (double)(n + 1), scale = sqrt(2 / (double)(n + 1));
             const double *vector = a + (k - 1) * n;
@@ -297,13 +297,13 @@ static void check_eigen(int64_t n, int kind, double scale) {
         for (int64_t j = 0; j <= i; j++)
             a[i * n + j] = a[j * n + i] = scale * entry_of(kind, i, j);
     memcpy(v, a, (size_t)(n * n) * sizeof *a);
-    assert_int_equal(dpmf_i_base_symmetric_eigen(n, v, values), DPMF_OK);
-    const double size = dpmf_i_base_norm(n * n, a);
+    assert_int_equal(base_symmetric_eigen(n, v, values), DPMF_OK);
+    const double size = base_norm(n * n, a);
     for (int64_t i = 0; i < n; i++) {
         assert_true(i == 0 || values[i - 1] <= values[i]);
         for (int64_t j = 0; j < n; j++) {
-            const double product = dpmf_i_base_dot(n, a + j * n, v + i * n);
-            const double inner = dpmf_i_base_dot(n, v + i * n, v + j * n);
+            const double product = base_dot(n, a + j * n, v + i * n);
+            const double inner = base_dot(n, v + i * n, v + j * n);
             assert_true(fabs(product - values[i] * v[i * n + j]) <= 1e-14 * size);
             assert_true(fabs(inner - (i == j)) <= 1e-13);
         }
@@ -315,7 +315,7 @@ static void check_eigen(int64_t n, int kind, double scale) {
 static void test_eigenvectors_of_any_kind_of_matrix(void **state) {
     static const double scales[] = {1, 1e-280, 1e-155, 1e155, 1e280};
     (void)state;
-    for (int64_t n = 1; n <= DPMF_I_BASE_EIGEN_SMALL + 2; n++)
+    for (int64_t n = 1; n <= BASE_EIGEN_SMALL + 2; n++)
         for (int kind = 0; kind < 6; kind++)
             for (size_t i = 0; i < sizeof scales / sizeof scales[0]; i++)
                 check_eigen(n, kind, scales[i]);
@@ -327,7 +327,7 @@ static void test_eigenvalues_too_large_for_a_double_are_an_error(void **state) {
     (void)state;
     for (int i = 0; i < 16; i++)
         a[i] = 1e308;
-    assert_int_equal(dpmf_i_base_symmetric_eigen(4, a, values), DPMF_ERROR_NUMERICAL);
+    assert_int_equal(base_symmetric_eigen(4, a, values), DPMF_ERROR_NUMERICAL);
     assert_true(values[0] == 1 && values[3] == 4);
 }
 
@@ -346,7 +346,7 @@ static void test_singular_values_of_prefix_sums_are_the_known_ones(void **state)
                     }
                 }
                 values[n] = 42;
-                assert_int_equal(dpmf_i_base_singular_values(tall ? wide : n, tall ? n : wide, a, values), DPMF_OK);
+                assert_int_equal(base_singular_values(tall ? wide : n, tall ? n : wide, a, values), DPMF_OK);
                 for (int64_t j = 1; j <= n; j++) {
                     const double expected =
                         sqrt((double)copies) / (2 * sin((double)(2 * j - 1) * pi / (double)(4 * n + 2)));
@@ -366,14 +366,13 @@ static void test_lq_factors_give_the_same_gram_matrix(void **state) {
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         const int64_t m = cases[k][0], n = cases[k][1];
         double *a = new_numbers(m * n, 12), *kept = new_copy(m * n, a), *lower = new_doubles(m * m);
-        assert_int_equal(dpmf_i_base_lq(m, n, a, lower), DPMF_OK);
+        assert_int_equal(base_lq(m, n, a, lower), DPMF_OK);
         assert_lower(m, lower);
         for (int64_t i = 0; i < m; i++) {
             assert_true(lower[i * m + i] >= 0);
             for (int64_t j = 0; j < m; j++) {
-                const double expected = dpmf_i_base_dot(n, kept + i * n, kept + j * n);
-                assert_true(fabs(dpmf_i_base_dot(m, lower + i * m, lower + j * m) - expected) <=
-                            1e-15 * (double)(4 * n));
+                const double expected = base_dot(n, kept + i * n, kept + j * n);
+                assert_true(fabs(base_dot(m, lower + i * m, lower + j * m) - expected) <= 1e-15 * (double)(4 * n));
             }
         }
         release_all();
@@ -383,21 +382,21 @@ static void test_lq_factors_give_the_same_gram_matrix(void **state) {
 static void test_bad_matrices_are_refused(void **state) {
     (void)state;
     double a[4] = {1, 0, 5, 0}, out[4] = {9, 9, 9, 9};
-    assert_int_equal(dpmf_i_base_lower_invert(2, a), DPMF_ERROR_NUMERICAL);
+    assert_int_equal(base_lower_invert(2, a), DPMF_ERROR_NUMERICAL);
     assert_true(a[0] == 1 && a[2] == 5 && a[3] == 0);
     a[3] = 1e-310; /* its inverse is no double */
-    assert_int_equal(dpmf_i_base_lower_invert(2, a), DPMF_ERROR_NUMERICAL);
+    assert_int_equal(base_lower_invert(2, a), DPMF_ERROR_NUMERICAL);
     double indefinite[4] = {1, 2, 2, 1};
-    assert_int_equal(dpmf_i_base_cholesky(2, indefinite), DPMF_ERROR_NUMERICAL);
+    assert_int_equal(base_cholesky(2, indefinite), DPMF_ERROR_NUMERICAL);
     assert_non_null(strstr(dpmf_last_error(), "leading 2 x 2"));
     static const double bad[] = {NAN, INFINITY};
     for (int i = 0; i < 2; i++) {
         double b[4] = {1, 0, bad[i], 1};
-        assert_int_equal(dpmf_i_base_lower_invert(2, b), DPMF_ERROR_NUMERICAL);
-        assert_int_equal(dpmf_i_base_cholesky(2, b), DPMF_ERROR_NUMERICAL);
-        assert_int_equal(dpmf_i_base_symmetric_eigen(2, b, out), DPMF_ERROR_NUMERICAL);
-        assert_int_equal(dpmf_i_base_singular_values(2, 2, b, out), DPMF_ERROR_NUMERICAL);
-        assert_int_equal(dpmf_i_base_lq(2, 2, b, out), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(base_lower_invert(2, b), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(base_cholesky(2, b), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(base_symmetric_eigen(2, b, out), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(base_singular_values(2, 2, b, out), DPMF_ERROR_NUMERICAL);
+        assert_int_equal(base_lq(2, 2, b, out), DPMF_ERROR_NUMERICAL);
     }
     for (int i = 0; i < 4; i++) {
         assert_true(out[i] == 9);
@@ -409,19 +408,19 @@ static void test_sizes_past_lapack_are_refused(void **state) {
     (void)state;
     const int64_t large = (int64_t)INT_MAX + 1;
     double a = 1, out = 9;
-    assert_int_equal(dpmf_i_base_lower_invert(large, &a), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(base_lower_invert(large, &a), DPMF_ERROR_UNSUPPORTED);
     assert_non_null(strstr(dpmf_last_error(), "2147483648"));
-    assert_int_equal(dpmf_i_base_cholesky(large, &a), DPMF_ERROR_UNSUPPORTED);
-    assert_int_equal(dpmf_i_base_symmetric_eigen(40000, &a, &out), DPMF_ERROR_UNSUPPORTED);
-    assert_int_equal(dpmf_i_base_singular_values(1, large, &a, &out), DPMF_ERROR_UNSUPPORTED);
-    assert_int_equal(dpmf_i_base_singular_values(large, 1, &a, &out), DPMF_ERROR_UNSUPPORTED);
-    assert_int_equal(dpmf_i_base_lq(1, large, &a, &out), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(base_cholesky(large, &a), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(base_symmetric_eigen(40000, &a, &out), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(base_singular_values(1, large, &a, &out), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(base_singular_values(large, 1, &a, &out), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(base_lq(1, large, &a, &out), DPMF_ERROR_UNSUPPORTED);
     assert_true(a == 1 && out == 9);
-    assert_int_equal(dpmf_i_base_lower_invert(0, NULL), DPMF_OK);
-    assert_int_equal(dpmf_i_base_cholesky(0, NULL), DPMF_OK);
-    assert_int_equal(dpmf_i_base_symmetric_eigen(0, NULL, NULL), DPMF_OK);
-    assert_int_equal(dpmf_i_base_singular_values(0, 5, NULL, NULL), DPMF_OK);
-    assert_int_equal(dpmf_i_base_lq(0, 5, NULL, NULL), DPMF_OK);
+    assert_int_equal(base_lower_invert(0, NULL), DPMF_OK);
+    assert_int_equal(base_cholesky(0, NULL), DPMF_OK);
+    assert_int_equal(base_symmetric_eigen(0, NULL, NULL), DPMF_OK);
+    assert_int_equal(base_singular_values(0, 5, NULL, NULL), DPMF_OK);
+    assert_int_equal(base_lq(0, 5, NULL, NULL), DPMF_OK);
 }
 
 int main(void) {

@@ -10,24 +10,23 @@
 typedef void line(double t, double *value, double *slope);
 
 typedef struct outcome {
-    dpmf_i_base_descent_line_end end;
+    descent_line_end end;
     int trials, walls;
     double step, value, slope;
 } outcome;
 
 static outcome search_along(line *phi, double first) {
-    outcome o = {.end = DPMF_I_BASE_DESCENT_LINE_GOES_ON};
-    dpmf_i_base_descent_line_search search;
+    outcome o = {.end = DESCENT_LINE_GOES_ON};
+    descent_line_search search;
     double value, slope;
     phi(0, &value, &slope);
-    dpmf_i_base_descent_line_start(&search, value, slope, first);
-    while (o.end == DPMF_I_BASE_DESCENT_LINE_GOES_ON) {
+    descent_line_start(&search, value, slope, first);
+    while (o.end == DESCENT_LINE_GOES_ON) {
         o.step = search.next;
         phi(o.step, &o.value, &o.slope);
         o.trials++;
         o.walls += !isfinite(o.value);
-        o.end = isfinite(o.value) ? dpmf_i_base_descent_line_take(&search, o.value, o.slope)
-                                  : dpmf_i_base_descent_line_take_wall(&search);
+        o.end = isfinite(o.value) ? descent_line_take(&search, o.value, o.slope) : descent_line_take_wall(&search);
         assert_true(o.trials <= 40);
     }
     return o;
@@ -37,7 +36,7 @@ static outcome search_along(line *phi, double first) {
 static void check_conditions(line *phi, const outcome *o) {
     double value, slope;
     phi(0, &value, &slope);
-    assert_int_equal(o->end, DPMF_I_BASE_DESCENT_LINE_FOUND);
+    assert_int_equal(o->end, DESCENT_LINE_FOUND);
     assert_true(o->value <= value + 1e-4 * slope * o->step);
     assert_true(fabs(o->slope) <= -0.9 * slope);
 }
@@ -135,7 +134,7 @@ static void test_a_line_without_such_a_step_is_given_up(void **unused) {
     for (int k = 0; k < 3; k++)
         for (int power = -2; power <= 2; power++) {
             outcome o = search_along(lines[k], pow(10, power));
-            assert_int_equal(o.end, DPMF_I_BASE_DESCENT_LINE_STUCK);
+            assert_int_equal(o.end, DESCENT_LINE_STUCK);
         }
 }
 

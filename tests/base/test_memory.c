@@ -56,7 +56,7 @@ static void test_blocks_are_zeroed_aligned_and_counted(void **state) {
     uint64_t asked = 0;
     for (int i = 0; i < 20; i++) {
         const size_t size = (size_t)1 << i;
-        assert_int_equal(dpmf_i_base_alloc((int64_t)size, 3, "a block", &blocks[i]), DPMF_OK);
+        assert_int_equal(base_alloc((int64_t)size, 3, "a block", &blocks[i]), DPMF_OK);
         assert_zeroed_and_aligned(blocks[i], 3 * size);
         memset(blocks[i], 0xFF, 3 * size); /* so that reused memory would show */
         asked += 3 * size;
@@ -64,16 +64,16 @@ static void test_blocks_are_zeroed_aligned_and_counted(void **state) {
     assert_true(dpmf_memory_in_use() >= before + asked);
     assert_true(dpmf_memory_in_use() <= before + asked + 20 * 128);
     for (int i = 0; i < 20; i += 2) {
-        dpmf_i_base_free(blocks[i]);
+        base_free(blocks[i]);
     }
     void *again = NULL;
-    assert_int_equal(dpmf_i_base_alloc(1 << 12, 3, "a block", &again), DPMF_OK);
+    assert_int_equal(base_alloc(1 << 12, 3, "a block", &again), DPMF_OK);
     assert_zeroed_and_aligned(again, 3 << 12);
-    dpmf_i_base_free(again);
+    base_free(again);
     for (int i = 1; i < 20; i += 2) {
-        dpmf_i_base_free(blocks[i]);
+        base_free(blocks[i]);
     }
-    dpmf_i_base_free(NULL);
+    base_free(NULL);
     assert_int_equal(dpmf_memory_in_use(), before);
 }
 
@@ -81,12 +81,12 @@ static void test_nothing_is_a_block_too(void **state) {
     (void)state;
     const uint64_t before = dpmf_memory_in_use();
     double *a = NULL, *b = NULL;
-    assert_int_equal(dpmf_i_base_alloc_doubles(0, "nothing", &a), DPMF_OK);
-    assert_int_equal(dpmf_i_base_alloc_doubles(0, "nothing", &b), DPMF_OK);
+    assert_int_equal(base_alloc_doubles(0, "nothing", &a), DPMF_OK);
+    assert_int_equal(base_alloc_doubles(0, "nothing", &b), DPMF_OK);
     assert_non_null(a);
     assert_ptr_not_equal(a, b);
-    dpmf_i_base_free(a);
-    dpmf_i_base_free(b);
+    base_free(a);
+    base_free(b);
     assert_int_equal(dpmf_memory_in_use(), before);
 }
 
@@ -94,13 +94,13 @@ static void test_text_is_copied(void **state) {
     (void)state;
     char text[] = "momentum:0.9";
     char *copy = NULL, *empty = NULL;
-    assert_int_equal(dpmf_i_base_copy_text(text, &copy), DPMF_OK);
-    assert_int_equal(dpmf_i_base_copy_text("", &empty), DPMF_OK);
+    assert_int_equal(base_copy_text(text, &copy), DPMF_OK);
+    assert_int_equal(base_copy_text("", &empty), DPMF_OK);
     text[0] = 'M';
     assert_string_equal(copy, "momentum:0.9");
     assert_string_equal(empty, "");
-    dpmf_i_base_free(copy);
-    dpmf_i_base_free(empty);
+    base_free(copy);
+    base_free(empty);
 }
 
 static void test_sizes_that_overflow_are_refused(void **state) {
@@ -120,7 +120,7 @@ static void test_sizes_that_overflow_are_refused(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         void *out = &out;
         const uint64_t before = dpmf_memory_in_use();
-        assert_int_equal(dpmf_i_base_alloc(cases[i].count, cases[i].size, "the coefficients", &out), DPMF_ERROR_MEMORY);
+        assert_int_equal(base_alloc(cases[i].count, cases[i].size, "the coefficients", &out), DPMF_ERROR_MEMORY);
         assert_ptr_equal(out, &out);
         assert_int_equal(dpmf_memory_in_use(), before);
         assert_non_null(strstr(dpmf_last_error(), "the coefficients"));
@@ -132,23 +132,23 @@ static void test_the_limit_bounds_the_sum(void **state) {
     const uint64_t before = dpmf_memory_in_use();
     dpmf_memory_set_limit(before + 3 * (1u << 20));
     void *first = NULL, *second = NULL, *third = NULL;
-    assert_int_equal(dpmf_i_base_alloc(1 << 20, 2, "the first", &first), DPMF_OK);
-    assert_int_equal(dpmf_i_base_alloc(1 << 20, 1, "the second", &second), DPMF_ERROR_MEMORY);
+    assert_int_equal(base_alloc(1 << 20, 2, "the first", &first), DPMF_OK);
+    assert_int_equal(base_alloc(1 << 20, 1, "the second", &second), DPMF_ERROR_MEMORY);
     assert_null(second);
     assert_non_null(strstr(dpmf_last_error(), "the second"));
     assert_non_null(strstr(dpmf_last_error(), "needs 1.0 MiB"));
     assert_non_null(strstr(dpmf_last_error(), "2.0 MiB are in use"));
     assert_non_null(strstr(dpmf_last_error(), "limit of 3.0 MiB"));
-    assert_int_equal(dpmf_i_base_alloc((1 << 20) - 256, 1, "the third", &third), DPMF_OK);
-    dpmf_i_base_free(first);
-    assert_int_equal(dpmf_i_base_alloc(1 << 20, 1, "the second", &second), DPMF_OK);
+    assert_int_equal(base_alloc((1 << 20) - 256, 1, "the third", &third), DPMF_OK);
+    base_free(first);
+    assert_int_equal(base_alloc(1 << 20, 1, "the second", &second), DPMF_OK);
     dpmf_memory_set_limit(1); /* below what is in use: nothing more, and no wrap-around */
-    assert_int_equal(dpmf_i_base_alloc(1, 1, "one byte", &first), DPMF_ERROR_MEMORY);
-    dpmf_i_base_free(second);
-    dpmf_i_base_free(third);
+    assert_int_equal(base_alloc(1, 1, "one byte", &first), DPMF_ERROR_MEMORY);
+    base_free(second);
+    base_free(third);
     assert_int_equal(dpmf_memory_in_use(), before);
     dpmf_memory_set_limit(0);
-    assert_int_equal(dpmf_i_base_alloc((int64_t)1 << 50, 8, "nine petabytes", &first), DPMF_ERROR_MEMORY);
+    assert_int_equal(base_alloc((int64_t)1 << 50, 8, "nine petabytes", &first), DPMF_ERROR_MEMORY);
     assert_non_null(strstr(dpmf_last_error(), "8.0 PiB"));
 }
 
@@ -157,14 +157,14 @@ static void test_the_hook_gets_every_call(void **state) {
     counting c = {0, 0, 0};
     const dpmf_allocator hook = {counting_allocate, counting_release, &c};
     void *old = NULL, *block = NULL;
-    assert_int_equal(dpmf_i_base_alloc(10, 8, "made before", &old), DPMF_OK);
+    assert_int_equal(base_alloc(10, 8, "made before", &old), DPMF_OK);
     dpmf_memory_set_allocator(&hook);
-    assert_int_equal(dpmf_i_base_alloc(100, 8, "made by the hook", &block), DPMF_OK);
+    assert_int_equal(base_alloc(100, 8, "made by the hook", &block), DPMF_OK);
     assert_int_equal(c.calls, 1);
     assert_zeroed_and_aligned(block, 800);
     dpmf_memory_set_allocator(NULL);
-    dpmf_i_base_free(block); /* goes back to where it came from */
-    dpmf_i_base_free(old);
+    base_free(block); /* goes back to where it came from */
+    base_free(old);
     assert_int_equal(c.live, 0);
 }
 
@@ -182,7 +182,7 @@ static dpmf_status make_convolution(double *out) {
     fill(x);
     fill(y);
     memset(product, 0, sizeof product);
-    const dpmf_status status = dpmf_i_base_convolve(SIZE, x, SIZE, y, SIZE, product);
+    const dpmf_status status = base_convolve(SIZE, x, SIZE, y, SIZE, product);
     for (int i = 0; i < SIZE && status != DPMF_OK; i++) {
         assert_true(product[i] == 0);
     }
@@ -194,7 +194,7 @@ static dpmf_status make_inverse(double *out) {
     double x[SIZE], inverse[SIZE];
     fill(x);
     memset(inverse, 0, sizeof inverse);
-    const dpmf_status status = dpmf_i_base_series_inverse(SIZE, x, SIZE, inverse);
+    const dpmf_status status = base_series_inverse(SIZE, x, SIZE, inverse);
     for (int i = 0; i < SIZE && status != DPMF_OK; i++) {
         assert_true(inverse[i] == 0);
     }
@@ -207,7 +207,7 @@ static dpmf_status make_toeplitz_in_place(double *out) {
     fill(c);
     fill(x);
     memcpy(kept, x, sizeof x);
-    const dpmf_status status = dpmf_i_base_toeplitz_apply(SIZE, SIZE, c, x, x);
+    const dpmf_status status = base_toeplitz_apply(SIZE, SIZE, c, x, x);
     if (status == DPMF_OK)
         memcpy(out, x, 8 * sizeof(double));
     else
@@ -216,12 +216,12 @@ static dpmf_status make_toeplitz_in_place(double *out) {
 }
 
 static dpmf_status make_eigenvalues(double *out) {
-    enum { N = DPMF_I_BASE_EIGEN_SMALL + 1 }; /* smaller ones take no memory */
+    enum { N = BASE_EIGEN_SMALL + 1 }; /* smaller ones take no memory */
     double a[N * N], values[N] = {0};
     for (int i = 0; i < N * N; i++) {
         a[i] = 1.0 / (1 + i / N + i % N);
     }
-    const dpmf_status status = dpmf_i_base_symmetric_eigen(N, a, values);
+    const dpmf_status status = base_symmetric_eigen(N, a, values);
     for (int i = 0; i < N && status != DPMF_OK; i++) {
         assert_true(values[i] == 0);
     }
@@ -234,7 +234,7 @@ static dpmf_status make_singular_values(double *out) {
     for (int i = 0; i < 64; i++) {
         a[i] = i % 8 <= i / 8;
     }
-    const dpmf_status status = dpmf_i_base_singular_values(8, 8, a, values);
+    const dpmf_status status = base_singular_values(8, 8, a, values);
     for (int i = 0; i < 8 && status != DPMF_OK; i++) {
         assert_true(values[i] == 0);
     }
@@ -247,7 +247,7 @@ static dpmf_status make_lq(double *out) {
     for (int i = 0; i < 32; i++) {
         a[i] = 1.0 / (1 + i);
     }
-    const dpmf_status status = dpmf_i_base_lq(4, 8, a, lower);
+    const dpmf_status status = base_lq(4, 8, a, lower);
     for (int i = 0; i < 16 && status != DPMF_OK; i++) {
         assert_true(lower[i] == 0);
     }
@@ -256,13 +256,13 @@ static dpmf_status make_lq(double *out) {
 }
 
 static dpmf_status make_pool(double *out) {
-    dpmf_i_base_pool *pool = NULL;
-    const dpmf_status status = dpmf_i_base_pool_create(2, &pool);
+    base_pool *pool = NULL;
+    const dpmf_status status = base_pool_create(2, &pool);
     if (status != DPMF_OK)
         assert_null(pool);
     else
         out[0] = 1;
-    dpmf_i_base_pool_free(pool);
+    base_pool_free(pool);
     return status;
 }
 

@@ -10,8 +10,8 @@
 
 enum { MOST = 64 };
 
-static dpmf_i_base_minimize_options options_to(double gradient) {
-    return (dpmf_i_base_minimize_options){.gradient = gradient, .iterations = 1000};
+static base_minimize_options options_to(double gradient) {
+    return (base_minimize_options){.gradient = gradient, .iterations = 1000};
 }
 
 /* f = 1/2 sum (i+1) (x_i - i)^2 + 3 */
@@ -33,10 +33,10 @@ static void test_quadratics_of_any_size_are_solved(void **unused) {
     for (int s = 0; s < 6; s++) {
         int64_t n = sizes[s];
         double x[MOST] = {0};
-        dpmf_i_base_minimum found = {0};
-        dpmf_i_base_objective objective = {n, &n, quadratic};
-        dpmf_i_base_minimize_options o = options_to(1e-9);
-        check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+        base_minimum found = {0};
+        base_objective objective = {n, &n, quadratic};
+        base_minimize_options o = options_to(1e-9);
+        check_ok(base_minimize(&objective, &o, x, &found));
         assert_true(found.converged);
         assert_true(found.gradient <= 1e-9 * 300);
         assert_true(found.iterations >= (n > 1) && found.evaluations >= found.iterations);
@@ -57,11 +57,11 @@ static dpmf_status rosenbrock(void *context, const double *x, double *f, double 
 
 static void test_a_curved_valley_is_followed_to_its_end(void **unused) {
     double x[2] = {-1.2, 1};
-    dpmf_i_base_minimum found = {0};
-    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
-    dpmf_i_base_minimize_options o = options_to(1e-10);
+    base_minimum found = {0};
+    base_objective objective = {2, NULL, rosenbrock};
+    base_minimize_options o = options_to(1e-10);
     (void)unused;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+    check_ok(base_minimize(&objective, &o, x, &found));
     assert_true(found.converged);
     check_near(x[0], 1, 1e-8);
     check_near(x[1], 1, 1e-8);
@@ -72,47 +72,47 @@ static void test_a_curved_valley_is_followed_to_its_end(void **unused) {
 static void test_a_memory_that_is_kept_serves_the_next_search(void **unused) {
     int64_t n = 8;
     double x[MOST] = {0};
-    dpmf_i_base_minimum first = {0}, fresh = {0}, next = {0};
-    dpmf_i_base_descent_lbfgs memory = {0};
-    dpmf_i_base_objective objective = {n, &n, quadratic};
-    dpmf_i_base_minimize_options o = options_to(1e-6);
+    base_minimum first = {0}, fresh = {0}, next = {0};
+    descent_lbfgs memory = {0};
+    base_objective objective = {n, &n, quadratic};
+    base_minimize_options o = options_to(1e-6);
     (void)unused;
-    check_ok(dpmf_i_base_descent_lbfgs_create(n, 60, &memory));
+    check_ok(descent_lbfgs_create(n, 60, &memory));
     o.memory = &memory;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &first));
+    check_ok(base_minimize(&objective, &o, x, &first));
     assert_true(first.converged && memory.used > 0);
     memset(x, 0, sizeof x);
     x[0] = 5;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &next));
+    check_ok(base_minimize(&objective, &o, x, &next));
     assert_true(next.converged);
     for (int64_t i = 0; i < n; i++)
         check_near(x[i], (double)i, 1e-5);
     memset(x, 0, sizeof x);
     x[0] = 5;
     o.memory = NULL;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &fresh));
+    check_ok(base_minimize(&objective, &o, x, &fresh));
     assert_true(next.iterations < fresh.iterations);
-    dpmf_i_base_descent_lbfgs_free(&memory);
+    descent_lbfgs_free(&memory);
 }
 
 /* A memory of nonsense (a walk uphill in all but name) is given up, not the search. */
 static void test_a_memory_that_misleads_is_forgotten(void **unused) {
     double x[2] = {-1.2, 1};
     const double from[2] = {0, 0}, to[2] = {1, 0}, low[2] = {0, 0}, high[2] = {1e-290, 0};
-    dpmf_i_base_minimum found = {0};
-    dpmf_i_base_descent_lbfgs memory = {0};
-    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
-    dpmf_i_base_minimize_options o = options_to(1e-10);
+    base_minimum found = {0};
+    descent_lbfgs memory = {0};
+    base_objective objective = {2, NULL, rosenbrock};
+    base_minimize_options o = options_to(1e-10);
     (void)unused;
-    check_ok(dpmf_i_base_descent_lbfgs_create(2, 10, &memory));
-    dpmf_i_base_descent_lbfgs_remember(&memory, from, low, to, high); /* as flat as numbers are */
+    check_ok(descent_lbfgs_create(2, 10, &memory));
+    descent_lbfgs_remember(&memory, from, low, to, high); /* as flat as numbers are */
     assert_int_equal(memory.used, 1);
     o.memory = &memory;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+    check_ok(base_minimize(&objective, &o, x, &found));
     assert_true(found.converged);
     check_near(x[0], 1, 1e-8);
     check_near(x[1], 1, 1e-8);
-    dpmf_i_base_descent_lbfgs_free(&memory);
+    descent_lbfgs_free(&memory);
 }
 
 /* -ln x_0 + x_0 + 100 x_1^2 where x_0 > 0; the first step from far out jumps over the wall. */
@@ -134,10 +134,10 @@ static void test_a_wall_of_infinite_loss_is_walked_around(void **unused) {
     for (int k = 0; k < 3; k++)
         for (int s = 0; s < 4; s++) {
             double x[2] = {starts[s], 2}, value = outside[k];
-            dpmf_i_base_minimum found = {0};
-            dpmf_i_base_objective objective = {2, &value, walled};
-            dpmf_i_base_minimize_options o = options_to(1e-8);
-            check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+            base_minimum found = {0};
+            base_objective objective = {2, &value, walled};
+            base_minimize_options o = options_to(1e-8);
+            check_ok(base_minimize(&objective, &o, x, &found));
             assert_true(found.converged);
             check_near(x[0], 1, 1e-6);
             check_near(x[1], 0, 1e-8);
@@ -156,11 +156,11 @@ static dpmf_status cliff(void *context, const double *x, double *f, double *grad
 
 static void test_a_minimum_at_a_cliff_is_not_called_converged(void **unused) {
     double x[2] = {-3, 5};
-    dpmf_i_base_minimum found = {0};
-    dpmf_i_base_objective objective = {2, NULL, cliff};
-    dpmf_i_base_minimize_options o = options_to(1e-9);
+    base_minimum found = {0};
+    base_objective objective = {2, NULL, cliff};
+    base_minimize_options o = options_to(1e-9);
     (void)unused;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+    check_ok(base_minimize(&objective, &o, x, &found));
     assert_false(found.converged); /* the gradient is not small, and it does not say otherwise */
     assert_true(x[0] > 0.9 && x[0] <= 1);
     assert_true(found.f < 3); /* 11 at the start */
@@ -171,11 +171,11 @@ static void test_a_minimum_at_a_cliff_is_not_called_converged(void **unused) {
 static void test_a_start_at_the_minimum_takes_no_iteration(void **unused) {
     int64_t n = 3;
     double x[3] = {0, 1, 2};
-    dpmf_i_base_minimum found = {0};
-    dpmf_i_base_objective objective = {n, &n, quadratic};
-    dpmf_i_base_minimize_options o = options_to(1e-9);
+    base_minimum found = {0};
+    base_objective objective = {n, &n, quadratic};
+    base_minimize_options o = options_to(1e-9);
     (void)unused;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+    check_ok(base_minimize(&objective, &o, x, &found));
     assert_true(found.converged);
     assert_int_equal(found.iterations, 0);
     assert_true(found.f == 3 && x[0] == 0 && x[1] == 1 && x[2] == 2);
@@ -183,12 +183,12 @@ static void test_a_start_at_the_minimum_takes_no_iteration(void **unused) {
 
 static void test_the_iteration_limit_is_kept(void **unused) {
     double x[2] = {-1.2, 1};
-    dpmf_i_base_minimum found = {0};
-    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
-    dpmf_i_base_minimize_options o = options_to(1e-10);
+    base_minimum found = {0};
+    base_objective objective = {2, NULL, rosenbrock};
+    base_minimize_options o = options_to(1e-10);
     (void)unused;
     o.iterations = 4;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+    check_ok(base_minimize(&objective, &o, x, &found));
     assert_false(found.converged);
     assert_int_equal(found.iterations, 4);
     assert_true(found.f < 24.2); /* f at the start */
@@ -197,14 +197,14 @@ static void test_the_iteration_limit_is_kept(void **unused) {
 static void test_the_decrease_rule_stops_earlier(void **unused) {
     int64_t n = 40;
     double x[MOST] = {0}, y[MOST] = {0};
-    dpmf_i_base_minimum rough = {0}, fine = {0};
-    dpmf_i_base_objective objective = {n, &n, quadratic};
-    dpmf_i_base_minimize_options o = options_to(1e-12);
+    base_minimum rough = {0}, fine = {0};
+    base_objective objective = {n, &n, quadratic};
+    base_minimize_options o = options_to(1e-12);
     (void)unused;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &fine));
+    check_ok(base_minimize(&objective, &o, x, &fine));
     o.decrease = 1e-2;
     o.past = 1;
-    check_ok(dpmf_i_base_minimize(&objective, &o, y, &rough));
+    check_ok(base_minimize(&objective, &o, y, &rough));
     assert_true(rough.converged);
     assert_true(rough.iterations < fine.iterations);
 }
@@ -214,7 +214,7 @@ static void test_the_decrease_rule_stops_earlier(void **unused) {
 static dpmf_status third(void *context, const double *x, double gradient, int *end) {
     int *seen = context;
     assert_true(isfinite(x[0]) && gradient > 0);
-    if (*seen < 0) return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the rule gave up");
+    if (*seen < 0) return base_fail(DPMF_ERROR_UNSUPPORTED, "the rule gave up");
     *end = ++*seen == 3;
     return DPMF_OK;
 }
@@ -229,25 +229,25 @@ static void test_a_rule_of_the_callers_own_stops_the_walk(void **unused) {
     (void)unused;
     double x[5] = {0};
     int seen = 0;
-    dpmf_i_base_objective objective = {5, &seen, bowl_of_five};
-    dpmf_i_base_minimize_options o = {.gradient = 1e-12, .iterations = 100, .enough = third};
-    dpmf_i_base_minimum found;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+    base_objective objective = {5, &seen, bowl_of_five};
+    base_minimize_options o = {.gradient = 1e-12, .iterations = 100, .enough = third};
+    base_minimum found;
+    check_ok(base_minimize(&objective, &o, x, &found));
     assert_int_equal(seen, 3);
     assert_int_equal(found.iterations, 3);
     assert_true(found.converged);
     seen = -1;
     x[0] = 0;
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_base_minimize(&objective, &o, x, &found));
+    check_fails(DPMF_ERROR_UNSUPPORTED, base_minimize(&objective, &o, x, &found));
 }
 
 static void test_an_unreachable_gradient_ends_by_rounding(void **unused) {
     double x[2] = {-1.2, 1};
-    dpmf_i_base_minimum found = {0};
-    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
-    dpmf_i_base_minimize_options o = options_to(1e-300);
+    base_minimum found = {0};
+    base_objective objective = {2, NULL, rosenbrock};
+    base_minimize_options o = options_to(1e-300);
     (void)unused;
-    check_ok(dpmf_i_base_minimize(&objective, &o, x, &found));
+    check_ok(base_minimize(&objective, &o, x, &found));
     assert_true(found.converged);
     assert_true(found.iterations < 200);
     assert_true(found.f < 1e-14);
@@ -257,7 +257,7 @@ static void test_an_unreachable_gradient_ends_by_rounding(void **unused) {
 
 static dpmf_status fails_later(void *context, const double *x, double *f, double *gradient) {
     int *left = context;
-    if ((*left)-- == 0) return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the objective gave up");
+    if ((*left)-- == 0) return base_fail(DPMF_ERROR_UNSUPPORTED, "the objective gave up");
     return rosenbrock(NULL, x, f, gradient);
 }
 
@@ -270,26 +270,26 @@ static int cancel_third(void *context, const char *what, double done) {
 
 static void test_a_bad_start_and_a_failing_objective_leave_x_unchanged(void **unused) {
     double x[2] = {-1.2, 1}, value = INFINITY;
-    dpmf_i_base_minimum found = {.iterations = -7};
-    dpmf_i_base_minimize_options o = options_to(1e-9);
-    dpmf_i_base_objective objective = {2, &value, walled};
+    base_minimum found = {.iterations = -7};
+    base_minimize_options o = options_to(1e-9);
+    base_objective objective = {2, &value, walled};
     (void)unused;
-    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_base_minimize(&objective, &o, x, &found));
+    check_fails(DPMF_ERROR_NUMERICAL, base_minimize(&objective, &o, x, &found));
     check_message("infinite loss");
     objective.count = 0;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_base_minimize(&objective, &o, x, &found));
+    check_fails(DPMF_ERROR_ARGUMENT, base_minimize(&objective, &o, x, &found));
     for (int after = 0; after < 8; after += 7) {
         int left = after;
-        objective = (dpmf_i_base_objective){2, &left, fails_later};
-        check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_base_minimize(&objective, &o, x, &found));
+        objective = (base_objective){2, &left, fails_later};
+        check_fails(DPMF_ERROR_UNSUPPORTED, base_minimize(&objective, &o, x, &found));
         check_message("gave up");
     }
     int calls = 0;
     const dpmf_run run = {.progress = cancel_third, .context = &calls};
     o.run = &run;
     o.what = "walking";
-    objective = (dpmf_i_base_objective){2, NULL, rosenbrock};
-    check_fails(DPMF_ERROR_CANCELLED, dpmf_i_base_minimize(&objective, &o, x, &found));
+    objective = (base_objective){2, NULL, rosenbrock};
+    check_fails(DPMF_ERROR_CANCELLED, base_minimize(&objective, &o, x, &found));
     assert_int_equal(calls, 3);
     assert_true(x[0] == -1.2 && x[1] == 1);
     assert_int_equal(found.iterations, -7);
@@ -297,11 +297,11 @@ static void test_a_bad_start_and_a_failing_objective_leave_x_unchanged(void **un
 
 static void test_any_allocation_of_the_minimizer_may_fail(void **unused) {
     double x[2] = {-1.2, 1};
-    dpmf_i_base_minimum found = {0};
-    dpmf_i_base_objective objective = {2, NULL, rosenbrock};
-    dpmf_i_base_minimize_options o = options_to(1e-9);
+    base_minimum found = {0};
+    base_objective objective = {2, NULL, rosenbrock};
+    base_minimize_options o = options_to(1e-9);
     (void)unused;
-    FAIL_EACH(dpmf_i_base_minimize(&objective, &o, x, &found));
+    FAIL_EACH(base_minimize(&objective, &o, x, &found));
     check_near(x[0], 1, 1e-7);
 }
 

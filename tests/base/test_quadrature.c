@@ -12,7 +12,7 @@ static const double RATIOS[] = {1,   1 + 1e-12, 1.5, 3.999, 4,    4.001, 10,   1
 enum { RATIO_COUNT = sizeof RATIOS / sizeof RATIOS[0] };
 
 /* The largest |sqrt(x) sum w/(x+s) - 1| over `count` points of [low, high], both ends among them, in long double. */
-static double worst_error(const dpmf_i_base_quadrature *rule, double low, double high, int count) {
+static double worst_error(const base_quadrature *rule, double low, double high, int count) {
     long double worst = 0;
     for (int i = 0; i < count; i++) {
         long double x = i == 0           ? (long double)low
@@ -33,9 +33,9 @@ static void test_the_claimed_error_holds(void **unused) {
     for (int r = 0; r < RATIO_COUNT; r++)
         for (int count = 1; count <= 64; count++)
             for (int k = 0; k < 3; k++) {
-                dpmf_i_base_quadrature rule;
+                base_quadrature rule;
                 double low = lows[k], high = low * RATIOS[r];
-                dpmf_i_base_quadrature_fill(low, high, count, &rule);
+                base_quadrature_fill(low, high, count, &rule);
                 assert_int_equal(rule.count, count);
                 assert_true(rule.error > 0);
                 if (isinf(rule.error)) continue;
@@ -49,9 +49,9 @@ static void test_the_claimed_error_holds(void **unused) {
 static void test_a_claimed_error_is_not_far_above_the_true_one(void **unused) {
     (void)unused;
     for (int r = 0; r < RATIO_COUNT; r++)
-        for (int count = 1; count <= DPMF_I_BASE_NODES_MAX; count++) {
-            dpmf_i_base_quadrature rule;
-            dpmf_i_base_quadrature_fill(2, 2 * RATIOS[r], count, &rule);
+        for (int count = 1; count <= BASE_NODES_MAX; count++) {
+            base_quadrature rule;
+            base_quadrature_fill(2, 2 * RATIOS[r], count, &rule);
             double worst = worst_error(&rule, 2, 2 * RATIOS[r], 2000);
             if (isinf(rule.error))
                 assert_true(worst > 0.1 || RATIOS[r] < 4);
@@ -66,9 +66,9 @@ static void test_a_claimed_error_is_not_far_above_the_true_one(void **unused) {
 static void test_enough_nodes_leave_rounding_alone(void **unused) {
     (void)unused;
     for (int r = 0; r < RATIO_COUNT; r++) {
-        dpmf_i_base_quadrature rule;
-        int count = dpmf_i_base_quadrature_nodes(RATIOS[r], 1e-16) + 4;
-        dpmf_i_base_quadrature_fill(0.7, 0.7 * RATIOS[r], count, &rule);
+        base_quadrature rule;
+        int count = base_quadrature_nodes(RATIOS[r], 1e-16) + 4;
+        base_quadrature_fill(0.7, 0.7 * RATIOS[r], count, &rule);
         double worst = worst_error(&rule, 0.7, 0.7 * RATIOS[r], 1000);
         if (!(worst <= 1e-14)) fail_msg("ratio %g, %d nodes: error %.3g", RATIOS[r], count, worst);
         assert_true(rule.error <= 3e-14);
@@ -78,10 +78,10 @@ static void test_enough_nodes_leave_rounding_alone(void **unused) {
 static void test_nodes_and_weights_are_symmetric(void **unused) {
     (void)unused;
     for (int r = 0; r < RATIO_COUNT; r++)
-        for (int count = 1; count <= DPMF_I_BASE_NODES_MAX; count++) {
-            dpmf_i_base_quadrature rule;
+        for (int count = 1; count <= BASE_NODES_MAX; count++) {
+            base_quadrature rule;
             double low = 1e-3, high = low * RATIOS[r];
-            dpmf_i_base_quadrature_fill(low, high, count, &rule);
+            base_quadrature_fill(low, high, count, &rule);
             for (int j = 0; j < count; j++) {
                 assert_true(rule.shift[j] > 0 && rule.weight[j] > 0);
                 if (j > 0) assert_true(rule.shift[j] > rule.shift[j - 1]);
@@ -96,10 +96,10 @@ static void test_nodes_and_weights_are_symmetric(void **unused) {
 
 /* Scaling the interval scales the nodes, and the weights by its root. */
 static void test_scaling_the_interval_scales_nodes_and_weights(void **unused) {
-    dpmf_i_base_quadrature one, other;
+    base_quadrature one, other;
     (void)unused;
-    dpmf_i_base_quadrature_fill(1, 1e9, 21, &one);
-    dpmf_i_base_quadrature_fill(1e-40, 1e-31, 21, &other);
+    base_quadrature_fill(1, 1e9, 21, &one);
+    base_quadrature_fill(1e-40, 1e-31, 21, &other);
     for (int j = 0; j < 21; j++) {
         check_near(other.shift[j] * 1e40 / one.shift[j], 1, 1e-13);
         check_near(other.weight[j] * 1e20 / one.weight[j], 1, 1e-13);
@@ -112,17 +112,17 @@ static void test_as_many_nodes_are_chosen_as_the_tolerance_needs(void **unused) 
     (void)unused;
     for (int r = 0; r < RATIO_COUNT; r++)
         for (size_t k = 0; k < sizeof tolerances / sizeof *tolerances; k++) {
-            dpmf_i_base_quadrature rule;
-            int count = dpmf_i_base_quadrature_nodes(RATIOS[r], tolerances[k]);
-            assert_in_range(count, 1, DPMF_I_BASE_NODES_MAX);
-            dpmf_i_base_quadrature_fill(1, RATIOS[r], count, &rule);
+            base_quadrature rule;
+            int count = base_quadrature_nodes(RATIOS[r], tolerances[k]);
+            assert_in_range(count, 1, BASE_NODES_MAX);
+            base_quadrature_fill(1, RATIOS[r], count, &rule);
             assert_true(rule.error <= tolerances[k] * (1 + 1e-9));
             if (count == 1) continue;
-            dpmf_i_base_quadrature_fill(1, RATIOS[r], count - 1, &rule);
+            base_quadrature_fill(1, RATIOS[r], count - 1, &rule);
             assert_true(rule.error > tolerances[k] * 0.99 || isinf(rule.error));
         }
-    assert_int_equal(dpmf_i_base_quadrature_nodes(1e300, 0), DPMF_I_BASE_NODES_MAX);
-    assert_int_equal(dpmf_i_base_quadrature_nodes(1, 100), dpmf_i_base_quadrature_nodes(1, 1e6));
+    assert_int_equal(base_quadrature_nodes(1e300, 0), BASE_NODES_MAX);
+    assert_int_equal(base_quadrature_nodes(1, 100), base_quadrature_nodes(1, 1e6));
 }
 
 int main(void) {

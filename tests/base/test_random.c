@@ -44,8 +44,8 @@ static void test_uniforms_and_normals_are_their_definition(void **unused) {
     const uint64_t seed = 0x123456789abcdef0u, stream = (uint64_t)77 << 41 | 5;
     double uniforms[COUNT], normals[COUNT];
     (void)unused;
-    dpmf_i_base_random_uniforms(seed, stream, COUNT, uniforms);
-    dpmf_i_base_random_normals(seed, stream, COUNT, normals);
+    base_random_uniforms(seed, stream, COUNT, uniforms);
+    base_random_normals(seed, stream, COUNT, normals);
     for (int i = 0; i < COUNT; i += 2) {
         uint64_t w[2];
         words(seed, stream, (uint64_t)i / 2, w);
@@ -61,18 +61,18 @@ static void test_uniforms_and_normals_are_their_definition(void **unused) {
 static void test_a_stream_does_not_depend_on_how_many_are_asked_for(void **unused) {
     double all[100], some[100];
     (void)unused;
-    dpmf_i_base_random_normals(9, 4, 100, all);
+    base_random_normals(9, 4, 100, all);
     for (int64_t count = 0; count <= 100; count++) {
         memset(some, 0, sizeof some);
-        dpmf_i_base_random_normals(9, 4, count, some);
+        base_random_normals(9, 4, count, some);
         assert_memory_equal(some, all, (size_t)count * sizeof *some);
         for (int64_t i = count; i < 100; i++)
             assert_true(some[i] == 0);
     }
-    dpmf_i_base_random_normals(9, 5, 100, some);
+    base_random_normals(9, 5, 100, some);
     for (int i = 0; i < 100; i++)
         assert_true(some[i] != all[i]);
-    dpmf_i_base_random_normals((uint64_t)1 << 32 | 9, 4, 100, some);
+    base_random_normals((uint64_t)1 << 32 | 9, 4, 100, some);
     for (int i = 0; i < 100; i++)
         assert_true(some[i] != all[i]);
 }
@@ -88,13 +88,13 @@ static void test_normals_have_the_normal_law(void **unused) {
     const double total = (double)COUNT * STREAMS;
     (void)unused;
     for (uint64_t stream = 0; stream < STREAMS; stream++) {
-        dpmf_i_base_random_normals(20261, stream, COUNT, z);
+        base_random_normals(20261, stream, COUNT, z);
         for (int i = 0; i < COUNT; i++) {
-            single[(int)(dpmf_i_base_normal_cdf(z[i]) * CELLS)]++;
+            single[(int)(base_normal_cdf(z[i]) * CELLS)]++;
             moment[0] += z[i], moment[1] += z[i] * z[i], moment[2] += pow(z[i], 3), moment[3] += pow(z[i], 4);
         }
         for (int i = 0; i < COUNT; i += 2)
-            pairs[(int)(dpmf_i_base_normal_cdf(z[i]) * SIDE) * SIDE + (int)(dpmf_i_base_normal_cdf(z[i + 1]) * SIDE)]++;
+            pairs[(int)(base_normal_cdf(z[i]) * SIDE) * SIDE + (int)(base_normal_cdf(z[i + 1]) * SIDE)]++;
     }
     double square_single = 0, square_pairs = 0;
     for (int i = 0; i < CELLS; i++) {

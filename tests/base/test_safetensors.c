@@ -25,18 +25,18 @@ typedef struct file {
     size_t size;
 } file;
 
-static dpmf_i_base_tensors sample_tensors(void) {
-    dpmf_i_base_tensors tensors = {0};
-    dpmf_i_base_tensors_add(&tensors, "v", 3, 0, vector);
-    dpmf_i_base_tensors_add(&tensors, "m\"\xc3\xa9", 2, 2, matrix);
+static base_tensors sample_tensors(void) {
+    base_tensors tensors = {0};
+    base_tensors_add(&tensors, "v", 3, 0, vector);
+    base_tensors_add(&tensors, "m\"\xc3\xa9", 2, 2, matrix);
     return tensors;
 }
 
 /* The header given, then the arrays. */
-static file join(const uint8_t *header, size_t header_size, const dpmf_i_base_tensors *tensors) {
+static file join(const uint8_t *header, size_t header_size, const base_tensors *tensors) {
     file f = {NULL, header_size};
     for (int i = 0; i < tensors->count; i++) {
-        const dpmf_i_base_tensor *t = &tensors->tensor[i];
+        const base_tensor *t = &tensors->tensor[i];
         f.size += 8 * (size_t)(t->dimensions == 1 ? t->shape[0] : t->shape[0] * t->shape[1]);
     }
     f.bytes = malloc(f.size > 0 ? f.size : 1);
@@ -44,7 +44,7 @@ static file join(const uint8_t *header, size_t header_size, const dpmf_i_base_te
     memcpy(f.bytes, header, header_size);
     size_t at = header_size;
     for (int i = 0; i < tensors->count; i++) {
-        const dpmf_i_base_tensor *t = &tensors->tensor[i];
+        const base_tensor *t = &tensors->tensor[i];
         size_t size = 8 * (size_t)(t->dimensions == 1 ? t->shape[0] : t->shape[0] * t->shape[1]);
         memcpy(f.bytes + at, t->values, size);
         at += size;
@@ -52,15 +52,15 @@ static file join(const uint8_t *header, size_t header_size, const dpmf_i_base_te
     return f;
 }
 
-static file make(const char *text, const dpmf_i_base_tensors *tensors) {
+static file make(const char *text, const base_tensors *tensors) {
     char digest[65];
     uint8_t *header = NULL;
     size_t header_size = 0;
-    assert_int_equal(dpmf_i_base_safetensors_digest(text, tensors, digest), DPMF_OK);
-    assert_int_equal(dpmf_i_base_safetensors_header(text, digest, tensors, &header, &header_size), DPMF_OK);
+    assert_int_equal(base_safetensors_digest(text, tensors, digest), DPMF_OK);
+    assert_int_equal(base_safetensors_header(text, digest, tensors, &header, &header_size), DPMF_OK);
     assert_int_equal(header_size % 8, 0);
     file f = join(header, header_size, tensors);
-    dpmf_i_base_free(header);
+    base_free(header);
     return f;
 }
 
@@ -76,14 +76,14 @@ static file make_raw(const char *json, size_t data_size) {
     return f;
 }
 
-static dpmf_status read_file(file f, char **text, char digest[65], dpmf_i_base_tensors *tensors) {
-    return dpmf_i_base_safetensors_read(f.bytes, f.size, text, digest, tensors);
+static dpmf_status read_file(file f, char **text, char digest[65], base_tensors *tensors) {
+    return base_safetensors_read(f.bytes, f.size, text, digest, tensors);
 }
 
 /* Refused as a bad format, with the outputs as they were and no memory kept. */
 static void expect_refused(file f, const char *reason) {
     char *text = NULL, digest[65] = "unchanged";
-    dpmf_i_base_tensors tensors = {.count = -7};
+    base_tensors tensors = {.count = -7};
     const uint64_t before = dpmf_memory_in_use();
     dpmf_status status = read_file(f, &text, digest, &tensors);
     if (status != DPMF_ERROR_FORMAT) fail_msg("status %d, expected a refusal with \"%s\"", (int)status, reason);
@@ -95,18 +95,17 @@ static void expect_refused(file f, const char *reason) {
 }
 
 static void test_what_is_written_comes_back(void **state) {
-    dpmf_i_base_tensors tensors = sample_tensors(), back = {0};
+    base_tensors tensors = sample_tensors(), back = {0};
     char *text = NULL, digest[65], expected[65];
     (void)state;
     file f = make(sample_text, &tensors);
-    assert_int_equal(dpmf_i_base_safetensors_digest(sample_text, &tensors, expected), DPMF_OK);
+    assert_int_equal(base_safetensors_digest(sample_text, &tensors, expected), DPMF_OK);
     assert_int_equal(read_file(f, &text, digest, &back), DPMF_OK);
     assert_string_equal(text, sample_text);
     assert_string_equal(digest, expected);
     assert_int_equal(back.count, 2);
-    const dpmf_i_base_tensor *v = dpmf_i_base_tensors_find(&back, "v"),
-                             *m = dpmf_i_base_tensors_find(&back, "m\"\xc3\xa9");
-    assert_null(dpmf_i_base_tensors_find(&back, "V"));
+    const base_tensor *v = base_tensors_find(&back, "v"), *m = base_tensors_find(&back, "m\"\xc3\xa9");
+    assert_null(base_tensors_find(&back, "V"));
     assert_non_null(v);
     assert_non_null(m);
     assert_true(v->dimensions == 1 && v->shape[0] == 3 && v->shape[1] == 0);
@@ -114,7 +113,7 @@ static void test_what_is_written_comes_back(void **state) {
     assert_memory_equal(v->values, vector, sizeof vector);
     assert_memory_equal(m->values, matrix, sizeof matrix);
     assert_true((const uint8_t *)m->values == f.bytes + f.size - sizeof matrix); /* in place */
-    dpmf_i_base_free(text);
+    base_free(text);
     free(f.bytes);
 }
 
@@ -124,11 +123,11 @@ static void test_the_bytes_are_these(void **state) {
                                    "\"v\":{\"dtype\":\"F64\",\"shape\":[3],\"data_offsets\":[0,24]},"
                                    "\"m\\\"\xc3\xa9\":{\"dtype\":\"F64\",\"shape\":[2,2],\"data_offsets\":[24,56]}}";
     const char digest[] = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-    dpmf_i_base_tensors tensors = sample_tensors();
+    base_tensors tensors = sample_tensors();
     uint8_t *header = NULL;
     size_t size = 0;
     (void)state;
-    assert_int_equal(dpmf_i_base_safetensors_header("{\"a\":1}", digest, &tensors, &header, &size), DPMF_OK);
+    assert_int_equal(base_safetensors_header("{\"a\":1}", digest, &tensors, &header, &size), DPMF_OK);
     size_t length = sizeof expected - 1, padded = (length + 7) / 8 * 8;
     assert_int_equal(size, 8 + padded);
     for (int i = 0; i < 8; i++)
@@ -136,7 +135,7 @@ static void test_the_bytes_are_these(void **state) {
     assert_memory_equal(header + 8, expected, length);
     for (size_t i = length; i < padded; i++)
         assert_int_equal(header[8 + i], ' ');
-    dpmf_i_base_free(header);
+    base_free(header);
 }
 
 /* The digest over bytes laid out by hand, as base/safetensors.h says. */
@@ -148,21 +147,20 @@ static void test_the_digest_covers_what_it_says(void **state) {
                                              "\2\0\0\0\0\0\0\0"
                                              "\1\0\0\0\0\0\0\0"
                                              "\4\0\0\0\0\0\0\0";
-    const dpmf_i_base_part parts[] = {
-        {expected, 20}, {vector, sizeof vector}, {expected_matrix, 26}, {matrix, sizeof matrix}};
+    const base_part parts[] = {{expected, 20}, {vector, sizeof vector}, {expected_matrix, 26}, {matrix, sizeof matrix}};
     char by_hand[65], digest[65];
-    dpmf_i_base_tensors tensors = {0};
+    base_tensors tensors = {0};
     (void)state;
-    dpmf_i_base_tensors_add(&tensors, "v", 3, 0, vector);
-    dpmf_i_base_tensors_add(&tensors, "w", 1, 4, matrix);
-    assert_int_equal(dpmf_i_base_sha256(4, parts, by_hand), DPMF_OK);
-    assert_int_equal(dpmf_i_base_safetensors_digest("{}", &tensors, digest), DPMF_OK);
+    base_tensors_add(&tensors, "v", 3, 0, vector);
+    base_tensors_add(&tensors, "w", 1, 4, matrix);
+    assert_int_equal(base_sha256(4, parts, by_hand), DPMF_OK);
+    assert_int_equal(base_safetensors_digest("{}", &tensors, digest), DPMF_OK);
     assert_string_equal(digest, by_hand);
 }
 
 /* Every other value of every byte: 255 changed files for each byte of the sample. */
 static void test_every_changed_byte_is_refused(void **state) {
-    dpmf_i_base_tensors tensors = sample_tensors();
+    base_tensors tensors = sample_tensors();
     file f = make(sample_text, &tensors);
     (void)state;
     for (size_t i = 0; i < f.size; i++) {
@@ -176,7 +174,7 @@ static void test_every_changed_byte_is_refused(void **state) {
 }
 
 static void test_every_cut_and_every_tail_of_a_container_is_refused(void **state) {
-    dpmf_i_base_tensors tensors = sample_tensors();
+    base_tensors tensors = sample_tensors();
     file f = make(sample_text, &tensors);
     (void)state;
     for (size_t size = 0; size < f.size; size++) {
@@ -334,8 +332,8 @@ static void test_values_of_a_container_must_be_finite(void **state) {
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         double values[4] = {1, 2, bad[i], 4};
-        dpmf_i_base_tensors tensors = {0};
-        dpmf_i_base_tensors_add(&tensors, "v", 4, 0, values);
+        base_tensors tensors = {0};
+        base_tensors_add(&tensors, "v", 4, 0, values);
         file f = make("{}", &tensors); /* with a digest that fits */
         expect_refused(f, "array \"v\": a value that is not finite");
         free(f.bytes);
@@ -343,22 +341,22 @@ static void test_values_of_a_container_must_be_finite(void **state) {
 }
 
 static void test_there_is_room_for_sixteen_arrays(void **state) {
-    dpmf_i_base_tensors tensors = {0}, back = {0};
-    char name[DPMF_I_BASE_TENSOR_NAME_MAX], *text = NULL, digest[65];
+    base_tensors tensors = {0}, back = {0};
+    char name[BASE_TENSOR_NAME_MAX], *text = NULL, digest[65];
     (void)state;
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = '\0';
-    for (int i = 0; i < DPMF_I_BASE_TENSORS_MAX; i++) {
+    for (int i = 0; i < BASE_TENSORS_MAX; i++) {
         name[0] = (char)('a' + i);
-        dpmf_i_base_tensors_add(&tensors, name, 1, 1, vector);
+        base_tensors_add(&tensors, name, 1, 1, vector);
     }
     file f = make("{}", &tensors);
     assert_int_equal(read_file(f, &text, digest, &back), DPMF_OK);
-    assert_int_equal(back.count, DPMF_I_BASE_TENSORS_MAX);
-    dpmf_i_base_free(text);
+    assert_int_equal(back.count, BASE_TENSORS_MAX);
+    base_free(text);
     free(f.bytes);
     char json[4000] = META;
-    for (int i = 0; i <= DPMF_I_BASE_TENSORS_MAX; i++)
+    for (int i = 0; i <= BASE_TENSORS_MAX; i++)
         snprintf(json + strlen(json), sizeof json - strlen(json),
                  ",\"%c\":{\"dtype\":\"F64\",\"shape\":[1],\"data_offsets\":[%d,%d]}", 'a' + i, 8 * i, 8 * i + 8);
     strcat(json, "}");
@@ -368,18 +366,18 @@ static void test_there_is_room_for_sixteen_arrays(void **state) {
 }
 
 static void test_a_file_without_arrays_is_fine(void **state) {
-    dpmf_i_base_tensors tensors = {0}, back = {.count = 5};
+    base_tensors tensors = {0}, back = {.count = 5};
     char *text = NULL, digest[65];
     (void)state;
     file f = make("{}", &tensors);
     assert_int_equal(read_file(f, &text, digest, &back), DPMF_OK);
     assert_int_equal(back.count, 0);
-    dpmf_i_base_free(text);
+    base_free(text);
     free(f.bytes);
 }
 
 static void test_texts_that_cannot_be_held_are_refused(void **state) {
-    dpmf_i_base_tensors tensors = {0};
+    base_tensors tensors = {0};
     uint8_t *header = NULL;
     size_t size = 0;
     char *large = malloc((16 << 20) + 1);
@@ -387,24 +385,24 @@ static void test_texts_that_cannot_be_held_are_refused(void **state) {
     assert_non_null(large);
     memset(large, 'x', 16 << 20);
     large[16 << 20] = '\0';
-    assert_int_equal(dpmf_i_base_safetensors_header(large, DIGITS, &tensors, &header, &size), DPMF_ERROR_ARGUMENT);
-    assert_int_equal(dpmf_i_base_safetensors_header("\xff", DIGITS, &tensors, &header, &size), DPMF_ERROR_ARGUMENT);
+    assert_int_equal(base_safetensors_header(large, DIGITS, &tensors, &header, &size), DPMF_ERROR_ARGUMENT);
+    assert_int_equal(base_safetensors_header("\xff", DIGITS, &tensors, &header, &size), DPMF_ERROR_ARGUMENT);
     assert_null(header);
     free(large);
 }
 
 static void test_any_allocation_for_a_container_may_fail(void **state) {
-    dpmf_i_base_tensors tensors = sample_tensors(), back = {0};
+    base_tensors tensors = sample_tensors(), back = {0};
     char *text = NULL, digest[65];
     uint8_t *header = NULL;
     size_t size = 0;
     (void)state;
     file f = make(sample_text, &tensors);
     const uint64_t before = dpmf_memory_in_use();
-    FAIL_EACH(dpmf_i_base_safetensors_header(sample_text, DIGITS, &tensors, &header, &size));
-    dpmf_i_base_free(header);
+    FAIL_EACH(base_safetensors_header(sample_text, DIGITS, &tensors, &header, &size));
+    base_free(header);
     FAIL_EACH(read_file(f, &text, digest, &back));
-    dpmf_i_base_free(text);
+    base_free(text);
     assert_int_equal(dpmf_memory_in_use(), before);
     free(f.bytes);
 }

@@ -13,12 +13,12 @@
 
 static void test_messages_are_kept(void **state) {
     (void)state;
-    assert_int_equal(dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "bands %d: 1 to %d", 0, 7), DPMF_ERROR_ARGUMENT);
+    assert_int_equal(base_fail(DPMF_ERROR_ARGUMENT, "bands %d: 1 to %d", 0, 7), DPMF_ERROR_ARGUMENT);
     assert_string_equal(dpmf_last_error(), "bands 0: 1 to 7");
     /* An argument may be the message itself. */
-    assert_int_equal(dpmf_i_base_fail(DPMF_ERROR_IO, "reading x: %s", dpmf_last_error()), DPMF_ERROR_IO);
+    assert_int_equal(base_fail(DPMF_ERROR_IO, "reading x: %s", dpmf_last_error()), DPMF_ERROR_IO);
     assert_string_equal(dpmf_last_error(), "reading x: bands 0: 1 to 7");
-    dpmf_i_base_set_message(dpmf_last_error() + 11);
+    base_set_message(dpmf_last_error() + 11);
     assert_string_equal(dpmf_last_error(), "bands 0: 1 to 7");
 }
 
@@ -32,9 +32,9 @@ static void test_long_messages_are_cut(void **state) {
         }
         for (int way = 0; way < 2; way++) {
             if (way == 0)
-                dpmf_i_base_set_message(text);
+                base_set_message(text);
             else
-                assert_int_equal(dpmf_i_base_fail(DPMF_ERROR_IO, "%s", text), DPMF_ERROR_IO);
+                assert_int_equal(base_fail(DPMF_ERROR_IO, "%s", text), DPMF_ERROR_IO);
             const size_t length = strlen(dpmf_last_error());
             assert_in_range(length, 512, 1023);
             assert_string_equal(dpmf_last_error() + length - 3, "...");
@@ -44,7 +44,7 @@ static void test_long_messages_are_cut(void **state) {
     }
     memset(text, 'x', 1023);
     text[1023] = '\0';
-    assert_int_equal(dpmf_i_base_fail(DPMF_ERROR_IO, "%s", text), DPMF_ERROR_IO);
+    assert_int_equal(base_fail(DPMF_ERROR_IO, "%s", text), DPMF_ERROR_IO);
     assert_string_equal(dpmf_last_error(), text);
 }
 
@@ -56,7 +56,7 @@ static void test_messages_do_not_follow_the_locale(void **state) {
         found = setlocale(LC_ALL, commas[i]);
     }
     if (found == NULL) skip(); /* no locale with a decimal comma is installed */
-    (void)dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "momentum %g", 1.5);
+    (void)base_fail(DPMF_ERROR_ARGUMENT, "momentum %g", 1.5);
     char here[32], expected[32];
     snprintf(here, sizeof here, "%g", 1.5); /* the caller's own locale is as it was */
     const struct lconv *rules = localeconv();
@@ -90,21 +90,20 @@ static void test_progress_may_cancel(void **state) {
     const char *seen = NULL;
     dpmf_run run = dpmf_run_defaults();
     assert_int_equal(run.threads, 0);
-    assert_int_equal(dpmf_i_base_progress(NULL, "summing", 0.5), DPMF_OK);
-    assert_int_equal(dpmf_i_base_progress(&run, "summing", 0.5), DPMF_OK);
+    assert_int_equal(base_progress(NULL, "summing", 0.5), DPMF_OK);
+    assert_int_equal(base_progress(&run, "summing", 0.5), DPMF_OK);
     run.progress = stop_at_half;
     run.context = &seen;
-    assert_int_equal(dpmf_i_base_progress(&run, "summing", 0.25), DPMF_OK);
+    assert_int_equal(base_progress(&run, "summing", 0.25), DPMF_OK);
     assert_string_equal(seen, "summing");
-    assert_int_equal(dpmf_i_base_progress(&run, "summing", 0.5), DPMF_ERROR_CANCELLED);
+    assert_int_equal(base_progress(&run, "summing", 0.5), DPMF_ERROR_CANCELLED);
     assert_non_null(strstr(dpmf_last_error(), "summing"));
 }
 
 /* Paths and the texts of files come into messages. */
 static void test_a_message_is_one_line_whatever_it_quotes(void **state) {
     (void)state;
-    assert_int_equal(dpmf_i_base_fail(DPMF_ERROR_FORMAT, "'%s' is no\tfile", "a\nb\x1b[31m\x7f\xc3\xa9"),
-                     DPMF_ERROR_FORMAT);
+    assert_int_equal(base_fail(DPMF_ERROR_FORMAT, "'%s' is no\tfile", "a\nb\x1b[31m\x7f\xc3\xa9"), DPMF_ERROR_FORMAT);
     assert_string_equal(dpmf_last_error(), "'a?b?[31m?\xc3\xa9' is no?file");
 }
 

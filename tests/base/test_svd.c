@@ -34,7 +34,7 @@ static void test_the_factors_multiply_to_the_matrix(void **unused) {
         double *a = random_matrix(n, (uint64_t)n), *z = calloc((size_t)(n * n), sizeof *z);
         double *u = calloc((size_t)(n * n), sizeof *u), *values = calloc((size_t)n, sizeof *values);
         memcpy(z, a, (size_t)(n * n) * sizeof *a);
-        check_ok(dpmf_i_base_svd(n, z, values, u));
+        check_ok(base_svd(n, z, values, u));
         for (int64_t i = 0; i < n; i++) {
             assert_true(values[i] >= 0);
             if (i > 0) assert_true(values[i] <= values[i - 1]);
@@ -59,7 +59,7 @@ static void test_singular_values_of_prefix_sums_come_with_vectors_too(void **unu
     for (int i = 0; i < N; i++)
         for (int j = 0; j <= i; j++)
             a[i * N + j] = 1;
-    check_ok(dpmf_i_base_svd(N, a, values, u));
+    check_ok(base_svd(N, a, values, u));
     for (int k = 1; k <= N; k++)
         check_near(values[k - 1], 0.5 / sin((2 * k - 1) * 3.14159265358979323846 / (4 * N + 2)), 1e-13);
 }
@@ -67,17 +67,17 @@ static void test_singular_values_of_prefix_sums_come_with_vectors_too(void **unu
 static void test_matrices_with_nan_and_sizes_out_of_range_are_refused(void **unused) {
     double a[4] = {1, 0, NAN, 1}, u[4], values[2] = {7, 7};
     (void)unused;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_base_svd(2, a, values, u));
+    check_fails(DPMF_ERROR_ARGUMENT, base_svd(2, a, values, u));
     assert_true(values[0] == 7 && values[1] == 7);
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_base_svd(0, a, values, u));
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_base_svd(20001, a, values, u));
+    check_fails(DPMF_ERROR_UNSUPPORTED, base_svd(0, a, values, u));
+    check_fails(DPMF_ERROR_UNSUPPORTED, base_svd(20001, a, values, u));
     check_message("20001");
 }
 
 static void test_any_allocation_of_the_svd_may_fail(void **unused) {
     double a[9] = {2, 0, 0, 1, 3, 0, 1, 1, 4}, u[9], values[3];
     (void)unused;
-    FAIL_EACH(dpmf_i_base_svd(3, a, values, u));
+    FAIL_EACH(base_svd(3, a, values, u));
     check_near(values[0] * values[1] * values[2], 24, 1e-13);
 }
 

@@ -55,7 +55,7 @@ static void test_doubles_are_read(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         double value = NAN;
-        assert_true(dpmf_i_base_parse_double(cases[i].text, strlen(cases[i].text), &value));
+        assert_true(base_parse_double(cases[i].text, strlen(cases[i].text), &value));
         if (!same_bits(value, cases[i].value)) fail_msg("%s was read as %.17g", cases[i].text, value);
     }
 }
@@ -70,16 +70,16 @@ static void test_texts_that_are_no_numbers_are_refused(void **state) {
     for (size_t i = 0; i < sizeof not_numbers / sizeof not_numbers[0]; i++) {
         double value = 42.0;
         int64_t whole = 42;
-        if (dpmf_i_base_parse_double(not_numbers[i], strlen(not_numbers[i]), &value)) fail_msg("'%s'", not_numbers[i]);
-        if (dpmf_i_base_parse_integer(not_numbers[i], strlen(not_numbers[i]), &whole)) fail_msg("'%s'", not_numbers[i]);
+        if (base_parse_double(not_numbers[i], strlen(not_numbers[i]), &value)) fail_msg("'%s'", not_numbers[i]);
+        if (base_parse_integer(not_numbers[i], strlen(not_numbers[i]), &whole)) fail_msg("'%s'", not_numbers[i]);
         assert_true(value == 42.0 && whole == 42);
     }
     double value = 42.0;
-    assert_false(dpmf_i_base_parse_double("1e309", 5, &value));
-    assert_false(dpmf_i_base_parse_double("-1.7976931348623159e308", 23, &value));
-    assert_false(dpmf_i_base_parse_double("1e99999999999999999999999", 25, &value));
-    assert_false(dpmf_i_base_parse_double("1\0", 2, &value)); /* the length decides, not a zero byte */
-    assert_true(dpmf_i_base_parse_double("12345", 2, &value));
+    assert_false(base_parse_double("1e309", 5, &value));
+    assert_false(base_parse_double("-1.7976931348623159e308", 23, &value));
+    assert_false(base_parse_double("1e99999999999999999999999", 25, &value));
+    assert_false(base_parse_double("1\0", 2, &value)); /* the length decides, not a zero byte */
+    assert_true(base_parse_double("12345", 2, &value));
     assert_true(value == 12.0);
 }
 
@@ -94,20 +94,20 @@ static void test_long_texts_are_rounded_correctly(void **state) {
         memcpy(text, half_way, length);
         memset(text + length, '0', zeros);
         length += zeros;
-        assert_true(dpmf_i_base_parse_double(text, length, &value));
+        assert_true(base_parse_double(text, length, &value));
         assert_true(same_bits(value, 1.0));
         text[length++] = '1';
-        assert_true(dpmf_i_base_parse_double(text, length, &value));
+        assert_true(base_parse_double(text, length, &value));
         assert_true(same_bits(value, 1.0 + 0x1p-52));
     }
     memset(text, '0', sizeof text); /* 0.000...01 and 1000...0 come back into range by their exponents */
     text[0] = '1';
     memcpy(text + 3001, "e-3000", 6);
-    assert_true(dpmf_i_base_parse_double(text, 3007, &value) && value == 1.0);
+    assert_true(base_parse_double(text, 3007, &value) && value == 1.0);
     memcpy(text, "0.", 2);
     memset(text + 2, '0', 2999);
     memcpy(text + 3001, "1e3000", 6);
-    assert_true(dpmf_i_base_parse_double(text, 3007, &value) && value == 1.0);
+    assert_true(base_parse_double(text, 3007, &value) && value == 1.0);
 }
 
 /* Our digits-and-exponent route against strtod on the text as it is (the tests run in the "C" locale). */
@@ -121,7 +121,7 @@ static void test_random_texts_agree_with_strtod(void **state) {
         snprintf(text, sizeof text, "%s%llu.%0*lluE%d", (a & 1) != 0 ? "-" : "", (unsigned long long)(a >> (b % 64)),
                  (int)(b % 20) + 1, (unsigned long long)(next_random(&random) >> (a % 64)), (int)(b >> 8) % 330);
         double expected = strtod(text, NULL);
-        int read = dpmf_i_base_parse_double(text, strlen(text), &value);
+        int read = base_parse_double(text, strlen(text), &value);
         assert_int_equal(read, isfinite(expected) ? 1 : 0);
         if (read && !same_bits(value, expected)) fail_msg("%s was read as %.17g", text, value);
     }
@@ -136,7 +136,7 @@ static void test_doubles_come_back(void **state) {
     char text[32];
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
-        dpmf_i_base_format_double(values[i], text);
+        base_format_double(values[i], text);
         assert_string_equal(text, texts[i]);
     }
     for (int i = 0; i < 100000; i++) {
@@ -144,9 +144,9 @@ static void test_doubles_come_back(void **state) {
         double value, back = NAN;
         memcpy(&value, &bits, sizeof value);
         if (!isfinite(value)) continue;
-        dpmf_i_base_format_double(value, text);
+        base_format_double(value, text);
         assert_true(strlen(text) < 32);
-        assert_true(dpmf_i_base_parse_double(text, strlen(text), &back));
+        assert_true(base_parse_double(text, strlen(text), &back));
         assert_true(same_bits(value, back));
     }
 }
@@ -191,12 +191,12 @@ static void test_whole_numbers_are_exact(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         int64_t value = -1;
-        if (!dpmf_i_base_parse_integer(cases[i].text, strlen(cases[i].text), &value)) fail_msg("%s", cases[i].text);
+        if (!base_parse_integer(cases[i].text, strlen(cases[i].text), &value)) fail_msg("%s", cases[i].text);
         assert_true(value == cases[i].value);
     }
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         int64_t value = -1;
-        if (dpmf_i_base_parse_integer(refused[i], strlen(refused[i]), &value)) fail_msg("%s", refused[i]);
+        if (base_parse_integer(refused[i], strlen(refused[i]), &value)) fail_msg("%s", refused[i]);
         assert_true(value == -1);
     }
 }
@@ -208,10 +208,10 @@ static void test_the_locale_does_not_matter_to_numbers(void **state) {
     (void)state;
     const int entered = enter_other_locale();
     snprintf(plain, sizeof plain, "%.1f", 2.5);
-    dpmf_i_base_format_double(-1234.5678, text);
-    int read = dpmf_i_base_parse_double("2.5e1", 5, &value);
-    int read_whole = dpmf_i_base_parse_integer("1.5e3", 5, &whole);
-    int read_comma = dpmf_i_base_parse_double("2,5", 3, &comma);
+    base_format_double(-1234.5678, text);
+    int read = base_parse_double("2.5e1", 5, &value);
+    int read_whole = base_parse_integer("1.5e3", 5, &whole);
+    int read_comma = base_parse_double("2,5", 3, &comma);
     leave_other_locale();
     if (!entered) skip(); /* no such locale on this machine */
     assert_string_equal(plain, "2,5");
@@ -258,25 +258,25 @@ static void test_utf8_is_checked(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
-        assert_true(dpmf_i_base_utf8_valid((const uint8_t *)good[i], strlen(good[i])));
+        assert_true(base_utf8_valid((const uint8_t *)good[i], strlen(good[i])));
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        if (dpmf_i_base_utf8_valid((const uint8_t *)bad[i], strlen(bad[i]))) fail_msg("case %zu", i);
+        if (base_utf8_valid((const uint8_t *)bad[i], strlen(bad[i]))) fail_msg("case %zu", i);
     }
-    assert_true(dpmf_i_base_utf8_valid((const uint8_t *)"a\0b", 3)); /* a zero is a character like others here */
+    assert_true(base_utf8_valid((const uint8_t *)"a\0b", 3)); /* a zero is a character like others here */
 }
 
 static void test_shown_texts_are_short_and_printable(void **state) {
     char out[64], longer[200];
     (void)state;
-    assert_string_equal(dpmf_i_base_show("plain", 5, out), "plain");
-    assert_string_equal(dpmf_i_base_show("a\n\x1b[31m\xc3\xa9\0z", 11, out), "a??[31m???z");
+    assert_string_equal(base_show("plain", 5, out), "plain");
+    assert_string_equal(base_show("a\n\x1b[31m\xc3\xa9\0z", 11, out), "a??[31m???z");
     memset(longer, 'x', sizeof longer);
-    assert_int_equal(strlen(dpmf_i_base_show(longer, 60, out)), 60);
+    assert_int_equal(strlen(base_show(longer, 60, out)), 60);
     assert_null(strchr(out, '.'));
-    assert_int_equal(strlen(dpmf_i_base_show(longer, 61, out)), 60);
+    assert_int_equal(strlen(base_show(longer, 61, out)), 60);
     assert_string_equal(out + 57, "...");
-    assert_int_equal(strlen(dpmf_i_base_show(longer, sizeof longer, out)), 60);
-    assert_string_equal(dpmf_i_base_show("", 0, out), "");
+    assert_int_equal(strlen(base_show(longer, sizeof longer, out)), 60);
+    assert_string_equal(base_show("", 0, out), "");
 }
 
 int main(void) {

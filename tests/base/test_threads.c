@@ -44,16 +44,16 @@ static dpmf_status work(void *context, int64_t item, int worker) {
     j->results[item] = x;
     dpmf_status status = DPMF_OK;
     if (j->fail_step > 0 && item >= j->fail_from && item % j->fail_step == 0) {
-        status = dpmf_i_base_fail(item % 2 == 0 ? DPMF_ERROR_NUMERICAL : DPMF_ERROR_IO, "item %d failed", (int)item);
+        status = base_fail(item % 2 == 0 ? DPMF_ERROR_NUMERICAL : DPMF_ERROR_IO, "item %d failed", (int)item);
     }
     if (worker >= 0 && worker < j->threads) atomic_fetch_sub(&j->in_use[worker], 1);
     return status;
 }
 
-static job *new_job(const dpmf_i_base_pool *pool) {
+static job *new_job(const base_pool *pool) {
     job *j = calloc(1, sizeof *j);
     assert_non_null(j);
-    j->threads = dpmf_i_base_pool_threads(pool);
+    j->threads = base_pool_threads(pool);
     return j;
 }
 
@@ -62,15 +62,15 @@ static void test_every_item_runs_once_with_the_same_answer(void **state) {
     double expected[ITEMS];
     static const int threads[] = {1, 2, 3, 8, 0};
     for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
-        dpmf_i_base_pool *pool = NULL;
-        assert_int_equal(dpmf_i_base_pool_create(threads[i], &pool), DPMF_OK);
+        base_pool *pool = NULL;
+        assert_int_equal(base_pool_create(threads[i], &pool), DPMF_OK);
         if (threads[i] > 0)
-            assert_int_equal(dpmf_i_base_pool_threads(pool), threads[i]);
+            assert_int_equal(base_pool_threads(pool), threads[i]);
         else
-            assert_in_range(dpmf_i_base_pool_threads(pool), 1, 256);
+            assert_in_range(base_pool_threads(pool), 1, 256);
         job *j = new_job(pool);
         for (int round = 1; round <= 3; round++) {
-            assert_int_equal(dpmf_i_base_pool_run(pool, ITEMS, work, j), DPMF_OK);
+            assert_int_equal(base_pool_run(pool, ITEMS, work, j), DPMF_OK);
             for (int item = 0; item < ITEMS; item++) {
                 assert_int_equal(atomic_load(&j->runs[item]), round);
             }
@@ -79,33 +79,33 @@ static void test_every_item_runs_once_with_the_same_answer(void **state) {
         if (i == 0) memcpy(expected, j->results, sizeof expected);
         assert_memory_equal(j->results, expected, sizeof expected);
         free(j);
-        dpmf_i_base_pool_free(pool);
+        base_pool_free(pool);
     }
 }
 
 static void test_many_short_runs_lose_no_item(void **state) {
     (void)state;
-    dpmf_i_base_pool *pool = NULL;
-    assert_int_equal(dpmf_i_base_pool_create(3, &pool), DPMF_OK);
+    base_pool *pool = NULL;
+    assert_int_equal(base_pool_create(3, &pool), DPMF_OK);
     job *j = new_job(pool);
     for (int round = 0; round < 500; round++) {
-        assert_int_equal(dpmf_i_base_pool_run(pool, round % 5, work, j), DPMF_OK);
+        assert_int_equal(base_pool_run(pool, round % 5, work, j), DPMF_OK);
     }
     for (int item = 0; item < 5; item++) {
         assert_int_equal(atomic_load(&j->runs[item]), 100 * (4 - item));
     }
-    assert_int_equal(dpmf_i_base_pool_run(pool, 0, work, j), DPMF_OK);
-    assert_int_equal(dpmf_i_base_pool_run(pool, 1, work, j), DPMF_OK);
+    assert_int_equal(base_pool_run(pool, 0, work, j), DPMF_OK);
+    assert_int_equal(base_pool_run(pool, 1, work, j), DPMF_OK);
     assert_int_equal(atomic_load(&j->runs[0]), 401);
     free(j);
-    dpmf_i_base_pool_free(pool);
+    base_pool_free(pool);
 }
 
 static void test_the_lowest_failure_is_the_answer(void **state) {
     (void)state;
     for (int threads = 1; threads <= 4; threads++) {
-        dpmf_i_base_pool *pool = NULL;
-        assert_int_equal(dpmf_i_base_pool_create(threads, &pool), DPMF_OK);
+        base_pool *pool = NULL;
+        assert_int_equal(base_pool_create(threads, &pool), DPMF_OK);
         for (int round = 0; round < 50; round++) {
             job *j = new_job(pool);
             j->fail_from = 10 * round;
@@ -114,9 +114,9 @@ static void test_the_lowest_failure_is_the_answer(void **state) {
             while (lowest % j->fail_step != 0) {
                 lowest++;
             }
-            dpmf_i_base_set_message("old");
+            base_set_message("old");
             const dpmf_status expected = lowest % 2 == 0 ? DPMF_ERROR_NUMERICAL : DPMF_ERROR_IO;
-            assert_int_equal(dpmf_i_base_pool_run(pool, ITEMS, work, j), expected);
+            assert_int_equal(base_pool_run(pool, ITEMS, work, j), expected);
             char message[64];
             snprintf(message, sizeof message, "item %d failed", (int)lowest);
             assert_string_equal(dpmf_last_error(), message);
@@ -125,11 +125,11 @@ static void test_the_lowest_failure_is_the_answer(void **state) {
             }
             assert_true(atomic_load(&j->runs[ITEMS - 1]) == 0); /* far past the failure: no longer begun */
             j->fail_step = 0;
-            assert_int_equal(dpmf_i_base_pool_run(pool, ITEMS, work, j), DPMF_OK); /* and the pool lives on */
+            assert_int_equal(base_pool_run(pool, ITEMS, work, j), DPMF_OK); /* and the pool lives on */
             assert_int_equal(atomic_load(&j->runs[ITEMS - 1]), 1);
             free(j);
         }
-        dpmf_i_base_pool_free(pool);
+        base_pool_free(pool);
     }
 }
 
@@ -137,12 +137,12 @@ static void test_thread_counts_out_of_range_are_refused(void **state) {
     (void)state;
     static const int bad[] = {-1, 257, INT32_MAX, INT32_MIN};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        dpmf_i_base_pool *pool = NULL;
-        assert_int_equal(dpmf_i_base_pool_create(bad[i], &pool), DPMF_ERROR_ARGUMENT);
+        base_pool *pool = NULL;
+        assert_int_equal(base_pool_create(bad[i], &pool), DPMF_ERROR_ARGUMENT);
         assert_null(pool);
         assert_non_null(strstr(dpmf_last_error(), "1 to 256"));
     }
-    dpmf_i_base_pool_free(NULL);
+    base_pool_free(NULL);
 }
 
 /* Thread stacks larger than the address space: the system refuses every thread. */
@@ -153,19 +153,19 @@ static void test_without_threads_the_caller_does_the_work(void **state) {
     assert_int_equal(pthread_attr_init(&impossible), 0);
     assert_int_equal(pthread_attr_setstacksize(&impossible, (size_t)1 << 60), 0);
     assert_int_equal(pthread_setattr_default_np(&impossible), 0);
-    dpmf_i_base_pool *pool = NULL;
-    const dpmf_status status = dpmf_i_base_pool_create(3, &pool);
+    base_pool *pool = NULL;
+    const dpmf_status status = base_pool_create(3, &pool);
     assert_int_equal(pthread_setattr_default_np(&usual), 0);
     pthread_attr_destroy(&usual);
     pthread_attr_destroy(&impossible);
     assert_int_equal(status, DPMF_OK);
-    assert_int_equal(dpmf_i_base_pool_threads(pool), 1);
+    assert_int_equal(base_pool_threads(pool), 1);
     job *j = new_job(pool);
-    assert_int_equal(dpmf_i_base_pool_run(pool, ITEMS, work, j), DPMF_OK);
+    assert_int_equal(base_pool_run(pool, ITEMS, work, j), DPMF_OK);
     assert_int_equal(atomic_load(&j->runs[ITEMS - 1]), 1);
     assert_int_equal(atomic_load(&j->mistakes), 0);
     free(j);
-    dpmf_i_base_pool_free(pool);
+    base_pool_free(pool);
 }
 
 static dpmf_status look_at_signals(void *context, int64_t item, int worker) {
@@ -179,12 +179,12 @@ static dpmf_status look_at_signals(void *context, int64_t item, int worker) {
 
 static void test_signals_stay_with_the_caller(void **state) {
     (void)state;
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     atomic_int mistakes = 0;
-    assert_int_equal(dpmf_i_base_pool_create(3, &pool), DPMF_OK);
-    assert_int_equal(dpmf_i_base_pool_run(pool, ITEMS, look_at_signals, &mistakes), DPMF_OK);
+    assert_int_equal(base_pool_create(3, &pool), DPMF_OK);
+    assert_int_equal(base_pool_run(pool, ITEMS, look_at_signals, &mistakes), DPMF_OK);
     assert_int_equal(atomic_load(&mistakes), 0);
-    dpmf_i_base_pool_free(pool);
+    base_pool_free(pool);
 }
 
 /* Allocations, releases and messages from several threads at once: the count is exact, the messages do not mix. */
@@ -194,11 +194,11 @@ static dpmf_status allocate_and_fail(void *context, int64_t item, int worker) {
     void *blocks[10];
     char expected[32];
     for (int i = 0; i < 10; i++) {
-        TRY(dpmf_i_base_alloc(item % 100 + 1, 8, "a block", &blocks[i]));
+        TRY(base_alloc(item % 100 + 1, 8, "a block", &blocks[i]));
     }
-    (void)dpmf_i_base_fail(DPMF_ERROR_IO, "message %d", (int)item);
+    (void)base_fail(DPMF_ERROR_IO, "message %d", (int)item);
     for (int i = 0; i < 10; i++) {
-        dpmf_i_base_free(blocks[i]);
+        base_free(blocks[i]);
     }
     snprintf(expected, sizeof expected, "message %d", (int)item);
     return strcmp(dpmf_last_error(), expected) == 0 ? DPMF_OK : DPMF_ERROR_NUMERICAL;
@@ -206,12 +206,12 @@ static dpmf_status allocate_and_fail(void *context, int64_t item, int worker) {
 
 static void test_memory_and_messages_know_threads(void **state) {
     (void)state;
-    dpmf_i_base_pool *pool = NULL;
-    assert_int_equal(dpmf_i_base_pool_create(4, &pool), DPMF_OK);
+    base_pool *pool = NULL;
+    assert_int_equal(base_pool_create(4, &pool), DPMF_OK);
     const uint64_t before = dpmf_memory_in_use();
-    assert_int_equal(dpmf_i_base_pool_run(pool, 5000, allocate_and_fail, NULL), DPMF_OK);
+    assert_int_equal(base_pool_run(pool, 5000, allocate_and_fail, NULL), DPMF_OK);
     assert_int_equal(dpmf_memory_in_use(), before);
-    dpmf_i_base_pool_free(pool);
+    base_pool_free(pool);
 }
 
 int main(void) {

@@ -11,19 +11,19 @@ static void test_text_ends_where_its_memory_does_and_its_length_counts_all(void 
     char out[8] = "";
     (void)state;
     memset(out + 1, 'x', sizeof out - 1);
-    dpmf_i_base_text text = {.out = out, .size = 7};
-    dpmf_i_base_text_add(&text, "%d-", 12);
+    base_text text = {.out = out, .size = 7};
+    base_text_add(&text, "%d-", 12);
     assert_string_equal(out, "12-");
-    dpmf_i_base_text_add(&text, "%s", "abc");
+    base_text_add(&text, "%s", "abc");
     assert_string_equal(out, "12-abc");
     assert_int_equal(text.length, 6);
-    dpmf_i_base_text_add(&text, "%s", "defg");
-    dpmf_i_base_text_add(&text, "h");
+    base_text_add(&text, "%s", "defg");
+    base_text_add(&text, "h");
     assert_string_equal(out, "12-abc");
     assert_int_equal(text.length, 11);
     assert_int_equal(out[7], 'x');
-    dpmf_i_base_text none = {.out = NULL, .size = 0};
-    dpmf_i_base_text_add(&none, "%05d", 7);
+    base_text none = {.out = NULL, .size = 0};
+    base_text_add(&none, "%05d", 7);
     assert_int_equal(none.length, 5);
 }
 
@@ -36,10 +36,10 @@ static void test_splitmix64_gives_its_known_words(void **state) {
     for (int i = 0; i < 2; i++) {
         uint64_t words = seeds[i], numbers = seeds[i];
         for (int j = 0; j < 3; j++) {
-            assert_true(dpmf_i_base_splitmix(&words) == want[i][j]);
-            assert_true(dpmf_i_base_scatter(&numbers) == (double)(want[i][j] >> 11) / 0x1p52 - 1);
+            assert_true(base_splitmix(&words) == want[i][j]);
+            assert_true(base_scatter(&numbers) == (double)(want[i][j] >> 11) / 0x1p52 - 1);
         }
-        assert_true(words == seeds[i] + 3 * DPMF_I_BASE_SPLITMIX_STEP && numbers == words);
+        assert_true(words == seeds[i] + 3 * BASE_SPLITMIX_STEP && numbers == words);
     }
 }
 
@@ -52,8 +52,8 @@ static void test_reversed_matrices_have_each_entry_in_its_place(void **state) {
         const int64_t n = sizes[k];
         for (int64_t i = 0; i < n * n; i++)
             x[i] = across[i] = (double)i;
-        dpmf_i_base_reverse(n * n, x);
-        dpmf_i_base_reverse_across(n, across);
+        base_reverse(n * n, x);
+        base_reverse_across(n, across);
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j < n; j++) {
                 assert_true(x[i * n + j] == (double)((n - 1 - i) * n + n - 1 - j));

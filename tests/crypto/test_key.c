@@ -47,11 +47,11 @@ static void test_hkdf_gives_the_answers_of_rfc_5869(void **state) {
         uint8_t secret[128], salt[128], info[128], want[128], got[128];
         const size_t secret_size = unhex(cases[c].secret, secret), salt_size = unhex(cases[c].salt, salt);
         const size_t info_size = unhex(cases[c].info, info), size = unhex(cases[c].want, want);
-        check_ok(dpmf_i_crypto_hkdf(salt, salt_size, secret, secret_size, info, info_size, got, size));
+        check_ok(crypto_hkdf(salt, salt_size, secret, secret_size, info, info_size, got, size));
         assert_memory_equal(got, want, size);
     }
     uint8_t little[1] = {9};
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_crypto_hkdf(little, 1, little, 1, little, 1, little, 8161));
+    check_fails(DPMF_ERROR_ARGUMENT, crypto_hkdf(little, 1, little, 1, little, 1, little, 8161));
     assert_int_equal(little[0], 9);
 }
 
@@ -62,11 +62,11 @@ static void test_key_label_and_digest_all_change_the_subkey(void **state) {
                                            {"nois", "eabc"}, {"sample", "abc"}, {"noise", ""}};
     uint8_t master[32] = {1, 2, 3}, made[7][32], again[32];
     for (int i = 0; i < 6; i++)
-        check_ok(dpmf_i_crypto_key_derive(master, pairs[i][0], pairs[i][1], made[i]));
-    check_ok(dpmf_i_crypto_key_derive(master, "noise", "abc", again));
+        check_ok(crypto_key_derive(master, pairs[i][0], pairs[i][1], made[i]));
+    check_ok(crypto_key_derive(master, "noise", "abc", again));
     assert_memory_equal(again, made[0], 32);
     master[31] = 1;
-    check_ok(dpmf_i_crypto_key_derive(master, "noise", "abc", made[6]));
+    check_ok(crypto_key_derive(master, "noise", "abc", made[6]));
     for (int i = 0; i < 7; i++)
         for (int j = 0; j < i; j++)
             assert_memory_not_equal(made[i], made[j], 32);
@@ -80,8 +80,8 @@ static void test_the_subkey_of_a_known_key_stays_the_same(void **state) {
     uint8_t master[32], want[32], got[32], known[32];
     for (unsigned i = 0; i < 32; i++)
         master[i] = (uint8_t)i;
-    check_ok(dpmf_i_crypto_hkdf((const uint8_t *)salt, 14, master, 32, info, sizeof info, want, 32));
-    check_ok(dpmf_i_crypto_key_derive(master, "noise", "xy", got));
+    check_ok(crypto_hkdf((const uint8_t *)salt, 14, master, 32, info, sizeof info, want, 32));
+    check_ok(crypto_key_derive(master, "noise", "xy", got));
     assert_memory_equal(got, want, 32);
     unhex("11470b7d33ea3443527890d0a3a4ef669c4924be706ac3c348d11a491979b143", known);
     assert_memory_equal(got, known, 32);
@@ -90,8 +90,8 @@ static void test_the_subkey_of_a_known_key_stays_the_same(void **state) {
 static void test_two_random_keys_differ(void **state) {
     (void)state;
     uint8_t a[32] = {0}, b[32] = {0};
-    check_ok(dpmf_i_crypto_key_random(a));
-    check_ok(dpmf_i_crypto_key_random(b));
+    check_ok(crypto_key_random(a));
+    check_ok(crypto_key_random(b));
     assert_memory_not_equal(a, b, 32); /* false alarm 2^-256 */
 }
 
@@ -99,17 +99,17 @@ static void test_a_wipe_zeroes_what_it_is_given_and_no_more(void **state) {
     (void)state;
     uint8_t bytes[40];
     memset(bytes, 5, sizeof bytes);
-    dpmf_i_crypto_wipe(bytes + 3, 30);
+    crypto_wipe(bytes + 3, 30);
     for (int i = 0; i < 40; i++)
         assert_int_equal(bytes[i], i >= 3 && i < 33 ? 0 : 5);
-    dpmf_i_crypto_wipe(NULL, 0);
+    crypto_wipe(NULL, 0);
 }
 
 static void test_any_allocation_of_a_derivation_may_fail(void **state) {
     (void)state;
     const uint8_t master[32] = {0};
     uint8_t key[32] = {42};
-    FAIL_EACH((assert_int_equal(key[0], 42), dpmf_i_crypto_key_derive(master, "a", "b", key)));
+    FAIL_EACH((assert_int_equal(key[0], 42), crypto_key_derive(master, "a", "b", key)));
     assert_int_not_equal(key[0] | key[1] << 8, 42);
 }
 

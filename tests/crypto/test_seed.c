@@ -44,8 +44,8 @@ static void test_every_set_gives_the_answer_of_fips_197(void **state) {
     for (unsigned i = 0; i < 32; i++)
         key[i] = (uint8_t)i;
     for (int s = 0; s < SETS; s++) {
-        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
-        dpmf_i_kernels_seed_key expanded;
+        const kernels_seed_set *set = kernels_seed_find(names[s]);
+        kernels_seed_key expanded;
         if (set == NULL) continue;
         check_ok(set->open(key, &expanded));
         assert_true(set->keystream(&expanded, 0xffeeddccbbaa9988u, 0x7766554433221100u, 1, got));
@@ -54,8 +54,8 @@ static void test_every_set_gives_the_answer_of_fips_197(void **state) {
         sets++;
     }
     assert_true(sets >= 1);
-    assert_non_null(dpmf_i_kernels_seed_find("ref"));
-    assert_null(dpmf_i_kernels_seed_find("mmx"));
+    assert_non_null(kernels_seed_find("ref"));
+    assert_null(kernels_seed_find("mmx"));
 }
 
 static void libcrypto_blocks(const uint8_t key[32], uint64_t high, uint64_t index, size_t blocks, uint8_t *out) {
@@ -82,8 +82,8 @@ static void test_every_set_gives_the_blocks_of_libcrypto(void **state) {
         fill_key(key, p + 3);
         libcrypto_blocks(key, places[p][0], places[p][1], counts[p], want);
         for (int s = 0; s < SETS; s++) {
-            const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
-            dpmf_i_kernels_seed_key expanded;
+            const kernels_seed_set *set = kernels_seed_find(names[s]);
+            kernels_seed_key expanded;
             if (set == NULL) continue;
             memset(got, 0, 16 * counts[p]);
             check_ok(set->open(key, &expanded));
@@ -102,11 +102,11 @@ static void test_every_set_gives_the_blocks_of_libcrypto(void **state) {
 static void test_instruction_sets_give_the_same_numbers(void **state) {
     (void)state;
     enum { GROUPS = 2500, TIMES = 63 };
-    const size_t count = (size_t)GROUPS * DPMF_I_KERNELS_SEED_GROUP;
+    const size_t count = (size_t)GROUPS * KERNELS_SEED_GROUP;
     float *f[2] = {get_memory(count, sizeof(float)), get_memory(count, sizeof(float))};
     double *d[2] = {get_memory(count, sizeof(double)), get_memory(count, sizeof(double))};
-    const dpmf_i_kernels_seed_set *ref = dpmf_i_kernels_seed_find("ref");
-    dpmf_i_kernels_seed_key a, b;
+    const kernels_seed_set *ref = kernels_seed_find("ref");
+    kernels_seed_key a, b;
     uint8_t key[32];
     fill_key(key, 1);
     check_ok(ref->open(key, &a));
@@ -116,7 +116,7 @@ static void test_instruction_sets_give_the_same_numbers(void **state) {
         assert_true(ref->floats(&a, row, group, GROUPS, f[0]));
         assert_true(ref->doubles(&a, row, group >> 1, GROUPS, d[0]));
         for (int s = 1; s < SETS; s++) {
-            const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
+            const kernels_seed_set *set = kernels_seed_find(names[s]);
             if (set == NULL) continue;
             check_ok(set->open(key, &b));
             assert_true(set->floats(&b, row, group, GROUPS, f[1]));
@@ -133,17 +133,17 @@ static void test_instruction_sets_give_the_same_numbers(void **state) {
     }
 }
 
-static void check_pieces(const dpmf_i_crypto_seed *seed, dpmf_precision precision, uint64_t from, uint64_t *random) {
+static void check_pieces(const crypto_seed *seed, dpmf_precision precision, uint64_t from, uint64_t *random) {
     enum { COUNT = 20000 };
     const size_t size = precision == DPMF_FLOAT32 ? 4 : 8;
     char *whole = get_memory(COUNT, size), *pieces = get_memory(COUNT + 1, size);
-    dpmf_i_crypto_seed_fill(seed, precision, 99, from, COUNT, whole);
+    crypto_seed_fill(seed, precision, 99, from, COUNT, whole);
     for (size_t done = 0; done < COUNT;) {
         size_t some = (size_t)((check_random(random) + 1) * 150);
         if (some > COUNT - done) some = COUNT - done;
         char *to = pieces + done * size; /* at odd addresses too */
         to[some * size] = 77;
-        dpmf_i_crypto_seed_fill(seed, precision, 99, from + done, some, to);
+        crypto_seed_fill(seed, precision, 99, from + done, some, to);
         assert_int_equal(to[some * size], 77);
         done += some;
     }
@@ -156,15 +156,15 @@ static void test_a_row_of_seeds_does_not_depend_on_its_pieces(void **state) {
     (void)state;
     uint64_t random = 5;
     uint8_t key[32];
-    dpmf_i_crypto_seed *seed = NULL;
+    crypto_seed *seed = NULL;
     fill_key(key, 2);
-    check_ok(dpmf_i_crypto_seed_open(key, &seed));
+    check_ok(crypto_seed_open(key, &seed));
     for (int i = 0; i < 20; i++) {
         check_pieces(seed, DPMF_FLOAT32, (uint64_t)i * 1000001, &random);
         check_pieces(seed, DPMF_FLOAT64, (uint64_t)i << 45 | 13, &random);
     }
-    dpmf_i_crypto_seed_close(seed);
-    dpmf_i_crypto_seed_close(NULL);
+    crypto_seed_close(seed);
+    crypto_seed_close(NULL);
 }
 
 /* Other rows, keys, precisions and domains have nothing in common. */
@@ -174,16 +174,16 @@ static void test_rows_keys_and_precisions_have_nothing_in_common(void **state) {
     static float x[4][COUNT];
     static double y[COUNT];
     uint8_t key[32];
-    dpmf_i_crypto_seed *seed = NULL, *other = NULL;
+    crypto_seed *seed = NULL, *other = NULL;
     fill_key(key, 4);
-    check_ok(dpmf_i_crypto_seed_open(key, &seed));
+    check_ok(crypto_seed_open(key, &seed));
     key[31] ^= 1;
-    check_ok(dpmf_i_crypto_seed_open(key, &other));
-    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, 0, 0, COUNT, x[0]);
-    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, 1, 0, COUNT, x[1]);
-    dpmf_i_crypto_seed_fill(other, DPMF_FLOAT32, 0, 0, COUNT, x[2]);
-    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, 0, COUNT, COUNT, x[3]);
-    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT64, 0, 0, COUNT, y);
+    check_ok(crypto_seed_open(key, &other));
+    crypto_seed_fill(seed, DPMF_FLOAT32, 0, 0, COUNT, x[0]);
+    crypto_seed_fill(seed, DPMF_FLOAT32, 1, 0, COUNT, x[1]);
+    crypto_seed_fill(other, DPMF_FLOAT32, 0, 0, COUNT, x[2]);
+    crypto_seed_fill(seed, DPMF_FLOAT32, 0, COUNT, COUNT, x[3]);
+    crypto_seed_fill(seed, DPMF_FLOAT64, 0, 0, COUNT, y);
     for (int a = 0; a < 4; a++) {
         double sum = 0;
         for (int i = 0; i < COUNT; i++)
@@ -196,13 +196,13 @@ static void test_rows_keys_and_precisions_have_nothing_in_common(void **state) {
             assert_true(fabs(sum) < 5.5 * sqrt(COUNT));
         }
     }
-    dpmf_i_crypto_seed_close(seed);
-    dpmf_i_crypto_seed_close(other);
+    crypto_seed_close(seed);
+    crypto_seed_close(other);
 }
 
 typedef struct thread_job {
-    const dpmf_i_kernels_seed_set *set;
-    const dpmf_i_kernels_seed_key *key;
+    const kernels_seed_set *set;
+    const kernels_seed_key *key;
     float *out;
 } thread_job;
 
@@ -221,8 +221,8 @@ static void test_many_threads_may_use_one_key(void **state) {
     uint8_t key[32];
     fill_key(key, 5);
     for (int s = 0; s < SETS; s++) {
-        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
-        dpmf_i_kernels_seed_key expanded;
+        const kernels_seed_set *set = kernels_seed_find(names[s]);
+        kernels_seed_key expanded;
         pthread_t thread[THREADS];
         thread_job job[THREADS];
         if (set == NULL) continue;
@@ -246,7 +246,7 @@ static void test_known_seeds_stay_the_same(void **state) {
     const char *source = getenv("DPMF_SOURCE");
     char path[4096], key_text[65], kind[8], now[65] = "";
     unsigned long long row, coordinate, want;
-    dpmf_i_crypto_seed *seed = NULL;
+    crypto_seed *seed = NULL;
     int lines = 0;
     snprintf(path, sizeof path, "%s%stests/data/seed_vectors.csv", source == NULL ? "" : source, source ? "/" : "");
     FILE *file = fopen(path, "r");
@@ -259,21 +259,21 @@ static void test_known_seeds_stay_the_same(void **state) {
                 assert_int_equal(sscanf(key_text + 2 * i, "%2x", &byte), 1);
                 key[i] = (uint8_t)byte;
             }
-            dpmf_i_crypto_seed_close(seed);
-            check_ok(dpmf_i_crypto_seed_open(key, &seed));
+            crypto_seed_close(seed);
+            check_ok(crypto_seed_open(key, &seed));
             strcpy(now, key_text);
         }
         if (strcmp(kind, "float32") == 0) {
             uint32_t got;
             float x;
-            dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, row, coordinate, 1, &x);
+            crypto_seed_fill(seed, DPMF_FLOAT32, row, coordinate, 1, &x);
             memcpy(&got, &x, sizeof got);
             assert_int_equal(got, want);
         } else {
             uint64_t got;
             double x;
             assert_string_equal(kind, "float64");
-            dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT64, row, coordinate, 1, &x);
+            crypto_seed_fill(seed, DPMF_FLOAT64, row, coordinate, 1, &x);
             memcpy(&got, &x, sizeof got);
             assert_true(got == want);
         }
@@ -282,7 +282,7 @@ static void test_known_seeds_stay_the_same(void **state) {
     assert_true(feof(file));
     assert_int_equal(lines, 954);
     fclose(file);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 /* ---- memory ---- */
@@ -290,11 +290,11 @@ static void test_known_seeds_stay_the_same(void **state) {
 static void test_any_allocation_of_a_seed_may_fail(void **state) {
     (void)state;
     uint8_t key[32] = {0};
-    dpmf_i_crypto_seed *seed = NULL;
-    dpmf_i_kernels_seed_key expanded;
-    const dpmf_i_kernels_seed_set *ref = dpmf_i_kernels_seed_find("ref");
-    FAIL_EACH(dpmf_i_crypto_seed_open(key, &seed));
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed *seed = NULL;
+    kernels_seed_key expanded;
+    const kernels_seed_set *ref = kernels_seed_find("ref");
+    FAIL_EACH(crypto_seed_open(key, &seed));
+    crypto_seed_close(seed);
     FAIL_EACH(ref->open(key, &expanded));
     ref->close(&expanded);
 }

@@ -18,7 +18,7 @@ enum { CHUNK = 1 << 14, BINS = 16 * 64, THREADS = 2, TAILS = 3 }; /* bins of 1/6
 static const double tails[TAILS] = {5, 5.5, 6};
 
 typedef struct tally {
-    const dpmf_i_crypto_seed *seed;
+    const crypto_seed *seed;
     dpmf_precision precision;
     uint64_t first_row, rows, chunks;
     double power[5];
@@ -50,11 +50,11 @@ static void *run(void *context) {
     for (uint64_t row = t->first_row; row < t->first_row + t->rows; row++)
         for (uint64_t c = 0; c < t->chunks; c++) {
             if (t->precision == DPMF_FLOAT32) {
-                dpmf_i_crypto_seed_fill(t->seed, DPMF_FLOAT32, row, c * CHUNK, CHUNK, f);
+                crypto_seed_fill(t->seed, DPMF_FLOAT32, row, c * CHUNK, CHUNK, f);
                 for (int i = 0; i < CHUNK; i++)
                     x[i] = (double)f[i];
             } else {
-                dpmf_i_crypto_seed_fill(t->seed, DPMF_FLOAT64, row, c * CHUNK, CHUNK, x);
+                crypto_seed_fill(t->seed, DPMF_FLOAT64, row, c * CHUNK, CHUNK, x);
             }
             count_chunk(t, x);
         }
@@ -74,7 +74,7 @@ static double poisson_tail(double mean, uint64_t count) {
 }
 
 static double lower(double x) {
-    return dpmf_i_base_normal_cdf(x);
+    return base_normal_cdf(x);
 }
 
 static void check_tally(const tally *t, double count) {
@@ -112,9 +112,9 @@ static void check_stream(dpmf_precision precision, uint64_t rows, uint64_t chunk
     const uint8_t key[32] = {3, 1, 4, 1, 5, 9};
     tally *all = calloc(THREADS, sizeof *all);
     pthread_t thread[THREADS];
-    dpmf_i_crypto_seed *seed = NULL;
+    crypto_seed *seed = NULL;
     assert_non_null(all);
-    check_ok(dpmf_i_crypto_seed_open(key, &seed));
+    check_ok(crypto_seed_open(key, &seed));
     for (uint64_t i = 0; i < THREADS; i++) {
         all[i].seed = seed;
         all[i].precision = precision;
@@ -134,7 +134,7 @@ static void check_stream(dpmf_precision precision, uint64_t rows, uint64_t chunk
             all[0].tail[k] += all[i].tail[k];
     }
     check_tally(&all[0], (double)rows * (double)chunks * CHUNK);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
     free(all);
 }
 

@@ -41,7 +41,7 @@ typedef struct float_case {
 } float_case;
 
 /* 32 cases through one set: 16 a unit. */
-static void run_floats(const dpmf_i_kernels_seed_set *set, const float_case *cases, float *x, float *y) {
+static void run_floats(const kernels_seed_set *set, const float_case *cases, float *x, float *y) {
     uint32_t words[64], more[64][4];
     float out[64];
     memset(more, 0xAA, sizeof more); /* what is not asked for must not matter */
@@ -51,7 +51,7 @@ static void run_floats(const dpmf_i_kernels_seed_set *set, const float_case *cas
         words[at + 16] = cases[i].angle;
         memcpy(more[at], cases[i].more, sizeof cases[i].more);
     }
-    const dpmf_i_kernels_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
+    const kernels_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
     set->floats_of(&given, out);
     for (int i = 0; i < 32; i++) {
         const int at = i / 16 * 32 + i % 16;
@@ -71,7 +71,7 @@ static double check_floats(const float_case *cases) {
     float x[SETS][32], y[SETS][32];
     double worst = 0;
     for (int s = 0; s < SETS; s++) {
-        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
+        const kernels_seed_set *set = kernels_seed_find(names[s]);
         if (set == NULL) continue;
         run_floats(set, cases, x[s], y[s]);
         assert_memory_equal(x[s], x[0], sizeof x[0]);
@@ -95,13 +95,13 @@ static void test_floats_are_within_their_error_bound(void **state) {
     for (int i = 0; i < 20000; i++) {
         float_case cases[32];
         for (int j = 0; j < 32; j++) {
-            const uint64_t r = dpmf_i_base_splitmix(&random), q = dpmf_i_base_splitmix(&random);
+            const uint64_t r = base_splitmix(&random), q = base_splitmix(&random);
             uint32_t word = (uint32_t)r;
             if (i % 4 == 1) word >>= q % 32;          /* small u at all scales, and extended words */
             if (i % 4 == 2) word = ~(word >> q % 32); /* u near 1 */
             uint32_t angle = (uint32_t)(r >> 32);
             if (i % 4 == 3) angle = (angle & 0xC0000000u) | (angle & 0x3FFFFFFFu) >> (q >> 8) % 30; /* small t */
-            cases[j] = (float_case){word, angle, {(uint32_t)(q >> 32), (uint32_t)dpmf_i_base_splitmix(&random)}};
+            cases[j] = (float_case){word, angle, {(uint32_t)(q >> 32), (uint32_t)base_splitmix(&random)}};
         }
         worst = fmax(worst, check_floats(cases));
     }
@@ -138,7 +138,7 @@ static void test_extreme_words_of_floats_are_within_the_bound(void **state) {
                 if (n % 32 != 0) continue;
                 float x[32], y[32];
                 assert_true(check_floats(cases) < float_bound);
-                run_floats(dpmf_i_kernels_seed_find("ref"), cases, x, y);
+                run_floats(kernels_seed_find("ref"), cases, x, y);
                 for (int i = 0; i < 32; i++) {
                     largest = fmaxf(largest, fmaxf(fabsf(x[i]), fabsf(y[i])));
                     smallest = fminf(smallest, hypotf(x[i], y[i]));
@@ -153,7 +153,7 @@ static void test_extreme_words_of_floats_are_within_the_bound(void **state) {
 static void test_more_bits_matter_only_below_the_threshold(void **state) {
     (void)state;
     for (int s = 0; s < SETS; s++) {
-        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
+        const kernels_seed_set *set = kernels_seed_find(names[s]);
         float_case cases[32] = {{0}};
         float x[2][32], y[2][32];
         if (set == NULL) continue;
@@ -174,7 +174,7 @@ typedef struct double_case {
     uint64_t word, angle, more;
 } double_case;
 
-static void run_doubles(const dpmf_i_kernels_seed_set *set, const double_case *cases, double *x, double *y) {
+static void run_doubles(const kernels_seed_set *set, const double_case *cases, double *x, double *y) {
     uint64_t words[64], more[64][2];
     double out[64];
     memset(more, 0xAA, sizeof more);
@@ -184,7 +184,7 @@ static void run_doubles(const dpmf_i_kernels_seed_set *set, const double_case *c
         words[at + 8] = cases[i].angle;
         more[at][0] = cases[i].more;
     }
-    const dpmf_i_kernels_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
+    const kernels_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
     set->doubles_of(&given, out);
     for (int i = 0; i < 32; i++) {
         const int at = i / 8 * 16 + i % 8;
@@ -202,7 +202,7 @@ static long double double_u(const double_case *c) {
 static double check_doubles(const double_case *cases) {
     double x[SETS][32], y[SETS][32], worst = 0;
     for (int s = 0; s < SETS; s++) {
-        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
+        const kernels_seed_set *set = kernels_seed_find(names[s]);
         if (set == NULL) continue;
         run_doubles(set, cases, x[s], y[s]);
         assert_memory_equal(x[s], x[0], sizeof x[0]);
@@ -223,12 +223,12 @@ static void test_doubles_are_within_their_error_bound(void **state) {
     for (int i = 0; i < 10000; i++) {
         double_case cases[32];
         for (int j = 0; j < 32; j++) {
-            const uint64_t r = dpmf_i_base_splitmix(&random), q = dpmf_i_base_splitmix(&random);
-            uint64_t word = r, angle = dpmf_i_base_splitmix(&random);
+            const uint64_t r = base_splitmix(&random), q = base_splitmix(&random);
+            uint64_t word = r, angle = base_splitmix(&random);
             if (i % 4 == 1) word >>= q % 64;
             if (i % 4 == 2) word = ~(word >> q % 64);
             if (i % 4 == 3) angle = (angle & (uint64_t)3 << 62) | (angle & UINT64_MAX >> 2) >> (q >> 8) % 62;
-            cases[j] = (double_case){word, angle, dpmf_i_base_splitmix(&random)};
+            cases[j] = (double_case){word, angle, base_splitmix(&random)};
         }
         worst = fmax(worst, check_doubles(cases));
     }
@@ -253,7 +253,7 @@ static void test_extreme_words_of_doubles_are_within_the_bound(void **state) {
                 if (n % 32 != 0) continue;
                 double x[32], y[32];
                 assert_true(check_doubles(cases) < double_bound);
-                run_doubles(dpmf_i_kernels_seed_find("ref"), cases, x, y);
+                run_doubles(kernels_seed_find("ref"), cases, x, y);
                 for (int i = 0; i < 32; i++)
                     largest = fmax(largest, fmax(fabs(x[i]), fabs(y[i])));
             }
@@ -283,7 +283,7 @@ static void check_normal(double *x, size_t count) {
     }
     qsort(x, count, sizeof *x, ascending);
     for (size_t i = 0; i < count; i++) {
-        const double phi = dpmf_i_base_normal_cdf(x[i]);
+        const double phi = base_normal_cdf(x[i]);
         distance =
             fmax(distance, fmax(fabs(phi - (double)i / (double)count), fabs(phi - (double)(i + 1) / (double)count)));
     }
@@ -296,10 +296,10 @@ static void test_a_million_seeds_are_normal_and_uncorrelated(void **state) {
     double *x = malloc(COUNT * sizeof(double));
     float *f = malloc(COUNT * sizeof(float));
     const uint8_t key[32] = {2, 7, 1, 8, 2, 8};
-    dpmf_i_crypto_seed *seed = NULL;
+    crypto_seed *seed = NULL;
     assert_true(x != NULL && f != NULL);
-    check_ok(dpmf_i_crypto_seed_open(key, &seed));
-    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT32, 7, 0, COUNT, f);
+    check_ok(crypto_seed_open(key, &seed));
+    crypto_seed_fill(seed, DPMF_FLOAT32, 7, 0, COUNT, f);
     for (int i = 0; i < COUNT; i++)
         x[i] = (double)f[i];
     double products[3] = {0}; /* X Y of a pair, X^2 Y^2, neighbours */
@@ -314,9 +314,9 @@ static void test_a_million_seeds_are_normal_and_uncorrelated(void **state) {
     assert_true(fabs(products[1]) < 5.5 * 2 * sqrt(COUNT / 2));
     assert_true(fabs(products[2]) < 5.5 * sqrt(COUNT / 2));
     check_normal(x, COUNT);
-    dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT64, 7, 0, COUNT, x);
+    crypto_seed_fill(seed, DPMF_FLOAT64, 7, 0, COUNT, x);
     check_normal(x, COUNT);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
     free(x);
     free(f);
 }

@@ -17,7 +17,7 @@
 #include <string.h>
 
 static const char *const names[] = {"ref", "avx2", "avx512"};
-enum { SETS = 3, PAIRS = 32, BLOCKS = DPMF_I_KERNELS_SEED_WHOLE_BLOCKS };
+enum { SETS = 3, PAIRS = 32, BLOCKS = KERNELS_SEED_WHOLE_BLOCKS };
 
 typedef struct whole_case {
     uint64_t radius, angle, stream;
@@ -40,7 +40,7 @@ static void fill_more(uint64_t start, uint64_t more[BLOCKS][2]) {
 }
 
 /* The case in every place of a group: lanes must not matter. */
-static void run_case(const dpmf_i_kernels_seed_set *set, const whole_case *c, int digits, double out[64]) {
+static void run_case(const kernels_seed_set *set, const whole_case *c, int digits, double out[64]) {
     static uint64_t words[64], more[64][BLOCKS][2];
     for (int i = 0; i < PAIRS; i++) {
         const int at = i / 8 * 16 + i % 8;
@@ -49,13 +49,13 @@ static void run_case(const dpmf_i_kernels_seed_set *set, const whole_case *c, in
         fill_more(1000 * c->stream, more[at]);
         fill_more(1000 * c->stream + 100, more[at + 8]);
     }
-    const dpmf_i_kernels_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
+    const kernels_seed_words given = {(const uint8_t *)words, (const uint8_t *)more};
     set->wholes_of(&given, c->scale, digits, out);
 }
 
 static void check_case(const whole_case *c) {
     for (int s = 0; s < SETS; s++) {
-        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
+        const kernels_seed_set *set = kernels_seed_find(names[s]);
         double out[64];
         if (set == NULL) continue;
         run_case(set, c, 0, out);
@@ -76,9 +76,9 @@ static int more_of(const void *context, int of_angle, int i, uint64_t out[2]) {
 }
 
 static void check_digits(const whole_case *c, int digits) {
-    const dpmf_i_kernels_seed_bits bits = {c->radius, c->angle, more_of, c};
+    const kernels_seed_bits bits = {c->radius, c->angle, more_of, c};
     double x = 0, y = 0;
-    assert_int_equal(dpmf_i_kernels_seed_whole_pair(&bits, c->scale, digits, &x, &y), 1);
+    assert_int_equal(kernels_seed_whole_pair(&bits, c->scale, digits, &x, &y), 1);
     assert_true(x == c->x && y == c->y);
 }
 
@@ -113,16 +113,16 @@ static void test_sets_agree_on_a_stream_and_with_the_digits(void **state) {
     (void)state;
     for (int k = 0; k < 3; k++)
         for (int s = 0; s < SETS; s++) {
-            const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[s]);
-            dpmf_i_crypto_seed *seed = NULL;
+            const kernels_seed_set *set = kernels_seed_find(names[s]);
+            crypto_seed *seed = NULL;
             if (set == NULL) continue;
-            check_ok(dpmf_i_crypto_seed_open_with(set, key, &seed));
-            dpmf_i_crypto_seed_fill_wholes(seed, scales[k], 9, 0, COUNT, s == 0 ? first : other);
+            check_ok(crypto_seed_open_with(set, key, &seed));
+            crypto_seed_fill_wholes(seed, scales[k], 9, 0, COUNT, s == 0 ? first : other);
             if (s > 0) assert_memory_equal(first, other, sizeof first);
             /* any part of it is the same */
-            dpmf_i_crypto_seed_fill_wholes(seed, scales[k], 9, 77, 1000, other);
+            crypto_seed_fill_wholes(seed, scales[k], 9, 77, 1000, other);
             assert_memory_equal(first + 77, other, 1000 * sizeof *other);
-            dpmf_i_crypto_seed_close(seed);
+            crypto_seed_close(seed);
         }
 }
 
@@ -136,16 +136,16 @@ static void test_a_small_grid_has_the_probabilities_of_normal_numbers(void **sta
     static double row[COUNT];
     double seen[CELLS] = {0}, chi = 0;
     const uint8_t key[32] = {1, 6, 1, 8};
-    dpmf_i_crypto_seed *seed = NULL;
+    crypto_seed *seed = NULL;
     (void)state;
-    check_ok(dpmf_i_crypto_seed_open(key, &seed));
-    dpmf_i_crypto_seed_fill_wholes(seed, scale, 4, 0, COUNT, row);
-    dpmf_i_crypto_seed_close(seed);
+    check_ok(crypto_seed_open(key, &seed));
+    crypto_seed_fill_wholes(seed, scale, 4, 0, COUNT, row);
+    crypto_seed_close(seed);
     for (int i = 0; i < COUNT; i++)
         seen[(int)fmax(-ENDS, fmin(ENDS, row[i])) + ENDS]++;
     for (int k = -ENDS; k <= ENDS; k++) {
-        const double from = k == -ENDS ? 0 : dpmf_i_base_normal_cdf((k - 0.5) / scale),
-                     to = k == ENDS ? 1 : dpmf_i_base_normal_cdf((k + 0.5) / scale), want = COUNT * (to - from);
+        const double from = k == -ENDS ? 0 : base_normal_cdf((k - 0.5) / scale),
+                     to = k == ENDS ? 1 : base_normal_cdf((k + 0.5) / scale), want = COUNT * (to - from);
         chi += (seen[k + ENDS] - want) * (seen[k + ENDS] - want) / want;
     }
     assert_true(chi < 53);

@@ -193,38 +193,37 @@ static void test_the_choice_fits_the_memory(void **state) {
 }
 
 /* Candidates with times that are given: nothing is measured. */
-static dpmf_i_design_entry timed(const char *family, int64_t buffers, double noise, double overhead) {
-    return (dpmf_i_design_entry){
+static design_entry timed(const char *family, int64_t buffers, double noise, double overhead) {
+    return (design_entry){
         .compared = noise,
         .shown = {.family = family, .buffers = buffers, .memory_bytes = (uint64_t)buffers, .overhead = overhead}};
 }
 
 static void test_the_choice_is_fast_enough_with_the_fewest_buffers(void **state) {
     (void)state;
-    dpmf_i_design_entry entry[] = {timed("identity", 0, 9, 1),    timed("banded", 50, 1, 6),
-                                   timed("banded", 30, 1.5, 4.5), timed("blt", 4, 2.001, 1.5),
-                                   timed("tvblt", 6, 2, 2),       timed("blt", 3, 2.01, 1.4)};
-    dpmf_i_design_problem p = {.list = {.count = 6, .capacity = 6, .entry = entry}};
+    design_entry entry[] = {timed("identity", 0, 9, 1),  timed("banded", 50, 1, 6), timed("banded", 30, 1.5, 4.5),
+                            timed("blt", 4, 2.001, 1.5), timed("tvblt", 6, 2, 2),   timed("blt", 3, 2.01, 1.4)};
+    design_problem p = {.list = {.count = 6, .capacity = 6, .entry = entry}};
     int64_t chosen = -1;
     p.options.max_overhead = 4;
-    check_ok(dpmf_i_design_choose(&p, &chosen));
+    check_ok(design_choose(&p, &chosen));
     assert_int_equal(chosen, 3); /* 0.05 % more noise than tvblt with 6 buffers, but 4 */
     assert_string_equal(entry[3].shown.family, "blt");
     assert_int_equal(entry[3].shown.buffers, 4);
     assert_false(entry[0].shown.eligible || entry[1].shown.eligible);
     assert_true(entry[2].shown.eligible && entry[5].shown.eligible);
     p.options.max_overhead = 5;
-    check_ok(dpmf_i_design_choose(&p, &chosen));
+    check_ok(design_choose(&p, &chosen));
     assert_int_equal(entry[chosen].shown.buffers, 30);
     p.options.memory = 20;
-    check_ok(dpmf_i_design_choose(&p, &chosen));
+    check_ok(design_choose(&p, &chosen));
     assert_int_equal(entry[chosen].shown.buffers, 4);
     p.options.max_overhead = 1.2;
     p.list.count = 5; /* all but independent noise */
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_design_choose(&p, &chosen));
+    check_fails(DPMF_ERROR_UNSUPPORTED, design_choose(&p, &chosen));
     check_message("the fastest, blt with 3 buffers, takes 1.4 times");
     p.list.count = 0;
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_design_choose(&p, &chosen));
+    check_fails(DPMF_ERROR_UNSUPPORTED, design_choose(&p, &chosen));
 }
 
 /* Times are measured, whatever they are. */

@@ -19,10 +19,10 @@ typedef struct setting {
     const char *families;
 } setting;
 
-static dpmf_i_design_problem problem(const setting *s) {
+static design_problem problem(const setting *s) {
     dpmf_workload *workload = NULL;
     check_ok(dpmf_workload_parse(s->workload, s->steps, &workload));
-    dpmf_i_design_problem p = {.workload = workload, .steps = s->steps, .options = dpmf_design_options_defaults()};
+    design_problem p = {.workload = workload, .steps = s->steps, .options = dpmf_design_options_defaults()};
     p.options.federated = 1;
     p.options.epochs = s->count;
     p.options.separation_low = s->low;
@@ -35,19 +35,19 @@ static dpmf_i_design_problem problem(const setting *s) {
     return p;
 }
 
-static void problem_free(dpmf_i_design_problem *p) {
+static void problem_free(design_problem *p) {
     dpmf_workload_free((dpmf_workload *)p->workload);
 }
 
-static dpmf_i_design_federated_range open(const setting *s) {
-    dpmf_i_design_problem p = problem(s);
-    dpmf_i_design_federated_range f = {0};
-    check_ok(dpmf_i_design_federated_open(&p, &f));
+static design_federated_range open(const setting *s) {
+    design_problem p = problem(s);
+    design_federated_range f = {0};
+    check_ok(design_federated_open(&p, &f));
     problem_free(&p);
     return f;
 }
 
-static const dpmf_i_design_federated_item *find(const dpmf_i_design_federated_range *f, const char *made_by) {
+static const design_federated_item *find(const design_federated_range *f, const char *made_by) {
     for (int64_t i = 0; i < f->count; i++)
         if (strcmp(f->item[i].made_by, made_by) == 0) return &f->item[i];
     fail_msg("no candidate is the %s", made_by);
@@ -62,17 +62,16 @@ static const setting FIGURE_10 = {.workload = "prefix", .steps = 2000, .count = 
  * made for 400. The differences are small: below 3 % but at the end of the range.
  */
 static void test_the_curves_of_figure_10_are_in_the_published_order(void **unused) {
-    dpmf_i_design_federated_range f = open(&FIGURE_10);
-    const dpmf_i_design_federated_item *banded = find(&f, "optimal banded Toeplitz for separation 400");
-    const dpmf_i_design_federated_item *tapered =
-        find(&f, "optimal banded Toeplitz for separation 400, tapered from 200");
+    design_federated_range f = open(&FIGURE_10);
+    const design_federated_item *banded = find(&f, "optimal banded Toeplitz for separation 400");
+    const design_federated_item *tapered = find(&f, "optimal banded Toeplitz for separation 400, tapered from 200");
     (void)unused;
     assert_int_equal(f.points, 33);
     assert_int_equal(f.separation[0], 200);
     assert_int_equal(f.separation[32], 400);
     int blts = 0;
     for (int64_t i = 0; i < f.count; i++) {
-        const dpmf_i_design_federated_item *blt = &f.item[i];
+        const design_federated_item *blt = &f.item[i];
         if (strstr(blt->made_by, "BLT") == NULL || strstr(blt->made_by, "separation 400") == NULL) continue;
         blts++;
         for (int64_t j = 0; j < f.points; j++) {
@@ -88,17 +87,16 @@ static void test_the_curves_of_figure_10_are_in_the_published_order(void **unuse
     check_near(banded->loss[32], 7.8491, 1e-4);
     check_near(tapered->loss[0], 9.0883, 1e-4);
     check_near(tapered->loss[32], 8.0639, 1e-4);
-    const dpmf_i_design_federated_item *blt = find(&f, "optimal BLT with 3 buffers for separation 400");
+    const design_federated_item *blt = find(&f, "optimal BLT with 3 buffers for separation 400");
     check_near(blt->loss[0], 9.1382, 1e-4);
     check_near(blt->loss[32], 8.1466, 1e-4);
-    dpmf_i_design_federated_close(&f);
+    design_federated_close(&f);
 }
 
 /* The tapered candidate is what dpmf_optimize makes with the option, and its losses are those of dpmf_evaluate. */
 static void test_the_tapered_candidate_is_that_of_the_optimizer(void **unused) {
-    dpmf_i_design_federated_range f = open(&FIGURE_10);
-    const dpmf_i_design_federated_item *tapered =
-        find(&f, "optimal banded Toeplitz for separation 400, tapered from 200");
+    design_federated_range f = open(&FIGURE_10);
+    const design_federated_item *tapered = find(&f, "optimal banded Toeplitz for separation 400, tapered from 200");
     dpmf_workload *workload = NULL;
     dpmf_strategy *strategy = NULL;
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
@@ -123,12 +121,12 @@ static void test_the_tapered_candidate_is_that_of_the_optimizer(void **unused) {
     dpmf_participation_free(made_for);
     dpmf_strategy_free(strategy);
     dpmf_workload_free(workload);
-    dpmf_i_design_federated_close(&f);
+    design_federated_close(&f);
 }
 
 /* ---- what they are compared by ---- */
 
-static void check_comparison(const dpmf_i_design_federated_range *f) {
+static void check_comparison(const design_federated_range *f) {
     for (int64_t j = 0; j < f->points; j++) {
         double least = INFINITY;
         for (int64_t i = 0; i < f->count; i++)
@@ -137,7 +135,7 @@ static void check_comparison(const dpmf_i_design_federated_range *f) {
     }
     int undominated = 0;
     for (int64_t i = 0; i < f->count; i++) {
-        const dpmf_i_design_federated_item *a = &f->item[i];
+        const design_federated_item *a = &f->item[i];
         double worst = 0;
         int useless = 0;
         for (int64_t j = 0; j < f->points; j++) {
@@ -147,7 +145,7 @@ static void check_comparison(const dpmf_i_design_federated_range *f) {
         }
         assert_true(a->worst == worst && worst >= 1);
         for (int64_t j = 0; j < f->count; j++) { /* strictly better in one, no worse in the other */
-            const dpmf_i_design_federated_item *b = &f->item[j];
+            const design_federated_item *b = &f->item[j];
             if (strcmp(dpmf_strategy_family(a->strategy), dpmf_strategy_family(b->strategy)) != 0) continue;
             int64_t mine = dpmf_strategy_buffers(a->strategy), theirs = dpmf_strategy_buffers(b->strategy);
             useless |= theirs <= mine && b->worst <= a->worst && (theirs < mine || b->worst < a->worst);
@@ -169,45 +167,45 @@ static void test_candidates_are_compared_by_their_worst_ratio(void **unused) {
     };
     (void)unused;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        dpmf_i_design_federated_range f = open(&all[i]);
+        design_federated_range f = open(&all[i]);
         assert_true(f.count >= 1);
         check_comparison(&f);
-        dpmf_i_design_federated_close(&f);
+        design_federated_close(&f);
     }
 }
 
 /* k participations do not fit at larger separations: 4 s < 50. */
 static void test_separations_that_do_not_fit_are_left_out(void **unused) {
     const setting s = {.workload = "prefix", .steps = 50, .count = 5, .low = 3, .high = 80};
-    dpmf_i_design_federated_range f = open(&s);
+    design_federated_range f = open(&s);
     (void)unused;
     assert_int_equal(f.points, 10);
     for (int64_t j = 0; j < f.points; j++)
         assert_int_equal(f.separation[j], 3 + j);
-    dpmf_i_design_federated_close(&f);
+    design_federated_close(&f);
 }
 
 static void test_named_families_alone_are_tried_and_replacing_doubles(void **unused) {
     setting s = {.workload = "prefix", .steps = 60, .count = 3, .low = 6, .high = 20};
-    dpmf_i_design_federated_range both = open(&s);
+    design_federated_range both = open(&s);
     (void)unused;
     s.adjacency = DPMF_ADJACENCY_REPLACE_ONE;
-    dpmf_i_design_federated_range doubled = open(&s);
+    design_federated_range doubled = open(&s);
     assert_int_equal(doubled.count, both.count);
     for (int64_t i = 0; i < both.count; i++)
         check_near(doubled.item[i].loss[0], 2 * both.item[i].loss[0], 1e-14);
     s.families = "blt";
-    dpmf_i_design_federated_range blt = open(&s);
+    design_federated_range blt = open(&s);
     s.families = "banded-toeplitz";
-    dpmf_i_design_federated_range banded = open(&s);
+    design_federated_range banded = open(&s);
     assert_int_equal(blt.count + banded.count + 1, both.count); /* and a TV-BLT */
     for (int64_t i = 0; i < blt.count; i++)
         assert_string_equal(dpmf_strategy_family(blt.item[i].strategy), "blt");
     assert_int_equal(banded.count, 5 + 4 + 3 + 2 + 1);
-    dpmf_i_design_federated_close(&both);
-    dpmf_i_design_federated_close(&doubled);
-    dpmf_i_design_federated_close(&blt);
-    dpmf_i_design_federated_close(&banded);
+    design_federated_close(&both);
+    design_federated_close(&doubled);
+    design_federated_close(&blt);
+    design_federated_close(&banded);
 }
 
 /* Over a range, with a learning-rate schedule: the TV-BLT of the optimizer, at every separation no better than it is. */
@@ -218,7 +216,7 @@ static void test_a_tvblt_is_offered_over_a_range_with_a_schedule(void **unused) 
                        .low = 8,
                        .high = 50,
                        .families = "tvblt"};
-    dpmf_i_design_federated_range f = open(&s);
+    design_federated_range f = open(&s);
     dpmf_workload *workload = NULL;
     (void)unused;
     check_ok(dpmf_workload_parse(s.workload, s.steps, &workload));
@@ -236,7 +234,7 @@ static void test_a_tvblt_is_offered_over_a_range_with_a_schedule(void **unused) 
         dpmf_participation_free(participation);
     }
     dpmf_workload_free(workload);
-    dpmf_i_design_federated_close(&f);
+    design_federated_close(&f);
 }
 
 /* ---- brute force over all patterns, and a dense error ---- */
@@ -258,7 +256,7 @@ static double dense_rms(const dpmf_workload *a, const dpmf_strategy *s) {
 
 static void test_losses_over_the_range_agree_with_brute_force(void **unused) {
     const setting s = {.workload = "momentum:0.5", .steps = 24, .count = 3, .low = 4, .high = 9};
-    dpmf_i_design_federated_range f = open(&s);
+    design_federated_range f = open(&s);
     dpmf_workload *workload = NULL;
     (void)unused;
     check_ok(dpmf_workload_parse(s.workload, s.steps, &workload));
@@ -275,7 +273,7 @@ static void test_losses_over_the_range_agree_with_brute_force(void **unused) {
         }
     }
     dpmf_workload_free(workload);
-    dpmf_i_design_federated_close(&f);
+    design_federated_close(&f);
 }
 
 /* ---- stops, memory ---- */
@@ -287,11 +285,11 @@ static int stop_at(void *context, const char *what, double done) {
     return --*left == 0;
 }
 
-static dpmf_status open_and_close(dpmf_i_design_problem *p) {
-    dpmf_i_design_federated_range f = {0};
-    dpmf_status status = dpmf_i_design_federated_open(p, &f);
+static dpmf_status open_and_close(design_problem *p) {
+    design_federated_range f = {0};
+    dpmf_status status = design_federated_open(p, &f);
     assert_true((f.count > 0) == (status == DPMF_OK));
-    dpmf_i_design_federated_close(&f);
+    design_federated_close(&f);
     return status;
 }
 
@@ -303,7 +301,7 @@ static void test_a_federated_range_may_be_stopped_and_lose_memory(void **unused)
     };
     (void)unused;
     for (int i = 0; i < 2; i++) {
-        dpmf_i_design_problem p = problem(&all[i]);
+        design_problem p = problem(&all[i]);
         const uint64_t before = dpmf_memory_in_use();
         if (i == 0) FAIL_EACH(open_and_close(&p));
         p.options.run.progress = stop_at;

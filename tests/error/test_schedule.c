@@ -19,8 +19,8 @@ static void compare(const char *workload, int64_t n, int64_t bands, double taper
         c[i] = c[i - 1] * (1 - 0.5 / (double)i) * taper;
     for (int64_t t = 0; t < n; t++)
         scale[t] = 2 - sin((double)t);
-    check_ok(dpmf_i_error_toeplitz_columns(a, bands, c, scaled ? scale : NULL, NULL, want));
-    check_ok(dpmf_i_error_schedule(a, bands, c, scaled ? scale : NULL, NULL, &done, got));
+    check_ok(error_toeplitz_columns(a, bands, c, scaled ? scale : NULL, NULL, want));
+    check_ok(error_schedule(a, bands, c, scaled ? scale : NULL, NULL, &done, got));
     assert_int_equal(done, expected);
     for (int64_t t = 0; t < n && done; t++)
         check_near(got[t], want[t], 1e-10);
@@ -61,7 +61,7 @@ static void test_the_triangle_is_the_sum(void **unused) {
     }
     for (size_t k = 0; k < sizeof SIZES / sizeof *SIZES; k++) {
         const int64_t n = SIZES[k];
-        check_ok(dpmf_i_error_triangle(n, g, rates, NULL, q));
+        check_ok(error_triangle(n, g, rates, NULL, q));
         for (int64_t t = 0; t < n; t++) {
             double want = 0;
             for (int64_t s = 0; s < t; s++)
@@ -70,7 +70,7 @@ static void test_the_triangle_is_the_sum(void **unused) {
             check_near(q[t], want, 1e-10);
         }
     }
-    FAIL_EACH(dpmf_i_error_triangle(700, g, rates, NULL, q));
+    FAIL_EACH(error_triangle(700, g, rates, NULL, q));
 }
 
 int main(void) {

@@ -50,17 +50,17 @@ static void test_the_toeplitz_route_agrees_with_feeding_back(void **state) {
         int64_t count = 0, inverse_count = 0;
         check_ok(dpmf_workload_parse(WORKLOADS[i], N, &a));
         check_ok(dpmf_strategy_create_normalized(s, &normalized));
-        assert_ptr_equal(dpmf_i_strategy_scaled(normalized, &scale), s);
-        assert_true(dpmf_i_strategy_toeplitz(s, &count, &c, &inverse_count, &inverse));
-        check_ok(dpmf_i_error_toeplitz_columns(a, count, c, scale, NULL, found));
-        check_ok(dpmf_i_error_fed_back(a, normalized, NULL, expected));
+        assert_ptr_equal(strategy_scaled(normalized, &scale), s);
+        assert_true(strategy_toeplitz(s, &count, &c, &inverse_count, &inverse));
+        check_ok(error_toeplitz_columns(a, count, c, scale, NULL, found));
+        check_ok(error_fed_back(a, normalized, NULL, expected));
         for (int t = 0; t < N; t++)
             check_near(found[t], expected[t], 1e-11);
-        check_ok(dpmf_i_error_toeplitz_columns(a, count, c, NULL, NULL, found));
-        check_ok(dpmf_i_error_fed_back(a, s, NULL, expected));
+        check_ok(error_toeplitz_columns(a, count, c, NULL, NULL, found));
+        check_ok(error_fed_back(a, s, NULL, expected));
         for (int t = 0; t < N; t++)
             check_near(found[t], expected[t], 1e-11);
-        FAIL_EACH(dpmf_i_error_toeplitz_columns(a, count, c, scale, NULL, found));
+        FAIL_EACH(error_toeplitz_columns(a, count, c, scale, NULL, found));
         dpmf_strategy_free(normalized);
         dpmf_strategy_free(s);
         dpmf_workload_free(a);

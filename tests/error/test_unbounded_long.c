@@ -38,7 +38,7 @@ static double optimum_below(int64_t t) {
     if (at < 1 << 22) {
         found = certified_optimum(at, 0);
     } else {
-        check_ok(dpmf_i_optimum_nuclear_prefix(at, NULL, &found));
+        check_ok(optimum_nuclear_prefix(at, NULL, &found));
         found /= (double)at; /* RMS loss >= |A|_* / n, and the max loss is not less */
     }
     assert_true(in_table < KNOWN);

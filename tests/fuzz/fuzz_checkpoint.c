@@ -12,7 +12,7 @@
 
 uint64_t fuzz_accepted;
 
-enum { MAC = DPMF_I_NOISE_MAC };
+enum { MAC = NOISE_MAC };
 
 static dpmf_mechanism *mechanism[CASES];
 static dpmf_noise *noise[CASES];
@@ -95,13 +95,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 
 static void seal_last(const uint8_t key[32], uint8_t *bytes, size_t size) {
     if (size < MAC) return;
-    MUST(dpmf_i_noise_mac(key, bytes, size - MAC, bytes + size - MAC));
+    MUST(noise_mac(key, bytes, size - MAC, bytes + size - MAC));
 }
 
 static void seal_noise(uint8_t *file, size_t size) {
     const uint8_t *key = noise[0]->binding.mac_key; /* of the master key alone: the same for all */
-    if (size < DPMF_I_NOISE_RECORD) return;
-    MUST(dpmf_i_noise_mac(key, file, DPMF_I_NOISE_RECORD_BODY, file + DPMF_I_NOISE_RECORD_BODY));
+    if (size < NOISE_RECORD) return;
+    MUST(noise_mac(key, file, NOISE_RECORD_BODY, file + NOISE_RECORD_BODY));
     seal_last(key, file, size);
 }
 

@@ -16,7 +16,7 @@ uint64_t fuzz_accepted;
 static dpmf_status read_idx(const uint8_t *data, size_t size, int dimensions) {
     int64_t shape[3] = {-1, -1, -1};
     uint8_t *payload = NULL;
-    dpmf_status status = dpmf_i_train_idx_decode(data, size, "fuzz", dimensions, shape, &payload);
+    dpmf_status status = train_idx_decode(data, size, "fuzz", dimensions, shape, &payload);
     if (status != DPMF_OK) {
         REQUIRE(payload == NULL && shape[0] == -1);
         return status;
@@ -26,14 +26,14 @@ static dpmf_status read_idx(const uint8_t *data, size_t size, int dimensions) {
     for (int64_t i = 0; i < shape[0] * shape[1] * shape[2]; i++)
         sum += payload[i]; /* every byte is there to be read */
     REQUIRE(sum <= (uint64_t)(shape[0] * shape[1] * shape[2]) * 255);
-    dpmf_i_base_free(payload);
+    base_free(payload);
     return status;
 }
 
 static dpmf_status read_csv(const uint8_t *data, size_t size) {
     dpmf_dataset *made = NULL;
     const char *unit = size > 0 && data[size - 1] % 2 == 0 ? "u" : NULL;
-    dpmf_status status = dpmf_i_train_csv_decode((const char *)data, size, "fuzz", "label", unit, &made);
+    dpmf_status status = train_csv_decode((const char *)data, size, "fuzz", "label", unit, &made);
     if (status != DPMF_OK) {
         REQUIRE(made == NULL);
         return status;

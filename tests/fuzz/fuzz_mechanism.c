@@ -66,11 +66,11 @@ enum { TEXT_ROOM = 4096, ARRAY_ROOM = 1 << 16 };
 typedef struct parts {
     char *text;
     size_t text_room; /* without the last zero */
-    dpmf_i_base_tensors tensors;
-    double *values[DPMF_I_BASE_TENSORS_MAX];
+    base_tensors tensors;
+    double *values[BASE_TENSORS_MAX];
 } parts;
 
-static int64_t value_count(const dpmf_i_base_tensor *t) {
+static int64_t value_count(const base_tensor *t) {
     return t->shape[0] * (t->dimensions == 2 ? t->shape[1] : 1);
 }
 
@@ -81,7 +81,7 @@ static int take_apart(const uint8_t *data, size_t size, parts *out) {
     memset(out, 0, sizeof *out);
     REQUIRE(aligned != NULL);
     memcpy(aligned, data, size);
-    int ok = size < ARRAY_ROOM && dpmf_i_base_safetensors_read(aligned, size, &text, digest, &out->tensors) == DPMF_OK;
+    int ok = size < ARRAY_ROOM && base_safetensors_read(aligned, size, &text, digest, &out->tensors) == DPMF_OK;
     if (ok) {
         out->text_room = strlen(text) + TEXT_ROOM;
         out->text = calloc(1, out->text_room + 1);
@@ -89,20 +89,20 @@ static int take_apart(const uint8_t *data, size_t size, parts *out) {
         memcpy(out->text, text, strlen(text));
     }
     for (int i = 0; ok && i < out->tensors.count; i++) {
-        dpmf_i_base_tensor *t = &out->tensors.tensor[i];
+        base_tensor *t = &out->tensors.tensor[i];
         out->values[i] = malloc(8 * (size_t)value_count(t));
         REQUIRE(out->values[i] != NULL);
         memcpy(out->values[i], t->values, 8 * (size_t)value_count(t));
         t->values = out->values[i];
     }
-    dpmf_i_base_free(text);
+    base_free(text);
     free(aligned);
     return ok;
 }
 
 static void put_away(parts *p) {
     free(p->text);
-    for (int i = 0; i < DPMF_I_BASE_TENSORS_MAX; i++)
+    for (int i = 0; i < BASE_TENSORS_MAX; i++)
         free(p->values[i]);
 }
 
@@ -111,8 +111,8 @@ static size_t put_together(const parts *p, uint8_t *data, size_t max_size) {
     char digest[65];
     uint8_t *header = NULL;
     size_t used = 0;
-    if (dpmf_i_base_safetensors_digest(p->text, &p->tensors, digest) != DPMF_OK) return 0;
-    if (dpmf_i_base_safetensors_header(p->text, digest, &p->tensors, &header, &used) != DPMF_OK) return 0;
+    if (base_safetensors_digest(p->text, &p->tensors, digest) != DPMF_OK) return 0;
+    if (base_safetensors_header(p->text, digest, &p->tensors, &header, &used) != DPMF_OK) return 0;
     size_t total = used;
     for (int i = 0; i < p->tensors.count; i++)
         total += 8 * (size_t)value_count(&p->tensors.tensor[i]);
@@ -124,7 +124,7 @@ static size_t put_together(const parts *p, uint8_t *data, size_t max_size) {
             used += size;
         }
     }
-    dpmf_i_base_free(header);
+    base_free(header);
     return total <= max_size ? total : 0;
 }
 
@@ -155,7 +155,7 @@ static void change_values(parts *p, int which, uint64_t *random) {
     }
 }
 
-static void change_shape(dpmf_i_base_tensor *t, uint64_t *random) {
+static void change_shape(base_tensor *t, uint64_t *random) {
     const int64_t count = value_count(t);
     switch (fuzz_below(random, 4)) {
     case 0: /* a column or a row */
@@ -181,9 +181,9 @@ static void change_shape(dpmf_i_base_tensor *t, uint64_t *random) {
 }
 
 static void change_list(parts *p, int which, uint64_t *random) {
-    dpmf_i_base_tensors *all = &p->tensors;
+    base_tensors *all = &p->tensors;
     const int other = (int)fuzz_below(random, (size_t)all->count);
-    dpmf_i_base_tensor saved = all->tensor[which];
+    base_tensor saved = all->tensor[which];
     switch (fuzz_below(random, 3)) {
     case 0: /* drop it */
         free(p->values[which]);

@@ -14,9 +14,9 @@
 
 uint64_t fuzz_accepted;
 
-enum { RECORD = DPMF_I_NOISE_RECORD, BODY = DPMF_I_NOISE_RECORD_BODY, MAC = DPMF_I_NOISE_MAC };
+enum { RECORD = NOISE_RECORD, BODY = NOISE_RECORD_BODY, MAC = NOISE_MAC };
 
-static dpmf_i_noise_binding binding; /* of the stream of case 0 */
+static noise_binding binding; /* of the stream of case 0 */
 static dpmf_mechanism *mechanism[CASES];
 
 static void set_up(void) {
@@ -30,34 +30,34 @@ static void set_up(void) {
     binding.clip = 1.0;
     binding.precision = DPMF_FLOAT32;
     memcpy(binding.digest, dpmf_mechanism_digest(mechanism[0]), 64);
-    MUST(dpmf_i_noise_binding_keys(key, &binding));
+    MUST(noise_binding_keys(key, &binding));
 }
 
 /* ---- the targets ---- */
 
 static dpmf_status read_state(const uint8_t *data, size_t size, int replay) {
     const char *path = fuzz_file(data, size);
-    dpmf_i_noise_state *state = NULL;
-    dpmf_status status = dpmf_i_noise_state_open(path, &binding, replay, &state);
+    noise_state *state = NULL;
+    dpmf_status status = noise_state_open(path, &binding, replay, &state);
     if (status != DPMF_OK) {
         REQUIRE(state == NULL);
         return status;
     }
-    const int64_t reserved = dpmf_i_noise_state_reserved(state), arrived = dpmf_i_noise_state_arrived(state);
+    const int64_t reserved = noise_state_reserved(state), arrived = noise_state_arrived(state);
     REQUIRE(0 <= arrived && arrived <= reserved && reserved <= CASE_STEPS);
     uint8_t mark[MAC];
     int found = 0;
     for (int64_t row = 0; row < reserved; row++)
-        MUST(dpmf_i_noise_state_marked(state, row, mark, &found));
+        MUST(noise_state_marked(state, row, mark, &found));
     if (reserved < CASE_STEPS) { /* it goes on, and the next program sees it */
-        MUST(dpmf_i_noise_state_reserve(state, NULL));
-        REQUIRE(dpmf_i_noise_state_reserved(state) == reserved + 1);
+        MUST(noise_state_reserve(state, NULL));
+        REQUIRE(noise_state_reserved(state) == reserved + 1);
     }
-    dpmf_i_noise_state_close(state, 1);
+    noise_state_close(state, 1);
     if (!replay) { /* a damaged record that was forgiven may still be there */
-        MUST(dpmf_i_noise_state_open(path, &binding, 0, &state));
-        REQUIRE(dpmf_i_noise_state_reserved(state) == reserved + (reserved < CASE_STEPS));
-        dpmf_i_noise_state_close(state, 0);
+        MUST(noise_state_open(path, &binding, 0, &state));
+        REQUIRE(noise_state_reserved(state) == reserved + (reserved < CASE_STEPS));
+        noise_state_close(state, 0);
     }
     return DPMF_OK;
 }
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 /* ---- the mutator: codes that fit ---- */
 
 static void seal_head(uint8_t *file) {
-    MUST(dpmf_i_noise_mac(binding.mac_key, file, BODY, file + BODY));
+    MUST(noise_mac(binding.mac_key, file, BODY, file + BODY));
 }
 
 static void seal_state(uint8_t *file, size_t size) {
@@ -128,7 +128,7 @@ static void seal_state(uint8_t *file, size_t size) {
     memcpy(covered, file + BODY, MAC);
     for (int i = 1; i < 3; i++) {
         memcpy(covered + MAC, file + i * RECORD, BODY);
-        MUST(dpmf_i_noise_mac(binding.mac_key, covered, sizeof covered, file + i * RECORD + BODY));
+        MUST(noise_mac(binding.mac_key, covered, sizeof covered, file + i * RECORD + BODY));
     }
 }
 
@@ -138,7 +138,7 @@ static void seal_number(uint8_t *file, int64_t place) {
     memcpy(covered, file + BODY, MAC);
     memcpy(covered + MAC, &place, 8);
     memcpy(covered + MAC + 8, file + place, BODY);
-    MUST(dpmf_i_noise_mac(binding.mac_key, covered, sizeof covered, file + place + BODY));
+    MUST(noise_mac(binding.mac_key, covered, sizeof covered, file + place + BODY));
 }
 
 static void seal_slot(const uint8_t *head_mac, uint8_t *slot, size_t left) {
@@ -150,7 +150,7 @@ static void seal_slot(const uint8_t *head_mac, uint8_t *slot, size_t left) {
     REQUIRE(covered != NULL);
     memcpy(covered, head_mac, MAC);
     memcpy(covered + MAC, slot, (size_t)size - MAC);
-    MUST(dpmf_i_noise_mac(binding.mac_key, covered, (size_t)size, slot + size - MAC));
+    MUST(noise_mac(binding.mac_key, covered, (size_t)size, slot + size - MAC));
     free(covered);
 }
 

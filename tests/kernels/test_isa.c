@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SETS = DPMF_I_KERNELS_ISA_COUNT };
+enum { SETS = KERNELS_ISA_COUNT };
 static const char *const names[SETS] = {"avx512", "vaes", "avx2", "ref"}; /* from the widest on */
 
 static int same(const char *a, const char *b) {
@@ -23,7 +23,7 @@ static int same(const char *a, const char *b) {
 
 /* The first set from `from` on that this machine has all of for the seed kernels, or for the others. */
 static int first_from(int from, int seed) {
-    while (seed ? dpmf_i_kernels_seed_find(names[from]) == NULL : dpmf_i_kernels_ladder_find(names[from]) == NULL)
+    while (seed ? kernels_seed_find(names[from]) == NULL : kernels_ladder_find(names[from]) == NULL)
         from++;
     return from;
 }
@@ -38,11 +38,11 @@ static int chosen_wrongly(const char *wanted) {
     for (int i = 0; i < SETS; i++)
         if (wanted != NULL && same(wanted, names[i]) && (first_from(i, 0) == i || first_from(i, 1) == i)) from = i;
     const char *name = names[first_from(from, 0)], *seed = names[first_from(from, 1)];
-    int right = same(dpmf_i_kernels_ladder_get()->name, name) && same(dpmf_i_kernels_toeplitz_get()->name, name) &&
-                same(dpmf_i_kernels_combine_get()->name, name) && same(dpmf_i_kernels_multiply_get()->name, name) &&
-                same(dpmf_i_kernels_block_get()->name, name) && same(dpmf_i_kernels_seed_get()->name, seed);
+    int right = same(kernels_ladder_get()->name, name) && same(kernels_toeplitz_get()->name, name) &&
+                same(kernels_combine_get()->name, name) && same(kernels_multiply_get()->name, name) &&
+                same(kernels_block_get()->name, name) && same(kernels_seed_get()->name, seed);
     setenv("DPMF_KERNELS", same(name, "ref") ? "avx2" : "ref", 1); /* too late */
-    return !(right && same(dpmf_i_kernels_ladder_get()->name, name));
+    return !(right && same(kernels_ladder_get()->name, name));
 }
 
 static void test_the_environment_chooses_for_all_kernels(void **state) {
@@ -61,26 +61,26 @@ static void test_the_environment_chooses_for_all_kernels(void **state) {
 static void test_a_set_is_found_by_its_name_alone(void **state) {
     (void)state;
     for (int i = 0; i < SETS; i++) {
-        const dpmf_i_kernels_ladder_set *ladder = dpmf_i_kernels_ladder_find(names[i]);
-        const dpmf_i_kernels_block_set *block = dpmf_i_kernels_block_find(names[i]);
+        const kernels_ladder_set *ladder = kernels_ladder_find(names[i]);
+        const kernels_block_set *block = kernels_block_find(names[i]);
         assert_int_equal(ladder == NULL, block == NULL);
         if (ladder != NULL) assert_string_equal(ladder->name, names[i]);
         if (block != NULL) assert_string_equal(block->name, names[i]);
     }
-    assert_non_null(dpmf_i_kernels_ladder_find("ref"));
-    assert_non_null(dpmf_i_kernels_seed_find("ref"));
-    assert_null(dpmf_i_kernels_ladder_find(""));
-    assert_null(dpmf_i_kernels_ladder_find("ref "));
-    assert_null(dpmf_i_kernels_seed_find("mmx"));
+    assert_non_null(kernels_ladder_find("ref"));
+    assert_non_null(kernels_seed_find("ref"));
+    assert_null(kernels_ladder_find(""));
+    assert_null(kernels_ladder_find("ref "));
+    assert_null(kernels_seed_find("mmx"));
 }
 
 static void test_a_place_that_the_build_leaves_out_is_not_found(void **state) {
     (void)state;
     int here;
-    const dpmf_i_kernels_isa_table alone = {.set[DPMF_I_KERNELS_ISA_REF] = &here};
-    assert_ptr_equal(dpmf_i_kernels_isa_find(&alone, "ref"), &here);
-    assert_null(dpmf_i_kernels_isa_find(&alone, "avx2"));
-    assert_null(dpmf_i_kernels_isa_find(&alone, "avx512"));
+    const kernels_isa_table alone = {.set[KERNELS_ISA_REF] = &here};
+    assert_ptr_equal(kernels_isa_find(&alone, "ref"), &here);
+    assert_null(kernels_isa_find(&alone, "avx2"));
+    assert_null(kernels_isa_find(&alone, "avx512"));
 }
 
 int main(void) {

@@ -42,8 +42,7 @@ static double *random_positive(int64_t count, double decades, uint64_t *seed) {
 
 /* ---- the instruction sets ---- */
 
-static void run_both(const dpmf_i_kernels_ladder_set *set, dpmf_i_kernels_ladder_one *one,
-                     dpmf_i_kernels_ladder_two *two, double *out) {
+static void run_both(const kernels_ladder_set *set, kernels_ladder_one *one, kernels_ladder_two *two, double *out) {
     one->out = out;
     two->out = out + one->n;
     set->ladder_one(one);
@@ -58,32 +57,31 @@ static void test_instruction_sets_agree(void **unused) {
     for (int s = 0; s < (int)(sizeof sizes / sizeof *sizes); s++) {
         int64_t n = sizes[s];
         uint64_t seed = (uint64_t)(77 + n);
-        double *data[9], *scratch = numbers(dpmf_i_kernels_ladder_two_scratch(n) + 8 * n), *want = numbers(2 * n);
+        double *data[9], *scratch = numbers(kernels_ladder_two_scratch(n) + 8 * n), *want = numbers(2 * n);
         double *got = numbers(2 * n);
         for (int i = 0; i < 9; i++)
             data[i] = random_positive(n, i < 3 ? 6 : 1, &seed);
         for (int64_t t = 0; t < n; t += 7)
             data[8][t] *= -0.01;
-        dpmf_i_kernels_ladder_one one = {
-            .n = n, .diagonal = data[0], .below = data[1], .v = data[2], .scratch = scratch};
-        dpmf_i_kernels_ladder_two two = {.n = n,
-                                         .keep = data[3],
-                                         .momentum = data[4],
-                                         .fresh = data[5],
-                                         .offset = data[6],
-                                         .cross = data[8],
-                                         .p = data[7],
-                                         .v = data[2],
-                                         .scratch = scratch};
-        for (int j = 0; j < DPMF_I_KERNELS_LADDER_LANES; j++) {
+        kernels_ladder_one one = {.n = n, .diagonal = data[0], .below = data[1], .v = data[2], .scratch = scratch};
+        kernels_ladder_two two = {.n = n,
+                                  .keep = data[3],
+                                  .momentum = data[4],
+                                  .fresh = data[5],
+                                  .offset = data[6],
+                                  .cross = data[8],
+                                  .p = data[7],
+                                  .v = data[2],
+                                  .scratch = scratch};
+        for (int j = 0; j < KERNELS_LADDER_LANES; j++) {
             one.shift[j] = two.shift[j] = pow(10, 2 * j - 12);
             one.weight[j] = two.weight[j] = 1 + check_random(&seed);
         }
-        run_both(dpmf_i_kernels_ladder_find("ref"), &one, &two, want);
+        run_both(kernels_ladder_find("ref"), &one, &two, want);
         for (int64_t i = 0; i < 2 * n; i++)
             assert_true(isfinite(want[i]));
         for (int k = 0; k < 2; k++) {
-            const dpmf_i_kernels_ladder_set *set = dpmf_i_kernels_ladder_find(k == 0 ? "avx2" : "avx512");
+            const kernels_ladder_set *set = kernels_ladder_find(k == 0 ? "avx2" : "avx512");
             if (set == NULL) continue;
             run_both(set, &one, &two, got);
             assert_memory_equal(got, want, (size_t)(2 * n) * sizeof *got);
@@ -111,7 +109,7 @@ static long double *dense_chain(const dpmf_workload *a, int reversed) {
     for (int64_t u = 0; u < n; u++) {
         long double m = 0, o = 0;
         for (int64_t t = 0; t < n; t++) {
-            dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, t);
+            workload_recursion_form r = workload_recursion(a, t);
             long double g = t == u;
             m = r.momentum * m + g;
             o = r.keep * o + r.rate * (r.from_m * m + r.from_y * g);
@@ -181,44 +179,43 @@ static void dense_diagonal(const dpmf_workload *a, int reversed, const double *v
 static void ladder_diagonal(const dpmf_workload *a, int reversed, const double *v, const double *p, double shift,
                             int lane, double *out) {
     int64_t n = a->steps;
-    dpmf_i_optimum_chain c = {0};
-    double *scratch = numbers(dpmf_i_kernels_ladder_two_scratch(n));
-    check_ok(dpmf_i_optimum_chain_create(a, reversed, &c));
-    dpmf_i_kernels_ladder_two job = {.n = n,
-                                     .keep = c.keep,
-                                     .momentum = c.momentum,
-                                     .fresh = c.fresh,
-                                     .offset = c.offset,
-                                     .cross = c.cross,
-                                     .p = p,
-                                     .v = v,
-                                     .scratch = scratch,
-                                     .out = out};
-    for (int j = 0; j < DPMF_I_KERNELS_LADDER_LANES; j++)
+    optimum_chain c = {0};
+    double *scratch = numbers(kernels_ladder_two_scratch(n));
+    check_ok(optimum_chain_create(a, reversed, &c));
+    kernels_ladder_two job = {.n = n,
+                              .keep = c.keep,
+                              .momentum = c.momentum,
+                              .fresh = c.fresh,
+                              .offset = c.offset,
+                              .cross = c.cross,
+                              .p = p,
+                              .v = v,
+                              .scratch = scratch,
+                              .out = out};
+    for (int j = 0; j < KERNELS_LADDER_LANES; j++)
         job.shift[j] = 1 + j;
     job.shift[lane] = shift;
     job.weight[lane] = 1;
-    dpmf_i_kernels_ladder_get()->ladder_two(&job);
-    dpmf_i_optimum_chain_free(&c);
+    kernels_ladder_get()->ladder_two(&job);
+    optimum_chain_free(&c);
     free(scratch);
 }
 
 static void one_band_diagonal(const dpmf_workload *a, const double *v, const double *p, double shift, double *out) {
     int64_t n = a->steps;
-    double *diagonal = numbers(n), *below = numbers(n), *scratch = numbers(n * DPMF_I_KERNELS_LADDER_LANES);
+    double *diagonal = numbers(n), *below = numbers(n), *scratch = numbers(n * KERNELS_LADDER_LANES);
     for (int64_t t = 0; t < n; t++) {
         double q[3], r[2];
         check_ok(dpmf_workload_inverse_row(a, t, q, r));
         diagonal[t] = q[0] * q[0] / p[t];
         below[t] = t > 0 ? q[1] * q[1] / p[t - 1] : 0;
     }
-    dpmf_i_kernels_ladder_one job = {
-        .n = n, .diagonal = diagonal, .below = below, .v = v, .scratch = scratch, .out = out};
-    for (int j = 0; j < DPMF_I_KERNELS_LADDER_LANES; j++) { /* all lanes alike: the weights add up */
+    kernels_ladder_one job = {.n = n, .diagonal = diagonal, .below = below, .v = v, .scratch = scratch, .out = out};
+    for (int j = 0; j < KERNELS_LADDER_LANES; j++) { /* all lanes alike: the weights add up */
         job.shift[j] = shift;
         job.weight[j] = 0.125;
     }
-    dpmf_i_kernels_ladder_get()->ladder_one(&job);
+    kernels_ladder_get()->ladder_one(&job);
     free(diagonal), free(below), free(scratch);
 }
 
@@ -236,7 +233,7 @@ static void compare_all(const char *text, int64_t n, double decades, double leas
     double *v = random_positive(n, decades, &seed), *p = random_positive(n, decades, &seed);
     double *got = numbers(n), *want = numbers(n);
     int lane = 0;
-    for (double shift = least; shift < most * 1.1; shift *= 10, lane = (lane + 3) % DPMF_I_KERNELS_LADDER_LANES) {
+    for (double shift = least; shift < most * 1.1; shift *= 10, lane = (lane + 3) % KERNELS_LADDER_LANES) {
         for (int reversed = 0; reversed < 2; reversed++) {
             if (reversed && a->nesterov && a->decay == 1) continue;
             dense_diagonal(a, reversed, v, p, shift, want);
@@ -270,7 +267,7 @@ static void test_nothing_cancels_at_small_shifts(void **unused) {
 /* ---- the chains ---- */
 
 /* x = A'y by the chain. */
-static void run_chain(const dpmf_i_optimum_chain *c, const double *y, double *x) {
+static void run_chain(const optimum_chain *c, const double *y, double *x) {
     double l = 0, after = 0;
     for (int64_t t = c->n - 1; t >= 0; t--) {
         double m = c->momentum[t] * after + c->cross[t] * l + c->fresh[t] * y[t];
@@ -294,22 +291,22 @@ static void test_chains_are_the_transposed_workload(void **unused) {
             dpmf_workload *a = workload_of(TEXTS[i], n);
             double *y = random_positive(n, 1, &seed), *want = numbers(n), *got = numbers(n), *back = numbers(n);
             for (int reversed = 0; reversed < 2; reversed++) {
-                dpmf_i_optimum_chain c = {0};
-                check_ok(dpmf_i_optimum_chain_create(a, reversed, &c));
+                optimum_chain c = {0};
+                check_ok(optimum_chain_create(a, reversed, &c));
                 run_chain(&c, y, got);
                 if (reversed) { /* J A J y */
                     reverse(n, y, back);
                     check_ok(dpmf_workload_apply(a, back, back));
                     reverse(n, back, want);
                 } else {
-                    check_ok(dpmf_i_workload_apply_transpose(a, y, want));
+                    check_ok(workload_apply_transpose(a, y, want));
                 }
                 assert_close(TEXTS[i], n, 0, got, want, 1e-13);
                 for (int64_t t = 0; t + 1 < n; t++) {
                     double rest = c.fresh[t] * c.keep[t] - c.momentum[t] * c.offset[t + 1];
                     assert_true(fabs(c.cross[t] - rest) <= 4e-16 * (c.fresh[t] * c.keep[t] + 1e-300));
                 }
-                dpmf_i_optimum_chain_free(&c);
+                optimum_chain_free(&c);
             }
             free(y), free(want), free(got), free(back);
             dpmf_workload_free(a);
@@ -331,24 +328,24 @@ static void test_a_chain_says_when_nothing_is_subtracted(void **unused) {
     for (int i = 0; i < 5; i++)
         for (int reversed = 0; reversed < 2; reversed++) {
             dpmf_workload *a = workload_of(cases[i].text, 20);
-            dpmf_i_optimum_chain c = {0};
-            check_ok(dpmf_i_optimum_chain_create(a, reversed, &c));
+            optimum_chain c = {0};
+            check_ok(optimum_chain_create(a, reversed, &c));
             assert_int_equal(c.positive, cases[i].positive);
-            dpmf_i_optimum_chain_free(&c);
+            optimum_chain_free(&c);
             dpmf_workload_free(a);
         }
     dpmf_workload_options o = {.momentum = 0.9, .nesterov = 1, .learning_rate = rising};
     dpmf_workload *a = NULL;
-    dpmf_i_optimum_chain c = {0};
+    optimum_chain c = {0};
     check_ok(dpmf_workload_create(3, &o, &a));
-    check_ok(dpmf_i_optimum_chain_create(a, 0, &c));
+    check_ok(optimum_chain_create(a, 0, &c));
     assert_int_equal(c.positive, 0);
-    dpmf_i_optimum_chain_free(&c);
-    FAIL_EACH(dpmf_i_optimum_chain_create(a, 1, &c));
-    dpmf_i_optimum_chain_free(&c);
+    optimum_chain_free(&c);
+    FAIL_EACH(optimum_chain_create(a, 1, &c));
+    optimum_chain_free(&c);
     dpmf_workload_free(a);
     a = workload_of("nesterov:0.9,decay:1", 4);
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_optimum_chain_create(a, 1, &c));
+    check_fails(DPMF_ERROR_UNSUPPORTED, optimum_chain_create(a, 1, &c));
     check_message("decay x learning rate = 1");
     assert_null(c.keep);
     dpmf_workload_free(a);

@@ -7,20 +7,20 @@
 #include <math.h>
 #include <string.h>
 
-enum { SIZE = 23, SIDE = DPMF_I_KERNELS_SAMPLE_LANES, COUNT = SIZE * SIDE };
+enum { SIZE = 23, SIDE = KERNELS_SAMPLE_LANES, COUNT = SIZE * SIDE };
 
 typedef struct results {
     double normals[COUNT], triangle[COUNT], exponentials[COUNT], sums[SIDE], factors[SIDE], wild[SIDE];
 } results;
 
-static void run(const dpmf_i_kernels_sample_set *k, results *r) {
+static void run(const kernels_sample_set *k, results *r) {
     double root[SIZE * SIZE];
     int64_t first[SIZE];
     uint64_t state = 5;
     for (int j = 0; j < SIZE; j++) {
         first[j] = j % 5 == 0 ? j / 2 : 0;
         for (int i = 0; i < SIZE; i++)
-            root[j * SIZE + i] = i >= first[j] && i <= j ? dpmf_i_base_scatter(&state) : i > j ? NAN : 0;
+            root[j * SIZE + i] = i >= first[j] && i <= j ? base_scatter(&state) : i > j ? NAN : 0;
     }
     memset(r, 0, sizeof *r);
     k->normals(7, 9, COUNT, r->normals);
@@ -42,11 +42,11 @@ static void test_samples_are_the_same_in_every_set(void **state) {
     double plain[COUNT];
     results wanted, found;
     (void)state;
-    run(dpmf_i_kernels_sample_get(), &wanted);
-    dpmf_i_base_random_normals(7, 9, COUNT, plain);
+    run(kernels_sample_get(), &wanted);
+    base_random_normals(7, 9, COUNT, plain);
     assert_memory_equal(plain, wanted.normals, sizeof plain);
     for (int i = 0; i < 3; i++) {
-        const dpmf_i_kernels_sample_set *k = dpmf_i_kernels_sample_find(names[i]);
+        const kernels_sample_set *k = kernels_sample_find(names[i]);
         if (k == NULL) continue; /* not on this machine */
         run(k, &found);
         assert_memory_equal(&found, &wanted, sizeof found);

@@ -190,14 +190,14 @@ static void test_bounds_that_no_version_writes_are_refused(void **unused) {
         if (i == 3) m->evaluation.lower_bound.max_loss = -1;
         if (i == 4) m->evaluation.sensitivity.method = "trust me";
         if (i == 5) m->evaluation.sensitivity.kind = (dpmf_kind)9;
-        check_ok(dpmf_i_mechanism_finish(m));
+        check_ok(mechanism_finish(m));
         check_fails(DPMF_ERROR_FORMAT, copied(m, &other));
         assert_null(other);
     }
     m->evaluation = good;
     m->bound = DPMF_BOUND_AUTO;
     m->evaluation.lower_bound = (dpmf_lower_bound){0}; /* none: that is fine */
-    check_ok(dpmf_i_mechanism_finish(m));
+    check_ok(mechanism_finish(m));
     check_ok(copied(m, &other));
     assert_null(dpmf_mechanism_evaluation(other).lower_bound.scope);
     dpmf_mechanism_free(other);

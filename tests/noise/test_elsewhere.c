@@ -14,7 +14,7 @@
 enum { STEPS = 12, COUNT = 100, OFFSET = 37, DIM = 1000, MOST = 64 };
 
 typedef struct maker {
-    dpmf_i_crypto_seed *seed;
+    crypto_seed *seed;
     int64_t buffers, made;
     float x[MOST][COUNT];
 } maker;
@@ -38,7 +38,7 @@ static dpmf_status write_buffers(void *context, int64_t step, int64_t made, cons
 
 static float seed_of(const maker *m, uint64_t row, int i) {
     float z;
-    dpmf_i_crypto_seed_fill(m->seed, DPMF_FLOAT32, row, (uint64_t)(OFFSET + i), 1, &z);
+    crypto_seed_fill(m->seed, DPMF_FLOAT32, row, (uint64_t)(OFFSET + i), 1, &z);
     return z;
 }
 
@@ -195,7 +195,7 @@ static dpmf_noise *stream_of(const dpmf_mechanism *mechanism, maker *m, const ch
     memset(m, 0, sizeof *m);
     check_ok(dpmf_noise_subkey(noise, subkey));
     check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_noise_subkey(noise, subkey)); /* once */
-    check_ok(dpmf_i_crypto_seed_open(subkey, &m->seed));
+    check_ok(crypto_seed_open(subkey, &m->seed));
     return noise;
 }
 
@@ -211,7 +211,7 @@ static void check_same_rows(dpmf_mechanism *mechanism, dpmf_recipe_kind kind) {
         next_row(&m, other, got);
         assert_memory_equal(got, wanted, sizeof got);
     }
-    dpmf_i_crypto_seed_close(m.seed);
+    crypto_seed_close(m.seed);
     dpmf_noise_free(own);
     dpmf_noise_free(other);
     dpmf_mechanism_free(mechanism);
@@ -258,7 +258,7 @@ static void check_checkpoint(dpmf_mechanism *mechanism, int library_first) {
         assert_memory_equal(got, wanted, sizeof got);
     }
     unlink(path);
-    dpmf_i_crypto_seed_close(m.seed);
+    crypto_seed_close(m.seed);
     dpmf_noise_free(whole);
     dpmf_noise_free(own);
     dpmf_noise_free(other);
@@ -290,7 +290,7 @@ static void test_a_row_that_did_not_arrive_stays_in_doubt(void **state) {
     next_row(&m, noise, row);
     check_ok(dpmf_noise_reserve(noise, 1.0, &scale));
     assert_int_equal(dpmf_noise_reserved(noise), 2);
-    dpmf_i_crypto_seed_close(m.seed);
+    crypto_seed_close(m.seed);
     dpmf_noise_free(noise);
     noise = stream_of(mechanism, NULL, path, 1); /* the library goes on */
     assert_int_equal(dpmf_noise_in_doubt(noise), 1);
@@ -301,7 +301,7 @@ static void test_a_row_that_did_not_arrive_stays_in_doubt(void **state) {
     noise = stream_of(mechanism, &m, path, 0);
     assert_int_equal(dpmf_noise_step(noise), 2);
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_seek(noise, 1)); /* no replay */
-    dpmf_i_crypto_seed_close(m.seed);
+    crypto_seed_close(m.seed);
     dpmf_noise_free(noise);
     unlink(path);
     dpmf_mechanism_free(mechanism);
@@ -333,7 +333,7 @@ static void test_streams_with_and_without_a_maker_are_told_apart(void **state) {
     check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_noise_next(noise, row));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_recipe(noise, STEPS, &recipe));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_reserve(noise, 0, &scale));
-    dpmf_i_crypto_seed_close(m.seed);
+    crypto_seed_close(m.seed);
     dpmf_noise_free(noise);
     dpmf_mechanism_free(mechanism);
 }

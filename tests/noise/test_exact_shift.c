@@ -15,47 +15,46 @@ enum { STEPS = 6, WIDTH = 3 };
 
 static double table[STEPS][WIDTH]; /* the seeds, in grid steps */
 
-static dpmf_status open_table(const uint8_t key[32], dpmf_i_kernels_seed_key *out) {
+static dpmf_status open_table(const uint8_t key[32], kernels_seed_key *out) {
     (void)key;
     memset(out, 0, sizeof *out);
     return DPMF_OK;
 }
 
-static void close_table(dpmf_i_kernels_seed_key *key) {
+static void close_table(kernels_seed_key *key) {
     (void)key;
 }
 
-static int read_table(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double scale,
+static int read_table(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double scale,
                       double *out) {
     (void)key, (void)scale;
     assert_true(group == 0 && groups == 1 && row < STEPS);
-    memset(out, 0, DPMF_I_KERNELS_SEED_GROUP * sizeof *out);
+    memset(out, 0, KERNELS_SEED_GROUP * sizeof *out);
     memcpy(out, table[row], sizeof table[row]);
     return 1;
 }
 
-static const dpmf_i_kernels_seed_set TABLE = {
-    .name = "table", .open = open_table, .close = close_table, .wholes = read_table};
+static const kernels_seed_set TABLE = {.name = "table", .open = open_table, .close = close_table, .wholes = read_table};
 
 typedef struct small_run {
     const dpmf_strategy *strategy;
-    dpmf_i_crypto_seed *seed;
-    dpmf_i_noise_stream *stream;
+    crypto_seed *seed;
+    noise_stream *stream;
 } small_run;
 
 /* Row t for the seeds of the table; rows before it come first. */
 static void row_at(const small_run *r, int64_t t, double row[WIDTH]) {
-    const dpmf_i_noise_segment segment = {row, WIDTH};
+    const noise_segment segment = {row, WIDTH};
     for (int64_t u = 0; u <= t; u++)
-        check_ok(dpmf_i_noise_stream_emit(r->stream, 1, DPMF_I_NOISE_STORE, 1, &segment));
-    check_ok(dpmf_i_noise_stream_seek(r->stream, 0, NULL));
+        check_ok(noise_stream_emit(r->stream, 1, NOISE_STORE, 1, &segment));
+    check_ok(noise_stream_seek(r->stream, 0, NULL));
 }
 
 /* Rows made ahead saw the seeds of their time: a fresh start each time. */
 static void open_again(small_run *r) {
-    const dpmf_i_noise_stream_options o = {.precision = DPMF_FLOAT64, .count = WIDTH, .lookahead = 1, .exact = 1};
-    dpmf_i_noise_stream_free(r->stream);
-    check_ok(dpmf_i_noise_stream_create(r->strategy, r->seed, &o, NULL, &r->stream));
+    const noise_stream_options o = {.precision = DPMF_FLOAT64, .count = WIDTH, .lookahead = 1, .exact = 1};
+    noise_stream_free(r->stream);
+    check_ok(noise_stream_create(r->strategy, r->seed, &o, NULL, &r->stream));
 }
 
 /* The norm of the shift: steps weighted by C[t,t], because seed t has 1/C[t,t] of the standard deviation. */
@@ -133,7 +132,7 @@ static void check_family(const char *name, const dpmf_strategy *s, int64_t again
     check_ok(dpmf_workload_parse("prefix", STEPS, &a));
     if (again > 0) check_ok(dpmf_participation_parse("cyclic:2,3", STEPS, &p));
     check_ok(dpmf_mechanism_create(a, p, (dpmf_strategy *)s, &o, &m));
-    check_ok(dpmf_i_crypto_seed_open_with(&TABLE, (const uint8_t[32]){0}, &r.seed));
+    check_ok(crypto_seed_open_with(&TABLE, (const uint8_t[32]){0}, &r.seed));
     for (int t = 0; t < STEPS; t++) {
         memset(unit, 0, sizeof unit);
         unit[t] = 1;
@@ -151,8 +150,8 @@ static void check_family(const char *name, const dpmf_strategy *s, int64_t again
             *needed += w.shift > w.plain * (1 + 1e-9);
         }
     }
-    dpmf_i_noise_stream_free(r.stream);
-    dpmf_i_crypto_seed_close(r.seed);
+    noise_stream_free(r.stream);
+    crypto_seed_close(r.seed);
     dpmf_mechanism_free(m);
     dpmf_participation_free(p);
     dpmf_workload_free(a);
@@ -163,11 +162,11 @@ static void test_no_shift_exceeds_the_sensitivity_with_its_allowance(void **stat
     int needed = 0, families = 0;
     (void)state;
     for (int k = 0; k < 2 * PLAIN_CASES; k++) { /* plain and normalized */
-        const dpmf_i_noise_stream_options o = {.precision = DPMF_FLOAT64, .count = WIDTH, .exact = 1};
-        dpmf_i_noise_plan plan;
+        const noise_stream_options o = {.precision = DPMF_FLOAT64, .count = WIDTH, .exact = 1};
+        noise_plan plan;
         char name[96];
         dpmf_strategy *s = stream_case(k, STEPS, name);
-        if (dpmf_i_noise_plan_make(s, &o, 1, &plan) == DPMF_OK) {
+        if (noise_plan_make(s, &o, 1, &plan) == DPMF_OK) {
             check_family(name, s, 0, &needed, &x);
             check_family(name, s, 3, &needed, &x);
             families++;

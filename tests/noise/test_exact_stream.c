@@ -9,36 +9,36 @@
 
 enum { COUNT = 70, FIRST = 30, REFUSED_PLAIN = 11 };
 
-static dpmf_i_crypto_seed *open_seed(void) {
+static crypto_seed *open_seed(void) {
     uint8_t key[32] = {5, 7, 7, 2};
-    dpmf_i_crypto_seed *seed = NULL;
-    check_ok(dpmf_i_crypto_seed_open(key, &seed));
+    crypto_seed *seed = NULL;
+    check_ok(crypto_seed_open(key, &seed));
     return seed;
 }
 
-static dpmf_i_noise_stream *open_stream(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, double exact,
-                                        int64_t lookahead, int64_t tile) {
-    const dpmf_i_noise_stream_options o = {.precision = DPMF_FLOAT64,
-                                           .first = FIRST,
-                                           .count = COUNT,
-                                           .lookahead = lookahead,
-                                           .tile = tile,
-                                           .exact = exact};
-    dpmf_i_noise_stream *stream = NULL;
-    check_ok(dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
+static noise_stream *open_stream(const dpmf_strategy *s, const crypto_seed *seed, double exact, int64_t lookahead,
+                                 int64_t tile) {
+    const noise_stream_options o = {.precision = DPMF_FLOAT64,
+                                    .first = FIRST,
+                                    .count = COUNT,
+                                    .lookahead = lookahead,
+                                    .tile = tile,
+                                    .exact = exact};
+    noise_stream *stream = NULL;
+    check_ok(noise_stream_create(s, seed, &o, NULL, &stream));
     return stream;
 }
 
-static double *make_rows(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, double exact, int64_t lookahead,
+static double *make_rows(const dpmf_strategy *s, const crypto_seed *seed, double exact, int64_t lookahead,
                          int64_t tile) {
     const int64_t n = dpmf_strategy_steps(s);
     double *rows = calloc((size_t)(n * COUNT), sizeof(double));
-    dpmf_i_noise_stream *stream = open_stream(s, seed, exact, lookahead, tile);
+    noise_stream *stream = open_stream(s, seed, exact, lookahead, tile);
     for (int64_t t = 0; t < n; t++) {
-        const dpmf_i_noise_segment segment = {rows + t * COUNT, COUNT};
-        check_ok(dpmf_i_noise_stream_emit(stream, 1, DPMF_I_NOISE_STORE, 1, &segment));
+        const noise_segment segment = {rows + t * COUNT, COUNT};
+        check_ok(noise_stream_emit(stream, 1, NOISE_STORE, 1, &segment));
     }
-    dpmf_i_noise_stream_free(stream);
+    noise_stream_free(stream);
     return rows;
 }
 
@@ -59,9 +59,9 @@ static double *matrix_of(const dpmf_strategy *s) {
     return c;
 }
 
-static int is_usable(const dpmf_strategy *s, dpmf_i_noise_plan *plan) {
-    const dpmf_i_noise_stream_options o = {.precision = DPMF_FLOAT64, .first = FIRST, .count = COUNT, .exact = 1};
-    const dpmf_status status = dpmf_i_noise_plan_make(s, &o, 1, plan);
+static int is_usable(const dpmf_strategy *s, noise_plan *plan) {
+    const noise_stream_options o = {.precision = DPMF_FLOAT64, .first = FIRST, .count = COUNT, .exact = 1};
+    const dpmf_status status = noise_plan_make(s, &o, 1, plan);
     if (status == DPMF_OK) return 1;
     assert_int_equal(status, DPMF_ERROR_UNSUPPORTED);
     check_message("exact");
@@ -69,19 +69,18 @@ static int is_usable(const dpmf_strategy *s, dpmf_i_noise_plan *plan) {
 }
 
 /* C m against the seeds: a step off by (1/2 + eta) C[t,t] where C is fed back, by that times the row of |C| elsewhere. */
-static void check_products(const char *name, const dpmf_strategy *s, const dpmf_i_noise_plan *plan,
-                           const dpmf_i_crypto_seed *seed, double exact, const double *rows) {
+static void check_products(const char *name, const dpmf_strategy *s, const noise_plan *plan, const crypto_seed *seed,
+                           double exact, const double *rows) {
     const int64_t n = dpmf_strategy_steps(s);
-    const int forward =
-        plan->route->exact == DPMF_I_NOISE_EXACT_FILTER || plan->route->exact == DPMF_I_NOISE_EXACT_REPLAY;
+    const int forward = plan->route->exact == NOISE_EXACT_FILTER || plan->route->exact == NOISE_EXACT_REPLAY;
     double *c = matrix_of(s), z[COUNT];
-    dpmf_i_noise_exact_bounds b;
-    check_ok(dpmf_i_noise_exact_bound(plan, NULL, &b));
-    const double each = plan->route->exact == DPMF_I_NOISE_EXACT_OWN ? 0 : 0.5 + b.arithmetic * exact;
+    noise_exact_bounds b;
+    check_ok(noise_exact_bound(plan, NULL, &b));
+    const double each = plan->route->exact == NOISE_EXACT_OWN ? 0 : 0.5 + b.arithmetic * exact;
     for (int64_t t = 0; t < n; t++) {
         const double diagonal = c[t * n + t];
         double size = 0, largest = 0;
-        dpmf_i_crypto_seed_fill_wholes(seed, exact / fabs(diagonal), (uint64_t)t, FIRST, COUNT, z);
+        crypto_seed_fill_wholes(seed, exact / fabs(diagonal), (uint64_t)t, FIRST, COUNT, z);
         for (int64_t u = 0; u <= t; u++)
             size += fabs(c[t * n + u]);
         for (int i = 0; i < COUNT; i++) {
@@ -103,36 +102,36 @@ static void check_products(const char *name, const dpmf_strategy *s, const dpmf_
 }
 
 /* Stopped in the middle and gone on from its bytes, and from a seek. */
-static void check_resumed(const char *name, const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, double exact,
+static void check_resumed(const char *name, const dpmf_strategy *s, const crypto_seed *seed, double exact,
                           const double *rows) {
     const int64_t n = dpmf_strategy_steps(s), stop = n / 3;
     double row[COUNT];
-    const dpmf_i_noise_segment segment = {row, COUNT};
-    dpmf_i_noise_stream *first = open_stream(s, seed, exact, 0, 0), *then = open_stream(s, seed, exact, 0, 64);
-    uint8_t *bytes = malloc((size_t)dpmf_i_noise_stream_state_size(first) + 1);
-    check_ok(dpmf_i_noise_stream_seek(first, stop, NULL));
-    check_ok(dpmf_i_noise_stream_state_save(first, bytes));
-    check_ok(dpmf_i_noise_stream_state_load(then, stop, bytes));
+    const noise_segment segment = {row, COUNT};
+    noise_stream *first = open_stream(s, seed, exact, 0, 0), *then = open_stream(s, seed, exact, 0, 64);
+    uint8_t *bytes = malloc((size_t)noise_stream_state_size(first) + 1);
+    check_ok(noise_stream_seek(first, stop, NULL));
+    check_ok(noise_stream_state_save(first, bytes));
+    check_ok(noise_stream_state_load(then, stop, bytes));
     for (int64_t t = stop; t < n; t++) {
-        check_ok(dpmf_i_noise_stream_emit(first, 1, DPMF_I_NOISE_STORE, 1, &segment));
+        check_ok(noise_stream_emit(first, 1, NOISE_STORE, 1, &segment));
         if (memcmp(row, rows + t * COUNT, sizeof row) != 0) fail_msg("%s: row %lld after a seek", name, (long long)t);
-        check_ok(dpmf_i_noise_stream_emit(then, 1, DPMF_I_NOISE_STORE, 1, &segment));
+        check_ok(noise_stream_emit(then, 1, NOISE_STORE, 1, &segment));
         if (memcmp(row, rows + t * COUNT, sizeof row) != 0) fail_msg("%s: row %lld resumed", name, (long long)t);
     }
     free(bytes);
-    dpmf_i_noise_stream_free(first);
-    dpmf_i_noise_stream_free(then);
+    noise_stream_free(first);
+    noise_stream_free(then);
 }
 
 static void test_c_times_the_rows_is_the_seeds_but_for_the_proven_error(void **state) {
     static const double scales[] = {3.7, 0x1.3p36};
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     int refused = 0;
     (void)state;
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, 48, name);
-        dpmf_i_noise_plan plan;
+        noise_plan plan;
         if (!is_usable(s, &plan)) {
             refused += k < PLAIN_CASES;
             dpmf_strategy_free(s);
@@ -150,7 +149,7 @@ static void test_c_times_the_rows_is_the_seeds_but_for_the_proven_error(void **s
     }
     assert_int_equal(refused,
                      REFUSED_PLAIN); /* trees, Fourier, low rank, operators, shared seeds, no horizon, Nesterov */
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 static void fill_numbers(int64_t count, double scale, double *out) {
@@ -166,7 +165,7 @@ static void test_sets_have_the_same_bits(void **state) {
     double out[3][WIDTH * 4 * 16];
     (void)state;
     for (int k = 0; k < 3; k++) {
-        const dpmf_i_kernels_whole_set *set = dpmf_i_kernels_whole_find(names[k]);
+        const kernels_whole_set *set = kernels_whole_find(names[k]);
         if (set == NULL) continue;
         double *at = out[k], ring[LAGS * WIDTH], seed[4 * WIDTH], weight[64], near[16], buffers[2 * STATES * WIDTH];
         memset(out[k], 0, sizeof out[k]);
@@ -176,21 +175,21 @@ static void test_sets_have_the_same_bits(void **state) {
         memcpy(near, weight, sizeof near);
         fill_numbers(LAGS * WIDTH, 1e9, ring);
         fill_numbers(4 * WIDTH, 1e9, seed);
-        const dpmf_i_kernels_feedback feedback = {.count = WIDTH,
-                                                  .lags = LAGS,
-                                                  .past = LAGS,
-                                                  .rows = 4,
-                                                  .slot = 5,
-                                                  .stride = WIDTH,
-                                                  .factor = weight,
-                                                  .near = near,
-                                                  .seed = seed,
-                                                  .ring = ring};
+        const kernels_feedback feedback = {.count = WIDTH,
+                                           .lags = LAGS,
+                                           .past = LAGS,
+                                           .rows = 4,
+                                           .slot = 5,
+                                           .stride = WIDTH,
+                                           .factor = weight,
+                                           .near = near,
+                                           .seed = seed,
+                                           .ring = ring};
         set->feedback(&feedback);
         memcpy(at, ring, sizeof ring);
         at += LAGS * WIDTH;
         for (int states = 4; states <= STATES; states += STATES - 4) {
-            dpmf_i_kernels_recursion_job job = {
+            kernels_recursion_job job = {
                 .count = WIDTH, .stride = WIDTH, .states = states, .weight = weight, .state = buffers, .row = seed};
             fill_numbers(2 * STATES * WIDTH, 1e9, buffers);
             set->blt(&job);

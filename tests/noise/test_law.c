@@ -181,7 +181,7 @@ static void whiten(const double *lower, double scale, double *rows) {
 static void check_white(const char *name, const double *rows) {
     for (int t = 0; t < N; t++)
         for (int u = 0; u <= t; u++) {
-            double mean = dpmf_i_base_dot(COLUMNS, rows + (size_t)t * COLUMNS, rows + (size_t)u * COLUMNS) / COLUMNS;
+            double mean = base_dot(COLUMNS, rows + (size_t)t * COLUMNS, rows + (size_t)u * COLUMNS) / COLUMNS;
             double deviation = (mean - (t == u)) / sqrt((t == u ? 2.0 : 1.0) / COLUMNS);
             if (!(fabs(deviation) < 6.5)) fail_msg("%s: steps %d, %d: %g deviations", name, t, u, deviation);
         }
@@ -204,7 +204,7 @@ static void test_whitened_rows_have_the_normal_law(void **state) {
         double wanted = clip * sigma * dpmf_mechanism_evaluation(m).sensitivity.value;
         assert_true(fabs(scale / wanted - 1) < 1e-14);
         covariance_of(s, lower);
-        check_ok(dpmf_i_base_cholesky(N, lower));
+        check_ok(base_cholesky(N, lower));
         whiten(lower, scale, rows);
         check_white(CASES[i].name, rows);
         free(rows);

@@ -22,17 +22,17 @@ static void test_rows_are_scaled_inverse_noise(void **unused) {
         dpmf_noise *noise = NULL;
         double rows[CASE_STEPS][CASE_DIM], x[CASE_STEPS], y[CASE_STEPS], z[CASE_STEPS][CASE_DIM];
         uint8_t subkey[32];
-        dpmf_i_crypto_seed *seed = NULL;
+        crypto_seed *seed = NULL;
         o.precision = DPMF_FLOAT64;
         check_ok(dpmf_noise_create(m, CASE_DIM, 2.0, case_key, &o, &noise));
         const double scale = 2.0 * 1.5 * dpmf_mechanism_evaluation(m).sensitivity.value;
         check_near(dpmf_noise_scale(noise), scale, 1e-15);
         assert_true(dpmf_noise_calibrated(noise));
-        check_ok(dpmf_i_crypto_key_derive(case_key, "dpmf noise stream 1", dpmf_mechanism_digest(m), subkey));
-        check_ok(dpmf_i_crypto_seed_open(subkey, &seed));
+        check_ok(crypto_key_derive(case_key, "dpmf noise stream 1", dpmf_mechanism_digest(m), subkey));
+        check_ok(crypto_seed_open(subkey, &seed));
         for (int t = 0; t < CASE_STEPS; t++) {
             check_ok(dpmf_noise_next(noise, rows[t]));
-            dpmf_i_crypto_seed_fill(seed, DPMF_FLOAT64, (uint64_t)t, 0, CASE_DIM, z[t]);
+            crypto_seed_fill(seed, DPMF_FLOAT64, (uint64_t)t, 0, CASE_DIM, z[t]);
         }
         for (int i = 0; i < CASE_DIM; i++) {
             for (int t = 0; t < CASE_STEPS; t++)
@@ -41,7 +41,7 @@ static void test_rows_are_scaled_inverse_noise(void **unused) {
             for (int t = 0; t < CASE_STEPS; t++)
                 check_near(y[t], scale * z[t][i], 1e-12);
         }
-        dpmf_i_crypto_seed_close(seed);
+        crypto_seed_close(seed);
         dpmf_noise_free(noise);
         dpmf_mechanism_free(m);
     }

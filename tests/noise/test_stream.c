@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The noise stream's bits do not depend on tile, look-ahead, threads (dpmf_i_base_pool_create), shards, segments or kernels.
+ * The noise stream's bits do not depend on tile, look-ahead, threads (base_pool_create), shards, segments or kernels.
  */
 #include "support/stream_runs.h"
 
@@ -14,15 +14,14 @@ static void check_same(const char *name, const char *what, const setting *how, c
             fail_msg("%s, %s: other bits at step %d", name, what, t);
 }
 
-static void check_setting(const char *name, const char *what, const dpmf_strategy *s, const dpmf_i_crypto_seed *seed,
+static void check_setting(const char *name, const char *what, const dpmf_strategy *s, const crypto_seed *seed,
                           const char *wanted, const setting *how) {
     char *rows = all_rows(s, seed, how);
     check_same(name, what, how, wanted, rows, how->options.first - FIRST, how->options.count);
     free(rows);
 }
 
-static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_crypto_seed *seed,
-                       dpmf_precision precision) {
+static void check_bits(const char *name, const dpmf_strategy *s, const crypto_seed *seed, dpmf_precision precision) {
     static const struct {
         const char *what;
         int64_t tile, lookahead, first, count;
@@ -61,7 +60,7 @@ static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_cr
                          .kernels = variants[k].kernels,
                          .segments = variants[k].segments,
                          .add = variants[k].add};
-        if (other.kernels != NULL && dpmf_i_kernels_combine_find(other.kernels) == NULL) continue;
+        if (other.kernels != NULL && kernels_combine_find(other.kernels) == NULL) continue;
         check_setting(name, variants[k].what, s, seed, wanted, &other);
     }
     free(wanted);
@@ -69,7 +68,7 @@ static void check_bits(const char *name, const dpmf_strategy *s, const dpmf_i_cr
 
 static void test_every_stream_has_the_same_bits_in_every_way(void **state) {
     (void)state;
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, STEPS, name);
@@ -77,19 +76,19 @@ static void test_every_stream_has_the_same_bits_in_every_way(void **state) {
         if (k % 3 == 0) check_bits(name, s, seed, DPMF_FLOAT64);
         dpmf_strategy_free(s);
     }
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 /* Added to what is there: y + scale x in float, a product and then a sum. */
 static void test_a_stream_adds_by_a_product_and_a_sum(void **state) {
     (void)state;
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(19, STEPS);
     setting how = plain(DPMF_FLOAT32);
     float *x = (float *)all_rows(s, seed, &how), y[COUNT];
     how.add = 1;
     how.segments = 6;
-    dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
+    noise_stream *stream = open_stream(s, seed, &how, NULL);
     for (int i = 0; i < COUNT; i++)
         y[i] = (float)i / 7;
     emit(stream, &how, (char *)y);
@@ -97,10 +96,10 @@ static void test_a_stream_adds_by_a_product_and_a_sum(void **state) {
         float wanted = (float)i / 7 + x[i];
         assert_memory_equal(&y[i], &wanted, sizeof wanted);
     }
-    dpmf_i_noise_stream_free(stream);
+    noise_stream_free(stream);
     free(x);
     dpmf_strategy_free(s);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 /* Buffers of 19 MB are asked for ahead of time (noise/blt.c), those of a part of 1000 coordinates are not. */
@@ -108,7 +107,7 @@ static void test_buffers_that_no_cache_holds_have_the_same_bits(void **state) {
     enum { MANY = 700001, PART = 1000 };
     static const int64_t starts[] = {0, 333333, MANY - PART};
     (void)state;
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     dpmf_strategy *s = blt_case(STEPS, 7);
     setting all = plain(DPMF_FLOAT32), some = all;
     float *row = malloc(MANY * sizeof *row), part[PART];
@@ -117,18 +116,18 @@ static void test_buffers_that_no_cache_holds_have_the_same_bits(void **state) {
     some.options.count = PART;
     for (size_t k = 0; k < sizeof starts / sizeof starts[0]; k++) {
         some.options.first = FIRST + starts[k];
-        dpmf_i_noise_stream *one = open_stream(s, seed, &all, NULL), *other = open_stream(s, seed, &some, NULL);
+        noise_stream *one = open_stream(s, seed, &all, NULL), *other = open_stream(s, seed, &some, NULL);
         for (int t = 0; t < 3; t++) {
             emit(one, &all, (char *)row);
             emit(other, &some, (char *)part);
             assert_memory_equal(row + starts[k], part, sizeof part);
         }
-        dpmf_i_noise_stream_free(one);
-        dpmf_i_noise_stream_free(other);
+        noise_stream_free(one);
+        noise_stream_free(other);
     }
     free(row);
     dpmf_strategy_free(s);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 int main(void) {

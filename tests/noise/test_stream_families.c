@@ -8,12 +8,12 @@
 
 enum { COUNT = 70, FIRST = 30 };
 
-static dpmf_i_crypto_seed *open_seed(void) {
+static crypto_seed *open_seed(void) {
     uint8_t key[32];
-    dpmf_i_crypto_seed *seed = NULL;
+    crypto_seed *seed = NULL;
     for (int i = 0; i < 32; i++)
         key[i] = (uint8_t)(7 * i + 1);
-    check_ok(dpmf_i_crypto_seed_open(key, &seed));
+    check_ok(crypto_seed_open(key, &seed));
     return seed;
 }
 
@@ -28,24 +28,24 @@ static void to_doubles(dpmf_precision precision, const void *from, double *to) {
         to[i] = precision == DPMF_FLOAT32 ? (double)((const float *)from)[i] : ((const double *)from)[i];
 }
 
-static run run_stream(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, dpmf_precision precision) {
+static run run_stream(const dpmf_strategy *s, const crypto_seed *seed, dpmf_precision precision) {
     run r = {dpmf_strategy_steps(s), dpmf_strategy_rows(s), NULL, NULL};
     double row[COUNT];
-    const dpmf_i_noise_segment segment = {row, COUNT};
-    const dpmf_i_noise_stream_options o = {.precision = precision, .first = FIRST, .count = COUNT};
-    dpmf_i_noise_stream *stream = NULL;
+    const noise_segment segment = {row, COUNT};
+    const noise_stream_options o = {.precision = precision, .first = FIRST, .count = COUNT};
+    noise_stream *stream = NULL;
     r.z = calloc((size_t)(r.seeds * COUNT), sizeof(double));
     r.y = calloc((size_t)(r.n * COUNT), sizeof(double));
     for (int64_t u = 0; u < r.seeds; u++) {
-        dpmf_i_crypto_seed_fill(seed, precision, (uint64_t)u, FIRST, COUNT, row);
+        crypto_seed_fill(seed, precision, (uint64_t)u, FIRST, COUNT, row);
         to_doubles(precision, row, r.z + u * COUNT);
     }
-    check_ok(dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
+    check_ok(noise_stream_create(s, seed, &o, NULL, &stream));
     for (int64_t t = 0; t < r.n; t++) {
-        check_ok(dpmf_i_noise_stream_emit(stream, 1, 0, 1, &segment));
+        check_ok(noise_stream_emit(stream, 1, 0, 1, &segment));
         to_doubles(precision, row, r.y + t * COUNT);
     }
-    dpmf_i_noise_stream_free(stream);
+    noise_stream_free(stream);
     return r;
 }
 
@@ -112,7 +112,7 @@ static void check_step(const char *name, const dpmf_strategy *s, const run *r) {
 }
 
 static void check_all(int64_t n) {
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, n, name);
@@ -124,7 +124,7 @@ static void check_all(int64_t n) {
         free_run(&full);
         dpmf_strategy_free(s);
     }
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 static void test_every_family_streams_64_steps(void **state) {

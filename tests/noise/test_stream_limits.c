@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A noise stream that is stopped, moved, saved and loaded goes on with the same bits; it refuses what it cannot do; its
- * memory is what it says, for any number of threads (dpmf_i_base_pool_create).
+ * memory is what it says, for any number of threads (base_pool_create).
  */
 #include "support/failing_allocator.h"
 #include "support/stream_runs.h"
 
-static void check_row(const char *name, dpmf_i_noise_stream *stream, const setting *how, const char *rows, int64_t t) {
+static void check_row(const char *name, noise_stream *stream, const setting *how, const char *rows, int64_t t) {
     size_t bytes = (size_t)COUNT * number_size(how);
     char row[COUNT * sizeof(double)];
-    assert_int_equal(dpmf_i_noise_stream_step(stream), t);
+    assert_int_equal(noise_stream_step(stream), t);
     emit(stream, how, row);
     if (memcmp(row, rows + (size_t)t * bytes, bytes) != 0) fail_msg("%s: other bits at step %d", name, (int)t);
 }
@@ -17,7 +17,7 @@ static void check_row(const char *name, dpmf_i_noise_stream *stream, const setti
 static void test_seeking_gives_the_rows_of_any_step(void **state) {
     (void)state;
     static const int64_t targets[] = {7, 0, 19, 5, 12, 11, 10, 4, 18, 20, 3, 14, 15, 15, 0};
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++)
         for (int64_t lookahead = 0; lookahead <= 3; lookahead += 3) {
             char name[96];
@@ -26,53 +26,53 @@ static void test_seeking_gives_the_rows_of_any_step(void **state) {
             char *rows = all_rows(s, seed, &how);
             how.options.lookahead = lookahead;
             how.options.tile = 128;
-            dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
+            noise_stream *stream = open_stream(s, seed, &how, NULL);
             for (size_t i = 0; i < sizeof targets / sizeof targets[0]; i++) {
-                check_ok(dpmf_i_noise_stream_seek(stream, targets[i], NULL));
+                check_ok(noise_stream_seek(stream, targets[i], NULL));
                 for (int64_t t = targets[i]; t < STEPS && t < targets[i] + 2; t++)
                     check_row(name, stream, &how, rows, t);
             }
-            check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_seek(stream, -1, NULL));
-            check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_seek(stream, STEPS + 1, NULL));
+            check_fails(DPMF_ERROR_ARGUMENT, noise_stream_seek(stream, -1, NULL));
+            check_fails(DPMF_ERROR_ARGUMENT, noise_stream_seek(stream, STEPS + 1, NULL));
             check_row(name, stream, &how, rows, 2);
-            dpmf_i_noise_stream_free(stream);
+            noise_stream_free(stream);
             free(rows);
             dpmf_strategy_free(s);
         }
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 /* Saved by one stream and loaded by another, with other tiles and look-ahead; then back before the saved step. */
-static void check_state(const char *name, const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, const char *rows,
+static void check_state(const char *name, const dpmf_strategy *s, const crypto_seed *seed, const char *rows,
                         int64_t stop, dpmf_precision precision) {
     setting one = plain(precision), other = plain(precision);
     other.options.tile = 64;
     other.options.lookahead = 2;
-    dpmf_i_noise_stream *from = open_stream(s, seed, &one, NULL), *to = open_stream(s, seed, &other, NULL);
+    noise_stream *from = open_stream(s, seed, &one, NULL), *to = open_stream(s, seed, &other, NULL);
     for (int64_t t = 0; t < stop; t++)
         check_row(name, from, &one, rows, t);
-    int64_t size = dpmf_i_noise_stream_state_size(from);
-    assert_int_equal(size, dpmf_i_noise_stream_state_size(to));
+    int64_t size = noise_stream_state_size(from);
+    assert_int_equal(size, noise_stream_state_size(to));
     uint8_t *bytes = malloc((size_t)size + 1);
     bytes[size] = 99;
-    check_ok(dpmf_i_noise_stream_state_save(from, bytes));
+    check_ok(noise_stream_state_save(from, bytes));
     assert_int_equal(bytes[size], 99);
     check_row(name, to, &other, rows, 0);
-    check_ok(dpmf_i_noise_stream_state_load(to, stop, bytes));
+    check_ok(noise_stream_state_load(to, stop, bytes));
     for (int64_t t = stop; t < STEPS; t++)
         check_row(name, to, &other, rows, t);
-    check_ok(dpmf_i_noise_stream_state_load(to, stop, bytes));
-    check_ok(dpmf_i_noise_stream_seek(to, stop / 2, NULL));
+    check_ok(noise_stream_state_load(to, stop, bytes));
+    check_ok(noise_stream_seek(to, stop / 2, NULL));
     check_row(name, to, &other, rows, stop / 2);
     free(bytes);
-    dpmf_i_noise_stream_free(from);
-    dpmf_i_noise_stream_free(to);
+    noise_stream_free(from);
+    noise_stream_free(to);
 }
 
 static void test_a_saved_state_goes_on_with_the_same_rows(void **state) {
     (void)state;
     static const int64_t stops[] = {0, 1, 6, 13, 19};
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, STEPS, name);
@@ -83,32 +83,32 @@ static void test_a_saved_state_goes_on_with_the_same_rows(void **state) {
         free(rows);
         dpmf_strategy_free(s);
     }
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 static void test_states_of_other_steps_are_refused(void **state) {
     (void)state;
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(19, STEPS); /* 9 bands */
     setting how = plain(DPMF_FLOAT32);
     char *rows = all_rows(s, seed, &how);
-    dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
-    uint8_t *bytes = calloc((size_t)dpmf_i_noise_stream_state_size(stream), 1);
-    check_ok(dpmf_i_noise_stream_state_save(stream, bytes));
+    noise_stream *stream = open_stream(s, seed, &how, NULL);
+    uint8_t *bytes = calloc((size_t)noise_stream_state_size(stream), 1);
+    check_ok(noise_stream_state_save(stream, bytes));
     check_row("banded", stream, &how, rows, 0);
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_state_load(stream, STEPS + 1, bytes));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_state_load(stream, -1, bytes));
-    check_fails(DPMF_ERROR_FORMAT, dpmf_i_noise_stream_state_load(stream, 1, bytes)); /* it has made no row */
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_state_load(stream, STEPS + 1, bytes));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_state_load(stream, -1, bytes));
+    check_fails(DPMF_ERROR_FORMAT, noise_stream_state_load(stream, 1, bytes)); /* it has made no row */
     bytes[0] = 10;
-    check_fails(DPMF_ERROR_FORMAT, dpmf_i_noise_stream_state_load(stream, 1, bytes)); /* more than 8 ahead */
+    check_fails(DPMF_ERROR_FORMAT, noise_stream_state_load(stream, 1, bytes)); /* more than 8 ahead */
     bytes[0] = 21;
-    check_fails(DPMF_ERROR_FORMAT, dpmf_i_noise_stream_state_load(stream, 19, bytes)); /* past the end */
-    check_row("banded", stream, &how, rows, 1);                                        /* nothing has changed */
+    check_fails(DPMF_ERROR_FORMAT, noise_stream_state_load(stream, 19, bytes)); /* past the end */
+    check_row("banded", stream, &how, rows, 1);                                 /* nothing has changed */
     free(bytes);
-    dpmf_i_noise_stream_free(stream);
+    noise_stream_free(stream);
     free(rows);
     dpmf_strategy_free(s);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 static int stop_at_once(void *context, const char *what, double done) {
@@ -119,101 +119,101 @@ static int stop_at_once(void *context, const char *what, double done) {
 /* A cancelled replay leaves a stream that says where it is, and goes on from there. */
 static void test_a_cancelled_seek_leaves_a_stream_that_goes_on(void **state) {
     (void)state;
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(18, STEPS); /* two bands: one row at a time */
     setting how = plain(DPMF_FLOAT32);
     char *rows = all_rows(s, seed, &how);
-    dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
+    noise_stream *stream = open_stream(s, seed, &how, NULL);
     dpmf_run run = dpmf_run_defaults();
     run.progress = stop_at_once;
-    check_fails(DPMF_ERROR_CANCELLED, dpmf_i_noise_stream_seek(stream, 15, &run));
-    assert_true(dpmf_i_noise_stream_step(stream) < 15);
-    check_row("banded", stream, &how, rows, dpmf_i_noise_stream_step(stream));
-    check_ok(dpmf_i_noise_stream_seek(stream, 15, NULL));
+    check_fails(DPMF_ERROR_CANCELLED, noise_stream_seek(stream, 15, &run));
+    assert_true(noise_stream_step(stream) < 15);
+    check_row("banded", stream, &how, rows, noise_stream_step(stream));
+    check_ok(noise_stream_seek(stream, 15, NULL));
     check_row("banded", stream, &how, rows, 15);
-    dpmf_i_noise_stream_free(stream);
+    noise_stream_free(stream);
     free(rows);
     dpmf_strategy_free(s);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 /* ---- refusals and memory ---- */
 
 static void test_a_stream_gives_no_row_past_its_last_step(void **state) {
     (void)state;
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++) {
         char name[96];
         dpmf_strategy *s = stream_case(k, STEPS, name);
         setting how = plain(DPMF_FLOAT32);
         float row[COUNT], before[COUNT];
-        const dpmf_i_noise_segment segment = {row, COUNT};
-        dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
+        const noise_segment segment = {row, COUNT};
+        noise_stream *stream = open_stream(s, seed, &how, NULL);
         for (int t = 0; t < STEPS; t++)
-            check_ok(dpmf_i_noise_stream_emit(stream, 1, 0, 1, &segment));
+            check_ok(noise_stream_emit(stream, 1, 0, 1, &segment));
         memcpy(before, row, sizeof row);
         for (int again = 0; again < 2; again++) {
-            check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_emit(stream, 1, (dpmf_i_noise_how)again, 1, &segment));
+            check_fails(DPMF_ERROR_ARGUMENT, noise_stream_emit(stream, 1, (noise_how)again, 1, &segment));
             assert_memory_equal(row, before, sizeof row);
-            assert_int_equal(dpmf_i_noise_stream_step(stream), STEPS);
+            assert_int_equal(noise_stream_step(stream), STEPS);
         }
-        dpmf_i_noise_stream_free(stream);
+        noise_stream_free(stream);
         dpmf_strategy_free(s);
     }
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 static void test_stream_options_out_of_range_are_refused(void **state) {
     (void)state;
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     dpmf_strategy *s = plain_case(7, STEPS), *singular = NULL;
     const double rows[] = {1, 0, 0, 1};
     check_ok(dpmf_strategy_create_banded(2, 2, rows, &singular));
-    const dpmf_i_noise_stream_options good = plain(DPMF_FLOAT32).options;
-    dpmf_i_noise_stream_options o = good;
-    dpmf_i_noise_stream *stream = NULL;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(NULL, seed, &good, NULL, &stream));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, NULL, &good, NULL, &stream));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, seed, NULL, NULL, &stream));
-    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_noise_stream_create(singular, seed, &good, NULL, &stream));
+    const noise_stream_options good = plain(DPMF_FLOAT32).options;
+    noise_stream_options o = good;
+    noise_stream *stream = NULL;
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_create(NULL, seed, &good, NULL, &stream));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_create(s, NULL, &good, NULL, &stream));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_create(s, seed, NULL, NULL, &stream));
+    check_fails(DPMF_ERROR_NUMERICAL, noise_stream_create(singular, seed, &good, NULL, &stream));
     o.count = 0;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_create(s, seed, &o, NULL, &stream));
     o = good, o.first = -1;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_create(s, seed, &o, NULL, &stream));
     o = good, o.tile = -1;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_create(s, seed, &o, NULL, &stream));
     o = good, o.lookahead = -1;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_create(s, seed, &o, NULL, &stream));
     o = good, o.precision = (dpmf_precision)2;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_create(s, seed, &o, NULL, &stream));
     assert_null(stream);
-    check_ok(dpmf_i_noise_stream_create(s, seed, &good, NULL, &stream));
+    check_ok(noise_stream_create(s, seed, &good, NULL, &stream));
     float row[COUNT] = {0};
-    const dpmf_i_noise_segment too_few[] = {{row, 5}}, too_many[] = {{row, COUNT}, {row, 1}};
-    const dpmf_i_noise_segment missing[] = {{NULL, COUNT}}, negative[] = {{row, COUNT + 1}, {row, -1}};
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_emit(stream, 1, 0, 1, too_few));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_emit(stream, 1, 0, 2, too_many));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_emit(stream, 1, 0, 1, missing));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_emit(stream, 1, 0, 2, negative));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_noise_stream_emit(stream, 1, 0, 1, NULL));
+    const noise_segment too_few[] = {{row, 5}}, too_many[] = {{row, COUNT}, {row, 1}};
+    const noise_segment missing[] = {{NULL, COUNT}}, negative[] = {{row, COUNT + 1}, {row, -1}};
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_emit(stream, 1, 0, 1, too_few));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_emit(stream, 1, 0, 2, too_many));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_emit(stream, 1, 0, 1, missing));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_emit(stream, 1, 0, 2, negative));
+    check_fails(DPMF_ERROR_ARGUMENT, noise_stream_emit(stream, 1, 0, 1, NULL));
     for (int i = 0; i < COUNT; i++)
         assert_true(row[i] == 0);
-    assert_int_equal(dpmf_i_noise_stream_step(stream), 0);
-    dpmf_i_noise_stream_free(stream);
+    assert_int_equal(noise_stream_step(stream), 0);
+    noise_stream_free(stream);
     dpmf_strategy *whole = plain_case(5, STEPS);
     o = good, o.scratch = "/nonexistent/directory", stream = NULL;
-    check_fails(DPMF_ERROR_IO, dpmf_i_noise_stream_create(whole, seed, &o, NULL, &stream));
+    check_fails(DPMF_ERROR_IO, noise_stream_create(whole, seed, &o, NULL, &stream));
     assert_null(stream);
     dpmf_strategy_free(whole);
     dpmf_strategy_free(singular);
     dpmf_strategy_free(s);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 /* What is printed before is what is taken; after that nothing more. */
 static void test_a_stream_takes_the_memory_it_announced(void **state) {
     (void)state;
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     for (int k = 0; k < STREAM_CASES; k++)
         for (int threads = 1; threads <= 3; threads += 2) {
             char name[96];
@@ -222,11 +222,11 @@ static void test_a_stream_takes_the_memory_it_announced(void **state) {
             how.options.lookahead = k % 4;
             if (k % 5 == 0) how.options.scratch = ".";
             uint64_t all = 0, buffers = 0;
-            check_ok(dpmf_i_noise_stream_memory(s, &how.options, threads, &all, &buffers));
-            dpmf_i_base_pool *pool = NULL;
-            check_ok(dpmf_i_base_pool_create(threads, &pool));
+            check_ok(noise_stream_memory(s, &how.options, threads, &all, &buffers));
+            base_pool *pool = NULL;
+            check_ok(base_pool_create(threads, &pool));
             uint64_t before = dpmf_memory_in_use();
-            dpmf_i_noise_stream *stream = open_stream(s, seed, &how, pool);
+            noise_stream *stream = open_stream(s, seed, &how, pool);
             assert_int_equal(dpmf_memory_in_use() - before, all);
             assert_true(buffers <= all);
             failing_allocator none = {0, 0};
@@ -235,16 +235,16 @@ static void test_a_stream_takes_the_memory_it_announced(void **state) {
             char row[COUNT * sizeof(double)];
             for (int t = 0; t < STEPS; t++)
                 emit(stream, &how, row);
-            check_ok(dpmf_i_noise_stream_seek(stream, 9, NULL));
+            check_ok(noise_stream_seek(stream, 9, NULL));
             emit(stream, &how, row);
             dpmf_memory_set_allocator(NULL);
             assert_int_equal(none.asked, 0);
-            dpmf_i_noise_stream_free(stream);
+            noise_stream_free(stream);
             assert_int_equal(dpmf_memory_in_use(), before);
-            dpmf_i_base_pool_free(pool);
+            base_pool_free(pool);
             dpmf_strategy_free(s);
         }
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 /* Buffers x count numbers is what the model's size costs: the rest does not grow with it. */
@@ -255,12 +255,12 @@ static void test_memory_grows_with_buffers_alone(void **state) {
     } cases[] = {{0, 0}, {1, 0}, {7, 4}, {8, 11}, {19, 8}, {21, 7}, {22, 4}, {24, 6}, {12, 5}};
     for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
         dpmf_strategy *s = plain_case(cases[k].which, STEPS);
-        dpmf_i_noise_stream_options o = {.count = (int64_t)1 << 20};
+        noise_stream_options o = {.count = (int64_t)1 << 20};
         uint64_t all = 0, buffers = 0, twice = 0, twice_buffers = 0;
-        check_ok(dpmf_i_noise_stream_memory(s, &o, 2, &all, &buffers));
+        check_ok(noise_stream_memory(s, &o, 2, &all, &buffers));
         assert_int_equal(buffers, (uint64_t)cases[k].buffers * 4 * (uint64_t)o.count);
         o.count *= 2;
-        check_ok(dpmf_i_noise_stream_memory(s, &o, 2, &twice, &twice_buffers));
+        check_ok(noise_stream_memory(s, &o, 2, &twice, &twice_buffers));
         assert_int_equal(twice - all, buffers);
         dpmf_strategy_free(s);
     }
@@ -268,18 +268,18 @@ static void test_memory_grows_with_buffers_alone(void **state) {
 
 static void test_any_allocation_of_a_stream_may_fail(void **state) {
     (void)state;
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     static const int which[] = {0, 7, 10, 14, 16, 12, 22, 27};
     for (size_t k = 0; k < sizeof which / sizeof which[0]; k++) {
         dpmf_strategy *s = plain_case(which[k], STEPS);
-        dpmf_i_noise_stream_options o = plain(DPMF_FLOAT32).options;
+        noise_stream_options o = plain(DPMF_FLOAT32).options;
         o.scratch = k == 2 ? "." : NULL;
-        dpmf_i_noise_stream *stream = NULL;
-        FAIL_EACH(dpmf_i_noise_stream_create(s, seed, &o, NULL, &stream));
-        dpmf_i_noise_stream_free(stream);
+        noise_stream *stream = NULL;
+        FAIL_EACH(noise_stream_create(s, seed, &o, NULL, &stream));
+        noise_stream_free(stream);
         dpmf_strategy_free(s);
     }
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 int main(void) {

@@ -26,38 +26,38 @@ static setting wide(int64_t lookahead, int threads) {
                      .threads = threads};
 }
 
-static float *plain_rows(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed) {
+static float *plain_rows(const dpmf_strategy *s, const crypto_seed *seed) {
     const setting how = wide(1, 0);
     float *rows = calloc((size_t)LONG * WIDE, sizeof *rows);
-    dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
+    noise_stream *stream = open_stream(s, seed, &how, NULL);
     assert_int_equal(stream->plan.turns, 1);
     for (int t = 0; t < LONG; t++)
         emit(stream, &how, (char *)(rows + (size_t)t * WIDE));
-    dpmf_i_noise_stream_free(stream);
+    noise_stream_free(stream);
     return rows;
 }
 
-static void check_next(dpmf_i_noise_stream *stream, const setting *how, const float *rows, int64_t t) {
+static void check_next(noise_stream *stream, const setting *how, const float *rows, int64_t t) {
     static float row[WIDE];
     emit(stream, how, (char *)row);
     if (memcmp(row, rows + (size_t)t * WIDE, sizeof row) != 0) fail_msg("row %d differs", (int)t);
 }
 
-static void check_way(const dpmf_strategy *s, const dpmf_i_crypto_seed *seed, const float *rows, const setting *how,
+static void check_way(const dpmf_strategy *s, const crypto_seed *seed, const float *rows, const setting *how,
                       int64_t turns) {
-    dpmf_i_base_pool *pool = NULL;
-    if (how->threads > 0) check_ok(dpmf_i_base_pool_create(how->threads, &pool));
-    dpmf_i_noise_stream *stream = open_stream(s, seed, how, pool);
+    base_pool *pool = NULL;
+    if (how->threads > 0) check_ok(base_pool_create(how->threads, &pool));
+    noise_stream *stream = open_stream(s, seed, how, pool);
     assert_int_equal(stream->plan.turns, turns);
     for (int64_t t = 0; t < LONG; t++)
         check_next(stream, how, rows, t);
     for (int64_t t = 3; t < LONG; t = t * 5 / 2) { /* back and forth */
-        check_ok(dpmf_i_noise_stream_seek(stream, t, NULL));
+        check_ok(noise_stream_seek(stream, t, NULL));
         for (int64_t u = t; u < t + 5 && u < LONG; u++)
             check_next(stream, how, rows, u);
     }
-    dpmf_i_noise_stream_free(stream);
-    dpmf_i_base_pool_free(pool);
+    noise_stream_free(stream);
+    base_pool_free(pool);
 }
 
 static void test_rows_made_in_turn_have_the_same_bits(void **unused) {
@@ -65,7 +65,7 @@ static void test_rows_made_in_turn_have_the_same_bits(void **unused) {
         int64_t lookahead, turns;
         int threads;
     } ways[] = {{0, 63, 0}, {0, 8, 2}, {20, 20, 1}, {7, 5, 3}};
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     (void)unused;
     for (int inverse = 0; inverse < 2; inverse++) {
         dpmf_strategy *s = banded(inverse);
@@ -77,45 +77,45 @@ static void test_rows_made_in_turn_have_the_same_bits(void **unused) {
         free(rows);
         dpmf_strategy_free(s);
     }
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 /* A saved state goes on in a stream of other tiles and look-ahead, and saving changes no row of the stream itself. */
 static void test_states_saved_between_turns_go_on(void **unused) {
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     dpmf_strategy *s = banded(0);
     float *rows = plain_rows(s, seed);
     const setting how = wide(0, 0);
     setting other = wide(0, 0);
     other.options.tile = 0; /* few tiles, so few turns */
-    dpmf_i_noise_stream *one = open_stream(s, seed, &how, NULL), *two = open_stream(s, seed, &other, NULL);
-    const size_t size = (size_t)dpmf_i_noise_stream_state_size(one);
+    noise_stream *one = open_stream(s, seed, &how, NULL), *two = open_stream(s, seed, &other, NULL);
+    const size_t size = (size_t)noise_stream_state_size(one);
     uint8_t *bytes = calloc(size, 1), *same = calloc(size, 1);
     (void)unused;
     for (int64_t t = 0; t < LONG; t++) {
         check_next(one, &how, rows, t);
         check_next(two, &other, rows, t);
         if (t % 37 != 5) continue;
-        check_ok(dpmf_i_noise_stream_state_save(one, bytes));
-        check_ok(dpmf_i_noise_stream_state_save(two, same));
+        check_ok(noise_stream_state_save(one, bytes));
+        check_ok(noise_stream_state_save(two, same));
         assert_memory_equal(bytes, same, size); /* tiles are no part of a state */
-        check_ok(dpmf_i_noise_stream_state_load(two, t + 1, bytes));
+        check_ok(noise_stream_state_load(two, t + 1, bytes));
     }
     free(bytes);
     free(same);
-    dpmf_i_noise_stream_free(one);
-    dpmf_i_noise_stream_free(two);
+    noise_stream_free(one);
+    noise_stream_free(two);
     free(rows);
     dpmf_strategy_free(s);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 /* Rows of tiles that a step makes: from the first step on about one a tile, never all rows ahead at once. */
 static void test_no_step_makes_more_than_its_share(void **unused) {
-    dpmf_i_crypto_seed *seed = open_seed();
+    crypto_seed *seed = open_seed();
     dpmf_strategy *s = banded(0);
     const setting how = wide(0, 0);
-    dpmf_i_noise_stream *stream = open_stream(s, seed, &how, NULL);
+    noise_stream *stream = open_stream(s, seed, &how, NULL);
     const int64_t turns = stream->plan.turns;
     static float row[WIDE];
     int64_t before = 0;
@@ -128,9 +128,9 @@ static void test_no_step_makes_more_than_its_share(void **unused) {
         assert_true(made - before <= (t < 12 ? 2 : t < BANDS ? 6 : 1) * turns);
         before = made;
     }
-    dpmf_i_noise_stream_free(stream);
+    noise_stream_free(stream);
     dpmf_strategy_free(s);
-    dpmf_i_crypto_seed_close(seed);
+    crypto_seed_close(seed);
 }
 
 int main(void) {

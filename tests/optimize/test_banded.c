@@ -21,12 +21,12 @@ static answer optimize(const char *work, int64_t n, int64_t bands, const char *w
     dpmf_workload *a = workload(work, n);
     dpmf_participation *p = participation(who, n);
     dpmf_optimize_options options = {.loss = loss, .bands = bands, .tolerance = tolerance, .weights = weights};
-    const dpmf_i_optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options};
     dpmf_evaluate_options evaluate = dpmf_evaluate_options_defaults();
     answer out = {0};
     evaluate.weights = weights;
     evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
-    check_ok(dpmf_i_optimize_banded(&task, &out.strategy, &out.result));
+    check_ok(optimize_banded(&task, &out.strategy, &out.result));
     check_ok(dpmf_evaluate(a, p, out.strategy, &evaluate, &out.evaluation, NULL));
     assert_int_equal(dpmf_strategy_bands(out.strategy), bands);
     assert_int_equal(out.evaluation.sensitivity.kind, DPMF_EXACT);
@@ -124,10 +124,10 @@ static void check_bound(const char *work, const char *who, int64_t n, int64_t ba
     dpmf_workload *a = workload(work, n);
     dpmf_participation *p = participation(who, n);
     answer best = optimize(work, n, bands, who, DPMF_LOSS_RMS, NULL, 1e-10);
-    dpmf_i_optimize_banded_class class_ = {0};
-    dpmf_i_optimize_banded_pass pass = {0};
-    check_ok(dpmf_i_optimize_banded_class_create(p, bands, &class_));
-    check_ok(dpmf_i_optimize_banded_pass_create(a, bands, &pass));
+    banded_class class_ = {0};
+    banded_pass pass = {0};
+    check_ok(banded_class_create(p, bands, &class_));
+    check_ok(banded_pass_create(a, bands, &pass));
     double *rows = numbers(n * bands), *d = numbers(n * bands), *squares = numbers(n), *even = numbers(n);
     double *x = numbers(class_.unknowns), *c = check_strategy_matrix(best.strategy);
     double *slopes = numbers(n * (pass.stride + 2));
@@ -141,18 +141,18 @@ static void check_bound(const char *work, const char *who, int64_t n, int64_t ba
         for (int64_t t = 0; t < n; t++)
             for (int64_t j = 0; j < bands && j <= t; j++)
                 rows[t * bands + j] = c[t * n + t - j] * (1 + size * check_random(&seed));
-        dpmf_i_optimize_banded_class_unknowns(&class_, rows, x);
-        assert_true(dpmf_i_optimize_banded_class_build(&class_, x, rows));
+        banded_class_unknowns(&class_, rows, x);
+        assert_true(banded_class_build(&class_, x, rows));
         double total = weighted(&pass, rows, even, squares);
-        dpmf_i_optimize_banded_backward(&pass, rows, even, d, slopes);
-        check_ok(dpmf_i_optimize_banded_bound(&pass, &class_, rows, d, slopes, even, &lower));
+        banded_backward(&pass, rows, even, d, slopes);
+        check_ok(banded_bound(&pass, &class_, rows, d, slopes, even, &lower));
         assert_true(total >= optimum * (1 - 1e-9));
         assert_true(lower > 0 && lower <= optimum * (1 + 1e-9));
         gap[i] = 1 - lower / optimum;
     }
     assert_true(gap[1] < 0.02 * gap[0] + 1e-9 && gap[2] < 0.02 * gap[1] + 1e-9);
-    dpmf_i_optimize_banded_class_free(&class_);
-    dpmf_i_optimize_banded_pass_free(&pass);
+    banded_class_free(&class_);
+    banded_pass_free(&pass);
     dpmf_strategy_free(best.strategy);
     dpmf_workload_free(a);
     dpmf_participation_free(p);
@@ -187,7 +187,7 @@ static void test_the_bound_holds_for_weights_of_many_orders(void **state) {
             dpmf_participation *p = participation(WHO[i % 3], N);
             dpmf_strategy *found = NULL;
             dpmf_optimization result = {0};
-            check_ok(dpmf_i_optimize_banded(&(const dpmf_i_optimize_task){a, p, &options}, &found, &result));
+            check_ok(optimize_banded(&(const optimize_task){a, p, &options}, &found, &result));
             low = fmax(low, result.optimum_lower);
             up = fmin(up, result.optimum_upper);
             dpmf_strategy_free(found);
@@ -219,10 +219,10 @@ static dpmf_status attempt(const char *work, int64_t n, int64_t bands, const cha
     dpmf_workload *a = workload(work, n);
     dpmf_participation *p = participation(who, n);
     dpmf_optimize_options options = {.bands = bands, .tolerance = 1e-6};
-    const dpmf_i_optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options};
     dpmf_strategy *c = NULL;
     dpmf_optimization result = {.iterations = -7};
-    dpmf_status status = dpmf_i_optimize_banded(&task, &c, &result);
+    dpmf_status status = optimize_banded(&task, &c, &result);
     assert_null(c);
     assert_int_equal(result.iterations, -7);
     dpmf_workload_free(a);
@@ -250,8 +250,8 @@ static void test_bands_out_of_range_and_shuffled_epochs_are_refused(void **state
     dpmf_optimize_options options = {.bands = 1, .tolerance = 1e-6};
     dpmf_optimization result;
     check_ok(dpmf_workload_create_dense(1, &one, &a));
-    const dpmf_i_optimize_task task = {a, p, &options};
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_optimize_banded(&task, NULL, &result));
+    const optimize_task task = {a, p, &options};
+    check_fails(DPMF_ERROR_UNSUPPORTED, optimize_banded(&task, NULL, &result));
     check_message("named workloads");
     dpmf_workload_free(a);
     dpmf_participation_free(p);
@@ -271,11 +271,11 @@ static void test_the_banded_optimizer_may_be_cancelled(void **state) {
     dpmf_participation *p = participation("single", 100);
     dpmf_optimize_options options = {
         .bands = 10, .tolerance = 1e-6, .run = {.progress = stop_later, .context = &calls}};
-    const dpmf_i_optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options};
     dpmf_strategy *c = NULL;
     dpmf_optimization result;
     const uint64_t before = dpmf_memory_in_use();
-    check_fails(DPMF_ERROR_CANCELLED, dpmf_i_optimize_banded(&task, &c, &result));
+    check_fails(DPMF_ERROR_CANCELLED, optimize_banded(&task, &c, &result));
     assert_int_equal(calls, 6);
     assert_int_equal(dpmf_memory_in_use(), before);
     dpmf_workload_free(a);
@@ -287,10 +287,10 @@ static void test_any_allocation_of_the_banded_optimizer_may_fail(void **state) {
     dpmf_workload *a = workload("prefix", 256); /* started from a smaller one */
     dpmf_participation *p = participation("minsep:4,64", 256);
     dpmf_optimize_options options = {.bands = 2, .tolerance = 0.1};
-    const dpmf_i_optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options};
     dpmf_strategy *c = NULL;
     dpmf_optimization result;
-    FAIL_EACH(dpmf_i_optimize_banded(&task, &c, &result));
+    FAIL_EACH(optimize_banded(&task, &c, &result));
     assert_int_equal(result.outcome, DPMF_CONVERGED);
     dpmf_strategy_free(c);
     dpmf_workload_free(a);

@@ -14,20 +14,20 @@
 static void check_pass(const char *text, int64_t n, int64_t bands) {
     dpmf_workload *a = workload(text, n);
     dpmf_strategy *c = NULL;
-    dpmf_i_optimize_banded_pass pass = {0};
+    banded_pass pass = {0};
     uint64_t seed = (uint64_t)(n + bands);
     double *rows = numbers(n * bands), *d = numbers(n * bands), *squares = numbers(n), *errors = numbers(n);
     double *p = numbers(n);
     random_rows(n, bands, &seed, rows);
     for (int64_t t = 0; t < n; t++)
         p[t] = 1.5 + check_random(&seed);
-    check_ok(dpmf_i_optimize_banded_pass_create(a, bands, &pass));
+    check_ok(banded_pass_create(a, bands, &pass));
     double total = weighted(&pass, rows, p, squares);
     check_ok(dpmf_strategy_create_banded(n, bands, rows, &c));
     check_ok(dpmf_error_compute(a, c, NULL, errors));
     for (int64_t t = 0; t < n; t++)
         check_near(squares[t] / (errors[t] * errors[t]), 1, 1e-12);
-    dpmf_i_optimize_banded_backward(&pass, rows, p, d, NULL);
+    banded_backward(&pass, rows, p, d, NULL);
     for (int64_t i = 0; i < n * bands; i++) {
         if (i % bands > i / bands) {
             assert_true(d[i] == 0);
@@ -41,7 +41,7 @@ static void check_pass(const char *text, int64_t n, int64_t bands) {
         rows[i] = kept;
         assert_true(fabs((up - down) / (2 * h) - d[i]) <= 1e-7 * total);
     }
-    dpmf_i_optimize_banded_pass_free(&pass);
+    banded_pass_free(&pass);
     dpmf_strategy_free(c);
     dpmf_workload_free(a);
     free(rows), free(d), free(squares), free(errors), free(p);
@@ -61,15 +61,15 @@ static void test_a_pass_gives_errors_and_their_gradient(void **state) {
 static void test_a_pass_over_growing_noise_says_so(void **state) {
     (void)state;
     dpmf_workload *a = workload("prefix", 2000);
-    dpmf_i_optimize_banded_pass pass = {0};
+    banded_pass pass = {0};
     double *rows = numbers(4000), *squares = numbers(2000);
     for (int64_t t = 0; t < 2000; t++) {
         rows[2 * t] = 1;
         rows[2 * t + 1] = t > 0 ? -2 : 0; /* y doubles in every step */
     }
-    check_ok(dpmf_i_optimize_banded_pass_create(a, 2, &pass));
-    assert_false(dpmf_i_optimize_banded_forward(&pass, rows, squares));
-    dpmf_i_optimize_banded_pass_free(&pass);
+    check_ok(banded_pass_create(a, 2, &pass));
+    assert_false(banded_forward(&pass, rows, squares));
+    banded_pass_free(&pass);
     dpmf_workload_free(a);
     free(rows), free(squares);
 }
@@ -83,13 +83,13 @@ enum { PARTICIPATIONS_COUNT = sizeof PARTICIPATIONS / sizeof PARTICIPATIONS[0] }
 static void check_class(const char *text, int64_t n, int64_t bands) {
     dpmf_workload *a = workload("prefix", n);
     dpmf_participation *who = participation(text, n);
-    dpmf_i_optimize_banded_class class_ = {0};
-    dpmf_i_optimize_banded_pass pass = {0};
+    banded_class class_ = {0};
+    banded_pass pass = {0};
     dpmf_strategy *c = NULL;
     dpmf_sensitivity s;
     uint64_t seed = 11;
-    check_ok(dpmf_i_optimize_banded_class_create(who, bands, &class_));
-    check_ok(dpmf_i_optimize_banded_pass_create(a, bands, &pass));
+    check_ok(banded_class_create(who, bands, &class_));
+    check_ok(banded_pass_create(a, bands, &pass));
     double *rows = numbers(n * bands), *d = numbers(n * bands), *squares = numbers(n), *p = numbers(n);
     double *x = numbers(class_.unknowns), *gradient = numbers(class_.unknowns), *back = numbers(class_.unknowns);
     random_rows(n, bands, &seed, rows);
@@ -99,39 +99,39 @@ static void check_class(const char *text, int64_t n, int64_t bands) {
     }
     for (int64_t i = 0; i <= class_.windows; i++)
         class_.tension[i] = 1.5 + check_random(&seed);
-    dpmf_i_optimize_banded_class_unknowns(&class_, rows, x);
+    banded_class_unknowns(&class_, rows, x);
     for (int64_t i = n * bands; i < class_.unknowns; i++)
         x[i] = check_random(&seed);
-    assert_true(dpmf_i_optimize_banded_class_build(&class_, x, rows));
+    assert_true(banded_class_build(&class_, x, rows));
     check_ok(dpmf_strategy_create_banded(n, bands, rows, &c));
     check_ok(dpmf_sensitivity_compute(c, who, NULL, &s));
     assert_int_equal(s.kind, DPMF_EXACT);
     assert_true(s.value <= 1 + 1e-13);
-    if (class_.kind != DPMF_I_OPTIMIZE_BANDED_SEPARATED) check_near(s.value, 1, 1e-13);
+    if (class_.kind != BANDED_SEPARATED) check_near(s.value, 1, 1e-13);
     double total = weighted(&pass, rows, p, squares);
-    dpmf_i_optimize_banded_backward(&pass, rows, p, d, NULL);
-    dpmf_i_optimize_banded_class_pull(&class_, rows, d, gradient);
+    banded_backward(&pass, rows, p, d, NULL);
+    banded_class_pull(&class_, rows, d, gradient);
     for (int64_t i = 0; i < class_.unknowns; i++) {
         double kept = x[i], h = 1e-5;
         x[i] = kept + h;
-        assert_true(dpmf_i_optimize_banded_class_build(&class_, x, rows));
+        assert_true(banded_class_build(&class_, x, rows));
         double up = weighted(&pass, rows, p, squares);
         x[i] = kept - h;
-        assert_true(dpmf_i_optimize_banded_class_build(&class_, x, rows));
+        assert_true(banded_class_build(&class_, x, rows));
         double down = weighted(&pass, rows, p, squares);
         x[i] = kept;
         assert_true(fabs((up - down) / (2 * h) - gradient[i]) <= 1e-7 * total);
     }
     /* new scales change the unknowns, not C, but for windows that are brought into use */
-    assert_true(dpmf_i_optimize_banded_class_build(&class_, x, rows));
-    dpmf_i_optimize_banded_class_rescale(&class_, rows, d, total);
-    dpmf_i_optimize_banded_class_unknowns(&class_, rows, x);
+    assert_true(banded_class_build(&class_, x, rows));
+    banded_class_rescale(&class_, rows, d, total);
+    banded_class_unknowns(&class_, rows, x);
     double *again = numbers(n * bands);
-    assert_true(dpmf_i_optimize_banded_class_build(&class_, x, again));
+    assert_true(banded_class_build(&class_, x, again));
     for (int64_t i = 0; i < n * bands; i++)
-        check_near(again[i], rows[i], class_.kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED ? 1e-3 : 1e-13);
-    dpmf_i_optimize_banded_class_free(&class_);
-    dpmf_i_optimize_banded_pass_free(&pass);
+        check_near(again[i], rows[i], class_.kind == BANDED_SEPARATED ? 1e-3 : 1e-13);
+    banded_class_free(&class_);
+    banded_pass_free(&pass);
     dpmf_strategy_free(c);
     dpmf_workload_free(a);
     dpmf_participation_free(who);
@@ -156,26 +156,26 @@ static void test_no_diagonal_of_the_class_passes_its_support(void **state) {
     int64_t n = 23, k = 3, b = 7;
     uint64_t seed = 3;
     dpmf_participation *who = participation("minsep:3,7", n);
-    dpmf_i_optimize_banded_class class_ = {0};
+    banded_class class_ = {0};
     double d[23], nu[23], work[46];
-    check_ok(dpmf_i_optimize_banded_class_create(who, 5, &class_));
+    check_ok(banded_class_create(who, 5, &class_));
     for (int trial = 0; trial < 2000; trial++) {
         double sum = 0, power = 1 + 4 * fabs(check_random(&seed));
         for (int64_t t = 0; t < n; t++) {
             d[t] = pow(fabs(check_random(&seed)), power);
             nu[t] = pow(fabs(check_random(&seed)), power);
         }
-        double most = dpmf_i_sensitivity_place(n, k, b, d, work, NULL);
+        double most = sensitivity_place(n, k, b, d, work, NULL);
         for (int64_t t = 0; t < n; t++)
             sum += nu[t] * d[t] / most;
-        assert_true(sum <= dpmf_i_optimize_banded_class_support(&class_, nu) * (1 + 1e-13));
+        assert_true(sum <= banded_class_support(&class_, nu) * (1 + 1e-13));
         /* the level makes it hold for a given sum */
         for (int64_t t = 0; t < n; t++)
             class_.diagonal[t] = d[t] / most;
-        dpmf_i_optimize_banded_class_level(&class_, sum, nu);
-        assert_true(dpmf_i_optimize_banded_class_support(&class_, nu) <= sum * (1 + 1e-13));
+        banded_class_level(&class_, sum, nu);
+        assert_true(banded_class_support(&class_, nu) <= sum * (1 + 1e-13));
     }
-    dpmf_i_optimize_banded_class_free(&class_);
+    banded_class_free(&class_);
     dpmf_participation_free(who);
 }
 
@@ -187,7 +187,7 @@ static void test_a_stretched_start_keeps_its_end_and_its_trend(void **state) {
     for (int64_t s = 0; s < small; s++)
         for (int64_t j = 0; j < b && s + j < small; j++)
             from[(s + j) * b + j] = 1 / (double)(j + 1) + (double)(j - 2) / sqrt((double)(small - s));
-    dpmf_i_optimize_banded_start_stretch(small, n, b, from, rows);
+    banded_start_stretch(small, n, b, from, rows);
     for (int64_t s = 0; s < n; s++)
         for (int64_t j = 0; j < b && s + j < n; j++) {
             double value = rows[(s + j) * b + j], want = 1 / (double)(j + 1) + (double)(j - 2) / sqrt((double)(n - s));

@@ -28,8 +28,8 @@ static dpmf_status optimize(const char *workload, const char *participation, int
     dpmf_participation *p = NULL;
     check_ok(dpmf_workload_parse(workload, n, &a));
     check_ok(dpmf_participation_parse(participation, n, &p));
-    const dpmf_i_optimize_task task = {a, p, &options};
-    dpmf_status status = dpmf_i_optimize_blt(&task, strategy, result);
+    const optimize_task task = {a, p, &options};
+    dpmf_status status = optimize_blt(&task, strategy, result);
     dpmf_workload_free(a);
     dpmf_participation_free(p);
     return status;
@@ -75,10 +75,10 @@ static double best(const char *workload, const char *participation, int64_t n, d
 
 /* ---- the gradient ---- */
 
-static double loss_at(dpmf_i_optimize_blt_problem *p, double *x, int i, double move) {
-    double f = 0, unused[DPMF_I_OPTIMIZE_BLT_UNKNOWNS], kept = x[i];
+static double loss_at(blt_problem *p, double *x, int i, double move) {
+    double f = 0, unused[BLT_UNKNOWNS], kept = x[i];
     x[i] = kept + move;
-    check_ok(dpmf_i_optimize_blt_loss(p, x, &f, unused));
+    check_ok(blt_loss(p, x, &f, unused));
     x[i] = kept;
     return f;
 }
@@ -86,27 +86,27 @@ static double loss_at(dpmf_i_optimize_blt_problem *p, double *x, int i, double m
 static void test_the_gradient_of_a_blt_is_that_of_differences(void **unused) {
     enum { N = 60 };
     static const int64_t patterns[][2] = {{1, N}, {4, 15}, {N, 1}, {3, 17}, {2, 40}};
-    double emphasis[N], response[N], x[DPMF_I_OPTIMIZE_BLT_UNKNOWNS], gradient[DPMF_I_OPTIMIZE_BLT_UNKNOWNS], f = 0;
-    dpmf_i_optimize_blt_normalized work = {0};
+    double emphasis[N], response[N], x[BLT_UNKNOWNS], gradient[BLT_UNKNOWNS], f = 0;
+    blt_normalized work = {0};
     uint64_t seed = 77;
     (void)unused;
-    check_ok(dpmf_i_optimize_blt_normalized_open(N, &work));
+    check_ok(blt_normalized_open(N, &work));
     for (int t = 0; t < N; t++) {
         emphasis[t] = 1 + t % 3;
         response[t] = 1 / (1 + 0.01 * t);
     }
     for (int trial = 0; trial < 240; trial++) {
-        dpmf_i_optimize_blt_problem p = {.count = 1 + trial % 6,
-                                         .n = N,
-                                         .k = patterns[trial % 5][0],
-                                         .b = patterns[trial % 5][1],
-                                         .max_loss = trial & 1,
-                                         .response = trial % 7 == 3 ? response : NULL,
-                                         .emphasis = trial % 11 == 3 ? emphasis : NULL};
+        blt_problem p = {.count = 1 + trial % 6,
+                         .n = N,
+                         .k = patterns[trial % 5][0],
+                         .b = patterns[trial % 5][1],
+                         .max_loss = trial & 1,
+                         .response = trial % 7 == 3 ? response : NULL,
+                         .emphasis = trial % 11 == 3 ? emphasis : NULL};
         if (trial % 5 == 0 && p.response == NULL && !p.max_loss) p.normalized = &work;
         for (int i = 0; i < 2 * p.count; i++)
             x[i] = 1.5 * check_random(&seed) - 0.3;
-        check_ok(dpmf_i_optimize_blt_loss(&p, x, &f, gradient));
+        check_ok(blt_loss(&p, x, &f, gradient));
         assert_true(isfinite(f));
         for (int i = 0; i < 2 * p.count; i++) { /* fourth order: the rest is about 1e-12 */
             const double h = 1e-3;
@@ -115,7 +115,7 @@ static void test_the_gradient_of_a_blt_is_that_of_differences(void **unused) {
             check_near(gradient[i], (8 * near - far) / (12 * h), 1e-9);
         }
     }
-    dpmf_i_optimize_blt_normalized_free(&work);
+    blt_normalized_free(&work);
 }
 
 /* The function is the ln(loss) of the BLT it stands for, also where unknowns run away. Gaps to unknowns and back. */
@@ -123,21 +123,21 @@ static void test_the_function_is_the_log_loss_of_the_blt(void **unused) {
     uint64_t seed = 9;
     (void)unused;
     for (int trial = 0; trial < 200; trial++) {
-        dpmf_i_optimize_blt_problem p = {
+        blt_problem p = {
             .count = 1 + trial % 16, .n = 1000, .k = trial % 3 == 0 ? 10 : 1, .b = 100, .max_loss = trial & 1};
-        double x[DPMF_I_OPTIMIZE_BLT_UNKNOWNS], again[DPMF_I_OPTIMIZE_BLT_UNKNOWNS], gaps[DPMF_I_OPTIMIZE_BLT_UNKNOWNS];
-        double gradient[DPMF_I_OPTIMIZE_BLT_UNKNOWNS], f = 0, wild = trial >= 100 ? 12 : 1;
+        double x[BLT_UNKNOWNS], again[BLT_UNKNOWNS], gaps[BLT_UNKNOWNS];
+        double gradient[BLT_UNKNOWNS], f = 0, wild = trial >= 100 ? 12 : 1;
         for (int i = 0; i < 2 * p.count; i++)
             x[i] = wild * check_random(&seed);
-        check_ok(dpmf_i_optimize_blt_loss(&p, x, &f, gradient));
-        dpmf_i_strategy_blt_parameters c = dpmf_i_optimize_blt_at(p.count, x);
+        check_ok(blt_loss(&p, x, &f, gradient));
+        blt_parameters c = blt_at(p.count, x);
         oracle_losses losses;
-        if (!dpmf_i_strategy_blt_is_positive(&c)) continue; /* two gaps the same to a double */
+        if (!blt_is_positive(&c)) continue; /* two gaps the same to a double */
         check_ok(oracle_blt_losses(&c, p.n, p.k, p.b, &losses));
         check_near(f, log(p.max_loss ? losses.max_loss : losses.rms_loss), wild > 1 ? 1e-9 : 1e-12);
         if (wild > 1) continue;
-        dpmf_i_optimize_blt_gaps(p.count, x, gaps);
-        dpmf_i_optimize_blt_unknowns(p.count, gaps, again);
+        blt_gaps(p.count, x, gaps);
+        blt_unknowns(p.count, gaps, again);
         for (int i = 0; i < 2 * p.count; i++)
             check_near(again[i], x[i], 1e-9);
     }
@@ -146,18 +146,18 @@ static void test_the_function_is_the_log_loss_of_the_blt(void **unused) {
 /* Without weights and with weights of 1, and prefix sums as a response, the O(n) route gives the closed form. */
 static void test_the_linear_route_gives_the_closed_form(void **unused) {
     enum { N = 500 };
-    double ones[N], emphasis[N], x[8] = {1, -0.5, 0.3, 0, 1, -2, 0.5, 0.1}, f[3], g[3][DPMF_I_OPTIMIZE_BLT_UNKNOWNS];
+    double ones[N], emphasis[N], x[8] = {1, -0.5, 0.3, 0, 1, -2, 0.5, 0.1}, f[3], g[3][BLT_UNKNOWNS];
     (void)unused;
     for (int t = 0; t < N; t++) {
         ones[t] = 1;
         emphasis[t] = N - t;
     }
-    dpmf_i_optimize_blt_problem p = {.count = 4, .n = N, .k = 5, .b = 100};
-    check_ok(dpmf_i_optimize_blt_loss(&p, x, &f[0], g[0]));
+    blt_problem p = {.count = 4, .n = N, .k = 5, .b = 100};
+    check_ok(blt_loss(&p, x, &f[0], g[0]));
     p.response = ones;
-    check_ok(dpmf_i_optimize_blt_loss(&p, x, &f[1], g[1]));
+    check_ok(blt_loss(&p, x, &f[1], g[1]));
     p.emphasis = emphasis;
-    check_ok(dpmf_i_optimize_blt_loss(&p, x, &f[2], g[2]));
+    check_ok(blt_loss(&p, x, &f[2], g[2]));
     for (int r = 1; r < 3; r++) {
         check_near(f[r], f[0], 1e-13);
         for (int i = 0; i < 8; i++)
@@ -219,7 +219,7 @@ static void test_a_buffer_more_never_hurts_at_ten_billion_steps(void **unused) {
             dpmf_optimization r = {0};
             oracle_losses losses;
             check_ok(optimize("prefix", "single", (int64_t)n, with((dpmf_loss)loss, d), &s, &r));
-            check_ok(oracle_blt_losses(dpmf_i_strategy_blt(s), (int64_t)n, 1, (int64_t)n, &losses));
+            check_ok(oracle_blt_losses(strategy_blt(s), (int64_t)n, 1, (int64_t)n, &losses));
             double value = loss == DPMF_LOSS_MAX ? losses.max_loss : losses.rms_loss;
             assert_true(value < before);
             before = value;
@@ -444,8 +444,8 @@ static void test_any_allocation_of_the_blt_optimizer_may_fail(void **unused) {
     dpmf_strategy *s = NULL;
     dpmf_optimization r = {0};
     dpmf_optimize_options o = with(DPMF_LOSS_RMS, 1);
-    const dpmf_i_optimize_task task = {NULL, NULL, &o};
-    dpmf_i_optimize_task full = task;
+    const optimize_task task = {NULL, NULL, &o};
+    optimize_task full = task;
     (void)unused;
     for (int t = 0; t < 20; t++)
         weights[t] = 1 + t;
@@ -455,13 +455,13 @@ static void test_any_allocation_of_the_blt_optimizer_may_fail(void **unused) {
     check_ok(dpmf_participation_parse("single", 20, &p));
     full.workload = a;
     full.participation = p;
-    FAIL_EACH(dpmf_i_optimize_blt(&full, &s, &r));
+    FAIL_EACH(optimize_blt(&full, &s, &r));
     dpmf_strategy_free(s);
     dpmf_workload_free(a);
     check_ok(dpmf_workload_parse("prefix", 20, &a));
     full.workload = a;
     o.normalize = DPMF_NORMALIZE_WITHIN;
-    FAIL_EACH(dpmf_i_optimize_blt(&full, &s, &r));
+    FAIL_EACH(optimize_blt(&full, &s, &r));
     dpmf_strategy_free(s);
     dpmf_workload_free(a);
     dpmf_participation_free(p);

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { N = 40, UNKNOWNS = DPMF_I_OPTIMIZE_BLT_UNKNOWNS };
+enum { N = 40, UNKNOWNS = BLT_UNKNOWNS };
 
 static void fill_point(int count, uint64_t *seed, double *x) {
     for (int i = 0; i < count; i++) {
@@ -29,21 +29,21 @@ static void test_a_cascade_is_the_blt_of_its_scales(void **unused) {
     double x[UNKNOWNS], again[UNKNOWNS], impulse[N] = {1}, states[N * 8], c[N], plain[N];
     (void)unused;
     for (int count = 1; count <= 8; count++) {
-        dpmf_i_optimize_blt_cascade k;
+        blt_cascade k;
         fill_point(count, &seed, x);
-        assert_true(dpmf_i_optimize_blt_cascade_set(count, N, x, &k));
-        dpmf_i_optimize_blt_cascade_run(&k, N, impulse, states, c);
-        const dpmf_i_strategy_blt_parameters blt = dpmf_i_optimize_blt_cascade_at(count, N, x);
-        dpmf_i_strategy_blt_coefficients(&blt, N, plain);
+        assert_true(blt_cascade_set(count, N, x, &k));
+        blt_cascade_run(&k, N, impulse, states, c);
+        const blt_parameters blt = blt_cascade_at(count, N, x);
+        blt_coefficients(&blt, N, plain);
         double largest = 1;
         for (int i = 0; i < count; i++)
             largest = fmax(largest, fabs(blt.scale[i]));
         for (int t = 0; t < N; t++)
             check_near(c[t], plain[t], 1e-13 * largest);
-        dpmf_i_optimize_blt_cascade_unknowns(count, N, blt.scale, blt.gap, again);
+        blt_cascade_unknowns(count, N, blt.scale, blt.gap, again);
         for (int i = 0; i < 2 * count; i++)
             check_near(again[i], x[i], 1e-11 * largest);
-        dpmf_i_optimize_blt_cascade_divide(&k, N, 1, c);
+        blt_cascade_divide(&k, N, 1, c);
         for (int t = 0; t < N; t++)
             check_near(c[t], impulse[t], 1e-11);
     }
@@ -51,11 +51,11 @@ static void test_a_cascade_is_the_blt_of_its_scales(void **unused) {
 
 /* <v, C w> and the sum of the squared scales. */
 static double value_at(int count, const double *x, const double *w, const double *v, int size) {
-    dpmf_i_optimize_blt_cascade k;
+    blt_cascade k;
     double states[N * 8], out[N], unused[UNKNOWNS] = {0}, sum = 0;
-    assert_true(dpmf_i_optimize_blt_cascade_set(count, N, x, &k));
-    if (size) return dpmf_i_optimize_blt_cascade_size(&k, x, 1, unused);
-    dpmf_i_optimize_blt_cascade_run(&k, N, w, states, out);
+    assert_true(blt_cascade_set(count, N, x, &k));
+    if (size) return blt_cascade_size(&k, x, 1, unused);
+    blt_cascade_run(&k, N, w, states, out);
     for (int t = 0; t < N; t++)
         sum += v[t] * out[t];
     return sum;
@@ -68,16 +68,16 @@ static void test_gradients_of_a_cascade_are_those_of_differences(void **unused) 
     for (int trial = 0; trial < 16; trial++) {
         const int count = 1 + trial % 8;
         double gradient[2][UNKNOWNS] = {{0}};
-        dpmf_i_optimize_blt_cascade k;
+        blt_cascade k;
         fill_point(count, &seed, x);
         for (int t = 0; t < N; t++) {
             w[t] = check_random(&seed) - 0.5;
             v[t] = check_random(&seed) - 0.5;
         }
-        assert_true(dpmf_i_optimize_blt_cascade_set(count, N, x, &k));
-        dpmf_i_optimize_blt_cascade_run(&k, N, w, states, NULL);
-        dpmf_i_optimize_blt_cascade_pull(&k, N, states, v, 1, gradient[0]);
-        dpmf_i_optimize_blt_cascade_size(&k, x, 1, gradient[1]);
+        assert_true(blt_cascade_set(count, N, x, &k));
+        blt_cascade_run(&k, N, w, states, NULL);
+        blt_cascade_pull(&k, N, states, v, 1, gradient[0]);
+        blt_cascade_size(&k, x, 1, gradient[1]);
         for (int size = 0; size < 2; size++)
             for (int i = 0; i < 2 * count; i++) { /* fourth order */
                 const double h = 1e-4, kept = x[i];
@@ -95,9 +95,9 @@ static void test_gradients_of_a_cascade_are_those_of_differences(void **unused) 
 
 static void test_a_decay_that_is_1_is_outside_the_cascade(void **unused) {
     const double x[2] = {0.3, 4}; /* ln gap = -e^4 */
-    dpmf_i_optimize_blt_cascade k;
+    blt_cascade k;
     (void)unused;
-    assert_false(dpmf_i_optimize_blt_cascade_set(1, N, x, &k));
+    assert_false(blt_cascade_set(1, N, x, &k));
 }
 
 /* ---- the search ---- */
@@ -181,8 +181,8 @@ static void test_any_allocation_of_the_search_among_signs_may_fail(void **unused
     o.buffers = 1;
     check_ok(dpmf_workload_parse("prefix", 6, &a));
     check_ok(dpmf_participation_parse("cyclic:2,3", 6, &p));
-    const dpmf_i_optimize_task task = {a, p, &o};
-    FAIL_EACH(dpmf_i_optimize_blt(&task, &s, &r));
+    const optimize_task task = {a, p, &o};
+    FAIL_EACH(optimize_blt(&task, &s, &r));
     dpmf_strategy_free(s);
     dpmf_workload_free(a);
     dpmf_participation_free(p);

@@ -41,7 +41,7 @@ static const shape SHAPES[] = {{"prefix", 6, 3, 2},
                                {"momentum:0.9,decay:0.1", 22, 11, 2}};
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
 
-static void wander(dpmf_i_optimum_epochs_climb *c, uint64_t seed) {
+static void wander(epochs_climb *c, uint64_t seed) {
     for (int64_t i = 0; i < c->unknowns; i++)
         c->y[i] += 0.4 * check_random(&seed);
 }
@@ -62,23 +62,23 @@ static void assert_close(int64_t count, const double *got, const double *want, d
 
 /* Blocks and bands against singular values, at a point that is no optimum; X whole as well. */
 static void compare_routes(const shape *s, int max_loss, const double *weights) {
-    dpmf_i_base_pool *pool = NULL;
-    dpmf_i_optimum_epochs e[2] = {0};
-    dpmf_i_optimum_epochs_climb c[2] = {0};
+    base_pool *pool = NULL;
+    optimum_epochs e[2] = {0};
+    epochs_climb c[2] = {0};
     double f[2];
     dpmf_workload *a[2] = {workload_of(s->text, s->n), NULL};
     a[1] = as_matrix(a[0]);
     int64_t n = s->n, size = s->b * s->k * s->k;
     double *x = calloc((size_t)(2 * n * n), sizeof *x), *gradient = NULL;
-    check_ok(dpmf_i_base_pool_create(2, &pool));
+    check_ok(base_pool_create(2, &pool));
     for (int i = 0; i < 2; i++) {
-        check_ok(dpmf_i_optimum_epochs_create(a[i], s->k, s->b, max_loss, weights, pool, &e[i]));
-        check_ok(dpmf_i_optimum_epochs_climb_create(&e[i], 1e-12, NULL, &c[i]));
+        check_ok(epochs_create(a[i], s->k, s->b, max_loss, weights, pool, &e[i]));
+        check_ok(epochs_climb_create(&e[i], 1e-12, NULL, &c[i]));
         wander(&c[i], 7);
         gradient = calloc((size_t)c[i].unknowns, sizeof *gradient);
-        check_ok(dpmf_i_optimum_epochs_climb_value(&c[i], c[i].y, &f[i], gradient));
+        check_ok(epochs_climb_value(&c[i], c[i].y, &f[i], gradient));
         free(gradient);
-        check_ok(dpmf_i_optimum_epochs_fill(&e[i], &c[i].point, x + i * n * n));
+        check_ok(epochs_fill(&e[i], &c[i].point, x + i * n * n));
     }
     assert_int_equal(e[1].dense, 1);
     check_near(c[0].point.trace / c[1].point.trace, 1, 2e-11);
@@ -95,14 +95,14 @@ static void compare_routes(const shape *s, int max_loss, const double *weights) 
     assert_close(n * n, x, x + n * n, 1e-9, "entry of X");
     double trace = 0; /* the singular values of the third route */
     double error = 0;
-    check_ok(dpmf_i_optimum_epochs_nuclear(&e[0], &c[0].point, &trace, &error));
+    check_ok(epochs_nuclear(&e[0], &c[0].point, &trace, &error));
     check_near(trace / c[1].point.trace, 1, 1e-12);
     for (int i = 0; i < 2; i++) {
-        dpmf_i_optimum_epochs_climb_free(&c[i]);
-        dpmf_i_optimum_epochs_free(&e[i]);
+        epochs_climb_free(&c[i]);
+        epochs_free(&e[i]);
         dpmf_workload_free(a[i]);
     }
-    dpmf_i_base_pool_free(pool);
+    base_pool_free(pool);
     free(x);
 }
 
@@ -121,20 +121,20 @@ static void test_the_dual_is_the_same_by_both_routes(void **unused) {
 /* X V X = A'PA at any point: X is the geometric mean that the dual says. */
 static void test_x_is_the_geometric_mean_that_the_dual_says(void **unused) {
     enum { N = 23, K = 4, B = 6 };
-    dpmf_i_base_pool *pool = NULL;
-    dpmf_i_optimum_epochs e;
-    dpmf_i_optimum_epochs_climb c;
+    base_pool *pool = NULL;
+    optimum_epochs e;
+    epochs_climb c;
     double x[N * N], xv[N * N], f, *gradient;
     dpmf_workload *a = workload_of("momentum:0.8", N);
     double *matrix = check_workload_matrix(a);
     (void)unused;
-    check_ok(dpmf_i_base_pool_create(1, &pool));
-    check_ok(dpmf_i_optimum_epochs_create(a, K, B, 0, NULL, pool, &e));
-    check_ok(dpmf_i_optimum_epochs_climb_create(&e, 1e-13, NULL, &c));
+    check_ok(base_pool_create(1, &pool));
+    check_ok(epochs_create(a, K, B, 0, NULL, pool, &e));
+    check_ok(epochs_climb_create(&e, 1e-13, NULL, &c));
     wander(&c, 3);
     gradient = calloc((size_t)c.unknowns, sizeof *gradient);
-    check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &f, gradient));
-    check_ok(dpmf_i_optimum_epochs_fill(&e, &c.point, x));
+    check_ok(epochs_climb_value(&c, c.y, &f, gradient));
+    check_ok(epochs_fill(&e, &c.point, x));
     for (int t = 0; t < N; t++)
         for (int u = 0; u < N; u++) {
             xv[t * N + u] = 0;
@@ -154,43 +154,43 @@ static void test_x_is_the_geometric_mean_that_the_dual_says(void **unused) {
         }
     free(gradient);
     free(matrix);
-    dpmf_i_optimum_epochs_climb_free(&c);
-    dpmf_i_optimum_epochs_free(&e);
-    dpmf_i_base_pool_free(pool);
+    epochs_climb_free(&c);
+    epochs_free(&e);
+    base_pool_free(pool);
     dpmf_workload_free(a);
 }
 
 static void check_gradient(const shape *s, int max_loss) {
-    dpmf_i_base_pool *pool = NULL;
-    dpmf_i_optimum_epochs e;
-    dpmf_i_optimum_epochs_climb c;
+    base_pool *pool = NULL;
+    optimum_epochs e;
+    epochs_climb c;
     dpmf_workload *a = workload_of(s->text, s->n);
     double f;
-    check_ok(dpmf_i_base_pool_create(1, &pool));
-    check_ok(dpmf_i_optimum_epochs_create(a, s->k, s->b, max_loss, NULL, pool, &e));
-    check_ok(dpmf_i_optimum_epochs_climb_create(&e, 1e-13, NULL, &c));
+    check_ok(base_pool_create(1, &pool));
+    check_ok(epochs_create(a, s->k, s->b, max_loss, NULL, pool, &e));
+    check_ok(epochs_climb_create(&e, 1e-13, NULL, &c));
     c.barrier = 0.01;
     wander(&c, 11);
     double *gradient = calloc((size_t)(2 * c.unknowns), sizeof *gradient);
-    check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &f, gradient));
+    check_ok(epochs_climb_value(&c, c.y, &f, gradient));
     c.scale = 1 / f;
-    check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &f, gradient));
+    check_ok(epochs_climb_value(&c, c.y, &f, gradient));
     check_near(f, 1, 1e-14);
     for (int64_t i = 0; i < c.unknowns; i++) {
         double y = c.y[i], step = 1e-5, up, down;
         c.y[i] = y + step;
-        check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &up, gradient + c.unknowns));
+        check_ok(epochs_climb_value(&c, c.y, &up, gradient + c.unknowns));
         c.y[i] = y - step;
-        check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &down, gradient + c.unknowns));
+        check_ok(epochs_climb_value(&c, c.y, &down, gradient + c.unknowns));
         c.y[i] = y;
         if (!(fabs((up - down) / (2 * step) - gradient[i]) <= 2e-8))
             fail_msg("%s, unknown %lld of %lld: gradient %.12g, differences %.12g", s->text, (long long)i,
                      (long long)c.unknowns, gradient[i], (up - down) / (2 * step));
     }
     free(gradient);
-    dpmf_i_optimum_epochs_climb_free(&c);
-    dpmf_i_optimum_epochs_free(&e);
-    dpmf_i_base_pool_free(pool);
+    epochs_climb_free(&c);
+    epochs_free(&e);
+    base_pool_free(pool);
     dpmf_workload_free(a);
 }
 
@@ -203,12 +203,12 @@ static void test_the_gradient_of_the_dual_is_that_of_differences(void **unused) 
 }
 
 /* What is added to the block of class i makes it diagonal, is positive semidefinite and costs f; the trace. */
-static double check_cover(const dpmf_i_optimum_epochs_climb *c, int64_t i) {
-    const dpmf_i_optimum_epochs *e = c->epochs;
+static double check_cover(const epochs_climb *c, int64_t i) {
+    const optimum_epochs *e = c->epochs;
     const int64_t k = e->k, m = (e->n - i + e->b - 1) / e->b;
     double *x = calloc((size_t)(m * m), sizeof *x), *added = calloc((size_t)(m * m), sizeof *added);
     double *values = calloc((size_t)m, sizeof *values), trace = 0;
-    dpmf_i_sensitivity_found found;
+    sensitivity_found found;
     for (int64_t r = 0; r < m; r++)
         for (int64_t q = 0; q < m; q++) {
             x[r * m + q] = c->point.blocks[(i * k + r) * k + q];
@@ -216,8 +216,8 @@ static double check_cover(const dpmf_i_optimum_epochs_climb *c, int64_t i) {
             if (r == q) trace += x[r * m + q] + added[r * m + q];
             if (r != q) assert_true(fabs(x[r * m + q] + added[r * m + q]) <= 1e-12 * fabs(x[0]));
         }
-    check_ok(dpmf_i_sensitivity_pattern_evaluate(m, x, DPMF_BOUND_AUTO, &found));
-    check_ok(dpmf_i_base_symmetric_eigen(m, added, values));
+    check_ok(sensitivity_pattern_evaluate(m, x, DPMF_BOUND_AUTO, &found));
+    check_ok(base_symmetric_eigen(m, added, values));
     assert_true(values[0] >= -1e-13 * trace);
     assert_true(trace >= found.square * (1 - 1e-6)); /* the other bound comes from another start */
     free(x);
@@ -231,18 +231,18 @@ static void test_the_smallest_diagonal_covers_x_at_any_point(void **unused) {
     (void)unused;
     for (int i = 0; i < SHAPE_COUNT; i++) {
         const shape *s = &SHAPES[i];
-        dpmf_i_base_pool *pool = NULL;
-        dpmf_i_optimum_epochs e;
-        dpmf_i_optimum_epochs_climb c;
+        base_pool *pool = NULL;
+        optimum_epochs e;
+        epochs_climb c;
         dpmf_workload *a = workload_of(s->text, s->n);
         double f, largest = 0, seen = 0, sums = 0;
-        check_ok(dpmf_i_base_pool_create(1, &pool));
-        check_ok(dpmf_i_optimum_epochs_create(a, s->k, s->b, 0, NULL, pool, &e));
-        check_ok(dpmf_i_optimum_epochs_climb_create(&e, 1e-13, NULL, &c));
+        check_ok(base_pool_create(1, &pool));
+        check_ok(epochs_create(a, s->k, s->b, 0, NULL, pool, &e));
+        check_ok(epochs_climb_create(&e, 1e-13, NULL, &c));
         wander(&c, 17);
         double *gradient = calloc((size_t)c.unknowns, sizeof *gradient);
-        check_ok(dpmf_i_optimum_epochs_climb_value(&c, c.y, &f, gradient));
-        check_ok(dpmf_i_optimum_epochs_cover(&e, &c.point, 1, &largest));
+        check_ok(epochs_climb_value(&c, c.y, &f, gradient));
+        check_ok(epochs_cover(&e, &c.point, 1, &largest));
         for (int64_t class = 0; class < s->b; class ++) {
             double sum = 0;
             for (int64_t r = 0; r < s->k * s->k; r++)
@@ -254,9 +254,9 @@ static void test_the_smallest_diagonal_covers_x_at_any_point(void **unused) {
         check_near(seen / largest, 1, 1e-12);
         assert_true(largest <= sums * (1 + 1e-6));
         free(gradient);
-        dpmf_i_optimum_epochs_climb_free(&c);
-        dpmf_i_optimum_epochs_free(&e);
-        dpmf_i_base_pool_free(pool);
+        epochs_climb_free(&c);
+        epochs_free(&e);
+        base_pool_free(pool);
         dpmf_workload_free(a);
     }
 }
@@ -268,7 +268,7 @@ static void fill_randomly(int64_t count, uint64_t *seed, double *out) {
         out[j] = check_random(seed);
 }
 
-static void check_products(const dpmf_i_kernels_block_set *ref, const dpmf_i_kernels_block_set *set) {
+static void check_products(const kernels_block_set *ref, const kernels_block_set *set) {
     double a[2][ROWS * COLUMNS] = {{0}}, b[INNER * COLUMNS], left[ROWS * INNER], plain = 0;
     uint64_t seed = 5;
     fill_randomly(INNER * COLUMNS, &seed, b);
@@ -282,9 +282,9 @@ static void check_products(const dpmf_i_kernels_block_set *ref, const dpmf_i_ker
 }
 
 /* Several shifts side by side: one reflection keeps inner products of columns, a triangle is divided by, rows are multiplied. */
-static void check_sides(const dpmf_i_kernels_block_set *ref, const dpmf_i_kernels_block_set *set) {
-    enum { SIDE = DPMF_I_KERNELS_BLOCK_SIDE };
-    static dpmf_i_kernels_block_side pivot[2][COLUMNS], m[2][ROWS * COLUMNS], x[ROWS], start[ROWS * COLUMNS],
+static void check_sides(const kernels_block_set *ref, const kernels_block_set *set) {
+    enum { SIDE = KERNELS_BLOCK_SIDE };
+    static kernels_block_side pivot[2][COLUMNS], m[2][ROWS * COLUMNS], x[ROWS], start[ROWS * COLUMNS],
         product[2][ROWS * INNER];
     uint64_t seed = 6;
     fill_randomly(COLUMNS * SIDE, &seed, (double *)pivot[0]);
@@ -294,7 +294,7 @@ static void check_sides(const dpmf_i_kernels_block_set *ref, const dpmf_i_kernel
     memcpy(pivot[1], pivot[0], sizeof pivot[0]);
     memcpy(m[1], m[0], sizeof m[0]);
     memcpy(start, m[0], sizeof start);
-    dpmf_i_kernels_block_side inner = pivot[0][3] * pivot[0][47], after = {0}, top = pivot[0][3];
+    kernels_block_side inner = pivot[0][3] * pivot[0][47], after = {0}, top = pivot[0][3];
     for (int r = 0; r < ROWS; r++)
         inner += m[0][r * COLUMNS + 3] * m[0][r * COLUMNS + 47];
     ref->eliminate(ROWS, COLUMNS, x, pivot[0], m[0], COLUMNS);
@@ -312,7 +312,7 @@ static void check_sides(const dpmf_i_kernels_block_set *ref, const dpmf_i_kernel
     ref->multiply_rows(ROWS, COLUMNS, INNER, start, COLUMNS, m[0], COLUMNS, product[0], INNER);
     set->multiply_rows(ROWS, COLUMNS, INNER, start, COLUMNS, m[0], COLUMNS, product[1], INNER);
     assert_memory_equal(product[0], product[1], sizeof product[0]);
-    dpmf_i_kernels_block_side plain = {0}, solved = {0};
+    kernels_block_side plain = {0}, solved = {0};
     for (int j = 0; j < COLUMNS; j++)
         plain += start[12 * COLUMNS + j] * m[0][10 * COLUMNS + j];
     for (int r = 0; r < ROWS; r++)
@@ -333,12 +333,12 @@ static void check_sides(const dpmf_i_kernels_block_set *ref, const dpmf_i_kernel
 /* Every instruction set gives the same bits. */
 static void test_instruction_sets_agree_on_the_small_blocks(void **unused) {
     static const char *const names[] = {"ref", "avx2", "avx512"};
-    const dpmf_i_kernels_block_set *ref = dpmf_i_kernels_block_find("ref");
+    const kernels_block_set *ref = kernels_block_find("ref");
     (void)unused;
     assert_non_null(ref);
-    assert_null(dpmf_i_kernels_block_find("abacus"));
+    assert_null(kernels_block_find("abacus"));
     for (int i = 0; i < 3; i++) {
-        const dpmf_i_kernels_block_set *set = dpmf_i_kernels_block_find(names[i]);
+        const kernels_block_set *set = kernels_block_find(names[i]);
         if (set == NULL) continue;
         check_products(ref, set);
         check_sides(ref, set);

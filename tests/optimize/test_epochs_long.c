@@ -19,8 +19,8 @@ static dpmf_strategy *optimum_of(const char *text, int64_t n, const char *partic
     check_ok(dpmf_participation_parse(participation, n, &p));
     o.tolerance = tolerance;
     o.loss = loss;
-    dpmf_i_optimize_task task = {a, p, &o};
-    check_ok(dpmf_i_optimize_epochs(&task, &c, r));
+    optimize_task task = {a, p, &o};
+    check_ok(optimize_epochs(&task, &c, r));
     assert_int_equal(r->outcome, DPMF_CONVERGED);
     assert_true(r->optimum_lower <= r->optimum_upper && r->optimum_upper <= r->optimum_lower * (1 + tolerance));
     dpmf_participation_free(p);

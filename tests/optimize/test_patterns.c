@@ -84,7 +84,7 @@ static void test_no_family_beats_the_optimum_over_patterns(void **unused) {
 
 /* Above the limit: no worse than Toeplitz, which is better than banded where units can leave gaps. */
 static void test_above_the_limit_the_best_that_streams_is_taken(void **unused) {
-    const int64_t n = DPMF_I_OPTIMUM_PATTERNS_STEPS_MAX + 20;
+    const int64_t n = PATTERNS_STEPS_MAX + 20;
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
     (void)unused;
     answer dense = optimum("dense", n, "prefix", "minsep:2,52", &o),
@@ -107,21 +107,21 @@ static void test_the_worst_patterns_are_found(void **unused) {
             x[t * N + u] = t == u ? 1 + 0.3 * sin(7.0 * t) : 0.25 * cos(3.0 * t * u + t + u) / (1 + abs(t - u));
     for (int i = 0; i < 4; i++) {
         dpmf_participation *p = NULL;
-        dpmf_i_optimum_patterns_list few = {0}, many = {0};
+        patterns_list few = {0}, many = {0};
         double most = 0, all = 0;
         int whole = 0;
         check_ok(dpmf_participation_parse(participations[i], N, &p));
-        check_ok(dpmf_i_optimum_patterns_list_create(p->count, 4, &few));
-        check_ok(dpmf_i_optimum_patterns_list_create(p->count, 4096, &many));
-        check_ok(dpmf_i_optimum_patterns_find(p, x, 0, &many, &all, &whole)); /* nothing is left out at this level */
+        check_ok(patterns_list_create(p->count, 4, &few));
+        check_ok(patterns_list_create(p->count, 4096, &many));
+        check_ok(patterns_find(p, x, 0, &many, &all, &whole)); /* nothing is left out at this level */
         assert_true(whole && many.count > 20 && many.count < 4096);
         assert_true(many.values[0] == all);
-        check_ok(dpmf_i_optimum_patterns_find(p, x, 0.9 * all, &few, &most, &whole));
+        check_ok(patterns_find(p, x, 0.9 * all, &few, &most, &whole));
         assert_true(whole && most == all && few.count >= 1 && few.values[0] == all);
-        check_ok(dpmf_i_optimum_patterns_find(p, x, all, &few, &most, &whole));
+        check_ok(patterns_find(p, x, all, &few, &most, &whole));
         assert_true(few.count == 0 && most == all);
-        dpmf_i_optimum_patterns_list_free(&few);
-        dpmf_i_optimum_patterns_list_free(&many);
+        patterns_list_free(&few);
+        patterns_list_free(&many);
         dpmf_participation_free(p);
     }
 }

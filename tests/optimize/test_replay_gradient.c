@@ -10,17 +10,17 @@
 
 static const char *const WORKLOADS[] = {"prefix", "momentum:0.9", "nesterov:0.8,decay:0.02", "cooldown:0.5:0.1"};
 
-static double at(dpmf_i_optimize_replay_work *w, const double *x) {
+static double at(replay_work *w, const double *x) {
     double loss = 0;
-    check_ok(dpmf_i_optimize_replay_loss(w, x, &loss, NULL));
+    check_ok(replay_loss(w, x, &loss, NULL));
     assert_true(isfinite(loss));
     return loss;
 }
 
 /* Fourth-order differences, entry by entry; each as accurate as rounding lets it be. */
-static void check_gradient(dpmf_i_optimize_replay_work *w, double *x, int64_t count) {
+static void check_gradient(replay_work *w, double *x, int64_t count) {
     double *gradient = calloc((size_t)count, sizeof *gradient), loss = 0, size = 1e-4, largest = 0;
-    check_ok(dpmf_i_optimize_replay_loss(w, x, &loss, gradient));
+    check_ok(replay_loss(w, x, &loss, gradient));
     for (int64_t i = 0; i < count; i++)
         largest = fmax(largest, fabs(gradient[i]));
     for (int64_t i = 0; i < count; i++) {
@@ -41,15 +41,15 @@ static void test_the_gradient_is_that_of_differences(void **unused) {
     (void)unused;
     for (int i = 0; i < 16; i++) {
         const int64_t b = 2 + 3 * (i % 4), n = b * (2 + i % 3) - i % 2;
-        dpmf_i_strategy_replay_shape s = {0};
-        dpmf_i_optimize_replay_work w = {0};
+        replay_shape s = {0};
+        replay_work w = {0};
         dpmf_workload *a = NULL;
         check_ok(dpmf_workload_parse(WORKLOADS[i % 4], n, &a));
-        check_ok(dpmf_i_strategy_replay_shape_create(n, b, 1 + i % 3, 1, &s));
-        check_ok(dpmf_i_optimize_replay_work_create(a, &s, NULL, &w));
-        const int64_t count = dpmf_i_strategy_replay_count(&s);
+        check_ok(replay_shape_create(n, b, 1 + i % 3, 1, &s));
+        check_ok(replay_work_create(a, &s, NULL, &w));
+        const int64_t count = replay_count(&s);
         double *x = calloc((size_t)count, sizeof *x);
-        dpmf_i_strategy_replay_view v = dpmf_i_strategy_replay_look(&s, x);
+        replay_view v = replay_look(&s, x);
         for (int64_t j = 0; j < count; j++)
             x[j] = (x + j < v.kappa ? -0.25 : x + j < v.logit ? 0.25 : 0) + 0.1 * check_random(&seed);
         for (int j = 0; j < s.buffers; j++)
@@ -57,8 +57,8 @@ static void test_the_gradient_is_that_of_differences(void **unused) {
         w.norm = i % 5 == 4 ? 7 : 1;
         check_gradient(&w, x, count);
         free(x);
-        dpmf_i_optimize_replay_work_free(&w);
-        dpmf_i_strategy_replay_shape_free(&s);
+        replay_work_free(&w);
+        replay_shape_free(&s);
         dpmf_workload_free(a);
     }
 }

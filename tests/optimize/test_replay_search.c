@@ -24,8 +24,8 @@ static double bound(const dpmf_workload *a, int64_t b, int max_loss) {
     o.tolerance = max_loss ? 1e-4 : 1e-5;
     snprintf(text, sizeof text, "cyclic:%lld,%lld", (long long)((n + b - 1) / b), (long long)b);
     check_ok(dpmf_participation_parse(text, n, &p));
-    dpmf_i_optimize_task task = {a, p, &o};
-    check_ok(dpmf_i_optimize_epochs(&task, NULL, &found));
+    optimize_task task = {a, p, &o};
+    check_ok(optimize_epochs(&task, NULL, &found));
     dpmf_participation_free(p);
     return found.optimum_lower;
 }
@@ -40,14 +40,14 @@ typedef struct wish {
 
 static void check_wish(const wish *w) {
     dpmf_workload *a = workload_of(w->workload, w->n);
-    dpmf_i_optimize_replay_result found = {0};
-    const dpmf_i_optimize_replay_options o = {.buffers = w->buffers, .max_loss = w->max_loss};
+    replay_result found = {0};
+    const replay_options o = {.buffers = w->buffers, .max_loss = w->max_loss};
     const double lower = w->lower > 0 ? w->lower : bound(a, w->b, w->max_loss);
-    check_ok(dpmf_i_optimize_replay(a, w->b, &o, &found));
+    check_ok(optimize_replay(a, w->b, &o, &found));
     if (!(found.loss <= w->ratio * lower && found.loss >= lower * (1 - 1e-9)))
         fail_msg("%s, n = %lld, b = %lld, %d buffers: loss %.10g, bound %.10g, ratio %.7f, wanted %g", w->workload,
                  (long long)w->n, (long long)w->b, w->buffers, found.loss, lower, found.loss / lower, w->ratio);
-    dpmf_i_optimize_replay_result_free(&found);
+    replay_result_free(&found);
     dpmf_workload_free(a);
 }
 
@@ -76,55 +76,54 @@ static void test_found_is_dense(void **unused) {
     for (int i = 0; i < 20; i++) {
         const int64_t b = 4 + 3 * (i % 7), n = b * (2 + i % 4) - i % 3;
         dpmf_workload *a = workload_of(WORKLOADS[i % 5], n);
-        dpmf_i_optimize_replay_result found = {0};
-        const dpmf_i_optimize_replay_options o = {.buffers = 1 + i % 4, .max_loss = i % 6 == 5, .iterations = 60};
+        replay_result found = {0};
+        const replay_options o = {.buffers = 1 + i % 4, .max_loss = i % 6 == 5, .iterations = 60};
         replay c = {0};
-        check_ok(dpmf_i_optimize_replay(a, b, &o, &found));
-        check_ok(dpmf_i_strategy_replay_create(&found.shape, found.parameters, NULL, &c));
+        check_ok(optimize_replay(a, b, &o, &found));
+        check_ok(replay_create(&found.shape, found.parameters, NULL, &c));
         check_dense(&c, WORKLOADS[i % 5]);
         double *squares = doubles(n), sum = 0, largest = 0;
-        check_ok(dpmf_i_error_replay_squares(a, &c, NULL, squares));
+        check_ok(error_replay_squares(a, &c, NULL, squares));
         for (int64_t t = 0; t < n; t++) {
             sum += squares[t] / (double)n;
             largest = fmax(largest, squares[t]);
         }
         check_near(found.loss / sqrt(o.max_loss ? largest : sum), 1, 1e-12);
         free(squares);
-        dpmf_i_strategy_replay_free(&c);
-        dpmf_i_optimize_replay_result_free(&found);
+        replay_free(&c);
+        replay_result_free(&found);
         dpmf_workload_free(a);
     }
 }
 
 static void test_the_fewest_buffers_are_found(void **unused) {
     dpmf_workload *a = workload_of("prefix", 96);
-    dpmf_i_optimize_replay_result found = {0};
-    dpmf_i_optimize_replay_options o = {.wanted_ratio = 1.002, .lower = bound(a, 24, 0)};
+    replay_result found = {0};
+    replay_options o = {.wanted_ratio = 1.002, .lower = bound(a, 24, 0)};
     (void)unused;
-    check_ok(dpmf_i_optimize_replay(a, 24, &o, &found));
+    check_ok(optimize_replay(a, 24, &o, &found));
     assert_true(found.loss <= 1.002 * o.lower);
     assert_in_range(found.shape.buffers, 2, 4);
-    dpmf_i_optimize_replay_result_free(&found);
+    replay_result_free(&found);
     o.wanted_ratio = 1;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_replay(a, 24, &o, &found));
-    o = (dpmf_i_optimize_replay_options){.buffers = 13};
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_replay(a, 24, &o, &found));
+    check_fails(DPMF_ERROR_ARGUMENT, optimize_replay(a, 24, &o, &found));
+    o = (replay_options){.buffers = 13};
+    check_fails(DPMF_ERROR_ARGUMENT, optimize_replay(a, 24, &o, &found));
     dpmf_workload_free(a);
 }
 
 static void test_threads_do_not_change_the_search(void **unused) {
     dpmf_workload *a = workload_of("momentum:0.5", 1500);
-    dpmf_i_optimize_replay_result one = {0}, two = {0};
-    dpmf_i_optimize_replay_options o = {.buffers = 3, .iterations = 5};
+    replay_result one = {0}, two = {0};
+    replay_options o = {.buffers = 3, .iterations = 5};
     (void)unused;
-    check_ok(dpmf_i_optimize_replay(a, 500, &o, &one));
-    check_ok(dpmf_i_base_pool_create(3, &o.pool));
-    check_ok(dpmf_i_optimize_replay(a, 500, &o, &two));
-    assert_memory_equal(one.parameters, two.parameters,
-                        (size_t)dpmf_i_strategy_replay_count(&one.shape) * sizeof *one.parameters);
-    dpmf_i_base_pool_free(o.pool);
-    dpmf_i_optimize_replay_result_free(&one);
-    dpmf_i_optimize_replay_result_free(&two);
+    check_ok(optimize_replay(a, 500, &o, &one));
+    check_ok(base_pool_create(3, &o.pool));
+    check_ok(optimize_replay(a, 500, &o, &two));
+    assert_memory_equal(one.parameters, two.parameters, (size_t)replay_count(&one.shape) * sizeof *one.parameters);
+    base_pool_free(o.pool);
+    replay_result_free(&one);
+    replay_result_free(&two);
     dpmf_workload_free(a);
 }
 
@@ -155,14 +154,14 @@ static void test_the_search_ends_where_the_tolerance_is_met(void **unused) {
 
 static void test_any_allocation_of_the_search_may_fail(void **unused) {
     dpmf_workload *a = workload_of("prefix", 12);
-    dpmf_i_optimize_replay_result found = {0};
-    dpmf_i_optimize_replay_options o = {.buffers = 1, .iterations = 1};
+    replay_result found = {0};
+    replay_options o = {.buffers = 1, .iterations = 1};
     replay c = {0};
     (void)unused;
-    FAIL_EACH(dpmf_i_optimize_replay(a, 6, &o, &found));
-    FAIL_EACH(dpmf_i_strategy_replay_create(&found.shape, found.parameters, NULL, &c));
-    dpmf_i_strategy_replay_free(&c);
-    dpmf_i_optimize_replay_result_free(&found);
+    FAIL_EACH(optimize_replay(a, 6, &o, &found));
+    FAIL_EACH(replay_create(&found.shape, found.parameters, NULL, &c));
+    replay_free(&c);
+    replay_result_free(&found);
     dpmf_workload_free(a);
 }
 

@@ -15,23 +15,23 @@ typedef struct wish {
     double ratio, lower;
 } wish;
 
-static void check_wish(const wish *w, dpmf_i_base_pool *pool) {
+static void check_wish(const wish *w, base_pool *pool) {
     dpmf_workload *a = NULL;
-    const dpmf_i_optimize_replay_options o = {.buffers = w->buffers, .pool = pool};
-    dpmf_i_optimize_replay_result found = {0};
-    dpmf_i_optimize_replay_shared_result shared = {0};
+    const replay_options o = {.buffers = w->buffers, .pool = pool};
+    replay_result found = {0};
+    replay_shared_result shared = {0};
     double loss = 0;
     check_ok(dpmf_workload_parse("prefix", w->n, &a));
     if (w->shared > 0)
-        check_ok(dpmf_i_optimize_replay_shared(a, w->b, w->shared, &o, &shared));
+        check_ok(optimize_replay_shared(a, w->b, w->shared, &o, &shared));
     else
-        check_ok(dpmf_i_optimize_replay(a, w->b, &o, &found));
+        check_ok(optimize_replay(a, w->b, &o, &found));
     loss = w->shared > 0 ? shared.loss : found.loss;
     if (!(loss <= w->ratio * w->lower && loss >= w->lower))
         fail_msg("n = %lld, b = %lld, %d buffers, %d shared seeds: loss %.10g, ratio %.7f, wanted %g", (long long)w->n,
                  (long long)w->b, w->buffers, w->shared, loss, loss / w->lower, w->ratio);
-    dpmf_i_optimize_replay_result_free(&found);
-    dpmf_i_optimize_replay_shared_result_free(&shared);
+    replay_result_free(&found);
+    replay_shared_result_free(&shared);
     dpmf_workload_free(a);
 }
 
@@ -40,12 +40,12 @@ static void test_the_long_search_comes_near_the_bound(void **unused) {
                                   {2000, 100, 4, 0, 1.001, 18.071569},  {2048, 1024, 4, 0, 1.0006, 4.481515},
                                   {10000, 1000, 4, 0, 1.0018, 12.610},  {100000, 10000, 5, 0, 1.005, 14.7584014},
                                   {1000, 100, 4, 3, 1.011, 10.5366449}};
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     (void)unused;
-    check_ok(dpmf_i_base_pool_create(0, &pool));
+    check_ok(base_pool_create(0, &pool));
     for (size_t i = 0; i < sizeof WISHES / sizeof *WISHES; i++)
         check_wish(WISHES + i, pool);
-    dpmf_i_base_pool_free(pool);
+    base_pool_free(pool);
 }
 
 int main(void) {

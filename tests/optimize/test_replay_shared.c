@@ -7,9 +7,9 @@
 
 #include <math.h>
 
-static double at(dpmf_i_optimize_replay_shared_work *s) {
+static double at(replay_shared_work *s) {
     double loss = 0;
-    check_ok(dpmf_i_optimize_replay_shared_loss(s, s->parameters, &loss, NULL));
+    check_ok(replay_shared_loss(s, s->parameters, &loss, NULL));
     assert_true(isfinite(loss));
     return loss;
 }
@@ -17,18 +17,18 @@ static double at(dpmf_i_optimize_replay_shared_work *s) {
 /* At the start that a short search with replayed seeds gives. */
 static void check_gradient(const char *text, int64_t n, int64_t b, int seeds) {
     dpmf_workload *a = workload_of(text, n);
-    const dpmf_i_optimize_replay_options o = {.buffers = 2, .iterations = 10};
-    dpmf_i_optimize_replay_result r = {0};
-    dpmf_i_optimize_replay_shared_work s = {0};
+    const replay_options o = {.buffers = 2, .iterations = 10};
+    replay_result r = {0};
+    replay_shared_work s = {0};
     replay c = {0};
-    check_ok(dpmf_i_optimize_replay(a, b, &o, &r));
-    check_ok(dpmf_i_strategy_replay_create(&r.shape, r.parameters, NULL, &c));
-    check_ok(dpmf_i_optimize_replay_shared_alloc(a, &r.shape, seeds, NULL, &s));
-    check_ok(dpmf_i_optimize_replay_shared_start(&c, r.parameters, &s));
+    check_ok(optimize_replay(a, b, &o, &r));
+    check_ok(replay_create(&r.shape, r.parameters, NULL, &c));
+    check_ok(optimize_replay_shared_alloc(a, &r.shape, seeds, NULL, &s));
+    check_ok(replay_shared_start(&c, r.parameters, &s));
     s.smoothing = 0.5;
-    const int64_t count = dpmf_i_strategy_replay_shared_count(&r.shape, seeds);
+    const int64_t count = replay_shared_count(&r.shape, seeds);
     double *gradient = doubles(count), loss = 0, size = 1e-5;
-    check_ok(dpmf_i_optimize_replay_shared_loss(&s, s.parameters, &loss, gradient));
+    check_ok(replay_shared_loss(&s, s.parameters, &loss, gradient));
     for (int64_t i = 0; i < count; i++) {
         const double here = s.parameters[i];
         s.parameters[i] = here + size;
@@ -38,9 +38,9 @@ static void check_gradient(const char *text, int64_t n, int64_t b, int seeds) {
         s.parameters[i] = here;
     }
     free(gradient);
-    dpmf_i_optimize_replay_shared_free(&s);
-    dpmf_i_strategy_replay_free(&c);
-    dpmf_i_optimize_replay_result_free(&r);
+    optimize_replay_shared_free(&s);
+    replay_free(&c);
+    replay_result_free(&r);
     dpmf_workload_free(a);
 }
 
@@ -51,14 +51,14 @@ static void test_the_shared_gradient_is_that_of_differences(void **unused) {
 }
 
 /* The covariance of the noise from own and shared seeds is W W', and the sensitivity is at most 1. */
-static void check_law(replay *c, const dpmf_i_strategy_replay_shared *s) {
+static void check_law(replay *c, const strategy_replay_shared *s) {
     const int64_t n = c->shape.steps, b = c->shape.period;
     const int r = c->shape.buffers, l = s->seeds;
     double *w = matrix_of(c, 1), *squares = doubles(b), *state = doubles(r * (n + b * l)), *u = doubles(n + b * l);
     double *rows = doubles(n * (n + b * l)), *unused_mix = doubles(c->shape.epochs);
     const int64_t wide = n + b * l; /* seeds: n own ones, then l a class */
     for (int64_t t = 0; t < n; t++) {
-        const dpmf_i_strategy_replay_step now = dpmf_i_strategy_replay_at(c, t, unused_mix);
+        const replay_step now = replay_at(c, t, unused_mix);
         memset(u, 0, (size_t)wide * sizeof *u);
         u[t] = s->own[t];
         for (int i = 0; i < l; i++)
@@ -72,11 +72,10 @@ static void check_law(replay *c, const dpmf_i_strategy_replay_shared *s) {
             rows[t * wide + i] = now.scale * sum;
         }
         for (int64_t i = 0; i <= t; i++)
-            check_near(dpmf_i_base_dot(wide, rows + t * wide, rows + i * wide),
-                       dpmf_i_base_dot(n, w + t * n, w + i * n), 1e-10);
+            check_near(base_dot(wide, rows + t * wide, rows + i * wide), base_dot(n, w + t * n, w + i * n), 1e-10);
     }
     for (int exact = 0; exact <= 1; exact++) {
-        check_ok(dpmf_i_strategy_replay_sensitivities(c, exact, NULL, squares));
+        check_ok(replay_sensitivities(c, exact, NULL, squares));
         for (int64_t p = 0; p < b; p++)
             assert_true(squares[p] <= 1 + 1e-12 && squares[p] > 0.9);
     }
@@ -85,23 +84,23 @@ static void check_law(replay *c, const dpmf_i_strategy_replay_shared *s) {
 
 static void check_found(const char *text, int64_t n, int64_t b, int seeds, int iterations, double largest_loss) {
     dpmf_workload *a = workload_of(text, n);
-    const dpmf_i_optimize_replay_options o = {.buffers = 4, .iterations = iterations};
-    dpmf_i_optimize_replay_shared_result found = {0};
-    dpmf_i_strategy_replay_shared s = {0};
+    const replay_options o = {.buffers = 4, .iterations = iterations};
+    replay_shared_result found = {0};
+    strategy_replay_shared s = {0};
     replay c = {0};
-    check_ok(dpmf_i_optimize_replay_shared(a, b, seeds, &o, &found));
-    check_ok(dpmf_i_strategy_replay_shared_create(&found.shape, seeds, found.parameters, NULL, &c, &s));
+    check_ok(optimize_replay_shared(a, b, seeds, &o, &found));
+    check_ok(replay_shared_create(&found.shape, seeds, found.parameters, NULL, &c, &s));
     double *squares = doubles(n);
-    check_ok(dpmf_i_error_replay_squares(a, &c, NULL, squares));
-    check_near(found.loss / sqrt(dpmf_i_base_sum(n, squares) / (double)n), 1, 1e-10);
+    check_ok(error_replay_squares(a, &c, NULL, squares));
+    check_near(found.loss / sqrt(base_sum(n, squares) / (double)n), 1, 1e-10);
     if (!(found.loss <= largest_loss))
         fail_msg("%s, n = %lld, %d shared seeds: loss %.8g, wanted %.8g", text, (long long)n, seeds, found.loss,
                  largest_loss);
     if (n <= 64) check_law(&c, &s);
     free(squares);
-    dpmf_i_strategy_replay_shared_free(&s);
-    dpmf_i_strategy_replay_free(&c);
-    dpmf_i_optimize_replay_shared_result_free(&found);
+    strategy_replay_shared_free(&s);
+    replay_free(&c);
+    replay_shared_result_free(&found);
     dpmf_workload_free(a);
 }
 
@@ -114,11 +113,11 @@ static void test_shared_seeds_come_near_the_bound(void **unused) {
 
 static void test_max_loss_and_bad_seed_counts_are_refused(void **unused) {
     dpmf_workload *a = workload_of("prefix", 32);
-    const dpmf_i_optimize_replay_options o = {.buffers = 2, .max_loss = 1}, p = {.buffers = 2, .iterations = 2};
-    dpmf_i_optimize_replay_shared_result found = {0};
+    const replay_options o = {.buffers = 2, .max_loss = 1}, p = {.buffers = 2, .iterations = 2};
+    replay_shared_result found = {0};
     (void)unused;
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_optimize_replay_shared(a, 8, 1, &o, &found));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_replay_shared(a, 8, 9, &p, &found));
+    check_fails(DPMF_ERROR_UNSUPPORTED, optimize_replay_shared(a, 8, 1, &o, &found));
+    check_fails(DPMF_ERROR_ARGUMENT, optimize_replay_shared(a, 8, 9, &p, &found));
     dpmf_workload_free(a);
 }
 

@@ -19,13 +19,13 @@ static void test_toeplitz_optima_are_the_known_ones(void **unused) {
                  {1024, 3.056588, 3.002684}, {2048, 3.277012, 3.221365}, {8192, 3.718111, 3.659563}};
     (void)unused;
     for (int i = 0; i < 6; i++) {
-        wish w = {dpmf_i_optimize_toeplitz, "prefix", "single", cases[i].n, {.bands = 0}};
+        wish w = {optimize_toeplitz, "prefix", "single", cases[i].n, {.bands = 0}};
         check_near(loss_of(&w) / cases[i].plain, 1, 6e-7); /* half a digit of the smallest */
         w.options.normalize = DPMF_NORMALIZE_AFTER;
         check_near(loss_of(&w) / cases[i].normalized, 1, 6e-7);
     }
     /* the max loss is least at the square root (Pillutla et al. 2025, Table 2.2) */
-    const wish w = {dpmf_i_optimize_toeplitz, "prefix", "single", 1024, {.loss = DPMF_LOSS_MAX}};
+    const wish w = {optimize_toeplitz, "prefix", "single", 1024, {.loss = DPMF_LOSS_MAX}};
     check_near(loss_of(&w), 3.272554, 1e-6);
 }
 
@@ -38,11 +38,8 @@ static void test_banded_toeplitz_optima_are_the_published_ones(void **unused) {
                  {512, 4.699375, 1.0092}, {1024, 6.298836, 1.0066}, {2048, 8.5867, 1.0046}};
     (void)unused;
     for (int i = 0; i < 7; i++) {
-        wish w = {dpmf_i_optimize_banded_toeplitz,
-                  "prefix",
-                  "single",
-                  cases[i].n,
-                  {.bands = 16, .normalize = DPMF_NORMALIZE_AFTER}};
+        wish w = {
+            toeplitz_optimize_banded, "prefix", "single", cases[i].n, {.bands = 16, .normalize = DPMF_NORMALIZE_AFTER}};
         double after = loss_of(&w);
         check_near(after / (cases[i].banded * cases[i].ratio), 1, 1e-4);
         w.options.normalize = DPMF_NORMALIZE_WITHIN;
@@ -50,8 +47,7 @@ static void test_banded_toeplitz_optima_are_the_published_ones(void **unused) {
         assert_true(within <= after * (1 + 1e-9) && within >= cases[i].banded);
     }
     /* McKenna 2024, Appendix I: 2^16 steps, 64 bands */
-    const wish large = {
-        dpmf_i_optimize_banded_toeplitz, "prefix", "single", 65536, {.loss = DPMF_LOSS_MAX, .bands = 64}};
+    const wish large = {toeplitz_optimize_banded, "prefix", "single", 65536, {.loss = DPMF_LOSS_MAX, .bands = 64}};
     check_near(loss_of(&large) / 32.75872, 1, 1e-6);
 }
 
@@ -72,7 +68,7 @@ static void test_toeplitz_optima_agree_with_dense_optimization(void **unused) {
     for (int i = 0; i < 10; i++)
         for (int p = 0; p < 3; p++) {
             const wish w = {
-                cases[i].bands == 0 ? dpmf_i_optimize_toeplitz : dpmf_i_optimize_banded_toeplitz,
+                cases[i].bands == 0 ? optimize_toeplitz : toeplitz_optimize_banded,
                 "prefix",
                 participations[p],
                 64,
@@ -106,8 +102,8 @@ static void check_local(const wish *w) {
     const double *c = NULL, *h = NULL;
     double moved[64];
     uint64_t seed = 9;
-    const int inverse = w->family == dpmf_i_optimize_banded_inverse;
-    assert_true(dpmf_i_strategy_toeplitz(m.strategy, &count, &c, &inverse_count, &h));
+    const int inverse = w->family == toeplitz_banded_inverse;
+    assert_true(strategy_toeplitz(m.strategy, &count, &c, &inverse_count, &h));
     if (inverse) count = inverse_count, c = h;
     assert_int_equal(count, w->options.bands);
     for (int k = 0; k < 20; k++) {
@@ -126,17 +122,14 @@ static void test_no_neighbour_beats_a_toeplitz_optimum(void **unused) {
         for (int l = 0; l < 2; l++)
             for (int64_t bands = 2; bands <= 12; bands += 5) {
                 const int schedule = w == 4;
-                wish k = {dpmf_i_optimize_banded_toeplitz,
-                          workloads[w],
-                          "single",
-                          200,
-                          {.loss = (dpmf_loss)l, .bands = bands}};
+                wish k = {
+                    toeplitz_optimize_banded, workloads[w], "single", 200, {.loss = (dpmf_loss)l, .bands = bands}};
                 if (!(schedule && l == 1))
                     check_local(
                         &k); /* a minimax is not smooth: see test_the_optimum_of_a_schedule_beats_that_without_it */
                 k.participation = "minsep:5,40";
                 if (!schedule) check_local(&k);
-                k.family = dpmf_i_optimize_banded_inverse;
+                k.family = toeplitz_banded_inverse;
                 k.participation = "single";
                 if (!schedule) check_local(&k);
             }
@@ -146,7 +139,7 @@ static void test_no_neighbour_beats_a_toeplitz_optimum(void **unused) {
 static void test_the_optimum_of_a_schedule_beats_that_without_it(void **unused) {
     (void)unused;
     for (int l = 0; l < 2; l++) {
-        const wish with = {dpmf_i_optimize_banded_toeplitz,
+        const wish with = {toeplitz_optimize_banded,
                            "momentum:0.9,cooldown:0.5:0.05",
                            "single",
                            128,
@@ -169,7 +162,7 @@ static void test_more_bands_than_the_separation_never_hurt(void **unused) {
     /* more bands than the separation cannot hurt, and whole matrices are best */
     for (int l = 0; l < 2; l++)
         for (int p = 0; p < 2; p++) {
-            wish w = {dpmf_i_optimize_banded_toeplitz,
+            wish w = {toeplitz_optimize_banded,
                       "prefix",
                       p ? "minsep:5,20" : "cyclic:5,20",
                       100,
@@ -180,14 +173,14 @@ static void test_more_bands_than_the_separation_never_hurt(void **unused) {
                 assert_true(now <= before * (1 + 1e-6));
                 before = now;
             }
-            w.family = dpmf_i_optimize_toeplitz;
+            w.family = optimize_toeplitz;
             check_near(loss_of(&w) / before, 1, p ? 1e-6 : 1e-4); /* not convex: two ends of one search */
         }
     /* in every step: nothing is gained by correlation for the max loss, sqrt(n) sqrt(n) */
-    const wish full = {dpmf_i_optimize_toeplitz, "prefix", "full", 64, {.loss = DPMF_LOSS_MAX}};
+    const wish full = {optimize_toeplitz, "prefix", "full", 64, {.loss = DPMF_LOSS_MAX}};
     assert_true(loss_of(&full) <= 64 * (1 + 1e-6));
     /* a last column that is cut short counts for what is left of it */
-    const wish cut = {dpmf_i_optimize_banded_toeplitz, "prefix", "minsep:3,10", 23, {.bands = 10}};
+    const wish cut = {toeplitz_optimize_banded, "prefix", "minsep:3,10", 23, {.bands = 10}};
     made m = make(&cut);
     assert_true(m.figures.sensitivity.value * m.figures.sensitivity.value < 3 * (1 - 1e-3));
     undo(&m);
@@ -197,7 +190,7 @@ static void test_optimized_inverse_bands_beat_those_of_the_root(void **unused) {
     static const char *const participations[] = {"single", "cyclic:4,64", "minsep:4,64"};
     (void)unused;
     for (int p = 0; p < 3; p++) {
-        wish w = {dpmf_i_optimize_banded_inverse, "prefix", participations[p], 256, {.bands = 2}};
+        wish w = {toeplitz_banded_inverse, "prefix", participations[p], 256, {.bands = 2}};
         dpmf_strategy *root = NULL;
         double before = INFINITY;
         for (; w.options.bands <= 8; w.options.bands *= 2) {
@@ -208,7 +201,7 @@ static void test_optimized_inverse_bands_beat_those_of_the_root(void **unused) {
             check_ok(dpmf_evaluate(m.workload, m.participation, root, NULL, &figures, NULL));
             assert_true(m.loss < figures.rms_loss && m.loss < before);
             assert_int_equal(m.figures.sensitivity.kind, DPMF_EXACT);
-            assert_int_equal(dpmf_i_strategy_inverse_bands(m.strategy), w.options.bands);
+            assert_int_equal(strategy_inverse_bands(m.strategy), w.options.bands);
             before = m.loss;
             dpmf_strategy_free(root);
             undo(&m);

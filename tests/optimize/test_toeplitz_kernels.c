@@ -25,18 +25,18 @@ static void test_toeplitz_kernels_solve_and_sets_agree(void **unused) {
     static const char *const names[] = {"ref", "avx2", "avx512"};
     (void)unused;
     for (int k = 0; k < 3; k++) {
-        const dpmf_i_kernels_toeplitz_set *set = dpmf_i_kernels_toeplitz_find(names[k]);
-        const dpmf_i_kernels_toeplitz_set *ref = dpmf_i_kernels_toeplitz_find("ref");
+        const kernels_toeplitz_set *set = kernels_toeplitz_find(names[k]);
+        const kernels_toeplitz_set *ref = kernels_toeplitz_find("ref");
         if (set == NULL) continue;
         assert_string_equal(set->name, names[k]);
         for (int b = 0; b < 9; b++)
             for (int s = 0; s < 5; s++) {
                 const int64_t n = sizes[s], y_count = n - n / 3, split = n / 2 / 8 * 8;
                 double c[128], *y = numbers(n), *x = numbers(n), *want = numbers(n), sums[128], want_sums[128];
-                dpmf_i_kernels_toeplitz_table table = {.bands = bands[b]}, ref_table = {.bands = bands[b]};
+                kernels_toeplitz_table table = {.bands = bands[b]}, ref_table = {.bands = bands[b]};
                 uint64_t seed = 3;
-                check_ok(dpmf_i_base_alloc_doubles(dpmf_i_kernels_toeplitz_table_size(bands[b]), "", &table.rows));
-                check_ok(dpmf_i_base_alloc_doubles(dpmf_i_kernels_toeplitz_table_size(bands[b]), "", &ref_table.rows));
+                check_ok(base_alloc_doubles(kernels_toeplitz_table_size(bands[b]), "", &table.rows));
+                check_ok(base_alloc_doubles(kernels_toeplitz_table_size(bands[b]), "", &ref_table.rows));
                 coefficients(bands[b], 0.3, 5, c);
                 for (int64_t i = 0; i < n; i++)
                     y[i] = check_random(&seed);
@@ -70,12 +70,12 @@ static void test_toeplitz_kernels_solve_and_sets_agree(void **unused) {
                 set->reverse(n, y, 2, 0.001, x);
                 for (int64_t i = 0; i < n; i++)
                     assert_true(x[n - 1 - i] == (2 - 0.001 * (double)i) * y[i]);
-                dpmf_i_base_free(table.rows), dpmf_i_base_free(ref_table.rows);
+                base_free(table.rows), base_free(ref_table.rows);
                 free(y), free(x), free(want);
             }
     }
-    assert_null(dpmf_i_kernels_toeplitz_find("sse"));
-    assert_non_null(dpmf_i_kernels_toeplitz_get());
+    assert_null(kernels_toeplitz_find("sse"));
+    assert_non_null(kernels_toeplitz_get());
 }
 
 int main(void) {

@@ -17,9 +17,7 @@ static void test_toeplitz_families_take_weights(void **unused) {
         last[t] = t == 99 ? 100 : 1e-9;
     }
     for (int f = 0; f < 3; f++) {
-        dpmf_i_optimize_call family = f == 0   ? dpmf_i_optimize_toeplitz
-                                      : f == 1 ? dpmf_i_optimize_banded_toeplitz
-                                               : dpmf_i_optimize_banded_inverse;
+        optimize_call family = f == 0 ? optimize_toeplitz : f == 1 ? toeplitz_optimize_banded : toeplitz_banded_inverse;
         wish w = {family, "momentum:0.5", "single", 100, {.bands = 9}};
         double plain = loss_of(&w);
         w.options.weights = ones;
@@ -33,13 +31,13 @@ static void test_toeplitz_families_take_weights(void **unused) {
 }
 
 static void test_toeplitz_families_give_the_strategy_they_name(void **unused) {
-    wish w = {dpmf_i_optimize_toeplitz, "prefix", "single", 40, {.bands = 5}};
+    wish w = {optimize_toeplitz, "prefix", "single", 40, {.bands = 5}};
     (void)unused;
     made m = make(&w);
     assert_string_equal(dpmf_strategy_family(m.strategy), "toeplitz");
     check_factorization(m.workload, m.strategy, 1e-11);
     undo(&m);
-    w.family = dpmf_i_optimize_banded_toeplitz;
+    w.family = toeplitz_optimize_banded;
     m = make(&w);
     assert_string_equal(dpmf_strategy_family(m.strategy), "banded-toeplitz");
     assert_int_equal(dpmf_strategy_bands(m.strategy), 5);
@@ -67,26 +65,25 @@ static void test_a_toeplitz_matrix_is_optimized_like_its_workload(void **unused)
             matrix[t * 20 + u] = 1;
     check_ok(dpmf_workload_create_dense(20, matrix, &a));
     check_ok(dpmf_participation_parse("single", 20, &p));
-    check_ok(dpmf_i_optimize_banded_toeplitz(&(dpmf_i_optimize_task){a, p, &o}, &s, &result));
+    check_ok(toeplitz_optimize_banded(&(optimize_task){a, p, &o}, &s, &result));
     check_ok(dpmf_evaluate(a, p, s, NULL, &figures, NULL));
-    const wish named = {dpmf_i_optimize_banded_toeplitz, "prefix", "single", 20, o};
+    const wish named = {toeplitz_optimize_banded, "prefix", "single", 20, o};
     check_near(figures.rms_loss, loss_of(&named), 1e-9);
     dpmf_strategy_free(s);
     dpmf_workload_free(a);
     s = NULL;
     matrix[10 * 20 + 3] = 2; /* not Toeplitz */
     check_ok(dpmf_workload_create_dense(20, matrix, &a));
-    check_fails(DPMF_ERROR_UNSUPPORTED,
-                dpmf_i_optimize_banded_toeplitz(&(dpmf_i_optimize_task){a, p, &o}, &s, &result));
+    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_optimize_banded(&(optimize_task){a, p, &o}, &s, &result));
     check_message("--optimize-workload");
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_optimize_banded_inverse(&(dpmf_i_optimize_task){a, p, &o}, &s, &result));
+    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_banded_inverse(&(optimize_task){a, p, &o}, &s, &result));
     assert_null(s);
     dpmf_workload_free(a);
     dpmf_participation_free(p);
 }
 
 static void test_toeplitz_families_refuse_what_has_no_theorem(void **unused) {
-    const dpmf_i_optimize_call banded = dpmf_i_optimize_banded_toeplitz;
+    const optimize_call banded = toeplitz_optimize_banded;
     const struct {
         wish wish;
         const char *message;
@@ -95,10 +92,9 @@ static void test_toeplitz_families_refuse_what_has_no_theorem(void **unused) {
         {{banded, "cooldown:0.2:0.1", "single", 10000, {.bands = 4}}, "--optimize-workload"},
         {{banded, "prefix", "single", 10000, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "8192"},
         {{banded, "prefix", "minsep:4,16", 64, {.bands = 17, .normalize = DPMF_NORMALIZE_WITHIN}}, "up to 16"},
-        {{dpmf_i_optimize_banded_inverse, "cooldown:0.2:0.1", "single", 64, {.bands = 4}}, "bisr"},
-        {{dpmf_i_optimize_banded_inverse, "prefix", "single", 64, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}},
-         "bisr"},
-        {{dpmf_i_optimize_banded_inverse, "prefix", "shuffled:4,16", 64, {.bands = 4}}, "shuffled:4,16"}};
+        {{toeplitz_banded_inverse, "cooldown:0.2:0.1", "single", 64, {.bands = 4}}, "bisr"},
+        {{toeplitz_banded_inverse, "prefix", "single", 64, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "bisr"},
+        {{toeplitz_banded_inverse, "prefix", "shuffled:4,16", 64, {.bands = 4}}, "shuffled:4,16"}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         made m = {0};
@@ -113,8 +109,7 @@ static int stop_at_once(void *context, const char *what, double done) {
 }
 
 static void test_toeplitz_optimizers_may_be_cancelled(void **unused) {
-    const dpmf_i_optimize_call families[] = {dpmf_i_optimize_toeplitz, dpmf_i_optimize_banded_toeplitz,
-                                             dpmf_i_optimize_banded_inverse};
+    const optimize_call families[] = {optimize_toeplitz, toeplitz_optimize_banded, toeplitz_banded_inverse};
     (void)unused;
     for (int f = 0; f < 3; f++) {
         made m = {0};
@@ -123,7 +118,7 @@ static void test_toeplitz_optimizers_may_be_cancelled(void **unused) {
     }
 }
 
-static dpmf_status run_task(dpmf_i_optimize_call family, const dpmf_i_optimize_task *task) {
+static dpmf_status run_task(optimize_call family, const optimize_task *task) {
     dpmf_strategy *s = NULL;
     dpmf_optimization result;
     dpmf_status status = family(task, &s, &result);
@@ -139,10 +134,10 @@ static void test_any_allocation_of_a_toeplitz_optimizer_may_fail(void **unused) 
     check_ok(dpmf_workload_parse("cooldown:0.5:0.1", 24, &scheduled));
     check_ok(dpmf_participation_parse("minsep:3,8", 24, &p));
     const dpmf_optimize_options o = {.bands = 10}, max = {.bands = 4, .loss = DPMF_LOSS_MAX, .normalize = 2};
-    const dpmf_i_optimize_task task = {a, p, &o}, columns = {scheduled, p, &max};
-    FAIL_EACH(run_task(dpmf_i_optimize_toeplitz, &task));
-    FAIL_EACH(run_task(dpmf_i_optimize_banded_toeplitz, &columns));
-    FAIL_EACH(run_task(dpmf_i_optimize_banded_inverse, &task));
+    const optimize_task task = {a, p, &o}, columns = {scheduled, p, &max};
+    FAIL_EACH(run_task(optimize_toeplitz, &task));
+    FAIL_EACH(run_task(toeplitz_optimize_banded, &columns));
+    FAIL_EACH(run_task(toeplitz_banded_inverse, &task));
     dpmf_workload_free(a);
     dpmf_workload_free(scheduled);
     dpmf_participation_free(p);
@@ -153,11 +148,11 @@ static void test_any_allocation_of_a_toeplitz_optimizer_may_fail(void **unused) 
 /* Close to the optimum for n much larger than the bands (McKenna 2024, Figure 11), never below it. */
 static void test_the_sweep_is_close_to_the_optimum_and_never_below(void **unused) {
     dpmf_workload *a = NULL;
-    dpmf_i_optimize_toeplitz_sweep_result r = {0};
+    toeplitz_sweep_result r = {0};
     double c[64], loss = 0;
     (void)unused;
     check_ok(dpmf_workload_parse("prefix", 65536, &a));
-    check_ok(dpmf_i_optimize_toeplitz_sweep(a, 64, DPMF_LOSS_MAX, c, &r));
+    check_ok(toeplitz_sweep(a, 64, DPMF_LOSS_MAX, c, &r));
     assert_true(r.loss >= 32.75872 && r.loss <= 32.75872 * 1.003);
     check_near(c[0], 1 + r.shift, 1e-15);
     check_near(c[63], 1.0 / 64 + r.shift, 1e-15);
@@ -173,8 +168,8 @@ static void test_the_sweep_is_close_to_the_optimum_and_never_below(void **unused
         check_ok(oracle_toeplitz_error(a, 64, c, DPMF_LOSS_MAX, &loss));
         assert_true(sqrt(square * loss) > r.loss);
     }
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_toeplitz_sweep(a, 0, DPMF_LOSS_MAX, c, &r));
-    FAIL_EACH(dpmf_i_optimize_toeplitz_sweep(a, 8, DPMF_LOSS_RMS, NULL, &r));
+    check_fails(DPMF_ERROR_ARGUMENT, toeplitz_sweep(a, 0, DPMF_LOSS_MAX, c, &r));
+    FAIL_EACH(toeplitz_sweep(a, 8, DPMF_LOSS_RMS, NULL, &r));
     dpmf_workload_free(a);
 }
 
@@ -182,11 +177,11 @@ static void test_a_taper_fades_the_bands_out(void **unused) {
     double c[6] = {1, 1, 1, 1, 1, 1};
     const double want[6] = {1, 1, 0.75, 0.5, 0.25, 0}; /* from the second on: (6-i)/4 */
     (void)unused;
-    check_ok(dpmf_i_optimize_toeplitz_taper(6, 2, c));
+    check_ok(toeplitz_taper(6, 2, c));
     for (int i = 0; i < 6; i++)
         check_near(c[i], want[i], 1e-15);
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_toeplitz_taper(6, 6, c));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_toeplitz_taper(6, 0, c));
+    check_fails(DPMF_ERROR_ARGUMENT, toeplitz_taper(6, 6, c));
+    check_fails(DPMF_ERROR_ARGUMENT, toeplitz_taper(6, 0, c));
 }
 
 int main(void) {

@@ -87,22 +87,22 @@ static void check_gradient(const char *what, int64_t count, const double *x, con
 
 static double error_at(void *context, const double *c) {
     double value = 0;
-    check_ok(dpmf_i_optimize_toeplitz_error_value(context, c, &value, NULL));
+    check_ok(toeplitz_error_value(context, c, &value, NULL));
     return value;
 }
 
 static void check_error(const char *text, int64_t n, int64_t bands, dpmf_loss loss, int weighted) {
     dpmf_workload *a = workload_of(text, n);
     double *c = numbers(bands), *gradient = numbers(bands), *p = numbers(n), value = 0;
-    dpmf_i_optimize_toeplitz_error e = {0};
+    toeplitz_error e = {0};
     for (int64_t t = 0; t < n; t++)
         p[t] = 1 + 0.5 * sin((double)t);
     coefficients(bands, 0.3, 11, c);
-    check_ok(dpmf_i_optimize_toeplitz_error_create(a, bands, loss, weighted ? p : NULL, &e));
-    check_ok(dpmf_i_optimize_toeplitz_error_value(&e, c, &value, gradient));
+    check_ok(toeplitz_error_create(a, bands, loss, weighted ? p : NULL, &e));
+    check_ok(toeplitz_error_value(&e, c, &value, gradient));
     check_near(value / plain_error(a, bands, loss, weighted ? p : NULL, c), 1, 1e-12);
     check_gradient(text, bands, c, gradient, error_at, &e, 1e-8);
-    dpmf_i_optimize_toeplitz_error_free(&e);
+    toeplitz_error_free(&e);
     dpmf_workload_free(a);
     free(c), free(gradient), free(p);
 }
@@ -128,12 +128,12 @@ static void test_many_bands_go_by_transforms_with_the_same_answers(void **unused
     (void)unused;
     for (int64_t t = 0; t < n; t++)
         p[t] = 1 + 0.5 * sin((double)t);
-    check_ok(dpmf_i_workload_series(a, 0.5, n, c));
+    check_ok(workload_series(a, 0.5, n, c));
     for (int64_t bands = 800; bands <= n; bands += 400) {
-        dpmf_i_optimize_toeplitz_error e = {0};
-        check_ok(dpmf_i_optimize_toeplitz_error_create(a, bands, DPMF_LOSS_RMS, p, &e));
+        toeplitz_error e = {0};
+        check_ok(toeplitz_error_create(a, bands, DPMF_LOSS_RMS, p, &e));
         assert_true(e.by_transforms);
-        check_ok(dpmf_i_optimize_toeplitz_error_value(&e, c, &value, gradient));
+        check_ok(toeplitz_error_value(&e, c, &value, gradient));
         check_near(value / plain_error(a, bands, DPMF_LOSS_RMS, p, c), 1, 1e-12);
         /* along a few directions: one entry at a time would take long */
         for (int k = 0; k < 6; k++) {
@@ -147,10 +147,10 @@ static void test_many_bands_go_by_transforms_with_the_same_answers(void **unused
             check_near((up - down) / (2 * h) / gradient[0], gradient[i] / gradient[0], 1e-7);
         }
         c[0] = 1e-300; /* the inverse passes the range of a double */
-        check_ok(dpmf_i_optimize_toeplitz_error_value(&e, c, &value, gradient));
+        check_ok(toeplitz_error_value(&e, c, &value, gradient));
         assert_true(value == INFINITY);
-        check_ok(dpmf_i_workload_series(a, 0.5, n, c));
-        dpmf_i_optimize_toeplitz_error_free(&e);
+        check_ok(workload_series(a, 0.5, n, c));
+        toeplitz_error_free(&e);
     }
     dpmf_workload_free(a);
     free(c), free(gradient), free(p);
@@ -166,32 +166,32 @@ static void test_the_steady_state_gives_the_error_of_all_steps(void **unused) {
         for (int l = 0; l < 2; l++)
             for (double shift = 0.1; shift < 2000; shift *= 7) {
                 dpmf_workload *a = workload_of(texts[w], n);
-                dpmf_i_optimize_toeplitz_error e = {0};
+                toeplitz_error e = {0};
                 double value = 0, direct = 0;
                 for (int i = 0; i < bands; i++)
                     c[i] = 1.0 / (i + 1) + shift;
-                check_ok(dpmf_i_optimize_toeplitz_error_create(a, bands, (dpmf_loss)l, NULL, &e));
-                check_ok(dpmf_i_optimize_toeplitz_error_value(&e, c, &value, NULL));
+                check_ok(toeplitz_error_create(a, bands, (dpmf_loss)l, NULL, &e));
+                check_ok(toeplitz_error_value(&e, c, &value, NULL));
                 check_ok(oracle_toeplitz_error(a, bands, c, (dpmf_loss)l, &direct));
                 check_near(value / direct, 1, 2e-12); /* that of the direct sum, where modes are slow */
                 if (shift < 1) assert_true(e.used < n / 8);
-                dpmf_i_optimize_toeplitz_error_free(&e);
+                toeplitz_error_free(&e);
                 dpmf_workload_free(a);
             }
 }
 
 static void test_diverging_coefficients_have_infinite_error(void **unused) {
     dpmf_workload *a = workload_of("prefix", 1000000);
-    dpmf_i_optimize_toeplitz_error e = {0};
+    toeplitz_error e = {0};
     const double cases[][3] = {{1, 1.2, 0}, {1, -1.5, 0}, {-1, 0.5, 0.1}, {0, 1, 1}, {1, NAN, 0}, {1, 1.8, 1.02}};
     double value = 0, gradient[3];
     (void)unused;
-    check_ok(dpmf_i_optimize_toeplitz_error_create(a, 3, DPMF_LOSS_RMS, NULL, &e));
+    check_ok(toeplitz_error_create(a, 3, DPMF_LOSS_RMS, NULL, &e));
     for (int i = 0; i < 6; i++) {
-        check_ok(dpmf_i_optimize_toeplitz_error_value(&e, cases[i], &value, gradient));
+        check_ok(toeplitz_error_value(&e, cases[i], &value, gradient));
         assert_true(value == INFINITY);
     }
-    dpmf_i_optimize_toeplitz_error_free(&e);
+    toeplitz_error_free(&e);
     dpmf_workload_free(a);
 }
 
@@ -215,14 +215,14 @@ static void test_the_last_row_is_the_largest(void **unused) {
 /* ---- sensitivity ---- */
 
 typedef struct squared {
-    dpmf_i_optimize_toeplitz_pattern pattern;
+    toeplitz_pattern pattern;
     int64_t bands;
 } squared;
 
 static double square_at(void *context, const double *c) {
     const squared *s = context;
     double value = 0;
-    check_ok(dpmf_i_optimize_toeplitz_square(&s->pattern, s->bands, c, &value, NULL));
+    check_ok(toeplitz_square(&s->pattern, s->bands, c, &value, NULL));
     return value;
 }
 
@@ -244,8 +244,8 @@ static void test_squared_sensitivities_are_sums_of_columns(void **unused) {
             squared q = {.bands = bands[b]};
             double c[30], gradient[30], value = 0, sum = 0;
             coefficients(bands[b], 0, 1, c);
-            check_ok(dpmf_i_optimize_toeplitz_pattern_of(p, n, &q.pattern));
-            check_ok(dpmf_i_optimize_toeplitz_square(&q.pattern, q.bands, c, &value, gradient));
+            check_ok(toeplitz_pattern_of(p, n, &q.pattern));
+            check_ok(toeplitz_square(&q.pattern, q.bands, c, &value, gradient));
             for (int64_t t = 0; t < n; t++) {
                 double here = 0;
                 for (int64_t j = 0; j < q.pattern.k; j++)
@@ -267,21 +267,21 @@ static void test_squared_sensitivities_are_sums_of_columns(void **unused) {
 
 static double columns_at(void *context, const double *c) {
     double value = 0;
-    check_ok(dpmf_i_optimize_toeplitz_columns_value(context, c, &value, NULL));
+    check_ok(toeplitz_columns_value(context, c, &value, NULL));
     return value;
 }
 
 static void check_columns(const char *text, int64_t n, int64_t bands, int normalized, double sharpness) {
     dpmf_workload *a = workload_of(text, n);
-    dpmf_i_optimize_toeplitz_columns e = {0};
+    optimize_toeplitz_columns e = {0};
     dpmf_strategy *plain = NULL, *s = NULL;
     double c[150], gradient[150], errors[150], p[150], value = 0, norm = 0, want = 0;
     for (int64_t t = 0; t < n; t++)
         p[t] = 1 + 0.5 * sin((double)t);
     coefficients(bands, 0.2, 7, c);
-    check_ok(dpmf_i_optimize_toeplitz_columns_create(a, bands, normalized, sharpness == 0 ? p : NULL, &e));
+    check_ok(toeplitz_columns_create(a, bands, normalized, sharpness == 0 ? p : NULL, &e));
     e.sharpness = sharpness;
-    check_ok(dpmf_i_optimize_toeplitz_columns_value(&e, c, &value, gradient));
+    check_ok(toeplitz_columns_value(&e, c, &value, gradient));
     check_gradient(text, bands, c, gradient, columns_at, &e, 2e-7);
     check_ok(dpmf_strategy_create_banded_toeplitz(n, bands, c, &plain));
     check_ok(dpmf_strategy_create_normalized(plain, &s));
@@ -293,7 +293,7 @@ static void check_columns(const char *text, int64_t n, int64_t bands, int normal
         want += sharpness == 0 ? p[t] * square / (double)n : pow(square, sharpness);
     }
     check_near(value / (sharpness == 0 ? want : pow(want, 1 / sharpness)), 1, 1e-11);
-    dpmf_i_optimize_toeplitz_columns_free(&e);
+    toeplitz_columns_free(&e);
     dpmf_strategy_free(s);
     dpmf_strategy_free(plain);
     dpmf_workload_free(a);
@@ -313,14 +313,14 @@ static void test_errors_of_normalized_columns_and_their_gradients_are_right(void
 /* ---- C^-1 of few bands ---- */
 
 typedef struct inverse_case {
-    dpmf_i_optimize_task task;
+    optimize_task task;
     double barrier;
 } inverse_case;
 
 static double inverse_at(void *context, const double *h) {
     const inverse_case *k = context;
     double f = 0, gradient[MOST];
-    check_ok(dpmf_i_optimize_toeplitz_inverse_value(&k->task, k->barrier, h, &f, gradient));
+    check_ok(toeplitz_inverse_value(&k->task, k->barrier, h, &f, gradient));
     return f;
 }
 
@@ -342,9 +342,9 @@ static void test_the_value_of_inverse_bands_is_their_log_loss(void **unused) {
                     double h[MOST], gradient[MOST], f = 0;
                     for (int64_t i = 0; i < bands; i++)
                         h[i] = i == 0 ? 1 : -0.4 / ((double)i * (double)i);
-                    check_ok(dpmf_i_optimize_toeplitz_inverse_value(&k.task, k.barrier, h, &f, gradient));
+                    check_ok(toeplitz_inverse_value(&k.task, k.barrier, h, &f, gradient));
                     check_gradient(texts[w], bands, h, gradient, inverse_at, &k, 1e-7);
-                    check_ok(dpmf_i_optimize_toeplitz_inverse_value(&k.task, 0, h, &f, gradient));
+                    check_ok(toeplitz_inverse_value(&k.task, 0, h, &f, gradient));
                     check_ok(dpmf_strategy_create_inverse_toeplitz(n, bands, h, &s));
                     check_ok(dpmf_evaluate(a, p, s, NULL, &figures, NULL));
                     check_near(exp(f) / (l == 0 ? figures.rms_loss : figures.max_loss), 1, 1e-11);

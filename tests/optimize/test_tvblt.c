@@ -20,20 +20,20 @@ static dpmf_workload *workload(const char *text, int64_t n) {
     return a;
 }
 
-static dpmf_i_optimum optimum_of(const dpmf_workload *a, int max_loss, const double *weights) {
-    dpmf_i_optimum o = {0};
-    check_ok(dpmf_i_optimum_solve(a, max_loss, weights, 1e-7, NULL, &o));
+static optimum_answer optimum_of(const dpmf_workload *a, int max_loss, const double *weights) {
+    optimum_answer o = {0};
+    check_ok(optimum_solve(a, max_loss, weights, 1e-7, NULL, &o));
     return o;
 }
 
 /* The TV-BLT of a workload and its loss; the optimum's lower bound in *lower if that is not NULL. */
 static dpmf_strategy *tvblt(const dpmf_workload *a, int max_loss, int nodes, double *loss, double *lower) {
-    dpmf_i_optimum o = optimum_of(a, max_loss, NULL);
+    optimum_answer o = optimum_of(a, max_loss, NULL);
     dpmf_strategy *c = NULL;
-    check_ok(dpmf_i_optimize_tvblt(a, max_loss, nodes, 0, &o, NULL, &c, loss));
+    check_ok(tvblt_optimize(a, max_loss, nodes, 0, &o, NULL, &c, loss));
     assert_string_equal(dpmf_strategy_family(c), "tvblt");
     if (lower != NULL) *lower = o.lower;
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
     return c;
 }
 
@@ -56,11 +56,11 @@ static double *stream_matrix(const dpmf_strategy *c) {
 /* Row norms squared of A times a matrix. */
 static void row_squares(const dpmf_workload *a, const double *matrix, double *squares) {
     int64_t n = dpmf_workload_steps(a);
-    double *state = calloc((size_t)(n * dpmf_i_workload_buffers(a)), sizeof *state);
+    double *state = calloc((size_t)(n * workload_buffers(a)), sizeof *state);
     double *row = calloc((size_t)n, sizeof *row);
     for (int64_t t = 0; t < n; t++) {
-        dpmf_i_workload_step(a, t, n, matrix + t * n, state, row);
-        squares[t] = dpmf_i_base_dot(n, row, row);
+        workload_step(a, t, n, matrix + t * n, state, row);
+        squares[t] = base_dot(n, row, row);
     }
     free(state), free(row);
 }
@@ -71,17 +71,17 @@ static void row_squares(const dpmf_workload *a, const double *matrix, double *sq
  */
 static void check_dense(const dpmf_workload *a, int max_loss, int nodes, const double *weights) {
     int64_t n = dpmf_workload_steps(a);
-    dpmf_i_optimum o = optimum_of(a, max_loss, weights);
+    optimum_answer o = optimum_of(a, max_loss, weights);
     dpmf_strategy *c = NULL;
     double loss = 0, total = 0, largest = 0, *squares = calloc((size_t)n, sizeof *squares);
     double *ours = calloc((size_t)n, sizeof *ours), *x = calloc((size_t)n, sizeof *x);
     uint64_t seed = 5;
-    check_ok(dpmf_i_optimize_tvblt(a, max_loss, nodes, 0, &o, NULL, &c, &loss));
+    check_ok(tvblt_optimize(a, max_loss, nodes, 0, &o, NULL, &c, &loss));
     assert_true(loss >= o.lower * (1 - 1e-9));
 
     double *inverse = stream_matrix(c);
     row_squares(a, inverse, squares);
-    check_ok(dpmf_i_error_tvblt(a, dpmf_i_strategy_tvblt(c), 1, NULL, NULL, ours));
+    check_ok(error_tvblt(a, strategy_tvblt(c), 1, NULL, NULL, ours));
     double tolerance = 1e-10;
     for (int64_t t = 0; t < n; t++) {
         check_near(ours[t] / squares[t], 1, tolerance);
@@ -91,7 +91,7 @@ static void check_dense(const dpmf_workload *a, int max_loss, int nodes, const d
     check_near(loss / (max_loss ? sqrt(largest) : sqrt(total / (double)n)), 1, tolerance);
 
     tolerance = max_loss ? 1e-10 : weights != NULL ? 1e-11 : 1e-12; /* weights make the dense inverse less accurate */
-    check_ok(dpmf_i_base_lower_invert(n, inverse));
+    check_ok(base_lower_invert(n, inverse));
     check_ok(dpmf_strategy_column_norms(c, ours));
     for (int64_t j = 0; j < n; j++) {
         double square = 0;
@@ -109,7 +109,7 @@ static void check_dense(const dpmf_workload *a, int max_loss, int nodes, const d
         check_near(ours[t], x[t], 1e-10);
     free(squares), free(ours), free(x), free(inverse);
     dpmf_strategy_free(c);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
 }
 
 static const char *const WORKLOADS[] = {"prefix",
@@ -173,7 +173,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
             double squares[STEPS], scaled[STEPS], want[STEPS], scale[STEPS];
             check_ok(dpmf_strategy_create_stamped(c, STAMPS, &repeated));
             double *inverse = stream_matrix(repeated);
-            check_ok(dpmf_i_error_tvblt(a, dpmf_i_strategy_tvblt(c), STAMPS, NULL, NULL, squares));
+            check_ok(error_tvblt(a, strategy_tvblt(c), STAMPS, NULL, NULL, squares));
             row_squares(a, inverse, want);
             for (int t = 0; t < STEPS; t++) {
                 check_near(squares[t] / want[t], 1, 1e-11);
@@ -181,7 +181,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
                 for (int u = 0; u < STEPS; u++)
                     inverse[t * STEPS + u] *= scale[t];
             }
-            check_ok(dpmf_i_error_tvblt(a, dpmf_i_strategy_tvblt(c), STAMPS, scale, NULL, scaled));
+            check_ok(error_tvblt(a, strategy_tvblt(c), STAMPS, scale, NULL, scaled));
             row_squares(a, inverse, want);
             for (int t = 0; t < STEPS; t++)
                 check_near(scaled[t] / want[t], 1, 1e-11);
@@ -192,7 +192,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
     dpmf_workload *a = workload("prefix", BLOCK);
     dpmf_strategy *other = NULL;
     check_ok(dpmf_strategy_create("identity", a, NULL, &other));
-    assert_null(dpmf_i_strategy_tvblt(other));
+    assert_null(strategy_tvblt(other));
     dpmf_strategy_free(other);
     dpmf_workload_free(a);
 }
@@ -262,18 +262,18 @@ static void test_as_few_nodes_are_taken_as_the_ratio_needs(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         dpmf_workload *a = workload(cases[i].text, 500);
-        dpmf_i_optimum o = optimum_of(a, cases[i].max_loss, NULL);
+        optimum_answer o = optimum_of(a, cases[i].max_loss, NULL);
         dpmf_strategy *c = NULL, *fewer = NULL;
         double loss = 0, less = 0;
-        check_ok(dpmf_i_optimize_tvblt(a, cases[i].max_loss, 0, cases[i].wanted, &o, NULL, &c, &loss));
-        int nodes = dpmf_i_strategy_tvblt(c)->nodes;
+        check_ok(tvblt_optimize(a, cases[i].max_loss, 0, cases[i].wanted, &o, NULL, &c, &loss));
+        int nodes = strategy_tvblt(c)->nodes;
         assert_true(loss <= cases[i].wanted * o.lower);
         if (nodes > 1) {
-            check_ok(dpmf_i_optimize_tvblt(a, cases[i].max_loss, nodes - 1, 0, &o, NULL, &fewer, &less));
+            check_ok(tvblt_optimize(a, cases[i].max_loss, nodes - 1, 0, &o, NULL, &fewer, &less));
             assert_true(less > cases[i].wanted * o.lower);
         }
         dpmf_strategy_free(c), dpmf_strategy_free(fewer);
-        dpmf_i_optimum_free(&o);
+        optimum_free(&o);
         dpmf_workload_free(a);
     }
 }
@@ -281,27 +281,27 @@ static void test_as_few_nodes_are_taken_as_the_ratio_needs(void **unused) {
 /* ---- files ---- */
 
 typedef struct saved {
-    dpmf_i_base_writer writer;
-    dpmf_i_base_tensors tensors;
+    base_writer writer;
+    base_tensors tensors;
     cJSON *object;
 } saved;
 
 static saved save(const dpmf_strategy *c) {
     saved s = {0};
-    dpmf_i_base_json_open(&s.writer, NULL, '{');
-    dpmf_i_strategy_write(c, &s.writer, &s.tensors);
-    dpmf_i_base_json_close(&s.writer, '}');
+    base_json_open(&s.writer, NULL, '{');
+    strategy_write(c, &s.writer, &s.tensors);
+    base_json_close(&s.writer, '}');
     check_ok(s.writer.status);
-    check_ok(dpmf_i_base_json_parse(s.writer.text, s.writer.length, 4, "test", &s.object));
+    check_ok(base_json_parse(s.writer.text, s.writer.length, 4, "test", &s.object));
     return s;
 }
 
 static void saved_free(saved *s) {
-    dpmf_i_base_writer_free(&s->writer);
+    base_writer_free(&s->writer);
     cJSON_Delete(s->object);
 }
 
-static dpmf_i_base_tensor *tensor(saved *s, const char *name) {
+static base_tensor *tensor(saved *s, const char *name) {
     for (int i = 0; i < s->tensors.count; i++)
         if (strcmp(s->tensors.tensor[i].name, name) == 0) return &s->tensors.tensor[i];
     fail_msg("no array %s", name);
@@ -315,8 +315,8 @@ static void test_a_tvblt_comes_back_from_its_tensors(void **unused) {
         dpmf_workload *a = workload(WORKLOADS[w], STEPS);
         dpmf_strategy *c = tvblt(a, 0, 3, NULL, NULL), *again = NULL;
         saved s = save(c);
-        dpmf_i_strategy_source source = {s.object, &s.tensors, a, "tvblt", STEPS};
-        check_ok(dpmf_i_strategy_tvblt_read(&source, &again));
+        strategy_source source = {s.object, &s.tensors, a, "tvblt", STEPS};
+        check_ok(tvblt_read(&source, &again));
         double *before = stream_matrix(c), *after = stream_matrix(again);
         assert_memory_equal(before, after, STEPS * STEPS * sizeof *before);
         assert_string_equal(dpmf_strategy_family(again), "tvblt");
@@ -327,18 +327,18 @@ static void test_a_tvblt_comes_back_from_its_tensors(void **unused) {
         double zero[STEPS] = {0};
         const double *diagonal = tensor(&s, "strategy.diagonal")->values;
         tensor(&s, "strategy.diagonal")->values = zero;
-        check_fails(DPMF_ERROR_FORMAT, dpmf_i_strategy_tvblt_read(&source, &none));
+        check_fails(DPMF_ERROR_FORMAT, tvblt_read(&source, &none));
         tensor(&s, "strategy.diagonal")->values = diagonal;
         tensor(&s, "strategy.gain")->shape[1]--;
-        check_fails(DPMF_ERROR_FORMAT, dpmf_i_strategy_tvblt_read(&source, &none));
+        check_fails(DPMF_ERROR_FORMAT, tvblt_read(&source, &none));
         tensor(&s, "strategy.keep")->shape[1] = 0;
-        check_fails(DPMF_ERROR_FORMAT, dpmf_i_strategy_tvblt_read(&source, &none));
+        check_fails(DPMF_ERROR_FORMAT, tvblt_read(&source, &none));
         tensor(&s, "strategy.keep")->shape[1] = 65;
-        check_fails(DPMF_ERROR_FORMAT, dpmf_i_strategy_tvblt_read(&source, &none));
+        check_fails(DPMF_ERROR_FORMAT, tvblt_read(&source, &none));
         strcpy(tensor(&s, "strategy.keep")->name, "strategy.hold");
-        check_fails(DPMF_ERROR_FORMAT, dpmf_i_strategy_tvblt_read(&source, &none));
+        check_fails(DPMF_ERROR_FORMAT, tvblt_read(&source, &none));
         cJSON_SetNumberValue(cJSON_GetObjectItem(s.object, "order"), 3);
-        check_fails(DPMF_ERROR_FORMAT, dpmf_i_strategy_tvblt_read(&source, &none));
+        check_fails(DPMF_ERROR_FORMAT, tvblt_read(&source, &none));
         assert_null(none);
         saved_free(&s);
         dpmf_strategy_free(c);
@@ -356,52 +356,52 @@ static int stop_at_once(void *context, const char *what, double done) {
 static void test_the_tvblt_optimizer_refuses_other_optima_and_nodes(void **unused) {
     enum { STEPS = 50 };
     dpmf_workload *a = workload("prefix", STEPS), *dense = NULL, *longer = workload("prefix", STEPS + 1);
-    dpmf_i_optimum o = optimum_of(a, 0, NULL);
+    optimum_answer o = optimum_of(a, 0, NULL);
     dpmf_strategy *none = NULL;
     double loss = 7, matrix[4] = {1, 0, 1, 1}, two[2] = {1, 1}, *own = o.v;
     (void)unused;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_tvblt(a, 0, -1, 1.1, &o, NULL, &none, &loss));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_tvblt(a, 0, 33, 1.1, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, -1, 1.1, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, 33, 1.1, &o, NULL, &none, &loss));
     check_message("33 nodes, accepted 1 to 32");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_tvblt(a, 0, 0, 1, &o, NULL, &none, &loss));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_tvblt(a, 0, 0, NAN, &o, NULL, &none, &loss));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_tvblt(longer, 0, 2, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, 0, 1, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, 0, NAN, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(longer, 0, 2, 0, &o, NULL, &none, &loss));
     check_message("50 steps, the workload 51");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_tvblt(a, 1, 2, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 1, 2, 0, &o, NULL, &none, &loss));
     check_message("max loss");
-    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_optimize_tvblt(a, 0, 0, 1 + 1e-15, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_NUMERICAL, tvblt_optimize(a, 0, 0, 1 + 1e-15, &o, NULL, &none, &loss));
     check_message("nodes reach a loss of");
 
     check_ok(dpmf_workload_create_dense(2, matrix, &dense));
-    dpmf_i_optimum small = {.steps = 2, .v = two, .lower = 1, .upper = 2};
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_optimize_tvblt(dense, 0, 2, 0, &small, NULL, &none, &loss));
+    optimum_answer small = {.steps = 2, .v = two, .lower = 1, .upper = 2};
+    check_fails(DPMF_ERROR_UNSUPPORTED, tvblt_optimize(dense, 0, 2, 0, &small, NULL, &none, &loss));
 
     double bad[STEPS];
     memcpy(bad, own, sizeof bad);
     bad[20] = 0;
     o.v = bad;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimize_tvblt(a, 0, 2, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, 2, 0, &o, NULL, &none, &loss));
     check_message("column weight 20");
     for (int t = 0; t < STEPS; t++)
         bad[t] = t % 2 == 0 ? 1e300 : 1e-300;
-    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_optimize_tvblt(a, 0, 2, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_NUMERICAL, tvblt_optimize(a, 0, 2, 0, &o, NULL, &none, &loss));
     o.v = own;
 
     int asked = 0;
     dpmf_run run = {.progress = stop_at_once, .context = &asked};
-    check_fails(DPMF_ERROR_CANCELLED, dpmf_i_optimize_tvblt(a, 0, 4, 0, &o, &run, &none, &loss));
+    check_fails(DPMF_ERROR_CANCELLED, tvblt_optimize(a, 0, 4, 0, &o, &run, &none, &loss));
 
     dpmf_memory_set_limit(dpmf_memory_in_use() + STEPS * 8 * 20);
-    check_fails(DPMF_ERROR_MEMORY, dpmf_i_optimize_tvblt(a, 0, 32, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_MEMORY, tvblt_optimize(a, 0, 32, 0, &o, NULL, &none, &loss));
     dpmf_memory_set_limit(0);
     assert_null(none);
     assert_true(loss == 7);
 
-    dpmf_i_strategy_tvblt_parameters c = {0};
-    check_fails(DPMF_ERROR_MEMORY, dpmf_i_strategy_tvblt_alloc((int64_t)1 << 60, 32, 2, &c));
-    check_fails(DPMF_ERROR_MEMORY, dpmf_i_strategy_tvblt_alloc((int64_t)1 << 50, 32, 2, &c));
+    tvblt_parameters c = {0};
+    check_fails(DPMF_ERROR_MEMORY, tvblt_alloc((int64_t)1 << 60, 32, 2, &c));
+    check_fails(DPMF_ERROR_MEMORY, tvblt_alloc((int64_t)1 << 50, 32, 2, &c));
     assert_null(c.keep);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
     dpmf_workload_free(a), dpmf_workload_free(dense), dpmf_workload_free(longer);
 }
 
@@ -409,17 +409,17 @@ static void test_any_allocation_of_the_tvblt_optimizer_may_fail(void **unused) {
     (void)unused;
     for (int max_loss = 0; max_loss <= 1; max_loss++) {
         dpmf_workload *a = workload("momentum:0.5", 20);
-        dpmf_i_optimum o = optimum_of(a, max_loss, NULL);
+        optimum_answer o = optimum_of(a, max_loss, NULL);
         dpmf_strategy *c = NULL, *again = NULL;
         double values[20];
-        FAIL_EACH(dpmf_i_optimize_tvblt(a, max_loss, 2, 0, &o, NULL, &c, NULL));
-        FAIL_EACH(dpmf_i_strategy_tvblt_gram(dpmf_i_strategy_tvblt(c), 3, values));
+        FAIL_EACH(tvblt_optimize(a, max_loss, 2, 0, &o, NULL, &c, NULL));
+        FAIL_EACH(strategy_tvblt_gram(strategy_tvblt(c), 3, values));
         saved s = save(c);
-        dpmf_i_strategy_source source = {s.object, &s.tensors, a, "tvblt", 20};
-        FAIL_EACH(dpmf_i_strategy_tvblt_read(&source, &again));
+        strategy_source source = {s.object, &s.tensors, a, "tvblt", 20};
+        FAIL_EACH(tvblt_read(&source, &again));
         saved_free(&s);
         dpmf_strategy_free(c), dpmf_strategy_free(again);
-        dpmf_i_optimum_free(&o);
+        optimum_free(&o);
         dpmf_workload_free(a);
     }
 }

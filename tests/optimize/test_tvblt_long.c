@@ -12,20 +12,20 @@
 /* The optimum once, then each number of nodes; `ratio` bounds the loss over the certified lower bound. */
 static void check_large(const char *text, int64_t n, int max_loss, int count, const int *nodes, const double *ratio) {
     dpmf_workload *a = NULL;
-    dpmf_i_optimum o = {0};
+    optimum_answer o = {0};
     double *values = calloc((size_t)n, sizeof *values);
     check_ok(dpmf_workload_parse(text, n, &a));
-    check_ok(dpmf_i_optimum_solve(a, max_loss, NULL, 1e-6, NULL, &o));
+    check_ok(optimum_solve(a, max_loss, NULL, 1e-6, NULL, &o));
     for (int i = 0; i < count; i++) {
         dpmf_strategy *c = NULL;
         double loss = 0, total = 0, largest = 0;
-        check_ok(dpmf_i_optimize_tvblt(a, max_loss, nodes[i], 0, &o, NULL, &c, &loss));
+        check_ok(tvblt_optimize(a, max_loss, nodes[i], 0, &o, NULL, &c, &loss));
         check_ok(dpmf_strategy_column_norms(c, values));
         for (int64_t t = 0; t < n; t++) {
             check_near(values[t], 1, 1e-12);
-            assert_true(dpmf_i_strategy_tvblt(c)->diagonal[t] > 0);
+            assert_true(strategy_tvblt(c)->diagonal[t] > 0);
         }
-        check_ok(dpmf_i_error_tvblt(a, dpmf_i_strategy_tvblt(c), 1, NULL, NULL, values));
+        check_ok(error_tvblt(a, strategy_tvblt(c), 1, NULL, NULL, values));
         for (int64_t t = 0; t < n; t++) {
             total += values[t];
             largest = fmax(largest, values[t]);
@@ -37,7 +37,7 @@ static void check_large(const char *text, int64_t n, int max_loss, int count, co
         dpmf_strategy_free(c);
     }
     free(values);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
     dpmf_workload_free(a);
 }
 

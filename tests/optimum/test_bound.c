@@ -56,15 +56,15 @@ static void test_the_nuclear_norm_of_prefix_sums_has_its_closed_form(void **unus
         for (int64_t i = 0; i < n; i++)
             for (int64_t j = 0; j <= i; j++)
                 matrix[i * n + j] = 1;
-        check_ok(dpmf_i_base_singular_values(n, n, matrix, values));
+        check_ok(base_singular_values(n, n, matrix, values));
         for (int64_t t = 1; t <= n; t++)
             check_near(values[t - 1], 0.5 / sin((double)(2 * t - 1) * PI / (double)(4 * n + 2)), 1e-13);
-        check_ok(dpmf_i_optimum_nuclear_prefix(n, NULL, &closed));
-        assert_just_below(closed, dpmf_i_base_sum(n, values), 1e-12);
+        check_ok(optimum_nuclear_prefix(n, NULL, &closed));
+        assert_just_below(closed, base_sum(n, values), 1e-12);
     }
     for (int64_t n = 1; n <= 3000000; n = n * 7 + 1) {
         double closed = 0;
-        check_ok(dpmf_i_optimum_nuclear_prefix(n, NULL, &closed));
+        check_ok(optimum_nuclear_prefix(n, NULL, &closed));
         assert_just_below(closed, 0.5 * sum_of_cosecants(n, (double)(4 * n + 2)), 1e-14);
     }
 }
@@ -80,19 +80,19 @@ static void test_every_route_to_the_nuclear_norm_is_just_below_it(void **unused)
             int64_t n = steps[k];
             dpmf_workload *a = workload_of(texts[i], n);
             double *matrix = check_workload_matrix(a), *values = calloc((size_t)n, sizeof *values);
-            check_ok(dpmf_i_base_singular_values(n, n, matrix, values));
-            double want = dpmf_i_base_sum(n, values) * (1 + 1e-13), found = 0; /* its own rounding, not to be blamed */
-            check_ok(dpmf_i_optimum_nuclear_dense(a, NULL, &found));
+            check_ok(base_singular_values(n, n, matrix, values));
+            double want = base_sum(n, values) * (1 + 1e-13), found = 0; /* its own rounding, not to be blamed */
+            check_ok(optimum_nuclear_dense(a, NULL, &found));
             assert_just_below(found, want, 1e-8);
             if (i != 3) {
-                check_ok(dpmf_i_optimum_nuclear_banded(a, NULL, &found));
+                check_ok(optimum_nuclear_banded(a, NULL, &found));
                 assert_just_below(found, want, 1e-6);
             }
             if (a->toeplitz) {
-                check_ok(dpmf_i_optimum_nuclear_averaged(a, &found));
+                check_ok(optimum_nuclear_averaged(a, &found));
                 assert_just_below(found, want, 0.25);
             }
-            check_ok(dpmf_i_optimum_nuclear_norm(a, NULL, NULL, &found));
+            check_ok(optimum_nuclear_norm(a, NULL, NULL, &found));
             assert_just_below(found, want, 1e-6);
             free(matrix);
             free(values);
@@ -106,15 +106,15 @@ static void test_averages_bound_the_nuclear_norm_from_below(void **unused) {
     dpmf_workload *a = workload_of("prefix", 1024), *heavy = workload_of("momentum:0.9", 1024);
     double found = 0, exact = 0;
     (void)unused;
-    check_ok(dpmf_i_optimum_nuclear_averaged(a, &found));
+    check_ok(optimum_nuclear_averaged(a, &found));
     check_near(found / 1024, 2.814821745349666, 1e-9);
-    check_ok(dpmf_i_optimum_nuclear_averaged(heavy, &found));
+    check_ok(optimum_nuclear_averaged(heavy, &found));
     check_near(found / 1024, 18.51285795404325, 1e-9);
     dpmf_workload_free(a);
     dpmf_workload_free(heavy);
     a = workload_of("prefix", 100000);
-    check_ok(dpmf_i_optimum_nuclear_averaged(a, &found));
-    check_ok(dpmf_i_optimum_nuclear_prefix(100000, NULL, &exact));
+    check_ok(optimum_nuclear_averaged(a, &found));
+    check_ok(optimum_nuclear_prefix(100000, NULL, &exact));
     assert_just_below(found, exact, 0.04);
     dpmf_workload_free(a);
 }
@@ -133,9 +133,9 @@ static void test_the_nuclear_norm_takes_weights(void **unused) {
                 for (int j = 0; j < N; j++)
                     matrix[t * N + j] *= sqrt(weights[t]);
             }
-            check_ok(dpmf_i_base_singular_values(N, N, matrix, values));
-            check_ok(dpmf_i_optimum_nuclear_norm(a, weights, NULL, &found));
-            assert_just_below(found, dpmf_i_base_sum(N, values) * (1 + 1e-13), 1e-9);
+            check_ok(base_singular_values(N, N, matrix, values));
+            check_ok(optimum_nuclear_norm(a, weights, NULL, &found));
+            assert_just_below(found, base_sum(N, values) * (1 + 1e-13), 1e-9);
             free(matrix);
             dpmf_workload_free(a);
         }
@@ -154,13 +154,13 @@ static void test_singular_values_of_bands_are_those_of_the_matrix(void **unused)
                     rows[t * bands + j] = check_random(&seed); /* what lies left of column 0 is not looked at */
                     if (j <= t) matrix[t * n + t - j] = rows[t * bands + j];
                 }
-            check_ok(dpmf_i_base_singular_values(n, n, matrix, want));
-            check_ok(dpmf_i_base_banded_singular_values(n, bands, rows, got));
+            check_ok(base_singular_values(n, n, matrix, want));
+            check_ok(base_banded_singular_values(n, bands, rows, got));
             for (int64_t i = 0; i < n; i++)
                 check_near(got[i], want[i], 1e-13);
         }
     rows[3] = NAN;
-    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_base_banded_singular_values(20, 2, rows, got));
+    check_fails(DPMF_ERROR_NUMERICAL, base_banded_singular_values(20, 2, rows, got));
 }
 
 /* ---- published values ---- */
@@ -180,7 +180,7 @@ static void test_bounds_are_just_below_the_known_optima(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         double nuclear = 0, n = (double)table[i].n;
-        check_ok(dpmf_i_optimum_nuclear_prefix(table[i].n, NULL, &nuclear));
+        check_ok(optimum_nuclear_prefix(table[i].n, NULL, &nuclear));
         check_near(nuclear / n, table[i].nuclear, 3e-7);
         assert_true(nuclear / n < table[i].rms);
         if (table[i].n > 8192) continue;
@@ -208,7 +208,7 @@ static void test_long_runs_have_the_bound_of_a_short_search(void **unused) {
     /* a file's bound is found again by the search that its scope names */
     dpmf_lower_bound again = {0};
     double tolerance = 0;
-    check_ok(dpmf_i_optimum_lower_bound_like(a, NULL, &o, quick.scope, &again, &tolerance));
+    check_ok(optimum_lower_bound_like(a, NULL, &o, quick.scope, &again, &tolerance));
     assert_ptr_equal(again.scope, quick.scope);
     assert_true(again.rms_loss == quick.rms_loss && again.max_loss == quick.max_loss);
     dpmf_workload_free(a);
@@ -274,8 +274,8 @@ static void test_the_scopes_of_earlier_files_are_known(void **unused) {
     };
     (void)unused;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        assert_string_equal(dpmf_i_optimum_lower_bound_scope(known[i]), known[i]);
-    assert_null(dpmf_i_optimum_lower_bound_scope(DUAL ", guessed"));
+        assert_string_equal(optimum_lower_bound_scope(known[i]), known[i]);
+    assert_null(optimum_lower_bound_scope(DUAL ", guessed"));
 #undef DUAL
 }
 
@@ -499,7 +499,7 @@ static void test_any_allocation_of_a_bound_may_fail(void **unused) {
         dpmf_participation *p = NULL;
         check_ok(dpmf_participation_parse("cyclic:2,4", 8, &p));
         FAIL_EACH(dpmf_lower_bound_compute(a, p, NULL, &b));
-        FAIL_EACH(dpmf_i_optimum_nuclear_averaged(a, &averaged));
+        FAIL_EACH(optimum_nuclear_averaged(a, &averaged));
         dpmf_participation_free(p);
         dpmf_workload_free(a);
     }

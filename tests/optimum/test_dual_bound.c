@@ -61,20 +61,20 @@ static int next_line(FILE *file, const char *kind, reference *r) {
 /* ---- phi ---- */
 
 typedef struct evaluator {
-    dpmf_i_base_pool *pool;
-    dpmf_i_optimum_phi *phi;
+    base_pool *pool;
+    optimum_phi *phi;
 } evaluator;
 
 static evaluator evaluator_of(const dpmf_workload *a) {
     evaluator e = {0};
-    check_ok(dpmf_i_base_pool_create(1, &e.pool));
-    check_ok(dpmf_i_optimum_phi_create(a, e.pool, &e.phi));
+    check_ok(base_pool_create(1, &e.pool));
+    check_ok(optimum_phi_create(a, e.pool, &e.phi));
     return e;
 }
 
 static void evaluator_free(evaluator *e) {
-    dpmf_i_optimum_phi_free(e->phi);
-    dpmf_i_base_pool_free(e->pool);
+    optimum_phi_free(e->phi);
+    base_pool_free(e->pool);
 }
 
 /* Each entry within the error that is claimed, which is below `most`. */
@@ -84,17 +84,17 @@ static void assert_claim(const dpmf_workload *a, evaluator *e, const reference *
     double sum = 0, want = 0;
     for (int64_t t = 0; t < n; t++)
         v[t] = lines[t].v, p[t] = lines[t].p;
-    check_ok(dpmf_i_optimum_phi_eval(e->phi, v, p, 1e-13, nodes, columns, rows, &error));
+    check_ok(optimum_phi_eval(e->phi, v, p, 1e-13, nodes, columns, rows, &error));
     assert_true(error > 0 && error <= most);
-    double least = dpmf_i_optimum_phi_floor(e->phi);
-    assert_true(a->form == DPMF_I_WORKLOAD_NAMED ? least == 0 : least > 0);
+    double least = optimum_phi_floor(e->phi);
+    assert_true(a->form == WORKLOAD_NAMED ? least == 0 : least > 0);
     for (int64_t t = 0; t < n; t++) {
         double column = fabs(columns[t] - lines[t].column), row = fabs(rows[t] - lines[t].row);
         if (!(column <= error * lines[t].column + least && row <= error * lines[t].row + least))
             fail_msg("%s (%s), n = %lld, case %d, %d nodes, step %lld: off by %.3g and %.3g, claimed %.3g",
                      lines[0].text, a->text, (long long)n, lines[0].which, nodes, (long long)t,
                      column / lines[t].column, row / lines[t].row, error);
-        if (nodes == 0 && a->form == DPMF_I_WORKLOAD_NAMED)
+        if (nodes == 0 && a->form == WORKLOAD_NAMED)
             assert_true(column < 1e-13 * lines[t].column && row < 1e-13 * lines[t].row);
         sum += columns[t], want += lines[t].column;
     }
@@ -137,12 +137,12 @@ static void test_reference_optima_lie_between_the_bounds(void **unused) {
     (void)unused;
     while (next_line(file, "optimum", &r)) {
         dpmf_workload *a = workload_of(r.text, r.n);
-        dpmf_i_optimum o = {0};
-        check_ok(dpmf_i_optimum_solve(a, r.max_loss, NULL, 1e-9, NULL, &o));
+        optimum_answer o = {0};
+        check_ok(optimum_solve(a, r.max_loss, NULL, 1e-9, NULL, &o));
         if (!(o.converged && o.lower <= r.value && r.value <= o.upper && o.upper <= o.lower * (1 + 1e-9)))
             fail_msg("%s, n = %lld, max %d: %.17g to %.17g, not %.17g", r.text, (long long)r.n, r.max_loss, o.lower,
                      o.upper, r.value);
-        dpmf_i_optimum_free(&o);
+        optimum_free(&o);
         dpmf_workload_free(a);
         count[r.max_loss]++;
     }
@@ -163,8 +163,8 @@ static void assert_random_bounds(const reference *r, evaluator *e, int trials, u
         }
         for (int k = 0; k < 3; k++) {
             double sum = 0, most = 0, most_rows = 0, lower, upper;
-            check_ok(dpmf_i_optimum_phi_eval(e->phi, v, r->max_loss ? p : NULL, 1e-12, nodes[k], columns,
-                                             r->max_loss ? rows : NULL, &error));
+            check_ok(optimum_phi_eval(e->phi, v, r->max_loss ? p : NULL, 1e-12, nodes[k], columns,
+                                      r->max_loss ? rows : NULL, &error));
             for (int64_t t = 0; t < n; t++) {
                 sum += columns[t];
                 most = fmax(most, columns[t] / v[t]);

@@ -18,7 +18,7 @@
 /* One random factor of V for each run; strangers past the last step. */
 typedef struct chain {
     int64_t n, k, b, count;
-    dpmf_i_optimum_epochs_run *runs;
+    epochs_run *runs;
     double *lower, *v; /* for each position */
 } chain;
 
@@ -51,7 +51,7 @@ static chain make_chain(int64_t n, int64_t k, int64_t b, uint64_t *seed) {
             factor[j] = j % (k + 1) == 0 ? 1.5 + check_random(seed) : 0.5 * check_random(seed);
         for (int64_t j = i; j < i + length; j++)
             fill_position(&c, j, factor);
-        c.runs[c.count++] = (dpmf_i_optimum_epochs_run){length, i < last ? k : k - 1, i == last - 1, c.v + i * k * k};
+        c.runs[c.count++] = (epochs_run){length, i < last ? k : k - 1, i == last - 1, c.v + i * k * k};
         i += length;
     }
     return c;
@@ -65,23 +65,23 @@ static void free_chain(chain *c) {
 
 /* tr V (K + sV)^-1 by orthogonal transformations, position by position. */
 static double trace_of_positions(const chain *c, const dpmf_workload *a, double shift) {
-    dpmf_i_optimum_epochs_shape shape = {0};
-    dpmf_i_optimum_epochs_node node = {0};
+    epochs_shape shape = {0};
+    epochs_node node = {0};
     const int64_t k = c->k;
-    const double others[DPMF_I_OPTIMUM_EPOCHS_SIDE] = {3 * shift, 1e-3 * shift, shift, 0.7 * shift}; /* run beside it */
+    const double others[EPOCHS_SIDE] = {3 * shift, 1e-3 * shift, shift, 0.7 * shift}; /* run beside it */
     double sum = 0;
-    check_ok(dpmf_i_optimum_epochs_shape_create(a, k, c->b, 0, &shape));
-    check_ok(dpmf_i_optimum_epochs_node_create(&shape, &node));
-    dpmf_i_optimum_epochs_node_run(&shape, c->lower, others, &node);
+    check_ok(epochs_shape_create(a, k, c->b, 0, &shape));
+    check_ok(epochs_node_create(&shape, &node));
+    epochs_node_run(&shape, c->lower, others, &node);
     for (int64_t i = 0; i < c->b; i++) {
         int64_t stride = 0;
-        const dpmf_i_kernels_block_side *block = dpmf_i_optimum_epochs_node_block(&shape, &node, i, &stride);
+        const kernels_block_side *block = epochs_node_block(&shape, &node, i, &stride);
         for (int64_t e = 0; e < k && i + e * c->b < c->n; e++)
             for (int64_t f = 0; f < k && i + f * c->b < c->n; f++)
                 sum += c->v[(i * k + e) * k + f] * block[e * stride + f][2];
     }
-    dpmf_i_optimum_epochs_node_free(&node);
-    dpmf_i_optimum_epochs_shape_free(&shape);
+    epochs_node_free(&node);
+    epochs_shape_free(&shape);
     return sum;
 }
 
@@ -97,7 +97,7 @@ static void test_a_chain_of_runs_has_the_trace_of_its_positions(void **unused) {
         chain c = make_chain(table[i].n, table[i].k, table[i].b, &seed);
         for (double shift = 1e-7; shift < 1e3; shift *= 30) {
             double found = 0;
-            check_ok(dpmf_i_optimum_epochs_chain_trace(c.k, c.count, c.runs, shift, &found));
+            check_ok(epochs_chain_trace(c.k, c.count, c.runs, shift, &found));
             check_near(found, trace_of_positions(&c, a, shift), 1e-11);
         }
         free_chain(&c);
@@ -109,11 +109,11 @@ static void test_a_chain_of_runs_has_the_trace_of_its_positions(void **unused) {
 
 static double foretold(int64_t n, int64_t k, int64_t b) {
     dpmf_workload *a = workload_of("prefix", n);
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     double lower = 0;
-    check_ok(dpmf_i_base_pool_create(1, &pool));
-    check_ok(dpmf_i_optimum_epochs_long(a, k, b, pool, NULL, &lower));
-    dpmf_i_base_pool_free(pool);
+    check_ok(base_pool_create(1, &pool));
+    check_ok(epochs_long(a, k, b, pool, NULL, &lower));
+    base_pool_free(pool);
     dpmf_workload_free(a);
     return sqrt(lower / (double)n);
 }
@@ -121,21 +121,21 @@ static double foretold(int64_t n, int64_t k, int64_t b) {
 /* Both ends of what the dual encloses when it is climbed to its top. */
 static void climb(int64_t n, int64_t k, int64_t b, double *lower, double *upper) {
     dpmf_workload *a = workload_of("prefix", n);
-    dpmf_i_base_pool *pool = NULL;
-    dpmf_i_optimum_epochs epochs = {0};
-    dpmf_i_optimum_epochs_climb c = {0};
-    check_ok(dpmf_i_base_pool_create(1, &pool));
-    check_ok(dpmf_i_optimum_epochs_create(a, k, b, 0, NULL, pool, &epochs));
-    check_ok(dpmf_i_optimum_epochs_climb_create(&epochs, 1e-9, NULL, &c));
+    base_pool *pool = NULL;
+    optimum_epochs epochs = {0};
+    epochs_climb c = {0};
+    check_ok(base_pool_create(1, &pool));
+    check_ok(epochs_create(a, k, b, 0, NULL, pool, &epochs));
+    check_ok(epochs_climb_create(&epochs, 1e-9, NULL, &c));
     c.barrier = 1e-7 / (double)n;
     c.enough = 1 + 2e-5;
-    check_ok(dpmf_i_optimum_epochs_climb_start(&c));
-    check_ok(dpmf_i_optimum_epochs_climb_run(&c, 1e-10, 300));
+    check_ok(epochs_climb_start(&c));
+    check_ok(epochs_climb_run(&c, 1e-10, 300));
     *lower = sqrt(c.lower / (double)n);
     *upper = sqrt(c.upper / (double)n);
-    dpmf_i_optimum_epochs_climb_free(&c);
-    dpmf_i_optimum_epochs_free(&epochs);
-    dpmf_i_base_pool_free(pool);
+    epochs_climb_free(&c);
+    epochs_free(&epochs);
+    base_pool_free(pool);
     dpmf_workload_free(a);
 }
 
@@ -170,12 +170,12 @@ static void test_bounds_of_very_long_runs_go_on_rising(void **unused) {
 
 static void test_any_allocation_of_a_long_bound_may_fail(void **unused) {
     dpmf_workload *a = workload_of("prefix", 500);
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     double lower = 0;
     (void)unused;
-    check_ok(dpmf_i_base_pool_create(1, &pool));
-    FAIL_EACH(dpmf_i_optimum_epochs_long(a, 2, 250, pool, NULL, &lower));
-    dpmf_i_base_pool_free(pool);
+    check_ok(base_pool_create(1, &pool));
+    FAIL_EACH(epochs_long(a, 2, 250, pool, NULL, &lower));
+    base_pool_free(pool);
     dpmf_workload_free(a);
 }
 

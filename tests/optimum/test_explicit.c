@@ -51,11 +51,11 @@ static double loss_of(const dpmf_workload *a, const dpmf_strategy *c, int max_lo
 }
 
 static void assert_between_bounds(const dpmf_workload *a, int max_loss, const double *weights, double tolerance) {
-    dpmf_i_optimum o = {0};
+    optimum_answer o = {0};
     dpmf_strategy *c = NULL;
-    check_ok(dpmf_i_optimum_solve(a, max_loss, weights, tolerance, NULL, &o));
+    check_ok(optimum_solve(a, max_loss, weights, tolerance, NULL, &o));
     assert_true(o.converged);
-    check_ok(dpmf_i_optimum_explicit(a, &o, NULL, &c));
+    check_ok(optimum_explicit(a, &o, NULL, &c));
     assert_int_equal(dpmf_strategy_steps(c), a->steps);
     assert_string_equal(dpmf_strategy_family(c), "dense");
     double loss = loss_of(a, c, max_loss, weights);
@@ -63,7 +63,7 @@ static void assert_between_bounds(const dpmf_workload *a, int max_loss, const do
         fail_msg("%s, n = %lld, max %d: loss %.15g, bounds %.15g and %.15g", a->text, (long long)a->steps, max_loss,
                  loss, o.lower, o.upper);
     dpmf_strategy_free(c);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
 }
 
 static void test_the_explicit_strategy_is_between_the_bounds(void **unused) {
@@ -90,17 +90,17 @@ static void test_matrices_and_weights_give_the_same_strategy(void **unused) {
         assert_between_bounds(dense, 0, weights, 1e-7);
         assert_between_bounds(dense, 1, NULL, 1e-5);
         /* the same C from either route, for the same v */
-        dpmf_i_optimum o = {0};
+        optimum_answer o = {0};
         dpmf_strategy *one = NULL, *other = NULL;
-        check_ok(dpmf_i_optimum_solve(a, 0, NULL, 1e-6, NULL, &o));
-        check_ok(dpmf_i_optimum_explicit(a, &o, NULL, &one));
-        check_ok(dpmf_i_optimum_explicit(dense, &o, NULL, &other));
-        const double *x = dpmf_i_strategy_dense_matrix(one), *y = dpmf_i_strategy_dense_matrix(other);
+        check_ok(optimum_solve(a, 0, NULL, 1e-6, NULL, &o));
+        check_ok(optimum_explicit(a, &o, NULL, &one));
+        check_ok(optimum_explicit(dense, &o, NULL, &other));
+        const double *x = strategy_dense_matrix(one), *y = strategy_dense_matrix(other);
         for (int k = 0; k < 40 * 40; k++)
             check_near(x[k], y[k], 1e-10);
         dpmf_strategy_free(one);
         dpmf_strategy_free(other);
-        dpmf_i_optimum_free(&o);
+        optimum_free(&o);
         dpmf_workload_free(a);
         dpmf_workload_free(dense);
     }
@@ -117,22 +117,22 @@ static void test_far_from_the_solution_the_strategy_keeps_the_bound_of_v(void **
             for (int t = 0; t < N; t++)
                 v[t] = pow(10, check_random(&seed)), p[t] = pow(10, check_random(&seed));
             dpmf_workload *a = workload_of(TEXTS[i], N);
-            dpmf_i_optimum o = {.steps = N, .v = v, .p = p};
-            dpmf_i_base_pool *pool = NULL;
-            dpmf_i_optimum_phi *phi = NULL;
+            optimum_answer o = {.steps = N, .v = v, .p = p};
+            base_pool *pool = NULL;
+            optimum_phi *phi = NULL;
             dpmf_strategy *c = NULL;
-            check_ok(dpmf_i_base_pool_create(1, &pool));
-            check_ok(dpmf_i_optimum_phi_create(a, pool, &phi));
-            check_ok(dpmf_i_optimum_phi_eval(phi, v, p, 1e-12, 0, columns, rows, &error));
+            check_ok(base_pool_create(1, &pool));
+            check_ok(optimum_phi_create(a, pool, &phi));
+            check_ok(optimum_phi_eval(phi, v, p, 1e-12, 0, columns, rows, &error));
             for (int t = 0; t < N; t++) {
                 most = fmax(most, columns[t] / v[t]);
                 most_rows = fmax(most_rows, rows[t] / p[t]);
             }
-            check_ok(dpmf_i_optimum_explicit(a, &o, NULL, &c));
+            check_ok(optimum_explicit(a, &o, NULL, &c));
             assert_true(loss_of(a, c, 1, NULL) <= sqrt(most * most_rows) * (1 + 1e-10));
             dpmf_strategy_free(c);
-            dpmf_i_optimum_phi_free(phi);
-            dpmf_i_base_pool_free(pool);
+            optimum_phi_free(phi);
+            base_pool_free(pool);
             dpmf_workload_free(a);
         }
 }
@@ -140,23 +140,22 @@ static void test_far_from_the_solution_the_strategy_keeps_the_bound_of_v(void **
 static void test_the_explicit_strategy_has_the_same_bits_for_any_threads(void **unused) {
     enum { N = 333 };
     dpmf_workload *a = workload_of("nesterov:0.9,cooldown:0.5:0.1", N);
-    dpmf_i_optimum o = {0};
+    optimum_answer o = {0};
     dpmf_strategy *one = NULL;
     dpmf_run run = dpmf_run_defaults();
     (void)unused;
-    check_ok(dpmf_i_optimum_solve(a, 0, NULL, 1e-5, NULL, &o));
+    check_ok(optimum_solve(a, 0, NULL, 1e-5, NULL, &o));
     run.threads = 1;
-    check_ok(dpmf_i_optimum_explicit(a, &o, &run, &one));
+    check_ok(optimum_explicit(a, &o, &run, &one));
     for (int threads = 2; threads <= 7; threads += 5) {
         dpmf_strategy *other = NULL;
         run.threads = threads;
-        check_ok(dpmf_i_optimum_explicit(a, &o, &run, &other));
-        assert_memory_equal(dpmf_i_strategy_dense_matrix(one), dpmf_i_strategy_dense_matrix(other),
-                            N * N * sizeof(double));
+        check_ok(optimum_explicit(a, &o, &run, &other));
+        assert_memory_equal(strategy_dense_matrix(one), strategy_dense_matrix(other), N * N * sizeof(double));
         dpmf_strategy_free(other);
     }
     dpmf_strategy_free(one);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
     dpmf_workload_free(a);
 }
 
@@ -175,27 +174,27 @@ static void echo(void *context, int64_t t, int64_t count, const double *x, doubl
 static void test_an_explicit_strategy_of_other_or_too_many_steps_is_refused(void **unused) {
     dpmf_workload *a = workload_of("momentum:0.9", 20), *large = workload_of("prefix", 8193), *user = NULL;
     const dpmf_operator identity = {.step = echo};
-    dpmf_i_optimum o = {0};
+    optimum_answer o = {0};
     dpmf_strategy *c = NULL;
     (void)unused;
-    check_ok(dpmf_i_optimum_solve(a, 0, NULL, 1e-3, NULL, &o));
+    check_ok(optimum_solve(a, 0, NULL, 1e-3, NULL, &o));
     o.steps = 8193;
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_optimum_explicit(large, &o, NULL, &c));
+    check_fails(DPMF_ERROR_UNSUPPORTED, optimum_explicit(large, &o, NULL, &c));
     check_message("8193");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_optimum_explicit(a, &o, NULL, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, optimum_explicit(a, &o, NULL, &c));
     check_message("20");
     check_ok(dpmf_workload_create_operator(20, &identity, &user));
     o.steps = 20;
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_optimum_explicit(user, &o, NULL, &c));
+    check_fails(DPMF_ERROR_UNSUPPORTED, optimum_explicit(user, &o, NULL, &c));
     for (int calls = 0; calls < 5; calls += 2) {
         int left = calls;
         dpmf_run run = {.threads = 1, .progress = stop_at, .context = &left};
         uint64_t before = dpmf_memory_in_use();
-        check_fails(DPMF_ERROR_CANCELLED, dpmf_i_optimum_explicit(a, &o, &run, &c));
+        check_fails(DPMF_ERROR_CANCELLED, optimum_explicit(a, &o, &run, &c));
         assert_int_equal(dpmf_memory_in_use(), before);
     }
     assert_null(c);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
     dpmf_workload_free(user);
     dpmf_workload_free(large);
     dpmf_workload_free(a);
@@ -203,16 +202,16 @@ static void test_an_explicit_strategy_of_other_or_too_many_steps_is_refused(void
 
 static void test_any_allocation_of_an_explicit_strategy_may_fail(void **unused) {
     dpmf_workload *a = workload_of("momentum:0.9", 6), *dense = as_matrix(a);
-    dpmf_i_optimum o = {0};
+    optimum_answer o = {0};
     dpmf_strategy *c = NULL;
     dpmf_run run = {.threads = 1};
     (void)unused;
-    check_ok(dpmf_i_optimum_solve(a, 1, NULL, 1e-3, NULL, &o));
-    FAIL_EACH(dpmf_i_optimum_explicit(a, &o, &run, &c));
+    check_ok(optimum_solve(a, 1, NULL, 1e-3, NULL, &o));
+    FAIL_EACH(optimum_explicit(a, &o, &run, &c));
     dpmf_strategy_free(c);
-    FAIL_EACH(dpmf_i_optimum_explicit(dense, &o, &run, &c));
+    FAIL_EACH(optimum_explicit(dense, &o, &run, &c));
     dpmf_strategy_free(c);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
     dpmf_workload_free(a);
     dpmf_workload_free(dense);
 }

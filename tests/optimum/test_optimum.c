@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dpmf_i_optimum solve(const dpmf_workload *a, int max_loss, const double *weights, double tolerance) {
-    dpmf_i_optimum o = {0};
-    check_ok(dpmf_i_optimum_solve(a, max_loss, weights, tolerance, NULL, &o));
+static optimum_answer solve(const dpmf_workload *a, int max_loss, const double *weights, double tolerance) {
+    optimum_answer o = {0};
+    check_ok(optimum_solve(a, max_loss, weights, tolerance, NULL, &o));
     if (!o.converged || !(o.upper >= o.lower) || !(o.upper <= o.lower * (1 + tolerance)))
         fail_msg("%s, n = %lld, max %d: not to %g: %.12g to %.12g", a->text, (long long)a->steps, max_loss, tolerance,
                  o.lower, o.upper);
@@ -27,11 +27,11 @@ static dpmf_i_optimum solve(const dpmf_workload *a, int max_loss, const double *
 /* The bounds are around `value`, which is right to `digits` (relative), and close. */
 static void assert_optimum(const char *text, int64_t n, int max_loss, double value, double digits, double tolerance) {
     dpmf_workload *a = workload_of(text, n);
-    dpmf_i_optimum o = solve(a, max_loss, NULL, tolerance);
+    optimum_answer o = solve(a, max_loss, NULL, tolerance);
     if (!(o.lower <= value * (1 + digits) && o.upper >= value * (1 - digits)))
         fail_msg("%s, n = %lld, max %d: %.12g to %.12g, not %.12g", text, (long long)n, max_loss, o.lower, o.upper,
                  value);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
     dpmf_workload_free(a);
 }
 
@@ -73,13 +73,13 @@ static void test_v_is_the_fixed_point_of_phi(void **unused) {
     for (int i = 0; i < 3; i++) {
         int64_t n = 100;
         dpmf_workload *a = workload_of(texts[i], n);
-        dpmf_i_optimum o = solve(a, 0, NULL, 1e-9);
-        dpmf_i_base_pool *pool = NULL;
-        dpmf_i_optimum_phi *phi = NULL;
+        optimum_answer o = solve(a, 0, NULL, 1e-9);
+        base_pool *pool = NULL;
+        optimum_phi *phi = NULL;
         double columns[100], error = 0, total = 0;
-        check_ok(dpmf_i_base_pool_create(1, &pool));
-        check_ok(dpmf_i_optimum_phi_create(a, pool, &phi));
-        check_ok(dpmf_i_optimum_phi_eval(phi, o.v, NULL, 1e-12, 0, columns, NULL, &error));
+        check_ok(base_pool_create(1, &pool));
+        check_ok(optimum_phi_create(a, pool, &phi));
+        check_ok(optimum_phi_eval(phi, o.v, NULL, 1e-12, 0, columns, NULL, &error));
         for (int64_t t = 0; t < n; t++) {
             total += o.v[t];
             assert_true(columns[t] <= o.v[t] * (1 + 4e-9)); /* the largest ratio is what the gap bounds ... */
@@ -87,9 +87,9 @@ static void test_v_is_the_fixed_point_of_phi(void **unused) {
         }
         check_near(sqrt(total / (double)n) / o.lower, 1, 1e-8);
         assert_null(o.p);
-        dpmf_i_optimum_phi_free(phi);
-        dpmf_i_base_pool_free(pool);
-        dpmf_i_optimum_free(&o);
+        optimum_phi_free(phi);
+        base_pool_free(pool);
+        optimum_free(&o);
         dpmf_workload_free(a);
     }
 }
@@ -109,11 +109,11 @@ static dpmf_workload *as_matrix(const dpmf_workload *a, const double *weights) {
 
 static void assert_same_optimum(const dpmf_workload *a, const dpmf_workload *b, int max_loss, const double *weights,
                                 double tolerance) {
-    dpmf_i_optimum one = solve(a, max_loss, weights, tolerance), other = solve(b, max_loss, NULL, tolerance);
+    optimum_answer one = solve(a, max_loss, weights, tolerance), other = solve(b, max_loss, NULL, tolerance);
     assert_true(one.lower <= other.upper && other.lower <= one.upper);
     check_near(one.upper / other.upper, 1, tolerance);
-    dpmf_i_optimum_free(&one);
-    dpmf_i_optimum_free(&other);
+    optimum_free(&one);
+    optimum_free(&other);
 }
 
 /* Named workloads against the singular value decomposition of the same matrix; max loss too. */
@@ -142,13 +142,13 @@ static void test_one_decomposition_gives_the_same_bounds(void **unused) {
     (void)unused;
     for (int i = 0; i < 2; i++) {
         dpmf_workload *a = workload_of(texts[i], N), *dense = as_matrix(a, NULL);
-        dpmf_i_optimum o = solve(a, 0, NULL, 1e-9);
-        dpmf_i_base_pool *pool = NULL;
-        dpmf_i_optimum_phi *phi = NULL;
+        optimum_answer o = solve(a, 0, NULL, 1e-9);
+        base_pool *pool = NULL;
+        optimum_phi *phi = NULL;
         double columns[N], error = 0, sum = 0, total = 0, most = 0;
-        check_ok(dpmf_i_base_pool_create(1, &pool));
-        check_ok(dpmf_i_optimum_phi_create(dense, pool, &phi));
-        check_ok(dpmf_i_optimum_phi_eval(phi, o.v, NULL, 1e-12, 0, columns, NULL, &error));
+        check_ok(base_pool_create(1, &pool));
+        check_ok(optimum_phi_create(dense, pool, &phi));
+        check_ok(optimum_phi_eval(phi, o.v, NULL, 1e-12, 0, columns, NULL, &error));
         for (int t = 0; t < N; t++) {
             sum += columns[t];
             total += o.v[t];
@@ -157,9 +157,9 @@ static void test_one_decomposition_gives_the_same_bounds(void **unused) {
         assert_true(error < 1e-9);
         check_near(sum / sqrt(total * N) / o.lower, 1, 1e-8);
         check_near(sqrt(sum * most / N) / o.upper, 1, 1e-8);
-        dpmf_i_optimum_phi_free(phi);
-        dpmf_i_base_pool_free(pool);
-        dpmf_i_optimum_free(&o);
+        optimum_phi_free(phi);
+        base_pool_free(pool);
+        optimum_free(&o);
         dpmf_workload_free(a);
         dpmf_workload_free(dense);
     }
@@ -176,11 +176,11 @@ static void test_weights_scale_the_workload(void **unused) {
             weights[t] = pow(10, 2 * check_random(&seed)), scaled[t] = 100 * weights[t];
         dpmf_workload *a = workload_of(texts[i], 60), *dense = as_matrix(a, weights);
         assert_same_optimum(a, dense, 0, weights, 1e-8);
-        dpmf_i_optimum one = solve(a, 0, weights, 1e-8), ten = solve(a, 0, scaled, 1e-8);
+        optimum_answer one = solve(a, 0, weights, 1e-8), ten = solve(a, 0, scaled, 1e-8);
         check_near(ten.upper / one.upper, 10, 1e-7);
         assert_memory_equal(one.p, weights, sizeof weights);
-        dpmf_i_optimum_free(&one);
-        dpmf_i_optimum_free(&ten);
+        optimum_free(&one);
+        optimum_free(&ten);
         dpmf_workload_free(a);
         dpmf_workload_free(dense);
     }
@@ -203,12 +203,12 @@ static void test_hard_workloads_converge(void **unused) {
         for (int k = 0; k < 4; k++)
             for (int max_loss = 0; max_loss < 2; max_loss++) {
                 dpmf_workload *a = workload_of(texts[i], sizes[k]);
-                dpmf_i_optimum o = solve(a, max_loss, NULL, 1e-6);
+                optimum_answer o = solve(a, max_loss, NULL, 1e-6);
                 for (int64_t t = 0; t < sizes[k]; t++) {
                     assert_true(o.v[t] > 0 && isfinite(o.v[t]));
                     if (max_loss) assert_true(o.p[t] > 0 && isfinite(o.p[t]));
                 }
-                dpmf_i_optimum_free(&o);
+                optimum_free(&o);
                 dpmf_workload_free(a);
             }
     assert_optimum("nesterov:0.9", 1, 0, 1.9, 1e-15, 1e-9);
@@ -229,10 +229,10 @@ static void test_the_optimum_scales_with_the_learning_rate(void **unused) {
         dpmf_workload_options options = {.momentum = 0.5, .learning_rate = rates};
         check_ok(dpmf_workload_create(50, &options, &a));
         dpmf_workload *plain = workload_of("momentum:0.5", 50);
-        dpmf_i_optimum one = solve(plain, 0, NULL, 1e-8), other = solve(a, 0, NULL, 1e-8);
+        optimum_answer one = solve(plain, 0, NULL, 1e-8), other = solve(a, 0, NULL, 1e-8);
         check_near(other.upper / rates[0] / one.upper, 1, 1e-8);
-        dpmf_i_optimum_free(&one);
-        dpmf_i_optimum_free(&other);
+        optimum_free(&one);
+        optimum_free(&other);
         dpmf_workload_free(plain);
         dpmf_workload_free(a);
     }
@@ -241,9 +241,9 @@ static void test_the_optimum_scales_with_the_learning_rate(void **unused) {
         rates[t] = t % 2 == 0 ? 1e100 : 1e-100;
     dpmf_workload_options options = {.learning_rate = rates};
     dpmf_workload *a = NULL;
-    dpmf_i_optimum o = {0};
+    optimum_answer o = {0};
     check_ok(dpmf_workload_create(50, &options, &a));
-    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_optimum_solve(a, 0, NULL, 1e-6, NULL, &o));
+    check_fails(DPMF_ERROR_NUMERICAL, optimum_solve(a, 0, NULL, 1e-6, NULL, &o));
     check_message("beyond double precision");
     assert_null(o.v);
     dpmf_workload_free(a);
@@ -258,20 +258,20 @@ static void test_the_optimum_has_the_same_bits_for_any_threads(void **unused) {
     for (int i = 0; i < 2; i++)
         for (int max_loss = 0; max_loss < 2; max_loss++) {
             dpmf_workload *a = workload_of(texts[i], N);
-            dpmf_i_optimum one = {0}, other = {0};
+            optimum_answer one = {0}, other = {0};
             dpmf_run run = dpmf_run_defaults();
             run.threads = 1;
-            check_ok(dpmf_i_optimum_solve(a, max_loss, NULL, 1e-4, &run, &one));
+            check_ok(optimum_solve(a, max_loss, NULL, 1e-4, &run, &one));
             for (int threads = 2; threads <= 5; threads += 3) {
                 run.threads = threads;
-                check_ok(dpmf_i_optimum_solve(a, max_loss, NULL, 1e-4, &run, &other));
+                check_ok(optimum_solve(a, max_loss, NULL, 1e-4, &run, &other));
                 assert_true(one.lower == other.lower && one.upper == other.upper);
                 assert_int_equal(one.iterations, other.iterations);
                 assert_memory_equal(one.v, other.v, N * sizeof *one.v);
                 if (max_loss) assert_memory_equal(one.p, other.p, N * sizeof *one.p);
-                dpmf_i_optimum_free(&other);
+                optimum_free(&other);
             }
-            dpmf_i_optimum_free(&one);
+            optimum_free(&one);
             dpmf_workload_free(a);
         }
 }
@@ -293,16 +293,16 @@ static void test_the_optimum_may_be_cancelled_at_every_call(void **unused) {
     dpmf_workload *a = workload_of("momentum:0.9", 300);
     watcher w = {.stop_at = -1};
     dpmf_run run = {.threads = 1, .progress = watch, .context = &w};
-    dpmf_i_optimum o = {0};
+    optimum_answer o = {0};
     (void)unused;
-    check_ok(dpmf_i_optimum_solve(a, 0, NULL, 1e-6, &run, &o));
-    dpmf_i_optimum_free(&o);
+    check_ok(optimum_solve(a, 0, NULL, 1e-6, &run, &o));
+    optimum_free(&o);
     int calls = w.calls;
     assert_true(calls > 5);
     uint64_t before = dpmf_memory_in_use();
     for (int stop = 0; stop < calls; stop += 3) {
         w = (watcher){.stop_at = stop};
-        check_fails(DPMF_ERROR_CANCELLED, dpmf_i_optimum_solve(a, 0, NULL, 1e-6, &run, &o));
+        check_fails(DPMF_ERROR_CANCELLED, optimum_solve(a, 0, NULL, 1e-6, &run, &o));
         assert_int_equal(w.calls, stop + 1);
         assert_null(o.v);
         assert_int_equal(dpmf_memory_in_use(), before);
@@ -319,8 +319,8 @@ static void echo(void *context, int64_t t, int64_t count, const double *x, doubl
 
 static void refuse(const dpmf_workload *a, int max_loss, const double *weights, double tolerance, dpmf_status status,
                    const char *message) {
-    dpmf_i_optimum o = {.steps = 7};
-    check_fails(status, dpmf_i_optimum_solve(a, max_loss, weights, tolerance, NULL, &o));
+    optimum_answer o = {.steps = 7};
+    check_fails(status, optimum_solve(a, max_loss, weights, tolerance, NULL, &o));
     check_message(message);
     assert_true(o.steps == 7 && o.v == NULL);
 }
@@ -358,10 +358,10 @@ static void test_the_optimum_refuses_tolerances_weights_and_operators(void **unu
 }
 
 static void fail_each(const dpmf_workload *a, int max_loss, const double *weights) {
-    dpmf_i_optimum o = {0};
-    FAIL_EACH(dpmf_i_optimum_solve(a, max_loss, weights, 0.01, NULL, &o));
+    optimum_answer o = {0};
+    FAIL_EACH(optimum_solve(a, max_loss, weights, 0.01, NULL, &o));
     assert_true(o.converged);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
 }
 
 static void test_any_allocation_of_the_optimum_may_fail(void **unused) {

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static dpmf_i_optimum solve(const dpmf_workload *a, int max_loss, double tolerance) {
-    dpmf_i_optimum o = {0};
-    check_ok(dpmf_i_optimum_solve(a, max_loss, NULL, tolerance, NULL, &o));
+static optimum_answer solve(const dpmf_workload *a, int max_loss, double tolerance) {
+    optimum_answer o = {0};
+    check_ok(optimum_solve(a, max_loss, NULL, tolerance, NULL, &o));
     assert_true(o.converged);
     assert_true(o.upper >= o.lower && o.upper <= o.lower * (1 + tolerance));
     return o;
@@ -27,10 +27,10 @@ static void test_optima_of_a_million_prefix_sums_are_the_known_ones(void **unuse
     (void)unused;
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
         dpmf_workload *a = workload_of("prefix", table[i].n);
-        dpmf_i_optimum o = solve(a, table[i].max_loss, 1e-6);
+        optimum_answer o = solve(a, table[i].max_loss, 1e-6);
         assert_true(o.lower <= table[i].value * (1 + 2e-7) && o.upper >= table[i].value * (1 - 2e-7));
         check_near(o.upper / table[i].value, 1, 5e-6);
-        dpmf_i_optimum_free(&o);
+        optimum_free(&o);
         dpmf_workload_free(a);
     }
 }
@@ -42,9 +42,9 @@ static void test_long_runs_begin_near_the_top(void **unused) {
     for (int i = 0; i < 3; i++)
         for (int max_loss = 0; max_loss < (i == 0 ? 2 : 1); max_loss++) {
             dpmf_workload *a = workload_of(texts[i], 200000);
-            dpmf_i_optimum o = solve(a, max_loss, 5e-6);
+            optimum_answer o = solve(a, max_loss, 5e-6);
             if (o.iterations > 20) fail_msg("%s, max loss %d: %d evaluations", texts[i], max_loss, o.iterations);
-            dpmf_i_optimum_free(&o);
+            optimum_free(&o);
             dpmf_workload_free(a);
         }
 }
@@ -57,15 +57,15 @@ static void test_bounds_of_momentum_over_many_steps_meet(void **unused) {
     for (int i = 0; i < 4; i++)
         for (int max_loss = 0; max_loss < 2; max_loss++) {
             dpmf_workload *a = workload_of(texts[i], 65536);
-            dpmf_i_optimum o = solve(a, max_loss, 1e-5);
-            dpmf_i_optimum_free(&o);
+            optimum_answer o = solve(a, max_loss, 1e-5);
+            optimum_free(&o);
             dpmf_workload_free(a);
         }
 }
 
 /*
  * The whole ascent by singular value decompositions of the matrix, n = 512. Their lower bound is as sharp; their upper
- * bound is held back by the rounding of small entries of phi (dpmf_i_optimum_phi_floor), 4e-8 with the cooldown, and the ascent
+ * bound is held back by the rounding of small entries of phi (optimum_phi_floor), 4e-8 with the cooldown, and the ascent
  * must stop there instead of trying for ever.
  */
 static void test_the_whole_ascent_by_decompositions_agrees_and_stops(void **unused) {
@@ -76,14 +76,14 @@ static void test_the_whole_ascent_by_decompositions_agrees_and_stops(void **unus
         double *matrix = check_workload_matrix(a);
         check_ok(dpmf_workload_create_dense(512, matrix, &dense));
         free(matrix);
-        dpmf_i_optimum one = solve(a, 0, 1e-9), other = {0};
-        check_ok(dpmf_i_optimum_solve(dense, 0, NULL, 1e-9, NULL, &other));
+        optimum_answer one = solve(a, 0, 1e-9), other = {0};
+        check_ok(optimum_solve(dense, 0, NULL, 1e-9, NULL, &other));
         check_near(other.lower / one.lower, 1, 1e-8);
         check_near(other.upper / one.upper, 1, 1e-7);
         assert_true(one.lower <= other.upper && other.lower <= one.upper);
         assert_true(other.iterations < 500);
-        dpmf_i_optimum_free(&one);
-        dpmf_i_optimum_free(&other);
+        optimum_free(&one);
+        optimum_free(&other);
         dpmf_workload_free(a);
         dpmf_workload_free(dense);
     }
@@ -91,18 +91,18 @@ static void test_the_whole_ascent_by_decompositions_agrees_and_stops(void **unus
 
 static void test_the_largest_explicit_matrix_is_between_the_bounds(void **unused) {
     dpmf_workload *a = workload_of("momentum:0.999", 8192);
-    dpmf_i_optimum o = solve(a, 0, 1e-6);
+    optimum_answer o = solve(a, 0, 1e-6);
     dpmf_strategy *c = NULL;
     dpmf_evaluation result;
     dpmf_evaluate_options options = dpmf_evaluate_options_defaults();
     (void)unused;
     options.lower_bound = DPMF_LOWER_BOUND_NONE;
-    check_ok(dpmf_i_optimum_explicit(a, &o, NULL, &c));
+    check_ok(optimum_explicit(a, &o, NULL, &c));
     check_ok(dpmf_evaluate(a, NULL, c, &options, &result, NULL));
     check_near(result.sensitivity.value, 1, 1e-12);
     assert_true(result.rms_loss <= o.upper * (1 + 1e-10) && result.rms_loss >= o.lower * (1 - 1e-10));
     dpmf_strategy_free(c);
-    dpmf_i_optimum_free(&o);
+    optimum_free(&o);
     dpmf_workload_free(a);
 }
 

@@ -10,7 +10,7 @@ enum { N = 12 };
 
 static void digest_of(const char *workload, int64_t k, int64_t b, const double *weights, uint8_t out[32]) {
     dpmf_workload *a = workload_of(workload, N);
-    check_ok(dpmf_i_optimum_epochs_digest(a, k, b, weights, out));
+    check_ok(epochs_digest(a, k, b, weights, out));
     dpmf_workload_free(a);
 }
 
@@ -40,21 +40,20 @@ static void test_other_questions_have_other_digests(void **unused) {
 
 static void test_an_answer_is_kept_until_many_others_came(void **unused) {
     uint8_t digest[32] = {1};
-    dpmf_i_optimum_epochs_lower given = {.rms_loss = 2, .max_loss = 3, .rms_gap = 0.5, .max_gap = 4, .foretold = 1},
-                                got;
+    epochs_lower given = {.rms_loss = 2, .max_loss = 3, .rms_gap = 0.5, .max_gap = 4, .foretold = 1}, got;
     (void)unused;
-    assert_int_equal(dpmf_i_optimum_epochs_recall(digest, &got), 0);
-    dpmf_i_optimum_epochs_remember(digest, &given);
-    assert_int_equal(dpmf_i_optimum_epochs_recall(digest, &got), 1);
+    assert_int_equal(epochs_recall(digest, &got), 0);
+    epochs_remember(digest, &given);
+    assert_int_equal(epochs_recall(digest, &got), 1);
     assert_true(got.rms_loss == 2 && got.max_loss == 3 && got.rms_gap == 0.5 && got.max_gap == 4 && got.foretold == 1);
     for (uint8_t i = 2; i < 102; i++) {
         uint8_t other[32] = {i};
         given.rms_loss = i;
-        dpmf_i_optimum_epochs_remember(other, &given);
-        assert_int_equal(dpmf_i_optimum_epochs_recall(other, &got), 1);
+        epochs_remember(other, &given);
+        assert_int_equal(epochs_recall(other, &got), 1);
         assert_true(got.rms_loss == i);
     }
-    assert_int_equal(dpmf_i_optimum_epochs_recall(digest, &got), 0);
+    assert_int_equal(epochs_recall(digest, &got), 0);
 }
 
 /* The first answer and the second, with another question between them. */
@@ -76,14 +75,13 @@ static void test_the_second_answer_is_the_first(void **unused) {
 
 /* So many other answers that all earlier ones are forgotten. */
 static void forget(void) {
-    const dpmf_i_optimum_epochs_lower other = {.rms_loss = 1};
+    const epochs_lower other = {.rms_loss = 1};
     for (uint8_t i = 0; i < 100; i++)
-        dpmf_i_optimum_epochs_remember((uint8_t[32]){200, i}, &other);
+        epochs_remember((uint8_t[32]){200, i}, &other);
 }
 
-static void bound_of(const dpmf_workload *a, const dpmf_participation *p, dpmf_i_optimum_epochs_losses losses,
-                     dpmf_lower_bound *out) {
-    check_ok(dpmf_i_optimum_lower_bound(a, p, NULL, losses, out));
+static void bound_of(const dpmf_workload *a, const dpmf_participation *p, epochs_losses losses, dpmf_lower_bound *out) {
+    check_ok(optimum_lower_bound(a, p, NULL, losses, out));
 }
 
 /* The RMS loss alone, then both, and both at once; a climb, and a bound extrapolated from shorter epochs. */
@@ -99,11 +97,11 @@ static void test_the_rms_loss_alone_is_the_same_and_both_follow(void **unused) {
         dpmf_lower_bound rms, known, both, once;
         check_ok(dpmf_participation_parse(cases[i].participation, cases[i].n, &p));
         forget();
-        bound_of(a, p, DPMF_I_OPTIMUM_EPOCHS_RMS, &rms);
-        bound_of(a, p, DPMF_I_OPTIMUM_EPOCHS_RMS_IF_KNOWN, &known);
-        bound_of(a, p, DPMF_I_OPTIMUM_EPOCHS_BOTH, &both);
+        bound_of(a, p, OPTIMUM_EPOCHS_RMS, &rms);
+        bound_of(a, p, EPOCHS_RMS_IF_KNOWN, &known);
+        bound_of(a, p, EPOCHS_BOTH, &both);
         forget();
-        bound_of(a, p, DPMF_I_OPTIMUM_EPOCHS_RMS_IF_KNOWN, &once);
+        bound_of(a, p, EPOCHS_RMS_IF_KNOWN, &once);
         assert_true(rms.rms_loss == once.rms_loss && both.rms_loss == once.rms_loss);
         assert_true(both.max_loss == once.max_loss && both.scope == once.scope);
         assert_true(rms.max_loss >= rms.rms_loss && rms.max_loss < once.max_loss);

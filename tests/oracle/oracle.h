@@ -18,7 +18,7 @@ double oracle_zcdp_log_delta(double rho, double epsilon);
 typedef struct oracle_losses {
     double sensitivity, rms_loss, max_loss;
 } oracle_losses;
-DPMF_MUST_CHECK dpmf_status oracle_blt_losses(const dpmf_i_strategy_blt_parameters *c, int64_t n, int64_t k, int64_t b,
+DPMF_MUST_CHECK dpmf_status oracle_blt_losses(const blt_parameters *c, int64_t n, int64_t k, int64_t b,
                                               oracle_losses *out);
 
 /* The sum of a Toeplitz C's squared errors as the loss weighs them: all n steps one after the other, O(n bands). */

@@ -12,10 +12,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum {
-    WINDOW = 1024,
-    LANES = DPMF_I_KERNELS_TOEPLITZ_LANES
-}; /* steps at a time: with the bands before, in a level-1 cache */
+enum { WINDOW = 1024, LANES = KERNELS_TOEPLITZ_LANES }; /* steps at a time: with the bands before, in a level-1 cache */
 
 /* The first column of A, piece by piece. */
 typedef struct column {
@@ -24,12 +21,12 @@ typedef struct column {
 } column;
 
 static void next_piece(column *a, int64_t first, int64_t count, double *y) {
-    if (a->workload->form != DPMF_I_WORKLOAD_NAMED) {
+    if (a->workload->form != WORKLOAD_NAMED) {
         for (int64_t i = 0; i < count; i++)
             y[i] = a->workload->matrix[(first + i) * a->workload->steps];
         return;
     }
-    const dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a->workload, 0);
+    const workload_recursion_form r = workload_recursion(a->workload, 0);
     for (int64_t i = 0; i < count; i++) {
         double input = first + i == 0;
         a->m = r.momentum * a->m + input;
@@ -41,29 +38,29 @@ static void next_piece(column *a, int64_t first, int64_t count, double *y) {
 /* w is kept for the last `bands` steps only: memory traffic would cost as much as the arithmetic. */
 dpmf_status oracle_toeplitz_error(const dpmf_workload *workload, int64_t bands, const double *c, dpmf_loss loss,
                                   double *value) {
-    const dpmf_i_kernels_toeplitz_set *kernels = dpmf_i_kernels_toeplitz_get();
+    const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
     const int64_t n = workload->steps, kept = (bands + LANES - 1) / LANES * LANES;
     const double less = loss == DPMF_LOSS_MAX ? 0 : 1 / (double)n;
-    dpmf_i_kernels_toeplitz_table table = {.bands = bands};
+    kernels_toeplitz_table table = {.bands = bands};
     column a = {.workload = workload};
     double *window = NULL;
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     dpmf_status status = DPMF_OK;
     assert(workload->toeplitz && bands >= 1 && bands <= n);
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_kernels_toeplitz_table_size(bands), "a table", &table.rows));
-    TRY_DONE(dpmf_i_base_alloc_doubles(2 * (kept + WINDOW), "a window", &window));
+    TRY_DONE(base_alloc_doubles(kernels_toeplitz_table_size(bands), "a table", &table.rows));
+    TRY_DONE(base_alloc_doubles(2 * (kept + WINDOW), "a window", &window));
     double *y = window + kept + WINDOW;
     kernels->fill(c, &table);
     for (int64_t first = 0; first < n; first += WINDOW) { /* window[kept + i] = w_{first+i} */
         const int64_t count = n - first < WINDOW ? n - first : WINDOW;
-        if (first == 0 || !dpmf_i_workload_is_prefix(workload)) next_piece(&a, first, count, y + kept);
+        if (first == 0 || !workload_is_prefix(workload)) next_piece(&a, first, count, y + kept);
         kernels->solve(&table, kept, kept + count, kept + count, y, window);
-        dpmf_i_base_running_add(&sum, kernels->squares(count, window + kept, 1 - less * (double)first, less));
+        base_running_add(&sum, kernels->squares(count, window + kept, 1 - less * (double)first, less));
         memmove(window, window + WINDOW, (size_t)kept * sizeof *window);
     }
-    *value = dpmf_i_base_running_value(&sum);
+    *value = base_running_value(&sum);
 done:
-    dpmf_i_base_free(table.rows);
-    dpmf_i_base_free(window);
+    base_free(table.rows);
+    base_free(window);
     return status;
 }

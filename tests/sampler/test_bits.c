@@ -108,73 +108,73 @@ static void test_known_batches_stay_the_same_for_every_kernel_set(void **state) 
 static void test_instruction_sets_give_the_same_words(void **state) {
     (void)state;
     static const char *const names[] = {"ref", "avx2", "vaes", "avx512"};
-    static uint64_t want[DPMF_I_SAMPLER_WORDS_CHUNK], got[DPMF_I_SAMPLER_WORDS_CHUNK];
-    dpmf_i_sampler_words ref, other;
-    check_ok(dpmf_i_sampler_words_open(key, dpmf_i_kernels_seed_find("ref"), &ref));
+    static uint64_t want[SAMPLER_WORDS_CHUNK], got[SAMPLER_WORDS_CHUNK];
+    sampler_words ref, other;
+    check_ok(sampler_words_open(key, kernels_seed_find("ref"), &ref));
     for (int i = 0; i < 4; i++) {
-        const dpmf_i_kernels_seed_set *set = dpmf_i_kernels_seed_find(names[i]);
+        const kernels_seed_set *set = kernels_seed_find(names[i]);
         if (set == NULL) continue;
-        check_ok(dpmf_i_sampler_words_open(key, set, &other));
-        for (int64_t count = 1; count <= DPMF_I_SAMPLER_WORDS_CHUNK; count = 3 * count + 2) {
+        check_ok(sampler_words_open(key, set, &other));
+        for (int64_t count = 1; count <= SAMPLER_WORDS_CHUNK; count = 3 * count + 2) {
             const uint64_t first = (uint64_t)count * 1234 * 2;
-            check_ok(dpmf_i_sampler_words_fill(&ref, DPMF_I_SAMPLER_WORDS_BIN, 77, first, count, want));
-            check_ok(dpmf_i_sampler_words_fill(&other, DPMF_I_SAMPLER_WORDS_BIN, 77, first, count, got));
+            check_ok(sampler_words_fill(&ref, SAMPLER_WORDS_BIN, 77, first, count, want));
+            check_ok(sampler_words_fill(&other, SAMPLER_WORDS_BIN, 77, first, count, got));
             assert_memory_equal(want, got, (size_t)count * sizeof *want);
         }
-        dpmf_i_sampler_words_close(&other);
+        sampler_words_close(&other);
     }
-    dpmf_i_sampler_words_close(&ref);
+    sampler_words_close(&ref);
 }
 
 static void test_chances_are_rounded_down(void **state) {
     (void)state;
-    assert_true(dpmf_i_sampler_chance_of(0.5, 1).below == (uint64_t)1 << 63);
-    assert_true(dpmf_i_sampler_chance_of(0x1p-64, 1).below == 1);
-    assert_true(dpmf_i_sampler_chance_of(0x1.8p-64, 1).below == 1);
-    assert_true(dpmf_i_sampler_chance_of(0x1p-65, 1).below == 0); /* down, and not up to 2^-64 */
-    assert_true(dpmf_i_sampler_chance_of(1, 1).always);
-    assert_true(dpmf_i_sampler_chance_of(0.25, 4).always);
-    assert_true(dpmf_i_sampler_chance_of(0.3, 4).always);
-    assert_false(dpmf_i_sampler_chance_of(nextafter(1, 0), 1).always);
-    assert_true(dpmf_i_sampler_chance_of(nextafter(1, 0), 1).below == UINT64_MAX - 2047);
+    assert_true(sampler_chance_of(0.5, 1).below == (uint64_t)1 << 63);
+    assert_true(sampler_chance_of(0x1p-64, 1).below == 1);
+    assert_true(sampler_chance_of(0x1.8p-64, 1).below == 1);
+    assert_true(sampler_chance_of(0x1p-65, 1).below == 0); /* down, and not up to 2^-64 */
+    assert_true(sampler_chance_of(1, 1).always);
+    assert_true(sampler_chance_of(0.25, 4).always);
+    assert_true(sampler_chance_of(0.3, 4).always);
+    assert_false(sampler_chance_of(nextafter(1, 0), 1).always);
+    assert_true(sampler_chance_of(nextafter(1, 0), 1).below == UINT64_MAX - 2047);
     /* Never above the product as it is, nor as doubles round it; at most a unit in the last place and 2^-64 below. */
     uint64_t seed = 3;
     for (int i = 0; i < 10000; i++) {
         const double q = fabs(check_random(&seed)) * 1e-3 + 1e-9;
         const int64_t b = 1 + (int64_t)(fabs(check_random(&seed)) * 900);
-        const double product = q * (double)b, down = ldexp((double)dpmf_i_sampler_chance_of(q, b).below, -64);
+        const double product = q * (double)b, down = ldexp((double)sampler_chance_of(q, b).below, -64);
         assert_true(down <= product && fma(q, (double)b, -down) >= 0);
         assert_true(down >= nextafter(product, 0) - 0x1p-64);
     }
-    assert_true(dpmf_i_sampler_chance_says((dpmf_i_sampler_chance){.below = 7}, 6) &&
-                !dpmf_i_sampler_chance_says((dpmf_i_sampler_chance){.below = 7}, 7));
-    assert_true(dpmf_i_sampler_chance_says((dpmf_i_sampler_chance){.always = 1}, UINT64_MAX));
+    assert_true(sampler_chance_says((sampler_chance){.below = 7}, 6) &&
+                !sampler_chance_says((sampler_chance){.below = 7}, 7));
+    assert_true(sampler_chance_says((sampler_chance){.always = 1}, UINT64_MAX));
 }
 
 static void test_masks_are_the_least_that_hold_a_bound(void **state) {
     (void)state;
     for (uint64_t bound = 1; bound < 5000; bound++) {
-        const uint64_t mask = dpmf_i_sampler_words_mask(bound);
+        const uint64_t mask = sampler_words_mask(bound);
         assert_true((mask & (mask + 1)) == 0 && mask >= bound - 1 && mask / 2 <= bound - 1);
         assert_true(bound == 1 || mask / 2 < bound - 1);
     }
-    assert_true(dpmf_i_sampler_words_mask((uint64_t)1 << 53) == ((uint64_t)1 << 53) - 1);
-    assert_true(dpmf_i_sampler_words_mask(((uint64_t)1 << 53) + 1) == ((uint64_t)1 << 54) - 1);
+    assert_true(sampler_words_mask((uint64_t)1 << 53) == ((uint64_t)1 << 53) - 1);
+    assert_true(sampler_words_mask(((uint64_t)1 << 53) + 1) == ((uint64_t)1 << 54) - 1);
 }
 
 /* ---- many units: every word is of its own place, however many are made at a time ---- */
 
-static dpmf_i_sampler_words words_of(const char *info) {
+static sampler_words words_of(const char *info) {
     uint8_t subkey[32];
-    dpmf_i_sampler_words words;
-    check_ok(dpmf_i_crypto_key_derive(key, "dpmf sampler 1", info, subkey));
-    check_ok(dpmf_i_sampler_words_open(subkey, dpmf_i_kernels_seed_get(), &words));
+    sampler_words words;
+    check_ok(crypto_key_derive(key, "dpmf sampler 1", info, subkey));
+    check_ok(sampler_words_open(subkey, kernels_seed_get(), &words));
     return words;
 }
 
-static uint64_t word(const dpmf_i_sampler_words *words, dpmf_i_sampler_words_use use, uint64_t row, int64_t i) {
-    static uint64_t out[DPMF_I_SAMPLER_WORDS_CHUNK];
-    check_ok(dpmf_i_sampler_words_fill(words, use, row, (uint64_t)(i - i % 2), 2, out));
+static uint64_t word(const sampler_words *words, sampler_words_use use, uint64_t row, int64_t i) {
+    static uint64_t out[SAMPLER_WORDS_CHUNK];
+    check_ok(sampler_words_fill(words, use, row, (uint64_t)(i - i % 2), 2, out));
     return out[i % 2];
 }
 
@@ -197,28 +197,27 @@ static void check_batch(const char *text, int64_t step, const uint8_t in[UNITS])
 static void test_batches_of_many_units_follow_their_words(void **state) {
     (void)state;
     static uint8_t in[UNITS];
-    dpmf_i_sampler_words words = words_of("poisson:0.25/5001");
+    sampler_words words = words_of("poisson:0.25/5001");
     for (int64_t u = 0; u < UNITS; u++)
-        in[u] = word(&words, DPMF_I_SAMPLER_WORDS_JOIN, 7, u) >> 62 == 0;
+        in[u] = word(&words, SAMPLER_WORDS_JOIN, 7, u) >> 62 == 0;
     check_batch("poisson:0.25", 7, in);
-    dpmf_i_sampler_words_close(&words);
+    sampler_words_close(&words);
     words = words_of("min-sep:0.25,3/5001");
     for (int64_t u = 0; u < UNITS; u++)
-        in[u] = word(&words, DPMF_I_SAMPLER_WORDS_JOIN, 1, u) >> 62 == 0 &&
-                word(&words, DPMF_I_SAMPLER_WORDS_JOIN, 0, u) >> 62 != 0;
+        in[u] = word(&words, SAMPLER_WORDS_JOIN, 1, u) >> 62 == 0 && word(&words, SAMPLER_WORDS_JOIN, 0, u) >> 62 != 0;
     check_batch("min-sep:0.25,3", 1, in);
-    dpmf_i_sampler_words_close(&words);
+    sampler_words_close(&words);
     words = words_of("balls-in-bins:4/5001");
     for (int64_t u = 0; u < UNITS; u++)
-        in[u] = word(&words, DPMF_I_SAMPLER_WORDS_BIN, 0, u) % 4 == 2;
+        in[u] = word(&words, SAMPLER_WORDS_BIN, 0, u) % 4 == 2;
     check_batch("balls-in-bins:4", 6, in);
-    dpmf_i_sampler_words_close(&words);
+    sampler_words_close(&words);
     words = words_of("scheduled:300,4,5/5001");
     for (int64_t u = 0; u < UNITS; u++) {
-        const uint64_t mine = word(&words, DPMF_I_SAMPLER_WORDS_PRIORITY, 0, u);
+        const uint64_t mine = word(&words, SAMPLER_WORDS_PRIORITY, 0, u);
         int64_t lower = 0;
         for (int64_t v = 0; v < UNITS && u % 50 == 0; v++) /* some of them: each costs a look at all */
-            lower += word(&words, DPMF_I_SAMPLER_WORDS_PRIORITY, 0, v) < mine;
+            lower += word(&words, SAMPLER_WORDS_PRIORITY, 0, v) < mine;
         in[u] = u % 50 == 0 && lower < 300;
     }
     static int64_t batch[300];
@@ -232,14 +231,14 @@ static void test_batches_of_many_units_follow_their_words(void **state) {
         assert_int_equal(in[u], i < count && batch[i] == u);
     }
     dpmf_sampler_free(s);
-    dpmf_i_sampler_words_close(&words);
+    sampler_words_close(&words);
 }
 
 static void test_a_shuffled_order_follows_its_words(void **state) {
     (void)state;
     static int64_t order[UNITS];
     static uint8_t in[UNITS];
-    dpmf_i_sampler_words words = words_of("shuffled:700/5001");
+    sampler_words words = words_of("shuffled:700/5001");
     int64_t next = 0;
     for (int64_t i = 0; i < UNITS; i++)
         order[i] = i;
@@ -248,7 +247,7 @@ static void test_a_shuffled_order_follows_its_words(void **state) {
         while (bits <= i)
             bits *= 2;
         while (j > i)
-            j = (int64_t)(word(&words, DPMF_I_SAMPLER_WORDS_ORDER, 2, next++) % (uint64_t)bits);
+            j = (int64_t)(word(&words, SAMPLER_WORDS_ORDER, 2, next++) % (uint64_t)bits);
         const int64_t other = order[i];
         order[i] = order[j];
         order[j] = other;
@@ -256,16 +255,15 @@ static void test_a_shuffled_order_follows_its_words(void **state) {
     for (int64_t i = 3 * 700; i < 4 * 700; i++)
         in[order[i]] = 1;
     check_batch("shuffled:700", 2 * 8 + 3, in);
-    dpmf_i_sampler_words_close(&words);
+    sampler_words_close(&words);
 }
 
 /* ---- a cipher that fails ---- */
 
 static int calls_left;
 
-static int fragile(const dpmf_i_kernels_seed_key *expanded, uint64_t high, uint64_t index, size_t blocks,
-                   uint8_t *out) {
-    return calls_left-- > 0 && dpmf_i_kernels_seed_get()->keystream(expanded, high, index, blocks, out);
+static int fragile(const kernels_seed_key *expanded, uint64_t high, uint64_t index, size_t blocks, uint8_t *out) {
+    return calls_left-- > 0 && kernels_seed_get()->keystream(expanded, high, index, blocks, out);
 }
 
 /* The batch that could not be drawn is drawn by the next call, whatever had been done of it, and those after it. */
@@ -274,7 +272,7 @@ static void test_a_batch_that_failed_is_drawn_by_the_next_call(void **state) {
     static const char *const texts[] = {"shuffled:700", "poisson:0.02", "block-cyclic:0.02,2", "min-sep:0.1,6",
                                         "scheduled:300,4,5"};
     static int64_t want[UNITS], got[UNITS];
-    dpmf_i_kernels_seed_set broken = *dpmf_i_kernels_seed_get();
+    kernels_seed_set broken = *kernels_seed_get();
     broken.keystream = fragile;
     for (int i = 0; i < 5; i++) {
         dpmf_sampler *s = make(texts[i], UNITS, STEPS, NULL), *sound = make(texts[i], UNITS, STEPS, NULL);
@@ -282,7 +280,7 @@ static void test_a_batch_that_failed_is_drawn_by_the_next_call(void **state) {
         check_ok(dpmf_sampler_seek(sound, 7));
         for (int t = 7; t < STEPS; t++) {
             int64_t count = -1, count_wanted = 0;
-            const dpmf_i_kernels_seed_set *whole = s->words.kernels;
+            const kernels_seed_set *whole = s->words.kernels;
             s->words.kernels = &broken;
             calls_left = t % 3; /* 5001 units are three chunks of words */
             const dpmf_status status = dpmf_sampler_next(s, got, &count);

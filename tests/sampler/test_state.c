@@ -22,9 +22,9 @@ static void check_refused(const char *text, size_t at, int64_t value) {
     for (int t = 0; t < 4; t++)
         check_ok(dpmf_sampler_next(s, batch, &count));
     check_ok(dpmf_sampler_encode(s, &bytes, &size));
-    assert_true(at + 8 <= size - DPMF_I_NOISE_MAC);
+    assert_true(at + 8 <= size - NOISE_MAC);
     memcpy(bytes + at, &value, sizeof value);
-    check_ok(dpmf_i_noise_mac(s->mac_key, bytes, size - DPMF_I_NOISE_MAC, bytes + size - DPMF_I_NOISE_MAC));
+    check_ok(noise_mac(s->mac_key, bytes, size - NOISE_MAC, bytes + size - NOISE_MAC));
     check_fails(DPMF_ERROR_FORMAT, dpmf_sampler_decode(s, bytes, size));
     assert_int_equal(dpmf_sampler_step(s), 4);
     check_ok(dpmf_sampler_next(s, batch, &count));

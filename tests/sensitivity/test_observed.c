@@ -266,10 +266,9 @@ static double product(const dpmf_strategy *s, int64_t t, int64_t u) {
 }
 
 /* The sums over one pattern against columns; the majorant is none below. */
-static void check_sums(const dpmf_i_sensitivity_lines *lines, int64_t pattern,
-                       const dpmf_i_sensitivity_pattern_sums *sums) {
-    const dpmf_i_sensitivity_log *log = lines->log;
-    const dpmf_i_sensitivity_task *task = lines->task;
+static void check_sums(const sensitivity_lines *lines, int64_t pattern, const sensitivity_pattern_sums *sums) {
+    const sensitivity_log *log = lines->log;
+    const sensitivity_task *task = lines->task;
     double plain = 0, absolute = 0;
     int negative = 0;
     for (int64_t a = log->begins[pattern]; a < log->begins[pattern + 1]; a++)
@@ -280,11 +279,11 @@ static void check_sums(const dpmf_i_sensitivity_lines *lines, int64_t pattern,
             absolute += (a == b ? 1 : 2) * fabs(x);
             if (x < -1e-12) negative = 1;
             if (lag > 0 && lag < task->reach)
-                assert_true(lines->majorant[t * DPMF_I_SENSITIVITY_MAJORANT_BLOCKS / task->n * task->reach + lag] >=
+                assert_true(lines->majorant[t * SENSITIVITY_MAJORANT_BLOCKS / task->n * task->reach + lag] >=
                             fabs(x) - 1e-12);
         }
-    check_near(dpmf_i_base_running_value(&sums->plain), plain, 1e-11);
-    check_near(dpmf_i_base_running_value(&sums->absolute), absolute, 1e-11);
+    check_near(base_running_value(&sums->plain), plain, 1e-11);
+    check_near(base_running_value(&sums->absolute), absolute, 1e-11);
     if (negative) assert_true(sums->negative);
 }
 
@@ -295,28 +294,28 @@ static void test_few_lines_at_a_time_take_every_entry_once(void **unused) {
     for (int kind = 0; kind < 4; kind++) {
         dpmf_strategy *s = of_kind(kind, N);
         log_ *l = quarters(N);
-        dpmf_i_sensitivity_task task = {.strategy = s, .n = N, .k = 4, .b = 1, .bytes_max = 30000};
-        dpmf_i_sensitivity_log log = {0};
-        dpmf_i_sensitivity_lines lines = {0};
+        sensitivity_task task = {.strategy = s, .n = N, .k = 4, .b = 1, .bytes_max = 30000};
+        sensitivity_log log = {0};
+        sensitivity_lines lines = {0};
         int64_t which[PATTERNS];
-        dpmf_i_sensitivity_pattern_sums sums[PATTERNS];
+        sensitivity_pattern_sums sums[PATTERNS];
         int affordable = 0;
-        check_ok(dpmf_i_base_pool_create(2, &task.pool));
-        check_ok(dpmf_i_sensitivity_task_open(&task));
-        check_ok(dpmf_i_sensitivity_log_open(N, l->count, l->unit, l->step, NULL, &log));
-        check_ok(dpmf_i_sensitivity_lines_open(&task, &log, &lines, &affordable));
+        check_ok(base_pool_create(2, &task.pool));
+        check_ok(sensitivity_task_open(&task));
+        check_ok(sensitivity_log_open(N, l->count, l->unit, l->step, NULL, &log));
+        check_ok(sensitivity_lines_open(&task, &log, &lines, &affordable));
         assert_true(affordable);
         assert_int_equal(lines.by_rows != NULL, kind == 1);
         for (int64_t p = 0; p < PATTERNS; p++)
             which[p] = 29 * p % log.count;
-        check_ok(dpmf_i_sensitivity_lines_majorant(&lines));
-        check_ok(dpmf_i_sensitivity_lines_sums(&lines, PATTERNS, which, sums));
+        check_ok(sensitivity_lines_majorant(&lines));
+        check_ok(sensitivity_lines_sums(&lines, PATTERNS, which, sums));
         for (int64_t p = 0; p < PATTERNS; p++)
             check_sums(&lines, which[p], &sums[p]);
-        dpmf_i_sensitivity_lines_close(&lines);
-        dpmf_i_sensitivity_log_close(&log);
-        dpmf_i_sensitivity_task_close(&task);
-        dpmf_i_base_pool_free(task.pool);
+        sensitivity_lines_close(&lines);
+        sensitivity_log_close(&log);
+        sensitivity_task_close(&task);
+        base_pool_free(task.pool);
         free(l);
         dpmf_strategy_free(s);
     }
@@ -326,17 +325,17 @@ static void test_few_lines_at_a_time_take_every_entry_once(void **unused) {
 static void test_equal_patterns_are_one_named_by_the_smallest_unit(void **unused) {
     dpmf_strategy *s = family("toeplitz", 100, 1, 0);
     log_ *l = calloc(1, sizeof *l);
-    dpmf_i_sensitivity_log log = {0};
+    sensitivity_log log = {0};
     int64_t worst = 0;
     (void)unused;
     for (int64_t unit = 0; unit < 500; unit++)
         for (int64_t j = 0; j < 3; j++)
             put(l, 7 - unit, 10 * j + unit % 4); /* earliest: units 7, 3, -1, ... */
     shuffle(l, 3);
-    check_ok(dpmf_i_sensitivity_log_open(100, l->count, l->unit, l->step, NULL, &log));
+    check_ok(sensitivity_log_open(100, l->count, l->unit, l->step, NULL, &log));
     assert_int_equal(log.count, 4);
     assert_int_equal(log.longest, 3);
-    dpmf_i_sensitivity_log_close(&log);
+    sensitivity_log_close(&log);
     (void)observe(s, l, DPMF_BOUND_AUTO, &worst);
     assert_int_equal(worst, 7 - 496);
     free(l);

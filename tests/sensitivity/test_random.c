@@ -56,7 +56,7 @@ static dpmf_sensitivity compute(const dpmf_strategy *s, const dpmf_participation
     o.sensitivity = bound;
     check_ok(dpmf_sensitivity_compute(s, p, &o, &found));
     assert_int_equal(found.of, DPMF_SENSITIVITY_PARTICIPATION);
-    assert_ptr_equal(dpmf_i_sensitivity_method(found.method), found.method);
+    assert_ptr_equal(sensitivity_method(found.method), found.method);
     return found;
 }
 
@@ -122,7 +122,7 @@ static dpmf_strategy *some_family(uint64_t *seed, int index, int *n) {
     if (index % 5 == 0)
         check_ok(dpmf_strategy_create_normalized(repeated, &out));
     else
-        out = dpmf_i_strategy_retain(repeated);
+        out = strategy_retain(repeated);
     dpmf_workload_free(a);
     dpmf_strategy_free(s);
     dpmf_strategy_free(repeated);
@@ -173,15 +173,15 @@ static void test_each_bound_by_name_is_its_formula(void **unused) {
 /* ---- the bounds that small cases do not need, asked for directly ---- */
 
 static void open_task(const dpmf_strategy *s, const dpmf_participation *p, const dpmf_run *run,
-                      dpmf_i_sensitivity_task *task) {
-    *task = (dpmf_i_sensitivity_task){.strategy = s,
-                                      .pattern = p->pattern,
-                                      .n = dpmf_strategy_steps(s),
-                                      .k = dpmf_participation_count(p),
-                                      .b = dpmf_participation_separation(p),
-                                      .run = run};
-    check_ok(dpmf_i_sensitivity_task_open(task));
-    check_ok(dpmf_i_base_pool_create(1, &task->pool));
+                      sensitivity_task *task) {
+    *task = (sensitivity_task){.strategy = s,
+                               .pattern = p->pattern,
+                               .n = dpmf_strategy_steps(s),
+                               .k = dpmf_participation_count(p),
+                               .b = dpmf_participation_separation(p),
+                               .run = run};
+    check_ok(sensitivity_task_open(task));
+    check_ok(base_pool_create(1, &task->pool));
 }
 
 static void test_every_route_bounds_what_vectors_reach(void **unused) {
@@ -194,18 +194,18 @@ static void test_every_route_bounds_what_vectors_reach(void **unused) {
         int n = whole(&seed, 2, 12), there = 0;
         dpmf_strategy *s = i % 2 ? random_matrix(&seed, i, n) : some_family(&seed, i, &n);
         dpmf_participation *p = some_participation(&seed, 1 + i / 2 % 2, n); /* min-separation, shuffled */
-        dpmf_i_sensitivity_task task;
+        sensitivity_task task;
         open_task(s, p, &run, &task);
         if (task.k >= 2) {
-            dpmf_i_sensitivity_found rows = DPMF_I_SENSITIVITY_NOT_FOUND, distance = rows, norms = rows,
-                                     monotone = rows, tried = rows;
+            sensitivity_found rows = SENSITIVITY_NOT_FOUND, distance = rows, norms = rows, monotone = rows,
+                              tried = rows;
             reference r = {.starts = 5, .seed = seed};
             reference_run(&r, s, p);
-            check_ok(dpmf_i_sensitivity_bound_rows(&task, &rows));
-            check_ok(dpmf_i_sensitivity_bound_distance(&task, &distance));
-            check_ok(dpmf_i_sensitivity_bound_norms(&task, &norms));
-            check_ok(dpmf_i_sensitivity_monotone(&task, &monotone));
-            check_ok(dpmf_i_sensitivity_enumerate(&task, &there, &tried));
+            check_ok(sensitivity_bound_rows(&task, &rows));
+            check_ok(sensitivity_bound_distance(&task, &distance));
+            check_ok(sensitivity_bound_norms(&task, &norms));
+            check_ok(sensitivity_monotone(&task, &monotone));
+            check_ok(sensitivity_enumerate(&task, &there, &tried));
             double least = r.absolute * (1 - 1e-13); /* they all bound the sum of |X| */
             assert_true(rows.square >= least && distance.square >= least && norms.square >= least);
             assert_true(monotone.square < 0 || monotone.square >= least);
@@ -215,8 +215,8 @@ static void test_every_route_bounds_what_vectors_reach(void **unused) {
             sum += sqrt(rows.square / r.reached);
             count++;
         }
-        dpmf_i_sensitivity_task_close(&task);
-        dpmf_i_base_pool_free(task.pool);
+        sensitivity_task_close(&task);
+        base_pool_free(task.pool);
         dpmf_strategy_free(s);
         dpmf_participation_free(p);
     }
@@ -232,19 +232,19 @@ static void test_places_taken_together_bound_each_of_them(void **unused) {
     double c[N];
     dpmf_strategy *s = NULL;
     dpmf_participation *p = NULL;
-    dpmf_i_sensitivity_task task;
-    dpmf_i_sensitivity_found places = DPMF_I_SENSITIVITY_NOT_FOUND, rows = DPMF_I_SENSITIVITY_NOT_FOUND;
+    sensitivity_task task;
+    sensitivity_found places = SENSITIVITY_NOT_FOUND, rows = SENSITIVITY_NOT_FOUND;
     (void)unused;
     for (int i = 0; i < N; i++)
         c[i] = 1 / sqrt(1 + i);
     check_ok(dpmf_strategy_create_toeplitz(N, N, c, &s));
     check_ok(dpmf_participation_parse("shuffled:4,260", N, &p));
     open_task(s, p, &run, &task);
-    check_ok(dpmf_i_sensitivity_monotone(&task, &places));
-    check_ok(dpmf_i_sensitivity_bound_rows(&task, &rows));
+    check_ok(sensitivity_monotone(&task, &places));
+    check_ok(sensitivity_bound_rows(&task, &rows));
     assert_true(places.square >= rows.square * (1 - 1e-13) && places.square < rows.square * 1.01);
-    dpmf_i_sensitivity_task_close(&task);
-    dpmf_i_base_pool_free(task.pool);
+    sensitivity_task_close(&task);
+    base_pool_free(task.pool);
     dpmf_strategy_free(s);
     dpmf_participation_free(p);
 }
@@ -259,28 +259,28 @@ static void test_less_work_and_memory_still_gives_bounds(void **unused) {
         int n = whole(&seed, 2, 12);
         dpmf_strategy *s = i % 2 ? random_matrix(&seed, i, n) : some_family(&seed, i, &n);
         dpmf_participation *p = some_participation(&seed, i / 4, n);
-        dpmf_i_sensitivity_task task;
+        sensitivity_task task;
         open_task(s, p, &run, &task);
         task.work_max = pow(10, whole(&seed, 0, 5));
         task.search_max = pow(10, whole(&seed, 0, 6));
         task.bytes_max = (int64_t)8 << whole(&seed, 0, 10);
         if (task.k >= 2) {
-            dpmf_i_sensitivity_found found = DPMF_I_SENSITIVITY_NOT_FOUND;
+            sensitivity_found found = SENSITIVITY_NOT_FOUND;
             reference r = {.starts = 5, .seed = seed};
             reference_run(&r, s, p);
-            if (task.pattern == DPMF_I_WORKLOAD_APART)
-                check_ok(dpmf_i_sensitivity_separated(&task, &found));
-            else if (task.pattern == DPMF_I_WORKLOAD_EPOCHS)
-                check_ok(dpmf_i_sensitivity_shuffled(&task, &found));
+            if (task.pattern == WORKLOAD_APART)
+                check_ok(sensitivity_separated(&task, &found));
+            else if (task.pattern == WORKLOAD_EPOCHS)
+                check_ok(sensitivity_shuffled(&task, &found));
             else
-                check_ok(dpmf_i_sensitivity_cyclic(&task, &found));
+                check_ok(sensitivity_cyclic(&task, &found));
             if (found.kind == DPMF_EXACT) check_near(found.square / r.reached, 1, 1e-7);
             assert_true(found.square >= r.reached * (1 - 1e-13));
             exact += found.kind == DPMF_EXACT;
             upper += found.kind == DPMF_UPPER_BOUND;
         }
-        dpmf_i_sensitivity_task_close(&task);
-        dpmf_i_base_pool_free(task.pool);
+        sensitivity_task_close(&task);
+        base_pool_free(task.pool);
         dpmf_strategy_free(s);
         dpmf_participation_free(p);
     }
@@ -300,23 +300,22 @@ static void test_the_ascent_bounds_a_frustrated_ring(void **unused) {
         int k = sizes[i];
         double truth = 2 * k + 2 * k * cos(M_PI / k), low = 0, high = 0, spectral = 0;
         double *x = calloc((size_t)(k * k), sizeof *x), *work = malloc((size_t)(k * k + k) * sizeof *work);
-        double *vectors = malloc((size_t)(dpmf_i_sensitivity_ascent_room(k) + k) * sizeof *vectors);
-        dpmf_i_sensitivity_found found;
+        double *vectors = malloc((size_t)(sensitivity_ascent_room(k) + k) * sizeof *vectors);
+        sensitivity_found found;
         for (int t = 0; t < k; t++) {
             int next = (t + 1) % k;
             x[t * k + t] = 2;
             x[t * k + next] = x[next * k + t] = next == 0 ? -1 : 1;
         }
-        check_ok(
-            dpmf_i_sensitivity_ascent(k, x, work, vectors, vectors + dpmf_i_sensitivity_ascent_room(k), &low, &high));
+        check_ok(sensitivity_ascent(k, x, work, vectors, vectors + sensitivity_ascent_room(k), &low, &high));
         assert_true(low <= truth * (1 + 1e-14) && high >= truth);
         check_near(high / truth, 1, 1e-3);
         short_of += low < truth * (1 - 1e-13);
-        check_ok(dpmf_i_sensitivity_pattern_spectral(k, x, work,
-                                                     &spectral)); /* here the bound of the eigenvalue is attained */
+        check_ok(
+            sensitivity_pattern_spectral(k, x, work, &spectral)); /* here the bound of the eigenvalue is attained */
         assert_true(spectral >= truth);
         check_near(spectral / truth, 1, 1e-11);
-        check_ok(dpmf_i_sensitivity_pattern_evaluate(k, x, DPMF_BOUND_AUTO, &found));
+        check_ok(sensitivity_pattern_evaluate(k, x, DPMF_BOUND_AUTO, &found));
         assert_true(found.kind == DPMF_UPPER_BOUND && found.square >= truth);
         check_near(found.square / truth, 1, 1e-8);
         free(x);

@@ -55,8 +55,8 @@ static void test_bounds_that_cannot_be_had_are_refused(void **unused) {
         check_fails(DPMF_ERROR_NUMERICAL, status_of(s, "full", dpmf_evaluate_options_defaults()));
         dpmf_strategy_free(s);
     }
-    assert_null(dpmf_i_sensitivity_method("guessed"));
-    assert_string_equal(dpmf_i_sensitivity_method("largest column norm"), "largest column norm");
+    assert_null(sensitivity_method("guessed"));
+    assert_string_equal(sensitivity_method("largest column norm"), "largest column norm");
 }
 
 /* ---- every path: threads, cancelling, failing allocations ---- */

@@ -183,7 +183,7 @@ static void test_a_filter_has_one_sensitivity_by_every_route(void **unused) {
 
 /* A long operator has no X to look at: the sum of column norms bounds its sensitivity. */
 static void test_a_long_operator_is_bounded_by_its_column_norms(void **unused) {
-    enum { N = DPMF_I_SENSITIVITY_COLUMNS_MAX + 104 };
+    enum { N = SENSITIVITY_COLUMNS_MAX + 104 };
     filter f = {.count = 3, .c = {1, 0.5, 0.25}};
     const dpmf_operator operator_ = {&f, 2, filter_step, NULL};
     dpmf_strategy *s = NULL, *known = NULL;

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_STRATEGY_BLT_MAX, FIELDS = 10 };
+enum { MAX = BLT_MAX, FIELDS = 10 };
 
 /* ---- the reference file ---- */
 
@@ -51,12 +51,12 @@ static int numbers(const char *text, double *out) {
     return count;
 }
 
-static dpmf_i_strategy_blt_parameters parameters(const char *scales, const char *gaps) {
+static blt_parameters parameters(const char *scales, const char *gaps) {
     double scale[MAX], gap[MAX];
     int count = numbers(scales, scale);
     assert_int_equal(numbers(gaps, gap), count);
     assert_true(count >= 1);
-    return dpmf_i_strategy_blt_make(count, scale, gap);
+    return blt_make(count, scale, gap);
 }
 
 static void check_relative(double got, double want, double tolerance) {
@@ -72,12 +72,12 @@ static void test_closed_forms_of_a_blt_agree_with_the_reference(void **unused) {
     (void)unused;
     for (; next_line(file, "losses", line, sizeof line, f); lines++) {
         int64_t n = strtoll(f[1], NULL, 10), k = strtoll(f[2], NULL, 10), b = strtoll(f[3], NULL, 10);
-        dpmf_i_strategy_blt_parameters c = parameters(f[4], f[5]), inverse = dpmf_i_strategy_blt_invert(&c);
+        blt_parameters c = parameters(f[4], f[5]), inverse = blt_invert(&c);
         oracle_losses losses;
         double sens = strtod(f[6], NULL), row = strtod(f[7], NULL), all = strtod(f[8], NULL);
-        check_relative(dpmf_i_strategy_blt_pattern_square(&c, n, k, b), sens, 1e-13);
-        check_relative(dpmf_i_strategy_blt_last_row_square(&inverse, n), row, 1e-13);
-        check_relative(dpmf_i_strategy_blt_frobenius_square(&inverse, n), all, 1e-13);
+        check_relative(blt_pattern_square(&c, n, k, b), sens, 1e-13);
+        check_relative(blt_last_row_square(&inverse, n), row, 1e-13);
+        check_relative(blt_frobenius_square(&inverse, n), all, 1e-13);
         check_ok(oracle_blt_losses(&c, n, k, b, &losses));
         check_relative(losses.sensitivity, sqrt(sens), 1e-13);
         check_relative(losses.max_loss, sqrt(sens) * sqrt(row), 1e-13);
@@ -94,9 +94,8 @@ static void test_the_inverse_of_a_blt_agrees_with_the_reference(void **unused) {
     int lines = 0;
     (void)unused;
     for (; next_line(file, "inverse", line, sizeof line, f); lines++) {
-        dpmf_i_strategy_blt_parameters c = parameters(f[1], f[2]), want = parameters(f[3], f[4]);
-        dpmf_i_strategy_blt_parameters inverse = dpmf_i_strategy_blt_invert(&c),
-                                       back = dpmf_i_strategy_blt_invert(&inverse);
+        blt_parameters c = parameters(f[1], f[2]), want = parameters(f[3], f[4]);
+        blt_parameters inverse = blt_invert(&c), back = blt_invert(&inverse);
         check_relative(inverse.total, 1 / c.total, 1e-13);
         for (int i = 0; i < c.count; i++) {
             check_relative(inverse.gap[i], want.gap[i], 1e-14);
@@ -126,10 +125,9 @@ static void test_inverting_a_blt_twice_gives_it_back(void **unused) {
             gap[i] = exp(q);
             scale[i] = gap[i] * (0.1 + 0.4 * (1 + check_random(&seed)));
         }
-        dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_make(d, scale, gap),
-                                       inverse = dpmf_i_strategy_blt_invert(&c);
-        dpmf_i_strategy_blt_parameters back = dpmf_i_strategy_blt_invert(&inverse);
-        assert_true(dpmf_i_strategy_blt_is_positive(&c));
+        blt_parameters c = blt_make(d, scale, gap), inverse = blt_invert(&c);
+        blt_parameters back = blt_invert(&inverse);
+        assert_true(blt_is_positive(&c));
         check_relative(back.total, c.total, 1e-13);
         double sum = inverse.total;
         for (int i = 0; i < d; i++) {
@@ -159,23 +157,22 @@ static void test_geometric_sums_and_slopes_agree_with_long_sums(void **unused) {
                 previous = power;
                 power *= 1 - y;
             }
-            dpmf_i_strategy_slope one = dpmf_i_strategy_geometric(n, gaps[g]),
-                                  two = dpmf_i_strategy_geometric_ramp(n, gaps[g]);
+            strategy_slope one = strategy_geometric(n, gaps[g]), two = strategy_geometric_ramp(n, gaps[g]);
             check_relative(one.value, (double)sum, 1e-14);
             check_relative(two.value, (double)ramp, 1e-14);
             if (n > 1) check_near(one.slope, (double)slope, 1e-12);
             if (n > 1) check_near(two.slope, (double)ramp_slope, 1e-12);
         }
-    check_near(dpmf_i_strategy_geometric(0, 0.5).value, 0, 0);
+    check_near(strategy_geometric(0, 0.5).value, 0, 0);
 }
 
 static void test_coefficients_of_a_blt_are_sums_of_powers(void **unused) {
     enum { N = 3000 };
     const double scale[] = {0.2, 0.1, -0.05, 0.3}, gap[] = {0.3, 1e-3, 1e-6, 1};
-    dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_make(4, scale, gap);
+    blt_parameters c = blt_make(4, scale, gap);
     double out[N];
     (void)unused;
-    dpmf_i_strategy_blt_coefficients(&c, N, out);
+    blt_coefficients(&c, N, out);
     check_near(out[0], 1, 0);
     for (int t = 1; t < N; t++) {
         long double want = 0;
@@ -193,10 +190,10 @@ static void test_the_rational_start_nears_the_square_root(void **unused) {
     (void)unused;
     for (int i = 0; i < 4; i++)
         for (int d = 1; d <= MAX; d++) {
-            dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_rational(d, 4 * (double)steps[i]);
+            blt_parameters c = blt_rational(d, 4 * (double)steps[i]);
             oracle_losses losses;
             double sum = 0;
-            assert_true(dpmf_i_strategy_blt_is_positive(&c));
+            assert_true(blt_is_positive(&c));
             for (int j = 0; j < d; j++)
                 sum += c.scale[j];
             assert_true(sum < 1);
@@ -209,9 +206,8 @@ static void test_the_rational_start_nears_the_square_root(void **unused) {
 
 static void test_closed_forms_refuse_what_they_do_not_hold_for(void **unused) {
     const double half[] = {0.5, 0.6}, negative[] = {0.5, -0.1}, gap[] = {0.5, 0.1}, same[] = {0.1, 0.1};
-    dpmf_i_strategy_blt_parameters rising = dpmf_i_strategy_blt_make(2, half, gap),
-                                   mixed = dpmf_i_strategy_blt_make(2, negative, gap);
-    dpmf_i_strategy_blt_parameters twice = dpmf_i_strategy_blt_make(2, half, same);
+    blt_parameters rising = blt_make(2, half, gap), mixed = blt_make(2, negative, gap);
+    blt_parameters twice = blt_make(2, half, same);
     oracle_losses losses = {9, 9, 9};
     (void)unused;
     check_fails(DPMF_ERROR_UNSUPPORTED, oracle_blt_losses(&rising, 8, 2, 4, &losses));
@@ -279,8 +275,8 @@ static void test_the_closed_form_is_the_general_sensitivity(void **unused) {
         dpmf_sensitivity found;
         check_ok(dpmf_participation_parse(texts[i], 100, &p));
         check_ok(dpmf_sensitivity_compute(s, p, NULL, &found));
-        double want = dpmf_i_strategy_blt_pattern_square(dpmf_i_strategy_blt(s), 100, dpmf_participation_count(p),
-                                                         dpmf_participation_separation(p));
+        double want =
+            blt_pattern_square(strategy_blt(s), 100, dpmf_participation_count(p), dpmf_participation_separation(p));
         check_relative(found.value, sqrt(want), 1e-13);
         assert_int_equal(found.kind, DPMF_EXACT);
         dpmf_participation_free(p);
@@ -303,17 +299,17 @@ static void test_a_blt_of_100000_steps_has_its_known_losses(void **unused) {
     check_relative(e.sensitivity.value * e.sensitivity.value, 4.166791846703, 1e-11);
     check_relative(pow(e.max_loss / e.sensitivity.value, 2), 6.733124995055, 1e-11);
     oracle_losses closed;
-    check_ok(oracle_blt_losses(dpmf_i_strategy_blt(s), n, 1, n, &closed));
+    check_ok(oracle_blt_losses(strategy_blt(s), n, 1, n, &closed));
     check_relative(closed.sensitivity, e.sensitivity.value, 1e-13);
     check_relative(closed.max_loss, e.max_loss, 1e-12);
     check_relative(closed.rms_loss, e.rms_loss, 1e-12);
     double total = 0, largest = 0;
-    assert_true(dpmf_i_error_blt_sums(a, s, &total, &largest));
+    assert_true(error_blt_sums(a, s, &total, &largest));
     check_relative(total * pow(e.sensitivity.value, 2), e.total_squared_loss, 1e-12);
     check_relative(largest, pow(e.max_loss / e.sensitivity.value, 2), 1e-12);
     dpmf_workload_free(a);
     check_ok(dpmf_workload_parse("momentum:0.5", n, &a));
-    assert_false(dpmf_i_error_blt_sums(a, s, &total, &largest));
+    assert_false(error_blt_sums(a, s, &total, &largest));
     dpmf_workload_free(a);
     dpmf_strategy_free(s);
 }
@@ -383,13 +379,13 @@ static void test_a_file_with_a_bad_blt_is_refused(void **unused) {
     } cases[] = {{2, 3, gap}, {17, 17, gap}, {2, 2, zero}, {2, 2, above}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        dpmf_i_base_tensors tensors = {0};
-        dpmf_i_strategy_source source = {.tensors = &tensors, .family = "blt", .steps = 8};
+        base_tensors tensors = {0};
+        strategy_source source = {.tensors = &tensors, .family = "blt", .steps = 8};
         dpmf_strategy *s = NULL;
-        dpmf_i_base_tensors_add(&tensors, "strategy.scale", cases[i].count, 0, scale);
-        check_fails(DPMF_ERROR_FORMAT, dpmf_i_strategy_blt_read(&source, &s));
-        dpmf_i_base_tensors_add(&tensors, "strategy.gap", cases[i].gaps, 0, cases[i].gap);
-        check_fails(DPMF_ERROR_FORMAT, dpmf_i_strategy_blt_read(&source, &s));
+        base_tensors_add(&tensors, "strategy.scale", cases[i].count, 0, scale);
+        check_fails(DPMF_ERROR_FORMAT, blt_read(&source, &s));
+        base_tensors_add(&tensors, "strategy.gap", cases[i].gaps, 0, cases[i].gap);
+        check_fails(DPMF_ERROR_FORMAT, blt_read(&source, &s));
         assert_null(s);
     }
 }

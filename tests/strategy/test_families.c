@@ -17,7 +17,7 @@
         check_message(part);                                                                                           \
     } while (0)
 
-enum { COUNT = DPMF_I_STRATEGY_FAMILY_COUNT, STEPS = 16 };
+enum { COUNT = STRATEGY_FAMILY_COUNT, STEPS = 16 };
 
 /* ---- the table in itself ---- */
 
@@ -47,7 +47,7 @@ static const char *complain_of(const dpmf_family *table, int i) {
     if (f->help[strlen(f->help) - 1] == '.' || f->listed == NULL || f->listed[0] == 0) return "help";
     for (int j = 0; j < i; j++)
         if (strcmp(table[j].name, f->name) == 0) return "two of one name";
-    if ((f->optimized != 0) != dpmf_i_optimize_knows((dpmf_i_strategy_family_id)i)) return "optimize knows better";
+    if ((f->optimized != 0) != optimize_knows((strategy_family_id)i)) return "optimize knows better";
     if (f->optimized == 0 && (f->optimize_bands || f->optimize_buffers || f->optimize_chooses ||
                               f->optimize_normalize || f->optimize_constraint || f->optimize_variants))
         return "options of a search that there is not";
@@ -97,13 +97,13 @@ static void test_planted_mistakes_are_found(void **unused) {
     } while (0)
     PLANT(table[3].name = table[2].name, "two of one name");
     PLANT(table[5].help = "", "a row without name or help");
-    PLANT(table[DPMF_I_STRATEGY_FAMILY_TREE].optimized = 9, "optimize knows better");
-    PLANT(table[DPMF_I_STRATEGY_FAMILY_BLT].optimized = 0, "optimize knows better");
-    PLANT(table[DPMF_I_STRATEGY_FAMILY_FFT].optimize_bands = 1, "options of a search that there is not");
-    PLANT(table[DPMF_I_STRATEGY_FAMILY_DENSE].optimize_chooses = 1, "nothing to choose");
-    PLANT(table[DPMF_I_STRATEGY_FAMILY_FFT].optimal = "fft-best", "a decoder's family that there is not");
-    PLANT(table[DPMF_I_STRATEGY_FAMILY_WORKLOAD].closed_form = 0, "no way to make one");
-    PLANT(table[DPMF_I_STRATEGY_FAMILY_TVBLT].optimized = 3, "places of optimize");
+    PLANT(table[STRATEGY_FAMILY_TREE].optimized = 9, "optimize knows better");
+    PLANT(table[STRATEGY_FAMILY_BLT].optimized = 0, "optimize knows better");
+    PLANT(table[STRATEGY_FAMILY_FFT].optimize_bands = 1, "options of a search that there is not");
+    PLANT(table[STRATEGY_FAMILY_DENSE].optimize_chooses = 1, "nothing to choose");
+    PLANT(table[STRATEGY_FAMILY_FFT].optimal = "fft-best", "a decoder's family that there is not");
+    PLANT(table[STRATEGY_FAMILY_WORKLOAD].closed_form = 0, "no way to make one");
+    PLANT(table[STRATEGY_FAMILY_TVBLT].optimized = 3, "places of optimize");
     PLANT(table[0].designed = 0, "places of design");
 #undef PLANT
 }
@@ -227,13 +227,13 @@ static int tied(const dpmf_family *f) {
 }
 
 static void test_lists_are_in_the_order_asked_for(void **unused) {
-    char list[DPMF_I_STRATEGY_FAMILY_LIST];
+    char list[STRATEGY_FAMILY_LIST];
     (void)unused;
-    assert_string_equal(dpmf_i_strategy_family_list(first_and_last, " and ", list), "fft-opt and identity");
-    assert_string_equal(dpmf_i_strategy_family_list(none, " and ", list), "");
-    assert_string_equal(dpmf_i_strategy_family_list(tied, ", ", list), "banded, banded-toeplitz, bisr, lowrank");
-    assert_int_equal(dpmf_i_strategy_family_find("tree-online", 4), DPMF_I_STRATEGY_FAMILY_TREE);
-    assert_int_equal(dpmf_i_strategy_family_find("tre", 3), COUNT);
+    assert_string_equal(strategy_family_list(first_and_last, " and ", list), "fft-opt and identity");
+    assert_string_equal(strategy_family_list(none, " and ", list), "");
+    assert_string_equal(strategy_family_list(tied, ", ", list), "banded, banded-toeplitz, bisr, lowrank");
+    assert_int_equal(strategy_family_find("tree-online", 4), STRATEGY_FAMILY_TREE);
+    assert_int_equal(strategy_family_find("tre", 3), COUNT);
 }
 
 static void test_forms_are_of_kinds_that_can_be_read(void **unused) {

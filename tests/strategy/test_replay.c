@@ -15,8 +15,8 @@ enum { WORKLOADS_COUNT = sizeof WORKLOADS / sizeof *WORKLOADS };
 
 /* Parameters of a filter that decays like the square root of a difference, shaken at every node. */
 static double *shaken(const shape_t *s, double size, uint64_t *seed) {
-    double *x = doubles(dpmf_i_strategy_replay_count(s));
-    dpmf_i_strategy_replay_view v = dpmf_i_strategy_replay_look(s, x);
+    double *x = doubles(replay_count(s));
+    replay_view v = replay_look(s, x);
     for (int64_t i = 0; i < (int64_t)s->epochs * s->nodes * s->buffers; i++) {
         v.h[i] = -0.4 / (1 + (double)(i % s->buffers)) + size * check_random(seed);
         v.kappa[i] = 0.4 / (1 + (double)(i % s->buffers)) + size * check_random(seed);
@@ -32,10 +32,10 @@ static double *shaken(const shape_t *s, double size, uint64_t *seed) {
 
 /* A mechanism near random parameters: the filter is made weaker until there is one. */
 static replay mechanism(const shape_t *s, double *parameters) {
-    dpmf_i_strategy_replay_view v = dpmf_i_strategy_replay_look(s, parameters);
+    replay_view v = replay_look(s, parameters);
     replay c = {0};
     for (int tries = 0; tries < 8; tries++) {
-        if (dpmf_i_strategy_replay_create(s, parameters, NULL, &c) == DPMF_OK) return c;
+        if (replay_create(s, parameters, NULL, &c) == DPMF_OK) return c;
         for (int64_t i = 0; i < (int64_t)s->epochs * s->nodes * s->buffers; i++)
             v.h[i] *= 0.7;
     }
@@ -51,13 +51,13 @@ static void test_random_parameters_agree_with_dense_algebra(void **unused) {
                 n = b + (int64_t)((double)(199 - b) * fabs(check_random(&seed)));
         if (n > 10 * b) n = 10 * b - i % 3 % b;
         shape_t s = {0};
-        check_ok(dpmf_i_strategy_replay_shape_create(n, b, 1 + i % 5, 1 + i % 2, &s));
+        check_ok(replay_shape_create(n, b, 1 + i % 5, 1 + i % 2, &s));
         double *x = shaken(&s, 0.02, &seed);
         replay c = mechanism(&s, x);
         check_dense(&c, WORKLOADS[i % WORKLOADS_COUNT]);
-        dpmf_i_strategy_replay_free(&c);
+        replay_free(&c);
         free(x);
-        dpmf_i_strategy_replay_shape_free(&s);
+        replay_shape_free(&s);
     }
 }
 
@@ -65,10 +65,10 @@ static void test_random_parameters_agree_with_dense_algebra(void **unused) {
 static void check_uncancelled(replay *c, uint64_t *seed) {
     const int64_t n = c->shape.steps, b = c->shape.period;
     double *dense = matrix_of(c, 0), *bound[2] = {doubles(b), doubles(b)}, *x = doubles(100);
-    check_ok(dpmf_i_strategy_replay_sensitivities(c, 0, NULL, bound[0]));
-    check_ok(dpmf_i_strategy_replay_sensitivities(c, 1, NULL, bound[1]));
+    check_ok(replay_sensitivities(c, 0, NULL, bound[0]));
+    check_ok(replay_sensitivities(c, 1, NULL, bound[1]));
     for (int64_t p = 0; p < b; p++) {
-        int k = dpmf_i_strategy_replay_members(&c->shape, p);
+        int k = replay_members(&c->shape, p);
         double sum = 0, best = 0;
         for (int i = 0; i < k; i++)
             for (int j = 0; j < k; j++) {
@@ -102,22 +102,22 @@ static void test_no_contribution_beats_the_bound_of_an_uncancelled_class(void **
         int definite = 0;
         shape_t s = {0};
         replay c = {0};
-        check_ok(dpmf_i_strategy_replay_shape_create(n, b, 1 + i % 4, 1, &s));
+        check_ok(replay_shape_create(n, b, 1 + i % 4, 1, &s));
         double *x = shaken(&s, 0.05, &seed);
-        check_ok(dpmf_i_strategy_replay_create(&s, x, NULL, &c));
+        check_ok(replay_create(&s, x, NULL, &c));
         for (int e = 0; e < s.epochs; e++)
             for (int g = 0; g < e; g++)
                 for (int64_t p = 0; p < (e == s.epochs - 1 ? s.last : b); p++)
-                    c.precision[dpmf_i_strategy_replay_pair(e, g) * b + p] += 0.02 * check_random(&seed);
-        check_ok(dpmf_i_strategy_replay_factor(&c, NULL, &definite));
+                    c.precision[replay_pair(e, g) * b + p] += 0.02 * check_random(&seed);
+        check_ok(replay_factor(&c, NULL, &definite));
         assert_true(definite);
         check_uncancelled(&c, &seed);
-        check_ok(dpmf_i_strategy_replay_unfactor(&c, NULL, &definite));
+        check_ok(replay_unfactor(&c, NULL, &definite));
         assert_true(definite);
         check_uncancelled(&c, &seed);
         free(x);
-        dpmf_i_strategy_replay_free(&c);
-        dpmf_i_strategy_replay_shape_free(&s);
+        replay_free(&c);
+        replay_shape_free(&s);
     }
 }
 
@@ -125,7 +125,7 @@ static void test_the_class_bound_is_the_least(void **unused) {
     const double frustrated[] = {1, -0.4, -0.4, -0.4, 1, -0.4, -0.4, -0.4, 1}; /* three vectors at 120 degrees: 4.2 */
     double square = 0;
     (void)unused;
-    check_ok(dpmf_i_strategy_replay_class_bound(3, frustrated, &square));
+    check_ok(replay_class_bound(3, frustrated, &square));
     check_near(square, 4.2, 1e-8);
     assert_true(square >= 4.2 - 1e-14);
 }
@@ -134,21 +134,21 @@ static void test_threads_do_not_change_replayed_coefficients(void **unused) {
     uint64_t seed = 3;
     shape_t s = {0};
     replay one = {0}, two = {0};
-    dpmf_i_base_pool *pool = NULL;
+    base_pool *pool = NULL;
     (void)unused;
-    check_ok(dpmf_i_base_pool_create(3, &pool));
-    check_ok(dpmf_i_strategy_replay_shape_create(4 * 600 - 77, 600, 4, 1, &s));
+    check_ok(base_pool_create(3, &pool));
+    check_ok(replay_shape_create(4 * 600 - 77, 600, 4, 1, &s));
     double *x = shaken(&s, 0.01, &seed);
-    check_ok(dpmf_i_strategy_replay_create(&s, x, NULL, &one));
-    check_ok(dpmf_i_strategy_replay_create(&s, x, pool, &two));
-    size_t bytes = (size_t)(dpmf_i_strategy_replay_pairs(&s) * s.period) * sizeof *one.mix;
+    check_ok(replay_create(&s, x, NULL, &one));
+    check_ok(replay_create(&s, x, pool, &two));
+    size_t bytes = (size_t)(replay_pairs(&s) * s.period) * sizeof *one.mix;
     assert_memory_equal(one.mix, two.mix, bytes);
     assert_memory_equal(one.factor, two.factor, bytes);
     free(x);
-    dpmf_i_strategy_replay_free(&one);
-    dpmf_i_strategy_replay_free(&two);
-    dpmf_i_strategy_replay_shape_free(&s);
-    dpmf_i_base_pool_free(pool);
+    replay_free(&one);
+    replay_free(&two);
+    replay_shape_free(&s);
+    base_pool_free(pool);
 }
 
 static void test_bad_replay_shapes_are_refused(void **unused) {
@@ -157,16 +157,16 @@ static void test_bad_replay_shapes_are_refused(void **unused) {
     uint64_t seed = 9;
     const int64_t bad[] = {0, 3, 2, 9};
     (void)unused;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_strategy_replay_shape_create(10, 11, 2, 1, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_strategy_replay_shape_create(10, 5, 0, 1, &s));
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_strategy_replay_shape_create(100000, 2, 2, 1, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_i_strategy_replay_shape_from(20, 10, 2, 4, bad, &s));
-    check_ok(dpmf_i_strategy_replay_shape_create(40, 10, 2, 1, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, replay_shape_create(10, 11, 2, 1, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, replay_shape_create(10, 5, 0, 1, &s));
+    check_fails(DPMF_ERROR_UNSUPPORTED, replay_shape_create(100000, 2, 2, 1, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, replay_shape_from(20, 10, 2, 4, bad, &s));
+    check_ok(replay_shape_create(40, 10, 2, 1, &s));
     double *x = shaken(&s, 0.01, &seed);
-    dpmf_i_strategy_replay_look(&s, x).h[3] = 1e3;
-    check_fails(DPMF_ERROR_NUMERICAL, dpmf_i_strategy_replay_create(&s, x, NULL, &c));
+    replay_look(&s, x).h[3] = 1e3;
+    check_fails(DPMF_ERROR_NUMERICAL, replay_create(&s, x, NULL, &c));
     free(x);
-    dpmf_i_strategy_replay_shape_free(&s);
+    replay_shape_free(&s);
 }
 
 int main(void) {

@@ -77,22 +77,22 @@ static void test_no_column_of_the_first_3000_is_longer_than_one(void **state) {
 }
 
 /* A shape whose columns have ended long before 6000 steps: the closed form is the whole sum. */
-static void fill_small_shape(dpmf_i_strategy_unbounded_shape *c) {
+static void fill_small_shape(unbounded_shape *c) {
     static const double GAP[] = {0.9, 0.3, 0.05, 0.02}, SCALE[] = {0.1, 0.25, 0.2, 0.1};
     static const double START[] = {0, 1, 2, 5, 11, 40, 100}, ACTIVE[] = {1, 1, 2, 2, 3, 3, 4};
     static const double GAIN[] = {1, 0.9, 0.9, 0.7, 0.6, 0.55, 0.3};
-    check_ok(dpmf_i_strategy_unbounded_shape_alloc(4, 7, c));
+    check_ok(unbounded_shape_alloc(4, 7, c));
     memcpy(c->gap, GAP, sizeof GAP);
     memcpy(c->scale, SCALE, sizeof SCALE);
     memcpy(c->start, START, sizeof START);
     memcpy(c->active, ACTIVE, sizeof ACTIVE);
     memcpy(c->gain, GAIN, sizeof GAIN);
-    dpmf_i_strategy_unbounded_shape_norms(c, c->norm);
-    check_ok(dpmf_i_strategy_unbounded_shape_check(c));
+    unbounded_shape_norms(c, c->norm);
+    check_ok(unbounded_shape_check(c));
 }
 
 /* The square of column u of G T, entry by entry from the definition. */
-static double brute_square(const dpmf_i_strategy_unbounded_shape *c, int64_t u) {
+static double brute_square(const unbounded_shape *c, int64_t u) {
     double content[4] = {1, 1, 1, 1}, sum = 0;
     for (int64_t t = u; t < u + 6000; t++) {
         int64_t block = 0;
@@ -109,18 +109,18 @@ static double brute_square(const dpmf_i_strategy_unbounded_shape *c, int64_t u) 
 }
 
 static void test_the_sums_over_blocks_are_the_whole_columns(void **state) {
-    dpmf_i_strategy_unbounded_shape c = {0};
+    unbounded_shape c = {0};
     (void)state;
     fill_small_shape(&c);
     for (int64_t u = 0; u < 300; u++) {
-        int64_t block = dpmf_i_strategy_unbounded_block(&c, u);
+        int64_t block = unbounded_block(&c, u);
         double square = brute_square(&c, u), bound = c.norm[block] * c.norm[block];
         if (c.start[block] == (double)u)
             check_near(square, bound, 1e-13);
         else
             assert_true(square <= bound * (1 + 1e-13));
     }
-    dpmf_i_strategy_unbounded_shape_free(&c);
+    unbounded_shape_free(&c);
 }
 
 static void test_the_sensitivity_of_a_stream_without_a_horizon_is_one(void **state) {
@@ -155,7 +155,7 @@ static void test_rows_of_noise_do_not_depend_on_the_steps_to_come(void **state) 
     double first[16] = {0}, second[16] = {0}, third[16] = {0};
     uint64_t x = 5;
     (void)state;
-    check_ok(dpmf_i_strategy_unbounded_head(endless, STEPS, &head));
+    check_ok(unbounded_head(endless, STEPS, &head));
     assert_int_equal(dpmf_strategy_steps(head), STEPS);
     for (int64_t t = 0; t < STEPS; t++) {
         double z = check_random(&x), a = 0, b = 0, c = 0;
@@ -181,16 +181,16 @@ static void test_more_than_2_to_the_40_unbounded_steps_are_refused(void **state)
 
 /* One number of a sound shape made unsound at a time. */
 static void test_an_unsound_shape_is_refused(void **state) {
-    dpmf_i_strategy_unbounded_shape c = {0};
+    unbounded_shape c = {0};
     (void)state;
     fill_small_shape(&c);
 #define UNSOUND(place, value)                                                                                          \
     do {                                                                                                               \
         double kept = place;                                                                                           \
         place = value;                                                                                                 \
-        check_fails(DPMF_ERROR_FORMAT, dpmf_i_strategy_unbounded_shape_check(&c));                                     \
+        check_fails(DPMF_ERROR_FORMAT, unbounded_shape_check(&c));                                                     \
         place = kept;                                                                                                  \
-        check_ok(dpmf_i_strategy_unbounded_shape_check(&c));                                                           \
+        check_ok(unbounded_shape_check(&c));                                                                           \
     } while (0)
     UNSOUND(c.gap[1], 0.95);
     UNSOUND(c.gap[3], 0);
@@ -206,24 +206,24 @@ static void test_an_unsound_shape_is_refused(void **state) {
     UNSOUND(c.active[3], 1);
     UNSOUND(c.norm[2], 0);
 #undef UNSOUND
-    dpmf_i_strategy_unbounded_shape_free(&c);
+    unbounded_shape_free(&c);
 }
 
 /* A file whose columns are longer than 1 says so: the sensitivity is computed from its numbers. */
 static void test_longer_columns_in_a_file_show_in_the_sensitivity(void **state) {
-    dpmf_i_strategy_unbounded_shape c = {0};
+    unbounded_shape c = {0};
     (void)state;
     fill_small_shape(&c);
-    check_near(dpmf_i_strategy_unbounded_longest(&c), 1, 1e-11);
+    check_near(unbounded_longest(&c), 1, 1e-11);
     c.norm[3] /= 2;
-    check_near(dpmf_i_strategy_unbounded_longest(&c), 2, 1e-11);
-    dpmf_i_strategy_unbounded_shape_free(&c);
+    check_near(unbounded_longest(&c), 2, 1e-11);
+    unbounded_shape_free(&c);
 }
 
 static void test_any_allocation_of_an_unbounded_strategy_may_fail(void **state) {
     dpmf_strategy *s = NULL;
     (void)state;
-    FAIL_EACH(dpmf_i_strategy_unbounded_create(50, &s));
+    FAIL_EACH(unbounded_create(50, &s));
     dpmf_strategy_free(s);
 }
 

@@ -18,7 +18,7 @@
 
 typedef struct account_row {
     int direct; /* from the definition; else by a contour in many digits */
-    dpmf_i_account_pair pair;
+    account_pair pair;
     double epsilon, log_delta;
 } account_row;
 
@@ -42,9 +42,9 @@ static inline int account_rows_read(account_row *rows) {
                          7);
         r->direct = strcmp(how, "direct") == 0;
         r->pair.compositions = n;
-        r->pair.direction = strcmp(direction, "remove") == 0 ? DPMF_I_ACCOUNT_REMOVE
-                            : strcmp(direction, "add") == 0  ? DPMF_I_ACCOUNT_ADD
-                                                             : DPMF_I_ACCOUNT_REPLACE;
+        r->pair.direction = strcmp(direction, "remove") == 0 ? ACCOUNT_REMOVE
+                            : strcmp(direction, "add") == 0  ? ACCOUNT_ADD
+                                                             : ACCOUNT_REPLACE;
     }
     fclose(file);
     return count;
@@ -52,9 +52,9 @@ static inline int account_rows_read(account_row *rows) {
 
 #define ACCOUNT_ROW_FORMAT "%s sigma %g q %g n %lld epsilon %.9g ln delta %.12g"
 #define ACCOUNT_ROW_VALUES(r)                                                                                          \
-    ((r)->pair.direction == DPMF_I_ACCOUNT_REMOVE ? "remove"                                                           \
-     : (r)->pair.direction == DPMF_I_ACCOUNT_ADD  ? "add"                                                              \
-                                                  : "replace"),                                                         \
+    ((r)->pair.direction == ACCOUNT_REMOVE ? "remove"                                                                  \
+     : (r)->pair.direction == ACCOUNT_ADD  ? "add"                                                                     \
+                                           : "replace"),                                                                \
         (r)->pair.sigma, (r)->pair.probability, (long long)(r)->pair.compositions, (r)->epsilon, (r)->log_delta
 
 /*
@@ -62,10 +62,10 @@ static inline int account_rows_read(account_row *rows) {
  * most 0.1 % or 1e-4 above it.
  */
 static inline void account_row_certified(const account_row *r) {
-    const dpmf_i_account_dots_options options = {.relative = 5e-4, .absolute = 5e-5, .hint = -1};
+    const dots_options options = {.relative = 5e-4, .absolute = 5e-5, .hint = -1};
     double epsilon = -1;
     int met = 0;
-    assert_int_equal(dpmf_i_account_dots_epsilon(&r->pair, r->log_delta, &options, &epsilon, &met), DPMF_OK);
+    assert_int_equal(account_dots_epsilon(&r->pair, r->log_delta, &options, &epsilon, &met), DPMF_OK);
     const double most = r->epsilon * 1.001 > r->epsilon + 1e-4 ? r->epsilon * 1.001 : r->epsilon + 1e-4;
     if (!(epsilon >= r->epsilon * (1 - 1e-12) && epsilon <= most))
         fail_msg("certified %.12g for " ACCOUNT_ROW_FORMAT, epsilon, ACCOUNT_ROW_VALUES(r));

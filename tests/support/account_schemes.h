@@ -33,8 +33,7 @@ static double *toeplitz_columns(int64_t steps, int64_t bands, const double *c) {
 
 /* delta of the Gaussian mechanism, by its formula. */
 static double gaussian_delta(double mu, double epsilon) {
-    return dpmf_i_base_normal_cdf(mu / 2 - epsilon / mu) -
-           exp(epsilon) * dpmf_i_base_normal_cdf(-mu / 2 - epsilon / mu);
+    return base_normal_cdf(mu / 2 - epsilon / mu) - exp(epsilon) * base_normal_cdf(-mu / 2 - epsilon / mu);
 }
 
 /* delta of one step of the Poisson-subsampled Gaussian, remove direction: q delta(ln(1 + (e^epsilon - 1)/q)). */

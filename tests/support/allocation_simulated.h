@@ -22,12 +22,12 @@ typedef struct simulated {
     double mean, error; /* of delta, the larger direction; its standard error */
 } simulated;
 
-static inline simulated simulate(dpmf_i_account_montecarlo_passes *a, double sigma, double epsilon, int64_t samples) {
+static inline simulated simulate(montecarlo_passes *a, double sigma, double epsilon, int64_t samples) {
     const double unused[2] = {0, 0};
-    dpmf_i_account_montecarlo_side found[2];
+    montecarlo_side found[2];
     simulated out = {0, 0};
-    dpmf_i_account_montecarlo_draws_aim(&a->draws, sigma, epsilon, 1);
-    check_ok(dpmf_i_account_montecarlo_passes_draw(a, 0, unused, &samples, found));
+    montecarlo_draws_aim(&a->draws, sigma, epsilon, 1);
+    check_ok(montecarlo_passes_draw(a, 0, unused, &samples, found));
     for (int d = 0; d < 2; d++) {
         const double most = exp(found[d].log_most), mean = most * found[d].mean;
         if (!(mean > out.mean)) continue;
@@ -44,7 +44,7 @@ static inline void check_allocation_setting(int number) {
     const int64_t t = bins[number / 10];
     double *gram = calloc((size_t)(t * t), sizeof *gram);
     dpmf_account_options o = dpmf_account_options_defaults();
-    dpmf_i_account_montecarlo_passes a;
+    montecarlo_passes a;
     dpmf_privacy p;
     const dpmf_run run = {.threads = 1};
     assert_non_null(gram);
@@ -52,9 +52,8 @@ static inline void check_allocation_setting(int number) {
         gram[j * t + j] = 1;
     o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, t, 1, 0, 0};
     check_ok(dpmf_account_epsilon(sigma, delta, &o, &p));
-    const dpmf_i_account_montecarlo_scheme s = {
-        .kind = DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS, .sigma = sigma, .bins = t, .gram = gram};
-    check_ok(dpmf_i_account_montecarlo_passes_open(&s, (uint64_t)(1000 + number), &run, &a));
+    const montecarlo_scheme s = {.kind = MONTECARLO_SCHEME_BINS, .sigma = sigma, .bins = t, .gram = gram};
+    check_ok(montecarlo_passes_open(&s, (uint64_t)(1000 + number), &run, &a));
     int64_t samples = 1 << 14;
     simulated below = {0, 0};
     do {
@@ -66,7 +65,7 @@ static inline void check_allocation_setting(int number) {
         fail_msg(
             "sigma %g, 1 of %lld, delta %g: epsilon %g, where simulation has %g (error %g), and 1 %% below it %g (%g)",
             sigma, (long long)t, delta, p.epsilon, here.mean, here.error, below.mean, below.error);
-    dpmf_i_account_montecarlo_passes_close(&a);
+    montecarlo_passes_close(&a);
     free(gram);
 }
 

@@ -89,8 +89,8 @@ static inline void worlds(int n, int minus, int plus, double q, int cap, double 
 /* One step, and where `composed` two of them, against every way in which the other units may weigh in. */
 static inline void check_capped_case(int n, int cap, double q, double sigma, dpmf_adjacency adjacency, double epsilon,
                                      int composed) {
-    dpmf_i_account_capped_scheme s;
-    dpmf_i_account_capped_make(q, sigma, cap, n, adjacency, &s);
+    capped_scheme s;
+    capped_make(q, sigma, cap, n, adjacency, &s);
     const double a = exp(epsilon), width = width_of(sigma);
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy twice;
@@ -106,8 +106,8 @@ static inline void check_capped_case(int n, int cap, double q, double sigma, dpm
             density with, without;
             worlds(n, minus, plus, q, cap, sigma, adjacency, &with, &without);
             const double remove = delta_once(&with, &without, a, width), add = delta_once(&without, &with, a, width);
-            assert_true(dpmf_i_account_capped_curve(&s, 0, a - 1) >= remove - 2e-5);
-            assert_true(dpmf_i_account_capped_curve(&s, 1, a - 1) >= add - 2e-5);
+            assert_true(capped_curve(&s, 0, a - 1) >= remove - 2e-5);
+            assert_true(capped_curve(&s, 1, a - 1) >= add - 2e-5);
             if (!composed) continue;
             assert_true(twice.delta >= 0.998 * delta_twice(&with, &without, a, width) - 1e-5);
             assert_true(twice.delta >= 0.998 * delta_twice(&without, &with, a, width) - 1e-5);

@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* DPMF_TEST=PATTERN runs only the cases whose names match it, with any test program. */
+__attribute__((constructor)) static void set_filter(void) {
+    cmocka_set_test_filter(getenv("DPMF_TEST"));
+}
+
 void check_status_(dpmf_status got, dpmf_status expected, const char *call, const char *file, int line) {
     if (got == expected && (got == DPMF_OK || dpmf_last_error()[0] != '\0')) return;
     print_error("%s\n  gave '%s', expected '%s'; message: %s\n", call, dpmf_status_name(got),
@@ -179,7 +184,7 @@ static void assert_inverse_bands(const dpmf_workload *a, int64_t n, const double
 static void assert_workload_stream(const dpmf_workload *a, int64_t n, double tolerance) {
     uint64_t seed = 11;
     double *x[2] = {numbers(n), numbers(n)}, *y[2] = {numbers(n), numbers(n)};
-    double *state = numbers(2 * dpmf_i_workload_buffers(a)), *back = numbers(2 * dpmf_i_workload_inverse_buffers(a));
+    double *state = numbers(2 * workload_buffers(a)), *back = numbers(2 * workload_inverse_buffers(a));
     for (int64_t i = 0; i < 2 * n; i++)
         x[i % 2][i / 2] = check_random(&seed);
     for (int i = 0; i < 2; i++)
@@ -187,8 +192,8 @@ static void assert_workload_stream(const dpmf_workload *a, int64_t n, double tol
     double scale = 1 + largest(n, y[0]) + largest(n, y[1]);
     for (int64_t t = 0; t < n; t++) {
         double in[2] = {x[0][t], x[1][t]}, out[2], again[2];
-        dpmf_i_workload_step(a, t, 2, in, state, out);
-        dpmf_i_workload_inverse_step(a, t, 2, out, back, again);
+        workload_step(a, t, 2, in, state, out);
+        workload_inverse_step(a, t, 2, out, back, again);
         for (int i = 0; i < 2; i++) {
             check_near(out[i] / scale, y[i][t] / scale, tolerance);
             check_near(again[i], in[i], tolerance * scale);
@@ -208,7 +213,7 @@ void check_workload(const dpmf_workload *a, double tolerance) {
     assert_inverse_bands(a, n, inverse, tolerance);
     assert_workload_stream(a, n, tolerance);
     if (dpmf_workload_is_toeplitz(a)) assert_true(looks_toeplitz(n, matrix, tolerance));
-    check_ok(dpmf_i_workload_column_norms(a, norms));
+    check_ok(workload_column_norms(a, norms));
     for (int64_t j = 0; j < n; j++) {
         double sum = 0;
         for (int64_t t = 0; t < n; t++)
@@ -244,7 +249,7 @@ static void assert_gram(const dpmf_strategy *c, int64_t n, const double *matrix,
     int64_t rows = dpmf_strategy_rows(c);
     double *values = numbers(n), scale = pow(fmax(1, largest(rows * n, matrix)), 2);
     for (int64_t lag = 0; lag < n; lag++) {
-        check_ok(dpmf_i_strategy_gram(c, lag, values));
+        check_ok(strategy_gram(c, lag, values));
         for (int64_t t = 0; t + lag < n; t++) {
             double want = 0;
             for (int64_t i = 0; i < rows; i++)
@@ -253,7 +258,7 @@ static void assert_gram(const dpmf_strategy *c, int64_t n, const double *matrix,
         }
     }
     scale = pow(fmax(1, largest(rows * n, inverse)), 2);
-    for (int64_t t = 0; t < n && dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_COVARIANCE); t++) {
+    for (int64_t t = 0; t < n && strategy_can(c, STRATEGY_CAN_COVARIANCE); t++) {
         c->ops->covariance(c, t, values);
         for (int64_t u = t; u < n; u++) {
             double want = 0;
@@ -283,7 +288,7 @@ static void assert_rows(int64_t n, const double *matrix, int64_t bands, const dp
 
 static void assert_inverse_parts(const dpmf_strategy *c, int64_t n, const double *inverse, double tolerance) {
     double *values = numbers(n), scale = fmax(1, largest(n * n, inverse));
-    for (int64_t t = 0; t < n && dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_INVERSE_PART); t++) {
+    for (int64_t t = 0; t < n && strategy_can(c, STRATEGY_CAN_INVERSE_PART); t++) {
         int64_t first = t / 3, count = t - first + 1;
         c->ops->inverse_part(c, t, first, count, values);
         for (int64_t i = 0; i < count; i++)
@@ -296,7 +301,7 @@ static void assert_toeplitz_view(const dpmf_strategy *c, int64_t n, const double
                                  double tolerance) {
     int64_t count = 0, inverse_count = 0;
     const double *series = NULL, *inverse_series = NULL;
-    if (!dpmf_i_strategy_toeplitz(c, &count, &series, &inverse_count, &inverse_series)) return;
+    if (!strategy_toeplitz(c, &count, &series, &inverse_count, &inverse_series)) return;
     double scale = fmax(1, fmax(largest(n * n, matrix), largest(n * n, inverse)));
     assert_true(looks_toeplitz(n, matrix, tolerance) && looks_toeplitz(n, inverse, tolerance));
     for (int64_t t = 0; t < n; t++) {
@@ -351,13 +356,13 @@ void check_strategy(const dpmf_strategy *c, double tolerance) {
     assert_linear(c, rows, n, strategy_solve, tolerance);
     assert_columns(c, n, matrix, tolerance);
     assert_gram(c, n, matrix, inverse, tolerance);
-    if (dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_ROW)) {
+    if (strategy_can(c, STRATEGY_CAN_ROW)) {
         assert_lower(n, matrix, fmax(1, largest(n * n, matrix)));
-        assert_rows(n, matrix, dpmf_i_strategy_bands(c), c, c->ops->row, tolerance);
+        assert_rows(n, matrix, strategy_bands(c), c, c->ops->row, tolerance);
     }
-    if (dpmf_i_strategy_can(c, DPMF_I_STRATEGY_CAN_INVERSE_ROW)) {
+    if (strategy_can(c, STRATEGY_CAN_INVERSE_ROW)) {
         assert_lower(n, inverse, fmax(1, largest(n * n, inverse)));
-        assert_rows(n, inverse, dpmf_i_strategy_inverse_bands(c), c, c->ops->inverse_row, tolerance);
+        assert_rows(n, inverse, strategy_inverse_bands(c), c, c->ops->inverse_row, tolerance);
     }
     assert_inverse_parts(c, n, inverse, tolerance);
     assert_toeplitz_view(c, n, matrix, inverse, tolerance);

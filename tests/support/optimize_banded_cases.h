@@ -41,9 +41,9 @@ static inline void random_rows(int64_t n, int64_t bands, uint64_t *seed, double 
 }
 
 /* sum_t p_t q_t. */
-static inline double weighted(dpmf_i_optimize_banded_pass *pass, const double *rows, const double *p, double *squares) {
+static inline double weighted(banded_pass *pass, const double *rows, const double *p, double *squares) {
     double sum = 0;
-    assert_true(dpmf_i_optimize_banded_forward(pass, rows, squares));
+    assert_true(banded_forward(pass, rows, squares));
     for (int64_t t = 0; t < pass->n; t++)
         sum += p[t] * squares[t];
     return sum;

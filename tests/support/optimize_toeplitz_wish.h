@@ -11,7 +11,7 @@
 #include <math.h>
 
 typedef struct wish {
-    dpmf_i_optimize_call family;
+    optimize_call family;
     const char *workload, *participation;
     int64_t steps;
     dpmf_optimize_options options;
@@ -36,7 +36,7 @@ static dpmf_status try_wish(const wish *w, made *out) {
     made m = {0};
     check_ok(dpmf_workload_parse(w->workload, w->steps, &m.workload));
     check_ok(dpmf_participation_parse(w->participation, w->steps, &m.participation));
-    const dpmf_i_optimize_task task = {m.workload, m.participation, &w->options};
+    const optimize_task task = {m.workload, m.participation, &w->options};
     dpmf_status status = w->family(&task, &m.strategy, &m.result);
     if (status != DPMF_OK) {
         assert_null(m.strategy);

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef dpmf_i_strategy_replay replay;
-typedef dpmf_i_strategy_replay_shape shape_t;
+typedef strategy_replay replay;
+typedef replay_shape shape_t;
 
 static inline double *doubles(int64_t count) {
     double *x = calloc((size_t)count, sizeof *x);
@@ -28,7 +28,7 @@ static inline double *matrix_of(const replay *c, int inverse) {
     for (int64_t j = 0; j < n; j++) {
         memset(x, 0, (size_t)n * sizeof *x);
         x[j] = 1;
-        check_ok(inverse ? dpmf_i_strategy_replay_solve(c, x, x) : dpmf_i_strategy_replay_apply(c, x, x));
+        check_ok(inverse ? replay_solve(c, x, x) : replay_apply(c, x, x));
         for (int64_t t = 0; t < n; t++)
             out[t * n + j] = x[t];
     }
@@ -42,7 +42,7 @@ static inline double *streamed(const replay *c) {
     const int r = c->shape.buffers;
     double *out = doubles(n * n), *state = doubles(r * n), *a = doubles(c->shape.epochs), *u = doubles(n);
     for (int64_t t = 0; t < n; t++) {
-        dpmf_i_strategy_replay_step now = dpmf_i_strategy_replay_at(c, t, a);
+        replay_step now = replay_at(c, t, a);
         memset(u, 0, (size_t)n * sizeof *u);
         for (int j = 0; j < now.seeds; j++)
             u[t - j * b] = a[j];
@@ -63,11 +63,11 @@ static inline void check_errors(const replay *c, const char *text, const double 
     const int64_t n = c->shape.steps;
     dpmf_workload *a = NULL;
     check_ok(dpmf_workload_parse(text, n, &a));
-    double *ours = doubles(n), *state = doubles(n * dpmf_i_workload_buffers(a)), *row = doubles(n);
-    check_ok(dpmf_i_error_replay_squares(a, c, NULL, ours));
+    double *ours = doubles(n), *state = doubles(n * workload_buffers(a)), *row = doubles(n);
+    check_ok(error_replay_squares(a, c, NULL, ours));
     for (int64_t t = 0; t < n; t++) {
-        dpmf_i_workload_step(a, t, n, w + t * n, state, row);
-        check_near(ours[t] / dpmf_i_base_dot(n, row, row), 1, 1e-10);
+        workload_step(a, t, n, w + t * n, state, row);
+        check_near(ours[t] / base_dot(n, row, row), 1, 1e-10);
     }
     free(ours), free(state), free(row);
     dpmf_workload_free(a);
@@ -85,7 +85,7 @@ static inline void check_cancelled(replay *c, const double *dense) {
             check_near(sum, i == j ? c->profile[i] : 0, 1e-10);
         }
     for (int exact = 0; exact <= 1; exact++) {
-        check_ok(dpmf_i_strategy_replay_sensitivities(c, exact, NULL, squares));
+        check_ok(replay_sensitivities(c, exact, NULL, squares));
         for (int64_t p = 0; p < b; p++)
             check_near(squares[p], 1, 1e-10);
     }

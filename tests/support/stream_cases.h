@@ -75,10 +75,10 @@ static dpmf_strategy *blt_case(int64_t n, int buffers) {
 }
 
 static dpmf_strategy *tvblt_case(int64_t n, int nodes, int order) {
-    dpmf_i_strategy_tvblt_parameters c = {0};
+    tvblt_parameters c = {0};
     uint64_t x = 11;
     dpmf_strategy *s = NULL;
-    check_ok(dpmf_i_strategy_tvblt_alloc(n, nodes, order, &c));
+    check_ok(tvblt_alloc(n, nodes, order, &c));
     for (int64_t t = 0; t < n; t++) {
         c.diagonal[t] = 1.2 + check_random(&x) / 5;
         for (int j = 0; j < nodes * order && t < n - 1; j++) {
@@ -86,7 +86,7 @@ static dpmf_strategy *tvblt_case(int64_t n, int nodes, int order) {
             c.gain[t * nodes * order + j] = check_random(&x) / 4;
         }
     }
-    check_ok(dpmf_i_strategy_tvblt_create(&c, &s));
+    check_ok(tvblt_create(&c, &s));
     return s;
 }
 
@@ -211,7 +211,7 @@ static inline dpmf_strategy *stream_case(int k, int64_t n, char name[96]) {
     if (wrapping % 2 == 1)
         check_ok(dpmf_strategy_create_normalized(repeated, &s));
     else
-        s = dpmf_i_strategy_retain(repeated);
+        s = strategy_retain(repeated);
     snprintf(name, 96, "case %d: %s%s", k % PLAIN_CASES, dpmf_strategy_family(s), how[wrapping]);
     dpmf_strategy_free(plain);
     dpmf_strategy_free(repeated);

@@ -52,7 +52,7 @@ static inline double norm_of(int64_t count, const double *x) {
 }
 
 /* Adds a unit's clipped gradient, formed whole; returns its norm. */
-static inline double add_unit(const dpmf_dataset *data, const dpmf_i_train_clip *clip, int64_t hidden, int64_t dim,
+static inline double add_unit(const dpmf_dataset *data, const train_clip *clip, int64_t hidden, int64_t dim,
                               const float *w, int64_t unit, double *out) {
     double *own = calloc((size_t)dim, sizeof *own);
     int64_t size = 0;

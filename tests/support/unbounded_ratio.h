@@ -14,10 +14,10 @@
 static double certified_optimum(int64_t n, int from_above) {
     dpmf_workload *a = workload_of("prefix", n);
     dpmf_run run = dpmf_run_defaults();
-    dpmf_i_optimum found = {0};
-    check_ok(dpmf_i_optimum_solve(a, 1, NULL, n <= 131072 ? 1e-6 : 5e-6, &run, &found));
+    optimum_answer found = {0};
+    check_ok(optimum_solve(a, 1, NULL, n <= 131072 ? 1e-6 : 5e-6, &run, &found));
     double value = from_above ? found.upper : found.lower;
-    dpmf_i_optimum_free(&found);
+    optimum_free(&found);
     dpmf_workload_free(a);
     return value;
 }
@@ -54,14 +54,14 @@ static double least_ratio(int64_t n, const double *optimum) {
     dpmf_workload_options o = dpmf_workload_options_defaults();
     dpmf_workload *a = NULL;
     dpmf_run run = dpmf_run_defaults();
-    dpmf_i_optimum found = {0};
+    optimum_answer found = {0};
     for (int64_t t = 0; t < n; t++)
         rate[t] = 1 / optimum[n - 1 - t];
     o.learning_rate = rate;
     check_ok(dpmf_workload_create(n, &o, &a));
-    check_ok(dpmf_i_optimum_solve(a, 1, NULL, 1e-5, &run, &found));
+    check_ok(optimum_solve(a, 1, NULL, 1e-5, &run, &found));
     double lower = found.lower;
-    dpmf_i_optimum_free(&found);
+    optimum_free(&found);
     dpmf_workload_free(a);
     free(rate);
     return lower;

@@ -143,9 +143,9 @@ static void test_instruction_sets_agree(void **state) {
     (void)state;
     fill();
     const char *const names[] = {"avx2", "avx512"};
-    const dpmf_i_kernels_grid_set *ref = dpmf_i_kernels_grid_find("ref");
+    const kernels_grid_set *ref = kernels_grid_find("ref");
     for (int k = 0; k < 2; k++) {
-        const dpmf_i_kernels_grid_set *set = dpmf_i_kernels_grid_find(names[k]);
+        const kernels_grid_set *set = kernels_grid_find(names[k]);
         for (int count = 0; set != NULL && count < 70; count++) {
             int64_t a[70] = {0}, b[70] = {0};
             assert_true(ref->squares_float(count, first) == set->squares_float(count, first));

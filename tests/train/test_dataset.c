@@ -45,8 +45,8 @@ static size_t make_gzip(const uint8_t *in, size_t size, uint8_t *out, size_t roo
 static dpmf_status decode(const uint8_t *bytes, size_t size, int dimensions) {
     int64_t shape[3];
     uint8_t *payload = NULL;
-    dpmf_status status = dpmf_i_train_idx_decode(bytes, size, "a file", dimensions, shape, &payload);
-    dpmf_i_base_free(payload);
+    dpmf_status status = train_idx_decode(bytes, size, "a file", dimensions, shape, &payload);
+    base_free(payload);
     return status;
 }
 
@@ -58,13 +58,13 @@ static void test_idx_is_read_plain_and_packed_and_refused_when_cut(void **unused
     (void)unused;
     const size_t size = make_idx(3, shape, IMAGES * FEATURES, plain);
     const size_t packed_size = make_gzip(plain, size, packed, sizeof packed);
-    check_ok(dpmf_i_train_idx_decode(plain, size, "x", 3, found, &payload));
+    check_ok(train_idx_decode(plain, size, "x", 3, found, &payload));
     assert_true(found[0] == IMAGES && found[1] == SIDE_A && found[2] == SIDE_B);
     assert_memory_equal(payload, plain + 16, IMAGES * FEATURES);
-    dpmf_i_base_free(payload);
-    check_ok(dpmf_i_train_idx_decode(packed, packed_size, "x", 3, found, &payload));
+    base_free(payload);
+    check_ok(train_idx_decode(packed, packed_size, "x", 3, found, &payload));
     assert_memory_equal(payload, plain + 16, IMAGES * FEATURES);
-    dpmf_i_base_free(payload);
+    base_free(payload);
     /* Cut anywhere, or one byte longer. */
     for (size_t cut = 0; cut < size; cut++)
         check_fails(DPMF_ERROR_FORMAT, decode(plain, cut, 3));
@@ -187,7 +187,7 @@ static void test_images_and_labels_make_a_data_set(void **unused) {
 /* ---- CSV ---- */
 
 static dpmf_status csv(const char *text, const char *unit, dpmf_dataset **out) {
-    return dpmf_i_train_csv_decode(text, strlen(text), "x.csv", "label", unit, out);
+    return train_csv_decode(text, strlen(text), "x.csv", "label", unit, out);
 }
 
 static void refuse_csv(const char *text, const char *says) {

@@ -26,7 +26,7 @@ static void plain_sgd(int64_t hidden, double momentum, int nesterov, double deca
     case_run r = case_open(data, &plan);
     const int64_t dim = r.trainer->model.dim, units = by_unit ? CASE_USERS : CASE_EXAMPLES;
     const double expected = dpmf_sampler_expected(r.sampler);
-    const dpmf_i_train_clip none = {INFINITY, 0, by_unit, units, 0, 0};
+    const train_clip none = {INFINITY, 0, by_unit, units, 0, 0};
     dpmf_sampler *same = NULL;
     int64_t batch[CASE_EXAMPLES], count = 0;
     double *w = calloc((size_t)dim, sizeof *w), *m = calloc((size_t)dim, sizeof *m);
@@ -70,24 +70,24 @@ static void test_plain_sgd_is_the_reference(void **unused) {
 
 static void test_adam_is_its_definition(void **unused) {
     dpmf_trainer_options o = dpmf_trainer_options_defaults();
-    dpmf_i_train_stepper s;
+    train_stepper s;
     float w = 1;
     double m = 0, v = 0, want = 1;
     (void)unused;
     o.optimizer = DPMF_OPTIMIZER_ADAM;
     o.learning_rate = 0.1;
     o.decay = 0.01;
-    check_ok(dpmf_i_train_stepper_open(&o, 50, 1, &s));
+    check_ok(train_stepper_open(&o, 50, 1, &s));
     for (int t = 0; t < 50; t++) {
         const float sum = (float)sin(t) * 8;
         const double g = (double)sum / 4;
         m = 0.9 * m + 0.1 * g;
         v = 0.999 * v + 0.001 * g * g;
         want = want * (1 - 0.1 * 0.01) - 0.1 * m / (1 - pow(0.9, t + 1)) / (sqrt(v / (1 - pow(0.999, t + 1))) + 1e-8);
-        dpmf_i_train_stepper_step(&s, t, &sum, 4, &w);
+        train_stepper_step(&s, t, &sum, 4, &w);
         check_near((double)w, want, 1e-5);
     }
-    dpmf_i_train_stepper_close(&s);
+    train_stepper_close(&s);
 }
 
 /*
@@ -165,7 +165,7 @@ static void test_the_row_of_noise_is_added_to_the_clipped_sum(void **unused) {
     char *identity = NULL, label[65];
     dpmf_noise *noise = NULL;
     dpmf_noise_options options = dpmf_noise_options_defaults();
-    check_ok(dpmf_i_train_identify(private.trainer, private.key, &identity, label));
+    check_ok(train_identify(private.trainer, private.key, &identity, label));
     options.label = label;
     options.run.threads = 1;
     check_ok(dpmf_noise_create(private.mechanism, dim, 0.5, private.key, &options, &noise));
@@ -175,7 +175,7 @@ static void test_the_row_of_noise_is_added_to_the_clipped_sum(void **unused) {
         case_steps(&private, 1);
         case_steps(&clean, 1);
         check_ok(dpmf_noise_next(noise, row));
-        const dpmf_i_train_gradient *sum = clean.trainer->gradient, *noisy = private.trainer->gradient;
+        const train_gradient *sum = clean.trainer->gradient, *noisy = private.trainer->gradient;
         assert_true(sum->grid.step == noisy->grid.step);
         for (int64_t i = 0; i < dim; i++)
             assert_true(noisy->sums[i] - sum->sums[i] == (int64_t)floor((double)row[i] * sum->grid.per_step + 0.5));
@@ -185,7 +185,7 @@ static void test_the_row_of_noise_is_added_to_the_clipped_sum(void **unused) {
     assert_true(dpmf_trainer_noise_seconds(private.trainer) > 0);
     free(row);
     dpmf_noise_free(noise);
-    dpmf_i_base_free(identity);
+    base_free(identity);
     case_close(&private);
     case_close(&clean);
     dpmf_dataset_free(data);
@@ -211,11 +211,11 @@ static void test_any_other_setting_has_other_noise(void **unused) {
         if (i == 9) plan.key = 2;
         if (i == 10) plan.sigma = 0.8;
         case_run r = case_open(i == 11 ? other : data, &plan);
-        check_ok(dpmf_i_train_identify(r.trainer, r.key, &identity, labels[i]));
+        check_ok(train_identify(r.trainer, r.key, &identity, labels[i]));
         assert_non_null(strstr(identity, "\narithmetic: 3\n")); /* so is another arithmetic of the sums */
         for (int j = 0; j < i; j++)
             assert_string_not_equal(labels[i], labels[j]);
-        dpmf_i_base_free(identity);
+        base_free(identity);
         case_close(&r);
     }
     dpmf_dataset_free(data);

@@ -30,10 +30,10 @@ static void test_products_have_the_same_bits_in_every_set(void **unused) {
                 for (int64_t p = 0; p < k; p++)
                     want[i * (n + 1) + j] += a[p * (m + 1) + i] * rows[p][skip + j];
         for (int v = 0; v < 3; v++) {
-            const dpmf_i_kernels_multiply_set *kernels = dpmf_i_kernels_multiply_find(sets[v]);
+            const kernels_multiply_set *kernels = kernels_multiply_find(sets[v]);
             if (kernels == NULL) continue;
             memcpy(c, start, (size_t)(m * (n + 1)) * sizeof *c);
-            const dpmf_i_kernels_product job = {m, n, k, a, m + 1, rows, skip, c, n + 1};
+            const kernels_product job = {m, n, k, a, m + 1, rows, skip, c, n + 1};
             kernels->multiply(&job);
             assert_memory_equal(c, want, (size_t)(m * (n + 1)) * sizeof *c);
         }
@@ -44,7 +44,7 @@ static void test_products_have_the_same_bits_in_every_set(void **unused) {
         free(start);
         free((void *)rows);
     }
-    assert_null(dpmf_i_kernels_multiply_find("none"));
+    assert_null(kernels_multiply_find("none"));
 }
 
 /* Exact products: whole numbers, the same for all instruction sets and in any pieces, against 64-bit integers. */
@@ -72,10 +72,10 @@ static void test_exact_products_have_the_same_bits_in_every_set(void **unused) {
                     want[i * (n + 1) + j] +=
                         (int64_t)(a[p * (m + 1) + i] / (xi / beta)) * (int64_t)((double)rows[p][skip + j] / beta);
         for (int v = 0; v < 3; v++) {
-            const dpmf_i_kernels_exact_set *kernels = dpmf_i_kernels_exact_find(sets[v]);
+            const kernels_exact_set *kernels = kernels_exact_find(sets[v]);
             if (kernels == NULL) continue;
             memset(c, 0, (size_t)(m * (n + 1)) * sizeof *c);
-            const dpmf_i_kernels_exact job = {m, n, k, a, m + 1, rows, skip, 1 / xi, c, n + 1};
+            const kernels_exact job = {m, n, k, a, m + 1, rows, skip, 1 / xi, c, n + 1};
             kernels->multiply(&job);
             assert_memory_equal(c, want, (size_t)(m * (n + 1)) * sizeof *c);
         }
@@ -85,19 +85,19 @@ static void test_exact_products_have_the_same_bits_in_every_set(void **unused) {
         free(want);
         free((void *)rows);
     }
-    assert_null(dpmf_i_kernels_exact_find("none"));
+    assert_null(kernels_exact_find("none"));
 }
 
-static void compare_gradient(int64_t hidden, dpmf_i_train_clip clip, int threads) {
+static void compare_gradient(int64_t hidden, train_clip clip, int threads) {
     dpmf_dataset *data = case_data(5);
-    dpmf_i_train_model model;
-    dpmf_i_base_pool *pool = NULL;
-    dpmf_i_train_gradient *g = NULL;
+    train_model model;
+    base_pool *pool = NULL;
+    train_gradient *g = NULL;
     int64_t batch[CASE_EXAMPLES], count = 0;
     uint64_t seed = 11;
-    check_ok(dpmf_i_train_model_of(data->features, hidden, data->classes, &model));
-    check_ok(dpmf_i_base_pool_create(threads, &pool));
-    check_ok(dpmf_i_train_gradient_create(data, &model, clip, pool, &g));
+    check_ok(train_model_of(data->features, hidden, data->classes, &model));
+    check_ok(base_pool_create(threads, &pool));
+    check_ok(train_gradient_create(data, &model, clip, pool, &g));
     g->worth = 0;
     float *w = calloc((size_t)model.dim, sizeof *w);
     double *want = calloc((size_t)model.dim, sizeof *want), largest = 0;
@@ -108,7 +108,7 @@ static void compare_gradient(int64_t hidden, dpmf_i_train_clip clip, int threads
     int64_t cut = 0;
     for (int64_t i = 0; i < count; i++)
         cut += add_unit(data, &clip, hidden, model.dim, w, batch[i], want) > clip.clip;
-    check_ok(dpmf_i_train_gradient_sum(g, w, count, batch, 0, 1));
+    check_ok(train_gradient_sum(g, w, count, batch, 0, 1));
     /* In many small blocks the bits are the same. */
     int64_t *once = malloc((size_t)model.dim * sizeof *once);
     memcpy(once, g->sums, (size_t)model.dim * sizeof *once);
@@ -116,7 +116,7 @@ static void compare_gradient(int64_t hidden, dpmf_i_train_clip clip, int threads
         assert_true(g->unit_start[u + 1] - g->unit_start[u] <= 30);
     g->block.room = 30;
     g->users_room = 2;
-    check_ok(dpmf_i_train_gradient_sum(g, w, count, batch, 0, 1));
+    check_ok(train_gradient_sum(g, w, count, batch, 0, 1));
     assert_memory_equal(once, g->sums, (size_t)model.dim * sizeof *once);
     free(once);
     const double scale = norm_of(model.dim, want);
@@ -128,8 +128,8 @@ static void compare_gradient(int64_t hidden, dpmf_i_train_clip clip, int threads
     if (isfinite(clip.clip)) assert_true(cut > 0 && cut <= count);
     free(w);
     free(want);
-    dpmf_i_train_gradient_free(g);
-    dpmf_i_base_pool_free(pool);
+    train_gradient_free(g);
+    base_pool_free(pool);
     dpmf_dataset_free(data);
 }
 
@@ -138,39 +138,39 @@ static void test_clipped_sums_agree_with_whole_gradients(void **unused) {
     for (int64_t hidden = 0; hidden <= 19; hidden += 19)
         for (int by_unit = 0; by_unit < 2; by_unit++)
             for (int threads = 1; threads <= 3; threads += 2) {
-                compare_gradient(hidden, (dpmf_i_train_clip){INFINITY, 0, by_unit, 100, 0, 0}, threads);
-                compare_gradient(hidden, (dpmf_i_train_clip){1.5, 0, by_unit, 100, 0, 0}, threads);
-                compare_gradient(hidden, (dpmf_i_train_clip){0.01, 0, by_unit, 100, 0, 0}, threads);
-                compare_gradient(hidden, (dpmf_i_train_clip){1.5, by_unit ? 2.0 : 4.0, by_unit, 100, 0, 0}, threads);
+                compare_gradient(hidden, (train_clip){INFINITY, 0, by_unit, 100, 0, 0}, threads);
+                compare_gradient(hidden, (train_clip){1.5, 0, by_unit, 100, 0, 0}, threads);
+                compare_gradient(hidden, (train_clip){0.01, 0, by_unit, 100, 0, 0}, threads);
+                compare_gradient(hidden, (train_clip){1.5, by_unit ? 2.0 : 4.0, by_unit, 100, 0, 0}, threads);
             }
 }
 
 /* One unit's contribution never passes the clip norm. */
 static void test_no_unit_adds_more_than_the_clip_norm(void **unused) {
     dpmf_dataset *data = case_data(6);
-    dpmf_i_train_model model;
-    dpmf_i_base_pool *pool = NULL;
-    dpmf_i_train_gradient *g = NULL;
+    train_model model;
+    base_pool *pool = NULL;
+    train_gradient *g = NULL;
     (void)unused;
     for (int by_unit = 0; by_unit < 2; by_unit++) {
         const double clip = 0.3;
-        check_ok(dpmf_i_train_model_of(data->features, 7, data->classes, &model));
-        check_ok(dpmf_i_base_pool_create(1, &pool));
-        check_ok(dpmf_i_train_gradient_create(data, &model, (dpmf_i_train_clip){clip, 0, by_unit, 1, 0, 0}, pool, &g));
+        check_ok(train_model_of(data->features, 7, data->classes, &model));
+        check_ok(base_pool_create(1, &pool));
+        check_ok(train_gradient_create(data, &model, (train_clip){clip, 0, by_unit, 1, 0, 0}, pool, &g));
         float *w = calloc((size_t)model.dim, sizeof *w);
-        check_ok(dpmf_i_train_model_start(&model, 1, w));
+        check_ok(train_model_start(&model, 1, w));
         for (int64_t u = 0; u < CASE_USERS; u++) {
             double sum = 0;
-            check_ok(dpmf_i_train_gradient_sum(g, w, 1, &u, 0, 1));
+            check_ok(train_gradient_sum(g, w, 1, &u, 0, 1));
             for (int64_t i = 0; i < model.dim; i++)
                 sum += (double)g->sums[i] * g->grid.step * (double)g->sums[i] * g->grid.step;
             assert_true(sqrt(sum) <= clip);
             if (g->clipped) assert_true(sqrt(sum) >= clip * (1 - 1e-5)); /* what rounding may give away */
         }
         free(w);
-        dpmf_i_train_gradient_free(g);
+        train_gradient_free(g);
         g = NULL;
-        dpmf_i_base_pool_free(pool);
+        base_pool_free(pool);
         pool = NULL;
     }
     dpmf_dataset_free(data);
@@ -179,31 +179,31 @@ static void test_no_unit_adds_more_than_the_clip_norm(void **unused) {
 /* ---- numbers at the end of the range ---- */
 
 /* Softmax regression at zero, or a hidden layer: the norm of what the units of a small data set add, each alone. */
-static double largest_added(int64_t hidden, dpmf_i_train_clip clip, int64_t count, int64_t features, const float *x,
+static double largest_added(int64_t hidden, train_clip clip, int64_t count, int64_t features, const float *x,
                             const int32_t *label, const int64_t *unit, int64_t *clipped) {
     dpmf_dataset *data = NULL;
-    dpmf_i_train_model model;
-    dpmf_i_base_pool *pool = NULL;
-    dpmf_i_train_gradient *g = NULL;
+    train_model model;
+    base_pool *pool = NULL;
+    train_gradient *g = NULL;
     double largest = 0;
     check_ok(dpmf_dataset_create(count, features, 2, x, label, unit, &data));
-    check_ok(dpmf_i_train_model_of(features, hidden, 2, &model));
-    check_ok(dpmf_i_base_pool_create(1, &pool));
-    check_ok(dpmf_i_train_gradient_create(data, &model, clip, pool, &g));
+    check_ok(train_model_of(features, hidden, 2, &model));
+    check_ok(base_pool_create(1, &pool));
+    check_ok(train_gradient_create(data, &model, clip, pool, &g));
     float *w = calloc((size_t)model.dim, sizeof *w);
-    check_ok(dpmf_i_train_model_start(&model, 1, w));
+    check_ok(train_model_start(&model, 1, w));
     *clipped = 0;
     for (int64_t u = 0; u < (clip.by_unit ? data->units : count); u++) {
         double sum = 0;
-        check_ok(dpmf_i_train_gradient_sum(g, w, 1, &u, 0, 1));
+        check_ok(train_gradient_sum(g, w, 1, &u, 0, 1));
         for (int64_t i = 0; i < model.dim; i++)
             sum += (double)g->sums[i] * g->grid.step * (double)g->sums[i] * g->grid.step;
         largest = fmax(largest, sqrt(sum));
         *clipped += g->clipped;
     }
     free(w);
-    dpmf_i_train_gradient_free(g);
-    dpmf_i_base_pool_free(pool);
+    train_gradient_free(g);
+    base_pool_free(pool);
     dpmf_dataset_free(data);
     return largest;
 }
@@ -219,7 +219,7 @@ static void test_a_user_whose_examples_cancel_stays_within_the_clip(void **unuse
     uint64_t seed = 17;
     (void)unused;
     const float found[12] = {1.5137717277189306e30f, 0, 1.952467333603597e30f, 0, 3.4662390613225276e30f, 0, 1, 2, 3};
-    assert_true(largest_added(0, (dpmf_i_train_clip){1, 0, 1, 6, 0, 0}, 6, 2, found, label, unit, &clipped) <= 1);
+    assert_true(largest_added(0, (train_clip){1, 0, 1, 6, 0, 0}, 6, 2, found, label, unit, &clipped) <= 1);
     for (int i = 0; i < 300; i++) {
         const float size = i % 3 == 0 ? 1e30f : i % 3 == 1 ? 1e8f : 1e-3f;
         float x[6] = {0};
@@ -229,8 +229,8 @@ static void test_a_user_whose_examples_cancel_stays_within_the_clip(void **unuse
             x[u + 2] = x[u] + x[u + 1];
         }
         const double clip = i % 2 ? 1 : 0.01;
-        assert_true(largest_added(0, (dpmf_i_train_clip){clip, 0, 1, 6, 0, 0}, 6, 1, x, label, unit, &clipped) <= clip);
-        assert_true(largest_added(4, (dpmf_i_train_clip){clip, 0, 1, 6, 0, 0}, 6, 1, x, label, unit, &clipped) <= clip);
+        assert_true(largest_added(0, (train_clip){clip, 0, 1, 6, 0, 0}, 6, 1, x, label, unit, &clipped) <= clip);
+        assert_true(largest_added(4, (train_clip){clip, 0, 1, 6, 0, 0}, 6, 1, x, label, unit, &clipped) <= clip);
     }
 }
 
@@ -246,7 +246,7 @@ static void test_subnormal_derivatives_stay_within_the_clip(void **unused) {
         for (int c = 0; c < 9; c++)
             for (int kind = 0; kind < 4; kind++) {
                 const float x[2] = {size[s], -0.7f * size[s]};
-                const dpmf_i_train_clip clip = {clips[c], 0, kind % 2, 2, 0, 0};
+                const train_clip clip = {clips[c], 0, kind % 2, 2, 0, 0};
                 const double added = largest_added(kind / 2 * 3, clip, 2, 1, x, label, unit, &clipped);
                 assert_true(added <= clips[c]);
                 if (clips[c] < 0.3) assert_int_equal(clipped, 2);
@@ -261,7 +261,7 @@ static void test_a_user_that_is_not_clipped_is_not_counted(void **unused) {
     int64_t unit[49] = {0}, clipped = 0;
     (void)unused;
     label[0] = 1;
-    assert_true(largest_added(0, (dpmf_i_train_clip){INFINITY, 0, 1, 1, 0, 0}, 49, 1, x, label, unit, &clipped) > 0.1);
+    assert_true(largest_added(0, (train_clip){INFINITY, 0, 1, 1, 0, 0}, 49, 1, x, label, unit, &clipped) > 0.1);
     assert_int_equal(clipped, 0);
 }
 

@@ -306,9 +306,9 @@ static void test_the_gaussian_by_quadrature_is_the_exact_one(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof mus / sizeof *mus; i++)
         for (size_t j = 0; j < sizeof epsilons / sizeof *epsilons; j++) {
-            const double exact = dpmf_i_account_gaussian_log_delta(mus[i], epsilons[j]);
+            const double exact = account_gaussian_log_delta(mus[i], epsilons[j]);
             if (exact < -600) continue;
-            check_near(log(dpmf_i_verify_gaussian_delta(mus[i], epsilons[j])), exact, 1e-12);
+            check_near(log(verify_gaussian_delta(mus[i], epsilons[j])), exact, 1e-12);
         }
 }
 
@@ -322,8 +322,8 @@ static void test_impulses_give_w(void **unused) {
         float *single = malloc((size_t)(n * rows) * sizeof *single);
         assert_non_null(w);
         assert_non_null(single);
-        check_ok(dpmf_i_verify_stream_impulses(m->strategy, DPMF_FLOAT64, n, rows, NULL, NULL, w));
-        check_ok(dpmf_i_verify_stream_impulses(m->strategy, DPMF_FLOAT32, n, rows, NULL, NULL, single));
+        check_ok(verify_stream_impulses(m->strategy, DPMF_FLOAT64, n, rows, NULL, NULL, w));
+        check_ok(verify_stream_impulses(m->strategy, DPMF_FLOAT32, n, rows, NULL, NULL, single));
         for (int64_t j = 0; j < n * rows; j++) {
             check_near(w[j], expected[j], 1e-11);
             check_near(single[j], expected[j], 2e-5);
@@ -375,7 +375,7 @@ static void test_patterns_agree_with_brute_force(void **unused) {
         const int64_t bands = 1 + round % 5;
         double rows[N * 5] = {0}, columns[N * N] = {0};
         dpmf_mechanism m = {.steps = N};
-        dpmf_i_verify_reach found = {0};
+        verify_reach found = {0};
         brute g = {.n = N};
         for (int64_t t = 0; t < N; t++)
             for (int64_t j = 0; j < bands && j <= t; j++)
@@ -390,7 +390,7 @@ static void test_patterns_agree_with_brute_force(void **unused) {
         g.b = dpmf_participation_separation(m.participation);
         const dpmf_participation_kind kind = dpmf_participation_get_kind(m.participation);
         g.shuffled = kind == DPMF_PARTICIPATION_SHUFFLED;
-        check_ok(dpmf_i_verify_reach_of(&m, N, columns, NULL, &found));
+        check_ok(verify_reach_of(&m, N, columns, NULL, &found));
         if (kind == DPMF_PARTICIPATION_MIN_SEPARATION || g.shuffled) {
             try_patterns(&g, 0);
             const int64_t near = g.shuffled ? g.b + 1 : 2 * g.b;

@@ -44,11 +44,11 @@ static void test_windows_powers_and_the_mean_have_a_certified_optimum(void **sta
     (void)state;
     for (int i = 0; i <= TEXTS; i++) {
         dpmf_workload *w = workload_of(i < TEXTS ? TEXT[i] : "prefix", STEPS);
-        dpmf_i_optimum optimum = {0};
-        check_ok(dpmf_i_optimum_solve(w, 0, NULL, 1e-6, &run, &optimum));
+        optimum_answer optimum = {0};
+        check_ok(optimum_solve(w, 0, NULL, 1e-6, &run, &optimum));
         assert_int_equal(optimum.converged, 1);
         found[i] = optimum.lower;
-        dpmf_i_optimum_free(&optimum);
+        optimum_free(&optimum);
         dpmf_workload_free(w);
     }
     check_near(found[3], found[TEXTS], 2e-6);
@@ -70,7 +70,7 @@ static void test_mechanisms_for_windows_come_back_from_their_file(void **state) 
         check_ok(dpmf_mechanism_encode(m, &bytes, &size));
         assert_true(size < 4000 + 8 * 3 * STEPS); /* the matrix is not in it */
         check_ok(dpmf_mechanism_decode(bytes, size, &back));
-        assert_true(dpmf_i_workload_equal(w, dpmf_mechanism_workload(back)));
+        assert_true(workload_equal(w, dpmf_mechanism_workload(back)));
         assert_string_equal(dpmf_workload_text(dpmf_mechanism_workload(back)), TEXT[i]);
         assert_string_equal(dpmf_mechanism_digest(back), dpmf_mechanism_digest(m));
         dpmf_bytes_free(bytes);
@@ -85,9 +85,9 @@ static void test_the_first_steps_of_a_window_are_that_window(void **state) {
     (void)state;
     for (int i = 1; i < TEXTS; i++) {
         dpmf_workload *w = workload_of(TEXT[i], STEPS), *wanted = workload_of(TEXT[i], 12), *head = NULL;
-        check_ok(dpmf_i_workload_head(w, 12, &head));
+        check_ok(workload_head(w, 12, &head));
         assert_string_equal(dpmf_workload_text(head), TEXT[i]);
-        assert_true(dpmf_i_workload_equal(head, wanted));
+        assert_true(workload_equal(head, wanted));
         dpmf_workload_free(head);
         dpmf_workload_free(wanted);
         dpmf_workload_free(w);

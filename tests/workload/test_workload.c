@@ -95,9 +95,9 @@ static void test_powers_of_a_workload_multiply_as_series(void **unused) {
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         dpmf_workload *w = parse(texts[i], N);
         double unit[N] = {1}, column[N];
-        check_ok(dpmf_i_workload_series(w, 0.5, N, root));
-        check_ok(dpmf_i_workload_series(w, -0.5, N, inverse));
-        check_ok(dpmf_i_workload_series(w, 1, N, whole));
+        check_ok(workload_series(w, 0.5, N, root));
+        check_ok(workload_series(w, -0.5, N, inverse));
+        check_ok(workload_series(w, 1, N, whole));
         check_ok(dpmf_workload_apply(w, unit, column));
         for (int t = 0; t < N; t++) {
             double square = 0, one = 0;
@@ -113,7 +113,7 @@ static void test_powers_of_a_workload_multiply_as_series(void **unused) {
     }
     dpmf_workload *w = parse("prefix", N);
     long double binomial = 1;
-    check_ok(dpmf_i_workload_series(w, 0.5, N, root));
+    check_ok(workload_series(w, 0.5, N, root));
     for (int k = 0; k < N; k++) {
         check_near(root[k] / (double)binomial, 1, 1e-14);
         binomial *= (2.0L * k + 1) / (2.0L * k + 2);
@@ -133,11 +133,11 @@ static void test_a_schedule_is_left_out_of_the_square_root(void **unused) {
     o.learning_rate = constant;
     check_ok(dpmf_workload_create(N, &o, &w));
     assert_true(dpmf_workload_is_toeplitz(w));
-    check_ok(dpmf_i_workload_series(w, 0.5, N, root));
-    check_ok(dpmf_i_workload_series(prefix, 0.5, N, plain));
+    check_ok(workload_series(w, 0.5, N, root));
+    check_ok(workload_series(prefix, 0.5, N, plain));
     for (int t = 0; t < N; t++)
         check_near(root[t], 2 * plain[t], 1e-14);
-    check_ok(dpmf_i_workload_series(cooled, 0.5, N, root));
+    check_ok(workload_series(cooled, 0.5, N, root));
     for (int t = 0; t < N; t++)
         check_near(root[t], plain[t], 1e-15);
     dpmf_workload_free(w);
@@ -157,7 +157,7 @@ static void test_a_dense_matrix_is_a_workload(void **unused) {
     check_ok(dpmf_workload_create_dense(N, matrix, &w));
     check_workload(w, 1e-11);
     assert_false(dpmf_workload_is_toeplitz(w));
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_i_workload_series(w, 0.5, N, root));
+    check_fails(DPMF_ERROR_UNSUPPORTED, workload_series(w, 0.5, N, root));
     dpmf_workload_free(w);
 
     for (int t = 0; t < N; t++)
@@ -165,7 +165,7 @@ static void test_a_dense_matrix_is_a_workload(void **unused) {
             matrix[t * N + u] = pow(0.5, t - u) * 4;
     check_ok(dpmf_workload_create_dense(N, matrix, &w));
     assert_true(dpmf_workload_is_toeplitz(w));
-    check_ok(dpmf_i_workload_series(w, 0.5, N, root));
+    check_ok(workload_series(w, 0.5, N, root));
     for (int t = 0; t < N; t++) {
         double square = 0;
         for (int j = 0; j <= t; j++)

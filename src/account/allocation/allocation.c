@@ -25,23 +25,23 @@ static double first_fineness(double sigma) {
     return sigma < 0.6 ? 0.4 : 0.05;
 }
 
-static int is_single(const dpmf_i_account_allocation *a) {
+static int is_single(const account_allocation *a) {
     return a->picks == 1 && a->epochs == 1;
 }
 
 /* ln of the bound of one curve at epsilon. */
-static dpmf_status log_value(const dpmf_i_account_allocation *a, int add, int lower, double fineness, double log_least,
+static dpmf_status log_value(const account_allocation *a, int add, int lower, double fineness, double log_least,
                              double epsilon, double *out) {
-    const dpmf_i_account_allocation_scheme s = {
+    const allocation_scheme s = {
         .sigma = a->sigma, .bins = a->bins, .least = exp(log_least), .fineness = fineness, .lower = lower};
     double value = 0;
-    TRY(dpmf_i_account_allocation_curve(&s, add, 1, &epsilon, a->run, &value));
+    TRY(allocation_curve(&s, add, 1, &epsilon, a->run, &value));
     *out = value > 0 ? log(value) : -INFINITY;
     return DPMF_OK;
 }
 
 /* The least epsilon in [0, high] found where the bound is at most delta, `low` a guess from below; high if none is. */
-static dpmf_status solve(const dpmf_i_account_allocation *a, int add, double fineness, double log_delta, double low,
+static dpmf_status solve(const account_allocation *a, int add, double fineness, double log_delta, double low,
                          double high, double tolerance, double *out) {
     double above = 0, below = 0, y = 0, weight_low, weight_high;
     TRY(log_value(a, add, 0, fineness, log_delta, low, &above));
@@ -83,7 +83,7 @@ static dpmf_status solve(const dpmf_i_account_allocation *a, int add, double fin
 }
 
 /* Is delta passed a slack below epsilon for sure? */
-static dpmf_status is_proven(const dpmf_i_account_allocation *a, double fineness, double log_delta, double epsilon,
+static dpmf_status is_proven(const account_allocation *a, double fineness, double log_delta, double epsilon,
                              double slack, int *met) {
     double log_lower = -INFINITY;
     *met = epsilon <= slack;
@@ -95,28 +95,27 @@ static dpmf_status is_proven(const dpmf_i_account_allocation *a, double fineness
 }
 
 /* Few bins at more noise: one grid is nearer, and not long (account/allocation/scales.c). */
-static int is_wide(const dpmf_i_account_allocation *a) {
+static int is_wide(const account_allocation *a) {
     return a->bins >= 64 || a->sigma < 0.7;
 }
 
 /* ln of the larger of both curves at epsilon, by the law of the sum. */
-static double log_larger(const dpmf_i_account_allocation_scales *scales, double epsilon) {
+static double log_larger(const allocation_scales *scales, double epsilon) {
     double values[2], larger = 0;
     for (int add = 0; add < 2; add++) {
-        dpmf_i_account_allocation_scales_curve(scales, add, 2, epsilon, values);
+        allocation_scales_curve(scales, add, 2, epsilon, values);
         larger = fmax(larger, values[1]);
     }
     return log(larger);
 }
 
 /* By the law of the sum on several scales, one for all looks; `most` where there is none. */
-static dpmf_status scaled_epsilon(const dpmf_i_account_allocation *a, double log_delta, double most, double *out) {
-    dpmf_i_account_allocation_scales scales;
+static dpmf_status scaled_epsilon(const account_allocation *a, double log_delta, double most, double *out) {
+    allocation_scales scales;
     double low = 0, high = most;
     *out = most;
     if (!is_wide(a)) return DPMF_OK;
-    TRY(dpmf_i_account_allocation_scales_create(a->sigma, a->bins, LEAST * exp(log_delta), SCALES_FINENESS, a->run,
-                                                &scales));
+    TRY(allocation_scales_create(a->sigma, a->bins, LEAST * exp(log_delta), SCALES_FINENESS, a->run, &scales));
     if (scales.count > 0 && log_larger(&scales, 0) <= log_delta) high = 0;
     if (scales.count > 0 && log_larger(&scales, high) <= log_delta)
         while (high - low > 1e-7 * high) {
@@ -124,12 +123,12 @@ static dpmf_status scaled_epsilon(const dpmf_i_account_allocation *a, double log
             *(log_larger(&scales, middle) <= log_delta ? &high : &low) = middle;
         }
     *out = high;
-    dpmf_i_account_allocation_scales_free(&scales);
+    allocation_scales_free(&scales);
     return DPMF_OK;
 }
 
-static dpmf_status single_epsilon(const dpmf_i_account_allocation *a, double log_delta, double *epsilon, int *met) {
-    const double most = dpmf_i_account_gaussian_epsilon(1 / a->sigma, log_delta);
+static dpmf_status single_epsilon(const account_allocation *a, double log_delta, double *epsilon, int *met) {
+    const double most = account_gaussian_epsilon(1 / a->sigma, log_delta);
     double found = most, low = 0, fineness = first_fineness(a->sigma);
     TRY(scaled_epsilon(a, log_delta, most, &found));
     TRY(is_proven(a, fineness, log_delta, found, fmax(a->relative * found, a->absolute), met));
@@ -148,20 +147,19 @@ static dpmf_status single_epsilon(const dpmf_i_account_allocation *a, double log
 }
 
 /* Adding a unit, usually the better direction, is told finely only where a coarse bound does not settle it. */
-dpmf_status dpmf_i_account_allocation_epsilon(const dpmf_i_account_allocation *a, double log_delta, double *epsilon,
-                                              int *met) {
+dpmf_status allocation_epsilon(const account_allocation *a, double log_delta, double *epsilon, int *met) {
     const double relative[] = {a->relative, fmax(COARSE, a->relative), a->relative};
-    dpmf_i_account_allocation_blocks blocks;
+    allocation_blocks blocks;
     double worst = 0;
     dpmf_status status = DPMF_OK;
     *met = 1;
     if (is_single(a)) return single_epsilon(a, log_delta, epsilon, met);
-    TRY(dpmf_i_account_allocation_blocks_create(a, &blocks));
+    TRY(allocation_blocks_create(a, &blocks));
     for (int i = 0; i < 3; i++) {
-        const dpmf_i_account_product_options options = {relative[i], a->absolute, a->run};
+        const product_options options = {relative[i], a->absolute, a->run};
         double found = INFINITY;
         int fine = 0;
-        TRY_DONE(dpmf_i_account_product_epsilon(blocks.count, blocks.parts, i > 0, log_delta, &options, &found, &fine));
+        TRY_DONE(product_epsilon(blocks.count, blocks.parts, i > 0, log_delta, &options, &found, &fine));
         if (i == 1 && found > worst) continue;
         if (found >= worst) *met = fine;
         worst = fmax(worst, found);
@@ -169,19 +167,18 @@ dpmf_status dpmf_i_account_allocation_epsilon(const dpmf_i_account_allocation *a
     }
     *epsilon = worst;
 done:
-    dpmf_i_account_allocation_blocks_free(&blocks);
+    allocation_blocks_free(&blocks);
     return status;
 }
 
 /* One pick, once, both directions; *guess, of ln delta, is where the cuts are made. */
-static dpmf_status single_log_delta(const dpmf_i_account_allocation *a, double epsilon, double guess, double *out) {
+static dpmf_status single_log_delta(const account_allocation *a, double epsilon, double guess, double *out) {
     enum { ROUNDS = 4 }; /* until what the cuts may cost is little */
-    dpmf_i_account_allocation_scales scales = {0};
+    allocation_scales scales = {0};
     double found[2];
     for (int i = 0; i < ROUNDS; i++, guess = fmax(2 * guess, -600)) {
         if (is_wide(a))
-            TRY(dpmf_i_account_allocation_scales_create(a->sigma, a->bins, LEAST * exp(guess), SCALES_FINENESS, a->run,
-                                                        &scales));
+            TRY(allocation_scales_create(a->sigma, a->bins, LEAST * exp(guess), SCALES_FINENESS, a->run, &scales));
         if (scales.count > 0) {
             *out = log_larger(&scales, epsilon);
         } else {
@@ -189,23 +186,23 @@ static dpmf_status single_log_delta(const dpmf_i_account_allocation *a, double e
                 TRY(log_value(a, add, 0, 0.5 * first_fineness(a->sigma), guess, epsilon, &found[add]));
             *out = fmax(found[0], found[1]);
         }
-        dpmf_i_account_allocation_scales_free(&scales);
+        allocation_scales_free(&scales);
         if (*out > guess - 2 || guess <= -600) break;
     }
     return DPMF_OK;
 }
 
-static dpmf_status blocks_log_delta(const dpmf_i_account_allocation *a, double epsilon, double *out, int *met) {
+static dpmf_status blocks_log_delta(const account_allocation *a, double epsilon, double *out, int *met) {
     const double relative[] = {a->relative, fmax(COARSE, a->relative), a->relative};
-    dpmf_i_account_allocation_blocks blocks;
+    allocation_blocks blocks;
     double worst = -INFINITY;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_account_allocation_blocks_create(a, &blocks));
+    TRY(allocation_blocks_create(a, &blocks));
     for (int i = 0; i < 3; i++) {
-        const dpmf_i_account_product_options options = {relative[i], a->absolute, a->run};
+        const product_options options = {relative[i], a->absolute, a->run};
         double found = 0;
         int fine = 1;
-        TRY_DONE(dpmf_i_account_product_log_delta(blocks.count, blocks.parts, i > 0, epsilon, &options, &found, &fine));
+        TRY_DONE(product_log_delta(blocks.count, blocks.parts, i > 0, epsilon, &options, &found, &fine));
         if (i == 1 && found > worst) continue;
         if (found >= worst) *met = fine;
         worst = fmax(worst, found);
@@ -213,15 +210,13 @@ static dpmf_status blocks_log_delta(const dpmf_i_account_allocation *a, double e
     }
     *out = worst;
 done:
-    dpmf_i_account_allocation_blocks_free(&blocks);
+    allocation_blocks_free(&blocks);
     return status;
 }
 
-dpmf_status dpmf_i_account_allocation_log_delta(const dpmf_i_account_allocation *a, double epsilon, double *log_delta,
-                                                int *met) {
+dpmf_status allocation_log_delta(const account_allocation *a, double epsilon, double *log_delta, int *met) {
     /* How small delta may be, for the cuts: from what the Gaussian has, by twice the sampling's gain. */
-    const double guess =
-        fmax(dpmf_i_account_gaussian_log_delta(1 / a->sigma, epsilon) - 2 * log((double)a->bins), -600);
+    const double guess = fmax(account_gaussian_log_delta(1 / a->sigma, epsilon) - 2 * log((double)a->bins), -600);
     double found = -INFINITY;
     *met = 1;
     if (is_single(a)) {

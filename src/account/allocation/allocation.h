@@ -11,81 +11,73 @@
 /* ---- account/allocation/law.c: one likelihood ratio U on a linear grid ---- */
 
 /* U = exp(Z/sigma - 1/(2 sigma^2)), Z normal, below c = cells x step; masses at offset + i step, i < count. */
-typedef struct dpmf_i_account_allocation_law {
+typedef struct allocation_law {
     double sigma, step, cut;
     double big, big_mean; /* P[U > c] and E[U; U > c], from above (of the lower law, from below) */
     double offset;        /* 0, but for the lower law */
     int64_t count;
     double *mass; /* owned */
-} dpmf_i_account_allocation_law;
+} allocation_law;
 
-typedef enum dpmf_i_account_allocation_side {
-    DPMF_I_ACCOUNT_ALLOCATION_UPPER = 0, /* more spread: any convex payoff that is not negative has at least its mean */
-    DPMF_I_ACCOUNT_ALLOCATION_LOWER_CALLS, /* less spread and less: for payoffs that rise */
-    DPMF_I_ACCOUNT_ALLOCATION_LOWER_PUTS   /* less spread and more: for payoffs that fall */
-} dpmf_i_account_allocation_side;
+typedef enum allocation_side {
+    ALLOCATION_UPPER = 0,   /* more spread: any convex payoff that is not negative has at least its mean */
+    ALLOCATION_LOWER_CALLS, /* less spread and less: for payoffs that rise */
+    ALLOCATION_LOWER_PUTS   /* less spread and more: for payoffs that fall */
+} allocation_side;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_law_create(double sigma, double step, int64_t cells,
-                                                                 dpmf_i_account_allocation_side side,
-                                                                 dpmf_i_account_allocation_law *out);
-void dpmf_i_account_allocation_law_free(dpmf_i_account_allocation_law *law);
+DPMF_MUST_CHECK dpmf_status allocation_law_create(double sigma, double step, int64_t cells, allocation_side side,
+                                                  allocation_law *out);
+void allocation_law_free(allocation_law *law);
 /* E[(U - k)_+; U > c], from above. */
-double dpmf_i_account_allocation_call(const dpmf_i_account_allocation_law *law, double k);
+double allocation_call(const allocation_law *law, double k);
 
 /* ---- account/allocation/measure.c: a measure on a linear grid, from above in convex order ---- */
 
-typedef struct dpmf_i_account_allocation_measure {
+typedef struct allocation_measure {
     double step;
     int64_t first, count; /* masses at (first + i) step, first >= 0 */
     double *mass;         /* owned */
     double total, mean;   /* of all of it, from above */
     double cut, cut_mean; /* mass and mean of what is not on the grid, from above */
     double error;         /* the masses may be too small by that part of themselves */
-} dpmf_i_account_allocation_measure;
+} allocation_measure;
 
-void dpmf_i_account_allocation_measure_free(dpmf_i_account_allocation_measure *m);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_measure_copy(const dpmf_i_account_allocation_measure *m,
-                                                                   dpmf_i_account_allocation_measure *out);
+void allocation_measure_free(allocation_measure *m);
+DPMF_MUST_CHECK dpmf_status allocation_measure_copy(const allocation_measure *m, allocation_measure *out);
 /* Sets total and mean. */
-void dpmf_i_account_allocation_measure_weigh(dpmf_i_account_allocation_measure *m);
+void allocation_measure_weigh(allocation_measure *m);
 /* To a grid whose step is 2^doublings times as large. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_measure_coarsen(dpmf_i_account_allocation_measure *m,
-                                                                      int doublings);
+DPMF_MUST_CHECK dpmf_status allocation_measure_coarsen(allocation_measure *m, int doublings);
 /* Cuts off at either end at most so much mass and mean. */
-void dpmf_i_account_allocation_measure_trim(dpmf_i_account_allocation_measure *m, double mass, double mean);
+void allocation_measure_trim(allocation_measure *m, double mass, double mean);
 /* Of independent summands on the same grid. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_measure_sum(const dpmf_i_account_allocation_measure *x,
-                                                                  const dpmf_i_account_allocation_measure *y,
-                                                                  dpmf_i_account_allocation_measure *out);
+DPMF_MUST_CHECK dpmf_status allocation_measure_sum(const allocation_measure *x, const allocation_measure *y,
+                                                   allocation_measure *out);
 /* scale x + y, on the same grid. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_measure_join(const dpmf_i_account_allocation_measure *x,
-                                                                   double scale,
-                                                                   const dpmf_i_account_allocation_measure *y,
-                                                                   dpmf_i_account_allocation_measure *out);
+DPMF_MUST_CHECK dpmf_status allocation_measure_join(const allocation_measure *x, double scale,
+                                                    const allocation_measure *y, allocation_measure *out);
 
 /* account/allocation/law.c: U - shift where low < U <= high, as such a measure of total P[low < U <= high]. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_piece(double sigma, double low, double high, double shift,
-                                                            double step, dpmf_i_account_allocation_measure *out);
+DPMF_MUST_CHECK dpmf_status allocation_piece(double sigma, double low, double high, double shift, double step,
+                                             allocation_measure *out);
 
 /* ---- account/allocation/scales.c: the sum of all of them, on grids of several scales ---- */
 
-typedef struct dpmf_i_account_allocation_scales {
+typedef struct allocation_scales {
     double sigma, least; /* as it was made: near where the curve is above `least` */
     int64_t bins;
-    int count;                                /* 0: not made */
-    dpmf_i_account_allocation_measure *parts; /* owned; the law is the sum of weights[i] parts[i] */
-    double *weights;                          /* owned */
-    double beyond;                            /* to be added to the curve of removing */
-} dpmf_i_account_allocation_scales;
+    int count;                 /* 0: not made */
+    allocation_measure *parts; /* owned; the law is the sum of weights[i] parts[i] */
+    double *weights;           /* owned */
+    double beyond;             /* to be added to the curve of removing */
+} allocation_scales;
 
 /* Where the bins are so many, or sigma is so small, that it is of no use, count stays 0. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_scales_create(double sigma, int64_t bins, double least,
-                                                                    double fineness, const dpmf_run *run,
-                                                                    dpmf_i_account_allocation_scales *out);
-void dpmf_i_account_allocation_scales_free(dpmf_i_account_allocation_scales *scales);
+DPMF_MUST_CHECK dpmf_status allocation_scales_create(double sigma, int64_t bins, double least, double fineness,
+                                                     const dpmf_run *run, allocation_scales *out);
+void allocation_scales_free(allocation_scales *scales);
 /* The curve at e^(i step), i < count, from above. */
-void dpmf_i_account_allocation_scales_curve(const dpmf_i_account_allocation_scales *scales, int add, int64_t count,
-                                            double step, double *out);
+void allocation_scales_curve(const allocation_scales *scales, int add, int64_t count, double step, double *out);
 
 /* ---- account/allocation/sum.c: the sum of so many of them, tilted, on a window ---- */
 
@@ -94,82 +86,78 @@ void dpmf_i_account_allocation_scales_curve(const dpmf_i_account_allocation_scal
  * (first + k) h, and at least as much less noise and what is wrapped. Outside, for a payoff f, by Chernoff's bound:
  * sum_{s' >= top} f <= e^up_log sup f e^(-up_rate s'), and the same below the window with down.
  */
-typedef struct dpmf_i_account_allocation_sum {
+typedef struct allocation_sum {
     int64_t length, first, copies;
     double step, order, log_moment, noise;
     double up_rate, up_log, down_rate, down_log;
     double wrapped; /* a bound of the tilted mass outside the window */
     double *number; /* owned: in order */
-} dpmf_i_account_allocation_sum;
+} allocation_sum;
 
 /* The window holds what the tilted sum reaches, and goes up to `reach` at least where that is not far. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_sum_create(const dpmf_i_account_allocation_law *law,
-                                                                 int64_t copies, double order, double reach,
-                                                                 const dpmf_run *run,
-                                                                 dpmf_i_account_allocation_sum *out);
-void dpmf_i_account_allocation_sum_free(dpmf_i_account_allocation_sum *sum);
+DPMF_MUST_CHECK dpmf_status allocation_sum_create(const allocation_law *law, int64_t copies, double order, double reach,
+                                                  const dpmf_run *run, allocation_sum *out);
+void allocation_sum_free(allocation_sum *sum);
 /* ln sum_i mass_i e^(order i h), from above. */
-double dpmf_i_account_allocation_log_moment(const dpmf_i_account_allocation_law *law, double order);
+double allocation_log_moment(const allocation_law *law, double order);
 /* The order at which the tilted mean of one of them is `mean`, roughly, within [low, high]. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_order(const dpmf_i_account_allocation_law *law, double mean,
-                                                            double low, double high, double *order);
+DPMF_MUST_CHECK dpmf_status allocation_order(const allocation_law *law, double mean, double low, double high,
+                                             double *order);
 
 /* The order, up to `order`, for a sum beside one U that is big, where both together come to `target`. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_beside(const dpmf_i_account_allocation_law *law, double copies,
-                                                             double target, double order, double *out);
+DPMF_MUST_CHECK dpmf_status allocation_beside(const allocation_law *law, double copies, double target, double order,
+                                              double *out);
 
 /* ---- account/allocation/curve.c: the two curves ---- */
 
 /* delta is to be told down to `least`, and the grid's step is `fineness` standard deviations of U. */
-typedef struct dpmf_i_account_allocation_scheme {
+typedef struct allocation_scheme {
     double sigma;
     int64_t bins; /* t >= 2 */
     double least, fineness;
     int lower; /* bounds from below instead */
-} dpmf_i_account_allocation_scheme;
+} allocation_scheme;
 
 /*
  * Bounds of the curves at e^epsilons[i], which rise: E[(U_1 + ... + U_t)/t - e^epsilon]_+ for removing a unit, E[1 -
  * e^epsilon (U_1 + ... + U_t)/t]_+ for adding one.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_curve(const dpmf_i_account_allocation_scheme *scheme, int add,
-                                                            int64_t count, const double *epsilons, const dpmf_run *run,
-                                                            double *out);
+DPMF_MUST_CHECK dpmf_status allocation_curve(const allocation_scheme *scheme, int add, int64_t count,
+                                             const double *epsilons, const dpmf_run *run, double *out);
 
 /* ---- account/allocation/allocation.c: questions ---- */
 
 /* `epochs` times `picks` of `bins` steps, chosen afresh each time, in both directions; 1 <= picks < bins. */
-typedef struct dpmf_i_account_allocation {
+typedef struct account_allocation {
     double sigma;
     int64_t picks, bins, epochs;
     double relative, absolute;
     const dpmf_run *run;
-} dpmf_i_account_allocation;
+} account_allocation;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_epsilon(const dpmf_i_account_allocation *a, double log_delta,
-                                                              double *epsilon, int *met);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_log_delta(const dpmf_i_account_allocation *a, double epsilon,
-                                                                double *log_delta, int *met);
+DPMF_MUST_CHECK dpmf_status allocation_epsilon(const account_allocation *a, double log_delta, double *epsilon,
+                                               int *met);
+DPMF_MUST_CHECK dpmf_status allocation_log_delta(const account_allocation *a, double epsilon, double *log_delta,
+                                                 int *met);
 
 /* ---- account/allocation/blocks.c: several picks and several epochs, as a list ---- */
 
-enum { DPMF_I_ACCOUNT_ALLOCATION_PARTS = 2 };
+enum { ALLOCATION_PARTS = 2 };
 
 /* Its parts, which borrow the numbers held here: not to be moved. */
-typedef struct dpmf_i_account_allocation_block {
-    dpmf_i_account_allocation_scheme scheme;
-    dpmf_i_account_allocation_scales *scales; /* made when it is first needed, and kept */
-} dpmf_i_account_allocation_block;
+typedef struct allocation_block {
+    allocation_scheme scheme;
+    allocation_scales *scales; /* made when it is first needed, and kept */
+} allocation_block;
 
-typedef struct dpmf_i_account_allocation_blocks {
+typedef struct allocation_blocks {
     int count;
-    dpmf_i_account_allocation_block blocks[DPMF_I_ACCOUNT_ALLOCATION_PARTS];
-    dpmf_i_account_allocation_scales *scales; /* owned: one for each block */
-    dpmf_i_account_product_part parts[DPMF_I_ACCOUNT_ALLOCATION_PARTS];
-} dpmf_i_account_allocation_blocks;
+    allocation_block blocks[ALLOCATION_PARTS];
+    allocation_scales *scales; /* owned: one for each block */
+    product_part parts[ALLOCATION_PARTS];
+} allocation_blocks;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_allocation_blocks_create(const dpmf_i_account_allocation *a,
-                                                                    dpmf_i_account_allocation_blocks *out);
-void dpmf_i_account_allocation_blocks_free(dpmf_i_account_allocation_blocks *blocks);
+DPMF_MUST_CHECK dpmf_status allocation_blocks_create(const account_allocation *a, allocation_blocks *out);
+void allocation_blocks_free(allocation_blocks *blocks);
 
 #endif

@@ -23,30 +23,29 @@ static const double FINENESS = 0.03, SPARE = 0.01; /* a law serves smaller masse
 /* From one law of the sum for all points; where there is none, point by point. */
 static dpmf_status fill(const void *of, int reversed, int64_t count, double step, double mass, const dpmf_run *run,
                         double *out) {
-    const dpmf_i_account_allocation_block *b = of;
-    dpmf_i_account_allocation_scheme told = b->scheme;
+    const allocation_block *b = of;
+    allocation_scheme told = b->scheme;
     double *epsilons = NULL;
     if (told.bins == 1) {
         for (int64_t i = 0; i < count; i++)
-            out[i] = dpmf_i_account_product_hockey(1 / told.sigma, exp((double)i * step));
+            out[i] = product_hockey(1 / told.sigma, exp((double)i * step));
         return DPMF_OK;
     }
     const int is_wide = told.bins >= BINS_MIN || told.sigma < SIGMA_SMALL;
     if (is_wide && !(b->scales->least > 0 && b->scales->least <= mass)) {
-        dpmf_i_account_allocation_scales_free(b->scales);
-        TRY(dpmf_i_account_allocation_scales_create(told.sigma, told.bins, SPARE * mass, 0.5 * told.fineness, run,
-                                                    b->scales));
+        allocation_scales_free(b->scales);
+        TRY(allocation_scales_create(told.sigma, told.bins, SPARE * mass, 0.5 * told.fineness, run, b->scales));
     }
     if (b->scales->count > 0) {
-        dpmf_i_account_allocation_scales_curve(b->scales, reversed, count, step, out);
+        allocation_scales_curve(b->scales, reversed, count, step, out);
         return DPMF_OK;
     }
     told.least = mass;
-    TRY(dpmf_i_base_alloc_doubles(count, "the points of a curve", &epsilons));
+    TRY(base_alloc_doubles(count, "the points of a curve", &epsilons));
     for (int64_t i = 0; i < count; i++)
         epsilons[i] = (double)i * step;
-    const dpmf_status status = dpmf_i_account_allocation_curve(&told, reversed, count, epsilons, run, out);
-    dpmf_i_base_free(epsilons);
+    const dpmf_status status = allocation_curve(&told, reversed, count, epsilons, run, out);
+    base_free(epsilons);
     return status;
 }
 
@@ -55,36 +54,33 @@ static dpmf_status fill(const void *of, int reversed, int64_t count, double step
  * further, about as far as Poisson sampling of the same rate.
  */
 static double reach(const void *of, int reversed, double mass) {
-    const dpmf_i_account_allocation_scheme *s = &((const dpmf_i_account_allocation_block *)of)->scheme;
+    const allocation_scheme *s = &((const allocation_block *)of)->scheme;
     const double q = 1 / (double)s->bins, mu = 1 / s->sigma;
-    if (s->bins == 1) return dpmf_i_account_gaussian_epsilon(mu, log(mass));
-    const double spread = sqrt(expm1(fmin(mu * mu, 600)) * q),
-                 near = dpmf_i_account_gaussian_epsilon(spread, log(mass));
-    const double far = dpmf_i_account_product_poisson_reach(q, mu, 0, fmin(mass, 0.5 * q));
-    return reversed ? fmin(near, dpmf_i_account_gaussian_epsilon(mu, log(mass))) : fmax(near, far);
+    if (s->bins == 1) return account_gaussian_epsilon(mu, log(mass));
+    const double spread = sqrt(expm1(fmin(mu * mu, 600)) * q), near = account_gaussian_epsilon(spread, log(mass));
+    const double far = product_poisson_reach(q, mu, 0, fmin(mass, 0.5 * q));
+    return reversed ? fmin(near, account_gaussian_epsilon(mu, log(mass))) : fmax(near, far);
 }
 
-dpmf_status dpmf_i_account_allocation_blocks_create(const dpmf_i_account_allocation *a,
-                                                    dpmf_i_account_allocation_blocks *out) {
+dpmf_status allocation_blocks_create(const account_allocation *a, allocation_blocks *out) {
     const int64_t size = a->bins / a->picks, larger = a->bins % a->picks;
     const int64_t times[] = {a->picks - larger, larger};
-    dpmf_i_account_allocation_scales *scales = NULL;
-    TRY(dpmf_i_base_alloc(DPMF_I_ACCOUNT_ALLOCATION_PARTS, sizeof *scales, "the sums of an allocation",
-                          (void **)&scales));
-    *out = (dpmf_i_account_allocation_blocks){.scales = scales};
-    for (int i = 0; i < DPMF_I_ACCOUNT_ALLOCATION_PARTS; i++) {
+    allocation_scales *scales = NULL;
+    TRY(base_alloc(ALLOCATION_PARTS, sizeof *scales, "the sums of an allocation", (void **)&scales));
+    *out = (allocation_blocks){.scales = scales};
+    for (int i = 0; i < ALLOCATION_PARTS; i++) {
         if (times[i] == 0) continue;
-        dpmf_i_account_allocation_block *block = &out->blocks[out->count];
-        block->scheme = (dpmf_i_account_allocation_scheme){.sigma = a->sigma, .bins = size + i, .fineness = FINENESS};
+        allocation_block *block = &out->blocks[out->count];
+        block->scheme = (allocation_scheme){.sigma = a->sigma, .bins = size + i, .fineness = FINENESS};
         block->scales = &scales[out->count];
-        out->parts[out->count++] = (dpmf_i_account_product_part){block, fill, reach, times[i] * a->epochs};
+        out->parts[out->count++] = (product_part){block, fill, reach, times[i] * a->epochs};
     }
     return DPMF_OK;
 }
 
-void dpmf_i_account_allocation_blocks_free(dpmf_i_account_allocation_blocks *b) {
+void allocation_blocks_free(allocation_blocks *b) {
     for (int i = 0; b->scales != NULL && i < b->count; i++)
-        dpmf_i_account_allocation_scales_free(&b->scales[i]);
-    dpmf_i_base_free(b->scales);
-    *b = (dpmf_i_account_allocation_blocks){0};
+        allocation_scales_free(&b->scales[i]);
+    base_free(b->scales);
+    *b = (allocation_blocks){0};
 }

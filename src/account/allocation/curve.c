@@ -44,25 +44,22 @@ static double two_big(double t, double w, double v) {
 }
 
 /* The least c (of ln c) where two_big is small enough (remove), or t P[U > c] (add). */
-static double choose_cut(const dpmf_i_account_allocation_scheme *s, int add) {
+static double choose_cut(const allocation_scheme *s, int add) {
     const double t = (double)s->bins, shift = 1 / s->sigma;
     double low = add ? -5 : log(2.0), high = 0.5 * shift * shift + 39 * shift;
     for (int i = 0; i < 60; i++) {
         const double middle = 0.5 * (low + high), z = s->sigma * middle + 0.5 * shift;
-        const double w = dpmf_i_base_normal_cdf(-z), v = dpmf_i_base_normal_cdf(shift - z);
+        const double w = base_normal_cdf(-z), v = base_normal_cdf(shift - z);
         *((add ? t * w : two_big(t, w, v)) < SMALL * s->least ? &high : &low) = middle;
     }
     return exp(high);
 }
 
-static dpmf_status make_law(const dpmf_i_account_allocation_scheme *s, int add, double most,
-                            dpmf_i_account_allocation_law *out) {
+static dpmf_status make_law(const allocation_scheme *s, int add, double most, allocation_law *out) {
     const double cut = fmin(choose_cut(s, add), most), wide = s->fineness * deviation(s->sigma);
     const double step = fmax(fmin(wide, cut / 64), cut / CELLS_MAX);
-    const dpmf_i_account_allocation_side side = !s->lower ? DPMF_I_ACCOUNT_ALLOCATION_UPPER
-                                                : add     ? DPMF_I_ACCOUNT_ALLOCATION_LOWER_PUTS
-                                                          : DPMF_I_ACCOUNT_ALLOCATION_LOWER_CALLS;
-    return dpmf_i_account_allocation_law_create(s->sigma, step, (int64_t)ceil(cut / step), side, out);
+    const allocation_side side = !s->lower ? ALLOCATION_UPPER : add ? ALLOCATION_LOWER_PUTS : ALLOCATION_LOWER_CALLS;
+    return allocation_law_create(s->sigma, step, (int64_t)ceil(cut / step), side, out);
 }
 
 /* ---- remove ---- */
@@ -77,7 +74,7 @@ static double bound_of(const total *x) {
 }
 
 /* Of weights that were counted from `base` on, the highest of them `highest`. */
-static double bound_of_sum(const dpmf_i_account_allocation_sum *s, double base, double highest, total x) {
+static double bound_of_sum(const allocation_sum *s, double base, double highest, total x) {
     const double scale = exp(s->log_moment - s->order * base);
     x.inside *= scale;
     x.noise *= scale;
@@ -86,7 +83,7 @@ static double bound_of_sum(const dpmf_i_account_allocation_sum *s, double base, 
 }
 
 /* E[(S - T)_+; none big] from below, T = t a less the offset of all of them. */
-static double none_big_lower(const dpmf_i_account_allocation_sum *s, double T) {
+static double none_big_lower(const allocation_sum *s, double T) {
     const double low = s->step * (double)s->first, base = fmax(T, low);
     total x = {0, 0, 0};
     double highest = 0;
@@ -108,7 +105,7 @@ static double none_big_lower(const dpmf_i_account_allocation_sum *s, double T) {
  *
  * and E[(S - T)_+] = paid_k + (s_k - T) held_k at the first place s_k above T: positive terms only. numbers: 2 (length + 1).
  */
-static void pile_up(const dpmf_i_account_allocation_sum *s, int64_t from, double base, double *numbers) {
+static void pile_up(const allocation_sum *s, int64_t from, double base, double *numbers) {
     double *held = numbers, *paid = numbers + s->length + 1;
     held[s->length] = paid[s->length] = 0;
     for (int64_t k = s->length - 1; k >= from; k--) {
@@ -119,16 +116,16 @@ static void pile_up(const dpmf_i_account_allocation_sum *s, int64_t from, double
 }
 
 /* A sum of n positive terms, each sum of n terms itself, is right to 2 n u of itself. */
-static double room_for(const dpmf_i_account_allocation_sum *s) {
-    return 1 + 1e-12 + 4 * DPMF_I_ACCOUNT_DOTS_ROUNDING * (double)s->length;
+static double room_for(const allocation_sum *s) {
+    return 1 + 1e-12 + 4 * DOTS_ROUNDING * (double)s->length;
 }
 
-static dpmf_status none_big_all(const dpmf_i_account_allocation_sum *s, int64_t count, const double *T, double *out) {
+static dpmf_status none_big_all(const allocation_sum *s, int64_t count, const double *T, double *out) {
     const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length);
     const double base = fmax(T[0], low), scale = exp(s->log_moment - s->order * base) * room_for(s);
     const int64_t from = (int64_t)fmin(fmax(floor((T[0] - low) / s->step), 0), (double)s->length);
     double *held = NULL;
-    TRY(dpmf_i_base_alloc_doubles(2 * (s->length + 1), "the masses of a sum", &held));
+    TRY(base_alloc_doubles(2 * (s->length + 1), "the masses of a sum", &held));
     const double *paid = held + s->length + 1;
     pile_up(s, from, base, held);
     for (int64_t i = 0; i < count; i++) {
@@ -140,17 +137,15 @@ static dpmf_status none_big_all(const dpmf_i_account_allocation_sum *s, int64_t 
         out[i] = scale * inside + exp(s->up_log - s->up_rate * far) * (far - T[i]);
         if (low > T[i]) out[i] += exp(s->down_log - s->down_rate * (s->down_rate > 0 ? T[i] : low)) * (low - T[i]);
     }
-    dpmf_i_base_free(held);
+    base_free(held);
     return DPMF_OK;
 }
 
 /* What beside one that is big lies outside the window. */
-static double outside_beside(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s,
-                             double T) {
+static double outside_beside(const allocation_law *law, const allocation_sum *s, double T) {
     const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length);
     double sum = exp(s->up_log - s->up_rate * top) * (law->big_mean + fmax(top, 1 / s->up_rate) * law->big);
-    if (s->first > 0)
-        sum += exp(s->down_log - fmin(s->down_rate, 0) * low) * dpmf_i_account_allocation_call(law, T - low);
+    if (s->first > 0) sum += exp(s->down_log - fmin(s->down_rate, 0) * low) * allocation_call(law, T - low);
     return sum;
 }
 
@@ -158,12 +153,12 @@ static double outside_beside(const dpmf_i_account_allocation_law *law, const dpm
  * E[(U + S - T)_+; U > c, no other is big], weights[k] the masses of the sum and below[k] their sums up to k: from the top down
  * until all that is left, with the call of its upper end, which grows with s, is nothing.
  */
-static double one_big(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s,
-                      const double *weights, const double *below, double T) {
+static double one_big(const allocation_law *law, const allocation_sum *s, const double *weights, const double *below,
+                      double T) {
     static const double nothing = 1e-6;
     double sum = 0;
     for (int64_t k = s->length - 1; k >= 0; k--) {
-        const double call = dpmf_i_account_allocation_call(law, T - s->step * (double)(s->first + k));
+        const double call = allocation_call(law, T - s->step * (double)(s->first + k));
         if (below[k] * call <= nothing * sum) {
             sum += below[k] * call;
             break;
@@ -174,13 +169,12 @@ static double one_big(const dpmf_i_account_allocation_law *law, const dpmf_i_acc
 }
 
 /* The same from below. */
-static double one_big_lower(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s,
-                            double T) {
+static double one_big_lower(const allocation_law *law, const allocation_sum *s, double T) {
     total x = {0, 0, 0};
     double highest = 0;
     for (int64_t k = 0; k < s->length; k++) {
         const double place = s->step * (double)(s->first + k);
-        const double weight = exp(s->log_moment - s->order * place) * dpmf_i_account_allocation_call(law, T - place);
+        const double weight = exp(s->log_moment - s->order * place) * allocation_call(law, T - place);
         x.inside += weight * s->number[k];
         x.noise += weight * s->noise;
         highest = fmax(highest, weight);
@@ -191,8 +185,8 @@ static double one_big_lower(const dpmf_i_account_allocation_law *law, const dpmf
 }
 
 /* The masses that one_big takes: 2 length numbers, owned by the caller. */
-static dpmf_status weigh(const dpmf_i_account_allocation_sum *s, double **out) {
-    TRY(dpmf_i_base_alloc_doubles(2 * s->length, "the masses of a sum", out));
+static dpmf_status weigh(const allocation_sum *s, double **out) {
+    TRY(base_alloc_doubles(2 * s->length, "the masses of a sum", out));
     double *weights = *out, *below = weights + s->length, sum = 0;
     for (int64_t k = 0; k < s->length; k++) {
         weights[k] = (s->number[k] + s->noise) * exp(s->log_moment - s->order * s->step * (double)(s->first + k));
@@ -203,22 +197,22 @@ static dpmf_status weigh(const dpmf_i_account_allocation_sum *s, double **out) {
 }
 
 /* Of neighbouring epsilons: one pair of transforms, at the tilt of the one in the middle. */
-static dpmf_status remove_some(const dpmf_i_account_allocation_scheme *s, const dpmf_i_account_allocation_law *law,
-                               int64_t count, const double *epsilons, const dpmf_run *run, double *out) {
+static dpmf_status remove_some(const allocation_scheme *s, const allocation_law *law, int64_t count,
+                               const double *epsilons, const dpmf_run *run, double *out) {
     const double t = (double)s->bins, middle = exp(epsilons[count / 2]);
-    dpmf_i_account_allocation_sum none = {0}, beside = {0};
+    allocation_sum none = {0}, beside = {0};
     double order = 0, *weights = NULL, targets[TOGETHER], others[TOGETHER] = {0};
     dpmf_status status = DPMF_OK;
     assert(count <= TOGETHER);
-    TRY_DONE(dpmf_i_account_allocation_order(law, fmin(middle - law->offset, 0.9 * law->cut), 1e-3 / t / law->cut,
-                                             60 / law->cut, &order));
+    TRY_DONE(
+        allocation_order(law, fmin(middle - law->offset, 0.9 * law->cut), 1e-3 / t / law->cut, 60 / law->cut, &order));
     const double lowest = t * (exp(epsilons[0]) - law->offset);
-    const double log_most = t * dpmf_i_account_allocation_log_moment(law, order) - order * lowest;
+    const double log_most = t * allocation_log_moment(law, order) - order * lowest;
     const double most = exp(fmin(log_most, 600)) / (2.718 * order * t); /* (s - T)_+ <= e^(r (s - T)) / (e r) */
     const int skipped = most < 1e-7 * s->least;
-    if (!skipped) TRY_DONE(dpmf_i_account_allocation_sum_create(law, s->bins, order, 0, run, &none));
-    TRY_DONE(dpmf_i_account_allocation_beside(law, t - 1, t * middle - (t - 1) * law->offset, order, &order));
-    TRY_DONE(dpmf_i_account_allocation_sum_create(law, s->bins - 1, order, 0, run, &beside));
+    if (!skipped) TRY_DONE(allocation_sum_create(law, s->bins, order, 0, run, &none));
+    TRY_DONE(allocation_beside(law, t - 1, t * middle - (t - 1) * law->offset, order, &order));
+    TRY_DONE(allocation_sum_create(law, s->bins - 1, order, 0, run, &beside));
     TRY_DONE(weigh(&beside, &weights));
     for (int64_t i = 0; i < count; i++)
         targets[i] = t * (exp(epsilons[i]) - law->offset);
@@ -232,15 +226,15 @@ static dpmf_status remove_some(const dpmf_i_account_allocation_scheme *s, const 
         out[i] = sum;
     }
 done:
-    dpmf_i_account_allocation_sum_free(&none);
-    dpmf_i_account_allocation_sum_free(&beside);
-    dpmf_i_base_free(weights);
+    allocation_sum_free(&none);
+    allocation_sum_free(&beside);
+    base_free(weights);
     return status;
 }
 
 /* ---- add ---- */
 
-static double put_lower(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s, double a) {
+static double put_lower(const allocation_law *law, const allocation_sum *s, double a) {
     const double t = (double)s->copies, end = t / a, shift = t * law->offset;
     const double base = fmin(end, s->step * (double)(s->first + s->length));
     total x = {0, 0, 0};
@@ -257,13 +251,13 @@ static double put_lower(const dpmf_i_account_allocation_law *law, const dpmf_i_a
 }
 
 /* The same from above for several a at once: sums from the bottom up, as in pile_up. */
-static dpmf_status put_all(const dpmf_i_account_allocation_law *law, const dpmf_i_account_allocation_sum *s,
-                           int64_t count, const double *epsilons, double *out) {
+static dpmf_status put_all(const allocation_law *law, const allocation_sum *s, int64_t count, const double *epsilons,
+                           double *out) {
     const double t = (double)s->copies, low = s->step * (double)s->first, widest = t * exp(-epsilons[0]);
     const double top = s->step * (double)(s->first + s->length), base = fmin(widest, top);
     const double scale = exp(s->log_moment - s->order * base) * room_for(s);
     double *held = NULL;
-    TRY(dpmf_i_base_alloc_doubles(2 * s->length, "the masses of a sum", &held));
+    TRY(base_alloc_doubles(2 * s->length, "the masses of a sum", &held));
     double *paid = held + s->length;
     int64_t built = 0;                         /* entries that are made */
     for (int64_t i = count - 1; i >= 0; i--) { /* t/a rises */
@@ -281,41 +275,40 @@ static dpmf_status put_all(const dpmf_i_account_allocation_law *law, const dpmf_
         if (s->first > 0) out[i] += exp(s->down_log - fmin(s->down_rate, 0) * low);
         if (top < end) out[i] += exp(s->up_log - s->up_rate * (s->up_rate > 0 ? top : end));
     }
-    dpmf_i_base_free(held);
+    base_free(held);
     return DPMF_OK;
 }
 
-static dpmf_status add_some(const dpmf_i_account_allocation_scheme *s, int64_t count, const double *epsilons,
-                            const dpmf_run *run, double *out) {
+static dpmf_status add_some(const allocation_scheme *s, int64_t count, const double *epsilons, const dpmf_run *run,
+                            double *out) {
     const double t = (double)s->bins, middle = exp(-epsilons[count / 2]);
-    dpmf_i_account_allocation_law law = {0};
-    dpmf_i_account_allocation_sum sum = {0};
+    allocation_law law = {0};
+    allocation_sum sum = {0};
     double order = 0;
     dpmf_status status = DPMF_OK;
     TRY_DONE(make_law(s, 1, t * exp(-epsilons[0]), &law));
     const double mean = middle - law.offset;
-    TRY_DONE(
-        dpmf_i_account_allocation_order(&law, fmax(mean, 1e-3 * law.step), -400 / law.step, -1e-9 / law.cut, &order));
-    TRY_DONE(dpmf_i_account_allocation_sum_create(&law, s->bins, order, t * exp(-epsilons[0]), run, &sum));
+    TRY_DONE(allocation_order(&law, fmax(mean, 1e-3 * law.step), -400 / law.step, -1e-9 / law.cut, &order));
+    TRY_DONE(allocation_sum_create(&law, s->bins, order, t * exp(-epsilons[0]), run, &sum));
     if (!s->lower) TRY_DONE(put_all(&law, &sum, count, epsilons, out));
     for (int64_t i = 0; i < count && s->lower; i++)
         out[i] = put_lower(&law, &sum, exp(epsilons[i]));
 done:
-    dpmf_i_account_allocation_sum_free(&sum);
-    dpmf_i_account_allocation_law_free(&law);
+    allocation_sum_free(&sum);
+    allocation_law_free(&law);
     return status;
 }
 
-dpmf_status dpmf_i_account_allocation_curve(const dpmf_i_account_allocation_scheme *scheme, int add, int64_t count,
-                                            const double *epsilons, const dpmf_run *run, double *out) {
-    dpmf_i_account_allocation_law law = {0};
+dpmf_status allocation_curve(const allocation_scheme *scheme, int add, int64_t count, const double *epsilons,
+                             const dpmf_run *run, double *out) {
+    allocation_law law = {0};
     dpmf_status status = DPMF_OK;
     if (!add) TRY_DONE(make_law(scheme, 0, INFINITY, &law));
     for (int64_t i = 0; i < count;) {
         int64_t together = 1; /* as many as one tilt can serve */
         while (i + together < count && together < TOGETHER && epsilons[i + together] - epsilons[i] < 0.15)
             together++;
-        TRY_DONE(dpmf_i_base_progress(run, "random allocation", (double)i / (double)count));
+        TRY_DONE(base_progress(run, "random allocation", (double)i / (double)count));
         TRY_DONE(add ? add_some(scheme, together, epsilons + i, run, out + i)
                      : remove_some(scheme, &law, together, epsilons + i, run, out + i));
         i += together;
@@ -323,6 +316,6 @@ dpmf_status dpmf_i_account_allocation_curve(const dpmf_i_account_allocation_sche
     for (int64_t i = 0; i < count; i++)
         if (!(out[i] >= 0 && out[i] <= 1)) out[i] = scheme->lower ? 0 : 1;
 done:
-    dpmf_i_account_allocation_law_free(&law);
+    allocation_law_free(&law);
     return status;
 }

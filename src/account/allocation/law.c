@@ -34,11 +34,11 @@ typedef struct part {
 static part between(double low, double high) {
     part p;
     if (low > 0) {
-        const double a = dpmf_i_base_normal_cdf(-low), b = dpmf_i_base_normal_cdf(-high);
+        const double a = base_normal_cdf(-low), b = base_normal_cdf(-high);
         p.value = a - b;
         p.error = 8 * U * (1 + low * low) * a;
     } else {
-        const double a = dpmf_i_base_normal_cdf(low), b = dpmf_i_base_normal_cdf(high);
+        const double a = base_normal_cdf(low), b = base_normal_cdf(high);
         p.value = b - a;
         p.error = 8 * U * (1 + fmin(high * high, low * low)) * b;
     }
@@ -99,12 +99,10 @@ static void concentrate(const cell *c, int64_t i, double h, double f, int above,
     if (slot >= 0) mass[slot] += less;
 }
 
-dpmf_status dpmf_i_account_allocation_law_create(double sigma, double step, int64_t cells,
-                                                 dpmf_i_account_allocation_side side,
-                                                 dpmf_i_account_allocation_law *out) {
-    const int lower = side != DPMF_I_ACCOUNT_ALLOCATION_UPPER, above = side == DPMF_I_ACCOUNT_ALLOCATION_LOWER_PUTS;
-    dpmf_i_account_allocation_law law = {.sigma = sigma, .step = step, .cut = step * (double)cells, .count = cells + 1};
-    TRY(dpmf_i_base_alloc_doubles(law.count, "a likelihood ratio on a grid", &law.mass));
+dpmf_status allocation_law_create(double sigma, double step, int64_t cells, allocation_side side, allocation_law *out) {
+    const int lower = side != ALLOCATION_UPPER, above = side == ALLOCATION_LOWER_PUTS;
+    allocation_law law = {.sigma = sigma, .step = step, .cut = step * (double)cells, .count = cells + 1};
+    TRY(base_alloc_doubles(law.count, "a likelihood ratio on a grid", &law.mass));
     const double f = lower ? common_fraction(sigma, step, cells, above) : 0;
     double low = -INFINITY;
     for (int64_t i = 0; i < cells; i++) {
@@ -118,29 +116,29 @@ dpmf_status dpmf_i_account_allocation_law_create(double sigma, double step, int6
     }
     const double z = place_of(sigma, law.cut), sign = lower ? -1 : 1;
     law.offset = f * step;
-    law.big = dpmf_i_base_normal_cdf(-z) * (1 + sign * 16 * U * (1 + z * z));
-    law.big_mean = dpmf_i_base_normal_cdf(1 / sigma - z) * (1 + sign * 16 * U * (1 + z * z + 1 / (sigma * sigma)));
+    law.big = base_normal_cdf(-z) * (1 + sign * 16 * U * (1 + z * z));
+    law.big_mean = base_normal_cdf(1 / sigma - z) * (1 + sign * 16 * U * (1 + z * z + 1 / (sigma * sigma)));
     *out = law;
     return DPMF_OK;
 }
 
-void dpmf_i_account_allocation_law_free(dpmf_i_account_allocation_law *law) {
-    dpmf_i_base_free(law->mass);
+void allocation_law_free(allocation_law *law) {
+    base_free(law->mass);
     law->mass = NULL;
 }
 
-double dpmf_i_account_allocation_call(const dpmf_i_account_allocation_law *law, double k) {
+double allocation_call(const allocation_law *law, double k) {
     if (k <= law->cut) return law->big_mean - k * law->big;
     const double z = place_of(law->sigma, k), shift = 1 / law->sigma;
-    const double first = dpmf_i_base_normal_cdf(shift - z), second = k * dpmf_i_base_normal_cdf(-z);
+    const double first = base_normal_cdf(shift - z), second = k * base_normal_cdf(-z);
     return fmax(first - second, 0) + 16 * U * (1 + z * z) * (first + second);
 }
 
-dpmf_status dpmf_i_account_allocation_piece(double sigma, double low, double high, double shift, double step,
-                                            dpmf_i_account_allocation_measure *out) {
-    dpmf_i_account_allocation_measure m = {.step = step, .first = (int64_t)floor((low - shift) / step)};
+dpmf_status allocation_piece(double sigma, double low, double high, double shift, double step,
+                             allocation_measure *out) {
+    allocation_measure m = {.step = step, .first = (int64_t)floor((low - shift) / step)};
     m.count = (int64_t)ceil((high - shift) / step) - m.first + 1;
-    TRY(dpmf_i_base_alloc_doubles(m.count, "a likelihood ratio on a grid", &m.mass));
+    TRY(base_alloc_doubles(m.count, "a likelihood ratio on a grid", &m.mass));
     double from = place_of(sigma, low);
     for (int64_t i = 0; i + 1 < m.count; i++) {
         const double x = shift + step * (double)(m.first + i), next = shift + step * (double)(m.first + i + 1);
@@ -149,7 +147,7 @@ dpmf_status dpmf_i_account_allocation_piece(double sigma, double low, double hig
         split(&c, x, step, m.mass + i);
         from = to;
     }
-    dpmf_i_account_allocation_measure_weigh(&m);
+    allocation_measure_weigh(&m);
     *out = m;
     return DPMF_OK;
 }

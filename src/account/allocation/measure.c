@@ -19,26 +19,25 @@
 #include <assert.h>
 #include <math.h>
 
-static const double U = DPMF_I_ACCOUNT_DOTS_ROUNDING;
+static const double U = DOTS_ROUNDING;
 
-typedef dpmf_i_account_allocation_measure measure;
+typedef allocation_measure measure;
 
-void dpmf_i_account_allocation_measure_free(dpmf_i_account_allocation_measure *m) {
-    dpmf_i_base_free(m->mass);
+void allocation_measure_free(allocation_measure *m) {
+    base_free(m->mass);
     m->mass = NULL;
 }
 
-dpmf_status dpmf_i_account_allocation_measure_copy(const dpmf_i_account_allocation_measure *m,
-                                                   dpmf_i_account_allocation_measure *out) {
+dpmf_status allocation_measure_copy(const allocation_measure *m, allocation_measure *out) {
     measure copy = *m;
-    TRY(dpmf_i_base_alloc_doubles(m->count, "a measure on a grid", &copy.mass));
+    TRY(base_alloc_doubles(m->count, "a measure on a grid", &copy.mass));
     for (int64_t i = 0; i < m->count; i++)
         copy.mass[i] = m->mass[i];
     *out = copy;
     return DPMF_OK;
 }
 
-void dpmf_i_account_allocation_measure_weigh(dpmf_i_account_allocation_measure *m) {
+void allocation_measure_weigh(allocation_measure *m) {
     double total = 0, mean = 0;
     for (int64_t i = 0; i < m->count; i++) {
         total += m->mass[i];
@@ -50,20 +49,20 @@ void dpmf_i_account_allocation_measure_weigh(dpmf_i_account_allocation_measure *
 }
 
 /* The points k of the coarser grid are the points 2^doublings k of the finer one. */
-dpmf_status dpmf_i_account_allocation_measure_coarsen(dpmf_i_account_allocation_measure *m, int doublings) {
+dpmf_status allocation_measure_coarsen(allocation_measure *m, int doublings) {
     if (doublings <= 0) return DPMF_OK;
     assert(doublings < 62 && m->first >= 0);
     const int64_t ratio = (int64_t)1 << doublings, first = m->first / ratio;
     const int64_t count = (m->first + m->count - 1) / ratio - first + 2;
     double *mass = NULL;
-    TRY(dpmf_i_base_alloc_doubles(count, "a measure on a coarser grid", &mass));
+    TRY(base_alloc_doubles(count, "a measure on a coarser grid", &mass));
     for (int64_t i = 0; i < m->count; i++) {
         const int64_t at = m->first + i, k = at / ratio - first;
         const double part = (double)(at % ratio) / (double)ratio; /* exact */
         mass[k] += m->mass[i] * (1 - part);
         mass[k + 1] += m->mass[i] * part;
     }
-    dpmf_i_base_free(m->mass);
+    base_free(m->mass);
     m->mass = mass;
     m->step *= (double)ratio;
     m->first = first;
@@ -72,7 +71,7 @@ dpmf_status dpmf_i_account_allocation_measure_coarsen(dpmf_i_account_allocation_
     return DPMF_OK;
 }
 
-void dpmf_i_account_allocation_measure_trim(dpmf_i_account_allocation_measure *m, double mass, double mean) {
+void allocation_measure_trim(allocation_measure *m, double mass, double mean) {
     int64_t begin = 0, end = m->count;
     double cut = 0, cut_mean = 0;
     for (int side = 0; side < 2; side++) {
@@ -115,13 +114,11 @@ static void convolve(int64_t nx, const double *restrict x, int64_t ny, const dou
             out[i + j] += x[i] * y[j];
 }
 
-dpmf_status dpmf_i_account_allocation_measure_sum(const dpmf_i_account_allocation_measure *x,
-                                                  const dpmf_i_account_allocation_measure *y,
-                                                  dpmf_i_account_allocation_measure *out) {
+dpmf_status allocation_measure_sum(const allocation_measure *x, const allocation_measure *y, allocation_measure *out) {
     const measure *longer = x->count > y->count ? x : y, *shorter = longer == x ? y : x;
     measure s = {.step = x->step, .first = x->first + y->first, .count = x->count + y->count - 1};
     assert(x->step == y->step);
-    TRY(dpmf_i_base_alloc_doubles(s.count, "a sum of measures", &s.mass));
+    TRY(base_alloc_doubles(s.count, "a sum of measures", &s.mass));
     convolve(shorter->count, shorter->mass, longer->count, longer->mass, s.mass);
     s.total = x->total * y->total * (1 + 8 * U);
     s.mean = (x->mean * y->total + x->total * y->mean) * (1 + 8 * U);
@@ -132,14 +129,13 @@ dpmf_status dpmf_i_account_allocation_measure_sum(const dpmf_i_account_allocatio
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_allocation_measure_join(const dpmf_i_account_allocation_measure *x, double scale,
-                                                   const dpmf_i_account_allocation_measure *y,
-                                                   dpmf_i_account_allocation_measure *out) {
+dpmf_status allocation_measure_join(const allocation_measure *x, double scale, const allocation_measure *y,
+                                    allocation_measure *out) {
     const int64_t first = x->first < y->first ? x->first : y->first;
     const int64_t end_x = x->first + x->count, end_y = y->first + y->count, end = end_x > end_y ? end_x : end_y;
     measure s = {.step = x->step, .first = first, .count = end - first};
     assert(x->step == y->step);
-    TRY(dpmf_i_base_alloc_doubles(s.count, "a mixture of measures", &s.mass));
+    TRY(base_alloc_doubles(s.count, "a mixture of measures", &s.mass));
     for (int64_t i = 0; i < x->count; i++)
         s.mass[x->first - first + i] += scale * x->mass[i];
     for (int64_t i = 0; i < y->count; i++)
@@ -147,7 +143,7 @@ dpmf_status dpmf_i_account_allocation_measure_join(const dpmf_i_account_allocati
     s.cut = scale * x->cut + y->cut;
     s.cut_mean = scale * x->cut_mean + y->cut_mean;
     s.error = fmax(x->error, y->error) + 4 * U;
-    dpmf_i_account_allocation_measure_weigh(&s);
+    allocation_measure_weigh(&s);
     *out = s;
     return DPMF_OK;
 }

@@ -35,11 +35,11 @@
 #include "base/special.h"
 #include <math.h>
 
-typedef dpmf_i_account_allocation_measure measure;
-typedef dpmf_i_account_allocation_scales scales;
+typedef allocation_measure measure;
+typedef allocation_scales scales;
 
 enum { PARTS_MAX = 160, TIMES_MAX = 400 };
-static const double U_ROUND = DPMF_I_ACCOUNT_DOTS_ROUNDING;
+static const double U_ROUND = DOTS_ROUNDING;
 static const double CELL = 0.4;       /* times the fineness: of c, the largest step of a scale */
 static const double CUT = 1e-3;       /* part of the least delta that may be lost above the last c */
 static const double ERROR_MAX = 1e-3; /* of roundings, which are added */
@@ -52,9 +52,8 @@ typedef struct place {
 } place;
 
 static place place_at(double sigma, double z) {
-    const double mu = 1 / sigma, below = dpmf_i_base_normal_cdf(z);
-    return (place){exp(mu * z - 0.5 * mu * mu), z, below, dpmf_i_base_normal_cdf(-z),
-                   dpmf_i_base_normal_cdf(z - mu) / below};
+    const double mu = 1 / sigma, below = base_normal_cdf(z);
+    return (place){exp(mu * z - 0.5 * mu * mu), z, below, base_normal_cdf(-z), base_normal_cdf(z - mu) / below};
 }
 
 static place place_of(double sigma, double x) {
@@ -65,7 +64,7 @@ static place place_of(double sigma, double x) {
 
 /* Of U given U <= x. */
 static double variance_below(double sigma, const place *p) {
-    const double mu = 1 / sigma, log_square = mu * mu + dpmf_i_base_log_normal_cdf(p->z - 2 * mu) - log(p->below);
+    const double mu = 1 / sigma, log_square = mu * mu + base_log_normal_cdf(p->z - 2 * mu) - log(p->below);
     return fmax(exp(fmin(log_square, 700)) - p->mean * p->mean, 1e-12 * p->mean * p->mean);
 }
 
@@ -91,7 +90,7 @@ static double last_cut(double sigma, double bins, double lost) {
     double low = 0, high = 39 + mu;
     for (int i = 0; i < 60; i++) {
         const double z = 0.5 * (low + high);
-        const double out = dpmf_i_base_normal_cdf(mu - z) + (bins - 1) * dpmf_i_base_normal_cdf(-z);
+        const double out = base_normal_cdf(mu - z) + (bins - 1) * base_normal_cdf(-z);
         *(out <= lost ? &high : &low) = z;
     }
     return mu * high - 0.5 * mu * mu;
@@ -102,10 +101,10 @@ static double last_cut(double sigma, double bins, double lost) {
 /* x = x + y, trimmed. */
 static dpmf_status add_to(measure *x, const measure *y, double bins, double trim) {
     measure sum;
-    TRY(dpmf_i_account_allocation_measure_sum(x, y, &sum));
-    dpmf_i_account_allocation_measure_free(x);
+    TRY(allocation_measure_sum(x, y, &sum));
+    allocation_measure_free(x);
     *x = sum;
-    dpmf_i_account_allocation_measure_trim(x, trim, trim * bins);
+    allocation_measure_trim(x, trim, trim * bins);
     return DPMF_OK;
 }
 
@@ -118,22 +117,22 @@ static dpmf_status multiply(measure *one, int64_t bins, double deviation, double
     dpmf_status status = DPMF_OK;
     while (((bins >> bit) & 1) == 0)
         bit--;
-    TRY_DONE(dpmf_i_account_allocation_measure_copy(one, &power));
+    TRY_DONE(allocation_measure_copy(one, &power));
     while (--bit >= 0) {
         const int odd = (int)((bins >> bit) & 1);
-        TRY_DONE(dpmf_i_base_progress(run, "random allocation", -1));
+        TRY_DONE(base_progress(run, "random allocation", -1));
         TRY_DONE(add_to(&power, &power, (double)bins, trim));
         if (odd) TRY_DONE(add_to(&power, one, (double)bins, trim));
         reached = 2 * reached + odd;
         while (2 * power.step <= fineness * deviation * sqrt((double)reached)) {
-            TRY_DONE(dpmf_i_account_allocation_measure_coarsen(&power, 1));
-            TRY_DONE(dpmf_i_account_allocation_measure_coarsen(one, 1));
+            TRY_DONE(allocation_measure_coarsen(&power, 1));
+            TRY_DONE(allocation_measure_coarsen(one, 1));
         }
     }
     *out = power;
     power.mass = NULL;
 done:
-    dpmf_i_account_allocation_measure_free(&power);
+    allocation_measure_free(&power);
     return status;
 }
 
@@ -142,14 +141,14 @@ static dpmf_status sum_of_small(double sigma, int64_t bins, const place *cut, do
     const double deviation = sqrt(variance_below(sigma, cut)), share = (1 + 16 * U_ROUND) / cut->below;
     measure one = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_account_allocation_piece(sigma, 0, cut->x, 0, fmin(fineness * deviation, cut->x / 64), &one));
+    TRY_DONE(allocation_piece(sigma, 0, cut->x, 0, fmin(fineness * deviation, cut->x / 64), &one));
     for (int64_t i = 0; i < one.count; i++)
         one.mass[i] *= share;
-    dpmf_i_account_allocation_measure_weigh(&one);
-    dpmf_i_account_allocation_measure_trim(&one, trim / (double)bins, trim);
+    allocation_measure_weigh(&one);
+    allocation_measure_trim(&one, trim / (double)bins, trim);
     TRY_DONE(multiply(&one, bins, deviation, fineness, trim, run, out));
 done:
-    dpmf_i_account_allocation_measure_free(&one);
+    allocation_measure_free(&one);
     return status;
 }
 
@@ -160,7 +159,7 @@ static dpmf_status some_big(const measure *p, double w, double bins, double trim
     const double log_none = log1p(-w), top = p->step * (double)(p->first + p->count);
     measure power = {0}, sum = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_account_allocation_measure_copy(p, &power));
+    TRY_DONE(allocation_measure_copy(p, &power));
     for (int k = 1;; k++) {
         const double choose = (bins - k + 1) / k * (1 + 4 * U_ROUND);
         const double none = exp((bins - k) * log_none) * (1 + 1e-11);
@@ -168,18 +167,18 @@ static dpmf_status some_big(const measure *p, double w, double bins, double trim
             power.mass[i] *= choose;
         power.cut *= choose;
         power.cut_mean *= choose;
-        dpmf_i_account_allocation_measure_weigh(&power);
+        allocation_measure_weigh(&power);
         measure joined;
         if (sum.mass == NULL) {
-            TRY_DONE(dpmf_i_account_allocation_measure_copy(&power, &joined));
+            TRY_DONE(allocation_measure_copy(&power, &joined));
             for (int64_t i = 0; i < joined.count; i++)
                 joined.mass[i] *= none;
             joined.cut *= none;
             joined.cut_mean *= none;
         } else {
-            TRY_DONE(dpmf_i_account_allocation_measure_join(&power, none, &sum, &joined));
+            TRY_DONE(allocation_measure_join(&power, none, &sum, &joined));
         }
-        dpmf_i_account_allocation_measure_free(&sum);
+        allocation_measure_free(&sum);
         sum = joined;
         const double falls = bins * w / (k + 1) / (1 - w), left = power.total * none * falls / (1 - falls);
         if ((double)k >= bins) break;
@@ -191,12 +190,12 @@ static dpmf_status some_big(const measure *p, double w, double bins, double trim
         TRY_DONE(add_to(&power, p, bins, trim));
     }
     sum.error += 64 * U_ROUND;
-    dpmf_i_account_allocation_measure_weigh(&sum);
+    allocation_measure_weigh(&sum);
     *out = sum;
     sum.mass = NULL;
 done:
-    dpmf_i_account_allocation_measure_free(&power);
-    dpmf_i_account_allocation_measure_free(&sum);
+    allocation_measure_free(&power);
+    allocation_measure_free(&sum);
     return status;
 }
 
@@ -210,67 +209,67 @@ static dpmf_status add_scale(scales *s, const place *low, const place *high, dou
     int doublings = 0;
     while (2 * ldexp(so_far->step, doublings) <= cell * low->x)
         doublings++;
-    TRY_DONE(dpmf_i_account_allocation_measure_coarsen(so_far, doublings));
-    TRY_DONE(dpmf_i_account_allocation_piece(s->sigma, low->x, high->x, low->mean, so_far->step, &one));
+    TRY_DONE(allocation_measure_coarsen(so_far, doublings));
+    TRY_DONE(allocation_piece(s->sigma, low->x, high->x, low->mean, so_far->step, &one));
     for (int64_t i = 0; i < one.count; i++) {
         one.mass[i] *= (1 + 16 * U_ROUND) / high->below;
         w += one.mass[i];
     }
-    dpmf_i_account_allocation_measure_weigh(&one);
+    allocation_measure_weigh(&one);
     TRY_DONE(some_big(&one, fmin((low->above - high->above) / high->below, w), bins, trim, &big));
     TRY_DONE(add_to(&big, so_far, bins, trim));
     const double none = exp(bins * (log(low->below) - log(high->below))) * (1 + 1e-11);
     for (int i = 0; i < s->count; i++)
         s->weights[i] *= none;
-    TRY_DONE(dpmf_i_account_allocation_measure_join(so_far, none, &big, &joined));
-    dpmf_i_account_allocation_measure_free(so_far);
+    TRY_DONE(allocation_measure_join(so_far, none, &big, &joined));
+    allocation_measure_free(so_far);
     *so_far = joined;
-    dpmf_i_account_allocation_measure_trim(so_far, trim, trim * bins);
+    allocation_measure_trim(so_far, trim, trim * bins);
     s->weights[s->count] = 1;
     s->parts[s->count++] = big;
     big.mass = NULL;
 done:
-    dpmf_i_account_allocation_measure_free(&one);
-    dpmf_i_account_allocation_measure_free(&big);
+    allocation_measure_free(&one);
+    allocation_measure_free(&big);
     return status;
 }
 
-dpmf_status dpmf_i_account_allocation_scales_create(double sigma, int64_t bins, double least, double fineness,
-                                                    const dpmf_run *run, dpmf_i_account_allocation_scales *out) {
+dpmf_status allocation_scales_create(double sigma, int64_t bins, double least, double fineness, const dpmf_run *run,
+                                     allocation_scales *out) {
     scales s = {.sigma = sigma, .bins = bins, .least = least};
     const double t = (double)bins, trim = TRIM * least, log_last = last_cut(sigma, t, CUT * least);
     measure so_far = {0};
     dpmf_status status = DPMF_OK;
     *out = s;
     if (log_last > 300 || !(least > 1e-280)) return DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(PARTS_MAX, sizeof *s.parts, "the scales of a sum", (void **)&s.parts));
-    TRY_DONE(dpmf_i_base_alloc_doubles(PARTS_MAX, "the scales of a sum", &s.weights));
+    TRY_DONE(base_alloc(PARTS_MAX, sizeof *s.parts, "the scales of a sum", (void **)&s.parts));
+    TRY_DONE(base_alloc_doubles(PARTS_MAX, "the scales of a sum", &s.weights));
     place low = first_cut(sigma, t);
     TRY_DONE(sum_of_small(sigma, bins, &low, fineness, trim, run, &so_far));
-    TRY_DONE(dpmf_i_account_allocation_measure_copy(&so_far, &s.parts[0]));
+    TRY_DONE(allocation_measure_copy(&so_far, &s.parts[0]));
     s.weights[0] = 1;
     s.count = 1;
     while (log(low.x) < log_last && s.count < PARTS_MAX) {
         const place high = place_of(sigma, 2 * low.x);
-        TRY_DONE(dpmf_i_base_progress(run, "random allocation", -1));
+        TRY_DONE(base_progress(run, "random allocation", -1));
         TRY_DONE(add_scale(&s, &low, &high, CELL * fineness, trim, &so_far));
         low = high;
     }
     if (!(so_far.error < ERROR_MAX)) goto done; /* too many steps for plain sums: nothing is made */
-    s.beyond = (dpmf_i_base_normal_cdf(1 / sigma - low.z) + (t - 1) * low.above) * (1 + 1e-9);
+    s.beyond = (base_normal_cdf(1 / sigma - low.z) + (t - 1) * low.above) * (1 + 1e-9);
     *out = s;
     s = (scales){0};
 done:
-    dpmf_i_account_allocation_measure_free(&so_far);
-    dpmf_i_account_allocation_scales_free(&s);
+    allocation_measure_free(&so_far);
+    allocation_scales_free(&s);
     return status;
 }
 
-void dpmf_i_account_allocation_scales_free(dpmf_i_account_allocation_scales *s) {
+void allocation_scales_free(allocation_scales *s) {
     for (int i = 0; s->parts != NULL && i < s->count; i++)
-        dpmf_i_account_allocation_measure_free(&s->parts[i]);
-    dpmf_i_base_free(s->parts);
-    dpmf_i_base_free(s->weights);
+        allocation_measure_free(&s->parts[i]);
+    base_free(s->parts);
+    base_free(s->weights);
     *s = (scales){0};
 }
 
@@ -311,8 +310,7 @@ static void pay_below(const measure *m, double weight, double t, int64_t count, 
     }
 }
 
-void dpmf_i_account_allocation_scales_curve(const dpmf_i_account_allocation_scales *s, int add, int64_t count,
-                                            double step, double *out) {
+void allocation_scales_curve(const allocation_scales *s, int add, int64_t count, double step, double *out) {
     for (int64_t i = 0; i < count; i++)
         out[i] = add ? 0 : s->beyond;
     for (int i = 0; i < s->count; i++)

@@ -26,7 +26,7 @@ typedef struct coarse {
 } coarse;
 
 /* Finer near the first cell that weighs anything, where most of the mass is: groups that grow with the distance. */
-static void make_coarse(const dpmf_i_account_allocation_law *law, coarse *c) {
+static void make_coarse(const allocation_law *law, coarse *c) {
     int64_t start = 0;
     while (start + 1 < law->count && !(law->mass[start] > 1e-40))
         start++;
@@ -61,21 +61,19 @@ static double coarse_log_moment(const coarse *c, double order, double *mean, dou
     return largest + log(s0);
 }
 
-double dpmf_i_account_allocation_log_moment(const dpmf_i_account_allocation_law *law, double order) {
+double allocation_log_moment(const allocation_law *law, double order) {
     const double largest = order > 0 ? order * law->step * (double)(law->count - 1) : 0;
-    dpmf_i_base_running sum = {0, 0};
+    base_running sum = {0, 0};
     for (int64_t i = 0; i < law->count; i++)
-        if (law->mass[i] > 0)
-            dpmf_i_base_running_add(&sum, law->mass[i] * exp(order * law->step * (double)i - largest));
-    const double value = largest + log(dpmf_i_base_running_value(&sum));
+        if (law->mass[i] > 0) base_running_add(&sum, law->mass[i] * exp(order * law->step * (double)i - largest));
+    const double value = largest + log(base_running_value(&sum));
     return value + 1e-15 * (2 + fabs(largest) + fabs(order) * law->step * (double)law->count);
 }
 
-dpmf_status dpmf_i_account_allocation_beside(const dpmf_i_account_allocation_law *law, double copies, double target,
-                                             double order, double *out) {
+dpmf_status allocation_beside(const allocation_law *law, double copies, double target, double order, double *out) {
     double best = INFINITY, found = order, mean, variance;
     coarse *c = NULL;
-    TRY(dpmf_i_base_alloc(1, sizeof *c, "a coarse law", (void **)&c));
+    TRY(base_alloc(1, sizeof *c, "a coarse law", (void **)&c));
     make_coarse(law, c);
     for (int i = 0; i <= 8; i++) {
         const double tried = order * fmax(i / 8.0, 1e-6);
@@ -83,7 +81,7 @@ dpmf_status dpmf_i_account_allocation_beside(const dpmf_i_account_allocation_law
         double sum = 0;
         for (int j = 0; j < 200; j++) {
             const double s = 1.2 * target * (j + 0.5) / 200;
-            sum += exp(fmin(log_moment - tried * s, 600)) * dpmf_i_account_allocation_call(law, target - s);
+            sum += exp(fmin(log_moment - tried * s, 600)) * allocation_call(law, target - s);
         }
         if (sum < best) {
             best = sum;
@@ -91,14 +89,13 @@ dpmf_status dpmf_i_account_allocation_beside(const dpmf_i_account_allocation_law
         }
     }
     *out = found;
-    dpmf_i_base_free(c);
+    base_free(c);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_allocation_order(const dpmf_i_account_allocation_law *law, double mean, double low,
-                                            double high, double *order) {
+dpmf_status allocation_order(const allocation_law *law, double mean, double low, double high, double *order) {
     coarse *c = NULL;
-    TRY(dpmf_i_base_alloc(1, sizeof *c, "a coarse law", (void **)&c));
+    TRY(base_alloc(1, sizeof *c, "a coarse law", (void **)&c));
     make_coarse(law, c);
     for (int i = 0; i < 30; i++) { /* a tilt: roughly will do */
         const double middle = 0.5 * (low + high);
@@ -107,7 +104,7 @@ dpmf_status dpmf_i_account_allocation_order(const dpmf_i_account_allocation_law 
         *(at < mean ? &low : &high) = middle;
     }
     *order = high;
-    dpmf_i_base_free(c);
+    base_free(c);
     return DPMF_OK;
 }
 
@@ -116,7 +113,7 @@ typedef struct window {
 } window;
 
 /* A ladder of rates on the scales of the deviation and of the largest place. */
-static window choose_window(const dpmf_i_account_allocation_law *law, const coarse *c, double copies, double order) {
+static window choose_window(const allocation_law *law, const coarse *c, double copies, double order) {
     double mean, variance, unused, also;
     const double at = coarse_log_moment(c, order, &mean, &variance);
     const double deviation = sqrt(copies * variance) + law->step;
@@ -139,37 +136,35 @@ static window choose_window(const dpmf_i_account_allocation_law *law, const coar
 }
 
 /* Tilted, folded and raised to the power; the window's numbers in order. */
-static dpmf_status fill_numbers(const dpmf_i_account_allocation_law *law, dpmf_i_account_allocation_sum *s,
-                                const dpmf_run *run) {
-    const double u = DPMF_I_ACCOUNT_DOTS_ROUNDING, one = dpmf_i_account_allocation_log_moment(law, s->order);
+static dpmf_status fill_numbers(const allocation_law *law, allocation_sum *s, const dpmf_run *run) {
+    const double u = DOTS_ROUNDING, one = allocation_log_moment(law, s->order);
     double *w = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->length, "a tilted sum", &w));
+    TRY_DONE(base_alloc_doubles(s->length, "a tilted sum", &w));
     for (int64_t i = 0; i < law->count; i++) {
         const double exponent = s->order * law->step * (double)i;
         const double room = 1 + u * (16 + 4 * fabs(exponent) + 4 * fabs(one) + (double)(law->count / s->length));
         w[i % s->length] += law->mass[i] * exp(exponent - one) * room;
     }
     s->log_moment = (double)s->copies * one + 4 * u * (double)s->copies * fabs(one);
-    TRY_DONE(dpmf_i_account_dots_power(s->length, (double)s->copies, w, run, &s->noise));
+    TRY_DONE(dots_power(s->length, (double)s->copies, w, run, &s->noise));
     const int64_t offset = s->first % s->length;
     for (int64_t k = 0; k < s->length; k++) {
         const double value = w[(offset + k) % s->length];
         s->number[k] = value > 0 ? value : 0;
     }
 done:
-    dpmf_i_base_free(w);
+    base_free(w);
     return status;
 }
 
-dpmf_status dpmf_i_account_allocation_sum_create(const dpmf_i_account_allocation_law *law, int64_t copies, double order,
-                                                 double reach, const dpmf_run *run,
-                                                 dpmf_i_account_allocation_sum *out) {
-    dpmf_i_account_allocation_sum s = {.copies = copies, .step = law->step, .order = order, .length = 64};
+dpmf_status allocation_sum_create(const allocation_law *law, int64_t copies, double order, double reach,
+                                  const dpmf_run *run, allocation_sum *out) {
+    allocation_sum s = {.copies = copies, .step = law->step, .order = order, .length = 64};
     const double m = (double)copies;
     coarse *c = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof *c, "a coarse law", (void **)&c));
+    TRY_DONE(base_alloc(1, sizeof *c, "a coarse law", (void **)&c));
     make_coarse(law, c);
     const window w = choose_window(law, c, m, order);
     s.first = (int64_t)fmax(floor(w.low / s.step) - 1, 0);
@@ -180,11 +175,11 @@ dpmf_status dpmf_i_account_allocation_sum_create(const dpmf_i_account_allocation
         s.length *= 2;
     s.up_rate = w.up_rate;
     s.down_rate = w.down_rate;
-    s.up_log = m * dpmf_i_account_allocation_log_moment(law, s.up_rate);
-    s.down_log = m * dpmf_i_account_allocation_log_moment(law, s.down_rate);
+    s.up_log = m * allocation_log_moment(law, s.up_rate);
+    s.down_log = m * allocation_log_moment(law, s.down_rate);
     s.up_log += 1e-15 * fabs(s.up_log);
     s.down_log += 1e-15 * fabs(s.down_log);
-    TRY_DONE(dpmf_i_base_alloc_doubles(s.length, "the law of a sum", &s.number));
+    TRY_DONE(base_alloc_doubles(s.length, "the law of a sum", &s.number));
     TRY_DONE(fill_numbers(law, &s, run));
     const double low = s.step * (double)s.first, high = s.step * (double)(s.first + s.length);
     s.wrapped = exp(s.up_log - s.log_moment - (s.up_rate - order) * high) +
@@ -192,12 +187,12 @@ dpmf_status dpmf_i_account_allocation_sum_create(const dpmf_i_account_allocation
     *out = s;
     s.number = NULL;
 done:
-    dpmf_i_base_free(c);
-    dpmf_i_base_free(s.number);
+    base_free(c);
+    base_free(s.number);
     return status;
 }
 
-void dpmf_i_account_allocation_sum_free(dpmf_i_account_allocation_sum *sum) {
-    dpmf_i_base_free(sum->number);
+void allocation_sum_free(allocation_sum *sum) {
+    base_free(sum->number);
     sum->number = NULL;
 }

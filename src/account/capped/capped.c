@@ -52,12 +52,11 @@
 
 static const double TAIL = 1 + 1e-11; /* of the binomial tails */
 
-void dpmf_i_account_capped_make(double q, double sigma, int64_t cap, int64_t units, dpmf_adjacency adjacency,
-                                dpmf_i_account_capped_scheme *out) {
+void capped_make(double q, double sigma, int64_t cap, int64_t units, dpmf_adjacency adjacency, capped_scheme *out) {
     assert(cap >= 1 && cap < units && q > 0 && q <= 1);
-    dpmf_i_account_capped_scheme s = {.q = q, .sigma = sigma, .cap = cap, .units = units, .adjacency = adjacency};
-    s.binding = fmin(dpmf_i_base_binomial_at_least(cap, units - 1, q) * TAIL + 1e-305, 1);
-    s.missed = (double)cap / (double)units * dpmf_i_base_binomial_at_least(cap + 1, units, q) * TAIL + 1e-305;
+    capped_scheme s = {.q = q, .sigma = sigma, .cap = cap, .units = units, .adjacency = adjacency};
+    s.binding = fmin(base_binomial_at_least(cap, units - 1, q) * TAIL + 1e-305, 1);
+    s.missed = (double)cap / (double)units * base_binomial_at_least(cap + 1, units, q) * TAIL + 1e-305;
     s.share = fmin(s.missed / s.binding * TAIL, 1);
     *out = s;
 }
@@ -67,29 +66,27 @@ static double opposed(double p, double mu, double less_one) {
     const double a = 1 + less_one;
     const double b = a * exp(-0.5 * mu * mu), c = less_one * (1 - p) / p * exp(-2 * mu * mu);
     const double y = -log(0.5 * (b + sqrt(b * b + 4 * c))) / mu;
-    const double first = p * dpmf_i_base_normal_cdf(y), second = a * p * dpmf_i_base_normal_cdf(y - mu);
-    const double third = less_one * (1 - p) * dpmf_i_base_normal_cdf(y - 2 * mu);
-    const double error = 64 * DPMF_I_ACCOUNT_DOTS_ROUNDING * (1 + y * y + mu * mu) * (first + second + third);
+    const double first = p * base_normal_cdf(y), second = a * p * base_normal_cdf(y - mu);
+    const double third = less_one * (1 - p) * base_normal_cdf(y - 2 * mu);
+    const double error = 64 * DOTS_ROUNDING * (1 + y * y + mu * mu) * (first + second + third);
     return fmax(first - second - third, 0) + error;
 }
 
-static double binding_curve(const dpmf_i_account_capped_scheme *s, int add, double less_one) {
+static double binding_curve(const capped_scheme *s, int add, double less_one) {
     const double mu = 1 / s->sigma, p = s->share;
-    if (s->adjacency == DPMF_ADJACENCY_REPLACE_ONE) return p * dpmf_i_account_product_hockey(2 * mu, 1 + less_one / p);
+    if (s->adjacency == DPMF_ADJACENCY_REPLACE_ONE) return p * product_hockey(2 * mu, 1 + less_one / p);
     if (s->adjacency == DPMF_ADJACENCY_ADD_REMOVE)
-        return add ? dpmf_i_account_product_poisson_add(p, 2 * mu, less_one)
-                   : dpmf_i_account_product_poisson_remove(p, 2 * mu, less_one);
-    return add ? p * dpmf_i_account_product_hockey(mu, 1 + less_one / p) : opposed(p, mu, less_one);
+        return add ? product_poisson_add(p, 2 * mu, less_one) : product_poisson_remove(p, 2 * mu, less_one);
+    return add ? p * product_hockey(mu, 1 + less_one / p) : opposed(p, mu, less_one);
 }
 
-static double plain_curve(const dpmf_i_account_capped_scheme *s, int add, double less_one) {
+static double plain_curve(const capped_scheme *s, int add, double less_one) {
     const double mu = 1 / s->sigma;
-    if (s->adjacency == DPMF_ADJACENCY_REPLACE_ONE) return dpmf_i_account_product_poisson_replace(s->q, mu, less_one);
-    return add ? dpmf_i_account_product_poisson_add(s->q, mu, less_one)
-               : dpmf_i_account_product_poisson_remove(s->q, mu, less_one);
+    if (s->adjacency == DPMF_ADJACENCY_REPLACE_ONE) return product_poisson_replace(s->q, mu, less_one);
+    return add ? product_poisson_add(s->q, mu, less_one) : product_poisson_remove(s->q, mu, less_one);
 }
 
-double dpmf_i_account_capped_curve(const dpmf_i_account_capped_scheme *s, int add, double less_one) {
+double capped_curve(const capped_scheme *s, int add, double less_one) {
     const double plain = plain_curve(s, add, less_one), bound = binding_curve(s, add, less_one);
     return (1 - s->binding) * plain + s->binding * bound + 2e-11 * s->binding * (plain + bound);
 }
@@ -99,26 +96,26 @@ static dpmf_status fill(const void *of, int reversed, int64_t count, double step
     (void)mass;
     (void)run;
     for (int64_t i = 0; i < count; i++)
-        out[i] = dpmf_i_account_capped_curve(of, reversed, expm1((double)i * step));
+        out[i] = capped_curve(of, reversed, expm1((double)i * step));
     return DPMF_OK;
 }
 
 static double reach(const void *of, int reversed, double mass) {
-    const dpmf_i_account_capped_scheme *s = of;
+    const capped_scheme *s = of;
     double low = 0, high = 1;
-    while (high < 700 && dpmf_i_account_capped_curve(s, reversed, expm1(high)) > mass)
+    while (high < 700 && capped_curve(s, reversed, expm1(high)) > mass)
         high *= 2;
     for (int i = 0; i < 30; i++) {
         const double middle = 0.5 * (low + high);
-        *(dpmf_i_account_capped_curve(s, reversed, expm1(middle)) > mass ? &low : &high) = middle;
+        *(capped_curve(s, reversed, expm1(middle)) > mass ? &low : &high) = middle;
     }
     return high;
 }
 
-dpmf_i_account_product_part dpmf_i_account_capped_part(const dpmf_i_account_capped_scheme *scheme, int64_t times) {
-    return (dpmf_i_account_product_part){scheme, fill, reach, times};
+product_part account_capped_part(const capped_scheme *scheme, int64_t times) {
+    return (product_part){scheme, fill, reach, times};
 }
 
-double dpmf_i_account_capped_log_coupling(const dpmf_i_account_capped_scheme *s, double n, double epsilon) {
+double capped_log_coupling(const capped_scheme *s, double n, double epsilon) {
     return log(n) + log(s->missed) + (epsilon > 30 ? epsilon + 1e-12 : log1p(exp(epsilon))) + 1e-14;
 }

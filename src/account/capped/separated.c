@@ -22,20 +22,19 @@
 
 static const double TAIL = 1 + 1e-9; /* of binomial tails at a probability that was summed up over the steps */
 
-dpmf_status dpmf_i_account_capped_separated(const dpmf_i_account_montecarlo_scheme *scheme, int64_t cap, int64_t units,
-                                            double *missed) {
+dpmf_status capped_separated(const montecarlo_scheme *scheme, int64_t cap, int64_t units, double *missed) {
     const int64_t n = scheme->steps, b = scheme->separation < n ? scheme->separation : n;
     const double p = scheme->probability, share = (double)cap / (double)units;
     const double start = scheme->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
     double *drawn = NULL, is_free = start, sum = 0;
-    TRY(dpmf_i_base_alloc_doubles(b, "the probabilities of being drawn", &drawn));
+    TRY(base_alloc_doubles(b, "the probabilities of being drawn", &drawn));
     for (int64_t i = 0; i < n; i++) {
         if (i > 0) is_free += (i >= b ? drawn[i % b] : scheme->warm ? p * start : 0) - drawn[(i - 1) % b];
         drawn[i % b] = p * is_free;
         const double x = fmin(drawn[i % b] * (1 + 1e-12) + 1e-15, 1);
-        sum += share * dpmf_i_base_binomial_at_least(cap + 1, units, x) * TAIL;
+        sum += share * base_binomial_at_least(cap + 1, units, x) * TAIL;
     }
-    dpmf_i_base_free(drawn);
+    base_free(drawn);
     *missed = fmin(sum + 1e-305, 1);
     return DPMF_OK;
 }

@@ -53,8 +53,8 @@ typedef struct node {
 } node;
 
 typedef struct contour {
-    dpmf_i_account_contour_saddle saddle;
-    dpmf_i_account_moment moment;
+    contour_saddle saddle;
+    account_moment moment;
     double bend, knee, width; /* k, d, u */
     double step;
     int count;
@@ -66,16 +66,16 @@ typedef struct integral {
     double moved, rounding;  /* of ln delta: against every other node; by rounding */
 } integral;
 
-static void shape_contour(const dpmf_i_account_contour_saddle *saddle, double bend, contour *c) {
+static void shape_contour(const contour_saddle *saddle, double bend, contour *c) {
     c->saddle = *saddle;
     c->width = 1 / sqrt(saddle->second);
-    const dpmf_i_account_pair *pair = c->moment.pair;
-    const int add = pair->direction == DPMF_I_ACCOUNT_ADD;
+    const account_pair *pair = c->moment.pair;
+    const int add = pair->direction == ACCOUNT_ADD;
     c->bend = add ? 0 : bend; /* add: the loss is bounded above, and M grows to the right like e^(z n sup L) */
     c->knee = 10 * c->width;  /* where the saddle bends the other way: only far out */
     if (saddle->third > 0) c->knee = fmax(3 * bend * saddle->second / saddle->third, 2 * c->width);
     const double variance = pair->sigma * pair->sigma;
-    const double jump = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * saddle->t + 1 : saddle->t + 0.5;
+    const double jump = pair->direction == ACCOUNT_REPLACE ? 2 * saddle->t + 1 : saddle->t + 0.5;
     if (!add) c->knee = fmax(c->knee, 2 * bend * (jump + variance * log(pair->probability)));
 }
 
@@ -84,11 +84,11 @@ static int evaluate_node(contour *c, double v, node *out) {
     static const double stretch = 10; /* linear to 10 u, exponential beyond */
     const double y = stretch * c->width * sinh(v / stretch), dy = c->width * cosh(v / stretch);
     const double root = sqrt(y * y + c->knee * c->knee);
-    const cplx z = dpmf_i_account_complex(c->saddle.t + c->bend * (root - c->knee), y);
-    const cplx tangent = dpmf_i_account_complex(c->bend * y / root * dy, dy);
+    const cplx z = account_complex(c->saddle.t + c->bend * (root - c->knee), y);
+    const cplx tangent = account_complex(c->bend * y / root * dy, dy);
     double error;
     const double n = (double)c->moment.pair->compositions;
-    const cplx log_moment = dpmf_i_account_moment_log(&c->moment, z, c->saddle.scale, &error);
+    const cplx log_moment = account_moment_log(&c->moment, z, c->saddle.scale, &error);
     if (!isfinite(error)) return 0;
     out->z = z;
     out->log_value = n * log_moment + clog(tangent / (z * (z + 1)));
@@ -193,18 +193,18 @@ static int settle(contour *c, double log_delta, double *epsilon, integral *out, 
 }
 
 /* Both questions. *error: of ln delta. */
-static int run_contour(const dpmf_i_account_pair *pair, contour *c, double log_delta, double *epsilon, integral *out,
+static int run_contour(const account_pair *pair, contour *c, double log_delta, double *epsilon, integral *out,
                        double *error) {
     static const double slope = 0.4, other_slope = 0.3; /* of the bends: well below 1, where M would stop to decay */
-    dpmf_i_account_contour_saddle saddle;
-    const int found = isnan(log_delta) ? dpmf_i_account_contour_saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)
-                                       : dpmf_i_account_contour_saddle_at_delta(pair, log_delta, &saddle);
+    contour_saddle saddle;
+    const int found = isnan(log_delta) ? contour_saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)
+                                       : contour_saddle_at_delta(pair, log_delta, &saddle);
     if (!found) return 0;
     if (!isnan(log_delta)) *epsilon = fmax(0, saddle.epsilon);
-    dpmf_i_account_moment_start(pair, &c->moment);
+    account_moment_start(pair, &c->moment);
     int far = 1, settled = 0;
     for (int round = 0; far && round < 8; round++) { /* epsilon moves less and less from one saddle to the next */
-        if (round > 0 && !dpmf_i_account_contour_saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)) return 0;
+        if (round > 0 && !contour_saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)) return 0;
         shape_contour(&saddle, slope, c);
         settled = settle(c, log_delta, epsilon, out, &far);
     }
@@ -212,7 +212,7 @@ static int run_contour(const dpmf_i_account_pair *pair, contour *c, double log_d
     /* Another path: it leaves the axis half a width before the saddle, and bends less. */
     saddle.epsilon = *epsilon;
     const double width = c->width, step = c->step;
-    if (!dpmf_i_account_contour_saddle_move(pair, saddle.t - 0.5 * width, &saddle)) return 0;
+    if (!contour_saddle_move(pair, saddle.t - 0.5 * width, &saddle)) return 0;
     shape_contour(&saddle, other_slope, c);
     c->moment.points = 0;
     c->moment.fineness = 0.5;
@@ -226,33 +226,33 @@ static int run_contour(const dpmf_i_account_pair *pair, contour *c, double log_d
 
 /* ---- closed forms ---- */
 
-static double gaussian_mu(const dpmf_i_account_pair *pair) {
-    return (pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 : 1) * sqrt((double)pair->compositions) / pair->sigma;
+static double gaussian_mu(const account_pair *pair) {
+    return (pair->direction == ACCOUNT_REPLACE ? 2 : 1) * sqrt((double)pair->compositions) / pair->sigma;
 }
 
 static const double closed_error = 1e-12; /* of ln delta, relative and absolute */
 
 /* ln delta where there is a closed form, else NAN. */
-static double closed_log_delta(const dpmf_i_account_pair *pair, double epsilon) {
+static double closed_log_delta(const account_pair *pair, double epsilon) {
     const double q = pair->probability, n = (double)pair->compositions;
-    if (q == 1) return dpmf_i_account_gaussian_log_delta(gaussian_mu(pair), epsilon);
-    if (epsilon >= n * dpmf_i_account_pair_loss_limit(pair)) return -INFINITY;
-    if (pair->compositions > 1 || pair->direction == DPMF_I_ACCOUNT_REPLACE) return NAN;
-    if (pair->direction == DPMF_I_ACCOUNT_REMOVE) {
+    if (q == 1) return account_gaussian_log_delta(gaussian_mu(pair), epsilon);
+    if (epsilon >= n * account_pair_loss_limit(pair)) return -INFINITY;
+    if (pair->compositions > 1 || pair->direction == ACCOUNT_REPLACE) return NAN;
+    if (pair->direction == ACCOUNT_REMOVE) {
         const double inner = epsilon < 30 ? log1p(expm1(epsilon) / q) : epsilon - log(q);
-        return log(q) + dpmf_i_account_gaussian_log_delta(1 / pair->sigma, inner);
+        return log(q) + account_gaussian_log_delta(1 / pair->sigma, inner);
     }
     const double rest = 1 + expm1(-epsilon) / q; /* > 0 below the limit of the loss */
     if (!(rest > 1e-3)) return NAN;              /* cancelled */
-    return epsilon + log(q * rest) + dpmf_i_account_gaussian_log_delta(1 / pair->sigma, fmax(0, -log(rest)));
+    return epsilon + log(q * rest) + account_gaussian_log_delta(1 / pair->sigma, fmax(0, -log(rest)));
 }
 
 /* epsilon by bisection on the closed form of one step; INFINITY where it has none. */
-static double closed_epsilon(const dpmf_i_account_pair *pair, double log_delta) {
-    if (pair->probability == 1) return dpmf_i_account_gaussian_epsilon(gaussian_mu(pair), log_delta);
+static double closed_epsilon(const account_pair *pair, double log_delta) {
+    if (pair->probability == 1) return account_gaussian_epsilon(gaussian_mu(pair), log_delta);
     if (isnan(closed_log_delta(pair, 0))) return INFINITY;
     if (closed_log_delta(pair, 0) <= log_delta) return 0;
-    double low = 0, high = dpmf_i_account_pair_loss_limit(pair);
+    double low = 0, high = account_pair_loss_limit(pair);
     if (isinf(high)) {
         high = 1;
         while (high < 1e300 && closed_log_delta(pair, high) > log_delta) {
@@ -275,11 +275,10 @@ static double closed_epsilon(const dpmf_i_account_pair *pair, double log_delta) 
 
 /* ---- the two questions ---- */
 
-dpmf_status dpmf_i_account_contour_log_delta(const dpmf_i_account_pair *pair, double epsilon, double *log_delta,
-                                             double *error) {
-    TRY(dpmf_i_account_pair_check(pair));
+dpmf_status account_contour_log_delta(const account_pair *pair, double epsilon, double *log_delta, double *error) {
+    TRY(account_pair_check(pair));
     if (!(epsilon >= 0 && isfinite(epsilon)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", epsilon);
+        return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", epsilon);
     const double closed = closed_log_delta(pair, epsilon);
     if (!isnan(closed)) {
         *log_delta = closed;
@@ -287,21 +286,20 @@ dpmf_status dpmf_i_account_contour_log_delta(const dpmf_i_account_pair *pair, do
         return DPMF_OK;
     }
     contour c = {0};
-    TRY(dpmf_i_base_alloc(NODES_MAX, sizeof *c.nodes, "the nodes of a contour", (void **)&c.nodes));
+    TRY(base_alloc(NODES_MAX, sizeof *c.nodes, "the nodes of a contour", (void **)&c.nodes));
     integral value = {0};
     double wrong = INFINITY;
     const int done = run_contour(pair, &c, NAN, &epsilon, &value, &wrong);
     *log_delta = done ? value.log_delta : 0;
     *error = done ? wrong : INFINITY;
-    dpmf_i_base_free(c.nodes);
+    base_free(c.nodes);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_contour_epsilon(const dpmf_i_account_pair *pair, double log_delta, double *epsilon,
-                                           double *error) {
-    TRY(dpmf_i_account_pair_check(pair));
+dpmf_status account_contour_epsilon(const account_pair *pair, double log_delta, double *epsilon, double *error) {
+    TRY(account_pair_check(pair));
     if (!(log_delta < 0 && isfinite(log_delta)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", log_delta);
+        return base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", log_delta);
     const double closed = closed_epsilon(pair, log_delta);
     if (isfinite(closed)) {
         *epsilon = closed;
@@ -309,12 +307,12 @@ dpmf_status dpmf_i_account_contour_epsilon(const dpmf_i_account_pair *pair, doub
         return DPMF_OK;
     }
     contour c = {0};
-    TRY(dpmf_i_base_alloc(NODES_MAX, sizeof *c.nodes, "the nodes of a contour", (void **)&c.nodes));
+    TRY(base_alloc(NODES_MAX, sizeof *c.nodes, "the nodes of a contour", (void **)&c.nodes));
     integral value = {0};
     double wrong = INFINITY, found = 0;
     const int done = run_contour(pair, &c, log_delta, &found, &value, &wrong);
     *epsilon = done ? found : 0;
     *error = done ? 1.5 * wrong / -value.slope + 1e-14 * found : INFINITY; /* 1.5: the slope is not constant */
-    dpmf_i_base_free(c.nodes);
+    base_free(c.nodes);
     return DPMF_OK;
 }

@@ -6,20 +6,17 @@
 #include "account/pair.h"
 
 /* g(z) = n ln M(z) - z epsilon - ln z - ln(z+1) at its least on the real line: where, and its derivatives. */
-typedef struct dpmf_i_account_contour_saddle {
+typedef struct contour_saddle {
     double t, epsilon;
     double value, second, third; /* g, g'', g''' at t */
     double scale;                /* ln M(t) */
-} dpmf_i_account_contour_saddle;
+} contour_saddle;
 
 /* False where no saddle can be found. cut: of account/pair.h. */
-int dpmf_i_account_contour_saddle_at_epsilon(const dpmf_i_account_pair *pair, double cut, double epsilon,
-                                             dpmf_i_account_contour_saddle *out);
+int contour_saddle_at_epsilon(const account_pair *pair, double cut, double epsilon, contour_saddle *out);
 /* The saddle whose own approximation of delta is e^log_delta; its epsilon may be negative. */
-int dpmf_i_account_contour_saddle_at_delta(const dpmf_i_account_pair *pair, double log_delta,
-                                           dpmf_i_account_contour_saddle *out);
+int contour_saddle_at_delta(const account_pair *pair, double log_delta, contour_saddle *out);
 /* Another abscissa on the same contour; value, scale follow. */
-int dpmf_i_account_contour_saddle_move(const dpmf_i_account_pair *pair, double t,
-                                       dpmf_i_account_contour_saddle *saddle);
+int contour_saddle_move(const account_pair *pair, double t, contour_saddle *saddle);
 
 #endif

@@ -16,9 +16,8 @@
 static const double log_two_pi = 1.83787706640934548356;
 
 /* Everything at t for this epsilon; NAN: for the one whose saddle is here. False where K cannot be had. */
-static int shape_at(const dpmf_i_account_pair *pair, double cut, double t, double epsilon,
-                    dpmf_i_account_contour_saddle *out) {
-    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(pair, cut, t, 1);
+static int shape_at(const account_pair *pair, double cut, double t, double epsilon, contour_saddle *out) {
+    const account_cumulant k = account_pair_cumulant(pair, cut, t, 1);
     if (!isfinite(k.error)) return 0;
     const double n = (double)pair->compositions;
     out->t = t;
@@ -31,15 +30,14 @@ static int shape_at(const dpmf_i_account_pair *pair, double cut, double t, doubl
 }
 
 /* Falls with t: epsilon - epsilon(t), or the approximation of ln delta less its target. -INFINITY past where K fails. */
-static double residual(const dpmf_i_account_pair *pair, double cut, double t, double epsilon, double log_delta,
-                       dpmf_i_account_contour_saddle *out) {
+static double residual(const account_pair *pair, double cut, double t, double epsilon, double log_delta,
+                       contour_saddle *out) {
     if (!shape_at(pair, cut, t, NAN, out)) return -INFINITY;
     if (!isnan(epsilon)) return epsilon - out->epsilon;
     return out->value - 0.5 * (log_two_pi + log(out->second)) - log_delta;
 }
 
-static int find(const dpmf_i_account_pair *pair, double cut, double epsilon, double log_delta,
-                dpmf_i_account_contour_saddle *out) {
+static int find(const account_pair *pair, double cut, double epsilon, double log_delta, contour_saddle *out) {
     double low = 0, high = 0, at_low = 0, at_high = 0; /* low, high: ln t */
     at_low = at_high = residual(pair, cut, 1, epsilon, log_delta, out);
     for (int round = 0; at_high > 0; round++) {
@@ -75,19 +73,16 @@ static int find(const dpmf_i_account_pair *pair, double cut, double epsilon, dou
     return isfinite(out->value) && shape_at(pair, cut, out->t, epsilon, out);
 }
 
-int dpmf_i_account_contour_saddle_at_epsilon(const dpmf_i_account_pair *pair, double cut, double epsilon,
-                                             dpmf_i_account_contour_saddle *out) {
+int contour_saddle_at_epsilon(const account_pair *pair, double cut, double epsilon, contour_saddle *out) {
     return find(pair, cut, epsilon, NAN, out);
 }
 
-int dpmf_i_account_contour_saddle_at_delta(const dpmf_i_account_pair *pair, double log_delta,
-                                           dpmf_i_account_contour_saddle *out) {
+int contour_saddle_at_delta(const account_pair *pair, double log_delta, contour_saddle *out) {
     return find(pair, INFINITY, NAN, log_delta, out);
 }
 
-int dpmf_i_account_contour_saddle_move(const dpmf_i_account_pair *pair, double t,
-                                       dpmf_i_account_contour_saddle *saddle) {
-    dpmf_i_account_contour_saddle moved;
+int contour_saddle_move(const account_pair *pair, double t, contour_saddle *saddle) {
+    contour_saddle moved;
     if (!shape_at(pair, INFINITY, t, saddle->epsilon, &moved)) return 0;
     saddle->t = moved.t;
     saddle->value = moved.value;

@@ -69,7 +69,7 @@ typedef struct bin {
 } bin;
 
 typedef struct binning {
-    const dpmf_i_account_dots_pair *p;
+    const dots_pair *p;
     double h, t, log_moment;
     double z_min, z_max;
     double log_density;              /* of N(0, sigma^2) at 0 */
@@ -78,13 +78,13 @@ typedef struct binning {
 } binning;
 
 /* At a grid point, or at a cut, z, where log_constant is the logarithm of the integrand that is left there over f. */
-static edge edge_at(const dpmf_i_account_dots_pair *p, double x, double z, double log_constant) {
+static edge edge_at(const dots_pair *p, double x, double z, double log_constant) {
     edge e = {.x = x, .z = z};
     const double log_up = p->log_q + (z - 0.5) * p->inverse_variance;
-    if (p->direction == DPMF_I_ACCOUNT_REMOVE) {
+    if (p->direction == ACCOUNT_REMOVE) {
         e.base = log_up;
         e.grow = 1;
-    } else if (p->direction == DPMF_I_ACCOUNT_ADD) {
+    } else if (p->direction == ACCOUNT_ADD) {
         e.base = x + log_up;
         e.shrink = 1;
     } else {
@@ -105,7 +105,7 @@ static edge edge_at(const dpmf_i_account_dots_pair *p, double x, double z, doubl
 
 /* Within the range: where a cut is at a grid point but for rounding, the bin between them is empty. */
 static edge grid_edge(const binning *b, int64_t i) {
-    const double x = (double)i * b->h, z = dpmf_i_account_dots_inverse(b->p, x);
+    const double x = (double)i * b->h, z = dots_inverse(b->p, x);
     return edge_at(b->p, x, fmin(fmax(z, b->z_min), b->z_max), -INFINITY);
 }
 
@@ -123,7 +123,7 @@ static inline double small_expm1(double x) {
 /* Narrow bin between grid points: four nodes, no exponentials but for the size of the whole. */
 static void narrow_integrals(const binning *b, const edge *lo, const edge *hi, double rho, double *right,
                              double *left) {
-    const dpmf_i_account_dots_pair *p = b->p;
+    const dots_pair *p = b->p;
     const double c = 0.5 * (lo->z + hi->z);
     const double a = rho * p->inverse_variance, slope = -p->sign * c * a, bend = -0.5 * rho * a;
     double grow[4], shrink[4], r = 0, l = 0;
@@ -152,7 +152,7 @@ static double scaled_term(double s, double d, double grow, double shrink, double
 
 /* Any bin: panels of eight nodes. */
 static void wide_integrals(const binning *b, const edge *lo, const edge *hi, double *right, double *left) {
-    const dpmf_i_account_dots_pair *p = b->p;
+    const dots_pair *p = b->p;
     const double iv = p->inverse_variance, whole = fabs(hi->z - lo->z);
     double done = 0, r = 0, l = 0;
     while (done < whole) {
@@ -178,8 +178,8 @@ static void wide_integrals(const binning *b, const edge *lo, const edge *hi, dou
 }
 
 static bin integrate_bin(const binning *b, const edge *lo, const edge *hi) {
-    const dpmf_i_account_dots_pair *p = b->p;
-    const double u = DPMF_I_ACCOUNT_DOTS_ROUNDING, iv = p->inverse_variance;
+    const dots_pair *p = b->p;
+    const double u = DOTS_ROUNDING, iv = p->inverse_variance;
     const double rho = 0.5 * fabs(hi->z - lo->z), z = fmax(fabs(lo->z), fabs(hi->z));
     const double theta = fmax(rho * (z + 1) * iv, rho / p->sigma);
     bin out = {0};
@@ -202,13 +202,13 @@ static bin integrate_bin(const binning *b, const edge *lo, const edge *hi) {
 /* The ends of the range, with the integrands that are left there. */
 static edge low_end(const binning *b, int64_t i, double z, double loss) {
     const double x = (double)i * b->h, gap = loss - x;
-    const double log_constant = gap > 0 ? dpmf_i_account_dots_log_ratio(b->p, z) + log(-expm1(-gap)) : -INFINITY;
+    const double log_constant = gap > 0 ? dots_log_ratio(b->p, z) + log(-expm1(-gap)) : -INFINITY;
     return edge_at(b->p, x, z, log_constant);
 }
 
 static edge high_end(const binning *b, int64_t i, double z, double loss) {
     const double x = (double)i * b->h, gap = x - loss;
-    const double log_constant = gap > 0 ? dpmf_i_account_dots_log_ratio(b->p, z) + log(expm1(gap)) : -INFINITY;
+    const double log_constant = gap > 0 ? dots_log_ratio(b->p, z) + log(expm1(gap)) : -INFINITY;
     return edge_at(b->p, x, z, log_constant);
 }
 
@@ -217,14 +217,14 @@ typedef struct collector {
     int64_t length, slot; /* slot: of the bin's lower grid point */
     double *weights;
     double s;
-    dpmf_i_base_running wrap; /* sum of weight e^(s x) */
+    base_running wrap; /* sum of weight e^(s x) */
 } collector;
 
 static void collect(collector *c, int ahead, double weight, double wrap_factor) {
     int64_t slot = c->slot + ahead;
     if (slot >= c->length) slot -= c->length;
     c->weights[slot] += weight;
-    if (wrap_factor > 0) dpmf_i_base_running_add(&c->wrap, weight * wrap_factor);
+    if (wrap_factor > 0) base_running_add(&c->wrap, weight * wrap_factor);
 }
 
 static void collect_bin(collector *c, const binning *b, const edge *lo, const bin *atoms) {
@@ -236,15 +236,15 @@ static void collect_bin(collector *c, const binning *b, const edge *lo, const bi
 }
 
 static double sum(int64_t count, const double *x) {
-    dpmf_i_base_running total = {0, 0};
+    base_running total = {0, 0};
     for (int64_t i = 0; i < count; i++) {
-        dpmf_i_base_running_add(&total, x[i]);
+        base_running_add(&total, x[i]);
     }
-    return dpmf_i_base_running_value(&total);
+    return base_running_value(&total);
 }
 
-static void finish_atoms(collector *c, const binning *b, int64_t bins, double reach, dpmf_i_account_dots_moments *out) {
-    const double u = DPMF_I_ACCOUNT_DOTS_ROUNDING;
+static void finish_atoms(collector *c, const binning *b, int64_t bins, double reach, dots_moments *out) {
+    const double u = DOTS_ROUNDING;
     const double total = sum(c->length, c->weights);
     const double additions = 3 * ((double)bins / (double)c->length + 2); /* to one slot, at most */
     const double up = 1 + u * (8 + additions), lost = UNDERFLOW / fmin(total, 1);
@@ -257,11 +257,11 @@ static void finish_atoms(collector *c, const binning *b, int64_t bins, double re
     out->log_moment += 4 * u * (fabs(b->log_moment) + fabs(log_total) + 1);
     out->log_wrap = 0;
     /* 1e-14: of the sums and the logarithm */
-    if (c->s > 0) out->log_wrap = log(dpmf_i_base_running_value(&c->wrap) / total) + 1e-14 + 4 * u * c->s * reach;
+    if (c->s > 0) out->log_wrap = log(base_running_value(&c->wrap) / total) + 1e-14 + 4 * u * c->s * reach;
 }
 
-dpmf_status dpmf_i_account_dots_atoms(const dpmf_i_account_dots_pair *p, const dpmf_i_account_dots_plan *plan,
-                                      const dpmf_run *run, double *weights, dpmf_i_account_dots_moments *out) {
+dpmf_status dots_atoms(const dots_pair *p, const dots_plan *plan, const dpmf_run *run, double *weights,
+                       dots_moments *out) {
     static const int64_t report = 1 << 16;
     const double h = plan->step;
     assert(h > 0 && plan->order >= 0 && plan->wrap_order >= 0 && plan->length >= 64);
@@ -274,13 +274,13 @@ dpmf_status dpmf_i_account_dots_atoms(const dpmf_i_account_dots_pair *p, const d
     b.log_shrink = log(-expm1(-h));
     b.tilt_factor = exp(plan->order * h);
     b.wrap_factor = exp(plan->wrap_order * h);
-    const double low = dpmf_i_account_dots_loss(p, plan->z_low), high = dpmf_i_account_dots_loss(p, plan->z_high);
+    const double low = dots_loss(p, plan->z_low), high = dots_loss(p, plan->z_high);
     const int64_t first = (int64_t)floor(low / h), last = (int64_t)fmax(ceil(high / h), (double)first + 1);
     collector c = {.length = plan->length, .slot = first % plan->length, .weights = weights, .s = plan->wrap_order};
     if (c.slot < 0) c.slot += c.length;
 
     edge lo = low_end(&b, first, plan->z_low, low);
-    const double below = dpmf_i_account_dots_log_below(p, plan->z_low) + b.t * (lo.x + h) - b.log_moment;
+    const double below = dots_log_below(p, plan->z_low) + b.t * (lo.x + h) - b.log_moment;
     /* 1e-12: of the logarithm of the tail */
     collect(&c, 1, exp(below) * (1 + 1e-12), c.s > 0 ? exp(c.s * (lo.x + h)) : 0);
     for (int64_t i = first; i < last; i++) {
@@ -290,7 +290,7 @@ dpmf_status dpmf_i_account_dots_atoms(const dpmf_i_account_dots_pair *p, const d
         lo = hi;
         if (++c.slot == c.length) c.slot = 0;
         if ((i - first) % report == report - 1) {
-            TRY(dpmf_i_base_progress(run, "discretising a privacy loss", (double)(i - first) / (double)(last - first)));
+            TRY(base_progress(run, "discretising a privacy loss", (double)(i - first) / (double)(last - first)));
         }
     }
     finish_atoms(&c, &b, last - first, fmax(fabs(low), fabs(high)) + 2 * h, out);

@@ -30,7 +30,7 @@
 #include <math.h>
 
 /* In place would need two arrays at once: `o` is read circularly. */
-void dpmf_i_account_dots_curve_fill(dpmf_i_account_dots_curve *c, const double *o) {
+void dots_curve_fill(dots_curve *c, const double *o) {
     const int64_t n = c->length, offset = ((c->first % n) + n) % n;
     const double fade = exp(-(1 + c->order) * c->step), tilt = exp(-c->order * c->step), part = -expm1(-c->step);
     double v = 0, d = 0;
@@ -44,12 +44,11 @@ void dpmf_i_account_dots_curve_fill(dpmf_i_account_dots_curve *c, const double *
 }
 
 static double log_up(double sum_of_terms, double magnitude) {
-    return sum_of_terms + 4 * DPMF_I_ACCOUNT_DOTS_ROUNDING * magnitude;
+    return sum_of_terms + 4 * DOTS_ROUNDING * magnitude;
 }
 
 /* What is outside the window. */
-static double log_cut_off(const dpmf_i_account_dots_pair *p, const dpmf_i_account_dots_plan *plan,
-                          const dpmf_i_account_dots_curve *c, const dpmf_i_account_dots_moments *m) {
+static double log_cut_off(const dots_pair *p, const dots_plan *plan, const dots_curve *c, const dots_moments *m) {
     const double top = (double)(c->first + c->length) * c->step, s = plan->wrap_order;
     const double chernoff = log_up(p->n * m->log_wrap - s * top, p->n * fabs(m->log_wrap) + s * fabs(top));
     const double log_mass = fmin(s > 0 ? chernoff : INFINITY, p->n * m->log_sum);
@@ -57,48 +56,46 @@ static double log_cut_off(const dpmf_i_account_dots_pair *p, const dpmf_i_accoun
     const double log_weight = width > log1p(1 / c->order) ? log(-expm1(-width)) : 0;
     const double above =
         log_up(c->log_moment - c->order * top + log_mass + log_weight, c->order * fabs(top) + fabs(log_weight));
-    return dpmf_i_base_log_add(plan->log_infinite, above);
+    return base_log_add(plan->log_infinite, above);
 }
 
-dpmf_status dpmf_i_account_dots_compose(const dpmf_i_account_dots_pair *p, const dpmf_i_account_dots_plan *plan,
-                                        const dpmf_run *run, dpmf_i_account_dots_curve *out) {
-    dpmf_i_account_dots_curve c = {
-        .length = plan->length, .first = plan->first, .step = plan->step, .order = plan->order};
-    dpmf_i_account_dots_moments moments;
+dpmf_status dots_compose(const dots_pair *p, const dots_plan *plan, const dpmf_run *run, dots_curve *out) {
+    dots_curve c = {.length = plan->length, .first = plan->first, .step = plan->step, .order = plan->order};
+    dots_moments moments;
     double *w = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.length, "the distribution of a privacy loss", &w));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.length, "the tails of a privacy loss", &c.tails));
-    TRY_DONE(dpmf_i_account_dots_atoms(p, plan, run, w, &moments));
-    TRY_DONE(dpmf_i_account_dots_power(c.length, p->n, w, run, &c.noise));
+    TRY_DONE(base_alloc_doubles(c.length, "the distribution of a privacy loss", &w));
+    TRY_DONE(base_alloc_doubles(c.length, "the tails of a privacy loss", &c.tails));
+    TRY_DONE(dots_atoms(p, plan, run, w, &moments));
+    TRY_DONE(dots_power(c.length, p->n, w, run, &c.noise));
     /* n ln M, and 4 u for each of the recurrence's steps */
     c.log_moment = log_up(p->n * moments.log_moment, p->n * fabs(moments.log_moment) + (double)c.length);
     c.log_rest = log_cut_off(p, plan, &c, &moments);
-    dpmf_i_account_dots_curve_fill(&c, w);
+    dots_curve_fill(&c, w);
     *out = c;
     c.tails = NULL;
 done:
-    dpmf_i_base_free(w);
-    dpmf_i_base_free(c.tails);
+    base_free(w);
+    base_free(c.tails);
     return status;
 }
 
-void dpmf_i_account_dots_curve_free(dpmf_i_account_dots_curve *curve) {
-    dpmf_i_base_free(curve->tails);
+void dots_curve_free(dots_curve *curve) {
+    base_free(curve->tails);
     curve->tails = NULL;
 }
 
 /* ln of the bound at grid point k, without what was cut off. */
-static double log_tail_at(const dpmf_i_account_dots_curve *c, int64_t k) {
+static double log_tail_at(const dots_curve *c, int64_t k) {
     const double shift = c->order * (double)(c->first + k) * c->step;
     return log_up(c->log_moment - shift + log(c->tails[k]), fabs(c->log_moment) + fabs(shift) + 800);
 }
 
-static double grid_point(const dpmf_i_account_dots_curve *c, int64_t k) {
+static double grid_point(const dots_curve *c, int64_t k) {
     return (double)(c->first + k) * c->step;
 }
 
-double dpmf_i_account_dots_curve_log_delta(const dpmf_i_account_dots_curve *curve, double epsilon) {
+double dots_curve_log_delta(const dots_curve *curve, double epsilon) {
     const double place = epsilon / curve->step - (double)curve->first;
     if (!(place >= 0)) return INFINITY;
     /* A grid point that is certainly not above epsilon; between it and the next, linear in e^epsilon. */
@@ -109,19 +106,18 @@ double dpmf_i_account_dots_curve_log_delta(const dpmf_i_account_dots_curve *curv
         const double part = expm1(epsilon - grid_point(curve, k)) / expm1(curve->step);
         const double down = fmin(fmax(part, 0), 1) * (1 - 1e-12);
         const double next = log_tail_at(curve, k + 1);
-        log_tail = dpmf_i_base_log_add(log_tail + log1p(-down), next + log(down));
+        log_tail = base_log_add(log_tail + log1p(-down), next + log(down));
     }
-    return dpmf_i_base_log_add(log_tail, curve->log_rest) + 1e-14;
+    return base_log_add(log_tail, curve->log_rest) + 1e-14;
 }
 
-dpmf_i_account_dots_shape dpmf_i_account_dots_curve_shape(const dpmf_i_account_dots_curve *curve, double epsilon,
-                                                          double log_delta) {
+dots_shape dots_curve_shape(const dots_curve *curve, double epsilon, double log_delta) {
     const double t = curve->order, h = curve->step;
     enum { APART = 4 }; /* grid points between the places compared: not so near that one atom makes the difference */
     int64_t k = (int64_t)fmin(fmax(epsilon / h - (double)curve->first, APART), (double)(curve->length - 1 - 2 * APART));
     const double here = log_tail_at(curve, k);
     const double left = exp(log_tail_at(curve, k - APART) - here), right = exp(log_tail_at(curve, k + APART) - here);
-    dpmf_i_account_dots_shape shape;
+    dots_shape shape;
     shape.slope = fmax((left - right) / (2 * APART * h), 1e-300);
     shape.bend = fmax((left - 2 + right) / (APART * h * APART * h) / shape.slope, 0);
     /* D_k of a window that holds `noise` alone */
@@ -131,10 +127,10 @@ dpmf_i_account_dots_shape dpmf_i_account_dots_curve_shape(const dpmf_i_account_d
     return shape;
 }
 
-double dpmf_i_account_dots_curve_epsilon(const dpmf_i_account_dots_curve *curve, double log_delta, int *side) {
+double dots_curve_epsilon(const dots_curve *curve, double log_delta, int *side) {
     *side = 1;
     if (!(curve->log_rest < log_delta - 0.01)) return INFINITY; /* nearer, their difference would lose its digits */
-    const double target = dpmf_i_base_log_sub(log_delta, curve->log_rest) - 4e-14 * (1 + fabs(log_delta));
+    const double target = base_log_sub(log_delta, curve->log_rest) - 4e-14 * (1 + fabs(log_delta));
     int64_t low = 0, high = curve->length - 1; /* the bound falls as k rises: above the target at low, not at high */
     if (!(log_tail_at(curve, high) <= target)) return INFINITY;
     *side = -1;
@@ -147,5 +143,5 @@ double dpmf_i_account_dots_curve_epsilon(const dpmf_i_account_dots_curve *curve,
     const double more = exp(fmin(log_tail_at(curve, low) - target, 700)), less = exp(log_tail_at(curve, high) - target);
     const double part = fmin((more - 1) / (more - less) * (1 + 1e-12), 1);
     const double x = grid_point(curve, low);
-    return x + log1p(part * expm1(curve->step)) * (1 + 1e-12) + 4 * DPMF_I_ACCOUNT_DOTS_ROUNDING * fabs(x);
+    return x + log1p(part * expm1(curve->step)) * (1 + 1e-12) + 4 * DOTS_ROUNDING * fabs(x);
 }

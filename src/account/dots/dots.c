@@ -33,24 +33,22 @@
 static const double PAIR_ROUNDING = 1e-12;
 enum { ATTEMPTS = 6 };
 
-static dpmf_status check_pair(const dpmf_i_account_pair *pair, const dpmf_i_account_dots_options *options) {
-    if (pair->direction != DPMF_I_ACCOUNT_REMOVE && pair->direction != DPMF_I_ACCOUNT_ADD &&
-        pair->direction != DPMF_I_ACCOUNT_REPLACE) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "direction %d: remove (0), add (1) or replace (2)",
-                                (int)pair->direction);
+static dpmf_status check_pair(const account_pair *pair, const dots_options *options) {
+    if (pair->direction != ACCOUNT_REMOVE && pair->direction != ACCOUNT_ADD && pair->direction != ACCOUNT_REPLACE) {
+        return base_fail(DPMF_ERROR_ARGUMENT, "direction %d: remove (0), add (1) or replace (2)", (int)pair->direction);
     }
     if (!(pair->sigma > 0 && isfinite(pair->sigma))) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma %g: a positive number", pair->sigma);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sigma %g: a positive number", pair->sigma);
     }
     if (!(pair->probability > 0 && pair->probability <= 1)) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sampling probability %g: above 0, at most 1", pair->probability);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling probability %g: above 0, at most 1", pair->probability);
     }
     if (pair->compositions < 1) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " compositions: at least 1", pair->compositions);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " compositions: at least 1", pair->compositions);
     }
     if (!(options->relative >= 0 && options->absolute > 0)) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "slack %g (relative), %g (absolute): not negative, and positive",
-                                options->relative, options->absolute);
+        return base_fail(DPMF_ERROR_ARGUMENT, "slack %g (relative), %g (absolute): not negative, and positive",
+                         options->relative, options->absolute);
     }
     return DPMF_OK;
 }
@@ -59,19 +57,19 @@ static dpmf_status check_pair(const dpmf_i_account_pair *pair, const dpmf_i_acco
  * The pair that is computed, at least as bad as the one asked for: delta rises with q (joint convexity: a smaller q is a
  * mixture with a pair that is equal) and falls with sigma. 0: beyond what the method can do.
  */
-static int within_range(dpmf_i_account_pair *pair) {
+static int within_range(account_pair *pair) {
     static const double sigma_min = 0.01, sigma_max = 1e6, q_min = 1e-15;
     pair->sigma = fmin(pair->sigma, sigma_max);
     pair->probability = fmax(pair->probability, q_min);
     return pair->sigma >= sigma_min && pair->compositions <= (int64_t)1 << 50;
 }
 
-static double slack_at(const dpmf_i_account_dots_options *options, double epsilon) {
+static double slack_at(const dots_options *options, double epsilon) {
     return fmax(options->relative * epsilon, options->absolute);
 }
 
 /* Are the grid points of the plan numbers that a double can tell apart, and its orders finite? */
-static int plan_is_sound(const dpmf_i_account_dots_plan *plan) {
+static int plan_is_sound(const dots_plan *plan) {
     static const double most = 0x1p50;
     return plan->step > 1e-290 && isfinite(plan->step) && isfinite(plan->log_moment) &&
            fabs((double)plan->first) < most && isfinite(plan->z_low) && isfinite(plan->z_high);
@@ -96,20 +94,20 @@ typedef struct estimate {
 } estimate;
 
 /* The discretisation's error with the curve's own bend in place of the order's; the rest by the curve's slope. */
-static estimate estimate_error(const dpmf_i_account_dots_plan *plan, const dpmf_i_account_dots_curve *curve,
-                               double epsilon, double log_delta, double slack) {
-    const dpmf_i_account_dots_shape shape = dpmf_i_account_dots_curve_shape(curve, epsilon, log_delta);
+static estimate estimate_error(const dots_plan *plan, const dots_curve *curve, double epsilon, double log_delta,
+                               double slack) {
+    const dots_shape shape = dots_curve_shape(curve, epsilon, log_delta);
     const double step = plan->predicted * (1 + shape.bend) / (1 + plan->order);
     const double noise = shape.noise / shape.slope, cut = shape.cut / shape.slope;
     estimate e = {.error = step + noise + cut};
     /* Near 0, where rare sampling leaves most of the loss, the curve may bend within a bin, which its grid cannot show. */
     if (epsilon < 8 * plan->step) e.error = fmax(e.error, 0.5 * plan->step);
-    const double below = fmax(epsilon - slack + step, 0), there = dpmf_i_account_dots_curve_log_delta(curve, below);
-    const dpmf_i_account_dots_shape at_below = dpmf_i_account_dots_curve_shape(curve, below, there);
+    const double below = fmax(epsilon - slack + step, 0), there = dots_curve_log_delta(curve, below);
+    const dots_shape at_below = dots_curve_shape(curve, below, there);
     const double excess = at_below.noise + at_below.cut;
     e.met = e.error <= slack && (below == 0 || (excess < 0.5 && there + log1p(-excess) >= log_delta));
     e.noisy = noise > 0.3 * slack;
-    e.finest = plan->length == DPMF_I_ACCOUNT_DOTS_LENGTH_MAX;
+    e.finest = plan->length == DOTS_LENGTH_MAX;
     return e;
 }
 
@@ -126,16 +124,16 @@ typedef struct search {
 } search;
 
 /* One attempt; on return *next is the next one, the same if there is no use in another. */
-static dpmf_status attempt_epsilon(const dpmf_i_account_dots_pair *p, double log_delta,
-                                   const dpmf_i_account_dots_options *options, search *next, answer *best) {
-    dpmf_i_account_dots_plan plan;
-    dpmf_i_account_dots_curve curve;
-    TRY(dpmf_i_account_dots_plan_make(p, next->guess, log_delta, next->part * options->relative,
-                                      next->part * options->absolute, options->step_max, &plan));
+static dpmf_status attempt_epsilon(const dots_pair *p, double log_delta, const dots_options *options, search *next,
+                                   answer *best) {
+    dots_plan plan;
+    dots_curve curve;
+    TRY(dots_plan_make(p, next->guess, log_delta, next->part * options->relative, next->part * options->absolute,
+                       options->step_max, &plan));
     if (!plan_is_sound(&plan)) return DPMF_OK;
-    TRY(dpmf_i_account_dots_compose(p, &plan, options->run, &curve));
+    TRY(dots_compose(p, &plan, options->run, &curve));
     int side;
-    const double epsilon = dpmf_i_account_dots_curve_epsilon(&curve, log_delta, &side);
+    const double epsilon = dots_curve_epsilon(&curve, log_delta, &side);
     const double width = (double)plan.length * plan.step;
     next->found = side == 0;
     if (side == 0) {
@@ -152,24 +150,24 @@ static dpmf_status attempt_epsilon(const dpmf_i_account_dots_pair *p, double log
     } else {
         next->guess = plan.epsilon + 0.5 * width;
     }
-    dpmf_i_account_dots_curve_free(&curve);
+    dots_curve_free(&curve);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_dots_epsilon(const dpmf_i_account_pair *pair, double log_delta,
-                                        const dpmf_i_account_dots_options *options, double *epsilon, int *met) {
+dpmf_status account_dots_epsilon(const account_pair *pair, double log_delta, const dots_options *options,
+                                 double *epsilon, int *met) {
     TRY(check_pair(pair, options));
     if (!(log_delta < 0 && log_delta >= -1e3)) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "ln delta = %g: -1000 to below 0 are accepted", log_delta);
+        return base_fail(DPMF_ERROR_ARGUMENT, "ln delta = %g: -1000 to below 0 are accepted", log_delta);
     }
-    dpmf_i_account_pair worst = *pair;
+    account_pair worst = *pair;
     const int attempts = within_range(&worst) ? ATTEMPTS : 0;
-    const dpmf_i_account_dots_pair p = dpmf_i_account_dots_pair_from(&worst);
+    const dots_pair p = dots_pair_from(&worst);
     /* The loss of adding is at most -ln(1-q) a step; elsewhere nothing bounds it. */
-    answer best = {p.direction == DPMF_I_ACCOUNT_ADD ? -p.n * p.log_rest : INFINITY, 0};
+    answer best = {p.direction == ACCOUNT_ADD ? -p.n * p.log_rest : INFINITY, 0};
     search next = {options->hint >= 0 && isfinite(options->hint) ? options->hint : -1, 1, 0};
     for (int i = 0; i < attempts; i++) {
-        TRY(dpmf_i_base_progress(options->run, "certifying epsilon", -1));
+        TRY(base_progress(options->run, "certifying epsilon", -1));
         const search last = next;
         TRY(attempt_epsilon(&p, log_delta, options, &next, &best));
         if (next.guess == last.guess && next.part == last.part) break;
@@ -181,40 +179,40 @@ dpmf_status dpmf_i_account_dots_epsilon(const dpmf_i_account_pair *pair, double 
 }
 
 /* One attempt; `guess` is of ln delta: where the tails are cut. */
-static dpmf_status attempt_log_delta(const dpmf_i_account_dots_pair *p, double epsilon,
-                                     const dpmf_i_account_dots_options *options, search *next, answer *best) {
+static dpmf_status attempt_log_delta(const dots_pair *p, double epsilon, const dots_options *options, search *next,
+                                     answer *best) {
     static const double deepest = -1000; /* below the least double */
-    dpmf_i_account_dots_plan plan;
-    dpmf_i_account_dots_curve curve;
-    TRY(dpmf_i_account_dots_plan_make(p, epsilon, next->guess, next->part * options->relative,
-                                      next->part * options->absolute, options->step_max, &plan));
+    dots_plan plan;
+    dots_curve curve;
+    TRY(dots_plan_make(p, epsilon, next->guess, next->part * options->relative, next->part * options->absolute,
+                       options->step_max, &plan));
     if (!plan_is_sound(&plan)) return DPMF_OK;
-    TRY(dpmf_i_account_dots_compose(p, &plan, options->run, &curve));
-    const double log_delta = dpmf_i_account_dots_curve_log_delta(&curve, epsilon * (1 - PAIR_ROUNDING)) + PAIR_ROUNDING;
+    TRY(dots_compose(p, &plan, options->run, &curve));
+    const double log_delta = dots_curve_log_delta(&curve, epsilon * (1 - PAIR_ROUNDING)) + PAIR_ROUNDING;
     const double slack = slack_at(options, epsilon);
     const estimate e = estimate_error(&plan, &curve, epsilon, log_delta, slack);
     const int better = log_delta < best->value;
     improve(best, log_delta, e.met);
     if (fabs(log_delta - next->guess) > 2) next->guess = fmax(log_delta, deepest);
     if (!e.met) next->part *= next_part(&e, 0.8 * slack, better);
-    dpmf_i_account_dots_curve_free(&curve);
+    dots_curve_free(&curve);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_dots_log_delta(const dpmf_i_account_pair *pair, double epsilon,
-                                          const dpmf_i_account_dots_options *options, double *log_delta, int *met) {
+dpmf_status account_dots_log_delta(const account_pair *pair, double epsilon, const dots_options *options,
+                                   double *log_delta, int *met) {
     TRY(check_pair(pair, options));
     if (!(epsilon >= 0 && isfinite(epsilon))) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: a finite number of at least 0", epsilon);
+        return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: a finite number of at least 0", epsilon);
     }
-    dpmf_i_account_pair worst = *pair;
+    account_pair worst = *pair;
     const int attempts = within_range(&worst) ? ATTEMPTS : 0;
-    const dpmf_i_account_dots_pair p = dpmf_i_account_dots_pair_from(&worst);
+    const dots_pair p = dots_pair_from(&worst);
     answer best = {0, 0}; /* delta <= 1 always */
     search next = {0, 1, 0};
-    if (attempts > 0) TRY(dpmf_i_account_dots_plan_log_delta(&p, epsilon, &next.guess));
+    if (attempts > 0) TRY(dots_plan_log_delta(&p, epsilon, &next.guess));
     for (int i = 0; i < attempts; i++) {
-        TRY(dpmf_i_base_progress(options->run, "certifying delta", -1));
+        TRY(base_progress(options->run, "certifying delta", -1));
         const search last = next;
         TRY(attempt_log_delta(&p, epsilon, options, &next, &best));
         if (next.guess == last.guess && next.part == last.part) break;

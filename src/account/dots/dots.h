@@ -7,61 +7,58 @@
 
 #include "account/account.h"
 
-static const double DPMF_I_ACCOUNT_DOTS_ROUNDING = 0x1p-53; /* u: the relative error of one operation */
+static const double DOTS_ROUNDING = 0x1p-53; /* u: the relative error of one operation */
 
 /* ---- account/dots/pair.c: the one-step pair, as functions of the point z that is observed ---- */
 
-typedef struct dpmf_i_account_dots_pair {
-    dpmf_i_account_direction direction;
+typedef struct dots_pair {
+    account_direction direction;
     int sign; /* the loss rises (1) or falls (-1) with z */
     double sigma, inverse_variance;
     double q, log_q, log_rest; /* ln q, ln(1-q): -inf at q = 1 */
     double n, log_n;
     double edge_error; /* c: the loss at inverse(x) is within c u |x| of x, but for the rounding of z */
-} dpmf_i_account_dots_pair;
+} dots_pair;
 
-dpmf_i_account_dots_pair dpmf_i_account_dots_pair_from(const dpmf_i_account_pair *pair);
-double dpmf_i_account_dots_loss(const dpmf_i_account_dots_pair *p, double z);      /* ln dP/dQ */
-double dpmf_i_account_dots_log_ratio(const dpmf_i_account_dots_pair *p, double z); /* ln dP/dN(0, sigma^2) */
+dots_pair dots_pair_from(const account_pair *pair);
+double dots_loss(const dots_pair *p, double z);      /* ln dP/dQ */
+double dots_log_ratio(const dots_pair *p, double z); /* ln dP/dN(0, sigma^2) */
 /* The z of a loss x that is taken; else -inf or inf, the end where the loss tends to its bound. */
-double dpmf_i_account_dots_inverse(const dpmf_i_account_dots_pair *p, double x);
+double dots_inverse(const dots_pair *p, double x);
 /* ln P[loss > loss(z)]; ln P[loss < loss(z)]. */
-double dpmf_i_account_dots_log_above(const dpmf_i_account_dots_pair *p, double z);
-double dpmf_i_account_dots_log_below(const dpmf_i_account_dots_pair *p, double z);
+double dots_log_above(const dots_pair *p, double z);
+double dots_log_below(const dots_pair *p, double z);
 /* A z as far out as any cut goes, towards the upper or the lower losses. */
-double dpmf_i_account_dots_far(const dpmf_i_account_dots_pair *p, int upper);
+double dots_far(const dots_pair *p, int upper);
 /* The z of the least loss from the middle on above which P has at most e^log_mass, or the end of the above. */
-double dpmf_i_account_dots_cut(const dpmf_i_account_dots_pair *p, double log_mass);
+double dots_cut(const dots_pair *p, double log_mass);
 
 /* ---- account/dots/profile.c: cumulants of the loss and saddle points, for choices only: nothing rests on them ---- */
 
-typedef struct dpmf_i_account_dots_profile {
+typedef struct dots_profile {
     int64_t count;
     double *log_weight, *loss; /* one allocation, which log_weight owns */
     double z_high;             /* where the upper losses are cut off */
-} dpmf_i_account_dots_profile;
+} dots_profile;
 
 /*
  * P as it is once the upper losses that have e^log_cut of it are cut off, as they are before any composition: at a high
  * order they would outweigh everything.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_profile_create(const dpmf_i_account_dots_pair *p, double log_cut,
-                                                               dpmf_i_account_dots_profile *out);
-void dpmf_i_account_dots_profile_free(dpmf_i_account_dots_profile *profile);
+DPMF_MUST_CHECK dpmf_status dots_profile_create(const dots_pair *p, double log_cut, dots_profile *out);
+void dots_profile_free(dots_profile *profile);
 /* k[0..2]: ln E[e^(tL)] of one step under P, and its first two derivatives. */
-void dpmf_i_account_dots_cumulants(const dpmf_i_account_dots_profile *profile, double t, double k[3]);
+void dots_cumulants(const dots_profile *profile, double t, double k[3]);
 /* The saddle point t > 0 of e^(n K(t) - t epsilon) / (t (1+t)), and the logarithm of its delta. */
-double dpmf_i_account_dots_saddle(const dpmf_i_account_dots_pair *p, const dpmf_i_account_dots_profile *profile,
-                                  double epsilon, double *log_delta);
+double dots_saddle(const dots_pair *p, const dots_profile *profile, double epsilon, double *log_delta);
 /* The epsilon >= 0 whose saddle-point delta is e^log_delta. */
-double dpmf_i_account_dots_guess(const dpmf_i_account_dots_pair *p, const dpmf_i_account_dots_profile *profile,
-                                 double log_delta);
+double dots_guess(const dots_pair *p, const dots_profile *profile, double log_delta);
 
 /* ---- account/dots/plan.c: order, step, length, truncation ---- */
 
-enum { DPMF_I_ACCOUNT_DOTS_LENGTH_MAX = 1 << 22, DPMF_I_ACCOUNT_DOTS_BINS_MAX = 1 << 23 };
+enum { DOTS_LENGTH_MAX = 1 << 22, DOTS_BINS_MAX = 1 << 23 };
 
-typedef struct dpmf_i_account_dots_plan {
+typedef struct dots_plan {
     double epsilon;           /* what it was made for */
     double order, log_moment; /* t, and about ln E[e^(tL)] */
     double step;              /* h */
@@ -71,69 +68,63 @@ typedef struct dpmf_i_account_dots_plan {
     double log_infinite;      /* a bound of ln of the mass of infinite loss */
     double tolerance;         /* the relative error of delta that the slack allows */
     double predicted;         /* of epsilon: the error of the discretisation */
-} dpmf_i_account_dots_plan;
+} dots_plan;
 
 /*
  * About epsilon, or, if that is negative, about the epsilon where delta is e^log_delta by the saddle point. The slack
  * is max(relative epsilon, absolute); step_max is 0 or what the step may not pass.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_plan_make(const dpmf_i_account_dots_pair *p, double epsilon,
-                                                          double log_delta, double relative, double absolute,
-                                                          double step_max, dpmf_i_account_dots_plan *out);
+DPMF_MUST_CHECK dpmf_status dots_plan_make(const dots_pair *p, double epsilon, double log_delta, double relative,
+                                           double absolute, double step_max, dots_plan *out);
 /* ln delta(epsilon) by the saddle point, or about it. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_plan_log_delta(const dpmf_i_account_dots_pair *p, double epsilon,
-                                                               double *log_delta);
+DPMF_MUST_CHECK dpmf_status dots_plan_log_delta(const dots_pair *p, double epsilon, double *log_delta);
 
 /* ---- account/dots/atoms.c: the discretised pair, tilted ---- */
 
-typedef struct dpmf_i_account_dots_moments {
+typedef struct dots_moments {
     double log_moment; /* atom i of P has at most weight_i e^(log_moment - t i h) */
     double log_wrap;   /* ln sum_i weight_i e^(s i h), from above */
     double log_sum;    /* ln sum_i weight_i, from above: nearly 0 */
-} dpmf_i_account_dots_moments;
+} dots_moments;
 
 /* weights[i mod N], of N numbers that are zero at first: the tilted atoms, of sum 1 or little more. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_atoms(const dpmf_i_account_dots_pair *p,
-                                                      const dpmf_i_account_dots_plan *plan, const dpmf_run *run,
-                                                      double *weights, dpmf_i_account_dots_moments *out);
+DPMF_MUST_CHECK dpmf_status dots_atoms(const dots_pair *p, const dots_plan *plan, const dpmf_run *run, double *weights,
+                                       dots_moments *out);
 
 /* ---- account/dots/power.c: w, N probabilities, to those of the n-fold sum modulo N, each within *noise ---- */
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_power(int64_t length, double n, double *w, const dpmf_run *run,
-                                                      double *noise);
+DPMF_MUST_CHECK dpmf_status dots_power(int64_t length, double n, double *w, const dpmf_run *run, double *noise);
 
 /* ---- account/dots/compose.c: the composed pair on the window ---- */
 
 /* delta(x) <= e^(log_moment - t x) tails[k] + e^log_rest at the loss x = (first + k) h */
-typedef struct dpmf_i_account_dots_curve {
+typedef struct dots_curve {
     int64_t length, first;
     double step, order;
     double log_moment; /* of n steps, rounded up */
     double log_rest;   /* what was cut off: infinite losses, and losses above the window */
     double noise;      /* the bound of rounding errors that is in every number of the window */
     double *tails;     /* owned */
-} dpmf_i_account_dots_curve;
+} dots_curve;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_dots_compose(const dpmf_i_account_dots_pair *p,
-                                                        const dpmf_i_account_dots_plan *plan, const dpmf_run *run,
-                                                        dpmf_i_account_dots_curve *out);
-void dpmf_i_account_dots_curve_free(dpmf_i_account_dots_curve *curve);
+DPMF_MUST_CHECK dpmf_status dots_compose(const dots_pair *p, const dots_plan *plan, const dpmf_run *run,
+                                         dots_curve *out);
+void dots_curve_free(dots_curve *curve);
 /* Its tails from the numbers o[i mod N] of the window, each raised by `noise`. */
-void dpmf_i_account_dots_curve_fill(dpmf_i_account_dots_curve *curve, const double *o);
+void dots_curve_fill(dots_curve *curve, const double *o);
 /* Of delta(epsilon) = e^log_delta, a point in the window: how it looks there, for estimates of its error. */
-typedef struct dpmf_i_account_dots_shape {
+typedef struct dots_shape {
     double slope;      /* -delta'/delta */
     double bend;       /* -delta''/delta' */
     double noise, cut; /* the parts of delta that rounding, and what was cut off, make up */
-} dpmf_i_account_dots_shape;
-dpmf_i_account_dots_shape dpmf_i_account_dots_curve_shape(const dpmf_i_account_dots_curve *curve, double epsilon,
-                                                          double log_delta);
+} dots_shape;
+dots_shape dots_curve_shape(const dots_curve *curve, double epsilon, double log_delta);
 /* A bound of ln delta(epsilon); inf below the window (above, the value at its last loss). */
-double dpmf_i_account_dots_curve_log_delta(const dpmf_i_account_dots_curve *curve, double epsilon);
+double dots_curve_log_delta(const dots_curve *curve, double epsilon);
 /*
  * The least epsilon in the window where the bound is at most e^log_delta. *side: 0 found; -1 it is at most the first
  * loss of the window, which is returned; 1 there is none, and INFINITY is returned.
  */
-double dpmf_i_account_dots_curve_epsilon(const dpmf_i_account_dots_curve *curve, double log_delta, int *side);
+double dots_curve_epsilon(const dots_curve *curve, double log_delta, int *side);
 
 #endif

@@ -25,8 +25,8 @@
 
 #include <math.h>
 
-dpmf_i_account_dots_pair dpmf_i_account_dots_pair_from(const dpmf_i_account_pair *pair) {
-    dpmf_i_account_dots_pair p = {.direction = pair->direction, .sign = pair->direction == DPMF_I_ACCOUNT_ADD ? -1 : 1};
+dots_pair dots_pair_from(const account_pair *pair) {
+    dots_pair p = {.direction = pair->direction, .sign = pair->direction == ACCOUNT_ADD ? -1 : 1};
     p.sigma = pair->sigma;
     p.inverse_variance = 1 / (pair->sigma * pair->sigma);
     p.q = pair->probability;
@@ -35,35 +35,34 @@ dpmf_i_account_dots_pair dpmf_i_account_dots_pair_from(const dpmf_i_account_pair
     p.n = (double)pair->compositions;
     p.log_n = log(p.n);
     p.edge_error = 6;
-    if (p.direction == DPMF_I_ACCOUNT_REPLACE && p.q < 1)
-        p.edge_error += fabs(p.log_rest - p.log_q) + p.inverse_variance;
+    if (p.direction == ACCOUNT_REPLACE && p.q < 1) p.edge_error += fabs(p.log_rest - p.log_q) + p.inverse_variance;
     return p;
 }
 
 /* ln(rest + q e^v). */
-static double log_mixture(const dpmf_i_account_dots_pair *p, double v) {
+static double log_mixture(const dots_pair *p, double v) {
     /* Near v = 0, where the two parts nearly make 1; the bound on e^v keeps the argument from overflow and from -1. */
     if (fabs(v) < 1) return log1p(p->q * expm1(v));
-    return dpmf_i_base_log_add(p->log_rest, p->log_q + v);
+    return base_log_add(p->log_rest, p->log_q + v);
 }
 
-static double log_w(const dpmf_i_account_dots_pair *p, double z) {
+static double log_w(const dots_pair *p, double z) {
     return (z - 0.5) * p->inverse_variance;
 }
 
-double dpmf_i_account_dots_loss(const dpmf_i_account_dots_pair *p, double z) {
+double dots_loss(const dots_pair *p, double z) {
     const double up = log_mixture(p, log_w(p, z));
-    if (p->direction == DPMF_I_ACCOUNT_REMOVE) return up;
-    if (p->direction == DPMF_I_ACCOUNT_ADD) return -up;
+    if (p->direction == ACCOUNT_REMOVE) return up;
+    if (p->direction == ACCOUNT_ADD) return -up;
     return up - log_mixture(p, log_w(p, -z));
 }
 
-double dpmf_i_account_dots_log_ratio(const dpmf_i_account_dots_pair *p, double z) {
-    return p->direction == DPMF_I_ACCOUNT_ADD ? 0 : log_mixture(p, log_w(p, z));
+double dots_log_ratio(const dots_pair *p, double z) {
+    return p->direction == ACCOUNT_ADD ? 0 : log_mixture(p, log_w(p, z));
 }
 
 /* The v with ln(rest + q e^v) = x; -inf where there is none. */
-static double mixture_inverse(const dpmf_i_account_dots_pair *p, double x) {
+static double mixture_inverse(const dots_pair *p, double x) {
     if (p->q == 1) return x;
     if (x <= p->log_rest) return -INFINITY;
     if (x > 1) return x - p->log_q + log1p(-exp(p->log_rest - x));
@@ -80,39 +79,39 @@ static double asinh_scaled(double l, double x) {
     return l < large && x < large ? asinh(exp(l) * sinh(x)) : asinh(exp(log_product));
 }
 
-double dpmf_i_account_dots_inverse(const dpmf_i_account_dots_pair *p, double x) {
+double dots_inverse(const dots_pair *p, double x) {
     const double variance = p->sigma * p->sigma;
-    if (p->direction != DPMF_I_ACCOUNT_REPLACE) return 0.5 + variance * mixture_inverse(p, p->sign * x);
+    if (p->direction != ACCOUNT_REPLACE) return 0.5 + variance * mixture_inverse(p, p->sign * x);
     const double half = 0.5 * fabs(x);
     const double z = variance * (half + asinh_scaled(p->log_rest - p->log_q + 0.5 * p->inverse_variance, half));
     return x < 0 ? -z : z;
 }
 
 /* ln of the mass of (1-q) N(0) + q N(1), or of N(0) for add, below z (side 1) or above (side -1). */
-static double log_mass(const dpmf_i_account_dots_pair *p, double z, int side) {
-    const double zero = dpmf_i_base_log_normal_cdf(side * z / p->sigma);
-    if (p->direction == DPMF_I_ACCOUNT_ADD) return zero;
-    return dpmf_i_base_log_add(p->log_rest + zero, p->log_q + dpmf_i_base_log_normal_cdf(side * (z - 1) / p->sigma));
+static double log_mass(const dots_pair *p, double z, int side) {
+    const double zero = base_log_normal_cdf(side * z / p->sigma);
+    if (p->direction == ACCOUNT_ADD) return zero;
+    return base_log_add(p->log_rest + zero, p->log_q + base_log_normal_cdf(side * (z - 1) / p->sigma));
 }
 
-double dpmf_i_account_dots_log_above(const dpmf_i_account_dots_pair *p, double z) {
+double dots_log_above(const dots_pair *p, double z) {
     return log_mass(p, z, -p->sign);
 }
 
-double dpmf_i_account_dots_log_below(const dpmf_i_account_dots_pair *p, double z) {
+double dots_log_below(const dots_pair *p, double z) {
     return log_mass(p, z, p->sign);
 }
 
-double dpmf_i_account_dots_far(const dpmf_i_account_dots_pair *p, int upper) {
+double dots_far(const dots_pair *p, int upper) {
     static const double far = 60; /* sigmas: beyond them lies e^-1800 */
     return (upper ? p->sign : -p->sign) > 0 ? 1 + far * p->sigma : -1 - far * p->sigma;
 }
 
-double dpmf_i_account_dots_cut(const dpmf_i_account_dots_pair *p, double log_mass) {
-    double inner = 0.5, outer = dpmf_i_account_dots_far(p, 1);
+double dots_cut(const dots_pair *p, double log_mass) {
+    double inner = 0.5, outer = dots_far(p, 1);
     for (int i = 0; i < 50; i++) {
         const double z = 0.5 * (inner + outer);
-        *(dpmf_i_account_dots_log_above(p, z) <= log_mass ? &outer : &inner) = z;
+        *(dots_log_above(p, z) <= log_mass ? &outer : &inner) = z;
     }
     return outer;
 }

@@ -108,25 +108,25 @@ static dpmf_status raise_spectrum(power *s, raise_function *raise, int64_t lengt
     for (int64_t f = 2; f < length; f += 2) {
         raise(s, 2, &v[f], &v[f + 1]);
         if (f % report == 0) {
-            TRY(dpmf_i_base_progress(run, "composing a privacy loss", (double)f / (double)length));
+            TRY(base_progress(run, "composing a privacy loss", (double)f / (double)length));
         }
     }
     return DPMF_OK;
 }
 
 static double sum_but_first(int64_t length, const double *w) {
-    dpmf_i_base_running sum = {0, 0};
+    base_running sum = {0, 0};
     for (int64_t j = 1; j < length; j++) {
-        dpmf_i_base_running_add(&sum, w[j]);
+        base_running_add(&sum, w[j]);
     }
-    return dpmf_i_base_running_value(&sum);
+    return base_running_value(&sum);
 }
 
 /* 1.001: the roundings in the bounds themselves. */
-static dpmf_status power_plain(const dpmf_i_base_fft *fft, double n, double g, double rest, double *w,
-                               const dpmf_run *run, double *noise) {
-    const double u = DPMF_I_ACCOUNT_DOTS_ROUNDING, error = g * rest + 48 * u * (fabs(1 - w[0]) + rest);
-    const int64_t length = dpmf_i_base_fft_length(fft);
+static dpmf_status power_plain(const base_fft *fft, double n, double g, double rest, double *w, const dpmf_run *run,
+                               double *noise) {
+    const double u = DOTS_ROUNDING, error = g * rest + 48 * u * (fabs(1 - w[0]) + rest);
+    const int64_t length = base_fft_length(fft);
     power s = {.n = n, .shift = w[0] - 1};
     double room = 1;
     if (n > 1) {
@@ -139,24 +139,24 @@ static dpmf_status power_plain(const dpmf_i_base_fft *fft, double n, double g, d
         room = exp((n - 1) * error / least);
     }
     w[0] = 0;
-    dpmf_i_base_fft_forward_unordered(fft, length, w);
+    base_fft_forward_unordered(fft, length, w);
     TRY(raise_spectrum(&s, raise_plain, length, w, run));
-    dpmf_i_base_fft_inverse_unordered(fft, length, w);
+    base_fft_inverse_unordered(fft, length, w);
     const double sum = n * error * room * s.errors + (g + 8 * u) * s.moduli;
     *noise = 1.001 * (sum / (double)length + exp(-NEGLIGIBLE));
     return DPMF_OK;
 }
 
-static dpmf_status power_centred(const dpmf_i_base_fft *fft, double n, double g, double rest, double *w,
-                                 const dpmf_run *run, double *noise) {
-    const double u = DPMF_I_ACCOUNT_DOTS_ROUNDING;
-    const int64_t length = dpmf_i_base_fft_length(fft);
+static dpmf_status power_centred(const base_fft *fft, double n, double g, double rest, double *w, const dpmf_run *run,
+                                 double *noise) {
+    const double u = DOTS_ROUNDING;
+    const int64_t length = base_fft_length(fft);
     const double a = w[0], log_centre = n * log(a), centre = exp(log_centre);
     power s = {.n = n, .factor = 1 / a};
     w[0] = 0;
-    dpmf_i_base_fft_forward_unordered(fft, length, w);
+    base_fft_forward_unordered(fft, length, w);
     TRY(raise_spectrum(&s, raise_centred, length, w, run));
-    dpmf_i_base_fft_inverse_unordered(fft, length, w);
+    base_fft_inverse_unordered(fft, length, w);
     for (int64_t j = 0; j < length; j++) {
         w[j] *= centre;
     }
@@ -166,13 +166,13 @@ static dpmf_status power_centred(const dpmf_i_base_fft *fft, double n, double g,
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_dots_power(int64_t length, double n, double *w, const dpmf_run *run, double *noise) {
-    const double g = 16 * DPMF_I_ACCOUNT_DOTS_ROUNDING * (log2((double)length) + 2), rest = sum_but_first(length, w);
-    dpmf_i_base_fft *fft = NULL;
-    TRY(dpmf_i_base_fft_create(length, &fft));
+dpmf_status dots_power(int64_t length, double n, double *w, const dpmf_run *run, double *noise) {
+    const double g = 16 * DOTS_ROUNDING * (log2((double)length) + 2), rest = sum_but_first(length, w);
+    base_fft *fft = NULL;
+    TRY(base_fft_create(length, &fft));
     const int centred = rest <= 0.5 * w[0] && n * rest <= CENTRE * w[0];
     const dpmf_status status =
         centred ? power_centred(fft, n, g, rest, w, run, noise) : power_plain(fft, n, g, rest, w, run, noise);
-    dpmf_i_base_fft_free(fft);
+    base_fft_free(fft);
     return status;
 }

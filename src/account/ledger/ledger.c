@@ -21,8 +21,8 @@ static const double SLACK = 2e-5; /* a tight sum of tight accounts */
 dpmf_status dpmf_ledger_create(dpmf_adjacency adjacency, dpmf_ledger **out) {
     dpmf_ledger *ledger = NULL;
     if ((unsigned)adjacency > DPMF_ADJACENCY_REPLACE_ONE)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)adjacency);
-    TRY(dpmf_i_base_alloc(1, sizeof *ledger, "a ledger", (void **)&ledger));
+        return base_fail(DPMF_ERROR_ARGUMENT, "adjacency %d, accepted 0 to 2", (int)adjacency);
+    TRY(base_alloc(1, sizeof *ledger, "a ledger", (void **)&ledger));
     ledger->adjacency = adjacency;
     *out = ledger;
     return DPMF_OK;
@@ -30,8 +30,8 @@ dpmf_status dpmf_ledger_create(dpmf_adjacency adjacency, dpmf_ledger **out) {
 
 void dpmf_ledger_free(dpmf_ledger *ledger) {
     if (ledger == NULL) return;
-    dpmf_i_base_free(ledger->entries);
-    dpmf_i_base_free(ledger);
+    base_free(ledger->entries);
+    base_free(ledger);
 }
 
 /* ---- entries ---- */
@@ -41,7 +41,7 @@ static int compare_numbers(double a, double b) {
 }
 
 /* Everything but how often; adjacency and engine are the ledger's. */
-static int compare(const dpmf_i_account_composed *a, const dpmf_i_account_composed *b) {
+static int compare(const account_composed *a, const account_composed *b) {
     const double x[] = {a->sigma,       a->probability,   (double)a->picks, (double)a->bins,
                         (double)a->cap, (double)a->units, (double)a->blocks};
     const double y[] = {b->sigma,       b->probability,   (double)b->picks, (double)b->bins,
@@ -54,25 +54,25 @@ static int compare(const dpmf_i_account_composed *a, const dpmf_i_account_compos
 
 static dpmf_status make_room(dpmf_ledger *ledger) {
     if (ledger->count < ledger->room) return DPMF_OK;
-    dpmf_i_account_ledger_entry *more = NULL;
+    ledger_entry *more = NULL;
     const int64_t room = 2 * ledger->room + 8;
-    TRY(dpmf_i_base_alloc(room, sizeof *more, "the entries of a ledger", (void **)&more));
+    TRY(base_alloc(room, sizeof *more, "the entries of a ledger", (void **)&more));
     if (ledger->count > 0) memcpy(more, ledger->entries, (size_t)ledger->count * sizeof *more);
-    dpmf_i_base_free(ledger->entries);
+    base_free(ledger->entries);
     ledger->entries = more;
     ledger->room = room;
     return DPMF_OK;
 }
 
-static dpmf_status add_run(dpmf_ledger *ledger, const dpmf_i_account_composed *run) {
+static dpmf_status add_run(dpmf_ledger *ledger, const account_composed *run) {
     int64_t at = 0;
     while (at < ledger->count && compare(&ledger->entries[at].run, run) < 0)
         at++;
     if (at < ledger->count && compare(&ledger->entries[at].run, run) == 0) {
         int64_t *steps = &ledger->entries[at].run.compositions;
-        if (run->compositions > DPMF_I_ACCOUNT_COMPOSITIONS_MAX - *steps)
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a ledger holds at most %lld steps of a kind",
-                                    (long long)DPMF_I_ACCOUNT_COMPOSITIONS_MAX);
+        if (run->compositions > ACCOUNT_COMPOSITIONS_MAX - *steps)
+            return base_fail(DPMF_ERROR_ARGUMENT, "a ledger holds at most %lld steps of a kind",
+                             (long long)ACCOUNT_COMPOSITIONS_MAX);
         *steps += run->compositions;
         return DPMF_OK;
     }
@@ -86,52 +86,50 @@ static dpmf_status add_run(dpmf_ledger *ledger, const dpmf_i_account_composed *r
 
 static dpmf_status check_times(int64_t times) {
     if (times >= 1 && times <= 1000000000) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld times, accepted 1 to 1e9", (long long)times);
+    return base_fail(DPMF_ERROR_ARGUMENT, "%lld times, accepted 1 to 1e9", (long long)times);
 }
 
 dpmf_status dpmf_ledger_add_gaussian(dpmf_ledger *ledger, double mu, int64_t times) {
     TRY(check_times(times));
-    if (!(mu >= 0 && mu <= 1e6)) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "mu %g, accepted 0 to 1e6", mu);
+    if (!(mu >= 0 && mu <= 1e6)) return base_fail(DPMF_ERROR_ARGUMENT, "mu %g, accepted 0 to 1e6", mu);
     ledger->gaussian += mu * mu * (double)times;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpmf_account_options *options,
                                     int64_t times) {
-    dpmf_i_account_question q;
+    account_question q;
     dpmf_status status = DPMF_OK;
     TRY(check_times(times));
-    TRY(dpmf_i_account_check_sigma(sigma));
-    TRY(dpmf_i_account_question_open(options, &q));
-    dpmf_i_account_composed run = q.composed;
+    TRY(account_check_sigma(sigma));
+    TRY(account_question_open(options, &q));
+    account_composed run = q.composed;
     run.sigma = sigma * q.options.sigma_unit;
     if (q.sampled) {
-        status = dpmf_i_base_fail(
+        status = base_fail(
             DPMF_ERROR_UNSUPPORTED,
             "a ledger takes proven accounts, not simulated ones: balls-in-bins with a C and min-sep are not composed");
     } else if (run.adjacency != ledger->adjacency) {
-        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                  "the run is accounted for under %s adjacency, but the ledger under %s",
-                                  dpmf_adjacency_name(run.adjacency), dpmf_adjacency_name(ledger->adjacency));
-    } else if (run.compositions > DPMF_I_ACCOUNT_COMPOSITIONS_MAX / times) {
-        status =
-            dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld steps %lld times, accepted %lld in all",
-                             (long long)run.compositions, (long long)times, (long long)DPMF_I_ACCOUNT_COMPOSITIONS_MAX);
-    } else if (run.probability >= 1 && !dpmf_i_account_capped_binds(&run)) {
-        const double mu = dpmf_i_account_composed_mu(&run);
+        status = base_fail(DPMF_ERROR_ARGUMENT, "the run is accounted for under %s adjacency, but the ledger under %s",
+                           dpmf_adjacency_name(run.adjacency), dpmf_adjacency_name(ledger->adjacency));
+    } else if (run.compositions > ACCOUNT_COMPOSITIONS_MAX / times) {
+        status = base_fail(DPMF_ERROR_ARGUMENT, "%lld steps %lld times, accepted %lld in all",
+                           (long long)run.compositions, (long long)times, (long long)ACCOUNT_COMPOSITIONS_MAX);
+    } else if (run.probability >= 1 && !capped_binds(&run)) {
+        const double mu = account_composed_mu(&run);
         ledger->gaussian += mu * mu * (double)times;
     } else if (run.probability > 0) {
         run.compositions *= times;
         status = add_run(ledger, &run);
     }
-    dpmf_i_account_question_close(&q);
+    account_question_close(&q);
     return status;
 }
 
 dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other) {
     if (ledger->adjacency != other->adjacency && (other->count > 0 || other->gaussian > 0))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "cannot add a ledger under %s adjacency to one under %s",
-                                dpmf_adjacency_name(other->adjacency), dpmf_adjacency_name(ledger->adjacency));
+        return base_fail(DPMF_ERROR_ARGUMENT, "cannot add a ledger under %s adjacency to one under %s",
+                         dpmf_adjacency_name(other->adjacency), dpmf_adjacency_name(ledger->adjacency));
     dpmf_ledger sum = *ledger;
     dpmf_status status = DPMF_OK;
     sum.entries = NULL;
@@ -141,11 +139,11 @@ dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other
         TRY_DONE(add_run(&sum, &ledger->entries[i].run));
     for (int64_t i = 0; i < other->count; i++)
         TRY_DONE(add_run(&sum, &other->entries[i].run));
-    dpmf_i_base_free(ledger->entries);
+    base_free(ledger->entries);
     *ledger = sum;
     return DPMF_OK;
 done:
-    dpmf_i_base_free(sum.entries);
+    base_free(sum.entries);
     return status;
 }
 
@@ -167,12 +165,12 @@ dpmf_adjacency dpmf_ledger_adjacency(const dpmf_ledger *ledger) {
     return ledger->adjacency;
 }
 
-void dpmf_i_account_ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta) {
+void ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta) {
     ledger->budget_epsilon = epsilon;
     ledger->budget_delta = delta;
 }
 
-void dpmf_i_account_ledger_count(dpmf_ledger *ledger) {
+void ledger_count(dpmf_ledger *ledger) {
     ledger->runs++;
 }
 
@@ -183,12 +181,12 @@ static int is_plain(const dpmf_ledger *ledger) {
     return ledger->count == 0 || (ledger->count == 1 && ledger->gaussian == 0);
 }
 
-static dpmf_i_account_composed plain_run(const dpmf_ledger *ledger) {
-    dpmf_i_account_composed run = {.sigma = 1, .probability = 0, .compositions = 1};
+static account_composed plain_run(const dpmf_ledger *ledger) {
+    account_composed run = {.sigma = 1, .probability = 0, .compositions = 1};
     if (ledger->count > 0) {
         run = ledger->entries[0].run;
     } else if (ledger->gaussian > 0) { /* sigma so that mu is right under this adjacency */
-        run = (dpmf_i_account_composed){.sigma = 1 / sqrt(ledger->gaussian), .probability = 1, .compositions = 1};
+        run = (account_composed){.sigma = 1 / sqrt(ledger->gaussian), .probability = 1, .compositions = 1};
     }
     run.blocks = run.blocks > 0 ? run.blocks : 1;
     return run;
@@ -199,38 +197,36 @@ typedef struct question {
     double given; /* ln delta, or epsilon */
 } question;
 
-static dpmf_status answer_list(const dpmf_ledger *ledger, question asked, const dpmf_run *run,
-                               dpmf_i_account_answer *out) {
-    const dpmf_i_account_product_options how = {SLACK, SLACK, run};
+static dpmf_status answer_list(const dpmf_ledger *ledger, question asked, const dpmf_run *run, account_answer *out) {
+    const product_options how = {SLACK, SLACK, run};
     const int directions = ledger->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
-    dpmf_i_account_ledger_parts p;
-    dpmf_i_account_answer worst = {asked.of_epsilon ? 0 : -INFINITY, DPMF_UPPER_BOUND, METHOD_LIST, 1};
+    ledger_parts p;
+    account_answer worst = {asked.of_epsilon ? 0 : -INFINITY, DPMF_UPPER_BOUND, METHOD_LIST, 1};
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_account_ledger_parts_create(ledger, &p));
+    TRY(ledger_parts_create(ledger, &p));
     for (int i = 0; i < directions; i++) {
         double value = 0;
         int met = 0;
-        TRY_DONE(asked.of_epsilon
-                     ? dpmf_i_account_product_epsilon(p.count, p.parts, i, asked.given, &how, &value, &met)
-                     : dpmf_i_account_product_log_delta(p.count, p.parts, i, asked.given, &how, &value, &met));
+        TRY_DONE(asked.of_epsilon ? product_epsilon(p.count, p.parts, i, asked.given, &how, &value, &met)
+                                  : product_log_delta(p.count, p.parts, i, asked.given, &how, &value, &met));
         if (value > worst.value) worst.met = met;
         worst.value = fmax(worst.value, value);
     }
     *out = worst;
 done:
-    dpmf_i_account_ledger_parts_free(&p);
+    ledger_parts_free(&p);
     return status;
 }
 
-static dpmf_status answer(const dpmf_ledger *ledger, question asked, const dpmf_run *run, dpmf_i_account_answer *out) {
+static dpmf_status answer(const dpmf_ledger *ledger, question asked, const dpmf_run *run, account_answer *out) {
     if (!is_plain(ledger)) return answer_list(ledger, asked, run, out);
-    dpmf_i_account_composed alone = plain_run(ledger);
+    account_composed alone = plain_run(ledger);
     alone.run = run;
-    if (asked.of_epsilon) return dpmf_i_account_dispatch_epsilon(&alone, asked.given, out);
-    return dpmf_i_account_dispatch_log_delta(&alone, asked.given, out);
+    if (asked.of_epsilon) return account_dispatch_epsilon(&alone, asked.given, out);
+    return account_dispatch_log_delta(&alone, asked.given, out);
 }
 
-static void fill(const dpmf_ledger *ledger, const dpmf_i_account_answer *found, dpmf_privacy *out) {
+static void fill(const dpmf_ledger *ledger, const account_answer *found, dpmf_privacy *out) {
     out->kind = found->kind;
     out->method = found->method;
     out->slack_met = found->met;
@@ -242,8 +238,8 @@ static void fill(const dpmf_ledger *ledger, const dpmf_i_account_answer *found, 
 }
 
 dpmf_status dpmf_ledger_epsilon(const dpmf_ledger *ledger, double delta, const dpmf_run *run, dpmf_privacy *out) {
-    dpmf_i_account_answer found;
-    TRY(dpmf_i_account_check_delta(delta));
+    account_answer found;
+    TRY(account_check_delta(delta));
     TRY(answer(ledger, (question){1, log(delta)}, run, &found));
     *out = (dpmf_privacy){.epsilon = found.value, .delta = delta};
     fill(ledger, &found, out);
@@ -251,8 +247,8 @@ dpmf_status dpmf_ledger_epsilon(const dpmf_ledger *ledger, double delta, const d
 }
 
 dpmf_status dpmf_ledger_delta(const dpmf_ledger *ledger, double epsilon, const dpmf_run *run, dpmf_privacy *out) {
-    dpmf_i_account_answer found;
-    TRY(dpmf_i_account_check_epsilon(epsilon));
+    account_answer found;
+    TRY(account_check_epsilon(epsilon));
     TRY(answer(ledger, (question){0, epsilon}, run, &found));
     *out = (dpmf_privacy){.epsilon = epsilon, .delta = fmin(1, exp(found.value))};
     fill(ledger, &found, out);

@@ -7,81 +7,79 @@
 
 static dpmf_status fill_capped(const void *of, int reversed, int64_t count, double step, double mass,
                                const dpmf_run *run, double *out) {
-    const dpmf_i_account_ledger_blocks *blocks = of;
+    const ledger_blocks *blocks = of;
     (void)mass;
     (void)run;
     for (int64_t i = 0; i < count; i++) {
         out[i] = 0;
         for (int j = 0; j < blocks->count; j++)
-            out[i] = fmax(out[i], dpmf_i_account_capped_curve(&blocks->sizes[j], reversed, expm1((double)i * step)));
+            out[i] = fmax(out[i], capped_curve(&blocks->sizes[j], reversed, expm1((double)i * step)));
     }
     return DPMF_OK;
 }
 
 static double reach_capped(const void *of, int reversed, double mass) {
-    const dpmf_i_account_ledger_blocks *blocks = of;
+    const ledger_blocks *blocks = of;
     double far = 0;
     for (int j = 0; j < blocks->count; j++) {
-        const dpmf_i_account_product_part part = dpmf_i_account_capped_part(&blocks->sizes[j], 1);
+        const product_part part = account_capped_part(&blocks->sizes[j], 1);
         far = fmax(far, part.reach(part.of, reversed, mass));
     }
     return far;
 }
 
-static dpmf_i_account_product_part capped_part(const dpmf_i_account_composed *c, dpmf_i_account_ledger_blocks *blocks) {
+static product_part capped_part(const account_composed *c, ledger_blocks *blocks) {
     const int64_t small = c->units / c->blocks, large = small + (c->units % c->blocks != 0);
     blocks->count = 0;
     for (int64_t size = large; size >= small; size--) {
         /* Where the cap cannot bind, one that is as good as none: the curve is then that of Poisson sampling. */
         const int64_t cap = c->cap < size ? c->cap : size - 1;
-        dpmf_i_account_capped_scheme *s = &blocks->sizes[blocks->count++];
-        dpmf_i_account_capped_make(c->probability, c->sigma, cap, size, c->adjacency, s);
+        capped_scheme *s = &blocks->sizes[blocks->count++];
+        capped_make(c->probability, c->sigma, cap, size, c->adjacency, s);
         if (c->cap >= size) s->binding = 0;
     }
-    return (dpmf_i_account_product_part){blocks, fill_capped, reach_capped, c->compositions};
+    return (product_part){blocks, fill_capped, reach_capped, c->compositions};
 }
 
-static dpmf_status add_entry(const dpmf_i_account_composed *c, dpmf_i_account_ledger_parts *p) {
-    dpmf_i_account_ledger_numbers *n = &p->numbers[p->count];
+static dpmf_status add_entry(const account_composed *c, ledger_parts *p) {
+    ledger_numbers *n = &p->numbers[p->count];
     if (c->picks > 0) {
-        const dpmf_i_account_allocation a = {
-            .sigma = c->sigma, .picks = c->picks, .bins = c->bins, .epochs = c->compositions};
-        TRY(dpmf_i_account_allocation_blocks_create(&a, &n->allocation));
+        const account_allocation a = {.sigma = c->sigma, .picks = c->picks, .bins = c->bins, .epochs = c->compositions};
+        TRY(allocation_blocks_create(&a, &n->allocation));
         for (int i = 0; i < n->allocation.count; i++)
             p->parts[p->count++] = n->allocation.parts[i];
-    } else if (dpmf_i_account_capped_binds(c)) {
+    } else if (capped_binds(c)) {
         p->parts[p->count++] = capped_part(c, &n->capped);
     } else {
-        n->poisson =
-            (dpmf_i_account_product_poisson){c->probability, 1 / c->sigma, c->adjacency == DPMF_ADJACENCY_REPLACE_ONE};
-        p->parts[p->count++] = dpmf_i_account_product_poisson_part(&n->poisson, c->compositions);
+        n->poisson = (product_poisson){c->probability, 1 / c->sigma, c->adjacency == DPMF_ADJACENCY_REPLACE_ONE};
+        p->parts[p->count++] = product_poisson_part(&n->poisson, c->compositions);
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_ledger_parts_create(const dpmf_ledger *ledger, dpmf_i_account_ledger_parts *out) {
-    const int64_t most = DPMF_I_ACCOUNT_ALLOCATION_PARTS * ledger->count + 1;
-    dpmf_i_account_ledger_parts p = {.most = most};
+dpmf_status ledger_parts_create(const dpmf_ledger *ledger, ledger_parts *out) {
+    const int64_t most = ALLOCATION_PARTS * ledger->count + 1;
+    ledger_parts p = {.most = most};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(most, sizeof *p.parts, "the parts of a ledger", (void **)&p.parts));
-    TRY_DONE(dpmf_i_base_alloc(most, sizeof *p.numbers, "the numbers of a ledger", (void **)&p.numbers));
+    TRY_DONE(base_alloc(most, sizeof *p.parts, "the parts of a ledger", (void **)&p.parts));
+    TRY_DONE(base_alloc(most, sizeof *p.numbers, "the numbers of a ledger", (void **)&p.numbers));
     if (ledger->gaussian > 0) {
         p.numbers[0].gaussian.mu = sqrt(ledger->gaussian);
-        p.parts[p.count++] = dpmf_i_account_product_gaussian_part(&p.numbers[0].gaussian, 1);
+        p.parts[p.count++] = product_gaussian_part(&p.numbers[0].gaussian, 1);
     }
     for (int64_t i = 0; i < ledger->count; i++)
         TRY_DONE(add_entry(&ledger->entries[i].run, &p));
     *out = p;
     return DPMF_OK;
 done:
-    dpmf_i_account_ledger_parts_free(&p);
+    ledger_parts_free(&p);
     return status;
 }
 
-void dpmf_i_account_ledger_parts_free(dpmf_i_account_ledger_parts *parts) {
+void ledger_parts_free(ledger_parts *parts) {
     for (int64_t i = 0; parts->numbers != NULL && i < parts->most; i++)
-        dpmf_i_account_allocation_blocks_free(&parts->numbers[i].allocation);
-    dpmf_i_base_free(parts->parts);
-    dpmf_i_base_free(parts->numbers);
-    *parts = (dpmf_i_account_ledger_parts){0};
+        allocation_blocks_free(&parts->numbers[i].allocation);
+    base_free(parts->parts);
+    base_free(parts->numbers);
+    *parts = (ledger_parts){0};
 }

@@ -30,41 +30,41 @@ typedef struct place {
     double loss, exponent; /* L and u of the order t */
 } place;
 
-static place place_at(const dpmf_i_account_pair *pair, double t, double x) {
-    const double l = dpmf_i_account_pair_log_ratio(pair, x);
-    if (pair->direction == DPMF_I_ACCOUNT_ADD) return (place){-l, -t * l};
-    if (pair->direction == DPMF_I_ACCOUNT_REMOVE) return (place){l, (t + 1) * l};
-    const double mirrored = dpmf_i_account_pair_log_ratio(pair, -x);
+static place place_at(const account_pair *pair, double t, double x) {
+    const double l = account_pair_log_ratio(pair, x);
+    if (pair->direction == ACCOUNT_ADD) return (place){-l, -t * l};
+    if (pair->direction == ACCOUNT_REMOVE) return (place){l, (t + 1) * l};
+    const double mirrored = account_pair_log_ratio(pair, -x);
     return (place){l - mirrored, (t + 1) * l - t * mirrored};
 }
 
-static double logistic(const dpmf_i_account_pair *pair, double x) {
+static double logistic(const account_pair *pair, double x) {
     const double q = pair->probability;
     return 1 / (1 + exp(-(x - 0.5) / (pair->sigma * pair->sigma) - log(q) + log1p(-q)));
 }
 
 /* c w of the cell from x to y; *width: w. */
-static double cell_mass(const dpmf_i_account_pair *pair, double cut, double t, double log_moment, double x, double y,
+static double cell_mass(const account_pair *pair, double cut, double t, double log_moment, double x, double y,
                         double *width) {
     const place a = place_at(pair, t, x), b = place_at(pair, t, y);
     const double variance = pair->sigma * pair->sigma, far = fmax(fabs(x), fabs(y));
     double steepest = logistic(pair, y);
-    if (pair->direction == DPMF_I_ACCOUNT_REPLACE) steepest += logistic(pair, -x);
+    if (pair->direction == ACCOUNT_REPLACE) steepest += logistic(pair, -x);
     *width = fabs(b.loss - a.loss) * (1 - ROOM);
     if (!(steepest > 1e-290 && *width > 0)) return 0;
-    if (dpmf_i_account_pair_is_apart(pair, cut, x) || dpmf_i_account_pair_is_apart(pair, cut, y)) return 0;
+    if (account_pair_is_apart(pair, cut, x) || account_pair_is_apart(pair, cut, y)) return 0;
     const double log_least =
         fmin(a.exponent, b.exponent) - 0.5 * far * far / variance - log_sqrt_two_pi - log(pair->sigma) - log_moment;
     return exp(log_least) * *width / (steepest / variance) * (1 - ROOM);
 }
 
 /* The x of the largest p, and where it is e^-12 of that. */
-static void find_bulk(const dpmf_i_account_pair *pair, double cut, double t, double *low, double *peak, double *high) {
+static void find_bulk(const account_pair *pair, double cut, double t, double *low, double *peak, double *high) {
     const double keep = 12, step = 0.25 * pair->sigma;
-    const double reach = sqrt(2 * dpmf_i_account_pair_kept(pair)) * pair->sigma;
-    const double most = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * t + 1 : t + 1;
-    const double first = pair->direction == DPMF_I_ACCOUNT_ADD ? -fmin(t, 1e3 * pair->sigma) - reach : -reach;
-    const double last = pair->direction == DPMF_I_ACCOUNT_ADD ? reach : fmin(most, 1e3 * pair->sigma) + reach;
+    const double reach = sqrt(2 * account_pair_kept(pair)) * pair->sigma;
+    const double most = pair->direction == ACCOUNT_REPLACE ? 2 * t + 1 : t + 1;
+    const double first = pair->direction == ACCOUNT_ADD ? -fmin(t, 1e3 * pair->sigma) - reach : -reach;
+    const double last = pair->direction == ACCOUNT_ADD ? reach : fmin(most, 1e3 * pair->sigma) + reach;
     double largest = -INFINITY;
     *low = *peak = *high = 0;
     for (int pass = 0; pass < 2; pass++) {
@@ -83,8 +83,7 @@ static void find_bulk(const dpmf_i_account_pair *pair, double cut, double t, dou
     }
 }
 
-void dpmf_i_account_line_decay_fill(const dpmf_i_account_pair *pair, double cut, double t, double log_moment,
-                                    dpmf_i_account_line_decay *out) {
+void line_decay_fill(const account_pair *pair, double cut, double t, double log_moment, line_decay *out) {
     enum { FAMILIES = 6 };
     static const double widths[FAMILIES] = {3.5, 2.5, 1.75, 1, 0.5, 0.25}; /* in sigma */
     double low, peak, high;
@@ -92,7 +91,7 @@ void dpmf_i_account_line_decay_fill(const dpmf_i_account_pair *pair, double cut,
     find_bulk(pair, cut, t, &low, &peak, &high);
     for (int i = 0; i < FAMILIES; i++) {
         const double width = widths[i] * pair->sigma, first = peak - width * (0.5 + floor((peak - low) / width));
-        for (double x = first; x < high && count < DPMF_I_ACCOUNT_LINE_CELLS; x += width) {
+        for (double x = first; x < high && count < LINE_CELLS; x += width) {
             out->mass[count] = cell_mass(pair, cut, t, log_moment, x, x + width, &out->width[count]);
             count++;
         }
@@ -109,7 +108,7 @@ static double least_loss(double v) {
     return 1 - fmin(1 / v, second_peak);
 }
 
-double dpmf_i_account_line_decay_from(const dpmf_i_account_line_decay *decay, double y) {
+double line_decay_from(const line_decay *decay, double y) {
     double best = 0;
     for (int i = 0, j = 0; i < decay->families; i++) {
         double sum = 0;

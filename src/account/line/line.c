@@ -53,9 +53,9 @@ typedef struct node {
 } node;
 
 typedef struct line {
-    const dpmf_i_account_pair *pair;
+    const account_pair *pair;
     double n;
-    dpmf_i_account_line_plan plan;
+    line_plan plan;
     double log_high, log_low; /* n ln M(t) from both sides */
     node *nodes;              /* owned */
 } line;
@@ -66,12 +66,12 @@ typedef struct line {
 static cplx complex_log1p(cplx x) {
     const double a = creal(x), b = cimag(x), more = a * (2 + a) + b * b;
     const double log_modulus = more > -0.5 ? 0.5 * log1p(more) : log(hypot(1 + a, b));
-    return dpmf_i_account_complex(log_modulus, atan2(b, 1 + a));
+    return account_complex(log_modulus, atan2(b, 1 + a));
 }
 
-static void fill_node(const line *c, dpmf_i_account_line_rule *rule, double y, node *out) {
+static void fill_node(const line *c, line_rule *rule, double y, node *out) {
     double error;
-    const cplx x = dpmf_i_account_line_rule_next(rule, &error);
+    const cplx x = line_rule_next(rule, &error);
     const double modulus = hypot(1 + creal(x), cimag(x));
     const double log_weight =
         0.5 * (log(c->plan.t * c->plan.t + y * y) + log((c->plan.t + 1) * (c->plan.t + 1) + y * y));
@@ -89,19 +89,19 @@ static void fill_node(const line *c, dpmf_i_account_line_rule *rule, double y, n
 
 /* *made: are there nodes that prove something? */
 static dpmf_status make_nodes(line *c, int *made) {
-    const dpmf_i_account_line_plan *plan = &c->plan;
-    dpmf_i_account_line_rule rule;
+    const line_plan *plan = &c->plan;
+    line_rule rule;
     *made = 0;
-    TRY(dpmf_i_account_line_rule_create(c->pair, plan->cut, plan->t, plan->spacing, plan->count, plan->points_max,
-                                        plan->log_off, &rule));
+    TRY(line_rule_create(c->pair, plan->cut, plan->t, plan->spacing, plan->count, plan->points_max, plan->log_off,
+                         &rule));
     if (rule.phase == NULL) return DPMF_OK;
     if (rule.log_moment_high >
         plan->log_moment) { /* q near 1, where roundings are overrated; the plan has no bound then */
-        dpmf_i_account_line_rule_free(&rule);
+        line_rule_free(&rule);
         return DPMF_OK;
     }
     const dpmf_status status =
-        dpmf_i_base_alloc(plan->count, sizeof *c->nodes, "the nodes of a Fourier sum", (void **)&c->nodes);
+        base_alloc(plan->count, sizeof *c->nodes, "the nodes of a Fourier sum", (void **)&c->nodes);
     if (status == DPMF_OK) {
         for (int64_t i = 0; i < plan->count; i++) {
             fill_node(c, &rule, plan->spacing * (double)i, &c->nodes[i]);
@@ -110,16 +110,16 @@ static dpmf_status make_nodes(line *c, int *made) {
         c->log_low = c->n * rule.log_moment_low;
         *made = 1;
     }
-    dpmf_i_account_line_rule_free(&rule);
+    line_rule_free(&rule);
     return status;
 }
 
 /* About epsilon and ln delta. */
-static dpmf_status open_line(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double slack,
-                             double grid, line *c, int *made) {
+static dpmf_status open_line(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
+                             line *c, int *made) {
     *made = 0;
     *c = (line){.pair = pair, .n = (double)pair->compositions};
-    if (!dpmf_i_account_line_plan_make(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
+    if (!line_plan_make(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
     return make_nodes(c, made);
 }
 
@@ -152,7 +152,7 @@ static bounds read_line(const line *c, double epsilon) {
     const double rounding = 4 * ROUNDING * (fabs(c->log_high) + c->plan.t * epsilon + 800);
     if (!(high > 0)) return b;
     b.high = c->log_high - c->plan.t * epsilon + log(high) + rounding;
-    if (c->plan.log_apart > -INFINITY) b.high = dpmf_i_base_log_add(b.high, c->plan.log_apart) + rounding;
+    if (c->plan.log_apart > -INFINITY) b.high = base_log_add(b.high, c->plan.log_apart) + rounding;
     const double scale = c->log_low - c->plan.t * epsilon;
     const double aliases = exp(c->plan.above.log_factor - c->plan.above.order * epsilon - scale) +
                            exp(c->plan.below.log_factor - c->plan.below.order * epsilon - scale);
@@ -197,18 +197,18 @@ enum { ATTEMPTS = 5 };
  * Of fewer steps the sum of losses is not smooth enough, ever. A smaller sigma takes a grid of 4/sigma^2 points to guess about, and
  * connect the dots leaves the rest to the closed forms (account/dots/dots.c has the same range).
  */
-static int is_possible(const dpmf_i_account_pair *pair) {
+static int is_possible(const account_pair *pair) {
     enum { STEPS_MIN = 16 };
     return pair->probability < 1 && pair->compositions >= STEPS_MIN && pair->sigma >= 0.01 && pair->sigma <= 1e6;
 }
 
-static double slack_at(const dpmf_i_account_line_options *how, double epsilon) {
+static double slack_at(const line_options *how, double epsilon) {
     return fmax(how->relative * epsilon, how->absolute);
 }
 
 /* One attempt, planned about *guess, which becomes what was found; *again: is another one, about that, of use? */
-static dpmf_status attempt_epsilon(const dpmf_i_account_pair *pair, double log_delta,
-                                   const dpmf_i_account_line_options *how, double *guess, int *met, int *again) {
+static dpmf_status attempt_epsilon(const account_pair *pair, double log_delta, const line_options *how, double *guess,
+                                   int *met, int *again) {
     const double slack = slack_at(how, *guess);
     line c = {0};
     int made = 0;
@@ -225,17 +225,17 @@ static dpmf_status attempt_epsilon(const dpmf_i_account_pair *pair, double log_d
         *guess = INFINITY;
     }
 done:
-    dpmf_i_base_free(c.nodes);
+    base_free(c.nodes);
     return status;
 }
 
-dpmf_status dpmf_i_account_line_epsilon(const dpmf_i_account_pair *pair, double log_delta,
-                                        const dpmf_i_account_line_options *how, double *epsilon, int *met) {
-    TRY(dpmf_i_account_pair_check(pair));
+dpmf_status line_epsilon(const account_pair *pair, double log_delta, const line_options *how, double *epsilon,
+                         int *met) {
+    TRY(account_pair_check(pair));
     assert(log_delta < 0);
     double guess = 0, least = INFINITY;
     int tight = 0, again = is_possible(pair);
-    if (again) TRY(dpmf_i_account_line_guess_epsilon(pair, log_delta, &guess));
+    if (again) TRY(line_guess_epsilon(pair, log_delta, &guess));
     for (int i = 0; i < ATTEMPTS && again; i++) {
         TRY(attempt_epsilon(pair, log_delta, how, &guess, &tight, &again));
         least = fmin(least, guess * (1 + PAIR_ROUNDING));
@@ -245,8 +245,8 @@ dpmf_status dpmf_i_account_line_epsilon(const dpmf_i_account_pair *pair, double 
     return DPMF_OK;
 }
 
-static dpmf_status attempt_log_delta(const dpmf_i_account_pair *pair, double epsilon,
-                                     const dpmf_i_account_line_options *how, double *guess, int *met, int *again) {
+static dpmf_status attempt_log_delta(const account_pair *pair, double epsilon, const line_options *how, double *guess,
+                                     int *met, int *again) {
     const double slack = slack_at(how, epsilon);
     line c = {0};
     int made = 0;
@@ -264,17 +264,17 @@ static dpmf_status attempt_log_delta(const dpmf_i_account_pair *pair, double eps
         *guess = 0;
     }
 done:
-    dpmf_i_base_free(c.nodes);
+    base_free(c.nodes);
     return status;
 }
 
-dpmf_status dpmf_i_account_line_log_delta(const dpmf_i_account_pair *pair, double epsilon,
-                                          const dpmf_i_account_line_options *how, double *log_delta, int *met) {
-    TRY(dpmf_i_account_pair_check(pair));
+dpmf_status line_log_delta(const account_pair *pair, double epsilon, const line_options *how, double *log_delta,
+                           int *met) {
+    TRY(account_pair_check(pair));
     assert(epsilon >= 0 && isfinite(epsilon));
     double guess = 0, least = 0;
     int tight = 0, again = is_possible(pair);
-    if (again) TRY(dpmf_i_account_line_guess(pair, epsilon, &guess));
+    if (again) TRY(line_guess(pair, epsilon, &guess));
     for (int i = 0; i < ATTEMPTS && again; i++) {
         TRY(attempt_log_delta(pair, epsilon, how, &guess, &tight, &again));
         least = fmin(least, guess);

@@ -7,48 +7,46 @@
 
 /* ---- account/line/decay.c: how fast M(t + iy) falls with y, proven ---- */
 
-enum { DPMF_I_ACCOUNT_LINE_CELLS = 512 };
+enum { LINE_CELLS = 512 };
 
 /* Intervals of the loss of one step and what a uniform distribution on each takes of the tilted one, from below. */
-typedef struct dpmf_i_account_line_decay {
+typedef struct line_decay {
     int families, ends[8]; /* family i, cells of one width: from ends[i-1] to ends[i] */
-    double width[DPMF_I_ACCOUNT_LINE_CELLS], mass[DPMF_I_ACCOUNT_LINE_CELLS];
-} dpmf_i_account_line_decay;
+    double width[LINE_CELLS], mass[LINE_CELLS];
+} line_decay;
 
 /* log_moment: an upper bound of ln M(t). cut: of account/pair.h. */
-void dpmf_i_account_line_decay_fill(const dpmf_i_account_pair *pair, double cut, double t, double log_moment,
-                                    dpmf_i_account_line_decay *out);
+void line_decay_fill(const account_pair *pair, double cut, double t, double log_moment, line_decay *out);
 /* A lower bound of 1 - |M(t + iv)| / M(t) for every v >= y. */
-double dpmf_i_account_line_decay_from(const dpmf_i_account_line_decay *decay, double y);
+double line_decay_from(const line_decay *decay, double y);
 
 /* ---- account/line/plan.c: the order t, the spacing of the nodes and their number ---- */
 
 /* The terms of k != 0 on one side: at most e^(log_factor - order epsilon). */
-typedef struct dpmf_i_account_line_alias {
+typedef struct line_alias {
     double log_factor, order;
-} dpmf_i_account_line_alias;
+} line_alias;
 
-typedef struct dpmf_i_account_line_plan {
+typedef struct line_plan {
     double cut, log_apart; /* of account/pair.h; ln of a bound of what is apart in all steps together */
     double t, spacing;
     int64_t count, points_max; /* nodes; points of a quadrature that is worth its time */
     double log_off;            /* ln of what the quadrature may be off by */
     double log_rest;           /* ln of a bound of the rest of the sum, over M(t)^n e^(-t epsilon) */
     double log_moment;         /* ... which is proven if this is an upper bound of ln M(t) */
-    dpmf_i_account_line_alias above, below;
-} dpmf_i_account_line_plan;
+    line_alias above, below;
+} line_plan;
 
 /* For what is near epsilon and e^log_delta, to the slack, and tighter than that grid (0: none); false: too much work. */
-int dpmf_i_account_line_plan_make(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double slack,
-                                  double grid, dpmf_i_account_line_plan *out);
+int line_plan_make(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
+                   line_plan *out);
 /* Where to look: saddle points, nothing rests on them. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_guess_epsilon(const dpmf_i_account_pair *pair, double log_delta,
-                                                              double *epsilon);
-/* ln delta: dpmf_i_account_line_guess (account/account.h) */
+DPMF_MUST_CHECK dpmf_status line_guess_epsilon(const account_pair *pair, double log_delta, double *epsilon);
+/* ln delta: line_guess (account/account.h) */
 
 /* ---- account/line/rule.c: M(t + iy)/M(t) by one quadrature for equally spaced y, with a proven error ---- */
 
-typedef struct dpmf_i_account_line_rule {
+typedef struct line_rule {
     double spacing; /* h: y = 0, h, 2h, ..., below nodes h */
     int64_t nodes, at, count;
     double *phase;                                   /* b over y at the points; owns the memory of all of these */
@@ -59,18 +57,17 @@ typedef struct dpmf_i_account_line_rule {
     double log_moment_high, log_moment_low;          /* ln M(t) */
     double error[3],
         relative; /* the values are off by error[0] + error[1] y + error[2] y^2, and by a part of themselves */
-} dpmf_i_account_line_rule;
+} line_rule;
 
 /* *out has no points (phase NULL), and there is nothing to free, where the quadrature cannot be had or not be proven. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double cut, double t,
-                                                            double spacing, int64_t nodes, int64_t points_max,
-                                                            double log_off, dpmf_i_account_line_rule *out);
+DPMF_MUST_CHECK dpmf_status line_rule_create(const account_pair *pair, double cut, double t, double spacing,
+                                             int64_t nodes, int64_t points_max, double log_off, line_rule *out);
 /* About how many points it will have; INT64_MAX: it cannot be had. */
-int64_t dpmf_i_account_line_rule_points(const dpmf_i_account_pair *pair, double cut, double t, double y_max);
+int64_t line_rule_points(const account_pair *pair, double cut, double t, double y_max);
 /* ln of what it may be off by, per step, for a part `tolerance` of the whole. */
-double dpmf_i_account_line_rule_off(const dpmf_i_account_pair *pair, double tolerance);
-void dpmf_i_account_line_rule_free(dpmf_i_account_line_rule *rule);
+double line_rule_off(const account_pair *pair, double tolerance);
+void line_rule_free(line_rule *rule);
 /* M(t + iy)/M(t) - 1 at the next y, from 0 on, and a bound on the error of it. */
-double complex dpmf_i_account_line_rule_next(dpmf_i_account_line_rule *rule, double *error);
+double complex line_rule_next(line_rule *rule, double *error);
 
 #endif

@@ -40,44 +40,44 @@ static const double WORK_FINE = 1 << 18, WORK_LEAST = 1 << 22, WORK_MOST = 1 << 
 
 enum { POINTS_MAX = 4096 }; /* for a quadrature at y = 0: orders that high are none of ours */
 
-static double work_limit(const dpmf_i_account_pair *pair) {
+static double work_limit(const account_pair *pair) {
     return fmin(WORK_MOST, WORK_LEAST * fmax(1, sqrt((double)pair->compositions / 1e4)));
 }
 
 typedef struct aim {
-    const dpmf_i_account_pair *pair;
+    const account_pair *pair;
     double n, epsilon, log_delta, tolerance;
     double cut;
 } aim;
 
 /* ln of n times the integrand of M at the cut: the quadrature may miss a part of a step of it. */
 static double log_at_cut(const aim *a, double t) {
-    const double l = dpmf_i_account_pair_log_ratio(a->pair, a->cut), z = a->cut / a->pair->sigma;
-    double u = a->pair->direction == DPMF_I_ACCOUNT_ADD ? -t * l : (t + 1) * l;
-    if (a->pair->direction == DPMF_I_ACCOUNT_REPLACE) u -= t * dpmf_i_account_pair_log_ratio(a->pair, -a->cut);
+    const double l = account_pair_log_ratio(a->pair, a->cut), z = a->cut / a->pair->sigma;
+    double u = a->pair->direction == ACCOUNT_ADD ? -t * l : (t + 1) * l;
+    if (a->pair->direction == ACCOUNT_REPLACE) u -= t * account_pair_log_ratio(a->pair, -a->cut);
     return log(a->n) + u - 0.5 * z * z;
 }
 
 /* The period that makes the aliases of one side small by the order t + side s; INFINITY where M cannot be had. */
-static double period_at(const aim *a, double t, int side, double s, dpmf_i_account_line_alias *out) {
+static double period_at(const aim *a, double t, int side, double s, line_alias *out) {
     const double r = t + side * s;
     if (!(r > 0)) return INFINITY;
-    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(a->pair, a->cut, r, 1);
+    const account_cumulant k = account_pair_cumulant(a->pair, a->cut, r, 1);
     if (!isfinite(k.error)) return INFINITY;
     const double edge = isinf(a->cut) ? 0 : PART_OF_STEP * exp(fmin(log_at_cut(a, r), 600)); /* account/pair_strip.c */
-    *out = (dpmf_i_account_line_alias){a->n * (k.value + k.error) + edge - log1p(r), r};
+    *out = (line_alias){a->n * (k.value + k.error) + edge - log1p(r), r};
     return (out->log_factor - r * a->epsilon - a->log_delta - log(a->tolerance)) / s;
 }
 
 /* The best of some s, from where it is best for a Gaussian on as long as it gets better. */
-static double find_period(const aim *a, double t, double deviation, int side, dpmf_i_account_line_alias *out) {
+static double find_period(const aim *a, double t, double deviation, int side, line_alias *out) {
     double start = 5 / deviation, best;
     if (side < 0) start = fmin(start, 0.75 * t);
     best = period_at(a, t, side, start, out);
     for (int up = 0; up < 2; up++) {
         double s = start;
         for (int i = 0; i < 20; i++) {
-            dpmf_i_account_line_alias there = {0, 0};
+            line_alias there = {0, 0};
             s = !up ? s / 1.5 : side > 0 ? s * 1.5 : fmin(s * 1.5, 0.5 * (s + t));
             const double period = period_at(a, t, side, s, &there);
             if (!(period < 0.98 * best) && !(isinf(best) && !up)) break;
@@ -90,20 +90,20 @@ static double find_period(const aim *a, double t, double deviation, int side, dp
 }
 
 /* The number of nodes but the first after which the rest of the sum is small; 0: more than `most`. */
-static int64_t find_count(const aim *a, const dpmf_i_account_line_decay *decay, double spacing, double enough,
-                          int64_t most, double *log_rest) {
+static int64_t find_count(const aim *a, const line_decay *decay, double spacing, double enough, int64_t most,
+                          double *log_rest) {
     int64_t low = 0, high = 8;
     for (;; high *= 2) {
         if (low >= most) return 0;
         const double y = spacing * (double)high;
-        *log_rest = -a->n * dpmf_i_account_line_decay_from(decay, y) - log(PI * y);
+        *log_rest = -a->n * line_decay_from(decay, y) - log(PI * y);
         if (*log_rest <= enough) break;
         low = high;
     }
     while ((double)(high - low) > fmax(1, 0.02 * (double)low)) {
         const int64_t middle = low + (high - low) / 2;
         const double y = spacing * (double)middle;
-        const double there = -a->n * dpmf_i_account_line_decay_from(decay, y) - log(PI * y);
+        const double there = -a->n * line_decay_from(decay, y) - log(PI * y);
         if (there <= enough) {
             high = middle;
             *log_rest = there;
@@ -115,17 +115,17 @@ static int64_t find_count(const aim *a, const dpmf_i_account_line_decay *decay, 
 }
 
 /* Everything at the order t; false where it cannot be had with so many nodes. */
-static int plan_at(const aim *a, double t, int64_t most, dpmf_i_account_line_plan *out) {
-    dpmf_i_account_line_decay decay;
-    if (dpmf_i_account_line_rule_points(a->pair, a->cut, t, 0) > POINTS_MAX) return 0;
-    const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(a->pair, a->cut, t, 1);
+static int plan_at(const aim *a, double t, int64_t most, line_plan *out) {
+    line_decay decay;
+    if (line_rule_points(a->pair, a->cut, t, 0) > POINTS_MAX) return 0;
+    const account_cumulant k = account_pair_cumulant(a->pair, a->cut, t, 1);
     if (!isfinite(k.error)) return 0;
-    out->log_off = dpmf_i_account_line_rule_off(a->pair, isinf(a->cut) ? 0 : a->tolerance);
+    out->log_off = line_rule_off(a->pair, isinf(a->cut) ? 0 : a->tolerance);
     /* far above all errors of k, and what the rule may be off by */
     out->log_moment = k.value + k.error + 1e-9 * fabs(k.value) + (isinf(a->cut) ? 0 : 2 * exp(out->log_off));
-    dpmf_i_account_line_decay_fill(a->pair, a->cut, t, out->log_moment, &decay);
+    line_decay_fill(a->pair, a->cut, t, out->log_moment, &decay);
     const double enough = a->log_delta + log(a->tolerance) - (a->n * k.value - t * a->epsilon);
-    if (a->n * dpmf_i_account_line_decay_from(&decay, 1e300) < -enough - 16) return 0; /* 16: of ln(pi y) */
+    if (a->n * line_decay_from(&decay, 1e300) < -enough - 16) return 0; /* 16: of ln(pi y) */
     const double deviation = sqrt(a->n * k.second + 1 / (t * t) + 1 / ((1 + t) * (1 + t)));
     const double up = find_period(a, t, deviation, 1, &out->above);
     const double down = isfinite(up) ? find_period(a, t, deviation, -1, &out->below) : INFINITY;
@@ -133,7 +133,7 @@ static int plan_at(const aim *a, double t, int64_t most, dpmf_i_account_line_pla
     if (!isfinite(period)) return 0;
     out->t = t;
     out->cut = a->cut;
-    out->log_apart = log(a->n) + dpmf_i_account_pair_log_apart(a->pair, a->cut) + 1e-9;
+    out->log_apart = log(a->n) + account_pair_log_apart(a->pair, a->cut) + 1e-9;
     out->spacing = 2 * PI / period;
     out->above.log_factor -= log(expm1((out->above.order - t) * period));
     out->below.log_factor -= log(expm1((t - out->below.order) * period));
@@ -142,11 +142,11 @@ static int plan_at(const aim *a, double t, int64_t most, dpmf_i_account_line_pla
 }
 
 /* The order with the least work. */
-static int best_plan(const aim *a, double saddle, dpmf_i_account_line_plan *out) {
+static int best_plan(const aim *a, double saddle, line_plan *out) {
     enum { ORDERS = 8, FEW = 48, MOST = 1 << 13 };
     double least = INFINITY, t = saddle;
     for (int i = 0; i < ORDERS; i++, t *= 0.8) {
-        dpmf_i_account_line_plan plan;
+        line_plan plan;
         if (!plan_at(a, t, MOST, &plan)) continue;
         const double work = (double)plan.count * (double)plan.count * plan.spacing; /* points are like the last y */
         if (work >= least) break;
@@ -158,10 +158,9 @@ static int best_plan(const aim *a, double saddle, dpmf_i_account_line_plan *out)
 }
 
 /* At most so much work? Sets the number of points that would be it. */
-static int is_worth_it(const dpmf_i_account_pair *pair, double work, dpmf_i_account_line_plan *plan) {
+static int is_worth_it(const account_pair *pair, double work, line_plan *plan) {
     plan->points_max = (int64_t)(work / (double)plan->count) + 64;
-    return dpmf_i_account_line_rule_points(pair, plan->cut, plan->t, plan->spacing * (double)plan->count) <
-           plan->points_max;
+    return line_rule_points(pair, plan->cut, plan->t, plan->spacing * (double)plan->count) < plan->points_max;
 }
 
 /* The x above which P has a part `tolerance` of delta, of all steps together. */
@@ -170,21 +169,21 @@ static double find_cut(const aim *a) {
     double low = 1, high = 1 + 80 * a->pair->sigma; /* beyond lies e^-2500 */
     for (int i = 0; i < 40; i++) {
         const double middle = 0.5 * (low + high);
-        *(dpmf_i_account_pair_log_apart(a->pair, middle) > wanted ? &low : &high) = middle;
+        *(account_pair_log_apart(a->pair, middle) > wanted ? &low : &high) = middle;
     }
     return high;
 }
 
 /* Is M at high orders that of losses which are too rare to count? */
 static int is_explosive(const aim *a, double t) {
-    const dpmf_i_account_cumulant part = dpmf_i_account_pair_cumulant(a->pair, a->cut, BEYOND * t, 1);
-    const dpmf_i_account_cumulant whole = dpmf_i_account_pair_cumulant(a->pair, INFINITY, BEYOND * t, 1);
+    const account_cumulant part = account_pair_cumulant(a->pair, a->cut, BEYOND * t, 1);
+    const account_cumulant whole = account_pair_cumulant(a->pair, INFINITY, BEYOND * t, 1);
     return !(a->n * (whole.value - part.value) < 0.1 && isfinite(whole.error));
 }
 
 /* Would the loss beyond the cut, where it is too rare to count, ask for a finer quadrature? */
 static int is_slow(const aim *a) {
-    return dpmf_i_account_pair_log_ratio(a->pair, a->cut) < 0.5;
+    return account_pair_log_ratio(a->pair, a->cut) < 0.5;
 }
 
 /*
@@ -193,29 +192,29 @@ static int is_slow(const aim *a) {
  */
 static double choose_cut(aim *a, double slack) {
     const double before = a->tolerance;
-    dpmf_i_account_contour_saddle at;
+    contour_saddle at;
     for (;; a->tolerance *= 8) {
         a->cut = find_cut(a);
-        if (!dpmf_i_account_contour_saddle_at_epsilon(a->pair, a->cut, a->epsilon, &at)) break;
-        const int explosive = a->pair->direction == DPMF_I_ACCOUNT_ADD ? is_slow(a) : is_explosive(a, at.t);
+        if (!contour_saddle_at_epsilon(a->pair, a->cut, a->epsilon, &at)) break;
+        const int explosive = a->pair->direction == ACCOUNT_ADD ? is_slow(a) : is_explosive(a, at.t);
         if (!explosive) a->cut = INFINITY;
         if (!explosive || log_at_cut(a, at.t) < log(0.2 / PART_OF_STEP * a->tolerance)) return at.t;
-        const int large = dpmf_i_account_pair_log_ratio(a->pair, a->cut) > 1;
+        const int large = account_pair_log_ratio(a->pair, a->cut) > 1;
         if (large || a->tolerance > COARSE_CUT / 8 * fmin(0.5, at.t * slack)) break;
     }
     a->cut = INFINITY;
     a->tolerance = before;
-    return dpmf_i_account_contour_saddle_at_epsilon(a->pair, a->cut, a->epsilon, &at) ? at.t : 0;
+    return contour_saddle_at_epsilon(a->pair, a->cut, a->epsilon, &at) ? at.t : 0;
 }
 
 /* The moments that bound the aliases, with the proven error of their quadrature: the lower bound rests on them. */
-static int prove_aliases(const aim *a, dpmf_i_account_line_plan *plan) {
-    dpmf_i_account_line_alias *const sides[] = {&plan->above, &plan->below};
+static int prove_aliases(const aim *a, line_plan *plan) {
+    line_alias *const sides[] = {&plan->above, &plan->below};
     for (int i = 0; i < 2; i++) {
         const double r = sides[i]->order, few = 1e-13;
-        const dpmf_i_account_cumulant k = dpmf_i_account_pair_cumulant(a->pair, a->cut, r, 1);
+        const account_cumulant k = account_pair_cumulant(a->pair, a->cut, r, 1);
         const double enough = k.value - log(a->n) - 12;
-        const double off = exp(dpmf_i_account_pair_log_error(a->pair, a->cut, r, 0, 1, enough) - k.value);
+        const double off = exp(account_pair_log_error(a->pair, a->cut, r, 0, 1, enough) - k.value);
         const double added = k.error + off * (1 + 1e-9);
         /* k.value + k.error are in it already; what is added may well be INFINITY, and then nothing is proven */
         sides[i]->log_factor += a->n * (added + few * fabs(k.value)) + few * (fabs(sides[i]->log_factor) + 1);
@@ -223,8 +222,8 @@ static int prove_aliases(const aim *a, dpmf_i_account_line_plan *plan) {
     return 1;
 }
 
-int dpmf_i_account_line_plan_make(const dpmf_i_account_pair *pair, double epsilon, double log_delta, double slack,
-                                  double grid, dpmf_i_account_line_plan *out) {
+int line_plan_make(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
+                   line_plan *out) {
     aim a = {pair, (double)pair->compositions, epsilon, log_delta, FINE, INFINITY};
     double t = choose_cut(&a, slack);
     if (!(t > 0)) return 0;
@@ -239,16 +238,16 @@ int dpmf_i_account_line_plan_make(const dpmf_i_account_pair *pair, double epsilo
     return t > 0 && best_plan(&a, t, out) && is_worth_it(pair, work_limit(pair), out) && prove_aliases(&a, out);
 }
 
-dpmf_status dpmf_i_account_line_guess_epsilon(const dpmf_i_account_pair *pair, double log_delta, double *epsilon) {
-    const dpmf_i_account_dots_pair p = dpmf_i_account_dots_pair_from(pair);
-    dpmf_i_account_dots_profile profile;
-    TRY(dpmf_i_account_dots_profile_create(&p, log_delta - p.log_n - 10, &profile));
-    *epsilon = dpmf_i_account_dots_guess(&p, &profile, log_delta);
-    dpmf_i_account_dots_profile_free(&profile);
+dpmf_status line_guess_epsilon(const account_pair *pair, double log_delta, double *epsilon) {
+    const dots_pair p = dots_pair_from(pair);
+    dots_profile profile;
+    TRY(dots_profile_create(&p, log_delta - p.log_n - 10, &profile));
+    *epsilon = dots_guess(&p, &profile, log_delta);
+    dots_profile_free(&profile);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_line_guess(const dpmf_i_account_pair *pair, double epsilon, double *log_delta) {
-    const dpmf_i_account_dots_pair p = dpmf_i_account_dots_pair_from(pair);
-    return dpmf_i_account_dots_plan_log_delta(&p, epsilon, log_delta);
+dpmf_status line_guess(const account_pair *pair, double epsilon, double *log_delta) {
+    const dots_pair p = dots_pair_from(pair);
+    return dots_plan_log_delta(&p, epsilon, log_delta);
 }

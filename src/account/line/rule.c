@@ -72,15 +72,15 @@ typedef struct point {
     int apart;
 } point;
 
-static point point_at(const dpmf_i_account_pair *pair, double cut, double t, double x) {
-    const double variance = pair->sigma * pair->sigma, l = dpmf_i_account_pair_log_ratio(pair, x);
+static point point_at(const account_pair *pair, double cut, double t, double x) {
+    const double variance = pair->sigma * pair->sigma, l = account_pair_log_ratio(pair, x);
     point p = {.l = l, .a = (t + 1) * l, .phase = l, .size = (t + 1) * fabs(l), .reach = fabs(l)};
     double e = fmax((x - 0.5) / variance, 0);
-    if (pair->direction == DPMF_I_ACCOUNT_ADD) {
+    if (pair->direction == ACCOUNT_ADD) {
         p.a = -t * l;
         p.phase = -l;
-    } else if (pair->direction == DPMF_I_ACCOUNT_REPLACE) {
-        const double mirrored = dpmf_i_account_pair_log_ratio(pair, -x);
+    } else if (pair->direction == ACCOUNT_REPLACE) {
+        const double mirrored = account_pair_log_ratio(pair, -x);
         p.phase = l - mirrored;
         p.a = l + t * p.phase;
         p.size += t * fabs(mirrored);
@@ -89,7 +89,7 @@ static point point_at(const dpmf_i_account_pair *pair, double cut, double t, dou
     }
     p.log_weight = -0.5 * x * x / variance;
     p.rounding = (8 + 2 * e) / (1 - pair->probability) + 8;
-    p.apart = dpmf_i_account_pair_is_apart(pair, cut, x);
+    p.apart = account_pair_is_apart(pair, cut, x);
     return p;
 }
 
@@ -109,7 +109,7 @@ typedef struct sums {
     double error[3]; /* of M(t + iy) - M(t), by powers of y */
 } sums;
 
-static void add_point(const point *p, double factor, double shift, int64_t i, dpmf_i_account_line_rule *rule, sums *s) {
+static void add_point(const point *p, double factor, double shift, int64_t i, line_rule *rule, sums *s) {
     const double parts = 32 + (double)rule->count + 8 * (double)rule->nodes + 8 * (fabs(p->log_weight) + shift) +
                          p->rounding * (1 + p->size);
     const double off = 2 * parts * ROUNDING; /* 2 r */
@@ -136,8 +136,7 @@ static void add_point(const point *p, double factor, double shift, int64_t i, dp
 }
 
 /* Where the largest exponent is beyond 50 all is over e^it. */
-static double find_shift(const dpmf_i_account_pair *pair, double cut, double t, const dpmf_i_account_pair_range *r,
-                         int64_t stride) {
+static double find_shift(const account_pair *pair, double cut, double t, const account_pair_range *r, int64_t stride) {
     double peak = 0;
     for (int64_t i = r->first; i <= r->last; i += stride) {
         const point p = point_at(pair, cut, t, r->origin + r->step * (double)i);
@@ -147,9 +146,8 @@ static double find_shift(const dpmf_i_account_pair *pair, double cut, double t, 
 }
 
 /* Moments and errors from the sums; `off`: what the rule itself is off by, over e^shift. False where that is too much. */
-static int finish(const dpmf_i_account_pair *pair, double t, double shift, double off, const sums *s,
-                  dpmf_i_account_line_rule *rule) {
-    const int remove = pair->direction == DPMF_I_ACCOUNT_REMOVE, add = pair->direction == DPMF_I_ACCOUNT_ADD;
+static int finish(const account_pair *pair, double t, double shift, double off, const sums *s, line_rule *rule) {
+    const int remove = pair->direction == ACCOUNT_REMOVE, add = pair->direction == ACCOUNT_ADD;
     const double c = remove ? t + 1 : add ? -t : 1, few = 8 * ROUNDING;
     double less_one = s->excess - c * s->spread, error = s->excess_error + fabs(c) * s->spread_error + off;
     error += few * (fabs(s->excess) + fabs(c) * s->spread);
@@ -173,7 +171,7 @@ static int finish(const dpmf_i_account_pair *pair, double t, double shift, doubl
            isfinite(rule->log_moment_low) && isfinite(rule->error[0] + rule->error[1] + rule->error[2]);
 }
 
-static void start_turning(dpmf_i_account_line_rule *rule) {
+static void start_turning(line_rule *rule) {
     for (int64_t i = 0; i < rule->count; i++) {
         const double half = 0.5 * rule->spacing * rule->phase[i];
         rule->sine[i] = 0;
@@ -184,15 +182,15 @@ static void start_turning(dpmf_i_account_line_rule *rule) {
 }
 
 /* The rule's points: of the step base/fineness, over the range that account/pair_strip.c has its bound for. */
-static dpmf_status make_rule(const dpmf_i_account_pair *pair, double cut, double t, dpmf_i_account_pair_range r,
-                             double shift, double off, dpmf_i_account_line_rule *out) {
-    dpmf_i_account_line_rule rule = *out;
+static dpmf_status make_rule(const account_pair *pair, double cut, double t, account_pair_range r, double shift,
+                             double off, line_rule *out) {
+    line_rule rule = *out;
     sums s = {0};
     rule.count = r.last - r.first + 1;
     double **const parts[] = {&rule.phase, &rule.whole,  &rule.more,      &rule.weight,
                               &rule.sine,  &rule.cosine, &rule.step_sine, &rule.step_cosine};
     const int64_t count = sizeof parts / sizeof parts[0], room = (rule.count + LANES - 1) / LANES * LANES;
-    TRY(dpmf_i_base_alloc_doubles(count * room, "the points of a moment generating function", &rule.phase));
+    TRY(base_alloc_doubles(count * room, "the points of a moment generating function", &rule.phase));
     for (int64_t i = 1; i < count; i++) {
         *parts[i] = rule.phase + i * room;
     }
@@ -204,62 +202,61 @@ static dpmf_status make_rule(const dpmf_i_account_pair *pair, double cut, double
         start_turning(&rule);
         *out = rule;
     } else {
-        dpmf_i_base_free(rule.phase);
+        base_free(rule.phase);
     }
     return DPMF_OK;
 }
 
 /* By how much the step of account/pair.c must be divided to leave e^-decay at y: the best theta of account/pair_strip.c. */
-static double first_fineness(const dpmf_i_account_pair *pair, double cut, double y, double decay) {
+static double first_fineness(const account_pair *pair, double cut, double y, double decay) {
     const double sigma = pair->sigma, variance = sigma * sigma;
     const double odds = (cut - 0.5) / variance + log(pair->probability) - log1p(-pair->probability);
     const double most = odds < 0 ? 1 / (1 + exp(-odds)) : 1; /* of arg w over theta: account/pair_strip.c */
-    const double turn = pair->direction == DPMF_I_ACCOUNT_REPLACE ? 2 * y * most : y * most;
+    const double turn = pair->direction == ACCOUNT_REPLACE ? 2 * y * most : y * most;
     const double theta = fmin(0.8 * PI, sqrt(2 * decay) / sigma);
     const double step = 2 * PI * theta * variance / (decay + 0.5 * theta * theta * variance + turn * theta);
     return fmax(fmin(0.5 * sigma, 0.36 * variance) / step, 1);
 }
 
 /* n times that is e^-24 at least, below any tolerance but at a cut, or a fifth of the tolerance. */
-double dpmf_i_account_line_rule_off(const dpmf_i_account_pair *pair, double tolerance) {
+double line_rule_off(const account_pair *pair, double tolerance) {
     return fmax(-24, log(0.2 * tolerance)) - log((double)pair->compositions);
 }
 
-int64_t dpmf_i_account_line_rule_points(const dpmf_i_account_pair *pair, double cut, double t, double y_max) {
-    dpmf_i_account_pair_range r;
-    const double fineness = first_fineness(pair, cut, y_max, 4 - dpmf_i_account_line_rule_off(pair, 0));
-    if (!dpmf_i_account_pair_find_range(pair, cut, t, fineness, &r)) return INT64_MAX;
-    dpmf_i_account_pair_shorten(pair, cut, t, &r);
+int64_t line_rule_points(const account_pair *pair, double cut, double t, double y_max) {
+    account_pair_range r;
+    const double fineness = first_fineness(pair, cut, y_max, 4 - line_rule_off(pair, 0));
+    if (!account_pair_find_range(pair, cut, t, fineness, &r)) return INT64_MAX;
+    account_pair_shorten(pair, cut, t, &r);
     return r.last - r.first + 1;
 }
 
-dpmf_status dpmf_i_account_line_rule_create(const dpmf_i_account_pair *pair, double cut, double t, double spacing,
-                                            int64_t nodes, int64_t points_max, double log_off,
-                                            dpmf_i_account_line_rule *out) {
+dpmf_status line_rule_create(const account_pair *pair, double cut, double t, double spacing, int64_t nodes,
+                             int64_t points_max, double log_off, line_rule *out) {
     enum { TRIES = 4 };
     const double y_max = spacing * (double)nodes;
     assert(t > 0 && y_max >= 0 && pair->probability < 1);
-    *out = (dpmf_i_account_line_rule){.spacing = spacing, .nodes = nodes};
-    double fineness = first_fineness(pair, cut, y_max, 4 - dpmf_i_account_line_rule_off(pair, 0));
+    *out = (line_rule){.spacing = spacing, .nodes = nodes};
+    double fineness = first_fineness(pair, cut, y_max, 4 - line_rule_off(pair, 0));
     for (int i = 0; i < TRIES; i++, fineness *= 1.3) {
-        dpmf_i_account_pair_range r;
-        if (!dpmf_i_account_pair_find_range(pair, cut, t, fineness, &r)) return DPMF_OK;
-        const int64_t stride = dpmf_i_account_pair_shorten(pair, cut, t, &r);
+        account_pair_range r;
+        if (!account_pair_find_range(pair, cut, t, fineness, &r)) return DPMF_OK;
+        const int64_t stride = account_pair_shorten(pair, cut, t, &r);
         if (r.last - r.first >= points_max) return DPMF_OK;
         const double shift = find_shift(pair, cut, t, &r, stride);
-        const double off = dpmf_i_account_pair_log_error(pair, cut, t, y_max, fineness, shift + log_off - 2) - shift;
+        const double off = account_pair_log_error(pair, cut, t, y_max, fineness, shift + log_off - 2) - shift;
         if (off <= log_off) return make_rule(pair, cut, t, r, shift, exp(off), out);
     }
     return DPMF_OK;
 }
 
-void dpmf_i_account_line_rule_free(dpmf_i_account_line_rule *rule) {
-    dpmf_i_base_free(rule->phase);
+void line_rule_free(line_rule *rule) {
+    base_free(rule->phase);
     rule->phase = NULL;
 }
 
 /* LANES sums side by side, of arrays that zeros fill up to a multiple of that. */
-double complex dpmf_i_account_line_rule_next(dpmf_i_account_line_rule *rule, double *error) {
+double complex line_rule_next(line_rule *rule, double *error) {
     const double y = rule->spacing * (double)rule->at++;
     const double *restrict phase = rule->phase, *restrict whole = rule->whole, *restrict more = rule->more;
     const double *restrict weight = rule->weight;
@@ -283,5 +280,5 @@ double complex dpmf_i_account_line_rule_next(dpmf_i_account_line_rule *rule, dou
     imaginary /= rule->moment;
     *error =
         rule->error[0] + y * (rule->error[1] + y * rule->error[2]) + rule->relative * (fabs(real) + fabs(imaginary));
-    return dpmf_i_account_complex(real, imaginary);
+    return account_complex(real, imaginary);
 }

@@ -16,17 +16,16 @@
 
 #include <math.h>
 
-enum { LANES = DPMF_I_ACCOUNT_MONTECARLO_LANES };
+enum { LANES = MONTECARLO_LANES };
 
 /* v_j - a_j, j < bins, for a shift. */
-static double constant(const dpmf_i_account_montecarlo_draws *draws, double shift_scale, const double *shift,
-                       int64_t j) {
+static double constant(const montecarlo_draws *draws, double shift_scale, const double *shift, int64_t j) {
     return 0.5 / (draws->scheme.sigma * draws->scheme.sigma) * (2 * shift_scale * shift[j] - draws->squares[j]);
 }
 
 /* sum[i] = sum_j e^{v_j} of sample i, given the e^{a_j}; factors: room for a number of each bin. */
-static void add_exponentials(const dpmf_i_account_montecarlo_draws *draws, const double *e, double shift_scale,
-                             const double *shift, double *factors, double sum[LANES]) {
+static void add_exponentials(const montecarlo_draws *draws, const double *e, double shift_scale, const double *shift,
+                             double *factors, double sum[LANES]) {
     for (int64_t j = 0; j < draws->scheme.bins; j++)
         factors[j] = constant(draws, shift_scale, shift, j);
     draws->kernels->exponentials(draws->scheme.bins, factors, factors);
@@ -34,22 +33,21 @@ static void add_exponentials(const dpmf_i_account_montecarlo_draws *draws, const
 }
 
 /* v of the sample whose a_j are at a[j * LANES]. */
-static void move(const dpmf_i_account_montecarlo_draws *draws, const double *a, double shift_scale, const double *shift,
-                 double *v) {
+static void move(const montecarlo_draws *draws, const double *a, double shift_scale, const double *shift, double *v) {
     for (int64_t j = 0; j < draws->scheme.bins; j++) {
         v[j] = a[j * LANES] + constant(draws, shift_scale, shift, j);
     }
 }
 
 /* May the sums be formed without overflow? If not, every sample is looked at in logarithms. */
-static int is_tame(const dpmf_i_account_montecarlo_draws *draws) {
+static int is_tame(const montecarlo_draws *draws) {
     const double width = sqrt(draws->largest) / draws->scheme.sigma;
-    return 9 * width < DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX && /* normals end at 8.57 */
-           fmax(draws->tilt_remove, draws->tilt_add) * width * width < DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX;
+    return 9 * width < MONTECARLO_EXPONENT_MAX && /* normals end at 8.57 */
+           fmax(draws->tilt_remove, draws->tilt_add) * width * width < MONTECARLO_EXPONENT_MAX;
 }
 
 /* ln (1/b) sum_j exp(s v_j - s (s-1) G_jj / (2 sigma^2)) of one sample; s = 1: L. */
-static double log_mean(const dpmf_i_account_montecarlo_draws *draws, double s, const double *v) {
+static double log_mean(const montecarlo_draws *draws, double s, const double *v) {
     const int64_t b = draws->scheme.bins;
     const double factor = 0.5 * s * (s - 1) / (draws->scheme.sigma * draws->scheme.sigma);
     double largest = -INFINITY, sum = 0;
@@ -70,25 +68,24 @@ static double mean_of(int64_t b, const double *v) {
     return sum / (double)b;
 }
 
-static double remove_value(const dpmf_i_account_montecarlo_draws *draws, const double *v) {
+static double remove_value(const montecarlo_draws *draws, const double *v) {
     const double ratio = log_mean(draws, 1, v), s = draws->tilt_remove;
     if (!(ratio > draws->epsilon)) return 0;
     const double log_weight = s > 1 ? ratio - log_mean(draws, s, v) : 0;
-    return dpmf_i_account_montecarlo_draws_value(ratio - draws->epsilon, log_weight, draws->log_most_remove);
+    return montecarlo_draws_value(ratio - draws->epsilon, log_weight, draws->log_most_remove);
 }
 
-static double add_value(const dpmf_i_account_montecarlo_draws *draws, const double *v) {
+static double add_value(const montecarlo_draws *draws, const double *v) {
     const double ratio = log_mean(draws, 1, v), t = draws->tilt_add;
     if (!(-ratio > draws->epsilon)) return 0;
     const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
     const double projection = mean_of(draws->scheme.bins, v) + half_precision * draws->mean_square;
     const double log_weight = t * projection + t * t * half_precision * draws->square_mean;
-    return dpmf_i_account_montecarlo_draws_value(-ratio - draws->epsilon, log_weight, draws->log_most_add);
+    return montecarlo_draws_value(-ratio - draws->epsilon, log_weight, draws->log_most_add);
 }
 
-void dpmf_i_account_montecarlo_draws_block_bins(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed,
-                                                uint64_t stream, int64_t block, double *scratch, double remove[LANES],
-                                                double add[LANES]) {
+void montecarlo_draws_block_bins(const montecarlo_draws *draws, uint64_t seed, uint64_t stream, int64_t block,
+                                 double *scratch, double remove[LANES], double add[LANES]) {
     const int64_t b = draws->scheme.bins;
     const int tame = is_tame(draws);
     const double *bin = draws->scheme.gram + (block % b) * b, slack = 1e-9; /* of rounding in the sums */

@@ -25,7 +25,7 @@ static double with_tau(double delta_b, double x, double samples) {
     return x + (1 - x) * exp(-samples * divergence(delta_b, x));
 }
 
-double dpmf_i_account_montecarlo_unconditional(double delta_b, int64_t samples) {
+double montecarlo_unconditional(double delta_b, int64_t samples) {
     static const double golden = 0.61803398874989484820;
     const double count = (double)samples, span = -log(delta_b); /* z = ln(x / delta_b) from 0 to span */
     enum { GRID = 256 };
@@ -46,24 +46,24 @@ double dpmf_i_account_montecarlo_unconditional(double delta_b, int64_t samples) 
     return fmin(best, with_tau(delta_b, delta_b * exp(low), count));
 }
 
-dpmf_status dpmf_i_account_montecarlo_claim(double delta, int64_t samples, double *delta_b) {
+dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b) {
     if (!(delta > 0 && delta < 1)) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "delta = %g: (0, 1) is accepted", delta);
+        return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g: (0, 1) is accepted", delta);
     }
-    if (samples < 1 || samples > DPMF_I_ACCOUNT_MONTECARLO_SAMPLES_MAX) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
-                                DPMF_I_ACCOUNT_MONTECARLO_SAMPLES_MAX);
+    if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
+                         MONTECARLO_SAMPLES_MAX);
     }
     double low = 1e-6 * delta, high = delta; /* a claim below a millionth of delta would never pass */
-    if (dpmf_i_account_montecarlo_unconditional(low, samples) > delta) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "delta = %g is out of reach of %" PRId64
-                                " samples, for any claim: usually %.3g are too few, and %.3g are enough",
-                                delta, samples, 10 / delta, 100 / delta);
+    if (montecarlo_unconditional(low, samples) > delta) {
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "delta = %g is out of reach of %" PRId64
+                         " samples, for any claim: usually %.3g are too few, and %.3g are enough",
+                         delta, samples, 10 / delta, 100 / delta);
     }
     while (high - low > 1e-9 * high) {
         const double middle = sqrt(low * high);
-        if (dpmf_i_account_montecarlo_unconditional(middle, samples) <= delta)
+        if (montecarlo_unconditional(middle, samples) <= delta)
             low = middle;
         else
             high = middle;
@@ -72,30 +72,28 @@ dpmf_status dpmf_i_account_montecarlo_claim(double delta, int64_t samples, doubl
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_montecarlo_test(const dpmf_i_account_montecarlo_scheme *scheme, double epsilon,
-                                           double delta_b, int64_t samples, uint64_t seed, const dpmf_run *run,
-                                           int *passed, double *mean) {
-    TRY(dpmf_i_account_montecarlo_check_epsilon(epsilon));
+dpmf_status montecarlo_test(const montecarlo_scheme *scheme, double epsilon, double delta_b, int64_t samples,
+                            uint64_t seed, const dpmf_run *run, int *passed, double *mean) {
+    TRY(montecarlo_check_epsilon(epsilon));
     if (!(delta_b > 0 && delta_b < 1)) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a claim of delta = %g: (0, 1) is accepted", delta_b);
+        return base_fail(DPMF_ERROR_ARGUMENT, "a claim of delta = %g: (0, 1) is accepted", delta_b);
     }
-    if (samples < 1 || samples > DPMF_I_ACCOUNT_MONTECARLO_SAMPLES_MAX) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
-                                DPMF_I_ACCOUNT_MONTECARLO_SAMPLES_MAX);
+    if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
+                         MONTECARLO_SAMPLES_MAX);
     }
-    dpmf_i_account_montecarlo_passes a;
-    TRY(dpmf_i_account_montecarlo_passes_open(scheme, seed, run, &a));
+    montecarlo_passes a;
+    TRY(montecarlo_passes_open(scheme, seed, run, &a));
     const double unused[2] = {0, 0};
     int64_t drawn = samples;
-    dpmf_i_account_montecarlo_side found[2];
+    montecarlo_side found[2];
     dpmf_status status = DPMF_OK;
-    dpmf_i_account_montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon,
-                                        0); /* the theorem's samples: plain, in [0, 1] */
+    montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon, 0); /* the theorem's samples: plain, in [0, 1] */
     /* a run that no search uses, so that what they found with the same seed is tested on other samples */
-    TRY_DONE(dpmf_i_account_montecarlo_passes_draw(&a, 1 << 20, unused, &drawn, found));
+    TRY_DONE(montecarlo_passes_draw(&a, 1 << 20, unused, &drawn, found));
     *mean = fmax(found[0].mean, found[1].mean);
     *passed = *mean <= delta_b;
 done:
-    dpmf_i_account_montecarlo_passes_close(&a);
+    montecarlo_passes_close(&a);
     return status;
 }

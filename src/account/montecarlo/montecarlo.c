@@ -40,32 +40,32 @@ static const double largest_bet = 0.95; /* near 1 a single Y = 1 would cost ln 2
 
 /* ---- bounds; `log_failure` is ln(1/alpha) of one direction ---- */
 
-static double best_bet(const dpmf_i_account_montecarlo_side *d, double log_failure, double samples) {
+static double best_bet(const montecarlo_side *d, double log_failure, double samples) {
     return d->square > 0 ? fmin(largest_bet, sqrt(2 * log_failure / (samples * d->square))) : largest_bet;
 }
 
-static double proven_bound(const dpmf_i_account_montecarlo_side *d, double bet, double log_failure, double samples) {
+static double proven_bound(const montecarlo_side *d, double bet, double log_failure, double samples) {
     return fmin(-expm1(-d->log_bet - log_failure / samples) / bet * exp(d->log_most), 1);
 }
 
 /* What proven_bound is likely to be with other samples, this many. */
-static double likely_bound(const dpmf_i_account_montecarlo_side *d, double log_failure, double samples) {
+static double likely_bound(const montecarlo_side *d, double log_failure, double samples) {
     const double bet = best_bet(d, log_failure, samples);
     return fmin((d->mean + 0.5 * bet * d->square + log_failure / (bet * samples)) * exp(d->log_most), 1);
 }
 
-static double larger_likely(const dpmf_i_account_montecarlo_side d[2], double log_failure, double samples) {
+static double larger_likely(const montecarlo_side d[2], double log_failure, double samples) {
     return fmax(likely_bound(&d[0], log_failure, samples), likely_bound(&d[1], log_failure, samples));
 }
 
 /* 1.3 standard deviations of the difference between two samples' means: nine of ten first attempts succeed. */
-static double room(const dpmf_i_account_montecarlo_side d[2], double samples, double other) {
+static double room(const montecarlo_side d[2], double samples, double other) {
     const double spread = 1.3 * sqrt(1 / samples + 1 / other);
     return spread * fmax(sqrt(d[0].square) * exp(d[0].log_most), sqrt(d[1].square) * exp(d[1].log_most));
 }
 
 /* Samples until the bound is within 5 % of the mean, or `cap` of them. */
-static int64_t enough(const dpmf_i_account_montecarlo_side d[2], double log_failure, int64_t cap) {
+static int64_t enough(const montecarlo_side d[2], double log_failure, int64_t cap) {
     const double mean = fmax(d[0].mean * exp(d[0].log_most), d[1].mean * exp(d[1].log_most));
     int64_t samples = 1 << 16;
     while (samples < cap && larger_likely(d, log_failure, (double)samples) > 1.05 * mean) {
@@ -75,69 +75,68 @@ static int64_t enough(const dpmf_i_account_montecarlo_side d[2], double log_fail
 }
 
 /* By default: some ten seconds on two processors, but no fewer than delta needs (log 1/alpha over N is well below). */
-static int64_t default_cap(const dpmf_i_account_montecarlo_draws *draws, double delta) {
+static int64_t default_cap(const montecarlo_draws *draws, double delta) {
     const double by_work = fmin(fmax(0x1p30 / (double)draws->dimension, 0x1p22), 0x1p25);
     return (int64_t)fmax(by_work, 30 / delta);
 }
 
 /* ---- checks ---- */
 
-static dpmf_status check_options(const dpmf_i_account_montecarlo_options *options) {
+static dpmf_status check_options(const montecarlo_options *options) {
     if (!(options->confidence > 0 && options->confidence < 1)) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a confidence of %g: (0, 1) is accepted", options->confidence);
+        return base_fail(DPMF_ERROR_ARGUMENT, "a confidence of %g: (0, 1) is accepted", options->confidence);
     }
-    if (options->samples < 0 || options->samples > DPMF_I_ACCOUNT_MONTECARLO_SAMPLES_MAX) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "%" PRId64 " samples: 0 (chosen from delta) to %" PRId64 " are accepted",
-                                options->samples, DPMF_I_ACCOUNT_MONTECARLO_SAMPLES_MAX);
+    if (options->samples < 0 || options->samples > MONTECARLO_SAMPLES_MAX) {
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 0 (chosen from delta) to %" PRId64 " are accepted",
+                         options->samples, MONTECARLO_SAMPLES_MAX);
     }
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_montecarlo_check_epsilon(double epsilon) {
+dpmf_status montecarlo_check_epsilon(double epsilon) {
     if (epsilon >= 0 && isfinite(epsilon)) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "epsilon = %g: 0 or more is accepted", epsilon);
+    return base_fail(DPMF_ERROR_ARGUMENT, "epsilon = %g: 0 or more is accepted", epsilon);
 }
 
 static dpmf_status check_delta(double delta) {
     if (delta >= 1e-6 && delta < 1) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "delta = %g by Monte Carlo: [1e-6, 1) is accepted", delta);
+    return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g by Monte Carlo: [1e-6, 1) is accepted", delta);
 }
 
 /* ---- delta ---- */
 
-dpmf_status dpmf_i_account_montecarlo_delta(const dpmf_i_account_montecarlo_scheme *scheme, double epsilon,
-                                            const dpmf_i_account_montecarlo_options *options, double *delta) {
+dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon, const montecarlo_options *options,
+                             double *delta) {
     TRY(check_options(options));
-    TRY(dpmf_i_account_montecarlo_check_epsilon(epsilon));
-    dpmf_i_account_montecarlo_passes a;
-    TRY(dpmf_i_account_montecarlo_passes_open(scheme, options->seed, options->run, &a));
+    TRY(montecarlo_check_epsilon(epsilon));
+    montecarlo_passes a;
+    TRY(montecarlo_passes_open(scheme, options->seed, options->run, &a));
     const double log_failure = -log(0.5 * (1 - options->confidence));
     int64_t samples = options->samples > 0 ? options->samples / 8 + 1 : 1 << 20;
     if (samples > 1 << 20) samples = 1 << 20;
     double bet[2] = {0, 0};
-    dpmf_i_account_montecarlo_side found[2];
+    montecarlo_side found[2];
     dpmf_status status = DPMF_OK;
-    dpmf_i_account_montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon, 1);
-    TRY_DONE(dpmf_i_account_montecarlo_passes_draw(&a, 0, bet, &samples, found));
+    montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon, 1);
+    TRY_DONE(montecarlo_passes_draw(&a, 0, bet, &samples, found));
     samples = options->samples > 0 ? options->samples : enough(found, log_failure, default_cap(&a.draws, 1));
     for (int d = 0; d < 2; d++) {
         bet[d] = best_bet(&found[d], log_failure, (double)samples);
     }
-    TRY_DONE(dpmf_i_account_montecarlo_passes_draw(&a, 1, bet, &samples, found));
+    TRY_DONE(montecarlo_passes_draw(&a, 1, bet, &samples, found));
     const double bound = fmax(proven_bound(&found[0], bet[0], log_failure, (double)samples),
                               proven_bound(&found[1], bet[1], log_failure, (double)samples));
-    *delta = fmin(bound, exp(dpmf_i_account_gaussian_log_delta(sqrt(a.draws.largest) / scheme->sigma, epsilon)));
+    *delta = fmin(bound, exp(account_gaussian_log_delta(sqrt(a.draws.largest) / scheme->sigma, epsilon)));
 done:
-    dpmf_i_account_montecarlo_passes_close(&a);
+    montecarlo_passes_close(&a);
     return status;
 }
 
 /* ---- the search over x = epsilon, or x = ln(scale of sigma) ---- */
 
 typedef struct search {
-    dpmf_i_account_montecarlo_passes *owner;
-    const dpmf_i_account_montecarlo_options *options;
+    montecarlo_passes *owner;
+    const montecarlo_options *options;
     double sigma, epsilon, delta; /* those that do not move */
     int over_sigma;
     double log_failure; /* of one direction, first attempt */
@@ -147,16 +146,16 @@ typedef struct point {
     double x, excess; /* excess: ln(likely bound / delta); the point is good if it is at most 0 */
     double slope;     /* of the excess, downwards in x; 0: not known */
     int64_t samples;  /* that a confirmation here would take */
-    dpmf_i_account_montecarlo_side found[2];
+    montecarlo_side found[2];
 } point;
 
 static void aim(const search *s, double x) {
-    dpmf_i_account_montecarlo_draws_aim(&s->owner->draws, s->over_sigma ? s->sigma * exp(x) : s->sigma,
-                                        s->over_sigma ? s->epsilon : x, 1);
+    montecarlo_draws_aim(&s->owner->draws, s->over_sigma ? s->sigma * exp(x) : s->sigma, s->over_sigma ? s->epsilon : x,
+                         1);
 }
 
 /* Is delta clearly above the one wanted, so that the point only ends the search on its side? */
-static int is_far(const dpmf_i_account_montecarlo_side d[2], double samples, double delta) {
+static int is_far(const montecarlo_side d[2], double samples, double delta) {
     for (int i = 0; i < 2; i++) {
         const double most = exp(d[i].log_most), error = sqrt(d[i].square / samples);
         if (most * (d[i].mean - 5 * error) > 3 * delta) return 1;
@@ -166,7 +165,7 @@ static int is_far(const dpmf_i_account_montecarlo_side d[2], double samples, dou
 
 static dpmf_status look_at_point(const search *s, double x, point *out) {
     const double unused[2] = {0, 0};
-    const dpmf_i_account_montecarlo_draws *draws = &s->owner->draws;
+    const montecarlo_draws *draws = &s->owner->draws;
     point at = {.x = x};
     aim(s, x);
     /* 30 plain hits of full value each: enough to lead, and the confirmation decides */
@@ -174,10 +173,10 @@ static dpmf_status look_at_point(const search *s, double x, point *out) {
     int64_t samples = FIRST_LOOK, wanted = (int64_t)fmin(fmax(30 * most / s->delta, (double)FIRST_LOOK), 0x1p23);
     if (s->options->samples > 0 && wanted > s->options->samples) wanted = s->options->samples;
     if (samples > wanted) samples = wanted;
-    TRY(dpmf_i_account_montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
+    TRY(montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
     if (samples < wanted && !is_far(at.found, (double)samples, s->delta)) { /* too near to tell from a few */
         samples = wanted;
-        TRY(dpmf_i_account_montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
+        TRY(montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
     }
     at.samples =
         s->options->samples > 0 ? s->options->samples : enough(at.found, s->log_failure, default_cap(draws, s->delta));
@@ -226,13 +225,13 @@ static dpmf_status confirm(const search *s, const point *at, double step, double
     for (int attempt = 0; attempt < ATTEMPTS && x < limit; attempt++, more *= 2) {
         const double log_failure = s->log_failure + attempt * log(4.0);
         double bet[2], bound[2];
-        dpmf_i_account_montecarlo_side found[2];
+        montecarlo_side found[2];
         int64_t samples = at->samples;
         for (int d = 0; d < 2; d++) {
             bet[d] = best_bet(&at->found[d], log_failure, (double)samples);
         }
         aim(s, x);
-        TRY(dpmf_i_account_montecarlo_passes_draw(s->owner, 1 + attempt, bet, &samples, found));
+        TRY(montecarlo_passes_draw(s->owner, 1 + attempt, bet, &samples, found));
         for (int d = 0; d < 2; d++) {
             bound[d] = proven_bound(&found[d], bet[d], log_failure, (double)samples);
         }
@@ -247,9 +246,8 @@ static dpmf_status confirm(const search *s, const point *at, double step, double
     return DPMF_OK;
 }
 
-static search search_of(dpmf_i_account_montecarlo_passes *a, const dpmf_i_account_montecarlo_options *options,
-                        double sigma, double delta) {
-    /* 3/4 of the failures belong to the first attempt, half of those to each dpmf_i_account_montecarlo_side */
+static search search_of(montecarlo_passes *a, const montecarlo_options *options, double sigma, double delta) {
+    /* 3/4 of the failures belong to the first attempt, half of those to each montecarlo_side */
     return (search){.owner = a,
                     .options = options,
                     .sigma = sigma,
@@ -257,14 +255,14 @@ static search search_of(dpmf_i_account_montecarlo_passes *a, const dpmf_i_accoun
                     .log_failure = -log(0.375 * (1 - options->confidence))};
 }
 
-dpmf_status dpmf_i_account_montecarlo_epsilon(const dpmf_i_account_montecarlo_scheme *scheme, double delta,
-                                              const dpmf_i_account_montecarlo_options *options, double *epsilon) {
+dpmf_status montecarlo_epsilon(const montecarlo_scheme *scheme, double delta, const montecarlo_options *options,
+                               double *epsilon) {
     TRY(check_options(options));
     TRY(check_delta(delta));
-    dpmf_i_account_montecarlo_passes a;
-    TRY(dpmf_i_account_montecarlo_passes_open(scheme, options->seed, options->run, &a));
+    montecarlo_passes a;
+    TRY(montecarlo_passes_open(scheme, options->seed, options->run, &a));
     const search s = search_of(&a, options, scheme->sigma, delta);
-    const double limit = dpmf_i_account_gaussian_epsilon(sqrt(a.draws.largest) / scheme->sigma, log(delta));
+    const double limit = account_gaussian_epsilon(sqrt(a.draws.largest) / scheme->sigma, log(delta));
     double answer = limit;
     point bad, good;
     dpmf_status status = DPMF_OK;
@@ -279,22 +277,21 @@ dpmf_status dpmf_i_account_montecarlo_epsilon(const dpmf_i_account_montecarlo_sc
     }
     *epsilon = answer;
 done:
-    dpmf_i_account_montecarlo_passes_close(&a);
+    montecarlo_passes_close(&a);
     return status;
 }
 
-dpmf_status dpmf_i_account_montecarlo_scale(const dpmf_i_account_montecarlo_scheme *scheme, double epsilon,
-                                            double delta, const dpmf_i_account_montecarlo_options *options,
-                                            double *scale) {
+dpmf_status montecarlo_scale(const montecarlo_scheme *scheme, double epsilon, double delta,
+                             const montecarlo_options *options, double *scale) {
     TRY(check_options(options));
-    TRY(dpmf_i_account_montecarlo_check_epsilon(epsilon));
+    TRY(montecarlo_check_epsilon(epsilon));
     TRY(check_delta(delta));
-    dpmf_i_account_montecarlo_passes a;
-    TRY(dpmf_i_account_montecarlo_passes_open(scheme, options->seed, options->run, &a));
+    montecarlo_passes a;
+    TRY(montecarlo_passes_open(scheme, options->seed, options->run, &a));
     search s = search_of(&a, options, scheme->sigma, delta);
     s.over_sigma = 1;
     s.epsilon = epsilon;
-    const double limit = log(sqrt(a.draws.largest) / (scheme->sigma * dpmf_i_account_gaussian_mu(epsilon, log(delta))));
+    const double limit = log(sqrt(a.draws.largest) / (scheme->sigma * account_gaussian_mu(epsilon, log(delta))));
     double answer = limit;
     point bad, good;
     dpmf_status status = DPMF_OK;
@@ -309,6 +306,6 @@ dpmf_status dpmf_i_account_montecarlo_scale(const dpmf_i_account_montecarlo_sche
     }
     *scale = exp(answer);
 done:
-    dpmf_i_account_montecarlo_passes_close(&a);
+    montecarlo_passes_close(&a);
     return status;
 }

@@ -10,12 +10,9 @@
 #include "base/status.h"
 
 /* One privacy-loss model; sigma is the standard deviation of the noise on C x (not per unit of sensitivity). */
-typedef enum dpmf_i_account_montecarlo_scheme_kind {
-    DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS = 0,
-    DPMF_I_ACCOUNT_MONTECARLO_SCHEME_SEPARATED
-} dpmf_i_account_montecarlo_scheme_kind;
-typedef struct dpmf_i_account_montecarlo_scheme {
-    dpmf_i_account_montecarlo_scheme_kind kind;
+typedef enum montecarlo_scheme_kind { MONTECARLO_SCHEME_BINS = 0, MONTECARLO_SCHEME_SEPARATED } montecarlo_scheme_kind;
+typedef struct montecarlo_scheme {
+    montecarlo_scheme_kind kind;
     double sigma;
     /* bins: each example is in one of `bins` bins, used once an epoch; gram[i * bins + j] = <m_i, m_j>, m_j the sum of
      * the columns of C that bin j touches */
@@ -27,56 +24,49 @@ typedef struct dpmf_i_account_montecarlo_scheme {
     double probability;
     int warm; /* the first step finds the example anywhere in its wait (stationary), not free */
     const double *columns;
-} dpmf_i_account_montecarlo_scheme;
+} montecarlo_scheme;
 
 /* The log-likelihood ratio ln dP/dQ at one outcome: bins: u_j = <m_j, y> (`bins` numbers); separated: y (`steps`). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_scheme_log_ratio(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                                       const double *outcome, double *out);
+DPMF_MUST_CHECK dpmf_status montecarlo_scheme_log_ratio(const montecarlo_scheme *scheme, const double *outcome,
+                                                        double *out);
 
-typedef struct dpmf_i_account_montecarlo_options {
+typedef struct montecarlo_options {
     int64_t samples;   /* of the pass that decides; 0: chosen from a first pass, at most 3e7 or 30/delta */
     double confidence; /* e.g. 0.99: the probability that the bound holds, in (0, 1) */
     uint64_t seed;
     const dpmf_run *run;
-} dpmf_i_account_montecarlo_options;
+} montecarlo_options;
 
 /*
  * An upper bound of delta(epsilon), remove and add directions together, that holds with the confidence (how:
  * account/montecarlo/montecarlo.c). Never above the composed Gaussian's delta for the largest |m|, which needs no samples.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_delta(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                            double epsilon,
-                                                            const dpmf_i_account_montecarlo_options *options,
-                                                            double *delta);
+DPMF_MUST_CHECK dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon,
+                                             const montecarlo_options *options, double *delta);
 /*
  * An epsilon that holds for delta with the confidence: searched on one set of samples, confirmed on another. delta in
  * [1e-6, 1): below, the samples would be too many, and the unamplified bound is the answer.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_epsilon(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                              double delta,
-                                                              const dpmf_i_account_montecarlo_options *options,
-                                                              double *epsilon);
+DPMF_MUST_CHECK dpmf_status montecarlo_epsilon(const montecarlo_scheme *scheme, double delta,
+                                               const montecarlo_options *options, double *epsilon);
 /* The least scale of sigma (times scheme->sigma) for (epsilon, delta), in the same way. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_scale(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                            double epsilon, double delta,
-                                                            const dpmf_i_account_montecarlo_options *options,
-                                                            double *scale);
+DPMF_MUST_CHECK dpmf_status montecarlo_scale(const montecarlo_scheme *scheme, double epsilon, double delta,
+                                             const montecarlo_options *options, double *scale);
 
 /*
  * Unconditional: the test is part of the mechanism, so that the answer needs no confidence. With N samples and a claim
  * delta_b fixed beforehand, passing the test gives delta = min over tau of tau delta_b + (1 - tau delta_b)
  * exp(-N KL(delta_b || tau delta_b)).
  */
-double dpmf_i_account_montecarlo_unconditional(double delta_b, int64_t samples);
+double montecarlo_unconditional(double delta_b, int64_t samples);
 /* The largest claim delta_b with which `samples` give at most delta; refused where none does. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_claim(double delta, int64_t samples, double *delta_b);
+DPMF_MUST_CHECK dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b);
 /* Does the claim pass with at least `samples` of each direction? *mean is the larger of the two means. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_test(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                           double epsilon, double delta_b, int64_t samples,
-                                                           uint64_t seed, const dpmf_run *run, int *passed,
-                                                           double *mean);
+DPMF_MUST_CHECK dpmf_status montecarlo_test(const montecarlo_scheme *scheme, double epsilon, double delta_b,
+                                            int64_t samples, uint64_t seed, const dpmf_run *run, int *passed,
+                                            double *mean);
 
 /* DPMF_ERROR_ARGUMENT unless 0 <= epsilon < infinity. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_check_epsilon(double epsilon);
+DPMF_MUST_CHECK dpmf_status montecarlo_check_epsilon(double epsilon);
 
 #endif

@@ -40,77 +40,74 @@ static int finite_all(int64_t count, const double *x) {
     return 1;
 }
 
-static dpmf_status check_bins(const dpmf_i_account_montecarlo_scheme *scheme) {
+static dpmf_status check_bins(const montecarlo_scheme *scheme) {
     const int64_t b = scheme->bins;
     if (b < 1 || b > 65536 || scheme->gram == NULL) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bins with their Gram matrix: 1 to 65536 are accepted",
-                                b);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bins with their Gram matrix: 1 to 65536 are accepted", b);
     }
     double largest = 0;
-    if (!finite_all(b * b, scheme->gram)) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix is not finite");
+    if (!finite_all(b * b, scheme->gram)) return base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix is not finite");
     for (int64_t j = 0; j < b; j++) {
         largest = fmax(largest, scheme->gram[j * b + j]);
     }
-    if (!(largest > 0)) return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix has no positive diagonal entry");
+    if (!(largest > 0)) return base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix has no positive diagonal entry");
     const double rounding = 1e-9 * largest; /* of a matrix that somebody computed; far below what moves delta */
     for (int64_t i = 0; i < b; i++) {
         for (int64_t j = 0; j <= i; j++) {
             const double g = scheme->gram[i * b + j];
             if (fabs(g - scheme->gram[j * b + i]) > rounding) {
-                return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                        "the Gram matrix is not symmetric: %g and %g at %" PRId64 ", %" PRId64, g,
-                                        scheme->gram[j * b + i], i, j);
+                return base_fail(DPMF_ERROR_ARGUMENT,
+                                 "the Gram matrix is not symmetric: %g and %g at %" PRId64 ", %" PRId64, g,
+                                 scheme->gram[j * b + i], i, j);
             }
             if (g < -rounding) {
-                return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                        "the Gram matrix has %g at %" PRId64 ", %" PRId64
-                                        ": the entries of C, and so these, must be at least 0",
-                                        g, i, j);
+                return base_fail(DPMF_ERROR_ARGUMENT,
+                                 "the Gram matrix has %g at %" PRId64 ", %" PRId64
+                                 ": the entries of C, and so these, must be at least 0",
+                                 g, i, j);
             }
         }
     }
     return DPMF_OK;
 }
 
-static dpmf_status check_separated(const dpmf_i_account_montecarlo_scheme *scheme) {
+static dpmf_status check_separated(const montecarlo_scheme *scheme) {
     const int64_t n = scheme->steps;
     if (n < 1 || scheme->columns == NULL) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " steps with their columns: at least 1 is accepted", n);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " steps with their columns: at least 1 is accepted", n);
     }
     if (scheme->separation < 1 || scheme->bands < 1 || scheme->bands > scheme->separation) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "%" PRId64 " bands at a separation of %" PRId64
-                                ": 1 <= bands <= separation is accepted",
-                                scheme->bands, scheme->separation);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "%" PRId64 " bands at a separation of %" PRId64 ": 1 <= bands <= separation is accepted",
+                         scheme->bands, scheme->separation);
     }
     if (!(scheme->probability > 0 && scheme->probability <= 1)) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "a joining probability of %g: (0, 1] is accepted",
-                                scheme->probability);
+        return base_fail(DPMF_ERROR_ARGUMENT, "a joining probability of %g: (0, 1] is accepted", scheme->probability);
     }
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < scheme->bands; j++) {
             const double c = scheme->columns[i * scheme->bands + j];
             if (!(c >= 0 && c <= DBL_MAX) || (i + j >= n && c != 0)) {
-                return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                        "entry %" PRId64 " of column %" PRId64
-                                        " is %g: finite, at least 0, and 0 past the last row is accepted",
-                                        j, i, c);
+                return base_fail(DPMF_ERROR_ARGUMENT,
+                                 "entry %" PRId64 " of column %" PRId64
+                                 " is %g: finite, at least 0, and 0 past the last row is accepted",
+                                 j, i, c);
             }
             largest = fmax(largest, c);
         }
     }
-    return largest > 0 ? DPMF_OK : dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "all columns are 0: nothing is released");
+    return largest > 0 ? DPMF_OK : base_fail(DPMF_ERROR_ARGUMENT, "all columns are 0: nothing is released");
 }
 
-static dpmf_status check_scheme(const dpmf_i_account_montecarlo_scheme *scheme) {
+static dpmf_status check_scheme(const montecarlo_scheme *scheme) {
     if (!(scheme->sigma > 0 && scheme->sigma <= DBL_MAX)) {
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sigma = %g: positive and finite is accepted", scheme->sigma);
+        return base_fail(DPMF_ERROR_ARGUMENT, "sigma = %g: positive and finite is accepted", scheme->sigma);
     }
-    return scheme->kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS ? check_bins(scheme) : check_separated(scheme);
+    return scheme->kind == MONTECARLO_SCHEME_BINS ? check_bins(scheme) : check_separated(scheme);
 }
 
-static int64_t ring_size(const dpmf_i_account_montecarlo_scheme *scheme) {
+static int64_t ring_size(const montecarlo_scheme *scheme) {
     return scheme->separation < scheme->steps ? scheme->separation : scheme->steps; /* past the end f = 1 anyway */
 }
 
@@ -119,17 +116,17 @@ static int64_t ring_size(const dpmf_i_account_montecarlo_scheme *scheme) {
 /* root root' = gram, lower triangular; eigenvalues below rounding count as 0, clearly negative ones are refused. */
 static dpmf_status gram_root(int64_t b, const double *gram, double *root) {
     memcpy(root, gram, (size_t)(b * b) * sizeof *root);
-    if (dpmf_i_base_cholesky(b, root) == DPMF_OK) return DPMF_OK;
+    if (base_cholesky(b, root) == DPMF_OK) return DPMF_OK;
     double *vectors = NULL, *values = NULL, *factor = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(b * b, "the root of a Gram matrix", &vectors));
-    TRY_DONE(dpmf_i_base_alloc_doubles(b, "the root of a Gram matrix", &values));
-    TRY_DONE(dpmf_i_base_alloc_doubles(b * b, "the root of a Gram matrix", &factor));
+    TRY_DONE(base_alloc_doubles(b * b, "the root of a Gram matrix", &vectors));
+    TRY_DONE(base_alloc_doubles(b, "the root of a Gram matrix", &values));
+    TRY_DONE(base_alloc_doubles(b * b, "the root of a Gram matrix", &factor));
     memcpy(vectors, gram, (size_t)(b * b) * sizeof *vectors);
-    TRY_DONE(dpmf_i_base_symmetric_eigen(b, vectors, values));
+    TRY_DONE(base_symmetric_eigen(b, vectors, values));
     if (values[0] < -1e-9 * values[b - 1]) {
-        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                  "the Gram matrix has an eigenvalue of %g: at least 0 is accepted", values[0]);
+        status = base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix has an eigenvalue of %g: at least 0 is accepted",
+                           values[0]);
         goto done;
     }
     for (int64_t j = 0; j < b; j++) {
@@ -138,45 +135,45 @@ static dpmf_status gram_root(int64_t b, const double *gram, double *root) {
         }
     }
     memset(root, 0, (size_t)(b * b) * sizeof *root);
-    TRY_DONE(dpmf_i_base_lq(b, b, factor, root));
+    TRY_DONE(base_lq(b, b, factor, root));
 done:
-    dpmf_i_base_free(factor);
-    dpmf_i_base_free(values);
-    dpmf_i_base_free(vectors);
+    base_free(factor);
+    base_free(values);
+    base_free(vectors);
     return status;
 }
 
-static dpmf_status prepare_bins(dpmf_i_account_montecarlo_draws *s) {
+static dpmf_status prepare_bins(montecarlo_draws *s) {
     const int64_t b = s->scheme.bins;
     const double *gram = s->scheme.gram;
     void *first = NULL;
     s->dimension = b;
     s->blocks = b;
-    s->scratch = (2 * DPMF_I_ACCOUNT_MONTECARLO_LANES + 2) * b;
-    TRY(dpmf_i_base_alloc_doubles(b, "the norms of the bins", &s->squares));
-    TRY(dpmf_i_base_alloc_doubles(b, "the means of the bins", &s->mean));
-    TRY(dpmf_i_base_alloc_doubles(b * b, "the root of a Gram matrix", &s->root));
-    TRY(dpmf_i_base_alloc(b, sizeof *s->first, "the root of a Gram matrix", &first));
+    s->scratch = (2 * MONTECARLO_LANES + 2) * b;
+    TRY(base_alloc_doubles(b, "the norms of the bins", &s->squares));
+    TRY(base_alloc_doubles(b, "the means of the bins", &s->mean));
+    TRY(base_alloc_doubles(b * b, "the root of a Gram matrix", &s->root));
+    TRY(base_alloc(b, sizeof *s->first, "the root of a Gram matrix", &first));
     s->first = first;
     TRY(gram_root(b, gram, s->root));
     for (int64_t j = 0; j < b; j++) {
         s->squares[j] = gram[j * b + j];
-        s->mean[j] = dpmf_i_base_sum(b, gram + j * b) / (double)b;
+        s->mean[j] = base_sum(b, gram + j * b) / (double)b;
         s->largest = fmax(s->largest, s->squares[j]);
         while (s->first[j] < j && s->root[j * b + s->first[j]] == 0) {
             s->first[j]++;
         }
     }
-    s->mean_square = dpmf_i_base_sum(b, s->squares) / (double)b;
-    s->square_mean = dpmf_i_base_sum(b, s->mean) / (double)b;
+    s->mean_square = base_sum(b, s->squares) / (double)b;
+    s->square_mean = base_sum(b, s->mean) / (double)b;
     return DPMF_OK;
 }
 
 /* ---- separated ---- */
 
 /* How often each step is joined, E x_i, and with it the mean of C x. */
-static void mean_outcome(dpmf_i_account_montecarlo_draws *s, double *joined) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &s->scheme;
+static void mean_outcome(montecarlo_draws *s, double *joined) {
+    const montecarlo_scheme *scheme = &s->scheme;
     const int64_t n = scheme->steps, b = scheme->separation;
     const double p = scheme->probability, first = scheme->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
     double free_now = 0; /* the probability that step i is free */
@@ -193,11 +190,11 @@ static void mean_outcome(dpmf_i_account_montecarlo_draws *s, double *joined) {
             s->mean[i + j] += joined[i] * scheme->columns[i * scheme->bands + j];
         }
     }
-    s->square_mean = dpmf_i_base_dot(n, s->mean, s->mean);
+    s->square_mean = base_dot(n, s->mean, s->mean);
 }
 
 /* The largest |C x|^2 over all patterns: best_i = max(best_{i+1}, |c_i|^2 + best_{i+b}). */
-static double largest_square(const dpmf_i_account_montecarlo_draws *s, double *best) {
+static double largest_square(const montecarlo_draws *s, double *best) {
     const int64_t n = s->scheme.steps, b = s->scheme.separation;
     for (int64_t i = n - 1; i >= 0; i--) {
         const double skip = i + 1 < n ? best[i + 1] : 0, join = s->squares[i] + (i + b < n ? best[i + b] : 0);
@@ -206,98 +203,92 @@ static double largest_square(const dpmf_i_account_montecarlo_draws *s, double *b
     return best[0];
 }
 
-static dpmf_status prepare_separated(dpmf_i_account_montecarlo_draws *s) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &s->scheme;
+static dpmf_status prepare_separated(montecarlo_draws *s) {
+    const montecarlo_scheme *scheme = &s->scheme;
     const int64_t n = scheme->steps;
     s->dimension = n;
     s->blocks = 1;
-    s->scratch = (2 * n + ring_size(scheme) + (n - 1) / scheme->separation + 3) * DPMF_I_ACCOUNT_MONTECARLO_LANES;
-    TRY(dpmf_i_base_alloc_doubles(n, "the norms of the columns", &s->squares));
-    TRY(dpmf_i_base_alloc_doubles(n, "the mean outcome", &s->mean));
-    TRY(dpmf_i_base_alloc_doubles(n, "the patterns", &s->root)); /* room for one sweep backwards */
+    s->scratch = (2 * n + ring_size(scheme) + (n - 1) / scheme->separation + 3) * MONTECARLO_LANES;
+    TRY(base_alloc_doubles(n, "the norms of the columns", &s->squares));
+    TRY(base_alloc_doubles(n, "the mean outcome", &s->mean));
+    TRY(base_alloc_doubles(n, "the patterns", &s->root)); /* room for one sweep backwards */
     for (int64_t i = 0; i < n; i++) {
         const double *c = scheme->columns + i * scheme->bands;
-        s->squares[i] = dpmf_i_base_dot(scheme->bands, c, c);
+        s->squares[i] = base_dot(scheme->bands, c, c);
     }
     mean_outcome(s, s->root);
     s->largest = largest_square(s, s->root);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_account_montecarlo_draws_create(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                   dpmf_i_account_montecarlo_draws *out) {
-    dpmf_i_account_montecarlo_draws s = {.scheme = *scheme, .kernels = dpmf_i_kernels_sample_get()};
+dpmf_status montecarlo_draws_create(const montecarlo_scheme *scheme, montecarlo_draws *out) {
+    montecarlo_draws s = {.scheme = *scheme, .kernels = kernels_sample_get()};
     dpmf_status status = check_scheme(scheme);
-    if (status == DPMF_OK)
-        status = scheme->kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS ? prepare_bins(&s) : prepare_separated(&s);
+    if (status == DPMF_OK) status = scheme->kind == MONTECARLO_SCHEME_BINS ? prepare_bins(&s) : prepare_separated(&s);
     if (status != DPMF_OK) {
-        dpmf_i_account_montecarlo_draws_free(&s);
+        montecarlo_draws_free(&s);
         return status;
     }
     *out = s;
-    dpmf_i_account_montecarlo_draws_aim(out, scheme->sigma, 0, 0);
+    montecarlo_draws_aim(out, scheme->sigma, 0, 0);
     return DPMF_OK;
 }
 
-void dpmf_i_account_montecarlo_draws_free(dpmf_i_account_montecarlo_draws *draws) {
-    dpmf_i_base_free(draws->squares);
-    dpmf_i_base_free(draws->mean);
-    dpmf_i_base_free(draws->root);
-    dpmf_i_base_free(draws->first);
-    *draws = (dpmf_i_account_montecarlo_draws){.scheme = draws->scheme};
+void montecarlo_draws_free(montecarlo_draws *draws) {
+    base_free(draws->squares);
+    base_free(draws->mean);
+    base_free(draws->root);
+    base_free(draws->first);
+    *draws = (montecarlo_draws){.scheme = draws->scheme};
 }
 
-void dpmf_i_account_montecarlo_draws_block(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed, int64_t run,
-                                           int64_t block, double *scratch,
-                                           double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
-                                           double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]) {
+void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_t run, int64_t block, double *scratch,
+                            double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]) {
     /* The lowest of the stream's bits below the block tells normals from uniforms. */
     const uint64_t stream = (uint64_t)run << 41 | (uint64_t)block << 1;
-    if (draws->scheme.kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS) {
-        dpmf_i_account_montecarlo_draws_block_bins(draws, seed, stream, block, scratch, remove, add);
+    if (draws->scheme.kind == MONTECARLO_SCHEME_BINS) {
+        montecarlo_draws_block_bins(draws, seed, stream, block, scratch, remove, add);
     } else {
-        dpmf_i_account_montecarlo_draws_block_separated(draws, seed, stream, scratch, remove, add);
+        montecarlo_draws_block_separated(draws, seed, stream, scratch, remove, add);
     }
 }
 
 /* ---- one outcome ---- */
 
-static double bins_log_ratio(const dpmf_i_account_montecarlo_scheme *scheme, const double *u) {
+static double bins_log_ratio(const montecarlo_scheme *scheme, const double *u) {
     const int64_t b = scheme->bins;
     const double precision = 1 / (scheme->sigma * scheme->sigma);
     double sum = -INFINITY;
     for (int64_t j = 0; j < b; j++) {
-        sum = dpmf_i_base_log_add(sum, (u[j] - 0.5 * scheme->gram[j * b + j]) * precision);
+        sum = base_log_add(sum, (u[j] - 0.5 * scheme->gram[j * b + j]) * precision);
     }
     return sum - log((double)b);
 }
 
-dpmf_status dpmf_i_account_montecarlo_scheme_log_ratio(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                       const double *outcome, double *out) {
+dpmf_status montecarlo_scheme_log_ratio(const montecarlo_scheme *scheme, const double *outcome, double *out) {
     TRY(check_scheme(scheme));
-    if (scheme->kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_BINS) {
-        if (!finite_all(scheme->bins, outcome))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
+    if (scheme->kind == MONTECARLO_SCHEME_BINS) {
+        if (!finite_all(scheme->bins, outcome)) return base_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
         *out = bins_log_ratio(scheme, outcome);
         return DPMF_OK;
     }
-    dpmf_i_account_montecarlo_draws s = {.scheme = *scheme};
+    montecarlo_draws s = {.scheme = *scheme};
     double *scaled = NULL, *window = NULL;
     dpmf_status status = DPMF_OK;
     if (!finite_all(scheme->steps, outcome)) {
-        status = dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
+        status = base_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
         goto done;
     }
     TRY_DONE(prepare_separated(&s));
-    TRY_DONE(dpmf_i_base_alloc_doubles(scheme->steps, "an outcome", &scaled));
-    TRY_DONE(dpmf_i_base_alloc_doubles(ring_size(scheme), "an outcome's window", &window));
+    TRY_DONE(base_alloc_doubles(scheme->steps, "an outcome", &scaled));
+    TRY_DONE(base_alloc_doubles(ring_size(scheme), "an outcome's window", &window));
     for (int64_t i = 0; i < scheme->steps; i++) {
         scaled[i] = outcome[i] / scheme->sigma;
     }
-    *out = dpmf_i_account_montecarlo_separated_log_ratio(&s, 1, scaled, 1, window);
+    *out = montecarlo_separated_log_ratio(&s, 1, scaled, 1, window);
 done:
-    dpmf_i_base_free(window);
-    dpmf_i_base_free(scaled);
-    dpmf_i_account_montecarlo_draws_free(&s);
+    base_free(window);
+    base_free(scaled);
+    montecarlo_draws_free(&s);
     return status;
 }

@@ -13,78 +13,69 @@
 #include <string.h>
 
 enum {
-    DPMF_I_ACCOUNT_MONTECARLO_LANES = DPMF_I_KERNELS_SAMPLE_LANES
+    MONTECARLO_LANES = KERNELS_SAMPLE_LANES
 }; /* samples in a block, side by side so that loops over them are vectors */
 
 /* A scheme with what its samples need. The numbers of the scheme are borrowed. Threads may share it between aims. */
-typedef struct dpmf_i_account_montecarlo_draws {
-    dpmf_i_account_montecarlo_scheme scheme; /* sigma: that of the last aim */
-    int64_t dimension;                       /* of an outcome: bins, or steps */
-    double *squares;                         /* |m_j|^2 of the bins; |c_i|^2 of the columns */
-    double *mean;                            /* bins: <m_j, mean m>; separated: the mean of C x, in outcome space */
-    double *root;                            /* bins: lower triangular, root root' = gram */
-    int64_t *first;                          /* bins: the first non-zero entry of each row of the root */
-    double mean_square;                      /* E |m|^2 over the mixture */
-    double square_mean;                      /* |E m|^2 */
-    double largest;                          /* max |m|^2 */
-    int64_t scratch;                         /* doubles that a block needs */
-    int64_t blocks; /* samples come in multiples of this many blocks: each bin as often as any other */
+typedef struct montecarlo_draws {
+    montecarlo_scheme scheme; /* sigma: that of the last aim */
+    int64_t dimension;        /* of an outcome: bins, or steps */
+    double *squares;          /* |m_j|^2 of the bins; |c_i|^2 of the columns */
+    double *mean;             /* bins: <m_j, mean m>; separated: the mean of C x, in outcome space */
+    double *root;             /* bins: lower triangular, root root' = gram */
+    int64_t *first;           /* bins: the first non-zero entry of each row of the root */
+    double mean_square;       /* E |m|^2 over the mixture */
+    double square_mean;       /* |E m|^2 */
+    double largest;           /* max |m|^2 */
+    int64_t scratch;          /* doubles that a block needs */
+    int64_t blocks;           /* samples come in multiples of this many blocks: each bin as often as any other */
 
-    const dpmf_i_kernels_sample_set *kernels;
+    const kernels_sample_set *kernels;
 
     double epsilon;                       /* from here on: of the last aim */
     double tilt_remove, tilt_add;         /* 1 and 0: plain sampling */
     double log_most_remove, log_most_add; /* ln of the largest value that a sample can take; 0 for plain sampling */
-} dpmf_i_account_montecarlo_draws;
+} montecarlo_draws;
 
-/* Checks the scheme and prepares it. Free it with dpmf_i_account_montecarlo_draws_free, also after a failure. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_montecarlo_draws_create(const dpmf_i_account_montecarlo_scheme *scheme,
-                                                                   dpmf_i_account_montecarlo_draws *out);
-void dpmf_i_account_montecarlo_draws_free(dpmf_i_account_montecarlo_draws *draws);
+/* Checks the scheme and prepares it. Free it with montecarlo_draws_free, also after a failure. */
+DPMF_MUST_CHECK dpmf_status montecarlo_draws_create(const montecarlo_scheme *scheme, montecarlo_draws *out);
+void montecarlo_draws_free(montecarlo_draws *draws);
 
 /* Sets sigma and epsilon, and the proposals: the best of their family if `tilted`, else the plain distributions. */
-void dpmf_i_account_montecarlo_draws_aim(dpmf_i_account_montecarlo_draws *draws, double sigma, double epsilon,
-                                         int tilted);
+void montecarlo_draws_aim(montecarlo_draws *draws, double sigma, double epsilon, int tilted);
 
 /*
- * DPMF_I_ACCOUNT_MONTECARLO_LANES samples for each direction, a function of (seed, run, block) alone, run < 2^23, block < 2^40. Each is in
+ * MONTECARLO_LANES samples for each direction, a function of (seed, run, block) alone, run < 2^23, block < 2^40. Each is in
  * [0, 1]; e^log_most times its mean is delta(epsilon) of the direction. Over `blocks` consecutive blocks, that is: the
  * mean of one block may be above or below it.
  */
-void dpmf_i_account_montecarlo_draws_block(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed, int64_t run,
-                                           int64_t block, double *scratch,
-                                           double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
-                                           double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
+void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_t run, int64_t block, double *scratch,
+                            double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]);
 
 /* ---- inside ---- */
 
-#define DPMF_I_ACCOUNT_MONTECARLO_EXPONENT_MAX 200.0 /* of the exponentials of kernels/sample/sample.h */
+#define MONTECARLO_EXPONENT_MAX 200.0 /* of the exponentials of kernels/sample/sample.h */
 
 /* The value of one sample from ln of its ratio, weight and bound. */
-static inline double dpmf_i_account_montecarlo_draws_value(double excess, double log_weight, double log_most) {
+static inline double montecarlo_draws_value(double excess, double log_weight, double log_most) {
     if (!(excess > 0)) return 0;
     return fmin(exp(log_weight - log_most) * -expm1(-excess), 1); /* above 1 by rounding only */
 }
 
-void dpmf_i_account_montecarlo_draws_block_bins(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed,
-                                                uint64_t stream, int64_t block, double *scratch,
-                                                double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
-                                                double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
-void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed,
-                                                     uint64_t stream, double *scratch,
-                                                     double remove[DPMF_I_ACCOUNT_MONTECARLO_LANES],
-                                                     double add[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
+void montecarlo_draws_block_bins(const montecarlo_draws *draws, uint64_t seed, uint64_t stream, int64_t block,
+                                 double *scratch, double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]);
+void montecarlo_draws_block_separated(const montecarlo_draws *draws, uint64_t seed, uint64_t stream, double *scratch,
+                                      double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]);
 
 /*
  * ln sum_x pi(x) exp(s l(x) - s (s-1) |C x|^2 / (2 sigma^2)) for the b-min-separation mixture, in log space; s = 1 is
  * the log ratio. Entry i of the outcome, in units of sigma, is outcome[i * stride]. window: `separation` (at most
  * `steps`) doubles.
  */
-double dpmf_i_account_montecarlo_separated_log_ratio(const dpmf_i_account_montecarlo_draws *draws, double s,
-                                                     const double *outcome, int64_t stride, double *window);
-/* The same for DPMF_I_ACCOUNT_MONTECARLO_LANES outcomes side by side, scaled instead of in log space where that is safe. */
-void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_montecarlo_draws *draws, double s,
-                                                    const double *outcomes, double *window,
-                                                    double out[DPMF_I_ACCOUNT_MONTECARLO_LANES]);
+double montecarlo_separated_log_ratio(const montecarlo_draws *draws, double s, const double *outcome, int64_t stride,
+                                      double *window);
+/* The same for MONTECARLO_LANES outcomes side by side, scaled instead of in log space where that is safe. */
+void montecarlo_separated_log_ratios(const montecarlo_draws *draws, double s, const double *outcomes, double *window,
+                                     double out[MONTECARLO_LANES]);
 
 #endif

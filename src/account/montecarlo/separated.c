@@ -3,7 +3,7 @@
  * Samples of b-min-separation sampling: the recursion f_i = (1-p) f_{i+1} + p e^{l_i} f_{i+b} of account/montecarlo/scheme.c.
  *
  * O(steps * bands) a sample. Logarithms of sums cost ten times a multiplication, so the blocks run the recursion on
- * plain numbers, DPMF_I_ACCOUNT_MONTECARLO_LANES samples side by side with an exponential that vectorises, and multiply a sample's window
+ * plain numbers, MONTECARLO_LANES samples side by side with an exponential that vectorises, and multiply a sample's window
  * by a power of two when it leaves 2^-100 .. 2^100. A sample with an |l_i| above 50, or whose window could spread over
  * more than doubles hold ((1-p)^b tiny), is done again in log space, which is always right.
  *
@@ -16,18 +16,18 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = DPMF_I_ACCOUNT_MONTECARLO_LANES, RESCALE_EVERY = 8 };
+enum { LANES = MONTECARLO_LANES, RESCALE_EVERY = 8 };
 static const double most_exponent = 50; /* of a step: eight of them and 2^100 are doubles, up and down */
 
-static int64_t ring_size(const dpmf_i_account_montecarlo_scheme *scheme) {
+static int64_t ring_size(const montecarlo_scheme *scheme) {
     return scheme->separation < scheme->steps ? scheme->separation : scheme->steps;
 }
 
 /* ---- in log space ---- */
 
-double dpmf_i_account_montecarlo_separated_log_ratio(const dpmf_i_account_montecarlo_draws *draws, double s,
-                                                     const double *outcome, int64_t stride, double *window) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
+double montecarlo_separated_log_ratio(const montecarlo_draws *draws, double s, const double *outcome, int64_t stride,
+                                      double *window) {
+    const montecarlo_scheme *scheme = &draws->scheme;
     const int64_t n = scheme->steps, b = scheme->separation, ring = ring_size(scheme), bands = scheme->bands;
     const double p = scheme->probability, log_p = log(p), log_q = log1p(-p);
     const double half_precision = 0.5 / (scheme->sigma * scheme->sigma);
@@ -42,24 +42,24 @@ double dpmf_i_account_montecarlo_separated_log_ratio(const dpmf_i_account_montec
             }
             exponent = s * dot / scheme->sigma - s * exponent;
         }
-        next = dpmf_i_base_log_add(log_q + next, log_p + exponent + window[slot]);
+        next = base_log_add(log_q + next, log_p + exponent + window[slot]);
         window[slot] = next;
     }
     if (!scheme->warm) return next;
     double sum = next;
     for (int64_t i = 1; i < ring; i++) {
-        sum = dpmf_i_base_log_add(sum, log_p + window[i]);
+        sum = base_log_add(sum, log_p + window[i]);
     }
-    if (b > n) sum = dpmf_i_base_log_add(sum, log_p + log((double)(b - n)));
+    if (b > n) sum = base_log_add(sum, log_p + log((double)(b - n)));
     return sum - log1p((double)(b - 1) * p);
 }
 
 /* ---- on plain numbers ---- */
 
 /* e^(s l_i) of all lanes; `wild` keeps the largest exponent so far: a lane where it is too large has nonsense here. */
-static void factors(const dpmf_i_account_montecarlo_draws *draws, double s, int64_t i, const double *outcomes,
-                    double out[LANES], double wild[LANES]) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
+static void factors(const montecarlo_draws *draws, double s, int64_t i, const double *outcomes, double out[LANES],
+                    double wild[LANES]) {
+    const montecarlo_scheme *scheme = &draws->scheme;
     const double *column = scheme->columns + i * scheme->bands;
     const int64_t rows = scheme->bands < scheme->steps - i ? scheme->bands : scheme->steps - i;
     const double scale = s / scheme->sigma, constant = 0.5 * scale * scale * draws->squares[i];
@@ -82,7 +82,7 @@ static void rescale(int64_t ring, double *window, const double f[LANES], double 
 }
 
 /* The recursion; afterwards the window holds f_i of the first steps at i, times e^-shift. */
-static void recursion(const dpmf_i_account_montecarlo_draws *draws, double s, const double *outcomes, double *window,
+static void recursion(const montecarlo_draws *draws, double s, const double *outcomes, double *window,
                       double shift[LANES], double wild[LANES]) {
     const int64_t n = draws->scheme.steps, ring = ring_size(&draws->scheme);
     const double p = draws->scheme.probability, q = 1 - p;
@@ -106,9 +106,9 @@ static void recursion(const dpmf_i_account_montecarlo_draws *draws, double s, co
     }
 }
 
-void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_montecarlo_draws *draws, double s,
-                                                    const double *outcomes, double *window, double out[LANES]) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
+void montecarlo_separated_log_ratios(const montecarlo_draws *draws, double s, const double *outcomes, double *window,
+                                     double out[LANES]) {
+    const montecarlo_scheme *scheme = &draws->scheme;
     const int64_t n = scheme->steps, b = scheme->separation, ring = ring_size(scheme);
     const double p = scheme->probability;
     const int narrow = (double)ring * log1p(-p) > -200; /* f_i >= (1-p)^b f_{i+b}: the window's spread downwards */
@@ -124,15 +124,15 @@ void dpmf_i_account_montecarlo_separated_log_ratios(const dpmf_i_account_monteca
     }
     for (int k = 0; k < LANES; k++) {
         if (narrow && wild[k] <= most_exponent && isfinite(out[k])) continue;
-        out[k] = dpmf_i_account_montecarlo_separated_log_ratio(draws, s, outcomes + k, LANES, window);
+        out[k] = montecarlo_separated_log_ratio(draws, s, outcomes + k, LANES, window);
     }
 }
 
 /* ---- samples ---- */
 
 /* Adds s C x / sigma to one lane, x drawn from the scheme with the lane's uniform numbers, one for each wait. */
-static void join_steps(const dpmf_i_account_montecarlo_draws *draws, const double *uniforms, double *outcome) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
+static void join_steps(const montecarlo_draws *draws, const double *uniforms, double *outcome) {
+    const montecarlo_scheme *scheme = &draws->scheme;
     const int64_t n = scheme->steps, b = scheme->separation, bands = scheme->bands;
     const double p = scheme->probability, scale = draws->tilt_remove / scheme->sigma;
     const double per_wait = p < 1 ? 1 / log1p(-p) : 0; /* free steps passed by: geometric; none at p = 1 */
@@ -154,27 +154,25 @@ static void join_steps(const dpmf_i_account_montecarlo_draws *draws, const doubl
     }
 }
 
-static void remove_values(const dpmf_i_account_montecarlo_draws *draws, const double *outcomes, double *window,
-                          double value[LANES]) {
+static void remove_values(const montecarlo_draws *draws, const double *outcomes, double *window, double value[LANES]) {
     double ratio[LANES], proposal[LANES], largest = -INFINITY;
-    dpmf_i_account_montecarlo_separated_log_ratios(draws, 1, outcomes, window, ratio);
+    montecarlo_separated_log_ratios(draws, 1, outcomes, window, ratio);
     for (int k = 0; k < LANES; k++) {
         largest = fmax(largest, ratio[k]);
         value[k] = 0;
     }
     if (!(largest > draws->epsilon)) return;
     const int tilted = draws->tilt_remove > 1;
-    if (tilted) dpmf_i_account_montecarlo_separated_log_ratios(draws, draws->tilt_remove, outcomes, window, proposal);
+    if (tilted) montecarlo_separated_log_ratios(draws, draws->tilt_remove, outcomes, window, proposal);
     for (int k = 0; k < LANES; k++) {
-        value[k] = dpmf_i_account_montecarlo_draws_value(ratio[k] - draws->epsilon, tilted ? ratio[k] - proposal[k] : 0,
-                                                         draws->log_most_remove);
+        value[k] = montecarlo_draws_value(ratio[k] - draws->epsilon, tilted ? ratio[k] - proposal[k] : 0,
+                                          draws->log_most_remove);
     }
 }
 
 /* projection: <mbar, y> / sigma^2, which bounds L from below by Jensen's inequality: most samples end there. */
-static void add_values(const dpmf_i_account_montecarlo_draws *draws, const double *outcomes, double *window,
-                       double value[LANES]) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
+static void add_values(const montecarlo_draws *draws, const double *outcomes, double *window, double value[LANES]) {
+    const montecarlo_scheme *scheme = &draws->scheme;
     const double half_precision = 0.5 / (scheme->sigma * scheme->sigma), t = draws->tilt_add;
     double projection[LANES] = {0}, ratio[LANES], least = INFINITY;
     for (int64_t i = 0; i < scheme->steps; i++) {
@@ -189,23 +187,22 @@ static void add_values(const dpmf_i_account_montecarlo_draws *draws, const doubl
     }
     const double slack = 1e-9; /* of rounding: a sample that is evaluated for nothing costs little */
     if (least - half_precision * draws->mean_square > slack - draws->epsilon) return;
-    dpmf_i_account_montecarlo_separated_log_ratios(draws, 1, outcomes, window, ratio);
+    montecarlo_separated_log_ratios(draws, 1, outcomes, window, ratio);
     for (int k = 0; k < LANES; k++) {
-        value[k] = dpmf_i_account_montecarlo_draws_value(
-            -ratio[k] - draws->epsilon, t * projection[k] + t * t * half_precision * draws->square_mean,
-            draws->log_most_add);
+        value[k] = montecarlo_draws_value(-ratio[k] - draws->epsilon,
+                                          t * projection[k] + t * t * half_precision * draws->square_mean,
+                                          draws->log_most_add);
     }
 }
 
-void dpmf_i_account_montecarlo_draws_block_separated(const dpmf_i_account_montecarlo_draws *draws, uint64_t seed,
-                                                     uint64_t stream, double *scratch, double remove[LANES],
-                                                     double add[LANES]) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
+void montecarlo_draws_block_separated(const montecarlo_draws *draws, uint64_t seed, uint64_t stream, double *scratch,
+                                      double remove[LANES], double add[LANES]) {
+    const montecarlo_scheme *scheme = &draws->scheme;
     const int64_t n = scheme->steps, waits = (n - 1) / scheme->separation + 3;
     double *z = scratch, *outcomes = z + n * LANES, *window = outcomes + n * LANES;
     double *uniforms = window + ring_size(scheme) * LANES;
     draws->kernels->normals(seed, stream, n * LANES, z);
-    dpmf_i_base_random_uniforms(seed, stream | 1, waits * LANES, uniforms);
+    base_random_uniforms(seed, stream | 1, waits * LANES, uniforms);
 
     memcpy(outcomes, z, (size_t)(n * LANES) * sizeof *z);
     for (int k = 0; k < LANES; k++) {

@@ -33,14 +33,14 @@
 #include <math.h>
 
 /* ln K(s), K(s) = E exp(s |m|^2 / (2 sigma^2)) over the mixture. */
-static double log_moment(const dpmf_i_account_montecarlo_draws *draws, double s) {
-    const dpmf_i_account_montecarlo_scheme *scheme = &draws->scheme;
-    if (scheme->kind == DPMF_I_ACCOUNT_MONTECARLO_SCHEME_SEPARATED)
-        return dpmf_i_account_montecarlo_separated_log_ratio(draws, s, NULL, 0, draws->root);
+static double log_moment(const montecarlo_draws *draws, double s) {
+    const montecarlo_scheme *scheme = &draws->scheme;
+    if (scheme->kind == MONTECARLO_SCHEME_SEPARATED)
+        return montecarlo_separated_log_ratio(draws, s, NULL, 0, draws->root);
     const double half_precision = 0.5 / (scheme->sigma * scheme->sigma);
     double sum = -INFINITY;
     for (int64_t j = 0; j < scheme->bins; j++) {
-        sum = dpmf_i_base_log_add(sum, s * draws->squares[j] * half_precision);
+        sum = base_log_add(sum, s * draws->squares[j] * half_precision);
     }
     return sum - log((double)scheme->bins);
 }
@@ -51,19 +51,19 @@ static double log_peak(double x) {
 }
 
 /* ln M with x = s - 1 (remove) and x = t (add). */
-static double log_most_remove(const dpmf_i_account_montecarlo_draws *draws, double x) {
+static double log_most_remove(const montecarlo_draws *draws, double x) {
     return log_peak(x) + x * (log_moment(draws, 1 + x) - draws->epsilon);
 }
 
-static double log_most_add(const dpmf_i_account_montecarlo_draws *draws, double x) {
+static double log_most_add(const montecarlo_draws *draws, double x) {
     const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
     return log_peak(x) + x * (half_precision * (draws->mean_square + x * draws->square_mean) - draws->epsilon);
 }
 
-typedef double (*log_most)(const dpmf_i_account_montecarlo_draws *draws, double x);
+typedef double (*log_most)(const montecarlo_draws *draws, double x);
 
 /* The x >= 0 of the least bound, by a coarse search and a golden section; any x is valid, so none need be exact. */
-static double best_tilt(const dpmf_i_account_montecarlo_draws *draws, log_most most, double *least) {
+static double best_tilt(const montecarlo_draws *draws, log_most most, double *least) {
     static const double golden = 0.61803398874989484820;
     /* Below this gain the weights cost more than they save: (1 - e^-z)_+ alone has a variance far below its bound. */
     static const double worth_it = -1.4; /* M < 1/4 */
@@ -91,8 +91,7 @@ static double best_tilt(const dpmf_i_account_montecarlo_draws *draws, log_most m
     return refined;
 }
 
-void dpmf_i_account_montecarlo_draws_aim(dpmf_i_account_montecarlo_draws *draws, double sigma, double epsilon,
-                                         int tilted) {
+void montecarlo_draws_aim(montecarlo_draws *draws, double sigma, double epsilon, int tilted) {
     draws->scheme.sigma = sigma;
     draws->epsilon = epsilon;
     draws->tilt_remove = 1;

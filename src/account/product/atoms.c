@@ -58,7 +58,7 @@ static double place(int64_t last, const double *a, const double *values, int64_t
         if (k == 0) {
             first = slope;
         } else {
-            const double kink = fmax(slope - before, 0) + 8 * DPMF_I_ACCOUNT_DOTS_ROUNDING * fabs(before);
+            const double kink = fmax(slope - before, 0) + 8 * DOTS_ROUNDING * fabs(before);
             mass[mirrored ? -i : i] += mirrored ? kink : a[i] * kink;
         }
         before = slope;
@@ -79,17 +79,17 @@ static void tidy(int64_t last, double *values) {
     }
 }
 
-static dpmf_status fill_side(const dpmf_i_account_product_part *part, int reversed, double step, double mass,
-                             const dpmf_run *run, side *out) {
+static dpmf_status fill_side(const product_part *part, int reversed, double step, double mass, const dpmf_run *run,
+                             side *out) {
     enum { LONGER = 4 }; /* times that the reach may be too short */
     double reach = part->reach(part->of, reversed, mass), *values = NULL;
     if (!(reach >= 0)) reach = 0;
     for (int i = 0;; i++, reach *= 1.4) {
         const int64_t last = (int64_t)fmin(ceil(reach / step) + 1, POINTS_MAX);
-        TRY(dpmf_i_base_alloc_doubles(last + 1, "a privacy curve", &values));
+        TRY(base_alloc_doubles(last + 1, "a privacy curve", &values));
         const dpmf_status status = part->fill(part->of, reversed, last + 1, step, mass, run, values);
         if (status != DPMF_OK) {
-            dpmf_i_base_free(values);
+            base_free(values);
             return status;
         }
         tidy(last, values);
@@ -97,14 +97,14 @@ static dpmf_status fill_side(const dpmf_i_account_product_part *part, int revers
             *out = (side){last, values};
             return DPMF_OK;
         }
-        dpmf_i_base_free(values);
+        base_free(values);
     }
 }
 
-dpmf_status dpmf_i_account_product_atoms_create(const dpmf_i_account_product_part *part, int reversed, double step,
-                                                double mass, const dpmf_run *run, dpmf_i_account_product_atoms *out) {
+dpmf_status product_atoms_create(const product_part *part, int reversed, double step, double mass, const dpmf_run *run,
+                                 product_atoms *out) {
     side up = {0, NULL}, down = {0, NULL};
-    dpmf_i_account_product_atoms a = {.times = (double)part->times};
+    product_atoms a = {.times = (double)part->times};
     int64_t *kinks = NULL;
     double *points = NULL;
     dpmf_status status = DPMF_OK;
@@ -113,10 +113,10 @@ dpmf_status dpmf_i_account_product_atoms_create(const dpmf_i_account_product_par
     TRY_DONE(fill_side(part, !reversed, step, mass, run, &down));
     a.first = -down.last;
     a.count = down.last + up.last + 1;
-    TRY_DONE(dpmf_i_base_alloc_doubles(a.count, "a privacy loss on a grid", &a.mass));
+    TRY_DONE(base_alloc_doubles(a.count, "a privacy loss on a grid", &a.mass));
     const int64_t most = up.last > down.last ? up.last : down.last;
-    TRY_DONE(dpmf_i_base_alloc(most + 1, sizeof *kinks, "the corners of a curve", (void **)&kinks));
-    TRY_DONE(dpmf_i_base_alloc_doubles(most + 1, "the points of a curve", &points));
+    TRY_DONE(base_alloc(most + 1, sizeof *kinks, "the corners of a curve", (void **)&kinks));
+    TRY_DONE(base_alloc_doubles(most + 1, "the points of a curve", &points));
     for (int64_t i = 0; i <= most; i++)
         points[i] = exp((double)i * step);
     up.values[0] = down.values[0] = fmin(up.values[0], down.values[0]);
@@ -128,20 +128,20 @@ dpmf_status dpmf_i_account_product_atoms_create(const dpmf_i_account_product_par
     double *zero = a.mass - a.first;
     const double right = place(up.last, points, up.values, kinks, 0, zero);
     const double left = place(down.last, points, down.values, kinks, 1, zero);
-    *zero += fmax(right + left + (1 - variation), 0) + 8 * DPMF_I_ACCOUNT_DOTS_ROUNDING;
+    *zero += fmax(right + left + (1 - variation), 0) + 8 * DOTS_ROUNDING;
     a.infinite = up.values[up.last];
     *out = a;
     a.mass = NULL;
 done:
-    dpmf_i_base_free(up.values);
-    dpmf_i_base_free(down.values);
-    dpmf_i_base_free(kinks);
-    dpmf_i_base_free(points);
-    dpmf_i_base_free(a.mass);
+    base_free(up.values);
+    base_free(down.values);
+    base_free(kinks);
+    base_free(points);
+    base_free(a.mass);
     return status;
 }
 
-void dpmf_i_account_product_atoms_free(dpmf_i_account_product_atoms *atoms) {
-    dpmf_i_base_free(atoms->mass);
+void product_atoms_free(product_atoms *atoms) {
+    base_free(atoms->mass);
     atoms->mass = NULL;
 }

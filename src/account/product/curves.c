@@ -27,17 +27,17 @@
 
 static const double SQRT_TWO_PI = 2.50662827463100050242;
 
-double dpmf_i_account_product_hockey(double mu, double a) {
-    const double u = DPMF_I_ACCOUNT_DOTS_ROUNDING;
+double product_hockey(double mu, double a) {
+    const double u = DOTS_ROUNDING;
     assert(a >= 1 && mu >= 0);
     if (mu == 0) return 0;
     if (!isfinite(a)) return 0;
     const double log_a = log(a), x = log_a / mu - 0.5 * mu, y = x + mu;
-    const double first = dpmf_i_base_normal_cdf(-x), second = a * dpmf_i_base_normal_cdf(-y);
+    const double first = base_normal_cdf(-x), second = a * base_normal_cdf(-y);
     const double error = 16 * u * (first + second) + 16 * u * (1 + fabs(x) + fabs(y)) * exp(-0.5 * x * x) / SQRT_TWO_PI;
     const double value = first - second;
     if (error <= 1e-10 * value) return value + error;
-    const double log_delta = dpmf_i_account_gaussian_log_delta(mu, log_a);
+    const double log_delta = account_gaussian_log_delta(mu, log_a);
     /* ln a is a rounding away: x, and with it ln delta, by u (|x| + 1) times the slope. */
     return exp(log_delta) * (1 + 1e-13 * (1 + fabs(log_delta))) + 1e-305;
 }
@@ -46,80 +46,76 @@ double dpmf_i_account_product_hockey(double mu, double a) {
 
 static dpmf_status gaussian_fill(const void *of, int reversed, int64_t count, double step, double mass,
                                  const dpmf_run *run, double *out) {
-    const dpmf_i_account_product_gaussian *g = of;
+    const product_gaussian *g = of;
     (void)reversed;
     (void)run;
     (void)mass;
     for (int64_t i = 0; i < count; i++)
-        out[i] = dpmf_i_account_product_hockey(g->mu, exp((double)i * step));
+        out[i] = product_hockey(g->mu, exp((double)i * step));
     return DPMF_OK;
 }
 
 static double gaussian_reach(const void *of, int reversed, double mass) {
-    const dpmf_i_account_product_gaussian *g = of;
+    const product_gaussian *g = of;
     (void)reversed;
-    return dpmf_i_account_gaussian_epsilon(g->mu, log(mass));
+    return account_gaussian_epsilon(g->mu, log(mass));
 }
 
-dpmf_i_account_product_part dpmf_i_account_product_gaussian_part(const dpmf_i_account_product_gaussian *gaussian,
-                                                                 int64_t times) {
-    return (dpmf_i_account_product_part){gaussian, gaussian_fill, gaussian_reach, times};
+product_part product_gaussian_part(const product_gaussian *gaussian, int64_t times) {
+    return (product_part){gaussian, gaussian_fill, gaussian_reach, times};
 }
 
 /* ---- Poisson ---- */
 
-double dpmf_i_account_product_poisson_remove(double q, double mu, double less_one) {
-    return q * dpmf_i_account_product_hockey(mu, 1 + less_one / q) * (1 + 1e-15);
+double product_poisson_remove(double q, double mu, double less_one) {
+    return q * product_hockey(mu, 1 + less_one / q) * (1 + 1e-15);
 }
 
-double dpmf_i_account_product_poisson_add(double q, double mu, double less_one) {
+double product_poisson_add(double q, double mu, double less_one) {
     const double rest = q - less_one * (1 - q); /* 1 - a(1-q) */
     if (!(rest > 0)) return 0;
     /* a q / rest = 1 + (a-1)/rest */
-    return rest * dpmf_i_account_product_hockey(mu, 1 + less_one / rest) * (1 + 1e-15) +
-           8 * DPMF_I_ACCOUNT_DOTS_ROUNDING * q;
+    return rest * product_hockey(mu, 1 + less_one / rest) * (1 + 1e-15) + 8 * DOTS_ROUNDING * q;
 }
 
-double dpmf_i_account_product_poisson_replace(double q, double mu, double less_one) {
+double product_poisson_replace(double q, double mu, double less_one) {
     const double a = 1 + less_one;
     /* With E = e^(-mu y): q = (a-1)(1-q) e^(-mu^2/2) / E + a q e^(-2 mu^2) / E^2, where densities are over that at y. */
     const double b = less_one * (1 - q) / q * exp(-0.5 * mu * mu), c = a * exp(-2 * mu * mu);
     const double y = -log(0.5 * (b + sqrt(b * b + 4 * c))) / mu;
-    const double first = q * dpmf_i_base_normal_cdf(y), second = less_one * (1 - q) * dpmf_i_base_normal_cdf(y - mu);
-    const double third = a * q * dpmf_i_base_normal_cdf(y - 2 * mu);
-    const double error = 64 * DPMF_I_ACCOUNT_DOTS_ROUNDING * (1 + y * y + mu * mu) * (first + second + third);
+    const double first = q * base_normal_cdf(y), second = less_one * (1 - q) * base_normal_cdf(y - mu);
+    const double third = a * q * base_normal_cdf(y - 2 * mu);
+    const double error = 64 * DOTS_ROUNDING * (1 + y * y + mu * mu) * (first + second + third);
     return fmax(first - second - third, 0) + error;
 }
 
 static dpmf_status poisson_fill(const void *of, int reversed, int64_t count, double step, double mass,
                                 const dpmf_run *run, double *out) {
-    const dpmf_i_account_product_poisson *p = of;
+    const product_poisson *p = of;
     (void)run;
     (void)mass;
     for (int64_t i = 0; i < count; i++) {
         const double less_one = expm1((double)i * step);
         if (p->replace)
-            out[i] = dpmf_i_account_product_poisson_replace(p->q, p->mu, less_one);
+            out[i] = product_poisson_replace(p->q, p->mu, less_one);
         else
-            out[i] = (reversed ? dpmf_i_account_product_poisson_add
-                               : dpmf_i_account_product_poisson_remove)(p->q, p->mu, less_one);
+            out[i] = (reversed ? product_poisson_add : product_poisson_remove)(p->q, p->mu, less_one);
     }
     return DPMF_OK;
 }
 
-double dpmf_i_account_product_poisson_reach(double q, double mu, int reversed, double mass) {
+double product_poisson_reach(double q, double mu, int reversed, double mass) {
     if (mass >= q) return 0;
-    const double far = log1p(q * expm1(fmin(dpmf_i_account_gaussian_epsilon(mu, log(mass / q)), 700)));
+    const double far = log1p(q * expm1(fmin(account_gaussian_epsilon(mu, log(mass / q)), 700)));
     return reversed && q < 1 ? fmin(far, -log1p(-q)) : far;
 }
 
 static double poisson_reach(const void *of, int reversed, double mass) {
-    const dpmf_i_account_product_poisson *p = of;
-    if (p->replace) return dpmf_i_account_product_poisson_reach(p->q, 2 * p->mu, 0, mass);
-    return dpmf_i_account_product_poisson_reach(p->q, p->mu, reversed, mass);
+    const product_poisson *p = of;
+    if (p->replace) return product_poisson_reach(p->q, 2 * p->mu, 0, mass);
+    return product_poisson_reach(p->q, p->mu, reversed, mass);
 }
 
-dpmf_i_account_product_part dpmf_i_account_product_poisson_part(const dpmf_i_account_product_poisson *poisson,
-                                                                int64_t times) {
-    return (dpmf_i_account_product_part){poisson, poisson_fill, poisson_reach, times};
+product_part product_poisson_part(const product_poisson *poisson, int64_t times) {
+    return (product_part){poisson, poisson_fill, poisson_reach, times};
 }

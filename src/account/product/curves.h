@@ -6,27 +6,25 @@
 #include "account/product/product.h"
 
 /* H(a; mu), a >= 1, from above. */
-double dpmf_i_account_product_hockey(double mu, double a);
+double product_hockey(double mu, double a);
 
-typedef struct dpmf_i_account_product_gaussian {
+typedef struct product_gaussian {
     double mu;
-} dpmf_i_account_product_gaussian;
+} product_gaussian;
 
-typedef struct dpmf_i_account_product_poisson {
+typedef struct product_poisson {
     double q, mu; /* 0 < q <= 1, mu = 1/sigma */
     int replace;
-} dpmf_i_account_product_poisson;
+} product_poisson;
 
 /* The curves at a = 1 + less_one, from above: 0 < q <= 1. */
-double dpmf_i_account_product_poisson_remove(double q, double mu, double less_one);
-double dpmf_i_account_product_poisson_add(double q, double mu, double less_one);
-double dpmf_i_account_product_poisson_replace(double q, double mu, double less_one);
-double dpmf_i_account_product_poisson_reach(double q, double mu, int reversed, double mass);
+double product_poisson_remove(double q, double mu, double less_one);
+double product_poisson_add(double q, double mu, double less_one);
+double product_poisson_replace(double q, double mu, double less_one);
+double product_poisson_reach(double q, double mu, int reversed, double mass);
 
 /* The part borrows what it is given. */
-dpmf_i_account_product_part dpmf_i_account_product_gaussian_part(const dpmf_i_account_product_gaussian *gaussian,
-                                                                 int64_t times);
-dpmf_i_account_product_part dpmf_i_account_product_poisson_part(const dpmf_i_account_product_poisson *poisson,
-                                                                int64_t times);
+product_part product_gaussian_part(const product_gaussian *gaussian, int64_t times);
+product_part product_poisson_part(const product_poisson *poisson, int64_t times);
 
 #endif

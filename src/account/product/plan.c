@@ -23,10 +23,10 @@ enum { COARSE = 1024 }; /* atoms of a part, for choices */
 typedef struct summary {
     int count;
     double *mass, *loss; /* COARSE each, of one part after the other */
-    const dpmf_i_account_product_list *list;
+    const product_list *list;
 } summary;
 
-static int group_atoms(const dpmf_i_account_product_atoms *a, double step, double *mass, double *loss) {
+static int group_atoms(const product_atoms *a, double step, double *mass, double *loss) {
     const int64_t width = a->count / COARSE + 1;
     int groups = 0;
     for (int64_t i = 0; i < a->count; i += width) {
@@ -45,9 +45,9 @@ static int group_atoms(const dpmf_i_account_product_atoms *a, double step, doubl
     return groups;
 }
 
-static dpmf_status summary_create(const dpmf_i_account_product_list *list, summary *out) {
+static dpmf_status summary_create(const product_list *list, summary *out) {
     summary s = {.count = list->count, .list = list};
-    TRY(dpmf_i_base_alloc_doubles((int64_t)2 * list->count * COARSE, "a coarse privacy loss", &s.mass));
+    TRY(base_alloc_doubles((int64_t)2 * list->count * COARSE, "a coarse privacy loss", &s.mass));
     s.loss = s.mass + (int64_t)list->count * COARSE;
     for (int i = 0; i < list->count; i++)
         group_atoms(&list->atoms[i], list->step, s.mass + (int64_t)i * COARSE, s.loss + (int64_t)i * COARSE);
@@ -104,13 +104,13 @@ static double find_order(const summary *s, double epsilon, double log_delta, dou
 
 static int64_t power_of_two_above(double x) {
     int64_t length = 64;
-    while ((double)length < x && length < DPMF_I_ACCOUNT_DOTS_LENGTH_MAX) {
+    while ((double)length < x && length < DOTS_LENGTH_MAX) {
         length *= 2;
     }
     return length;
 }
 
-static void choose_window(const summary *s, double step, dpmf_i_account_product_plan *plan) {
+static void choose_window(const summary *s, double step, product_plan *plan) {
     const double t = plan->order, epsilon = plan->epsilon;
     double at[3], above = INFINITY, below = INFINITY;
     cumulants(s, t, at);
@@ -133,14 +133,14 @@ static void choose_window(const summary *s, double step, dpmf_i_account_product_
     plan->first = fabs(first) < 0x1p50 ? (int64_t)first : 0;
 }
 
-dpmf_status dpmf_i_account_product_plan_make(const dpmf_i_account_product_list *list, double epsilon, double log_delta,
-                                             double order_max, dpmf_i_account_product_plan *out) {
-    dpmf_i_account_product_plan plan = {0};
+dpmf_status product_plan_make(const product_list *list, double epsilon, double log_delta, double order_max,
+                              product_plan *out) {
+    product_plan plan = {0};
     summary s = {0};
     TRY(summary_create(list, &s));
     plan.order = find_order(&s, epsilon, log_delta, order_max, &plan.epsilon, &plan.log_delta);
     choose_window(&s, list->step, &plan);
-    dpmf_i_base_free(s.mass);
+    base_free(s.mass);
     *out = plan;
     return DPMF_OK;
 }

@@ -12,7 +12,7 @@
  * A pair (P, Q) by its curve h(a) = E_P[(1 - a e^-L)_+], L = ln dP/dQ, and by that of (Q, P), each for a >= 1: together
  * they are the whole curve, as h(a) = 1 - a + a h'(1/a) below 1, h' the curve of (Q, P).
  */
-typedef struct dpmf_i_account_product_part {
+typedef struct product_part {
     const void *of;
     /*
      * out[i] >= h(e^(i step)), i < count, of (P, Q), or of (Q, P) when `reversed`: proven, and near as far as the curve is
@@ -23,65 +23,58 @@ typedef struct dpmf_i_account_product_part {
     /* About the loss where the curve has fallen to `mass`; any number will do for a bound. */
     double (*reach)(const void *of, int reversed, double mass);
     int64_t times;
-} dpmf_i_account_product_part;
+} product_part;
 
-typedef struct dpmf_i_account_product_options {
+typedef struct product_options {
     double relative, absolute; /* the wanted slack in epsilon */
     const dpmf_run *run;
-} dpmf_i_account_product_options;
+} product_options;
 
 /*
  * The list composed, in the direction (P, Q), or (Q, P) for all of them when `reversed`. An upper bound in any case,
  * INFINITY (of epsilon) or 0 (of ln delta) at worst.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_product_epsilon(int count, const dpmf_i_account_product_part *parts,
-                                                           int reversed, double log_delta,
-                                                           const dpmf_i_account_product_options *options,
-                                                           double *epsilon, int *met);
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_product_log_delta(int count, const dpmf_i_account_product_part *parts,
-                                                             int reversed, double epsilon,
-                                                             const dpmf_i_account_product_options *options,
-                                                             double *log_delta, int *met);
+DPMF_MUST_CHECK dpmf_status product_epsilon(int count, const product_part *parts, int reversed, double log_delta,
+                                            const product_options *options, double *epsilon, int *met);
+DPMF_MUST_CHECK dpmf_status product_log_delta(int count, const product_part *parts, int reversed, double epsilon,
+                                              const product_options *options, double *log_delta, int *met);
 
 /* ---- account/product/atoms.c: a part on a grid ---- */
 
-typedef struct dpmf_i_account_product_atoms {
+typedef struct product_atoms {
     int64_t first, count; /* atom i at the loss (first + i) step */
     double *mass;         /* owned */
     double infinite;      /* the mass of infinite loss */
     double times;
-} dpmf_i_account_product_atoms;
+} product_atoms;
 
 /* `mass`: of either tail that may be cut off. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_product_atoms_create(const dpmf_i_account_product_part *part, int reversed,
-                                                                double step, double mass, const dpmf_run *run,
-                                                                dpmf_i_account_product_atoms *out);
-void dpmf_i_account_product_atoms_free(dpmf_i_account_product_atoms *atoms);
+DPMF_MUST_CHECK dpmf_status product_atoms_create(const product_part *part, int reversed, double step, double mass,
+                                                 const dpmf_run *run, product_atoms *out);
+void product_atoms_free(product_atoms *atoms);
 
 /* ---- account/product/plan.c: order, window; any choice gives a bound ---- */
 
-typedef struct dpmf_i_account_product_list {
+typedef struct product_list {
     int count;
     double step;
-    dpmf_i_account_product_atoms *atoms; /* owned, as are their masses */
-} dpmf_i_account_product_list;
+    product_atoms *atoms; /* owned, as are their masses */
+} product_list;
 
-typedef struct dpmf_i_account_product_plan {
+typedef struct product_plan {
     double epsilon, log_delta; /* by the saddle point */
     double order, deviation;
     int64_t length, first;
     double wrap_order;
-} dpmf_i_account_product_plan;
+} product_plan;
 
 /* About epsilon, or where it is negative about that of log_delta. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_product_plan_make(const dpmf_i_account_product_list *list, double epsilon,
-                                                             double log_delta, double order_max,
-                                                             dpmf_i_account_product_plan *out);
+DPMF_MUST_CHECK dpmf_status product_plan_make(const product_list *list, double epsilon, double log_delta,
+                                              double order_max, product_plan *out);
 
 /* ---- account/product/spectrum.c: the composed list on the window of the plan ---- */
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_account_product_compose(const dpmf_i_account_product_list *list,
-                                                           const dpmf_i_account_product_plan *plan, const dpmf_run *run,
-                                                           dpmf_i_account_dots_curve *out);
+DPMF_MUST_CHECK dpmf_status product_compose(const product_list *list, const product_plan *plan, const dpmf_run *run,
+                                            dots_curve *out);
 
 #endif

@@ -36,30 +36,29 @@ typedef struct tilted {
 } tilted;
 
 /* The tilted weights of a part, folded into w. */
-static tilted fold(const dpmf_i_account_product_atoms *a, double step, double t, double s, int64_t length, double *w) {
-    const double u = DPMF_I_ACCOUNT_DOTS_ROUNDING;
-    dpmf_i_base_running sum = {0, 0}, wrap = {0, 0};
+static tilted fold(const product_atoms *a, double step, double t, double s, int64_t length, double *w) {
+    const double u = DOTS_ROUNDING;
+    base_running sum = {0, 0}, wrap = {0, 0};
     double largest = -INFINITY;
     for (int64_t i = 0; i < a->count; i++)
         if (a->mass[i] > 0) largest = fmax(largest, t * step * (double)(a->first + i) + log(a->mass[i]));
     for (int64_t i = 0; i < a->count; i++)
-        dpmf_i_base_running_add(&sum, a->mass[i] * exp(t * step * (double)(a->first + i) - largest));
-    const double log_moment = largest + log(dpmf_i_base_running_value(&sum));
+        base_running_add(&sum, a->mass[i] * exp(t * step * (double)(a->first + i) - largest));
+    const double log_moment = largest + log(base_running_value(&sum));
     int64_t slot = a->first % length;
     if (slot < 0) slot += length;
     for (int64_t i = 0; i < length; i++)
         w[i] = 0;
-    sum = (dpmf_i_base_running){0, 0};
+    sum = (base_running){0, 0};
     for (int64_t i = 0; i < a->count; i++) {
         const double x = step * (double)(a->first + i), exponent = t * x - log_moment;
         const double weight = a->mass[i] * exp(exponent) * (1 + u * (16 + 4 * fabs(t * x) + 4 * fabs(log_moment)));
         w[slot] += weight * (1 + u * (8 + (double)a->count / (double)length)); /* and of the sums */
-        dpmf_i_base_running_add(&sum, weight);
-        dpmf_i_base_running_add(&wrap, weight * exp(s * x) * (1 + 4 * u * s * fabs(x)));
+        base_running_add(&sum, weight);
+        base_running_add(&wrap, weight * exp(s * x) * (1 + 4 * u * s * fabs(x)));
         if (++slot == length) slot = 0;
     }
-    return (tilted){log_moment, log(dpmf_i_base_running_value(&sum)) + 1e-14,
-                    log(dpmf_i_base_running_value(&wrap)) + 1e-14};
+    return (tilted){log_moment, log(base_running_value(&sum)) + 1e-14, log(base_running_value(&wrap)) + 1e-14};
 }
 
 typedef struct spectrum {
@@ -80,18 +79,18 @@ static void multiply(spectrum *v, int64_t f, double n, double x, double y, doubl
 }
 
 static double sum_but_first(int64_t length, const double *w) {
-    dpmf_i_base_running sum = {0, 0};
+    base_running sum = {0, 0};
     for (int64_t j = 1; j < length; j++)
-        dpmf_i_base_running_add(&sum, w[j]);
-    return dpmf_i_base_running_value(&sum);
+        base_running_add(&sum, w[j]);
+    return base_running_value(&sum);
 }
 
-static void multiply_part(const dpmf_i_base_fft *fft, double g, double n, double *w, spectrum *v) {
-    const int64_t length = dpmf_i_base_fft_length(fft);
+static void multiply_part(const base_fft *fft, double g, double n, double *w, spectrum *v) {
+    const int64_t length = base_fft_length(fft);
     const double shift = w[0] - 1, rest = sum_but_first(length, w);
-    const double e = g * rest + 48 * DPMF_I_ACCOUNT_DOTS_ROUNDING * (fabs(shift) + rest) + 1e-300;
+    const double e = g * rest + 48 * DOTS_ROUNDING * (fabs(shift) + rest) + 1e-300;
     w[0] = 0;
-    dpmf_i_base_fft_forward_unordered(fft, length, w);
+    base_fft_forward_unordered(fft, length, w);
     multiply(v, 0, n, w[0] + shift, 0, e);
     multiply(v, length / 2, n, w[1] + shift, 0, e);
     for (int64_t f = 1; f < length / 2; f++)
@@ -99,8 +98,8 @@ static void multiply_part(const dpmf_i_base_fft *fft, double g, double n, double
 }
 
 /* V into w, and back; returns the bound on the error of every number. */
-static double transform_back(const dpmf_i_base_fft *fft, double g, const spectrum *v, double *w) {
-    const int64_t length = dpmf_i_base_fft_length(fft), half = length / 2;
+static double transform_back(const base_fft *fft, double g, const spectrum *v, double *w) {
+    const int64_t length = base_fft_length(fft), half = length / 2;
     double errors = 0, moduli = 0;
     for (int64_t f = 0; f <= half; f++) {
         const double times = f == 0 || f == half ? 1 : 2, top = v->log_modulus[f] + v->excess[f];
@@ -122,17 +121,16 @@ static double transform_back(const dpmf_i_base_fft *fft, double g, const spectru
             w[2 * f + 1] = im;
         }
     }
-    dpmf_i_base_fft_inverse_unordered(fft, length, w);
-    return 1.001 * (errors + (g + 16 * DPMF_I_ACCOUNT_DOTS_ROUNDING) * moduli) / (double)length;
+    base_fft_inverse_unordered(fft, length, w);
+    return 1.001 * (errors + (g + 16 * DOTS_ROUNDING) * moduli) / (double)length;
 }
 
 static double log_up(double value, double magnitude) {
-    return value + 4 * DPMF_I_ACCOUNT_DOTS_ROUNDING * magnitude;
+    return value + 4 * DOTS_ROUNDING * magnitude;
 }
 
 /* ln of all that is not on the window: infinite losses, and losses above it (see account/dots/compose.c). */
-static double log_cut_off(const dpmf_i_account_product_list *list, const dpmf_i_account_dots_curve *c, double s,
-                          double log_wrap, double log_sum) {
+static double log_cut_off(const product_list *list, const dots_curve *c, double s, double log_wrap, double log_sum) {
     const double top = (double)(c->first + c->length) * c->step, width = (double)c->length * c->step;
     const double chernoff = log_up(log_wrap - s * top, fabs(log_wrap) + s * fabs(top));
     const double log_weight = width > log1p(1 / c->order) ? log(-expm1(-width)) : 0;
@@ -144,26 +142,24 @@ static double log_cut_off(const dpmf_i_account_product_list *list, const dpmf_i_
         steps += list->atoms[i].times;
     }
     /* 1e-14 a step: of the masses, which may be a little more than 1 */
-    return dpmf_i_base_log_add(infinite > 0 ? log(infinite) + 1e-12 + 1e-14 * steps : -INFINITY, above);
+    return base_log_add(infinite > 0 ? log(infinite) + 1e-12 + 1e-14 * steps : -INFINITY, above);
 }
 
-dpmf_status dpmf_i_account_product_compose(const dpmf_i_account_product_list *list,
-                                           const dpmf_i_account_product_plan *plan, const dpmf_run *run,
-                                           dpmf_i_account_dots_curve *out) {
+dpmf_status product_compose(const product_list *list, const product_plan *plan, const dpmf_run *run, dots_curve *out) {
     const int64_t length = plan->length, half = length / 2 + 1;
-    const double g = 16 * DPMF_I_ACCOUNT_DOTS_ROUNDING * (log2((double)length) + 2);
-    dpmf_i_account_dots_curve c = {.length = length, .first = plan->first, .step = list->step, .order = plan->order};
+    const double g = 16 * DOTS_ROUNDING * (log2((double)length) + 2);
+    dots_curve c = {.length = length, .first = plan->first, .step = list->step, .order = plan->order};
     double *w = NULL, *numbers = NULL, log_wrap = 0, log_sum = 0, magnitude = 0;
-    dpmf_i_base_fft *fft = NULL;
+    base_fft *fft = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(length, "the distribution of a privacy loss", &w));
-    TRY_DONE(dpmf_i_base_alloc_doubles(3 * half, "the spectrum of a privacy loss", &numbers));
-    TRY_DONE(dpmf_i_base_alloc_doubles(length, "the tails of a privacy loss", &c.tails));
-    TRY_DONE(dpmf_i_base_fft_create(length, &fft));
+    TRY_DONE(base_alloc_doubles(length, "the distribution of a privacy loss", &w));
+    TRY_DONE(base_alloc_doubles(3 * half, "the spectrum of a privacy loss", &numbers));
+    TRY_DONE(base_alloc_doubles(length, "the tails of a privacy loss", &c.tails));
+    TRY_DONE(base_fft_create(length, &fft));
     spectrum v = {numbers, numbers + half, numbers + 2 * half};
     for (int i = 0; i < list->count; i++) {
-        const dpmf_i_account_product_atoms *a = &list->atoms[i];
-        TRY_DONE(dpmf_i_base_progress(run, "composing privacy losses", (double)i / (double)list->count));
+        const product_atoms *a = &list->atoms[i];
+        TRY_DONE(base_progress(run, "composing privacy losses", (double)i / (double)list->count));
         const tilted m = fold(a, c.step, c.order, plan->wrap_order, length, w);
         multiply_part(fft, g, a->times, w, &v);
         c.log_moment += a->times * m.log_moment;
@@ -174,13 +170,13 @@ dpmf_status dpmf_i_account_product_compose(const dpmf_i_account_product_list *li
     c.noise = transform_back(fft, g, &v, w);
     c.log_moment = log_up(c.log_moment, magnitude + (double)length);
     c.log_rest = log_cut_off(list, &c, plan->wrap_order, log_wrap, log_sum);
-    dpmf_i_account_dots_curve_fill(&c, w);
+    dots_curve_fill(&c, w);
     *out = c;
     c.tails = NULL;
 done:
-    dpmf_i_base_free(w);
-    dpmf_i_base_free(numbers);
-    dpmf_i_base_fft_free(fft);
-    dpmf_i_base_free(c.tails);
+    base_free(w);
+    base_free(numbers);
+    base_fft_free(fft);
+    base_free(c.tails);
     return status;
 }

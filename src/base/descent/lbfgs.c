@@ -22,30 +22,30 @@ enum {
     LANES = 8     /* doubles of a cache line, and running sums side by side */
 };
 
-dpmf_status dpmf_i_base_descent_lbfgs_create(int64_t n, int pairs, dpmf_i_base_descent_lbfgs *out) {
-    dpmf_i_base_descent_lbfgs m = {.n = n, .pairs = pairs};
-    assert(n >= 1 && pairs >= 1 && pairs <= DPMF_I_BASE_DESCENT_LBFGS_PAIRS_MAX);
+dpmf_status descent_lbfgs_create(int64_t n, int pairs, descent_lbfgs *out) {
+    descent_lbfgs m = {.n = n, .pairs = pairs};
+    assert(n >= 1 && pairs >= 1 && pairs <= DESCENT_LBFGS_PAIRS_MAX);
     m.stride = (n + LANES - 1) / LANES * LANES + LANES;
     if (m.stride % 512 == 0) m.stride += LANES;
-    TRY(dpmf_i_base_alloc_doubles(2 * pairs * m.stride, "the optimizer's memory", &m.vectors));
+    TRY(base_alloc_doubles(2 * pairs * m.stride, "the optimizer's memory", &m.vectors));
     *out = m;
     return DPMF_OK;
 }
 
-void dpmf_i_base_descent_lbfgs_free(dpmf_i_base_descent_lbfgs *m) {
-    dpmf_i_base_free(m->vectors);
-    *m = (dpmf_i_base_descent_lbfgs){0};
+void descent_lbfgs_free(descent_lbfgs *m) {
+    base_free(m->vectors);
+    *m = (descent_lbfgs){0};
 }
 
-void dpmf_i_base_descent_lbfgs_forget(dpmf_i_base_descent_lbfgs *m) {
+void descent_lbfgs_forget(descent_lbfgs *m) {
     m->used = 0;
 }
 
-static double *step_of(const dpmf_i_base_descent_lbfgs *m, int64_t i) {
+static double *step_of(const descent_lbfgs *m, int64_t i) {
     return m->vectors + i * m->stride;
 }
 
-static double *change_of(const dpmf_i_base_descent_lbfgs *m, int64_t i) {
+static double *change_of(const descent_lbfgs *m, int64_t i) {
     return m->vectors + (m->pairs + i) * m->stride;
 }
 
@@ -74,14 +74,14 @@ static double add_and_dot(int64_t n, double factor, const double *x, double scal
     return ((sums[0] + sums[4]) + (sums[2] + sums[6])) + ((sums[1] + sums[5]) + (sums[3] + sums[7])) + rest;
 }
 
-void dpmf_i_base_descent_lbfgs_direction(const dpmf_i_base_descent_lbfgs *m, const double *gradient, double *d) {
-    double along[DPMF_I_BASE_DESCENT_LBFGS_PAIRS_MAX], last = 0;
+void descent_lbfgs_direction(const descent_lbfgs *m, const double *gradient, double *d) {
+    double along[DESCENT_LBFGS_PAIRS_MAX], last = 0;
     for (int64_t i = 0; i < m->n; i++)
         d[i] = -gradient[i];
     if (m->used == 0) return;
     const int64_t newest = (m->turn - 1) % m->pairs, oldest = (m->turn - m->used) % m->pairs;
     const double scale = m->product[newest] / (m->length * m->length);
-    last = dpmf_i_base_dot(m->n, step_of(m, newest), d);
+    last = base_dot(m->n, step_of(m, newest), d);
     for (int k = 1; k <= m->used; k++) { /* the newest first */
         const int64_t i = (m->turn - k) % m->pairs;
         const int end = k == m->used;
@@ -96,17 +96,17 @@ void dpmf_i_base_descent_lbfgs_direction(const dpmf_i_base_descent_lbfgs *m, con
     }
 }
 
-void dpmf_i_base_descent_lbfgs_remember(dpmf_i_base_descent_lbfgs *m, const double *x, const double *gradient,
-                                        const double *next, const double *next_gradient) {
+void descent_lbfgs_remember(descent_lbfgs *m, const double *x, const double *gradient, const double *next,
+                            const double *next_gradient) {
     const int64_t i = m->turn % m->pairs;
     double *restrict step = step_of(m, i), *restrict change = change_of(m, i);
     for (int64_t j = 0; j < m->n; j++) {
         step[j] = next[j] - x[j];
         change[j] = next_gradient[j] - gradient[j];
     }
-    const double product = dpmf_i_base_dot(m->n, step, change), length = dpmf_i_base_norm(m->n, change);
+    const double product = base_dot(m->n, step, change), length = base_norm(m->n, change);
     /* curvature below rounding says nothing and would spoil the estimate; the slot is written over next time */
-    if (!(product > 1e-10 * dpmf_i_base_norm(m->n, step) * length)) {
+    if (!(product > 1e-10 * base_norm(m->n, step) * length)) {
         if (m->used == m->pairs) m->used--; /* the slot held the oldest pair */
         return;
     }

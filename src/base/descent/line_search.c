@@ -20,8 +20,8 @@
 #include <float.h>
 #include <math.h>
 
-typedef dpmf_i_base_descent_line_point point;
-typedef dpmf_i_base_descent_line_search search;
+typedef descent_line_point point;
+typedef descent_line_search search;
 
 enum { TRIALS = 40 };
 static const double MU = 1e-4;     /* of the decrease that the first slope promises */
@@ -31,7 +31,7 @@ static const double SHRINK = 0.66; /* the interval must shrink to this part in t
 static const double LEAST = 1e-20; /* steps outside of these bounds */
 static const double MOST = 1e20;   /* say that the function is not one to be minimized */
 
-void dpmf_i_base_descent_line_start(search *s, double value, double slope, double step) {
+void descent_line_start(search *s, double value, double slope, double step) {
     const point start = {0, value, slope};
     assert(slope < 0 && step > 0);
     *s = (search){.start = start, .best = start, .other = start, .next = step, .early = 1};
@@ -142,7 +142,7 @@ static void aim(search *s, double next) {
     s->next = fmin(fmax(next, LEAST), MOST);
 }
 
-dpmf_i_base_descent_line_end dpmf_i_base_descent_line_take(search *s, double value, double slope) {
+descent_line_end descent_line_take(search *s, double value, double slope) {
     const point t = {s->next, value, slope};
     const double promised = s->start.value + MU * s->start.slope * t.step;
     double least = s->best.step, most = t.step + STRETCH * (t.step - s->best.step);
@@ -151,20 +151,20 @@ dpmf_i_base_descent_line_end dpmf_i_base_descent_line_take(search *s, double val
         most = fmax(s->best.step, s->other.step);
     }
     s->trials++;
-    if (value <= promised && fabs(slope) <= -ETA * s->start.slope) return DPMF_I_BASE_DESCENT_LINE_FOUND;
-    if (s->trials >= TRIALS || t.step <= LEAST || t.step >= MOST) return DPMF_I_BASE_DESCENT_LINE_STUCK;
+    if (value <= promised && fabs(slope) <= -ETA * s->start.slope) return DESCENT_LINE_FOUND;
+    if (s->trials >= TRIALS || t.step <= LEAST || t.step >= MOST) return DESCENT_LINE_STUCK;
     if (s->bracketed && (t.step <= least || t.step >= most || most - least <= DBL_EPSILON * most))
-        return DPMF_I_BASE_DESCENT_LINE_STUCK;
+        return DESCENT_LINE_STUCK;
     if (value <= promised && slope >= MU * s->start.slope) s->early = 0;
     aim(s, divide_interval(s, &t, promised, least, most));
-    return DPMF_I_BASE_DESCENT_LINE_GOES_ON;
+    return DESCENT_LINE_GOES_ON;
 }
 
-dpmf_i_base_descent_line_end dpmf_i_base_descent_line_take_wall(search *s) {
+descent_line_end descent_line_take_wall(search *s) {
     const point mirror = {s->next, s->start.value, -s->start.slope};
-    if (++s->trials >= TRIALS || s->next == s->best.step) return DPMF_I_BASE_DESCENT_LINE_STUCK;
+    if (++s->trials >= TRIALS || s->next == s->best.step) return DESCENT_LINE_STUCK;
     s->other = mirror;
     s->bracketed = 1;
     aim(s, NAN);
-    return DPMF_I_BASE_DESCENT_LINE_GOES_ON;
+    return DESCENT_LINE_GOES_ON;
 }

@@ -6,38 +6,37 @@
 #ifndef DPMF_BASE_DESCENT_LINE_SEARCH_H
 #define DPMF_BASE_DESCENT_LINE_SEARCH_H
 
-typedef struct dpmf_i_base_descent_line_point {
+typedef struct descent_line_point {
     double step, value, slope;
-} dpmf_i_base_descent_line_point;
+} descent_line_point;
 
-typedef struct dpmf_i_base_descent_line_search {
-    dpmf_i_base_descent_line_point start;       /* step 0 */
-    dpmf_i_base_descent_line_point best, other; /* the ends of the interval; other is the start until there is one */
-    double width, width_before;                 /* of the interval now and one trial before */
-    double next;                                /* the step to try */
-    int bracketed;                              /* the interval holds a minimum */
+typedef struct descent_line_search {
+    descent_line_point start;       /* step 0 */
+    descent_line_point best, other; /* the ends of the interval; other is the start until there is one */
+    double width, width_before;     /* of the interval now and one trial before */
+    double next;                    /* the step to try */
+    int bracketed;                  /* the interval holds a minimum */
     int early; /* no trial has met the first condition yet while rising enough: it is phi - MU phi'(0) step that counts */
     int trials;
-} dpmf_i_base_descent_line_search;
+} descent_line_search;
 
-typedef enum dpmf_i_base_descent_line_end {
-    DPMF_I_BASE_DESCENT_LINE_GOES_ON, /* search->next is to be tried */
-    DPMF_I_BASE_DESCENT_LINE_FOUND,   /* the last trial meets both conditions */
-    DPMF_I_BASE_DESCENT_LINE_STUCK    /* the interval cannot be divided any more, or too many trials */
-} dpmf_i_base_descent_line_end;
+typedef enum descent_line_end {
+    DESCENT_LINE_GOES_ON, /* search->next is to be tried */
+    DESCENT_LINE_FOUND,   /* the last trial meets both conditions */
+    DESCENT_LINE_STUCK    /* the interval cannot be divided any more, or too many trials */
+} descent_line_end;
 
 /* value and slope < 0 at step 0; `step` > 0 is the first to try. */
-void dpmf_i_base_descent_line_start(dpmf_i_base_descent_line_search *search, double value, double slope, double step);
+void descent_line_start(descent_line_search *search, double value, double slope, double step);
 
 /* What was found at search->next. */
-dpmf_i_base_descent_line_end dpmf_i_base_descent_line_take(dpmf_i_base_descent_line_search *search, double value,
-                                                           double slope);
+descent_line_end descent_line_take(descent_line_search *search, double value, double slope);
 
 /*
  * Phi is infinite there, or not a number: the interval ends at this place, which is never accepted, and is halved.
  * Where the other end's numbers are asked for later, they are those of the start with the slope's sign turned: a parabola
  * that falls and rises again.
  */
-dpmf_i_base_descent_line_end dpmf_i_base_descent_line_take_wall(dpmf_i_base_descent_line_search *search);
+descent_line_end descent_line_take_wall(descent_line_search *search);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Simulated losses for any machine: what the others must equal. */
-#define SET dpmf_i_kernels_sample_ref
+#define SET kernels_sample_ref
 #define SET_NAME "ref"
 #include "kernels/sample/body.inc"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What simulated privacy losses spend their time on (account/montecarlo/), compiled once per instruction set from body.inc.
- * DPMF_I_KERNELS_SAMPLE_LANES samples lie side by side: number j of sample i at j * LANES + i. Sums have one order and no fused
+ * KERNELS_SAMPLE_LANES samples lie side by side: number j of sample i at j * LANES + i. Sums have one order and no fused
  * operations, so that an account does not depend on the set.
  */
 #ifndef DPMF_KERNELS_SAMPLE_H
@@ -9,12 +9,12 @@
 
 #include <stdint.h>
 
-enum { DPMF_I_KERNELS_SAMPLE_LANES = 32 };
+enum { KERNELS_SAMPLE_LANES = 32 };
 
-typedef struct dpmf_i_kernels_sample_set {
+typedef struct kernels_sample_set {
     const char *name; /* as in kernels/ladder.h */
 
-    /* The numbers of dpmf_i_base_random_normals. */
+    /* The numbers of base_random_normals. */
     void (*normals)(uint64_t seed, uint64_t stream, int64_t count, double *out);
 
     /* out[j] = scale (root[j, first[j]] z[first[j]] + ... + root[j, j] z[j]), j < size. */
@@ -25,17 +25,17 @@ typedef struct dpmf_i_kernels_sample_set {
     void (*exponentials)(int64_t count, const double *x, double *out);
 
     /* sum = factors[0] e[0] + factors[1] e[1] + ... + factors[count - 1] e[count - 1]. */
-    void (*add_up)(int64_t count, const double *factors, const double *e, double sum[DPMF_I_KERNELS_SAMPLE_LANES]);
+    void (*add_up)(int64_t count, const double *factors, const double *e, double sum[KERNELS_SAMPLE_LANES]);
 
     /*
      * out = e^x, x = scale (column[0] y[0] + ... + column[rows - 1] y[rows - 1]) - constant, and wild = max(wild, |x|): where that
      * is above 200 out is nothing.
      */
     void (*factors)(int64_t rows, const double *column, const double *y, double scale, double constant,
-                    double out[DPMF_I_KERNELS_SAMPLE_LANES], double wild[DPMF_I_KERNELS_SAMPLE_LANES]);
-} dpmf_i_kernels_sample_set;
+                    double out[KERNELS_SAMPLE_LANES], double wild[KERNELS_SAMPLE_LANES]);
+} kernels_sample_set;
 
-const dpmf_i_kernels_sample_set *dpmf_i_kernels_sample_get(void);
-const dpmf_i_kernels_sample_set *dpmf_i_kernels_sample_find(const char *name);
+const kernels_sample_set *kernels_sample_get(void);
+const kernels_sample_set *kernels_sample_find(const char *name);
 
 #endif

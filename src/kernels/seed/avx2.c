@@ -21,7 +21,7 @@ typedef struct pending {
     batch done;
 } pending;
 
-ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
+ALWAYS round_keys load_keys(const kernels_seed_key *key) {
     return (round_keys){(const void *)key->round};
 }
 
@@ -89,7 +89,7 @@ ALWAYS batch end_batch(const pending *p) {
     return p->done;
 }
 
-#define KERNEL_SET dpmf_i_kernels_seed_avx2
+#define KERNEL_SET kernels_seed_avx2
 #define KERNEL_NAME "avx2"
 #define FLOATS "kernels/seed/floats.inc"
 #include "kernels/seed/body.inc"

@@ -33,7 +33,7 @@ typedef __m512i wide;
 #define wide_last_round _mm512_aesenclast_epi128
 #include "kernels/seed/four.inc"
 
-ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
+ALWAYS round_keys load_keys(const kernels_seed_key *key) {
     round_keys out;
 #pragma GCC unroll 15
     for (int r = 0; r < 15; r++)
@@ -88,11 +88,11 @@ ALWAYS vf times_2_ln_2(vu n) {
 
 ALWAYS int any_small_u(vu a, vu b) {
     const __m512i least = _mm512_min_epu32((__m512i)a, (__m512i)b);
-    return _mm512_cmplt_epu32_mask(least, _mm512_set1_epi32(1 << DPMF_I_KERNELS_SEED_FLOAT_SMALL)) != 0;
+    return _mm512_cmplt_epu32_mask(least, _mm512_set1_epi32(1 << KERNELS_SEED_FLOAT_SMALL)) != 0;
 }
 ALWAYS int any_small_l(vl a, vl b) {
     const __m512i least = _mm512_min_epu64((__m512i)a, (__m512i)b);
-    return _mm512_cmplt_epu64_mask(least, _mm512_set1_epi64((int64_t)1 << DPMF_I_KERNELS_SEED_DOUBLE_SMALL)) != 0;
+    return _mm512_cmplt_epu64_mask(least, _mm512_set1_epi64((int64_t)1 << KERNELS_SEED_DOUBLE_SMALL)) != 0;
 }
 
 ALWAYS int any_nan(vd a, vd b) {
@@ -111,7 +111,7 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
     *y = (vd)_mm512_mask_blend_pd(swap, (__m512d)sine, (__m512d)cosine);
 }
 
-#define KERNEL_SET dpmf_i_kernels_seed_avx512
+#define KERNEL_SET kernels_seed_avx512
 #define KERNEL_NAME "avx512"
 #define FLOATS "kernels/seed/floats512.inc"
 #include "kernels/seed/body.inc"

@@ -94,7 +94,7 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
  * u = (80 bits + 1/2) / 2^80: the word, and 24 bits each of two words more. With n from the exponent, 2^n u is in
  * [1/2, 1) as in make_floats.
  */
-void dpmf_i_kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y) {
+void kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y) {
     uint32_t e[2];
     pending none = {0};
     memcpy(e, more, sizeof e);
@@ -106,7 +106,7 @@ void dpmf_i_kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_
 }
 
 /* u = (128 bits + 1/2) / 2^128; n as in make_doubles. */
-void dpmf_i_kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[16], double *x, double *y) {
+void kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[16], double *x, double *y) {
     uint64_t e;
     pending none = {0};
     memcpy(&e, more, sizeof e);
@@ -121,26 +121,26 @@ void dpmf_i_kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8
 
 enum { CONTEXTS = 8 };
 
-struct dpmf_i_kernels_seed_contexts {
+struct kernels_seed_contexts {
     EVP_CIPHER_CTX *context[CONTEXTS];
     pthread_mutex_t lock[CONTEXTS];
 };
 
-static void close_key(dpmf_i_kernels_seed_key *key) {
-    struct dpmf_i_kernels_seed_contexts *all = key->contexts;
+static void close_key(kernels_seed_key *key) {
+    struct kernels_seed_contexts *all = key->contexts;
     if (all == NULL) return;
     for (int i = 0; i < CONTEXTS; i++) {
         EVP_CIPHER_CTX_free(all->context[i]); /* wipes its key */
         pthread_mutex_destroy(&all->lock[i]);
     }
-    dpmf_i_base_free(all);
+    base_free(all);
     key->contexts = NULL;
 }
 
-static dpmf_status open_key(const uint8_t key[32], dpmf_i_kernels_seed_key *out) {
-    struct dpmf_i_kernels_seed_contexts *all = NULL;
+static dpmf_status open_key(const uint8_t key[32], kernels_seed_key *out) {
+    struct kernels_seed_contexts *all = NULL;
     int good = 1;
-    TRY(dpmf_i_base_alloc(1, sizeof *all, "the contexts of libcrypto", (void **)&all));
+    TRY(base_alloc(1, sizeof *all, "the contexts of libcrypto", (void **)&all));
     memset(out, 0, sizeof *out);
     for (int i = 0; i < CONTEXTS; i++)
         pthread_mutex_init(&all->lock[i], NULL);
@@ -153,10 +153,10 @@ static dpmf_status open_key(const uint8_t key[32], dpmf_i_kernels_seed_key *out)
     out->contexts = all;
     if (good) return DPMF_OK;
     close_key(out);
-    return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "libcrypto has no AES-256 in ECB mode");
+    return base_fail(DPMF_ERROR_UNSUPPORTED, "libcrypto has no AES-256 in ECB mode");
 }
 
-static int take_context(struct dpmf_i_kernels_seed_contexts *all) {
+static int take_context(struct kernels_seed_contexts *all) {
     for (int i = 0; i < CONTEXTS; i++)
         if (pthread_mutex_trylock(&all->lock[i]) == 0) return i;
     pthread_mutex_lock(&all->lock[0]);
@@ -176,7 +176,7 @@ static int encrypt(EVP_CIPHER_CTX *context, uint64_t high, uint64_t index, size_
            (size_t)length == 16 * blocks;
 }
 
-static int keystream(const dpmf_i_kernels_seed_key *key, uint64_t high, uint64_t index, size_t blocks, uint8_t *out) {
+static int keystream(const kernels_seed_key *key, uint64_t high, uint64_t index, size_t blocks, uint8_t *out) {
     const int mine = take_context(key->contexts);
     int good = 1;
     while (blocks > 0 && good) {
@@ -193,18 +193,18 @@ static int keystream(const dpmf_i_kernels_seed_key *key, uint64_t high, uint64_t
 /* ---- numbers ---- */
 
 typedef struct source {
-    const dpmf_i_kernels_seed_key *key;
+    const kernels_seed_key *key;
     uint64_t row;
-    const dpmf_i_kernels_seed_words *words;
+    const kernels_seed_words *words;
     int *good;
 } source;
 
-static int more_bits(const source *from, dpmf_i_kernels_seed_domain domain, uint64_t index, uint8_t out[16]) {
+static int more_bits(const source *from, kernels_seed_domain domain, uint64_t index, uint8_t out[16]) {
     if (from->words != NULL) {
         memcpy(out, from->words->more + 16 * index, 16);
         return 1;
     }
-    if (keystream(from->key, dpmf_i_kernels_seed_high(domain, from->row), index, 1, out)) return 1;
+    if (keystream(from->key, kernels_seed_high(domain, from->row), index, 1, out)) return 1;
     *from->good = 0;
     return 0;
 }
@@ -216,7 +216,7 @@ static void floats_of_unit(const source *from, uint64_t index, const uint8_t *by
     pending none = {0};
     memcpy(words, bytes, sizeof words);
     for (size_t i = 0; i < 2 * UNIT; i++)
-        if (words[i] >> DPMF_I_KERNELS_SEED_FLOAT_SMALL != 0)
+        if (words[i] >> KERNELS_SEED_FLOAT_SMALL != 0)
             make_floats(words[i], words[i + 2 * UNIT], &none, 0, &out[i], &out[i + 2 * UNIT]);
     small_floats(from, index, bytes, out);
 }
@@ -226,7 +226,7 @@ static void doubles_of_unit(const source *from, uint64_t index, const uint8_t *b
     pending none = {0};
     memcpy(words, bytes, sizeof words);
     for (size_t i = 0; i < UNIT; i++)
-        if (words[i] >> DPMF_I_KERNELS_SEED_DOUBLE_SMALL != 0)
+        if (words[i] >> KERNELS_SEED_DOUBLE_SMALL != 0)
             make_doubles(words[i], words[i + UNIT], &none, 0, &out[i], &out[i + UNIT]);
     small_doubles(from, index, bytes, out);
 }
@@ -238,16 +238,15 @@ static int wholes_of_unit(const source *from, uint64_t index, const uint8_t *byt
     memcpy(words, bytes, sizeof words);
     for (size_t i = 0; i < UNIT && digits == 0; i++) {
         out[i] = NAN; /* of small words, whose shift is not defined here */
-        if (words[i] >> DPMF_I_KERNELS_SEED_DOUBLE_SMALL != 0)
+        if (words[i] >> KERNELS_SEED_DOUBLE_SMALL != 0)
             make_wholes(words[i], words[i + UNIT], scale, &none, 0, &out[i], &out[i + UNIT]);
     }
     return open_wholes(from, index, bytes, scale, digits, out);
 }
 
-static int floats(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
-    const uint64_t high = dpmf_i_kernels_seed_high(DPMF_I_KERNELS_SEED_FLOATS, row),
-                   first = group * DPMF_I_KERNELS_SEED_FLOAT_BLOCKS;
-    const size_t blocks = groups * DPMF_I_KERNELS_SEED_FLOAT_BLOCKS;
+static int floats(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out) {
+    const uint64_t high = kernels_seed_high(KERNELS_SEED_FLOATS, row), first = group * KERNELS_SEED_FLOAT_BLOCKS;
+    const size_t blocks = groups * KERNELS_SEED_FLOAT_BLOCKS;
     uint8_t bytes[16 * AT_ONCE];
     int good = 1;
     const source from = {key, row, NULL, &good};
@@ -261,10 +260,9 @@ static int floats(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t gro
     return good;
 }
 
-static int doubles(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out) {
-    const uint64_t high = dpmf_i_kernels_seed_high(DPMF_I_KERNELS_SEED_DOUBLES, row),
-                   first = group * DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS;
-    const size_t blocks = groups * DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS;
+static int doubles(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double *out) {
+    const uint64_t high = kernels_seed_high(KERNELS_SEED_DOUBLES, row), first = group * KERNELS_SEED_DOUBLE_BLOCKS;
+    const size_t blocks = groups * KERNELS_SEED_DOUBLE_BLOCKS;
     uint8_t bytes[16 * AT_ONCE];
     int good = 1;
     const source from = {key, row, NULL, &good};
@@ -278,11 +276,9 @@ static int doubles(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t gr
     return good;
 }
 
-static int wholes(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double scale,
-                  double *out) {
-    const uint64_t high = dpmf_i_kernels_seed_high(DPMF_I_KERNELS_SEED_WHOLES, row),
-                   first = group * DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS;
-    const size_t blocks = groups * DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS;
+static int wholes(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double scale, double *out) {
+    const uint64_t high = kernels_seed_high(KERNELS_SEED_WHOLES, row), first = group * KERNELS_SEED_DOUBLE_BLOCKS;
+    const size_t blocks = groups * KERNELS_SEED_DOUBLE_BLOCKS;
     uint8_t bytes[16 * AT_ONCE];
     int good = 1;
     const source from = {key, row, NULL, &good};
@@ -296,24 +292,24 @@ static int wholes(const dpmf_i_kernels_seed_key *key, uint64_t row, uint64_t gro
     return good;
 }
 
-static void floats_of(const dpmf_i_kernels_seed_words *words, float *out) {
+static void floats_of(const kernels_seed_words *words, float *out) {
     const source from = {NULL, 0, words, NULL};
-    for (size_t block = 0; block < DPMF_I_KERNELS_SEED_FLOAT_BLOCKS; block += UNIT)
+    for (size_t block = 0; block < KERNELS_SEED_FLOAT_BLOCKS; block += UNIT)
         floats_of_unit(&from, block, words->words + 16 * block, out + 4 * block);
 }
 
-static void doubles_of(const dpmf_i_kernels_seed_words *words, double *out) {
+static void doubles_of(const kernels_seed_words *words, double *out) {
     const source from = {NULL, 0, words, NULL};
-    for (size_t block = 0; block < DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS; block += UNIT)
+    for (size_t block = 0; block < KERNELS_SEED_DOUBLE_BLOCKS; block += UNIT)
         doubles_of_unit(&from, block, words->words + 16 * block, out + 2 * block);
 }
 
-static void wholes_of(const dpmf_i_kernels_seed_words *words, double scale, int digits, double *out) {
+static void wholes_of(const kernels_seed_words *words, double scale, int digits, double *out) {
     const source from = {NULL, 0, words, NULL};
-    for (size_t block = 0; block < DPMF_I_KERNELS_SEED_DOUBLE_BLOCKS; block += UNIT)
+    for (size_t block = 0; block < KERNELS_SEED_DOUBLE_BLOCKS; block += UNIT)
         wholes_of_unit(&from, block, words->words + 16 * block, scale, digits, out + 2 * block);
 }
 
-extern const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_ref;
-const dpmf_i_kernels_seed_set dpmf_i_kernels_seed_ref = {"ref",   open_key,  close_key,  keystream, floats,
-                                                         doubles, floats_of, doubles_of, wholes,    wholes_of};
+extern const kernels_seed_set kernels_seed_ref;
+const kernels_seed_set kernels_seed_ref = {"ref",   open_key,  close_key,  keystream, floats,
+                                           doubles, floats_of, doubles_of, wholes,    wholes_of};

@@ -32,7 +32,7 @@ typedef __m256i wide;
 #define wide_last_round _mm256_aesenclast_epi128
 #include "kernels/seed/four.inc"
 
-ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
+ALWAYS round_keys load_keys(const kernels_seed_key *key) {
     round_keys out;
     for (int r = 0; r < 15; r++)
         out.round[r] = _mm256_broadcastsi128_si256(_mm_load_si128((const void *)key->round[r]));
@@ -41,7 +41,7 @@ ALWAYS round_keys load_keys(const dpmf_i_kernels_seed_key *key) {
     return out;
 }
 
-#define KERNEL_SET dpmf_i_kernels_seed_vaes
+#define KERNEL_SET kernels_seed_vaes
 #define KERNEL_NAME "vaes"
 #define FLOATS "kernels/seed/floats.inc"
 #include "kernels/seed/body.inc"

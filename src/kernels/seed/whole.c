@@ -25,7 +25,7 @@
 #include <string.h>
 
 /* The digits that are read: of u up to 512 zeros and then the words of the fraction; of v those words and one more. */
-enum { MOST = DPMF_I_KERNELS_SEED_WHOLE_MOST, ZERO_WORDS = 8, READ_MAX = ZERO_WORDS + MOST + 2 };
+enum { MOST = KERNELS_SEED_WHOLE_MOST, ZERO_WORDS = 8, READ_MAX = ZERO_WORDS + MOST + 2 };
 
 __extension__ typedef unsigned __int128 fixed_wide;
 
@@ -69,7 +69,7 @@ static const uint64_t HALF_ROOT_2 = 0xB504F333F9DE6484; /* 2^64 / sqrt 2 */
 #undef NAME
 
 /* The first `count` words of u or v. */
-static int read_words(const dpmf_i_kernels_seed_bits *bits, int of_angle, int count, uint64_t *out) {
+static int read_words(const kernels_seed_bits *bits, int of_angle, int count, uint64_t *out) {
     uint64_t block[2];
     out[0] = of_angle ? bits->angle : bits->radius;
     for (int i = 1; i < count; i += 2) {
@@ -80,8 +80,7 @@ static int read_words(const dpmf_i_kernels_seed_bits *bits, int of_angle, int co
     return 1;
 }
 
-int dpmf_i_kernels_seed_whole_pair(const dpmf_i_kernels_seed_bits *bits, double scale, int words, double *x,
-                                   double *y) {
+int kernels_seed_whole_pair(const kernels_seed_bits *bits, double scale, int words, double *x, double *y) {
     uint64_t u[READ_MAX], v[READ_MAX];
     int certain = 0, good = 1;
     for (int n = words; n <= MOST && !certain && good; n *= 2) {
@@ -99,6 +98,6 @@ int dpmf_i_kernels_seed_whole_pair(const dpmf_i_kernels_seed_bits *bits, double 
     return good;
 }
 
-int dpmf_i_kernels_seed_is_scale(double scale) {
-    return scale >= DPMF_I_KERNELS_SEED_SCALE_MIN && scale <= DPMF_I_KERNELS_SEED_SCALE_MAX;
+int kernels_seed_is_scale(double scale) {
+    return scale >= KERNELS_SEED_SCALE_MIN && scale <= KERNELS_SEED_SCALE_MAX;
 }

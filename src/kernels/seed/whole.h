@@ -6,29 +6,29 @@
 #include <stdint.h>
 
 /* What a scale may be: the rounded numbers are then below 2^51. */
-#define DPMF_I_KERNELS_SEED_SCALE_MIN 0x1p-10
-#define DPMF_I_KERNELS_SEED_SCALE_MAX 0x1p45
+#define KERNELS_SEED_SCALE_MIN 0x1p-10
+#define KERNELS_SEED_SCALE_MAX 0x1p45
 
 enum {
-    DPMF_I_KERNELS_SEED_WHOLE_LEAST = 2,  /* words of the fraction that the arithmetic begins with ... */
-    DPMF_I_KERNELS_SEED_WHOLE_MOST = 8,   /* ... and ends with */
-    DPMF_I_KERNELS_SEED_WHOLE_BLOCKS = 16 /* of more bits that a word may have */
+    KERNELS_SEED_WHOLE_LEAST = 2,  /* words of the fraction that the arithmetic begins with ... */
+    KERNELS_SEED_WHOLE_MOST = 8,   /* ... and ends with */
+    KERNELS_SEED_WHOLE_BLOCKS = 16 /* of more bits that a word may have */
 };
 
 /*
  * The random bits of a pair of numbers: the word of its radius and that of its angle, and behind each as many as are asked
- * for. `more` gives block i < DPMF_I_KERNELS_SEED_WHOLE_BLOCKS of 128 bits, the first half first; 0: it could not.
+ * for. `more` gives block i < KERNELS_SEED_WHOLE_BLOCKS of 128 bits, the first half first; 0: it could not.
  */
-typedef struct dpmf_i_kernels_seed_bits {
+typedef struct kernels_seed_bits {
     uint64_t radius, angle;
     int (*more)(const void *context, int of_angle, int i, uint64_t out[2]);
     const void *context;
-} dpmf_i_kernels_seed_bits;
+} kernels_seed_bits;
 
 /*
  * x and y = scale times the two normal numbers of the bits, rounded to whole numbers: exactly, but for a probability of
  * 2^-400. `words`: what to begin with, 2, 4 or 8; never changes the answer. Returns 0 if `more` failed.
  */
-int dpmf_i_kernels_seed_whole_pair(const dpmf_i_kernels_seed_bits *bits, double scale, int words, double *x, double *y);
+int kernels_seed_whole_pair(const kernels_seed_bits *bits, double scale, int words, double *x, double *y);
 
 #endif

@@ -15,47 +15,47 @@
 
 #include <stdint.h>
 
-enum { DPMF_I_KERNELS_TVBLT_LANES = 8 };
+enum { KERNELS_TVBLT_LANES = 8 };
 
 /*
  * Q with a_t on the diagonal and -c_t below it: diagonal_t = a_t^2 e_t, below_t = c_t^2 e_{t-1}, couple_t = a_t c_{t+1} e_t
  * (the last unused). The workload is o_t = keep_t o_{t-1} + g_t d_t y_t, and drive_t = g_t d_t v_t. scratch: n x 8.
  */
-typedef struct dpmf_i_kernels_tvblt_one {
+typedef struct kernels_tvblt_one {
     int64_t n;
     const double *diagonal, *below, *couple, *v, *keep, *drive;
-    double shift[DPMF_I_KERNELS_TVBLT_LANES], weight[DPMF_I_KERNELS_TVBLT_LANES];
+    double shift[KERNELS_TVBLT_LANES], weight[KERNELS_TVBLT_LANES];
     double *scratch;
     double *variance, *with_o;
-} dpmf_i_kernels_tvblt_one;
+} kernels_tvblt_one;
 
 /*
  * Q[t,t], Q[t+1,t] and Q[t+2,t], times sqrt(e_t): top, middle, bottom, 0 where there is no such row; R = r0 on the diagonal,
  * r1 below; root_v = sqrt(v). The workload is m_t = beta m_{t-1} + d_t y_t, o_t = keep_t o_{t-1} + pass_t m_{t-1} +
  * gain_t d_t y_t; drive_t = d_t v_t. scratch: n x 24.
  */
-typedef struct dpmf_i_kernels_tvblt_two {
+typedef struct kernels_tvblt_two {
     int64_t n;
     double r0, r1, beta;
     const double *top, *middle, *bottom, *v, *root_v, *keep, *pass, *gain, *drive;
-    double shift[DPMF_I_KERNELS_TVBLT_LANES], weight[DPMF_I_KERNELS_TVBLT_LANES];
+    double shift[KERNELS_TVBLT_LANES], weight[KERNELS_TVBLT_LANES];
     double *scratch;
     double *variance, *with_m, *with_o;
-} dpmf_i_kernels_tvblt_two;
+} kernels_tvblt_two;
 
 /* Numbers of scratch a step. */
-static inline int64_t dpmf_i_kernels_tvblt_scratch(int order) {
-    return (order == 1 ? 1 : 3) * DPMF_I_KERNELS_TVBLT_LANES;
+static inline int64_t kernels_tvblt_scratch(int order) {
+    return (order == 1 ? 1 : 3) * KERNELS_TVBLT_LANES;
 }
 
-typedef struct dpmf_i_kernels_tvblt_set {
+typedef struct kernels_tvblt_set {
     const char *name; /* of the instruction set (kernels/isa.h) */
-    void (*one)(const dpmf_i_kernels_tvblt_one *job);
-    void (*two)(const dpmf_i_kernels_tvblt_two *job);
-} dpmf_i_kernels_tvblt_set;
+    void (*one)(const kernels_tvblt_one *job);
+    void (*two)(const kernels_tvblt_two *job);
+} kernels_tvblt_set;
 
 /* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
-const dpmf_i_kernels_tvblt_set *dpmf_i_kernels_tvblt_get(void);
-const dpmf_i_kernels_tvblt_set *dpmf_i_kernels_tvblt_find(const char *name);
+const kernels_tvblt_set *kernels_tvblt_get(void);
+const kernels_tvblt_set *kernels_tvblt_find(const char *name);
 
 #endif

@@ -2,6 +2,6 @@
 /* The recursions of the exact release for avx512; compiled with that instruction set switched on (CMakeLists.txt). */
 #define KERNEL_BYTES 64
 #define VECTORS 2 /* four rows of them and what is read fit the registers of this set */
-#define SET dpmf_i_kernels_whole_avx512
+#define SET kernels_whole_avx512
 #define SET_NAME "avx512"
 #include "kernels/whole/body.inc"

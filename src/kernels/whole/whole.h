@@ -12,29 +12,29 @@
 
 #include "kernels/combine.h"
 
-typedef struct dpmf_i_kernels_whole_set {
+typedef struct kernels_whole_set {
     const char *name; /* of the instruction set (kernels/isa.h) */
     /* As kernels/combine.h says, but y_{t+r} = z_r + R(((0 + weight y) + ...)): first_r is not used. */
-    void (*feedback)(const dpmf_i_kernels_feedback *job);
+    void (*feedback)(const kernels_feedback *job);
     /* m = z - R(factor (alpha_0 s_0 + ...)), s_j <- (s_j - gap_j s_j) + m inverse; weights: alphas, gaps, factor, inverse */
-    void (*blt)(const dpmf_i_kernels_recursion_job *job);
+    void (*blt)(const kernels_recursion_job *job);
     /*
      * X = factor (x_0 + x_1 + ...), m = z + R(X), w = (m - X) inverse with inverse = 1/(factor diagonal),
      * x_j <- x_j + (less_j x_j + gain_j w); weights as of combine's tvblt; and the same of order 2.
      */
-    void (*tvblt)(const dpmf_i_kernels_recursion_job *job);
-    void (*tvblt_second)(const dpmf_i_kernels_recursion_job *job);
+    void (*tvblt)(const kernels_recursion_job *job);
+    void (*tvblt_second)(const kernels_recursion_job *job);
     /*
      * `row` holds v, the mix of earlier seeds, and `seed` z: m = z + R(factor (v + h_0 x_0 + ...)), u = v + z inverse,
      * x_j <- x_j + (less_j x_j + gain_j u); weights: h, less, gains, factor, inverse.
      */
-    void (*replay)(const dpmf_i_kernels_recursion_job *job, const double *seed);
+    void (*replay)(const kernels_recursion_job *job, const double *seed);
     void (*finish)(int64_t count, const double *seed, double *row); /* row <- seed + R(row) */
     void (*add)(int64_t count, const double *x, int64_t *y);        /* y += x, any count, |x| < 2^51 */
-} dpmf_i_kernels_whole_set;
+} kernels_whole_set;
 
 /* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
-const dpmf_i_kernels_whole_set *dpmf_i_kernels_whole_get(void);
-const dpmf_i_kernels_whole_set *dpmf_i_kernels_whole_find(const char *name);
+const kernels_whole_set *kernels_whole_get(void);
+const kernels_whole_set *kernels_whole_find(const char *name);
 
 #endif

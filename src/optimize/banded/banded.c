@@ -41,8 +41,8 @@ typedef struct problem {
     const dpmf_workload *workload;
     dpmf_loss loss;
     const dpmf_run *run;
-    dpmf_i_optimize_banded_class class_;
-    dpmf_i_optimize_banded_pass pass;
+    banded_class class_;
+    banded_pass pass;
     double *given;   /* RMS: the weights over n */
     double *mu;      /* max: the multipliers, summing to 1 */
     double power;    /* max: r */
@@ -64,17 +64,17 @@ typedef struct problem {
 } problem;
 
 static void problem_free(problem *s) {
-    dpmf_i_optimize_banded_class_free(&s->class_);
-    dpmf_i_optimize_banded_pass_free(&s->pass);
-    dpmf_i_base_free(s->given);
-    dpmf_i_base_free(s->mu);
-    dpmf_i_base_free(s->rows);
-    dpmf_i_base_free(s->d);
-    dpmf_i_base_free(s->squares);
-    dpmf_i_base_free(s->p);
-    dpmf_i_base_free(s->slopes);
-    dpmf_i_base_free(s->x);
-    dpmf_i_base_free(s->best);
+    banded_class_free(&s->class_);
+    banded_pass_free(&s->pass);
+    base_free(s->given);
+    base_free(s->mu);
+    base_free(s->rows);
+    base_free(s->d);
+    base_free(s->squares);
+    base_free(s->p);
+    base_free(s->slopes);
+    base_free(s->x);
+    base_free(s->best);
 }
 
 static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_participation *participation, int64_t bands,
@@ -84,17 +84,17 @@ static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_part
     s->run = run;
     s->unit = 1;
     s->upper = INFINITY;
-    TRY(dpmf_i_optimize_banded_class_create(participation, bands, &s->class_));
-    TRY(dpmf_i_optimize_banded_pass_create(workload, bands, &s->pass));
-    TRY(dpmf_i_base_alloc_doubles(n, "the weights", &s->given));
-    TRY(dpmf_i_base_alloc_doubles(n, "the multipliers", &s->mu));
-    TRY(dpmf_i_base_alloc_doubles(n * bands, "the bands of C", &s->rows));
-    TRY(dpmf_i_base_alloc_doubles(n * bands, "the gradient", &s->d));
-    TRY(dpmf_i_base_alloc_doubles(n, "the errors", &s->squares));
-    TRY(dpmf_i_base_alloc_doubles(n, "the weights", &s->p));
-    TRY(dpmf_i_base_alloc_doubles(n * (s->pass.stride + 2), "slopes", &s->slopes));
-    TRY(dpmf_i_base_alloc_doubles(n * bands, "the bands of C", &s->best));
-    TRY(dpmf_i_base_alloc_doubles(s->class_.unknowns, "the unknowns", &s->x));
+    TRY(banded_class_create(participation, bands, &s->class_));
+    TRY(banded_pass_create(workload, bands, &s->pass));
+    TRY(base_alloc_doubles(n, "the weights", &s->given));
+    TRY(base_alloc_doubles(n, "the multipliers", &s->mu));
+    TRY(base_alloc_doubles(n * bands, "the bands of C", &s->rows));
+    TRY(base_alloc_doubles(n * bands, "the gradient", &s->d));
+    TRY(base_alloc_doubles(n, "the errors", &s->squares));
+    TRY(base_alloc_doubles(n, "the weights", &s->p));
+    TRY(base_alloc_doubles(n * (s->pass.stride + 2), "slopes", &s->slopes));
+    TRY(base_alloc_doubles(n * bands, "the bands of C", &s->best));
+    TRY(base_alloc_doubles(s->class_.unknowns, "the unknowns", &s->x));
     for (int64_t t = 0; t < n; t++) {
         s->given[t] = (weights == NULL ? 1 : weights[t]) / (double)n;
         s->mu[t] = 1 / (double)n;
@@ -140,12 +140,12 @@ static double aim(problem *s) {
 static dpmf_status loss_of_rows(void *context, const double *x, double *f, double *gradient) {
     problem *s = context;
     *f = INFINITY;
-    if (!dpmf_i_optimize_banded_class_build(&s->class_, x, s->rows)) return DPMF_OK;
-    if (!dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares)) return DPMF_OK;
+    if (!banded_class_build(&s->class_, x, s->rows)) return DPMF_OK;
+    if (!banded_forward(&s->pass, s->rows, s->squares)) return DPMF_OK;
     double square = aim(s), loss = sqrt(square);
     if (loss > FAR * s->unit) return DPMF_OK;
-    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d, NULL);
-    dpmf_i_optimize_banded_class_pull(&s->class_, s->rows, s->d, gradient);
+    banded_backward(&s->pass, s->rows, s->p, s->d, NULL);
+    banded_class_pull(&s->class_, s->rows, s->d, gradient);
     for (int64_t i = 0; i < s->class_.unknowns; i++)
         gradient[i] /= 2 * loss * s->unit;
     *f = loss / s->unit;
@@ -154,11 +154,10 @@ static dpmf_status loss_of_rows(void *context, const double *x, double *f, doubl
 
 /* rows, d, slopes, squares and p at x, and the squared objective. */
 static dpmf_status look_at_rows(problem *s, const double *x, double *square) {
-    if (!dpmf_i_optimize_banded_class_build(&s->class_, x, s->rows) ||
-        !dpmf_i_optimize_banded_forward(&s->pass, s->rows, s->squares))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
+    if (!banded_class_build(&s->class_, x, s->rows) || !banded_forward(&s->pass, s->rows, s->squares))
+        return base_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
     *square = aim(s);
-    dpmf_i_optimize_banded_backward(&s->pass, s->rows, s->p, s->d, s->slopes);
+    banded_backward(&s->pass, s->rows, s->p, s->d, s->slopes);
     return DPMF_OK;
 }
 
@@ -171,7 +170,7 @@ static dpmf_status certify_rows(problem *s, const double *x) {
         sum += s->p[t];
         total += s->p[t] * s->squares[t];
     }
-    TRY(dpmf_i_optimize_banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
+    TRY(banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
     low = low <= total * (1 + 1e-12) ? fmin(low, total) : 0; /* more would be all rounding */
     s->gap = total / low - 1;
     if (s->loss == DPMF_LOSS_MAX) { /* the weights of the bound sum to 1 */
@@ -210,24 +209,24 @@ static int pairs(const problem *s) {
 }
 
 /* At most so many steps with the same scales. */
-static dpmf_status descend_rows(problem *s, int iterations, dpmf_i_base_minimum *out) {
+static dpmf_status descend_rows(problem *s, int iterations, base_minimum *out) {
     int64_t n = s->class_.n;
     double square = 0, total = 0;
-    dpmf_i_base_objective objective = {s->class_.unknowns, s, loss_of_rows};
-    dpmf_i_base_minimize_options options = {.decrease = 1e-15,
-                                            .past = 10,
-                                            .iterations = iterations,
-                                            .pairs = pairs(s),
-                                            .what = "banded",
-                                            .run = s->run,
-                                            .enough = s->loss == DPMF_LOSS_RMS ? enough_rms : NULL};
+    base_objective objective = {s->class_.unknowns, s, loss_of_rows};
+    base_minimize_options options = {.decrease = 1e-15,
+                                     .past = 10,
+                                     .iterations = iterations,
+                                     .pairs = pairs(s),
+                                     .what = "banded",
+                                     .run = s->run,
+                                     .enough = s->loss == DPMF_LOSS_RMS ? enough_rms : NULL};
     TRY(look_at_rows(s, s->x, &square));
     for (int64_t t = 0; t < n; t++)
         total += s->p[t] * s->squares[t];
     s->unit = sqrt(square);
-    dpmf_i_optimize_banded_class_rescale(&s->class_, s->rows, s->d, total);
-    dpmf_i_optimize_banded_class_unknowns(&s->class_, s->rows, s->x);
-    TRY(dpmf_i_base_minimize(&objective, &options, s->x, out));
+    banded_class_rescale(&s->class_, s->rows, s->d, total);
+    banded_class_unknowns(&s->class_, s->rows, s->x);
+    TRY(base_minimize(&objective, &options, s->x, out));
     s->iterations += out->iterations;
     s->stationarity = out->gradient / out->f;
     return DPMF_OK;
@@ -237,8 +236,8 @@ static dpmf_status descend_rows(problem *s, int iterations, dpmf_i_base_minimum 
  * Several of these, at most so many steps in all. Windows go in and out of use, so with windows the scales are renewed
  * from time to time; without, that would only cost BFGS its memory.
  */
-static dpmf_status descend_long(problem *s, int iterations, dpmf_i_base_minimum *out) {
-    int most = s->class_.kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED ? WINDOW_STEPS : iterations;
+static dpmf_status descend_long(problem *s, int iterations, base_minimum *out) {
+    int most = s->class_.kind == BANDED_SEPARATED ? WINDOW_STEPS : iterations;
     for (int done = 0, end = 0; done < iterations && !end;) {
         int now = iterations - done < most ? iterations - done : most;
         TRY(descend_rows(s, now, out));
@@ -250,7 +249,7 @@ static dpmf_status descend_long(problem *s, int iterations, dpmf_i_base_minimum 
 
 /* New scales mean a new memory for BFGS, so there are few of them: after a short run from a far start, and for windows. */
 static dpmf_status solve_rms(problem *s, double tolerance) {
-    dpmf_i_base_minimum m = {0};
+    base_minimum m = {0};
     int stuck = 0;
     s->tolerance = tolerance;
     if (!s->near) TRY(descend_rows(s, FIRST_STEPS, &m));
@@ -277,7 +276,7 @@ static void reweight(problem *s) {
 
 /* Few long rounds: a short one leaves a gradient that says nothing about the weights. */
 static dpmf_status solve_max(problem *s, double tolerance) {
-    dpmf_i_base_minimum m = {0};
+    base_minimum m = {0};
     int steps = s->limit / 6 < 2000 ? s->limit / 6 : 2000;
     s->power = 32;   /* higher: fewer rounds, each harder */
     s->floor = 1e-5; /* costs this part of max - mean at most */
@@ -304,9 +303,9 @@ static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int 
     int64_t count = s->class_.n * s->class_.bands;
     s->loss = DPMF_LOSS_RMS;
     s->limit = limit;
-    dpmf_i_optimize_banded_class_unknowns(&s->class_, rows, s->x);
+    banded_class_unknowns(&s->class_, rows, s->x);
     if (loss == DPMF_LOSS_MAX) {
-        dpmf_i_base_minimum m = {0};
+        base_minimum m = {0};
         TRY(descend_rows(s, FIRST_STEPS, &m));
         s->loss = DPMF_LOSS_MAX;
         TRY(solve_max(s, tolerance));
@@ -332,18 +331,18 @@ static dpmf_status start_rows(const dpmf_workload *workload, int64_t bands, cons
     double *from = NULL;
     problem s = {0};
     dpmf_status status = DPMF_OK;
-    if (small == 0) return dpmf_i_optimize_banded_start_root(workload, bands, rows);
-    TRY_DONE(dpmf_i_workload_head(workload, small, &head));
-    TRY_DONE(dpmf_i_workload_participation_single(small, &single));
-    TRY_DONE(dpmf_i_base_alloc_doubles(small * bands, "the bands of C", &from));
+    if (small == 0) return banded_start_root(workload, bands, rows);
+    TRY_DONE(workload_head(workload, small, &head));
+    TRY_DONE(workload_participation_single(small, &single));
+    TRY_DONE(base_alloc_doubles(small * bands, "the bands of C", &from));
     TRY_DONE(start_rows(head, bands, run, from));
     TRY_DONE(problem_create(head, single, bands, NULL, run, &s));
     s.near = smaller(head, bands) > 0;
     TRY_DONE(solve_rows(&s, DPMF_LOSS_RMS, 1e-5, SMALL_STEPS, from));
-    dpmf_i_optimize_banded_start_stretch(small, n, bands, from, rows);
+    banded_start_stretch(small, n, bands, from, rows);
 done:
     problem_free(&s);
-    dpmf_i_base_free(from);
+    base_free(from);
     dpmf_participation_free(single);
     dpmf_workload_free(head);
     return status;
@@ -351,26 +350,26 @@ done:
 
 static dpmf_status check(const dpmf_workload *workload, int64_t bands) {
     if (bands < 1 || bands > workload->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
-                                (long long)bands, (long long)workload->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
+                         (long long)bands, (long long)workload->steps);
     if (bands > UNKNOWNS_MAX / workload->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
-                                (long long)workload->steps, (long long)bands, UNKNOWNS_MAX);
-    if (workload->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "banded C is optimized for named workloads only (prefix, momentum, ...), not for %s",
-                                workload->text);
+        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
+                         (long long)workload->steps, (long long)bands, UNKNOWNS_MAX);
+    if (workload->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "banded C is optimized for named workloads only (prefix, momentum, ...), not for %s",
+                         workload->text);
     return DPMF_OK;
 }
 
 /* The best C of `bands` diagonals, n x bands numbers into `rows`, which start as zeros. */
-static dpmf_status best_rows(const dpmf_i_optimize_task *task, int64_t bands, double *rows, dpmf_optimization *result) {
+static dpmf_status best_rows(const optimize_task *task, int64_t bands, double *rows, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     problem s = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(problem_create(task->workload, task->participation, bands, o->weights, &o->run, &s));
     TRY_DONE(start_rows(task->workload, bands, &o->run, rows));
-    s.near = s.class_.kind == DPMF_I_OPTIMIZE_BANDED_SINGLE && smaller(task->workload, bands) > 0;
+    s.near = s.class_.kind == BANDED_SINGLE && smaller(task->workload, bands) > 0;
     TRY_DONE(solve_rows(&s, o->loss, o->tolerance, step_limit(&s, o->loss), rows));
     *result = (dpmf_optimization){.outcome = near_enough(&s, o->tolerance) ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = s.iterations,
@@ -383,17 +382,17 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_optimize_banded(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     int64_t n = task->workload->steps, bands = task->options->bands;
     dpmf_optimization found;
     double *rows = NULL;
     dpmf_status status = DPMF_OK;
     TRY(check(task->workload, bands));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * bands, "the bands of C", &rows));
+    TRY_DONE(base_alloc_doubles(n * bands, "the bands of C", &rows));
     TRY_DONE(best_rows(task, bands, rows, &found));
     if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, bands, rows, out));
     *result = found;
 done:
-    dpmf_i_base_free(rows);
+    base_free(rows);
     return status;
 }

@@ -12,7 +12,7 @@
 /* ---- the errors and their derivatives (optimize/banded/pass.c) ---- */
 
 /* Room for one forward and one backward pass; the forward one leaves what the backward one reads. */
-typedef struct dpmf_i_optimize_banded_pass {
+typedef struct banded_pass {
     const dpmf_workload *workload;
     int64_t n, bands;
     int64_t slots, stride; /* bands - 1 outputs are remembered; rows of `stride` numbers, padded with zeros */
@@ -24,28 +24,25 @@ typedef struct dpmf_i_optimize_banded_pass {
     double *outputs; /* slots x stride: covariances of the remembered outputs */
     double *costs;   /* slots x stride: the same place in the backward pass */
     double *vectors; /* several of `stride` numbers */
-} dpmf_i_optimize_banded_pass;
+} banded_pass;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_pass_create(const dpmf_workload *workload, int64_t bands,
-                                                               dpmf_i_optimize_banded_pass *pass);
-void dpmf_i_optimize_banded_pass_free(dpmf_i_optimize_banded_pass *pass);
+DPMF_MUST_CHECK dpmf_status banded_pass_create(const dpmf_workload *workload, int64_t bands, banded_pass *pass);
+void banded_pass_free(banded_pass *pass);
 
 /* squares[t] = |B[t,:]|^2; 0 if they are not finite: C is not to be inverted in double precision. */
-int dpmf_i_optimize_banded_forward(dpmf_i_optimize_banded_pass *pass, const double *rows, double *squares);
+int banded_forward(banded_pass *pass, const double *rows, double *squares);
 
 /*
  * D = d(sum_t weights[t] squares[t])/dC, n x bands, after a forward pass with the same rows. In slopes, unless NULL, for
  * each step stride + 2 numbers: L_t w in the ring, then its entries of m and o.
  */
-void dpmf_i_optimize_banded_backward(dpmf_i_optimize_banded_pass *pass, const double *rows, const double *weights,
-                                     double *d, double *slopes);
+void banded_backward(banded_pass *pass, const double *rows, const double *weights, double *d, double *slopes);
 
 /* The a_j of step t in the ring of outputs (y_u in slot u mod (bands - 1)), -C[t,t-j] / C[t,t]; `slot` is that of step t. */
-void dpmf_i_optimize_banded_lead(const dpmf_i_optimize_banded_pass *pass, int64_t t, int64_t slot, const double *row,
-                                 double *lead);
+void banded_lead(const banded_pass *pass, int64_t t, int64_t slot, const double *row, double *lead);
 
 /* x . y; count is a multiple of 4. */
-double dpmf_i_optimize_banded_inner(int64_t count, const double *x, const double *y);
+double banded_inner(int64_t count, const double *x, const double *y);
 
 /* ---- what the participation allows (optimize/banded/class.c) ---- */
 
@@ -53,15 +50,15 @@ double dpmf_i_optimize_banded_inner(int64_t count, const double *x, const double
  * With no more bands than the separation, the columns that one unit touches do not overlap, so sensitivity^2 is the
  * largest sum over a pattern of the squared column norms d. The class is all C of these bands with that sum at most 1.
  */
-typedef enum dpmf_i_optimize_banded_kind {
-    DPMF_I_OPTIMIZE_BANDED_SINGLE = 0, /* d_t = 1 */
-    DPMF_I_OPTIMIZE_BANDED_CYCLIC,     /* the d of each class of steps modulo the separation sum to 1 */
-    DPMF_I_OPTIMIZE_BANDED_SEPARATED   /* d_t = z + sum of y_s over s <= t < s + separation; k z + sum y = 1 */
-} dpmf_i_optimize_banded_kind;
+typedef enum banded_kind {
+    BANDED_SINGLE = 0, /* d_t = 1 */
+    BANDED_CYCLIC,     /* the d of each class of steps modulo the separation sum to 1 */
+    BANDED_SEPARATED   /* d_t = z + sum of y_s over s <= t < s + separation; k z + sum y = 1 */
+} banded_kind;
 
 /* Unknowns: the columns of C before their norms are made right, by rows; then, if separated, roots of y and of z. */
-typedef struct dpmf_i_optimize_banded_class {
-    dpmf_i_optimize_banded_kind kind;
+typedef struct banded_class {
+    banded_kind kind;
     int64_t n, bands, count, separation;
     int64_t windows;  /* how many y there are; 0 unless separated */
     int64_t unknowns; /* n * bands, or n * bands + windows + 1 */
@@ -72,40 +69,38 @@ typedef struct dpmf_i_optimize_banded_class {
     double *diagonal; /* n: d, set by _build */
     double *factor;   /* n: entry of C over entry before normalization, set by _build */
     double *work;     /* n + 1 numbers */
-} dpmf_i_optimize_banded_class;
+} banded_class;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_class_create(const dpmf_participation *participation, int64_t bands,
-                                                                dpmf_i_optimize_banded_class *class_);
-void dpmf_i_optimize_banded_class_free(dpmf_i_optimize_banded_class *class_);
+DPMF_MUST_CHECK dpmf_status banded_class_create(const dpmf_participation *participation, int64_t bands,
+                                                banded_class *class_);
+void banded_class_free(banded_class *class_);
 
 /* C from the unknowns; 0 if a column vanishes. */
-int dpmf_i_optimize_banded_class_build(dpmf_i_optimize_banded_class *class_, const double *x, double *rows);
+int banded_class_build(banded_class *class_, const double *x, double *rows);
 
 /* The unknowns of C for the present scale and roots. */
-void dpmf_i_optimize_banded_class_unknowns(const dpmf_i_optimize_banded_class *class_, const double *rows, double *x);
+void banded_class_unknowns(const banded_class *class_, const double *rows, double *x);
 
 /* The derivative by the unknowns from D, after _build. */
-void dpmf_i_optimize_banded_class_pull(dpmf_i_optimize_banded_class *class_, const double *rows, const double *d,
-                                       double *gradient);
+void banded_class_pull(banded_class *class_, const double *rows, const double *d, double *gradient);
 
 /*
  * Scales the unknowns so that the curvature of ln sqrt(sum p q) is about 1 in each, after _build with these rows, their
  * D and their sum, `total`. Windows that should be used and are not get a little.
  */
-void dpmf_i_optimize_banded_class_rescale(dpmf_i_optimize_banded_class *class_, const double *rows, const double *d,
-                                          double total);
+void banded_class_rescale(banded_class *class_, const double *rows, const double *d, double total);
 
 /* max over the allowed d of sum nu_t d_t, nu >= 0. */
-double dpmf_i_optimize_banded_class_support(dpmf_i_optimize_banded_class *class_, const double *nu);
+double banded_class_support(banded_class *class_, const double *nu);
 
 /* Changes nu, by little if it is nearly optimal, so that its support is not above `level` = sum nu_t d_t. */
-void dpmf_i_optimize_banded_class_level(dpmf_i_optimize_banded_class *class_, double level, double *nu);
+void banded_class_level(banded_class *class_, double level, double *nu);
 
 /*
  * The largest bound (sum s_t tau_t)^2 / max over the allowed d of sum s_t^2 nu_t d_t over s >= 0, or one near it if the
  * diagonal that _build left is near the best. Changes tau, and the factors that _build left.
  */
-double dpmf_i_optimize_banded_class_least(dpmf_i_optimize_banded_class *class_, const double *nu, double *tau);
+double banded_class_least(banded_class *class_, const double *nu, double *tau);
 
 /* ---- the certificate (optimize/banded/bound.c) ---- */
 
@@ -113,21 +108,18 @@ double dpmf_i_optimize_banded_class_least(dpmf_i_optimize_banded_class *class_, 
  * A number that sum_t p_t q_t cannot fall below in the class, from a C of it that the class built last, with its D and
  * the slopes of its backward pass for the weights p > 0. 0 if C says nothing in double precision.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_bound(const dpmf_i_optimize_banded_pass *pass,
-                                                         dpmf_i_optimize_banded_class *class_, const double *rows,
-                                                         const double *d, const double *slopes, const double *weights,
-                                                         double *lower);
+DPMF_MUST_CHECK dpmf_status banded_bound(const banded_pass *pass, banded_class *class_, const double *rows,
+                                         const double *d, const double *slopes, const double *weights, double *lower);
 
 /* ---- starting points (optimize/banded/start.c) ---- */
 
 /* Columns of the truncated square root of the workload, normalized. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workload *workload, int64_t bands,
-                                                              double *rows);
+DPMF_MUST_CHECK dpmf_status banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows);
 
 /*
  * The C of n steps made from one of `small` < n steps, 4 bands at least: its end kept, its middle drawn out, and columns
  * with more steps to go than before moved along the trend. Columns are not normalized.
  */
-void dpmf_i_optimize_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
+void banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
 
 #endif

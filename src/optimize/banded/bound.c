@@ -77,7 +77,7 @@ static void dual_matrix(int64_t n, int64_t b, const double *rows, const double *
  * t-b+2 to t lie in the ring of the pass, y_u in slot u mod (b-1), which before step t holds t-b+1 in the slot of t.
  */
 typedef struct walk {
-    const dpmf_i_optimize_banded_pass *pass;
+    const banded_pass *pass;
     int64_t b, slots, stride;
     double *lead;            /* stride: a_j of this step */
     double *cross;           /* b x stride: E[y_i y^_u] */
@@ -89,42 +89,42 @@ typedef struct walk {
     const double *x, *v0;    /* n x b: X, V0 */
 } walk;
 
-static dpmf_status walk_create(const dpmf_i_optimize_banded_pass *pass, walk *w) {
+static dpmf_status walk_create(const banded_pass *pass, walk *w) {
     w->pass = pass;
     w->b = pass->bands;
     w->slots = pass->slots;
     w->stride = pass->stride;
-    TRY(dpmf_i_base_alloc_doubles(w->stride, "a row of C", &w->lead));
-    TRY(dpmf_i_base_alloc_doubles(w->b * w->stride, "covariances", &w->cross));
-    TRY(dpmf_i_base_alloc_doubles(w->b, "covariances", &w->with_m));
-    TRY(dpmf_i_base_alloc_doubles(w->b, "covariances", &w->with_o));
-    TRY(dpmf_i_base_alloc_doubles(w->b * w->stride, "products of rows", &w->u));
-    TRY(dpmf_i_base_alloc_doubles(w->b, "products of rows", &w->lags));
-    TRY(dpmf_i_base_alloc_doubles(w->b, "projections", &w->g));
-    TRY(dpmf_i_base_alloc_doubles(pass->n, "the dual diagonal", &w->nu));
-    return dpmf_i_base_alloc_doubles(pass->n, "traces", &w->tau);
+    TRY(base_alloc_doubles(w->stride, "a row of C", &w->lead));
+    TRY(base_alloc_doubles(w->b * w->stride, "covariances", &w->cross));
+    TRY(base_alloc_doubles(w->b, "covariances", &w->with_m));
+    TRY(base_alloc_doubles(w->b, "covariances", &w->with_o));
+    TRY(base_alloc_doubles(w->b * w->stride, "products of rows", &w->u));
+    TRY(base_alloc_doubles(w->b, "products of rows", &w->lags));
+    TRY(base_alloc_doubles(w->b, "projections", &w->g));
+    TRY(base_alloc_doubles(pass->n, "the dual diagonal", &w->nu));
+    return base_alloc_doubles(pass->n, "traces", &w->tau);
 }
 
 static void walk_free(walk *w) {
     double *const all[] = {w->lead, w->cross, w->with_m, w->with_o, w->u, w->lags, w->g, w->nu, w->tau};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        dpmf_i_base_free(all[i]);
+        base_free(all[i]);
 }
 
 /* U[t,u] from the covariances of state_t with y^_u and the rows of U before. */
 static double enter(const walk *w, int64_t u, const double *slope, double seed) {
     const int64_t c = u % w->b, stride = w->stride;
-    double q = dpmf_i_optimize_banded_inner(stride, slope, w->cross + c * stride) + slope[stride] * w->with_m[c] +
+    double q = banded_inner(stride, slope, w->cross + c * stride) + slope[stride] * w->with_m[c] +
                slope[stride + 1] * w->with_o[c];
-    return seed * seed * q + dpmf_i_optimize_banded_inner(stride, w->lead, w->u + c * stride);
+    return seed * seed * q + banded_inner(stride, w->lead, w->u + c * stride);
 }
 
 /* State_t's covariances with the y^_u before t, U[t,u] into lags, and row t of G. */
-static void project(walk *w, int64_t t, int64_t slot, const double *slope, double seed, const dpmf_i_error_drive *d) {
+static void project(walk *w, int64_t t, int64_t slot, const double *slope, double seed, const error_drive *d) {
     for (int64_t k = 1; k < w->b && k <= t; k++) {
         const int64_t c = (t - k) % w->b;
         double *cross = w->cross + c * w->stride, m = w->with_m[c];
-        const double y = dpmf_i_optimize_banded_inner(w->stride, w->lead, cross);
+        const double y = banded_inner(w->stride, w->lead, cross);
         cross[slot] = y;
         w->with_o[c] = d->keep * w->with_o[c] + d->p * m + d->g * y;
         w->with_m[c] = d->beta * m + y;
@@ -135,13 +135,13 @@ static void project(walk *w, int64_t t, int64_t slot, const double *slope, doubl
 }
 
 /* Column t before y^_t and J_t have lost anything: the covariances of state_t with y_t, and V0. */
-static void start_column(walk *w, int64_t t, int64_t slot, double seed, const dpmf_i_error_drive *d) {
-    const dpmf_i_optimize_banded_pass *p = w->pass;
+static void start_column(walk *w, int64_t t, int64_t slot, double seed, const error_drive *d) {
+    const banded_pass *p = w->pass;
     const int64_t c = t % w->b, stride = w->stride;
     double *cross = w->cross + c * stride, *u = w->u + c * stride;
-    w->with_o[c] = d->g * seed * seed + dpmf_i_optimize_banded_inner(stride, w->lead, p->with_o + t * stride);
+    w->with_o[c] = d->g * seed * seed + banded_inner(stride, w->lead, p->with_o + t * stride);
     w->with_m[c] = seed * seed;
-    if (p->with_momentum) w->with_m[c] += dpmf_i_optimize_banded_inner(stride, w->lead, p->with_m + t * stride);
+    if (p->with_momentum) w->with_m[c] += banded_inner(stride, w->lead, p->with_m + t * stride);
     if (w->slots == 0) return;
     memcpy(cross, p->now + t * stride, (size_t)stride * sizeof *cross);
     cross[slot] = p->own[t];
@@ -188,11 +188,11 @@ static void close_row(walk *w, int64_t t, int64_t slot, double own) {
 }
 
 static void walk_rows(walk *w, const double *rows, const double *slopes) {
-    const dpmf_i_optimize_banded_pass *p = w->pass;
+    const banded_pass *p = w->pass;
     for (int64_t t = 0, slot = 0; t < p->n; t++) {
         const double *row = rows + t * w->b, *slope = slopes + t * (w->stride + 2), seed = 1 / row[0];
-        const dpmf_i_error_drive d = dpmf_i_error_drive_at(p->workload, t);
-        if (w->slots > 0) dpmf_i_optimize_banded_lead(p, t, slot, row, w->lead);
+        const error_drive d = error_drive_at(p->workload, t);
+        if (w->slots > 0) banded_lead(p, t, slot, row, w->lead);
         project(w, t, slot, slope, seed, &d);
         start_column(w, t, slot, seed, &d);
         subtract(w, t);
@@ -211,26 +211,25 @@ static double rounding(int64_t n, const double *p) {
     return DBL_EPSILON * ((double)(n + 64) + PER_RATIO * (most / least));
 }
 
-dpmf_status dpmf_i_optimize_banded_bound(const dpmf_i_optimize_banded_pass *pass, dpmf_i_optimize_banded_class *c,
-                                         const double *rows, const double *d, const double *slopes,
-                                         const double *weights, double *lower) {
+dpmf_status banded_bound(const banded_pass *pass, banded_class *c, const double *rows, const double *d,
+                         const double *slopes, const double *weights, double *lower) {
     const int64_t n = c->n, b = c->bands;
     double *x = NULL, *v0 = NULL;
     walk w = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * b, "C'C", &x));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * b, "the dual matrix", &v0));
+    TRY_DONE(base_alloc_doubles(n * b, "C'C", &x));
+    TRY_DONE(base_alloc_doubles(n * b, "the dual matrix", &v0));
     TRY_DONE(walk_create(pass, &w));
     gram(n, b, rows, x);
     dual_matrix(n, b, rows, d, v0);
     w.x = x;
     w.v0 = v0;
     walk_rows(&w, rows, slopes);
-    const double bound = dpmf_i_optimize_banded_class_least(c, w.nu, w.tau) * (1 - rounding(n, weights));
+    const double bound = banded_class_least(c, w.nu, w.tau) * (1 - rounding(n, weights));
     *lower = isfinite(bound) ? fmax(bound, 0) : 0;
 done:
-    dpmf_i_base_free(x);
-    dpmf_i_base_free(v0);
+    base_free(x);
+    base_free(v0);
     walk_free(&w);
     return status;
 }

@@ -25,24 +25,24 @@
 #include <string.h>
 
 /* Makes k z + sum y = 1; the factor that its roots are divided by. */
-static double normalize_windows(const dpmf_i_optimize_banded_class *c) {
-    dpmf_i_base_running sum = {(double)c->count * c->roots[c->windows] * c->roots[c->windows], 0};
+static double normalize_windows(const banded_class *c) {
+    base_running sum = {(double)c->count * c->roots[c->windows] * c->roots[c->windows], 0};
     for (int64_t s = 0; s < c->windows; s++)
-        dpmf_i_base_running_add(&sum, c->roots[s] * c->roots[s]);
-    double length = sqrt(dpmf_i_base_running_value(&sum));
+        base_running_add(&sum, c->roots[s] * c->roots[s]);
+    double length = sqrt(base_running_value(&sum));
     for (int64_t s = 0; s <= c->windows; s++)
         c->roots[s] /= length;
     return length;
 }
 
 /* d from the roots of y and z. The windows that hold t are t-separation+1 to t, those of them that exist. */
-static void spread_windows(const dpmf_i_optimize_banded_class *c, double *out) {
+static void spread_windows(const banded_class *c, double *out) {
     const double *r = c->roots;
-    dpmf_i_base_running inside = {0}; /* d must be right: the sensitivity is claimed to be 1 */
+    base_running inside = {0}; /* d must be right: the sensitivity is claimed to be 1 */
     for (int64_t t = 0; t < c->n; t++) {
-        if (t < c->windows) dpmf_i_base_running_add(&inside, r[t] * r[t]);
-        if (t >= c->separation) dpmf_i_base_running_add(&inside, -r[t - c->separation] * r[t - c->separation]);
-        out[t] = r[c->windows] * r[c->windows] + fmax(dpmf_i_base_running_value(&inside), 0);
+        if (t < c->windows) base_running_add(&inside, r[t] * r[t]);
+        if (t >= c->separation) base_running_add(&inside, -r[t - c->separation] * r[t - c->separation]);
+        out[t] = r[c->windows] * r[c->windows] + fmax(base_running_value(&inside), 0);
     }
 }
 
@@ -50,7 +50,7 @@ static void spread_windows(const dpmf_i_optimize_banded_class *c, double *out) {
  * Where y and z start: much in windows that follow one another without overlap, the earlier ones more, as it turns out
  * to be best; some in z; and a little everywhere, so that each can grow.
  */
-static void start_windows(const dpmf_i_optimize_banded_class *c) {
+static void start_windows(const banded_class *c) {
     for (int64_t s = 0; s < c->windows; s++)
         c->roots[s] = sqrt(0.1 / (double)c->windows);
     for (int64_t e = 0; e < c->count && e * c->separation < c->windows; e++)
@@ -62,68 +62,66 @@ static void start_windows(const dpmf_i_optimize_banded_class *c) {
 }
 
 static dpmf_status check_bands(const dpmf_participation *p, int64_t bands) {
-    if (p->pattern == DPMF_I_WORKLOAD_EPOCHS)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "banded C cannot be optimized for %s: steps of neighbouring epochs overlap; optimize for "
-            "another participation (--optimize-participation)",
-            p->text);
+    if (p->pattern == WORKLOAD_EPOCHS)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "banded C cannot be optimized for %s: steps of neighbouring epochs overlap; optimize for "
+                         "another participation (--optimize-participation)",
+                         p->text);
     if (p->count > 1 && bands > p->separation)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "banded C optimized for %s: bands = %lld, accepted 1 to %lld (the separation)", p->text,
-                                (long long)bands, (long long)p->separation);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "banded C optimized for %s: bands = %lld, accepted 1 to %lld (the separation)", p->text,
+                         (long long)bands, (long long)p->separation);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_banded_class_create(const dpmf_participation *participation, int64_t bands,
-                                                dpmf_i_optimize_banded_class *class_) {
+dpmf_status banded_class_create(const dpmf_participation *participation, int64_t bands, banded_class *class_) {
     int64_t n = participation->steps;
-    dpmf_i_optimize_banded_class c = {.n = n,
-                                      .bands = bands,
-                                      .count = participation->count,
-                                      .separation = participation->separation,
-                                      .unknowns = n * bands};
+    banded_class c = {.n = n,
+                      .bands = bands,
+                      .count = participation->count,
+                      .separation = participation->separation,
+                      .unknowns = n * bands};
     dpmf_status status = DPMF_OK;
     TRY(check_bands(participation, bands));
     if (participation->count <= 1)
-        c.kind = DPMF_I_OPTIMIZE_BANDED_SINGLE;
-    else if (participation->pattern == DPMF_I_WORKLOAD_APART)
-        c.kind = DPMF_I_OPTIMIZE_BANDED_SEPARATED;
+        c.kind = BANDED_SINGLE;
+    else if (participation->pattern == WORKLOAD_APART)
+        c.kind = BANDED_SEPARATED;
     else
-        c.kind = DPMF_I_OPTIMIZE_BANDED_CYCLIC; /* and full, with separation 1 */
-    if (c.kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED) {
+        c.kind = BANDED_CYCLIC; /* and full, with separation 1 */
+    if (c.kind == BANDED_SEPARATED) {
         c.windows = n - c.separation + 1; /* those that stick out are parts of others */
         c.unknowns += c.windows + 1;
         assert(c.windows > 0);
     }
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "scales", &c.scale));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.windows + 1, "windows", &c.roots));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.windows + 1, "windows", &c.tension));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "column norms", &c.diagonal));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "column norms", &c.factor));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n + 1, "sums over columns", &c.work));
+    TRY_DONE(base_alloc_doubles(n, "scales", &c.scale));
+    TRY_DONE(base_alloc_doubles(c.windows + 1, "windows", &c.roots));
+    TRY_DONE(base_alloc_doubles(c.windows + 1, "windows", &c.tension));
+    TRY_DONE(base_alloc_doubles(n, "column norms", &c.diagonal));
+    TRY_DONE(base_alloc_doubles(n, "column norms", &c.factor));
+    TRY_DONE(base_alloc_doubles(n + 1, "sums over columns", &c.work));
     for (int64_t s = 0; s < n; s++)
         c.scale[s] = 1;
-    if (c.kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED) start_windows(&c);
+    if (c.kind == BANDED_SEPARATED) start_windows(&c);
     *class_ = c;
     return DPMF_OK;
 done:
-    dpmf_i_optimize_banded_class_free(&c);
+    banded_class_free(&c);
     return status;
 }
 
-void dpmf_i_optimize_banded_class_free(dpmf_i_optimize_banded_class *class_) {
-    dpmf_i_base_free(class_->scale);
-    dpmf_i_base_free(class_->roots);
-    dpmf_i_base_free(class_->tension);
-    dpmf_i_base_free(class_->diagonal);
-    dpmf_i_base_free(class_->factor);
-    dpmf_i_base_free(class_->work);
-    *class_ = (dpmf_i_optimize_banded_class){0};
+void banded_class_free(banded_class *class_) {
+    base_free(class_->scale);
+    base_free(class_->roots);
+    base_free(class_->tension);
+    base_free(class_->diagonal);
+    base_free(class_->factor);
+    base_free(class_->work);
+    *class_ = (banded_class){0};
 }
 
 /* out[s] = sum over column s of x y; both by rows. */
-static void column_products(const dpmf_i_optimize_banded_class *c, const double *x, const double *y, double *out) {
+static void column_products(const banded_class *c, const double *x, const double *y, double *out) {
     memset(out, 0, (size_t)c->n * sizeof *out);
     for (int64_t t = 0; t < c->n; t++)
         for (int64_t j = 0; j < c->bands && j <= t; j++)
@@ -131,7 +129,7 @@ static void column_products(const dpmf_i_optimize_banded_class *c, const double 
 }
 
 /* Sums over the classes modulo the separation, given back to each of their members. */
-static void class_sums(const dpmf_i_optimize_banded_class *c, double *values) {
+static void class_sums(const banded_class *c, double *values) {
     for (int64_t first = 0; first < c->separation && first < c->n; first++) {
         double sum = 0;
         for (int64_t s = first; s < c->n; s += c->separation)
@@ -141,15 +139,15 @@ static void class_sums(const dpmf_i_optimize_banded_class *c, double *values) {
     }
 }
 
-int dpmf_i_optimize_banded_class_build(dpmf_i_optimize_banded_class *c, const double *x, double *rows) {
+int banded_class_build(banded_class *c, const double *x, double *rows) {
     int64_t b = c->bands;
     for (int64_t t = 0; t < c->n; t++)
         for (int64_t j = 0; j < b; j++)
             rows[t * b + j] = j <= t ? x[t * b + j] * c->scale[t - j] : 0;
     column_products(c, rows, rows, c->work);
     memcpy(c->diagonal, c->work, (size_t)c->n * sizeof *c->work);
-    if (c->kind == DPMF_I_OPTIMIZE_BANDED_CYCLIC) class_sums(c, c->work);
-    if (c->kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED) {
+    if (c->kind == BANDED_CYCLIC) class_sums(c, c->work);
+    if (c->kind == BANDED_SEPARATED) {
         for (int64_t s = 0; s <= c->windows; s++)
             c->roots[s] = x[c->n * b + s] * c->tension[s];
         c->length = normalize_windows(c);
@@ -157,8 +155,8 @@ int dpmf_i_optimize_banded_class_build(dpmf_i_optimize_banded_class *c, const do
     }
     for (int64_t s = 0; s < c->n; s++) {
         if (!(c->work[s] > 0 && c->diagonal[s] > 0 && isfinite(c->work[s]))) return 0;
-        if (c->kind != DPMF_I_OPTIMIZE_BANDED_SEPARATED) c->diagonal[s] /= c->work[s];
-        c->factor[s] = sqrt((c->kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED ? c->diagonal[s] : 1) / c->work[s]);
+        if (c->kind != BANDED_SEPARATED) c->diagonal[s] /= c->work[s];
+        c->factor[s] = sqrt((c->kind == BANDED_SEPARATED ? c->diagonal[s] : 1) / c->work[s]);
     }
     for (int64_t t = 0; t < c->n; t++)
         for (int64_t j = 0; j < b && j <= t; j++)
@@ -166,16 +164,16 @@ int dpmf_i_optimize_banded_class_build(dpmf_i_optimize_banded_class *c, const do
     return 1;
 }
 
-void dpmf_i_optimize_banded_class_unknowns(const dpmf_i_optimize_banded_class *c, const double *rows, double *x) {
+void banded_class_unknowns(const banded_class *c, const double *rows, double *x) {
     for (int64_t t = 0; t < c->n; t++)
         for (int64_t j = 0; j < c->bands; j++)
             x[t * c->bands + j] = j <= t ? rows[t * c->bands + j] / c->scale[t - j] : 0;
-    for (int64_t s = 0; s <= c->windows && c->kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED; s++)
+    for (int64_t s = 0; s <= c->windows && c->kind == BANDED_SEPARATED; s++)
         x[c->n * c->bands + s] = c->roots[s] / c->tension[s];
 }
 
 /* The derivative by the roots, from work[t] = twice the derivative by ln d_t; leaves work[t] / d_t. */
-static void pull_roots(dpmf_i_optimize_banded_class *c, double *gradient) {
+static void pull_roots(banded_class *c, double *gradient) {
     double all = 0, average = 0, inside = 0;
     for (int64_t t = 0; t < c->n; t++) {
         average += c->work[t];
@@ -194,13 +192,12 @@ static void pull_roots(dpmf_i_optimize_banded_class *c, double *gradient) {
         gradient[s] *= c->roots[s] * c->tension[s] / c->length;
 }
 
-void dpmf_i_optimize_banded_class_pull(dpmf_i_optimize_banded_class *c, const double *rows, const double *d,
-                                       double *gradient) {
+void banded_class_pull(banded_class *c, const double *rows, const double *d, double *gradient) {
     int64_t b = c->bands;
     double *along = c->work; /* the part of D in the direction of the column, or of the class, which changes nothing */
     column_products(c, rows, d, along);
-    if (c->kind == DPMF_I_OPTIMIZE_BANDED_CYCLIC) class_sums(c, along);
-    if (c->kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED) pull_roots(c, gradient + c->n * b);
+    if (c->kind == BANDED_CYCLIC) class_sums(c, along);
+    if (c->kind == BANDED_SEPARATED) pull_roots(c, gradient + c->n * b);
     for (int64_t t = 0; t < c->n; t++) {
         const double *row = rows + t * b, *by = d + t * b;
         double *out = gradient + t * b;
@@ -217,7 +214,7 @@ void dpmf_i_optimize_banded_class_pull(dpmf_i_optimize_banded_class *c, const do
  * 4 y_s sum over the window of w_t / d_t^2 + 1 - W_s, where w_t = nu_t d_t / f and W_s = sum over the window of
  * w_t / d_t, at most 1 at the optimum. In `nu`: nu_t / f.
  */
-static void rescale_windows(dpmf_i_optimize_banded_class *c, const double *nu) {
+static void rescale_windows(banded_class *c, const double *nu) {
     double sum = 0, curve = 0, all = 0, all_curve = 0, *roots = c->roots;
     for (int64_t t = 0; t < c->n; t++) {
         sum += nu[t];
@@ -237,8 +234,7 @@ static void rescale_windows(dpmf_i_optimize_banded_class *c, const double *nu) {
     (void)normalize_windows(c);
 }
 
-void dpmf_i_optimize_banded_class_rescale(dpmf_i_optimize_banded_class *c, const double *rows, const double *d,
-                                          double total) {
+void banded_class_rescale(banded_class *c, const double *rows, const double *d, double total) {
     int64_t n = c->n, reach = c->bands;
     double sum = 0, *nu = c->work;
     column_products(c, rows, d, nu); /* = -2 nu_s d_s at the optimum */
@@ -254,12 +250,12 @@ void dpmf_i_optimize_banded_class_rescale(dpmf_i_optimize_banded_class *c, const
         int64_t first = s - reach < 0 ? 0 : s - reach, last = s + reach < n ? s + reach : n - 1;
         c->scale[s] = 1 / sqrt(fmax(nu[s], 0.5 * fmax(sum, 1e-300) / (double)(last - first + 1)));
     }
-    if (c->kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED) rescale_windows(c, nu);
+    if (c->kind == BANDED_SEPARATED) rescale_windows(c, nu);
 }
 
-double dpmf_i_optimize_banded_class_support(dpmf_i_optimize_banded_class *c, const double *nu) {
+double banded_class_support(banded_class *c, const double *nu) {
     double sum = 0, largest = 0;
-    if (c->kind == DPMF_I_OPTIMIZE_BANDED_CYCLIC) {
+    if (c->kind == BANDED_CYCLIC) {
         for (int64_t first = 0; first < c->separation && first < c->n; first++) {
             double most = 0;
             for (int64_t s = first; s < c->n; s += c->separation)
@@ -270,7 +266,7 @@ double dpmf_i_optimize_banded_class_support(dpmf_i_optimize_banded_class *c, con
     }
     for (int64_t s = 0; s < c->n; s++)
         sum += nu[s];
-    if (c->kind == DPMF_I_OPTIMIZE_BANDED_SINGLE) return sum;
+    if (c->kind == BANDED_SINGLE) return sum;
     double inside = 0;
     for (int64_t t = 0; t < c->n; t++) {
         inside += nu[t];
@@ -281,7 +277,7 @@ double dpmf_i_optimize_banded_class_support(dpmf_i_optimize_banded_class *c, con
 }
 
 /* Lowers nu in each window that sums to more than `level`, by the same part for all of it. */
-static void lower_windows(dpmf_i_optimize_banded_class *c, double level, double *nu) {
+static void lower_windows(banded_class *c, double level, double *nu) {
     double inside = 0, all = 0, *part = c->work;
     for (int64_t t = 0; t < c->n; t++)
         part[t] = 1;
@@ -297,9 +293,9 @@ static void lower_windows(dpmf_i_optimize_banded_class *c, double level, double 
         nu[t] *= (double)c->count * level / all;
 }
 
-void dpmf_i_optimize_banded_class_level(dpmf_i_optimize_banded_class *c, double level, double *nu) {
-    if (c->kind == DPMF_I_OPTIMIZE_BANDED_SEPARATED) lower_windows(c, level, nu);
-    if (c->kind != DPMF_I_OPTIMIZE_BANDED_CYCLIC) return;
+void banded_class_level(banded_class *c, double level, double *nu) {
+    if (c->kind == BANDED_SEPARATED) lower_windows(c, level, nu);
+    if (c->kind != BANDED_CYCLIC) return;
     for (int64_t t = 0; t < c->n; t++)
         nu[t] *= c->diagonal[t];
     class_sums(c, nu);
@@ -309,15 +305,15 @@ void dpmf_i_optimize_banded_class_level(dpmf_i_optimize_banded_class *c, double 
  * The s of the best (sum s tau)^2 / sum s^2 nu d for the d at hand are tau / (nu d); the level then makes them good for
  * all d.
  */
-double dpmf_i_optimize_banded_class_least(dpmf_i_optimize_banded_class *c, const double *nu, double *tau) {
+double banded_class_least(banded_class *c, const double *nu, double *tau) {
     double level = 0, sum = 0, *square = c->factor; /* s^2 nu; the factors have been used */
     for (int64_t t = 0; t < c->n; t++) {
         tau[t] = nu[t] > 0 ? fmax(tau[t], 0) / sqrt(nu[t]) : 0;
         square[t] = tau[t] * tau[t] / (c->diagonal[t] * c->diagonal[t]);
         level += square[t] * c->diagonal[t];
     }
-    dpmf_i_optimize_banded_class_level(c, level, square);
+    banded_class_level(c, level, square);
     for (int64_t t = 0; t < c->n; t++)
         sum += sqrt(square[t]) * tau[t];
-    return sum * sum / dpmf_i_optimize_banded_class_support(c, square);
+    return sum * sum / banded_class_support(c, square);
 }

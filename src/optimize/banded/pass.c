@@ -26,37 +26,36 @@
 
 enum { PAD = 4, VECTORS = 6 };
 
-dpmf_status dpmf_i_optimize_banded_pass_create(const dpmf_workload *workload, int64_t bands,
-                                               dpmf_i_optimize_banded_pass *pass) {
+dpmf_status banded_pass_create(const dpmf_workload *workload, int64_t bands, banded_pass *pass) {
     int64_t n = workload->steps;
-    dpmf_i_optimize_banded_pass p = {.workload = workload, .n = n, .bands = bands, .slots = bands - 1};
+    banded_pass p = {.workload = workload, .n = n, .bands = bands, .slots = bands - 1};
     dpmf_status status = DPMF_OK;
-    assert(workload->form == DPMF_I_WORKLOAD_NAMED && bands >= 1 && bands <= n);
+    assert(workload->form == WORKLOAD_NAMED && bands >= 1 && bands <= n);
     p.stride = (p.slots + PAD - 1) / PAD * PAD;
     p.with_momentum = workload->momentum > 0;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * p.stride, "covariances", &p.now));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * p.stride, "covariances", &p.with_o));
-    if (p.with_momentum) TRY_DONE(dpmf_i_base_alloc_doubles(n * p.stride, "covariances", &p.with_m));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "variances", &p.own));
-    TRY_DONE(dpmf_i_base_alloc_doubles(p.slots * p.stride, "covariances", &p.outputs));
-    TRY_DONE(dpmf_i_base_alloc_doubles(p.slots * p.stride, "covariances", &p.costs));
-    TRY_DONE(dpmf_i_base_alloc_doubles(VECTORS * p.stride, "covariances", &p.vectors));
+    TRY_DONE(base_alloc_doubles(n * p.stride, "covariances", &p.now));
+    TRY_DONE(base_alloc_doubles(n * p.stride, "covariances", &p.with_o));
+    if (p.with_momentum) TRY_DONE(base_alloc_doubles(n * p.stride, "covariances", &p.with_m));
+    TRY_DONE(base_alloc_doubles(n, "variances", &p.own));
+    TRY_DONE(base_alloc_doubles(p.slots * p.stride, "covariances", &p.outputs));
+    TRY_DONE(base_alloc_doubles(p.slots * p.stride, "covariances", &p.costs));
+    TRY_DONE(base_alloc_doubles(VECTORS * p.stride, "covariances", &p.vectors));
     *pass = p;
     return DPMF_OK;
 done:
-    dpmf_i_optimize_banded_pass_free(&p);
+    banded_pass_free(&p);
     return status;
 }
 
-void dpmf_i_optimize_banded_pass_free(dpmf_i_optimize_banded_pass *pass) {
-    dpmf_i_base_free(pass->now);
-    dpmf_i_base_free(pass->with_o);
-    dpmf_i_base_free(pass->with_m);
-    dpmf_i_base_free(pass->own);
-    dpmf_i_base_free(pass->outputs);
-    dpmf_i_base_free(pass->costs);
-    dpmf_i_base_free(pass->vectors);
-    *pass = (dpmf_i_optimize_banded_pass){0};
+void banded_pass_free(banded_pass *pass) {
+    base_free(pass->now);
+    base_free(pass->with_o);
+    base_free(pass->with_m);
+    base_free(pass->own);
+    base_free(pass->outputs);
+    base_free(pass->costs);
+    base_free(pass->vectors);
+    *pass = (banded_pass){0};
 }
 
 /* y += sum over slots of x_k * (row k of m), four rows at a time: their sums stay in registers. */
@@ -77,7 +76,7 @@ static void add_product(int64_t slots, int64_t stride, const double *restrict m,
     }
 }
 
-double dpmf_i_optimize_banded_inner(int64_t count, const double *restrict x, const double *restrict y) {
+double banded_inner(int64_t count, const double *restrict x, const double *restrict y) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0; /* count is a multiple of PAD */
     for (int64_t i = 0; i < count; i += PAD) {
         s0 += x[i] * y[i];
@@ -88,8 +87,7 @@ double dpmf_i_optimize_banded_inner(int64_t count, const double *restrict x, con
     return (s0 + s1) + (s2 + s3);
 }
 
-void dpmf_i_optimize_banded_lead(const dpmf_i_optimize_banded_pass *p, int64_t t, int64_t slot, const double *row,
-                                 double *lead) {
+void banded_lead(const banded_pass *p, int64_t t, int64_t slot, const double *row, double *lead) {
     double seed = 1 / row[0];
     int64_t last = t < p->slots ? t : p->slots;
     if (last < p->slots) memset(lead, 0, (size_t)p->stride * sizeof *lead);
@@ -100,30 +98,29 @@ void dpmf_i_optimize_banded_lead(const dpmf_i_optimize_banded_pass *p, int64_t t
     }
 }
 
-static void set_row_and_column(const dpmf_i_optimize_banded_pass *p, int64_t slot, const double *values, double own,
-                               double *m) {
+static void set_row_and_column(const banded_pass *p, int64_t slot, const double *values, double own, double *m) {
     memcpy(m + slot * p->stride, values, (size_t)p->slots * sizeof *m);
     for (int64_t i = 0; i < p->slots; i++)
         m[i * p->stride + slot] = values[i];
     m[slot * p->stride + slot] = own;
 }
 
-int dpmf_i_optimize_banded_forward(dpmf_i_optimize_banded_pass *p, const double *rows, double *squares) {
+int banded_forward(banded_pass *p, const double *rows, double *squares) {
     int64_t stride = p->stride, slots = p->slots;
     double *lead = p->vectors, *ym = p->vectors + stride, *yo = p->vectors + 2 * stride;
-    dpmf_i_error_moments v = {0};
+    error_moments v = {0};
     memset(p->vectors, 0, (size_t)(VECTORS * stride) * sizeof *p->vectors);
     memset(p->outputs, 0, (size_t)(slots * stride) * sizeof *p->outputs);
     for (int64_t t = 0, slot = 0; t < p->n; t++) {
         const double *row = rows + t * p->bands;
         double *now = p->now + t * stride, seed = 1 / row[0];
-        dpmf_i_error_drive d = dpmf_i_error_drive_at(p->workload, t);
-        dpmf_i_optimize_banded_lead(p, t, slot, row, lead);
+        error_drive d = error_drive_at(p->workload, t);
+        banded_lead(p, t, slot, row, lead);
         memset(now, 0, (size_t)stride * sizeof *now);
         add_product(slots, stride, p->outputs, lead, now);
-        double yy = seed * seed + dpmf_i_optimize_banded_inner(stride, lead, now),
-               m = dpmf_i_optimize_banded_inner(stride, lead, ym), o = dpmf_i_optimize_banded_inner(stride, lead, yo);
-        dpmf_i_error_moments_advance(&d, yy, m, o, &v);
+        double yy = seed * seed + banded_inner(stride, lead, now), m = banded_inner(stride, lead, ym),
+               o = banded_inner(stride, lead, yo);
+        error_moments_advance(&d, yy, m, o, &v);
         squares[t] = v.oo;
         p->own[t] = yy;
         if (!(v.oo < 1e300)) return 0; /* infinite or not a number */
@@ -153,7 +150,7 @@ typedef struct cost {
 } cost;
 
 /* P_{t-1} from P_t: step t's slot goes back to y_{t-slots}, whose covariances the later outputs have kept. */
-static void step_back(dpmf_i_optimize_banded_pass *p, int64_t t, int64_t slot, double *values) {
+static void step_back(banded_pass *p, int64_t t, int64_t slot, double *values) {
     int64_t i = slot, oldest = t - p->slots;
     memset(values, 0, (size_t)p->stride * sizeof *values);
     for (int64_t j = 1; j < p->slots && oldest >= 0; j++) {
@@ -164,8 +161,8 @@ static void step_back(dpmf_i_optimize_banded_pass *p, int64_t t, int64_t slot, d
 }
 
 /* L <- F' L F for the outputs: L + l a' + a l' + a a' (w'l), l with step t's slot already cleared. */
-static void carry_back(const dpmf_i_optimize_banded_pass *p, const double *restrict l, const double *restrict a,
-                       double whole, double *restrict half) {
+static void carry_back(const banded_pass *p, const double *restrict l, const double *restrict a, double whole,
+                       double *restrict half) {
     int64_t stride = p->stride;
     for (int64_t i = 0; i < stride; i++)
         half[i] = l[i] + 0.5 * whole * a[i];
@@ -177,8 +174,8 @@ static void carry_back(const dpmf_i_optimize_banded_pass *p, const double *restr
     }
 }
 
-static void carry_back_workload(const dpmf_i_optimize_banded_pass *p, const dpmf_i_error_drive *d, const double *a,
-                                double lm, double lo, double weight, cost *c) {
+static void carry_back_workload(const banded_pass *p, const error_drive *d, const double *a, double lm, double lo,
+                                double weight, cost *c) {
     for (int64_t i = 0; i < p->stride; i++) {
         double m = c->with_m[i], o = c->with_o[i];
         c->with_m[i] = d->beta * m + d->p * o + a[i] * (d->beta * lm + d->p * lo);
@@ -190,8 +187,8 @@ static void carry_back_workload(const dpmf_i_optimize_banded_pass *p, const dpmf
 }
 
 /* The derivative by row t of C from those by a (in the ring) and by 1/C[t,t]. */
-static void write_row(const dpmf_i_optimize_banded_pass *p, int64_t t, int64_t slot, const double *row,
-                      const double *by_a, double by_seed, double *out) {
+static void write_row(const banded_pass *p, int64_t t, int64_t slot, const double *row, const double *by_a,
+                      double by_seed, double *out) {
     double seed = 1 / row[0], first = -by_seed * seed;
     int64_t i = slot;
     memset(out, 0, (size_t)p->bands * sizeof *out);
@@ -203,8 +200,7 @@ static void write_row(const dpmf_i_optimize_banded_pass *p, int64_t t, int64_t s
     out[0] = first * seed;
 }
 
-void dpmf_i_optimize_banded_backward(dpmf_i_optimize_banded_pass *p, const double *rows, const double *weights,
-                                     double *d, double *slopes) {
+void banded_backward(banded_pass *p, const double *rows, const double *weights, double *d, double *slopes) {
     int64_t stride = p->stride, slots = p->slots;
     double *a = p->vectors, *l = p->vectors + stride, *by_a = p->vectors + 2 * stride, *half = p->vectors + 3 * stride;
     cost c = {.with_m = p->vectors + 4 * stride, .with_o = p->vectors + 5 * stride, .oo = weights[p->n - 1]};
@@ -213,10 +209,10 @@ void dpmf_i_optimize_banded_backward(dpmf_i_optimize_banded_pass *p, const doubl
     for (int64_t t = p->n - 1, slot = slots == 0 ? 0 : (p->n - 1) % slots; t >= 0; t--) {
         const double *row = rows + t * p->bands, *now = p->now + t * stride, *with_o = p->with_o + t * stride;
         const double *with_m = p->with_momentum ? p->with_m + t * stride : NULL;
-        dpmf_i_error_drive v = dpmf_i_error_drive_at(p->workload, t);
+        error_drive v = error_drive_at(p->workload, t);
         double own = 0, lm = c.mm + v.g * c.mo, lo = c.mo + v.g * c.oo;
         if (slots > 0) {
-            dpmf_i_optimize_banded_lead(p, t, slot, row, a);
+            banded_lead(p, t, slot, row, a);
             const double *mine = p->costs + slot * stride;
             for (int64_t i = 0; i < stride; i++)
                 l[i] = mine[i] + c.with_m[i] + v.g * c.with_o[i];

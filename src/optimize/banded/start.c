@@ -14,12 +14,12 @@
 #include <math.h>
 #include <string.h>
 
-dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows) {
+dpmf_status banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows) {
     int64_t n = workload->steps;
     double *c = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(bands, "the square root", &c));
-    TRY_DONE(dpmf_i_workload_series(workload, 0.5, bands, c));
+    TRY_DONE(base_alloc_doubles(bands, "the square root", &c));
+    TRY_DONE(workload_series(workload, 0.5, bands, c));
     for (int64_t s = 0; s < n; s++) {
         int64_t count = n - s < bands ? n - s : bands;
         double square = 0;
@@ -29,7 +29,7 @@ dpmf_status dpmf_i_optimize_banded_start_root(const dpmf_workload *workload, int
             rows[(s + j) * bands + j] = c[j] / sqrt(square);
     }
 done:
-    dpmf_i_base_free(c);
+    base_free(c);
     return status;
 }
 
@@ -58,7 +58,7 @@ static double trend(int64_t small, int64_t bands, int64_t j, const double *from)
            (1 / sqrt((double)far) - 1 / sqrt((double)near));
 }
 
-void dpmf_i_optimize_banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows) {
+void banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows) {
     assert(small >= 4 * bands && n > small);
     memset(rows, 0, (size_t)(n * bands) * sizeof *rows);
     for (int64_t j = 0; j < bands; j++) {

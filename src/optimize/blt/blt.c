@@ -25,7 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_STRATEGY_BLT_MAX, UNKNOWNS = DPMF_I_OPTIMIZE_BLT_UNKNOWNS };
+enum { MAX = BLT_MAX, UNKNOWNS = BLT_UNKNOWNS };
 enum { RESTARTS = 6 };
 enum { INSERTIONS = 4 }; /* starts with a pair of gaps more; narrower intervals have hardly ever been best */
 
@@ -33,27 +33,26 @@ enum { INSERTIONS = 4 }; /* starts with a pair of gaps more; narrower intervals 
 typedef struct found {
     int count;
     double x[UNKNOWNS];
-    dpmf_i_base_minimum end; /* end.f = ln(loss); INFINITY: nothing yet */
+    base_minimum end; /* end.f = ln(loss); INFINITY: nothing yet */
 } found;
 
 static const found NOTHING = {.end = {.f = INFINITY}};
 
 /* Every start ends with the same tolerance; an O(n) loss is stopped once it only creeps. */
-static dpmf_status descend_buffers(const dpmf_i_optimize_blt_problem *problem, const dpmf_run *run, double *x,
-                                   dpmf_i_base_minimum *end) {
-    int costly = !dpmf_i_optimize_blt_is_closed(problem);
-    const dpmf_i_base_objective objective = {2 * problem->count, (void *)problem, dpmf_i_optimize_blt_loss};
-    const dpmf_i_base_minimize_options options = {.gradient = 1e-10,
-                                                  .decrease = costly ? 1e-10 : 1e-15,
-                                                  .past = costly ? 10 : 30,
-                                                  .iterations = costly ? 300 : 3000,
-                                                  .pairs = 2 * problem->count + 4, /* few unknowns: remember them all */
-                                                  .what = "blt",
-                                                  .run = run};
+static dpmf_status descend_buffers(const blt_problem *problem, const dpmf_run *run, double *x, base_minimum *end) {
+    int costly = !blt_is_closed(problem);
+    const base_objective objective = {2 * problem->count, (void *)problem, blt_loss};
+    const base_minimize_options options = {.gradient = 1e-10,
+                                           .decrease = costly ? 1e-10 : 1e-15,
+                                           .past = costly ? 10 : 30,
+                                           .iterations = costly ? 300 : 3000,
+                                           .pairs = 2 * problem->count + 4, /* few unknowns: remember them all */
+                                           .what = "blt",
+                                           .run = run};
     int iterations = 0;
     double before = INFINITY;
     for (int i = 0; i < RESTARTS; i++) { /* a line search that fails on a bad memory is begun anew without it */
-        TRY(dpmf_i_base_minimize(&objective, &options, x, end));
+        TRY(base_minimize(&objective, &options, x, end));
         iterations += end->iterations;
         if ((end->converged && i > 0) || !(end->f < before - 1e-13)) break;
         before = end->f;
@@ -63,11 +62,11 @@ static dpmf_status descend_buffers(const dpmf_i_optimize_blt_problem *problem, c
 }
 
 /* Keeps the end of the search from x if it is the best so far. A start outside the domain is passed over. */
-static dpmf_status try_start(const dpmf_i_optimize_blt_problem *problem, const dpmf_run *run, const double *start,
-                             found *best, int *iterations) {
+static dpmf_status try_start(const blt_problem *problem, const dpmf_run *run, const double *start, found *best,
+                             int *iterations) {
     double f = INFINITY, gradient[UNKNOWNS];
     found now = {.count = problem->count};
-    TRY(dpmf_i_optimize_blt_loss((void *)problem, start, &f, gradient));
+    TRY(blt_loss((void *)problem, start, &f, gradient));
     if (!isfinite(f)) return DPMF_OK;
     memcpy(now.x, start, sizeof now.x);
     TRY(descend_buffers(problem, run, now.x, &now.end));
@@ -79,21 +78,20 @@ static dpmf_status try_start(const dpmf_i_optimize_blt_problem *problem, const d
 /* ---- starts ---- */
 
 static void rational_start(int count, double range, double *x) {
-    dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_rational(count, fmax(range, 2)),
-                                   inverse = dpmf_i_strategy_blt_invert(&c);
+    blt_parameters c = blt_rational(count, fmax(range, 2)), inverse = blt_invert(&c);
     double gaps[UNKNOWNS];
     for (int i = 0; i < count; i++) {
         gaps[2 * i] = c.gap[i];
         gaps[2 * i + 1] = inverse.gap[i];
     }
-    dpmf_i_optimize_blt_unknowns(count, gaps, x);
+    blt_unknowns(count, gaps, x);
 }
 
 static void geometric_start(int count, double range, double *x) {
     double gaps[UNKNOWNS];
     for (int a = 0; a < 2 * count; a++)
         gaps[a] = 0.9 * exp(-log(4 * fmax(range, 2)) * (2 * count - 1 - a) / (2 * count - 1));
-    dpmf_i_optimize_blt_unknowns(count, gaps, x);
+    blt_unknowns(count, gaps, x);
 }
 
 /*
@@ -107,7 +105,7 @@ static void inserted_start(int fewer, const double *gaps, int at, double *x) {
         more[a < at ? a : a + 2] = gaps[a];
     more[at] = low * pow(high / low, 1.0 / 3);
     more[at + 1] = low * pow(high / low, 2.0 / 3);
-    dpmf_i_optimize_blt_unknowns(fewer + 1, more, x);
+    blt_unknowns(fewer + 1, more, x);
 }
 
 /* The same with the pair around 1, a decay of nearly 0: optima there are not found from below. */
@@ -118,15 +116,15 @@ static void corner_start(int fewer, const double *gaps, double *x) {
     more[2 * fewer - 2] = fmin(more[2 * fewer - 2], 0.9 * more[2 * fewer - 1]);
     more[2 * fewer] = 0.97;
     more[2 * fewer + 1] = 1.02;
-    dpmf_i_optimize_blt_unknowns(fewer + 1, more, x);
+    blt_unknowns(fewer + 1, more, x);
 }
 
 /* From the best with one buffer less: a pair of gaps more, in each of the widest intervals. */
-static dpmf_status try_inserted(const dpmf_i_optimize_blt_problem *problem, const dpmf_run *run, const found *fewer,
-                                int most, found *best, int *iterations) {
+static dpmf_status try_inserted(const blt_problem *problem, const dpmf_run *run, const found *fewer, int most,
+                                found *best, int *iterations) {
     double x[UNKNOWNS] = {0}, gaps[UNKNOWNS], width[UNKNOWNS + 1];
     int points = 2 * fewer->count;
-    dpmf_i_optimize_blt_gaps(fewer->count, fewer->x, gaps);
+    blt_gaps(fewer->count, fewer->x, gaps);
     for (int at = 0; at <= points; at++)
         width[at] = at == 0 ? 1 : log((at == points ? 1 : fmin(gaps[at], 1)) / gaps[at - 1]);
     corner_start(fewer->count, gaps, x);
@@ -144,7 +142,7 @@ static dpmf_status try_inserted(const dpmf_i_optimize_blt_problem *problem, cons
 }
 
 /* The best with `count` buffers, from all starts; `fewer` is the best with one less (NULL: none). */
-static dpmf_status search_buffers(dpmf_i_optimize_blt_problem problem, int count, int insertions, const dpmf_run *run,
+static dpmf_status search_buffers(blt_problem problem, int count, int insertions, const dpmf_run *run,
                                   const found *fewer, found *best, int *iterations) {
     double x[UNKNOWNS] = {0};
     problem.count = count;
@@ -159,16 +157,15 @@ static dpmf_status search_buffers(dpmf_i_optimize_blt_problem problem, int count
     }
     if (fewer != NULL) TRY(try_inserted(&problem, run, fewer, insertions, best, iterations));
     if (!isfinite(best->end.f))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "blt: the loss is not finite at any start with %d buffers",
-                                count);
+        return base_fail(DPMF_ERROR_NUMERICAL, "blt: the loss is not finite at any start with %d buffers", count);
     return DPMF_OK;
 }
 
 /* ---- the number of buffers ---- */
 
 typedef struct ladder {
-    dpmf_i_optimize_blt_problem problem; /* as asked for */
-    dpmf_i_optimize_blt_problem plan;    /* the same for prefix sums without weights */
+    blt_problem problem; /* as asked for */
+    blt_problem plan;    /* the same for prefix sums without weights */
     const dpmf_run *run;
     int insertions; /* INSERTIONS, or 1 where the ends are only starts among all signs */
     int iterations;
@@ -176,7 +173,7 @@ typedef struct ladder {
 } ladder;
 
 static int same_problem(const ladder *l) {
-    return dpmf_i_optimize_blt_is_closed(&l->problem);
+    return blt_is_closed(&l->problem);
 }
 
 /* One rung: the plan, and where that is another problem and the end is wanted, its own search from there. */
@@ -194,7 +191,7 @@ static dpmf_status climb_rung(ladder *l, int count, int want_end) {
     if (count > 1 && l->ends[count - 1].count > 0) /* and from its own end with one buffer less */
         TRY(try_inserted(&l->problem, l->run, &l->ends[count - 1], 1, &l->ends[count], &l->iterations));
     if (!isfinite(l->ends[count].end.f))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "blt: the loss with %d buffers is not finite", count);
+        return base_fail(DPMF_ERROR_NUMERICAL, "blt: the loss with %d buffers is not finite", count);
     return DPMF_OK;
 }
 
@@ -246,57 +243,53 @@ static dpmf_status choose_count(ladder *l, int buffers, double wanted_ratio, int
 
 enum { WITHIN_STEPS_MAX = 8192 }; /* O(n d^2) a loss, in the header */
 
-static dpmf_status check_within(const dpmf_i_optimize_task *task) {
+static dpmf_status check_within(const optimize_task *task) {
     if (task->options->normalize != DPMF_NORMALIZE_WITHIN) return DPMF_OK;
-    if (task->options->loss == DPMF_LOSS_MAX || task->participation->count > 1 ||
-        !dpmf_i_workload_is_prefix(task->workload))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family blt: normalization within is available for prefix sums, "
-                                "single participation and the RMS loss; elsewhere use after");
+    if (task->options->loss == DPMF_LOSS_MAX || task->participation->count > 1 || !workload_is_prefix(task->workload))
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "family blt: normalization within is available for prefix sums, "
+                                                 "single participation and the RMS loss; elsewhere use after");
     if (task->workload->steps > WITHIN_STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family blt: normalization within: %lld steps, accepted up to %d",
-                                (long long)task->workload->steps, WITHIN_STEPS_MAX);
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "family blt: normalization within: %lld steps, accepted up to %d",
+                         (long long)task->workload->steps, WITHIN_STEPS_MAX);
     return DPMF_OK;
 }
 
-static dpmf_status check(const dpmf_i_optimize_task *task) {
+static dpmf_status check(const optimize_task *task) {
     const dpmf_optimize_options *o = task->options;
     if (o->buffers < 0 || o->buffers > MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "family blt: %d buffers, accepted 1 to %d, or 0 to choose",
-                                o->buffers, MAX);
+        return base_fail(DPMF_ERROR_ARGUMENT, "family blt: %d buffers, accepted 1 to %d, or 0 to choose", o->buffers,
+                         MAX);
     if (o->buffers == 0 && !(o->wanted_ratio == 0 || (o->wanted_ratio > 1 && isfinite(o->wanted_ratio))))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "wanted ratio %g, accepted: above 1", o->wanted_ratio);
+        return base_fail(DPMF_ERROR_ARGUMENT, "wanted ratio %g, accepted: above 1", o->wanted_ratio);
     if (!task->workload->toeplitz)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family blt: the workload %s is not the same at every step; optimize for one without a "
-                                "schedule and evaluate it with yours",
-                                task->workload->text);
-    if (task->participation->pattern == DPMF_I_WORKLOAD_EPOCHS)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family blt: no closed form for the sensitivity in shuffled epochs; "
-                                "cyclic, min-sep, full and single are optimized");
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family blt: the workload %s is not the same at every step; optimize for one without a "
+                         "schedule and evaluate it with yours",
+                         task->workload->text);
+    if (task->participation->pattern == WORKLOAD_EPOCHS)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "family blt: no closed form for the sensitivity in shuffled epochs; "
+                                                 "cyclic, min-sep, full and single are optimized");
     if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "weights: accepted with the RMS loss only");
+        return base_fail(DPMF_ERROR_ARGUMENT, "weights: accepted with the RMS loss only");
     return check_within(task);
 }
 
 /* sum_t p_t |B[t,:]|^2 = sum_t w_t^2 (p_t + p_{t+1} + ...). */
 static void suffix_sums(int64_t n, const double *weights, double *out) {
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t t = n - 1; t >= 0; t--) {
-        dpmf_i_base_running_add(&sum, weights[t]);
-        out[t] = dpmf_i_base_running_value(&sum);
+        base_running_add(&sum, weights[t]);
+        out[t] = base_running_value(&sum);
     }
 }
 
-static dpmf_status set_problem(const dpmf_i_optimize_task *task, double *response, double *emphasis, ladder *l) {
+static dpmf_status set_problem(const optimize_task *task, double *response, double *emphasis, ladder *l) {
     int64_t n = task->workload->steps;
     l->run = &task->options->run;
-    l->plan = (dpmf_i_optimize_blt_problem){.n = n,
-                                            .k = task->participation->count,
-                                            .b = task->participation->separation,
-                                            .max_loss = task->options->loss == DPMF_LOSS_MAX};
+    l->plan = (blt_problem){.n = n,
+                            .k = task->participation->count,
+                            .b = task->participation->separation,
+                            .max_loss = task->options->loss == DPMF_LOSS_MAX};
     l->problem = l->plan;
     if (response != NULL) {
         response[0] = 1;
@@ -310,57 +303,55 @@ static dpmf_status set_problem(const dpmf_i_optimize_task *task, double *respons
     return DPMF_OK;
 }
 
-static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const dpmf_i_strategy_blt_parameters *c,
-                                 dpmf_strategy **out) {
+static dpmf_status make_strategy(const optimize_task *task, const blt_parameters *c, dpmf_strategy **out) {
     dpmf_strategy *plain = NULL;
-    if (task->options->normalize == DPMF_NORMALIZE_NONE)
-        return dpmf_i_strategy_blt_create(task->workload->steps, c, out);
-    TRY(dpmf_i_strategy_blt_create(task->workload->steps, c, &plain));
+    if (task->options->normalize == DPMF_NORMALIZE_NONE) return blt_create(task->workload->steps, c, out);
+    TRY(blt_create(task->workload->steps, c, &plain));
     dpmf_status status = dpmf_strategy_create_normalized(plain, out);
     dpmf_strategy_free(plain);
     return status;
 }
 
-dpmf_status dpmf_i_optimize_blt(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status optimize_blt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     int64_t n = task->workload->steps;
     double *response = NULL, *emphasis = NULL, wanted = task->options->wanted_ratio;
     void *memory = NULL;
-    dpmf_i_optimize_blt_normalized work = {0};
+    blt_normalized work = {0};
     int count = 0;
     dpmf_status status = DPMF_OK;
     TRY(check(task));
-    TRY_DONE(dpmf_i_base_alloc(1, sizeof(ladder), "the search", &memory));
+    TRY_DONE(base_alloc(1, sizeof(ladder), "the search", &memory));
     ladder *l = memory;
-    if (!dpmf_i_workload_is_prefix(task->workload)) TRY_DONE(dpmf_i_base_alloc_doubles(n, "the workload", &response));
-    if (task->options->weights != NULL) TRY_DONE(dpmf_i_base_alloc_doubles(n, "sums of weights", &emphasis));
+    if (!workload_is_prefix(task->workload)) TRY_DONE(base_alloc_doubles(n, "the workload", &response));
+    if (task->options->weights != NULL) TRY_DONE(base_alloc_doubles(n, "sums of weights", &emphasis));
     TRY_DONE(set_problem(task, response, emphasis, l));
-    const int mixed = dpmf_i_optimize_blt_mixed_fits(task);
+    const int mixed = blt_mixed_fits(task);
     l->insertions = mixed && task->options->buffers > 0 ? 1 : INSERTIONS;
     if (task->options->normalize == DPMF_NORMALIZE_WITHIN) {
-        TRY_DONE(dpmf_i_optimize_blt_normalized_open(n, &work));
+        TRY_DONE(blt_normalized_open(n, &work));
         l->problem.normalized = &work;
     }
     TRY_DONE(choose_count(l, task->options->buffers, wanted > 1 ? wanted : 1.001, &count));
-    dpmf_i_base_minimum end = l->ends[count].end;
-    dpmf_i_strategy_blt_parameters c = dpmf_i_optimize_blt_at(count, l->ends[count].x);
+    base_minimum end = l->ends[count].end;
+    blt_parameters c = blt_at(count, l->ends[count].x);
     end.iterations = l->iterations;
     if (mixed) {
-        dpmf_i_strategy_blt_parameters starts[MAX];
+        blt_parameters starts[MAX];
         for (int d = 1; d <= count; d++)
-            starts[d - 1] = dpmf_i_optimize_blt_at(d, d < count ? l->plans[d].x : l->ends[d].x);
-        TRY_DONE(dpmf_i_optimize_blt_mixed(task, count, starts, end.f, &c, &end));
+            starts[d - 1] = blt_at(d, d < count ? l->plans[d].x : l->ends[d].x);
+        TRY_DONE(blt_mixed(task, count, starts, end.f, &c, &end));
     }
     if (out != NULL) TRY_DONE(make_strategy(task, &c, out));
     *result = (dpmf_optimization){.outcome = end.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = end.iterations,
                                   .nodes = count,
                                   .optimum_upper = INFINITY,
-                                  .searched = mixed ? DPMF_I_OPTIMIZE_ANY_SIGN : DPMF_I_OPTIMIZE_FALLING,
+                                  .searched = mixed ? OPTIMIZE_ANY_SIGN : OPTIMIZE_FALLING,
                                   .stationarity = end.gradient};
 done:
-    dpmf_i_base_free(response);
-    dpmf_i_base_free(emphasis);
-    dpmf_i_base_free(memory);
-    dpmf_i_optimize_blt_normalized_free(&work);
+    base_free(response);
+    base_free(emphasis);
+    base_free(memory);
+    blt_normalized_free(&work);
     return status;
 }

@@ -22,11 +22,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_STRATEGY_BLT_MAX };
+enum { MAX = BLT_MAX };
 static const double APART = 0.01;                       /* of ln gaps: some 1e-6 of the loss */
 static const double LEAST_GAP = 1e-6, START_GAP = 2e-6; /* times the steps: no decay is nearer to 1; no start is */
 
-int dpmf_i_optimize_blt_cascade_set(int count, int64_t n, const double *x, dpmf_i_optimize_blt_cascade *out) {
+int blt_cascade_set(int count, int64_t n, const double *x, blt_cascade *out) {
     const double last = log(LEAST_GAP / (double)n);
     double q = 0;
     int inside = 1;
@@ -45,7 +45,7 @@ int dpmf_i_optimize_blt_cascade_set(int count, int64_t n, const double *x, dpmf_
 }
 
 /* From derivatives by gaps to those by spacings: a wider one moves all gaps from it down. */
-static void pull_gaps(const dpmf_i_optimize_blt_cascade *k, const double *by_gap, double factor, double *gradient) {
+static void pull_gaps(const blt_cascade *k, const double *by_gap, double factor, double *gradient) {
     double below = 0;
     for (int i = 0; i < k->count; i++) {
         below += k->gap[i] * by_gap[i];
@@ -55,8 +55,7 @@ static void pull_gaps(const dpmf_i_optimize_blt_cascade *k, const double *by_gap
 
 /* ---- recursions ---- */
 
-void dpmf_i_optimize_blt_cascade_run(const dpmf_i_optimize_blt_cascade *k, int64_t n, const double *w, double *states,
-                                     double *out) {
+void blt_cascade_run(const blt_cascade *k, int64_t n, const double *w, double *states, double *out) {
     const int d = k->count;
     double state[MAX] = {0};
     for (int64_t t = 0; t < n; t++) {
@@ -72,7 +71,7 @@ void dpmf_i_optimize_blt_cascade_run(const dpmf_i_optimize_blt_cascade *k, int64
     }
 }
 
-void dpmf_i_optimize_blt_cascade_divide(const dpmf_i_optimize_blt_cascade *k, int64_t n, int step, double *y) {
+void blt_cascade_divide(const blt_cascade *k, int64_t n, int step, double *y) {
     const int d = k->count;
     double state[MAX] = {0};
     for (int64_t t = 0; t < n; t++, y += step) {
@@ -88,8 +87,8 @@ void dpmf_i_optimize_blt_cascade_divide(const dpmf_i_optimize_blt_cascade *k, in
     }
 }
 
-void dpmf_i_optimize_blt_cascade_pull(const dpmf_i_optimize_blt_cascade *k, int64_t n, const double *states,
-                                      const double *v, double factor, double *gradient) {
+void blt_cascade_pull(const blt_cascade *k, int64_t n, const double *states, const double *v, double factor,
+                      double *gradient) {
     const int d = k->count;
     double behind[MAX] = {0}, by_keep[MAX] = {0}, by_weight[MAX] = {0}, by_gap[MAX];
     for (int64_t t = n - 1; t >= 0; t--) {
@@ -113,7 +112,7 @@ void dpmf_i_optimize_blt_cascade_pull(const dpmf_i_optimize_blt_cascade *k, int6
 /* ---- scales ---- */
 
 /* The coefficient of x_k in alpha_i, i <= k. */
-static double residue(const dpmf_i_optimize_blt_cascade *c, int i, int k) {
+static double residue(const blt_cascade *c, int i, int k) {
     const double *g = c->gap;
     double r = c->unit[k];
     for (int j = 0; j < k; j++)
@@ -122,7 +121,7 @@ static double residue(const dpmf_i_optimize_blt_cascade *c, int i, int k) {
 }
 
 /* Adds `weight` times the derivatives of ln|residue| by the gaps. */
-static void add_residue_slopes(const dpmf_i_optimize_blt_cascade *c, int i, int k, double weight, double *by_gap) {
+static void add_residue_slopes(const blt_cascade *c, int i, int k, double weight, double *by_gap) {
     const double *g = c->gap;
     by_gap[k] += weight * c->keep[k] / (c->unit[k] * c->unit[k]);
     for (int j = 0; j < k; j++) {
@@ -136,8 +135,7 @@ static void add_residue_slopes(const dpmf_i_optimize_blt_cascade *c, int i, int 
     by_gap[k] -= weight / (g[k] - g[i]);
 }
 
-double dpmf_i_optimize_blt_cascade_size(const dpmf_i_optimize_blt_cascade *c, const double *x, double factor,
-                                        double *gradient) {
+double blt_cascade_size(const blt_cascade *c, const double *x, double factor, double *gradient) {
     double r[MAX][MAX], by_gap[MAX] = {0}, sum = 0;
     for (int i = 0; i < c->count; i++) {
         double scale = 0;
@@ -155,19 +153,19 @@ double dpmf_i_optimize_blt_cascade_size(const dpmf_i_optimize_blt_cascade *c, co
     return factor * sum;
 }
 
-dpmf_i_strategy_blt_parameters dpmf_i_optimize_blt_cascade_at(int count, int64_t n, const double *x) {
-    dpmf_i_optimize_blt_cascade c;
+blt_parameters blt_cascade_at(int count, int64_t n, const double *x) {
+    blt_cascade c;
     double scale[MAX] = {0};
-    (void)dpmf_i_optimize_blt_cascade_set(count, n, x, &c);
+    (void)blt_cascade_set(count, n, x, &c);
     for (int i = 0; i < count; i++)
         for (int k = i; k < count; k++)
             scale[i] += x[k] * residue(&c, i, k);
-    return dpmf_i_strategy_blt_make(count, scale, c.gap);
+    return blt_make(count, scale, c.gap);
 }
 
 /* Gaps that are not apart are moved. */
-void dpmf_i_optimize_blt_cascade_unknowns(int count, int64_t n, const double *scale, const double *gap, double *x) {
-    dpmf_i_optimize_blt_cascade c;
+void blt_cascade_unknowns(int count, int64_t n, const double *scale, const double *gap, double *x) {
+    blt_cascade c;
     double q = APART; /* the first has no neighbour above */
     for (int i = count - 1; i >= 0; i--) {
         const double spacing = q - APART - log(fmax(gap[i], START_GAP / (double)n));
@@ -175,7 +173,7 @@ void dpmf_i_optimize_blt_cascade_unknowns(int count, int64_t n, const double *sc
         x[count + i] = log(fmax(spacing, 1e-3 * APART));
         q -= APART + exp(x[count + i]);
     }
-    (void)dpmf_i_optimize_blt_cascade_set(count, n, x, &c);
+    (void)blt_cascade_set(count, n, x, &c);
     for (int i = count - 1; i >= 0; i--) {
         double left = scale[i];
         for (int k = i + 1; k < count; k++)

@@ -28,7 +28,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_STRATEGY_BLT_MAX, POINTS = DPMF_I_OPTIMIZE_BLT_UNKNOWNS };
+enum { MAX = BLT_MAX, POINTS = BLT_UNKNOWNS };
 
 /* The interlaced gaps: even places are those of C, odd places those of C^-1. */
 typedef struct chain {
@@ -195,8 +195,7 @@ static double next_participation(const chain *c, int64_t j, int64_t b, running_s
     return j > 0 ? change : INFINITY;
 }
 
-static void add_block(const chain *c, const running_scales *r, const dpmf_i_strategy_slope *inner, double times,
-                      part *out) {
+static void add_block(const chain *c, const running_scales *r, const strategy_slope *inner, double times, part *out) {
     int d = c->count;
     out->value += times * r->first * r->first;
     for (int i = 0; i < d; i++) {
@@ -214,8 +213,7 @@ static void add_block(const chain *c, const running_scales *r, const dpmf_i_stra
 }
 
 /* Sums for pairs of places first, first + 2, ... of the chain; slopes by the gap 1 - (1-g)(1-h) of both together. */
-static void pair_sums(const chain *c, int first, double n, dpmf_i_strategy_slope (*sum)(double, double),
-                      dpmf_i_strategy_slope *out) {
+static void pair_sums(const chain *c, int first, double n, strategy_slope (*sum)(double, double), strategy_slope *out) {
     int d = c->count;
     for (int i = 0; i < d; i++)
         for (int l = 0; l <= i; l++) {
@@ -227,15 +225,15 @@ static void pair_sums(const chain *c, int first, double n, dpmf_i_strategy_slope
 /* What a participation adds to sums that are at least 1: the rest together is then below rounding. */
 static const double SETTLED = 1e-20;
 
-static void sensitivity(const dpmf_i_optimize_blt_problem *p, const chain *c, part *out) {
-    dpmf_i_strategy_slope inner[MAX * MAX];
+static void sensitivity(const blt_problem *p, const chain *c, part *out) {
+    strategy_slope inner[MAX * MAX];
     running_scales r;
     start_scales(c, p->b, &r);
     memset(out, 0, sizeof *out);
     for (int64_t j = 0; j < p->k; j++) {
         double times = 1, change = next_participation(c, j, p->b, &r);
         int64_t length = j + 1 < p->k ? p->b : p->n - (p->k - 1) * p->b;
-        if (j == 0 || j + 1 == p->k) pair_sums(c, 0, (double)(length - 1), dpmf_i_strategy_geometric, inner);
+        if (j == 0 || j + 1 == p->k) pair_sums(c, 0, (double)(length - 1), strategy_geometric, inner);
         if (change < SETTLED && j + 1 < p->k) { /* all that follow but the last are like this one */
             times = (double)(p->k - 1 - j);
             j = p->k - 2;
@@ -247,16 +245,15 @@ static void sensitivity(const dpmf_i_optimize_blt_problem *p, const chain *c, pa
 
 /* ---- the error ---- */
 
-static void closed_error(const dpmf_i_optimize_blt_problem *p, const chain *c, part *out) {
-    dpmf_i_strategy_slope (*sum)(double, double) =
-        p->max_loss ? dpmf_i_strategy_geometric : dpmf_i_strategy_geometric_ramp;
-    dpmf_i_strategy_slope inner[MAX * MAX];
+static void closed_error(const blt_problem *p, const chain *c, part *out) {
+    strategy_slope (*sum)(double, double) = p->max_loss ? strategy_geometric : strategy_geometric_ramp;
+    strategy_slope inner[MAX * MAX];
     int d = c->count;
     double n = (double)p->n, constant = c->beta[0] * sum(n, 0).value;
     pair_sums(c, 1, n, sum, inner);
     memset(out, 0, sizeof *out);
     for (int j = 0; j < d; j++) {
-        dpmf_i_strategy_slope alone = sum(n, c->p[2 * j + 1]);
+        strategy_slope alone = sum(n, c->p[2 * j + 1]);
         double beta = c->beta[1 + j], row = c->beta[0] * alone.value, row_slope = c->beta[0] * alone.slope;
         constant += beta * alone.value;
         for (int l = 0; l < d; l++) {
@@ -272,9 +269,9 @@ static void closed_error(const dpmf_i_optimize_blt_problem *p, const chain *c, p
 }
 
 /* The error's derivatives with respect to all gaps, in the order of the chain. */
-static double response_error(const dpmf_i_optimize_blt_problem *p, const chain *c, double *by_gap) {
+static double response_error(const blt_problem *p, const chain *c, double *by_gap) {
     double state[MAX] = {0}, gain[MAX], moved[POINTS] = {0};
-    dpmf_i_base_running total = {0};
+    base_running total = {0};
     memset(by_gap, 0, (size_t)c->points * sizeof *by_gap);
     for (int i = 0; i < c->count; i++)
         gain[i] = c->p[2 * i] * expm1(c->spacing[2 * i]);
@@ -287,7 +284,7 @@ static double response_error(const dpmf_i_optimize_blt_problem *p, const chain *
             state[i] = (state[i] - c->p[2 * i + 1] * state[i]) + in;
         }
         double weighted = emphasis * w;
-        dpmf_i_base_running_add(&total, weighted * w);
+        base_running_add(&total, weighted * w);
         for (int a = 0; a < c->points; a++) {
             by_gap[a] += weighted * moved[a];
             moved[a] = (moved[a] - c->p[a] * moved[a]) + w;
@@ -295,13 +292,13 @@ static double response_error(const dpmf_i_optimize_blt_problem *p, const chain *
     }
     for (int a = 0; a < c->points; a++)
         by_gap[a] *= a % 2 == 0 ? 2 : -2;
-    return dpmf_i_base_running_value(&total);
+    return base_running_value(&total);
 }
 
 /* Normalized: everything is in the error; a = beta h. */
-static void normalized_error(const dpmf_i_optimize_blt_problem *p, const chain *c, part *s, part *e) {
-    dpmf_i_optimize_blt_pair pair;
-    dpmf_i_optimize_blt_slopes by;
+static void normalized_error(const blt_problem *p, const chain *c, part *s, part *e) {
+    blt_pair pair;
+    blt_slopes by;
     memset(s, 0, sizeof *s);
     memset(e, 0, sizeof *e);
     for (int i = 0; i < c->count; i++) {
@@ -311,7 +308,7 @@ static void normalized_error(const dpmf_i_optimize_blt_problem *p, const chain *
         pair.a[i] = c->beta[1 + i] * pair.h[i];
     }
     s->value = 1;
-    e->value = dpmf_i_optimize_blt_normalized_error(p, &pair, &by);
+    e->value = blt_normalized_error(p, &pair, &by);
     for (int i = 0; i < c->count; i++) {
         s->by_log[i] = by.by_log_alpha[i] / e->value;
         s->by_gap[i] = by.by_g[i] / e->value;
@@ -322,8 +319,8 @@ static void normalized_error(const dpmf_i_optimize_blt_problem *p, const chain *
 
 /* ---- together ---- */
 
-dpmf_status dpmf_i_optimize_blt_loss(void *problem, const double *x, double *f, double *gradient) {
-    const dpmf_i_optimize_blt_problem *p = problem;
+dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient) {
+    const blt_problem *p = problem;
     chain c;
     part s, e = {0};
     slopes to = {0};
@@ -332,7 +329,7 @@ dpmf_status dpmf_i_optimize_blt_loss(void *problem, const double *x, double *f, 
     if (p->normalized == NULL) sensitivity(p, &c, &s);
     if (p->normalized != NULL) {
         normalized_error(p, &c, &s, &e);
-    } else if (dpmf_i_optimize_blt_is_closed(p)) {
+    } else if (blt_is_closed(p)) {
         closed_error(p, &c, &e);
     } else {
         e.value = response_error(p, &c, by_gap);
@@ -352,13 +349,13 @@ dpmf_status dpmf_i_optimize_blt_loss(void *problem, const double *x, double *f, 
     return DPMF_OK;
 }
 
-dpmf_i_strategy_blt_parameters dpmf_i_optimize_blt_at(int count, const double *x) {
+blt_parameters blt_at(int count, const double *x) {
     chain c;
     double gap[MAX];
     set_chain(count, x, &c);
     for (int i = 0; i < count; i++)
         gap[i] = c.p[2 * i];
-    return dpmf_i_strategy_blt_make(count, c.alpha, gap);
+    return blt_make(count, c.alpha, gap);
 }
 
 /* The unknown of a spacing; of a share. */
@@ -372,7 +369,7 @@ static double share_unknown(double share) {
     return log(bounded / (1 - bounded));
 }
 
-void dpmf_i_optimize_blt_unknowns(int count, const double *gaps, double *x) {
+void blt_unknowns(int count, const double *gaps, double *x) {
     int last = 2 * count - 1;
     double room = 1;
     for (int a = 0; a < last; a++)
@@ -382,7 +379,7 @@ void dpmf_i_optimize_blt_unknowns(int count, const double *gaps, double *x) {
     x[last] = share_unknown((gaps[last] - gaps[last - 1]) / room);
 }
 
-void dpmf_i_optimize_blt_gaps(int count, const double *x, double *gaps) {
+void blt_gaps(int count, const double *x, double *gaps) {
     chain c;
     set_chain(count, x, &c);
     memcpy(gaps, c.p, (size_t)c.points * sizeof *gaps);

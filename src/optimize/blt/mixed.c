@@ -21,7 +21,7 @@
  * of a stream in float32: rounding adds 7e-5 to the loss where sum |alpha| is 5e4, 0.07 where it is 1.6e6, and at 1e8
  * the stream diverges (1000 steps, ten epochs, 6 buffers, simulated).
  *
- * All costs O(n) and more, so this ends at DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX steps.
+ * All costs O(n) and more, so this ends at TOEPLITZ_MIXED_STEPS_MAX steps.
  */
 #include "optimize/blt/blt.h"
 
@@ -33,98 +33,96 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_STRATEGY_BLT_MAX, UNKNOWNS = DPMF_I_OPTIMIZE_BLT_UNKNOWNS };
+enum { MAX = BLT_MAX, UNKNOWNS = BLT_UNKNOWNS };
 static const double GAIN_LEAST = 1e-7; /* of ln loss: what the other search leaves open near its own boundaries */
 static const double ROUNDING = 1e-13;
 
 typedef struct mixed_problem {
     int count;
     int64_t n;
-    dpmf_i_optimize_toeplitz_mixed mixed; /* no memory: one participation */
-    dpmf_i_optimize_toeplitz_error error;
+    toeplitz_mixed mixed; /* no memory: one participation */
+    toeplitz_error error;
     double *impulse, *c, *by_square;
     double *w, *v;             /* the first column of A C^-1; the adjoint */
     double *of_impulse, *of_w; /* states */
 } mixed_problem;
 
-int dpmf_i_optimize_blt_mixed_fits(const dpmf_i_optimize_task *task) {
+int blt_mixed_fits(const optimize_task *task) {
     if (task->options->normalize == DPMF_NORMALIZE_WITHIN) return 0;
     if (dpmf_participation_is_single(
             task->participation)) /* prefix sums: positive scales, as published tables have them */
-        return !dpmf_i_workload_is_prefix(task->workload) &&
-               task->workload->steps <= DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX;
-    return dpmf_i_optimize_toeplitz_mixed_fits(task->participation, task->workload->steps);
+        return !workload_is_prefix(task->workload) && task->workload->steps <= TOEPLITZ_MIXED_STEPS_MAX;
+    return toeplitz_mixed_fits(task->participation, task->workload->steps);
 }
 
 static dpmf_status square_of(mixed_problem *p, double *value) {
-    if (p->mixed.memory != NULL)
-        return dpmf_i_optimize_toeplitz_mixed_square(&p->mixed, p->n, p->c, value, p->by_square);
-    *value = dpmf_i_base_dot(p->n, p->c, p->c);
+    if (p->mixed.memory != NULL) return toeplitz_mixed_square(&p->mixed, p->n, p->c, value, p->by_square);
+    *value = base_dot(p->n, p->c, p->c);
     for (int64_t t = 0; t < p->n; t++)
         p->by_square[t] = 2 * p->c[t];
     return DPMF_OK;
 }
 
 /* E; INFINITY where it is not finite. */
-static dpmf_status error_of(mixed_problem *p, const dpmf_i_optimize_blt_cascade *k, double *value) {
+static dpmf_status error_of(mixed_problem *p, const blt_cascade *k, double *value) {
     double sum = 0;
     memcpy(p->w, p->impulse, (size_t)p->n * sizeof *p->w);
-    dpmf_i_optimize_blt_cascade_divide(k, p->n, 1, p->w);
+    blt_cascade_divide(k, p->n, 1, p->w);
     TRY(dpmf_workload_apply(p->error.workload, p->w, p->w));
     for (int64_t t = 0; t < p->n; t++)
-        sum += dpmf_i_optimize_toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
+        sum += toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
     *value = isfinite(sum) ? sum : INFINITY;
     return DPMF_OK;
 }
 
 static dpmf_status log_loss(void *context, const double *x, double *f, double *gradient) {
     mixed_problem *p = context;
-    dpmf_i_optimize_blt_cascade k;
+    blt_cascade k;
     double square = INFINITY, error = INFINITY;
     *f = INFINITY;
-    if (!dpmf_i_optimize_blt_cascade_set(p->count, p->n, x, &k)) return DPMF_OK;
+    if (!blt_cascade_set(p->count, p->n, x, &k)) return DPMF_OK;
     TRY(error_of(p, &k, &error));
     if (!isfinite(error) || !(error > 0)) return DPMF_OK;
-    dpmf_i_optimize_blt_cascade_run(&k, p->n, p->impulse, p->of_impulse, p->c);
+    blt_cascade_run(&k, p->n, p->impulse, p->of_impulse, p->c);
     TRY(square_of(p, &square));
     if (!isfinite(square) || !(square > 0)) return DPMF_OK;
     *f = 0.5 * (log(square) + log(error));
     for (int64_t t = 0; t < p->n; t++) {
         p->by_square[t] *= 0.5 / square;
-        p->v[t] = dpmf_i_optimize_toeplitz_weight(&p->error, t) * p->w[t] / error;
+        p->v[t] = toeplitz_weight(&p->error, t) * p->w[t] / error;
     }
-    dpmf_i_optimize_blt_cascade_divide(&k, p->n, -1, p->v + p->n - 1);
+    blt_cascade_divide(&k, p->n, -1, p->v + p->n - 1);
     memset(gradient, 0, 2 * (size_t)p->count * sizeof *gradient);
-    dpmf_i_optimize_blt_cascade_run(&k, p->n, p->w, p->of_w, NULL);
-    dpmf_i_optimize_blt_cascade_pull(&k, p->n, p->of_impulse, p->by_square, 1, gradient);
-    dpmf_i_optimize_blt_cascade_pull(&k, p->n, p->of_w, p->v, -1, gradient);
-    *f += dpmf_i_optimize_blt_cascade_size(&k, x, ROUNDING, gradient);
+    blt_cascade_run(&k, p->n, p->w, p->of_w, NULL);
+    blt_cascade_pull(&k, p->n, p->of_impulse, p->by_square, 1, gradient);
+    blt_cascade_pull(&k, p->n, p->of_w, p->v, -1, gradient);
+    *f += blt_cascade_size(&k, x, ROUNDING, gradient);
     for (int i = 0; i < 2 * p->count; i++)
         if (!isfinite(gradient[i])) *f = INFINITY; /* the adjoint can pass the range of a double where E does not */
     return DPMF_OK;
 }
 
-static dpmf_status open_problem(const dpmf_i_optimize_task *task, int count, mixed_problem *p) {
+static dpmf_status open_problem(const optimize_task *task, int count, mixed_problem *p) {
     const dpmf_optimize_options *o = task->options;
-    dpmf_i_optimize_toeplitz_pattern pattern;
+    toeplitz_pattern pattern;
     p->count = count;
     p->n = task->workload->steps;
     double **const arrays[] = {&p->impulse, &p->c, &p->by_square, &p->w, &p->v, &p->of_impulse, &p->of_w};
     for (int i = 0; i < 7; i++)
-        TRY(dpmf_i_base_alloc_doubles(p->n * (i < 5 ? 1 : count), "the coefficients", arrays[i]));
+        TRY(base_alloc_doubles(p->n * (i < 5 ? 1 : count), "the coefficients", arrays[i]));
     p->impulse[0] = 1;
-    TRY(dpmf_i_optimize_toeplitz_error_create(task->workload, p->n, o->loss, o->weights, &p->error));
+    TRY(toeplitz_error_create(task->workload, p->n, o->loss, o->weights, &p->error));
     if (dpmf_participation_is_single(task->participation)) return DPMF_OK;
-    TRY(dpmf_i_optimize_toeplitz_pattern_of(task->participation, p->n, &pattern));
-    return dpmf_i_optimize_toeplitz_mixed_create(&pattern, &p->mixed);
+    TRY(toeplitz_pattern_of(task->participation, p->n, &pattern));
+    return toeplitz_mixed_create(&pattern, &p->mixed);
 }
 
 static void close_problem(mixed_problem *p) {
-    dpmf_i_optimize_toeplitz_error_free(&p->error);
-    dpmf_i_optimize_toeplitz_mixed_free(&p->mixed);
+    toeplitz_error_free(&p->error);
+    toeplitz_mixed_free(&p->mixed);
     double *const arrays[] = {p->impulse, p->c, p->by_square, p->w, p->v, p->of_impulse, p->of_w};
     for (int i = 0; i < 7; i++)
-        dpmf_i_base_free(arrays[i]);
+        base_free(arrays[i]);
 }
 
 /* ---- descents ---- */
@@ -133,7 +131,7 @@ static void close_problem(mixed_problem *p) {
 typedef struct found {
     int count;
     double x[UNKNOWNS];
-    dpmf_i_base_minimum end;
+    base_minimum end;
 } found;
 
 enum { SKETCHED = 16, STEPS = 1000, FINISHING = 400 };
@@ -142,31 +140,31 @@ static const double ROUGH = 1e-6, FINE = 1e-13; /* decreases of ln loss, as part
 
 /* Under single participation there is no mu. */
 static dpmf_status descend_single(mixed_problem *p, const dpmf_run *run, double decrease, int steps, found *at) {
-    const dpmf_i_base_objective objective = {2 * p->count, p, log_loss};
-    const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
-                                                  .decrease = decrease,
-                                                  .pairs = UNKNOWNS,
-                                                  .iterations = steps,
-                                                  .what = "blt, scales of any sign",
-                                                  .run = run};
+    const base_objective objective = {2 * p->count, p, log_loss};
+    const base_minimize_options options = {.gradient = 1e-9,
+                                           .decrease = decrease,
+                                           .pairs = UNKNOWNS,
+                                           .iterations = steps,
+                                           .what = "blt, scales of any sign",
+                                           .run = run};
     double f = INFINITY, gradient[UNKNOWNS];
-    at->end = (dpmf_i_base_minimum){.f = INFINITY};
+    at->end = (base_minimum){.f = INFINITY};
     TRY(log_loss(p, at->x, &f, gradient));
-    return isfinite(f) ? dpmf_i_base_minimize(&objective, &options, at->x, &at->end) : DPMF_OK;
+    return isfinite(f) ? base_minimize(&objective, &options, at->x, &at->end) : DPMF_OK;
 }
 
 static dpmf_status descend(mixed_problem *p, const dpmf_run *run, double mu, int steps, found *at) {
-    const dpmf_i_base_objective objective = {2 * at->count, p, log_loss};
+    const base_objective objective = {2 * at->count, p, log_loss};
     p->count = at->count;
     if (p->mixed.memory == NULL) return descend_single(p, run, ROUGH, steps, at);
-    return dpmf_i_optimize_toeplitz_mixed_stage(&p->mixed, &objective, run, mu, ROUGH, steps, at->x, &at->end);
+    return toeplitz_mixed_stage(&p->mixed, &objective, run, mu, ROUGH, steps, at->x, &at->end);
 }
 
 static dpmf_status finish(mixed_problem *p, const dpmf_run *run, double first_mu, found *at) {
-    const dpmf_i_base_objective objective = {2 * at->count, p, log_loss};
+    const base_objective objective = {2 * at->count, p, log_loss};
     p->count = at->count;
     if (p->mixed.memory == NULL) return descend_single(p, run, FINE, STEPS, at);
-    return dpmf_i_optimize_toeplitz_mixed_finish(&p->mixed, &objective, run, first_mu, FINISHING, at->x, &at->end);
+    return toeplitz_mixed_finish(&p->mixed, &objective, run, first_mu, FINISHING, at->x, &at->end);
 }
 
 /* ---- several searches side by side ---- */
@@ -225,7 +223,7 @@ static const double NARROW = 0.05, BEYOND = 0.05; /* of ln gaps: no room for ano
 static const double LASTING_GAP = 1e-3;           /* times the steps */
 static const double CLUSTER_GAP = 3, CLUSTER_SCALE = 0.4, CLUSTER_SPACING = 0.15; /* times the separation; of ln gaps */
 
-static void insert_buffer(int64_t n, const dpmf_i_strategy_blt_parameters *fewer, int at, double gap, field *out) {
+static void insert_buffer(int64_t n, const blt_parameters *fewer, int at, double gap, field *out) {
     double scales[MAX] = {0}, gaps[MAX];
     const int count = fewer->count + 1;
     found *to = &out->at[out->count++];
@@ -236,12 +234,12 @@ static void insert_buffer(int64_t n, const dpmf_i_strategy_blt_parameters *fewer
         }
     gaps[at] = gap;
     *to = (found){.count = count};
-    dpmf_i_optimize_blt_cascade_unknowns(count, n, scales, gaps, to->x);
+    blt_cascade_unknowns(count, n, scales, gaps, to->x);
 }
 
 /* One more buffer, of scale 0, in each interval that has room. */
 static void add_insertions(int64_t n, const found *from, field *out) {
-    const dpmf_i_strategy_blt_parameters fewer = dpmf_i_optimize_blt_cascade_at(from->count, n, from->x);
+    const blt_parameters fewer = blt_cascade_at(from->count, n, from->x);
     for (int at = 0; at <= fewer.count; at++) {
         const double low = at == 0 ? BEYOND * fewer.gap[0] : fewer.gap[at - 1];
         const double high = at == fewer.count ? 1 : fewer.gap[at];
@@ -257,17 +255,17 @@ static void add_cluster(const mixed_problem *p, int count, field *out) {
     for (int i = 0; i < count; i++)
         gaps[i] = fmin(middle * exp(CLUSTER_SPACING * (i - (count - 1) / 2.0)), 1);
     *to = (found){.count = count};
-    dpmf_i_optimize_blt_cascade_unknowns(count, p->n, scales, gaps, to->x);
+    blt_cascade_unknowns(count, p->n, scales, gaps, to->x);
 }
 
 /* Decays that are nearly 1 over all steps start where the loss still shows how they matter. */
-static void add_positive(int64_t n, const dpmf_i_strategy_blt_parameters *positive, field *out) {
+static void add_positive(int64_t n, const blt_parameters *positive, field *out) {
     double gaps[MAX];
     found *to = &out->at[out->count++];
     for (int i = 0; i < positive->count; i++)
         gaps[i] = fmax(positive->gap[i], LASTING_GAP / (double)n);
     *to = (found){.count = positive->count};
-    dpmf_i_optimize_blt_cascade_unknowns(positive->count, n, positive->scale, gaps, to->x);
+    blt_cascade_unknowns(positive->count, n, positive->scale, gaps, to->x);
 }
 
 /* The way through SKETCH_MU may lose what the ends with one buffer less have: then from the best of them without it. */
@@ -281,7 +279,7 @@ static dpmf_status hold_loss(search *s) {
 }
 
 /* From the ends with one buffer less to those with as many as `positive` has. */
-static dpmf_status climb(search *s, const dpmf_i_strategy_blt_parameters *positive) {
+static dpmf_status climb(search *s, const blt_parameters *positive) {
     field *now = &s->ends;
     s->fewer = *now;
     now->count = 0;
@@ -315,7 +313,7 @@ static dpmf_status fall_back(search *s) {
     return DPMF_OK;
 }
 
-static dpmf_status search_all(search *s, int count, const dpmf_i_strategy_blt_parameters *positive) {
+static dpmf_status search_all(search *s, int count, const blt_parameters *positive) {
     for (int d = 1; d <= count; d++)
         TRY(climb(s, &positive[d - 1]));
     const int close =
@@ -325,12 +323,11 @@ static dpmf_status search_all(search *s, int count, const dpmf_i_strategy_blt_pa
     return close ? fall_back(s) : DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_blt_mixed(const dpmf_i_optimize_task *task, int count,
-                                      const dpmf_i_strategy_blt_parameters *positive, double before,
-                                      dpmf_i_strategy_blt_parameters *blt, dpmf_i_base_minimum *out) {
+dpmf_status blt_mixed(const optimize_task *task, int count, const blt_parameters *positive, double before,
+                      blt_parameters *blt, base_minimum *out) {
     void *memory = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc(1, sizeof(search), "the search", &memory));
+    TRY(base_alloc(1, sizeof(search), "the search", &memory));
     search *s = memory;
     s->run = &task->options->run;
     TRY_DONE(open_problem(task, count, &s->p));
@@ -338,12 +335,12 @@ dpmf_status dpmf_i_optimize_blt_mixed(const dpmf_i_optimize_task *task, int coun
     s->iterations += out->iterations;
     const found *best = &s->ends.at[0];
     if (s->ends.count > 0 && best->end.f < before - GAIN_LEAST) {
-        *blt = dpmf_i_optimize_blt_cascade_at(count, s->p.n, best->x);
+        *blt = blt_cascade_at(count, s->p.n, best->x);
         *out = best->end;
     }
     out->iterations = s->iterations;
 done:
     close_problem(&s->p);
-    dpmf_i_base_free(memory);
+    base_free(memory);
     return status;
 }

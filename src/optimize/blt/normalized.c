@@ -20,31 +20,31 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX = DPMF_I_STRATEGY_BLT_MAX };
+enum { MAX = BLT_MAX };
 
-void dpmf_i_optimize_blt_normalized_free(dpmf_i_optimize_blt_normalized *w) {
-    dpmf_i_base_free(w->memory);
-    *w = (dpmf_i_optimize_blt_normalized){0};
+void blt_normalized_free(blt_normalized *w) {
+    base_free(w->memory);
+    *w = (blt_normalized){0};
 }
 
-dpmf_status dpmf_i_optimize_blt_normalized_open(int64_t n, dpmf_i_optimize_blt_normalized *w) {
+dpmf_status blt_normalized_open(int64_t n, blt_normalized *w) {
     double *memory = NULL;
-    TRY(dpmf_i_base_alloc_doubles(n * (4 + 2 * MAX), "the errors of a normalized BLT", &memory));
-    *w = (dpmf_i_optimize_blt_normalized){.memory = memory,
-                                          .coefficient = memory,
-                                          .norm = memory + n,
-                                          .variance = memory + 2 * n,
-                                          .by_norm = memory + 3 * n,
-                                          .q = memory + 4 * n,
-                                          .r = memory + (4 + MAX) * n};
+    TRY(base_alloc_doubles(n * (4 + 2 * MAX), "the errors of a normalized BLT", &memory));
+    *w = (blt_normalized){.memory = memory,
+                          .coefficient = memory,
+                          .norm = memory + n,
+                          .variance = memory + 2 * n,
+                          .by_norm = memory + 3 * n,
+                          .q = memory + 4 * n,
+                          .r = memory + (4 + MAX) * n};
     return DPMF_OK;
 }
 
 /* One evaluation. */
 typedef struct pass {
-    const dpmf_i_optimize_blt_problem *p;
-    const dpmf_i_optimize_blt_normalized *w;
-    const dpmf_i_optimize_blt_pair *c;
+    const blt_problem *p;
+    const blt_normalized *w;
+    const blt_pair *c;
     double mu[MAX], m[MAX * MAX];
 } pass;
 
@@ -54,12 +54,12 @@ static double emphasis(const pass *s, int64_t t) {
 
 static void set_norms(const pass *s) {
     int64_t n = s->p->n;
-    dpmf_i_strategy_blt_parameters c = dpmf_i_strategy_blt_make(s->p->count, s->c->alpha, s->c->g);
-    dpmf_i_base_running sum = {0};
-    dpmf_i_strategy_blt_coefficients(&c, n, s->w->coefficient);
+    blt_parameters c = blt_make(s->p->count, s->c->alpha, s->c->g);
+    base_running sum = {0};
+    blt_coefficients(&c, n, s->w->coefficient);
     for (int64_t i = 0; i < n; i++) {
-        dpmf_i_base_running_add(&sum, s->w->coefficient[i] * s->w->coefficient[i]);
-        s->w->norm[n - 1 - i] = sqrt(dpmf_i_base_running_value(&sum));
+        base_running_add(&sum, s->w->coefficient[i] * s->w->coefficient[i]);
+        s->w->norm[n - 1 - i] = sqrt(base_running_value(&sum));
     }
 }
 
@@ -67,7 +67,7 @@ static void set_norms(const pass *s) {
 static double forwards(const pass *s) {
     int d = s->p->count;
     double covariance[MAX * MAX] = {0}, q[MAX] = {0};
-    dpmf_i_base_running total = {0};
+    base_running total = {0};
     for (int64_t t = 0; t < s->p->n; t++) {
         double norm = s->w->norm[t], aq = 0, variance = 1, *r = s->w->r + t * d;
         memcpy(s->w->q + t * d, q, (size_t)d * sizeof *q);
@@ -79,13 +79,13 @@ static double forwards(const pass *s) {
             aq += s->c->a[i] * q[i];
         }
         s->w->variance[t] = variance;
-        dpmf_i_base_running_add(&total, emphasis(s, t) * norm * (norm * variance - 2 * aq));
+        base_running_add(&total, emphasis(s, t) * norm * (norm * variance - 2 * aq));
         for (int i = 0; i < d; i++)
             q[i] = s->mu[i] * q[i] + norm * (1 - s->mu[i] * r[i]);
         for (int i = 0; i < d * d; i++)
             covariance[i] = s->m[i] * covariance[i] + 1;
     }
-    return dpmf_i_base_running_value(&total);
+    return base_running_value(&total);
 }
 
 /* Leaves d_t mu l_{t+1} in the place of r_t. */
@@ -128,7 +128,7 @@ static void through_covariance(const pass *s, double *by_a, double *by_mu) {
 }
 
 /* d_t^2 = c_0^2 + ... + c_{n-1-t}^2: coefficient i is in the norms of the steps up to n-1-i. */
-static void through_norms(const pass *s, dpmf_i_optimize_blt_slopes *out) {
+static void through_norms(const pass *s, blt_slopes *out) {
     int d = s->p->count;
     int64_t n = s->p->n;
     double power[MAX], slope[MAX] = {0}; /* lambda^(i-1) and its derivative by the gap */
@@ -149,8 +149,7 @@ static void through_norms(const pass *s, dpmf_i_optimize_blt_slopes *out) {
     }
 }
 
-double dpmf_i_optimize_blt_normalized_error(const dpmf_i_optimize_blt_problem *p, const dpmf_i_optimize_blt_pair *c,
-                                            dpmf_i_optimize_blt_slopes *out) {
+double blt_normalized_error(const blt_problem *p, const blt_pair *c, blt_slopes *out) {
     pass s = {.p = p, .w = p->normalized, .c = c};
     double by_a[MAX] = {0}, by_mu[MAX] = {0};
     memset(out, 0, sizeof *out);

@@ -69,7 +69,7 @@ typedef struct work {
 } work;
 
 /* Every l_t, and the right-hand sides of the r_u. Returns the squared residual less that of l = 0. */
-static double fit_left(dpmf_i_optimize_lowrank_fit *f, const work *w) {
+static double fit_left(lowrank_fit *f, const work *w) {
     int64_t n = f->steps, r = f->rank;
     double gram[RANK_MAX * RANK_MAX] = {0}, copy[RANK_MAX * RANK_MAX], explained = 0;
     memset(w->sums, 0, (size_t)(n * r) * sizeof(double));
@@ -80,7 +80,7 @@ static double fit_left(dpmf_i_optimize_lowrank_fit *f, const work *w) {
         int64_t count = t - f->bands + 1;
         add_square(r, f->right + (count - 1) * r, gram);
         for (int64_t k = 0; k < r; k++)
-            left[k] = sides[k] = dpmf_i_base_dot(count, row, w->right + k * n);
+            left[k] = sides[k] = base_dot(count, row, w->right + k * n);
         memcpy(copy, gram, (size_t)(r * r) * sizeof *copy);
         solve_normal(r, copy, left);
         for (int64_t k = 0; k < r; k++) {
@@ -93,7 +93,7 @@ static double fit_left(dpmf_i_optimize_lowrank_fit *f, const work *w) {
     return -explained;
 }
 
-static void fit_right(dpmf_i_optimize_lowrank_fit *f, const work *w) {
+static void fit_right(lowrank_fit *f, const work *w) {
     int64_t n = f->steps, r = f->rank;
     double gram[RANK_MAX * RANK_MAX] = {0}, copy[RANK_MAX * RANK_MAX];
     memset(f->right, 0, (size_t)(n * r) * sizeof(double));
@@ -108,31 +108,31 @@ static void fit_right(dpmf_i_optimize_lowrank_fit *f, const work *w) {
 }
 
 /* The layout that inner products over u want. */
-static void spread(const dpmf_i_optimize_lowrank_fit *f, double *right) {
+static void spread(const lowrank_fit *f, double *right) {
     for (int64_t u = 0; u < f->steps; u++)
         for (int64_t k = 0; k < f->rank; k++)
             right[k * f->steps + u] = f->right[u * f->rank + k];
 }
 
-static double square_of_part(const dpmf_i_optimize_lowrank_fit *f) {
+static double square_of_part(const lowrank_fit *f) {
     double sum = 0;
     for (int64_t t = f->bands; t < f->steps; t++) {
         const double *row = f->target + t * f->steps;
-        sum += dpmf_i_base_dot(t - f->bands + 1, row, row);
+        sum += base_dot(t - f->bands + 1, row, row);
     }
     return sum;
 }
 
 /* Sweeps from f->right on; the last is a half, so that `left` fits the final `right`. */
-static dpmf_status sweep(dpmf_i_optimize_lowrank_fit *f, int most, const dpmf_run *run) {
+static dpmf_status sweep(lowrank_fit *f, int most, const dpmf_run *run) {
     work w = {0};
     dpmf_status status = DPMF_OK;
     double total = square_of_part(f), last = INFINITY;
-    TRY_DONE(dpmf_i_base_alloc_doubles(f->steps * f->rank, "the right factor", &w.right));
-    TRY_DONE(dpmf_i_base_alloc_doubles(f->steps * f->rank, "right-hand sides", &w.sums));
+    TRY_DONE(base_alloc_doubles(f->steps * f->rank, "the right factor", &w.right));
+    TRY_DONE(base_alloc_doubles(f->steps * f->rank, "right-hand sides", &w.sums));
     f->converged = 0;
     for (f->sweeps = 0;; f->sweeps++) {
-        TRY_DONE(dpmf_i_base_progress(run, "lowrank: least squares", (double)f->sweeps / (double)most));
+        TRY_DONE(base_progress(run, "lowrank: least squares", (double)f->sweeps / (double)most));
         spread(f, w.right);
         double square = fmax(total + fit_left(f, &w), 0);
         f->residual = total > 0 ? sqrt(square / total) : 0;
@@ -142,13 +142,13 @@ static dpmf_status sweep(dpmf_i_optimize_lowrank_fit *f, int most, const dpmf_ru
         fit_right(f, &w);
     }
 done:
-    dpmf_i_base_free(w.right);
-    dpmf_i_base_free(w.sums);
+    base_free(w.right);
+    base_free(w.sums);
     return status;
 }
 
 /* Legendre polynomials of the step. */
-static void start_polynomials(dpmf_i_optimize_lowrank_fit *f) {
+static void start_polynomials(lowrank_fit *f) {
     for (int64_t u = 0; u < f->steps; u++) {
         double x = (2 * (double)u + 1) / (double)f->steps - 1, before = 0, p = 1;
         for (int64_t k = 0; k < f->rank; k++) {
@@ -161,7 +161,7 @@ static void start_polynomials(dpmf_i_optimize_lowrank_fit *f) {
 }
 
 /* right of f from that of every stride-th step, linearly between them and constant after the last. */
-static void interpolate(const dpmf_i_optimize_lowrank_fit *coarse, int64_t stride, dpmf_i_optimize_lowrank_fit *f) {
+static void interpolate(const lowrank_fit *coarse, int64_t stride, lowrank_fit *f) {
     int64_t r = f->rank, known = coarse->steps - coarse->bands; /* columns that have entries */
     for (int64_t u = 0; u < f->steps; u++) {
         int64_t i = u / stride < known - 1 ? u / stride : known - 1, next = i + 1 < known ? i + 1 : i;
@@ -172,14 +172,14 @@ static void interpolate(const dpmf_i_optimize_lowrank_fit *coarse, int64_t strid
     }
 }
 
-static dpmf_status start_coarse(dpmf_i_optimize_lowrank_fit *f, int64_t stride, const dpmf_run *run) {
+static dpmf_status start_coarse(lowrank_fit *f, int64_t stride, const dpmf_run *run) {
     int64_t m = (f->steps + stride - 1) / stride;
-    dpmf_i_optimize_lowrank_fit coarse = {.steps = m, .bands = (f->bands + stride - 1) / stride, .rank = f->rank};
+    lowrank_fit coarse = {.steps = m, .bands = (f->bands + stride - 1) / stride, .rank = f->rank};
     double *target = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(m * m, "a coarse matrix", &target));
-    TRY_DONE(dpmf_i_base_alloc_doubles(m * f->rank, "a coarse factor", &coarse.left));
-    TRY_DONE(dpmf_i_base_alloc_doubles(m * f->rank, "a coarse factor", &coarse.right));
+    TRY_DONE(base_alloc_doubles(m * m, "a coarse matrix", &target));
+    TRY_DONE(base_alloc_doubles(m * f->rank, "a coarse factor", &coarse.left));
+    TRY_DONE(base_alloc_doubles(m * f->rank, "a coarse factor", &coarse.right));
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j <= i; j++)
             target[i * m + j] = f->target[i * stride * f->steps + j * stride];
@@ -188,13 +188,13 @@ static dpmf_status start_coarse(dpmf_i_optimize_lowrank_fit *f, int64_t stride, 
     TRY_DONE(sweep(&coarse, COARSE_SWEEPS, run));
     interpolate(&coarse, stride, f);
 done:
-    dpmf_i_base_free(target);
-    dpmf_i_base_free(coarse.left);
-    dpmf_i_base_free(coarse.right);
+    base_free(target);
+    base_free(coarse.left);
+    base_free(coarse.right);
     return status;
 }
 
-dpmf_status dpmf_i_optimize_lowrank_solve(dpmf_i_optimize_lowrank_fit *fit, const dpmf_run *run) {
+dpmf_status optimize_lowrank_solve(lowrank_fit *fit, const dpmf_run *run) {
     int64_t stride = fit->steps / COARSE_STEPS;
     assert(fit->rank >= 1 && fit->rank <= RANK_MAX && fit->bands >= 1);
     /* bands that leave the coarse matrix nothing to fit leave little to the fine one */

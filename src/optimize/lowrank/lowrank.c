@@ -53,10 +53,10 @@ typedef struct decoder {
 } decoder;
 
 static void decoder_free(decoder *d) {
-    dpmf_i_base_free(d->matrix);
-    dpmf_i_base_free(d->left);
-    dpmf_i_base_free(d->right);
-    dpmf_i_base_free(d->rows);
+    base_free(d->matrix);
+    base_free(d->left);
+    base_free(d->right);
+    base_free(d->rows);
 }
 
 static int64_t smaller(int64_t a, int64_t b) {
@@ -68,19 +68,19 @@ static dpmf_status make_target(const dpmf_workload *a, const dpmf_strategy *best
     int64_t n = d->steps;
     double *state = NULL, *row = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_square(n, "the decoder", &d->matrix));
-    memcpy(d->matrix, dpmf_i_strategy_dense_matrix(best), (size_t)(n * n) * sizeof(double));
-    TRY_DONE(dpmf_i_base_lower_invert(n, d->matrix));
+    TRY_DONE(base_alloc_square(n, "the decoder", &d->matrix));
+    memcpy(d->matrix, strategy_dense_matrix(best), (size_t)(n * n) * sizeof(double));
+    TRY_DONE(base_lower_invert(n, d->matrix));
     if (d->added == 0) goto done;
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_workload_buffers(a) * n, "the workload's state", &state));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a row", &row));
+    TRY_DONE(base_alloc_doubles(workload_buffers(a) * n, "the workload's state", &state));
+    TRY_DONE(base_alloc_doubles(n, "a row", &row));
     for (int64_t t = 0; t < n; t++) {
         memcpy(row, d->matrix + t * n, (size_t)n * sizeof *row);
-        dpmf_i_workload_step(a, t, n, row, state, d->matrix + t * n);
+        workload_step(a, t, n, row, state, d->matrix + t * n);
     }
 done:
-    dpmf_i_base_free(state);
-    dpmf_i_base_free(row);
+    base_free(state);
+    base_free(row);
     return status;
 }
 
@@ -94,12 +94,12 @@ static void scale_rows(const double *weights, int undo, int64_t n, int64_t colum
 static dpmf_status fit(const dpmf_optimize_options *o, decoder *d, dpmf_optimization *result) {
     int64_t n = d->steps;
     const double *weights = d->added == 0 ? NULL : o->weights;
-    TRY(dpmf_i_base_alloc_doubles(n * d->rank, "the left factor", &d->left));
-    TRY(dpmf_i_base_alloc_doubles(n * d->rank, "the right factor", &d->right));
-    dpmf_i_optimize_lowrank_fit f = {
+    TRY(base_alloc_doubles(n * d->rank, "the left factor", &d->left));
+    TRY(base_alloc_doubles(n * d->rank, "the right factor", &d->right));
+    lowrank_fit f = {
         .steps = n, .bands = d->bands, .rank = d->rank, .target = d->matrix, .left = d->left, .right = d->right};
     scale_rows(weights, 0, n, n, d->matrix);
-    TRY(dpmf_i_optimize_lowrank_solve(&f, &o->run));
+    TRY(optimize_lowrank_solve(&f, &o->run));
     scale_rows(weights, 1, n, n, d->matrix);
     scale_rows(weights, 1, n, d->rank, d->left);
     result->iterations = f.sweeps;
@@ -120,7 +120,7 @@ static double decoder_entry(const decoder *d, int64_t t, int64_t u) {
 /* From B to W = A^-1 B; from the last row up, so that the rows of `left` above are still those of B. */
 static dpmf_status undo_workload(const dpmf_workload *a, decoder *d) {
     int64_t n = d->steps, wide = smaller(d->bands + d->added, n);
-    TRY(dpmf_i_base_alloc_doubles(n * wide, "the bands of W", &d->rows));
+    TRY(base_alloc_doubles(n * wide, "the bands of W", &d->rows));
     for (int64_t t = n - 1; t >= 0; t--) {
         double q[3] = {1, 0, 0}, r[2] = {1, 0}, *left = d->left + t * d->rank;
         if (d->added > 0) TRY(dpmf_workload_inverse_row(a, t, q, r));
@@ -147,12 +147,11 @@ static dpmf_status normalize(decoder *d, dpmf_strategy **out) {
     double *norms = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(dpmf_strategy_create_lowrank(n, wide, d->rank, d->rows, d->left, d->right, &raw));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "norms", &norms));
+    TRY_DONE(base_alloc_doubles(n, "norms", &norms));
     TRY_DONE(dpmf_strategy_column_norms(raw, norms));
     for (int64_t t = 0; t < n; t++) {
         if (!isfinite(norms[t])) {
-            status =
-                dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "lowrank: the norm of column %lld is not finite", (long long)t);
+            status = base_fail(DPMF_ERROR_NUMERICAL, "lowrank: the norm of column %lld is not finite", (long long)t);
             goto done;
         }
         for (int64_t j = 0; j < wide; j++)
@@ -163,11 +162,11 @@ static dpmf_status normalize(decoder *d, dpmf_strategy **out) {
     TRY_DONE(dpmf_strategy_create_lowrank(n, wide, d->rank, d->rows, d->left, d->right, out));
 done:
     dpmf_strategy_free(raw);
-    dpmf_i_base_free(norms);
+    base_free(norms);
     return status;
 }
 
-static dpmf_status approximate(const dpmf_i_optimize_task *task, const dpmf_i_optimum *optimum, dpmf_strategy **out,
+static dpmf_status approximate(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out,
                                dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     int q = 0, r = 0;
@@ -177,7 +176,7 @@ static dpmf_status approximate(const dpmf_i_optimize_task *task, const dpmf_i_op
     d.bands = smaller(o->bands + !banded, d.steps);
     dpmf_strategy *best = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_optimum_explicit(task->workload, optimum, &o->run, &best));
+    TRY_DONE(optimum_explicit(task->workload, optimum, &o->run, &best));
     TRY_DONE(make_target(task->workload, best, &d));
     dpmf_strategy_free(best);
     best = NULL;
@@ -190,27 +189,24 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_optimize_lowrank(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status optimize_lowrank(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
-    dpmf_i_optimum optimum = {0};
+    optimum_answer optimum = {0};
     dpmf_optimization found = {.outcome = DPMF_CONVERGED};
     dpmf_status status = DPMF_OK;
     if (!dpmf_participation_is_single(task->participation))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family lowrank is optimized for single participation, not for %s",
-                                dpmf_participation_text(task->participation));
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "family lowrank is optimized for single participation, not for %s",
+                         dpmf_participation_text(task->participation));
     if (task->workload->steps > DPMF_DENSE_STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "family lowrank: %lld steps, accepted 1 to %d (tvblt has no limit)",
-                                (long long)task->workload->steps, DPMF_DENSE_STEPS_MAX);
-    TRY_DONE(
-        dpmf_i_optimum_solve(task->workload, o->loss == DPMF_LOSS_MAX, o->weights, o->tolerance, &o->run, &optimum));
+        return base_fail(DPMF_ERROR_ARGUMENT, "family lowrank: %lld steps, accepted 1 to %d (tvblt has no limit)",
+                         (long long)task->workload->steps, DPMF_DENSE_STEPS_MAX);
+    TRY_DONE(optimum_solve(task->workload, o->loss == DPMF_LOSS_MAX, o->weights, o->tolerance, &o->run, &optimum));
     if (out != NULL) TRY_DONE(approximate(task, &optimum, out, &found));
     found.optimum_lower = optimum.lower;
     found.optimum_upper = optimum.upper;
     found.scope = "any mechanism: dual of the optimum";
     *result = found;
 done:
-    dpmf_i_optimum_free(&optimum);
+    optimum_free(&optimum);
     return status;
 }

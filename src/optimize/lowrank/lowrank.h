@@ -6,16 +6,16 @@
 #include "base/status.h"
 
 /* left[t] . right[u] is to be near target[t,u] wherever t - u >= bands. Rows of `rank` numbers, one for each step. */
-typedef struct dpmf_i_optimize_lowrank_fit {
+typedef struct lowrank_fit {
     int64_t steps, bands, rank;
     const double *target; /* steps x steps */
     double *left, *right;
     double residual; /* root of the sum of squares, over that of the target's part */
     int sweeps;
     int converged;
-} dpmf_i_optimize_lowrank_fit;
+} lowrank_fit;
 
 /* Fills left and right, which the caller has made room for. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_lowrank_solve(dpmf_i_optimize_lowrank_fit *fit, const dpmf_run *run);
+DPMF_MUST_CHECK dpmf_status optimize_lowrank_solve(lowrank_fit *fit, const dpmf_run *run);
 
 #endif

@@ -13,12 +13,12 @@
 
 #include <string.h>
 
-typedef dpmf_i_optimize_replay_work work_t;
-typedef dpmf_i_error_replay_head head;
-enum { M_MAX = DPMF_I_STRATEGY_REPLAY_STATES_MAX };
+typedef replay_work work_t;
+typedef error_replay_head head;
+enum { M_MAX = REPLAY_STATES_MAX };
 
 static double *rho_of(work_t *v, int64_t epoch) {
-    return v->adjoint.rho + (dpmf_i_strategy_replay_pairs(&v->c.shape) + epoch) * v->c.shape.buffers;
+    return v->adjoint.rho + (replay_pairs(&v->c.shape) + epoch) * v->c.shape.buffers;
 }
 
 /* d rho_j^power / d rho_j, for power >= 0 of the table. */
@@ -87,8 +87,8 @@ static inline __attribute__((always_inline)) void retreat(int n, int r, work_t *
                                                           double *rho_) {
     const int64_t b = v->c.shape.period;
     const int m = n + r, f = (int)(t / b);
-    const int64_t at = dpmf_i_strategy_replay_pair(f, f) * b + t % b;
-    const head a = dpmf_i_error_replay_head_at(&v->error, &v->c, t);
+    const int64_t at = replay_pair(f, f) * b + t % b;
+    const head a = error_replay_head_at(&v->error, &v->c, t);
     const double *h = v->c.h + t * r, variance = v->c.covariance[at];
     double input[M_MAX] = {0}, q[M_MAX * M_MAX], g[M_MAX], onto[M_MAX] = {0}, c_[2] = {0};
     double half[M_MAX * M_MAX], turned[M_MAX * M_MAX] = {0}, *h_ = v->adjoint.h + t * r,
@@ -140,7 +140,7 @@ static inline __attribute__((always_inline)) void epoch_back(int n, int r, work_
 static void covariance_adjoint(work_t *v) {
     double bar[M_MAX * M_MAX] = {0};
     for (int64_t epoch = v->c.shape.epochs - 1; epoch >= 0; epoch--)
-        DPMF_I_ERROR_REPLAY_USUAL(epoch_back, v->error.heads, v->c.shape.buffers, v, epoch, bar);
+        ERROR_REPLAY_USUAL(epoch_back, v->error.heads, v->c.shape.buffers, v, epoch, bar);
 }
 
 /* ---- gamma = phi omega, and phi: one epoch ---- */
@@ -151,7 +151,7 @@ static inline __attribute__((always_inline)) void phi_adjoint(int n, int r, work
     double bar[2 * M_MAX] = {0}, *rho_ = rho_of(v, epoch);
     for (int64_t p = b - 1; p >= 0; p--) {
         const int64_t t = epoch * b + p;
-        const head a = dpmf_i_error_replay_head_at(&v->error, &v->c, t);
+        const head a = error_replay_head_at(&v->error, &v->c, t);
         const double *h = v->c.h + t * r, *power = v->error.power + p * r, *phi = v->error.phi + (t + epoch) * n * m;
         const double *omega = v->error.omega + t * m, *gamma_ = v->adjoint.gamma + t * m;
         double *omega_ = v->adjoint.omega + t * m, *h_ = v->adjoint.h + t * r, c_[2] = {0}, before[2 * M_MAX] = {0};
@@ -183,7 +183,7 @@ static inline __attribute__((always_inline)) void phi_adjoint(int n, int r, work
 /* ---- omega_f = sum V T w: one earlier epoch with all later ones ---- */
 
 static inline __attribute__((always_inline)) void mix_adjoint(int n, int r, work_t *v, int64_t from, int64_t f) {
-    const int64_t b = v->c.shape.period, k = v->c.shape.epochs, at = dpmf_i_strategy_replay_pair((int)f, (int)from) * b;
+    const int64_t b = v->c.shape.period, k = v->c.shape.epochs, at = replay_pair((int)f, (int)from) * b;
     const int m = n + r;
     const double *t = v->error.through + (f * k + from) * m * m, *value = v->c.covariance + at;
     double *t_ = v->adjoint.error_through + (f * k + from) * m * m, *value_ = v->adjoint.covariance + at;
@@ -244,7 +244,7 @@ static inline __attribute__((always_inline)) void psi_adjoint(int n, int r, work
         rho_[j] += whole_[(n + j) * (m + 1)] * slope(v, b, j);
     for (int64_t p = 0; p < b; p++) {
         const int64_t t = epoch * b + p;
-        const head a = dpmf_i_error_replay_head_at(&v->error, &v->c, t);
+        const head a = error_replay_head_at(&v->error, &v->c, t);
         const double *h = v->c.h + t * r, *beta = v->c.beta + t * r, *w_ = v->adjoint.error_w + t * m;
         const double *next = v->error.psi + (epoch * (b + 1) + p + 1) * n * m,
                      *power = v->error.power + (b - 1 - p) * r;
@@ -281,7 +281,7 @@ static inline __attribute__((always_inline)) void psi_adjoint(int n, int r, work
 static dpmf_status phi_item(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     (void)worker;
-    DPMF_I_ERROR_REPLAY_USUAL(phi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
+    ERROR_REPLAY_USUAL(phi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
     return DPMF_OK;
 }
 
@@ -289,22 +289,22 @@ static dpmf_status mix_item(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     (void)worker;
     for (int64_t f = epoch + 1; f < v->c.shape.epochs; f++)
-        DPMF_I_ERROR_REPLAY_USUAL(mix_adjoint, v->error.heads, v->c.shape.buffers, v, epoch, f);
+        ERROR_REPLAY_USUAL(mix_adjoint, v->error.heads, v->c.shape.buffers, v, epoch, f);
     return DPMF_OK;
 }
 
 static dpmf_status psi_item(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     (void)worker;
-    DPMF_I_ERROR_REPLAY_USUAL(psi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
+    ERROR_REPLAY_USUAL(psi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_replay_error_adjoint(work_t *w) {
+dpmf_status replay_error_adjoint(work_t *w) {
     const int64_t k = w->c.shape.epochs, flops = w->c.shape.period * 10 * w->error.states * w->error.heads;
     covariance_adjoint(w);
-    TRY(dpmf_i_strategy_replay_run(w->pool, flops, k, phi_item, w));
-    TRY(dpmf_i_strategy_replay_run(w->pool, flops * k / 4, k, mix_item, w));
+    TRY(replay_run(w->pool, flops, k, phi_item, w));
+    TRY(replay_run(w->pool, flops * k / 4, k, mix_item, w));
     through_adjoint(w);
-    return dpmf_i_strategy_replay_run(w->pool, flops, k, psi_item, w);
+    return replay_run(w->pool, flops, k, psi_item, w);
 }

@@ -13,8 +13,8 @@
 
 #include <string.h>
 
-typedef dpmf_i_optimize_replay_work work_t;
-enum { R_MAX = DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX };
+typedef replay_work work_t;
+enum { R_MAX = REPLAY_BUFFERS_MAX };
 
 /* Backwards over positions, from the derivative by phi_b = Z; adds those by h, beta, rho. */
 static void phi_adjoint(work_t *v, int64_t epoch, double *rho_) {
@@ -75,7 +75,7 @@ static void psi_adjoint(work_t *v, int64_t epoch, double *rho_) {
 static dpmf_status one_epoch(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     const int r = v->c.shape.buffers;
-    double rho_[R_MAX] = {0}, *sum = v->adjoint.rho + (dpmf_i_strategy_replay_pairs(&v->c.shape) + epoch) * r;
+    double rho_[R_MAX] = {0}, *sum = v->adjoint.rho + (replay_pairs(&v->c.shape) + epoch) * r;
     (void)worker;
     phi_adjoint(v, epoch, rho_);
     psi_adjoint(v, epoch, rho_);
@@ -84,9 +84,9 @@ static dpmf_status one_epoch(void *context, int64_t epoch, int worker) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_replay_filter_adjoint(work_t *w) {
-    const dpmf_i_strategy_replay_shape *s = &w->c.shape;
-    return dpmf_i_strategy_replay_run(w->pool, s->period * 20 * s->buffers * s->buffers, s->epochs, one_epoch, w);
+dpmf_status replay_filter_adjoint(work_t *w) {
+    const replay_shape *s = &w->c.shape;
+    return replay_run(w->pool, s->period * 20 * s->buffers * s->buffers, s->epochs, one_epoch, w);
 }
 
 /* ---- classes ---- */
@@ -100,14 +100,14 @@ typedef struct task {
 
 static void one_class(const task *t, int64_t p, double *matrix, double *bar, double *half) {
     const work_t *v = t->w;
-    const int k = dpmf_i_strategy_replay_members(&v->c.shape, p);
+    const int k = replay_members(&v->c.shape, p);
     const int64_t b = v->c.shape.period;
     const double *value = t->by ? v->c.precision : v->c.covariance;
     const double *from = t->by ? v->adjoint.precision : v->adjoint.covariance;
     double *to = t->by ? v->adjoint.covariance : v->adjoint.precision;
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++) { /* a pair off the diagonal stands for two entries */
-            const int64_t at = dpmf_i_strategy_replay_pair(i, j) * b + p;
+            const int64_t at = replay_pair(i, j) * b + p;
             matrix[i * k + j] = matrix[j * k + i] = value[at];
             bar[i * k + j] = bar[j * k + i] = i == j ? from[at] : from[at] / 2;
         }
@@ -118,14 +118,14 @@ static void one_class(const task *t, int64_t p, double *matrix, double *bar, dou
                 half[i * k + j] += matrix[i * k + l] * bar[l * k + j];
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++) {
-            const int64_t at = dpmf_i_strategy_replay_pair(i, j) * b + p;
+            const int64_t at = replay_pair(i, j) * b + p;
             double sum = 0;
             for (int l = 0; l < k; l++)
                 sum += half[i * k + l] * matrix[j * k + l];
             to[at] = (t->by ? to[at] : 0) - (i == j ? sum : 2 * sum);
         }
     for (int j = 0; k < v->c.shape.epochs && j <= k; j++)
-        to[dpmf_i_strategy_replay_pair(k, j) * b + p] = 0;
+        to[replay_pair(k, j) * b + p] = 0;
 }
 
 static dpmf_status some_classes(void *context, int64_t item, int worker) {
@@ -134,15 +134,15 @@ static dpmf_status some_classes(void *context, int64_t item, int worker) {
     const int64_t end = (item + 1) * CHUNK < b ? (item + 1) * CHUNK : b;
     double *room = NULL;
     (void)worker;
-    TRY(dpmf_i_base_alloc_doubles(3 * k * k, "a class", &room));
+    TRY(base_alloc_doubles(3 * k * k, "a class", &room));
     for (int64_t p = item * CHUNK; p < end; p++)
         one_class(t, p, room, room + k * k, room + 2 * k * k);
-    dpmf_i_base_free(room);
+    base_free(room);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_replay_class_adjoint(work_t *w, int by) {
+dpmf_status replay_class_adjoint(work_t *w, int by) {
     const int64_t k = w->c.shape.epochs, items = (w->c.shape.period + CHUNK - 1) / CHUNK;
     task t = {w, by};
-    return dpmf_i_strategy_replay_run(w->pool, CHUNK * k * k * k * 3, items, some_classes, &t);
+    return replay_run(w->pool, CHUNK * k * k * k * 3, items, some_classes, &t);
 }

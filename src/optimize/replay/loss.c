@@ -15,8 +15,8 @@
 #include <math.h>
 #include <string.h>
 
-typedef dpmf_i_optimize_replay_work work_t;
-typedef dpmf_i_optimize_replay_adjoint adjoint_t;
+typedef replay_work work_t;
+typedef replay_adjoint adjoint_t;
 
 /* ---- room ---- */
 
@@ -26,12 +26,12 @@ static void adjoint_free(adjoint_t *d) {
                      d->w,         d->psi,           d->whole,      d->squares, d->gamma, d->omega,
                      d->error_w,   d->error_through, d->error_whole};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        dpmf_i_base_free(all[i]);
+        base_free(all[i]);
     *d = (adjoint_t){0};
 }
 
-static dpmf_status adjoint_alloc(const dpmf_i_strategy_replay_shape *s, int states, adjoint_t *out) {
-    const int64_t k = s->epochs, b = s->period, r = s->buffers, m = states, pairs = dpmf_i_strategy_replay_pairs(s);
+static dpmf_status adjoint_alloc(const replay_shape *s, int states, adjoint_t *out) {
+    const int64_t k = s->epochs, b = s->period, r = s->buffers, m = states, pairs = replay_pairs(s);
     adjoint_t d = {0};
     const struct {
         double **array;
@@ -48,7 +48,7 @@ static dpmf_status adjoint_alloc(const dpmf_i_strategy_replay_shape *s, int stat
                {&d.error_w, k * b * m},    {&d.error_through, k * k * m * m},
                {&d.error_whole, k * m * m}};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        dpmf_status status = dpmf_i_base_alloc_doubles(all[i].count, "derivatives of the loss", all[i].array);
+        dpmf_status status = base_alloc_doubles(all[i].count, "derivatives of the loss", all[i].array);
         if (status != DPMF_OK) {
             adjoint_free(&d);
             return status;
@@ -59,11 +59,10 @@ static dpmf_status adjoint_alloc(const dpmf_i_strategy_replay_shape *s, int stat
 }
 
 /* What is only added to. */
-void dpmf_i_optimize_replay_adjoint_clear(work_t *w) {
-    const dpmf_i_strategy_replay_shape *s = &w->c.shape;
+void replay_adjoint_clear(work_t *w) {
+    const replay_shape *s = &w->c.shape;
     adjoint_t *d = &w->adjoint;
-    const int64_t k = s->epochs, b = s->period, r = s->buffers, m = w->error.states,
-                  pairs = dpmf_i_strategy_replay_pairs(s);
+    const int64_t k = s->epochs, b = s->period, r = s->buffers, m = w->error.states, pairs = replay_pairs(s);
     const struct {
         double *array;
         int64_t count;
@@ -83,33 +82,32 @@ void dpmf_i_optimize_replay_adjoint_clear(work_t *w) {
         memset(all[i].array, 0, (size_t)all[i].count * sizeof *all[i].array);
 }
 
-void dpmf_i_optimize_replay_work_free(work_t *w) {
-    dpmf_i_strategy_replay_free(&w->c);
-    dpmf_i_strategy_replay_filter_free(&w->filter);
-    dpmf_i_strategy_replay_gram_free(&w->gram);
-    dpmf_i_error_replay_free(&w->error);
+void replay_work_free(work_t *w) {
+    replay_free(&w->c);
+    replay_filter_free(&w->filter);
+    replay_gram_free(&w->gram);
+    error_replay_free(&w->error);
     adjoint_free(&w->adjoint);
-    dpmf_i_base_free(w->parameters);
-    dpmf_i_base_free(w->scales);
+    base_free(w->parameters);
+    base_free(w->scales);
     *w = (work_t){0};
 }
 
-dpmf_status dpmf_i_optimize_replay_work_create(const dpmf_workload *workload, const dpmf_i_strategy_replay_shape *shape,
-                                               dpmf_i_base_pool *pool, work_t *out) {
+dpmf_status replay_work_create(const dpmf_workload *workload, const replay_shape *shape, base_pool *pool, work_t *out) {
     work_t w = {.pool = pool, .norm = 1};
-    const int64_t count = dpmf_i_strategy_replay_count(shape);
+    const int64_t count = replay_count(shape);
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_strategy_replay_alloc(shape, &w.c));
-    TRY_DONE(dpmf_i_strategy_replay_filter_alloc(shape, &w.filter));
-    TRY_DONE(dpmf_i_strategy_replay_gram_alloc(shape, 1, &w.gram));
-    TRY_DONE(dpmf_i_error_replay_alloc(workload, shape, &w.error));
+    TRY_DONE(replay_alloc(shape, &w.c));
+    TRY_DONE(replay_filter_alloc(shape, &w.filter));
+    TRY_DONE(replay_gram_alloc(shape, 1, &w.gram));
+    TRY_DONE(error_replay_alloc(workload, shape, &w.error));
     TRY_DONE(adjoint_alloc(shape, w.error.states, &w.adjoint));
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the parameters", &w.parameters));
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "scales of the parameters", &w.scales));
+    TRY_DONE(base_alloc_doubles(count, "the parameters", &w.parameters));
+    TRY_DONE(base_alloc_doubles(count, "scales of the parameters", &w.scales));
     *out = w;
     w = (work_t){0};
 done:
-    dpmf_i_optimize_replay_work_free(&w);
+    replay_work_free(&w);
     return status;
 }
 
@@ -119,14 +117,14 @@ static double weight(const work_t *w, int64_t t) {
     return w->weights == NULL ? 1 : w->weights[t];
 }
 
-double dpmf_i_optimize_replay_largest(const work_t *w) {
+double replay_largest(const work_t *w) {
     double largest = 0;
     for (int64_t t = 0; t < w->c.shape.steps; t++)
         largest = fmax(largest, w->error.squares[t]);
     return sqrt(largest);
 }
 
-double dpmf_i_optimize_replay_rms(const work_t *w) {
+double replay_rms(const work_t *w) {
     double sum = 0;
     for (int64_t t = 0; t < w->c.shape.steps; t++)
         sum += weight(w, t) * w->error.squares[t];
@@ -134,9 +132,9 @@ double dpmf_i_optimize_replay_rms(const work_t *w) {
 }
 
 /* log of the loss and its derivatives by the squared errors. */
-double dpmf_i_optimize_replay_loss_of_errors(work_t *w) {
+double replay_loss_of_errors(work_t *w) {
     const int64_t n = w->c.shape.steps;
-    const double largest = pow(dpmf_i_optimize_replay_largest(w), 2), *e = w->error.squares;
+    const double largest = pow(replay_largest(w), 2), *e = w->error.squares;
     double sum = 0, *bar = w->adjoint.squares;
     for (int64_t t = 0; t < n; t++) {
         const double x = e[t] / largest, high = w->norm == 1 ? 1 : pow(x, w->norm - 1);
@@ -152,15 +150,15 @@ double dpmf_i_optimize_replay_loss_of_errors(work_t *w) {
 
 /* values = d^2 profile on the diagonal; the softmax; sums over the epochs for d. */
 static void profile_adjoint(work_t *w) {
-    const dpmf_i_strategy_replay_shape *s = &w->c.shape;
+    const replay_shape *s = &w->c.shape;
     const int64_t b = s->period;
     adjoint_t *d = &w->adjoint;
     for (int64_t p = 0; p < b; p++) {
-        const int k = dpmf_i_strategy_replay_members(s, p);
+        const int k = replay_members(s, p);
         const double scale = w->c.scale[p];
         double mean = 0, log_scale = 0;
         for (int e = 0; e < s->epochs; e++) {
-            const double bar = e < k ? d->values[dpmf_i_strategy_replay_pair(e, e) * b + p] : 0;
+            const double bar = e < k ? d->values[replay_pair(e, e) * b + p] : 0;
             d->profile[e * b + p] = scale * scale * bar;
             mean += w->c.profile[e * b + p] * d->profile[e * b + p];
             log_scale += scale * d->scale[e * b + p];
@@ -171,11 +169,11 @@ static void profile_adjoint(work_t *w) {
     }
 }
 
-void dpmf_i_optimize_replay_rho_adjoint(work_t *w, double *logit_) {
-    const dpmf_i_strategy_replay_shape *s = &w->c.shape;
+void replay_rho_adjoint(work_t *w, double *logit_) {
+    const replay_shape *s = &w->c.shape;
     const int r = s->buffers;
-    const int64_t items = dpmf_i_strategy_replay_pairs(s) + s->epochs;
-    double sum[DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX] = {0};
+    const int64_t items = replay_pairs(s) + s->epochs;
+    double sum[REPLAY_BUFFERS_MAX] = {0};
     for (int64_t i = 0; i < items * r; i++)
         sum[i % r] += w->adjoint.rho[i];
     for (int64_t i = 0; i < s->epochs * s->period * r; i++) { /* beta = rho kappa */
@@ -187,53 +185,53 @@ void dpmf_i_optimize_replay_rho_adjoint(work_t *w, double *logit_) {
 }
 
 static void parameters_adjoint(work_t *w, double *gradient) {
-    const dpmf_i_strategy_replay_shape *s = &w->c.shape;
-    const dpmf_i_strategy_replay_view v = dpmf_i_strategy_replay_look(s, gradient);
+    const replay_shape *s = &w->c.shape;
+    const replay_view v = replay_look(s, gradient);
     const int64_t b = s->period, q = s->nodes;
     const int r = s->buffers;
-    memset(gradient, 0, (size_t)dpmf_i_strategy_replay_count(s) * sizeof *gradient);
+    memset(gradient, 0, (size_t)replay_count(s) * sizeof *gradient);
     profile_adjoint(w);
-    dpmf_i_optimize_replay_rho_adjoint(w, v.logit);
+    replay_rho_adjoint(w, v.logit);
     for (int e = 0; e < s->epochs; e++) {
-        dpmf_i_strategy_replay_gather(s, r, w->adjoint.h + e * b * r, v.h + e * q * r);
-        dpmf_i_strategy_replay_gather(s, r, w->adjoint.beta + e * b * r, v.kappa + e * q * r);
-        dpmf_i_strategy_replay_gather(s, 1, w->adjoint.profile + e * b, v.profile + e * q);
+        replay_gather(s, r, w->adjoint.h + e * b * r, v.h + e * q * r);
+        replay_gather(s, r, w->adjoint.beta + e * b * r, v.kappa + e * q * r);
+        replay_gather(s, 1, w->adjoint.profile + e * b, v.profile + e * q);
     }
-    dpmf_i_strategy_replay_gather(s, 1, w->adjoint.scale, v.scale);
+    replay_gather(s, 1, w->adjoint.scale, v.scale);
 }
 
 /* ---- the whole ---- */
 
-dpmf_status dpmf_i_optimize_replay_ask(const work_t *w) {
-    return dpmf_i_base_progress(w->run, "replayed seeds", -1);
+dpmf_status replay_ask(const work_t *w) {
+    return base_progress(w->run, "replayed seeds", -1);
 }
 
-dpmf_status dpmf_i_optimize_replay_loss(work_t *w, const double *parameters, double *loss, double *gradient) {
+dpmf_status replay_loss(work_t *w, const double *parameters, double *loss, double *gradient) {
     int definite = 0;
     *loss = INFINITY;
-    dpmf_i_strategy_replay_expand(parameters, &w->c);
-    TRY(dpmf_i_strategy_replay_filter_fill(&w->c, w->pool, &w->filter));
-    TRY(dpmf_i_optimize_replay_ask(w));
-    dpmf_i_strategy_replay_wanted(&w->c, &w->gram);
-    TRY(dpmf_i_strategy_replay_blocks(&w->c, &w->filter, 1, w->pool, &w->gram));
-    TRY(dpmf_i_optimize_replay_ask(w));
-    TRY(dpmf_i_strategy_replay_factor(&w->c, w->pool, &definite));
-    TRY(dpmf_i_optimize_replay_ask(w));
+    replay_expand(parameters, &w->c);
+    TRY(replay_filter_fill(&w->c, w->pool, &w->filter));
+    TRY(replay_ask(w));
+    replay_wanted(&w->c, &w->gram);
+    TRY(replay_blocks(&w->c, &w->filter, 1, w->pool, &w->gram));
+    TRY(replay_ask(w));
+    TRY(replay_factor(&w->c, w->pool, &definite));
+    TRY(replay_ask(w));
     if (!definite) return DPMF_OK;
-    TRY(dpmf_i_error_replay_fill(&w->c, w->pool, &w->error));
-    TRY(dpmf_i_optimize_replay_ask(w));
-    const double value = dpmf_i_optimize_replay_loss_of_errors(w);
+    TRY(error_replay_fill(&w->c, w->pool, &w->error));
+    TRY(replay_ask(w));
+    const double value = replay_loss_of_errors(w);
     if (!isfinite(value)) return DPMF_OK;
     if (gradient != NULL) {
-        dpmf_i_optimize_replay_adjoint_clear(w);
-        TRY(dpmf_i_optimize_replay_error_adjoint(w));
-        TRY(dpmf_i_optimize_replay_ask(w));
-        TRY(dpmf_i_optimize_replay_class_adjoint(w, 0));
-        TRY(dpmf_i_optimize_replay_ask(w));
-        TRY(dpmf_i_optimize_replay_pairs_adjoint(w, 1));
-        TRY(dpmf_i_optimize_replay_ask(w));
-        TRY(dpmf_i_optimize_replay_filter_adjoint(w));
-        TRY(dpmf_i_optimize_replay_ask(w));
+        replay_adjoint_clear(w);
+        TRY(replay_error_adjoint(w));
+        TRY(replay_ask(w));
+        TRY(replay_class_adjoint(w, 0));
+        TRY(replay_ask(w));
+        TRY(replay_pairs_adjoint(w, 1));
+        TRY(replay_ask(w));
+        TRY(replay_filter_adjoint(w));
+        TRY(replay_ask(w));
         parameters_adjoint(w, gradient);
     }
     *loss = value;

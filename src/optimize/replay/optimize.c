@@ -19,34 +19,32 @@ static const double SETTLED = 2e-4;       /* and then a buffer that gains less i
 enum { THREADS_STEPS_MIN = 512 };
 enum { SHARED_BUFFERS = 4 }; /* what few shared seeds can use */
 
-static dpmf_status check_task(const dpmf_i_optimize_task *task) {
+static dpmf_status check_task(const optimize_task *task) {
     const dpmf_participation *p = task->participation;
-    if (p->pattern != DPMF_I_WORKLOAD_FIXED)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family tvblt is optimized for single and cyclic participation, not for %s "
-                                "(--optimize-participation cyclic:%lld,%lld evaluates the result under another)",
-                                p->text, (long long)p->count, (long long)p->separation);
-    if (task->workload->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "tvblt: workload %s, accepted: named workloads",
-                                task->workload->text);
-    if (task->options->buffers > DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tvblt over several epochs: %d buffers, accepted 1 to %d",
-                                task->options->buffers, DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX);
+    if (p->pattern != WORKLOAD_FIXED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family tvblt is optimized for single and cyclic participation, not for %s "
+                         "(--optimize-participation cyclic:%lld,%lld evaluates the result under another)",
+                         p->text, (long long)p->count, (long long)p->separation);
+    if (task->workload->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "tvblt: workload %s, accepted: named workloads", task->workload->text);
+    if (task->options->buffers > REPLAY_BUFFERS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "tvblt over several epochs: %d buffers, accepted 1 to %d",
+                         task->options->buffers, REPLAY_BUFFERS_MAX);
     return DPMF_OK;
 }
 
-static dpmf_status find_bound(const dpmf_i_optimize_task *task, dpmf_optimization *bound) {
+static dpmf_status find_bound(const optimize_task *task, dpmf_optimization *bound) {
     const dpmf_optimize_options *o = task->options;
     const double n = (double)task->workload->steps, k = (double)task->participation->count;
     const int max_loss = o->loss == DPMF_LOSS_MAX;
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
     dpmf_lower_bound found = {0};
-    if (max_loss && n * k * k <= MAX_WORK)
-        return dpmf_i_optimize_epochs_bound(task, fmax(MAX_TOLERANCE, o->tolerance), bound);
+    if (max_loss && n * k * k <= MAX_WORK) return optimize_epochs_bound(task, fmax(MAX_TOLERANCE, o->tolerance), bound);
     how.weights = o->weights;
     how.run = o->run;
-    TRY(dpmf_i_optimum_lower_bound(task->workload, task->participation, &how,
-                                   max_loss ? DPMF_I_OPTIMUM_EPOCHS_BOTH : DPMF_I_OPTIMUM_EPOCHS_RMS_IF_KNOWN, &found));
+    TRY(optimum_lower_bound(task->workload, task->participation, &how, max_loss ? EPOCHS_BOTH : EPOCHS_RMS_IF_KNOWN,
+                            &found));
     *bound = (dpmf_optimization){
         .optimum_lower = max_loss ? found.max_loss : found.rms_loss, .optimum_upper = INFINITY, .scope = found.scope};
     return DPMF_OK;
@@ -58,52 +56,49 @@ typedef struct found {
     int iterations, converged;
 } found;
 
-static dpmf_status search_replayed(const dpmf_i_optimize_task *task, int64_t b,
-                                   const dpmf_i_optimize_replay_options *how, found *out) {
-    dpmf_i_optimize_replay_result r = {0};
-    TRY(dpmf_i_optimize_replay(task->workload, b, how, &r));
-    dpmf_status status = dpmf_i_strategy_replay_make(&r.shape, 0, r.parameters, how->pool, &out->strategy);
+static dpmf_status search_replayed(const optimize_task *task, int64_t b, const replay_options *how, found *out) {
+    replay_result r = {0};
+    TRY(optimize_replay(task->workload, b, how, &r));
+    dpmf_status status = replay_make(&r.shape, 0, r.parameters, how->pool, &out->strategy);
     out->loss = r.loss;
     out->iterations = r.iterations;
     out->converged = r.converged;
-    dpmf_i_optimize_replay_result_free(&r);
+    replay_result_free(&r);
     return status;
 }
 
-static dpmf_status search_shared(const dpmf_i_optimize_task *task, int64_t b, int seeds,
-                                 const dpmf_i_optimize_replay_options *how, found *out) {
-    dpmf_i_optimize_replay_shared_result r = {0};
-    TRY(dpmf_i_optimize_replay_shared(task->workload, b, seeds, how, &r));
-    dpmf_status status = dpmf_i_strategy_replay_make(&r.shape, seeds, r.parameters, how->pool, &out->strategy);
+static dpmf_status search_shared(const optimize_task *task, int64_t b, int seeds, const replay_options *how,
+                                 found *out) {
+    replay_shared_result r = {0};
+    TRY(optimize_replay_shared(task->workload, b, seeds, how, &r));
+    dpmf_status status = replay_make(&r.shape, seeds, r.parameters, how->pool, &out->strategy);
     out->loss = r.loss;
     out->iterations = r.evaluations;
     out->converged = 1;
-    dpmf_i_optimize_replay_shared_result_free(&r);
+    replay_shared_result_free(&r);
     return status;
 }
 
-static dpmf_status search(const dpmf_i_optimize_task *task, double lower, found *out) {
+static dpmf_status search(const optimize_task *task, double lower, found *out) {
     const dpmf_optimize_options *o = task->options;
     const int64_t n = task->workload->steps;
     const int64_t b = task->participation->separation < n ? task->participation->separation : n;
-    dpmf_i_optimize_replay_options how = {.max_loss = o->loss == DPMF_LOSS_MAX,
-                                          .buffers =
-                                              o->buffers == 0 && o->shared_seeds > 0 ? SHARED_BUFFERS : o->buffers,
-                                          .wanted_ratio = o->wanted_ratio > 1 ? o->wanted_ratio : WANTED_RATIO,
-                                          .settled = o->wanted_ratio > 1 && lower > 0 ? 0 : SETTLED,
-                                          .lower = lower,
-                                          .enough = o->buffers > 0 ? (1 + o->tolerance) * lower : 0,
-                                          .weights = o->weights,
-                                          .run = &o->run};
-    TRY(dpmf_i_base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &how.pool));
+    replay_options how = {.max_loss = o->loss == DPMF_LOSS_MAX,
+                          .buffers = o->buffers == 0 && o->shared_seeds > 0 ? SHARED_BUFFERS : o->buffers,
+                          .wanted_ratio = o->wanted_ratio > 1 ? o->wanted_ratio : WANTED_RATIO,
+                          .settled = o->wanted_ratio > 1 && lower > 0 ? 0 : SETTLED,
+                          .lower = lower,
+                          .enough = o->buffers > 0 ? (1 + o->tolerance) * lower : 0,
+                          .weights = o->weights,
+                          .run = &o->run};
+    TRY(base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &how.pool));
     dpmf_status status =
         o->shared_seeds > 0 ? search_shared(task, b, o->shared_seeds, &how, out) : search_replayed(task, b, &how, out);
-    dpmf_i_base_pool_free(how.pool);
+    base_pool_free(how.pool);
     return status;
 }
 
-dpmf_status dpmf_i_optimize_replay_epochs(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                          dpmf_optimization *result) {
+dpmf_status replay_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     dpmf_optimization bound;
     found f = {.loss = INFINITY, .converged = 1};
     TRY(check_task(task));

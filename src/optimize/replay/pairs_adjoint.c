@@ -16,8 +16,8 @@
 
 #include <string.h>
 
-typedef dpmf_i_optimize_replay_work work_t;
-enum { R_MAX = DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX };
+typedef replay_work work_t;
+enum { R_MAX = REPLAY_BUFFERS_MAX };
 
 /* One side: zeta[a,c] in the coordinates of epoch c, and everything of epoch c. */
 typedef struct side {
@@ -191,7 +191,7 @@ static inline __attribute__((always_inline)) void sweep(int r, const pair *t) {
 }
 
 static void sweep_any(int r, const pair *t) {
-    DPMF_I_STRATEGY_REPLAY_UNROLLED(sweep, r, t)
+    REPLAY_UNROLLED(sweep, r, t)
 }
 
 /* ---- all of them ---- */
@@ -202,9 +202,9 @@ typedef struct task {
 } task;
 
 static side side_of(work_t *v, int64_t a, int64_t c) {
-    const dpmf_i_strategy_replay_shape *s = &v->c.shape;
+    const replay_shape *s = &v->c.shape;
     const int64_t k = s->epochs, b = s->period, r = s->buffers;
-    dpmf_i_optimize_replay_adjoint *d = &v->adjoint;
+    replay_adjoint *d = &v->adjoint;
     side out = {.first = c == 0,
                 .w = v->filter.w + c * b * r,
                 .psi = v->filter.psi + c * (b + 1) * r * r,
@@ -218,7 +218,7 @@ static side side_of(work_t *v, int64_t a, int64_t c) {
                 .zeta_ = d->zeta + (a * k + c) * b * r,
                 .reached_ = c == 0 ? NULL : d->through_zeta + (a * k + c) * b};
     if (c + 1 < k) {
-        out.precision = v->c.precision + dpmf_i_strategy_replay_pair((int)a, (int)c + 1) * b;
+        out.precision = v->c.precision + replay_pair((int)a, (int)c + 1) * b;
         out.q = v->filter.q + (c + 1) * b * r;
         out.whole = v->filter.phi + ((c + 1) * (b + 1) + b) * r * r;
         out.later = v->gram.zeta + (a * k + c + 1) * b * r;
@@ -233,9 +233,9 @@ static side side_of(work_t *v, int64_t a, int64_t c) {
 static dpmf_status one_pair(void *context, int64_t item, int worker) {
     const task *t = context;
     work_t *v = t->w;
-    const dpmf_i_strategy_replay_shape *s = &v->c.shape;
-    const int a = dpmf_i_strategy_replay_stage_first(s, t->stage) + (int)item, c = t->stage - a, r = s->buffers;
-    const int64_t b = s->period, at = dpmf_i_strategy_replay_pair(a, c);
+    const replay_shape *s = &v->c.shape;
+    const int a = replay_stage_first(s, t->stage) + (int)item, c = t->stage - a, r = s->buffers;
+    const int64_t b = s->period, at = replay_pair(a, c);
     pair w = {.b = b,
               .exists = a == s->epochs - 1 ? s->last : b,
               .solve = t->solve,
@@ -252,19 +252,19 @@ static dpmf_status one_pair(void *context, int64_t item, int worker) {
     size_t bytes = (size_t)(r * r) * sizeof *w.gram_;
     (void)worker;
     if (c > 0)
-        memcpy(w.gram_, v->adjoint.gram + dpmf_i_strategy_replay_pair(a - 1, c - 1) * r * r, bytes);
+        memcpy(w.gram_, v->adjoint.gram + replay_pair(a - 1, c - 1) * r * r, bytes);
     else
         memset(w.gram_, 0, bytes);
     sweep_any(r, &w);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_replay_pairs_adjoint(work_t *w, int solve) {
-    const dpmf_i_strategy_replay_shape *s = &w->c.shape;
+dpmf_status replay_pairs_adjoint(work_t *w, int solve) {
+    const replay_shape *s = &w->c.shape;
     task t = {.w = w, .solve = solve};
     for (t.stage = 0; t.stage <= 2 * (s->epochs - 1); t.stage++) {
-        int first = dpmf_i_strategy_replay_stage_first(s, t.stage), end = dpmf_i_strategy_replay_stage_end(s, t.stage);
-        TRY(dpmf_i_strategy_replay_run(w->pool, s->period * 40 * s->buffers * s->buffers, end - first, one_pair, &t));
+        int first = replay_stage_first(s, t.stage), end = replay_stage_end(s, t.stage);
+        TRY(replay_run(w->pool, s->period * 40 * s->buffers * s->buffers, end - first, one_pair, &t));
     }
     return DPMF_OK;
 }

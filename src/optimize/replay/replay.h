@@ -12,7 +12,7 @@
 /* ---- loss.c ---- */
 
 /* Derivatives of the loss by what is named; "x" stands for a quantity of strategy/replay/replay.h. */
-typedef struct dpmf_i_optimize_replay_adjoint {
+typedef struct replay_adjoint {
     double *h, *beta;      /* by step, x r */
     double *profile;       /* by step */
     double *scale;         /* by step: sum over the epochs for d */
@@ -31,55 +31,52 @@ typedef struct dpmf_i_optimize_replay_adjoint {
     double *error_w;       /* by step, x m */
     double *error_through; /* k x k x m x m */
     double *error_whole;   /* k x m x m */
-} dpmf_i_optimize_replay_adjoint;
+} replay_adjoint;
 
 /* Everything that an evaluation needs, allocated once. */
-typedef struct dpmf_i_optimize_replay_work {
-    dpmf_i_base_pool *pool; /* may be NULL */
-    const dpmf_run *run;    /* asked several times in an evaluation, which can take seconds; may be NULL */
-    dpmf_i_strategy_replay c;
-    dpmf_i_strategy_replay_filter filter;
-    dpmf_i_strategy_replay_gram gram;
-    dpmf_i_error_replay error;
-    dpmf_i_optimize_replay_adjoint adjoint;
+typedef struct replay_work {
+    base_pool *pool;     /* may be NULL */
+    const dpmf_run *run; /* asked several times in an evaluation, which can take seconds; may be NULL */
+    strategy_replay c;
+    replay_filter filter;
+    replay_gram gram;
+    error_replay error;
+    replay_adjoint adjoint;
     const double *weights; /* n weights of the squared errors, or NULL: ones */
     double norm;           /* 1: RMS; p > 1: the p-norm of the squared errors, for max loss */
     double *parameters;
     double *scales; /* parameter = scale x unknown of the search */
-} dpmf_i_optimize_replay_work;
+} replay_work;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_work_create(const dpmf_workload *workload,
-                                                               const dpmf_i_strategy_replay_shape *shape,
-                                                               dpmf_i_base_pool *pool,
-                                                               dpmf_i_optimize_replay_work *out);
-void dpmf_i_optimize_replay_work_free(dpmf_i_optimize_replay_work *w);
+DPMF_MUST_CHECK dpmf_status replay_work_create(const dpmf_workload *workload, const replay_shape *shape,
+                                               base_pool *pool, replay_work *out);
+void replay_work_free(replay_work *w);
 
 /*
  * log of the loss, (mean of weight x squared error^norm)^(1/(2 norm)), at parameters; INFINITY where no mechanism has
  * them. `gradient` by the parameters, or NULL.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_loss(dpmf_i_optimize_replay_work *w, const double *parameters,
-                                                        double *loss, double *gradient);
+DPMF_MUST_CHECK dpmf_status replay_loss(replay_work *w, const double *parameters, double *loss, double *gradient);
 
 /* The loss of what was evaluated last: RMS or the largest. */
-double dpmf_i_optimize_replay_rms(const dpmf_i_optimize_replay_work *w);
-double dpmf_i_optimize_replay_largest(const dpmf_i_optimize_replay_work *w);
+double replay_rms(const replay_work *w);
+double replay_largest(const replay_work *w);
 
 /* Does the caller want to go on? Between the parts of an evaluation. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_ask(const dpmf_i_optimize_replay_work *w);
+DPMF_MUST_CHECK dpmf_status replay_ask(const replay_work *w);
 
 /* Parts of it, for shared.c: log of the loss from the errors, with its derivatives by them; zeros; logits of rho. */
-double dpmf_i_optimize_replay_loss_of_errors(dpmf_i_optimize_replay_work *w);
-void dpmf_i_optimize_replay_adjoint_clear(dpmf_i_optimize_replay_work *w);
-void dpmf_i_optimize_replay_rho_adjoint(dpmf_i_optimize_replay_work *w, double *logit);
+double replay_loss_of_errors(replay_work *w);
+void replay_adjoint_clear(replay_work *w);
+void replay_rho_adjoint(replay_work *w, double *logit);
 
 /* ---- adjoints, each of one file of strategy/replay: they add to what is there unless said otherwise ---- */
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_error_adjoint(dpmf_i_optimize_replay_work *w);
+DPMF_MUST_CHECK dpmf_status replay_error_adjoint(replay_work *w);
 /* precision <- from covariance (by = 0), or covariance += from precision (by = 1), through P V = I. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_class_adjoint(dpmf_i_optimize_replay_work *w, int by);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_pairs_adjoint(dpmf_i_optimize_replay_work *w, int solve);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_filter_adjoint(dpmf_i_optimize_replay_work *w);
+DPMF_MUST_CHECK dpmf_status replay_class_adjoint(replay_work *w, int by);
+DPMF_MUST_CHECK dpmf_status replay_pairs_adjoint(replay_work *w, int solve);
+DPMF_MUST_CHECK dpmf_status replay_filter_adjoint(replay_work *w);
 
 /* ---- start.c ---- */
 
@@ -87,38 +84,37 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_filter_adjoint(dpmf_i_optimiz
  * Where the search begins: the same filter at every step, the inverse of the sum of r exponentials nearest to the first
  * 2b coefficients of A^1/2 (of the workload without its schedule), equal profiles and scales. Fills w->parameters.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_start(const dpmf_workload *workload, dpmf_i_optimize_replay_work *w);
+DPMF_MUST_CHECK dpmf_status replay_start(const dpmf_workload *workload, replay_work *w);
 /* w->scales, which make the curvature of the loss about the same in all unknowns near w->parameters. */
-void dpmf_i_optimize_replay_scale(dpmf_i_optimize_replay_work *w);
+void replay_scale(replay_work *w);
 
 /* ---- search.c ---- */
 
-typedef struct dpmf_i_optimize_replay_options {
+typedef struct replay_options {
     int max_loss;
-    int buffers;            /* 1 to 12, or 0: the fewest whose loss is at most wanted_ratio x lower */
-    int density;            /* nodes per octave, 0 means 1; with buffers = 0, 2 is tried as well */
-    double wanted_ratio;    /* above 1 */
-    double settled;         /* with buffers = 0: 0, or the best is taken when a buffer gains less than this part */
-    double lower;           /* a lower bound on the loss of any mechanism; may be 0 if buffers > 0 */
-    int iterations;         /* at most, of each stage of the search; 0 means 400 */
-    double decrease;        /* stop when ten steps gain less than this part of the loss; 0 means 1e-5 */
-    double enough;          /* RMS: stop at this loss; 0: never */
-    const double *weights;  /* RMS: n weights of the squared errors, or NULL */
-    const dpmf_run *run;    /* may be NULL */
-    dpmf_i_base_pool *pool; /* may be NULL */
-} dpmf_i_optimize_replay_options;
+    int buffers;           /* 1 to 12, or 0: the fewest whose loss is at most wanted_ratio x lower */
+    int density;           /* nodes per octave, 0 means 1; with buffers = 0, 2 is tried as well */
+    double wanted_ratio;   /* above 1 */
+    double settled;        /* with buffers = 0: 0, or the best is taken when a buffer gains less than this part */
+    double lower;          /* a lower bound on the loss of any mechanism; may be 0 if buffers > 0 */
+    int iterations;        /* at most, of each stage of the search; 0 means 400 */
+    double decrease;       /* stop when ten steps gain less than this part of the loss; 0 means 1e-5 */
+    double enough;         /* RMS: stop at this loss; 0: never */
+    const double *weights; /* RMS: n weights of the squared errors, or NULL */
+    const dpmf_run *run;   /* may be NULL */
+    base_pool *pool;       /* may be NULL */
+} replay_options;
 
-typedef struct dpmf_i_optimize_replay_result {
-    dpmf_i_strategy_replay_shape shape; /* with the parameters, what dpmf_i_strategy_replay_create takes */
+typedef struct replay_result {
+    replay_shape shape; /* with the parameters, what replay_create takes */
     double *parameters;
     double loss; /* RMS or largest error, at sensitivity 1 */
     int iterations, evaluations, converged;
-} dpmf_i_optimize_replay_result;
+} replay_result;
 
 /* n steps, period b; the workload has n steps and is a named one. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay(const dpmf_workload *workload, int64_t period,
-                                                   const dpmf_i_optimize_replay_options *options,
-                                                   dpmf_i_optimize_replay_result *out);
-void dpmf_i_optimize_replay_result_free(dpmf_i_optimize_replay_result *result);
+DPMF_MUST_CHECK dpmf_status optimize_replay(const dpmf_workload *workload, int64_t period,
+                                            const replay_options *options, replay_result *out);
+void replay_result_free(replay_result *result);
 
 #endif

@@ -18,9 +18,9 @@
 #include <math.h>
 #include <string.h>
 
-typedef dpmf_i_optimize_replay_work work_t;
-typedef dpmf_i_optimize_replay_options options_t;
-typedef dpmf_i_optimize_replay_result result_t;
+typedef replay_work work_t;
+typedef replay_options options_t;
+typedef replay_result result_t;
 
 enum { ITERATIONS = 400, PAIRS = 30, PAST = 10 };
 static const double DECREASE = 1e-5;
@@ -28,9 +28,9 @@ static const double LONG_DECREASE =
     3e-5; /* of long runs, where the last part in ten thousand takes a third of the time */
 enum { LONG_STEPS = 50000 };
 
-void dpmf_i_optimize_replay_result_free(result_t *result) {
-    dpmf_i_strategy_replay_shape_free(&result->shape);
-    dpmf_i_base_free(result->parameters);
+void replay_result_free(result_t *result) {
+    replay_shape_free(&result->shape);
+    base_free(result->parameters);
     *result = (result_t){0};
 }
 
@@ -46,10 +46,10 @@ typedef struct search {
 static dpmf_status objective_value(void *context, const double *x, double *f, double *gradient) {
     search *s = context;
     work_t *w = s->work;
-    const int64_t count = dpmf_i_strategy_replay_count(&w->c.shape);
+    const int64_t count = replay_count(&w->c.shape);
     for (int64_t i = 0; i < count; i++)
         w->parameters[i] = x[i] * w->scales[i];
-    TRY(dpmf_i_optimize_replay_loss(w, w->parameters, f, gradient));
+    TRY(replay_loss(w, w->parameters, f, gradient));
     if (!isfinite(*f)) return DPMF_OK;
     if (s->started == 0) s->first = *f;
     s->started = 1;
@@ -70,51 +70,50 @@ static dpmf_status is_enough(void *context, const double *x, double gradient, in
 
 /* From result->parameters, which become the best point. */
 static dpmf_status descend(work_t *w, const options_t *o, result_t *result) {
-    const int64_t count = dpmf_i_strategy_replay_count(&w->c.shape);
+    const int64_t count = replay_count(&w->c.shape);
     search s = {.work = w, .enough = log(o->enough)};
-    const dpmf_i_base_objective objective = {.count = count, .context = &s, .value = objective_value};
+    const base_objective objective = {.count = count, .context = &s, .value = objective_value};
     const double settled = w->c.shape.steps > LONG_STEPS ? LONG_DECREASE : DECREASE;
-    const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
-                                                  .decrease = o->decrease > 0 ? o->decrease : settled,
-                                                  .past = PAST,
-                                                  .iterations = o->iterations > 0 ? o->iterations : ITERATIONS,
-                                                  .pairs = PAIRS,
-                                                  .what = "replayed seeds",
-                                                  .run = o->run,
-                                                  .enough = !o->max_loss && o->enough > 0 ? is_enough : NULL};
-    dpmf_i_base_minimum found = {0};
+    const base_minimize_options options = {.gradient = 1e-9,
+                                           .decrease = o->decrease > 0 ? o->decrease : settled,
+                                           .past = PAST,
+                                           .iterations = o->iterations > 0 ? o->iterations : ITERATIONS,
+                                           .pairs = PAIRS,
+                                           .what = "replayed seeds",
+                                           .run = o->run,
+                                           .enough = !o->max_loss && o->enough > 0 ? is_enough : NULL};
+    base_minimum found = {0};
     double *x = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(count, "the unknowns", &x));
+    TRY(base_alloc_doubles(count, "the unknowns", &x));
     for (int64_t i = 0; i < count; i++)
         x[i] = result->parameters[i] / w->scales[i];
-    TRY_DONE(dpmf_i_base_minimize(&objective, &options, x, &found));
+    TRY_DONE(base_minimize(&objective, &options, x, &found));
     for (int64_t i = 0; i < count; i++)
         result->parameters[i] = x[i] * w->scales[i];
     result->iterations += found.iterations;
     result->evaluations += found.evaluations;
     result->converged = found.converged;
 done:
-    dpmf_i_base_free(x);
+    base_free(x);
     return status;
 }
 
 /* The loss at result->parameters. */
 static dpmf_status measure(work_t *w, const options_t *o, result_t *result) {
     double ignored = 0;
-    TRY(dpmf_i_optimize_replay_loss(w, result->parameters, &ignored, NULL));
-    result->loss = o->max_loss ? dpmf_i_optimize_replay_largest(w) : dpmf_i_optimize_replay_rms(w);
-    return isfinite(ignored) ? DPMF_OK
-                             : dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: the search ended nowhere");
+    TRY(replay_loss(w, result->parameters, &ignored, NULL));
+    result->loss = o->max_loss ? replay_largest(w) : replay_rms(w);
+    return isfinite(ignored) ? DPMF_OK : base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: the search ended nowhere");
 }
 
 /* p-norms in turn; the best largest error is kept. */
 static dpmf_status level(work_t *w, const options_t *o, result_t *result) {
     static const double NORMS[] = {40, 200, 1000};
-    const size_t bytes = (size_t)dpmf_i_strategy_replay_count(&w->c.shape) * sizeof(double);
+    const size_t bytes = (size_t)replay_count(&w->c.shape) * sizeof(double);
     double *best = NULL, least = INFINITY;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(dpmf_i_strategy_replay_count(&w->c.shape), "the best parameters", &best));
+    TRY(base_alloc_doubles(replay_count(&w->c.shape), "the best parameters", &best));
     for (size_t i = 0; i < sizeof NORMS / sizeof *NORMS; i++) {
         w->norm = NORMS[i];
         TRY_DONE(descend(w, o, result));
@@ -127,7 +126,7 @@ static dpmf_status level(work_t *w, const options_t *o, result_t *result) {
     memcpy(result->parameters, best, bytes);
     result->loss = least;
 done:
-    dpmf_i_base_free(best);
+    base_free(best);
     return status;
 }
 
@@ -139,24 +138,24 @@ static dpmf_status attempt(const dpmf_workload *workload, int64_t period, int bu
     work_t w = {0};
     result_t result = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_strategy_replay_shape_create(n, period, buffers, density, &result.shape));
-    TRY_DONE(dpmf_i_optimize_replay_work_create(workload, &result.shape, o->pool, &w));
-    const int64_t count = dpmf_i_strategy_replay_count(&result.shape);
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the parameters", &result.parameters));
+    TRY_DONE(replay_shape_create(n, period, buffers, density, &result.shape));
+    TRY_DONE(replay_work_create(workload, &result.shape, o->pool, &w));
+    const int64_t count = replay_count(&result.shape);
+    TRY_DONE(base_alloc_doubles(count, "the parameters", &result.parameters));
     w.weights = o->weights;
     w.run = o->run;
-    TRY_DONE(dpmf_i_optimize_replay_start(workload, &w));
-    dpmf_i_optimize_replay_scale(&w);
+    TRY_DONE(replay_start(workload, &w));
+    replay_scale(&w);
     memcpy(result.parameters, w.parameters, (size_t)count * sizeof *result.parameters);
     TRY_DONE(descend(&w, o, &result));
     TRY_DONE(measure(&w, o, &result));
     if (o->max_loss) TRY_DONE(level(&w, o, &result));
-    dpmf_i_optimize_replay_result_free(out);
+    replay_result_free(out);
     *out = result;
     result = (result_t){0};
 done:
-    dpmf_i_optimize_replay_work_free(&w);
-    dpmf_i_optimize_replay_result_free(&result);
+    replay_work_free(&w);
+    replay_result_free(&result);
     return status;
 }
 
@@ -169,7 +168,7 @@ static void keep_better(result_t *best, result_t *now) {
         *best = *now;
         *now = swap;
     }
-    dpmf_i_optimize_replay_result_free(now);
+    replay_result_free(now);
 }
 
 static dpmf_status fewest(const dpmf_workload *workload, int64_t period, const options_t *o, result_t *out) {
@@ -186,32 +185,31 @@ static dpmf_status fewest(const dpmf_workload *workload, int64_t period, const o
         if (best.loss <= wanted) break;
         const int settled = o->settled > 0 && !first && buffers > 3 && best.loss > (1 - o->settled) * before;
         if (settled) break;
-        if (buffers == DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX) {
+        if (buffers == REPLAY_BUFFERS_MAX) {
             buffers = 0;
             density++;
         }
     }
     if (best.loss > wanted && o->settled == 0)
-        status = dpmf_i_base_fail(
-            DPMF_ERROR_NUMERICAL,
-            "replayed seeds: %d buffers reach a loss of %.10g, the wanted ratio needs %.10g: ask for more",
-            DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX, best.loss, wanted);
+        status =
+            base_fail(DPMF_ERROR_NUMERICAL,
+                      "replayed seeds: %d buffers reach a loss of %.10g, the wanted ratio needs %.10g: ask for more",
+                      REPLAY_BUFFERS_MAX, best.loss, wanted);
     else
         *out = best;
 done:
-    if (status != DPMF_OK) dpmf_i_optimize_replay_result_free(&best);
+    if (status != DPMF_OK) replay_result_free(&best);
     return status;
 }
 
-dpmf_status dpmf_i_optimize_replay(const dpmf_workload *workload, int64_t period, const options_t *o, result_t *out) {
+dpmf_status optimize_replay(const dpmf_workload *workload, int64_t period, const options_t *o, result_t *out) {
     result_t result = {0};
     const int bounded = o->wanted_ratio > 1 && isfinite(o->wanted_ratio) && o->lower > 0;
     if (o->buffers == 0 && !bounded && !(o->settled > 0))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_ARGUMENT,
-            "replayed seeds: as many buffers as needed for a ratio of %g to a bound of %g, accepted: a "
-            "ratio above 1 and a positive bound",
-            o->wanted_ratio, o->lower);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "replayed seeds: as many buffers as needed for a ratio of %g to a bound of %g, accepted: a "
+                         "ratio above 1 and a positive bound",
+                         o->wanted_ratio, o->lower);
     if (o->buffers == 0)
         TRY(fewest(workload, period, o, &result));
     else

@@ -5,44 +5,39 @@
 
 #include "optimize/replay/replay.h"
 
-typedef struct dpmf_i_optimize_replay_shared_work {
-    dpmf_i_optimize_replay_work base; /* its parameters and scales are not used */
-    dpmf_i_strategy_replay_shared shared;
+typedef struct replay_shared_work {
+    replay_work base; /* its parameters and scales are not used */
+    strategy_replay_shared shared;
     double *multiplier; /* pairs: m */
     double smoothing;   /* eps; 0: |x| itself */
     double *scales, *parameters;
     double *weight_bar; /* within an evaluation */
-} dpmf_i_optimize_replay_shared_work;
+} replay_shared_work;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_shared_alloc(const dpmf_workload *workload,
-                                                                const dpmf_i_strategy_replay_shape *shape, int seeds,
-                                                                dpmf_i_base_pool *pool,
-                                                                dpmf_i_optimize_replay_shared_work *out);
-void dpmf_i_optimize_replay_shared_free(dpmf_i_optimize_replay_shared_work *s);
+DPMF_MUST_CHECK dpmf_status optimize_replay_shared_alloc(const dpmf_workload *workload, const replay_shape *shape,
+                                                         int seeds, base_pool *pool, replay_shared_work *out);
+void optimize_replay_shared_free(replay_shared_work *s);
 
 /* log of the loss at these parameters (INFINITY: none), with the smoothed sensitivity. gradient may be NULL. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_shared_loss(dpmf_i_optimize_replay_shared_work *s,
-                                                               const double *parameters, double *loss,
-                                                               double *gradient);
+DPMF_MUST_CHECK dpmf_status replay_shared_loss(replay_shared_work *s, const double *parameters, double *loss,
+                                               double *gradient);
 /* m <- clip(m + x/eps) for what was evaluated last. */
-void dpmf_i_optimize_replay_shared_multiply(dpmf_i_optimize_replay_shared_work *s);
+void replay_shared_multiply(replay_shared_work *s);
 
 /* shared_start.c: s->parameters from a mechanism with replayed seeds and the parameters it came from; and s->scales. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_shared_start(const dpmf_i_strategy_replay *c, double *parameters,
-                                                                dpmf_i_optimize_replay_shared_work *s);
+DPMF_MUST_CHECK dpmf_status replay_shared_start(const strategy_replay *c, double *parameters, replay_shared_work *s);
 
-typedef struct dpmf_i_optimize_replay_shared_result {
-    dpmf_i_strategy_replay_shape shape;
+typedef struct replay_shared_result {
+    replay_shape shape;
     int seeds;
-    double *parameters; /* what dpmf_i_strategy_replay_shared_create takes */
+    double *parameters; /* what replay_shared_create takes */
     double loss;        /* at a sensitivity of at most 1 */
     int evaluations;
-} dpmf_i_optimize_replay_shared_result;
+} replay_shared_result;
 
 /* The options' buffers are needed; max_loss is refused. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_replay_shared(const dpmf_workload *workload, int64_t period, int seeds,
-                                                          const dpmf_i_optimize_replay_options *options,
-                                                          dpmf_i_optimize_replay_shared_result *out);
-void dpmf_i_optimize_replay_shared_result_free(dpmf_i_optimize_replay_shared_result *result);
+DPMF_MUST_CHECK dpmf_status optimize_replay_shared(const dpmf_workload *workload, int64_t period, int seeds,
+                                                   const replay_options *options, replay_shared_result *out);
+void replay_shared_result_free(replay_shared_result *result);
 
 #endif

@@ -15,13 +15,13 @@
 #include <math.h>
 #include <string.h>
 
-typedef dpmf_i_optimize_replay_shared_work shared_t;
-typedef dpmf_i_optimize_replay_shared_result result_t;
+typedef replay_shared_work shared_t;
+typedef replay_shared_result result_t;
 /*
  * A round has ITERATIONS steps and starts with the PAIRS that those before it have left: with 30 pairs, forgotten at the end
  * of a round, the same losses took 75 % more evaluations (n = 300 to 1000, k = 5 to 20).
  */
-enum { L_MAX = DPMF_I_STRATEGY_REPLAY_SHARED_MAX, FACTOR_ROUNDS = 60, ITERATIONS = 100, PAIRS = 150 };
+enum { L_MAX = REPLAY_SHARED_MAX, FACTOR_ROUNDS = 60, ITERATIONS = 100, PAIRS = 150 };
 
 static const double OWN_LEAST = 0.05; /* part of the variance that stays with a step's own seed */
 
@@ -35,7 +35,7 @@ static dpmf_status analyse(int k, int l, const double *v, double *square, double
     for (int round = 0; round < FACTOR_ROUNDS; round++) {
         for (int i = 0; i < k * k; i++)
             scratch[i] = v[i] - (i % (k + 1) == 0 ? square[i / k] : 0);
-        TRY(dpmf_i_base_symmetric_eigen(k, scratch, values));
+        TRY(base_symmetric_eigen(k, scratch, values));
         for (int e = 0; e < k; e++) {
             double rest = v[e * k + e];
             for (int i = 0; i < l; i++) {
@@ -62,7 +62,7 @@ static dpmf_status turn(int k, int l, const double *near, double *factor) {
         for (int j = 0; j < l; j++)
             for (int e = 0; e < l; e++)
                 gram[i * l + j] += m[e * l + i] * m[e * l + j];
-    TRY(dpmf_i_base_symmetric_eigen(l, gram, values));
+    TRY(base_symmetric_eigen(l, gram, values));
     if (!(values[0] > 1e-12 * values[l - 1])) return DPMF_OK; /* no nearest one */
     for (int i = 0; i < l; i++)
         for (int j = 0; j < l; j++)
@@ -85,11 +85,11 @@ static dpmf_status turn(int k, int l, const double *near, double *factor) {
 /* ---- all nodes ---- */
 
 static void fill_scales(shared_t *s, double size_of_own) {
-    const dpmf_i_strategy_replay_shape *shape = &s->base.c.shape;
+    const replay_shape *shape = &s->base.c.shape;
     const int l = s->shared.seeds, r = shape->buffers, q = shape->nodes;
-    const dpmf_i_strategy_replay_shared_view v = dpmf_i_strategy_replay_shared_look(shape, l, s->scales);
-    dpmf_i_optimize_replay_scale(&s->base);
-    const dpmf_i_strategy_replay_view from = dpmf_i_strategy_replay_look(shape, s->base.scales);
+    const replay_shared_view v = replay_shared_look(shape, l, s->scales);
+    replay_scale(&s->base);
+    const replay_view from = replay_look(shape, s->base.scales);
     const size_t filter = (size_t)shape->epochs * (size_t)q * (size_t)r * sizeof(double);
     memcpy(v.h, from.h, filter);
     memcpy(v.kappa, from.kappa, filter);
@@ -102,23 +102,23 @@ static void fill_scales(shared_t *s, double size_of_own) {
     }
 }
 
-dpmf_status dpmf_i_optimize_replay_shared_start(const dpmf_i_strategy_replay *c, double *parameters, shared_t *s) {
-    const dpmf_i_strategy_replay_shape *shape = &c->shape;
+dpmf_status replay_shared_start(const strategy_replay *c, double *parameters, shared_t *s) {
+    const replay_shape *shape = &c->shape;
     const int l = s->shared.seeds, q = shape->nodes, all = shape->epochs;
     const int64_t b = shape->period;
-    const dpmf_i_strategy_replay_view from = dpmf_i_strategy_replay_look(shape, parameters);
-    const dpmf_i_strategy_replay_shared_view to = dpmf_i_strategy_replay_shared_look(shape, l, s->parameters);
+    const replay_view from = replay_look(shape, parameters);
+    const replay_shared_view to = replay_shared_look(shape, l, s->parameters);
     double *room = NULL, mean = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles((int64_t)all * (2 * all + 2 * l + 2), "factors", &room));
+    TRY(base_alloc_doubles((int64_t)all * (2 * all + 2 * l + 2), "factors", &room));
     double *v = room, *scratch = v + all * all, *now = scratch + all * all, *last = now + all * l;
     double *square = last + all * l, *values = square + all;
     memcpy(to.h, from.h, (size_t)(to.own - to.h) * sizeof *to.h); /* h, kappa, logit come first in both */
     for (int i = 0; i < q; i++) {
-        const int k = dpmf_i_strategy_replay_members(shape, shape->node[i]);
+        const int k = replay_members(shape, shape->node[i]);
         for (int e = 0; e < k; e++)
             for (int f = 0; f < k; f++)
-                v[e * k + f] = c->covariance[dpmf_i_strategy_replay_pair(e, f) * b + shape->node[i]];
+                v[e * k + f] = c->covariance[replay_pair(e, f) * b + shape->node[i]];
         TRY_DONE(analyse(k, l, v, square, now, scratch, values));
         if (i > 0) TRY_DONE(turn(k, l, last, now));
         for (int e = 0; e < all; e++) { /* a step that is missing is like the last one of the class */
@@ -129,10 +129,10 @@ dpmf_status dpmf_i_optimize_replay_shared_start(const dpmf_i_strategy_replay *c,
         }
         memcpy(last, now, (size_t)(k * l) * sizeof *now);
     }
-    memcpy(s->base.parameters, parameters, (size_t)dpmf_i_strategy_replay_count(shape) * sizeof *parameters);
+    memcpy(s->base.parameters, parameters, (size_t)replay_count(shape) * sizeof *parameters);
     fill_scales(s, mean);
 done:
-    dpmf_i_base_free(room);
+    base_free(room);
     return status;
 }
 
@@ -146,10 +146,10 @@ typedef struct search {
 
 static dpmf_status objective_value(void *context, const double *x, double *f, double *gradient) {
     search *u = context;
-    const int64_t count = dpmf_i_strategy_replay_shared_count(&u->s->base.c.shape, u->s->shared.seeds);
+    const int64_t count = replay_shared_count(&u->s->base.c.shape, u->s->shared.seeds);
     for (int64_t i = 0; i < count; i++)
         u->s->parameters[i] = x[i] * u->s->scales[i];
-    TRY(dpmf_i_optimize_replay_shared_loss(u->s, u->s->parameters, f, gradient));
+    TRY(replay_shared_loss(u->s, u->s->parameters, f, gradient));
     if (!isfinite(*f)) return DPMF_OK;
     if (!u->started) u->first = *f;
     u->started = 1;
@@ -160,56 +160,56 @@ static dpmf_status objective_value(void *context, const double *x, double *f, do
 }
 
 /* One round from x, which becomes its end; the multipliers follow, and the loss with |x| itself is measured. */
-static dpmf_status one_round(shared_t *s, double smoothing, int iterations, const dpmf_run *run,
-                             dpmf_i_base_descent_lbfgs *memory, double *x, double *loss, int *evaluations) {
-    const int64_t count = dpmf_i_strategy_replay_shared_count(&s->base.c.shape, s->shared.seeds);
+static dpmf_status one_round(shared_t *s, double smoothing, int iterations, const dpmf_run *run, descent_lbfgs *memory,
+                             double *x, double *loss, int *evaluations) {
+    const int64_t count = replay_shared_count(&s->base.c.shape, s->shared.seeds);
     search u = {.s = s};
-    const dpmf_i_base_objective objective = {.count = count, .context = &u, .value = objective_value};
-    const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
-                                                  .decrease = 1e-6,
-                                                  .past = 10,
-                                                  .iterations = iterations,
-                                                  .what = "shared seeds",
-                                                  .run = run,
-                                                  .memory = memory};
-    dpmf_i_base_minimum found = {0};
+    const base_objective objective = {.count = count, .context = &u, .value = objective_value};
+    const base_minimize_options options = {.gradient = 1e-9,
+                                           .decrease = 1e-6,
+                                           .past = 10,
+                                           .iterations = iterations,
+                                           .what = "shared seeds",
+                                           .run = run,
+                                           .memory = memory};
+    base_minimum found = {0};
     s->smoothing = smoothing;
-    TRY(dpmf_i_base_minimize(&objective, &options, x, &found));
+    TRY(base_minimize(&objective, &options, x, &found));
     for (int64_t i = 0; i < count; i++)
         s->parameters[i] = x[i] * s->scales[i];
-    TRY(dpmf_i_optimize_replay_shared_loss(s, s->parameters, loss, NULL)); /* also: X at x, for the multipliers */
-    dpmf_i_optimize_replay_shared_multiply(s);
+    TRY(replay_shared_loss(s, s->parameters, loss, NULL)); /* also: X at x, for the multipliers */
+    replay_shared_multiply(s);
     s->smoothing = 0;
-    TRY(dpmf_i_optimize_replay_shared_loss(s, s->parameters, loss, NULL));
-    *loss = dpmf_i_optimize_replay_rms(&s->base);
+    TRY(replay_shared_loss(s, s->parameters, loss, NULL));
+    *loss = replay_rms(&s->base);
     *evaluations += found.evaluations + 2;
     return DPMF_OK;
 }
 
 /* Is the start enough already? Then it is the result. */
-static dpmf_status try_start(shared_t *s, const dpmf_i_optimize_replay_options *o, result_t *result) {
-    const int64_t count = dpmf_i_strategy_replay_shared_count(&s->base.c.shape, s->shared.seeds);
+static dpmf_status try_start(shared_t *s, const replay_options *o, result_t *result) {
+    const int64_t count = replay_shared_count(&s->base.c.shape, s->shared.seeds);
     double loss = 0;
     s->smoothing = 0;
-    TRY(dpmf_i_optimize_replay_shared_loss(s, s->parameters, &loss, NULL));
-    if (!(isfinite(loss) && dpmf_i_optimize_replay_rms(&s->base) <= o->enough)) return DPMF_OK;
-    result->loss = dpmf_i_optimize_replay_rms(&s->base);
+    TRY(replay_shared_loss(s, s->parameters, &loss, NULL));
+    if (!(isfinite(loss) && replay_rms(&s->base) <= o->enough)) return DPMF_OK;
+    result->loss = replay_rms(&s->base);
     memcpy(result->parameters, s->parameters, (size_t)count * sizeof *s->parameters);
     return DPMF_OK;
 }
 
-static dpmf_status rounds(shared_t *s, const dpmf_i_optimize_replay_options *o, result_t *result) {
+static dpmf_status rounds(shared_t *s, const replay_options *o, result_t *result) {
     /* large until the multipliers have settled, then down: 1.0078 of the bound at n = 1000, k = 10, l = 3 */
     static const double SMOOTHING[] = {0.05, 0.05, 0.05, 0.05, 0.02, 0.02, 0.01, 0.005, 0.002};
-    const int64_t count = dpmf_i_strategy_replay_shared_count(&s->base.c.shape, s->shared.seeds);
-    dpmf_i_base_descent_lbfgs memory = {0}; /* one for all rounds: the next one is much like the last */
+    const int64_t count = replay_shared_count(&s->base.c.shape, s->shared.seeds);
+    descent_lbfgs memory = {0}; /* one for all rounds: the next one is much like the last */
     double *x = NULL, loss = 0;
     dpmf_status status = DPMF_OK;
     result->loss = INFINITY;
     if (o->enough > 0) TRY(try_start(s, o, result));
     if (isfinite(result->loss)) return DPMF_OK;
-    TRY_DONE(dpmf_i_base_descent_lbfgs_create(count, PAIRS, &memory));
-    TRY_DONE(dpmf_i_base_alloc_doubles(count, "the unknowns", &x));
+    TRY_DONE(descent_lbfgs_create(count, PAIRS, &memory));
+    TRY_DONE(base_alloc_doubles(count, "the unknowns", &x));
     for (int64_t i = 0; i < count; i++)
         x[i] = s->parameters[i] / s->scales[i];
     for (size_t i = 0; i < sizeof SMOOTHING / sizeof *SMOOTHING; i++) {
@@ -222,45 +222,43 @@ static dpmf_status rounds(shared_t *s, const dpmf_i_optimize_replay_options *o, 
         if (loss <= o->enough) break;
     }
 done:
-    dpmf_i_base_descent_lbfgs_free(&memory);
-    dpmf_i_base_free(x);
+    descent_lbfgs_free(&memory);
+    base_free(x);
     return status;
 }
 
-void dpmf_i_optimize_replay_shared_result_free(result_t *result) {
-    dpmf_i_strategy_replay_shape_free(&result->shape);
-    dpmf_i_base_free(result->parameters);
+void replay_shared_result_free(result_t *result) {
+    replay_shape_free(&result->shape);
+    base_free(result->parameters);
     *result = (result_t){0};
 }
 
-dpmf_status dpmf_i_optimize_replay_shared(const dpmf_workload *workload, int64_t period, int seeds,
-                                          const dpmf_i_optimize_replay_options *o, result_t *out) {
-    dpmf_i_optimize_replay_options first = *o;
-    dpmf_i_optimize_replay_result replayed = {0};
-    dpmf_i_strategy_replay c = {0};
+dpmf_status optimize_replay_shared(const dpmf_workload *workload, int64_t period, int seeds, const replay_options *o,
+                                   result_t *out) {
+    replay_options first = *o;
+    replay_result replayed = {0};
+    strategy_replay c = {0};
     shared_t s = {0};
     result_t result = {.seeds = seeds};
     dpmf_status status = DPMF_OK;
     if (o->max_loss || o->buffers == 0)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "shared seeds: accepted are the RMS loss and a number of buffers");
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "shared seeds: accepted are the RMS loss and a number of buffers");
     first.iterations = 60; /* a start is all that is wanted */
-    TRY_DONE(dpmf_i_optimize_replay(workload, period, &first, &replayed));
-    TRY_DONE(dpmf_i_strategy_replay_create(&replayed.shape, replayed.parameters, o->pool, &c));
-    TRY_DONE(dpmf_i_optimize_replay_shared_alloc(workload, &replayed.shape, seeds, o->pool, &s));
+    TRY_DONE(optimize_replay(workload, period, &first, &replayed));
+    TRY_DONE(replay_create(&replayed.shape, replayed.parameters, o->pool, &c));
+    TRY_DONE(optimize_replay_shared_alloc(workload, &replayed.shape, seeds, o->pool, &s));
     s.base.weights = o->weights;
     s.base.run = o->run;
-    TRY_DONE(dpmf_i_optimize_replay_shared_start(&c, replayed.parameters, &s));
-    TRY_DONE(dpmf_i_strategy_replay_shape_copy(&replayed.shape, &result.shape));
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_strategy_replay_shared_count(&result.shape, seeds), "the parameters",
-                                       &result.parameters));
+    TRY_DONE(replay_shared_start(&c, replayed.parameters, &s));
+    TRY_DONE(replay_shape_copy(&replayed.shape, &result.shape));
+    TRY_DONE(base_alloc_doubles(replay_shared_count(&result.shape, seeds), "the parameters", &result.parameters));
     TRY_DONE(rounds(&s, o, &result));
     *out = result;
     result = (result_t){0};
 done:
-    dpmf_i_optimize_replay_result_free(&replayed);
-    dpmf_i_strategy_replay_free(&c);
-    dpmf_i_optimize_replay_shared_free(&s);
-    dpmf_i_optimize_replay_shared_result_free(&result);
+    replay_result_free(&replayed);
+    replay_free(&c);
+    optimize_replay_shared_free(&s);
+    replay_shared_result_free(&result);
     return status;
 }

@@ -26,8 +26,8 @@
 #include <math.h>
 #include <string.h>
 
-typedef dpmf_i_optimize_replay_work work_t;
-enum { R_MAX = DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX, LAGS = 200 };
+typedef replay_work work_t;
+enum { R_MAX = REPLAY_BUFFERS_MAX, LAGS = 200 };
 
 /* ---- the fit ---- */
 
@@ -59,8 +59,8 @@ static int eliminate(fit *f, const double *v) {
     }
     for (int j = 0; j < r; j++)
         gram[j * r + j] *= 1 + 1e-9;
-    if (dpmf_i_base_cholesky(r, gram) != DPMF_OK) return 0;
-    dpmf_i_base_lower_solve(r, gram, right, f->omega);
+    if (base_cholesky(r, gram) != DPMF_OK) return 0;
+    base_lower_solve(r, gram, right, f->omega);
     for (int j = r - 1; j >= 0; j--) {
         for (int l = j + 1; l < r; l++)
             f->omega[j] -= gram[l * r + j] * f->omega[l];
@@ -96,8 +96,8 @@ static dpmf_status take_series(const dpmf_workload *workload, double power, int6
     double *series = NULL, scale, largest = 0;
     dpmf_status status = DPMF_OK;
     int64_t last = 0;
-    TRY(dpmf_i_base_alloc_doubles(count, "the workload's square root", &series));
-    TRY_DONE(dpmf_i_workload_series(workload, power, count, series));
+    TRY(base_alloc_doubles(count, "the workload's square root", &series));
+    TRY_DONE(workload_series(workload, power, count, series));
     scale = 1 / series[0];
     for (int i = 0; i < LAGS; i++) {
         int64_t lag = (int64_t)floor(pow(2.0 * (double)b, (double)i / (LAGS - 1)) + 0.5);
@@ -110,7 +110,7 @@ static dpmf_status take_series(const dpmf_workload *workload, double power, int6
     for (int i = 0; i < f->lags; i++) /* a series that changes sign passes through 0 */
         f->weight[i] = pow(fmax(fabs(f->value[i]), 1e-3 * largest / f->lag[i]), -0.8);
 done:
-    dpmf_i_base_free(series);
+    base_free(series);
     return status;
 }
 
@@ -118,15 +118,14 @@ static dpmf_status find_fit(const dpmf_workload *workload, double power, int64_t
     fit f = {.r = r};
     double v[R_MAX];
     const double high = log(fmax((double)b / 2, 8));
-    dpmf_i_base_minimum found = {0};
-    const dpmf_i_base_objective objective = {.count = r, .context = &f, .value = fit_value};
-    const dpmf_i_base_minimize_options options = {.gradient = 1e-8, .decrease = 1e-6, .iterations = 200};
+    base_minimum found = {0};
+    const base_objective objective = {.count = r, .context = &f, .value = fit_value};
+    const base_minimize_options options = {.gradient = 1e-8, .decrease = 1e-6, .iterations = 200};
     TRY(take_series(workload, power, b, &f));
     for (int j = 0; j < r; j++)
         v[j] = r == 1 ? 0.5 * high : -1.2 + (high + 1.2) * j / (r - 1);
-    TRY(dpmf_i_base_minimize(&objective, &options, v, &found));
-    if (!eliminate(&f, v))
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: no exponentials fit the workload");
+    TRY(base_minimize(&objective, &options, v, &found));
+    if (!eliminate(&f, v)) return base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: no exponentials fit the workload");
     for (int j = 0; j < r; j++) {
         rho[j] = exp(-exp(-v[j]));
         omega[j] = f.omega[j];
@@ -146,7 +145,7 @@ static dpmf_status invert(int r, double *pole, double *weight) {
     for (int i = 0; i < r; i++)
         for (int j = 0; j < r; j++)
             matrix[i * r + j] = (i == j ? pole[i] : 0) - root[i] * root[j];
-    TRY(dpmf_i_base_symmetric_eigen(r, matrix, pole));
+    TRY(base_symmetric_eigen(r, matrix, pole));
     for (int i = 0; i < r; i++) {
         double dot = 0;
         for (int j = 0; j < r; j++)
@@ -160,12 +159,12 @@ static const double POLE_LEAST = 0.02; /* one at or below 0 is a delay of one st
 
 /* w->parameters: the filter 1 + sum omega z / (1 - rho z) at all steps. */
 static void fill(work_t *w, const double *rho, const double *omega) {
-    const dpmf_i_strategy_replay_shape *s = &w->c.shape;
-    const dpmf_i_strategy_replay_view v = dpmf_i_strategy_replay_look(s, w->parameters);
+    const replay_shape *s = &w->c.shape;
+    const replay_view v = replay_look(s, w->parameters);
     const int r = s->buffers;
     /* with h = kappa = 0 a buffer would stay unused, the gradient being 0; the least weight of use is near b^-3/2 */
     const double size_least = 0.3 * pow((double)s->period, -0.75);
-    memset(w->parameters, 0, (size_t)dpmf_i_strategy_replay_count(s) * sizeof *w->parameters);
+    memset(w->parameters, 0, (size_t)replay_count(s) * sizeof *w->parameters);
     for (int j = 0; j < r; j++) {
         const double kept = fmin(fmax(rho[j], POLE_LEAST), 1 - 1e-9);
         const double size = fmax(sqrt(fabs(omega[j]) / kept), size_least);
@@ -180,20 +179,20 @@ static void fill(work_t *w, const double *rho, const double *omega) {
 /* Keeps w->parameters in `best` if their loss is the least so far. */
 static dpmf_status consider(work_t *w, double *least, double *best) {
     double loss = INFINITY;
-    TRY(dpmf_i_optimize_replay_loss(w, w->parameters, &loss, NULL));
+    TRY(replay_loss(w, w->parameters, &loss, NULL));
     if (!(loss < *least)) return DPMF_OK;
     *least = loss;
-    memcpy(best, w->parameters, (size_t)dpmf_i_strategy_replay_count(&w->c.shape) * sizeof *best);
+    memcpy(best, w->parameters, (size_t)replay_count(&w->c.shape) * sizeof *best);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_replay_start(const dpmf_workload *workload, work_t *w) {
+dpmf_status replay_start(const dpmf_workload *workload, work_t *w) {
     static const double PARTS[] = {1, 0.9, 0.8, 0.65, 0.5, 0.3, 0.1, 0.01};
     const int r = w->c.shape.buffers;
-    const int64_t b = w->c.shape.period, count = dpmf_i_strategy_replay_count(&w->c.shape);
+    const int64_t b = w->c.shape.period, count = replay_count(&w->c.shape);
     double pole[R_MAX], weight[R_MAX], rho[R_MAX], omega[R_MAX], least = INFINITY, *best = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(count, "the start of the search", &best));
+    TRY(base_alloc_doubles(count, "the start of the search", &best));
     TRY_DONE(find_fit(workload, -0.5, b, r, rho, omega));
     fill(w, rho, omega);
     TRY_DONE(consider(w, &least, best));
@@ -207,20 +206,19 @@ dpmf_status dpmf_i_optimize_replay_start(const dpmf_workload *workload, work_t *
         fill(w, rho, omega);
         TRY_DONE(consider(w, &least, best));
     }
-    if (!isfinite(least))
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: no start for the search was found");
+    if (!isfinite(least)) status = base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: no start for the search was found");
     memcpy(w->parameters, best, (size_t)count * sizeof *best);
 done:
-    dpmf_i_base_free(best);
+    base_free(best);
     return status;
 }
 
 /* ---- scales ---- */
 
-void dpmf_i_optimize_replay_scale(work_t *w) {
-    const dpmf_i_strategy_replay_shape *s = &w->c.shape;
-    const dpmf_i_strategy_replay_view v = dpmf_i_strategy_replay_look(s, w->scales);
-    const dpmf_i_strategy_replay_view now = dpmf_i_strategy_replay_look(s, w->parameters);
+void replay_scale(work_t *w) {
+    const replay_shape *s = &w->c.shape;
+    const replay_view v = replay_look(s, w->scales);
+    const replay_view now = replay_look(s, w->parameters);
     const double root = sqrt((double)s->epochs), b = (double)s->period;
     const int r = s->buffers;
     double gain[R_MAX];

@@ -45,66 +45,66 @@ static const double SETTLED = 8;       /* n (k - beta) from which on w comes nea
 static const double CLOSED_PART = 0.4; /* of n, within which squares of d must have died out for d to have by n */
 
 static int64_t round_up(int64_t i) {
-    return (i + DPMF_I_KERNELS_TOEPLITZ_LANES - 1) / DPMF_I_KERNELS_TOEPLITZ_LANES * DPMF_I_KERNELS_TOEPLITZ_LANES;
+    return (i + KERNELS_TOEPLITZ_LANES - 1) / KERNELS_TOEPLITZ_LANES * KERNELS_TOEPLITZ_LANES;
 }
 
 /* ---- making ---- */
 
 /* u_i = sum_{t>=i} p_t / n */
-static dpmf_status fill_weights(dpmf_i_optimize_toeplitz_error *e, const double *given) {
-    dpmf_i_base_running sum = {0};
+static dpmf_status fill_weights(toeplitz_error *e, const double *given) {
+    base_running sum = {0};
     if (given == NULL) return DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(e->n, "the weights", &e->weights));
+    TRY(base_alloc_doubles(e->n, "the weights", &e->weights));
     for (int64_t i = e->n - 1; i >= 0; i--) {
-        dpmf_i_base_running_add(&sum, given[i]);
-        e->weights[i] = dpmf_i_base_running_value(&sum) / (double)e->n;
+        base_running_add(&sum, given[i]);
+        e->weights[i] = base_running_value(&sum) / (double)e->n;
     }
     return DPMF_OK;
 }
 
-static double sum_steady(const dpmf_i_optimize_toeplitz_error *e) {
+static double sum_steady(const toeplitz_error *e) {
     const double n = (double)e->n;
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     if (e->k == 1 && e->weights == NULL) return e->rms ? (n + 1) / 2 : n;
     double power = 1;
     for (int64_t i = 0; i < e->n && power > 1e-20; i++, power *= e->k * e->k)
-        dpmf_i_base_running_add(&sum, dpmf_i_optimize_toeplitz_weight(e, i) * power);
-    return dpmf_i_base_running_value(&sum);
+        base_running_add(&sum, toeplitz_weight(e, i) * power);
+    return base_running_value(&sum);
 }
 
-static void find_steady_state(dpmf_i_optimize_toeplitz_error *e) {
+static void find_steady_state(toeplitz_error *e) {
     const dpmf_workload *a = e->workload;
-    if (a->form != DPMF_I_WORKLOAD_NAMED) return;
-    dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(a, 0);
+    if (a->form != WORKLOAD_NAMED) return;
+    workload_recursion_form r = workload_recursion(a, 0);
     e->k = r.keep;
     e->steady = (r.keep - r.momentum) * (double)e->n >= SETTLED && -log(r.keep) * (double)e->bands <= STRONG_DECAY;
     if (e->steady) e->steady_sum = sum_steady(e);
 }
 
-static dpmf_status make_room(dpmf_i_optimize_toeplitz_error *e, int64_t room) {
+static dpmf_status make_room(toeplitz_error *e, int64_t room) {
     double **const arrays[] = {&e->forcing, &e->response, &e->source, &e->adjoint};
     room = room > e->n ? e->n : room;
     if (room <= e->room) return DPMF_OK;
     for (int i = 0; i < 4; i++) {
         double *more = NULL;
-        TRY(dpmf_i_base_alloc_doubles(round_up(room), "the response", &more));
+        TRY(base_alloc_doubles(round_up(room), "the response", &more));
         if (e->room > 0) memcpy(more, *arrays[i], (size_t)e->room * sizeof *more);
-        dpmf_i_base_free(*arrays[i]);
+        base_free(*arrays[i]);
         *arrays[i] = more;
     }
     e->room = room;
     return DPMF_OK;
 }
 
-static dpmf_status fill_first_column(dpmf_i_optimize_toeplitz_error *e) {
-    TRY(dpmf_i_base_alloc_doubles(e->n, "the first column of A", &e->first_column));
+static dpmf_status fill_first_column(toeplitz_error *e) {
+    TRY(base_alloc_doubles(e->n, "the first column of A", &e->first_column));
     e->first_column[0] = 1;
     return dpmf_workload_apply(e->workload, e->first_column, e->first_column);
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_error_create(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
-                                                  const double *weights, dpmf_i_optimize_toeplitz_error *out) {
-    dpmf_i_optimize_toeplitz_error e = {.workload = workload, .n = workload->steps, .bands = bands, .k = 1};
+dpmf_status toeplitz_error_create(const dpmf_workload *workload, int64_t bands, dpmf_loss loss, const double *weights,
+                                  toeplitz_error *out) {
+    toeplitz_error e = {.workload = workload, .n = workload->steps, .bands = bands, .k = 1};
     dpmf_status status = DPMF_OK;
     assert(workload->toeplitz && bands >= 1 && bands <= workload->steps);
     assert(weights == NULL || loss == DPMF_LOSS_RMS);
@@ -115,26 +115,25 @@ dpmf_status dpmf_i_optimize_toeplitz_error_create(const dpmf_workload *workload,
     e.by_transforms = bands >= TRANSFORM_BANDS && (!e.steady || bands > e.n / 64);
     if (e.by_transforms) e.steady = 0;
     if (!e.steady) TRY_DONE(fill_first_column(&e));
-    if (!e.by_transforms)
-        TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_kernels_toeplitz_table_size(bands), "a table", &e.table.rows));
-    TRY_DONE(dpmf_i_base_alloc_doubles(bands, "tail sums", &e.tail));
+    if (!e.by_transforms) TRY_DONE(base_alloc_doubles(kernels_toeplitz_table_size(bands), "a table", &e.table.rows));
+    TRY_DONE(base_alloc_doubles(bands, "tail sums", &e.tail));
     TRY_DONE(make_room(&e, e.steady ? 4096 + 64 * bands : e.n));
     *out = e;
 done:
-    if (status != DPMF_OK) dpmf_i_optimize_toeplitz_error_free(&e);
+    if (status != DPMF_OK) toeplitz_error_free(&e);
     return status;
 }
 
-void dpmf_i_optimize_toeplitz_error_free(dpmf_i_optimize_toeplitz_error *e) {
+void toeplitz_error_free(toeplitz_error *e) {
     double *const arrays[] = {e->weights, e->forcing,      e->response, e->source,
                               e->adjoint, e->first_column, e->tail,     e->table.rows};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        dpmf_i_base_free(arrays[i]);
-    *e = (dpmf_i_optimize_toeplitz_error){0};
+        base_free(arrays[i]);
+    *e = (toeplitz_error){0};
 }
 
 /* u_i = 1 - slope i, where there are no weights. */
-static double slope_of(const dpmf_i_optimize_toeplitz_error *e) {
+static double slope_of(const toeplitz_error *e) {
     return e->rms ? 1 / (double)e->n : 0;
 }
 
@@ -148,8 +147,8 @@ typedef struct steady {
     double g0, g1, g2;   /* g(1/k), g'(1), g''(1)/2 */
 } steady;
 
-static steady steady_of(const dpmf_i_optimize_toeplitz_error *e, const double *c) {
-    dpmf_i_workload_recursion_form r = dpmf_i_workload_recursion(e->workload, 0);
+static steady steady_of(const toeplitz_error *e, const double *c) {
+    workload_recursion_form r = workload_recursion(e->workload, 0);
     const double beta = r.momentum, k = e->k, m = r.rate * r.from_m;
     steady s = {.beta = beta, .g_next = m * beta, .g0 = m / (1 - beta / k) + r.rate * r.from_y, .nu = slope_of(e)};
     s.g1 = m * beta / ((1 - beta) * (1 - beta));
@@ -167,7 +166,7 @@ static steady steady_of(const dpmf_i_optimize_toeplitz_error *e, const double *c
 }
 
 /* s_i from first to last. */
-static void fill_forcing(const dpmf_i_optimize_toeplitz_error *e, const steady *s, int64_t first, int64_t last) {
+static void fill_forcing(const toeplitz_error *e, const steady *s, int64_t first, int64_t last) {
     if (!e->steady) {
         memcpy(e->forcing + first, e->first_column + first, (size_t)(last - first) * sizeof(double));
         return;
@@ -178,7 +177,7 @@ static void fill_forcing(const dpmf_i_optimize_toeplitz_error *e, const steady *
 }
 
 /* T_i */
-static void fill_tail(const dpmf_i_optimize_toeplitz_error *e, const double *c) {
+static void fill_tail(const toeplitz_error *e, const double *c) {
     double sum = 0;
     for (int64_t i = e->bands - 1; i >= 0; i--) {
         e->tail[i] = sum;
@@ -194,21 +193,21 @@ typedef struct sums {
     double last;           /* sum u_i d_i^2 of the last chunk */
 } sums;
 
-static void add_squares(const dpmf_i_optimize_toeplitz_error *e, int64_t first, int64_t last, sums *s) {
+static void add_squares(const toeplitz_error *e, int64_t first, int64_t last, sums *s) {
     const double slope = slope_of(e), *d = e->response + first;
     s->last = 0;
     if (e->weights == NULL)
-        s->last = dpmf_i_kernels_toeplitz_get()->squares(last - first, d, 1 - slope * (double)first, slope);
+        s->last = kernels_toeplitz_get()->squares(last - first, d, 1 - slope * (double)first, slope);
     for (int64_t i = first; i < last && e->weights != NULL; i++, d++)
         s->last += e->weights[i] * *d * *d;
     s->square += s->last;
 }
 
-static void add_linear(const dpmf_i_optimize_toeplitz_error *e, int64_t first, int64_t last, double *power, sums *s) {
+static void add_linear(const toeplitz_error *e, int64_t first, int64_t last, double *power, sums *s) {
     double linear = 0;
     s->size = 0;
     for (int64_t i = first; i < last; i++, *power *= e->k) {
-        double part = dpmf_i_optimize_toeplitz_weight(e, i) * *power * e->response[i];
+        double part = toeplitz_weight(e, i) * *power * e->response[i];
         linear += part;
         s->size += fabs(part);
     }
@@ -223,9 +222,8 @@ static int is_over(double before, double now, double most) {
 /*
  * d until it no longer matters. *closed: sum u_i d_i is taken from its closed form; *stable = 0: it diverges.
  */
-static dpmf_status sum_response(dpmf_i_optimize_toeplitz_error *e, const steady *s, int *closed, sums *out,
-                                int *stable) {
-    const dpmf_i_kernels_toeplitz_set *kernels = dpmf_i_kernels_toeplitz_get();
+static dpmf_status sum_response(toeplitz_error *e, const steady *s, int *closed, sums *out, int *stable) {
+    const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
     const int64_t chunk = round_up(e->bands > LEAST_CHUNK ? e->bands : LEAST_CHUNK);
     const int may_close = e->steady && e->k == 1 && e->weights == NULL;
     const double fixed = e->steady ? s->x * s->x * e->steady_sum : 0;
@@ -261,19 +259,19 @@ static dpmf_status sum_response(dpmf_i_optimize_toeplitz_error *e, const steady 
 /* ---- the gradient ---- */
 
 /* v = C^-T g, g_i = 2 u_i (d_i + x k^i) or, with the closed form, 2 u_i d_i; left in e->adjoint from its end. */
-static void solve_adjoint(dpmf_i_optimize_toeplitz_error *e, const steady *s, int closed) {
-    const dpmf_i_kernels_toeplitz_set *kernels = dpmf_i_kernels_toeplitz_get();
+static void solve_adjoint(toeplitz_error *e, const steady *s, int closed) {
+    const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
     const int64_t m = e->used;
     const double x = e->steady && !closed ? s->x : 0;
     double power = 1;
     if (x == 0 && e->weights == NULL) kernels->reverse(m, e->response, 2, 2 * slope_of(e), e->source);
     for (int64_t i = 0; i < m && !(x == 0 && e->weights == NULL); i++, power *= e->k)
-        e->source[m - 1 - i] = 2 * dpmf_i_optimize_toeplitz_weight(e, i) * (e->response[i] + x * power);
+        e->source[m - 1 - i] = 2 * toeplitz_weight(e, i) * (e->response[i] + x * power);
     kernels->solve(&e->table, 0, m, m, e->source, e->adjoint);
 }
 
 /* What c does through x, T and the closed forms. */
-static void add_steady_gradient(const dpmf_i_optimize_toeplitz_error *e, const steady *s, int closed, const sums *sum,
+static void add_steady_gradient(const toeplitz_error *e, const steady *s, int closed, const sums *sum,
                                 double *gradient) {
     const double linear = closed ? s->d0 - s->nu * s->d1 : sum->linear;
     double by_x = 2 * s->x * e->steady_sum + 2 * linear, by_c = 0, by_m1 = 0, by_m2 = 0;
@@ -295,20 +293,19 @@ static void add_steady_gradient(const dpmf_i_optimize_toeplitz_error *e, const s
     }
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_error_value(dpmf_i_optimize_toeplitz_error *e, const double *c, double *value,
-                                                 double *gradient) {
+dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *value, double *gradient) {
     steady s = {0};
     sums sum = {0};
     int closed = 0, stable = 0;
     *value = INFINITY;
     if (!(c[0] > 0)) return DPMF_OK;
-    if (e->by_transforms) return dpmf_i_optimize_toeplitz_error_transforms(e, c, value, gradient);
+    if (e->by_transforms) return toeplitz_error_transforms(e, c, value, gradient);
     if (e->steady) {
         s = steady_of(e, c);
         if (!(s.c_at > 0) || !isfinite(s.x * s.x)) return DPMF_OK;
         fill_tail(e, c);
     }
-    dpmf_i_kernels_toeplitz_get()->fill(c, &e->table);
+    kernels_toeplitz_get()->fill(c, &e->table);
     TRY(sum_response(e, &s, &closed, &sum, &stable));
     if (!stable) return DPMF_OK;
     const double linear = closed ? s.d0 - s.nu * s.d1 : sum.linear;
@@ -316,7 +313,7 @@ dpmf_status dpmf_i_optimize_toeplitz_error_value(dpmf_i_optimize_toeplitz_error 
     if (gradient == NULL) return DPMF_OK;
     solve_adjoint(e, &s, closed);
     const int64_t lags = e->bands < e->used ? e->bands : e->used;
-    dpmf_i_kernels_toeplitz_get()->correlate(e->used, lags, e->adjoint, e->response, gradient);
+    kernels_toeplitz_get()->correlate(e->used, lags, e->adjoint, e->response, gradient);
     for (int64_t j = 0; j < e->bands; j++)
         gradient[j] = j < lags ? -gradient[j] : 0;
     if (e->steady) add_steady_gradient(e, &s, closed, &sum, gradient);

@@ -35,47 +35,47 @@ typedef struct inverse_problem {
     int64_t n, bands;
     int signed_ones, monotone;
     double barrier; /* mu */
-    dpmf_i_optimize_toeplitz_pattern pattern;
-    dpmf_i_optimize_toeplitz_mixed mixed; /* used if its memory is there */
-    dpmf_i_workload_recursion_form recursion;
-    dpmf_i_optimize_toeplitz_error weigher; /* only its u_i */
-    double oo, om, mm;                      /* the quadratic form of the rest */
-    dpmf_i_kernels_toeplitz_table table;
+    toeplitz_pattern pattern;
+    toeplitz_mixed mixed; /* used if its memory is there */
+    workload_recursion_form recursion;
+    toeplitz_error weigher; /* only its u_i */
+    double oo, om, mm;      /* the quadratic form of the rest */
+    kernels_toeplitz_table table;
     double *h, *w, *by_square, *by_error;
     double *c, *impulse, *adjoint, *by_c; /* n each */
 } inverse_problem;
 
 static void sum_rest(inverse_problem *p) {
-    const dpmf_i_workload_recursion_form r = p->recursion;
-    dpmf_i_base_running oo = {0}, om = {0}, mm = {0};
+    const workload_recursion_form r = p->recursion;
+    base_running oo = {0}, om = {0}, mm = {0};
     double alpha = 1, gamma = 0, power = 1;
     for (int64_t i = p->bands; i < p->n; i++) {
         gamma = r.keep * gamma + r.rate * r.from_m * r.momentum * power;
         alpha *= r.keep;
         power *= r.momentum;
-        double u = dpmf_i_optimize_toeplitz_weight(&p->weigher, i);
-        dpmf_i_base_running_add(&oo, u * alpha * alpha);
-        dpmf_i_base_running_add(&om, u * alpha * gamma);
-        dpmf_i_base_running_add(&mm, u * gamma * gamma);
+        double u = toeplitz_weight(&p->weigher, i);
+        base_running_add(&oo, u * alpha * alpha);
+        base_running_add(&om, u * alpha * gamma);
+        base_running_add(&mm, u * gamma * gamma);
     }
-    p->oo = dpmf_i_base_running_value(&oo);
-    p->om = dpmf_i_base_running_value(&om);
-    p->mm = dpmf_i_base_running_value(&mm);
+    p->oo = base_running_value(&oo);
+    p->om = base_running_value(&om);
+    p->mm = base_running_value(&mm);
 }
 
 /* E and dE/dh. */
 static double error_of(inverse_problem *p) {
-    const dpmf_i_workload_recursion_form r = p->recursion;
+    const workload_recursion_form r = p->recursion;
     double m = 0, o = 0, sum = 0;
     for (int64_t i = 0; i < p->bands; i++) {
         m = r.momentum * m + p->h[i];
         o = p->w[i] = r.keep * o + r.rate * (r.from_m * m + r.from_y * p->h[i]);
-        sum += dpmf_i_optimize_toeplitz_weight(&p->weigher, i) * o * o;
+        sum += toeplitz_weight(&p->weigher, i) * o * o;
     }
     sum += p->oo * o * o + 2 * p->om * o * m + p->mm * m * m;
     double by_o = 2 * (p->oo * o + p->om * m), by_m = 2 * (p->om * o + p->mm * m);
     for (int64_t i = p->bands - 1; i >= 0; i--) {
-        by_o += 2 * dpmf_i_optimize_toeplitz_weight(&p->weigher, i) * p->w[i];
+        by_o += 2 * toeplitz_weight(&p->weigher, i) * p->w[i];
         by_m += r.rate * r.from_m * by_o;
         p->by_error[i] = by_m + r.rate * r.from_y * by_o;
         by_o *= r.keep;
@@ -86,7 +86,7 @@ static double error_of(inverse_problem *p) {
 
 /* c until it no longer matters: how many, or 0 if it is no use. */
 static int64_t encode(inverse_problem *p) {
-    const dpmf_i_kernels_toeplitz_set *kernels = dpmf_i_kernels_toeplitz_get();
+    const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
     int64_t chunk = p->bands > CHUNK ? (p->bands + CHUNK - 1) / CHUNK * CHUNK : CHUNK, last = 0;
     double all = 0, before = 0;
     kernels->fill(p->h, &p->table);
@@ -124,15 +124,15 @@ static double barrier_of(inverse_problem *p, int64_t m) {
 
 /* 1/2 ln S, with the barrier, and its derivative by h; INFINITY where c is no use. */
 static dpmf_status log_sensitivity(inverse_problem *p, double *value) {
-    const dpmf_i_kernels_toeplitz_set *kernels = dpmf_i_kernels_toeplitz_get();
+    const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
     const int64_t m = encode(p), lags = p->bands < m ? p->bands : m;
     double square = 0;
     *value = INFINITY;
     if (m == 0) return DPMF_OK;
     if (p->mixed.memory != NULL)
-        TRY(dpmf_i_optimize_toeplitz_mixed_square(&p->mixed, m, p->c, &square, p->by_c));
+        TRY(toeplitz_mixed_square(&p->mixed, m, p->c, &square, p->by_c));
     else
-        TRY(dpmf_i_optimize_toeplitz_square(&p->pattern, m, p->c, &square, p->by_c));
+        TRY(toeplitz_square(&p->pattern, m, p->c, &square, p->by_c));
     if (!isfinite(square) || !(square > 0)) return DPMF_OK;
     for (int64_t i = 0; i < m; i++)
         p->by_c[i] *= 0.5 / square;
@@ -174,45 +174,44 @@ static void close_problem(inverse_problem *p) {
     double *const arrays[] = {p->table.rows, p->h,       p->w,       p->by_square, p->by_error,
                               p->c,          p->impulse, p->adjoint, p->by_c};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        dpmf_i_base_free(arrays[i]);
-    dpmf_i_optimize_toeplitz_error_free(&p->weigher);
-    dpmf_i_optimize_toeplitz_mixed_free(&p->mixed);
+        base_free(arrays[i]);
+    toeplitz_error_free(&p->weigher);
+    toeplitz_mixed_free(&p->mixed);
 }
 
-static dpmf_status open_problem(const dpmf_i_optimize_task *task, inverse_problem *p) {
+static dpmf_status open_problem(const optimize_task *task, inverse_problem *p) {
     const dpmf_workload *a = task->workload;
     const dpmf_optimize_options *o = task->options;
-    if (!a->toeplitz || a->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "family bisr is not optimized for workload %s, accepted: prefix, momentum, nesterov, decay; "
-            "optimize for one of them (--optimize-workload) and evaluate for this one",
-            a->text);
+    if (!a->toeplitz || a->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family bisr is not optimized for workload %s, accepted: prefix, momentum, nesterov, decay; "
+                         "optimize for one of them (--optimize-workload) and evaluate for this one",
+                         a->text);
     if (o->normalize == DPMF_NORMALIZE_WITHIN)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "family bisr is not optimized with its columns normalized within; normalize after it");
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family bisr is not optimized with its columns normalized within; normalize after it");
     p->n = a->steps;
     p->bands = o->bands;
-    p->recursion = dpmf_i_workload_recursion(a, 0);
-    TRY(dpmf_i_optimize_toeplitz_pattern_of(task->participation, p->n, &p->pattern));
+    p->recursion = workload_recursion(a, 0);
+    TRY(toeplitz_pattern_of(task->participation, p->n, &p->pattern));
     p->signed_ones = p->pattern.k > 1;
-    p->monotone = task->participation->pattern == DPMF_I_WORKLOAD_APART && p->pattern.k > 1;
-    TRY(dpmf_i_optimize_toeplitz_error_create(a, 1, o->loss, o->weights, &p->weigher));
+    p->monotone = task->participation->pattern == WORKLOAD_APART && p->pattern.k > 1;
+    TRY(toeplitz_error_create(a, 1, o->loss, o->weights, &p->weigher));
     double **const small[] = {&p->h, &p->w, &p->by_square, &p->by_error};
     double **const large[] = {&p->c, &p->impulse, &p->adjoint, &p->by_c};
     for (int i = 0; i < 4; i++) {
-        TRY(dpmf_i_base_alloc_doubles(p->bands, "the coefficients of C^-1", small[i]));
-        TRY(dpmf_i_base_alloc_doubles(p->n, "the coefficients of C", large[i]));
+        TRY(base_alloc_doubles(p->bands, "the coefficients of C^-1", small[i]));
+        TRY(base_alloc_doubles(p->n, "the coefficients of C", large[i]));
     }
     p->impulse[0] = 1;
     p->table.bands = p->bands;
-    TRY(dpmf_i_base_alloc_doubles(dpmf_i_kernels_toeplitz_table_size(p->bands), "a table", &p->table.rows));
+    TRY(base_alloc_doubles(kernels_toeplitz_table_size(p->bands), "a table", &p->table.rows));
     sum_rest(p);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_inverse_value(const dpmf_i_optimize_task *task, double barrier, const double *h,
-                                                   double *f, double *gradient) {
+dpmf_status toeplitz_inverse_value(const optimize_task *task, double barrier, const double *h, double *f,
+                                   double *gradient) {
     inverse_problem p = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(open_problem(task, &p));
@@ -226,13 +225,13 @@ done:
 
 /* The inverse square root, as parameters. */
 static dpmf_status start_point(const dpmf_workload *workload, const inverse_problem *p, double *x) {
-    TRY(dpmf_i_workload_series(workload, -0.5, p->bands, x));
+    TRY(workload_series(workload, -0.5, p->bands, x));
     for (int64_t i = 0; i < p->bands && p->signed_ones; i++)
         x[i] = sqrt(fmax(i == 0 ? x[i] : -x[i], 1e-6 * fabs(x[i])));
     return DPMF_OK;
 }
 
-static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const inverse_problem *p, dpmf_strategy **out) {
+static dpmf_status make_strategy(const optimize_task *task, const inverse_problem *p, dpmf_strategy **out) {
     dpmf_strategy *plain = NULL;
     TRY(dpmf_strategy_create_inverse_toeplitz(p->n, p->bands, p->h, &plain));
     if (task->options->normalize == DPMF_NORMALIZE_NONE) {
@@ -247,28 +246,28 @@ static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const inverse
 /* A start that the barrier refuses is replaced by h = 1 - x/2, whose c = 2^-i does not rise. */
 static dpmf_status check_start(inverse_problem *p, double *x) {
     double f = INFINITY, *gradient = NULL;
-    TRY(dpmf_i_base_alloc_doubles(p->bands, "a gradient", &gradient));
+    TRY(base_alloc_doubles(p->bands, "a gradient", &gradient));
     dpmf_status status = log_loss(p, x, &f, gradient);
-    dpmf_i_base_free(gradient);
+    base_free(gradient);
     if (status != DPMF_OK || isfinite(f)) return status;
     for (int64_t i = 0; i < p->bands; i++)
         x[i] = i == 0 ? 1 : i == 1 ? sqrt(0.5) : 1e-4;
     return DPMF_OK;
 }
 
-static dpmf_status descend_inverse(inverse_problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
-    const dpmf_i_base_objective objective = {p->bands, p, log_loss};
-    const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
-                                                  .decrease = 1e-13,
-                                                  .iterations = ITERATIONS,
-                                                  .what = "optimizing the bands of the inverse",
-                                                  .run = run};
-    if (!p->monotone) return dpmf_i_base_minimize(&objective, &options, x, out);
+static dpmf_status descend_inverse(inverse_problem *p, const dpmf_run *run, double *x, base_minimum *out) {
+    const base_objective objective = {p->bands, p, log_loss};
+    const base_minimize_options options = {.gradient = 1e-9,
+                                           .decrease = 1e-13,
+                                           .iterations = ITERATIONS,
+                                           .what = "optimizing the bands of the inverse",
+                                           .run = run};
+    if (!p->monotone) return base_minimize(&objective, &options, x, out);
     int iterations = 0;
     p->barrier = 1e-4; /* a part of the loss in proportion to the entries that it guards: small from the start */
     TRY(check_start(p, x));
     for (; p->barrier >= 0.9e-8; p->barrier *= 0.1) {
-        TRY(dpmf_i_base_minimize(&objective, &options, x, out));
+        TRY(base_minimize(&objective, &options, x, out));
         iterations += out->iterations;
     }
     out->iterations = iterations;
@@ -276,12 +275,11 @@ static dpmf_status descend_inverse(inverse_problem *p, const dpmf_run *run, doub
 }
 
 /* The search among all signs from `start`; x gets its end, as bands, if that is better than found->f. */
-static dpmf_status try_signs(inverse_problem *p, const dpmf_run *run, double *start, double *x,
-                             dpmf_i_base_minimum *found) {
-    const dpmf_i_base_objective objective = {p->bands, p, log_loss};
-    dpmf_i_base_minimum end = {0};
+static dpmf_status try_signs(inverse_problem *p, const dpmf_run *run, double *start, double *x, base_minimum *found) {
+    const base_objective objective = {p->bands, p, log_loss};
+    base_minimum end = {0};
     const int before = found->iterations;
-    TRY(dpmf_i_optimize_toeplitz_mixed_descend(&p->mixed, &objective, run, start, &end));
+    TRY(toeplitz_mixed_descend(&p->mixed, &objective, run, start, &end));
     if (end.f < found->f - GAIN_LEAST) {
         *found = end;
         memcpy(x, start, (size_t)p->bands * sizeof *x);
@@ -291,48 +289,46 @@ static dpmf_status try_signs(inverse_problem *p, const dpmf_run *run, double *st
 }
 
 /* From x, parameters with signs, to bands of any sign, no worse. */
-static dpmf_status widen(const dpmf_i_optimize_task *task, inverse_problem *p, double *x, dpmf_i_base_minimum *found) {
+static dpmf_status widen(const optimize_task *task, inverse_problem *p, double *x, base_minimum *found) {
     double *start = NULL;
     dpmf_status status = DPMF_OK;
     coefficients_of(p, x, p->h);
     memcpy(x, p->h, (size_t)p->bands * sizeof *x);
     p->signed_ones = 0;
-    TRY_DONE(dpmf_i_base_alloc_doubles(p->bands, "the parameters", &start));
-    TRY_DONE(dpmf_i_optimize_toeplitz_mixed_create(&p->pattern, &p->mixed));
+    TRY_DONE(base_alloc_doubles(p->bands, "the parameters", &start));
+    TRY_DONE(toeplitz_mixed_create(&p->pattern, &p->mixed));
     memcpy(start, x, (size_t)p->bands * sizeof *x);
     TRY_DONE(try_signs(p, &task->options->run, start, x, found));
     TRY_DONE(start_point(task->workload, p, start));
     TRY_DONE(try_signs(p, &task->options->run, start, x, found));
 done:
-    dpmf_i_base_free(start);
+    base_free(start);
     return status;
 }
 
 static const char *class_of(const inverse_problem *p) {
-    return p->monotone ? DPMF_I_OPTIMIZE_FALLING : p->signed_ones ? INVERSE_SIGNED : DPMF_I_OPTIMIZE_ANY_SIGN;
+    return p->monotone ? OPTIMIZE_FALLING : p->signed_ones ? INVERSE_SIGNED : OPTIMIZE_ANY_SIGN;
 }
 
-dpmf_status dpmf_i_optimize_banded_inverse(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                           dpmf_optimization *result) {
+dpmf_status toeplitz_banded_inverse(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     inverse_problem p = {0};
-    dpmf_i_base_minimum found = {0};
+    base_minimum found = {0};
     double *x = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(open_problem(task, &p));
-    TRY_DONE(dpmf_i_base_alloc_doubles(p.bands, "the parameters", &x));
+    TRY_DONE(base_alloc_doubles(p.bands, "the parameters", &x));
     TRY_DONE(start_point(task->workload, &p, x));
     TRY_DONE(descend_inverse(&p, &task->options->run, x, &found));
-    if (p.signed_ones && dpmf_i_optimize_toeplitz_mixed_fits(task->participation, p.n))
-        TRY_DONE(widen(task, &p, x, &found));
+    if (p.signed_ones && toeplitz_mixed_fits(task->participation, p.n)) TRY_DONE(widen(task, &p, x, &found));
     coefficients_of(&p, x, p.h);
     if (out != NULL) TRY_DONE(make_strategy(task, &p, out));
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = found.iterations,
                                   .optimum_upper = INFINITY,
                                   .searched = class_of(&p),
-                                  .stationarity = found.gradient * dpmf_i_base_norm(p.bands, x)};
+                                  .stationarity = found.gradient * base_norm(p.bands, x)};
 done:
     close_problem(&p);
-    dpmf_i_base_free(x);
+    base_free(x);
     return status;
 }

@@ -34,23 +34,21 @@ static const double FIRST_MU = 1e-2, SCREEN_MU = 1e-3 /* after which searches ar
                     PROOF_MU = 1e-10;
 static const double SMALL = 1e-8, TINY = 1e-11; /* decreases that end a stage: the next one goes on */
 
-int dpmf_i_optimize_toeplitz_mixed_fits(const dpmf_participation *participation, int64_t n) {
-    return participation->pattern == DPMF_I_WORKLOAD_FIXED && participation->count > 1 &&
-           participation->count <= DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_COUNT_MAX &&
-           n <= DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX;
+int toeplitz_mixed_fits(const dpmf_participation *participation, int64_t n) {
+    return participation->pattern == WORKLOAD_FIXED && participation->count > 1 &&
+           participation->count <= TOEPLITZ_MIXED_COUNT_MAX && n <= TOEPLITZ_MIXED_STEPS_MAX;
 }
 
-void dpmf_i_optimize_toeplitz_mixed_free(dpmf_i_optimize_toeplitz_mixed *m) {
-    dpmf_i_base_free(m->memory);
-    *m = (dpmf_i_optimize_toeplitz_mixed){0};
+void toeplitz_mixed_free(toeplitz_mixed *m) {
+    base_free(m->memory);
+    *m = (toeplitz_mixed){0};
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_mixed_create(const dpmf_i_optimize_toeplitz_pattern *pattern,
-                                                  dpmf_i_optimize_toeplitz_mixed *out) {
+dpmf_status toeplitz_mixed_create(const toeplitz_pattern *pattern, toeplitz_mixed *out) {
     const int64_t k = pattern->k;
-    assert(k <= DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_COUNT_MAX);
-    dpmf_i_optimize_toeplitz_mixed m = {.pattern = *pattern, .mu = FIRST_MU, .lead = INFINITY};
-    TRY(dpmf_i_base_alloc_doubles(3 * k * k + 3 * k, "the matrix of a pattern", &m.memory));
+    assert(k <= TOEPLITZ_MIXED_COUNT_MAX);
+    toeplitz_mixed m = {.pattern = *pattern, .mu = FIRST_MU, .lead = INFINITY};
+    TRY(base_alloc_doubles(3 * k * k + 3 * k, "the matrix of a pattern", &m.memory));
     m.x = m.memory;
     m.y = m.x + k * k;
     m.hessian = m.y + k * k;
@@ -64,12 +62,12 @@ dpmf_status dpmf_i_optimize_toeplitz_mixed_create(const dpmf_i_optimize_toeplitz
 /* ---- X on the first pattern, and back ---- */
 
 /* The rows u of column 0 that step j and none later sees; column l b below has as many, as far as the bands go. */
-static int64_t rows_end(const dpmf_i_optimize_toeplitz_mixed *m, int64_t j, int64_t l, int64_t bands) {
+static int64_t rows_end(const toeplitz_mixed *m, int64_t j, int64_t l, int64_t bands) {
     const int64_t end = m->pattern.n - j * m->pattern.b, last = bands - l * m->pattern.b;
     return end < last ? end : last;
 }
 
-static void fill_matrix(dpmf_i_optimize_toeplitz_mixed *m, int64_t bands, const double *c) {
+static void fill_matrix(toeplitz_mixed *m, int64_t bands, const double *c) {
     const int64_t k = m->pattern.k, b = m->pattern.b;
     for (int64_t l = 0; l < k; l++) {
         double sum = 0;
@@ -77,7 +75,7 @@ static void fill_matrix(dpmf_i_optimize_toeplitz_mixed *m, int64_t bands, const 
         for (int64_t j = k - 1; j >= l; j--) { /* each step sees n - j b rows, the last one fewest */
             const int64_t end = rows_end(m, j, l, bands);
             if (end > u) {
-                sum += dpmf_i_base_dot(end - u, c + u, c + u + l * b);
+                sum += base_dot(end - u, c + u, c + u + l * b);
                 u = end;
             }
             m->x[j * k + j - l] = m->x[(j - l) * k + j] = sum;
@@ -90,8 +88,7 @@ static void add_multiple(int64_t n, double factor, const double *restrict x, dou
         y[i] += factor * x[i];
 }
 
-static void pull_matrix(const dpmf_i_optimize_toeplitz_mixed *m, int64_t bands, const double *c, double extra,
-                        double *gradient) {
+static void pull_matrix(const toeplitz_mixed *m, int64_t bands, const double *c, double extra, double *gradient) {
     const int64_t k = m->pattern.k, b = m->pattern.b;
     memset(gradient, 0, (size_t)bands * sizeof *gradient);
     for (int64_t l = 0; l < k && l * b < bands; l++) {
@@ -132,7 +129,7 @@ static int factor(int64_t k, double *a) {
 /* L^-1 in the place of L. */
 static void invert(int64_t k, double *l) {
     for (int64_t i = 0; i < k; i++) {
-        double sum[DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_COUNT_MAX] = {0}, *row = l + i * k;
+        double sum[TOEPLITZ_MIXED_COUNT_MAX] = {0}, *row = l + i * k;
         const double scale = 1 / row[i];
         for (int64_t r = 0; r < i; r++)
             add_multiple(r + 1, row[r], l + r * k, sum);
@@ -145,7 +142,7 @@ static void invert(int64_t k, double *l) {
 /* ---- Newton's method for d ---- */
 
 /* Y for d and mu t; its log determinant; 0 if Diag(d) - X is not positive definite. */
-static int dual_point(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *log_det) {
+static int dual_point(toeplitz_mixed *m, double mu_t, double *log_det) {
     const int64_t k = m->pattern.k;
     double *lower = m->hessian;
     for (int64_t i = 0; i < k * k; i++)
@@ -168,7 +165,7 @@ static int dual_point(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *lo
 }
 
 /* One step; `size` is the Newton decrement before it, in units in which the function is self-concordant. 0: none. */
-static int newton_step(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *size) {
+static int newton_step(toeplitz_mixed *m, double mu_t, double *size) {
     const int64_t k = m->pattern.k;
     double square = 0;
     for (int64_t i = 0; i < k * k; i++)
@@ -176,7 +173,7 @@ static int newton_step(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *s
     if (!factor(k, m->hessian)) return 0;
     for (int64_t i = 0; i < k; i++)
         m->slope[i] = 1 - m->y[i * k + i];
-    dpmf_i_base_lower_solve(k, m->hessian, m->slope, m->lag);
+    base_lower_solve(k, m->hessian, m->slope, m->lag);
     for (int64_t i = 0; i < k; i++)
         square += m->lag[i] * m->lag[i];
     for (int64_t i = k - 1; i >= 0; i--) {
@@ -192,7 +189,7 @@ static int newton_step(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *s
 }
 
 /* The dual for one mu, from the d that is there; 0 if it cannot be had from it. */
-static int solve_dual(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *log_det) {
+static int solve_dual(toeplitz_mixed *m, double mu_t, double *log_det) {
     double size = INFINITY;
     for (int i = 0; i < NEWTON_MAX; i++) {
         if (!dual_point(m, mu_t, log_det)) return 0;
@@ -203,7 +200,7 @@ static int solve_dual(dpmf_i_optimize_toeplitz_mixed *m, double mu_t, double *lo
 }
 
 /* From far away: mu falls from 1, where d is nearly known, by a factor that Newton's method follows. */
-static int follow_path(dpmf_i_optimize_toeplitz_mixed *m, double t, double *log_det) {
+static int follow_path(toeplitz_mixed *m, double t, double *log_det) {
     const int64_t k = m->pattern.k;
     for (int64_t i = 0; i < k; i++) {
         m->d[i] = t;
@@ -216,8 +213,7 @@ static int follow_path(dpmf_i_optimize_toeplitz_mixed *m, double t, double *log_
     }
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_mixed_square(dpmf_i_optimize_toeplitz_mixed *m, int64_t bands, const double *c,
-                                                  double *value, double *gradient) {
+dpmf_status toeplitz_mixed_square(toeplitz_mixed *m, int64_t bands, const double *c, double *value, double *gradient) {
     const int64_t k = m->pattern.k;
     double t = 0, log_det = 0, sum = 0;
     *value = INFINITY;
@@ -240,8 +236,8 @@ dpmf_status dpmf_i_optimize_toeplitz_mixed_square(dpmf_i_optimize_toeplitz_mixed
  * ln loss with the proven S: for the smallest mu for which Newton's method comes to its end. Where Y is nearly singular,
  * rounding keeps it from that for the very small ones.
  */
-static dpmf_status proven_value(dpmf_i_optimize_toeplitz_mixed *m, const dpmf_i_base_objective *objective,
-                                const double *x, double *gradient, double *f) {
+static dpmf_status proven_value(toeplitz_mixed *m, const base_objective *objective, const double *x, double *gradient,
+                                double *f) {
     dpmf_status status = DPMF_OK;
     *f = INFINITY;
     m->proven = 1;
@@ -259,70 +255,65 @@ static dpmf_status proven_value(dpmf_i_optimize_toeplitz_mixed *m, const dpmf_i_
  * starts lead to the same place. Nor where it is far behind: what mu still hides differs by less than 3e-4 of ln loss
  * between such searches (1000 steps, 10 epochs, 1 to 5 buffers).
  */
-static int is_worth(dpmf_i_optimize_toeplitz_mixed *m, double f) {
+static int is_worth(toeplitz_mixed *m, double f) {
     if (f > m->lead + FAR_BEHIND || fabs(f - m->lead) <= SAME_PLACE) return 0;
     m->lead = fmin(m->lead, f);
     return 1;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_mixed_stage(dpmf_i_optimize_toeplitz_mixed *m,
-                                                 const dpmf_i_base_objective *objective, const dpmf_run *run, double mu,
-                                                 double decrease, int iterations, double *x, dpmf_i_base_minimum *out) {
-    const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
-                                                  .decrease = decrease,
-                                                  .past = 5,
-                                                  .pairs = 20,
-                                                  .iterations = iterations,
-                                                  .what = "optimizing coefficients of any sign",
-                                                  .run = run};
+dpmf_status toeplitz_mixed_stage(toeplitz_mixed *m, const base_objective *objective, const dpmf_run *run, double mu,
+                                 double decrease, int iterations, double *x, base_minimum *out) {
+    const base_minimize_options options = {.gradient = 1e-9,
+                                           .decrease = decrease,
+                                           .past = 5,
+                                           .pairs = 20,
+                                           .iterations = iterations,
+                                           .what = "optimizing coefficients of any sign",
+                                           .run = run};
     double *gradient = NULL, start = INFINITY;
     dpmf_status status = DPMF_OK;
-    *out = (dpmf_i_base_minimum){.f = INFINITY};
+    *out = (base_minimum){.f = INFINITY};
     m->mu = mu;
     m->warm = 0;
-    TRY(dpmf_i_base_alloc_doubles(objective->count, "a gradient", &gradient));
+    TRY(base_alloc_doubles(objective->count, "a gradient", &gradient));
     TRY_DONE(objective->value(objective->context, x, &start, gradient));
-    if (isfinite(start)) TRY_DONE(dpmf_i_base_minimize(objective, &options, x, out));
+    if (isfinite(start)) TRY_DONE(base_minimize(objective, &options, x, out));
 done:
-    dpmf_i_base_free(gradient);
+    base_free(gradient);
     return status;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_mixed_finish(dpmf_i_optimize_toeplitz_mixed *m,
-                                                  const dpmf_i_base_objective *objective, const dpmf_run *run,
-                                                  double first_mu, int iterations, double *x,
-                                                  dpmf_i_base_minimum *out) {
-    dpmf_i_base_minimum found = {.f = INFINITY};
+dpmf_status toeplitz_mixed_finish(toeplitz_mixed *m, const base_objective *objective, const dpmf_run *run,
+                                  double first_mu, int iterations, double *x, base_minimum *out) {
+    base_minimum found = {.f = INFINITY};
     double *gradient = NULL;
     int all = 0;
     dpmf_status status = DPMF_OK;
     *out = found;
     for (double mu = first_mu; mu >= 0.9 * LAST_MU; mu *= 0.1) {
-        TRY(dpmf_i_optimize_toeplitz_mixed_stage(m, objective, run, mu, mu > 1e-6 ? SMALL : TINY, iterations, x,
-                                                 &found));
+        TRY(toeplitz_mixed_stage(m, objective, run, mu, mu > 1e-6 ? SMALL : TINY, iterations, x, &found));
         all += found.iterations;
         out->iterations = all;
         if (!isfinite(found.f)) return DPMF_OK;
     }
-    TRY(dpmf_i_base_alloc_doubles(objective->count, "a gradient", &gradient));
+    TRY(base_alloc_doubles(objective->count, "a gradient", &gradient));
     TRY_DONE(proven_value(m, objective, x, gradient, &found.f));
     found.iterations = all;
     *out = found;
 done:
-    dpmf_i_base_free(gradient);
+    base_free(gradient);
     return status;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_mixed_descend(dpmf_i_optimize_toeplitz_mixed *m,
-                                                   const dpmf_i_base_objective *objective, const dpmf_run *run,
-                                                   double *x, dpmf_i_base_minimum *out) {
-    dpmf_i_base_minimum first, second;
-    TRY(dpmf_i_optimize_toeplitz_mixed_stage(m, objective, run, FIRST_MU, SMALL, ITERATIONS, x, &first));
-    TRY(dpmf_i_optimize_toeplitz_mixed_stage(m, objective, run, SCREEN_MU, SMALL, ITERATIONS, x, &second));
+dpmf_status toeplitz_mixed_descend(toeplitz_mixed *m, const base_objective *objective, const dpmf_run *run, double *x,
+                                   base_minimum *out) {
+    base_minimum first, second;
+    TRY(toeplitz_mixed_stage(m, objective, run, FIRST_MU, SMALL, ITERATIONS, x, &first));
+    TRY(toeplitz_mixed_stage(m, objective, run, SCREEN_MU, SMALL, ITERATIONS, x, &second));
     const int iterations = first.iterations + second.iterations, inside = isfinite(second.f);
-    *out = (dpmf_i_base_minimum){.f = INFINITY};
+    *out = (base_minimum){.f = INFINITY};
     if (inside && is_worth(m, second.f))
-        TRY(dpmf_i_optimize_toeplitz_mixed_finish(m, objective, run, 0.1 * SCREEN_MU, ITERATIONS, x, out));
+        TRY(toeplitz_mixed_finish(m, objective, run, 0.1 * SCREEN_MU, ITERATIONS, x, out));
     if (!inside) m->lead = INFINITY; /* no answer, and none that others need to beat */
     out->iterations += iterations;
     return DPMF_OK;

@@ -23,22 +23,20 @@
 #include <assert.h>
 #include <string.h>
 
-dpmf_status dpmf_i_optimize_toeplitz_pattern_of(const dpmf_participation *participation, int64_t n,
-                                                dpmf_i_optimize_toeplitz_pattern *out) {
-    if (participation->pattern != DPMF_I_WORKLOAD_EPOCHS) {
-        *out = (dpmf_i_optimize_toeplitz_pattern){n, participation->count, participation->separation};
+dpmf_status toeplitz_pattern_of(const dpmf_participation *participation, int64_t n, toeplitz_pattern *out) {
+    if (participation->pattern != WORKLOAD_EPOCHS) {
+        *out = (toeplitz_pattern){n, participation->count, participation->separation};
         assert((out->k - 1) * out->b < n);
         return DPMF_OK;
     }
-    return dpmf_i_base_fail(
-        DPMF_ERROR_UNSUPPORTED,
-        "Toeplitz strategies are not optimized for participation %s, accepted: single, cyclic, min-sep, "
-        "full; optimize for one of them (--optimize-participation) and evaluate for this one",
-        participation->text);
+    return base_fail(DPMF_ERROR_UNSUPPORTED,
+                     "Toeplitz strategies are not optimized for participation %s, accepted: single, cyclic, min-sep, "
+                     "full; optimize for one of them (--optimize-participation) and evaluate for this one",
+                     participation->text);
 }
 
 /* The columns do not meet. */
-static double apart(const dpmf_i_optimize_toeplitz_pattern *p, int64_t bands, const double *c, double *gradient) {
+static double apart(const toeplitz_pattern *p, int64_t bands, const double *c, double *gradient) {
     double sum = 0;
     for (int64_t i = 0; i < bands; i++) {
         int64_t reach = (p->n - 1 - i) / p->b + 1;
@@ -50,8 +48,7 @@ static double apart(const dpmf_i_optimize_toeplitz_pattern *p, int64_t bands, co
 }
 
 /* All of s and of its sums, each from its neighbour one period away; `s` has 2n numbers. */
-static double together(const dpmf_i_optimize_toeplitz_pattern *p, int64_t bands, const double *c, double *s,
-                       double *gradient) {
+static double together(const toeplitz_pattern *p, int64_t bands, const double *c, double *s, double *gradient) {
     const int64_t n = p->n, b = p->b, whole = p->k * b;
     double square = 0, *sums = s + n;
     for (int64_t t = 0; t < n; t++) {
@@ -81,9 +78,9 @@ static double periods(double times, int64_t b, int64_t bands, const double *c, d
     return times * square;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_square(const dpmf_i_optimize_toeplitz_pattern *pattern, int64_t bands,
-                                            const double *c, double *value, double *gradient) {
-    dpmf_i_optimize_toeplitz_pattern p = *pattern;
+dpmf_status toeplitz_square(const toeplitz_pattern *pattern, int64_t bands, const double *c, double *value,
+                            double *gradient) {
+    toeplitz_pattern p = *pattern;
     double *s = NULL;
     assert(bands >= 1 && bands <= p.n);
     if (bands <= p.b) {
@@ -95,10 +92,10 @@ dpmf_status dpmf_i_optimize_toeplitz_square(const dpmf_i_optimize_toeplitz_patte
     p.n -= left_out * p.b;
     int64_t reach = (p.k - 1) * p.b + bands; /* s is zero from there on */
     if (p.n > reach) p.n = reach;
-    TRY(dpmf_i_base_alloc_doubles(2 * p.n + p.b, "sums of columns", &s));
+    TRY(base_alloc_doubles(2 * p.n + p.b, "sums of columns", &s));
     double square = together(&p, bands, c, s, gradient);
     if (left_out > 0) square += periods((double)left_out, p.b, bands, c, s + 2 * p.n, gradient);
     *value = square;
-    dpmf_i_base_free(s);
+    base_free(s);
     return DPMF_OK;
 }

@@ -14,13 +14,12 @@
 
 enum { GRID = 29 }; /* shifts from 1e-4 to 1e3, four a decade: 0 and infinity are no better for prefix sums */
 
-static dpmf_status loss_at(dpmf_i_optimize_toeplitz_error *e, double shift, double *c,
-                           dpmf_i_optimize_toeplitz_sweep_result *best) {
+static dpmf_status loss_at(toeplitz_error *e, double shift, double *c, toeplitz_sweep_result *best) {
     double error = INFINITY;
     for (int64_t i = 0; i < e->bands; i++)
         c[i] = 1 / (double)(i + 1) + shift;
-    TRY(dpmf_i_optimize_toeplitz_error_value(e, c, &error, NULL));
-    double loss = dpmf_i_base_norm(e->bands, c) * sqrt(error);
+    TRY(toeplitz_error_value(e, c, &error, NULL));
+    double loss = base_norm(e->bands, c) * sqrt(error);
     best->evaluations++;
     if (loss < best->loss) {
         best->loss = loss;
@@ -30,7 +29,7 @@ static dpmf_status loss_at(dpmf_i_optimize_toeplitz_error *e, double shift, doub
 }
 
 /* Golden section around the best point of the grid: the loss is smooth there, and flat, so 40 steps are plenty. */
-static dpmf_status close_in(dpmf_i_optimize_toeplitz_error *e, double *c, dpmf_i_optimize_toeplitz_sweep_result *best) {
+static dpmf_status close_in(toeplitz_error *e, double *c, toeplitz_sweep_result *best) {
     const double golden = 0.5 * (sqrt(5) - 1);
     double width = 0.25; /* decades */
     for (int step = 0; step < 40; step++, width *= golden) {
@@ -41,25 +40,24 @@ static dpmf_status close_in(dpmf_i_optimize_toeplitz_error *e, double *c, dpmf_i
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
-                                           double *coefficients, dpmf_i_optimize_toeplitz_sweep_result *out) {
-    dpmf_i_optimize_toeplitz_error e = {0};
-    dpmf_i_optimize_toeplitz_sweep_result best = {.loss = INFINITY};
+dpmf_status toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss, double *coefficients,
+                           toeplitz_sweep_result *out) {
+    toeplitz_error e = {0};
+    toeplitz_sweep_result best = {.loss = INFINITY};
     double *c = NULL;
     dpmf_status status = DPMF_OK;
     if (!workload->toeplitz)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "the sweep takes Toeplitz workloads only, not %s",
-                                workload->text);
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "the sweep takes Toeplitz workloads only, not %s", workload->text);
     if (bands < 1 || bands > workload->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "%lld bands, accepted 1 to the %lld steps", (long long)bands,
-                                (long long)workload->steps);
-    TRY_DONE(dpmf_i_optimize_toeplitz_error_create(workload, bands, loss, NULL, &e));
-    TRY_DONE(dpmf_i_base_alloc_doubles(bands, "the coefficients", &c));
+        return base_fail(DPMF_ERROR_ARGUMENT, "%lld bands, accepted 1 to the %lld steps", (long long)bands,
+                         (long long)workload->steps);
+    TRY_DONE(toeplitz_error_create(workload, bands, loss, NULL, &e));
+    TRY_DONE(base_alloc_doubles(bands, "the coefficients", &c));
     for (int i = 0; i < GRID; i++)
         TRY_DONE(loss_at(&e, pow(10, -4 + 0.25 * i), c, &best));
     TRY_DONE(loss_at(&e, 0, c, &best));
     if (!isfinite(best.loss)) {
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "no shift gives coefficients of finite loss");
+        status = base_fail(DPMF_ERROR_NUMERICAL, "no shift gives coefficients of finite loss");
         goto done;
     }
     if (best.shift > 0) TRY_DONE(close_in(&e, c, &best));
@@ -67,15 +65,15 @@ dpmf_status dpmf_i_optimize_toeplitz_sweep(const dpmf_workload *workload, int64_
         coefficients[i] = 1 / (double)(i + 1) + best.shift;
     *out = best;
 done:
-    dpmf_i_optimize_toeplitz_error_free(&e);
-    dpmf_i_base_free(c);
+    toeplitz_error_free(&e);
+    base_free(c);
     return status;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_taper(int64_t bands, int64_t least, double *c) {
+dpmf_status toeplitz_taper(int64_t bands, int64_t least, double *c) {
     if (bands < 2 || least < 1 || least >= bands)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "taper from %lld of %lld bands, accepted: 1 to bands - 1",
-                                (long long)least, (long long)bands);
+        return base_fail(DPMF_ERROR_ARGUMENT, "taper from %lld of %lld bands, accepted: 1 to bands - 1",
+                         (long long)least, (long long)bands);
     for (int64_t i = least; i <= bands; i++)
         c[i - 1] *= (double)(bands - i) / (double)(bands - least);
     return DPMF_OK;

@@ -45,11 +45,11 @@ typedef enum signs { FREE, NON_NEGATIVE, MONOTONE } signs;
 typedef struct problem {
     int64_t bands;
     signs signs;
-    dpmf_i_optimize_toeplitz_pattern pattern;
-    dpmf_i_optimize_toeplitz_mixed mixed; /* used if its memory is there: signs are free */
-    double columns_count;                 /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
-    dpmf_i_optimize_toeplitz_error error;
-    dpmf_i_optimize_toeplitz_columns columns; /* used if its memory is there */
+    toeplitz_pattern pattern;
+    toeplitz_mixed mixed; /* used if its memory is there: signs are free */
+    double columns_count; /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
+    toeplitz_error error;
+    optimize_toeplitz_columns columns; /* used if its memory is there */
     double *c, *by_square, *by_error;
 } problem;
 
@@ -73,10 +73,9 @@ static void to_parameters(const problem *p, const double *x, double *gradient) {
 }
 
 static dpmf_status square_of(problem *p, double *value) {
-    if (p->mixed.memory != NULL)
-        return dpmf_i_optimize_toeplitz_mixed_square(&p->mixed, p->bands, p->c, value, p->by_square);
-    if (p->columns_count == 0) return dpmf_i_optimize_toeplitz_square(&p->pattern, p->bands, p->c, value, p->by_square);
-    double norm = dpmf_i_base_norm(p->bands, p->c);
+    if (p->mixed.memory != NULL) return toeplitz_mixed_square(&p->mixed, p->bands, p->c, value, p->by_square);
+    if (p->columns_count == 0) return toeplitz_square(&p->pattern, p->bands, p->c, value, p->by_square);
+    double norm = base_norm(p->bands, p->c);
     *value = p->columns_count * norm * norm;
     for (int64_t i = 0; i < p->bands; i++)
         p->by_square[i] = 2 * p->columns_count * p->c[i];
@@ -89,9 +88,9 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
     coefficients_of(p, x, p->c);
     TRY(square_of(p, &square));
     if (p->columns.memory != NULL)
-        TRY(dpmf_i_optimize_toeplitz_columns_value(&p->columns, p->c, &error, p->by_error));
+        TRY(toeplitz_columns_value(&p->columns, p->c, &error, p->by_error));
     else
-        TRY(dpmf_i_optimize_toeplitz_error_value(&p->error, p->c, &error, p->by_error));
+        TRY(toeplitz_error_value(&p->error, p->c, &error, p->by_error));
     *f = INFINITY;
     if (!isfinite(error) || !isfinite(square) || !(square > 0) || !(error > 0)) return DPMF_OK;
     *f = 0.5 * (log(square) + log(error));
@@ -104,55 +103,52 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
 /* ---- setting up ---- */
 
 static void close_problem(problem *p) {
-    dpmf_i_optimize_toeplitz_error_free(&p->error);
-    dpmf_i_optimize_toeplitz_columns_free(&p->columns);
-    dpmf_i_optimize_toeplitz_mixed_free(&p->mixed);
-    dpmf_i_base_free(p->c);
-    dpmf_i_base_free(p->by_square);
-    dpmf_i_base_free(p->by_error);
+    toeplitz_error_free(&p->error);
+    toeplitz_columns_free(&p->columns);
+    toeplitz_mixed_free(&p->mixed);
+    base_free(p->c);
+    base_free(p->by_square);
+    base_free(p->by_error);
 }
 
-static dpmf_status check_workload(const dpmf_i_optimize_task *task) {
+static dpmf_status check_workload(const optimize_task *task) {
     const dpmf_workload *a = task->workload;
     const int within = task->options->normalize == DPMF_NORMALIZE_WITHIN;
     if (a->toeplitz && !within) return DPMF_OK;
-    if (a->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "Toeplitz strategies are not optimized for workload %s%s, accepted: prefix, momentum, "
-            "nesterov, decay, schedules%s; optimize for one of them (--optimize-workload) and evaluate "
-            "for this one",
-            a->text, within ? " with columns normalized within" : "", within ? "" : ", a Toeplitz matrix");
-    if (a->steps > DPMF_I_OPTIMIZE_TOEPLITZ_COLUMNS_MAX)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED, "%lld steps %s, accepted up to %d; %s", (long long)a->steps,
-            within ? "with columns normalized within the optimization" : "of a workload with a learning-rate schedule",
-            DPMF_I_OPTIMIZE_TOEPLITZ_COLUMNS_MAX,
-            within ? "normalize after it" : "optimize for the workload without it (--optimize-workload)");
+    if (a->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "Toeplitz strategies are not optimized for workload %s%s, accepted: prefix, momentum, "
+                         "nesterov, decay, schedules%s; optimize for one of them (--optimize-workload) and evaluate "
+                         "for this one",
+                         a->text, within ? " with columns normalized within" : "", within ? "" : ", a Toeplitz matrix");
+    if (a->steps > TOEPLITZ_COLUMNS_MAX)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "%lld steps %s, accepted up to %d; %s", (long long)a->steps,
+                         within ? "with columns normalized within the optimization"
+                                : "of a workload with a learning-rate schedule",
+                         TOEPLITZ_COLUMNS_MAX,
+                         within ? "normalize after it" : "optimize for the workload without it (--optimize-workload)");
     return DPMF_OK;
 }
 
-static dpmf_status open_problem(const dpmf_i_optimize_task *task, int64_t bands, problem *p) {
+static dpmf_status open_problem(const optimize_task *task, int64_t bands, problem *p) {
     const dpmf_optimize_options *o = task->options;
     const int within = o->normalize == DPMF_NORMALIZE_WITHIN;
     p->bands = bands;
     TRY(check_workload(task));
-    TRY(dpmf_i_optimize_toeplitz_pattern_of(task->participation, task->workload->steps, &p->pattern));
+    TRY(toeplitz_pattern_of(task->participation, task->workload->steps, &p->pattern));
     if (within && bands > p->pattern.b)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "%lld bands with columns normalized within the optimization: participation %s accepts up to "
-            "%lld; normalize after it",
-            (long long)bands, task->participation->text, (long long)p->pattern.b);
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "%lld bands with columns normalized within the optimization: participation %s accepts up to "
+                         "%lld; normalize after it",
+                         (long long)bands, task->participation->text, (long long)p->pattern.b);
     if (within) p->columns_count = (double)p->pattern.k;
-    if (bands > p->pattern.b)
-        p->signs = task->participation->pattern == DPMF_I_WORKLOAD_APART ? MONOTONE : NON_NEGATIVE;
-    TRY(dpmf_i_base_alloc_doubles(bands, "the coefficients", &p->c));
-    TRY(dpmf_i_base_alloc_doubles(bands, "a gradient", &p->by_square));
-    TRY(dpmf_i_base_alloc_doubles(bands, "a gradient", &p->by_error));
+    if (bands > p->pattern.b) p->signs = task->participation->pattern == WORKLOAD_APART ? MONOTONE : NON_NEGATIVE;
+    TRY(base_alloc_doubles(bands, "the coefficients", &p->c));
+    TRY(base_alloc_doubles(bands, "a gradient", &p->by_square));
+    TRY(base_alloc_doubles(bands, "a gradient", &p->by_error));
     if (within || !task->workload->toeplitz)
-        return dpmf_i_optimize_toeplitz_columns_create(task->workload, bands, within, o->weights, &p->columns);
-    return dpmf_i_optimize_toeplitz_error_create(task->workload, bands, o->loss, o->weights, &p->error);
+        return toeplitz_columns_create(task->workload, bands, within, o->weights, &p->columns);
+    return toeplitz_error_create(task->workload, bands, o->loss, o->weights, &p->error);
 }
 
 /* Coefficients as parameters; tails that are zero get a little, since no gradient would lead away from there. */
@@ -166,16 +162,16 @@ static void parameters_of(const problem *p, double *x) {
 
 /* ---- running ---- */
 
-static dpmf_status descend_coefficients(problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
-    const dpmf_i_base_objective objective = {p->bands, p, log_loss};
-    const dpmf_i_base_minimize_options options = {.gradient = 1e-9,
-                                                  .decrease = 1e-13,
-                                                  .past = 3,
-                                                  .iterations = ITERATIONS,
-                                                  .what = "optimizing Toeplitz coefficients",
-                                                  .run = run};
+static dpmf_status descend_coefficients(problem *p, const dpmf_run *run, double *x, base_minimum *out) {
+    const base_objective objective = {p->bands, p, log_loss};
+    const base_minimize_options options = {.gradient = 1e-9,
+                                           .decrease = 1e-13,
+                                           .past = 3,
+                                           .iterations = ITERATIONS,
+                                           .what = "optimizing Toeplitz coefficients",
+                                           .run = run};
     int iterations = out->iterations;
-    TRY(dpmf_i_base_minimize(&objective, &options, x, out));
+    TRY(base_minimize(&objective, &options, x, out));
     out->iterations += iterations;
     return DPMF_OK;
 }
@@ -185,8 +181,8 @@ static dpmf_status largest_at(problem *p, const double *x, double *loss) {
     double value = 0, square = 0;
     coefficients_of(p, x, p->c);
     TRY(square_of(p, &square));
-    TRY(dpmf_i_optimize_toeplitz_columns_value(&p->columns, p->c, &value, NULL));
-    *loss = square * dpmf_i_optimize_toeplitz_columns_sharpen(&p->columns);
+    TRY(toeplitz_columns_value(&p->columns, p->c, &value, NULL));
+    *loss = square * toeplitz_columns_sharpen(&p->columns);
     return DPMF_OK;
 }
 
@@ -194,13 +190,13 @@ static dpmf_status largest_at(problem *p, const double *x, double *loss) {
  * The max loss where errors need not rise with the steps: rounds of the method of multipliers, each from the one before;
  * the best point of all is kept. A round that gains less than 1e-9 is the last.
  */
-static dpmf_status minimize_max(problem *p, const dpmf_run *run, double *x, dpmf_i_base_minimum *out) {
+static dpmf_status minimize_max(problem *p, const dpmf_run *run, double *x, base_minimum *out) {
     static const double sharpness[] = {8, 64, 512, 2048};
     const size_t size = (size_t)p->bands * sizeof *x;
     double best = INFINITY, *point = NULL;
-    dpmf_i_base_minimum found = {0};
+    base_minimum found = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(p->bands, "the parameters", &point));
+    TRY_DONE(base_alloc_doubles(p->bands, "the parameters", &point));
     memcpy(point, x, size);
     for (int round = 0; round < ROUNDS; round++) {
         double loss = INFINITY;
@@ -217,19 +213,19 @@ static dpmf_status minimize_max(problem *p, const dpmf_run *run, double *x, dpmf
     }
     out->iterations = found.iterations;
 done:
-    dpmf_i_base_free(point);
+    base_free(point);
     return status;
 }
 
-static dpmf_status minimize_all(problem *p, const dpmf_i_optimize_task *task, double *x, dpmf_i_base_minimum *out) {
+static dpmf_status minimize_all(problem *p, const optimize_task *task, double *x, base_minimum *out) {
     if (p->columns.memory != NULL && task->options->loss == DPMF_LOSS_MAX)
         return minimize_max(p, &task->options->run, x, out);
     return descend_coefficients(p, &task->options->run, x, out);
 }
 
-static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const problem *p, int whole, dpmf_strategy **out) {
+static dpmf_status make_strategy(const optimize_task *task, const problem *p, int whole, dpmf_strategy **out) {
     const int64_t n = task->workload->steps;
-    const double norm = dpmf_i_base_norm(p->bands, p->c);
+    const double norm = base_norm(p->bands, p->c);
     dpmf_strategy *plain = NULL;
     for (int64_t i = 0; i < p->bands; i++)
         p->c[i] /= norm;
@@ -248,8 +244,8 @@ static dpmf_status make_strategy(const dpmf_i_optimize_task *task, const problem
 
 /* The square root's coefficients, of norm 1. */
 static dpmf_status square_root(const dpmf_workload *workload, int64_t bands, double *c) {
-    TRY(dpmf_i_workload_series(workload, 0.5, bands, c));
-    const double norm = dpmf_i_base_norm(bands, c);
+    TRY(workload_series(workload, 0.5, bands, c));
+    const double norm = base_norm(bands, c);
     for (int64_t i = 0; i < bands; i++)
         c[i] /= norm;
     return DPMF_OK;
@@ -259,8 +255,7 @@ static dpmf_status square_root(const dpmf_workload *workload, int64_t bands, dou
  * Where columns of one unit meet, the best c of b bands is a good start, and for the RMS loss often the answer: zeros
  * follow it.
  */
-static dpmf_status start_point(const dpmf_i_optimize_task *task, const problem *p, double *x,
-                               dpmf_i_base_minimum *found) {
+static dpmf_status start_point(const optimize_task *task, const problem *p, double *x, base_minimum *found) {
     problem few = {0};
     dpmf_status status = DPMF_OK;
     if (p->signs == FREE) return square_root(task->workload, p->bands, x);
@@ -275,17 +270,16 @@ done:
 
 /* ---- any sign ---- */
 
-static int may_widen(const dpmf_i_optimize_task *task, const problem *p) {
+static int may_widen(const optimize_task *task, const problem *p) {
     const int by_rounds = p->columns.memory != NULL && task->options->loss == DPMF_LOSS_MAX;
-    return p->signs == NON_NEGATIVE && !by_rounds &&
-           dpmf_i_optimize_toeplitz_mixed_fits(task->participation, task->workload->steps);
+    return p->signs == NON_NEGATIVE && !by_rounds && toeplitz_mixed_fits(task->participation, task->workload->steps);
 }
 
 /* The search among all signs from `start`; x gets its end, as coefficients, if that is better than found->f. */
-static dpmf_status try_signs(problem *p, const dpmf_run *run, double *start, double *x, dpmf_i_base_minimum *found) {
-    const dpmf_i_base_objective objective = {p->bands, p, log_loss};
-    dpmf_i_base_minimum end = {0};
-    TRY(dpmf_i_optimize_toeplitz_mixed_descend(&p->mixed, &objective, run, start, &end));
+static dpmf_status try_signs(problem *p, const dpmf_run *run, double *start, double *x, base_minimum *found) {
+    const base_objective objective = {p->bands, p, log_loss};
+    base_minimum end = {0};
+    TRY(toeplitz_mixed_descend(&p->mixed, &objective, run, start, &end));
     end.iterations += found->iterations;
     if (!(end.f < found->f - GAIN_LEAST)) {
         found->iterations = end.iterations;
@@ -297,36 +291,34 @@ static dpmf_status try_signs(problem *p, const dpmf_run *run, double *start, dou
 }
 
 /* From x, parameters of non-negative coefficients, to coefficients of any sign, no worse. */
-static dpmf_status widen(const dpmf_i_optimize_task *task, problem *p, double *x, dpmf_i_base_minimum *found) {
+static dpmf_status widen(const optimize_task *task, problem *p, double *x, base_minimum *found) {
     double *start = NULL;
-    TRY(dpmf_i_base_alloc_doubles(p->bands, "the coefficients", &start));
+    TRY(base_alloc_doubles(p->bands, "the coefficients", &start));
     dpmf_status status = DPMF_OK;
     coefficients_of(p, x, start);
     memcpy(x, start, (size_t)p->bands * sizeof *x);
     p->signs = FREE;
-    TRY_DONE(dpmf_i_optimize_toeplitz_mixed_create(&p->pattern, &p->mixed));
+    TRY_DONE(toeplitz_mixed_create(&p->pattern, &p->mixed));
     TRY_DONE(try_signs(p, &task->options->run, start, x, found));
     TRY_DONE(square_root(task->workload, p->bands, start));
     TRY_DONE(try_signs(p, &task->options->run, start, x, found));
 done:
-    dpmf_i_base_free(start);
+    base_free(start);
     return status;
 }
 
 static const char *class_of(const problem *p) {
-    return p->signs == FREE           ? DPMF_I_OPTIMIZE_ANY_SIGN
-           : p->signs == NON_NEGATIVE ? DPMF_I_OPTIMIZE_NON_NEGATIVE
-                                      : DPMF_I_OPTIMIZE_FALLING;
+    return p->signs == FREE ? OPTIMIZE_ANY_SIGN : p->signs == NON_NEGATIVE ? OPTIMIZE_NON_NEGATIVE : OPTIMIZE_FALLING;
 }
 
-static dpmf_status optimize(const dpmf_i_optimize_task *task, int64_t bands, int whole, dpmf_strategy **out,
+static dpmf_status optimize(const optimize_task *task, int64_t bands, int whole, dpmf_strategy **out,
                             dpmf_optimization *result) {
     problem p = {0};
-    dpmf_i_base_minimum found = {0};
+    base_minimum found = {0};
     double *x = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(open_problem(task, bands, &p));
-    TRY_DONE(dpmf_i_base_alloc_doubles(bands, "the parameters", &x));
+    TRY_DONE(base_alloc_doubles(bands, "the parameters", &x));
     TRY_DONE(start_point(task, &p, x, &found));
     TRY_DONE(minimize_all(&p, task, x, &found));
     if (may_widen(task, &p)) TRY_DONE(widen(task, &p, x, &found));
@@ -336,18 +328,17 @@ static dpmf_status optimize(const dpmf_i_optimize_task *task, int64_t bands, int
                                   .iterations = found.iterations,
                                   .optimum_upper = INFINITY,
                                   .searched = class_of(&p),
-                                  .stationarity = found.gradient * dpmf_i_base_norm(bands, x)};
+                                  .stationarity = found.gradient * base_norm(bands, x)};
 done:
     close_problem(&p);
-    dpmf_i_base_free(x);
+    base_free(x);
     return status;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status optimize_toeplitz(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     return optimize(task, task->workload->steps, 1, out, result);
 }
 
-dpmf_status dpmf_i_optimize_banded_toeplitz(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                            dpmf_optimization *result) {
+dpmf_status toeplitz_optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     return optimize(task, task->options->bands, 0, out, result);
 }

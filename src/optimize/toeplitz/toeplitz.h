@@ -17,7 +17,7 @@
 
 /* ---- E for Toeplitz workloads: optimize/toeplitz/error.c ---- */
 
-typedef struct dpmf_i_optimize_toeplitz_error {
+typedef struct toeplitz_error {
     const dpmf_workload *workload; /* borrowed */
     int64_t n, bands;
     int rms;              /* u_i = (n-i)/n, else 1 */
@@ -29,24 +29,22 @@ typedef struct dpmf_i_optimize_toeplitz_error {
     double *forcing, *response, *source, *adjoint;
     double *first_column; /* of A; NULL where it is not needed */
     double *tail;         /* bands numbers */
-    dpmf_i_kernels_toeplitz_table table;
+    kernels_toeplitz_table table;
     int64_t used; /* how many w_i the last value took */
-} dpmf_i_optimize_toeplitz_error;
+} toeplitz_error;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_error_create(const dpmf_workload *workload, int64_t bands,
-                                                                  dpmf_loss loss, const double *weights,
-                                                                  dpmf_i_optimize_toeplitz_error *out);
-void dpmf_i_optimize_toeplitz_error_free(dpmf_i_optimize_toeplitz_error *e);
+DPMF_MUST_CHECK dpmf_status toeplitz_error_create(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
+                                                  const double *weights, toeplitz_error *out);
+void toeplitz_error_free(toeplitz_error *e);
 
 /* E and, unless NULL, dE/dc. Coefficients that diverge give *value = INFINITY and no gradient. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_error_value(dpmf_i_optimize_toeplitz_error *e, const double *c,
-                                                                 double *value, double *gradient);
+DPMF_MUST_CHECK dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *value, double *gradient);
 
 /* The route of many bands: optimize/toeplitz/transforms.c */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_error_transforms(dpmf_i_optimize_toeplitz_error *e,
-                                                                      const double *c, double *value, double *gradient);
+DPMF_MUST_CHECK dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value,
+                                                      double *gradient);
 
-static inline double dpmf_i_optimize_toeplitz_weight(const dpmf_i_optimize_toeplitz_error *e, int64_t i) {
+static inline double toeplitz_weight(const toeplitz_error *e, int64_t i) {
     if (e->weights != NULL) return e->weights[i];
     return e->rms ? (double)(e->n - i) / (double)e->n : 1;
 }
@@ -58,22 +56,21 @@ static inline double dpmf_i_optimize_toeplitz_weight(const dpmf_i_optimize_toepl
  * sensitivity for bands <= b whatever the signs; under cyclic and full participation for c >= 0; under min-separation
  * for c >= 0 that does not rise (Pillutla et al. 2025, Eq. 3.25).
  */
-typedef struct dpmf_i_optimize_toeplitz_pattern {
+typedef struct toeplitz_pattern {
     int64_t n, k, b;
-} dpmf_i_optimize_toeplitz_pattern;
+} toeplitz_pattern;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_pattern_of(const dpmf_participation *participation, int64_t n,
-                                                                dpmf_i_optimize_toeplitz_pattern *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_square(const dpmf_i_optimize_toeplitz_pattern *pattern,
-                                                            int64_t bands, const double *c, double *value,
-                                                            double *gradient);
+DPMF_MUST_CHECK dpmf_status toeplitz_pattern_of(const dpmf_participation *participation, int64_t n,
+                                                toeplitz_pattern *out);
+DPMF_MUST_CHECK dpmf_status toeplitz_square(const toeplitz_pattern *pattern, int64_t bands, const double *c,
+                                            double *value, double *gradient);
 
 /* ---- S for coefficients of any sign: optimize/toeplitz/mixed.c ---- */
 
-enum { DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_STEPS_MAX = 1024, DPMF_I_OPTIMIZE_TOEPLITZ_MIXED_COUNT_MAX = 32 };
+enum { TOEPLITZ_MIXED_STEPS_MAX = 1024, TOEPLITZ_MIXED_COUNT_MAX = 32 };
 
-typedef struct dpmf_i_optimize_toeplitz_mixed {
-    dpmf_i_optimize_toeplitz_pattern pattern;
+typedef struct toeplitz_mixed {
+    toeplitz_pattern pattern;
     double mu;           /* how smooth */
     int proven;          /* the value is an upper bound of S, not S_mu */
     int warm;            /* d is that of a point nearby */
@@ -83,47 +80,42 @@ typedef struct dpmf_i_optimize_toeplitz_mixed {
     double *hessian;     /* k x k */
     double *d;           /* k: sum d >= S */
     double *slope, *lag; /* k */
-} dpmf_i_optimize_toeplitz_mixed;
+} toeplitz_mixed;
 
 /* Cyclic or full participation, several times, and small enough for the search? */
-int dpmf_i_optimize_toeplitz_mixed_fits(const dpmf_participation *participation, int64_t n);
+int toeplitz_mixed_fits(const dpmf_participation *participation, int64_t n);
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_create(const dpmf_i_optimize_toeplitz_pattern *pattern,
-                                                                  dpmf_i_optimize_toeplitz_mixed *out);
-void dpmf_i_optimize_toeplitz_mixed_free(dpmf_i_optimize_toeplitz_mixed *m);
+DPMF_MUST_CHECK dpmf_status toeplitz_mixed_create(const toeplitz_pattern *pattern, toeplitz_mixed *out);
+void toeplitz_mixed_free(toeplitz_mixed *m);
 
 /* S_mu, or the upper bound, and its gradient unless NULL. INFINITY where c is no use. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_square(dpmf_i_optimize_toeplitz_mixed *m, int64_t bands,
-                                                                  const double *c, double *value, double *gradient);
+DPMF_MUST_CHECK dpmf_status toeplitz_mixed_square(toeplitz_mixed *m, int64_t bands, const double *c, double *value,
+                                                  double *gradient);
 
 /*
  * Minimizes an objective that uses m, with mu falling; out->f is the value with the proven S. INFINITY, and x as it has
  * become, where the start is outside the domain, or where the search was given up: it would not have come below an
  * earlier one of the same objective with the same m.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_descend(dpmf_i_optimize_toeplitz_mixed *m,
-                                                                   const dpmf_i_base_objective *objective,
-                                                                   const dpmf_run *run, double *x,
-                                                                   dpmf_i_base_minimum *out);
+DPMF_MUST_CHECK dpmf_status toeplitz_mixed_descend(toeplitz_mixed *m, const base_objective *objective,
+                                                   const dpmf_run *run, double *x, base_minimum *out);
 
 /*
  * Its parts. One stage, for one mu: out->f is INFINITY where the start is outside the domain. The last stages, from `first_mu`
  * on, each of at most so many iterations, and the value with the proven S.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_stage(dpmf_i_optimize_toeplitz_mixed *m,
-                                                                 const dpmf_i_base_objective *objective,
-                                                                 const dpmf_run *run, double mu, double decrease,
-                                                                 int iterations, double *x, dpmf_i_base_minimum *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_mixed_finish(dpmf_i_optimize_toeplitz_mixed *m,
-                                                                  const dpmf_i_base_objective *objective,
-                                                                  const dpmf_run *run, double first_mu, int iterations,
-                                                                  double *x, dpmf_i_base_minimum *out);
+DPMF_MUST_CHECK dpmf_status toeplitz_mixed_stage(toeplitz_mixed *m, const base_objective *objective,
+                                                 const dpmf_run *run, double mu, double decrease, int iterations,
+                                                 double *x, base_minimum *out);
+DPMF_MUST_CHECK dpmf_status toeplitz_mixed_finish(toeplitz_mixed *m, const base_objective *objective,
+                                                  const dpmf_run *run, double first_mu, int iterations, double *x,
+                                                  base_minimum *out);
 
 /* ---- E for schedules and normalized columns: optimize/toeplitz/columns.c ---- */
 
-enum { DPMF_I_OPTIMIZE_TOEPLITZ_COLUMNS_MAX = 8192 }; /* steps: O(n^2) in general */
+enum { TOEPLITZ_COLUMNS_MAX = 8192 }; /* steps: O(n^2) in general */
 
-typedef struct dpmf_i_optimize_toeplitz_columns {
+typedef struct optimize_toeplitz_columns {
     const dpmf_workload *workload; /* borrowed; a named one */
     int64_t n, bands;
     int normalized;                     /* columns of C divided by their norms, times |c| */
@@ -138,29 +130,28 @@ typedef struct dpmf_i_optimize_toeplitz_columns {
     double *multipliers;                                                 /* max loss: of the rows, ones at first */
     double *outputs; /* rows first..n-1 of a block of columns of B */
     double *scratch;
-    dpmf_i_kernels_toeplitz_table table;
-} dpmf_i_optimize_toeplitz_columns;
+    kernels_toeplitz_table table;
+} optimize_toeplitz_columns;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_columns_create(const dpmf_workload *workload, int64_t bands,
-                                                                    int normalized, const double *weights,
-                                                                    dpmf_i_optimize_toeplitz_columns *out);
-void dpmf_i_optimize_toeplitz_columns_free(dpmf_i_optimize_toeplitz_columns *e);
+DPMF_MUST_CHECK dpmf_status toeplitz_columns_create(const dpmf_workload *workload, int64_t bands, int normalized,
+                                                    const double *weights, optimize_toeplitz_columns *out);
+void toeplitz_columns_free(optimize_toeplitz_columns *e);
 
 /*
  * E with |c|^2 (or S) left outside: sum of row weights times row squares of B, B = A D C^-1, D the column norms over
  * |c| or I. Its gradient unless NULL. INFINITY where it diverges.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_columns_value(dpmf_i_optimize_toeplitz_columns *e, const double *c,
-                                                                   double *value, double *gradient);
+DPMF_MUST_CHECK dpmf_status toeplitz_columns_value(optimize_toeplitz_columns *e, const double *c, double *value,
+                                                   double *gradient);
 
 /* After a minimum of E for the max loss: the next multipliers, and the largest row square there. */
-double dpmf_i_optimize_toeplitz_columns_sharpen(dpmf_i_optimize_toeplitz_columns *e);
+double toeplitz_columns_sharpen(optimize_toeplitz_columns *e);
 
 /* ---- C^-1 of few bands: optimize/toeplitz/inverse.c ---- */
 
 /* ln loss and its gradient by h, task->options->bands numbers; INFINITY where it is no use. For the tests. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_inverse_value(const dpmf_i_optimize_task *task, double barrier,
-                                                                   const double *h, double *f, double *gradient);
+DPMF_MUST_CHECK dpmf_status toeplitz_inverse_value(const optimize_task *task, double barrier, const double *h,
+                                                   double *f, double *gradient);
 
 /* ---- families without gradients: optimize/toeplitz/sweep.c ---- */
 
@@ -168,12 +159,11 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_inverse_value(const dpmf_i_
  * The best of c_i = 1/(i+1) + shift, shift >= 0, under single participation (McKenna 2024, Appendix J). `coefficients`
  * is NULL or gets them.
  */
-typedef struct dpmf_i_optimize_toeplitz_sweep_result {
+typedef struct toeplitz_sweep_result {
     double shift, loss;
     int evaluations;
-} dpmf_i_optimize_toeplitz_sweep_result;
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimize_toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
-                                                           double *coefficients,
-                                                           dpmf_i_optimize_toeplitz_sweep_result *out);
+} toeplitz_sweep_result;
+DPMF_MUST_CHECK dpmf_status toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
+                                           double *coefficients, toeplitz_sweep_result *out);
 
 #endif

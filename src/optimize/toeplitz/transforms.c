@@ -23,10 +23,10 @@ static int all_finite(int64_t n, const double *x) {
 }
 
 /* h = 1/c; *stable = 0 if it passes the range of a double. */
-static dpmf_status invert(const dpmf_i_optimize_toeplitz_error *e, const double *c, double *h, int *stable) {
+static dpmf_status invert(const toeplitz_error *e, const double *c, double *h, int *stable) {
     *stable = all_finite(e->bands, c);
     if (!*stable) return DPMF_OK;
-    dpmf_status status = dpmf_i_base_series_inverse(e->bands, c, e->n, h);
+    dpmf_status status = base_series_inverse(e->bands, c, e->n, h);
     if (status == DPMF_ERROR_NUMERICAL) {
         *stable = 0;
         return DPMF_OK;
@@ -34,30 +34,29 @@ static dpmf_status invert(const dpmf_i_optimize_toeplitz_error *e, const double 
     return status;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_error_transforms(dpmf_i_optimize_toeplitz_error *e, const double *c, double *value,
-                                                      double *gradient) {
+dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value, double *gradient) {
     const int64_t n = e->n;
     double *h = e->forcing, *w = e->response, *source = e->source, *v = e->adjoint;
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     int stable = 0;
     *value = INFINITY;
     TRY(invert(e, c, h, &stable));
     if (!stable) return DPMF_OK;
     TRY(dpmf_workload_apply(e->workload, h, w));
     for (int64_t i = 0; i < n; i++) {
-        double u = dpmf_i_optimize_toeplitz_weight(e, i);
-        dpmf_i_base_running_add(&sum, u * w[i] * w[i]);
+        double u = toeplitz_weight(e, i);
+        base_running_add(&sum, u * w[i] * w[i]);
         source[n - 1 - i] = 2 * u * w[i];
     }
     e->used = n;
-    if (!isfinite(dpmf_i_base_running_value(&sum))) return DPMF_OK;
+    if (!isfinite(base_running_value(&sum))) return DPMF_OK;
     if (gradient != NULL) {
-        TRY(dpmf_i_base_convolve(n, h, n, source, n, v)); /* reversed */
+        TRY(base_convolve(n, h, n, source, n, v)); /* reversed */
         if (!all_finite(n, v)) return DPMF_OK;
-        TRY(dpmf_i_base_convolve(n, v, n, w, n, source));
+        TRY(base_convolve(n, v, n, w, n, source));
         for (int64_t j = 0; j < e->bands; j++)
             gradient[j] = -source[n - 1 - j];
     }
-    *value = dpmf_i_base_running_value(&sum);
+    *value = base_running_value(&sum);
     return DPMF_OK;
 }

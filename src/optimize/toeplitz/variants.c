@@ -42,11 +42,11 @@ static void solve_transposed(const settled *s, const double *c) {
 }
 
 static double error_of(const settled *s, const double *c, double *x) {
-    double sum = dpmf_i_base_sum(s->bands, c), error = 0;
+    double sum = base_sum(s->bands, c), error = 0;
     *x = 1 / sum;
     for (int64_t i = 0; i < s->m; i++)
         s->w[i] = 1;
-    dpmf_i_base_toeplitz_solve_banded(s->m, s->bands, c, s->w, s->w);
+    base_toeplitz_solve_banded(s->m, s->bands, c, s->w, s->w);
     for (int64_t i = 0; i < s->m; i++)
         error += weight(s, i) * s->w[i] * s->w[i];
     return error + *x * *x * s->rest;
@@ -55,7 +55,7 @@ static double error_of(const settled *s, const double *c, double *x) {
 /* ln |c|^2 + ln E, which does not depend on the scale of c. */
 static dpmf_status settled_value(void *context, const double *c, double *f, double *gradient) {
     settled *s = context;
-    double x = 0, square = dpmf_i_base_dot(s->bands, c, c), error = c[0] > 0 ? error_of(s, c, &x) : INFINITY;
+    double x = 0, square = base_dot(s->bands, c, c), error = c[0] > 0 ? error_of(s, c, &x) : INFINITY;
     *f = log(square) + log(error);
     if (!isfinite(*f) || !(x > 0)) {
         *f = INFINITY;
@@ -65,85 +65,83 @@ static dpmf_status settled_value(void *context, const double *c, double *f, doub
         s->v[i] = 2 * weight(s, i) * s->w[i];
     solve_transposed(s, c);
     for (int64_t j = 0; j < s->bands; j++) {
-        double along = j < s->m ? dpmf_i_base_dot(s->m - j, s->v + j, s->w) : 0;
+        double along = j < s->m ? base_dot(s->m - j, s->v + j, s->w) : 0;
         gradient[j] = 2 * c[j] / square - (along + 2 * x * x * x * s->rest) / error;
     }
     return DPMF_OK;
 }
 
-static dpmf_status optimize_settled(const dpmf_i_optimize_task *task, double *c, dpmf_optimization *result) {
+static dpmf_status optimize_settled(const optimize_task *task, double *c, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     const double n = (double)task->workload->steps, m = (double)o->settled_after;
     settled s = {.n = task->workload->steps, .bands = o->bands, .m = o->settled_after, .rms = o->loss == DPMF_LOSS_RMS};
-    dpmf_i_base_objective objective = {s.bands, &s, settled_value};
-    dpmf_i_base_minimize_options how = {.gradient = 1e-10,
-                                        .decrease = 1e-14,
-                                        .iterations = 2000,
-                                        .what = "optimizing with a settled error",
-                                        .run = &o->run};
-    dpmf_i_base_minimum minimum;
+    base_objective objective = {s.bands, &s, settled_value};
+    base_minimize_options how = {.gradient = 1e-10,
+                                 .decrease = 1e-14,
+                                 .iterations = 2000,
+                                 .what = "optimizing with a settled error",
+                                 .run = &o->run};
+    base_minimum minimum;
     dpmf_status status = DPMF_OK;
     s.rest = s.rms ? (n - m) * (n - m + 1) / (2 * n) : n - m;
     c[0] = 1;
     for (int64_t j = 1; j < s.bands; j++)
         c[j] = c[j - 1] * (double)(2 * j - 1) / (double)(2 * j); /* the square root of prefix sums */
-    TRY_DONE(dpmf_i_base_alloc_doubles(s.m, "the errors before they settle", &s.w));
-    TRY_DONE(dpmf_i_base_alloc_doubles(s.m, "their adjoint", &s.v));
-    TRY_DONE(dpmf_i_base_minimize(&objective, &how, c, &minimum));
+    TRY_DONE(base_alloc_doubles(s.m, "the errors before they settle", &s.w));
+    TRY_DONE(base_alloc_doubles(s.m, "their adjoint", &s.v));
+    TRY_DONE(base_minimize(&objective, &how, c, &minimum));
     result->outcome = minimum.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT;
     result->iterations = minimum.iterations;
-    result->stationarity = 0.5 * minimum.gradient * dpmf_i_base_norm(s.bands, c);
+    result->stationarity = 0.5 * minimum.gradient * base_norm(s.bands, c);
 done:
-    dpmf_i_base_free(s.w);
-    dpmf_i_base_free(s.v);
+    base_free(s.w);
+    base_free(s.v);
     return status;
 }
 
-static dpmf_status optimize_tapered(const dpmf_i_optimize_task *task, double *c, dpmf_optimization *result) {
+static dpmf_status optimize_tapered(const optimize_task *task, double *c, dpmf_optimization *result) {
     dpmf_optimize_options plain = *task->options;
-    dpmf_i_optimize_task inner = {task->workload, task->participation, &plain};
+    optimize_task inner = {task->workload, task->participation, &plain};
     dpmf_strategy *strategy = NULL;
     double *column = NULL;
     dpmf_status status = DPMF_OK;
     plain.taper = 0;
     plain.normalize = DPMF_NORMALIZE_NONE;
-    TRY_DONE(dpmf_i_optimize_banded_toeplitz(&inner, &strategy, result));
-    TRY_DONE(dpmf_i_base_alloc_doubles(task->workload->steps, "a column", &column));
+    TRY_DONE(toeplitz_optimize_banded(&inner, &strategy, result));
+    TRY_DONE(base_alloc_doubles(task->workload->steps, "a column", &column));
     TRY_DONE(dpmf_strategy_column(strategy, 0, column));
     memcpy(c, column, (size_t)plain.bands * sizeof *c);
-    TRY_DONE(dpmf_i_optimize_toeplitz_taper(plain.bands, task->options->taper, c));
+    TRY_DONE(toeplitz_taper(plain.bands, task->options->taper, c));
     result->stationarity = 0; /* of the coefficients before the taper: says nothing of these */
 done:
     dpmf_strategy_free(strategy);
-    dpmf_i_base_free(column);
+    base_free(column);
     return status;
 }
 
-static dpmf_status check_variant(const dpmf_i_optimize_task *task) {
+static dpmf_status check_variant(const optimize_task *task) {
     const dpmf_optimize_options *o = task->options;
     int64_t n = task->workload->steps;
     if ((o->sweep != 0) + (o->taper != 0) + (o->settled_after != 0) > 1)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "sweep, taper and settled_after exclude each other");
+        return base_fail(DPMF_ERROR_ARGUMENT, "sweep, taper and settled_after exclude each other");
     if (o->taper < 0 || o->taper >= o->bands)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "taper from %lld, accepted 1 to below the %lld bands",
-                                (long long)o->taper, (long long)o->bands);
+        return base_fail(DPMF_ERROR_ARGUMENT, "taper from %lld, accepted 1 to below the %lld bands",
+                         (long long)o->taper, (long long)o->bands);
     if (o->settled_after < 0 || o->settled_after > n)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "errors settled after %lld steps, accepted 1 to %lld",
-                                (long long)o->settled_after, (long long)n);
+        return base_fail(DPMF_ERROR_ARGUMENT, "errors settled after %lld steps, accepted 1 to %lld",
+                         (long long)o->settled_after, (long long)n);
     if (o->settled_after > 0 && strcmp(dpmf_workload_text(task->workload), "prefix") != 0)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "settled_after is for prefix sums, not for %s",
-                                dpmf_workload_text(task->workload));
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "settled_after is for prefix sums, not for %s",
+                         dpmf_workload_text(task->workload));
     int single = dpmf_participation_is_single(task->participation);
     if ((o->sweep || o->settled_after > 0) && (!single || o->weights != NULL))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "sweep and settled_after are for single participation, no weights");
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "sweep and settled_after are for single participation, no weights");
     if (o->normalize == DPMF_NORMALIZE_WITHIN)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "sweep, taper and settled_after are normalized after, not within");
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "sweep, taper and settled_after are normalized after, not within");
     return DPMF_OK;
 }
 
-static dpmf_status make_variant(const dpmf_i_optimize_task *task, const double *c, dpmf_strategy **out) {
+static dpmf_status make_variant(const optimize_task *task, const double *c, dpmf_strategy **out) {
     const dpmf_optimize_options *o = task->options;
     dpmf_strategy *plain = NULL;
     dpmf_status status = DPMF_OK;
@@ -158,16 +156,15 @@ static dpmf_status make_variant(const dpmf_i_optimize_task *task, const double *
     return status;
 }
 
-dpmf_status dpmf_i_optimize_toeplitz_variant(const dpmf_i_optimize_task *task, dpmf_strategy **out,
-                                             dpmf_optimization *result) {
+dpmf_status toeplitz_variant(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
-    dpmf_i_optimize_toeplitz_sweep_result swept;
+    toeplitz_sweep_result swept;
     double *c = NULL;
     dpmf_status status = DPMF_OK;
     TRY(check_variant(task));
-    TRY_DONE(dpmf_i_base_alloc_doubles(o->bands, "the coefficients", &c));
+    TRY_DONE(base_alloc_doubles(o->bands, "the coefficients", &c));
     if (o->sweep) {
-        TRY_DONE(dpmf_i_optimize_toeplitz_sweep(task->workload, o->bands, o->loss, c, &swept));
+        TRY_DONE(toeplitz_sweep(task->workload, o->bands, o->loss, c, &swept));
         result->iterations = swept.evaluations;
     } else if (o->taper > 0) {
         TRY_DONE(optimize_tapered(task, c, result));
@@ -176,6 +173,6 @@ dpmf_status dpmf_i_optimize_toeplitz_variant(const dpmf_i_optimize_task *task, d
     }
     TRY_DONE(make_variant(task, c, out));
 done:
-    dpmf_i_base_free(c);
+    base_free(c);
     return status;
 }

@@ -35,55 +35,52 @@
 #include <math.h>
 #include <string.h>
 
-enum { NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX, STATES_MAX = DPMF_I_STRATEGY_TVBLT_STATES_MAX };
+enum { NODES_MAX = TVBLT_NODES_MAX, STATES_MAX = TVBLT_STATES_MAX };
 
-void dpmf_i_optimize_tvblt_work_free(dpmf_i_optimize_tvblt_work *w) {
-    dpmf_i_strategy_tvblt_free(&w->c);
-    dpmf_i_base_free(w->cross);
-    dpmf_i_base_free(w->variance);
-    dpmf_i_base_free(w->norms);
-    dpmf_i_base_free(w->squares);
-    *w = (dpmf_i_optimize_tvblt_work){0};
+void tvblt_work_free(tvblt_work *w) {
+    tvblt_free(&w->c);
+    base_free(w->cross);
+    base_free(w->variance);
+    base_free(w->norms);
+    base_free(w->squares);
+    *w = (tvblt_work){0};
 }
 
-dpmf_status dpmf_i_optimize_tvblt_work_alloc(const dpmf_i_optimize_tvblt_problem *problem, int nodes,
-                                             dpmf_i_optimize_tvblt_work *out) {
-    dpmf_i_optimize_tvblt_work w = {0};
+dpmf_status tvblt_work_alloc(const tvblt_problem *problem, int nodes, tvblt_work *out) {
+    tvblt_work w = {0};
     int64_t n = problem->steps;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "variances", &w.variance));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "the column norms", &w.norms));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "the errors", &w.squares));
-    TRY_DONE(dpmf_i_optimize_tvblt_work_room(problem, nodes, &w));
+    TRY_DONE(base_alloc_doubles(n, "variances", &w.variance));
+    TRY_DONE(base_alloc_doubles(n, "the column norms", &w.norms));
+    TRY_DONE(base_alloc_doubles(n, "the errors", &w.squares));
+    TRY_DONE(tvblt_work_room(problem, nodes, &w));
     *out = w;
-    w = (dpmf_i_optimize_tvblt_work){0};
+    w = (tvblt_work){0};
 done:
-    dpmf_i_optimize_tvblt_work_free(&w);
+    tvblt_work_free(&w);
     return status;
 }
 
-dpmf_status dpmf_i_optimize_tvblt_work_room(const dpmf_i_optimize_tvblt_problem *problem, int nodes,
-                                            dpmf_i_optimize_tvblt_work *w) {
+dpmf_status tvblt_work_room(const tvblt_problem *problem, int nodes, tvblt_work *w) {
     if (nodes == w->nodes_room) return DPMF_OK;
-    dpmf_i_strategy_tvblt_free(&w->c);
-    dpmf_i_base_free(w->cross);
+    tvblt_free(&w->c);
+    base_free(w->cross);
     w->cross = NULL;
     w->nodes_room = 0;
-    TRY(dpmf_i_strategy_tvblt_alloc(problem->steps, nodes, problem->order, &w->c));
-    TRY(dpmf_i_base_alloc_doubles(problem->steps * nodes * problem->order, "covariances", &w->cross));
+    TRY(tvblt_alloc(problem->steps, nodes, problem->order, &w->c));
+    TRY(base_alloc_doubles(problem->steps * nodes * problem->order, "covariances", &w->cross));
     w->nodes_room = nodes;
     return DPMF_OK;
 }
 
-static double row_weight(const dpmf_i_optimize_tvblt_problem *p, int64_t t) { /* 1/p_t */
+static double row_weight(const tvblt_problem *p, int64_t t) { /* 1/p_t */
     return p->p == NULL ? 1 : 1 / p->p[t];
 }
 
 /* ---- order 1: the two ladders ---- */
 
 /* keep_t = rho_{t+1} v_{t+1}/v_t and, in `cross`, dn_t. */
-static void ladder_down(const dpmf_i_optimize_tvblt_problem *p, const dpmf_i_optimize_tvblt_filter *f,
-                        dpmf_i_optimize_tvblt_work *w) {
+static void ladder_down(const tvblt_problem *p, const tvblt_filter *f, tvblt_work *w) {
     int r = f->nodes;
     int64_t n = p->steps;
     double *dn = w->cross + (n - 1) * r, last = p->q[3 * (n - 1)];
@@ -105,8 +102,7 @@ static void ladder_down(const dpmf_i_optimize_tvblt_problem *p, const dpmf_i_opt
 }
 
 /* b_t into `cross` and Var y_t, given up_t; leaves up_{t+1}. */
-static void ladder_up_step(const dpmf_i_optimize_tvblt_problem *p, const dpmf_i_optimize_tvblt_filter *f, int64_t t,
-                           double *up, dpmf_i_optimize_tvblt_work *w) {
+static void ladder_up_step(const tvblt_problem *p, const tvblt_filter *f, int64_t t, double *up, tvblt_work *w) {
     int r = f->nodes;
     double a = p->q[3 * t], c = t + 1 < p->steps ? -p->q[3 * (t + 1) + 1] : 0, e = row_weight(p, t), v = p->v[t];
     double aae = a * a * e, cce = c * c * e, sum = 0, *cross = w->cross + t * r;
@@ -139,8 +135,7 @@ static pending rotate_together(double u, double u2, double f, double f2, double 
 }
 
 /* keep_t = (alpha, chi)_{t+1}, and 1/D_t in `cross`, unscaled: T's own recursion. */
-static void factor_down(const dpmf_i_optimize_tvblt_problem *p, const dpmf_i_optimize_tvblt_filter *f,
-                        dpmf_i_optimize_tvblt_work *w) {
+static void factor_down(const tvblt_problem *p, const tvblt_filter *f, tvblt_work *w) {
     int64_t n = p->steps;
     int r = f->nodes;
     double root[NODES_MAX]; /* of the shifts */
@@ -182,8 +177,7 @@ typedef struct covariances {
 } covariances;
 
 /* keep_t, b_t and Var y_t in the scaled basis; leaves the covariances of t+1. */
-static void factor_up_step(const dpmf_i_optimize_tvblt_problem *p, const dpmf_i_optimize_tvblt_filter *f, int64_t t,
-                           covariances *node, dpmf_i_optimize_tvblt_work *w) {
+static void factor_up_step(const tvblt_problem *p, const tvblt_filter *f, int64_t t, covariances *node, tvblt_work *w) {
     int r = f->nodes, more = t + 1 < p->steps;
     double v = p->v[t], ahead = more ? p->v[t + 1] : v, behind = t >= 1 ? p->v[t - 1] : v, sum = 0;
     double r0 = p->r0, r1 = p->r1, ratio = ahead / v, rise = (ahead - v) / v, bend = ahead / behind * (v - behind) / v;
@@ -217,23 +211,22 @@ static void factor_up_step(const dpmf_i_optimize_tvblt_problem *p, const dpmf_i_
 /* ---- innovations ---- */
 
 /* One step of the Cholesky factor: l_t, g_t, and P_t to P_{t+1}. 0 if S is not positive here. */
-static int innovate(int64_t t, double *covariance, dpmf_i_optimize_tvblt_work *w) {
-    const dpmf_i_strategy_tvblt_parameters *c = &w->c;
-    int states = dpmf_i_strategy_tvblt_states(c);
+static int innovate(int64_t t, double *covariance, tvblt_work *w) {
+    const tvblt_parameters *c = &w->c;
+    int states = tvblt_states(c);
     double *gain = c->gain + t * states, *cross = w->cross + t * states, seen[STATES_MAX];
-    dpmf_i_strategy_tvblt_seen(c, covariance, seen);
-    double left = w->variance[t] - dpmf_i_strategy_tvblt_output(c, seen);
+    tvblt_seen(c, covariance, seen);
+    double left = w->variance[t] - tvblt_output(c, seen);
     if (!(left > 0 && isfinite(left))) return 0;
     c->diagonal[t] = sqrt(left);
-    dpmf_i_strategy_tvblt_push(c, t, seen);
+    tvblt_push(c, t, seen);
     for (int i = 0; i < states; i++)
         gain[i] = t + 1 < c->steps ? (cross[i] - seen[i]) / c->diagonal[t] : 0;
-    dpmf_i_strategy_tvblt_push_covariance(c, t, covariance);
+    tvblt_push_covariance(c, t, covariance);
     return 1;
 }
 
-static dpmf_status factor(const dpmf_i_optimize_tvblt_problem *p, const dpmf_i_optimize_tvblt_filter *f,
-                          dpmf_i_optimize_tvblt_work *w) {
+static dpmf_status factor(const tvblt_problem *p, const tvblt_filter *f, tvblt_work *w) {
     double covariance[STATES_MAX * STATES_MAX] = {0}, up[NODES_MAX] = {0};
     covariances node[NODES_MAX] = {{0}};
     if (p->order == 1)
@@ -248,30 +241,29 @@ static dpmf_status factor(const dpmf_i_optimize_tvblt_problem *p, const dpmf_i_o
         else
             factor_up_step(p, f, t, node, w);
         if (!innovate(t, covariance, w))
-            return dpmf_i_base_fail(
-                DPMF_ERROR_NUMERICAL,
-                "tvblt: with %d nodes the noise of step %lld has no positive variance given the past", f->nodes,
-                (long long)t);
+            return base_fail(DPMF_ERROR_NUMERICAL,
+                             "tvblt: with %d nodes the noise of step %lld has no positive variance given the past",
+                             f->nodes, (long long)t);
     }
     return DPMF_OK;
 }
 
 /* ---- errors ---- */
 
-static void errors(const dpmf_i_optimize_tvblt_problem *p, dpmf_i_optimize_tvblt_work *w) {
-    const dpmf_i_strategy_tvblt_parameters *c = &w->c;
-    int states = dpmf_i_strategy_tvblt_states(c);
+static void errors(const tvblt_problem *p, tvblt_work *w) {
+    const tvblt_parameters *c = &w->c;
+    int states = tvblt_states(c);
     double xm[STATES_MAX] = {0}, xo[STATES_MAX] = {0}; /* Cov(x_t, m_{t-1}), Cov(x_t, o_{t-1}) */
-    dpmf_i_error_moments moments = {0};
+    error_moments moments = {0};
     for (int64_t t = 0; t < p->steps; t++) {
-        dpmf_i_error_drive drive = dpmf_i_error_drive_at(p->workload, t);
+        error_drive drive = error_drive_at(p->workload, t);
         double d = w->norms[t];
         const double *cross = w->cross + t * states;
-        dpmf_i_error_moments_advance(&drive, d * d * w->variance[t], d * dpmf_i_strategy_tvblt_output(c, xm),
-                                     d * dpmf_i_strategy_tvblt_output(c, xo), &moments);
+        error_moments_advance(&drive, d * d * w->variance[t], d * tvblt_output(c, xm), d * tvblt_output(c, xo),
+                              &moments);
         w->squares[t] = moments.oo;
-        dpmf_i_strategy_tvblt_push(c, t, xm);
-        dpmf_i_strategy_tvblt_push(c, t, xo);
+        tvblt_push(c, t, xm);
+        tvblt_push(c, t, xo);
         for (int j = 0; j < states; j++) {
             xo[j] = drive.keep * xo[j] + drive.p * xm[j] + drive.g * d * cross[j];
             xm[j] = drive.beta * xm[j] + d * cross[j];
@@ -279,23 +271,22 @@ static void errors(const dpmf_i_optimize_tvblt_problem *p, dpmf_i_optimize_tvblt
     }
 }
 
-dpmf_status dpmf_i_optimize_tvblt_build(const dpmf_i_optimize_tvblt_problem *problem,
-                                        const dpmf_i_optimize_tvblt_filter *filter, dpmf_i_optimize_tvblt_work *work) {
+dpmf_status tvblt_build(const tvblt_problem *problem, const tvblt_filter *filter, tvblt_work *work) {
     assert(filter->nodes >= 1 && filter->nodes <= work->nodes_room);
     work->c.nodes = filter->nodes;
     TRY(factor(problem, filter, work));
-    int64_t bad = dpmf_i_strategy_tvblt_square_norms(&work->c, work->norms);
+    int64_t bad = tvblt_square_norms(&work->c, work->norms);
     if (bad >= 0)
-        return dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "tvblt: with %d nodes the norm of column %lld is not finite",
-                                filter->nodes, (long long)bad);
+        return base_fail(DPMF_ERROR_NUMERICAL, "tvblt: with %d nodes the norm of column %lld is not finite",
+                         filter->nodes, (long long)bad);
     for (int64_t t = 0; t < problem->steps; t++)
         work->norms[t] = sqrt(work->norms[t]);
     errors(problem, work);
     return DPMF_OK;
 }
 
-void dpmf_i_optimize_tvblt_normalize(dpmf_i_strategy_tvblt_parameters *c, const double *d) {
-    int states = dpmf_i_strategy_tvblt_states(c), r = c->nodes;
+void tvblt_normalize(tvblt_parameters *c, const double *d) {
+    int states = tvblt_states(c), r = c->nodes;
     for (int64_t t = 0; t < c->steps; t++) {
         double here = d[t], ahead = t + 1 < c->steps ? d[t + 1] : here, behind = t >= 1 ? d[t - 1] : here;
         double ratio = ahead / here, rise = (ahead - here) / here, bend = ahead / behind * (here - behind) / here;

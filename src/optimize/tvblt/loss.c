@@ -30,11 +30,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX, LANES = DPMF_I_KERNELS_TVBLT_LANES };
+enum { NODES_MAX = TVBLT_NODES_MAX, LANES = KERNELS_TVBLT_LANES };
 
-typedef dpmf_i_optimize_tvblt_meter meter;
-typedef dpmf_i_optimize_tvblt_problem problem;
-typedef dpmf_i_optimize_tvblt_filter filter;
+typedef tvblt_meter meter;
+typedef tvblt_problem problem;
+typedef tvblt_filter filter;
 
 /* ---- partial fractions of 1/f ---- */
 
@@ -92,7 +92,7 @@ static double find_zero(const filter *f, int k, int *origin) {
 }
 
 /* a, and the terms of 1/f as a rule: shifts 0 and z_k with weights b and c_k. */
-static double invert_filter(const filter *given, dpmf_i_base_quadrature *rule) {
+static double invert_filter(const filter *given, base_quadrature *rule) {
     filter f = *given;
     double sum = 0, ratios = 0, squares = 0;
     sort_nodes(&f);
@@ -117,43 +117,42 @@ static double invert_filter(const filter *given, dpmf_i_base_quadrature *rule) {
 
 /* ---- the problem as arrays ---- */
 
-void dpmf_i_optimize_tvblt_meter_free(meter *m) {
+void tvblt_meter_free(meter *m) {
     double *const all[] = {m->band[0], m->band[1], m->band[2], m->root_v,  m->keep,   m->pass,   m->gain,  m->drive,
                            m->scratch, m->part[0], m->part[1], m->part[2], m->sum[0], m->sum[1], m->sum[2]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        dpmf_i_base_free(all[i]);
-    dpmf_i_optimum_phi_free(m->phi);
-    dpmf_i_base_pool_free(m->pool);
+        base_free(all[i]);
+    optimum_phi_free(m->phi);
+    base_pool_free(m->pool);
     *m = (meter){0};
 }
 
-dpmf_status dpmf_i_optimize_tvblt_meter_create(const problem *p, meter *out) {
+dpmf_status tvblt_meter_create(const problem *p, meter *out) {
     meter m = {0};
     double **const each[] = {&m.band[0], &m.band[1], &m.band[2], &m.root_v,  &m.keep,   &m.pass,   &m.gain,
                              &m.drive,   &m.part[0], &m.part[1], &m.part[2], &m.sum[0], &m.sum[1], &m.sum[2]};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_pool_create(1, &m.pool));
-    TRY_DONE(dpmf_i_optimum_phi_create(p->workload, m.pool, &m.phi));
+    TRY_DONE(base_pool_create(1, &m.pool));
+    TRY_DONE(optimum_phi_create(p->workload, m.pool, &m.phi));
     for (size_t i = 0; i < sizeof each / sizeof *each; i++)
-        TRY_DONE(dpmf_i_base_alloc_doubles(p->steps, "the bands of a TV-BLT", each[i]));
-    TRY_DONE(dpmf_i_base_alloc_doubles(p->steps * dpmf_i_kernels_tvblt_scratch(p->order), "the nodes of a TV-BLT",
-                                       &m.scratch));
+        TRY_DONE(base_alloc_doubles(p->steps, "the bands of a TV-BLT", each[i]));
+    TRY_DONE(base_alloc_doubles(p->steps * kernels_tvblt_scratch(p->order), "the nodes of a TV-BLT", &m.scratch));
     for (int64_t t = 0; t < p->steps; t++) {
-        const dpmf_i_error_drive drive = dpmf_i_error_drive_at(p->workload, t);
+        const error_drive drive = error_drive_at(p->workload, t);
         m.keep[t] = drive.keep;
         m.pass[t] = drive.p;
         m.gain[t] = drive.g;
         m.beta = drive.beta;
     }
-    dpmf_i_optimize_tvblt_meter_weigh(p, &m);
+    tvblt_meter_weigh(p, &m);
     *out = m;
     m = (meter){0};
 done:
-    dpmf_i_optimize_tvblt_meter_free(&m);
+    tvblt_meter_free(&m);
     return status;
 }
 
-void dpmf_i_optimize_tvblt_meter_weigh(const problem *p, meter *m) {
+void tvblt_meter_weigh(const problem *p, meter *m) {
     if (m->phi == NULL) return;
     for (int64_t t = 0; t < p->steps; t++) {
         const double e = p->p == NULL ? 1 : 1 / p->p[t], a = p->q[3 * t];
@@ -176,9 +175,9 @@ void dpmf_i_optimize_tvblt_meter_weigh(const problem *p, meter *m) {
 /* ---- norms and errors ---- */
 
 static dpmf_status measure_norms(const problem *p, const filter *f, meter *m, double *norms) {
-    dpmf_i_base_quadrature rule;
+    base_quadrature rule;
     const double a = invert_filter(f, &rule);
-    TRY(dpmf_i_optimum_phi_resolvents(m->phi, p->v, p->p, &rule, norms));
+    TRY(optimum_phi_resolvents(m->phi, p->v, p->p, &rule, norms));
     for (int64_t t = 0; t < p->steps; t++)
         norms[t] = sqrt((a + norms[t]) / p->v[t]);
     return DPMF_OK;
@@ -186,7 +185,7 @@ static dpmf_status measure_norms(const problem *p, const filter *f, meter *m, do
 
 /* Eight nodes from `first` on into m->part; nodes left over weigh nothing. */
 static void run_group(const problem *p, const filter *f, int first, meter *m) {
-    const dpmf_i_kernels_tvblt_set *kernels = dpmf_i_kernels_tvblt_get();
+    const kernels_tvblt_set *kernels = kernels_tvblt_get();
     double shift[LANES], weight[LANES];
     for (int j = 0; j < LANES; j++) {
         const int used = first + j < f->nodes;
@@ -194,15 +193,15 @@ static void run_group(const problem *p, const filter *f, int first, meter *m) {
         weight[j] = used ? f->weight[first + j] : 0;
     }
     if (p->order == 1) {
-        dpmf_i_kernels_tvblt_one job = {p->steps, m->band[0], m->band[1], m->band[2], p->v,       m->keep,
-                                        m->drive, {0},        {0},        m->scratch, m->part[0], m->part[2]};
+        kernels_tvblt_one job = {p->steps, m->band[0], m->band[1], m->band[2], p->v,       m->keep,
+                                 m->drive, {0},        {0},        m->scratch, m->part[0], m->part[2]};
         memcpy(job.shift, shift, sizeof shift);
         memcpy(job.weight, weight, sizeof weight);
         kernels->one(&job);
     } else {
-        dpmf_i_kernels_tvblt_two job = {
-            p->steps, p->r0,   p->r1,    m->beta, m->band[0], m->band[1], m->band[2], p->v,       m->root_v, m->keep,
-            m->pass,  m->gain, m->drive, {0},     {0},        m->scratch, m->part[0], m->part[1], m->part[2]};
+        kernels_tvblt_two job = {p->steps, p->r0,      p->r1,      m->beta,    m->band[0], m->band[1], m->band[2],
+                                 p->v,     m->root_v,  m->keep,    m->pass,    m->gain,    m->drive,   {0},
+                                 {0},      m->scratch, m->part[0], m->part[1], m->part[2]};
         memcpy(job.shift, shift, sizeof shift);
         memcpy(job.weight, weight, sizeof weight);
         kernels->two(&job);
@@ -211,11 +210,11 @@ static void run_group(const problem *p, const filter *f, int first, meter *m) {
 
 /* The workload on second moments, from the noise's own and its covariances with momentum and answer. */
 static void run_moments(const problem *p, const meter *m, const double *norms, double *const *sum, double *squares) {
-    dpmf_i_error_moments moments = {0};
+    error_moments moments = {0};
     for (int64_t t = 0; t < p->steps; t++) {
-        const dpmf_i_error_drive drive = {m->beta, m->keep[t], m->pass[t], m->gain[t]};
+        const error_drive drive = {m->beta, m->keep[t], m->pass[t], m->gain[t]};
         const double d = norms[t], dv = d * p->v[t];
-        dpmf_i_error_moments_advance(&drive, d * dv * sum[0][t], -dv * sum[1][t], -dv * sum[2][t], &moments);
+        error_moments_advance(&drive, d * dv * sum[0][t], -dv * sum[1][t], -dv * sum[2][t], &moments);
         squares[t] = moments.oo;
     }
 }
@@ -251,7 +250,7 @@ static void measure_errors(const problem *p, const filter *f, meter *m, const do
         run_moments(p, m, norms, sum, squares);
 }
 
-dpmf_status dpmf_i_optimize_tvblt_measure(const problem *p, const filter *f, meter *m, double *norms, double *squares) {
+dpmf_status tvblt_measure(const problem *p, const filter *f, meter *m, double *norms, double *squares) {
     assert(f->nodes >= 1 && f->nodes <= NODES_MAX);
     TRY(measure_norms(p, f, m, norms));
     measure_errors(p, f, m, norms, squares);

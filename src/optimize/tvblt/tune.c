@@ -25,11 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX,
-    UNKNOWNS_MAX = DPMF_I_OPTIMIZE_TVBLT_UNKNOWNS_MAX,
-    INTERVAL_UNKNOWNS = 4
-};
+enum { NODES_MAX = TVBLT_NODES_MAX, UNKNOWNS_MAX = TVBLT_UNKNOWNS_MAX, INTERVAL_UNKNOWNS = 4 };
 
 /*
  * An excess below this is not worth an evaluation: the optimum itself is usually known to no more. For max loss, whose
@@ -44,32 +40,32 @@ static const double WORK_MAX = 1.5e10;
 /* Differences in log shifts and weights: an excess of 1e-6 and more bends over 1e-3 and more; rounding is 1e-15. */
 static const double DIFFERENCE = 1e-3;
 
-typedef dpmf_i_optimize_tvblt_tuner tuner;
+typedef tvblt_tuner tuner;
 
 /* ---- the loss of a filter ---- */
 
-double dpmf_i_optimize_tvblt_mean_loss(const tuner *u) {
+double tvblt_mean_loss(const tuner *u) {
     const double *p = u->problem.p;
-    dpmf_i_base_running sum = {0};
+    base_running sum = {0};
     for (int64_t t = 0; t < u->problem.steps; t++)
-        dpmf_i_base_running_add(&sum, (p == NULL ? 1 : p[t]) * u->work.squares[t]);
-    return sqrt(dpmf_i_base_running_value(&sum) / (u->max_loss ? 1 : (double)u->problem.steps));
+        base_running_add(&sum, (p == NULL ? 1 : p[t]) * u->work.squares[t]);
+    return sqrt(base_running_value(&sum) / (u->max_loss ? 1 : (double)u->problem.steps));
 }
 
-dpmf_status dpmf_i_optimize_tvblt_try(tuner *u, const dpmf_i_optimize_tvblt_filter *f) {
-    if (!u->careful && u->meter.phi == NULL) TRY(dpmf_i_optimize_tvblt_meter_create(&u->problem, &u->meter));
-    if (!u->careful) return dpmf_i_optimize_tvblt_measure(&u->problem, f, &u->meter, u->work.norms, u->work.squares);
-    TRY(dpmf_i_optimize_tvblt_work_room(&u->problem, f->nodes, &u->work));
-    return dpmf_i_optimize_tvblt_build(&u->problem, f, &u->work);
+dpmf_status tvblt_try(tuner *u, const tvblt_filter *f) {
+    if (!u->careful && u->meter.phi == NULL) TRY(tvblt_meter_create(&u->problem, &u->meter));
+    if (!u->careful) return tvblt_measure(&u->problem, f, &u->meter, u->work.norms, u->work.squares);
+    TRY(tvblt_work_room(&u->problem, f->nodes, &u->work));
+    return tvblt_build(&u->problem, f, &u->work);
 }
 
 /* A filter that breaks down is a bad one, not an error. */
-static dpmf_status evaluate_filter(tuner *u, const dpmf_i_optimize_tvblt_filter *f, double *excess) {
-    TRY(dpmf_i_base_progress(u->run, "tvblt", -1));
+static dpmf_status evaluate_filter(tuner *u, const tvblt_filter *f, double *excess) {
+    TRY(base_progress(u->run, "tvblt", -1));
     u->evaluations++;
-    dpmf_status status = dpmf_i_optimize_tvblt_try(u, f);
+    dpmf_status status = tvblt_try(u, f);
     if (status != DPMF_OK && status != DPMF_ERROR_NUMERICAL) return status;
-    *excess = status == DPMF_OK ? dpmf_i_optimize_tvblt_mean_loss(u) / u->optimum->lower - 1 : INFINITY;
+    *excess = status == DPMF_OK ? tvblt_mean_loss(u) / u->optimum->lower - 1 : INFINITY;
     if (!isfinite(*excess)) *excess = INFINITY;
     return DPMF_OK;
 }
@@ -78,10 +74,10 @@ static dpmf_status evaluate_filter(tuner *u, const dpmf_i_optimize_tvblt_filter 
  * From unknowns to a filter. Interval (4 unknowns): ln f1, ln f2, ln of the factors on shift and weight of the first
  * node. Free (2r - 1): ln s_j, then ln(w_j/w_0) for j > 0; the scale of the weights does not matter.
  */
-static void filter_from_interval(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f) {
-    dpmf_i_base_quadrature q;
+static void filter_from_interval(const tuner *u, const double *x, tvblt_filter *f) {
+    base_quadrature q;
     double low = u->problem.low * exp(x[0]), high = u->problem.high * exp(x[1]);
-    dpmf_i_base_quadrature_fill(low, fmax(low, high), u->nodes, &q);
+    base_quadrature_fill(low, fmax(low, high), u->nodes, &q);
     f->nodes = u->nodes;
     memcpy(f->shift, q.shift, (size_t)u->nodes * sizeof *q.shift);
     memcpy(f->weight, q.weight, (size_t)u->nodes * sizeof *q.weight);
@@ -89,7 +85,7 @@ static void filter_from_interval(const tuner *u, const double *x, dpmf_i_optimiz
     f->weight[0] *= exp(x[3]);
 }
 
-static void fill_free(int nodes, const double *x, dpmf_i_optimize_tvblt_filter *f) {
+static void fill_free(int nodes, const double *x, tvblt_filter *f) {
     f->nodes = nodes;
     for (int j = 0; j < nodes; j++) {
         f->shift[j] = exp(x[j]);
@@ -97,21 +93,21 @@ static void fill_free(int nodes, const double *x, dpmf_i_optimize_tvblt_filter *
     }
 }
 
-static void filter_from_free(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f) {
+static void filter_from_free(const tuner *u, const double *x, tvblt_filter *f) {
     fill_free(u->nodes, x, f);
 }
 
-typedef void (*mapping)(const tuner *u, const double *x, dpmf_i_optimize_tvblt_filter *f);
+typedef void (*mapping)(const tuner *u, const double *x, tvblt_filter *f);
 
 static dpmf_status excess_at(tuner *u, mapping map, const double *x, double *excess) {
-    dpmf_i_optimize_tvblt_filter f;
+    tvblt_filter f;
     map(u, x, &f);
     return evaluate_filter(u, &f, excess);
 }
 
 /* ---- Newton's method ---- */
 
-typedef dpmf_i_optimize_tvblt_model model;
+typedef tvblt_model model;
 
 /* By differences; *finite = 0 if one of the points has no value. */
 static dpmf_status fill_model(tuner *u, mapping map, int count, double *x, double here, model *m, int *finite) {
@@ -323,7 +319,7 @@ static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
 }
 
 /* The unknowns of a free filter. */
-static void unknowns_of(const dpmf_i_optimize_tvblt_filter *f, double *x) {
+static void unknowns_of(const tvblt_filter *f, double *x) {
     for (int j = 0; j < f->nodes; j++) {
         x[j] = log(f->shift[j]);
         if (j > 0) x[f->nodes + j - 1] = log(f->weight[j] / f->weight[0]);
@@ -336,14 +332,13 @@ static void allow_evaluations(tuner *u) {
     u->evaluations_max = (int64_t)(WORK_MAX / ((double)u->problem.steps * states * (states + 20)));
 }
 
-dpmf_status dpmf_i_optimize_tvblt_tune(tuner *u, int thorough, dpmf_i_optimize_tvblt_filter *f, double *excess,
-                                       model *m) {
+dpmf_status tvblt_tune(tuner *u, int thorough, tvblt_filter *f, double *excess, model *m) {
     double x[UNKNOWNS_MAX];
     model own;
     if (m == NULL) m = &own;
     m->count = 0;
     allow_evaluations(u);
-    TRY(dpmf_i_optimize_tvblt_spectrum(u->run, &u->problem));
+    TRY(tvblt_spectrum(u->run, &u->problem));
     TRY(find_start(u, x, excess));
     if (thorough && 2 * u->nodes - 1 > INTERVAL_UNKNOWNS) TRY(tune_interval(u, x, excess));
     filter_from_interval(u, x, f);
@@ -357,8 +352,8 @@ dpmf_status dpmf_i_optimize_tvblt_tune(tuner *u, int thorough, dpmf_i_optimize_t
 
 /* ---- longer runs ---- */
 
-void dpmf_i_optimize_tvblt_transfer(const tuner *from, const tuner *to, dpmf_i_optimize_tvblt_filter *f) {
-    dpmf_i_optimize_tvblt_filter before, after;
+void tvblt_transfer(const tuner *from, const tuner *to, tvblt_filter *f) {
+    tvblt_filter before, after;
     filter_from_interval(from, from->interval, &before);
     filter_from_interval(to, from->interval, &after);
     for (int j = 0; j < f->nodes; j++) {
@@ -367,8 +362,7 @@ void dpmf_i_optimize_tvblt_transfer(const tuner *from, const tuner *to, dpmf_i_o
     }
 }
 
-dpmf_status dpmf_i_optimize_tvblt_polish(tuner *u, int steps, model *m, dpmf_i_optimize_tvblt_filter *f,
-                                         double *excess) {
+dpmf_status tvblt_polish(tuner *u, int steps, model *m, tvblt_filter *f, double *excess) {
     double x[UNKNOWNS_MAX] = {0};
     allow_evaluations(u);
     unknowns_of(f, x);
@@ -381,8 +375,7 @@ dpmf_status dpmf_i_optimize_tvblt_polish(tuner *u, int steps, model *m, dpmf_i_o
     return DPMF_OK;
 }
 
-void dpmf_i_optimize_tvblt_extrapolate(int count, const dpmf_i_optimize_tvblt_filter *at,
-                                       dpmf_i_optimize_tvblt_filter *out) {
+void tvblt_extrapolate(int count, const tvblt_filter *at, tvblt_filter *out) {
     static const double LINE[] = {-1, 2}, PARABOLA[] = {1, -3, 3};
     const double *weight = count == 2 ? LINE : PARABOLA;
     double sum[UNKNOWNS_MAX] = {0}, x[UNKNOWNS_MAX];

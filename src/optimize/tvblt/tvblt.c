@@ -20,31 +20,31 @@
 #include <math.h>
 #include <string.h>
 
-enum { NODES_MAX = DPMF_I_STRATEGY_TVBLT_NODES_MAX };
+enum { NODES_MAX = TVBLT_NODES_MAX };
 enum { ROUNDS = 25, ROUNDS_MOST = 400 }; /* at least, for any n; where they are cheap */
 /* Of the rounds, in units of steps x states (states + 20). */
 static const double ROUNDS_WORK = 2e9;
 static const double ROUND_GAIN = 1e-6; /* of the loss in ROUNDS rounds: less is not worth going on */
 
-typedef dpmf_i_optimize_tvblt_tuner tuner;
+typedef tvblt_tuner tuner;
 
 static void tuner_free(tuner *u) {
-    dpmf_i_optimize_tvblt_problem_free(&u->problem);
-    dpmf_i_optimize_tvblt_work_free(&u->work);
-    dpmf_i_optimize_tvblt_meter_free(&u->meter);
+    tvblt_problem_free(&u->problem);
+    tvblt_work_free(&u->work);
+    tvblt_meter_free(&u->meter);
 }
 
 /* The rest of a tuner that knows its optimum and what is asked; the caller frees it, on failure too. */
 static dpmf_status tuner_fill(const dpmf_workload *workload, tuner *u) {
-    TRY(dpmf_i_optimize_tvblt_problem_create(workload, u->max_loss, u->optimum, &u->problem));
-    return dpmf_i_optimize_tvblt_work_alloc(&u->problem, 0, &u->work);
+    TRY(tvblt_problem_create(workload, u->max_loss, u->optimum, &u->problem));
+    return tvblt_work_alloc(&u->problem, 0, &u->work);
 }
 
 /* The coefficients of u->filter, and its norms and errors; once. */
 static dpmf_status build_chosen(tuner *u) {
     if (u->built) return DPMF_OK;
-    TRY(dpmf_i_optimize_tvblt_work_room(&u->problem, u->filter.nodes, &u->work));
-    TRY(dpmf_i_optimize_tvblt_build(&u->problem, &u->filter, &u->work));
+    TRY(tvblt_work_room(&u->problem, u->filter.nodes, &u->work));
+    TRY(tvblt_build(&u->problem, &u->filter, &u->work));
     u->built = 1;
     return DPMF_OK;
 }
@@ -73,22 +73,22 @@ static int rounds_for(const tuner *u) {
 
 /* The rounds for max loss; leaves the weights of the best, and its loss. */
 static dpmf_status equalize(tuner *u, double *loss) {
-    dpmf_i_optimize_tvblt_problem *p = &u->problem;
+    tvblt_problem *p = &u->problem;
     int64_t n = p->steps;
     double *best = NULL, best_loss = INFINITY, marked = INFINITY; /* the best loss ROUNDS rounds ago */
     const int rounds = rounds_for(u);
     size_t bytes = (size_t)n * sizeof *best;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles(2 * n, "the best weights", &best));
+    TRY(base_alloc_doubles(2 * n, "the best weights", &best));
     for (int k = 0; k < rounds; k++) {
-        TRY_DONE(dpmf_i_base_progress(u->run, "tvblt", (double)k / rounds));
+        TRY_DONE(base_progress(u->run, "tvblt", (double)k / rounds));
         if (k % ROUNDS == 0) {
             if (!(best_loss < marked * (1 - ROUND_GAIN)) && k > 0) break;
             marked = best_loss;
         }
         if (k == 0)
-            TRY_DONE(dpmf_i_optimize_tvblt_try(u, &u->filter));
-        else if (dpmf_i_optimize_tvblt_try(u, &u->filter) != DPMF_OK)
+            TRY_DONE(tvblt_try(u, &u->filter));
+        else if (tvblt_try(u, &u->filter) != DPMF_OK)
             break; /* weights too far apart: the rounds before stand */
         if (largest_loss(u) < best_loss) {
             best_loss = largest_loss(u);
@@ -99,14 +99,14 @@ static dpmf_status equalize(tuner *u, double *loss) {
             u->work.norms[t] *= u->work.norms[t];
         rescale(n, u->work.squares, p->p);
         rescale(n, u->work.norms, p->v);
-        dpmf_i_optimize_tvblt_meter_weigh(p, &u->meter);
+        tvblt_meter_weigh(p, &u->meter);
     }
     memcpy(p->v, best, bytes);
     memcpy(p->p, best + n, bytes);
-    dpmf_i_optimize_tvblt_meter_weigh(p, &u->meter);
+    tvblt_meter_weigh(p, &u->meter);
     *loss = best_loss;
 done:
-    dpmf_i_base_free(best);
+    base_free(best);
     return status;
 }
 
@@ -114,10 +114,10 @@ done:
 static dpmf_status attempt(tuner *u, int thorough, double *loss) {
     double excess = 0;
     if (u->max_loss) {
-        dpmf_i_optimize_tvblt_take_weights(u->optimum, u->max_loss, &u->problem);
-        dpmf_i_optimize_tvblt_meter_weigh(&u->problem, &u->meter);
+        tvblt_take_weights(u->optimum, u->max_loss, &u->problem);
+        tvblt_meter_weigh(&u->problem, &u->meter);
     }
-    TRY(dpmf_i_optimize_tvblt_tune(u, thorough, &u->filter, &excess, NULL));
+    TRY(tvblt_tune(u, thorough, &u->filter, &excess, NULL));
     if (u->max_loss) return equalize(u, loss);
     *loss = (1 + excess) * u->optimum->lower;
     return DPMF_OK;
@@ -145,10 +145,9 @@ static dpmf_status fewest_nodes(tuner *u, double wanted, double *loss) {
         TRY(attempt(u, 1, loss));
         return *loss <= wanted
                    ? DPMF_OK
-                   : dpmf_i_base_fail(
-                         DPMF_ERROR_NUMERICAL,
-                         "tvblt: %d nodes reach a loss of %.10g, the wanted ratio needs %.10g: ask for more", u->nodes,
-                         *loss, wanted);
+                   : base_fail(DPMF_ERROR_NUMERICAL,
+                               "tvblt: %d nodes reach a loss of %.10g, the wanted ratio needs %.10g: ask for more",
+                               u->nodes, *loss, wanted);
     }
     for (int thorough = 0; thorough <= 1; thorough++)
         for (; enough > 1; enough--) {
@@ -180,28 +179,27 @@ static const double BY_GRADIENTS = 0.9;
 
 typedef struct thinned {
     dpmf_workload *workload;
-    dpmf_i_optimum optimum;
+    optimum_answer optimum;
     tuner u;
 } thinned;
 
 static int is_long(const tuner *u) {
-    return u->problem.steps > LONG && !u->max_loss && u->problem.p == NULL &&
-           dpmf_i_workload_is_prefix(u->problem.workload);
+    return u->problem.steps > LONG && !u->max_loss && u->problem.p == NULL && workload_is_prefix(u->problem.workload);
 }
 
 static void thinned_free(thinned *t) {
     tuner_free(&t->u);
-    dpmf_i_optimum_free(&t->optimum);
+    optimum_free(&t->optimum);
     dpmf_workload_free(t->workload);
 }
 
 /* The weights of a run from one that is `every` times as long. Near the ends they are not the best ones. sum v = n loss^2. */
-static dpmf_status thin_weights(const dpmf_i_optimum *from, int64_t every, dpmf_i_optimum *out) {
+static dpmf_status thin_weights(const optimum_answer *from, int64_t every, optimum_answer *out) {
     const double ratio = out->lower / from->lower, scale = ratio * ratio / (double)every;
     out->steps = from->steps / every;
-    TRY(dpmf_i_base_alloc_doubles(out->steps, "the weights of a shorter run", &out->v));
+    TRY(base_alloc_doubles(out->steps, "the weights of a shorter run", &out->v));
     for (int64_t t = 0; t < out->steps; t++)
-        out->v[t] = scale * dpmf_i_base_sum(every, from->v + t * every);
+        out->v[t] = scale * base_sum(every, from->v + t * every);
     return DPMF_OK;
 }
 
@@ -210,7 +208,7 @@ static dpmf_status thin(const tuner *u, int64_t every, const thinned *before, th
     TRY(dpmf_workload_create(u->problem.steps / every, NULL, &out->workload));
     out->u = (tuner){.optimum = &out->optimum, .run = u->run};
     if (before == NULL) {
-        TRY(dpmf_i_optimum_solve(out->workload, 0, NULL, 1e-6, u->run, &out->optimum));
+        TRY(optimum_solve(out->workload, 0, NULL, 1e-6, u->run, &out->optimum));
     } else {
         out->optimum.lower = (before->optimum.lower + u->optimum->lower) / 2; /* which grows evenly with ln n */
         TRY(thin_weights(u->optimum, every, &out->optimum));
@@ -223,36 +221,36 @@ static dpmf_status thin(const tuner *u, int64_t every, const thinned *before, th
  * where it is bound to miss the wanted one the loss is infinite and there is no filter.
  */
 static dpmf_status foretell_filter(tuner *u, int nodes, double wanted, int levels, thinned *shorter, double *loss) {
-    dpmf_i_optimize_tvblt_filter level[LEVELS_MAX];
-    dpmf_i_optimize_tvblt_model model = {0};
+    tvblt_filter level[LEVELS_MAX];
+    tvblt_model model = {0};
     double excess[LEVELS_MAX] = {0};
     *loss = INFINITY;
     u->nodes = nodes;
     for (int i = 0; i < levels; i++)
         shorter[i].u.nodes = nodes;
-    TRY(dpmf_i_optimize_tvblt_tune(&shorter[0].u, 1, &level[0], &excess[0], &model));
-    TRY(dpmf_i_optimize_tvblt_spectrum(u->run, &shorter[1].u.problem));
+    TRY(tvblt_tune(&shorter[0].u, 1, &level[0], &excess[0], &model));
+    TRY(tvblt_spectrum(u->run, &shorter[1].u.problem));
     level[1] = level[0];
-    dpmf_i_optimize_tvblt_transfer(&shorter[0].u, &shorter[1].u, &level[1]);
+    tvblt_transfer(&shorter[0].u, &shorter[1].u, &level[1]);
     for (int i = 1; i < levels; i++) {
         const int count = i < 3 ? i : 3, ahead = levels - i;
-        if (i > 1) dpmf_i_optimize_tvblt_extrapolate(count, level + i - count, &level[i]);
-        TRY(dpmf_i_optimize_tvblt_polish(&shorter[i].u, i == 1 ? POLISH : FOLLOW, &model, &level[i], &excess[i]));
+        if (i > 1) tvblt_extrapolate(count, level + i - count, &level[i]);
+        TRY(tvblt_polish(&shorter[i].u, i == 1 ? POLISH : FOLLOW, &model, &level[i], &excess[i]));
         if (i == 1) { /* longer runs need a better Hessian than that of the shorter one */
             const double best = BY_GRADIENTS * excess[i];
             if (best + ahead * (best - excess[i - 1]) > wanted) return DPMF_OK;
             model.count = 0;
-            TRY(dpmf_i_optimize_tvblt_polish(&shorter[i].u, POLISH, &model, &level[i], &excess[i]));
+            TRY(tvblt_polish(&shorter[i].u, POLISH, &model, &level[i], &excess[i]));
         }
         if (excess[i] + ahead * (excess[i] - excess[i - 1]) > wanted) return DPMF_OK;
         const double bend = i > 1 ? excess[i] - 2 * excess[i - 1] + excess[i - 2] : 0;
         if (excess[i] + ahead * (excess[i] - excess[i - 1]) + ahead * (ahead + 1) / 2 * bend > wanted) return DPMF_OK;
     }
-    dpmf_i_optimize_tvblt_extrapolate(3, level + levels - 3, &u->filter);
+    tvblt_extrapolate(3, level + levels - 3, &u->filter);
     const dpmf_status status = build_chosen(u); /* and not just measured: it is nearly always the one */
     u->careful = status == DPMF_ERROR_NUMERICAL;
     TRY(status);
-    *loss = dpmf_i_optimize_tvblt_mean_loss(u);
+    *loss = tvblt_mean_loss(u);
     return DPMF_OK;
 }
 
@@ -285,35 +283,33 @@ done:
 static dpmf_status check_weights(int64_t n, const double *x, const char *what) {
     for (int64_t t = 0; t < n; t++)
         if (!(x[t] > 0 && isfinite(x[t])))
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                    "tvblt: the optimum's %s %lld is %g, accepted: positive and finite", what,
-                                    (long long)t, x[t]);
+            return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum's %s %lld is %g, accepted: positive and finite",
+                             what, (long long)t, x[t]);
     return DPMF_OK;
 }
 
 static dpmf_status check_call(const dpmf_workload *a, int max_loss, int nodes, double wanted_ratio,
-                              const dpmf_i_optimum *optimum) {
+                              const optimum_answer *optimum) {
     if (nodes < 0 || nodes > NODES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tvblt: %d nodes, accepted 1 to %d", nodes, NODES_MAX);
+        return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: %d nodes, accepted 1 to %d", nodes, NODES_MAX);
     if (nodes == 0 && !(wanted_ratio > 1 && isfinite(wanted_ratio)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "tvblt: 0 nodes (as many as needed) with a wanted ratio of %g, accepted: above 1",
-                                wanted_ratio);
-    if (a->form != DPMF_I_WORKLOAD_NAMED)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "tvblt: workload %s, accepted: named workloads (their inverse has few "
-                                "bands)",
-                                a->text);
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "tvblt: 0 nodes (as many as needed) with a wanted ratio of %g, accepted: above 1",
+                         wanted_ratio);
+    if (a->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "tvblt: workload %s, accepted: named workloads (their inverse has few "
+                         "bands)",
+                         a->text);
     if (optimum->steps != a->steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "tvblt: the optimum has %lld steps, the workload %lld: they must agree",
-                                (long long)optimum->steps, (long long)a->steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum has %lld steps, the workload %lld: they must agree",
+                         (long long)optimum->steps, (long long)a->steps);
     if (!(optimum->lower > 0 && isfinite(optimum->lower)))
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum's lower bound is %g, accepted: positive",
-                                optimum->lower);
+        return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum's lower bound is %g, accepted: positive",
+                         optimum->lower);
     if (max_loss && optimum->p == NULL)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "tvblt: max loss needs an optimum for max loss, with weights of the steps");
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "tvblt: max loss needs an optimum for max loss, with weights of the steps");
     TRY(check_weights(a->steps, optimum->v, "column weight"));
     return optimum->p == NULL ? DPMF_OK : check_weights(a->steps, optimum->p, "step weight");
 }
@@ -334,9 +330,8 @@ static dpmf_status find_filter(tuner *u, int nodes, double wanted_ratio) {
  */
 enum { STEPS_BUILT = 1024 };
 
-dpmf_status dpmf_i_optimize_tvblt(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
-                                  const dpmf_i_optimum *optimum, const dpmf_run *run, dpmf_strategy **out,
-                                  double *loss) {
+dpmf_status tvblt_optimize(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
+                           const optimum_answer *optimum, const dpmf_run *run, dpmf_strategy **out, double *loss) {
     tuner u = {.optimum = optimum, .run = run, .max_loss = max_loss};
     dpmf_status status = DPMF_OK;
     TRY(check_call(workload, max_loss, nodes, wanted_ratio, optimum));
@@ -350,9 +345,9 @@ dpmf_status dpmf_i_optimize_tvblt(const dpmf_workload *workload, int max_loss, i
         status = build_chosen(&u);
     }
     if (status != DPMF_OK) goto done;
-    const double found = max_loss ? largest_loss(&u) : dpmf_i_optimize_tvblt_mean_loss(&u);
-    dpmf_i_optimize_tvblt_normalize(&u.work.c, u.work.norms);
-    TRY_DONE(dpmf_i_strategy_tvblt_create(&u.work.c, out));
+    const double found = max_loss ? largest_loss(&u) : tvblt_mean_loss(&u);
+    tvblt_normalize(&u.work.c, u.work.norms);
+    TRY_DONE(tvblt_create(&u.work.c, out));
     if (loss != NULL) *loss = found;
 done:
     tuner_free(&u);

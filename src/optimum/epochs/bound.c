@@ -27,7 +27,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Microseconds of one core, as dpmf_i_optimum_epochs_cost counts them. */
+/* Microseconds of one core, as epochs_cost counts them. */
 static const double CLIMB = 2e5;     /* spent in one climb */
 static const double MOST = 5e5;      /* of one evaluation */
 static const double LONG = 5e3;      /* prefix sums: from here on foretold, for a climb would be a few steps */
@@ -41,8 +41,8 @@ enum {
 };
 enum { LONG_POSITIONS = 64, LONG_EPOCHS = 32 }; /* more epochs: k^3 numbers of work for each of many runs */
 
-static int iterations_for(const dpmf_i_optimum_epochs *e) {
-    double many = floor((e->max_loss ? MAX_CLIMB : CLIMB) / dpmf_i_optimum_epochs_cost(e));
+static int iterations_for(const optimum_epochs *e) {
+    double many = floor((e->max_loss ? MAX_CLIMB : CLIMB) / epochs_cost(e));
     return many > ITERATIONS ? ITERATIONS : (int)many;
 }
 
@@ -50,50 +50,50 @@ static int iterations_for(const dpmf_i_optimum_epochs *e) {
 static const double FINE = 1e-8, ROUGH = 1e-5;
 
 /* The bounds at y. */
-static dpmf_status evaluate_whole(dpmf_i_optimum_epochs_climb *c) {
+static dpmf_status evaluate_whole(epochs_climb *c) {
     double f = 0, *gradient = NULL;
-    TRY(dpmf_i_base_alloc_doubles(c->unknowns, "a gradient", &gradient));
-    dpmf_status status = dpmf_i_optimum_epochs_climb_value(c, c->y, &f, gradient);
-    dpmf_i_base_free(gradient);
+    TRY(base_alloc_doubles(c->unknowns, "a gradient", &gradient));
+    dpmf_status status = epochs_climb_value(c, c->y, &f, gradient);
+    base_free(gradient);
     return status;
 }
 
 /* The value at y alone: the lower bound without the blocks that an upper one would need. */
-static dpmf_status evaluate_once(dpmf_i_optimum_epochs_climb *c) {
-    return c->epochs->dense ? evaluate_whole(c) : dpmf_i_optimum_epochs_climb_lower(c);
+static dpmf_status evaluate_once(epochs_climb *c) {
+    return c->epochs->dense ? evaluate_whole(c) : epochs_climb_lower(c);
 }
 
-static dpmf_status climb_rms(dpmf_i_optimum_epochs_climb *c) {
+static dpmf_status climb_rms(epochs_climb *c) {
     int iterations = iterations_for(c->epochs);
     c->barrier = 1e-6 / (double)c->epochs->n;
     c->spend = CLIMB;
-    TRY(dpmf_i_optimum_epochs_climb_start(c));
+    TRY(epochs_climb_start(c));
     if (iterations < 2) return evaluate_once(c);
     c->enough = 1 + 1e-5;
-    return dpmf_i_optimum_epochs_climb_run(c, 1e-8, iterations);
+    return epochs_climb_run(c, 1e-8, iterations);
 }
 
 /* From the top of the RMS dual, with equal weights: the bound can only rise from there. */
-static dpmf_status climb_max(dpmf_i_optimum_epochs_climb *c, int iterations) {
+static dpmf_status climb_max(epochs_climb *c, int iterations) {
     static const double BARRIERS[] = {1e-3, 1e-5};
     c->enough = 1 + 1e-5;
     for (size_t i = 0; i < sizeof BARRIERS / sizeof BARRIERS[0] && iterations > 2 && !c->stopped; i++) {
         int before = c->iterations;
         c->barrier = BARRIERS[i] / (double)c->epochs->n;
-        TRY(dpmf_i_optimum_epochs_climb_run(c, fmax(1e-8, 0.01 * BARRIERS[i] * BARRIERS[i]), iterations));
+        TRY(epochs_climb_run(c, fmax(1e-8, 0.01 * BARRIERS[i] * BARRIERS[i]), iterations));
         iterations -= c->iterations - before;
     }
     return DPMF_OK;
 }
 
 /* From V and p of shorter epochs, where there are any, and then for a few steps. */
-static dpmf_status climb_max_long(dpmf_i_optimum_epochs_climb *c, int iterations) {
+static dpmf_status climb_max_long(epochs_climb *c, int iterations) {
     c->barrier = 1e-3 / (double)c->epochs->n;
     c->spend = MAX_CLIMB;
-    TRY(dpmf_i_optimum_epochs_climb_start(c));
+    TRY(epochs_climb_start(c));
     c->enough = 1 + 1e-4;
-    if (iterations < MAX_LEAST && dpmf_i_optimum_epochs_cost(c->epochs) < MAX_CLIMB) iterations = MAX_LEAST;
-    return iterations < 2 ? evaluate_whole(c) : dpmf_i_optimum_epochs_climb_run(c, 1e-6, iterations);
+    if (iterations < MAX_LEAST && epochs_cost(c->epochs) < MAX_CLIMB) iterations = MAX_LEAST;
+    return iterations < 2 ? evaluate_whole(c) : epochs_climb_run(c, 1e-6, iterations);
 }
 
 typedef struct question {
@@ -105,22 +105,21 @@ typedef struct question {
 } question;
 
 /* rms: NULL if V was foretold. */
-static dpmf_status bound_max(const question *q, dpmf_i_base_pool *pool, const dpmf_i_optimum_epochs_climb *rms,
-                             dpmf_i_optimum_epochs_lower *out) {
-    dpmf_i_optimum_epochs epochs = {0};
-    dpmf_i_optimum_epochs_climb climb = {0};
+static dpmf_status bound_max(const question *q, base_pool *pool, const epochs_climb *rms, epochs_lower *out) {
+    optimum_epochs epochs = {0};
+    epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 1, NULL, pool, &epochs));
-    if (dpmf_i_optimum_epochs_cost(&epochs) > (epochs.dense ? MAX_DENSE : MAX_MOST)) goto done;
+    TRY_DONE(epochs_create(q->workload, q->k, q->b, 1, NULL, pool, &epochs));
+    if (epochs_cost(&epochs) > (epochs.dense ? MAX_DENSE : MAX_MOST)) goto done;
     const int iterations = iterations_for(&epochs), is_long = !epochs.dense && (rms == NULL || iterations < MAX_WHOLE);
-    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&epochs, is_long ? ROUGH : FINE, q->run, &climb));
+    TRY_DONE(epochs_climb_create(&epochs, is_long ? ROUGH : FINE, q->run, &climb));
     if (rms != NULL) memcpy(climb.y, rms->y, (size_t)rms->unknowns * sizeof *rms->y);
     TRY_DONE(is_long ? climb_max_long(&climb, iterations) : climb_max(&climb, iterations));
     out->max_loss = sqrt(climb.lower);
     out->max_gap = sqrt(climb.upper / climb.lower) - 1;
 done:
-    dpmf_i_optimum_epochs_climb_free(&climb);
-    dpmf_i_optimum_epochs_free(&epochs);
+    epochs_climb_free(&climb);
+    epochs_free(&epochs);
     return status;
 }
 
@@ -130,55 +129,55 @@ static double least_cost(const question *q) {
 }
 
 /* Prefix sums over long epochs: nothing where that is not what is asked, or did not work. */
-static dpmf_status bound_long(const question *q, dpmf_i_base_pool *pool, dpmf_i_optimum_epochs_lower *out) {
+static dpmf_status bound_long(const question *q, base_pool *pool, epochs_lower *out) {
     double lower = 0;
-    if (!dpmf_i_workload_is_prefix(q->workload) || q->weights != NULL || least_cost(q) < LONG) return DPMF_OK;
+    if (!workload_is_prefix(q->workload) || q->weights != NULL || least_cost(q) < LONG) return DPMF_OK;
     if (q->b < LONG_POSITIONS || q->k > LONG_EPOCHS) return DPMF_OK;
-    TRY(dpmf_i_optimum_epochs_long(q->workload, q->k, q->b, pool, q->run, &lower));
+    TRY(epochs_long(q->workload, q->k, q->b, pool, q->run, &lower));
     out->rms_loss = sqrt(lower / (double)q->workload->steps);
     out->rms_gap = INFINITY;
     out->foretold = lower > 0;
     return DPMF_OK;
 }
 
-static dpmf_status bound_cyclic(const question *q, dpmf_i_base_pool *pool, dpmf_i_optimum_epochs_lower *out) {
-    dpmf_i_optimum_epochs epochs = {0};
-    dpmf_i_optimum_epochs_climb climb = {0};
+static dpmf_status bound_cyclic(const question *q, base_pool *pool, epochs_lower *out) {
+    optimum_epochs epochs = {0};
+    epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
     double steps = (double)q->workload->steps;
     if (!out->foretold) TRY_DONE(bound_long(q, pool, out));
     if (out->foretold && !q->rms_only && 2 * least_cost(q) <= MAX_MOST) TRY_DONE(bound_max(q, pool, NULL, out));
     if (out->foretold || least_cost(q) > MOST) return DPMF_OK;
-    TRY_DONE(dpmf_i_optimum_epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
-    if (dpmf_i_optimum_epochs_cost(&epochs) > MOST) goto done;
+    TRY_DONE(epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
+    if (epochs_cost(&epochs) > MOST) goto done;
     double tolerance = iterations_for(&epochs) < 2 ? ROUGH : FINE;
-    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&epochs, tolerance, q->run, &climb));
+    TRY_DONE(epochs_climb_create(&epochs, tolerance, q->run, &climb));
     TRY_DONE(climb_rms(&climb));
     out->rms_loss = sqrt(climb.lower / steps);
     out->rms_gap = sqrt(climb.upper / climb.lower) - 1;
     if (q->weights == NULL && !q->rms_only) TRY_DONE(bound_max(q, pool, &climb, out));
 done:
-    dpmf_i_optimum_epochs_climb_free(&climb);
-    dpmf_i_optimum_epochs_free(&epochs);
+    epochs_climb_free(&climb);
+    epochs_free(&epochs);
     return status;
 }
 
 /* X is diagonal: in closed form for the RMS loss. */
-static dpmf_status bound_full(const question *q, dpmf_i_optimum_epochs_lower *out) {
+static dpmf_status bound_full(const question *q, epochs_lower *out) {
     enum { WEIGHTED_MAX = 8192, MAX_LOSS_STEPS = 1024 };
     const double tolerance = 1e-6;
     int64_t n = q->workload->steps;
-    dpmf_i_optimum_epochs_full_optimum found = {0};
+    epochs_full_optimum found = {0};
     if (q->weights != NULL && n > WEIGHTED_MAX) return DPMF_OK;
-    TRY(dpmf_i_optimum_epochs_full_solve(q->workload, 0, q->weights, tolerance, q->run, &found));
+    TRY(epochs_full_solve(q->workload, 0, q->weights, tolerance, q->run, &found));
     out->rms_loss = sqrt(found.lower / (double)n);
     out->rms_gap = sqrt(found.upper / found.lower) - 1;
-    dpmf_i_base_free(found.diagonal);
+    base_free(found.diagonal);
     if (q->weights != NULL || q->rms_only || n > MAX_LOSS_STEPS) return DPMF_OK;
-    TRY(dpmf_i_optimum_epochs_full_solve(q->workload, 1, NULL, 1e-4, q->run, &found));
+    TRY(epochs_full_solve(q->workload, 1, NULL, 1e-4, q->run, &found));
     out->max_loss = sqrt(found.lower);
     out->max_gap = sqrt(found.upper / found.lower) - 1;
-    dpmf_i_base_free(found.diagonal);
+    base_free(found.diagonal);
     return DPMF_OK;
 }
 
@@ -191,31 +190,29 @@ static int all_positive(int64_t n, const double *weights) {
 /* Below so many steps a node is done before a thread wakes. */
 enum { THREADS_STEPS_MIN = 1024 };
 
-dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b, const double *weights,
-                                        dpmf_i_optimum_epochs_losses losses, const dpmf_run *run,
-                                        dpmf_i_optimum_epochs_lower *out) {
-    const question q = {workload, k, b, weights, losses == DPMF_I_OPTIMUM_EPOCHS_RMS, run};
-    dpmf_i_optimum_epochs_lower found = {0};
-    dpmf_i_base_pool *pool = NULL;
+dpmf_status epochs_lower_bound(const dpmf_workload *workload, int64_t k, int64_t b, const double *weights,
+                               epochs_losses losses, const dpmf_run *run, epochs_lower *out) {
+    const question q = {workload, k, b, weights, losses == OPTIMUM_EPOCHS_RMS, run};
+    epochs_lower found = {0};
+    base_pool *pool = NULL;
     dpmf_status status = DPMF_OK;
     uint8_t digest[32];
     *out = found;
-    if (workload->form == DPMF_I_WORKLOAD_OPERATOR || !all_positive(workload->steps, weights)) return DPMF_OK;
-    TRY(dpmf_i_optimum_epochs_digest(workload, k, b, weights, digest));
-    if (dpmf_i_optimum_epochs_recall(digest, out) && (losses != DPMF_I_OPTIMUM_EPOCHS_BOTH || !out->rms_only))
-        return DPMF_OK;
+    if (workload->form == WORKLOAD_OPERATOR || !all_positive(workload->steps, weights)) return DPMF_OK;
+    TRY(epochs_digest(workload, k, b, weights, digest));
+    if (epochs_recall(digest, out) && (losses != EPOCHS_BOTH || !out->rms_only)) return DPMF_OK;
     if (out->foretold) found = *out; /* only the max loss is missing, and does not need the climb for the RMS loss */
-    *out = (dpmf_i_optimum_epochs_lower){0};
+    *out = (epochs_lower){0};
     found.rms_only = out->rms_only = q.rms_only;
     if (b == 1) {
         TRY_DONE(bound_full(&q, &found));
     } else {
-        TRY_DONE(dpmf_i_base_pool_create(workload->steps < THREADS_STEPS_MIN ? 1 : run->threads, &pool));
+        TRY_DONE(base_pool_create(workload->steps < THREADS_STEPS_MIN ? 1 : run->threads, &pool));
         TRY_DONE(bound_cyclic(&q, pool, &found));
     }
     if (isfinite(found.rms_loss) && isfinite(found.max_loss)) *out = found;
 done:
-    dpmf_i_base_pool_free(pool);
-    if (status == DPMF_OK) dpmf_i_optimum_epochs_remember(digest, out);
+    base_pool_free(pool);
+    if (status == DPMF_OK) epochs_remember(digest, out);
     return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
 }

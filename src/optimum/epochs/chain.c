@@ -37,7 +37,7 @@ typedef struct stretch {
 } stretch;
 
 typedef struct chain {
-    const dpmf_i_kernels_block_set *kernels;
+    const kernels_block_set *kernels;
     int64_t k, stride, wide;
     stretch whole, run, power, spare;
     double *node, *d_node;                       /* N */
@@ -194,7 +194,7 @@ static void set_link(const chain *c, int64_t members, stretch *out) {
 }
 
 /* N of a run: sV, the ground of the last step, and strangers. */
-static void set_node(chain *c, const dpmf_i_optimum_epochs_run *run, double shift) {
+static void set_node(chain *c, const epochs_run *run, double shift) {
     const int64_t k = c->k;
     memset(c->node, 0, (size_t)(k * c->stride) * sizeof *c->node);
     memset(c->d_node, 0, (size_t)(k * c->stride) * sizeof *c->d_node);
@@ -209,7 +209,7 @@ static void set_node(chain *c, const dpmf_i_optimum_epochs_run *run, double shif
 }
 
 /* whole, the positions of a run, and the conductances after each of them: by doubling. */
-static void append(chain *c, const dpmf_i_optimum_epochs_run *run, int64_t members_after, double shift) {
+static void append(chain *c, const epochs_run *run, int64_t members_after, double shift) {
     int64_t left = run->length;
     set_node(c, run, shift);
     assert(members_after == run->members || left == 1);
@@ -227,8 +227,8 @@ static void append(chain *c, const dpmf_i_optimum_epochs_run *run, int64_t membe
 }
 
 /* The first and the last position, joined by everything between them and by the ends of epochs. */
-static void fill_ends(chain *c, const dpmf_i_optimum_epochs_run *first, const dpmf_i_optimum_epochs_run *last,
-                      double shift, double *sum, double *d_sum, int64_t stride) {
+static void fill_ends(chain *c, const epochs_run *first, const epochs_run *last, double shift, double *sum,
+                      double *d_sum, int64_t stride) {
     const int64_t k = c->k;
     const stretch *w = &c->whole;
     for (int end = 0; end < 2; end++) {
@@ -254,16 +254,15 @@ static void fill_ends(chain *c, const dpmf_i_optimum_epochs_run *first, const dp
     }
 }
 
-dpmf_status dpmf_i_optimum_epochs_chain_trace(int64_t k, int64_t count, const dpmf_i_optimum_epochs_run *runs,
-                                              double shift, double *trace) {
-    chain c = {.kernels = dpmf_i_kernels_block_get(), .k = k, .stride = dpmf_i_kernels_block_pad(k), .definite = 1};
+dpmf_status epochs_chain_trace(int64_t k, int64_t count, const epochs_run *runs, double shift, double *trace) {
+    chain c = {.kernels = kernels_block_get(), .k = k, .stride = kernels_block_pad(k), .definite = 1};
     double *room = NULL, *ends = NULL;
     const int64_t both = 2 * k, square = both * both;
     dpmf_status status = DPMF_OK;
     assert(count >= 3 && runs[0].length == 1 && runs[count - 1].length == 1);
     c.wide = 2 * c.stride;
-    TRY_DONE(dpmf_i_base_alloc_doubles(lay_out(NULL, &c), "a chain", &room));
-    TRY_DONE(dpmf_i_base_alloc_doubles(4 * square, "the ends of a chain", &ends));
+    TRY_DONE(base_alloc_doubles(lay_out(NULL, &c), "a chain", &room));
+    TRY_DONE(base_alloc_doubles(4 * square, "the ends of a chain", &ends));
     (void)lay_out(room, &c);
     set_link(&c, runs[1].members, &c.whole);
     for (int64_t i = 1; i < count - 1; i++)
@@ -276,9 +275,9 @@ dpmf_status dpmf_i_optimum_epochs_chain_trace(int64_t k, int64_t count, const dp
         for (int64_t i = 0; i < square; i++)
             *trace += inverse[i] * d_sum[i];
     }
-    if (!c.definite) status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "a chain of epochs: not positive definite");
+    if (!c.definite) status = base_fail(DPMF_ERROR_NUMERICAL, "a chain of epochs: not positive definite");
 done:
-    dpmf_i_base_free(room);
-    dpmf_i_base_free(ends);
+    base_free(room);
+    base_free(ends);
     return status;
 }

@@ -5,19 +5,18 @@
 
 #include "base/status.h"
 
-typedef struct dpmf_i_optimum_epochs_run {
+typedef struct epochs_run {
     int64_t length;  /* positions */
     int64_t members; /* epochs that have them: k, or k - 1 after the last step */
     int grounded;    /* the last of all steps is here, in the last epoch: length 1 */
     const double *v; /* k x k, the first `members` rows and columns are read */
-} dpmf_i_optimum_epochs_run;
+} epochs_run;
 
 /*
  * tr V (K + shift V)^-1. Three runs at least; the first, the last, and one before fewer members have length 1; a last run
  * with all members is grounded.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_chain_trace(int64_t k, int64_t count,
-                                                              const dpmf_i_optimum_epochs_run *runs, double shift,
-                                                              double *trace);
+DPMF_MUST_CHECK dpmf_status epochs_chain_trace(int64_t k, int64_t count, const epochs_run *runs, double shift,
+                                               double *trace);
 
 #endif

@@ -31,16 +31,16 @@
 
 /* ---- making ---- */
 
-void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *c) {
-    dpmf_i_base_free(c->y);
-    dpmf_i_base_free(c->best);
-    dpmf_i_base_free(c->trend);
-    dpmf_i_base_free(c->point.lower);
-    dpmf_i_base_free(c->point.p);
-    dpmf_i_base_free(c->point.blocks);
-    dpmf_i_base_free(c->point.added);
-    dpmf_i_base_free(c->point.rows);
-    *c = (dpmf_i_optimum_epochs_climb){0};
+void epochs_climb_free(epochs_climb *c) {
+    base_free(c->y);
+    base_free(c->best);
+    base_free(c->trend);
+    base_free(c->point.lower);
+    base_free(c->point.p);
+    base_free(c->point.blocks);
+    base_free(c->point.added);
+    base_free(c->point.rows);
+    *c = (epochs_climb){0};
 }
 
 /*
@@ -48,11 +48,11 @@ void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *c) {
  * squared norm, or for the max loss its largest square, is a lower bound. With momentum the max loss often attains it,
  * and the dual, whose maximum is then at the edge of its domain, comes near only.
  */
-static dpmf_status contribution_bound(const dpmf_i_optimum_epochs *e, double *bound) {
+static dpmf_status contribution_bound(const optimum_epochs *e, double *bound) {
     const double work = 2e7; /* the first unit has the longest sums; of many, some are tried */
     double *sums = NULL, largest = 0;
     int64_t every = 1 + (int64_t)((double)e->b * (double)e->n / work);
-    TRY(dpmf_i_base_alloc_doubles(e->n, "one unit's contribution", &sums));
+    TRY(base_alloc_doubles(e->n, "one unit's contribution", &sums));
     dpmf_status status = DPMF_OK;
     for (int64_t i = 0; i < e->b && i < e->n && status == DPMF_OK; i += every) {
         double total = 0;
@@ -66,48 +66,47 @@ static dpmf_status contribution_bound(const dpmf_i_optimum_epochs *e, double *bo
         }
         largest = fmax(largest, total);
     }
-    dpmf_i_base_free(sums);
+    base_free(sums);
     *bound = largest * (1 - 16 * (double)e->n * DBL_EPSILON);
     return status;
 }
 
-dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *e, double tolerance, const dpmf_run *run,
-                                               dpmf_i_optimum_epochs_climb *out) {
-    dpmf_i_optimum_epochs_climb c = {.epochs = e, .run = run, .tolerance = tolerance, .scale = 1, .upper = INFINITY};
+dpmf_status epochs_climb_create(optimum_epochs *e, double tolerance, const dpmf_run *run, epochs_climb *out) {
+    epochs_climb c = {.epochs = e, .run = run, .tolerance = tolerance, .scale = 1, .upper = INFINITY};
     dpmf_status status = DPMF_OK;
     e->run = run;
     c.correlations = e->k * (e->k - 1) / 2;
     c.first_weight = e->b * (1 + c.correlations);
     c.unknowns = c.first_weight + (e->max_loss ? e->n : 0);
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.unknowns, "the dual variables", &c.y));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.unknowns, "the dual variables", &c.best));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c.first_weight, "the trend of V", &c.trend));
+    TRY_DONE(base_alloc_doubles(c.unknowns, "the dual variables", &c.y));
+    TRY_DONE(base_alloc_doubles(c.unknowns, "the dual variables", &c.best));
+    TRY_DONE(base_alloc_doubles(c.first_weight, "the trend of V", &c.trend));
     TRY_DONE(contribution_bound(e, &c.lower));
-    TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the factors of V", &c.point.lower));
-    TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the blocks of X", &c.point.blocks));
-    TRY_DONE(dpmf_i_base_alloc_doubles(e->b * e->k * e->k, "the blocks added to X", &c.point.added));
+    TRY_DONE(base_alloc_doubles(e->b * e->k * e->k, "the factors of V", &c.point.lower));
+    TRY_DONE(base_alloc_doubles(e->b * e->k * e->k, "the blocks of X", &c.point.blocks));
+    TRY_DONE(base_alloc_doubles(e->b * e->k * e->k, "the blocks added to X", &c.point.added));
     if (e->max_loss) {
-        TRY_DONE(dpmf_i_base_alloc_doubles(e->n, "the weights of the rows", &c.point.p));
-        TRY_DONE(dpmf_i_base_alloc_doubles(e->n, "the rows", &c.point.rows));
+        TRY_DONE(base_alloc_doubles(e->n, "the weights of the rows", &c.point.p));
+        TRY_DONE(base_alloc_doubles(e->n, "the rows", &c.point.rows));
     }
     for (int64_t t = c.first_weight; t < c.unknowns; t++)
         c.y[t] = 1;
-    TRY_DONE(dpmf_i_optimum_epochs_climb_guess(&c));
+    TRY_DONE(epochs_climb_guess(&c));
     *out = c;
-    c = (dpmf_i_optimum_epochs_climb){0};
+    c = (epochs_climb){0};
 done:
-    dpmf_i_optimum_epochs_climb_free(&c);
+    epochs_climb_free(&c);
     return status;
 }
 
 /* ---- the parametrization ---- */
 
-static const double *correlations_of(const dpmf_i_optimum_epochs_climb *c, const double *y, int64_t i) {
+static const double *correlations_of(const epochs_climb *c, const double *y, int64_t i) {
     return y + c->epochs->b + i * c->correlations;
 }
 
 /* Is step (i, e) past the last one? */
-static int past(const dpmf_i_optimum_epochs *e, int64_t i, int64_t member) {
+static int past(const optimum_epochs *e, int64_t i, int64_t member) {
     return i + member * e->b >= e->n;
 }
 
@@ -118,8 +117,8 @@ static double row_norm(int64_t r, const double *m) {
     return sqrt(squares);
 }
 
-static void unpack(const dpmf_i_optimum_epochs_climb *c, const double *y, dpmf_i_optimum_epochs_point *point) {
-    const dpmf_i_optimum_epochs *e = c->epochs;
+static void unpack(const epochs_climb *c, const double *y, epochs_point *point) {
+    const optimum_epochs *e = c->epochs;
     int64_t k = e->k;
     memset(point->lower, 0, (size_t)(e->b * k * k) * sizeof *point->lower);
     for (int64_t i = 0; i < e->b; i++) {
@@ -138,20 +137,20 @@ static void unpack(const dpmf_i_optimum_epochs_climb *c, const double *y, dpmf_i
     }
 }
 
-static double sum_of_diagonals(const dpmf_i_optimum_epochs_climb *c, const double *y) {
+static double sum_of_diagonals(const epochs_climb *c, const double *y) {
     double sum = 0;
     for (int64_t i = 0; i < c->epochs->b; i++)
         sum += exp(y[i]);
     return sum;
 }
 
-static double sum_of_weights(const dpmf_i_optimum_epochs_climb *c) {
-    return c->epochs->max_loss ? dpmf_i_base_sum(c->epochs->n, c->point.p) : 1;
+static double sum_of_weights(const epochs_climb *c) {
+    return c->epochs->max_loss ? base_sum(c->epochs->n, c->point.p) : 1;
 }
 
 /* Both barriers, with V and p over their means: what a scaling of them does not change. */
-static double barrier_of(const dpmf_i_optimum_epochs_climb *c, const double *y, double total, double weights) {
-    const dpmf_i_optimum_epochs *e = c->epochs;
+static double barrier_of(const epochs_climb *c, const double *y, double total, double weights) {
+    const optimum_epochs *e = c->epochs;
     double sum = -(double)e->n * log(total / (double)e->b);
     if (c->barrier == 0) return 0;
     for (int64_t i = 0; i < e->b; i++) {
@@ -165,9 +164,9 @@ static double barrier_of(const dpmf_i_optimum_epochs_climb *c, const double *y, 
 }
 
 /* The gradient of ln of the value for class i; `product` is k numbers of room. */
-static void class_gradient(const dpmf_i_optimum_epochs_climb *c, const double *y, double total, int64_t i,
-                           double *product, double *gradient) {
-    const dpmf_i_optimum_epochs *e = c->epochs;
+static void class_gradient(const epochs_climb *c, const double *y, double total, int64_t i, double *product,
+                           double *gradient) {
+    const optimum_epochs *e = c->epochs;
     int64_t k = e->k;
     const double *m = correlations_of(c, y, i), *l = c->point.lower + i * k * k, *x = c->point.blocks + i * k * k;
     double *to = gradient + e->b + i * c->correlations, inner = 0, nu = exp(y[i]), count = 0;
@@ -197,9 +196,9 @@ static void class_gradient(const dpmf_i_optimum_epochs_climb *c, const double *y
  * largest sum of |Y| over a class; adding |Y| to the diagonal for what is zeroed beside it lowers every error and keeps
  * that sum, so that a mechanism with zeros there is no worse. Or, mostly far better, by the smallest diagonal.
  */
-static dpmf_status note_bounds(dpmf_i_optimum_epochs_climb *c, const double *y, double total, double weights) {
-    const dpmf_i_optimum_epochs *e = c->epochs;
-    const dpmf_i_optimum_epochs_point *p = &c->point;
+static dpmf_status note_bounds(epochs_climb *c, const double *y, double total, double weights) {
+    const optimum_epochs *e = c->epochs;
+    const epochs_point *p = &c->point;
     double largest = 0, covered = INFINITY, loss = e->max_loss ? 0 : p->trace, error = p->error;
     for (int64_t i = 0; i < e->b; i++) {
         double sum = 0;
@@ -208,7 +207,7 @@ static dpmf_status note_bounds(dpmf_i_optimum_epochs_climb *c, const double *y, 
                 sum += fabs(p->blocks[(i * e->k + r) * e->k + q] + p->added[(i * e->k + r) * e->k + q]);
         largest = fmax(largest, sum);
     }
-    if (c->covers) TRY(dpmf_i_optimum_epochs_cover(e, &c->point, 0, &covered));
+    if (c->covers) TRY(epochs_cover(e, &c->point, 0, &covered));
     largest = fmin(largest, covered);
     for (int64_t t = 0; e->max_loss && t < e->n; t++)
         loss = fmax(loss, p->rows[t] / p->p[t]);
@@ -225,30 +224,30 @@ static dpmf_status note_bounds(dpmf_i_optimum_epochs_climb *c, const double *y, 
 }
 
 /* mu N V_i^-1 for each class, from the inverse of its factor by rows. */
-static dpmf_status fill_added(dpmf_i_optimum_epochs_climb *c) {
-    const dpmf_i_optimum_epochs *e = c->epochs;
+static dpmf_status fill_added(epochs_climb *c) {
+    const optimum_epochs *e = c->epochs;
     int64_t k = e->k;
     double *inverse = NULL;
-    TRY(dpmf_i_base_alloc_doubles(k * k, "an inverse block", &inverse));
+    TRY(base_alloc_doubles(k * k, "an inverse block", &inverse));
     memset(c->point.added, 0, (size_t)(e->b * k * k) * sizeof *inverse);
     for (int64_t i = 0; i < e->b && c->barrier > 0; i++) {
         double *to = c->point.added + i * k * k;
-        dpmf_i_optimum_epochs_invert_block(k, c->point.lower + i * k * k, inverse);
+        epochs_invert_block(k, c->point.lower + i * k * k, inverse);
         for (int64_t j = 0; j < k && !past(e, i, j); j++)
             for (int64_t r = 0; r <= j; r++)
                 for (int64_t q = 0; q <= j; q++)
                     to[r * k + q] += c->barrier * c->point.trace * inverse[j * k + r] * inverse[j * k + q];
     }
-    dpmf_i_base_free(inverse);
+    base_free(inverse);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_climb_value(void *context, const double *y, double *f, double *gradient) {
-    dpmf_i_optimum_epochs_climb *c = context;
-    const dpmf_i_optimum_epochs *e = c->epochs;
+dpmf_status epochs_climb_value(void *context, const double *y, double *f, double *gradient) {
+    epochs_climb *c = context;
+    const optimum_epochs *e = c->epochs;
     double *product = NULL;
     int outside = 0;
-    TRY(dpmf_i_base_progress(c->run, "cyclic optimum", -1));
+    TRY(base_progress(c->run, "cyclic optimum", -1));
     c->evaluations++;
     unpack(c, y, &c->point);
     for (int64_t t = 0; e->max_loss && t < e->n; t++)
@@ -257,12 +256,12 @@ dpmf_status dpmf_i_optimum_epochs_climb_value(void *context, const double *y, do
         *f = INFINITY;
         return DPMF_OK;
     }
-    TRY(dpmf_i_optimum_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
+    TRY(epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
     if (outside) {
         *f = INFINITY;
         return DPMF_OK;
     }
-    TRY(dpmf_i_base_alloc_doubles(e->k, "a row", &product));
+    TRY(base_alloc_doubles(e->k, "a row", &product));
     double total = sum_of_diagonals(c, y), weights = sum_of_weights(c);
     *f = c->scale * (total / c->point.trace) * (weights / c->point.trace) * exp(-barrier_of(c, y, total, weights));
     for (int64_t i = 0; i < e->b; i++)
@@ -273,12 +272,12 @@ dpmf_status dpmf_i_optimum_epochs_climb_value(void *context, const double *y, do
                                          (1 + c->barrier * (double)e->n) / weights);
     for (int64_t i = 0; i < c->unknowns; i++)
         gradient[i] *= -*f;
-    dpmf_i_base_free(product);
+    base_free(product);
     TRY(fill_added(c));
     TRY(note_bounds(c, y, total, weights));
     if (!c->stopped) return DPMF_OK;
     memmove(c->y, y, (size_t)c->unknowns * sizeof *y); /* this is the point; the climb ends here */
-    return dpmf_i_base_fail(DPMF_ERROR_CANCELLED, "near enough");
+    return base_fail(DPMF_ERROR_CANCELLED, "near enough");
 }
 
 /*
@@ -290,12 +289,12 @@ dpmf_status dpmf_i_optimum_epochs_climb_value(void *context, const double *y, do
 enum { PAIRS = 60 };
 
 typedef struct stretched {
-    dpmf_i_optimum_epochs_climb *climb;
+    epochs_climb *climb;
     double *scale, *from, *y;
 } stretched;
 
-static void fill_scales(const dpmf_i_optimum_epochs_climb *c, double *scale) {
-    const dpmf_i_optimum_epochs *e = c->epochs;
+static void fill_scales(const epochs_climb *c, double *scale) {
+    const optimum_epochs *e = c->epochs;
     const double mean = sum_of_diagonals(c, c->y) / (double)e->b;
     for (int64_t i = 0; i < c->unknowns; i++)
         scale[i] = 1;
@@ -314,42 +313,42 @@ static dpmf_status stretched_value(void *context, const double *z, double *f, do
     const int64_t n = s->climb->unknowns;
     for (int64_t i = 0; i < n; i++)
         s->y[i] = s->from[i] + s->scale[i] * z[i];
-    TRY(dpmf_i_optimum_epochs_climb_value(s->climb, s->y, f, gradient));
+    TRY(epochs_climb_value(s->climb, s->y, f, gradient));
     for (int64_t i = 0; i < n; i++)
         gradient[i] *= s->scale[i];
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_climb_run(dpmf_i_optimum_epochs_climb *c, double decrease, int iterations) {
+dpmf_status epochs_climb_run(epochs_climb *c, double decrease, int iterations) {
     stretched s = {.climb = c};
-    dpmf_i_base_objective objective = {c->unknowns, &s, stretched_value};
-    dpmf_i_base_minimize_options options = {.gradient = 1e-12,
-                                            .decrease = decrease,
-                                            .past = 5,
-                                            .iterations = iterations,
-                                            .pairs = PAIRS,
-                                            .what = c->run == NULL ? NULL : "cyclic optimum: start over dual",
-                                            .run = c->run};
-    dpmf_i_base_minimum found = {0};
+    base_objective objective = {c->unknowns, &s, stretched_value};
+    base_minimize_options options = {.gradient = 1e-12,
+                                     .decrease = decrease,
+                                     .past = 5,
+                                     .iterations = iterations,
+                                     .pairs = PAIRS,
+                                     .what = c->run == NULL ? NULL : "cyclic optimum: start over dual",
+                                     .run = c->run};
+    base_minimum found = {0};
     double f = INFINITY, *gradient = NULL, *z = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "a gradient", &gradient));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "scaled variables", &z));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "scales", &s.scale));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "the start", &s.from));
-    TRY_DONE(dpmf_i_base_alloc_doubles(c->unknowns, "the dual variables", &s.y));
+    TRY_DONE(base_alloc_doubles(c->unknowns, "a gradient", &gradient));
+    TRY_DONE(base_alloc_doubles(c->unknowns, "scaled variables", &z));
+    TRY_DONE(base_alloc_doubles(c->unknowns, "scales", &s.scale));
+    TRY_DONE(base_alloc_doubles(c->unknowns, "the start", &s.from));
+    TRY_DONE(base_alloc_doubles(c->unknowns, "the dual variables", &s.y));
     fill_scales(c, s.scale);
     memcpy(s.from, c->y, (size_t)c->unknowns * sizeof *s.from);
     c->scale = 1;
     c->evaluations = c->stopped = 0;
-    TRY_DONE(dpmf_i_optimum_epochs_climb_value(c, c->y, &f, gradient));
+    TRY_DONE(epochs_climb_value(c, c->y, &f, gradient));
     if (isfinite(f)) c->scale = 1 / f;
-    TRY_DONE(dpmf_i_base_minimize(&objective, &options, z, &found));
+    TRY_DONE(base_minimize(&objective, &options, z, &found));
     for (int64_t i = 0; i < c->unknowns; i++)
         c->y[i] = s.from[i] + s.scale[i] * z[i];
     c->iterations += found.iterations;
     c->converged = found.converged;
-    TRY_DONE(dpmf_i_optimum_epochs_climb_value(c, c->y, &f, gradient)); /* the point at y */
+    TRY_DONE(epochs_climb_value(c, c->y, &f, gradient)); /* the point at y */
     assert(isfinite(f));
 done:
     if (c->stopped && status == DPMF_ERROR_CANCELLED) {
@@ -357,43 +356,43 @@ done:
         c->converged = 1;
         status = DPMF_OK;
     }
-    dpmf_i_base_free(gradient);
-    dpmf_i_base_free(z);
-    dpmf_i_base_free(s.scale);
-    dpmf_i_base_free(s.from);
-    dpmf_i_base_free(s.y);
+    base_free(gradient);
+    base_free(z);
+    base_free(s.scale);
+    base_free(s.from);
+    base_free(s.y);
     return status;
 }
 
-dpmf_status dpmf_i_optimum_epochs_climb_lower(dpmf_i_optimum_epochs_climb *c) {
-    const dpmf_i_optimum_epochs_point *p = &c->point;
+dpmf_status epochs_climb_lower(epochs_climb *c) {
+    const epochs_point *p = &c->point;
     int outside = 0;
     assert(!c->epochs->max_loss && !c->epochs->dense);
     unpack(c, c->y, &c->point);
     c->epochs->only_traces = 1;
-    TRY(dpmf_i_optimum_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
+    TRY(epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
     if (outside) return DPMF_OK;
     double trust = fmax(0, 1 - p->error);
     c->lower = fmax(c->lower, p->trace / sum_of_diagonals(c, c->y) * p->trace * trust * trust);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_climb_revisit(dpmf_i_optimum_epochs_climb *c) {
+dpmf_status epochs_climb_revisit(epochs_climb *c) {
     int outside = 0;
     unpack(c, c->best, &c->point);
-    TRY(dpmf_i_optimum_epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
+    TRY(epochs_eval(c->epochs, c->tolerance, &c->point, &outside));
     assert(!outside);
     double barrier = c->barrier;
     c->barrier = c->best_barrier;
     dpmf_status status = fill_added(c);
     c->barrier = barrier;
     double unused = 0;
-    return status == DPMF_OK && c->covers ? dpmf_i_optimum_epochs_cover(c->epochs, &c->point, 1, &unused) : status;
+    return status == DPMF_OK && c->covers ? epochs_cover(c->epochs, &c->point, 1, &unused) : status;
 }
 
-dpmf_status dpmf_i_optimum_epochs_climb_confirm(dpmf_i_optimum_epochs_climb *c) {
+dpmf_status epochs_climb_confirm(epochs_climb *c) {
     double trace = 0, error = 0, total = sum_of_diagonals(c, c->y), weights = sum_of_weights(c);
-    TRY(dpmf_i_optimum_epochs_nuclear(c->epochs, &c->point, &trace, &error));
+    TRY(epochs_nuclear(c->epochs, &c->point, &trace, &error));
     c->lower = fmax(c->lower, (trace / total) * (trace / weights) * (1 - error) * (1 - error));
     return DPMF_OK;
 }

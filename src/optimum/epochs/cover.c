@@ -30,7 +30,7 @@ enum { SWEEPS = 2, MORE_SWEEPS = 8 };
 static const double NEAR = 1e-7; /* the two sides of f: nearer needs no more sweeps */
 
 /* 0 where X is not finite, as it may be at a trial of the line search. */
-static int load_block(const dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epochs_point *point, int64_t i, block *b) {
+static int load_block(const optimum_epochs *e, const epochs_point *point, int64_t i, block *b) {
     const int64_t k = e->k, m = (e->n - i + e->b - 1) / e->b;
     const double *x = point->blocks + i * k * k, *l = point->lower + i * k * k;
     double sum = 0;
@@ -51,9 +51,9 @@ static int load_block(const dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epoch
 /* D of a class; not to the end where its trace is below `least` already. */
 static dpmf_status cover_block(block *b, double least, double *trace) {
     double low = 0;
-    TRY(dpmf_i_sensitivity_cover(b->m, b->m, SWEEPS, b->x, b->g, b->work, b->d, &low, trace));
+    TRY(sensitivity_cover(b->m, b->m, SWEEPS, b->x, b->g, b->work, b->d, &low, trace));
     if (*trace <= fmax(least, low * (1 + NEAR))) return DPMF_OK;
-    return dpmf_i_sensitivity_cover(b->m, b->m, MORE_SWEEPS, b->x, b->g, b->work, b->d, &low, trace);
+    return sensitivity_cover(b->m, b->m, MORE_SWEEPS, b->x, b->g, b->work, b->d, &low, trace);
 }
 
 static void put_difference(int64_t k, const block *b, const double *x, double *added) {
@@ -62,13 +62,12 @@ static void put_difference(int64_t k, const block *b, const double *x, double *a
             added[r * k + q] = (r == q ? b->d[r] : 0) - x[r * k + q];
 }
 
-dpmf_status dpmf_i_optimum_epochs_cover(const dpmf_i_optimum_epochs *e, dpmf_i_optimum_epochs_point *point, int add,
-                                        double *largest) {
+dpmf_status epochs_cover(const optimum_epochs *e, epochs_point *point, int add, double *largest) {
     const int64_t k = e->k;
     double *memory = NULL, trace = 0;
     dpmf_status status = DPMF_OK;
     *largest = 0;
-    TRY(dpmf_i_base_alloc_doubles(3 * k * k + 3 * k, "a block of X", &memory));
+    TRY(base_alloc_doubles(3 * k * k + 3 * k, "a block of X", &memory));
     block b = {.x = memory, .work = memory + k * k, .g = memory + 2 * k * k, .d = memory + 3 * k * k + k};
     for (int64_t i = 0; i < e->b; i++) {
         trace = INFINITY;
@@ -77,6 +76,6 @@ dpmf_status dpmf_i_optimum_epochs_cover(const dpmf_i_optimum_epochs *e, dpmf_i_o
         if (add && isfinite(trace)) put_difference(k, &b, point->blocks + i * k * k, point->added + i * k * k);
     }
 done:
-    dpmf_i_base_free(memory);
+    base_free(memory);
     return status;
 }

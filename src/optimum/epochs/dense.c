@@ -18,12 +18,12 @@
 #include <math.h>
 #include <string.h>
 
-dpmf_status dpmf_i_optimum_epochs_dense_create(dpmf_i_optimum_epochs *e) {
+dpmf_status epochs_dense_create(optimum_epochs *e) {
     int64_t n = e->n;
-    TRY(dpmf_i_base_alloc_square(n, "the workload", &e->matrix));
-    TRY(dpmf_i_base_alloc_square(n, "the weighted workload", &e->work));
-    TRY(dpmf_i_base_alloc_square(n, "its singular vectors", &e->left));
-    TRY(dpmf_i_base_alloc_doubles(n, "its singular values", &e->values));
+    TRY(base_alloc_square(n, "the workload", &e->matrix));
+    TRY(base_alloc_square(n, "the weighted workload", &e->work));
+    TRY(base_alloc_square(n, "its singular vectors", &e->left));
+    TRY(base_alloc_doubles(n, "its singular values", &e->values));
     double *unit = e->values; /* A by its columns, kept as rows */
     for (int64_t t = 0; t < n; t++) {
         unit[t] = 1;
@@ -40,13 +40,12 @@ dpmf_status dpmf_i_optimum_epochs_dense_create(dpmf_i_optimum_epochs *e) {
 }
 
 /* Members of class i within the steps. */
-static int64_t members(const dpmf_i_optimum_epochs *e, int64_t i) {
+static int64_t members(const optimum_epochs *e, int64_t i) {
     return (e->n - i + e->b - 1) / e->b;
 }
 
 /* row = row of A times L, scaled. */
-static void times_lower(const dpmf_i_optimum_epochs *e, const double *lower, double scale, const double *from,
-                        double *to) {
+static void times_lower(const optimum_epochs *e, const double *lower, double scale, const double *from, double *to) {
     int64_t k = e->k, b = e->b;
     for (int64_t i = 0; i < b && i < e->n; i++) {
         const double *l = lower + i * k * k;
@@ -61,7 +60,7 @@ static void times_lower(const dpmf_i_optimum_epochs *e, const double *lower, dou
 }
 
 /* row = row times L^-1, scaled. */
-static void over_lower(const dpmf_i_optimum_epochs *e, const double *lower, double scale, double *row) {
+static void over_lower(const optimum_epochs *e, const double *lower, double scale, double *row) {
     int64_t k = e->k, b = e->b;
     for (int64_t i = 0; i < b && i < e->n; i++) {
         const double *l = lower + i * k * k;
@@ -74,7 +73,7 @@ static void over_lower(const dpmf_i_optimum_epochs *e, const double *lower, doub
     }
 }
 
-static void add_blocks(const dpmf_i_optimum_epochs *e, const double *row, double *blocks) {
+static void add_blocks(const optimum_epochs *e, const double *row, double *blocks) {
     int64_t k = e->k, b = e->b;
     for (int64_t i = 0; i < b && i < e->n; i++)
         for (int64_t r = 0; r < members(e, i); r++)
@@ -82,13 +81,13 @@ static void add_blocks(const dpmf_i_optimum_epochs *e, const double *row, double
                 blocks[(i * k + r) * k + c] += row[i + r * b] * row[i + c * b];
 }
 
-dpmf_status dpmf_i_optimum_epochs_dense_eval(dpmf_i_optimum_epochs *e, dpmf_i_optimum_epochs_point *point) {
+dpmf_status epochs_dense_eval(optimum_epochs *e, epochs_point *point) {
     int64_t n = e->n;
     const double *p = e->max_loss ? point->p : e->weights;
     for (int64_t t = 0; t < n; t++)
         times_lower(e, point->lower, p == NULL ? 1 : sqrt(p[t]), e->matrix + t * n, e->work + t * n);
-    TRY(dpmf_i_base_svd(n, e->work, e->values, e->left));
-    point->trace = dpmf_i_base_sum(n, e->values);
+    TRY(base_svd(n, e->work, e->values, e->left));
+    point->trace = base_sum(n, e->values);
     /* backward stable: |sum of errors| <= sqrt(n) |change|_F, and |W|_F <= the trace */
     point->error = 32 * (double)n * DBL_EPSILON;
     memset(point->blocks, 0, (size_t)(e->b * e->k * e->k) * sizeof *point->blocks);
@@ -104,7 +103,7 @@ dpmf_status dpmf_i_optimum_epochs_dense_eval(dpmf_i_optimum_epochs *e, dpmf_i_op
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_fill_dense(dpmf_i_optimum_epochs *e, double *x) {
+dpmf_status epochs_fill_dense(optimum_epochs *e, double *x) {
     int64_t n = e->n;
     memset(x, 0, (size_t)(n * n) * sizeof *x);
     for (int64_t j = 0; j < n; j++) {
@@ -116,14 +115,13 @@ dpmf_status dpmf_i_optimum_epochs_fill_dense(dpmf_i_optimum_epochs *e, double *x
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_nuclear(const dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epochs_point *point,
-                                          double *trace, double *error) {
+dpmf_status epochs_nuclear(const optimum_epochs *e, const epochs_point *point, double *trace, double *error) {
     int64_t n = e->n, k = e->k, b = e->b;
     const double *p = e->max_loss ? point->p : e->weights;
     double *w = NULL, *values = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_square(n, "the weighted workload", &w));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "its singular values", &values));
+    TRY_DONE(base_alloc_square(n, "the weighted workload", &w));
+    TRY_DONE(base_alloc_doubles(n, "its singular values", &values));
     for (int64_t u = 0; u < n; u++) { /* column u of L, then of A L, as row u */
         double *row = w + u * n;
         const double *l = point->lower + u % b * k * k;
@@ -133,11 +131,11 @@ dpmf_status dpmf_i_optimum_epochs_nuclear(const dpmf_i_optimum_epochs *e, const 
         for (int64_t t = 0; p != NULL && t < n; t++)
             row[t] *= sqrt(p[t]);
     }
-    TRY_DONE(dpmf_i_base_singular_values(n, n, w, values));
-    *trace = dpmf_i_base_sum(n, values);
-    *error = 32 * (double)n * DBL_EPSILON; /* as in dpmf_i_optimum_epochs_dense_eval */
+    TRY_DONE(base_singular_values(n, n, w, values));
+    *trace = base_sum(n, values);
+    *error = 32 * (double)n * DBL_EPSILON; /* as in epochs_dense_eval */
 done:
-    dpmf_i_base_free(w);
-    dpmf_i_base_free(values);
+    base_free(w);
+    base_free(values);
     return status;
 }

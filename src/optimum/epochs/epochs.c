@@ -39,82 +39,81 @@ static const double ERROR_MAX = 0.01;
 
 /* ---- making ---- */
 
-static dpmf_status create_blocks(dpmf_i_optimum_epochs *e) {
+static dpmf_status create_blocks(optimum_epochs *e) {
     int64_t size = e->b * e->k * e->k;
-    e->workers = dpmf_i_base_pool_threads(e->pool);
-    TRY(dpmf_i_optimum_phi_create(e->workload, e->pool, &e->phi));
-    TRY(dpmf_i_optimum_epochs_shape_create(e->workload, e->k, e->b, 0, &e->shape));
-    if (e->max_loss) TRY(dpmf_i_optimum_epochs_shape_create(e->workload, e->k, e->b, 1, &e->reversed));
-    dpmf_i_optimum_epochs_shape_weigh(&e->shape, e->workload, e->weights);
-    TRY(dpmf_i_base_alloc(e->workers, sizeof *e->scratch, "scratch", (void **)&e->scratch));
+    e->workers = base_pool_threads(e->pool);
+    TRY(optimum_phi_create(e->workload, e->pool, &e->phi));
+    TRY(epochs_shape_create(e->workload, e->k, e->b, 0, &e->shape));
+    if (e->max_loss) TRY(epochs_shape_create(e->workload, e->k, e->b, 1, &e->reversed));
+    epochs_shape_weigh(&e->shape, e->workload, e->weights);
+    TRY(base_alloc(e->workers, sizeof *e->scratch, "scratch", (void **)&e->scratch));
     for (int i = 0; i < e->workers; i++)
-        TRY(dpmf_i_optimum_epochs_node_create(&e->shape, &e->scratch[i]));
-    TRY(dpmf_i_base_alloc_doubles(size, "the blocks of V", &e->v));
-    TRY(dpmf_i_base_alloc_doubles(e->n, "eigenvalues", &e->small));
-    return dpmf_i_base_alloc_doubles(e->n, "eigenvalues", &e->large);
+        TRY(epochs_node_create(&e->shape, &e->scratch[i]));
+    TRY(base_alloc_doubles(size, "the blocks of V", &e->v));
+    TRY(base_alloc_doubles(e->n, "eigenvalues", &e->small));
+    return base_alloc_doubles(e->n, "eigenvalues", &e->large);
 }
 
 static dpmf_status wants_dense(const dpmf_workload *a, int64_t b, int *dense) {
     int q_bands = -1, r_bands = 0;
-    if (a->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    if (a->form == WORKLOAD_OPERATOR)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
     dpmf_workload_inverse_bands(a, &q_bands, &r_bands);
     *dense = q_bands < 0 || r_bands > 0 || b <= (q_bands < 1 ? 1 : q_bands);
-    if (*dense && a->steps > DPMF_I_OPTIMUM_EPOCHS_DENSE_MAX)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "workload %s, %lld steps, separation %lld: the cyclic optimum of a workload whose inverse is "
-            "not banded, or has as many bands as an epoch has steps, is known up to %d steps",
-            a->text, (long long)a->steps, (long long)b, DPMF_I_OPTIMUM_EPOCHS_DENSE_MAX);
+    if (*dense && a->steps > EPOCHS_DENSE_MAX)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "workload %s, %lld steps, separation %lld: the cyclic optimum of a workload whose inverse is "
+                         "not banded, or has as many bands as an epoch has steps, is known up to %d steps",
+                         a->text, (long long)a->steps, (long long)b, EPOCHS_DENSE_MAX);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_create(const dpmf_workload *workload, int64_t k, int64_t b, int max_loss,
-                                         const double *weights, dpmf_i_base_pool *pool, dpmf_i_optimum_epochs *out) {
-    dpmf_i_optimum_epochs e = {.workload = workload,
-                               .pool = pool,
-                               .n = workload->steps,
-                               .k = k,
-                               .b = b,
-                               .max_loss = max_loss,
-                               .weights = weights};
+dpmf_status epochs_create(const dpmf_workload *workload, int64_t k, int64_t b, int max_loss, const double *weights,
+                          base_pool *pool, optimum_epochs *out) {
+    optimum_epochs e = {.workload = workload,
+                        .pool = pool,
+                        .n = workload->steps,
+                        .k = k,
+                        .b = b,
+                        .max_loss = max_loss,
+                        .weights = weights};
     dpmf_status status = DPMF_OK;
     TRY_DONE(wants_dense(workload, b, &e.dense));
-    TRY_DONE(e.dense ? dpmf_i_optimum_epochs_dense_create(&e) : create_blocks(&e));
+    TRY_DONE(e.dense ? epochs_dense_create(&e) : create_blocks(&e));
     *out = e;
-    e = (dpmf_i_optimum_epochs){0};
+    e = (optimum_epochs){0};
 done:
-    dpmf_i_optimum_epochs_free(&e);
+    epochs_free(&e);
     return status;
 }
 
-void dpmf_i_optimum_epochs_free(dpmf_i_optimum_epochs *e) {
+void epochs_free(optimum_epochs *e) {
     for (int i = 0; e->scratch != NULL && i < e->workers; i++)
-        dpmf_i_optimum_epochs_node_free(&e->scratch[i]);
-    dpmf_i_base_free(e->scratch);
-    dpmf_i_optimum_phi_free(e->phi);
-    dpmf_i_optimum_epochs_shape_free(&e->shape);
-    dpmf_i_optimum_epochs_shape_free(&e->reversed);
-    dpmf_i_base_free(e->partial);
-    dpmf_i_base_free(e->partial_rows);
-    dpmf_i_base_free(e->v);
-    dpmf_i_base_free(e->small);
-    dpmf_i_base_free(e->large);
-    dpmf_i_base_free(e->matrix);
-    dpmf_i_base_free(e->work);
-    dpmf_i_base_free(e->left);
-    dpmf_i_base_free(e->values);
-    *e = (dpmf_i_optimum_epochs){0};
+        epochs_node_free(&e->scratch[i]);
+    base_free(e->scratch);
+    optimum_phi_free(e->phi);
+    epochs_shape_free(&e->shape);
+    epochs_shape_free(&e->reversed);
+    base_free(e->partial);
+    base_free(e->partial_rows);
+    base_free(e->v);
+    base_free(e->small);
+    base_free(e->large);
+    base_free(e->matrix);
+    base_free(e->work);
+    base_free(e->left);
+    base_free(e->values);
+    *e = (optimum_epochs){0};
 }
 
-double dpmf_i_optimum_epochs_cost(const dpmf_i_optimum_epochs *e) {
+double epochs_cost(const optimum_epochs *e) {
     double n = (double)e->n, k = (double)e->k, blocks = e->shape.p > 1 ? 3 : 1;
     return (e->max_loss ? 2 : 1) * (e->dense ? 5e-3 * n * n * n : 0.1 * blocks * n * k * k);
 }
 
 /* ---- the interval ---- */
 
-void dpmf_i_optimum_epochs_invert_block(int64_t k, const double *l, double *inverse) {
+void epochs_invert_block(int64_t k, const double *l, double *inverse) {
     memset(inverse, 0, (size_t)(k * k) * sizeof *inverse);
     for (int64_t i = 0; i < k; i++) {
         double *row = inverse + i * k;
@@ -128,7 +127,7 @@ void dpmf_i_optimum_epochs_invert_block(int64_t k, const double *l, double *inve
 }
 
 /* Members of class i within the steps. */
-static int64_t members(const dpmf_i_optimum_epochs *e, int64_t i) {
+static int64_t members(const optimum_epochs *e, int64_t i) {
     return (e->n - i + e->b - 1) / e->b;
 }
 
@@ -136,11 +135,11 @@ static int64_t members(const dpmf_i_optimum_epochs *e, int64_t i) {
  * Over the m members: largest eigenvalue <= Frobenius norm of V_i, smallest >= 1 / |L_i^-1|_F^2. `inverse`: k x k, L_i^-1
  * on return.
  */
-static void block_bounds(dpmf_i_optimum_epochs *e, const double *lower, int64_t i, double *inverse) {
+static void block_bounds(optimum_epochs *e, const double *lower, int64_t i, double *inverse) {
     int64_t k = e->k, m = members(e, i);
     const double *l = lower + i * k * k;
     double squares = 0, inverses = 0;
-    dpmf_i_optimum_epochs_invert_block(k, l, inverse);
+    epochs_invert_block(k, l, inverse);
     for (int64_t r = 0; r < m; r++)
         for (int64_t c = 0; c <= r; c++) {
             double v = 0;
@@ -157,10 +156,10 @@ static void block_bounds(dpmf_i_optimum_epochs *e, const double *lower, int64_t 
 }
 
 /* Fills the bounds and, for the max loss, the inverses that the reversed problem mixes by. */
-static dpmf_status invert_lower(dpmf_i_optimum_epochs *e, const double *lower, int *outside) {
+static dpmf_status invert_lower(optimum_epochs *e, const double *lower, int *outside) {
     int64_t k = e->k;
     double *inverse = NULL;
-    TRY(dpmf_i_base_alloc_doubles(k * k, "an inverse block", &inverse));
+    TRY(base_alloc_doubles(k * k, "an inverse block", &inverse));
     *outside = 0;
     for (int64_t i = 0; i < e->b; i++) {
         block_bounds(e, lower, i, inverse);
@@ -168,27 +167,26 @@ static dpmf_status invert_lower(dpmf_i_optimum_epochs *e, const double *lower, i
         for (int64_t r = 0; e->max_loss && r < k * k; r++)
             e->reversed.mix[(e->b - 1 - i) * k * k + r] = inverse[k * k - 1 - r];
     }
-    dpmf_i_base_free(inverse);
+    base_free(inverse);
     return DPMF_OK;
 }
 
 /* ---- all nodes ---- */
 
-enum { SIDE = DPMF_I_OPTIMUM_EPOCHS_SIDE };
+enum { SIDE = EPOCHS_SIDE };
 
-static int groups_of(const dpmf_i_optimum_epochs *e) {
+static int groups_of(const optimum_epochs *e) {
     return (e->rule.count + SIDE - 1) / SIDE;
 }
 
 typedef struct job {
-    dpmf_i_optimum_epochs *e;
+    optimum_epochs *e;
     const double *lower, *roots; /* roots: b diagonal blocks, for the reversed problem */
     int64_t first;               /* group of the first item */
 } job;
 
 /* Nodes left over in the last group weigh nothing. */
-void dpmf_i_optimum_epochs_group(const dpmf_i_optimum_epochs *e, int64_t group, double shift[SIDE],
-                                 double weight[SIDE]) {
+void epochs_group(const optimum_epochs *e, int64_t group, double shift[SIDE], double weight[SIDE]) {
     for (int j = 0; j < SIDE; j++) {
         const int64_t node = group * SIDE + j;
         shift[j] = e->rule.shift[node < e->rule.count ? node : e->rule.count - 1];
@@ -197,16 +195,16 @@ void dpmf_i_optimum_epochs_group(const dpmf_i_optimum_epochs *e, int64_t group, 
 }
 
 /* out += weighted blocks; *traces: <V, T> for each node. */
-static void add_blocks(const dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epochs_node *node,
-                       const double weight[SIDE], double *out, dpmf_i_kernels_block_side *traces) {
+static void add_blocks(const optimum_epochs *e, const epochs_node *node, const double weight[SIDE], double *out,
+                       kernels_block_side *traces) {
     const int64_t k = e->k;
-    dpmf_i_kernels_block_side sum = {0};
+    kernels_block_side sum = {0};
     for (int64_t i = 0; i < e->b; i++) {
         int64_t stride = 0;
-        const dpmf_i_kernels_block_side *t = dpmf_i_optimum_epochs_node_block(&e->shape, node, i, &stride);
+        const kernels_block_side *t = epochs_node_block(&e->shape, node, i, &stride);
         for (int64_t r = 0; r < k; r++)
             for (int64_t c = 0; c < k; c++) {
-                const dpmf_i_kernels_block_side x = t[r * stride + c];
+                const kernels_block_side x = t[r * stride + c];
                 const int64_t at = (i * k + r) * k + c;
                 sum += e->v[at] * x;
                 out[at] = (weight[0] * x[0] + weight[1] * x[1]) + (weight[2] * x[2] + weight[3] * x[3]);
@@ -217,12 +215,12 @@ static void add_blocks(const dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epoc
 
 static dpmf_status run_group(void *context, int64_t item, int worker) {
     const job *j = context;
-    dpmf_i_optimum_epochs *e = j->e;
+    optimum_epochs *e = j->e;
     const int64_t group = j->first + item;
     double shift[SIDE], weight[SIDE];
-    dpmf_i_kernels_block_side traces;
-    dpmf_i_optimum_epochs_group(e, group, shift, weight);
-    dpmf_i_optimum_epochs_node_run(&e->shape, j->lower, shift, &e->scratch[worker]);
+    kernels_block_side traces;
+    epochs_group(e, group, shift, weight);
+    epochs_node_run(&e->shape, j->lower, shift, &e->scratch[worker]);
     add_blocks(e, &e->scratch[worker], weight, e->partial + (e->only_traces ? worker : group) * e->b * e->k * e->k,
                &traces);
     for (int q = 0; q < SIDE && group * SIDE + q < e->rule.count; q++)
@@ -232,38 +230,38 @@ static dpmf_status run_group(void *context, int64_t item, int worker) {
 
 static dpmf_status run_reversed(void *context, int64_t item, int worker) {
     const job *j = context;
-    dpmf_i_optimum_epochs *e = j->e;
-    const dpmf_i_optimum_epochs_shape *s = &e->reversed;
-    dpmf_i_optimum_epochs_node *node = &e->scratch[worker];
+    optimum_epochs *e = j->e;
+    const epochs_shape *s = &e->reversed;
+    epochs_node *node = &e->scratch[worker];
     const int64_t group = j->first + item;
     double *out = e->partial_rows + group * e->k * e->b, shift[SIDE], weight[SIDE];
-    dpmf_i_optimum_epochs_group(e, group, shift, weight);
-    dpmf_i_optimum_epochs_node_run(s, j->roots, shift, node);
+    epochs_group(e, group, shift, weight);
+    epochs_node_run(s, j->roots, shift, node);
     for (int64_t t = 0; t < e->n; t++) {
         int64_t back = e->k * e->b - 1 - t, r = back / e->b, stride = 0;
-        const dpmf_i_kernels_block_side *block = dpmf_i_optimum_epochs_node_block(s, node, back % e->b, &stride);
-        const dpmf_i_kernels_block_side x = block[r * stride + r];
+        const kernels_block_side *block = epochs_node_block(s, node, back % e->b, &stride);
+        const kernels_block_side x = block[r * stride + r];
         out[t] = (weight[0] * x[0] + weight[1] * x[1]) + (weight[2] * x[2] + weight[3] * x[3]);
     }
     return DPMF_OK;
 }
 
 /* As many groups at a time as there are workers, so that a caller is asked between them whether to go on. */
-static dpmf_status run_groups(dpmf_i_optimum_epochs *e, dpmf_i_base_work work, job *j) {
+static dpmf_status run_groups(optimum_epochs *e, base_work work, job *j) {
     const int64_t groups = groups_of(e);
     for (j->first = 0; j->first < groups; j->first += e->workers) {
         const int64_t left = groups - j->first;
-        TRY(dpmf_i_base_progress(e->run, "cyclic optimum", -1));
-        TRY(dpmf_i_base_pool_run(e->pool, left < e->workers ? left : e->workers, work, j));
+        TRY(base_progress(e->run, "cyclic optimum", -1));
+        TRY(base_pool_run(e->pool, left < e->workers ? left : e->workers, work, j));
     }
     return DPMF_OK;
 }
 
-static dpmf_status eval_rows(dpmf_i_optimum_epochs *e, dpmf_i_optimum_epochs_point *point) {
+static dpmf_status eval_rows(optimum_epochs *e, epochs_point *point) {
     int64_t k = e->k;
     double *roots = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(e->b * k * k, "the weights of the rows", &roots));
+    TRY_DONE(base_alloc_doubles(e->b * k * k, "the weights of the rows", &roots));
     for (int64_t t = 0; t < k * e->b; t++) {
         int64_t back = k * e->b - 1 - t, i = back % e->b, r = back / e->b;
         roots[(i * k + r) * k + r] = t < e->n ? sqrt(point->p[t]) : 1;
@@ -275,7 +273,7 @@ static dpmf_status eval_rows(dpmf_i_optimum_epochs *e, dpmf_i_optimum_epochs_poi
         for (int64_t t = 0; t < e->n; t++)
             point->rows[t] += point->p[t] * e->partial_rows[group * k * e->b + t];
 done:
-    dpmf_i_base_free(roots);
+    base_free(roots);
     return status;
 }
 
@@ -285,7 +283,7 @@ done:
  * multiple of the condition, in the relative sense. Against singular values (prefix sums and momentum,
  * 120 to 1920 steps, 4 and 20 epochs) the error stays below a hundredth of this.
  */
-static double rounding_of(const dpmf_i_optimum_epochs *e, double low, double high, double shift) {
+static double rounding_of(const optimum_epochs *e, double low, double high, double shift) {
     return (64 + sqrt((double)e->n)) * DBL_EPSILON * sqrt((high + shift) / (low + shift));
 }
 
@@ -294,48 +292,47 @@ static double rounding_of(const dpmf_i_optimum_epochs *e, double low, double hig
  * slope. So the interval is taken somewhat too wide at first and kept while the spectrum stays inside without
  * shrinking much.
  */
-static void choose_rule(dpmf_i_optimum_epochs *e, double tolerance, double low, double high) {
+static void choose_rule(optimum_epochs *e, double tolerance, double low, double high) {
     const double room = 1.5, slack = 30;
     int fits = e->rule.count > 0 && low >= e->low && high <= e->high && e->rule.error <= tolerance;
     if (fits && low <= slack * e->low && high >= e->high / slack) return;
     e->low = low / room;
     e->high = high * room;
-    dpmf_i_base_quadrature_fill(e->low, e->high, dpmf_i_base_quadrature_nodes(e->high / e->low, tolerance), &e->rule);
+    base_quadrature_fill(e->low, e->high, base_quadrature_nodes(e->high / e->low, tolerance), &e->rule);
 }
 
 /* Room for what each node gives. */
-static dpmf_status make_room(dpmf_i_optimum_epochs *e) {
+static dpmf_status make_room(optimum_epochs *e) {
     int64_t count = e->only_traces ? e->workers : groups_of(e);
     double *partial = NULL, *rows = NULL;
     if (count <= e->room) return DPMF_OK;
     e->room = 0;
-    dpmf_i_base_free(e->partial);
-    dpmf_i_base_free(e->partial_rows);
+    base_free(e->partial);
+    base_free(e->partial_rows);
     e->partial = e->partial_rows = NULL;
-    TRY(dpmf_i_base_alloc_doubles(e->b * e->k * e->k * count, "the blocks of each node", &partial));
+    TRY(base_alloc_doubles(e->b * e->k * e->k * count, "the blocks of each node", &partial));
     e->partial = partial;
-    if (e->max_loss) TRY(dpmf_i_base_alloc_doubles(e->k * e->b * count, "the rows of each node", &rows));
+    if (e->max_loss) TRY(base_alloc_doubles(e->k * e->b * count, "the rows of each node", &rows));
     e->partial_rows = rows;
     e->room = (int)count;
     return DPMF_OK;
 }
 
-static dpmf_status eval_blocks(dpmf_i_optimum_epochs *e, double tolerance, dpmf_i_optimum_epochs_point *point,
-                               int *outside) {
+static dpmf_status eval_blocks(optimum_epochs *e, double tolerance, epochs_point *point, int *outside) {
     int64_t size = e->b * e->k * e->k;
     double low = 0, high = 0, unused = 0, rounding = 0;
     const double *p = e->max_loss ? point->p : e->weights;
     TRY(invert_lower(e, point->lower, outside));
     if (*outside) return DPMF_OK;
-    dpmf_status status = dpmf_i_optimum_phi_interval(e->phi, e->large, p, &low, &unused);
-    if (status == DPMF_OK) status = dpmf_i_optimum_phi_interval(e->phi, e->small, p, &unused, &high);
+    dpmf_status status = optimum_phi_interval(e->phi, e->large, p, &low, &unused);
+    if (status == DPMF_OK) status = optimum_phi_interval(e->phi, e->small, p, &unused, &high);
     *outside = status == DPMF_ERROR_NUMERICAL; /* beyond double precision */
     if (status != DPMF_OK) return *outside ? DPMF_OK : status;
     *outside = !(rounding_of(e, low, high, 0) < 1 / ERROR_MAX);
     if (*outside) return DPMF_OK;
     choose_rule(e, tolerance, low, high);
     TRY(make_room(e));
-    if (e->max_loss) dpmf_i_optimum_epochs_shape_weigh(&e->shape, e->workload, point->p);
+    if (e->max_loss) epochs_shape_weigh(&e->shape, e->workload, point->p);
     job j = {.e = e, .lower = point->lower};
     TRY(run_groups(e, run_group, &j));
     memset(point->blocks, 0, (size_t)size * sizeof *point->blocks);
@@ -353,12 +350,11 @@ static dpmf_status eval_blocks(dpmf_i_optimum_epochs *e, double tolerance, dpmf_
     return e->max_loss && !*outside ? eval_rows(e, point) : DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_eval(dpmf_i_optimum_epochs *e, double tolerance, dpmf_i_optimum_epochs_point *point,
-                                       int *outside) {
+dpmf_status epochs_eval(optimum_epochs *e, double tolerance, epochs_point *point, int *outside) {
     *outside = 0;
     if (!e->dense) return eval_blocks(e, tolerance, point, outside);
     for (int64_t i = 0; i < e->b; i++)
         for (int64_t r = 0; r < e->k; r++)
             if (!(point->lower[(i * e->k + r) * e->k + r] > 0)) *outside = 1;
-    return *outside ? DPMF_OK : dpmf_i_optimum_epochs_dense_eval(e, point);
+    return *outside ? DPMF_OK : epochs_dense_eval(e, point);
 }

@@ -13,46 +13,43 @@
 #include "optimum/epochs/node.h"
 #include "optimum/phi.h"
 
-enum {
-    DPMF_I_OPTIMUM_EPOCHS_DENSE_MAX = 1024
-}; /* steps, where K is not banded or epochs are too short for bands to help */
+enum { EPOCHS_DENSE_MAX = 1024 }; /* steps, where K is not banded or epochs are too short for bands to help */
 
-typedef struct dpmf_i_optimum_epochs {
+typedef struct optimum_epochs {
     const dpmf_workload *workload;
-    dpmf_i_base_pool *pool;
+    base_pool *pool;
     const dpmf_run *run; /* whom long evaluations ask whether to go on; NULL: nobody */
     int64_t n, k, b;
     int max_loss;
     const double *weights; /* RMS: NULL or p */
     int dense;             /* by singular values of an n x n matrix; otherwise by blocks */
     /* blocks */
-    dpmf_i_optimum_phi *phi; /* for the interval */
-    dpmf_i_optimum_epochs_shape shape, reversed;
-    dpmf_i_optimum_epochs_node *scratch; /* one a worker */
+    optimum_phi *phi; /* for the interval */
+    epochs_shape shape, reversed;
+    epochs_node *scratch; /* one a worker */
     int workers;
     double *partial, *partial_rows; /* what each group of nodes gives: b k k numbers, k b numbers */
     int room;                       /* for so many groups */
     int only_traces;                /* partial is room for each worker: the blocks are not kept */
     double *v;                      /* b x k x k: V_i, 0 for steps past the last */
-    double traces[DPMF_I_BASE_NODES_MAX];
-    double *small, *large;       /* n each: bounds on the eigenvalues of V at each step */
-    dpmf_i_base_quadrature rule; /* of the last evaluation, for [low, high] */
+    double traces[BASE_NODES_MAX];
+    double *small, *large; /* n each: bounds on the eigenvalues of V at each step */
+    base_quadrature rule;  /* of the last evaluation, for [low, high] */
     double low, high;
     /* dense */
     double *matrix, *work, *left; /* A; P^1/2 A L, then Y with Y'Y = X; left singular vectors */
     double *values;               /* singular values */
-} dpmf_i_optimum_epochs;
+} optimum_epochs;
 
 /* weights: NULL or positive, RMS only; borrowed, as is the workload. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_create(const dpmf_workload *workload, int64_t k, int64_t b,
-                                                         int max_loss, const double *weights, dpmf_i_base_pool *pool,
-                                                         dpmf_i_optimum_epochs *out);
-void dpmf_i_optimum_epochs_free(dpmf_i_optimum_epochs *epochs);
+DPMF_MUST_CHECK dpmf_status epochs_create(const dpmf_workload *workload, int64_t k, int64_t b, int max_loss,
+                                          const double *weights, base_pool *pool, optimum_epochs *out);
+void epochs_free(optimum_epochs *epochs);
 /* Of one evaluation, roughly, in microseconds of one core: for deciding how many are worth it. */
-double dpmf_i_optimum_epochs_cost(const dpmf_i_optimum_epochs *epochs);
+double epochs_cost(const optimum_epochs *epochs);
 
 /* A point of the dual, and what comes of it. */
-typedef struct dpmf_i_optimum_epochs_point {
+typedef struct epochs_point {
     double *lower;  /* b x k x k: V_i = L_i L_i', L_i lower triangular; 1 on the diagonal for steps past the last */
     double *p;      /* max loss: n weights > 0; NULL otherwise */
     double *blocks; /* b x k x k: the blocks of X = sum_j w_j (K + s_j V)^-1 */
@@ -60,143 +57,133 @@ typedef struct dpmf_i_optimum_epochs_point {
     double *rows;   /* max loss: n numbers p_t [A X^-1 A']_tt, which sum to the trace too */
     double trace;   /* tr V X = nuclear norm of P^1/2 A L */
     double error;   /* its relative error: quadrature, proven, and an allowance for rounding */
-} dpmf_i_optimum_epochs_point;
+} epochs_point;
 
 /* 1 in *outside, and nothing else, where V is too close to singular. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_eval(dpmf_i_optimum_epochs *epochs, double tolerance,
-                                                       dpmf_i_optimum_epochs_point *point, int *outside);
+DPMF_MUST_CHECK dpmf_status epochs_eval(optimum_epochs *epochs, double tolerance, epochs_point *point, int *outside);
 
 /*
  * The squared sensitivity of X(V) at a point that was evaluated, from above (optimum/epochs/cover.c); add: `added` becomes
  * what makes the blocks of X diagonal with no larger a trace.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_cover(const dpmf_i_optimum_epochs *epochs,
-                                                        dpmf_i_optimum_epochs_point *point, int add, double *largest);
+DPMF_MUST_CHECK dpmf_status epochs_cover(const optimum_epochs *epochs, epochs_point *point, int add, double *largest);
 
 /* Shifts and weights of the nodes that run side by side. */
-void dpmf_i_optimum_epochs_group(const dpmf_i_optimum_epochs *epochs, int64_t group,
-                                 double shift[DPMF_I_OPTIMUM_EPOCHS_SIDE], double weight[DPMF_I_OPTIMUM_EPOCHS_SIDE]);
+void epochs_group(const optimum_epochs *epochs, int64_t group, double shift[EPOCHS_SIDE], double weight[EPOCHS_SIDE]);
 
 /* l^-1 for a lower triangular k x k block. */
-void dpmf_i_optimum_epochs_invert_block(int64_t k, const double *l, double *inverse);
+void epochs_invert_block(int64_t k, const double *l, double *inverse);
 
 /* X whole with what the climb adds to it, both triangles, for the point that was evaluated last. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill(dpmf_i_optimum_epochs *epochs,
-                                                       const dpmf_i_optimum_epochs_point *point, double *x);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_fill_dense(dpmf_i_optimum_epochs *epochs, double *x);
+DPMF_MUST_CHECK dpmf_status epochs_fill(optimum_epochs *epochs, const epochs_point *point, double *x);
+DPMF_MUST_CHECK dpmf_status epochs_fill_dense(optimum_epochs *epochs, double *x);
 
 /* X(V) for a V without structure (optimum/epochs/mean.c): A is given, the others are n x n (values, rows: n) and filled. */
-typedef struct dpmf_i_optimum_epochs_mean {
+typedef struct epochs_mean {
     int64_t n;
     const double *a;
     double *lower, *w, *left, *x, *values, *rows;
-} dpmf_i_optimum_epochs_mean;
+} epochs_mean;
 /* p: weights of the steps, or NULL. `inside` = 0, and nothing else, where V is not positive definite. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_mean_make(const dpmf_i_optimum_epochs_mean *m, const double *v,
-                                                            const double *p, double *trace, int *inside);
+DPMF_MUST_CHECK dpmf_status epochs_mean_make(const epochs_mean *m, const double *v, const double *p, double *trace,
+                                             int *inside);
 /* A as a matrix; uses m->rows and m->values. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_mean_load(const dpmf_workload *workload,
-                                                            const dpmf_i_optimum_epochs_mean *m, double *a);
+DPMF_MUST_CHECK dpmf_status epochs_mean_load(const dpmf_workload *workload, const epochs_mean *m, double *a);
 
 /* By singular values (optimum/epochs/dense.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_create(dpmf_i_optimum_epochs *epochs);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_dense_eval(dpmf_i_optimum_epochs *epochs,
-                                                             dpmf_i_optimum_epochs_point *point);
+DPMF_MUST_CHECK dpmf_status epochs_dense_create(optimum_epochs *epochs);
+DPMF_MUST_CHECK dpmf_status epochs_dense_eval(optimum_epochs *epochs, epochs_point *point);
 
 /* The trace of a point by the singular values of an n x n matrix, with the error of these alone. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_nuclear(const dpmf_i_optimum_epochs *epochs,
-                                                          const dpmf_i_optimum_epochs_point *point, double *trace,
-                                                          double *error);
+DPMF_MUST_CHECK dpmf_status epochs_nuclear(const optimum_epochs *epochs, const epochs_point *point, double *trace,
+                                           double *error);
 
 /*
  * The dual climbed (optimum/epochs/climb.c). Unknowns: b logarithms of the diagonals of V_i, their correlations as rows
  * of triangular matrices, and for max loss n square roots of weights.
  */
-typedef struct dpmf_i_optimum_epochs_climb {
-    dpmf_i_optimum_epochs *epochs;
+typedef struct epochs_climb {
+    optimum_epochs *epochs;
     const dpmf_run *run; /* NULL: nobody to report to */
     int64_t unknowns, correlations, first_weight;
     double tolerance; /* of the quadrature */
     double *y;
     double *
         trend; /* what the last longer start added to V's part of y: where the next one leads (optimum/epochs/start.c) */
-    dpmf_i_optimum_epochs_point point; /* of the last evaluation */
-    double scale;                      /* f = scale / value */
-    double barrier;                    /* mu: keeps V from being singular and weights from 0; 0: none */
+    epochs_point point; /* of the last evaluation */
+    double scale;       /* f = scale / value */
+    double barrier;     /* mu: keeps V from being singular and weights from 0; 0: none */
     int iterations, converged;
     double lower, upper; /* the best of all evaluations, on the total squared loss or the squared max loss */
     double *best;        /* the unknowns that gave this upper bound, and the barrier */
     double best_barrier;
-    double spend;    /* on each level of the start, in the units of dpmf_i_optimum_epochs_cost; 0: 200 iterations */
+    double spend;    /* on each level of the start, in the units of epochs_cost; 0: 200 iterations */
     int covers;      /* the upper bound by optimum/epochs/cover.c too: where it decides when to stop */
     double enough;   /* stop as soon as upper/lower is no larger than this; 0: never */
     int stopped;     /* that is why it ended */
     int evaluations; /* in the last run */
-} dpmf_i_optimum_epochs_climb;
+} epochs_climb;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_create(dpmf_i_optimum_epochs *epochs, double tolerance,
-                                                               const dpmf_run *run, dpmf_i_optimum_epochs_climb *out);
-void dpmf_i_optimum_epochs_climb_free(dpmf_i_optimum_epochs_climb *climb);
+DPMF_MUST_CHECK dpmf_status epochs_climb_create(optimum_epochs *epochs, double tolerance, const dpmf_run *run,
+                                                epochs_climb *out);
+void epochs_climb_free(epochs_climb *climb);
 /* y from a closed form; and from the solution for a quarter of the positions, where that pays (optimum/epochs/start.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_guess(dpmf_i_optimum_epochs_climb *climb);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *climb);
+DPMF_MUST_CHECK dpmf_status epochs_climb_guess(epochs_climb *climb);
+DPMF_MUST_CHECK dpmf_status epochs_climb_start(epochs_climb *climb);
 /* Climbs from that start, for `spend` at most; the trend is then what the climb has changed (optimum/epochs/start.c). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_coarse(dpmf_i_optimum_epochs_climb *climb, double spend);
+DPMF_MUST_CHECK dpmf_status epochs_climb_coarse(epochs_climb *climb, double spend);
 /* What V of this climb is expected to be at position i of epochs of b positions: theta, and the correlations. */
-void dpmf_i_optimum_epochs_climb_longer(const dpmf_i_optimum_epochs_climb *climb, int64_t b, int64_t i, double *theta,
-                                        double *correlations);
+void epochs_climb_longer(const epochs_climb *climb, int64_t b, int64_t i, double *theta, double *correlations);
 /* Climbs until a few steps gain less than `decrease` of the value; the point is then that of y. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_run(dpmf_i_optimum_epochs_climb *climb, double decrease,
-                                                            int iterations);
+DPMF_MUST_CHECK dpmf_status epochs_climb_run(epochs_climb *climb, double decrease, int iterations);
 /* The lower bound at y raised, and nothing else: for long runs, where all nodes' blocks are too much memory. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_lower(dpmf_i_optimum_epochs_climb *climb);
+DPMF_MUST_CHECK dpmf_status epochs_climb_lower(epochs_climb *climb);
 /* The point becomes that of the best upper bound; y stays. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_revisit(dpmf_i_optimum_epochs_climb *climb);
-/* Raises the lower bound by dpmf_i_optimum_epochs_nuclear at the point of the climb. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_confirm(dpmf_i_optimum_epochs_climb *climb);
+DPMF_MUST_CHECK dpmf_status epochs_climb_revisit(epochs_climb *climb);
+/* Raises the lower bound by epochs_nuclear at the point of the climb. */
+DPMF_MUST_CHECK dpmf_status epochs_climb_confirm(epochs_climb *climb);
 /* scale/value, the barrier included, and its gradient: to be minimised; f = INFINITY outside. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_climb_value(void *climb, const double *y, double *f,
-                                                              double *gradient);
+DPMF_MUST_CHECK dpmf_status epochs_climb_value(void *climb, const double *y, double *f, double *gradient);
 /*
  * Losses that no mechanism can beat (optimum/epochs/bound.c), and how far above them, relatively, one is known to be:
  * infinite if that was not asked. 0 where nothing is known, or it takes too long.
  */
-typedef struct dpmf_i_optimum_epochs_lower {
+typedef struct epochs_lower {
     double rms_loss, max_loss, rms_gap, max_gap;
     int foretold; /* the RMS bound is from a V that shorter epochs foretell */
     int rms_only; /* the bound for the max loss was not asked for: 0 */
-} dpmf_i_optimum_epochs_lower;
+} epochs_lower;
 /* Which of them are needed. */
-typedef enum dpmf_i_optimum_epochs_losses {
-    DPMF_I_OPTIMUM_EPOCHS_BOTH = 0,
-    DPMF_I_OPTIMUM_EPOCHS_RMS,
-    DPMF_I_OPTIMUM_EPOCHS_RMS_IF_KNOWN /* the RMS loss is enough if it was found before; otherwise both, as evaluations need them */
-} dpmf_i_optimum_epochs_losses;
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_bound(const dpmf_workload *workload, int64_t k, int64_t b,
-                                                        const double *weights, dpmf_i_optimum_epochs_losses losses,
-                                                        const dpmf_run *run, dpmf_i_optimum_epochs_lower *out);
+typedef enum epochs_losses {
+    EPOCHS_BOTH = 0,
+    OPTIMUM_EPOCHS_RMS,
+    EPOCHS_RMS_IF_KNOWN /* the RMS loss is enough if it was found before; otherwise both, as evaluations need them */
+} epochs_losses;
+DPMF_MUST_CHECK dpmf_status epochs_lower_bound(const dpmf_workload *workload, int64_t k, int64_t b,
+                                               const double *weights, epochs_losses losses, const dpmf_run *run,
+                                               epochs_lower *out);
 /*
  * The squared total loss that no mechanism for prefix sums can beat, from a V that shorter epochs foretell
  * (optimum/epochs/long.c): time hardly depends on b. 0 where V turns out not to be positive definite.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_long(const dpmf_workload *workload, int64_t k, int64_t b,
-                                                       dpmf_i_base_pool *pool, const dpmf_run *run, double *lower);
+DPMF_MUST_CHECK dpmf_status epochs_long(const dpmf_workload *workload, int64_t k, int64_t b, base_pool *pool,
+                                        const dpmf_run *run, double *lower);
 /* Bounds found before, by the digest of the question (optimum/epochs/recall.c); recall: 1 if it is known. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_digest(const dpmf_workload *workload, int64_t k, int64_t b,
-                                                         const double *weights, uint8_t digest[32]);
-int dpmf_i_optimum_epochs_recall(const uint8_t digest[32], dpmf_i_optimum_epochs_lower *out);
-void dpmf_i_optimum_epochs_remember(const uint8_t digest[32], const dpmf_i_optimum_epochs_lower *found);
+DPMF_MUST_CHECK dpmf_status epochs_digest(const dpmf_workload *workload, int64_t k, int64_t b, const double *weights,
+                                          uint8_t digest[32]);
+int epochs_recall(const uint8_t digest[32], epochs_lower *out);
+void epochs_remember(const uint8_t digest[32], const epochs_lower *found);
 /*
  * The mechanism of X (optimum/epochs/primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
  * to vanish within each class and to have trace 1 there, by mixing its steps or by adding to its diagonal. *definite is
  * 0, and x lost, if that is not positive definite.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *definite);
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_factor(int64_t n, double *x, int *definite);
+DPMF_MUST_CHECK dpmf_status epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *definite);
+DPMF_MUST_CHECK dpmf_status epochs_factor(int64_t n, double *x, int *definite);
 /* An upper bound on the squared sensitivity of C: the largest sum of |X| over a class, times one plus rounding. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_sensitivity(int64_t n, int64_t b, const double *c, double *squared);
+DPMF_MUST_CHECK dpmf_status epochs_sensitivity(int64_t n, int64_t b, const double *c, double *squared);
 /* Sum over t of p_t |B[t,:]|^2 (weights NULL: ones), or the largest |B[t,:]|^2, for B = A C^-1; c becomes C^-1. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_loss(const dpmf_workload *workload, int max_loss,
-                                                       const double *weights, double *c, double *squared);
+DPMF_MUST_CHECK dpmf_status epochs_loss(const dpmf_workload *workload, int max_loss, const double *weights, double *c,
+                                        double *squared);
 
 #endif

@@ -24,7 +24,7 @@ typedef struct single {
 } single;
 
 typedef struct filler {
-    dpmf_i_optimum_epochs *e;
+    optimum_epochs *e;
     const double *lower;
     single *nodes;
     int64_t first;     /* group or chunk of the first item */
@@ -34,21 +34,21 @@ typedef struct filler {
     double *x;
 } filler;
 
-static void take_lane(int64_t count, const dpmf_i_kernels_block_side *from, int lane, double *to) {
+static void take_lane(int64_t count, const kernels_block_side *from, int lane, double *to) {
     for (int64_t i = 0; i < count; i++)
         to[i] = from[i][lane];
 }
 
 static dpmf_status run_group(void *context, int64_t item, int worker) {
     const filler *f = context;
-    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
-    const dpmf_i_optimum_epochs_node *node = &f->e->scratch[worker];
+    const epochs_shape *s = &f->e->shape;
+    const epochs_node *node = &f->e->scratch[worker];
     const int64_t group = f->first + item, size = s->inner * s->k * s->width;
-    double shift[DPMF_I_OPTIMUM_EPOCHS_SIDE], weight[DPMF_I_OPTIMUM_EPOCHS_SIDE];
-    dpmf_i_optimum_epochs_group(f->e, group, shift, weight);
-    dpmf_i_optimum_epochs_node_run(s, f->lower, shift, &f->e->scratch[worker]);
-    for (int lane = 0; lane < DPMF_I_OPTIMUM_EPOCHS_SIDE; lane++) {
-        const int64_t j = group * DPMF_I_OPTIMUM_EPOCHS_SIDE + lane;
+    double shift[EPOCHS_SIDE], weight[EPOCHS_SIDE];
+    epochs_group(f->e, group, shift, weight);
+    epochs_node_run(s, f->lower, shift, &f->e->scratch[worker]);
+    for (int lane = 0; lane < EPOCHS_SIDE; lane++) {
+        const int64_t j = group * EPOCHS_SIDE + lane;
         if (j >= f->e->rule.count) break;
         take_lane(size, node->rows, lane, f->nodes[j].rows);
         take_lane(size, node->blocks, lane, f->nodes[j].blocks);
@@ -59,7 +59,7 @@ static dpmf_status run_group(void *context, int64_t item, int worker) {
 
 /* The k columns of position q enter a node's state: T[J,q] = T[q,J]'. */
 static void enter(const filler *f, const single *node, int64_t q, int64_t at, double *state) {
-    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
+    const epochs_shape *s = &f->e->shape;
     const double *blocks = node->blocks + q * s->k * s->width;
     for (int64_t j = 0; j < 2 * s->p * s->k; j++)
         for (int64_t c = 0; c < s->k; c++)
@@ -67,7 +67,7 @@ static void enter(const filler *f, const single *node, int64_t q, int64_t at, do
 }
 
 static void enter_border(const filler *f, const single *node, double *state) {
-    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
+    const epochs_shape *s = &f->e->shape;
     int64_t m = s->p * s->k;
     for (int64_t j = 0; j < m; j++)
         memcpy(state + (m + j) * f->columns, node->border + j * s->border, (size_t)m * sizeof *state);
@@ -75,7 +75,7 @@ static void enter_border(const filler *f, const single *node, double *state) {
 
 /* Writes a block of rows of position i: k rows over the columns of positions [first, last) that are not before i. */
 static void write_rows(const filler *f, int64_t i, int64_t first, int64_t last, const double *rows) {
-    const dpmf_i_optimum_epochs *e = f->e;
+    const optimum_epochs *e = f->e;
     int64_t k = e->k, b = e->b, n = e->n;
     for (int64_t r = 0; r < k && i + r * b < n; r++)
         for (int64_t q = i > first ? i : first; q < last; q++)
@@ -86,9 +86,9 @@ static void write_rows(const filler *f, int64_t i, int64_t first, int64_t last, 
 }
 
 /* One node at position i: `row` becomes T[i, columns], and the state that of i - 1. */
-static void step_node(const filler *f, const dpmf_i_kernels_block_set *kernels, const single *node, int64_t i,
-                      int64_t first, int inside, double *state, double *row) {
-    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
+static void step_node(const filler *f, const kernels_block_set *kernels, const single *node, int64_t i, int64_t first,
+                      int inside, double *state, double *row) {
+    const epochs_shape *s = &f->e->shape;
     int64_t k = s->k, slots = s->p * k;
     kernels->multiply(k, 2 * slots, f->columns, node->rows + i * k * s->width + k, s->width, state, f->columns, row,
                       f->columns);
@@ -104,8 +104,8 @@ static void step_node(const filler *f, const dpmf_i_kernels_block_set *kernels, 
 
 static dpmf_status fill_chunk(void *context, int64_t item, int worker) {
     const filler *f = context;
-    const dpmf_i_optimum_epochs_shape *s = &f->e->shape;
-    const dpmf_i_kernels_block_set *kernels = dpmf_i_kernels_block_get();
+    const epochs_shape *s = &f->e->shape;
+    const kernels_block_set *kernels = kernels_block_get();
     int64_t k = s->k, first = (f->first + item) * f->positions, last = first + f->positions,
             each = 2 * s->p * k * f->columns;
     int nodes = f->e->rule.count, border = first >= s->inner;
@@ -141,50 +141,49 @@ static dpmf_status fill_chunk(void *context, int64_t item, int worker) {
 }
 
 /* As many at a time as there are workers: between them the caller may end it all. */
-static dpmf_status run_items(filler *f, int64_t count, dpmf_i_base_work work) {
+static dpmf_status run_items(filler *f, int64_t count, base_work work) {
     const int64_t workers = f->e->workers;
     for (f->first = 0; f->first < count; f->first += workers) {
-        TRY(dpmf_i_base_progress(f->e->run, "cyclic optimum: the matrix", -1));
-        TRY(dpmf_i_base_pool_run(f->e->pool, count - f->first < workers ? count - f->first : workers, work, f));
+        TRY(base_progress(f->e->run, "cyclic optimum: the matrix", -1));
+        TRY(base_pool_run(f->e->pool, count - f->first < workers ? count - f->first : workers, work, f));
     }
     return DPMF_OK;
 }
 
-static dpmf_status fill_blocks(dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epochs_point *point, double *x) {
-    const dpmf_i_optimum_epochs_shape *s = &e->shape;
+static dpmf_status fill_blocks(optimum_epochs *e, const epochs_point *point, double *x) {
+    const epochs_shape *s = &e->shape;
     int nodes = e->rule.count;
     filler f = {.e = e, .lower = point->lower, .x = x};
     dpmf_status status = DPMF_OK;
     f.positions = CHUNK / s->k < 2 ? 2 : CHUNK / s->k;
-    f.columns = dpmf_i_kernels_block_pad(f.positions * s->k); /* the border's p <= 2 positions fit too */
+    f.columns = kernels_block_pad(f.positions * s->k); /* the border's p <= 2 positions fit too */
     int64_t chunks = (s->inner + f.positions - 1) / f.positions;
-    TRY_DONE(dpmf_i_base_alloc(nodes, sizeof *f.nodes, "nodes", (void **)&f.nodes));
+    TRY_DONE(base_alloc(nodes, sizeof *f.nodes, "nodes", (void **)&f.nodes));
     for (int j = 0; j < nodes; j++) {
-        TRY_DONE(dpmf_i_base_alloc_doubles(s->inner * s->k * s->width, "the factor of a node", &f.nodes[j].rows));
-        TRY_DONE(dpmf_i_base_alloc_doubles(s->inner * s->k * s->width, "the blocks of a node", &f.nodes[j].blocks));
-        TRY_DONE(dpmf_i_base_alloc_doubles(s->border * s->border, "the border of a node", &f.nodes[j].border));
+        TRY_DONE(base_alloc_doubles(s->inner * s->k * s->width, "the factor of a node", &f.nodes[j].rows));
+        TRY_DONE(base_alloc_doubles(s->inner * s->k * s->width, "the blocks of a node", &f.nodes[j].blocks));
+        TRY_DONE(base_alloc_doubles(s->border * s->border, "the border of a node", &f.nodes[j].border));
     }
-    TRY_DONE(
-        dpmf_i_base_alloc_doubles(e->workers * (2 * s->p * nodes + 2) * s->k * f.columns, "columns of X", &f.states));
-    TRY_DONE(run_items(&f, (nodes + DPMF_I_OPTIMUM_EPOCHS_SIDE - 1) / DPMF_I_OPTIMUM_EPOCHS_SIDE, run_group));
+    TRY_DONE(base_alloc_doubles(e->workers * (2 * s->p * nodes + 2) * s->k * f.columns, "columns of X", &f.states));
+    TRY_DONE(run_items(&f, (nodes + EPOCHS_SIDE - 1) / EPOCHS_SIDE, run_group));
     /* one chunk more than the inner positions need is the border */
     f.positions = (s->inner + chunks - 1) / chunks;
     chunks = (s->inner + f.positions - 1) / f.positions;
     TRY_DONE(run_items(&f, chunks + 1, fill_chunk));
 done:
     for (int j = 0; f.nodes != NULL && j < nodes; j++) {
-        dpmf_i_base_free(f.nodes[j].rows);
-        dpmf_i_base_free(f.nodes[j].blocks);
-        dpmf_i_base_free(f.nodes[j].border);
+        base_free(f.nodes[j].rows);
+        base_free(f.nodes[j].blocks);
+        base_free(f.nodes[j].border);
     }
-    dpmf_i_base_free(f.nodes);
-    dpmf_i_base_free(f.states);
+    base_free(f.nodes);
+    base_free(f.states);
     return status;
 }
 
-dpmf_status dpmf_i_optimum_epochs_fill(dpmf_i_optimum_epochs *e, const dpmf_i_optimum_epochs_point *point, double *x) {
+dpmf_status epochs_fill(optimum_epochs *e, const epochs_point *point, double *x) {
     int64_t k = e->k, b = e->b;
-    TRY(e->dense ? dpmf_i_optimum_epochs_fill_dense(e, x) : fill_blocks(e, point, x));
+    TRY(e->dense ? epochs_fill_dense(e, x) : fill_blocks(e, point, x));
     for (int64_t i = 0; i < b; i++)
         for (int64_t r = 0; i + r * b < e->n; r++)
             for (int64_t q = 0; i + q * b < e->n; q++)

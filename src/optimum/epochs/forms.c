@@ -30,7 +30,7 @@
 #include <string.h>
 
 typedef struct forms {
-    const dpmf_i_optimum_epochs_forms_task *task;
+    const epochs_forms_task *task;
     int64_t n, k, b, unknowns, first_weight;
     double *a, *v, *lower, *w, *left, *x, *values, *p, *rows; /* A; V; L; SVD; X; singular values; max loss */
     double *y;
@@ -55,11 +55,11 @@ static double sign_of(int64_t u, int64_t e) {
 static void forms_free(forms *f) {
     double *all[] = {f->a, f->v, f->lower, f->w, f->left, f->x, f->values, f->p, f->rows, f->y};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        dpmf_i_base_free(all[i]);
+        base_free(all[i]);
 }
 
-static dpmf_i_optimum_epochs_mean mean_of(const forms *f) {
-    return (dpmf_i_optimum_epochs_mean){f->n, f->a, f->lower, f->w, f->left, f->x, f->values, f->rows};
+static epochs_mean mean_of(const forms *f) {
+    return (epochs_mean){f->n, f->a, f->lower, f->w, f->left, f->x, f->values, f->rows};
 }
 
 static void start_dual(forms *f) {
@@ -74,7 +74,7 @@ static void start_dual(forms *f) {
             f->y[at] = (u - t) % f->b == 0 ? 1 : sqrt(0.1 / (double)n);
 }
 
-static dpmf_status forms_create(const dpmf_i_optimum_epochs_forms_task *task, forms *f) {
+static dpmf_status forms_create(const epochs_forms_task *task, forms *f) {
     int64_t n = task->workload->steps;
     *f = (forms){.task = task, .n = n, .k = task->k, .b = task->b, .scale = 1};
     f->barrier = task->max_loss ? 0.3 * task->tolerance / (double)n : 0;
@@ -86,14 +86,14 @@ static dpmf_status forms_create(const dpmf_i_optimum_epochs_forms_task *task, fo
     f->unknowns = f->first_weight + (task->max_loss ? n : 0);
     double **squares[] = {&f->a, &f->v, &f->lower, &f->w, &f->left, &f->x};
     for (size_t i = 0; i < sizeof squares / sizeof squares[0]; i++)
-        TRY(dpmf_i_base_alloc_square(n, "a matrix", squares[i]));
-    TRY(dpmf_i_base_alloc_doubles(n, "singular values", &f->values));
-    TRY(dpmf_i_base_alloc_doubles(n, "weights of the rows", &f->p));
-    TRY(dpmf_i_base_alloc_doubles(n, "rows", &f->rows));
-    TRY(dpmf_i_base_alloc_doubles(f->unknowns, "the dual variables", &f->y));
+        TRY(base_alloc_square(n, "a matrix", squares[i]));
+    TRY(base_alloc_doubles(n, "singular values", &f->values));
+    TRY(base_alloc_doubles(n, "weights of the rows", &f->p));
+    TRY(base_alloc_doubles(n, "rows", &f->rows));
+    TRY(base_alloc_doubles(f->unknowns, "the dual variables", &f->y));
     start_dual(f);
-    const dpmf_i_optimum_epochs_mean mean = mean_of(f);
-    return dpmf_i_optimum_epochs_mean_load(task->workload, &mean, f->a);
+    const epochs_mean mean = mean_of(f);
+    return epochs_mean_load(task->workload, &mean, f->a);
 }
 
 /* ---- V from the unknowns, and back ---- */
@@ -142,7 +142,7 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
     for (int64_t i = 0; i < b; i++)
         gradient[i] = -exp(y[i]) / f->total;
     for (int64_t t = 0; t < n; t++) {
-        gradient[t % b] += dpmf_i_base_dot(n, f->x + t * n, f->v + t * n) / f->trace;
+        gradient[t % b] += base_dot(n, f->x + t * n, f->v + t * n) / f->trace;
         for (int64_t u = t + 1; u < n; u++, pair++, to++)
             *to = -4 * *pair * exp(0.5 * (y[t % b] + y[u % b])) * f->x[t * n + u] / f->trace;
     }
@@ -152,8 +152,8 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
 
 /* X and the trace for V and p; 0 if V is not positive definite. */
 static dpmf_status evaluate_dual(forms *f, int *inside) {
-    const dpmf_i_optimum_epochs_mean mean = mean_of(f);
-    return dpmf_i_optimum_epochs_mean_make(&mean, f->v, f->task->max_loss ? f->p : f->task->weights, &f->trace, inside);
+    const epochs_mean mean = mean_of(f);
+    return epochs_mean_make(&mean, f->v, f->task->max_loss ? f->p : f->task->weights, &f->trace, inside);
 }
 
 static dpmf_status dual_value(void *context, const double *y, double *out, double *gradient) {
@@ -169,7 +169,7 @@ static dpmf_status dual_value(void *context, const double *y, double *out, doubl
         if (!(f->p[t] > 1e-100)) return DPMF_OK;
         logarithms += log(f->p[t]);
     }
-    if (f->task->max_loss) weights = dpmf_i_base_sum(f->n, f->p);
+    if (f->task->max_loss) weights = base_sum(f->n, f->p);
     TRY(evaluate_dual(f, &inside));
     if (!inside) return DPMF_OK;
     f->value = (f->trace / f->total) * (f->trace / weights);
@@ -215,14 +215,14 @@ static dpmf_status repair(forms *f, double *x, double *squared) {
         for (int64_t u = 0; u < n; u++)
             x[t * n + u] *= f->rows[t] * f->rows[u];
     *squared = INFINITY;
-    TRY(dpmf_i_optimum_epochs_factor(n, x, &definite));
+    TRY(epochs_factor(n, x, &definite));
     if (!definite) return DPMF_OK;
     memcpy(f->w, x, (size_t)(n * n) * sizeof *x);
-    return dpmf_i_optimum_epochs_loss(f->task->workload, f->task->max_loss, f->task->weights, f->w, squared);
+    return epochs_loss(f->task->workload, f->task->max_loss, f->task->weights, f->w, squared);
 }
 
 /* The bounds at y; the better mechanism is kept. */
-static dpmf_status certify_dual(forms *f, double *gradient, double *x, dpmf_i_optimum_epochs_forms_answer *best) {
+static dpmf_status certify_dual(forms *f, double *gradient, double *x, epochs_forms_answer *best) {
     double at = 0, squared = INFINITY;
     f->scale = 1;
     TRY(dual_value(f, f->y, &at, gradient));
@@ -237,60 +237,57 @@ static dpmf_status certify_dual(forms *f, double *gradient, double *x, dpmf_i_op
     return DPMF_OK;
 }
 
-static dpmf_status check_size(const dpmf_i_optimum_epochs_forms_task *task) {
+static dpmf_status check_size(const epochs_forms_task *task) {
     int64_t n = task->workload->steps;
     int is_corners = task->constraint == DPMF_CONSTRAINT_CORNERS;
-    if (task->workload->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
-    if (is_corners &&
-        (n > DPMF_I_OPTIMUM_EPOCHS_CORNERS_STEPS_MAX || task->k > DPMF_I_OPTIMUM_EPOCHS_CORNERS_COUNT_MAX))
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED,
-                                "constraint corners: %lld steps and %lld participations, accepted up to %d and %d",
-                                (long long)n, (long long)task->k, DPMF_I_OPTIMUM_EPOCHS_CORNERS_STEPS_MAX,
-                                DPMF_I_OPTIMUM_EPOCHS_CORNERS_COUNT_MAX);
-    if (!is_corners && n > DPMF_I_OPTIMUM_EPOCHS_NON_NEGATIVE_STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "constraint non-negative: %lld steps, accepted up to %d",
-                                (long long)n, DPMF_I_OPTIMUM_EPOCHS_NON_NEGATIVE_STEPS_MAX);
+    if (task->workload->form == WORKLOAD_OPERATOR)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    if (is_corners && (n > EPOCHS_CORNERS_STEPS_MAX || task->k > EPOCHS_CORNERS_COUNT_MAX))
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "constraint corners: %lld steps and %lld participations, accepted up to %d and %d",
+                         (long long)n, (long long)task->k, EPOCHS_CORNERS_STEPS_MAX, EPOCHS_CORNERS_COUNT_MAX);
+    if (!is_corners && n > EPOCHS_NON_NEGATIVE_STEPS_MAX)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "constraint non-negative: %lld steps, accepted up to %d", (long long)n,
+                         EPOCHS_NON_NEGATIVE_STEPS_MAX);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_forms_solve(const dpmf_i_optimum_epochs_forms_task *task,
-                                              dpmf_i_optimum_epochs_forms_answer *out) {
+dpmf_status epochs_forms_solve(const epochs_forms_task *task, epochs_forms_answer *out) {
     enum { ROUNDS = 6 };
     forms f = {0};
-    dpmf_i_optimum_epochs_forms_answer best = {.upper = INFINITY};
+    epochs_forms_answer best = {.upper = INFINITY};
     double *gradient = NULL, *x = NULL, decrease = task->tolerance;
     dpmf_status status = DPMF_OK;
     TRY(check_size(task));
     TRY_DONE(forms_create(task, &f));
-    TRY_DONE(dpmf_i_base_alloc_doubles(f.unknowns, "a gradient", &gradient));
-    TRY_DONE(dpmf_i_base_alloc_square(f.n, "X", &x));
-    TRY_DONE(dpmf_i_base_alloc_square(f.n, "C", &best.c));
+    TRY_DONE(base_alloc_doubles(f.unknowns, "a gradient", &gradient));
+    TRY_DONE(base_alloc_square(f.n, "X", &x));
+    TRY_DONE(base_alloc_square(f.n, "C", &best.c));
     TRY_DONE(certify_dual(&f, gradient, x, &best));
     for (int round = 0; round < ROUNDS && !best.converged; round++, decrease *= 0.1) {
-        dpmf_i_base_objective objective = {f.unknowns, &f, dual_value};
-        dpmf_i_base_minimize_options options = {.gradient = 1e-13,
-                                                .decrease = decrease,
-                                                .iterations = 400,
-                                                .pairs = 20,
-                                                .what = "cyclic optimum: start over dual",
-                                                .run = task->run};
-        dpmf_i_base_minimum found;
-        TRY_DONE(dpmf_i_base_minimize(&objective, &options, f.y, &found));
+        base_objective objective = {f.unknowns, &f, dual_value};
+        base_minimize_options options = {.gradient = 1e-13,
+                                         .decrease = decrease,
+                                         .iterations = 400,
+                                         .pairs = 20,
+                                         .what = "cyclic optimum: start over dual",
+                                         .run = task->run};
+        base_minimum found;
+        TRY_DONE(base_minimize(&objective, &options, f.y, &found));
         best.iterations += found.iterations;
         TRY_DONE(certify_dual(&f, gradient, x, &best));
         best.converged = sqrt(best.upper / best.lower) - 1 <= task->tolerance;
     }
     if (!isfinite(best.upper)) {
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
+        status = base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
         goto done;
     }
     *out = best;
     best.c = NULL;
 done:
-    dpmf_i_base_free(best.c);
-    dpmf_i_base_free(gradient);
-    dpmf_i_base_free(x);
+    base_free(best.c);
+    base_free(gradient);
+    base_free(x);
     forms_free(&f);
     return status;
 }

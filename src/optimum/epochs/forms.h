@@ -5,13 +5,9 @@
 
 #include "base/status.h"
 
-enum {
-    DPMF_I_OPTIMUM_EPOCHS_NON_NEGATIVE_STEPS_MAX = 256,
-    DPMF_I_OPTIMUM_EPOCHS_CORNERS_STEPS_MAX = 64,
-    DPMF_I_OPTIMUM_EPOCHS_CORNERS_COUNT_MAX = 8
-};
+enum { EPOCHS_NON_NEGATIVE_STEPS_MAX = 256, EPOCHS_CORNERS_STEPS_MAX = 64, EPOCHS_CORNERS_COUNT_MAX = 8 };
 
-typedef struct dpmf_i_optimum_epochs_forms_task {
+typedef struct epochs_forms_task {
     const dpmf_workload *workload;
     int64_t k, b;
     dpmf_constraint constraint; /* not ZERO */
@@ -19,15 +15,14 @@ typedef struct dpmf_i_optimum_epochs_forms_task {
     const double *weights; /* RMS: NULL or positive */
     double tolerance;
     const dpmf_run *run;
-} dpmf_i_optimum_epochs_forms_task;
+} epochs_forms_task;
 
-typedef struct dpmf_i_optimum_epochs_forms_answer {
+typedef struct epochs_forms_answer {
     double lower, upper; /* on the total squared loss, or the squared max loss */
     int iterations, converged;
     double *c; /* n x n, lower triangular, the mechanism of `upper`; the caller frees it */
-} dpmf_i_optimum_epochs_forms_answer;
+} epochs_forms_answer;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_forms_solve(const dpmf_i_optimum_epochs_forms_task *task,
-                                                              dpmf_i_optimum_epochs_forms_answer *out);
+DPMF_MUST_CHECK dpmf_status epochs_forms_solve(const epochs_forms_task *task, epochs_forms_answer *out);
 
 #endif

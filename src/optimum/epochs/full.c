@@ -32,8 +32,8 @@ static double slack(int64_t n) {
 static dpmf_status column_norms(const dpmf_workload *a, const double *weights, double *norms) {
     int64_t n = a->steps;
     double *column = NULL;
-    if (weights == NULL) return dpmf_i_workload_column_norms(a, norms);
-    TRY(dpmf_i_base_alloc_doubles(n, "a column", &column));
+    if (weights == NULL) return workload_column_norms(a, norms);
+    TRY(base_alloc_doubles(n, "a column", &column));
     dpmf_status status = DPMF_OK;
     for (int64_t u = 0; u < n && status == DPMF_OK; u++) {
         memset(column, 0, (size_t)n * sizeof *column);
@@ -41,17 +41,17 @@ static dpmf_status column_norms(const dpmf_workload *a, const double *weights, d
         status = dpmf_workload_apply(a, column, column);
         for (int64_t t = u; t < n; t++)
             column[t] *= sqrt(weights[t]);
-        norms[u] = dpmf_i_base_norm(n - u, column + u);
+        norms[u] = base_norm(n - u, column + u);
     }
-    dpmf_i_base_free(column);
+    base_free(column);
     return status;
 }
 
 static dpmf_status solve_rms(const dpmf_workload *a, const double *weights, double *diagonal,
-                             dpmf_i_optimum_epochs_full_optimum *out) {
+                             epochs_full_optimum *out) {
     int64_t n = a->steps;
     TRY(column_norms(a, weights, diagonal));
-    double total = dpmf_i_base_sum(n, diagonal);
+    double total = base_sum(n, diagonal);
     for (int64_t u = 0; u < n; u++)
         diagonal[u] = sqrt(diagonal[u] / total);
     out->lower = total * total * (1 - slack(n));
@@ -69,19 +69,19 @@ typedef struct rows {
 } rows;
 
 static void rows_free(rows *r) {
-    dpmf_i_base_free(r->squares);
-    dpmf_i_base_free(r->p);
-    dpmf_i_base_free(r->c);
-    dpmf_i_base_free(r->loss);
+    base_free(r->squares);
+    base_free(r->p);
+    base_free(r->c);
+    base_free(r->loss);
 }
 
 static dpmf_status rows_create(const dpmf_workload *a, rows *r) {
     int64_t n = a->steps;
     r->n = n;
-    TRY(dpmf_i_base_alloc_square(n, "the workload", &r->squares));
-    TRY(dpmf_i_base_alloc_doubles(n, "the weights of the rows", &r->p));
-    TRY(dpmf_i_base_alloc_doubles(n, "a column", &r->c));
-    TRY(dpmf_i_base_alloc_doubles(n, "the losses", &r->loss));
+    TRY(base_alloc_square(n, "the workload", &r->squares));
+    TRY(base_alloc_doubles(n, "the weights of the rows", &r->p));
+    TRY(base_alloc_doubles(n, "a column", &r->c));
+    TRY(base_alloc_doubles(n, "the losses", &r->loss));
     int64_t best = 0;
     for (int64_t u = 0; u < n; u++) {
         memset(r->c, 0, (size_t)n * sizeof *r->c);
@@ -99,7 +99,7 @@ static dpmf_status rows_create(const dpmf_workload *a, rows *r) {
 }
 
 /* Bounds at p, and the diagonal that goes with the upper one. */
-static void evaluate_bounds(rows *r, dpmf_i_optimum_epochs_full_optimum *out) {
+static void evaluate_bounds(rows *r, epochs_full_optimum *out) {
     int64_t n = r->n;
     memset(r->c, 0, (size_t)n * sizeof *r->c);
     for (int64_t t = 0; t < n; t++)
@@ -107,7 +107,7 @@ static void evaluate_bounds(rows *r, dpmf_i_optimum_epochs_full_optimum *out) {
             r->c[u] += r->p[t] * r->squares[t * n + u];
     for (int64_t u = 0; u < n; u++)
         r->c[u] = sqrt(r->c[u]);
-    double total = dpmf_i_base_sum(n, r->c), largest = 0;
+    double total = base_sum(n, r->c), largest = 0;
     for (int64_t t = 0; t < n; t++) {
         r->loss[t] = 0;
         for (int64_t u = 0; u <= t; u++)
@@ -123,18 +123,17 @@ static void evaluate_bounds(rows *r, dpmf_i_optimum_epochs_full_optimum *out) {
     }
 }
 
-static int is_close(const dpmf_i_optimum_epochs_full_optimum *o, double tolerance) {
+static int is_close(const epochs_full_optimum *o, double tolerance) {
     return sqrt(o->upper / o->lower) - 1 <= tolerance;
 }
 
-static dpmf_status solve_max(const dpmf_workload *a, double tolerance, const dpmf_run *run,
-                             dpmf_i_optimum_epochs_full_optimum *out) {
+static dpmf_status solve_max(const dpmf_workload *a, double tolerance, const dpmf_run *run, epochs_full_optimum *out) {
     int64_t n = a->steps;
     rows r = {0};
     dpmf_status status = DPMF_OK;
     if (n > STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "full participation, max loss: %lld steps, accepted up to %d",
-                                (long long)n, STEPS_MAX);
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "full participation, max loss: %lld steps, accepted up to %d",
+                         (long long)n, STEPS_MAX);
     out->upper = INFINITY;
     TRY_DONE(rows_create(a, &r));
     evaluate_bounds(&r, out);
@@ -143,7 +142,7 @@ static dpmf_status solve_max(const dpmf_workload *a, double tolerance, const dpm
             r.p[t] = 1 / (double)n;
     for (; !is_close(out, tolerance) && out->iterations < ITERATIONS; out->iterations++) {
         double mean = 0;
-        TRY_DONE(dpmf_i_base_progress(run, "full participation, max loss", -1));
+        TRY_DONE(base_progress(run, "full participation, max loss", -1));
         evaluate_bounds(&r, out);
         for (int64_t t = 0; t < n; t++)
             mean += r.p[t] * r.loss[t];
@@ -156,19 +155,18 @@ done:
     return status;
 }
 
-dpmf_status dpmf_i_optimum_epochs_full_solve(const dpmf_workload *workload, int max_loss, const double *weights,
-                                             double tolerance, const dpmf_run *run,
-                                             dpmf_i_optimum_epochs_full_optimum *out) {
-    dpmf_i_optimum_epochs_full_optimum found = {0};
+dpmf_status epochs_full_solve(const dpmf_workload *workload, int max_loss, const double *weights, double tolerance,
+                              const dpmf_run *run, epochs_full_optimum *out) {
+    epochs_full_optimum found = {0};
     dpmf_status status = DPMF_OK;
-    if (workload->form == DPMF_I_WORKLOAD_OPERATOR)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
-    TRY(dpmf_i_base_alloc_doubles(workload->steps, "the diagonal of C", &found.diagonal));
+    if (workload->form == WORKLOAD_OPERATOR)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    TRY(base_alloc_doubles(workload->steps, "the diagonal of C", &found.diagonal));
     TRY_DONE(max_loss ? solve_max(workload, tolerance, run, &found)
                       : solve_rms(workload, weights, found.diagonal, &found));
     *out = found;
     found.diagonal = NULL;
 done:
-    dpmf_i_base_free(found.diagonal);
+    base_free(found.diagonal);
     return status;
 }

@@ -5,16 +5,14 @@
 
 #include "base/status.h"
 
-typedef struct dpmf_i_optimum_epochs_full_optimum {
+typedef struct epochs_full_optimum {
     double *diagonal;    /* of C: n numbers > 0, squares summing to 1; the caller frees it */
     double lower, upper; /* on the total squared loss, or the squared max loss */
     int iterations, converged;
-} dpmf_i_optimum_epochs_full_optimum;
+} epochs_full_optimum;
 
 /* Max loss: up to 8192 steps. weights: NULL or positive, RMS only. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_full_solve(const dpmf_workload *workload, int max_loss,
-                                                             const double *weights, double tolerance,
-                                                             const dpmf_run *run,
-                                                             dpmf_i_optimum_epochs_full_optimum *out);
+DPMF_MUST_CHECK dpmf_status epochs_full_solve(const dpmf_workload *workload, int max_loss, const double *weights,
+                                              double tolerance, const dpmf_run *run, epochs_full_optimum *out);
 
 #endif

@@ -10,11 +10,11 @@
 
 #include <math.h>
 
-dpmf_status dpmf_i_optimum_epochs_climb_guess(dpmf_i_optimum_epochs_climb *c) {
+dpmf_status epochs_climb_guess(epochs_climb *c) {
     const double kept = 0.8, slope = 0.2;
     const int64_t k = c->epochs->k, b = c->epochs->b;
     double *l = NULL;
-    TRY(dpmf_i_base_alloc_doubles(k * k, "a factor of V", &l));
+    TRY(base_alloc_doubles(k * k, "a factor of V", &l));
     for (int64_t i = 0; i < b; i++) {
         const double share = ((double)i + 0.5) / (double)b;
         double *m = c->y + b + i * c->correlations;
@@ -23,7 +23,7 @@ dpmf_status dpmf_i_optimum_epochs_climb_guess(dpmf_i_optimum_epochs_climb *c) {
             double left = 1;
             for (int64_t f = 0; f < e; f++) {
                 const double wanted = kept * sqrt(((double)(k - e) - share) / ((double)(k - f) - share));
-                l[e * k + f] = (wanted - dpmf_i_base_dot(f, l + e * k, l + f * k)) / l[f * k + f];
+                l[e * k + f] = (wanted - base_dot(f, l + e * k, l + f * k)) / l[f * k + f];
                 left -= l[e * k + f] * l[e * k + f];
             }
             l[e * k + e] = sqrt(left); /* 1 - kept at least: part of the identity is in it */
@@ -31,6 +31,6 @@ dpmf_status dpmf_i_optimum_epochs_climb_guess(dpmf_i_optimum_epochs_climb *c) {
                 m[f] = l[e * k + f] / l[e * k + e];
         }
     }
-    dpmf_i_base_free(l);
+    base_free(l);
     return DPMF_OK;
 }

@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* w = P^1/2 A L. */
-static void multiply(const dpmf_i_optimum_epochs_mean *m, const double *p) {
+static void multiply(const epochs_mean *m, const double *p) {
     const int64_t n = m->n;
     memset(m->w, 0, (size_t)(n * n) * sizeof *m->w);
     for (int64_t t = 0; t < n; t++) {
@@ -29,7 +29,7 @@ static void multiply(const dpmf_i_optimum_epochs_mean *m, const double *p) {
 }
 
 /* Rows of w, which are Z', become those of Y. */
-static void divide(const dpmf_i_optimum_epochs_mean *m) {
+static void divide(const epochs_mean *m) {
     const int64_t n = m->n;
     for (int64_t j = 0; j < n; j++) {
         double *row = m->w + j * n;
@@ -44,16 +44,15 @@ static void divide(const dpmf_i_optimum_epochs_mean *m) {
     }
 }
 
-dpmf_status dpmf_i_optimum_epochs_mean_make(const dpmf_i_optimum_epochs_mean *m, const double *v, const double *p,
-                                            double *trace, int *inside) {
+dpmf_status epochs_mean_make(const epochs_mean *m, const double *v, const double *p, double *trace, int *inside) {
     const int64_t n = m->n;
     memcpy(m->lower, v, (size_t)(n * n) * sizeof *v);
-    dpmf_status status = dpmf_i_base_cholesky(n, m->lower);
+    dpmf_status status = base_cholesky(n, m->lower);
     *inside = status == DPMF_OK;
     if (status != DPMF_OK) return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
     multiply(m, p);
-    TRY(dpmf_i_base_svd(n, m->w, m->values, m->left));
-    *trace = dpmf_i_base_sum(n, m->values);
+    TRY(base_svd(n, m->w, m->values, m->left));
+    *trace = base_sum(n, m->values);
     divide(m);
     memset(m->x, 0, (size_t)(n * n) * sizeof *m->x);
     for (int64_t j = 0; j < n; j++)
@@ -70,8 +69,7 @@ dpmf_status dpmf_i_optimum_epochs_mean_make(const dpmf_i_optimum_epochs_mean *m,
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_mean_load(const dpmf_workload *workload, const dpmf_i_optimum_epochs_mean *m,
-                                            double *a) {
+dpmf_status epochs_mean_load(const dpmf_workload *workload, const epochs_mean *m, double *a) {
     const int64_t n = m->n;
     for (int64_t t = 0; t < n; t++) {
         memset(m->rows, 0, (size_t)n * sizeof *m->rows);

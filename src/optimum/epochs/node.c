@@ -29,19 +29,18 @@
 #include <math.h>
 #include <string.h>
 
-typedef dpmf_i_kernels_block_side side;
+typedef kernels_block_side side;
 
 /* ---- the shape ---- */
 
-void dpmf_i_optimum_epochs_shape_free(dpmf_i_optimum_epochs_shape *shape) {
+void epochs_shape_free(epochs_shape *shape) {
     for (int j = 0; j < 3; j++)
-        dpmf_i_base_free(shape->band[j]);
-    dpmf_i_base_free(shape->mix);
-    *shape = (dpmf_i_optimum_epochs_shape){0};
+        base_free(shape->band[j]);
+    base_free(shape->mix);
+    *shape = (epochs_shape){0};
 }
 
-void dpmf_i_optimum_epochs_shape_weigh(dpmf_i_optimum_epochs_shape *s, const dpmf_workload *workload,
-                                       const double *weights) {
+void epochs_shape_weigh(epochs_shape *s, const dpmf_workload *workload, const double *weights) {
     for (int64_t t = 0; t < s->k * s->b; t++) {
         int64_t at = t % s->b * s->k + t / s->b;
         double scale = t < s->n && weights != NULL ? 1 / sqrt(weights[t]) : 1;
@@ -54,7 +53,7 @@ void dpmf_i_optimum_epochs_shape_weigh(dpmf_i_optimum_epochs_shape *s, const dpm
     }
 }
 
-static void reverse_bands(dpmf_i_optimum_epochs_shape *s, const dpmf_workload *workload) {
+static void reverse_bands(epochs_shape *s, const dpmf_workload *workload) {
     for (int64_t t = 0; t < s->k * s->b; t++) {
         int64_t back = s->k * s->b - 1 - t, at = back % s->b * s->k + back / s->b;
         double q[3] = {1, 0, 0}, r[2];
@@ -64,9 +63,8 @@ static void reverse_bands(dpmf_i_optimum_epochs_shape *s, const dpmf_workload *w
     }
 }
 
-dpmf_status dpmf_i_optimum_epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b, int reversed,
-                                               dpmf_i_optimum_epochs_shape *out) {
-    dpmf_i_optimum_epochs_shape s = {.n = workload->steps, .k = k, .b = b};
+dpmf_status epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b, int reversed, epochs_shape *out) {
+    epochs_shape s = {.n = workload->steps, .k = k, .b = b};
     int q_bands = 0, r_bands = 0;
     dpmf_status status = DPMF_OK;
     dpmf_workload_inverse_bands(workload, &q_bands, &r_bands);
@@ -77,17 +75,17 @@ dpmf_status dpmf_i_optimum_epochs_shape_create(const dpmf_workload *workload, in
     s.border = s.p * k;
     s.width = s.beside + k;
     for (int j = 0; j <= s.p; j++)
-        TRY_DONE(dpmf_i_base_alloc_doubles(k * b, "the bands of the inverse workload", &s.band[j]));
+        TRY_DONE(base_alloc_doubles(k * b, "the bands of the inverse workload", &s.band[j]));
     if (reversed) {
-        TRY_DONE(dpmf_i_base_alloc_doubles(b * k * k, "inverse blocks", &s.mix));
+        TRY_DONE(base_alloc_doubles(b * k * k, "inverse blocks", &s.mix));
         reverse_bands(&s, workload);
     } else {
-        dpmf_i_optimum_epochs_shape_weigh(&s, workload, NULL);
+        epochs_shape_weigh(&s, workload, NULL);
     }
     *out = s;
-    s = (dpmf_i_optimum_epochs_shape){0};
+    s = (epochs_shape){0};
 done:
-    dpmf_i_optimum_epochs_shape_free(&s);
+    epochs_shape_free(&s);
     return status;
 }
 
@@ -101,7 +99,7 @@ typedef struct scratch {
     side *left, *right;
 } scratch;
 
-static int64_t scratch_layout(const dpmf_i_optimum_epochs_shape *s, side *from, scratch *out) {
+static int64_t scratch_layout(const epochs_shape *s, side *from, scratch *out) {
     const int64_t k = s->k, size[] = {s->border * s->width,  2 * k * s->width,     2 * k,
                                       s->beside * s->beside, s->border * s->width, s->border * s->width};
     side **part[] = {&out->pending, &out->fresh, &out->x, &out->s, &out->left, &out->right};
@@ -115,13 +113,13 @@ static int64_t scratch_layout(const dpmf_i_optimum_epochs_shape *s, side *from, 
 
 static dpmf_status alloc_sides(int64_t count, const char *what, side **out) {
     double *numbers = NULL;
-    TRY(dpmf_i_base_alloc_doubles(count * DPMF_I_KERNELS_BLOCK_SIDE, what, &numbers));
+    TRY(base_alloc_doubles(count * KERNELS_BLOCK_SIDE, what, &numbers));
     *out = (side *)numbers;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_node_create(const dpmf_i_optimum_epochs_shape *s, dpmf_i_optimum_epochs_node *out) {
-    dpmf_i_optimum_epochs_node node = {0};
+dpmf_status epochs_node_create(const epochs_shape *s, epochs_node *out) {
+    epochs_node node = {0};
     scratch unused;
     dpmf_status status = DPMF_OK;
     TRY_DONE(alloc_sides(s->inner * s->k * s->width, "the factor of a node", &node.rows));
@@ -129,30 +127,30 @@ dpmf_status dpmf_i_optimum_epochs_node_create(const dpmf_i_optimum_epochs_shape 
     TRY_DONE(alloc_sides(s->border * s->border, "the border of a node", &node.border));
     TRY_DONE(alloc_sides(scratch_layout(s, NULL, &unused), "scratch", &node.work));
     *out = node;
-    node = (dpmf_i_optimum_epochs_node){0};
+    node = (epochs_node){0};
 done:
-    dpmf_i_optimum_epochs_node_free(&node);
+    epochs_node_free(&node);
     return status;
 }
 
-void dpmf_i_optimum_epochs_node_free(dpmf_i_optimum_epochs_node *node) {
-    dpmf_i_base_free(node->rows);
-    dpmf_i_base_free(node->blocks);
-    dpmf_i_base_free(node->border);
-    dpmf_i_base_free(node->work);
-    *node = (dpmf_i_optimum_epochs_node){0};
+void epochs_node_free(epochs_node *node) {
+    base_free(node->rows);
+    base_free(node->blocks);
+    base_free(node->border);
+    base_free(node->work);
+    *node = (epochs_node){0};
 }
 
 /* ---- the factor ---- */
 
 /* In a row at step i, the column of position q >= i. */
-static int64_t column_of(const dpmf_i_optimum_epochs_shape *s, int64_t i, int64_t q) {
+static int64_t column_of(const epochs_shape *s, int64_t i, int64_t q) {
     return (q < s->inner ? q - i : s->p + 1 + q - s->inner) * s->k;
 }
 
 /* Rows that touch the border alone, from row `first` on. */
-static void to_border(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, int64_t first,
-                      int64_t rows, scratch *w, side *border) {
+static void to_border(const epochs_shape *s, const kernels_block_set *kernels, int64_t first, int64_t rows, scratch *w,
+                      side *border) {
     side *m = w->fresh + first * s->width + (s->p + 1) * s->k;
     for (int64_t j = 0; j < s->border; j++)
         kernels->eliminate(rows - first, s->border - j, w->x, border + j * s->border + j, m + j, s->width);
@@ -162,8 +160,8 @@ static void to_border(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels
  * The fresh rows at step i go into the pending ones, then, where a new position enters, form its pending rows, and what
  * is left over goes to the border. `ladder`: rows 2e and 2e+1 are zero before member e of position i.
  */
-static int absorb(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, int64_t i,
-                  int64_t rows, int ladder, scratch *w, side *border) {
+static int absorb(const epochs_shape *s, const kernels_block_set *kernels, int64_t i, int64_t rows, int ladder,
+                  scratch *w, side *border) {
     int64_t k = s->k, waiting = s->inner - i < s->p ? s->inner - i : s->p;
     int enters = ladder && i + s->p < s->inner;
     for (int64_t at = 0; at < waiting * k; at++) {
@@ -180,7 +178,7 @@ static int absorb(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_blo
 }
 
 /* Row e of position q, its part at the members before `end` of the position j later. */
-static void fill_step(const dpmf_i_optimum_epochs_shape *s, int64_t q, int64_t e, int j, int64_t end, side *row) {
+static void fill_step(const epochs_shape *s, int64_t q, int64_t e, int j, int64_t end, side *row) {
     int64_t k = s->k;
     if (s->mix == NULL && e < end) row[e] = (side){0} + s->band[j][q * k + e];
     for (int64_t f = e; s->mix != NULL && f < end; f++)
@@ -188,7 +186,7 @@ static void fill_step(const dpmf_i_optimum_epochs_shape *s, int64_t q, int64_t e
 }
 
 /* The steps whose rows reach across the end of an epoch: those of the border. */
-static void load_wrapped(const dpmf_i_optimum_epochs_shape *s, scratch *w) {
+static void load_wrapped(const epochs_shape *s, scratch *w) {
     memset(w->fresh, 0, (size_t)(2 * s->k * s->width) * sizeof *w->fresh);
     for (int64_t q = s->inner; q < s->b; q++)
         for (int64_t e = 0; e < s->k; e++)
@@ -199,8 +197,7 @@ static void load_wrapped(const dpmf_i_optimum_epochs_shape *s, scratch *w) {
             }
 }
 
-static void load_position(const dpmf_i_optimum_epochs_shape *s, const double *lower, const side *root, int64_t i,
-                          scratch *w) {
+static void load_position(const epochs_shape *s, const double *lower, const side *root, int64_t i, scratch *w) {
     int64_t k = s->k;
     const double *l = lower + i * k * k;
     memset(w->fresh, 0, (size_t)(2 * k * s->width) * sizeof *w->fresh);
@@ -213,8 +210,7 @@ static void load_position(const dpmf_i_optimum_epochs_shape *s, const double *lo
     }
 }
 
-static void load_border(const dpmf_i_optimum_epochs_shape *s, const double *lower, const side *root, int64_t q,
-                        scratch *w) {
+static void load_border(const epochs_shape *s, const double *lower, const side *root, int64_t q, scratch *w) {
     int64_t k = s->k, column = column_of(s, 0, q);
     const double *l = lower + q * k * k;
     memset(w->fresh, 0, (size_t)(k * s->width) * sizeof *w->fresh);
@@ -224,7 +220,7 @@ static void load_border(const dpmf_i_optimum_epochs_shape *s, const double *lowe
 }
 
 /* Pending rows move up by one position, the fresh ones of the position that enters behind them. */
-static void advance_pending(const dpmf_i_optimum_epochs_shape *s, int enters, scratch *w) {
+static void advance_pending(const epochs_shape *s, int enters, scratch *w) {
     int64_t k = s->k, slots = (s->p + 1) * k;
     int64_t kept = (s->p - 1) * k;
     memmove(w->pending, w->pending + k * s->width, (size_t)(kept * s->width) * sizeof *w->pending);
@@ -239,8 +235,8 @@ static void advance_pending(const dpmf_i_optimum_epochs_shape *s, int enters, sc
     }
 }
 
-static void factor(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, const double *lower,
-                   const side *root, scratch *w, dpmf_i_optimum_epochs_node *node) {
+static void factor(const epochs_shape *s, const kernels_block_set *kernels, const double *lower, const side *root,
+                   scratch *w, epochs_node *node) {
     memset(w->pending, 0, (size_t)(s->p * s->k * s->width) * sizeof *w->pending);
     memset(node->border, 0, (size_t)(s->border * s->border) * sizeof *node->border);
     load_wrapped(s, w);
@@ -266,8 +262,7 @@ static void symmetrize(int64_t n, side *a, int64_t stride) {
 }
 
 /* The border's triangle R becomes R^-1 R^-T. */
-static void invert_border(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, scratch *w,
-                          side *border) {
+static void invert_border(const epochs_shape *s, const kernels_block_set *kernels, scratch *w, side *border) {
     const int64_t m = s->border;
     memset(w->left, 0, (size_t)(m * m) * sizeof *w->left);
     for (int64_t i = 0; i < m; i++)
@@ -278,7 +273,7 @@ static void invert_border(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_ker
 }
 
 /* T[J,J] for the position before i. */
-static void slide(const dpmf_i_optimum_epochs_shape *s, const side *blocks, scratch *w) {
+static void slide(const epochs_shape *s, const side *blocks, scratch *w) {
     int64_t k = s->k, all = s->beside, slots = s->border;
     for (int64_t r = slots - 1; r >= k; r--) /* the other slots move down by one, the last drops out */
         for (int64_t c = slots - 1; c >= k; c--)
@@ -296,8 +291,7 @@ static void slide(const dpmf_i_optimum_epochs_shape *s, const side *blocks, scra
 }
 
 /* [R_ii | R_iJ] becomes [R_ii^-1 | E_i], and blocks [T[i,i] | T[i,J]]. */
-static void step_back(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, scratch *w,
-                      side *rows, side *blocks) {
+static void step_back(const epochs_shape *s, const kernels_block_set *kernels, scratch *w, side *rows, side *blocks) {
     const int64_t k = s->k, all = s->beside, width = s->width;
     for (int64_t r = 0; r < k; r++) { /* right = R_ii^-1 [I | -R_iJ] */
         memset(w->right + r * width, 0, (size_t)k * sizeof *w->right);
@@ -314,8 +308,7 @@ static void step_back(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels
     symmetrize(k, blocks, width);
 }
 
-static void covariances(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kernels_block_set *kernels, scratch *w,
-                        dpmf_i_optimum_epochs_node *node) {
+static void covariances(const epochs_shape *s, const kernels_block_set *kernels, scratch *w, epochs_node *node) {
     const int64_t k = s->k, m = s->border, all = s->beside;
     invert_border(s, kernels, w, node->border);
     memset(w->s, 0, (size_t)(all * all) * sizeof *w->s);
@@ -328,21 +321,20 @@ static void covariances(const dpmf_i_optimum_epochs_shape *s, const dpmf_i_kerne
     }
 }
 
-void dpmf_i_optimum_epochs_node_run(const dpmf_i_optimum_epochs_shape *shape, const double *lower,
-                                    const double shift[DPMF_I_OPTIMUM_EPOCHS_SIDE], dpmf_i_optimum_epochs_node *node) {
-    const dpmf_i_kernels_block_set *kernels = dpmf_i_kernels_block_get();
+void epochs_node_run(const epochs_shape *shape, const double *lower, const double shift[EPOCHS_SIDE],
+                     epochs_node *node) {
+    const kernels_block_set *kernels = kernels_block_get();
     scratch w;
     side root;
-    for (int j = 0; j < DPMF_I_OPTIMUM_EPOCHS_SIDE; j++)
+    for (int j = 0; j < EPOCHS_SIDE; j++)
         root[j] = sqrt(shift[j]);
     (void)scratch_layout(shape, node->work, &w);
     factor(shape, kernels, lower, &root, &w, node);
     covariances(shape, kernels, &w, node);
 }
 
-const dpmf_i_kernels_block_side *dpmf_i_optimum_epochs_node_block(const dpmf_i_optimum_epochs_shape *s,
-                                                                  const dpmf_i_optimum_epochs_node *node, int64_t i,
-                                                                  int64_t *stride) {
+const kernels_block_side *epochs_node_block(const epochs_shape *s, const epochs_node *node, int64_t i,
+                                            int64_t *stride) {
     *stride = i < s->inner ? s->width : s->border;
     return i < s->inner ? node->blocks + i * s->k * s->width
                         : node->border + (i - s->inner) * s->k * s->border + (i - s->inner) * s->k;

@@ -10,9 +10,9 @@
 #include "base/status.h"
 #include "kernels/block.h"
 
-enum { DPMF_I_OPTIMUM_EPOCHS_SIDE = DPMF_I_KERNELS_BLOCK_SIDE }; /* shifts */
+enum { EPOCHS_SIDE = KERNELS_BLOCK_SIDE }; /* shifts */
 
-typedef struct dpmf_i_optimum_epochs_shape {
+typedef struct epochs_shape {
     int64_t n, k, b;
     int p;           /* sub-diagonals of A^-1 = Q, 1 or 2; b > p */
     int64_t inner;   /* b - p positions, eliminated in order; the p others are the border */
@@ -25,37 +25,34 @@ typedef struct dpmf_i_optimum_epochs_shape {
      * mix[i k k ...], upper triangular, holds the reversed L_i^-1 that couples the rows of a position.
      */
     double *mix;
-} dpmf_i_optimum_epochs_shape;
+} epochs_shape;
 
 /* Named workloads without Nesterov momentum, b > p. `reversed` as for `mix`, which the caller fills. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b,
-                                                               int reversed, dpmf_i_optimum_epochs_shape *out);
+DPMF_MUST_CHECK dpmf_status epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b, int reversed,
+                                                epochs_shape *out);
 /* Not for a reversed one. weights NULL: all ones. */
-void dpmf_i_optimum_epochs_shape_weigh(dpmf_i_optimum_epochs_shape *shape, const dpmf_workload *workload,
-                                       const double *weights);
-void dpmf_i_optimum_epochs_shape_free(dpmf_i_optimum_epochs_shape *shape);
+void epochs_shape_weigh(epochs_shape *shape, const dpmf_workload *workload, const double *weights);
+void epochs_shape_free(epochs_shape *shape);
 
 /* What a few shifts leave behind, numbers of all shifts side by side. With T = (K + sV)^-1, J the p positions after i and the
  * border: */
-typedef struct dpmf_i_optimum_epochs_node {
-    dpmf_i_kernels_block_side
+typedef struct epochs_node {
+    kernels_block_side
         *rows; /* inner x k x width: the factor; afterwards E_i, from column k on, with T[i,c] = E_i T[J,c] */
-    dpmf_i_kernels_block_side *blocks; /* inner x k x width: T[i,i], then T[i,J] from column k on */
-    dpmf_i_kernels_block_side *border; /* border x border: T of the border */
-    dpmf_i_kernels_block_side *work;   /* scratch */
-} dpmf_i_optimum_epochs_node;
+    kernels_block_side *blocks; /* inner x k x width: T[i,i], then T[i,J] from column k on */
+    kernels_block_side *border; /* border x border: T of the border */
+    kernels_block_side *work;   /* scratch */
+} epochs_node;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_epochs_node_create(const dpmf_i_optimum_epochs_shape *shape,
-                                                              dpmf_i_optimum_epochs_node *out);
-void dpmf_i_optimum_epochs_node_free(dpmf_i_optimum_epochs_node *node);
+DPMF_MUST_CHECK dpmf_status epochs_node_create(const epochs_shape *shape, epochs_node *out);
+void epochs_node_free(epochs_node *node);
 
 /* lower: b blocks of k x k, V_i = L_i L_i'. */
-void dpmf_i_optimum_epochs_node_run(const dpmf_i_optimum_epochs_shape *shape, const double *lower,
-                                    const double shift[DPMF_I_OPTIMUM_EPOCHS_SIDE], dpmf_i_optimum_epochs_node *node);
+void epochs_node_run(const epochs_shape *shape, const double *lower, const double shift[EPOCHS_SIDE],
+                     epochs_node *node);
 
 /* T[i,i], k rows; *stride: from one to the next. */
-const dpmf_i_kernels_block_side *dpmf_i_optimum_epochs_node_block(const dpmf_i_optimum_epochs_shape *shape,
-                                                                  const dpmf_i_optimum_epochs_node *node, int64_t i,
-                                                                  int64_t *stride);
+const kernels_block_side *epochs_node_block(const epochs_shape *shape, const epochs_node *node, int64_t i,
+                                            int64_t *stride);
 
 #endif

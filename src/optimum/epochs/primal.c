@@ -17,12 +17,12 @@
 #include <math.h>
 #include <string.h>
 
-dpmf_status dpmf_i_optimum_epochs_factor(int64_t n, double *x, int *definite) {
-    dpmf_i_base_reverse(n * n, x);
-    dpmf_status status = dpmf_i_base_cholesky(n, x);
+dpmf_status epochs_factor(int64_t n, double *x, int *definite) {
+    base_reverse(n * n, x);
+    dpmf_status status = base_cholesky(n, x);
     *definite = status != DPMF_ERROR_NUMERICAL;
     if (status != DPMF_OK) return *definite ? status : DPMF_OK;
-    dpmf_i_base_reverse_across(n, x);
+    base_reverse_across(n, x);
     return DPMF_OK;
 }
 
@@ -44,7 +44,7 @@ static dpmf_status class_transform(int64_t n, int64_t b, int64_t i, int64_t m, c
                 x[(i + r * b) * n + i + q * b] / sqrt(d * fmax(x[(i + q * b) * n + i + q * b], DBL_MIN));
     }
     if (!*definite) return DPMF_OK;
-    TRY(dpmf_i_base_symmetric_eigen(m, vectors, values));
+    TRY(base_symmetric_eigen(m, vectors, values));
     if (!(values[0] > 0)) *definite = 0;
     for (int64_t r = 0; r < m && *definite; r++)
         for (int64_t q = 0; q < m; q++) {
@@ -101,10 +101,10 @@ static dpmf_status repair_by_mixing(int64_t n, int64_t b, double *x, int *defini
     double *transforms = NULL, *vectors = NULL, *values = NULL, *mixed = NULL;
     dpmf_status status = DPMF_OK;
     *definite = 1;
-    TRY_DONE(dpmf_i_base_alloc_doubles(b * k * k, "the repair of each class", &transforms));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * k, "eigenvectors", &vectors));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k, "eigenvalues", &values));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * n, "rows of X", &mixed));
+    TRY_DONE(base_alloc_doubles(b * k * k, "the repair of each class", &transforms));
+    TRY_DONE(base_alloc_doubles(k * k, "eigenvectors", &vectors));
+    TRY_DONE(base_alloc_doubles(k, "eigenvalues", &values));
+    TRY_DONE(base_alloc_doubles(k * n, "rows of X", &mixed));
     for (int64_t i = 0; i < b && *definite; i++)
         TRY_DONE(class_transform(n, b, i, (n - i + b - 1) / b, x, vectors, values, transforms + i * k * k, definite));
     if (!*definite) goto done;
@@ -113,10 +113,10 @@ static dpmf_status repair_by_mixing(int64_t n, int64_t b, double *x, int *defini
     mix_columns(n, b, k, transforms, x, mixed);
     settle(n, b, x);
 done:
-    dpmf_i_base_free(transforms);
-    dpmf_i_base_free(vectors);
-    dpmf_i_base_free(values);
-    dpmf_i_base_free(mixed);
+    base_free(transforms);
+    base_free(vectors);
+    base_free(values);
+    base_free(mixed);
     return status;
 }
 
@@ -146,21 +146,21 @@ static void repair_by_adding(int64_t n, int64_t b, double *x) {
     }
 }
 
-dpmf_status dpmf_i_optimum_epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *definite) {
+dpmf_status epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *definite) {
     *definite = 1;
     if (by_adding)
         repair_by_adding(n, b, x);
     else
         TRY(repair_by_mixing(n, b, x, definite));
-    return *definite ? dpmf_i_optimum_epochs_factor(n, x, definite) : DPMF_OK;
+    return *definite ? epochs_factor(n, x, definite) : DPMF_OK;
 }
 
 /* ---- what it is worth ---- */
 
-dpmf_status dpmf_i_optimum_epochs_sensitivity(int64_t n, int64_t b, const double *c, double *squared) {
+dpmf_status epochs_sensitivity(int64_t n, int64_t b, const double *c, double *squared) {
     int64_t k = (n + b - 1) / b;
     double *grams = NULL, largest = 0;
-    TRY(dpmf_i_base_alloc_doubles(b * k * k, "inner products of columns", &grams));
+    TRY(base_alloc_doubles(b * k * k, "inner products of columns", &grams));
     for (int64_t t = 0; t < n; t++)
         for (int64_t i = 0; i < b && i <= t; i++) {
             double *gram = grams + i * k * k;
@@ -176,27 +176,26 @@ dpmf_status dpmf_i_optimum_epochs_sensitivity(int64_t n, int64_t b, const double
                 sum += (r == q ? 1 : 2) * fabs(grams[(i * k + r) * k + q]);
         largest = fmax(largest, sum);
     }
-    dpmf_i_base_free(grams);
+    base_free(grams);
     *squared = largest * (1 + 2 * (double)(n + k * k) * DBL_EPSILON);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_loss(const dpmf_workload *a, int max_loss, const double *weights, double *c,
-                                       double *squared) {
+dpmf_status epochs_loss(const dpmf_workload *a, int max_loss, const double *weights, double *c, double *squared) {
     int64_t n = a->steps;
     double *state = NULL, *row = NULL, total = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_lower_invert(n, c));
-    TRY_DONE(dpmf_i_base_alloc_doubles(dpmf_i_workload_buffers(a) * n + 1, "the state of the workload", &state));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n, "a row", &row));
+    TRY_DONE(base_lower_invert(n, c));
+    TRY_DONE(base_alloc_doubles(workload_buffers(a) * n + 1, "the state of the workload", &state));
+    TRY_DONE(base_alloc_doubles(n, "a row", &row));
     for (int64_t t = 0; t < n; t++) {
-        dpmf_i_workload_step(a, t, n, c + t * n, state, row);
-        double here = dpmf_i_base_dot(n, row, row);
+        workload_step(a, t, n, c + t * n, state, row);
+        double here = base_dot(n, row, row);
         total = max_loss ? fmax(total, here) : total + (weights == NULL ? 1 : weights[t]) * here;
     }
     *squared = total;
 done:
-    dpmf_i_base_free(state);
-    dpmf_i_base_free(row);
+    base_free(state);
+    base_free(row);
     return status;
 }

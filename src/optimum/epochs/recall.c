@@ -17,27 +17,26 @@ enum { KEPT = 64 };
 typedef struct answer {
     int known;
     uint8_t digest[32];
-    dpmf_i_optimum_epochs_lower found;
+    epochs_lower found;
 } answer;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static answer answers[KEPT];
 static int next_answer;
 
-dpmf_status dpmf_i_optimum_epochs_digest(const dpmf_workload *a, int64_t k, int64_t b, const double *weights,
-                                         uint8_t digest[32]) {
+dpmf_status epochs_digest(const dpmf_workload *a, int64_t k, int64_t b, const double *weights, uint8_t digest[32]) {
     const int64_t counts[] = {
         a->steps, k, b, (int64_t)a->form, a->nesterov, a->learning_rate != NULL, a->matrix != NULL, weights != NULL};
     const double numbers[] = {a->momentum, a->decay};
     const size_t steps = (size_t)a->steps;
-    const dpmf_i_base_part parts[] = {
+    const base_part parts[] = {
         {counts, sizeof counts},
         {numbers, sizeof numbers},
         {a->learning_rate, a->learning_rate == NULL ? 0 : steps * sizeof *a->learning_rate},
         {a->matrix, a->matrix == NULL ? 0 : steps * steps * sizeof *a->matrix},
         {weights, weights == NULL ? 0 : steps * sizeof *weights},
     };
-    return dpmf_i_base_sha256_bytes(sizeof parts / sizeof parts[0], parts, digest);
+    return base_sha256_bytes(sizeof parts / sizeof parts[0], parts, digest);
 }
 
 /* Where the answer is, -1: nowhere. The lock is held. */
@@ -47,7 +46,7 @@ static int place_of(const uint8_t digest[32]) {
     return -1;
 }
 
-int dpmf_i_optimum_epochs_recall(const uint8_t digest[32], dpmf_i_optimum_epochs_lower *out) {
+int epochs_recall(const uint8_t digest[32], epochs_lower *out) {
     pthread_mutex_lock(&lock);
     const int at = place_of(digest);
     if (at >= 0) *out = answers[at].found;
@@ -55,7 +54,7 @@ int dpmf_i_optimum_epochs_recall(const uint8_t digest[32], dpmf_i_optimum_epochs
     return at >= 0;
 }
 
-void dpmf_i_optimum_epochs_remember(const uint8_t digest[32], const dpmf_i_optimum_epochs_lower *found) {
+void epochs_remember(const uint8_t digest[32], const epochs_lower *found) {
     pthread_mutex_lock(&lock);
     int at = place_of(digest);
     if (at < 0) {

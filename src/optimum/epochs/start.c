@@ -22,12 +22,12 @@ enum { COARSE_MIN = 6, COARSER = 4, COARSEST_STEPS = 24, SHORT = 32, SHORT_STEPS
 static const double ONWARD = 0.8; /* of the last change, from one length to the next */
 
 /* The fine step that coarse step t stands for. */
-static int64_t fine_step(const dpmf_i_optimum_epochs *e, int64_t coarse, int64_t t) {
+static int64_t fine_step(const optimum_epochs *e, int64_t coarse, int64_t t) {
     int64_t step = t / coarse * e->b + t % coarse * e->b / coarse;
     return step < e->n ? step : e->n - 1;
 }
 
-static dpmf_status coarsen(const dpmf_i_optimum_epochs *e, int64_t coarse, dpmf_workload **out, double **weights) {
+static dpmf_status coarsen(const optimum_epochs *e, int64_t coarse, dpmf_workload **out, double **weights) {
     const dpmf_workload *a = e->workload;
     int64_t last = e->n - (e->k - 1) * e->b, n = (e->k - 1) * coarse + (last * coarse + e->b - 1) / e->b;
     double *rates = NULL;
@@ -36,19 +36,19 @@ static dpmf_status coarsen(const dpmf_i_optimum_epochs *e, int64_t coarse, dpmf_
     dpmf_workload_options o = {pow(a->momentum, ratio), a->nesterov, a->decay, NULL};
     dpmf_status status = DPMF_OK;
     if (a->learning_rate != NULL) {
-        TRY(dpmf_i_base_alloc_doubles(n, "coarse learning rates", &rates));
+        TRY(base_alloc_doubles(n, "coarse learning rates", &rates));
         for (int64_t t = 0; t < n; t++)
             rates[t] = a->learning_rate[fine_step(e, coarse, t)];
         o.learning_rate = rates;
     }
     if (e->weights != NULL) {
-        TRY_DONE(dpmf_i_base_alloc_doubles(n, "coarse weights", weights));
+        TRY_DONE(base_alloc_doubles(n, "coarse weights", weights));
         for (int64_t t = 0; t < n; t++)
             (*weights)[t] = e->weights[fine_step(e, coarse, t)];
     }
     TRY_DONE(dpmf_workload_create(n, &o, out));
 done:
-    dpmf_i_base_free(rates);
+    base_free(rates);
     return status;
 }
 
@@ -75,8 +75,8 @@ static void add_between(int64_t coarse, int64_t width, double by, double at, con
 }
 
 /* V's part of the unknowns: the diagonals, then the correlations. */
-static void stretch_all(const dpmf_i_optimum_epochs_climb *from, double by, const double *numbers,
-                        const dpmf_i_optimum_epochs_climb *to, double *out) {
+static void stretch_all(const epochs_climb *from, double by, const double *numbers, const epochs_climb *to,
+                        double *out) {
     const int64_t fine = to->epochs->b, coarse = from->epochs->b;
     const int by_share = to->epochs->workload->momentum > 0;
     for (int64_t i = 0; i < fine; i++) {
@@ -86,8 +86,7 @@ static void stretch_all(const dpmf_i_optimum_epochs_climb *from, double by, cons
     }
 }
 
-void dpmf_i_optimum_epochs_climb_longer(const dpmf_i_optimum_epochs_climb *c, int64_t b, int64_t i, double *theta,
-                                        double *correlations) {
+void epochs_climb_longer(const epochs_climb *c, int64_t b, int64_t i, double *theta, double *correlations) {
     const int64_t coarse = c->epochs->b;
     const int by_share = c->epochs->workload->momentum > 0;
     const double lengths = log((double)b / (double)coarse) / log(COARSER);
@@ -103,8 +102,8 @@ void dpmf_i_optimum_epochs_climb_longer(const dpmf_i_optimum_epochs_climb *c, in
 }
 
 /* Roots of the weights of the steps, epoch by epoch; the last epoch may lack steps, which take the last one's. */
-static void stretch_weights(const dpmf_i_optimum_epochs_climb *from, dpmf_i_optimum_epochs_climb *to) {
-    const dpmf_i_optimum_epochs *fine = to->epochs, *coarse = from->epochs;
+static void stretch_weights(const epochs_climb *from, epochs_climb *to) {
+    const optimum_epochs *fine = to->epochs, *coarse = from->epochs;
     const int by_share = fine->workload->momentum > 0;
     for (int64_t t = 0; t < fine->n; t++) {
         const double at = place(fine->b, coarse->b, by_share, t % fine->b);
@@ -115,36 +114,36 @@ static void stretch_weights(const dpmf_i_optimum_epochs_climb *from, dpmf_i_opti
     }
 }
 
-dpmf_status dpmf_i_optimum_epochs_climb_coarse(dpmf_i_optimum_epochs_climb *c, double spend) {
+dpmf_status epochs_climb_coarse(epochs_climb *c, double spend) {
     const int64_t coarse = c->epochs->b;
     const int alone = coarse / COARSER < COARSE_MIN; /* nobody below has climbed */
-    int iterations = spend > 0 ? (int)fmin(200, spend / dpmf_i_optimum_epochs_cost(c->epochs)) : 200;
-    TRY(dpmf_i_optimum_epochs_climb_start(c));
+    int iterations = spend > 0 ? (int)fmin(200, spend / epochs_cost(c->epochs)) : 200;
+    TRY(epochs_climb_start(c));
     const int least = alone ? COARSEST_STEPS : coarse <= SHORT ? SHORT_STEPS : 0; /* a trend needs two good ones */
     if (iterations < least) iterations = least;
     if (iterations < 2) return DPMF_OK;
     for (int64_t i = 0; i < c->first_weight; i++)
         c->trend[i] -= c->y[i]; /* minus what was stretched, without its trend */
-    TRY(dpmf_i_optimum_epochs_climb_run(c, 1e-5, iterations));
+    TRY(epochs_climb_run(c, 1e-5, iterations));
     for (int64_t i = 0; i < c->first_weight; i++)
         c->trend[i] = alone ? 0 : c->trend[i] + c->y[i];
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *c) {
-    dpmf_i_optimum_epochs *e = c->epochs, few = {0};
+dpmf_status epochs_climb_start(epochs_climb *c) {
+    optimum_epochs *e = c->epochs, few = {0};
     int64_t coarse = e->b / COARSER;
     dpmf_workload *workload = NULL;
     double *weights = NULL;
-    dpmf_i_optimum_epochs_climb climb = {0};
+    epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
     if (e->dense || coarse < COARSE_MIN) return DPMF_OK;
     TRY_DONE(coarsen(e, coarse, &workload, &weights));
-    TRY_DONE(dpmf_i_optimum_epochs_create(workload, e->k, coarse, e->max_loss, weights, e->pool, &few));
-    TRY_DONE(dpmf_i_optimum_epochs_climb_create(&few, fmax(c->tolerance, 1e-6), c->run, &climb));
+    TRY_DONE(epochs_create(workload, e->k, coarse, e->max_loss, weights, e->pool, &few));
+    TRY_DONE(epochs_climb_create(&few, fmax(c->tolerance, 1e-6), c->run, &climb));
     climb.spend = c->spend;
     climb.barrier = c->barrier * (double)e->n / (double)few.n;
-    TRY_DONE(dpmf_i_optimum_epochs_climb_coarse(&climb, c->spend));
+    TRY_DONE(epochs_climb_coarse(&climb, c->spend));
     memset(c->trend, 0, (size_t)c->first_weight * sizeof *c->trend);
     /* the max loss: weights change V by more than the length does */
     if (e->workload->momentum == 0 && !e->max_loss) stretch_all(&climb, ONWARD, climb.trend, c, c->trend);
@@ -152,9 +151,9 @@ dpmf_status dpmf_i_optimum_epochs_climb_start(dpmf_i_optimum_epochs_climb *c) {
     stretch_all(&climb, 1, climb.y, c, c->y);
     if (e->max_loss) stretch_weights(&climb, c);
 done:
-    dpmf_i_optimum_epochs_climb_free(&climb);
-    dpmf_i_optimum_epochs_free(&few);
-    dpmf_i_base_free(weights);
+    epochs_climb_free(&climb);
+    epochs_free(&few);
+    base_free(weights);
     dpmf_workload_free(workload);
     return status;
 }

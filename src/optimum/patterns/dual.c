@@ -19,20 +19,20 @@
 #include <math.h>
 #include <string.h>
 
-void dpmf_i_optimum_patterns_dual_free(dpmf_i_optimum_patterns_dual *d) {
-    dpmf_i_base_free(d->memory);
-    *d = (dpmf_i_optimum_patterns_dual){0};
+void patterns_dual_free(patterns_dual *d) {
+    base_free(d->memory);
+    *d = (patterns_dual){0};
 }
 
-static dpmf_i_optimum_epochs_mean mean_of(const dpmf_i_optimum_patterns_dual *d) {
-    return (dpmf_i_optimum_epochs_mean){d->n, d->a, d->lower, d->w, d->left, d->x, d->values, d->rows};
+static epochs_mean mean_of(const patterns_dual *d) {
+    return (epochs_mean){d->n, d->a, d->lower, d->w, d->left, d->x, d->values, d->rows};
 }
 
-dpmf_status dpmf_i_optimum_patterns_dual_create(const dpmf_workload *workload, int64_t k, int max_loss,
-                                                const double *weights, dpmf_i_optimum_patterns_dual *out) {
+dpmf_status patterns_dual_create(const dpmf_workload *workload, int64_t k, int max_loss, const double *weights,
+                                 patterns_dual *out) {
     const int64_t n = workload->steps, square = n * n;
-    dpmf_i_optimum_patterns_dual d = {.n = n, .max_loss = max_loss, .weights = weights};
-    TRY(dpmf_i_base_alloc_doubles(6 * square + 3 * n + 2 * k * (k + 2), "the dual", &d.memory));
+    patterns_dual d = {.n = n, .max_loss = max_loss, .weights = weights};
+    TRY(base_alloc_doubles(6 * square + 3 * n + 2 * k * (k + 2), "the dual", &d.memory));
     double **const squares[] = {&d.a, &d.v, &d.lower, &d.w, &d.left, &d.x};
     for (int i = 0; i < 6; i++)
         *squares[i] = d.memory + i * square;
@@ -40,20 +40,20 @@ dpmf_status dpmf_i_optimum_patterns_dual_create(const dpmf_workload *workload, i
     d.p = d.values + n;
     d.rows = d.p + n;
     d.unit = d.rows + n; /* unit vectors, and X times them; a rank is at most k + 2 */
-    const dpmf_i_optimum_epochs_mean mean = mean_of(&d);
-    dpmf_status status = dpmf_i_optimum_epochs_mean_load(workload, &mean, d.a);
+    const epochs_mean mean = mean_of(&d);
+    dpmf_status status = epochs_mean_load(workload, &mean, d.a);
     if (status == DPMF_OK)
         *out = d;
     else
-        dpmf_i_optimum_patterns_dual_free(&d);
+        patterns_dual_free(&d);
     return status;
 }
 
 /* The vectors of a part, of length 1; 0 if one vanishes. */
-static int unit_vectors(const dpmf_i_optimum_patterns_part *part, const double *y, double *unit) {
+static int unit_vectors(const patterns_part *part, const double *y, double *unit) {
     for (int64_t i = 0; i < part->size; i++) {
         const double *g = y + part->at + 1 + i * part->rank;
-        const double norm = sqrt(dpmf_i_base_dot(part->rank, g, g));
+        const double norm = sqrt(base_dot(part->rank, g, g));
         if (!(norm > 1e-100 && norm < 1e100)) return 0;
         for (int64_t r = 0; r < part->rank; r++)
             unit[i * part->rank + r] = g[r] / norm;
@@ -61,25 +61,24 @@ static int unit_vectors(const dpmf_i_optimum_patterns_part *part, const double *
     return 1;
 }
 
-static int build(dpmf_i_optimum_patterns_dual *d, const double *y) {
+static int build(patterns_dual *d, const double *y) {
     const int64_t n = d->n;
     memset(d->v, 0, (size_t)(n * n) * sizeof *d->v);
     d->total = 0;
     for (int64_t q = 0; q < d->parts_count; q++) {
-        const dpmf_i_optimum_patterns_part *part = &d->parts[q];
+        const patterns_part *part = &d->parts[q];
         const double nu = y[part->at] * y[part->at];
         if (!unit_vectors(part, y, d->unit)) return 0;
         d->total += nu;
         for (int64_t i = 0; i < part->size; i++)
             for (int64_t j = 0; j < part->size; j++)
                 d->v[part->steps[i] * n + part->steps[j]] +=
-                    nu * (i == j ? 1 : dpmf_i_base_dot(part->rank, d->unit + i * part->rank, d->unit + j * part->rank));
+                    nu * (i == j ? 1 : base_dot(part->rank, d->unit + i * part->rank, d->unit + j * part->rank));
     }
     return d->total > 0 && isfinite(d->total);
 }
 
-static void pull_part(const dpmf_i_optimum_patterns_dual *d, const dpmf_i_optimum_patterns_part *part, const double *y,
-                      double *gradient) {
+static void pull_part(const patterns_dual *d, const patterns_part *part, const double *y, double *gradient) {
     const int64_t m = part->size, rank = part->rank;
     const double eta = y[part->at];
     double inner = 0, *pulled = d->unit + m * rank;
@@ -91,7 +90,7 @@ static void pull_part(const dpmf_i_optimum_patterns_dual *d, const dpmf_i_optimu
         for (int64_t j = 0; j < m; j++)
             for (int64_t r = 0; r < rank; r++)
                 to[r] += d->x[part->steps[i] * d->n + part->steps[j]] * d->unit[j * rank + r];
-        const double along = dpmf_i_base_dot(rank, to, u), norm = sqrt(dpmf_i_base_dot(rank, g, g));
+        const double along = base_dot(rank, to, u), norm = sqrt(base_dot(rank, g, g));
         inner += along;
         for (int64_t r = 0; r < rank; r++)
             at[r] = -2 * eta * eta * (to[r] - along * u[r]) / (d->trace * norm);
@@ -100,7 +99,7 @@ static void pull_part(const dpmf_i_optimum_patterns_dual *d, const dpmf_i_optimu
 }
 
 /* p of the max loss; 0 if one is too small to go on with. */
-static int set_weights(dpmf_i_optimum_patterns_dual *d, const double *root, double *logarithms) {
+static int set_weights(patterns_dual *d, const double *root, double *logarithms) {
     d->weight = 1;
     *logarithms = 0;
     if (!d->max_loss) return 1;
@@ -109,20 +108,20 @@ static int set_weights(dpmf_i_optimum_patterns_dual *d, const double *root, doub
         if (!(d->p[t] > 1e-100)) return 0;
         *logarithms += log(d->p[t]);
     }
-    d->weight = dpmf_i_base_sum(d->n, d->p);
+    d->weight = base_sum(d->n, d->p);
     *logarithms -= (double)d->n * log(d->weight / (double)d->n);
     return 1;
 }
 
-dpmf_status dpmf_i_optimum_patterns_dual_value(void *dual, const double *y, double *f, double *gradient) {
-    dpmf_i_optimum_patterns_dual *d = dual;
-    const dpmf_i_optimum_epochs_mean mean = mean_of(d);
+dpmf_status patterns_dual_value(void *dual, const double *y, double *f, double *gradient) {
+    patterns_dual *d = dual;
+    const epochs_mean mean = mean_of(d);
     const double *root = y + d->unknowns - d->n;
     double logarithms = 0;
     int inside = 0;
     *f = INFINITY;
     if (!set_weights(d, root, &logarithms) || !build(d, y)) return DPMF_OK;
-    TRY(dpmf_i_optimum_epochs_mean_make(&mean, d->v, d->max_loss ? d->p : d->weights, &d->trace, &inside));
+    TRY(epochs_mean_make(&mean, d->v, d->max_loss ? d->p : d->weights, &d->trace, &inside));
     if (!inside) return DPMF_OK;
     *f = d->offset - (2 * log(d->trace) - log(d->total) - log(d->weight) + d->barrier * logarithms);
     for (int64_t q = 0; q < d->parts_count; q++)

@@ -31,36 +31,36 @@ typedef struct tree {
     double *sums;   /* k: of the beginning, by its length */
     int64_t *steps; /* k */
     double level, nodes, most;
-    dpmf_i_optimum_patterns_list *list;
+    patterns_list *list;
 } tree;
 
-void dpmf_i_optimum_patterns_list_free(dpmf_i_optimum_patterns_list *list) {
-    dpmf_i_base_free(list->steps);
-    dpmf_i_base_free(list->sizes);
-    dpmf_i_base_free(list->values);
-    *list = (dpmf_i_optimum_patterns_list){0};
+void patterns_list_free(patterns_list *list) {
+    base_free(list->steps);
+    base_free(list->sizes);
+    base_free(list->values);
+    *list = (patterns_list){0};
 }
 
-dpmf_status dpmf_i_optimum_patterns_list_create(int64_t k, int64_t room, dpmf_i_optimum_patterns_list *out) {
-    dpmf_i_optimum_patterns_list list = {.k = k, .room = room};
+dpmf_status patterns_list_create(int64_t k, int64_t room, patterns_list *out) {
+    patterns_list list = {.k = k, .room = room};
     void *steps = NULL, *sizes = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc(room * k, sizeof *list.steps, "patterns", &steps));
+    TRY_DONE(base_alloc(room * k, sizeof *list.steps, "patterns", &steps));
     list.steps = steps;
-    TRY_DONE(dpmf_i_base_alloc(room, sizeof *list.sizes, "patterns", &sizes));
+    TRY_DONE(base_alloc(room, sizeof *list.sizes, "patterns", &sizes));
     list.sizes = sizes;
-    TRY_DONE(dpmf_i_base_alloc_doubles(room, "values of patterns", &list.values));
+    TRY_DONE(base_alloc_doubles(room, "values of patterns", &list.values));
     *out = list;
     return DPMF_OK;
 done:
-    dpmf_i_optimum_patterns_list_free(&list);
+    patterns_list_free(&list);
     return status;
 }
 
 /* Where pick number i may be, after a pick at `last` (-1: none): [*from, *to). */
 static void choices(const tree *s, int64_t i, int64_t last, int64_t *from, int64_t *to) {
     const int64_t b = s->participation->separation;
-    if (s->participation->pattern == DPMF_I_WORKLOAD_EPOCHS) {
+    if (s->participation->pattern == WORKLOAD_EPOCHS) {
         *from = i * b < s->n ? i * b : s->n;
         *to = *from + b < s->n ? *from + b : s->n;
         return;
@@ -77,7 +77,7 @@ static void couple_earlier(const tree *s, int64_t t, double *work, double *best)
     const double *row = s->x + t * n;
     for (int64_t j = 0; j <= s->k; j++)
         best[j] = 0;
-    if (s->participation->pattern == DPMF_I_WORKLOAD_EPOCHS) {
+    if (s->participation->pattern == WORKLOAD_EPOCHS) {
         double sum = 0;
         for (int64_t e = 0; (e + 1) * b <= t / b * b; e++) {
             double largest = 0;
@@ -103,8 +103,8 @@ static dpmf_status bound_rest(tree *s) {
     const int64_t n = s->n, k = s->k;
     double *work = NULL, *best = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles((k + 1) * (n + 1), "sums over patterns", &work));
-    TRY_DONE(dpmf_i_base_alloc_doubles(n * (k + 1), "sums over patterns", &best));
+    TRY_DONE(base_alloc_doubles((k + 1) * (n + 1), "sums over patterns", &work));
+    TRY_DONE(base_alloc_doubles(n * (k + 1), "sums over patterns", &best));
     for (int64_t t = 0; t < n; t++)
         couple_earlier(s, t, work, best + t * (k + 1));
     for (int64_t j = k - 1; j >= 0; j--) {
@@ -120,8 +120,8 @@ static dpmf_status bound_rest(tree *s) {
         }
     }
 done:
-    dpmf_i_base_free(work);
-    dpmf_i_base_free(best);
+    base_free(work);
+    base_free(best);
     return status;
 }
 
@@ -139,12 +139,12 @@ static int by_falling_value(const void *left, const void *right) {
 }
 
 /* Sorts the list, and keeps the first `keep`. */
-static dpmf_status sort_list(dpmf_i_optimum_patterns_list *list, int64_t keep) {
-    dpmf_i_optimum_patterns_list sorted = {0};
+static dpmf_status sort_list(patterns_list *list, int64_t keep) {
+    patterns_list sorted = {0};
     void *memory = NULL;
-    TRY(dpmf_i_base_alloc(list->count + 1, sizeof(place), "the order of patterns", &memory));
+    TRY(base_alloc(list->count + 1, sizeof(place), "the order of patterns", &memory));
     place *order = memory;
-    dpmf_status status = dpmf_i_optimum_patterns_list_create(list->k, list->room, &sorted);
+    dpmf_status status = patterns_list_create(list->k, list->room, &sorted);
     if (status != DPMF_OK) goto done;
     for (int64_t i = 0; i < list->count; i++)
         order[i] = (place){list->values[i], i};
@@ -155,23 +155,23 @@ static dpmf_status sort_list(dpmf_i_optimum_patterns_list *list, int64_t keep) {
         sorted.sizes[to] = list->sizes[from];
         sorted.values[to] = list->values[from];
     }
-    dpmf_i_optimum_patterns_list_free(list);
+    patterns_list_free(list);
     *list = sorted;
 done:
-    dpmf_i_base_free(memory);
+    base_free(memory);
     return status;
 }
 
 /* A whole pattern whose sum of |X| is above the level. */
 static dpmf_status add_pattern(tree *s, int64_t size, double sum) {
-    dpmf_i_optimum_patterns_list *list = s->list;
+    patterns_list *list = s->list;
     double value = sum; /* f for one and two steps */
     for (int64_t a = 0; a < size; a++)
         for (int64_t c = 0; c < size; c++)
             s->matrix[a * size + c] = s->x[s->steps[a] * s->n + s->steps[c]];
     if (size > 2) {
-        dpmf_i_sensitivity_found found;
-        TRY(dpmf_i_sensitivity_pattern_evaluate(size, s->matrix, DPMF_BOUND_AUTO, &found));
+        sensitivity_found found;
+        TRY(sensitivity_pattern_evaluate(size, s->matrix, DPMF_BOUND_AUTO, &found));
         value = found.square;
     }
     if (value > s->most) s->most = value;
@@ -224,17 +224,17 @@ static dpmf_status walk_tree(tree *s) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_patterns_find(const dpmf_participation *participation, const double *x, double level,
-                                         dpmf_i_optimum_patterns_list *list, double *most, int *whole) {
+dpmf_status patterns_find(const dpmf_participation *participation, const double *x, double level, patterns_list *list,
+                          double *most, int *whole) {
     const int64_t n = participation->steps, k = participation->count;
     tree s = {.participation = participation, .n = n, .k = k, .x = x, .level = level, .most = level, .list = list};
     void *steps = NULL;
     dpmf_status status = DPMF_OK;
     list->count = 0;
-    TRY_DONE(dpmf_i_base_alloc_doubles((k + 1) * (n + 1), "sums over patterns", &s.rest));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * k, "the matrix of a pattern", &s.matrix));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k, "sums over patterns", &s.sums));
-    TRY_DONE(dpmf_i_base_alloc(k, sizeof *s.steps, "a pattern", &steps));
+    TRY_DONE(base_alloc_doubles((k + 1) * (n + 1), "sums over patterns", &s.rest));
+    TRY_DONE(base_alloc_doubles(k * k, "the matrix of a pattern", &s.matrix));
+    TRY_DONE(base_alloc_doubles(k, "sums over patterns", &s.sums));
+    TRY_DONE(base_alloc(k, sizeof *s.steps, "a pattern", &steps));
     s.steps = steps;
     TRY_DONE(bound_rest(&s));
     TRY_DONE(walk_tree(&s));
@@ -242,9 +242,9 @@ dpmf_status dpmf_i_optimum_patterns_find(const dpmf_participation *participation
     *whole = s.nodes < NODES_MAX;
     *most = *whole ? s.most : fmax(level, s.rest[0]);
 done:
-    dpmf_i_base_free(s.rest);
-    dpmf_i_base_free(s.matrix);
-    dpmf_i_base_free(s.sums);
-    dpmf_i_base_free(steps);
+    base_free(s.rest);
+    base_free(s.matrix);
+    base_free(s.sums);
+    base_free(steps);
     return status;
 }

@@ -18,76 +18,71 @@
 #include "base/status.h"
 #include "workload/workload.h"
 
-enum { DPMF_I_OPTIMUM_PATTERNS_STEPS_MAX = 500 }; /* O(n^3) a step, and hundreds of them */
+enum { PATTERNS_STEPS_MAX = 500 }; /* O(n^3) a step, and hundreds of them */
 
 /* ---- patterns with a large value (optimum/patterns/find.c) ---- */
 
 /* Patterns of steps, `k` places each, and the bounds of their values in X. */
-typedef struct dpmf_i_optimum_patterns_list {
+typedef struct patterns_list {
     int64_t k, count, room;
     int64_t *steps; /* k a pattern */
     int64_t *sizes;
     double *values;
-} dpmf_i_optimum_patterns_list;
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_patterns_list_create(int64_t k, int64_t room,
-                                                                dpmf_i_optimum_patterns_list *out);
-void dpmf_i_optimum_patterns_list_free(dpmf_i_optimum_patterns_list *list);
+} patterns_list;
+DPMF_MUST_CHECK dpmf_status patterns_list_create(int64_t k, int64_t room, patterns_list *out);
+void patterns_list_free(patterns_list *list);
 
 /*
  * The patterns with f(X_p) > level: at most list->room of them, the worst by their values, largest first. `most` gets
  * a number that f is not above for any pattern (not below `level`). Both say so if the tree of patterns is too large to be searched:
  * `whole` = 0, and `most` is a looser bound.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_patterns_find(const dpmf_participation *participation, const double *x,
-                                                         double level, dpmf_i_optimum_patterns_list *list, double *most,
-                                                         int *whole);
+DPMF_MUST_CHECK dpmf_status patterns_find(const dpmf_participation *participation, const double *x, double level,
+                                          patterns_list *list, double *most, int *whole);
 
 /* ---- the dual (optimum/patterns/dual.c) ---- */
 
-typedef struct dpmf_i_optimum_patterns_part {
+typedef struct patterns_part {
     int64_t size, rank, *steps; /* borrowed */
     int64_t at;                 /* place of its unknowns: root of nu, then size x rank numbers whose rows make Y */
-} dpmf_i_optimum_patterns_part;
+} patterns_part;
 
-typedef struct dpmf_i_optimum_patterns_dual {
+typedef struct patterns_dual {
     int64_t n, parts_count, unknowns; /* unknowns: of the parts; then n roots of p for the max loss */
     int max_loss;
     const double *weights; /* RMS: NULL or p */
-    const dpmf_i_optimum_patterns_part *parts;
+    const patterns_part *parts;
     double barrier;                                                  /* max loss: keeps p from 0 */
     double offset;                                                   /* of the value */
     double *memory;                                                  /* the arrays below */
     double *a, *v, *lower, *w, *left, *x, *values, *p, *rows, *unit; /* A, V, L, SVD, X(V), ... */
     double trace, total, weight;                                     /* T, sum nu, sum p of the last point */
-} dpmf_i_optimum_patterns_dual;
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_patterns_dual_create(const dpmf_workload *workload, int64_t k, int max_loss,
-                                                                const double *weights,
-                                                                dpmf_i_optimum_patterns_dual *out);
-void dpmf_i_optimum_patterns_dual_free(dpmf_i_optimum_patterns_dual *d);
+} patterns_dual;
+DPMF_MUST_CHECK dpmf_status patterns_dual_create(const dpmf_workload *workload, int64_t k, int max_loss,
+                                                 const double *weights, patterns_dual *out);
+void patterns_dual_free(patterns_dual *d);
 
-/* offset - ln of the bound (with the barrier), to be minimized; a dpmf_i_base_objective. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_patterns_dual_value(void *dual, const double *y, double *f,
-                                                               double *gradient);
+/* offset - ln of the bound (with the barrier), to be minimized; a base_objective. */
+DPMF_MUST_CHECK dpmf_status patterns_dual_value(void *dual, const double *y, double *f, double *gradient);
 
 /* ---- the optimum (optimum/patterns/solve.c) ---- */
 
-typedef struct dpmf_i_optimum_patterns_task {
+typedef struct patterns_task {
     const dpmf_workload *workload;
     const dpmf_participation *participation; /* min-separation or shuffled */
     int max_loss;
     const double *weights;
     double tolerance;
     const dpmf_run *run;
-} dpmf_i_optimum_patterns_task;
+} patterns_task;
 
-typedef struct dpmf_i_optimum_patterns_answer {
+typedef struct patterns_answer {
     double lower, upper; /* on the total squared loss, or the squared max loss */
     int iterations, converged;
     int64_t patterns; /* in the last dual */
     double *c;        /* n x n, lower triangular, sensitivity at most 1; the caller frees it */
-} dpmf_i_optimum_patterns_answer;
+} patterns_answer;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_optimum_patterns_solve(const dpmf_i_optimum_patterns_task *task,
-                                                          dpmf_i_optimum_patterns_answer *out);
+DPMF_MUST_CHECK dpmf_status patterns_solve(const patterns_task *task, patterns_answer *out);
 
 #endif

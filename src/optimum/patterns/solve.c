@@ -33,14 +33,14 @@ static const double LEAVE = 1e-8;          /* a pattern with less than this leav
 static const double FIRST_DECREASE = 1e-7; /* of ln bound, over some steps, that ends a climb; falls with the gap */
 
 typedef struct search {
-    const dpmf_i_optimum_patterns_task *task;
+    const patterns_task *task;
     int64_t n, k;
-    dpmf_i_optimum_patterns_dual dual;
-    dpmf_i_optimum_patterns_list held, found; /* in the dual; what the last search found */
-    dpmf_i_optimum_patterns_part *parts;
+    patterns_dual dual;
+    patterns_list held, found; /* in the dual; what the last search found */
+    patterns_part *parts;
     double *y, *next, *gradient; /* unknowns */
     double *x, *scale;           /* n x n: the repair; n */
-    dpmf_i_optimum_patterns_answer best;
+    patterns_answer best;
 } search;
 
 /* As many dimensions as sensitivity/ascent.c has; */
@@ -60,11 +60,11 @@ static int64_t most_unknowns(int64_t room, int64_t n, int64_t k) {
 static void search_close(search *s) {
     double *const arrays[] = {s->y, s->next, s->gradient, s->x, s->scale, s->best.c};
     for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        dpmf_i_base_free(arrays[i]);
-    dpmf_i_base_free(s->parts);
-    dpmf_i_optimum_patterns_list_free(&s->held);
-    dpmf_i_optimum_patterns_list_free(&s->found);
-    dpmf_i_optimum_patterns_dual_free(&s->dual);
+        base_free(arrays[i]);
+    base_free(s->parts);
+    patterns_list_free(&s->held);
+    patterns_list_free(&s->found);
+    patterns_dual_free(&s->dual);
 }
 
 /* The parts of the patterns held, in order. */
@@ -72,7 +72,7 @@ static void set_parts(search *s) {
     int64_t at = 0;
     for (int64_t q = 0; q < s->held.count; q++) {
         const int64_t size = s->held.sizes[q], rank = rank_of(size);
-        s->parts[q] = (dpmf_i_optimum_patterns_part){size, rank, s->held.steps + q * s->k, at};
+        s->parts[q] = (patterns_part){size, rank, s->held.steps + q * s->k, at};
         at += 1 + size * rank;
     }
     s->dual.parts = s->parts;
@@ -81,7 +81,7 @@ static void set_parts(search *s) {
 }
 
 /* A pattern with Y = I, or nearly: vectors that are orthogonal as far as their number allows. */
-static void start_part(const dpmf_i_optimum_patterns_part *part, double eta, double *y) {
+static void start_part(const patterns_part *part, double eta, double *y) {
     y[part->at] = eta;
     for (int64_t i = 0; i < part->size; i++)
         for (int64_t r = 0; r < part->rank; r++)
@@ -93,23 +93,23 @@ static void start_part(const dpmf_i_optimum_patterns_part *part, double eta, dou
  * A pattern that X(V) violates, with nearly the Y that says so: with another, nu would fall before Y has turned. Not
  * quite that Y, which may be singular: vectors cannot leave a line in which they all lie.
  */
-static dpmf_status start_violated(search *s, const dpmf_i_optimum_patterns_part *part, double eta, double *y) {
+static dpmf_status start_violated(search *s, const patterns_part *part, double eta, double *y) {
     const int64_t m = part->size;
     double low = 0, high = 0, *x = NULL;
-    TRY(dpmf_i_base_alloc_doubles(2 * m * m + m + dpmf_i_sensitivity_ascent_room(m), "the matrix of a pattern", &x));
+    TRY(base_alloc_doubles(2 * m * m + m + sensitivity_ascent_room(m), "the matrix of a pattern", &x));
     double *work = x + m * m, *u = work + m * m, *vectors = u + m;
     for (int64_t i = 0; i < m; i++)
         for (int64_t j = 0; j < m; j++)
             x[i * m + j] = s->dual.x[part->steps[i] * s->n + part->steps[j]];
     start_part(part, eta, y);
-    dpmf_status status = dpmf_i_sensitivity_ascent(m, x, work, vectors, u, &low, &high);
+    dpmf_status status = sensitivity_ascent(m, x, work, vectors, u, &low, &high);
     const int64_t r = dimensions(m);
     for (int64_t i = 0; i < m && status == DPMF_OK; i++)
         for (int64_t j = 0; j < part->rank; j++) {
             double *to = &y[part->at + 1 + i * part->rank + j];
             *to = (j < r ? vectors[i * r + j] : 0) + 0.2 * *to;
         }
-    dpmf_i_base_free(x);
+    base_free(x);
     return status;
 }
 
@@ -117,7 +117,7 @@ static dpmf_status start_violated(search *s, const dpmf_i_optimum_patterns_part 
 static void start_classes(search *s) {
     const int64_t n = s->n, k = s->k, b = s->task->participation->separation;
     int64_t period = (n + k - 1) / k;
-    if (period < b || s->task->participation->pattern == DPMF_I_WORKLOAD_EPOCHS) period = b < n ? b : n;
+    if (period < b || s->task->participation->pattern == WORKLOAD_EPOCHS) period = b < n ? b : n;
     for (int64_t i = 0; i < period; i++) {
         int64_t size = 0;
         for (int64_t t = i; t < n && size < k; t += period)
@@ -132,24 +132,24 @@ static void start_classes(search *s) {
         s->y[s->dual.unknowns - n + t] = 1;
 }
 
-static dpmf_status search_open(const dpmf_i_optimum_patterns_task *task, search *s) {
+static dpmf_status search_open(const patterns_task *task, search *s) {
     const int64_t n = task->workload->steps, k = task->participation->count, room = PARTS_PER_STEP * n;
     void *parts = NULL;
     s->task = task;
     s->n = n;
     s->k = k;
     s->best.upper = INFINITY;
-    TRY(dpmf_i_optimum_patterns_dual_create(task->workload, k, task->max_loss, task->weights, &s->dual));
-    TRY(dpmf_i_optimum_patterns_list_create(k, room, &s->held));
-    TRY(dpmf_i_optimum_patterns_list_create(k, FOUND_ROOM, &s->found));
-    TRY(dpmf_i_base_alloc(room, sizeof *s->parts, "patterns", &parts));
+    TRY(patterns_dual_create(task->workload, k, task->max_loss, task->weights, &s->dual));
+    TRY(patterns_list_create(k, room, &s->held));
+    TRY(patterns_list_create(k, FOUND_ROOM, &s->found));
+    TRY(base_alloc(room, sizeof *s->parts, "patterns", &parts));
     s->parts = parts;
-    TRY(dpmf_i_base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->y));
-    TRY(dpmf_i_base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->next));
-    TRY(dpmf_i_base_alloc_doubles(most_unknowns(room, n, k), "a gradient", &s->gradient));
-    TRY(dpmf_i_base_alloc_square(n, "X", &s->x));
-    TRY(dpmf_i_base_alloc_square(n, "C", &s->best.c));
-    TRY(dpmf_i_base_alloc_doubles(n, "scales", &s->scale));
+    TRY(base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->y));
+    TRY(base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->next));
+    TRY(base_alloc_doubles(most_unknowns(room, n, k), "a gradient", &s->gradient));
+    TRY(base_alloc_square(n, "X", &s->x));
+    TRY(base_alloc_square(n, "C", &s->best.c));
+    TRY(base_alloc_doubles(n, "scales", &s->scale));
     start_classes(s);
     return DPMF_OK;
 }
@@ -158,11 +158,11 @@ static dpmf_status search_open(const dpmf_i_optimum_patterns_task *task, search 
 
 /* f of a pattern in s->x, or an upper bound of it. */
 static dpmf_status value_of(const search *s, int64_t size, const int64_t *steps, double *matrix, double *value) {
-    dpmf_i_sensitivity_found found;
+    sensitivity_found found;
     for (int64_t i = 0; i < size; i++)
         for (int64_t j = 0; j < size; j++)
             matrix[i * size + j] = s->x[steps[i] * s->n + steps[j]];
-    TRY(dpmf_i_sensitivity_pattern_evaluate(size, matrix, DPMF_BOUND_AUTO, &found));
+    TRY(sensitivity_pattern_evaluate(size, matrix, DPMF_BOUND_AUTO, &found));
     *value = found.square;
     return DPMF_OK;
 }
@@ -201,22 +201,22 @@ static dpmf_status repair(search *s, double level, double *most) {
     double *matrix = NULL;
     int whole = 1;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->k * s->k, "the matrix of a pattern", &matrix));
+    TRY_DONE(base_alloc_doubles(s->k * s->k, "the matrix of a pattern", &matrix));
     for (int sweep = 0; sweep < SWEEPS; sweep++) {
-        TRY_DONE(dpmf_i_optimum_patterns_find(s->task->participation, s->x, level, &s->found, most, &whole));
+        TRY_DONE(patterns_find(s->task->participation, s->x, level, &s->found, most, &whole));
         if (s->found.count == 0 || *most <= level * (1 + 0.01 * s->task->tolerance)) break;
         for (int64_t q = 0; q < s->found.count; q++)
             TRY_DONE(lower_pattern(s, s->found.sizes[q], s->found.steps + q * s->k, level, matrix));
     }
 done:
-    dpmf_i_base_free(matrix);
+    base_free(matrix);
     return status;
 }
 
 /* The bounds at y, where the dual was evaluated last; the better mechanism is kept. */
 static dpmf_status certify(search *s) {
     const int64_t n = s->n;
-    const dpmf_i_optimum_patterns_task *task = s->task;
+    const patterns_task *task = s->task;
     const double rounding = 64 * (double)n * DBL_EPSILON, level = s->dual.trace / s->dual.total;
     double most = 0, squared = 0, *inverse = NULL;
     int definite = 0;
@@ -225,12 +225,12 @@ static dpmf_status certify(search *s) {
     TRY(repair(s, level, &most));
     for (int64_t i = 0; i < n * n; i++)
         s->x[i] /= most * (1 + rounding);
-    TRY(dpmf_i_optimum_epochs_factor(n, s->x, &definite));
+    TRY(epochs_factor(n, s->x, &definite));
     if (!definite) return DPMF_OK;
-    TRY(dpmf_i_base_alloc_square(n, "the inverse of C", &inverse));
+    TRY(base_alloc_square(n, "the inverse of C", &inverse));
     memcpy(inverse, s->x, (size_t)(n * n) * sizeof *inverse);
-    dpmf_status status = dpmf_i_optimum_epochs_loss(task->workload, task->max_loss, task->weights, inverse, &squared);
-    dpmf_i_base_free(inverse);
+    dpmf_status status = epochs_loss(task->workload, task->max_loss, task->weights, inverse, &squared);
+    base_free(inverse);
     if (status != DPMF_OK) return status;
     if (squared < s->best.upper) {
         s->best.upper = squared;
@@ -265,7 +265,7 @@ static double least_v(const search *s, int64_t size, const int64_t *steps) {
 static void drop_parts(search *s) {
     int64_t kept = 0, at = 0;
     for (int64_t q = 0; q < s->held.count; q++) {
-        const dpmf_i_optimum_patterns_part part = s->parts[q];
+        const patterns_part part = s->parts[q];
         const int64_t length = 1 + part.size * part.rank;
         const double eta = s->y[part.at];
         if (eta * eta < LEAVE * least_v(s, part.size, part.steps)) continue;
@@ -283,8 +283,8 @@ static dpmf_status exchange(search *s, int64_t *joined) {
     const double level = s->dual.trace / s->dual.total;
     double most = 0;
     int whole = 1;
-    TRY(dpmf_i_optimum_patterns_find(s->task->participation, s->dual.x, level * (1 + 0.1 * s->task->tolerance),
-                                     &s->found, &most, &whole));
+    TRY(patterns_find(s->task->participation, s->dual.x, level * (1 + 0.1 * s->task->tolerance), &s->found, &most,
+                      &whole));
     drop_parts(s);
     const int64_t kept = s->held.count, room = s->held.room - kept, wanted = 4 * n + 200;
     for (int64_t q = 0; q < s->found.count && s->held.count < kept + (room < wanted ? room : wanted); q++) {
@@ -320,31 +320,30 @@ static double steps_left(const search *s) {
 
 static dpmf_status climb(search *s, double decrease) {
     const double left = fmax(1, steps_left(s));
-    const dpmf_i_base_objective objective = {s->dual.unknowns, &s->dual, dpmf_i_optimum_patterns_dual_value};
-    const dpmf_i_base_minimize_options options = {.gradient = 1e-12,
-                                                  .decrease = decrease,
-                                                  .past = 10,
-                                                  .pairs = 30,
-                                                  .iterations = left < ITERATIONS ? (int)left : ITERATIONS,
-                                                  .what = "optimum over patterns",
-                                                  .run = s->task->run};
-    dpmf_i_base_minimum end = {0};
+    const base_objective objective = {s->dual.unknowns, &s->dual, patterns_dual_value};
+    const base_minimize_options options = {.gradient = 1e-12,
+                                           .decrease = decrease,
+                                           .past = 10,
+                                           .pairs = 30,
+                                           .iterations = left < ITERATIONS ? (int)left : ITERATIONS,
+                                           .what = "optimum over patterns",
+                                           .run = s->task->run};
+    base_minimum end = {0};
     double f = 0;
     s->dual.offset = 0;
-    TRY(dpmf_i_optimum_patterns_dual_value(&s->dual, s->y, &f, s->gradient));
+    TRY(patterns_dual_value(&s->dual, s->y, &f, s->gradient));
     if (isfinite(f)) s->dual.offset = 1 - f; /* about 1, so that a decrease is a part of the bound */
-    TRY(dpmf_i_base_minimize(&objective, &options, s->y, &end));
+    TRY(base_minimize(&objective, &options, s->y, &end));
     s->best.iterations += end.iterations;
-    TRY(dpmf_i_optimum_patterns_dual_value(&s->dual, s->y, &f, s->gradient));
-    return isfinite(f) ? DPMF_OK
-                       : dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: the dual is not finite");
+    TRY(patterns_dual_value(&s->dual, s->y, &f, s->gradient));
+    return isfinite(f) ? DPMF_OK : base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: the dual is not finite");
 }
 
 static dpmf_status report(const search *s) {
     char text[120];
     snprintf(text, sizeof text, "optimum over patterns: %lld of them, certificate %.9g", (long long)s->held.count,
              1 + gap_of(s));
-    return dpmf_i_base_progress(s->task->run, text, -1);
+    return base_progress(s->task->run, text, -1);
 }
 
 static dpmf_status run_rounds(search *s) {
@@ -369,14 +368,13 @@ static dpmf_status run_rounds(search *s) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_optimum_patterns_solve(const dpmf_i_optimum_patterns_task *task,
-                                          dpmf_i_optimum_patterns_answer *out) {
+dpmf_status patterns_solve(const patterns_task *task, patterns_answer *out) {
     search s = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(search_open(task, &s));
     TRY_DONE(run_rounds(&s));
     if (!isfinite(s.best.upper)) {
-        status = dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: no positive definite X was found");
+        status = base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: no positive definite X was found");
         goto done;
     }
     s.best.patterns = s.held.count;

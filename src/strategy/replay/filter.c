@@ -13,28 +13,28 @@
 
 #include <string.h>
 
-typedef dpmf_i_strategy_replay_filter filter_t;
+typedef replay_filter filter_t;
 
-dpmf_status dpmf_i_strategy_replay_filter_alloc(const dpmf_i_strategy_replay_shape *s, filter_t *out) {
+dpmf_status replay_filter_alloc(const replay_shape *s, filter_t *out) {
     int64_t k = s->epochs, b = s->period, r = s->buffers;
     filter_t f = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * (b + 1) * r * r, "transitions of the filter", &f.phi));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * (b + 1) * r * r, "transitions of the filter", &f.psi));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * b * r, "responses of the filter", &f.q));
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * b * r, "responses of the filter", &f.w));
+    TRY_DONE(base_alloc_doubles(k * (b + 1) * r * r, "transitions of the filter", &f.phi));
+    TRY_DONE(base_alloc_doubles(k * (b + 1) * r * r, "transitions of the filter", &f.psi));
+    TRY_DONE(base_alloc_doubles(k * b * r, "responses of the filter", &f.q));
+    TRY_DONE(base_alloc_doubles(k * b * r, "responses of the filter", &f.w));
     *out = f;
     f = (filter_t){0};
 done:
-    dpmf_i_strategy_replay_filter_free(&f);
+    replay_filter_free(&f);
     return status;
 }
 
-void dpmf_i_strategy_replay_filter_free(filter_t *f) {
-    dpmf_i_base_free(f->phi);
-    dpmf_i_base_free(f->psi);
-    dpmf_i_base_free(f->q);
-    dpmf_i_base_free(f->w);
+void replay_filter_free(filter_t *f) {
+    base_free(f->phi);
+    base_free(f->psi);
+    base_free(f->q);
+    base_free(f->w);
     *f = (filter_t){0};
 }
 
@@ -44,7 +44,7 @@ static void identity(int r, double *x) {
         x[i * r + i] = 1;
 }
 
-static void forward(const dpmf_i_strategy_replay *c, int64_t epoch, filter_t *f) {
+static void forward(const strategy_replay *c, int64_t epoch, filter_t *f) {
     const int64_t b = c->shape.period;
     const int r = c->shape.buffers;
     double *phi = f->phi + epoch * (b + 1) * r * r;
@@ -62,7 +62,7 @@ static void forward(const dpmf_i_strategy_replay *c, int64_t epoch, filter_t *f)
     }
 }
 
-static void backward(const dpmf_i_strategy_replay *c, int64_t epoch, filter_t *f) {
+static void backward(const strategy_replay *c, int64_t epoch, filter_t *f) {
     const int64_t b = c->shape.period;
     const int r = c->shape.buffers;
     double *next = f->psi + (epoch * (b + 1) + b) * r * r;
@@ -82,7 +82,7 @@ static void backward(const dpmf_i_strategy_replay *c, int64_t epoch, filter_t *f
 }
 
 typedef struct task {
-    const dpmf_i_strategy_replay *c;
+    const strategy_replay *c;
     filter_t *f;
 } task;
 
@@ -94,18 +94,15 @@ static dpmf_status one_epoch(void *context, int64_t epoch, int worker) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_replay_filter_fill(const dpmf_i_strategy_replay *c, dpmf_i_base_pool *pool, filter_t *f) {
+dpmf_status replay_filter_fill(const strategy_replay *c, base_pool *pool, filter_t *f) {
     task t = {c, f};
-    return dpmf_i_strategy_replay_run(pool, c->shape.period * c->shape.buffers * c->shape.buffers * 8, c->shape.epochs,
-                                      one_epoch, &t);
+    return replay_run(pool, c->shape.period * c->shape.buffers * c->shape.buffers * 8, c->shape.epochs, one_epoch, &t);
 }
 
 enum { FLOPS_WORTH_A_THREAD = 40000 }; /* in one item: some 20 microseconds, what waking a thread takes */
 
-dpmf_status dpmf_i_strategy_replay_run(dpmf_i_base_pool *pool, int64_t flops, int64_t count, dpmf_i_base_work work,
-                                       void *context) {
-    if (pool != NULL && count > 1 && flops >= FLOPS_WORTH_A_THREAD)
-        return dpmf_i_base_pool_run(pool, count, work, context);
+dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t count, base_work work, void *context) {
+    if (pool != NULL && count > 1 && flops >= FLOPS_WORTH_A_THREAD) return base_pool_run(pool, count, work, context);
     for (int64_t i = 0; i < count; i++)
         TRY(work(context, i, 0));
     return DPMF_OK;

@@ -21,37 +21,36 @@
 
 typedef struct replayed {
     dpmf_strategy base;
-    dpmf_i_strategy_replay_parts parts;
+    replay_parts parts;
 } replayed;
 
-static const dpmf_i_strategy_replay_parts *parts_of(const dpmf_strategy *s) {
+static const replay_parts *parts_of(const dpmf_strategy *s) {
     return &((const replayed *)s)->parts;
 }
 
 static void replayed_release(dpmf_strategy *s) {
-    dpmf_i_strategy_replay_parts *p = &((replayed *)s)->parts;
-    dpmf_i_strategy_replay_free(&p->c);
-    dpmf_i_strategy_replay_shared_free(&p->shared);
-    dpmf_i_base_free(p->parameters);
-    dpmf_i_base_free(p->nodes);
-    dpmf_i_base_free(p->blocks);
+    replay_parts *p = &((replayed *)s)->parts;
+    replay_free(&p->c);
+    strategy_replay_shared_free(&p->shared);
+    base_free(p->parameters);
+    base_free(p->nodes);
+    base_free(p->blocks);
 }
 
 static int64_t replayed_rows(const dpmf_strategy *s) {
-    const dpmf_i_strategy_replay_parts *p = parts_of(s);
+    const replay_parts *p = parts_of(s);
     return s->steps + p->c.shape.period * p->shared.seeds;
 }
 
 static dpmf_status replayed_apply(const dpmf_strategy *s, const double *x, double *y) {
-    const dpmf_i_strategy_replay_parts *p = parts_of(s);
-    return p->shared.seeds == 0 ? dpmf_i_strategy_replay_apply(&p->c, x, y)
-                                : dpmf_i_strategy_replay_shared_apply(&p->c, &p->shared, x, y);
+    const replay_parts *p = parts_of(s);
+    return p->shared.seeds == 0 ? replay_apply(&p->c, x, y) : replay_shared_apply(&p->c, &p->shared, x, y);
 }
 
 static dpmf_status replayed_solve(const dpmf_strategy *s, const double *y, double *x) {
-    const dpmf_i_strategy_replay_parts *p = parts_of(s);
-    if (p->shared.seeds == 0) return dpmf_i_strategy_replay_solve(&p->c, y, x);
-    dpmf_i_strategy_replay_shared_solve(&p->c, &p->shared, y, x);
+    const replay_parts *p = parts_of(s);
+    if (p->shared.seeds == 0) return replay_solve(&p->c, y, x);
+    replay_shared_solve(&p->c, &p->shared, y, x);
     return DPMF_OK;
 }
 
@@ -61,65 +60,65 @@ static int64_t replayed_buffers(const dpmf_strategy *s) {
 
 /* Epoch f takes f + 1 seeds. */
 static double replayed_normals(const dpmf_strategy *s) {
-    const dpmf_i_strategy_replay_parts *p = parts_of(s);
+    const replay_parts *p = parts_of(s);
     if (p->shared.seeds > 0) return 1 + p->shared.seeds;
     const double full = (double)(p->c.shape.epochs - 1), b = (double)p->c.shape.period;
     return (b * full * (full + 1) / 2 + (double)p->c.shape.last * (full + 1)) / (double)s->steps;
 }
 
 static dpmf_status replayed_column_norms(const dpmf_strategy *s, double *norms) {
-    const dpmf_i_strategy_replay_parts *p = parts_of(s);
+    const replay_parts *p = parts_of(s);
     const int64_t b = p->c.shape.period;
     for (int64_t t = 0; t < s->steps; t++) {
         const int e = (int)(t / b);
-        norms[t] = sqrt(p->blocks[dpmf_i_strategy_replay_pair(e, e) * b + t % b]);
+        norms[t] = sqrt(p->blocks[replay_pair(e, e) * b + t % b]);
     }
     return DPMF_OK;
 }
 
-static void replayed_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
-    const dpmf_i_strategy_replay_parts *p = parts_of(s);
-    const dpmf_i_strategy_replay_shape *shape = &p->c.shape;
-    dpmf_i_base_json_integer(w, "buffers", shape->buffers);
-    dpmf_i_base_json_integer(w, "period", shape->period);
-    dpmf_i_base_json_integer(w, "shared_seeds", p->shared.seeds);
-    dpmf_i_base_tensors_add(tensors, "strategy.nodes", shape->nodes, 0, p->nodes);
-    dpmf_i_base_tensors_add(tensors, "strategy.parameters", p->count, 0, p->parameters);
+static void replayed_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
+    const replay_parts *p = parts_of(s);
+    const replay_shape *shape = &p->c.shape;
+    base_json_integer(w, "buffers", shape->buffers);
+    base_json_integer(w, "period", shape->period);
+    base_json_integer(w, "shared_seeds", p->shared.seeds);
+    base_tensors_add(tensors, "strategy.nodes", shape->nodes, 0, p->nodes);
+    base_tensors_add(tensors, "strategy.parameters", p->count, 0, p->parameters);
 }
 
-static const dpmf_i_strategy_ops REPLAYED = {.class_name = DPMF_I_STRATEGY_REPLAY_CLASS,
-                                             .release = replayed_release,
-                                             .rows = replayed_rows,
-                                             .apply = replayed_apply,
-                                             .solve = replayed_solve,
-                                             .buffers = replayed_buffers,
-                                             .normals = replayed_normals,
-                                             .column_norms = replayed_column_norms,
-                                             .write = replayed_write};
+static const strategy_ops REPLAYED = {.class_name = REPLAY_CLASS,
+                                      .release = replayed_release,
+                                      .rows = replayed_rows,
+                                      .apply = replayed_apply,
+                                      .solve = replayed_solve,
+                                      .buffers = replayed_buffers,
+                                      .normals = replayed_normals,
+                                      .column_norms = replayed_column_norms,
+                                      .write = replayed_write};
 
-const dpmf_i_strategy_replay_parts *dpmf_i_strategy_replay_of(const dpmf_strategy *s) {
+const replay_parts *replay_of(const dpmf_strategy *s) {
     return s->ops == &REPLAYED ? parts_of(s) : NULL;
 }
 
 /* ---- making it ---- */
 
 /* X from G'P G: over d^2. */
-static dpmf_status fill_blocks(dpmf_i_strategy_replay_parts *p, dpmf_i_base_pool *pool) {
-    const int64_t b = p->c.shape.period, pairs = dpmf_i_strategy_replay_pairs(&p->c.shape);
-    dpmf_i_strategy_replay_filter f = {0};
-    dpmf_i_strategy_replay_gram g = {0};
+static dpmf_status fill_blocks(replay_parts *p, base_pool *pool) {
+    const int64_t b = p->c.shape.period, pairs = replay_pairs(&p->c.shape);
+    replay_filter f = {0};
+    replay_gram g = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_strategy_replay_filter_alloc(&p->c.shape, &f));
-    TRY_DONE(dpmf_i_strategy_replay_gram_alloc(&p->c.shape, 0, &g));
-    TRY_DONE(dpmf_i_strategy_replay_filter_fill(&p->c, pool, &f));
-    TRY_DONE(dpmf_i_strategy_replay_blocks(&p->c, &f, 0, pool, &g));
+    TRY_DONE(replay_filter_alloc(&p->c.shape, &f));
+    TRY_DONE(replay_gram_alloc(&p->c.shape, 0, &g));
+    TRY_DONE(replay_filter_fill(&p->c, pool, &f));
+    TRY_DONE(replay_blocks(&p->c, &f, 0, pool, &g));
     for (int64_t i = 0; i < pairs * b; i++)
         g.values[i] /= p->c.scale[i % b] * p->c.scale[i % b];
     p->blocks = g.values;
     g.values = NULL;
 done:
-    dpmf_i_strategy_replay_filter_free(&f);
-    dpmf_i_strategy_replay_gram_free(&g);
+    replay_filter_free(&f);
+    replay_gram_free(&g);
     return status;
 }
 
@@ -129,9 +128,9 @@ static int all_finite(int64_t count, const double *x) {
     return 1;
 }
 
-static dpmf_status check_numbers(const dpmf_i_strategy_replay_parts *p) {
-    const dpmf_i_strategy_replay *c = &p->c;
-    const int64_t b = c->shape.period, steps = c->shape.epochs * b, pairs = dpmf_i_strategy_replay_pairs(&c->shape);
+static dpmf_status check_numbers(const replay_parts *p) {
+    const strategy_replay *c = &p->c;
+    const int64_t b = c->shape.period, steps = c->shape.epochs * b, pairs = replay_pairs(&c->shape);
     int fine = all_finite(b, c->scale) && all_finite(steps * c->shape.buffers, c->h) &&
                all_finite(steps * c->shape.buffers, c->beta) && all_finite(pairs * b, c->mix) &&
                all_finite(pairs * b, p->blocks);
@@ -139,34 +138,33 @@ static dpmf_status check_numbers(const dpmf_i_strategy_replay_parts *p) {
         fine = c->scale[i] > 0;
     for (int64_t t = 0; t < c->shape.steps && fine; t++) {
         const int e = (int)(t / b);
-        fine = p->blocks[dpmf_i_strategy_replay_pair(e, e) * b + t % b] > 0;
+        fine = p->blocks[replay_pair(e, e) * b + t % b] > 0;
     }
     return fine ? DPMF_OK
-                : dpmf_i_base_fail(DPMF_ERROR_NUMERICAL,
-                                   "replayed seeds: a coefficient or a column norm is out of range");
+                : base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: a coefficient or a column norm is out of range");
 }
 
-static dpmf_status fill_parts(const dpmf_i_strategy_replay_shape *shape, int seeds, const double *parameters,
-                              dpmf_i_base_pool *pool, dpmf_i_strategy_replay_parts *p) {
-    p->count = seeds == 0 ? dpmf_i_strategy_replay_count(shape) : dpmf_i_strategy_replay_shared_count(shape, seeds);
-    TRY(dpmf_i_base_check_finite(p->count, parameters, "replayed seeds: parameter"));
-    TRY(dpmf_i_base_alloc_doubles(p->count, "the parameters", &p->parameters));
-    TRY(dpmf_i_base_alloc_doubles(shape->nodes, "the nodes", &p->nodes));
+static dpmf_status fill_parts(const replay_shape *shape, int seeds, const double *parameters, base_pool *pool,
+                              replay_parts *p) {
+    p->count = seeds == 0 ? replay_count(shape) : replay_shared_count(shape, seeds);
+    TRY(base_check_finite(p->count, parameters, "replayed seeds: parameter"));
+    TRY(base_alloc_doubles(p->count, "the parameters", &p->parameters));
+    TRY(base_alloc_doubles(shape->nodes, "the nodes", &p->nodes));
     memcpy(p->parameters, parameters, (size_t)p->count * sizeof *parameters);
     for (int i = 0; i < shape->nodes; i++)
         p->nodes[i] = (double)shape->node[i];
     if (seeds == 0)
-        TRY(dpmf_i_strategy_replay_create(shape, parameters, pool, &p->c));
+        TRY(replay_create(shape, parameters, pool, &p->c));
     else
-        TRY(dpmf_i_strategy_replay_shared_create(shape, seeds, parameters, pool, &p->c, &p->shared));
+        TRY(replay_shared_create(shape, seeds, parameters, pool, &p->c, &p->shared));
     TRY(fill_blocks(p, pool));
     return check_numbers(p);
 }
 
-dpmf_status dpmf_i_strategy_replay_make(const dpmf_i_strategy_replay_shape *shape, int seeds, const double *parameters,
-                                        dpmf_i_base_pool *pool, dpmf_strategy **out) {
+dpmf_status replay_make(const replay_shape *shape, int seeds, const double *parameters, base_pool *pool,
+                        dpmf_strategy **out) {
     replayed *s = NULL;
-    TRY(dpmf_i_strategy_new(&REPLAYED, sizeof *s, DPMF_FAMILY_TVBLT, shape->steps, (dpmf_strategy **)&s));
+    TRY(strategy_new(&REPLAYED, sizeof *s, DPMF_FAMILY_TVBLT, shape->steps, (dpmf_strategy **)&s));
     dpmf_status status = fill_parts(shape, seeds, parameters, pool, &s->parts);
     if (status == DPMF_OK)
         *out = &s->base;
@@ -177,48 +175,44 @@ dpmf_status dpmf_i_strategy_replay_make(const dpmf_i_strategy_replay_shape *shap
 
 /* ---- from a file ---- */
 
-static dpmf_status read_shape(const dpmf_i_strategy_source *source, dpmf_i_strategy_replay_shape *out) {
-    const dpmf_i_base_tensor *nodes = NULL;
+static dpmf_status read_shape(const strategy_source *source, replay_shape *out) {
+    const base_tensor *nodes = NULL;
     int64_t period = 0, buffers = 0, *node = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_json_get_integer(source->object, "period", "strategy", 1, source->steps, &period));
-    TRY(dpmf_i_base_json_get_integer(source->object, "buffers", "strategy", 1, DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX,
-                                     &buffers));
-    TRY(dpmf_i_strategy_array(source, "strategy.nodes", -1, 0, &nodes));
+    TRY(base_json_get_integer(source->object, "period", "strategy", 1, source->steps, &period));
+    TRY(base_json_get_integer(source->object, "buffers", "strategy", 1, REPLAY_BUFFERS_MAX, &buffers));
+    TRY(strategy_array(source, "strategy.nodes", -1, 0, &nodes));
     const int64_t count = nodes->shape[0];
-    if (count < 1 || count > DPMF_I_STRATEGY_REPLAY_NODES_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: replayed seeds with %lld nodes, accepted 1 to %d",
-                                (long long)count, DPMF_I_STRATEGY_REPLAY_NODES_MAX);
-    TRY(dpmf_i_base_alloc(count, sizeof *node, "the nodes", (void **)&node));
+    if (count < 1 || count > REPLAY_NODES_MAX)
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: replayed seeds with %lld nodes, accepted 1 to %d",
+                         (long long)count, REPLAY_NODES_MAX);
+    TRY(base_alloc(count, sizeof *node, "the nodes", (void **)&node));
     for (int64_t i = 0; i < count && status == DPMF_OK; i++) {
         const double x = nodes->values[i];
         if (!(x >= 0 && x < (double)period && x == floor(x)))
-            status = dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                                      "mechanism file: node %lld of replayed seeds is %g, accepted: "
-                                      "a position of an epoch",
-                                      (long long)i, x);
+            status = base_fail(DPMF_ERROR_FORMAT,
+                               "mechanism file: node %lld of replayed seeds is %g, accepted: "
+                               "a position of an epoch",
+                               (long long)i, x);
         else
             node[i] = (int64_t)x;
     }
-    if (status == DPMF_OK)
-        status = dpmf_i_strategy_replay_shape_from(source->steps, period, (int)buffers, (int)count, node, out);
-    dpmf_i_base_free(node);
+    if (status == DPMF_OK) status = replay_shape_from(source->steps, period, (int)buffers, (int)count, node, out);
+    base_free(node);
     return status;
 }
 
-dpmf_status dpmf_i_strategy_replay_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_base_tensor *parameters = NULL;
-    dpmf_i_strategy_replay_shape shape = {0};
+dpmf_status replay_read(const strategy_source *source, dpmf_strategy **out) {
+    const base_tensor *parameters = NULL;
+    replay_shape shape = {0};
     int64_t seeds = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_json_get_integer(source->object, "shared_seeds", "strategy", 0, DPMF_I_STRATEGY_REPLAY_SHARED_MAX,
-                                     &seeds));
+    TRY(base_json_get_integer(source->object, "shared_seeds", "strategy", 0, REPLAY_SHARED_MAX, &seeds));
     TRY_DONE(read_shape(source, &shape));
-    const int64_t count =
-        seeds == 0 ? dpmf_i_strategy_replay_count(&shape) : dpmf_i_strategy_replay_shared_count(&shape, (int)seeds);
-    TRY_DONE(dpmf_i_strategy_array(source, "strategy.parameters", count, 0, &parameters));
-    TRY_DONE(dpmf_i_strategy_replay_make(&shape, (int)seeds, parameters->values, NULL, out));
+    const int64_t count = seeds == 0 ? replay_count(&shape) : replay_shared_count(&shape, (int)seeds);
+    TRY_DONE(strategy_array(source, "strategy.parameters", count, 0, &parameters));
+    TRY_DONE(replay_make(&shape, (int)seeds, parameters->values, NULL, out));
 done:
-    dpmf_i_strategy_replay_shape_free(&shape);
+    replay_shape_free(&shape);
     return status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status; /* the fault is in the file */
 }

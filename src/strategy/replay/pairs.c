@@ -28,35 +28,35 @@
 
 #include <string.h>
 
-typedef dpmf_i_strategy_replay_gram gram_t;
-enum { R_MAX = DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX };
+typedef replay_gram gram_t;
+enum { R_MAX = REPLAY_BUFFERS_MAX };
 
-dpmf_status dpmf_i_strategy_replay_gram_alloc(const dpmf_i_strategy_replay_shape *s, int keep, gram_t *out) {
-    int64_t k = s->epochs, b = s->period, r = s->buffers, pairs = dpmf_i_strategy_replay_pairs(s);
+dpmf_status replay_gram_alloc(const replay_shape *s, int keep, gram_t *out) {
+    int64_t k = s->epochs, b = s->period, r = s->buffers, pairs = replay_pairs(s);
     gram_t g = {.keep = keep};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_base_alloc_doubles(k * k * b * r, "answers of earlier epochs", &g.zeta));
-    TRY_DONE(dpmf_i_base_alloc_doubles(pairs * (keep ? b + 1 : 1) * r * r, "inner products of answers", &g.gram));
-    TRY_DONE(dpmf_i_base_alloc_doubles(pairs * b, "blocks of X", &g.values));
+    TRY_DONE(base_alloc_doubles(k * k * b * r, "answers of earlier epochs", &g.zeta));
+    TRY_DONE(base_alloc_doubles(pairs * (keep ? b + 1 : 1) * r * r, "inner products of answers", &g.gram));
+    TRY_DONE(base_alloc_doubles(pairs * b, "blocks of X", &g.values));
     *out = g;
     g = (gram_t){0};
 done:
-    dpmf_i_strategy_replay_gram_free(&g);
+    replay_gram_free(&g);
     return status;
 }
 
-void dpmf_i_strategy_replay_gram_free(gram_t *g) {
-    dpmf_i_base_free(g->zeta);
-    dpmf_i_base_free(g->gram);
-    dpmf_i_base_free(g->values);
+void replay_gram_free(gram_t *g) {
+    base_free(g->zeta);
+    base_free(g->gram);
+    base_free(g->values);
     *g = (gram_t){0};
 }
 
-void dpmf_i_strategy_replay_wanted(const dpmf_i_strategy_replay *c, gram_t *g) {
+void replay_wanted(const strategy_replay *c, gram_t *g) {
     const int64_t b = c->shape.period;
-    memset(g->values, 0, (size_t)(dpmf_i_strategy_replay_pairs(&c->shape) * b) * sizeof *g->values);
+    memset(g->values, 0, (size_t)(replay_pairs(&c->shape) * b) * sizeof *g->values);
     for (int e = 0; e < c->shape.epochs; e++) {
-        double *row = g->values + dpmf_i_strategy_replay_pair(e, e) * b;
+        double *row = g->values + replay_pair(e, e) * b;
         for (int64_t p = 0; p < b; p++)
             row[p] = c->scale[p] * c->scale[p] * c->profile[e * b + p];
     }
@@ -149,21 +149,21 @@ static inline __attribute__((always_inline)) void sweep(int r, const pair *t) {
 
 /* Loops of known length are unrolled: a factor of two to three. */
 static void sweep_any(int r, const pair *t) {
-    DPMF_I_STRATEGY_REPLAY_UNROLLED(sweep, r, t)
+    REPLAY_UNROLLED(sweep, r, t)
 }
 
 /* ---- all of them ---- */
 
 typedef struct task {
-    dpmf_i_strategy_replay *c;
-    const dpmf_i_strategy_replay_filter *f;
+    strategy_replay *c;
+    const replay_filter *f;
     gram_t *g;
     int solve, stage;
 } task;
 
 /* The answers zeta[a,c] that epoch a weights, in the coordinates of epoch c. */
 static side side_of(const task *t, int64_t a, int64_t c) {
-    const dpmf_i_strategy_replay_shape *s = &t->c->shape;
+    const replay_shape *s = &t->c->shape;
     const int64_t k = s->epochs, b = s->period, r = s->buffers;
     side out = {.w = t->f->w + c * b * r,
                 .psi = t->f->psi + c * (b + 1) * r * r,
@@ -171,7 +171,7 @@ static side side_of(const task *t, int64_t a, int64_t c) {
                 .beta = t->c->beta + c * b * r,
                 .zeta = t->g->zeta + (a * k + c) * b * r};
     if (c + 1 < k) {
-        out.precision = t->c->precision + dpmf_i_strategy_replay_pair((int)a, (int)c + 1) * b;
+        out.precision = t->c->precision + replay_pair((int)a, (int)c + 1) * b;
         out.q = t->f->q + (c + 1) * b * r;
         out.whole = t->f->phi + ((c + 1) * (b + 1) + b) * r * r;
         out.later = t->g->zeta + (a * k + c + 1) * b * r;
@@ -181,9 +181,9 @@ static side side_of(const task *t, int64_t a, int64_t c) {
 
 static dpmf_status one_pair(void *context, int64_t item, int worker) {
     const task *t = context;
-    const dpmf_i_strategy_replay_shape *s = &t->c->shape;
-    const int a = dpmf_i_strategy_replay_stage_first(s, t->stage) + (int)item, c = t->stage - a, r = s->buffers;
-    const int64_t b = s->period, positions = t->g->keep ? b + 1 : 1, at = dpmf_i_strategy_replay_pair(a, c);
+    const replay_shape *s = &t->c->shape;
+    const int a = replay_stage_first(s, t->stage) + (int)item, c = t->stage - a, r = s->buffers;
+    const int64_t b = s->period, positions = t->g->keep ? b + 1 : 1, at = replay_pair(a, c);
     pair w = {.b = b,
               .exists = a == s->epochs - 1 ? s->last : b,
               .solve = t->solve,
@@ -197,20 +197,19 @@ static dpmf_status one_pair(void *context, int64_t item, int worker) {
     size_t bytes = (size_t)(r * r) * sizeof *w.gram;
     (void)worker;
     if (a + 1 < s->epochs)
-        memcpy(w.gram, t->g->gram + dpmf_i_strategy_replay_pair(a + 1, c + 1) * positions * r * r, bytes);
+        memcpy(w.gram, t->g->gram + replay_pair(a + 1, c + 1) * positions * r * r, bytes);
     else
         memset(w.gram, 0, bytes);
     sweep_any(r, &w);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_replay_blocks(dpmf_i_strategy_replay *c, const dpmf_i_strategy_replay_filter *f, int solve,
-                                          dpmf_i_base_pool *pool, gram_t *g) {
-    const dpmf_i_strategy_replay_shape *s = &c->shape;
+dpmf_status replay_blocks(strategy_replay *c, const replay_filter *f, int solve, base_pool *pool, gram_t *g) {
+    const replay_shape *s = &c->shape;
     task t = {.c = c, .f = f, .g = g, .solve = solve};
     for (t.stage = 2 * (s->epochs - 1); t.stage >= 0; t.stage--) {
-        int first = dpmf_i_strategy_replay_stage_first(s, t.stage), end = dpmf_i_strategy_replay_stage_end(s, t.stage);
-        TRY(dpmf_i_strategy_replay_run(pool, s->period * 16 * s->buffers * s->buffers, end - first, one_pair, &t));
+        int first = replay_stage_first(s, t.stage), end = replay_stage_end(s, t.stage);
+        TRY(replay_run(pool, s->period * 16 * s->buffers * s->buffers, end - first, one_pair, &t));
     }
     return DPMF_OK;
 }

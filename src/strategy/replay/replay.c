@@ -15,48 +15,48 @@
 #include <math.h>
 #include <string.h>
 
-typedef dpmf_i_strategy_replay replay;
+typedef strategy_replay replay;
 
-dpmf_status dpmf_i_strategy_replay_alloc(const dpmf_i_strategy_replay_shape *s, replay *out) {
-    const int64_t steps = s->epochs * s->period, pairs = dpmf_i_strategy_replay_pairs(s) * s->period;
+dpmf_status replay_alloc(const replay_shape *s, replay *out) {
+    const int64_t steps = s->epochs * s->period, pairs = replay_pairs(s) * s->period;
     replay c = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_strategy_replay_shape_copy(s, &c.shape));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * s->buffers, "the filter", &c.h));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps * s->buffers, "the filter", &c.beta));
-    TRY_DONE(dpmf_i_base_alloc_doubles(steps, "the profile", &c.profile));
-    TRY_DONE(dpmf_i_base_alloc_doubles(s->period, "the scales", &c.scale));
-    TRY_DONE(dpmf_i_base_alloc_doubles(pairs, "precisions of the classes", &c.precision));
-    TRY_DONE(dpmf_i_base_alloc_doubles(pairs, "factors of the classes", &c.factor));
-    TRY_DONE(dpmf_i_base_alloc_doubles(pairs, "mixes of seeds", &c.mix));
-    TRY_DONE(dpmf_i_base_alloc_doubles(pairs, "covariances of the classes", &c.covariance));
+    TRY_DONE(replay_shape_copy(s, &c.shape));
+    TRY_DONE(base_alloc_doubles(steps * s->buffers, "the filter", &c.h));
+    TRY_DONE(base_alloc_doubles(steps * s->buffers, "the filter", &c.beta));
+    TRY_DONE(base_alloc_doubles(steps, "the profile", &c.profile));
+    TRY_DONE(base_alloc_doubles(s->period, "the scales", &c.scale));
+    TRY_DONE(base_alloc_doubles(pairs, "precisions of the classes", &c.precision));
+    TRY_DONE(base_alloc_doubles(pairs, "factors of the classes", &c.factor));
+    TRY_DONE(base_alloc_doubles(pairs, "mixes of seeds", &c.mix));
+    TRY_DONE(base_alloc_doubles(pairs, "covariances of the classes", &c.covariance));
     *out = c;
     c = (replay){0};
 done:
-    dpmf_i_strategy_replay_free(&c);
+    replay_free(&c);
     return status;
 }
 
-void dpmf_i_strategy_replay_free(replay *c) {
-    dpmf_i_strategy_replay_shape_free(&c->shape);
-    dpmf_i_base_free(c->h);
-    dpmf_i_base_free(c->beta);
-    dpmf_i_base_free(c->profile);
-    dpmf_i_base_free(c->scale);
-    dpmf_i_base_free(c->precision);
-    dpmf_i_base_free(c->factor);
-    dpmf_i_base_free(c->mix);
-    dpmf_i_base_free(c->covariance);
+void replay_free(replay *c) {
+    replay_shape_free(&c->shape);
+    base_free(c->h);
+    base_free(c->beta);
+    base_free(c->profile);
+    base_free(c->scale);
+    base_free(c->precision);
+    base_free(c->factor);
+    base_free(c->mix);
+    base_free(c->covariance);
     *c = (replay){0};
 }
 
 /* ---- from the parameters ---- */
 
 /* Logits become the profile, in place; 0 past the last step. */
-static void softmax(const dpmf_i_strategy_replay_shape *s, double *x) {
+static void softmax(const replay_shape *s, double *x) {
     const int64_t b = s->period;
     for (int64_t p = 0; p < b; p++) {
-        const int k = dpmf_i_strategy_replay_members(s, p);
+        const int k = replay_members(s, p);
         double largest = -INFINITY, sum = 0;
         for (int e = 0; e < k; e++)
             largest = fmax(largest, x[e * b + p]);
@@ -68,23 +68,23 @@ static void softmax(const dpmf_i_strategy_replay_shape *s, double *x) {
     }
 }
 
-void dpmf_i_strategy_replay_expand(const double *parameters, replay *c) {
-    const dpmf_i_strategy_replay_shape *s = &c->shape;
-    const dpmf_i_strategy_replay_view v = dpmf_i_strategy_replay_look(s, (double *)parameters); /* only read */
+void replay_expand(const double *parameters, replay *c) {
+    const replay_shape *s = &c->shape;
+    const replay_view v = replay_look(s, (double *)parameters); /* only read */
     const int64_t b = s->period, q = s->nodes;
     const int r = s->buffers;
     for (int j = 0; j < r; j++)
         c->rho[j] = 1 / (1 + exp(-v.logit[j]));
     for (int e = 0; e < s->epochs; e++) {
-        dpmf_i_strategy_replay_spread(s, r, v.h + e * q * r, c->h + e * b * r);
-        dpmf_i_strategy_replay_spread(s, r, v.kappa + e * q * r, c->beta + e * b * r);
-        dpmf_i_strategy_replay_spread(s, 1, v.profile + e * q, c->profile + e * b);
+        replay_spread(s, r, v.h + e * q * r, c->h + e * b * r);
+        replay_spread(s, r, v.kappa + e * q * r, c->beta + e * b * r);
+        replay_spread(s, 1, v.profile + e * q, c->profile + e * b);
     }
     for (int64_t t = 0; t < s->epochs * b; t++)
         for (int j = 0; j < r; j++)
             c->beta[t * r + j] *= c->rho[j];
     softmax(s, c->profile);
-    dpmf_i_strategy_replay_spread(s, 1, v.scale, c->scale);
+    replay_spread(s, 1, v.scale, c->scale);
     for (int64_t p = 0; p < b; p++)
         c->scale[p] = exp(c->scale[p]);
 }
@@ -154,13 +154,13 @@ typedef struct task {
 
 static int one_class(const task *t, int64_t p, double *m, double *u) {
     const replay *c = t->c;
-    const int k = dpmf_i_strategy_replay_members(&c->shape, p);
+    const int k = replay_members(&c->shape, p);
     const int64_t b = c->shape.period;
     double *given = t->from_covariance ? c->covariance : c->precision,
            *found = t->from_covariance ? c->precision : c->covariance;
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++)
-            (t->from_covariance ? u : m)[i * k + j] = given[dpmf_i_strategy_replay_pair(i, j) * b + p];
+            (t->from_covariance ? u : m)[i * k + j] = given[replay_pair(i, j) * b + p];
     if (!(t->from_covariance ? factor_forward(k, u) : factor_backward(k, m))) return 0;
     if (t->from_covariance)
         invert_lower(k, u, m);
@@ -168,13 +168,13 @@ static int one_class(const task *t, int64_t p, double *m, double *u) {
         invert_lower(k, m, u);
     for (int i = 0; i < k; i++)
         for (int j = 0; j <= i; j++) {
-            const int64_t at = dpmf_i_strategy_replay_pair(i, j) * b + p;
+            const int64_t at = replay_pair(i, j) * b + p;
             c->factor[at] = m[i * k + j];
             c->mix[at] = u[i * k + j];
             found[at] = product(k, t->from_covariance ? m : u, i, j, t->from_covariance);
         }
     for (int j = 0; k < c->shape.epochs && j <= k; j++) { /* no such step */
-        const int64_t at = dpmf_i_strategy_replay_pair(k, j) * b + p;
+        const int64_t at = replay_pair(k, j) * b + p;
         c->factor[at] = c->mix[at] = c->precision[at] = c->covariance[at] = 0;
     }
     return 1;
@@ -185,64 +185,62 @@ static dpmf_status some_classes(void *context, int64_t item, int worker) {
     const int64_t k = t->c->shape.epochs, b = t->c->shape.period, end = (item + 1) * CHUNK < b ? (item + 1) * CHUNK : b;
     double *room = NULL;
     (void)worker;
-    TRY(dpmf_i_base_alloc_doubles(2 * k * k, "a class", &room));
+    TRY(base_alloc_doubles(2 * k * k, "a class", &room));
     t->definite[item] = 1;
     for (int64_t p = item * CHUNK; p < end && t->definite[item]; p++)
         t->definite[item] = one_class(t, p, room, room + k * k);
-    dpmf_i_base_free(room);
+    base_free(room);
     return DPMF_OK;
 }
 
-static dpmf_status factor_all(replay *c, int from_covariance, dpmf_i_base_pool *pool, int *definite) {
+static dpmf_status factor_all(replay *c, int from_covariance, base_pool *pool, int *definite) {
     const int64_t k = c->shape.epochs, items = (c->shape.period + CHUNK - 1) / CHUNK;
     task t = {.c = c, .from_covariance = from_covariance};
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc(items, sizeof *t.definite, "flags", (void **)&t.definite));
-    TRY_DONE(dpmf_i_strategy_replay_run(pool, CHUNK * k * k * k, items, some_classes, &t));
+    TRY(base_alloc(items, sizeof *t.definite, "flags", (void **)&t.definite));
+    TRY_DONE(replay_run(pool, CHUNK * k * k * k, items, some_classes, &t));
     *definite = 1;
     for (int64_t i = 0; i < items; i++)
         *definite = *definite && t.definite[i];
 done:
-    dpmf_i_base_free(t.definite);
+    base_free(t.definite);
     return status;
 }
 
-dpmf_status dpmf_i_strategy_replay_factor(replay *c, dpmf_i_base_pool *pool, int *definite) {
+dpmf_status replay_factor(replay *c, base_pool *pool, int *definite) {
     return factor_all(c, 0, pool, definite);
 }
 
-dpmf_status dpmf_i_strategy_replay_unfactor(replay *c, dpmf_i_base_pool *pool, int *definite) {
+dpmf_status replay_unfactor(replay *c, base_pool *pool, int *definite) {
     return factor_all(c, 1, pool, definite);
 }
 
 /* ---- the whole ---- */
 
-dpmf_status dpmf_i_strategy_replay_create(const dpmf_i_strategy_replay_shape *shape, const double *parameters,
-                                          dpmf_i_base_pool *pool, replay *out) {
+dpmf_status replay_create(const replay_shape *shape, const double *parameters, base_pool *pool, replay *out) {
     replay c = {0};
-    dpmf_i_strategy_replay_filter f = {0};
-    dpmf_i_strategy_replay_gram g = {0};
+    replay_filter f = {0};
+    replay_gram g = {0};
     int definite = 0;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_strategy_replay_alloc(shape, &c));
-    TRY_DONE(dpmf_i_strategy_replay_filter_alloc(shape, &f));
-    TRY_DONE(dpmf_i_strategy_replay_gram_alloc(shape, 0, &g));
-    dpmf_i_strategy_replay_expand(parameters, &c);
-    TRY_DONE(dpmf_i_strategy_replay_filter_fill(&c, pool, &f));
-    dpmf_i_strategy_replay_wanted(&c, &g);
-    TRY_DONE(dpmf_i_strategy_replay_blocks(&c, &f, 1, pool, &g));
-    TRY_DONE(dpmf_i_strategy_replay_factor(&c, pool, &definite));
+    TRY_DONE(replay_alloc(shape, &c));
+    TRY_DONE(replay_filter_alloc(shape, &f));
+    TRY_DONE(replay_gram_alloc(shape, 0, &g));
+    replay_expand(parameters, &c);
+    TRY_DONE(replay_filter_fill(&c, pool, &f));
+    replay_wanted(&c, &g);
+    TRY_DONE(replay_blocks(&c, &f, 1, pool, &g));
+    TRY_DONE(replay_factor(&c, pool, &definite));
     if (!definite) {
-        status =
-            dpmf_i_base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: no mechanism has these parameters (a precision "
-                                                   "matrix is not positive definite)");
+        status = base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: no mechanism has these parameters (a precision "
+                                                 "matrix is not positive definite)");
         goto done;
     }
     *out = c;
     c = (replay){0};
 done:
-    dpmf_i_strategy_replay_free(&c);
-    dpmf_i_strategy_replay_filter_free(&f);
-    dpmf_i_strategy_replay_gram_free(&g);
+    replay_free(&c);
+    replay_filter_free(&f);
+    replay_gram_free(&g);
     return status;
 }

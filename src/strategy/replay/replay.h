@@ -29,68 +29,65 @@
 #include "workload/workload.h"
 
 enum {
-    DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX = 12,
-    DPMF_I_STRATEGY_REPLAY_STATES_MAX = DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX + 2,
-    DPMF_I_STRATEGY_REPLAY_EPOCHS_MAX = 1024,
-    DPMF_I_STRATEGY_REPLAY_NODES_MAX = 4096,
-    DPMF_I_STRATEGY_REPLAY_PAIRS_MAX = 1 << 26 /* pairs x b, numbers of which several arrays are held */
+    REPLAY_BUFFERS_MAX = 12,
+    REPLAY_STATES_MAX = REPLAY_BUFFERS_MAX + 2,
+    REPLAY_EPOCHS_MAX = 1024,
+    REPLAY_NODES_MAX = 4096,
+    REPLAY_PAIRS_MAX = 1 << 26 /* pairs x b, numbers of which several arrays are held */
 };
 
 /* ---- shape.c: nodes and parameters ---- */
 
 /* h, kappa, the profile and the scale are piecewise linear in the position, with these nodes. */
-typedef struct dpmf_i_strategy_replay_shape {
+typedef struct replay_shape {
     int64_t steps, period; /* n, b */
     int64_t last;          /* positions of the last epoch, 1..b */
     int epochs, buffers;   /* k, r */
     int nodes;
     int64_t *node; /* rising, from 0 to b-1 */
-} dpmf_i_strategy_replay_shape;
+} replay_shape;
 
 /*
  * density: nodes per octave of the distance from the ends of an epoch (1 is usual). Freeing a zeroed shape is fine.
  * The second takes the nodes as they are, from a file.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_shape_create(int64_t steps, int64_t period, int buffers, int density,
-                                                                dpmf_i_strategy_replay_shape *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_shape_from(int64_t steps, int64_t period, int buffers, int nodes,
-                                                              const int64_t *node, dpmf_i_strategy_replay_shape *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_shape_copy(const dpmf_i_strategy_replay_shape *shape,
-                                                              dpmf_i_strategy_replay_shape *out);
-void dpmf_i_strategy_replay_shape_free(dpmf_i_strategy_replay_shape *shape);
+DPMF_MUST_CHECK dpmf_status replay_shape_create(int64_t steps, int64_t period, int buffers, int density,
+                                                replay_shape *out);
+DPMF_MUST_CHECK dpmf_status replay_shape_from(int64_t steps, int64_t period, int buffers, int nodes,
+                                              const int64_t *node, replay_shape *out);
+DPMF_MUST_CHECK dpmf_status replay_shape_copy(const replay_shape *shape, replay_shape *out);
+void replay_shape_free(replay_shape *shape);
 
 /* What a mechanism file holds, one vector of parameters in this order. */
-typedef struct dpmf_i_strategy_replay_view {
+typedef struct replay_view {
     double *h, *kappa; /* epochs x nodes x buffers */
     double *logit;     /* buffers: rho = 1 / (1 + exp(-logit)) */
     double *profile;   /* epochs x nodes: the diagonal of X in a class is the softmax of it over the class's epochs */
     double *scale;     /* nodes: log d */
-} dpmf_i_strategy_replay_view;
+} replay_view;
 
-int64_t dpmf_i_strategy_replay_count(const dpmf_i_strategy_replay_shape *shape);
-dpmf_i_strategy_replay_view dpmf_i_strategy_replay_look(const dpmf_i_strategy_replay_shape *shape, double *parameters);
+int64_t replay_count(const replay_shape *shape);
+replay_view replay_look(const replay_shape *shape, double *parameters);
 
 /* Values at all positions from values at the nodes, `width` numbers each, and the transpose: node += sum over p. */
-void dpmf_i_strategy_replay_spread(const dpmf_i_strategy_replay_shape *shape, int width, const double *node,
-                                   double *position);
-void dpmf_i_strategy_replay_gather(const dpmf_i_strategy_replay_shape *shape, int width, const double *position,
-                                   double *node);
+void replay_spread(const replay_shape *shape, int width, const double *node, double *position);
+void replay_gather(const replay_shape *shape, int width, const double *position, double *node);
 
-static inline int64_t dpmf_i_strategy_replay_pair(int e, int g) {
+static inline int64_t replay_pair(int e, int g) {
     return e >= g ? (int64_t)e * (e + 1) / 2 + g : (int64_t)g * (g + 1) / 2 + e;
 }
-static inline int64_t dpmf_i_strategy_replay_pairs(const dpmf_i_strategy_replay_shape *s) {
+static inline int64_t replay_pairs(const replay_shape *s) {
     return (int64_t)s->epochs * (s->epochs + 1) / 2;
 }
 /* Epochs that have position p. */
-static inline int dpmf_i_strategy_replay_members(const dpmf_i_strategy_replay_shape *s, int64_t p) {
+static inline int replay_members(const replay_shape *s, int64_t p) {
     return p < s->last ? s->epochs : s->epochs - 1;
 }
 
 /* ---- replay.c: the coefficients of every step ---- */
 
-typedef struct dpmf_i_strategy_replay {
-    dpmf_i_strategy_replay_shape shape;
+typedef struct strategy_replay {
+    replay_shape shape;
     double *h, *beta;   /* by step, x buffers; beta = rho o kappa */
     double *profile;    /* by step: the diagonal of X, which sums to 1 over a class */
     double *scale;      /* b: d */
@@ -98,82 +95,74 @@ typedef struct dpmf_i_strategy_replay {
     double *factor;     /* pairs: M = U^-1, lower triangular, P = M'M */
     double *mix;        /* pairs: U */
     double *covariance; /* pairs: V = U U' */
-    double rho[DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX];
-} dpmf_i_strategy_replay;
+    double rho[REPLAY_BUFFERS_MAX];
+} strategy_replay;
 
 /* Room for it, zeroed; takes a copy of the shape. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_alloc(const dpmf_i_strategy_replay_shape *shape,
-                                                         dpmf_i_strategy_replay *out);
-void dpmf_i_strategy_replay_free(dpmf_i_strategy_replay *c);
+DPMF_MUST_CHECK dpmf_status replay_alloc(const replay_shape *shape, strategy_replay *out);
+void replay_free(strategy_replay *c);
 
 /* Everything but P, M, U, V from the parameters. */
-void dpmf_i_strategy_replay_expand(const double *parameters, dpmf_i_strategy_replay *c);
+void replay_expand(const double *parameters, strategy_replay *c);
 
 /*
  * M, U, V from P, position by position. *definite = 0, and nothing else of use, where a P is not positive definite.
  * The second is the other way: P, M and U from V.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_factor(dpmf_i_strategy_replay *c, dpmf_i_base_pool *pool,
-                                                          int *definite);
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_unfactor(dpmf_i_strategy_replay *c, dpmf_i_base_pool *pool,
-                                                            int *definite);
+DPMF_MUST_CHECK dpmf_status replay_factor(strategy_replay *c, base_pool *pool, int *definite);
+DPMF_MUST_CHECK dpmf_status replay_unfactor(strategy_replay *c, base_pool *pool, int *definite);
 
 /*
  * From parameters, as a mechanism file gives them: P by cancellation, and all that follows. The same bits for any
  * number of threads; `pool` may be NULL. DPMF_ERROR_NUMERICAL where P is not positive definite.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_create(const dpmf_i_strategy_replay_shape *shape,
-                                                          const double *parameters, dpmf_i_base_pool *pool,
-                                                          dpmf_i_strategy_replay *out);
+DPMF_MUST_CHECK dpmf_status replay_create(const replay_shape *shape, const double *parameters, base_pool *pool,
+                                          strategy_replay *out);
 
 /* ---- filter.c: transitions of F^-1 through an epoch ---- */
 
 /* F^-1 has the state matrix R - beta h' (R = diag(rho)) and the input beta. All by epoch, then position. */
-typedef struct dpmf_i_strategy_replay_filter {
+typedef struct replay_filter {
     double *phi; /* k x (b+1) x r x r: from the start of the epoch to position p */
     double *psi; /* k x (b+1) x r x r: from position p to its end */
     double *q;   /* by step, x r: phi_p'h_p */
     double *w;   /* by step, x r: psi_{p+1} beta_p */
-} dpmf_i_strategy_replay_filter;
+} replay_filter;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_filter_alloc(const dpmf_i_strategy_replay_shape *shape,
-                                                                dpmf_i_strategy_replay_filter *out);
-void dpmf_i_strategy_replay_filter_free(dpmf_i_strategy_replay_filter *f);
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_filter_fill(const dpmf_i_strategy_replay *c, dpmf_i_base_pool *pool,
-                                                               dpmf_i_strategy_replay_filter *f);
+DPMF_MUST_CHECK dpmf_status replay_filter_alloc(const replay_shape *shape, replay_filter *out);
+void replay_filter_free(replay_filter *f);
+DPMF_MUST_CHECK dpmf_status replay_filter_fill(const strategy_replay *c, base_pool *pool, replay_filter *f);
 
 /* ---- pairs.c: X within the classes ---- */
 
-typedef struct dpmf_i_strategy_replay_gram {
+typedef struct replay_gram {
     int keep;       /* 1: `gram` at every position, for the adjoint; 0: only the last one visited */
     double *zeta;   /* k x k x b x r, see pairs.c */
     double *gram;   /* pairs x (keep ? b+1 : 1) x r x r */
     double *values; /* pairs: the wanted X (solve) or the one found (evaluate), before D */
-} dpmf_i_strategy_replay_gram;
+} replay_gram;
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_gram_alloc(const dpmf_i_strategy_replay_shape *shape, int keep,
-                                                              dpmf_i_strategy_replay_gram *out);
-void dpmf_i_strategy_replay_gram_free(dpmf_i_strategy_replay_gram *g);
+DPMF_MUST_CHECK dpmf_status replay_gram_alloc(const replay_shape *shape, int keep, replay_gram *out);
+void replay_gram_free(replay_gram *g);
 
 /* values = D diag(profile) D, what the classes' blocks of G'P G are to be. */
-void dpmf_i_strategy_replay_wanted(const dpmf_i_strategy_replay *c, dpmf_i_strategy_replay_gram *g);
+void replay_wanted(const strategy_replay *c, replay_gram *g);
 
 /* The P for which the classes' blocks of G'P G are `values`; or, with solve = 0, these blocks for the P of c. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_blocks(dpmf_i_strategy_replay *c,
-                                                          const dpmf_i_strategy_replay_filter *f, int solve,
-                                                          dpmf_i_base_pool *pool, dpmf_i_strategy_replay_gram *g);
+DPMF_MUST_CHECK dpmf_status replay_blocks(strategy_replay *c, const replay_filter *f, int solve, base_pool *pool,
+                                          replay_gram *g);
 
 /* Stages of pairs: stage s has the pairs (e, g), e >= g, e + g = s, which do not depend on each other. */
-static inline int dpmf_i_strategy_replay_stage_first(const dpmf_i_strategy_replay_shape *shape, int s) {
+static inline int replay_stage_first(const replay_shape *shape, int s) {
     (void)shape;
     return (s + 1) / 2;
 }
-static inline int dpmf_i_strategy_replay_stage_end(const dpmf_i_strategy_replay_shape *shape, int s) {
+static inline int replay_stage_end(const replay_shape *shape, int s) {
     return (s < shape->epochs - 1 ? s : shape->epochs - 1) + 1;
 }
 
 /* function(r, context) with the usual numbers of buffers compiled in, so that the loops over them unroll. */
-#define DPMF_I_STRATEGY_REPLAY_UNROLLED(function, r, context)                                                          \
+#define REPLAY_UNROLLED(function, r, context)                                                                          \
     switch (r) {                                                                                                       \
     case 1:                                                                                                            \
         function(1, context);                                                                                          \
@@ -204,8 +193,7 @@ static inline int dpmf_i_strategy_replay_stage_end(const dpmf_i_strategy_replay_
     }
 
 /* work(context, item, worker) for all items: by the pool where there is one and the work is worth it. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_run(dpmf_i_base_pool *pool, int64_t flops, int64_t count,
-                                                       dpmf_i_base_work work, void *context);
+DPMF_MUST_CHECK dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t count, base_work work, void *context);
 
 /* ---- sensitivity.c ---- */
 
@@ -214,29 +202,28 @@ DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_run(dpmf_i_base_pool *pool, i
  * bound on its squared sensitivity, max tr(X R) over correlation matrices R: the sum of |X|, or, with exact = 1, the
  * least sum of y with diag(y) >= X to about 1e-9, whichever is smaller; never below the true one but for rounding.
  */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_sensitivities(dpmf_i_strategy_replay *c, int exact,
-                                                                 dpmf_i_base_pool *pool, double *squares);
+DPMF_MUST_CHECK dpmf_status replay_sensitivities(strategy_replay *c, int exact, base_pool *pool, double *squares);
 /* The same for one symmetric k x k matrix x. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_class_bound(int k, const double *x, double *square);
+DPMF_MUST_CHECK dpmf_status replay_class_bound(int k, const double *x, double *square);
 
 /* ---- stream.c ---- */
 
 /* y = C x and x = C^-1 y, O(n (k + r)); in place allowed. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_apply(const dpmf_i_strategy_replay *c, const double *x, double *y);
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_solve(const dpmf_i_strategy_replay *c, const double *y, double *x);
+DPMF_MUST_CHECK dpmf_status replay_apply(const strategy_replay *c, const double *x, double *y);
+DPMF_MUST_CHECK dpmf_status replay_solve(const strategy_replay *c, const double *y, double *x);
 /* Column j of C, n numbers. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_column(const dpmf_i_strategy_replay *c, int64_t j, double *column);
+DPMF_MUST_CHECK dpmf_status replay_column(const strategy_replay *c, int64_t j, double *column);
 
 /* What step t of the noise stream needs. */
-typedef struct dpmf_i_strategy_replay_step {
+typedef struct replay_step {
     int seeds;              /* f + 1: z_t, z_{t-b}, ..., z_{t-fb} */
     double scale;           /* d */
     const double *h, *beta; /* r: y = d (u + h'x), x <- rho o x + beta u */
     const double *rho;      /* r */
-} dpmf_i_strategy_replay_step;
+} replay_step;
 
 /* a: room for k numbers, a_j for j = 0..f. */
-dpmf_i_strategy_replay_step dpmf_i_strategy_replay_at(const dpmf_i_strategy_replay *c, int64_t t, double *a);
+replay_step replay_at(const strategy_replay *c, int64_t t, double *a);
 
 /* ---- shared.c: shared class seeds ---- */
 
@@ -249,61 +236,54 @@ dpmf_i_strategy_replay_step dpmf_i_strategy_replay_at(const dpmf_i_strategy_repl
  * free to cancel; X is what it is, and d_p is the square root of the sum of |X| over class p, so that the sensitivity
  * is at most 1.
  */
-typedef struct dpmf_i_strategy_replay_shared {
+typedef struct strategy_replay_shared {
     int seeds;      /* l, 1 to 8 */
     double *own;    /* by step: g */
     double *weight; /* by step, x l: L */
-} dpmf_i_strategy_replay_shared;
+} strategy_replay_shared;
 
-enum { DPMF_I_STRATEGY_REPLAY_SHARED_MAX = 8 };
+enum { REPLAY_SHARED_MAX = 8 };
 
 /* The parameters: h, kappa and logit as above; then */
-typedef struct dpmf_i_strategy_replay_shared_view {
+typedef struct replay_shared_view {
     double *h, *kappa, *logit;
     double *own;    /* epochs x nodes: log g */
     double *weight; /* epochs x nodes x l */
-} dpmf_i_strategy_replay_shared_view;
+} replay_shared_view;
 
-int64_t dpmf_i_strategy_replay_shared_count(const dpmf_i_strategy_replay_shape *shape, int seeds);
-dpmf_i_strategy_replay_shared_view dpmf_i_strategy_replay_shared_look(const dpmf_i_strategy_replay_shape *shape,
-                                                                      int seeds, double *parameters);
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_shared_alloc(const dpmf_i_strategy_replay_shape *shape, int seeds,
-                                                                dpmf_i_strategy_replay_shared *out);
-void dpmf_i_strategy_replay_shared_free(dpmf_i_strategy_replay_shared *s);
+int64_t replay_shared_count(const replay_shape *shape, int seeds);
+replay_shared_view replay_shared_look(const replay_shape *shape, int seeds, double *parameters);
+DPMF_MUST_CHECK dpmf_status strategy_replay_shared_alloc(const replay_shape *shape, int seeds,
+                                                         strategy_replay_shared *out);
+void strategy_replay_shared_free(strategy_replay_shared *s);
 /* h, beta, rho, V of c, and g, L; d is set to 1. */
-void dpmf_i_strategy_replay_shared_expand(const double *parameters, dpmf_i_strategy_replay *c,
-                                          dpmf_i_strategy_replay_shared *s);
+void replay_shared_expand(const double *parameters, strategy_replay *c, strategy_replay_shared *s);
 /* All of a mechanism: c as for replayed seeds (its `profile` is 0), and g, L for the stream. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_shared_create(const dpmf_i_strategy_replay_shape *shape, int seeds,
-                                                                 const double *parameters, dpmf_i_base_pool *pool,
-                                                                 dpmf_i_strategy_replay *c,
-                                                                 dpmf_i_strategy_replay_shared *out);
+DPMF_MUST_CHECK dpmf_status replay_shared_create(const replay_shape *shape, int seeds, const double *parameters,
+                                                 base_pool *pool, strategy_replay *c, strategy_replay_shared *out);
 
 /* y = C x, n + b l numbers, and x = W y (object.c says which C that is). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_shared_apply(const dpmf_i_strategy_replay *c,
-                                                                const dpmf_i_strategy_replay_shared *s, const double *x,
-                                                                double *y);
-void dpmf_i_strategy_replay_shared_solve(const dpmf_i_strategy_replay *c, const dpmf_i_strategy_replay_shared *s,
-                                         const double *y, double *x);
+DPMF_MUST_CHECK dpmf_status replay_shared_apply(const strategy_replay *c, const strategy_replay_shared *s,
+                                                const double *x, double *y);
+void replay_shared_solve(const strategy_replay *c, const strategy_replay_shared *s, const double *y, double *x);
 
 /* ---- object.c: as a strategy ---- */
 
-#define DPMF_I_STRATEGY_REPLAY_CLASS "tvblt-replayed"
+#define REPLAY_CLASS "tvblt-replayed"
 
-typedef struct dpmf_i_strategy_replay_parts {
-    dpmf_i_strategy_replay c;
-    dpmf_i_strategy_replay_shared shared; /* seeds = 0: earlier epochs' seeds are replayed */
-    double *blocks;                       /* pairs: X within the classes */
+typedef struct replay_parts {
+    strategy_replay c;
+    strategy_replay_shared shared; /* seeds = 0: earlier epochs' seeds are replayed */
+    double *blocks;                /* pairs: X within the classes */
     int64_t count;
     double *parameters, *nodes; /* as a file holds them */
-} dpmf_i_strategy_replay_parts;
+} replay_parts;
 
 /* The parts of a strategy of this class; NULL: it is of another. */
-const dpmf_i_strategy_replay_parts *dpmf_i_strategy_replay_of(const dpmf_strategy *strategy);
+const replay_parts *replay_of(const dpmf_strategy *strategy);
 
 /* seeds = 0: replayed; else so many shared class seeds. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_replay_make(const dpmf_i_strategy_replay_shape *shape, int seeds,
-                                                        const double *parameters, dpmf_i_base_pool *pool,
-                                                        dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status replay_make(const replay_shape *shape, int seeds, const double *parameters, base_pool *pool,
+                                        dpmf_strategy **out);
 
 #endif

@@ -30,7 +30,7 @@ static double ascend(int k, const double *x, double *vectors, double *y) {
         for (int g = 0; g < k; g++)
             for (int j = 0; g != f && j < k; j++)
                 sum[j] += x[f * k + g] * vectors[g * k + j];
-        double length = dpmf_i_base_norm(k, sum);
+        double length = base_norm(k, sum);
         y[f] = x[f * k + f] + length;
         total += length;
         for (int j = 0; length > 0 && j < k; j++)
@@ -46,10 +46,10 @@ static double absolute_sum(int k, const double *x) {
     return sum;
 }
 
-dpmf_status dpmf_i_strategy_replay_class_bound(int k, const double *x, double *square) {
+dpmf_status replay_class_bound(int k, const double *x, double *square) {
     double *room = NULL, before = -1, sum = 0;
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_base_alloc_doubles((int64_t)k * (2 * k + 3), "contributions of a unit", &room));
+    TRY(base_alloc_doubles((int64_t)k * (2 * k + 3), "contributions of a unit", &room));
     double *vectors = room, *matrix = room + k * k + k, *y = matrix + k * k, *values = y + k;
     for (int f = 0; f < k; f++) /* from a generic point: at an orthogonal one nothing would move */
         for (int j = 0; j < k; j++)
@@ -62,19 +62,19 @@ dpmf_status dpmf_i_strategy_replay_class_bound(int k, const double *x, double *s
     for (int i = 0; i < k; i++)
         for (int j = 0; j < k; j++)
             matrix[i * k + j] = (i == j ? y[i] : 0) - x[i * k + j];
-    TRY_DONE(dpmf_i_base_symmetric_eigen(k, matrix, values));
+    TRY_DONE(base_symmetric_eigen(k, matrix, values));
     for (int f = 0; f < k; f++)
         sum += y[f];
     const double plain = absolute_sum(k, x);
     sum += k * (fmax(0, -values[0]) + 4 * k * DBL_EPSILON * plain); /* the second: rounding of the eigenvalue */
     *square = fmin(sum, plain);
 done:
-    dpmf_i_base_free(room);
+    base_free(room);
     return status;
 }
 
 typedef struct task {
-    const dpmf_i_strategy_replay *c;
+    const strategy_replay *c;
     const double *blocks;
     int exact;
     double *squares;
@@ -82,36 +82,35 @@ typedef struct task {
 
 static dpmf_status one_class(void *context, int64_t p, int worker) {
     const task *t = context;
-    const int k = dpmf_i_strategy_replay_members(&t->c->shape, p);
+    const int k = replay_members(&t->c->shape, p);
     const int64_t b = t->c->shape.period;
     const double scale = 1 / (t->c->scale[p] * t->c->scale[p]);
     double *x = NULL;
     dpmf_status status = DPMF_OK;
     (void)worker;
-    TRY(dpmf_i_base_alloc_doubles((int64_t)k * k, "X of a class", &x));
+    TRY(base_alloc_doubles((int64_t)k * k, "X of a class", &x));
     for (int i = 0; i < k; i++)
         for (int j = 0; j < k; j++)
-            x[i * k + j] = scale * t->blocks[dpmf_i_strategy_replay_pair(i, j) * b + p];
+            x[i * k + j] = scale * t->blocks[replay_pair(i, j) * b + p];
     t->squares[p] = absolute_sum(k, x);
-    if (t->exact) TRY_DONE(dpmf_i_strategy_replay_class_bound(k, x, t->squares + p));
+    if (t->exact) TRY_DONE(replay_class_bound(k, x, t->squares + p));
 done:
-    dpmf_i_base_free(x);
+    base_free(x);
     return status;
 }
 
-dpmf_status dpmf_i_strategy_replay_sensitivities(dpmf_i_strategy_replay *c, int exact, dpmf_i_base_pool *pool,
-                                                 double *squares) {
-    dpmf_i_strategy_replay_filter f = {0};
-    dpmf_i_strategy_replay_gram g = {0};
+dpmf_status replay_sensitivities(strategy_replay *c, int exact, base_pool *pool, double *squares) {
+    replay_filter f = {0};
+    replay_gram g = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(dpmf_i_strategy_replay_filter_alloc(&c->shape, &f));
-    TRY_DONE(dpmf_i_strategy_replay_gram_alloc(&c->shape, 0, &g));
-    TRY_DONE(dpmf_i_strategy_replay_filter_fill(c, pool, &f));
-    TRY_DONE(dpmf_i_strategy_replay_blocks(c, &f, 0, pool, &g));
+    TRY_DONE(replay_filter_alloc(&c->shape, &f));
+    TRY_DONE(replay_gram_alloc(&c->shape, 0, &g));
+    TRY_DONE(replay_filter_fill(c, pool, &f));
+    TRY_DONE(replay_blocks(c, &f, 0, pool, &g));
     task t = {c, g.values, exact, squares};
-    TRY_DONE(dpmf_i_strategy_replay_run(pool, exact ? 1 << 20 : 1, c->shape.period, one_class, &t));
+    TRY_DONE(replay_run(pool, exact ? 1 << 20 : 1, c->shape.period, one_class, &t));
 done:
-    dpmf_i_strategy_replay_filter_free(&f);
-    dpmf_i_strategy_replay_gram_free(&g);
+    replay_filter_free(&f);
+    replay_gram_free(&g);
     return status;
 }

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef dpmf_i_strategy_replay_shape shape_t;
+typedef replay_shape shape_t;
 
-enum { NODES_MAX = DPMF_I_STRATEGY_REPLAY_NODES_MAX };
+enum { NODES_MAX = REPLAY_NODES_MAX };
 
 static int compare(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -61,72 +61,71 @@ static int usual_nodes(int64_t b, int64_t last, int density, int64_t *node) {
 
 static dpmf_status check_shape(int64_t steps, int64_t period, int buffers) {
     if (period < 1 || period > steps)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: a period of %lld steps, accepted 1 to %lld",
-                                (long long)period, (long long)steps);
-    if ((steps + period - 1) / period > DPMF_I_STRATEGY_REPLAY_EPOCHS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_UNSUPPORTED, "replayed seeds: %lld epochs, accepted up to %d",
-                                (long long)((steps + period - 1) / period), DPMF_I_STRATEGY_REPLAY_EPOCHS_MAX);
+        return base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: a period of %lld steps, accepted 1 to %lld",
+                         (long long)period, (long long)steps);
+    if ((steps + period - 1) / period > REPLAY_EPOCHS_MAX)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "replayed seeds: %lld epochs, accepted up to %d",
+                         (long long)((steps + period - 1) / period), REPLAY_EPOCHS_MAX);
     const int64_t epochs = (steps + period - 1) / period;
-    if (period > DPMF_I_STRATEGY_REPLAY_PAIRS_MAX / (epochs * (epochs + 1) / 2))
-        return dpmf_i_base_fail(
-            DPMF_ERROR_UNSUPPORTED,
-            "replayed seeds: %lld epochs of %lld steps, accepted up to %d pairs of steps of one unit",
-            (long long)epochs, (long long)period, DPMF_I_STRATEGY_REPLAY_PAIRS_MAX);
-    if (buffers < 1 || buffers > DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: %d buffers, accepted 1 to %d", buffers,
-                                DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX);
+    if (period > REPLAY_PAIRS_MAX / (epochs * (epochs + 1) / 2))
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "replayed seeds: %lld epochs of %lld steps, accepted up to %d pairs of steps of one unit",
+                         (long long)epochs, (long long)period, REPLAY_PAIRS_MAX);
+    if (buffers < 1 || buffers > REPLAY_BUFFERS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: %d buffers, accepted 1 to %d", buffers,
+                         REPLAY_BUFFERS_MAX);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_replay_shape_from(int64_t steps, int64_t period, int buffers, int nodes,
-                                              const int64_t *node, shape_t *out) {
+dpmf_status replay_shape_from(int64_t steps, int64_t period, int buffers, int nodes, const int64_t *node,
+                              shape_t *out) {
     shape_t s = {.steps = steps, .period = period, .buffers = buffers, .nodes = nodes};
     TRY(check_shape(steps, period, buffers));
     if (nodes < 1 || nodes > NODES_MAX || node[0] != 0 || node[nodes - 1] != period - 1)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: %d nodes, accepted 1 to %d, from 0 to %lld",
-                                nodes, NODES_MAX, (long long)(period - 1));
+        return base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: %d nodes, accepted 1 to %d, from 0 to %lld", nodes,
+                         NODES_MAX, (long long)(period - 1));
     for (int i = 1; i < nodes; i++)
         if (node[i] <= node[i - 1])
-            return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: node %d is %lld, accepted: above %lld", i,
-                                    (long long)node[i], (long long)node[i - 1]);
+            return base_fail(DPMF_ERROR_ARGUMENT, "replayed seeds: node %d is %lld, accepted: above %lld", i,
+                             (long long)node[i], (long long)node[i - 1]);
     s.epochs = (int)((steps + period - 1) / period);
     s.last = steps - (int64_t)(s.epochs - 1) * period;
-    TRY(dpmf_i_base_alloc(nodes, sizeof *s.node, "the nodes", (void **)&s.node));
+    TRY(base_alloc(nodes, sizeof *s.node, "the nodes", (void **)&s.node));
     memcpy(s.node, node, (size_t)nodes * sizeof *node);
     *out = s;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_replay_shape_create(int64_t steps, int64_t period, int buffers, int density, shape_t *out) {
+dpmf_status replay_shape_create(int64_t steps, int64_t period, int buffers, int density, shape_t *out) {
     int64_t *node = NULL;
     assert(density >= 1);
     TRY(check_shape(steps, period, buffers));
-    TRY(dpmf_i_base_alloc(2 * NODES_MAX, sizeof *node, "the nodes", (void **)&node));
+    TRY(base_alloc(2 * NODES_MAX, sizeof *node, "the nodes", (void **)&node));
     int64_t last = steps - (steps - 1) / period * period;
     int count = usual_nodes(period, last, density, node);
-    dpmf_status status = dpmf_i_strategy_replay_shape_from(steps, period, buffers, count, node, out);
-    dpmf_i_base_free(node);
+    dpmf_status status = replay_shape_from(steps, period, buffers, count, node, out);
+    base_free(node);
     return status;
 }
 
-dpmf_status dpmf_i_strategy_replay_shape_copy(const shape_t *s, shape_t *out) {
-    return dpmf_i_strategy_replay_shape_from(s->steps, s->period, s->buffers, s->nodes, s->node, out);
+dpmf_status replay_shape_copy(const shape_t *s, shape_t *out) {
+    return replay_shape_from(s->steps, s->period, s->buffers, s->nodes, s->node, out);
 }
 
-void dpmf_i_strategy_replay_shape_free(shape_t *s) {
-    dpmf_i_base_free(s->node);
+void replay_shape_free(shape_t *s) {
+    base_free(s->node);
     *s = (shape_t){0};
 }
 
 /* ---- the vector of parameters ---- */
 
-int64_t dpmf_i_strategy_replay_count(const shape_t *s) {
+int64_t replay_count(const shape_t *s) {
     return (int64_t)s->epochs * s->nodes * (2 * s->buffers + 1) + s->buffers + s->nodes;
 }
 
-dpmf_i_strategy_replay_view dpmf_i_strategy_replay_look(const shape_t *s, double *parameters) {
+replay_view replay_look(const shape_t *s, double *parameters) {
     int64_t filter = (int64_t)s->epochs * s->nodes * s->buffers;
-    dpmf_i_strategy_replay_view v = {.h = parameters};
+    replay_view v = {.h = parameters};
     v.kappa = v.h + filter;
     v.logit = v.kappa + filter;
     v.profile = v.logit + s->buffers;
@@ -144,7 +143,7 @@ static double locate(const shape_t *s, int64_t p, int *at) {
     return (double)(p - s->node[*at]) / (double)(s->node[*at + 1] - s->node[*at]);
 }
 
-void dpmf_i_strategy_replay_spread(const shape_t *s, int width, const double *node, double *position) {
+void replay_spread(const shape_t *s, int width, const double *node, double *position) {
     int at = 0;
     for (int64_t p = 0; p < s->period; p++) {
         double part = locate(s, p, &at);
@@ -154,7 +153,7 @@ void dpmf_i_strategy_replay_spread(const shape_t *s, int width, const double *no
     }
 }
 
-void dpmf_i_strategy_replay_gather(const shape_t *s, int width, const double *position, double *node) {
+void replay_gather(const shape_t *s, int width, const double *position, double *node) {
     int at = 0;
     for (int64_t p = 0; p < s->period; p++) {
         double part = locate(s, p, &at);

@@ -11,8 +11,8 @@
 #include <assert.h>
 #include <string.h>
 
-typedef dpmf_i_strategy_replay replay;
-enum { R_MAX = DPMF_I_STRATEGY_REPLAY_BUFFERS_MAX };
+typedef strategy_replay replay;
+enum { R_MAX = REPLAY_BUFFERS_MAX };
 
 /* sum_{e <= f} of a row of a lower triangular matrix of class p with x_{eb+p}. */
 static double row(const replay *c, const double *matrix, int64_t t, const double *x) {
@@ -20,7 +20,7 @@ static double row(const replay *c, const double *matrix, int64_t t, const double
     const int f = (int)(t / b);
     double sum = 0;
     for (int e = 0; e <= f; e++)
-        sum += matrix[dpmf_i_strategy_replay_pair(f, e) * b + p] * x[e * b + p];
+        sum += matrix[replay_pair(f, e) * b + p] * x[e * b + p];
     return sum;
 }
 
@@ -39,48 +39,48 @@ static void push(const replay *c, int64_t t, double u, double *state) {
         state[j] = c->rho[j] * state[j] + c->beta[t * r + j] * u;
 }
 
-dpmf_status dpmf_i_strategy_replay_apply(const replay *c, const double *x, double *y) {
+dpmf_status replay_apply(const replay *c, const double *x, double *y) {
     const int64_t n = c->shape.steps, b = c->shape.period;
     double state[R_MAX] = {0}, *u = NULL;
-    TRY(dpmf_i_base_alloc_doubles(n, "the mixed seeds", &u));
+    TRY(base_alloc_doubles(n, "the mixed seeds", &u));
     for (int64_t t = 0; t < n; t++) {
         u[t] = x[t] / c->scale[t % b] - output(c, t, state);
         push(c, t, u[t], state);
     }
     for (int64_t t = 0; t < n; t++)
         y[t] = row(c, c->factor, t, u);
-    dpmf_i_base_free(u);
+    base_free(u);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_replay_solve(const replay *c, const double *y, double *x) {
+dpmf_status replay_solve(const replay *c, const double *y, double *x) {
     const int64_t n = c->shape.steps, b = c->shape.period;
     double state[R_MAX] = {0};
     double *seeds = NULL;
-    TRY(dpmf_i_base_alloc_doubles(n, "the seeds", &seeds));
+    TRY(base_alloc_doubles(n, "the seeds", &seeds));
     memcpy(seeds, y, (size_t)n * sizeof *seeds);
     for (int64_t t = 0; t < n; t++) {
         const double u = row(c, c->mix, t, seeds);
         x[t] = c->scale[t % b] * (u + output(c, t, state));
         push(c, t, u, state);
     }
-    dpmf_i_base_free(seeds);
+    base_free(seeds);
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_replay_column(const replay *c, int64_t j, double *column) {
+dpmf_status replay_column(const replay *c, int64_t j, double *column) {
     assert(j >= 0 && j < c->shape.steps);
     memset(column, 0, (size_t)c->shape.steps * sizeof *column);
     column[j] = 1;
-    return dpmf_i_strategy_replay_apply(c, column, column);
+    return replay_apply(c, column, column);
 }
 
-dpmf_i_strategy_replay_step dpmf_i_strategy_replay_at(const replay *c, int64_t t, double *a) {
+replay_step replay_at(const replay *c, int64_t t, double *a) {
     const int64_t b = c->shape.period, p = t % b;
     const int f = (int)(t / b), r = c->shape.buffers;
     assert(t >= 0 && t < c->shape.steps);
     for (int j = 0; j <= f; j++)
-        a[j] = c->mix[dpmf_i_strategy_replay_pair(f, f - j) * b + p];
-    return (dpmf_i_strategy_replay_step){
+        a[j] = c->mix[replay_pair(f, f - j) * b + p];
+    return (replay_step){
         .seeds = f + 1, .scale = c->scale[p], .h = c->h + t * r, .beta = c->beta + t * r, .rho = c->rho};
 }

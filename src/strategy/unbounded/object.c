@@ -15,20 +15,20 @@
 #include <math.h>
 #include <string.h>
 
-enum { BUFFERS_MAX = DPMF_I_STRATEGY_UNBOUNDED_BUFFERS_MAX, NODES_MAX = DPMF_I_STRATEGY_UNBOUNDED_NODES_MAX };
+enum { BUFFERS_MAX = UNBOUNDED_BUFFERS_MAX, NODES_MAX = UNBOUNDED_NODES_MAX };
 
-typedef dpmf_i_strategy_unbounded_shape shape;
-typedef dpmf_i_strategy_unbounded_step block_step;
+typedef unbounded_shape shape;
+typedef strategy_unbounded_step block_step;
 
 typedef struct unbounded {
     dpmf_strategy base;
     shape c;
 } unbounded;
 
-DPMF_I_STRATEGY_CAST(unbounded)
+STRATEGY_CAST(unbounded)
 
 static void unbounded_release(dpmf_strategy *s) {
-    dpmf_i_strategy_unbounded_shape_free(&((unbounded *)s)->c);
+    unbounded_shape_free(&((unbounded *)s)->c);
 }
 
 /* ---- the buffers of one number, step after step ---- */
@@ -43,8 +43,8 @@ typedef struct walk {
 static void walk_to(walk *w, int64_t t) {
     if (w->block >= 0 && (w->block + 1 == w->c->blocks || (double)t < w->c->start[w->block + 1])) return;
     int before = w->step.count;
-    w->block = dpmf_i_strategy_unbounded_block(w->c, t);
-    w->step = dpmf_i_strategy_unbounded_step_of(w->c, w->block);
+    w->block = unbounded_block(w->c, t);
+    w->step = unbounded_step_of(w->c, w->block);
     for (int i = before; before > 0 && i < w->step.count; i++)
         w->m[i] = w->m[before - 1];
 }
@@ -104,14 +104,14 @@ static dpmf_status unbounded_column(const dpmf_strategy *s, int64_t j, double *c
 
 static int64_t unbounded_buffers(const dpmf_strategy *s) {
     const shape *c = &cast(s)->c;
-    return (int64_t)c->active[dpmf_i_strategy_unbounded_block(c, s->steps - 1)] + 1;
+    return (int64_t)c->active[unbounded_block(c, s->steps - 1)] + 1;
 }
 
 static void unbounded_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                            double *row) {
     const shape *c = &cast(s)->c;
-    const int64_t block = dpmf_i_strategy_unbounded_block(c, t);
-    const block_step step = dpmf_i_strategy_unbounded_step_of(c, block);
+    const int64_t block = unbounded_block(c, t);
+    const block_step step = unbounded_step_of(c, block);
     if (block > 0 && c->start[block] == (double)t)
         for (int64_t j = (int64_t)c->active[block - 1]; j + 1 < step.count; j++)
             memcpy(state + (j + 1) * count, state + j * count, (size_t)count * sizeof *state);
@@ -159,7 +159,7 @@ static dpmf_status unbounded_gram(const dpmf_strategy *s, int64_t lag, double *v
     double k[NODES_MAX * NODES_MAX] = {0}, begin[NODES_MAX];
     find_begins(c, begin);
     for (int64_t u = s->steps - 1; u >= lag; u--) {
-        const int64_t t = u - lag, block = dpmf_i_strategy_unbounded_block(c, u);
+        const int64_t t = u - lag, block = unbounded_block(c, u);
         const double square = c->gain[block] * c->gain[block];
         double entry = lag == 0 ? 1 : 0, after = 0; /* T[u,t]; v' K 1 */
         for (int64_t i = 0; i < d; i++) {
@@ -169,7 +169,7 @@ static dpmf_status unbounded_gram(const dpmf_strategy *s, int64_t lag, double *v
             if (lag > 0) entry += c->scale[i] * decay_over(c, begin, i, t, u - 1);
             after += ahead * decay_over(c, begin, i, t, u);
         }
-        values[t] = (square * entry + after) / (c->norm[dpmf_i_strategy_unbounded_block(c, t)] * c->norm[block]);
+        values[t] = (square * entry + after) / (c->norm[unbounded_block(c, t)] * c->norm[block]);
         for (int64_t i = 0; i < d; i++)
             for (int64_t j = 0; j < d; j++) {
                 double keep_i = (double)i < c->active[block] ? 1 - c->gap[i] : 1;
@@ -183,10 +183,10 @@ static dpmf_status unbounded_gram(const dpmf_strategy *s, int64_t lag, double *v
 /* Sums of positive numbers, a few thousand of them, each to a few roundings. */
 static const double ROUNDING = 1e-12;
 
-double dpmf_i_strategy_unbounded_longest(const shape *c) {
-    double norms[DPMF_I_STRATEGY_UNBOUNDED_BLOCKS_MAX], longest = 0;
-    assert(c->blocks <= DPMF_I_STRATEGY_UNBOUNDED_BLOCKS_MAX);
-    dpmf_i_strategy_unbounded_shape_norms(c, norms);
+double unbounded_longest(const shape *c) {
+    double norms[UNBOUNDED_BLOCKS_MAX], longest = 0;
+    assert(c->blocks <= UNBOUNDED_BLOCKS_MAX);
+    unbounded_shape_norms(c, norms);
     for (int64_t k = 0; k < c->blocks; k++)
         longest = fmax(longest, norms[k] / c->norm[k]);
     return longest * (1 + ROUNDING);
@@ -194,112 +194,110 @@ double dpmf_i_strategy_unbounded_longest(const shape *c) {
 
 /* ---- making it ---- */
 
-static void unbounded_write(const dpmf_strategy *s, dpmf_i_base_writer *w, dpmf_i_base_tensors *tensors) {
+static void unbounded_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     const shape *c = &cast(s)->c;
     (void)w;
-    dpmf_i_base_tensors_add(tensors, "strategy.gap", c->nodes, 0, c->gap);
-    dpmf_i_base_tensors_add(tensors, "strategy.scale", c->nodes, 0, c->scale);
-    dpmf_i_base_tensors_add(tensors, "strategy.start", c->blocks, 0, c->start);
-    dpmf_i_base_tensors_add(tensors, "strategy.active", c->blocks, 0, c->active);
-    dpmf_i_base_tensors_add(tensors, "strategy.gain", c->blocks, 0, c->gain);
-    dpmf_i_base_tensors_add(tensors, "strategy.norm", c->blocks, 0, c->norm);
+    base_tensors_add(tensors, "strategy.gap", c->nodes, 0, c->gap);
+    base_tensors_add(tensors, "strategy.scale", c->nodes, 0, c->scale);
+    base_tensors_add(tensors, "strategy.start", c->blocks, 0, c->start);
+    base_tensors_add(tensors, "strategy.active", c->blocks, 0, c->active);
+    base_tensors_add(tensors, "strategy.gain", c->blocks, 0, c->gain);
+    base_tensors_add(tensors, "strategy.norm", c->blocks, 0, c->norm);
 }
 
-static const dpmf_i_strategy_ops UNBOUNDED = {.class_name = "unbounded",
-                                              .release = unbounded_release,
-                                              .apply = unbounded_apply,
-                                              .solve = unbounded_solve,
-                                              .step = unbounded_step,
-                                              .buffers = unbounded_buffers,
-                                              .column = unbounded_column,
-                                              .gram = unbounded_gram,
-                                              .write = unbounded_write};
+static const strategy_ops UNBOUNDED = {.class_name = "unbounded",
+                                       .release = unbounded_release,
+                                       .apply = unbounded_apply,
+                                       .solve = unbounded_solve,
+                                       .step = unbounded_step,
+                                       .buffers = unbounded_buffers,
+                                       .column = unbounded_column,
+                                       .gram = unbounded_gram,
+                                       .write = unbounded_write};
 
 /* Takes the shape over on success and zeroes it. */
 static dpmf_status create_from(int64_t steps, shape *c, dpmf_strategy **out) {
     unbounded *s = NULL;
     if (steps > DPMF_UNBOUNDED_STEPS_MAX)
-        return dpmf_i_base_fail(DPMF_ERROR_ARGUMENT,
-                                "family " DPMF_FAMILY_UNBOUNDED
-                                ": steps = %lld, accepted 1 to 2^40 (nothing else depends on it)",
-                                (long long)steps);
-    TRY(dpmf_i_strategy_new(&UNBOUNDED, sizeof *s, DPMF_FAMILY_UNBOUNDED, steps, (dpmf_strategy **)&s));
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "family " DPMF_FAMILY_UNBOUNDED
+                         ": steps = %lld, accepted 1 to 2^40 (nothing else depends on it)",
+                         (long long)steps);
+    TRY(strategy_new(&UNBOUNDED, sizeof *s, DPMF_FAMILY_UNBOUNDED, steps, (dpmf_strategy **)&s));
     s->c = *c;
     *c = (shape){0};
     *out = &s->base;
     return DPMF_OK;
 }
 
-dpmf_status dpmf_i_strategy_unbounded_create(int64_t steps, dpmf_strategy **out) {
+dpmf_status unbounded_create(int64_t steps, dpmf_strategy **out) {
     shape c = {0};
-    TRY(dpmf_i_strategy_unbounded_shape_create(&c));
+    TRY(unbounded_shape_create(&c));
     dpmf_status status = create_from(steps, &c, out);
-    dpmf_i_strategy_unbounded_shape_free(&c);
+    unbounded_shape_free(&c);
     return status;
 }
 
-const shape *dpmf_i_strategy_unbounded(const dpmf_strategy *s) {
+const shape *strategy_unbounded(const dpmf_strategy *s) {
     return s->ops == &UNBOUNDED ? &cast(s)->c : NULL;
 }
 
-dpmf_status dpmf_i_strategy_unbounded_head(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
-    const shape *whole = dpmf_i_strategy_unbounded(s);
+dpmf_status unbounded_head(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
+    const shape *whole = strategy_unbounded(s);
     shape c = {0};
     if (whole == NULL || steps >= s->steps) {
-        *out = dpmf_i_strategy_retain(s);
+        *out = strategy_retain(s);
         return DPMF_OK;
     }
-    TRY(dpmf_i_strategy_unbounded_shape_alloc(whole->nodes, whole->blocks, &c));
+    TRY(unbounded_shape_alloc(whole->nodes, whole->blocks, &c));
     memcpy(c.gap, whole->gap, (size_t)(2 * c.nodes + 4 * c.blocks) * sizeof *c.gap); /* all of them are one piece */
     dpmf_status status = create_from(steps, &c, out);
-    dpmf_i_strategy_unbounded_shape_free(&c);
+    unbounded_shape_free(&c);
     return status;
 }
 
 /* Every array of the file; `to` gets the place of each in the shape. */
-static dpmf_status copy_array(const dpmf_i_strategy_source *source, const char *name, int64_t count, double *to) {
-    const dpmf_i_base_tensor *array = NULL;
-    TRY(dpmf_i_strategy_array(source, name, count, 0, &array));
+static dpmf_status copy_array(const strategy_source *source, const char *name, int64_t count, double *to) {
+    const base_tensor *array = NULL;
+    TRY(strategy_array(source, name, count, 0, &array));
     memcpy(to, array->values, (size_t)count * sizeof *to);
     return DPMF_OK;
 }
 
-static dpmf_status copy_arrays(const dpmf_i_strategy_source *source, shape *c) {
+static dpmf_status copy_arrays(const strategy_source *source, shape *c) {
     TRY(copy_array(source, "strategy.gap", c->nodes, c->gap));
     TRY(copy_array(source, "strategy.scale", c->nodes, c->scale));
     TRY(copy_array(source, "strategy.start", c->blocks, c->start));
     TRY(copy_array(source, "strategy.active", c->blocks, c->active));
     TRY(copy_array(source, "strategy.gain", c->blocks, c->gain));
     TRY(copy_array(source, "strategy.norm", c->blocks, c->norm));
-    return dpmf_i_strategy_unbounded_shape_check(c);
+    return unbounded_shape_check(c);
 }
 
 /* Within the steps there must be no more buffers than a step has room for. */
 static dpmf_status check_buffers(const shape *c, int64_t steps) {
-    double active = c->active[dpmf_i_strategy_unbounded_block(c, steps - 1)];
+    double active = c->active[unbounded_block(c, steps - 1)];
     if (active + 1 <= BUFFERS_MAX) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT, "mechanism file: unbounded with %g buffers, accepted 2 to %d",
-                            active + 1, BUFFERS_MAX);
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: unbounded with %g buffers, accepted 2 to %d", active + 1,
+                     BUFFERS_MAX);
 }
 
-dpmf_status dpmf_i_strategy_unbounded_read(const dpmf_i_strategy_source *source, dpmf_strategy **out) {
-    const dpmf_i_base_tensor *gap = NULL, *start = NULL;
+dpmf_status unbounded_read(const strategy_source *source, dpmf_strategy **out) {
+    const base_tensor *gap = NULL, *start = NULL;
     shape c = {0};
     dpmf_status status = DPMF_OK;
-    TRY(dpmf_i_strategy_array(source, "strategy.gap", -1, 0, &gap));
-    TRY(dpmf_i_strategy_array(source, "strategy.start", -1, 0, &start));
-    if (gap->shape[0] < 1 || gap->shape[0] > NODES_MAX || start->shape[0] < 1 ||
-        start->shape[0] > DPMF_I_STRATEGY_UNBOUNDED_BLOCKS_MAX)
-        return dpmf_i_base_fail(
-            DPMF_ERROR_FORMAT,
-            "mechanism file: unbounded with %lld nodes and %lld blocks, accepted 1 to %d and 1 to %d",
-            (long long)gap->shape[0], (long long)start->shape[0], NODES_MAX, DPMF_I_STRATEGY_UNBOUNDED_BLOCKS_MAX);
-    TRY_DONE(dpmf_i_strategy_unbounded_shape_alloc(gap->shape[0], start->shape[0], &c));
+    TRY(strategy_array(source, "strategy.gap", -1, 0, &gap));
+    TRY(strategy_array(source, "strategy.start", -1, 0, &start));
+    if (gap->shape[0] < 1 || gap->shape[0] > NODES_MAX || start->shape[0] < 1 || start->shape[0] > UNBOUNDED_BLOCKS_MAX)
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "mechanism file: unbounded with %lld nodes and %lld blocks, accepted 1 to %d and 1 to %d",
+                         (long long)gap->shape[0], (long long)start->shape[0], NODES_MAX, UNBOUNDED_BLOCKS_MAX);
+    TRY_DONE(unbounded_shape_alloc(gap->shape[0], start->shape[0], &c));
     TRY_DONE(copy_arrays(source, &c));
     TRY_DONE(check_buffers(&c, source->steps));
     status = create_from(source->steps, &c, out);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file */
 done:
-    dpmf_i_strategy_unbounded_shape_free(&c);
+    unbounded_shape_free(&c);
     return status;
 }

@@ -12,7 +12,7 @@
  * T alone has columns of infinite length (sum r_k^2 is a harmonic series), so g falls: as slowly as a finite length
  * allows. g^2 = exp(-a ((ln(1 + s/c) + b)^p - b^p)) on the block from s, with (a, b, p, c) found by a search for the least
  * worst ratio to the optimum over all horizons. f makes the first column of each block as long as 1, and the others of a
- * block are not longer: see dpmf_i_strategy_unbounded_shape_norms.
+ * block are not longer: see unbounded_shape_norms.
  *
  * There are 17 nodes and the last block starts at 2^66. Beyond, the columns still end (their decays are all below 1), so
  * the bound on their length is for ever; the ratio to the optimum is not kept there.
@@ -30,12 +30,11 @@ enum { NODES = 17, FIRST = 5, SINGLE = 32, PER_OCTAVE = 8, LAST_OCTAVE = 66, OCT
 static const double SPACING = 3, LOWEST = -3, STARTS_AT = 0.5;
 static const double A = 1.712, B = 1.161, P = 0.7, C = 5.19;
 
-dpmf_status dpmf_i_strategy_unbounded_shape_alloc(int64_t nodes, int64_t blocks, dpmf_i_strategy_unbounded_shape *out) {
-    dpmf_i_strategy_unbounded_shape s = {.nodes = nodes, .blocks = blocks};
+dpmf_status unbounded_shape_alloc(int64_t nodes, int64_t blocks, unbounded_shape *out) {
+    unbounded_shape s = {.nodes = nodes, .blocks = blocks};
     double *all = NULL;
-    assert(nodes >= 1 && nodes <= DPMF_I_STRATEGY_UNBOUNDED_NODES_MAX && blocks >= 1 &&
-           blocks <= DPMF_I_STRATEGY_UNBOUNDED_BLOCKS_MAX);
-    TRY(dpmf_i_base_alloc_doubles(2 * nodes + 4 * blocks, "the blocks of a stream", &all));
+    assert(nodes >= 1 && nodes <= UNBOUNDED_NODES_MAX && blocks >= 1 && blocks <= UNBOUNDED_BLOCKS_MAX);
+    TRY(base_alloc_doubles(2 * nodes + 4 * blocks, "the blocks of a stream", &all));
     s.gap = all;
     s.scale = s.gap + nodes;
     s.start = s.scale + nodes;
@@ -46,14 +45,14 @@ dpmf_status dpmf_i_strategy_unbounded_shape_alloc(int64_t nodes, int64_t blocks,
     return DPMF_OK;
 }
 
-void dpmf_i_strategy_unbounded_shape_free(dpmf_i_strategy_unbounded_shape *s) {
-    dpmf_i_base_free(s->gap); /* all of them are one piece */
-    *s = (dpmf_i_strategy_unbounded_shape){0};
+void unbounded_shape_free(unbounded_shape *s) {
+    base_free(s->gap); /* all of them are one piece */
+    *s = (unbounded_shape){0};
 }
 
 /* ---- the built-in one ---- */
 
-static void fill_nodes(dpmf_i_strategy_unbounded_shape *s) {
+static void fill_nodes(unbounded_shape *s) {
     for (int64_t i = 0; i < s->nodes; i++) {
         double y = LOWEST + SPACING * (double)i, decay = 1 / (1 + exp(-y));
         s->gap[i] = 1 / (1 + exp(y));
@@ -61,7 +60,7 @@ static void fill_nodes(dpmf_i_strategy_unbounded_shape *s) {
     }
 }
 
-static double started(const dpmf_i_strategy_unbounded_shape *s, double start) {
+static double started(const unbounded_shape *s, double start) {
     int64_t count = FIRST;
     while (count < s->nodes && s->gap[count] * start >= STARTS_AT)
         count++;
@@ -72,10 +71,10 @@ static double start_of(int64_t block) {
     return block <= SINGLE ? (double)block : rint(SINGLE * exp2((double)(block - SINGLE) / PER_OCTAVE));
 }
 
-dpmf_status dpmf_i_strategy_unbounded_shape_create(dpmf_i_strategy_unbounded_shape *out) {
+dpmf_status unbounded_shape_create(unbounded_shape *out) {
     const int64_t blocks = SINGLE + PER_OCTAVE * (LAST_OCTAVE - OCTAVE_OF_SINGLE) + 1;
-    dpmf_i_strategy_unbounded_shape s = {0};
-    TRY(dpmf_i_strategy_unbounded_shape_alloc(NODES, blocks, &s));
+    unbounded_shape s = {0};
+    TRY(unbounded_shape_alloc(NODES, blocks, &s));
     fill_nodes(&s);
     for (int64_t k = 0; k < blocks; k++) {
         double start = start_of(k);
@@ -83,7 +82,7 @@ dpmf_status dpmf_i_strategy_unbounded_shape_create(dpmf_i_strategy_unbounded_sha
         s.active[k] = started(&s, start);
         s.gain[k] = exp(-0.5 * A * (pow(log1p(start / C) + B, P) - pow(B, P)));
     }
-    dpmf_i_strategy_unbounded_shape_norms(&s, s.norm);
+    unbounded_shape_norms(&s, s.norm);
     *out = s;
     return DPMF_OK;
 }
@@ -92,28 +91,28 @@ dpmf_status dpmf_i_strategy_unbounded_shape_create(dpmf_i_strategy_unbounded_sha
 
 /* What moves on in n steps of a block: decays to the n-th power, and sums over n steps of products of two decays. */
 typedef struct powers {
-    double decay[DPMF_I_STRATEGY_UNBOUNDED_NODES_MAX];
-    double sum[DPMF_I_STRATEGY_UNBOUNDED_NODES_MAX * DPMF_I_STRATEGY_UNBOUNDED_NODES_MAX];
+    double decay[UNBOUNDED_NODES_MAX];
+    double sum[UNBOUNDED_NODES_MAX * UNBOUNDED_NODES_MAX];
 } powers;
 
-static double gap_in(const dpmf_i_strategy_unbounded_shape *s, int64_t block, int64_t i) {
+static double gap_in(const unbounded_shape *s, int64_t block, int64_t i) {
     return (double)i < s->active[block] ? s->gap[i] : 0;
 }
 
-static void fill_powers(const dpmf_i_strategy_unbounded_shape *s, int64_t block, double n, powers *p) {
+static void fill_powers(const unbounded_shape *s, int64_t block, double n, powers *p) {
     const int64_t d = s->nodes;
     for (int64_t i = 0; i < d; i++) {
         double one = gap_in(s, block, i);
         p->decay[i] = one == 1 ? (double)(n == 0) : exp(n * log1p(-one));
         for (int64_t j = 0; j < d; j++) {
             double other = gap_in(s, block, j), both = one + other - one * other;
-            p->sum[i * d + j] = isinf(n) ? 1 / both : dpmf_i_strategy_geometric(n, both).value;
+            p->sum[i * d + j] = isinf(n) ? 1 / both : strategy_geometric(n, both).value;
         }
     }
 }
 
 /* v' (scale_i scale_j sum_ij) v */
-static double spread(const dpmf_i_strategy_unbounded_shape *s, const powers *p, const double *v) {
+static double spread(const unbounded_shape *s, const powers *p, const double *v) {
     const int64_t d = s->nodes;
     double total = 0;
     for (int64_t i = 0; i < d; i++)
@@ -123,7 +122,7 @@ static double spread(const dpmf_i_strategy_unbounded_shape *s, const powers *p, 
 }
 
 /* later <- g^2 (scale_i scale_j sum_ij) + decay later decay: what a buffer content at the start of the block adds. */
-static void prepend(const dpmf_i_strategy_unbounded_shape *s, int64_t block, const powers *p, double *later) {
+static void prepend(const unbounded_shape *s, int64_t block, const powers *p, double *later) {
     const int64_t d = s->nodes;
     const double square = s->gain[block] * s->gain[block];
     for (int64_t i = 0; i < d; i++)
@@ -145,10 +144,10 @@ static double form(int64_t d, const double *matrix, const double *v) {
  * contents v at the start of the next block will add, v' later v; all sums are of non-negative numbers. For u > s in the
  * block S(u) <= S(s), because neither g_{u+k} nor T[u+k,u] rises with u: f may be the same on the whole block.
  */
-void dpmf_i_strategy_unbounded_shape_norms(const dpmf_i_strategy_unbounded_shape *s, double *norms) {
+void unbounded_shape_norms(const unbounded_shape *s, double *norms) {
     const int64_t d = s->nodes;
-    double later[DPMF_I_STRATEGY_UNBOUNDED_NODES_MAX * DPMF_I_STRATEGY_UNBOUNDED_NODES_MAX] = {0};
-    double ones[DPMF_I_STRATEGY_UNBOUNDED_NODES_MAX];
+    double later[UNBOUNDED_NODES_MAX * UNBOUNDED_NODES_MAX] = {0};
+    double ones[UNBOUNDED_NODES_MAX];
     powers p;
     for (int64_t i = 0; i < d; i++)
         ones[i] = 1;
@@ -169,7 +168,7 @@ static int falls(int64_t count, const double *x, double least, double most) {
     return 1;
 }
 
-static int blocks_follow(const dpmf_i_strategy_unbounded_shape *s) {
+static int blocks_follow(const unbounded_shape *s) {
     for (int64_t k = 0; k < s->blocks; k++) {
         int rises = k == 0 ? s->start[0] == 0 && s->active[0] >= 1
                            : s->start[k] > s->start[k - 1] && s->active[k] >= s->active[k - 1];
@@ -180,19 +179,18 @@ static int blocks_follow(const dpmf_i_strategy_unbounded_shape *s) {
     return s->active[s->blocks - 1] == (double)s->nodes;
 }
 
-dpmf_status dpmf_i_strategy_unbounded_shape_check(const dpmf_i_strategy_unbounded_shape *s) {
+dpmf_status unbounded_shape_check(const unbounded_shape *s) {
     int sound = falls(s->nodes, s->gap, 1e-300, 1) && falls(s->blocks, s->gain, 1e-100, 1e100) && blocks_follow(s);
     for (int64_t i = 0; i < s->nodes && sound; i++)
         sound = s->scale[i] >= 0 && s->scale[i] <= 1e100;
     for (int64_t k = 0; k < s->blocks && sound; k++)
         sound = s->norm[k] > 1e-100 && s->norm[k] <= 1e100;
     if (sound) return DPMF_OK;
-    return dpmf_i_base_fail(DPMF_ERROR_FORMAT,
-                            "mechanism file: unbounded, accepted: gaps and gains that fall, starts and "
-                            "buffers that rise, and no negative number");
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: unbounded, accepted: gaps and gains that fall, starts and "
+                                        "buffers that rise, and no negative number");
 }
 
-int64_t dpmf_i_strategy_unbounded_block(const dpmf_i_strategy_unbounded_shape *s, int64_t t) {
+int64_t unbounded_block(const unbounded_shape *s, int64_t t) {
     int64_t low = 0, high = s->blocks; /* start[low] <= t < start[high] */
     while (high - low > 1) {
         int64_t middle = low + (high - low) / 2;
@@ -204,11 +202,10 @@ int64_t dpmf_i_strategy_unbounded_block(const dpmf_i_strategy_unbounded_shape *s
     return low;
 }
 
-dpmf_i_strategy_unbounded_step dpmf_i_strategy_unbounded_step_of(const dpmf_i_strategy_unbounded_shape *s,
-                                                                 int64_t block) {
+strategy_unbounded_step unbounded_step_of(const unbounded_shape *s, int64_t block) {
     const int64_t active = (int64_t)s->active[block];
-    dpmf_i_strategy_unbounded_step step = {.count = (int)active + 1, .gain = s->gain[block], .norm = s->norm[block]};
-    assert(step.count <= DPMF_I_STRATEGY_UNBOUNDED_BUFFERS_MAX);
+    strategy_unbounded_step step = {.count = (int)active + 1, .gain = s->gain[block], .norm = s->norm[block]};
+    assert(step.count <= UNBOUNDED_BUFFERS_MAX);
     memcpy(step.scale, s->scale, (size_t)active * sizeof *step.scale);
     memcpy(step.gap, s->gap, (size_t)active * sizeof *step.gap);
     for (int64_t i = s->nodes - 1; i >= active; i--) /* the smallest first */

@@ -16,12 +16,12 @@
 #include "base/status.h"
 
 enum {
-    DPMF_I_STRATEGY_UNBOUNDED_NODES_MAX = 32,
-    DPMF_I_STRATEGY_UNBOUNDED_BUFFERS_MAX = 16, /* within the steps that a stream may have */
-    DPMF_I_STRATEGY_UNBOUNDED_BLOCKS_MAX = 4096
+    UNBOUNDED_NODES_MAX = 32,
+    UNBOUNDED_BUFFERS_MAX = 16, /* within the steps that a stream may have */
+    UNBOUNDED_BLOCKS_MAX = 4096
 };
 
-typedef struct dpmf_i_strategy_unbounded_shape {
+typedef struct unbounded_shape {
     int64_t nodes;  /* of T */
     int64_t blocks; /* at least 1 */
     double *gap;    /* nodes; they fall */
@@ -30,68 +30,63 @@ typedef struct dpmf_i_strategy_unbounded_shape {
     double *active; /* blocks: buffers that have started, 1 to nodes; all of them in the last block */
     double *gain;   /* blocks: g, which does not rise */
     double *norm;   /* blocks: 1/f */
-} dpmf_i_strategy_unbounded_shape;
+} unbounded_shape;
 
 /* What a step of one block is made of: `count` buffers, the last of them the lump. */
-typedef struct dpmf_i_strategy_unbounded_step {
+typedef struct strategy_unbounded_step {
     int count;
-    double scale[DPMF_I_STRATEGY_UNBOUNDED_BUFFERS_MAX], gap[DPMF_I_STRATEGY_UNBOUNDED_BUFFERS_MAX];
+    double scale[UNBOUNDED_BUFFERS_MAX], gap[UNBOUNDED_BUFFERS_MAX];
     double gain, norm;
-} dpmf_i_strategy_unbounded_step;
+} strategy_unbounded_step;
 
 /* ---- strategy/unbounded/shape.c ---- */
 
 /* The built-in one. On failure nothing is left; freeing a zeroed struct is fine. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_unbounded_shape_create(dpmf_i_strategy_unbounded_shape *out);
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_unbounded_shape_alloc(int64_t nodes, int64_t blocks,
-                                                                  dpmf_i_strategy_unbounded_shape *out);
-void dpmf_i_strategy_unbounded_shape_free(dpmf_i_strategy_unbounded_shape *shape);
+DPMF_MUST_CHECK dpmf_status unbounded_shape_create(unbounded_shape *out);
+DPMF_MUST_CHECK dpmf_status unbounded_shape_alloc(int64_t nodes, int64_t blocks, unbounded_shape *out);
+void unbounded_shape_free(unbounded_shape *shape);
 
 /* Is everything as the comments above say? If not: DPMF_ERROR_FORMAT. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_unbounded_shape_check(const dpmf_i_strategy_unbounded_shape *shape);
+DPMF_MUST_CHECK dpmf_status unbounded_shape_check(const unbounded_shape *shape);
 
 /* The longest column of G T with unit f that starts in each block: sqrt S, which is its first one's. */
-void dpmf_i_strategy_unbounded_shape_norms(const dpmf_i_strategy_unbounded_shape *shape, double *norms);
+void unbounded_shape_norms(const unbounded_shape *shape, double *norms);
 
 /* The block that holds step t. */
-int64_t dpmf_i_strategy_unbounded_block(const dpmf_i_strategy_unbounded_shape *shape, int64_t t);
+int64_t unbounded_block(const unbounded_shape *shape, int64_t t);
 
-dpmf_i_strategy_unbounded_step dpmf_i_strategy_unbounded_step_of(const dpmf_i_strategy_unbounded_shape *shape,
-                                                                 int64_t block);
+strategy_unbounded_step unbounded_step_of(const unbounded_shape *shape, int64_t block);
 
 /* ---- strategy/unbounded/object.c ---- */
 
 /* No column of C is longer than this, however long the stream. */
-double dpmf_i_strategy_unbounded_longest(const dpmf_i_strategy_unbounded_shape *shape);
+double unbounded_longest(const unbounded_shape *shape);
 
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_unbounded_create(int64_t steps, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status unbounded_create(int64_t steps, dpmf_strategy **out);
 
 /* The first `steps` steps alone, which are the same; of another strategy: it whole, retained. */
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_unbounded_head(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status unbounded_head(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
 
 /* NULL if it is another strategy. */
-const dpmf_i_strategy_unbounded_shape *dpmf_i_strategy_unbounded(const dpmf_strategy *s);
+const unbounded_shape *strategy_unbounded(const dpmf_strategy *s);
 
-struct dpmf_i_strategy_source;
-DPMF_MUST_CHECK dpmf_status dpmf_i_strategy_unbounded_read(const struct dpmf_i_strategy_source *source,
-                                                           dpmf_strategy **out);
+struct strategy_source;
+DPMF_MUST_CHECK dpmf_status unbounded_read(const struct strategy_source *source, dpmf_strategy **out);
 
 /* ---- error/unbounded.c ---- */
 
 /* Row norms squared of B = A C^-1, as for the others (strategy/tvblt.h), O(n d^2). */
-DPMF_MUST_CHECK dpmf_status dpmf_i_error_unbounded(const dpmf_workload *a, const dpmf_i_strategy_unbounded_shape *shape,
-                                                   int64_t steps, int64_t stamps, const double *scale,
-                                                   const dpmf_run *run, double *per_step);
+DPMF_MUST_CHECK dpmf_status error_unbounded(const dpmf_workload *a, const unbounded_shape *shape, int64_t steps,
+                                            int64_t stamps, const double *scale, const dpmf_run *run, double *per_step);
 
 /* Prefix sums, steps first to first + count - 1 alone; what is before them takes O(log first) products of d x d. */
-void dpmf_i_error_unbounded_range(const dpmf_i_strategy_unbounded_shape *shape, int64_t first, int64_t count,
-                                  double *per_step);
+void error_unbounded_range(const unbounded_shape *shape, int64_t first, int64_t count, double *per_step);
 
 /*
  * Prefix sums: the sum of these squares over all steps, and the largest, looked for at 24 places of each block and then
  * around the largest of them: there may be several tops, so it can be missed by 1e-4 of it. 1; 0 if it is not prefix sums
  * and such a stream.
  */
-int dpmf_i_error_unbounded_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
+int error_unbounded_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
 
 #endif
