@@ -4,7 +4,7 @@
 #define DPMF_ERROR_H
 
 #include "base/status.h"
-#include "error/replay.h"
+#include "families/replay/error.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 

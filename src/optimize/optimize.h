@@ -49,7 +49,7 @@ DPMF_MUST_CHECK dpmf_status optimize_epochs(const optimize_task *task, dpmf_stra
 /* The bounds alone, cyclic and full participation, at a tolerance of their own. */
 DPMF_MUST_CHECK dpmf_status optimize_epochs_bound(const optimize_task *task, double tolerance,
                                                   dpmf_optimization *result);
-/* optimize/replay/optimize.c: tvblt under cyclic participation, with replayed or shared seeds */
+/* families/replay/optimize.c: tvblt under cyclic participation, with replayed or shared seeds */
 DPMF_MUST_CHECK dpmf_status replay_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 /* optimize/patterns.c: the same under min-separation and shuffled participation */
 DPMF_MUST_CHECK dpmf_status optimize_patterns(const optimize_task *task, dpmf_strategy **out,

@@ -196,7 +196,7 @@ DPMF_MUST_CHECK dpmf_status sensitivity_cyclic(const sensitivity_task *task,
 DPMF_MUST_CHECK dpmf_status sensitivity_separated(const sensitivity_task *task, sensitivity_found *out);
 DPMF_MUST_CHECK dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out);
 
-/* sensitivity/replay.c: TV-BLT with replayed seeds under its own cyclic participation, or a multiple of it: `there` = 1. */
+/* families/replay/sensitivity.c: TV-BLT with replayed seeds under its own cyclic participation, or a multiple of it: `there` = 1. */
 DPMF_MUST_CHECK dpmf_status sensitivity_replay(const sensitivity_task *task, int *there, sensitivity_found *out);
 
 /* The refusal of a bound for which the patterns are too many. */

@@ -11,7 +11,7 @@
 #include "base/safetensors.h"
 #include "base/status.h"
 #include "strategy/blt.h"
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 #include "strategy/tree.h"
 #include "strategy/tvblt.h"
 #include "strategy/unbounded/unbounded.h"

@@ -2,7 +2,7 @@
 /* TV-BLT with replayed seeds: the gradient of the loss against differences. */
 #include "support/check.h"
 
-#include "optimize/replay/replay.h"
+#include "families/replay/search.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "support/check.h"
 
 #include "optimize/optimize.h"
-#include "optimize/replay/replay.h"
+#include "families/replay/search.h"
 #include "support/failing_allocator.h"
 #include "support/replay_cases.h"
 

@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "optimize/replay/shared.h"
+#include "families/replay/shared_search.h"
 
 #include <stdio.h>
 

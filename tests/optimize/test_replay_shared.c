@@ -2,7 +2,7 @@
 /* Shared class seeds: the gradient against differences, what the search finds against dense matrices, its ratio. */
 #include "support/check.h"
 
-#include "optimize/replay/shared.h"
+#include "families/replay/shared_search.h"
 #include "support/replay_cases.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 
 #include "base/linalg.h"
 #include "error/error.h"
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
  * phi_{p+1} = A_p phi_p = R phi_p - beta_p q_p' with q_p = phi_p'h_p;  psi_p = psi_{p+1} A_p = psi_{p+1} R - w_p h_p'
  * with w_p = psi_{p+1} beta_p. Epochs are independent of each other: O(n r^2), one epoch an item of work.
  */
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 
 #include "base/memory.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The best TV-BLT with replayed seeds (strategy/replay/replay.h) for a named workload under cyclic participation: the
+ * The best TV-BLT with replayed seeds (families/replay/replay.h) for a named workload under cyclic participation: the
  * loss and its gradient by hand-written adjoints, and the search.
  */
 #ifndef DPMF_OPTIMIZE_REPLAY_REPLAY_H
@@ -11,7 +11,7 @@
 
 /* ---- loss.c ---- */
 
-/* Derivatives of the loss by what is named; "x" stands for a quantity of strategy/replay/replay.h. */
+/* Derivatives of the loss by what is named; "x" stands for a quantity of families/replay/replay.h. */
 typedef struct replay_adjoint {
     double *h, *beta;      /* by step, x r */
     double *profile;       /* by step */

@@ -6,7 +6,7 @@
  * number of parameters, 2 k r + k + 1 a node, does not grow with n. Where the last epoch is partial, classes on the two
  * sides of its end have different numbers of steps: nodes gather there too.
  */
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 
 #include "base/memory.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors of a TV-BLT with replayed seeds (strategy/replay/replay.h), and what their derivatives need of the way there. */
+/* Errors of a TV-BLT with replayed seeds (families/replay/replay.h), and what their derivatives need of the way there. */
 #ifndef DPMF_ERROR_REPLAY_H
 #define DPMF_ERROR_REPLAY_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search for shared class seeds (strategy/replay/replay.h). V_p = diag(g^2) + L L' is searched with the filter, P
+ * The search for shared class seeds (families/replay/replay.h). V_p = diag(g^2) + L L' is searched with the filter, P
  * is its inverse, and the scale d_p of a class the root of S_p = sum |X| over its block of X = G'P G. The best S_p has
  * many entries of X at exactly 0, where |x| has no derivative, so |x| = max over |s| <= 1 of s x is replaced by
  *
@@ -13,7 +13,7 @@
  * Start: a mechanism with replayed seeds, found first, and at every node the factor analysis V ~ diag(g^2) + L L' of
  * its V by iterated principal factors, turned so that L varies slowly from node to node.
  */
-#include "optimize/replay/shared.h"
+#include "families/replay/shared_search.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TV-BLT with replayed seeds (strategy/replay/replay.h) under the cyclic participation that it was made for, or one whose
+ * TV-BLT with replayed seeds (families/replay/replay.h) under the cyclic participation that it was made for, or one whose
  * period is a multiple of that: the strategy holds X = C'C within its classes, found by the filter's transitions in
  * O(n k r^2), and no other entry of X matters.
  *

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The adjoints of strategy/replay/filter.c (transitions of F^-1 through an epoch) and of P V = I in every class:
+ * The adjoints of families/replay/filter.c (transitions of F^-1 through an epoch) and of P V = I in every class:
  *
  *     phi_{p+1} = R phi_p - beta q',  q = phi_p'h;      psi_p = psi_{p+1} R - w h',  w = psi_{p+1} beta
  *     dP = -P dV P,  dV = -V dP V.
  *
  * Epochs, and positions, are items of work.
  */
-#include "optimize/replay/replay.h"
+#include "families/replay/search.h"
 
 #include "base/memory.h"
 

@@ -17,7 +17,7 @@
  * and twice squared; scales d are felt by all k epochs; logits of rho by all steps. Measured at n = 1000, k = 10, r = 3,
  * after 25 evaluations the loss is 1.8 % above the bound without this and 0.3 % with it.
  */
-#include "optimize/replay/replay.h"
+#include "families/replay/search.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

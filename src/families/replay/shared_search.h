@@ -3,7 +3,7 @@
 #ifndef DPMF_OPTIMIZE_REPLAY_SHARED_H
 #define DPMF_OPTIMIZE_REPLAY_SHARED_H
 
-#include "optimize/replay/replay.h"
+#include "families/replay/search.h"
 
 typedef struct replay_shared_work {
     replay_work base; /* its parameters and scales are not used */

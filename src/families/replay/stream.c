@@ -4,7 +4,7 @@
  *
  *     u_t = y_t / d_p - h'x,   x <- rho o x + beta u_t,   z_t = sum_{e <= f} M_p[f,e] u_{eb+p}.
  */
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 
 #include "base/memory.h"
 

@@ -11,7 +11,7 @@
  *
  * For the cancelled P (pairs.c) X is diagonal but for rounding, and the first is exact.
  */
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

@@ -4,10 +4,10 @@
  *
  *     parameters -> h, beta, rho, profile, d -> P (pairs) -> V (classes) -> errors -> loss
  *
- * and the same way back. The sensitivity is 1 by construction (strategy/replay/pairs.c), so the loss is that of the
+ * and the same way back. The sensitivity is 1 by construction (families/replay/pairs.c), so the loss is that of the
  * errors alone. A gradient costs about three evaluations, O(n k r^2).
  */
-#include "optimize/replay/replay.h"
+#include "families/replay/search.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

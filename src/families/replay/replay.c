@@ -8,7 +8,7 @@
  * M is a Cholesky factorization begun at the last epoch: U has to be lower triangular so that step t uses no seed of
  * later steps.
  */
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 
 #include "base/memory.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The family tvblt under cyclic participation: the search of optimize/replay/search.c (replayed seeds) or shared.c (shared
+ * The family tvblt under cyclic participation: the search of families/replay/search.c (replayed seeds) or shared.c (shared
  * class seeds), with the certified lower bound for every mechanism beside it: the one that evaluations print, and for the max
  * loss of short runs, where that one is weak, the dense optimum's own, climbed as far as takes about as long as the search.
  */
-#include "optimize/replay/shared.h"
+#include "families/replay/shared_search.h"
 
 #include "optimize/optimize.h"
 #include "optimum/optimum.h"

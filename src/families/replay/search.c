@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The search for the best TV-BLT with replayed seeds: limited-memory BFGS on the filter, the profile and the scales
- * together, from one generic start. P is eliminated exactly (strategy/replay/pairs.c), so every point of the search is
+ * together, from one generic start. P is eliminated exactly (families/replay/pairs.c), so every point of the search is
  * a mechanism of sensitivity 1, and the search is unconstrained.
  *
  * Max loss: from the RMS solution, p-norms of the squared errors with p = 40, 200, 1000; the point with the least
@@ -10,7 +10,7 @@
  * Buffers for a wanted distance from a bound: one more at a time; twice the nodes where buffers alone do not help. Where
  * the caller takes what there is, the search ends when a buffer gains little.
  */
-#include "optimize/replay/replay.h"
+#include "families/replay/search.h"
 
 #include "base/memory.h"
 #include "base/minimize.h"

@@ -9,7 +9,7 @@
  * then epoch by epoch gamma -> omega, phi; pair by pair omega -> w, T, V; T -> Z; and epoch by epoch w, Z -> psi. Powers
  * of rho are differentiated where they stand.
  */
-#include "optimize/replay/replay.h"
+#include "families/replay/search.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TV-BLT with replayed seeds (strategy/replay/replay.h) as a strategy. With replayed seeds C is square, C = M G D^-1. With
+ * TV-BLT with replayed seeds (families/replay/replay.h) as a strategy. With replayed seeds C is square, C = M G D^-1. With
  * l shared class seeds W = D F [diag(g) | L] has a column for each step and l for each class, in this order (n + p l + i is
  * seed i of class p), and C is its pseudo-inverse,
  *

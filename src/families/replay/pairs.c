@@ -22,7 +22,7 @@
  * positions with all k^2 pairs of states at once, as one would write X = G'P G first, costs a factor k more, and P by
  * repeated sweeps another factor of up to k + 1.)
  */
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 
 #include "base/memory.h"
 

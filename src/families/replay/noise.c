@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams of TV-BLT with replayed or shared seeds (strategy/replay/replay.h): r buffers, and a mix u of several seeds in
+ * Streams of TV-BLT with replayed or shared seeds (families/replay/replay.h): r buffers, and a mix u of several seeds in
  * the place of one,
  *
  *     replayed   u = ((0 + a_f z_{t-fb}) + ...) + a_0 z_t                 the oldest seed first, made again from its row

@@ -3,7 +3,7 @@
  * Shared class seeds (replay.h): V_p = diag(g^2) + L L' from parameters at the nodes, log g and L by straight lines;
  * P, M, U by factoring V; and the scales d_p that make the sensitivity of every class at most 1.
  */
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 
 #include "base/memory.h"
 
