@@ -40,7 +40,7 @@ static inline void error_moments_advance(const error_drive *d, double yy, double
 
 /*
  * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are BLT_MAX
- * apart. A step (error/blt.c): y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed
+ * apart. A step (families/blt/error.c): y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed
  * factor x y.
  */
 typedef struct error_buffers {

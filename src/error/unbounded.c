@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Error of a stream without a horizon (strategy/unbounded/unbounded.h): in a block the noise is that of a BLT whose seeds
- * have variance 1/g^2 and whose outputs are multiplied by 1/f, so step by step it is error/blt.c's recursion, with the
+ * have variance 1/g^2 and whose outputs are multiplied by 1/f, so step by step it is families/blt/error.c's recursion, with the
  * lump's row and column copied to each buffer that starts.
  *
  * For prefix sums the state (m, o) of buffers and answer moves by one matrix on a whole block, (m, o) <- Phi (m, o) + b z,

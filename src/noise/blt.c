@@ -2,7 +2,7 @@
 /*
  * Streams with a few buffers that move on at every step, in one pass over seed, buffers and output:
  *
- *     BLT (strategy/blt.h)         y = z - sum_j alpha_j m_j,   m_j <- (m_j - gap_j m_j) + y
+ *     BLT (families/blt/blt.h)         y = z - sum_j alpha_j m_j,   m_j <- (m_j - gap_j m_j) + y
  *     TV-BLT (strategy/tvblt.h)    y = diagonal z + sum_j x_j,  x_j <- x_j + ((keep_j - 1) x_j + gain_j z),  or of order 2
  *
  * Decays that matter over n steps are about 1/n from 1. Rounded to float, a decay that is 1 - 1e-7 would be 1 or 1 -

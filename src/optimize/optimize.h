@@ -42,7 +42,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_banded_inverse(const optimize_task *task, d
                                                     dpmf_optimization *result);
 /* optimize/banded/banded.c */
 DPMF_MUST_CHECK dpmf_status optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
-/* optimize/blt/blt.c */
+/* families/blt/optimize.c */
 DPMF_MUST_CHECK dpmf_status optimize_blt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 /* optimize/epochs.c: dense C under several participations */
 DPMF_MUST_CHECK dpmf_status optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);

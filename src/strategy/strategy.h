@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "base/status.h"
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
 #include "families/replay/replay.h"
 #include "strategy/tree.h"
 #include "strategy/tvblt.h"

@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "optimize/blt/blt.h"
+#include "families/blt/search.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 #include "workload/workload.h"

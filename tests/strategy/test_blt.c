@@ -6,7 +6,7 @@
 #include "oracle/oracle.h"
 #include "support/check.h"
 
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
 #include "strategy/strategy.h"
 #include "support/failing_allocator.h"
 

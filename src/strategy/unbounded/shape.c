@@ -20,7 +20,7 @@
 #include "strategy/unbounded/unbounded.h"
 
 #include "base/memory.h"
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
 
 #include <assert.h>
 #include <math.h>

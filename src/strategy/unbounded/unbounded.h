@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams without a horizon: C = G T F, with G and F diagonal and T a BLT (strategy/blt.h) whose buffers start one after
+ * Streams without a horizon: C = G T F, with G and F diagonal and T a BLT (families/blt/blt.h) whose buffers start one after
  * the other. Time is cut into blocks, the last of which never ends; on a block g, f and the set of buffers do not change.
  *
  *     T[u,u] = 1,   T[t,u] = sum_i scale_i prod_{u<r<t} lambda_i(r),   lambda_i(r) = 1 - gap_i if buffer i has started by

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BLT strategies (strategy/blt.h): the noise C^-1 z from d buffers that hold decaying sums of past outputs (Pillutla et al.
+ * BLT strategies (families/blt/blt.h): the noise C^-1 z from d buffers that hold decaying sums of past outputs (Pillutla et al.
  * 2025, Algorithm 2.2),
  *
  *     y_t = z_t - sum_i alpha_i m_i,    m_i <- lambda_i m_i + y_t,
@@ -8,7 +8,7 @@
  * and C y by the same buffers on its input. Fed back like this the stream is the inverse of C whatever the parameters:
  * no inverse parameters are needed. lambda m is computed as m - g m, since g is what is known to full precision.
  */
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
 
 #include "base/lower.h"
 #include "base/memory.h"

@@ -12,7 +12,7 @@
  * The derivatives by the adjoint of q, backwards in time, l_t = mu l_{t+1} - 2 E_t d_t a; those by P are gathered in a
  * last pass forwards, since P and its slope by m are cheaper made again than kept. O(n d^2) time, O(n d) memory.
  */
-#include "optimize/blt/blt.h"
+#include "families/blt/search.h"
 
 #include "base/memory.h"
 #include "base/sum.h"

@@ -13,15 +13,15 @@
  * (Lemma 4.13),
  *
  *     alpha_i = prod_j |h_j - g_i| / prod_{j != i} |g_j - g_i|,
- *     beta_j = prod_i |h_j - g_i| / prod_{i != j} |h_i - h_j| / h_j,   beta_0 = prod g/h    (strategy/blt_algebra.c),
+ *     beta_j = prod_i |h_j - g_i| / prod_{i != j} |h_i - h_j| / h_j,   beta_0 = prod g/h    (families/blt/algebra.c),
  *
- * and the loss from the closed forms of strategy/blt_algebra.c: O(d^2 k + d^3) whatever n. For another Toeplitz workload, or with
+ * and the loss from the closed forms of families/blt/algebra.c: O(d^2 k + d^3) whatever n. For another Toeplitz workload, or with
  * weights, the first column w of B = A C^-1 is run through instead, O(n d): C^-1 is a product of first-order sections
  * (1 - lambda_i x)/(1 - mu_i x), and the derivatives of w are w itself through one more pole,
  *
  *     dw/dg_i = x/(1 - lambda_i x) w,   dw/dh_j = -x/(1 - mu_j x) w.
  */
-#include "optimize/blt/blt.h"
+#include "families/blt/search.h"
 
 #include "base/sum.h"
 
@@ -158,7 +158,7 @@ typedef struct part {
     double value, by_log[MAX + 1], by_gap[MAX + 1]; /* with respect to logarithms of scales, and to gaps */
 } part;
 
-/* The scales so far: strategy/blt_algebra.c says what `past` is. */
+/* The scales so far: families/blt/algebra.c says what `past` is. */
 typedef struct running_scales {
     double keep[MAX], rate[MAX], ratio[MAX]; /* lambda, its logarithm, and its b-th power */
     double power[MAX], past[MAX], past_slope[MAX], weight[MAX], weight_slope[MAX], first;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loss of a BLT as a smooth function of free unknowns: what optimize/blt/blt.c minimizes. */
+/* The loss of a BLT as a smooth function of free unknowns: what families/blt/optimize.c minimizes. */
 #ifndef DPMF_OPTIMIZE_BLT_H
 #define DPMF_OPTIMIZE_BLT_H
 
@@ -9,7 +9,7 @@
 
 enum { BLT_UNKNOWNS = 2 * BLT_MAX };
 
-/* Memory for the loss with normalized columns (optimize/blt/normalized.c), n numbers each, q and r n x count. */
+/* Memory for the loss with normalized columns (families/blt/normalized.c), n numbers each, q and r n x count. */
 typedef struct blt_normalized {
     double *memory, *coefficient, *norm, *variance, *by_norm, *q, *r;
 } blt_normalized;
@@ -54,7 +54,7 @@ blt_parameters blt_at(int count, const double *x);
 void blt_gaps(int count, const double *x, double *gaps);
 void blt_unknowns(int count, const double *gaps, double *x);
 
-/* ---- scales of any sign: optimize/blt/cascade.c ---- */
+/* ---- scales of any sign: families/blt/cascade.c ---- */
 
 /* C as a cascade. The unknowns are `count` coordinates and `count` logarithms of spacings between ln gaps. */
 typedef struct blt_cascade {
@@ -83,7 +83,7 @@ double blt_cascade_size(const blt_cascade *k, const double *x, double factor, do
 blt_parameters blt_cascade_at(int count, int64_t n, const double *x);
 void blt_cascade_unknowns(int count, int64_t n, const double *scale, const double *gap, double *x);
 
-/* ---- the search among them: optimize/blt/mixed.c ---- */
+/* ---- the search among them: families/blt/mixed.c ---- */
 
 /* Single, cyclic or full participation, and small enough? */
 int blt_mixed_fits(const optimize_task *task);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The best BLT whose scales may have any sign, for small problems: the search in interlaced gaps (optimize/blt/loss.c),
+ * The best BLT whose scales may have any sign, for small problems: the search in interlaced gaps (families/blt/loss.c),
  * all of whose points are positive and falling, gives starts, and this one continues in the coordinates x of
- * optimize/blt/cascade.c. Momentum wants coefficients that rise at first and cross zero later, and several epochs want
+ * families/blt/cascade.c. Momentum wants coefficients that rise at first and cross zero later, and several epochs want
  * columns of one unit that are nearly orthogonal: no positive scales give either.
  *
  * S is |c|^2 under single participation, and under cyclic and full the one of optimize/toeplitz/mixed.c. E is that of
@@ -23,7 +23,7 @@
  *
  * All costs O(n) and more, so this ends at TOEPLITZ_MIXED_STEPS_MAX steps.
  */
-#include "optimize/blt/blt.h"
+#include "families/blt/search.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

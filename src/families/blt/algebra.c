@@ -22,7 +22,7 @@
  * cancel down to ln n, which costs all digits at n = 10^9. Several participations (Eq. 3.25): between two of them the
  * sum of the columns is again a sum of d exponentials.
  */
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
 
 #include "base/quadrature.h"
 

@@ -2,7 +2,7 @@
 /*
  * The best BLT of d buffers for a Toeplitz workload, RMS or max loss, under single, cyclic, min-separation or full
  * participation (Pillutla et al. 2025, Section 4.3.2): limited-memory BFGS on ln(loss) in the spacings of the
- * interlaced gaps (optimize/blt/loss.c).
+ * interlaced gaps (families/blt/loss.c).
  *
  * The problem is not convex. Buffers are added one at a time, and for each number of them several starts are tried, all
  * of them fixed: the rational approximation of the square root over the whole run and over one separation, geometric
@@ -11,9 +11,9 @@
  * prefix sums without weights, whose loss has a closed form, and only its end is taken over as a start.
  *
  * All of these have positive scales. For small problems the search goes on among scales of any sign
- * (optimize/blt/mixed.c), with as many buffers as were asked for or chosen here, and the ends here are only starts.
+ * (families/blt/mixed.c), with as many buffers as were asked for or chosen here, and the ends here are only starts.
  */
-#include "optimize/blt/blt.h"
+#include "families/blt/search.h"
 
 #include "base/memory.h"
 #include "base/minimize.h"

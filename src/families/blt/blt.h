@@ -59,7 +59,7 @@ double blt_frobenius_square(const blt_parameters *inverse, int64_t n);
  */
 blt_parameters blt_rational(int count, double range);
 
-/* ---- strategy/blt.c ---- */
+/* ---- families/blt/object.c ---- */
 
 /* The strategy. Scales may have any sign; 0 < gap <= 1. */
 DPMF_MUST_CHECK dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out);
@@ -71,7 +71,7 @@ const blt_parameters *strategy_blt(const dpmf_strategy *s);
 struct strategy_source;
 DPMF_MUST_CHECK dpmf_status blt_read(const struct strategy_source *source, dpmf_strategy **out);
 
-/* ---- error/blt.c ---- */
+/* ---- families/blt/error.c ---- */
 
 /*
  * Row norms squared of B = A C^-1 for a named workload, C a BLT repeated `stamps` times, each time started anew, and

@@ -17,7 +17,7 @@
  *     alpha_i = sum_{k>=i} x_k r_ik,   r_ik = u_k q_ik prod_{j<k, j!=i} (1 - lambda_i lambda_j)/(lambda_i - lambda_j),
  *     q_ii = 1,   q_ik = (1 - lambda_i^2)/(lambda_i - lambda_k).
  */
-#include "optimize/blt/blt.h"
+#include "families/blt/search.h"
 
 #include <math.h>
 #include <string.h>
