@@ -3,7 +3,7 @@
  * Streams with a few buffers that move on at every step, in one pass over seed, buffers and output:
  *
  *     BLT (families/blt/blt.h)         y = z - sum_j alpha_j m_j,   m_j <- (m_j - gap_j m_j) + y
- *     TV-BLT (strategy/tvblt.h)    y = diagonal z + sum_j x_j,  x_j <- x_j + ((keep_j - 1) x_j + gain_j z),  or of order 2
+ *     TV-BLT (families/tvblt/tvblt.h)    y = diagonal z + sum_j x_j,  x_j <- x_j + ((keep_j - 1) x_j + gain_j z),  or of order 2
  *
  * Decays that matter over n steps are about 1/n from 1. Rounded to float, a decay that is 1 - 1e-7 would be 1 or 1 -
  * 6e-8; its distance from 1 is held to full relative precision instead, and the buffer itself is what is rounded.

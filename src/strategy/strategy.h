@@ -13,7 +13,7 @@
 #include "families/blt/blt.h"
 #include "families/replay/replay.h"
 #include "strategy/tree.h"
-#include "strategy/tvblt.h"
+#include "families/tvblt/tvblt.h"
 #include "strategy/unbounded/unbounded.h"
 
 #include <stddef.h>

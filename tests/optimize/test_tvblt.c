@@ -7,7 +7,7 @@
 #include "error/error.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
+#include "families/tvblt/tvblt.h"
 #include "support/failing_allocator.h"
 
 #include <math.h>

@@ -4,7 +4,7 @@
 
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
+#include "families/tvblt/tvblt.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "support/check.h"
 
 #include "kernels/tvblt/tvblt.h"
-#include "optimize/tvblt/tvblt.h"
+#include "families/tvblt/search.h"
 #include "optimum/optimum.h"
 
 #include <math.h>

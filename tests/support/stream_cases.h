@@ -5,7 +5,7 @@
 
 #include "families/blt/blt.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
+#include "families/tvblt/tvblt.h"
 #include "support/check.h"
 #include "support/replay_strategy.h"
 

@@ -75,7 +75,7 @@ DPMF_MUST_CHECK dpmf_status unbounded_read(const struct strategy_source *source,
 
 /* ---- error/unbounded.c ---- */
 
-/* Row norms squared of B = A C^-1, as for the others (strategy/tvblt.h), O(n d^2). */
+/* Row norms squared of B = A C^-1, as for the others (families/tvblt/tvblt.h), O(n d^2). */
 DPMF_MUST_CHECK dpmf_status error_unbounded(const dpmf_workload *a, const unbounded_shape *shape, int64_t steps,
                                             int64_t stamps, const double *scale, const dpmf_run *run, double *per_step);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TV-BLT: what the construction (optimize/tvblt/build.c) and the tuning (optimize/tvblt/tvblt.c) know of each other. */
+/* TV-BLT: what the construction (families/tvblt/build.c) and the tuning (families/tvblt/optimize.c) know of each other. */
 #ifndef DPMF_OPTIMIZE_TVBLT_H
 #define DPMF_OPTIMIZE_TVBLT_H
 
@@ -25,7 +25,7 @@ typedef struct tvblt_filter {
     double shift[TVBLT_NODES_MAX], weight[TVBLT_NODES_MAX];
 } tvblt_filter;
 
-/* optimize/tvblt/problem.c: the problem; its spectrum, found once; the weights of the optimum, where tuning changed them. */
+/* families/tvblt/problem.c: the problem; its spectrum, found once; the weights of the optimum, where tuning changed them. */
 struct optimum_answer;
 DPMF_MUST_CHECK dpmf_status tvblt_problem_create(const dpmf_workload *workload, int max_loss,
                                                  const struct optimum_answer *optimum, tvblt_problem *out);
@@ -51,7 +51,7 @@ DPMF_MUST_CHECK dpmf_status tvblt_work_room(const tvblt_problem *problem, int no
 /* Coefficients, norms and squares; not yet normalized. DPMF_ERROR_NUMERICAL names the step where it breaks down. */
 DPMF_MUST_CHECK dpmf_status tvblt_build(const tvblt_problem *problem, const tvblt_filter *filter, tvblt_work *work);
 
-/* optimize/tvblt/loss.c: norms and errors without coefficients, for searches; the problem as arrays, and room. */
+/* families/tvblt/loss.c: norms and errors without coefficients, for searches; the problem as arrays, and room. */
 typedef struct tvblt_meter {
     struct base_pool *pool; /* of one thread */
     struct optimum_phi *phi;
@@ -69,7 +69,7 @@ void tvblt_meter_weigh(const tvblt_problem *problem, tvblt_meter *meter);
 DPMF_MUST_CHECK dpmf_status tvblt_measure(const tvblt_problem *problem, const tvblt_filter *filter, tvblt_meter *meter,
                                           double *norms, double *squares);
 
-/* optimize/tvblt/tune.c: the search for a filter. */
+/* families/tvblt/tune.c: the search for a filter. */
 struct tvblt_model;
 typedef struct tvblt_tuner {
     tvblt_problem problem;

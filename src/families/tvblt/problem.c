@@ -3,7 +3,7 @@
  * TV-BLT: the problem that is tuned and built: the bands of the workload's inverse, the weights of the optimum, and the ends
  * of the spectrum of M = V^-1/2 K V^-1/2, K = A^-1 P^-1 A^-T, by the power method.
  */
-#include "optimize/tvblt/tvblt.h"
+#include "families/tvblt/search.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

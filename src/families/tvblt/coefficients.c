@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The coefficients of a TV-BLT as a linear system and its inverse (strategy/tvblt.h). With h = 1 for the first number of each
+ * The coefficients of a TV-BLT as a linear system and its inverse (families/tvblt/tvblt.h). With h = 1 for the first number of each
  * node, 0 for the second,
  *
  *     y_t = l_t z_t + h'x_t,             x_{t+1} = F_t x_t + g_t z_t                        the noise C^-1 z
@@ -16,7 +16,7 @@
  * O(n R^2) for all norms, and for one diagonal u = t + lag too: between two multiples of lag every such product is cut
  * at the same place, so each half is a running product that grows by one factor a step.
  */
-#include "strategy/tvblt.h"
+#include "families/tvblt/tvblt.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TV-BLT strategies (strategy/tvblt.h): C^-1 is a stream with R buffers, a form of the BLT of McMahan et al. 2024 whose
+ * TV-BLT strategies (families/tvblt/tvblt.h): C^-1 is a stream with R buffers, a form of the BLT of McMahan et al. 2024 whose
  * coefficients vary with time, and C is the inverse system, which is as cheap:
  *
  *     z_t = (y_t - sum over nodes of x_node) / diagonal_t,    x <- F_t x + gain_t z_t.
  */
-#include "strategy/tvblt.h"
+#include "families/tvblt/tvblt.h"
 
 #include "strategy/strategy.h"
 

@@ -33,7 +33,7 @@ static inline int tvblt_states(const tvblt_parameters *c) {
     return c->nodes * c->order;
 }
 
-/* ---- strategy/tvblt_coefficients.c ---- */
+/* ---- families/tvblt/coefficients.c ---- */
 
 /* Zeroed arrays; on failure nothing is left. Freeing a zeroed struct is fine. */
 DPMF_MUST_CHECK dpmf_status tvblt_alloc(int64_t steps, int nodes, int order, tvblt_parameters *out);
@@ -66,7 +66,7 @@ DPMF_MUST_CHECK dpmf_status strategy_tvblt_gram(const tvblt_parameters *c, int64
 void tvblt_gram_vectors(const tvblt_parameters *c, double *q);
 void tvblt_gram_row(const tvblt_parameters *c, const double *q, int64_t t, int64_t count, double *values);
 
-/* ---- strategy/tvblt.c ---- */
+/* ---- families/tvblt/object.c ---- */
 
 /* The strategy; takes the arrays over on success and zeroes `coefficients`. */
 DPMF_MUST_CHECK dpmf_status tvblt_create(tvblt_parameters *coefficients, dpmf_strategy **out);
@@ -78,7 +78,7 @@ const tvblt_parameters *strategy_tvblt(const dpmf_strategy *s);
 struct strategy_source;
 DPMF_MUST_CHECK dpmf_status tvblt_read(const struct strategy_source *source, dpmf_strategy **out);
 
-/* ---- error/tvblt.c ---- */
+/* ---- families/tvblt/error.c ---- */
 
 /*
  * Row norms squared of B = A C^-1 for a named workload, C a TV-BLT repeated `stamps` times, each time started anew, and
@@ -87,7 +87,7 @@ DPMF_MUST_CHECK dpmf_status tvblt_read(const struct strategy_source *source, dpm
 DPMF_MUST_CHECK dpmf_status error_tvblt(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps,
                                         const double *scale, const dpmf_run *run, double *per_step);
 
-/* ---- optimize/tvblt/tvblt.c ---- */
+/* ---- families/tvblt/optimize.c ---- */
 
 struct optimum_answer;
 

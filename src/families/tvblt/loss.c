@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TV-BLT: the column norms and errors of a filter without its coefficients, in O(n r): what a search needs, against the
- * O(n r^2) of construction (optimize/tvblt/build.c), which only the filter that is chosen goes through.
+ * O(n r^2) of construction (families/tvblt/build.c), which only the filter that is chosen goes through.
  *
  * X^-1 = S = V^1/2 f(M) V^1/2 with f(x) = sum_j w_j x/(x + s_j) and K = V^1/2 M V^1/2.
  *
@@ -22,7 +22,7 @@
 #include "base/threads.h"
 #include "error/error.h"
 #include "kernels/tvblt/tvblt.h"
-#include "optimize/tvblt/tvblt.h"
+#include "families/tvblt/search.h"
 #include "optimum/optimum.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TV-BLT: which shifts and weights. With r nodes the square root of M is replaced by f(x) = sum_j w_j x/(x + s_j)
- * (optimize/tvblt/build.c); whatever f is, the mechanism is valid and its loss exact, so f is chosen by its loss.
+ * (families/tvblt/build.c); whatever f is, the mechanism is valid and its loss exact, so f is chosen by its loss.
  *
  *   start     nodes of the quadrature for the inverse square root (Hale, Higham and Trefethen 2008) on
  *             [f1 low, f2 high] with [low, high] the spectrum of M. Few nodes do best on a shorter interval: momentum,
@@ -15,7 +15,7 @@
  * narrow: Newton with a Hessian of differences, damped as Levenberg and Marquardt do, takes 2 to 6 steps where
  * quasi-Newton methods take dozens. How much of this is done depends on n and r alone (WORK_MAX), not on any clock.
  */
-#include "optimize/tvblt/tvblt.h"
+#include "families/tvblt/search.h"
 
 #include "base/quadrature.h"
 #include "base/sum.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TV-BLT: the optimal mechanism under single participation as a stream with a handful of buffers. The optimum gives the
- * weights v (and p); tuning (optimize/tvblt/tune.c) gives r shifts and weights; construction (optimize/tvblt/build.c)
- * the coefficients, once; searches go by norms and errors alone (optimize/tvblt/loss.c). Here: max loss, how many nodes, and
+ * weights v (and p); tuning (families/tvblt/tune.c) gives r shifts and weights; construction (families/tvblt/build.c)
+ * the coefficients, once; searches go by norms and errors alone (families/tvblt/loss.c). Here: max loss, how many nodes, and
  * long runs.
  *
  * Max loss: tuned with the column and row weights v, p of the dual on the weighted mean sum_t p_t |B[t,:]|^2, which is
@@ -10,7 +10,7 @@
  * and all |B[t,:]| alike, so that the maximum is the mean; the best round is kept. With momentum the rounds converge slowly
  * (n = 200, 6 nodes: 1.0028, 1.00046 times the optimum after 25, 100), so that short runs have more of them.
  */
-#include "optimize/tvblt/tvblt.h"
+#include "families/tvblt/search.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

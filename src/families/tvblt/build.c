@@ -29,7 +29,7 @@
  */
 #include "base/memory.h"
 #include "error/error.h"
-#include "optimize/tvblt/tvblt.h"
+#include "families/tvblt/search.h"
 
 #include <assert.h>
 #include <math.h>

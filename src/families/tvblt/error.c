@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error of a TV-BLT under a named workload: the noise y_t = l_t z_t + h'x_t, x_{t+1} = F_t x_t + g_t z_t (strategy/tvblt.h)
+ * Error of a TV-BLT under a named workload: the noise y_t = l_t z_t + h'x_t, x_{t+1} = F_t x_t + g_t z_t (families/tvblt/tvblt.h)
  * drives the workload's recursion on (m, o) (error/error.h). Keep the covariance P of x, and of x with m and o:
  *
  *     Var y_t = l_t^2 + h'P h,  Cov(x_{t+1}, y_t) = F P h + g l_t,  P <- F P F' + g g'
