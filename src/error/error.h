@@ -82,7 +82,7 @@ DPMF_MUST_CHECK dpmf_status error_covariance(const dpmf_workload *a, const dpmf_
                                              double *per_step);
 
 /*
- * error/tree.c: trees under named workloads, `stamps` of them one after the other, O(n log n). `scale` is NULL or
+ * families/tree/error.c: trees under named workloads, `stamps` of them one after the other, O(n log n). `scale` is NULL or
  * multiplies the noise of each step (column normalization).
  */
 DPMF_MUST_CHECK dpmf_status error_tree(const dpmf_workload *a, strategy_tree_kind kind, int64_t stamps,

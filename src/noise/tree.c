@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams whose step is a short list of combinations: trees (strategy/tree.c: ceil(log2 n) buffers, several seeds a
+ * Streams whose step is a short list of combinations: trees (families/tree/object.c: ceil(log2 n) buffers, several seeds a
  * step) and low rank (strategy/lowrank.c: a band of seeds and a few sums).
  *
  * A step is linear in (buffers, seeds), so its matrix is read off the strategy's own step: with unit vectors as

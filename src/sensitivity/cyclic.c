@@ -12,7 +12,7 @@
  *   - Toeplitz C: the columns of p_l are those of p_0 moved down and cut off, so X on p_l lies below X on p_0 as a
  *     semidefinite matrix: only p_0 matters. If its coefficients are of one sign, the answer is
  *     |C[:,0] + C[:,b] + ...|^2 in O(n) (Pillutla et al. 2025, Eq. 3.25).
- *   - Trees: counts (sensitivity/tree.c).
+ *   - Trees: counts (families/tree/sensitivity.c).
  */
 #include "sensitivity/sensitivity.h"
 

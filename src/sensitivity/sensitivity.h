@@ -223,7 +223,7 @@ void sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_sign, i
 /* Shuffled, or (for cyclic too) min-separation: improves *best, or makes it exact, if C is of this kind. */
 DPMF_MUST_CHECK dpmf_status sensitivity_monotone(const sensitivity_task *task, sensitivity_found *best);
 
-/* ---- trees (sensitivity/tree.c, sensitivity/tree_separated.c) ---- */
+/* ---- trees (families/tree/sensitivity.c, families/tree/separated.c) ---- */
 
 /* Does task->strategy repeat a tree whose X is that of counts, up to a factor? Then 1. */
 int sensitivity_task_tree(const sensitivity_task *task, strategy_tree_kind *kind, double *factor);

@@ -10,7 +10,7 @@
  *
  * is exact, with w^2/2 entries of X at each boundary between epochs. A strategy that restarts every few whole epochs is
  * the sum over its blocks; one that restarts at least every b + 1 steps is in the case above. Trees are exact
- * (sensitivity/tree.c), and patterns that are few are tried one by one. For anything else there are upper bounds
+ * (families/tree/sensitivity.c), and patterns that are few are tried one by one. For anything else there are upper bounds
  * (sensitivity/rows.c, sensitivity/monotone.c).
  */
 #include "sensitivity/sensitivity.h"

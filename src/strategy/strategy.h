@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "families/blt/blt.h"
 #include "families/replay/replay.h"
-#include "strategy/tree.h"
+#include "families/tree/tree.h"
 #include "families/tvblt/tvblt.h"
 #include "strategy/unbounded/unbounded.h"
 

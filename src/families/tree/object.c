@@ -2,7 +2,7 @@
 /*
  * Tree aggregation (Dwork, Naor, Pitassi and Rothblum 2010; Honaker 2015; Denisov et al. 2022, Appendix C;
  * Choquette-Choo et al. 2023, Appendix D). C has one row for each node of a binary tree over the steps, 1 on the steps
- * it covers (strategy/tree.h). Three left inverses W of C (W C = I; the noise of the steps is W Z):
+ * it covers (families/tree/tree.h). Three left inverses W of C (W C = I; the noise of the steps is W Z):
  *
  *     tree          a prefix sum is the sum of the nodes of its binary expansion; rows: complete nodes
  *     tree-online   each of those nodes is estimated from itself and all nodes below it (Honaker's estimator from
@@ -11,7 +11,7 @@
  *     tree-full     W = C^+, the best linear decoder
  *
  * All three stream with L = ceil(log2 n) kept rows. For the first two the state is the estimates of the pending nodes
- * (strategy/tree.h). For tree-full, W W' = (C'C)^-1 is all that the law of the noise depends on, and it has a square root that
+ * (families/tree/tree.h). For tree-full, W W' = (C'C)^-1 is all that the law of the noise depends on, and it has a square root that
  * runs top down: draw the noise of the root, then split it between the two halves of every node as its conditional law
  * given their sum,
  *
@@ -20,7 +20,7 @@
  * a the variance of a subtree's sum under (C'C)^-1, by the recursion a = (a_left + a_right)/(1 + a_left + a_right).
  * That square matrix is what `tree-full` holds as C^-1: same C'C, same noise law, n seeds and no pseudo-inverse.
  */
-#include "strategy/tree.h"
+#include "families/tree/tree.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
 

@@ -7,7 +7,7 @@
  * 2^l/(2^(l+1)-1); carry Cov(m, E_l) and Cov(o, E_l).
  *
  * tree-full: the pending right halves are not independent; carry the covariance matrix of (o, m, current node, pending
- * halves), of order L + 3, through the splits of strategy/tree.c.
+ * halves), of order L + 3, through the splits of families/tree/object.c.
  *
  * For stamps the pending nodes start anew in each block while m and o go on. `scale` multiplies the noise of a step.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Trees (strategy/tree.h): C has a row of ones over the leaves of each node, so that X >= 0 and
+ * Trees (families/tree/tree.h): C has a row of ones over the leaves of each node, so that X >= 0 and
  *
  *     sensitivity^2 = max over patterns of the sum over nodes of (number of participations under the node)^2
  *
@@ -12,7 +12,7 @@
  *               A node cuts at most two epochs, one at either end; epochs that lie wholly under it have their pick
  *               there, since adding one never lowers a count. So four values are enough for a node.
  *
- * min-separation is in sensitivity/tree_separated.c.
+ * min-separation is in families/tree/separated.c.
  */
 #include "sensitivity/sensitivity.h"
 
