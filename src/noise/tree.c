@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams whose step is a short list of combinations: trees (families/tree/object.c: ceil(log2 n) buffers, several seeds a
- * step) and low rank (strategy/lowrank.c: a band of seeds and a few sums).
+ * step) and low rank (families/lowrank/object.c: a band of seeds and a few sums).
  *
  * A step is linear in (buffers, seeds), so its matrix is read off the strategy's own step: with unit vectors as
  * coordinates, one call gives the whole of it. What has to be done follows: nothing for a buffer that stays as it is,

@@ -54,7 +54,7 @@ DPMF_MUST_CHECK dpmf_status replay_epochs(const optimize_task *task, dpmf_strate
 /* optimize/patterns.c: the same under min-separation and shuffled participation */
 DPMF_MUST_CHECK dpmf_status optimize_patterns(const optimize_task *task, dpmf_strategy **out,
                                               dpmf_optimization *result);
-/* optimize/lowrank/lowrank.c */
+/* families/lowrank/optimize.c */
 DPMF_MUST_CHECK dpmf_status optimize_lowrank(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
 /*

@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "optimize/lowrank/lowrank.h"
+#include "families/lowrank/lowrank.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 

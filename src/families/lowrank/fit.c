@@ -13,7 +13,7 @@
  */
 #include "base/linalg.h"
 #include "base/memory.h"
-#include "optimize/lowrank/lowrank.h"
+#include "families/lowrank/lowrank.h"
 
 #include <assert.h>
 #include <math.h>

@@ -5,7 +5,7 @@
  *
  *     W = A^-1 B    for A^-1 of q + 1 bands is a band of h + q diagonals plus rank r: l_t <- sum_j A^-1[t,t-j] l_{t-j}
  *
- * which streams with h + q - 1 + r buffers (strategy/lowrank.c), h + r for prefix sums, as many as in the paper. Where
+ * which streams with h + q - 1 + r buffers (families/lowrank/object.c), h + r for prefix sums, as many as in the paper. Where
  * A^-1 has no bands (Nesterov momentum, matrices, operators) W itself is approximated, with h + 1 diagonals.
  *
  * The paper takes C = B^-1 A as it comes, whose largest column norm is the sensitivity. We scale row t of W by the norm
@@ -30,7 +30,7 @@
  *
  * O(n^3) once for the inverse, O(n^2 r) a sweep; up to DPMF_DENSE_STEPS_MAX steps.
  */
-#include "optimize/lowrank/lowrank.h"
+#include "families/lowrank/lowrank.h"
 
 #include "base/linalg.h"
 #include "base/lower.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Low-rank decoders: the alternating least squares that optimize/lowrank/lowrank.c needs. */
+/* Low-rank decoders: the alternating least squares that families/lowrank/optimize.c needs. */
 #ifndef DPMF_OPTIMIZE_LOWRANK_H
 #define DPMF_OPTIMIZE_LOWRANK_H
 
