@@ -14,7 +14,7 @@
 #include "families/replay/replay.h"
 #include "families/tree/tree.h"
 #include "families/tvblt/tvblt.h"
-#include "strategy/unbounded/unbounded.h"
+#include "families/unbounded/unbounded.h"
 
 #include <stddef.h>
 

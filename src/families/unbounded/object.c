@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strategies without a horizon (strategy/unbounded/unbounded.h). With u_t = f_t x_t, C x is
+ * Strategies without a horizon (families/unbounded/unbounded.h). With u_t = f_t x_t, C x is
  *
  *     y_t = g_t (u_t + scale'm),   m <- (m - gap m) + u_t,        and C^-1 y:   u_t = y_t / g_t - scale'm,   x_t = u_t / f_t,
  *
  * and where a block starts with more buffers than the one before, the lump's value is copied to each of the new ones.
  */
-#include "strategy/unbounded/unbounded.h"
+#include "families/unbounded/unbounded.h"
 
 #include "base/memory.h"
 #include "strategy/strategy.h"

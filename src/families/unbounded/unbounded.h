@@ -39,7 +39,7 @@ typedef struct strategy_unbounded_step {
     double gain, norm;
 } strategy_unbounded_step;
 
-/* ---- strategy/unbounded/shape.c ---- */
+/* ---- families/unbounded/shape.c ---- */
 
 /* The built-in one. On failure nothing is left; freeing a zeroed struct is fine. */
 DPMF_MUST_CHECK dpmf_status unbounded_shape_create(unbounded_shape *out);
@@ -57,7 +57,7 @@ int64_t unbounded_block(const unbounded_shape *shape, int64_t t);
 
 strategy_unbounded_step unbounded_step_of(const unbounded_shape *shape, int64_t block);
 
-/* ---- strategy/unbounded/object.c ---- */
+/* ---- families/unbounded/object.c ---- */
 
 /* No column of C is longer than this, however long the stream. */
 double unbounded_longest(const unbounded_shape *shape);
@@ -73,7 +73,7 @@ const unbounded_shape *strategy_unbounded(const dpmf_strategy *s);
 struct strategy_source;
 DPMF_MUST_CHECK dpmf_status unbounded_read(const struct strategy_source *source, dpmf_strategy **out);
 
-/* ---- error/unbounded.c ---- */
+/* ---- families/unbounded/error.c ---- */
 
 /* Row norms squared of B = A C^-1, as for the others (families/tvblt/tvblt.h), O(n d^2). */
 DPMF_MUST_CHECK dpmf_status error_unbounded(const dpmf_workload *a, const unbounded_shape *shape, int64_t steps,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers of a stream without a horizon (strategy/unbounded/unbounded.h).
+ * The numbers of a stream without a horizon (families/unbounded/unbounded.h).
  *
  * T approximates the square root of prefix sums, (1-x)^(-1/2), whose coefficients are an integral over decays lambda,
  *
@@ -17,7 +17,7 @@
  * There are 17 nodes and the last block starts at 2^66. Beyond, the columns still end (their decays are all below 1), so
  * the bound on their length is for ever; the ratio to the optimum is not kept there.
  */
-#include "strategy/unbounded/unbounded.h"
+#include "families/unbounded/unbounded.h"
 
 #include "base/memory.h"
 #include "families/blt/blt.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Error of a stream without a horizon (strategy/unbounded/unbounded.h): in a block the noise is that of a BLT whose seeds
+ * Error of a stream without a horizon (families/unbounded/unbounded.h): in a block the noise is that of a BLT whose seeds
  * have variance 1/g^2 and whose outputs are multiplied by 1/f, so step by step it is families/blt/error.c's recursion, with the
  * lump's row and column copied to each buffer that starts.
  *
