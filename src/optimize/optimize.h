@@ -31,12 +31,12 @@ int optimize_knows(strategy_family_id family);
 DPMF_MUST_CHECK dpmf_status optimize_check(const dpmf_family *family, int64_t steps,
                                            const dpmf_optimize_options *options);
 
-/* optimize/toeplitz/toeplitz.c: the best Toeplitz C, whole or of few bands; the best C^-1 of few bands */
+/* families/toeplitz/optimize.c: the best Toeplitz C, whole or of few bands; the best C^-1 of few bands */
 DPMF_MUST_CHECK dpmf_status optimize_toeplitz(const optimize_task *task, dpmf_strategy **out,
                                               dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status toeplitz_optimize_banded(const optimize_task *task, dpmf_strategy **out,
                                                      dpmf_optimization *result);
-/* The same by the sweep, with the taper, or with errors taken as settled (optimize/toeplitz/variants.c). */
+/* The same by the sweep, with the taper, or with errors taken as settled (families/toeplitz/variants.c). */
 DPMF_MUST_CHECK dpmf_status toeplitz_variant(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status toeplitz_banded_inverse(const optimize_task *task, dpmf_strategy **out,
                                                     dpmf_optimization *result);

@@ -3,7 +3,7 @@
  * The parts of the Toeplitz optimizers: errors and squared sensitivities against plain sums, every gradient
  * against differences, the steady state against all steps, divergence.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "oracle/oracle.h"
 #include "support/check.h"

@@ -23,7 +23,7 @@
  * Then h' becomes dE/dc: r = C^-T h', c'_j -= sum_i r_i h_{i-j}; and d_t^2 = sum_{i<n-t} c_i^2/|c|^2 gives
  * c'_i += c_i/|c|^2 sum_t d'_t ([i < n-t]/d_t - d_t).
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "base/memory.h"
 

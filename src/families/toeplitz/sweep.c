@@ -5,7 +5,7 @@
  * Appendix J); and the taper of Appendix H, which makes banded coefficients robust when the separation of
  * participations is only known to lie between two numbers.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

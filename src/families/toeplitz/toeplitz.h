@@ -15,7 +15,7 @@
 #include "optimize/optimize.h"
 #include "workload/workload.h"
 
-/* ---- E for Toeplitz workloads: optimize/toeplitz/error.c ---- */
+/* ---- E for Toeplitz workloads: families/toeplitz/error.c ---- */
 
 typedef struct toeplitz_error {
     const dpmf_workload *workload; /* borrowed */
@@ -40,7 +40,7 @@ void toeplitz_error_free(toeplitz_error *e);
 /* E and, unless NULL, dE/dc. Coefficients that diverge give *value = INFINITY and no gradient. */
 DPMF_MUST_CHECK dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *value, double *gradient);
 
-/* The route of many bands: optimize/toeplitz/transforms.c */
+/* The route of many bands: families/toeplitz/transforms.c */
 DPMF_MUST_CHECK dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value,
                                                       double *gradient);
 
@@ -49,7 +49,7 @@ static inline double toeplitz_weight(const toeplitz_error *e, int64_t i) {
     return e->rms ? (double)(e->n - i) / (double)e->n : 1;
 }
 
-/* ---- S: optimize/toeplitz/sensitivity.c ---- */
+/* ---- S: families/toeplitz/sensitivity.c ---- */
 
 /*
  * The squared norm of the sum of the columns 0, b, ..., (k-1) b of C, and its gradient (or NULL). It is the squared
@@ -65,7 +65,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_pattern_of(const dpmf_participation *partic
 DPMF_MUST_CHECK dpmf_status toeplitz_square(const toeplitz_pattern *pattern, int64_t bands, const double *c,
                                             double *value, double *gradient);
 
-/* ---- S for coefficients of any sign: optimize/toeplitz/mixed.c ---- */
+/* ---- S for coefficients of any sign: families/toeplitz/mixed.c ---- */
 
 enum { TOEPLITZ_MIXED_STEPS_MAX = 1024, TOEPLITZ_MIXED_COUNT_MAX = 32 };
 
@@ -111,7 +111,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_mixed_finish(toeplitz_mixed *m, const base_
                                                   const dpmf_run *run, double first_mu, int iterations, double *x,
                                                   base_minimum *out);
 
-/* ---- E for schedules and normalized columns: optimize/toeplitz/columns.c ---- */
+/* ---- E for schedules and normalized columns: families/toeplitz/columns.c ---- */
 
 enum { TOEPLITZ_COLUMNS_MAX = 8192 }; /* steps: O(n^2) in general */
 
@@ -147,13 +147,13 @@ DPMF_MUST_CHECK dpmf_status toeplitz_columns_value(optimize_toeplitz_columns *e,
 /* After a minimum of E for the max loss: the next multipliers, and the largest row square there. */
 double toeplitz_columns_sharpen(optimize_toeplitz_columns *e);
 
-/* ---- C^-1 of few bands: optimize/toeplitz/inverse.c ---- */
+/* ---- C^-1 of few bands: families/toeplitz/inverse.c ---- */
 
 /* ln loss and its gradient by h, task->options->bands numbers; INFINITY where it is no use. For the tests. */
 DPMF_MUST_CHECK dpmf_status toeplitz_inverse_value(const optimize_task *task, double barrier, const double *h,
                                                    double *f, double *gradient);
 
-/* ---- families without gradients: optimize/toeplitz/sweep.c ---- */
+/* ---- families without gradients: families/toeplitz/sweep.c ---- */
 
 /*
  * The best of c_i = 1/(i+1) + shift, shift >= 0, under single participation (McKenna 2024, Appendix J). `coefficients`

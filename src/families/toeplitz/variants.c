@@ -6,12 +6,12 @@
  *
  *     E ~ sum_{i<m} u_i w_i^2 + x^2 sum_{i>=m} u_i,   u_i = 1 (max loss) or (n-i)/n (RMS)
  *
- * (the weights u_i are missing in the paper's formula for the mean). optimize/toeplitz/error.c needs no m; this is here
+ * (the weights u_i are missing in the paper's formula for the mean). families/toeplitz/error.c needs no m; this is here
  * to measure what a fixed one costs: the answer is evaluated exactly like any other.
  *
  * Gradient: with g_i = 2 u_i w_i for i < m, v = C^-T g over those steps, dE/dc_j = -sum_i v_i w_{i-j} - 2 x^3 sum u_i.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

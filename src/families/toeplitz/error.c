@@ -25,7 +25,7 @@
  * and only squares of d must die out, in half as many steps. With decay so strong that k^bands is small nothing is
  * taken out: w itself dies out, x = 0.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "base/memory.h"
 #include "base/sum.h"

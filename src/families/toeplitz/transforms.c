@@ -8,7 +8,7 @@
  *
  * The errors of the transforms are about 1e-16 sqrt(log n) of the largest norms, far below what a loss needs.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "base/fft.h"
 #include "base/memory.h"

@@ -15,7 +15,7 @@
  *
  * and the work is O(bands) times a few, whatever n.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "base/memory.h"
 #include "workload/workload.h"

@@ -17,7 +17,7 @@
  * Y = mu t (Diag(d) - X)^-1 has ones on its diagonal there, and sum d - <X,Y> = k mu t. So sum d is an upper bound of
  * S, proven and as near as mu is small; searches are judged by it. dS_mu/dX = Y + mu ln det(Y)/k I.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

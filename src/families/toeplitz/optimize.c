@@ -7,7 +7,7 @@
  * by L-BFGS from the square root's coefficients, with gradients by hand. Near the square root C = A^(1/2) a change of c
  * changes w by as much (dw = -A C^-2 dc), so that the problem is well conditioned and a dozen steps are enough.
  *
- * What S is (optimize/toeplitz/sensitivity.c) needs signs where columns of one unit meet, bands > b. Coefficients are
+ * What S is (families/toeplitz/sensitivity.c) needs signs where columns of one unit meet, bands > b. Coefficients are
  * then written so that they have them:
  *
  *     bands <= b            c = x
@@ -16,13 +16,13 @@
  *     min-separation        c_i = sum_{j>=i} x_j^2    non-negative and non-increasing
  *
  * Under cyclic and full participation, up to 1024 steps and 32 participations, the search goes on from there, and from
- * the square root, with coefficients of any sign and the sensitivity that they have (optimize/toeplitz/mixed.c): some
+ * the square root, with coefficients of any sign and the sensitivity that they have (families/toeplitz/mixed.c): some
  * negative ones make the columns of one unit orthogonal, which is worth up to half a percent. The better end is kept.
  *
- * E comes from optimize/toeplitz/error.c for Toeplitz workloads, and from optimize/toeplitz/columns.c for schedules and
+ * E comes from families/toeplitz/error.c for Toeplitz workloads, and from families/toeplitz/columns.c for schedules and
  * for the best C with normalized columns (McKenna 2024, Appendix K), where S = k |c|^2 is what is left outside.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
