@@ -40,7 +40,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_optimize_banded(const optimize_task *task, 
 DPMF_MUST_CHECK dpmf_status toeplitz_variant(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status toeplitz_banded_inverse(const optimize_task *task, dpmf_strategy **out,
                                                     dpmf_optimization *result);
-/* optimize/banded/banded.c */
+/* families/banded/optimize.c */
 DPMF_MUST_CHECK dpmf_status optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 /* families/blt/optimize.c */
 DPMF_MUST_CHECK dpmf_status optimize_blt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);

@@ -7,7 +7,7 @@
  * each diagonal, goes like 1 / sqrt(r). That trend is read off the small C and added wherever r has changed.
  */
 #include "base/memory.h"
-#include "optimize/banded/banded.h"
+#include "families/banded/banded.h"
 #include "workload/workload.h"
 
 #include <assert.h>

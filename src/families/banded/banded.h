@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "optimize/optimize.h"
 
-/* ---- the errors and their derivatives (optimize/banded/pass.c) ---- */
+/* ---- the errors and their derivatives (families/banded/pass.c) ---- */
 
 /* Room for one forward and one backward pass; the forward one leaves what the backward one reads. */
 typedef struct banded_pass {
@@ -44,7 +44,7 @@ void banded_lead(const banded_pass *pass, int64_t t, int64_t slot, const double 
 /* x . y; count is a multiple of 4. */
 double banded_inner(int64_t count, const double *x, const double *y);
 
-/* ---- what the participation allows (optimize/banded/class.c) ---- */
+/* ---- what the participation allows (families/banded/class.c) ---- */
 
 /*
  * With no more bands than the separation, the columns that one unit touches do not overlap, so sensitivity^2 is the
@@ -102,7 +102,7 @@ void banded_class_level(banded_class *class_, double level, double *nu);
  */
 double banded_class_least(banded_class *class_, const double *nu, double *tau);
 
-/* ---- the certificate (optimize/banded/bound.c) ---- */
+/* ---- the certificate (families/banded/bound.c) ---- */
 
 /*
  * A number that sum_t p_t q_t cannot fall below in the class, from a C of it that the class built last, with its D and
@@ -111,7 +111,7 @@ double banded_class_least(banded_class *class_, const double *nu, double *tau);
 DPMF_MUST_CHECK dpmf_status banded_bound(const banded_pass *pass, banded_class *class_, const double *rows,
                                          const double *d, const double *slopes, const double *weights, double *lower);
 
-/* ---- starting points (optimize/banded/start.c) ---- */
+/* ---- starting points (families/banded/start.c) ---- */
 
 /* Columns of the truncated square root of the workload, normalized. */
 DPMF_MUST_CHECK dpmf_status banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows);

@@ -4,8 +4,8 @@
  *
  *     minimize over C:  sum_t p_t q_t (RMS, p = weights / n)   or   max_t q_t,   with sensitivity 1
  *
- * by limited-memory BFGS on the unknowns of optimize/banded/class.c with the derivatives of optimize/banded/pass.c,
- * O(n b^2) a step, until the bound of optimize/banded/bound.c proves that C is near enough to the best. In X = C'C and d
+ * by limited-memory BFGS on the unknowns of families/banded/class.c with the derivatives of families/banded/pass.c,
+ * O(n b^2) a step, until the bound of families/banded/bound.c proves that C is near enough to the best. In X = C'C and d
  * the problem is convex, so every stationary C is optimal. On the sphere on which column s lives the Lagrangian's second
  * derivative is nu_s I plus terms of the same order, nu_s = -d/dX_ss: dividing column s by sqrt(nu_s) takes out most
  * of what grows with the number of steps. (For n far above b^2 the best columns are nearly constant, and what is left of
@@ -16,7 +16,7 @@
  * then mu_t <- mu_t q_t^r over their sum. Steps whose error stays below the maximum lose their weight. A small part of
  * the mean error is mixed in, so that they still count for something.
  */
-#include "optimize/banded/banded.h"
+#include "families/banded/banded.h"
 
 #include "base/memory.h"
 #include "base/minimize.h"

@@ -8,7 +8,7 @@
  *     f(X') >= 2 tr(T J) - tr(V X'),  V = J J',   or, with the best multiple of J,   f(X') >= (tr T J)^2 / tr(V X').
  *
  * If V has no off-diagonal entries within the band, that is, if any b rows of J that follow one another are orthogonal,
- * then tr(V X') = sum V_tt d'_t, whose maximum over d' is known (optimize/banded/class.c). J0 = X^-1 T' at the optimum X
+ * then tr(V X') = sum V_tt d'_t, whose maximum over d' is known (families/banded/class.c). J0 = X^-1 T' at the optimum X
  * has this property: V0 = J0 J0' = -df/dX. Elsewhere Gram and Schmidt give it to J, exactly and at any distance from the
  * optimum: from row t of J0 they take its projections on the b-1 rows of J before,
  *
@@ -20,7 +20,7 @@
  *
  * All of it is one pass forward in time. With white z, y = C^-1 z, o = T y and (I + G) y^ = y, let U = J0 J' =
  * V0 (I + G)^-T. Then C U = Q with Q[t,u] = E[(T C^-1 e_t . o) y^_u] = l_t . E[state_t y^_u] / C[t,t], where l_t is the
- * slope that the backward pass leaves (optimize/banded/pass.c): only the covariances of the state with the last b-1 of y^ are
+ * slope that the backward pass leaves (families/banded/pass.c): only the covariances of the state with the last b-1 of y^ are
  * carried. Above the diagonal U[s,t] = V0[s,t] - sum_u G[t,u] U[s,u], from V0 within the band: taken from V = (I + G)^-1 U
  * instead, rounding errors grow exponentially near the beginning of long runs. tr(T S J) = sum_u s_u sum_t U[t,u] X[t,u].
  *
@@ -34,7 +34,7 @@
  */
 #include "base/memory.h"
 #include "error/error.h"
-#include "optimize/banded/banded.h"
+#include "families/banded/banded.h"
 #include "workload/workload.h"
 
 #include <float.h>

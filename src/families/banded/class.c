@@ -17,7 +17,7 @@
  */
 #include "base/memory.h"
 #include "base/sum.h"
-#include "optimize/banded/banded.h"
+#include "families/banded/banded.h"
 #include "workload/workload.h"
 
 #include <assert.h>
