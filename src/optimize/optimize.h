@@ -44,14 +44,14 @@ DPMF_MUST_CHECK dpmf_status toeplitz_banded_inverse(const optimize_task *task, d
 DPMF_MUST_CHECK dpmf_status optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 /* families/blt/optimize.c */
 DPMF_MUST_CHECK dpmf_status optimize_blt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
-/* optimize/epochs.c: dense C under several participations */
+/* families/dense/epochs.c: dense C under several participations */
 DPMF_MUST_CHECK dpmf_status optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 /* The bounds alone, cyclic and full participation, at a tolerance of their own. */
 DPMF_MUST_CHECK dpmf_status optimize_epochs_bound(const optimize_task *task, double tolerance,
                                                   dpmf_optimization *result);
 /* families/replay/optimize.c: tvblt under cyclic participation, with replayed or shared seeds */
 DPMF_MUST_CHECK dpmf_status replay_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
-/* optimize/patterns.c: the same under min-separation and shuffled participation */
+/* families/dense/patterns.c: the same under min-separation and shuffled participation */
 DPMF_MUST_CHECK dpmf_status optimize_patterns(const optimize_task *task, dpmf_strategy **out,
                                               dpmf_optimization *result);
 /* families/lowrank/optimize.c */

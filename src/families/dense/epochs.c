@@ -6,7 +6,7 @@
  *              climbed (optimum/epochs/epochs.h), X(V) repaired into a mechanism, whose loss and the dual enclose the optimum;
  *              or, for small problems, one of the weaker constraints of Choquette-Choo et al. 2023, Appendix I.3
  *     full     the same with X diagonal (optimum/epochs/full.c); so is cyclic participation with b = 1
- *     min-sep, shuffled   optimize/patterns.c
+ *     min-sep, shuffled   families/dense/patterns.c
  *
  * Under cyclic and full participation the lower bound holds for every mechanism, zeros in X or not
  * (optimum/epochs/bound.c). The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
