@@ -24,7 +24,7 @@ typedef dpmf_status (*optimize_call)(const optimize_task *task, dpmf_strategy **
 #define OPTIMIZE_NON_NEGATIVE "non-negative coefficients"
 #define OPTIMIZE_FALLING "non-negative coefficients that do not rise"
 
-/* Is there a function for it? The family's row (strategy/families.c) says the same: a test holds them together. */
+/* Is there a function for it? The family's row (families/families.c) says the same: a test holds them together. */
 int optimize_knows(strategy_family_id family);
 
 /* The options against what the family takes (optimize/options.c). */

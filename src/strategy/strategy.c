@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strategies by name: the options checked against what the family takes (strategy/families.c), and the family's block
+ * Strategies by name: the options checked against what the family takes (families/families.c), and the family's block
  * made, repeated and normalized.
  */
 #include "strategy/strategy.h"

@@ -130,7 +130,7 @@ const double *strategy_dense_matrix(const dpmf_strategy *s);
 /* C = A for which workload? NULL if it is not of that class. */
 const dpmf_workload *strategy_own_workload(const dpmf_strategy *s);
 
-/* ---- the families (strategy/families.c) ---- */
+/* ---- the families (families/families.c) ---- */
 
 /* In the order in which lists show them: the i of dpmf_family_info. */
 typedef enum strategy_family_id {
@@ -196,7 +196,7 @@ DPMF_MUST_CHECK dpmf_status strategy_fft_read(const strategy_source *source, dpm
 DPMF_MUST_CHECK dpmf_status strategy_workload_read(const strategy_source *source, dpmf_strategy **out);
 typedef dpmf_status (*strategy_reader)(const strategy_source *source, dpmf_strategy **out);
 
-/* Who reads strategies of that class; NULL: no family's (strategy/families.c). */
+/* Who reads strategies of that class; NULL: no family's (families/families.c). */
 strategy_reader strategy_family_reader(const char *class_name);
 
 /* An array of the file with this shape (columns 0: a vector; rows or columns -1: any), or DPMF_ERROR_FORMAT. */
