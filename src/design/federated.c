@@ -112,7 +112,7 @@ static dpmf_status sensitivity_at(const design_problem *p, const dpmf_strategy *
 
 static dpmf_status fill_losses(const design_problem *p, const design_federated_range *f, design_federated_item *item) {
     const int many = f->points == DESIGN_FEDERATED_POINTS;
-    const int64_t every = many && strategy_tvblt(item->strategy) != NULL ? TVBLT_EVERY : 1;
+    const int64_t every = many && tvblt_of(item->strategy) != NULL ? TVBLT_EVERY : 1;
     double error = 0, sensitivity = 0;
     TRY(error_of(p, item->strategy, &error));
     for (int64_t i = 0; i < f->points; i++) {

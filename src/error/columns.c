@@ -120,7 +120,7 @@ done:
 
 /* C^-1 as a whole matrix, where C is one. */
 static dpmf_status whole_inverse(const dpmf_strategy *s, double *matrix) {
-    const double *c = strategy_dense_matrix(s);
+    const double *c = strategy_matrix(s);
     if (c == NULL) c = strategy_own_workload(s)->matrix;
     memcpy(matrix, c, (size_t)(s->steps * s->steps) * sizeof *matrix);
     return base_lower_invert(s->steps, matrix);
@@ -128,7 +128,7 @@ static dpmf_status whole_inverse(const dpmf_strategy *s, double *matrix) {
 
 static int is_matrix(const dpmf_strategy *s) {
     const dpmf_workload *own = strategy_own_workload(s);
-    return strategy_dense_matrix(s) != NULL || (own != NULL && own->form == WORKLOAD_DENSE);
+    return strategy_matrix(s) != NULL || (own != NULL && own->form == WORKLOAD_DENSE);
 }
 
 /* B = A W in place, row by row: the workload's stream over all columns at once. */

@@ -71,8 +71,7 @@ static int recursion_is_cheap(const dpmf_strategy *s) {
 
 static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
     const dpmf_workload *own = strategy_own_workload(s);
-    return a->form == WORKLOAD_DENSE || strategy_dense_matrix(s) != NULL ||
-           (own != NULL && own->form == WORKLOAD_DENSE);
+    return a->form == WORKLOAD_DENSE || strategy_matrix(s) != NULL || (own != NULL && own->form == WORKLOAD_DENSE);
 }
 
 /* Square, and with a step that takes one seed: impulses can be sent through it. */
@@ -125,17 +124,17 @@ static int columns_are_cheap(const dpmf_workload *a, const dpmf_strategy *scaled
 static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
     const double *scale = NULL, *c = NULL;
     int64_t stamps = 1, count = 0;
-    strategy_tree_kind kind;
+    tree_kind kind;
     const dpmf_strategy *scaled = strategy_scaled(s, &scale), *block = strategy_block(scaled, &stamps);
-    if (strategy_tree(block, &kind)) return error_tree(a, kind, stamps, scale, run, squares);
-    const blt_parameters *blt = strategy_blt(block);
-    if (blt != NULL) return error_blt(a, blt, block->steps, stamps, scale, run, squares);
-    const tvblt_parameters *tvblt = strategy_tvblt(block);
-    if (tvblt != NULL) return error_tvblt(a, tvblt, stamps, scale, run, squares);
-    const unbounded_shape *unbounded = strategy_unbounded(block);
-    if (unbounded != NULL) return error_unbounded(a, unbounded, block->steps, stamps, scale, run, squares);
+    if (strategy_tree(block, &kind)) return tree_errors(a, kind, stamps, scale, run, squares);
+    const blt_parameters *blt = blt_of(block);
+    if (blt != NULL) return blt_errors(a, blt, block->steps, stamps, scale, run, squares);
+    const tvblt_parameters *tvblt = tvblt_of(block);
+    if (tvblt != NULL) return tvblt_errors(a, tvblt, stamps, scale, run, squares);
+    const unbounded_shape *unbounded = unbounded_of(block);
+    if (unbounded != NULL) return unbounded_errors(a, unbounded, block->steps, stamps, scale, run, squares);
     const replay_parts *replay = replay_of(s);
-    if (replay != NULL) return error_replay_squares(a, &replay->c, NULL, squares);
+    if (replay != NULL) return replay_errors(a, &replay->c, NULL, squares);
     if (fft_prefix(a, s, squares)) return DPMF_OK;
     if (strategy_can(s, STRATEGY_CAN_COVARIANCE)) return error_covariance(a, s, run, squares);
     if (strategy_inverse_bands(s) < s->steps) return error_filtered(a, s, run, squares);
@@ -156,8 +155,8 @@ static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, 
             squares[t] = 1;
         return DPMF_OK;
     }
-    const blt_parameters *blt = strategy_blt(s);
-    if (a->toeplitz && blt != NULL) return error_blt(a, blt, s->steps, 1, NULL, run, squares);
+    const blt_parameters *blt = blt_of(s);
+    if (a->toeplitz && blt != NULL) return blt_errors(a, blt, s->steps, 1, NULL, run, squares);
     if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
     if (has_matrix(a, s) || (a->form == WORKLOAD_OPERATOR && !has_impulses(s))) return error_dense(a, s, run, squares);
     if (a->form == WORKLOAD_NAMED) return named_route(a, s, run, squares);
@@ -194,9 +193,9 @@ dpmf_status dpmf_error_range(const dpmf_workload *workload, const dpmf_strategy 
     if (first < 0 || count < 0 || count > strategy->steps || first > strategy->steps - count)
         return base_fail(DPMF_ERROR_ARGUMENT, "errors of %lld steps from %lld on, accepted: within the %lld steps",
                          (long long)count, (long long)first, (long long)strategy->steps);
-    const unbounded_shape *unbounded = strategy_unbounded(strategy);
+    const unbounded_shape *unbounded = unbounded_of(strategy);
     if (unbounded != NULL && workload_is_prefix(workload) && workload->steps == strategy->steps) {
-        error_unbounded_range(unbounded, first, count, per_step);
+        unbounded_errors_range(unbounded, first, count, per_step);
         for (int64_t t = 0; t < count; t++)
             per_step[t] = sqrt(per_step[t]);
         return DPMF_OK;

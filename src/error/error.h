@@ -43,12 +43,12 @@ static inline void error_moments_advance(const error_drive *d, double yy, double
  * apart. A step (families/blt/error.c): y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed
  * factor x y.
  */
-typedef struct error_buffers {
+typedef struct blt_buffers {
     double mm[BLT_MAX * BLT_MAX];
     double mom[BLT_MAX], mo[BLT_MAX];
-} error_buffers;
-void error_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
-                           const error_drive *drive, error_buffers *k, error_moments *moments);
+} blt_buffers;
+void blt_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
+                         const error_drive *drive, blt_buffers *k, error_moments *moments);
 
 /* Progress of step t of n, where a step takes so many operations: asked some dozen times a second, and no oftener. */
 DPMF_MUST_CHECK dpmf_status error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations);
@@ -85,8 +85,8 @@ DPMF_MUST_CHECK dpmf_status error_covariance(const dpmf_workload *a, const dpmf_
  * families/tree/error.c: trees under named workloads, `stamps` of them one after the other, O(n log n). `scale` is NULL or
  * multiplies the noise of each step (column normalization).
  */
-DPMF_MUST_CHECK dpmf_status error_tree(const dpmf_workload *a, strategy_tree_kind kind, int64_t stamps,
-                                       const double *scale, const dpmf_run *run, double *per_step);
+DPMF_MUST_CHECK dpmf_status tree_errors(const dpmf_workload *a, tree_kind kind, int64_t stamps, const double *scale,
+                                        const dpmf_run *run, double *per_step);
 
 /*
  * error/lookup.c: |B[t,:]| for a stream that is running, whose workload and strategy must live as long. Steps in order are

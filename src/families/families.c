@@ -15,20 +15,20 @@
 
 static dpmf_status create_identity(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return strategy_create_identity(dpmf_workload_steps(a), out);
+    return toeplitz_create_identity(dpmf_workload_steps(a), out);
 }
 static dpmf_status create_workload(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return strategy_create_workload(a, out);
+    return workload_strategy_create(a, out);
 }
 static dpmf_status create_root(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return strategy_create_root(a, o->nu, out);
+    return toeplitz_create_root(a, o->nu, out);
 }
 static dpmf_status create_bsr(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return strategy_create_bsr(a, o->bands, out);
+    return toeplitz_create_bsr(a, o->bands, out);
 }
 static dpmf_status create_bisr(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return strategy_create_bisr(a, o->bands, out);
+    return toeplitz_create_bisr(a, o->bands, out);
 }
 static dpmf_status create_unbounded(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
@@ -39,23 +39,23 @@ static dpmf_status create_tree(const dpmf_workload *a, const dpmf_strategy_optio
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "family " DPMF_FAMILY_TREE ": decoder optimal, accepted restart; the best decoder of a "
                          "tree is the family " DPMF_FAMILY_TREE_FULL);
-    return strategy_create_tree(STRATEGY_TREE_VANILLA, dpmf_workload_steps(a), out);
+    return tree_create(TREE_VANILLA, dpmf_workload_steps(a), out);
 }
 static dpmf_status create_tree_online(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return strategy_create_tree(STRATEGY_TREE_ONLINE, dpmf_workload_steps(a), out);
+    return tree_create(TREE_ONLINE, dpmf_workload_steps(a), out);
 }
 static dpmf_status create_tree_full(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return strategy_create_tree(STRATEGY_TREE_FULL, dpmf_workload_steps(a), out);
+    return tree_create(TREE_FULL, dpmf_workload_steps(a), out);
 }
 static dpmf_status create_fft(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return strategy_create_fft(dpmf_workload_steps(a), 0, out);
+    return fft_create(dpmf_workload_steps(a), 0, out);
 }
 static dpmf_status create_fft_opt(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return strategy_create_fft(dpmf_workload_steps(a), 1, out);
+    return fft_create(dpmf_workload_steps(a), 1, out);
 }
 
 /* ---- the table ---- */
@@ -79,7 +79,7 @@ static const family_row TABLE[] = {
                                             .designed = 1},
                                   .create = create_identity,
                                   .class_name = "toeplitz",
-                                  .read = strategy_toeplitz_read},
+                                  .read = toeplitz_read},
     [STRATEGY_FAMILY_WORKLOAD] = {.shown = {.name = DPMF_FAMILY_WORKLOAD,
                                             .help = "output perturbation, C = A",
                                             .listed = "output perturbation",
@@ -88,7 +88,7 @@ static const family_row TABLE[] = {
                                             .designed = 2},
                                   .create = create_workload,
                                   .class_name = "workload",
-                                  .read = strategy_workload_read},
+                                  .read = workload_strategy_read},
     [STRATEGY_FAMILY_DENSE] = {.shown = {.name = DPMF_FAMILY_DENSE,
                                          .help = "any lower-triangular matrix",
                                          .listed = "any matrix",
@@ -97,7 +97,7 @@ static const family_row TABLE[] = {
                                          .optimize_constraint = 1,
                                          .designed = 15},
                                .class_name = "dense",
-                               .read = strategy_dense_read},
+                               .read = dense_read},
     [STRATEGY_FAMILY_BANDED] = {.shown = {.name = DPMF_FAMILY_BANDED,
                                           .help = "any lower-triangular matrix of few diagonals",
                                           .listed = "any banded one",
@@ -107,7 +107,7 @@ static const family_row TABLE[] = {
                                           .optimize_bands = 1,
                                           .designed = 12},
                                 .class_name = "banded",
-                                .read = strategy_banded_read},
+                                .read = banded_read},
     [STRATEGY_FAMILY_TOEPLITZ] = {.shown = {.name = DPMF_FAMILY_TOEPLITZ,
                                             .help = "Toeplitz: the square root of the workload, given "
                                                     "coefficients, or the best ones",
@@ -122,7 +122,7 @@ static const family_row TABLE[] = {
                                             .designed = 3},
                                   .create = create_root,
                                   .class_name = "toeplitz",
-                                  .read = strategy_toeplitz_read},
+                                  .read = toeplitz_read},
     [STRATEGY_FAMILY_BANDED_TOEPLITZ] = {.shown = {.name = DPMF_FAMILY_BANDED_TOEPLITZ,
                                                    .help = "Toeplitz of few diagonals, given or the best ones",
                                                    .listed = "banded Toeplitz",
@@ -135,7 +135,7 @@ static const family_row TABLE[] = {
                                                    .optimize_variants = 1,
                                                    .designed = 11},
                                          .class_name = "toeplitz",
-                                         .read = strategy_toeplitz_read},
+                                         .read = toeplitz_read},
     [STRATEGY_FAMILY_BSR] = {.shown = {.name = DPMF_FAMILY_BSR,
                                        .help = "the first diagonals of the square root of the workload",
                                        .listed = "the first diagonals of the square root",
@@ -145,7 +145,7 @@ static const family_row TABLE[] = {
                                        .designed = 4},
                              .create = create_bsr,
                              .class_name = "toeplitz",
-                             .read = strategy_toeplitz_read},
+                             .read = toeplitz_read},
     [STRATEGY_FAMILY_BISR] = {.shown = {.name = DPMF_FAMILY_BISR,
                                         .help = "C^-1 Toeplitz of few diagonals: the first of the inverse "
                                                 "square root of the workload, given or the best ones",
@@ -161,7 +161,7 @@ static const family_row TABLE[] = {
                                         .designed = 5},
                               .create = create_bisr,
                               .class_name = "toeplitz",
-                              .read = strategy_toeplitz_read},
+                              .read = toeplitz_read},
     [STRATEGY_FAMILY_BLT] = {.shown = {.name = DPMF_FAMILY_BLT,
                                        .help = "buffered linear Toeplitz: a noise stream of few buffers",
                                        .listed = "buffered linear Toeplitz",
@@ -205,7 +205,7 @@ static const family_row TABLE[] = {
                                            .optimize_buffers = DPMF_LOWRANK_MAX,
                                            .designed = 16},
                                  .class_name = "lowrank",
-                                 .read = strategy_lowrank_read},
+                                 .read = lowrank_read},
     [STRATEGY_FAMILY_TREE] = {.shown = {.name = DPMF_FAMILY_TREE,
                                         .help = "binary tree that sums complete nodes",
                                         .listed = "binary trees that sum complete nodes",
@@ -214,7 +214,7 @@ static const family_row TABLE[] = {
                                         .designed = 6},
                               .create = create_tree,
                               .class_name = "tree",
-                              .read = strategy_tree_read},
+                              .read = tree_read},
     [STRATEGY_FAMILY_TREE_ONLINE] = {.shown = {.name = DPMF_FAMILY_TREE_ONLINE,
                                                .help = "binary tree that refines each node from below (Honaker)",
                                                .listed = ", that refine each node from below (Honaker)",
@@ -224,7 +224,7 @@ static const family_row TABLE[] = {
                                                .designed = 7},
                                      .create = create_tree_online,
                                      .class_name = "tree",
-                                     .read = strategy_tree_read},
+                                     .read = tree_read},
     [STRATEGY_FAMILY_TREE_FULL] = {.shown = {.name = DPMF_FAMILY_TREE_FULL,
                                              .help = "binary tree with the best decoder",
                                              .listed = ", with the best decoder",
@@ -234,7 +234,7 @@ static const family_row TABLE[] = {
                                              .designed = 8},
                                    .create = create_tree_full,
                                    .class_name = "tree",
-                                   .read = strategy_tree_read},
+                                   .read = tree_read},
     [STRATEGY_FAMILY_FFT] = {.shown = {.name = DPMF_FAMILY_FFT,
                                        .help = "the FFT mechanism",
                                        .listed = "the FFT mechanism",
@@ -244,7 +244,7 @@ static const family_row TABLE[] = {
                                        .designed = 9},
                              .create = create_fft,
                              .class_name = "fft",
-                             .read = strategy_fft_read},
+                             .read = fft_read},
     [STRATEGY_FAMILY_FFT_OPT] = {.shown = {.name = DPMF_FAMILY_FFT_OPT,
                                            .help = "the FFT mechanism with the best decoder",
                                            .listed = ", and its best decoder",
@@ -254,7 +254,7 @@ static const family_row TABLE[] = {
                                            .designed = 10},
                                  .create = create_fft_opt,
                                  .class_name = "fft",
-                                 .read = strategy_fft_read},
+                                 .read = fft_read},
 };
 
 _Static_assert(sizeof TABLE / sizeof TABLE[0] == STRATEGY_FAMILY_COUNT, "every family has a row");

@@ -20,8 +20,8 @@ static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strate
     base_running total = {0};
     dpmf_status status = DPMF_OK;
     if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
-        (error_blt_sums(workload, strategy, &sum, &largest) ||
-         error_unbounded_sums(workload, strategy, &sum, &largest))) {
+        (blt_error_sums(workload, strategy, &sum, &largest) ||
+         unbounded_error_sums(workload, strategy, &sum, &largest))) {
         result->total_squared_loss = s * s * sum;
         result->max_loss = s * sqrt(largest);
         return DPMF_OK;

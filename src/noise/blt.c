@@ -69,11 +69,11 @@ static void prepare_states(noise_stream *s, int64_t t, int64_t rows) {
     head->seed = noise_route_seed_row(s, t); /* one a step, also from one block to the next */
     for (int64_t r = 0; r < rows; r++) {
         double factor = noise_route_factor(plan, t + r);
-        const blt_parameters *blt = strategy_blt(plan->leaf);
+        const blt_parameters *blt = blt_of(plan->leaf);
         if (blt != NULL)
             fill_blt(s, blt, factor, weights_at(s, r));
         else
-            fill_tvblt(s, strategy_tvblt(plan->leaf), (t + r) % plan->length, factor, weights_at(s, r));
+            fill_tvblt(s, tvblt_of(plan->leaf), (t + r) % plan->length, factor, weights_at(s, r));
     }
 }
 
@@ -109,7 +109,7 @@ static void fill_and_fetch(const noise_stream *s, const noise_tile *tile, uint64
 static void make_state_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
     const noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
-    const tvblt_parameters *tv = strategy_tvblt(plan->leaf);
+    const tvblt_parameters *tv = tvblt_of(plan->leaf);
     kernels_recursion_job job = {.count = tile->count,
                                  .stride = tile->count,
                                  .states = tv != NULL ? tv->nodes : (int)plan->slots,
@@ -138,7 +138,7 @@ static const void *state_row(const noise_stream *s, const noise_tile *tile, cons
 }
 
 static void state_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
-    const tvblt_parameters *tv = strategy_tvblt(s->plan.leaf);
+    const tvblt_parameters *tv = tvblt_of(s->plan.leaf);
     (void)t;
     out->kind = tv == NULL ? DPMF_RECIPE_BLT : tv->order == 1 ? DPMF_RECIPE_TVBLT : DPMF_RECIPE_TVBLT_SECOND;
     out->seeds = 1;

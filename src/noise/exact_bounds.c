@@ -52,7 +52,7 @@ done:
 /* ---- BLT ---- */
 
 static dpmf_status bound_blt(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
-    const blt_parameters *c = strategy_blt(plan->leaf);
+    const blt_parameters *c = blt_of(plan->leaf);
     double sums = 0, largest = 0, squares = 0, eta = 0;
     TRY(running_sums(plan->leaf, run, &sums));
     for (int64_t t = 0; t < plan->strategy->steps; t++) {
@@ -173,7 +173,7 @@ static double step_errors(analysis *a, int64_t t, int64_t local) {
 }
 
 static dpmf_status bound_tvblt(const noise_plan *plan, noise_exact_bounds *out) {
-    const tvblt_parameters *c = strategy_tvblt(plan->leaf);
+    const tvblt_parameters *c = tvblt_of(plan->leaf);
     analysis *a = NULL;
     double eta = 0, reach = 0, squares = 0;
     if (tvblt_states(c) > STATES_MAX)
@@ -247,7 +247,7 @@ static dpmf_status bound_filter(const noise_plan *plan, const dpmf_run *run, noi
 }
 
 static dpmf_status bound_replay(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
-    const strategy_replay *c = &replay_of(plan->leaf)->c;
+    const replay_coefficients *c = &replay_of(plan->leaf)->c;
     const int64_t b = c->shape.period;
     const int r = (int)plan->slots;
     double size[STATES_MAX] = {0}, error[STATES_MAX] = {0};
@@ -288,7 +288,7 @@ dpmf_status noise_exact_bound(const noise_plan *plan, const dpmf_run *run, noise
     if (plan->route->exact == NOISE_EXACT_FILTER) return bound_filter(plan, run, out);
     if (plan->route->exact == NOISE_EXACT_REPLAY) return bound_replay(plan, run, out);
     if (plan->route->exact == NOISE_EXACT_STATES)
-        return strategy_blt(plan->leaf) != NULL ? bound_blt(plan, run, out) : bound_tvblt(plan, out);
+        return blt_of(plan->leaf) != NULL ? bound_blt(plan, run, out) : bound_tvblt(plan, out);
     out->reach = TAILS; /* independent noise: a row is its seed, and nothing is rounded */
     for (int64_t t = 0; t < plan->strategy->steps; t++) {
         const dpmf_strategy *c = plan->strategy;

@@ -206,7 +206,7 @@ static dpmf_status start_own(noise_stream *s) {
 /* W whole, length x seeds doubles. A dense C is inverted in place; else column j is the answer to the unit vector j. */
 static dpmf_status start_whole(noise_stream *s) {
     const dpmf_strategy *leaf = s->plan.leaf;
-    const double *matrix = strategy_dense_matrix(leaf);
+    const double *matrix = strategy_matrix(leaf);
     double *w = filter_parts(s)->w;
     if (matrix == NULL) {
         TRY(strategy_left_inverse(leaf, w));

@@ -42,7 +42,7 @@ static void choose_route(noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
     int by_rows = strategy_can(leaf, STRATEGY_CAN_ROW);
     int by_inverse = strategy_can(leaf, STRATEGY_CAN_INVERSE_ROW);
-    if (strategy_blt(leaf) != NULL || strategy_tvblt(leaf) != NULL)
+    if (blt_of(leaf) != NULL || tvblt_of(leaf) != NULL)
         noise_plan_states(plan);
     else if (replay_of(leaf) != NULL)
         noise_plan_replay(plan);

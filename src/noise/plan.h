@@ -108,7 +108,7 @@ struct noise_stream {
 /* ---- the routes: each fills in its part of the plan ---- */
 void noise_plan_feedback(noise_plan *plan, int64_t lookahead); /* noise/banded.c */
 void noise_plan_states(noise_plan *plan);                      /* noise/blt.c: BLT and TV-BLT */
-void noise_plan_replay(noise_plan *plan);                    /* families/replay/noise.c: TV-BLT with replayed or shared seeds */
+void noise_plan_replay(noise_plan *plan); /* families/replay/noise.c: TV-BLT with replayed or shared seeds */
 void noise_plan_filter(noise_plan *plan, int64_t lookahead); /* noise/filter.c: C^-1 of few bands */
 void noise_plan_whole(noise_plan *plan, int64_t lookahead);  /* noise/filter.c: any W */
 void noise_plan_program(noise_plan *plan);                   /* noise/tree.c: trees, low rank */

@@ -129,10 +129,10 @@ static const noise_route PROGRAM = {
 static const int64_t CACHE = 200000;
 
 void noise_plan_program(noise_plan *plan) {
-    strategy_tree_kind kind;
+    tree_kind kind;
     plan->route = &PROGRAM;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
-    plan->seeds = strategy_tree(plan->leaf, &kind) ? strategy_tree_levels(plan->length) + 2 : 1;
+    plan->seeds = strategy_tree(plan->leaf, &kind) ? tree_levels(plan->length) + 2 : 1;
     plan->mapped = 0;
     plan->scratch_rows = 1 + plan->seeds + plan->slots;
     plan->scratch_bytes = (int64_t)pointer_bytes(plan);

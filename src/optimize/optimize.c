@@ -34,7 +34,7 @@ static dpmf_status optimize_optimum(const optimize_task *task, int tvblt, dpmf_s
     dpmf_status status = DPMF_OK;
     TRY_DONE(optimum_solve(task->workload, o->loss == DPMF_LOSS_MAX, o->weights, o->tolerance, &o->run, &optimum));
     if (out != NULL) TRY_DONE(make_strategy(tvblt, task->workload, o, &optimum, &strategy));
-    const tvblt_parameters *made = strategy == NULL ? NULL : strategy_tvblt(strategy);
+    const tvblt_parameters *made = strategy == NULL ? NULL : tvblt_of(strategy);
     *result = (dpmf_optimization){.nodes = made == NULL ? 0 : made->nodes,
                                   .outcome = optimum.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = optimum.iterations,
@@ -52,7 +52,7 @@ static int is_single(const optimize_task *task) {
 }
 
 static dpmf_status optimize_dense(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!is_single(task)) return optimize_epochs(task, out, result);
+    if (!is_single(task)) return dense_optimize_epochs(task, out, result);
     if (task->options->constraint != DPMF_CONSTRAINT_ZERO)
         return base_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
                          (int)task->options->constraint);
@@ -60,7 +60,7 @@ static dpmf_status optimize_dense(const optimize_task *task, dpmf_strategy **out
 }
 
 static dpmf_status optimize_tvblt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!is_single(task)) return replay_epochs(task, out, result);
+    if (!is_single(task)) return replay_optimize(task, out, result);
     if (task->options->shared_seeds != 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "%d shared seeds, but only several epochs have seeds to share",
                          task->options->shared_seeds);
@@ -69,7 +69,7 @@ static dpmf_status optimize_tvblt(const optimize_task *task, dpmf_strategy **out
 
 static dpmf_status optimize_banded_toeplitz(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
-    if (o->sweep || o->taper != 0 || o->settled_after != 0) return toeplitz_variant(task, out, result);
+    if (o->sweep || o->taper != 0 || o->settled_after != 0) return toeplitz_optimize_variant(task, out, result);
     return toeplitz_optimize_banded(task, out, result);
 }
 
@@ -78,12 +78,12 @@ static dpmf_status optimize_banded_toeplitz(const optimize_task *task, dpmf_stra
 static const optimize_call CALLS[STRATEGY_FAMILY_COUNT] = {
     [STRATEGY_FAMILY_DENSE] = optimize_dense,
     [STRATEGY_FAMILY_TVBLT] = optimize_tvblt,
-    [STRATEGY_FAMILY_BANDED] = optimize_banded,
-    [STRATEGY_FAMILY_TOEPLITZ] = optimize_toeplitz,
+    [STRATEGY_FAMILY_BANDED] = banded_optimize,
+    [STRATEGY_FAMILY_TOEPLITZ] = toeplitz_optimize,
     [STRATEGY_FAMILY_BANDED_TOEPLITZ] = optimize_banded_toeplitz,
-    [STRATEGY_FAMILY_BISR] = toeplitz_banded_inverse,
-    [STRATEGY_FAMILY_BLT] = optimize_blt,
-    [STRATEGY_FAMILY_LOWRANK] = optimize_lowrank,
+    [STRATEGY_FAMILY_BISR] = toeplitz_optimize_inverse,
+    [STRATEGY_FAMILY_BLT] = blt_optimize,
+    [STRATEGY_FAMILY_LOWRANK] = lowrank_optimize,
 };
 
 int optimize_knows(strategy_family_id family) {

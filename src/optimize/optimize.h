@@ -32,30 +32,32 @@ DPMF_MUST_CHECK dpmf_status optimize_check(const dpmf_family *family, int64_t st
                                            const dpmf_optimize_options *options);
 
 /* families/toeplitz/optimize.c: the best Toeplitz C, whole or of few bands; the best C^-1 of few bands */
-DPMF_MUST_CHECK dpmf_status optimize_toeplitz(const optimize_task *task, dpmf_strategy **out,
+DPMF_MUST_CHECK dpmf_status toeplitz_optimize(const optimize_task *task, dpmf_strategy **out,
                                               dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status toeplitz_optimize_banded(const optimize_task *task, dpmf_strategy **out,
                                                      dpmf_optimization *result);
 /* The same by the sweep, with the taper, or with errors taken as settled (families/toeplitz/variants.c). */
-DPMF_MUST_CHECK dpmf_status toeplitz_variant(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
-DPMF_MUST_CHECK dpmf_status toeplitz_banded_inverse(const optimize_task *task, dpmf_strategy **out,
-                                                    dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status toeplitz_optimize_variant(const optimize_task *task, dpmf_strategy **out,
+                                                      dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status toeplitz_optimize_inverse(const optimize_task *task, dpmf_strategy **out,
+                                                      dpmf_optimization *result);
 /* families/banded/optimize.c */
-DPMF_MUST_CHECK dpmf_status optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 /* families/blt/optimize.c */
-DPMF_MUST_CHECK dpmf_status optimize_blt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 /* families/dense/epochs.c: dense C under several participations */
-DPMF_MUST_CHECK dpmf_status optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
-/* The bounds alone, cyclic and full participation, at a tolerance of their own. */
-DPMF_MUST_CHECK dpmf_status optimize_epochs_bound(const optimize_task *task, double tolerance,
+DPMF_MUST_CHECK dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out,
                                                   dpmf_optimization *result);
+/* The bounds alone, cyclic and full participation, at a tolerance of their own. */
+DPMF_MUST_CHECK dpmf_status dense_optimize_bound(const optimize_task *task, double tolerance,
+                                                 dpmf_optimization *result);
 /* families/replay/optimize.c: tvblt under cyclic participation, with replayed or shared seeds */
-DPMF_MUST_CHECK dpmf_status replay_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 /* families/dense/patterns.c: the same under min-separation and shuffled participation */
-DPMF_MUST_CHECK dpmf_status optimize_patterns(const optimize_task *task, dpmf_strategy **out,
-                                              dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **out,
+                                                    dpmf_optimization *result);
 /* families/lowrank/optimize.c */
-DPMF_MUST_CHECK dpmf_status optimize_lowrank(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status lowrank_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
 /*
  * The taper for separations that are known to lie between `least` and `bands` (McKenna 2024, Appendix H): coefficient i,

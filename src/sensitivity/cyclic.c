@@ -179,13 +179,13 @@ done:
 static dpmf_status shortcut(const sensitivity_task *task, int *there, sensitivity_found *out) {
     int64_t count = 0;
     const double *c = NULL;
-    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
+    tree_kind kind = TREE_VANILLA;
     double square = 0, factor = 1;
     int one_sign = 0, non_increasing = 0;
     *there = 0;
     if (task->bound == DPMF_BOUND_SPECTRAL) return DPMF_OK; /* needs the matrices */
     if (sensitivity_task_tree(task, &kind, &factor)) {
-        TRY(sensitivity_tree_cyclic(task, kind, &square));
+        TRY(tree_cyclic(task, kind, &square));
         sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
         *there = 1;
     } else if (task->stamps == 1 && task->norms == NULL && sensitivity_task_toeplitz(task, &count, &c)) {

@@ -102,7 +102,7 @@ dpmf_status sensitivity_task_open(sensitivity_task *task) {
     if (task->search_max == 0) task->search_max = SEARCH_MAX;
     if (task->bytes_max == 0) task->bytes_max = BYTES_MAX;
     unwrap(task);
-    matrix = strategy_dense_matrix(task->core);
+    matrix = strategy_matrix(task->core);
     task->reach = task->length;
     if (sensitivity_task_toeplitz(task, &count, &c))
         task->reach = count;
@@ -127,7 +127,7 @@ void sensitivity_task_close(sensitivity_task *task) {
 double sensitivity_gram_cost(const sensitivity_task *task) {
     const double n = (double)task->n, length = (double)task->length;
     if (without_structure(task)) return task->columns != NULL ? length * (double)task->reach + n : INFINITY;
-    if (strategy_dense_matrix(task->core) != NULL) return length * length / 2 + n;
+    if (strategy_matrix(task->core) != NULL) return length * length / 2 + n;
     if (strategy_can(task->core, STRATEGY_CAN_GRAM | STRATEGY_CAN_COVARIANCE)) return n; /* FFT: one number each */
     if (strategy_can(task->core, STRATEGY_CAN_GRAM) || strategy_can(task->core, STRATEGY_CAN_TOEPLITZ)) return 4 * n;
     return length * (double)strategy_bands(task->core) + n;

@@ -69,7 +69,7 @@ double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t coun
 static dpmf_status open_monotone(const sensitivity_task *task, sensitivity_gram *gram, int *there, int *tight) {
     int64_t count = 0;
     const double *c = NULL;
-    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
+    tree_kind kind = TREE_VANILLA;
     double factor = 1;
     int one_sign = 0, non_increasing = 0;
     *gram = sensitivity_gram_of(task);

@@ -81,7 +81,7 @@ dpmf_status sensitivity_lines_open(const sensitivity_task *task, const sensitivi
     void *offset = NULL;
     dpmf_status status = DPMF_OK;
     *lines = (sensitivity_lines){.task = task, .log = log};
-    if (task->stamps == 1 && task->norms == NULL) lines->by_rows = strategy_tvblt(task->core);
+    if (task->stamps == 1 && task->norms == NULL) lines->by_rows = tvblt_of(task->core);
     TRY_DONE(base_alloc(line_count(lines), sizeof *lines->offset, "the lines of C'C", &offset));
     lines->offset = offset;
     *affordable = (double)(1 + want(lines, log->count, NULL)) * line_cost(lines) <= task->work_max;

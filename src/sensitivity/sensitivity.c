@@ -28,7 +28,7 @@
 /* ---- one participation ---- */
 
 static dpmf_status largest_column(const dpmf_strategy *s, double *out) {
-    const blt_parameters *blt = strategy_blt(s);
+    const blt_parameters *blt = blt_of(s);
     if (blt != NULL && !strategy_can(s, STRATEGY_CAN_TOEPLITZ)) { /* too long to be held: the closed form */
         *out = sqrt(blt_pattern_square(blt, s->steps, 1, s->steps));
         return DPMF_OK;
@@ -49,7 +49,7 @@ static dpmf_status largest_column(const dpmf_strategy *s, double *out) {
 
 /* A stream without a horizon has one sensitivity, whatever number of steps a machine gives it: 1, else 0. */
 static int for_ever(const dpmf_strategy *s, dpmf_sensitivity_of of, dpmf_sensitivity *out) {
-    const unbounded_shape *shape = strategy_unbounded(s);
+    const unbounded_shape *shape = unbounded_of(s);
     if (shape == NULL) return 0;
     *out = (dpmf_sensitivity){unbounded_longest(shape), DPMF_UPPER_BOUND, of,
                               sensitivity_method_text(SENSITIVITY_METHOD_FOR_EVER)};
@@ -85,7 +85,7 @@ static dpmf_status column(const dpmf_strategy *s, dpmf_sensitivity *out) {
 
 /* A BLT that is too long to be held, non-negative and falling: the earliest pattern in closed form. */
 static int long_blt(const dpmf_strategy *s, const dpmf_participation *p, dpmf_sensitivity_bound bound, double *square) {
-    const blt_parameters *c = strategy_blt(s);
+    const blt_parameters *c = blt_of(s);
     double sum = 0;
     if (c == NULL || strategy_can(s, STRATEGY_CAN_TOEPLITZ) || bound != DPMF_BOUND_AUTO) return 0;
     if (p->pattern == WORKLOAD_EPOCHS && p->separation > 1) return 0;
@@ -131,7 +131,7 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
         return base_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
                          (long long)task.k, SENSITIVITY_SIGNS_MAX);
     TRY(base_pool_create(run->threads, &task.pool));
-    dpmf_status status = sensitivity_replay(&task, &there, &found);
+    dpmf_status status = replay_sensitivity(&task, &there, &found);
     if (status == DPMF_OK && !there) status = sensitivity_task_open(&task);
     if (status == DPMF_OK && !there) status = by_pattern(&task, &found);
     sensitivity_task_close(&task);

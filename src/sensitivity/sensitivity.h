@@ -197,7 +197,7 @@ DPMF_MUST_CHECK dpmf_status sensitivity_separated(const sensitivity_task *task, 
 DPMF_MUST_CHECK dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out);
 
 /* families/replay/sensitivity.c: TV-BLT with replayed seeds under its own cyclic participation, or a multiple of it: `there` = 1. */
-DPMF_MUST_CHECK dpmf_status sensitivity_replay(const sensitivity_task *task, int *there, sensitivity_found *out);
+DPMF_MUST_CHECK dpmf_status replay_sensitivity(const sensitivity_task *task, int *there, sensitivity_found *out);
 
 /* The refusal of a bound for which the patterns are too many. */
 dpmf_status sensitivity_too_many(const sensitivity_task *task);
@@ -226,16 +226,12 @@ DPMF_MUST_CHECK dpmf_status sensitivity_monotone(const sensitivity_task *task, s
 /* ---- trees (families/tree/sensitivity.c, families/tree/separated.c) ---- */
 
 /* Does task->strategy repeat a tree whose X is that of counts, up to a factor? Then 1. */
-int sensitivity_task_tree(const sensitivity_task *task, strategy_tree_kind *kind, double *factor);
-DPMF_MUST_CHECK dpmf_status sensitivity_tree_cyclic(const sensitivity_task *task, strategy_tree_kind kind,
-                                                    double *square);
-DPMF_MUST_CHECK dpmf_status sensitivity_tree_shuffled(const sensitivity_task *task, strategy_tree_kind kind,
-                                                      double *square);
-double
-sensitivity_tree_separated_work(const sensitivity_task *task); /* multiplications of the next; INFINITY: no room */
-DPMF_MUST_CHECK dpmf_status sensitivity_tree_separated(const sensitivity_task *task, strategy_tree_kind kind,
-                                                       double *square);
-double sensitivity_tree_levels_bound(const sensitivity_task *task); /* min-separation */
+int sensitivity_task_tree(const sensitivity_task *task, tree_kind *kind, double *factor);
+DPMF_MUST_CHECK dpmf_status tree_cyclic(const sensitivity_task *task, tree_kind kind, double *square);
+DPMF_MUST_CHECK dpmf_status tree_shuffled(const sensitivity_task *task, tree_kind kind, double *square);
+double tree_separated_work(const sensitivity_task *task); /* multiplications of the next; INFINITY: no room */
+DPMF_MUST_CHECK dpmf_status tree_separated(const sensitivity_task *task, tree_kind kind, double *square);
+double tree_levels_bound(const sensitivity_task *task); /* min-separation */
 
 /* ---- upper bounds for any C (sensitivity/rows.c); each improves *best ---- */
 

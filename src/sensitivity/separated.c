@@ -132,15 +132,15 @@ done:
 
 /* ---- together ---- */
 
-static dpmf_status tree(const sensitivity_task *task, strategy_tree_kind kind, double factor, sensitivity_found *out) {
+static dpmf_status tree(const sensitivity_task *task, tree_kind kind, double factor, sensitivity_found *out) {
     double square = 0;
-    if (sensitivity_tree_separated_work(task) <= task->work_max / 4) {
-        TRY(sensitivity_tree_separated(task, kind, &square));
+    if (tree_separated_work(task) <= task->work_max / 4) {
+        TRY(tree_separated(task, kind, &square));
         sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
         return DPMF_OK;
     }
     if (task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);
-    sensitivity_found_improve(out, sensitivity_tree_levels_bound(task) * factor, SENSITIVITY_METHOD_LEVELS);
+    sensitivity_found_improve(out, tree_levels_bound(task) * factor, SENSITIVITY_METHOD_LEVELS);
     return sensitivity_monotone(task, out);
 }
 
@@ -148,7 +148,7 @@ static dpmf_status tree(const sensitivity_task *task, strategy_tree_kind kind, d
 static dpmf_status shortcut(const sensitivity_task *task, sensitivity_found *out) {
     int64_t count = 0;
     const double *c = NULL;
-    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
+    tree_kind kind = TREE_VANILLA;
     double factor = 1;
     int one_sign = 0, non_increasing = 0;
     if (sensitivity_task_tree(task, &kind, &factor)) return tree(task, kind, factor, out);

@@ -71,7 +71,7 @@ done:
 /* A stream that takes one new seed a step has a W, and so a C, that is lower triangular. A square C alone may be anything. */
 static int is_triangular(const dpmf_strategy *s) {
     if (dpmf_strategy_rows(s) != s->steps) return 0;
-    if (strategy_dense_matrix(s) != NULL) return 1;
+    if (strategy_matrix(s) != NULL) return 1;
     if (!dpmf_strategy_streams(s)) return 0;
     for (int64_t t = 0; t < s->steps; t++)
         if (dpmf_strategy_seeds(s, t) != 1) return 0;

@@ -110,7 +110,7 @@ const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps);
 const dpmf_strategy *strategy_scaled(const dpmf_strategy *s, const double **norms);
 
 /* Is it a tree, and which? */
-int strategy_tree(const dpmf_strategy *s, strategy_tree_kind *kind);
+int strategy_tree(const dpmf_strategy *s, tree_kind *kind);
 
 /* Squared errors of fft and fft-opt under prefix sums, in closed form; 0 if it is neither. */
 int strategy_fft_prefix_error(const dpmf_strategy *s, double *squares);
@@ -125,7 +125,7 @@ DPMF_MUST_CHECK dpmf_status strategy_create_leading(const dpmf_strategy *s, int6
 DPMF_MUST_CHECK dpmf_status strategy_need_inverse(const dpmf_strategy *s);
 
 /* The dense matrix itself where there is one, else NULL. */
-const double *strategy_dense_matrix(const dpmf_strategy *s);
+const double *strategy_matrix(const dpmf_strategy *s);
 
 /* C = A for which workload? NULL if it is not of that class. */
 const dpmf_workload *strategy_own_workload(const dpmf_strategy *s);
@@ -170,13 +170,13 @@ typedef int (*strategy_family_place)(const dpmf_family *family);
 const char *strategy_family_list(strategy_family_place place, const char *last, char out[STRATEGY_FAMILY_LIST]);
 
 /* Each in its file: */
-DPMF_MUST_CHECK dpmf_status strategy_create_identity(int64_t steps, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_workload(const dpmf_workload *workload, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_tree(strategy_tree_kind kind, int64_t steps, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_fft(int64_t steps, int best, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status workload_strategy_create(const dpmf_workload *workload, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status tree_create(tree_kind kind, int64_t steps, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status fft_create(int64_t steps, int best, dpmf_strategy **out);
 
 /* Their readers: from a mechanism file's JSON object and arrays. */
 typedef struct strategy_source {
@@ -186,14 +186,14 @@ typedef struct strategy_source {
     const char *family; /* a string constant */
     int64_t steps;
 } strategy_source;
-DPMF_MUST_CHECK dpmf_status strategy_toeplitz_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_banded_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_dense_read(const strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_read(const strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status banded_read(const strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status dense_read(const strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status replay_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_tree_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_lowrank_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_fft_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_workload_read(const strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status tree_read(const strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status lowrank_read(const strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status fft_read(const strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status workload_strategy_read(const strategy_source *source, dpmf_strategy **out);
 typedef dpmf_status (*strategy_reader)(const strategy_source *source, dpmf_strategy **out);
 
 /* Who reads strategies of that class; NULL: no family's (families/families.c). */

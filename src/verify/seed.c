@@ -108,7 +108,7 @@ int verify_stream_is_whole(const dpmf_strategy *s) {
         const double *norms = NULL;
         int64_t stamps = 1;
         const dpmf_strategy *inner = strategy_block(strategy_scaled(s, &norms), &stamps);
-        if (inner == s) return strategy_dense_matrix(s) != NULL || (!dpmf_strategy_streams(s) && replay_of(s) == NULL);
+        if (inner == s) return strategy_matrix(s) != NULL || (!dpmf_strategy_streams(s) && replay_of(s) == NULL);
         s = inner;
     }
 }

@@ -90,7 +90,7 @@ static void test_sums_of_errors_in_leaps_are_those_step_by_step(void **state) {
             sum += all[t] * all[t];
             largest = fmax(largest, all[t]);
         }
-        assert_int_equal(error_unbounded_sums(a, s, &total, &most), 1);
+        assert_int_equal(unbounded_error_sums(a, s, &total, &most), 1);
         check_near(total / sum, 1, 1e-11);
         check_near(sqrt(most) / largest, 1, 2e-4); /* there may be several tops */
         free(all);

@@ -17,7 +17,9 @@ static void test_toeplitz_families_take_weights(void **unused) {
         last[t] = t == 99 ? 100 : 1e-9;
     }
     for (int f = 0; f < 3; f++) {
-        optimize_call family = f == 0 ? optimize_toeplitz : f == 1 ? toeplitz_optimize_banded : toeplitz_banded_inverse;
+        optimize_call family = f == 0   ? toeplitz_optimize
+                               : f == 1 ? toeplitz_optimize_banded
+                                        : toeplitz_optimize_inverse;
         wish w = {family, "momentum:0.5", "single", 100, {.bands = 9}};
         double plain = loss_of(&w);
         w.options.weights = ones;
@@ -31,7 +33,7 @@ static void test_toeplitz_families_take_weights(void **unused) {
 }
 
 static void test_toeplitz_families_give_the_strategy_they_name(void **unused) {
-    wish w = {optimize_toeplitz, "prefix", "single", 40, {.bands = 5}};
+    wish w = {toeplitz_optimize, "prefix", "single", 40, {.bands = 5}};
     (void)unused;
     made m = make(&w);
     assert_string_equal(dpmf_strategy_family(m.strategy), "toeplitz");
@@ -76,7 +78,7 @@ static void test_a_toeplitz_matrix_is_optimized_like_its_workload(void **unused)
     check_ok(dpmf_workload_create_dense(20, matrix, &a));
     check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_optimize_banded(&(optimize_task){a, p, &o}, &s, &result));
     check_message("--optimize-workload");
-    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_banded_inverse(&(optimize_task){a, p, &o}, &s, &result));
+    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_optimize_inverse(&(optimize_task){a, p, &o}, &s, &result));
     assert_null(s);
     dpmf_workload_free(a);
     dpmf_participation_free(p);
@@ -92,9 +94,9 @@ static void test_toeplitz_families_refuse_what_has_no_theorem(void **unused) {
         {{banded, "cooldown:0.2:0.1", "single", 10000, {.bands = 4}}, "--optimize-workload"},
         {{banded, "prefix", "single", 10000, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "8192"},
         {{banded, "prefix", "minsep:4,16", 64, {.bands = 17, .normalize = DPMF_NORMALIZE_WITHIN}}, "up to 16"},
-        {{toeplitz_banded_inverse, "cooldown:0.2:0.1", "single", 64, {.bands = 4}}, "bisr"},
-        {{toeplitz_banded_inverse, "prefix", "single", 64, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "bisr"},
-        {{toeplitz_banded_inverse, "prefix", "shuffled:4,16", 64, {.bands = 4}}, "shuffled:4,16"}};
+        {{toeplitz_optimize_inverse, "cooldown:0.2:0.1", "single", 64, {.bands = 4}}, "bisr"},
+        {{toeplitz_optimize_inverse, "prefix", "single", 64, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "bisr"},
+        {{toeplitz_optimize_inverse, "prefix", "shuffled:4,16", 64, {.bands = 4}}, "shuffled:4,16"}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         made m = {0};
@@ -109,7 +111,7 @@ static int stop_at_once(void *context, const char *what, double done) {
 }
 
 static void test_toeplitz_optimizers_may_be_cancelled(void **unused) {
-    const optimize_call families[] = {optimize_toeplitz, toeplitz_optimize_banded, toeplitz_banded_inverse};
+    const optimize_call families[] = {toeplitz_optimize, toeplitz_optimize_banded, toeplitz_optimize_inverse};
     (void)unused;
     for (int f = 0; f < 3; f++) {
         made m = {0};
@@ -135,9 +137,9 @@ static void test_any_allocation_of_a_toeplitz_optimizer_may_fail(void **unused) 
     check_ok(dpmf_participation_parse("minsep:3,8", 24, &p));
     const dpmf_optimize_options o = {.bands = 10}, max = {.bands = 4, .loss = DPMF_LOSS_MAX, .normalize = 2};
     const optimize_task task = {a, p, &o}, columns = {scheduled, p, &max};
-    FAIL_EACH(run_task(optimize_toeplitz, &task));
+    FAIL_EACH(run_task(toeplitz_optimize, &task));
     FAIL_EACH(run_task(toeplitz_optimize_banded, &columns));
-    FAIL_EACH(run_task(toeplitz_banded_inverse, &task));
+    FAIL_EACH(run_task(toeplitz_optimize_inverse, &task));
     dpmf_workload_free(a);
     dpmf_workload_free(scheduled);
     dpmf_participation_free(p);

@@ -5,9 +5,9 @@
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "error/error.h"
+#include "families/tvblt/tvblt.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
-#include "families/tvblt/tvblt.h"
 #include "support/failing_allocator.h"
 
 #include <math.h>
@@ -81,7 +81,7 @@ static void check_dense(const dpmf_workload *a, int max_loss, int nodes, const d
 
     double *inverse = stream_matrix(c);
     row_squares(a, inverse, squares);
-    check_ok(error_tvblt(a, strategy_tvblt(c), 1, NULL, NULL, ours));
+    check_ok(tvblt_errors(a, tvblt_of(c), 1, NULL, NULL, ours));
     double tolerance = 1e-10;
     for (int64_t t = 0; t < n; t++) {
         check_near(ours[t] / squares[t], 1, tolerance);
@@ -173,7 +173,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
             double squares[STEPS], scaled[STEPS], want[STEPS], scale[STEPS];
             check_ok(dpmf_strategy_create_stamped(c, STAMPS, &repeated));
             double *inverse = stream_matrix(repeated);
-            check_ok(error_tvblt(a, strategy_tvblt(c), STAMPS, NULL, NULL, squares));
+            check_ok(tvblt_errors(a, tvblt_of(c), STAMPS, NULL, NULL, squares));
             row_squares(a, inverse, want);
             for (int t = 0; t < STEPS; t++) {
                 check_near(squares[t] / want[t], 1, 1e-11);
@@ -181,7 +181,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
                 for (int u = 0; u < STEPS; u++)
                     inverse[t * STEPS + u] *= scale[t];
             }
-            check_ok(error_tvblt(a, strategy_tvblt(c), STAMPS, scale, NULL, scaled));
+            check_ok(tvblt_errors(a, tvblt_of(c), STAMPS, scale, NULL, scaled));
             row_squares(a, inverse, want);
             for (int t = 0; t < STEPS; t++)
                 check_near(scaled[t] / want[t], 1, 1e-11);
@@ -192,7 +192,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
     dpmf_workload *a = workload("prefix", BLOCK);
     dpmf_strategy *other = NULL;
     check_ok(dpmf_strategy_create("identity", a, NULL, &other));
-    assert_null(strategy_tvblt(other));
+    assert_null(tvblt_of(other));
     dpmf_strategy_free(other);
     dpmf_workload_free(a);
 }
@@ -266,7 +266,7 @@ static void test_as_few_nodes_are_taken_as_the_ratio_needs(void **unused) {
         dpmf_strategy *c = NULL, *fewer = NULL;
         double loss = 0, less = 0;
         check_ok(tvblt_optimize(a, cases[i].max_loss, 0, cases[i].wanted, &o, NULL, &c, &loss));
-        int nodes = strategy_tvblt(c)->nodes;
+        int nodes = tvblt_of(c)->nodes;
         assert_true(loss <= cases[i].wanted * o.lower);
         if (nodes > 1) {
             check_ok(tvblt_optimize(a, cases[i].max_loss, nodes - 1, 0, &o, NULL, &fewer, &less));
@@ -413,7 +413,7 @@ static void test_any_allocation_of_the_tvblt_optimizer_may_fail(void **unused) {
         dpmf_strategy *c = NULL, *again = NULL;
         double values[20];
         FAIL_EACH(tvblt_optimize(a, max_loss, 2, 0, &o, NULL, &c, NULL));
-        FAIL_EACH(strategy_tvblt_gram(strategy_tvblt(c), 3, values));
+        FAIL_EACH(tvblt_gram(tvblt_of(c), 3, values));
         saved s = save(c);
         strategy_source source = {s.object, &s.tensors, a, "tvblt", 20};
         FAIL_EACH(tvblt_read(&source, &again));

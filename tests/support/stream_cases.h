@@ -4,8 +4,8 @@
 #define DPMF_TESTS_STREAM_CASES_H
 
 #include "families/blt/blt.h"
-#include "strategy/strategy.h"
 #include "families/tvblt/tvblt.h"
+#include "strategy/strategy.h"
 #include "support/check.h"
 #include "support/replay_strategy.h"
 

@@ -122,7 +122,7 @@ done:
     return status;
 }
 
-dpmf_status strategy_banded_read(const strategy_source *source, dpmf_strategy **out) {
+dpmf_status banded_read(const strategy_source *source, dpmf_strategy **out) {
     const base_tensor *rows = NULL;
     TRY(strategy_array(source, "strategy.rows", source->steps, -1, &rows));
     return dpmf_strategy_create_banded(source->steps, rows->shape[1], rows->values, out);

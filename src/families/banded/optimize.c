@@ -382,7 +382,7 @@ done:
     return status;
 }
 
-dpmf_status optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     int64_t n = task->workload->steps, bands = task->options->bands;
     dpmf_optimization found;
     double *rows = NULL;

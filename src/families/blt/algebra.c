@@ -167,8 +167,8 @@ void blt_coefficients(const blt_parameters *c, int64_t count, double *out) {
  * sum_k term_k with term_{k+1}/term_k = -y (n-1-k)/(k+more), a polynomial in y that ends at k = n-1, for n y <= 1: the
  * terms alternate and fall at least like 1/k!, from C(n,1) for the sum and C(n+1,2) for the ramp.
  */
-static strategy_slope binomial_series(double n, double y, double first, double more) {
-    strategy_slope s = {first, 0};
+static blt_slope binomial_series(double n, double y, double first, double more) {
+    blt_slope s = {first, 0};
     double term = first, rise = -first * (n - 1) / more; /* k term_k / y */
     for (int k = 0; k < 40 && (double)k < n - 1; k++) {
         term *= -y * ((n - 1 - k) / (k + more));
@@ -185,19 +185,19 @@ static double power_of(double y, double n) {
     return y < 1 ? exp(n * log1p(-y)) : pow(1 - y, n);
 }
 
-strategy_slope strategy_geometric(double n, double y) {
-    if (n <= 1) return (strategy_slope){n, 0};
+blt_slope blt_geometric(double n, double y) {
+    if (n <= 1) return (blt_slope){n, 0};
     if (n * y <= 1) return binomial_series(n, y, n, 2);
     double value = (y < 1 ? -expm1(n * log1p(-y)) : 1 - power_of(y, n)) / y;
-    return (strategy_slope){value, (n * power_of(y, n - 1) - value) / y};
+    return (blt_slope){value, (n * power_of(y, n - 1) - value) / y};
 }
 
-strategy_slope strategy_geometric_ramp(double n, double y) {
-    if (n <= 1) return (strategy_slope){n, 0};
+blt_slope blt_geometric_ramp(double n, double y) {
+    if (n <= 1) return (blt_slope){n, 0};
     if (n * y <= 1) return binomial_series(n, y, n * (n + 1) / 2, 3);
-    strategy_slope g = strategy_geometric(n, y);
+    blt_slope g = blt_geometric(n, y);
     double value = (n - (1 - y) * g.value) / y;
-    return (strategy_slope){value, (g.value - (1 - y) * g.slope - value) / y};
+    return (blt_slope){value, (g.value - (1 - y) * g.slope - value) / y};
 }
 
 /* 1 - (1-g)(1-h), without subtracting from 1. */
@@ -225,7 +225,7 @@ double blt_pattern_square(const blt_parameters *c, int64_t n, int64_t k, int64_t
         for (int i = 0; i < d; i++)
             for (int l = 0; l < d; l++) {
                 if (j == 0 || j + 1 == k)
-                    inner[i * d + l] = strategy_geometric(length - 1, joint_gap(c->gap[i], c->gap[l])).value;
+                    inner[i * d + l] = blt_geometric(length - 1, joint_gap(c->gap[i], c->gap[l])).value;
                 total += weight[i] * weight[l] * inner[i * d + l];
             }
     }
@@ -233,7 +233,7 @@ double blt_pattern_square(const blt_parameters *c, int64_t n, int64_t k, int64_t
 }
 
 /* sum over t of emphasis_t b_t^2, the sum given by its closed form. */
-static double response_square(const blt_parameters *inverse, int64_t n, strategy_slope (*sum)(double, double)) {
+static double response_square(const blt_parameters *inverse, int64_t n, blt_slope (*sum)(double, double)) {
     int d = inverse->count;
     double total = inverse->total * inverse->total * sum((double)n, 0).value;
     for (int i = 0; i < d; i++) {
@@ -247,11 +247,11 @@ static double response_square(const blt_parameters *inverse, int64_t n, strategy
 }
 
 double blt_last_row_square(const blt_parameters *inverse, int64_t n) {
-    return response_square(inverse, n, strategy_geometric);
+    return response_square(inverse, n, blt_geometric);
 }
 
 double blt_frobenius_square(const blt_parameters *inverse, int64_t n) {
-    return response_square(inverse, n, strategy_geometric_ramp);
+    return response_square(inverse, n, blt_geometric_ramp);
 }
 
 /* ---- a rational approximation ---- */

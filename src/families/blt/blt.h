@@ -40,11 +40,11 @@ void blt_coefficients(const blt_parameters *c, int64_t count, double *out);
 /* ---- sums over n steps, in closed form: O(d^2), or O(k d^2) for k participations; for BLTs that are positive ---- */
 
 /* A sum and its derivative with respect to y = 1 - x, accurate for all y in [0, 2). n is whole, up to 2^53. */
-typedef struct strategy_slope {
+typedef struct blt_slope {
     double value, slope;
-} strategy_slope;
-strategy_slope strategy_geometric(double n, double y);      /* sum_{t<n} x^t */
-strategy_slope strategy_geometric_ramp(double n, double y); /* sum_{t<n} (n-t) x^t */
+} blt_slope;
+blt_slope blt_geometric(double n, double y);      /* sum_{t<n} x^t */
+blt_slope blt_geometric_ramp(double n, double y); /* sum_{t<n} (n-t) x^t */
 
 /* |C[:,0] + C[:,b] + ... + C[:,(k-1)b]|^2; k = 1: the largest column norm. */
 double blt_pattern_square(const blt_parameters *c, int64_t n, int64_t k, int64_t b);
@@ -65,7 +65,7 @@ blt_parameters blt_rational(int count, double range);
 DPMF_MUST_CHECK dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out);
 
 /* Its parameters, or NULL if the strategy is not a BLT. */
-const blt_parameters *strategy_blt(const dpmf_strategy *s);
+const blt_parameters *blt_of(const dpmf_strategy *s);
 
 /* From a mechanism file (see strategy_source in strategy/strategy.h). */
 struct strategy_source;
@@ -78,13 +78,13 @@ DPMF_MUST_CHECK dpmf_status blt_read(const struct strategy_source *source, dpmf_
  * the noise of step t multiplied by scale[t] if `scale` is not NULL. O(n d^2) time, O(d^2) memory; O(n d) for Toeplitz
  * workloads and one stamp without scale.
  */
-DPMF_MUST_CHECK dpmf_status error_blt(const dpmf_workload *a, const blt_parameters *c, int64_t steps, int64_t stamps,
-                                      const double *scale, const dpmf_run *run, double *per_step);
+DPMF_MUST_CHECK dpmf_status blt_errors(const dpmf_workload *a, const blt_parameters *c, int64_t steps, int64_t stamps,
+                                       const double *scale, const dpmf_run *run, double *per_step);
 
 /*
  * The sum and the largest of these squares for prefix sums, without an array of all of them: 1; 0 if it is not prefix
  * sums and a BLT with positive scales and different decays.
  */
-int error_blt_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
+int blt_error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
 
 #endif

@@ -12,8 +12,8 @@
  *
  * and the covariances of m with mom and o alike, O(d^2) a step.
  */
-#include "base/sum.h"
 #include "error/error.h"
+#include "base/sum.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
@@ -42,8 +42,8 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const blt_parameter
     return DPMF_OK;
 }
 
-void error_buffers_advance(int d, const double *scale, const double *gap, double variance, double factor,
-                           const error_drive *drive, error_buffers *k, error_moments *moments) {
+void blt_buffers_advance(int d, const double *scale, const double *gap, double variance, double factor,
+                         const error_drive *drive, blt_buffers *k, error_moments *moments) {
     double u[MAX], yy = variance, with_mom = 0, with_o = 0;
     for (int i = 0; i < d; i++) {
         u[i] = 0;
@@ -67,10 +67,10 @@ void error_buffers_advance(int d, const double *scale, const double *gap, double
             k->mm[i * MAX + j] = (1 - gap[i]) * (1 - gap[j]) * k->mm[i * MAX + j] + (u[i] + u[j]) + yy;
 }
 
-dpmf_status error_blt(const dpmf_workload *a, const blt_parameters *c, int64_t steps, int64_t stamps,
-                      const double *scale, const dpmf_run *run, double *per_step) {
+dpmf_status blt_errors(const dpmf_workload *a, const blt_parameters *c, int64_t steps, int64_t stamps,
+                       const double *scale, const dpmf_run *run, double *per_step) {
     error_moments moments = {0};
-    error_buffers k;
+    blt_buffers k;
     if (a->toeplitz && stamps == 1 && scale == NULL) return toeplitz_response(a, c, run, per_step);
     for (int64_t stamp = 0; stamp < stamps; stamp++) {
         memset(&k, 0, sizeof k); /* the noise starts anew, the workload does not */
@@ -78,7 +78,7 @@ dpmf_status error_blt(const dpmf_workload *a, const blt_parameters *c, int64_t s
             int64_t at = stamp * steps + t;
             TRY(error_report(run, at, stamps * steps, 4 * c->count * c->count));
             error_drive drive = error_drive_at(a, at);
-            error_buffers_advance(c->count, c->scale, c->gap, 1, scale == NULL ? 1 : scale[at], &drive, &k, &moments);
+            blt_buffers_advance(c->count, c->scale, c->gap, 1, scale == NULL ? 1 : scale[at], &drive, &k, &moments);
             per_step[at] = moments.oo;
         }
     }
@@ -86,8 +86,8 @@ dpmf_status error_blt(const dpmf_workload *a, const blt_parameters *c, int64_t s
 }
 
 /* Row norms of a Toeplitz B rise: the last one is the largest. */
-int error_blt_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
-    const blt_parameters *c = strategy_blt(s);
+int blt_error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
+    const blt_parameters *c = blt_of(s);
     if (c == NULL || !workload_is_prefix(a) || a->steps != s->steps || !blt_is_positive(c)) return 0;
     blt_parameters inverse = blt_invert(c);
     *total = blt_frobenius_square(&inverse, s->steps);

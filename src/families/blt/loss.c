@@ -195,7 +195,7 @@ static double next_participation(const chain *c, int64_t j, int64_t b, running_s
     return j > 0 ? change : INFINITY;
 }
 
-static void add_block(const chain *c, const running_scales *r, const strategy_slope *inner, double times, part *out) {
+static void add_block(const chain *c, const running_scales *r, const blt_slope *inner, double times, part *out) {
     int d = c->count;
     out->value += times * r->first * r->first;
     for (int i = 0; i < d; i++) {
@@ -213,7 +213,7 @@ static void add_block(const chain *c, const running_scales *r, const strategy_sl
 }
 
 /* Sums for pairs of places first, first + 2, ... of the chain; slopes by the gap 1 - (1-g)(1-h) of both together. */
-static void pair_sums(const chain *c, int first, double n, strategy_slope (*sum)(double, double), strategy_slope *out) {
+static void pair_sums(const chain *c, int first, double n, blt_slope (*sum)(double, double), blt_slope *out) {
     int d = c->count;
     for (int i = 0; i < d; i++)
         for (int l = 0; l <= i; l++) {
@@ -226,14 +226,14 @@ static void pair_sums(const chain *c, int first, double n, strategy_slope (*sum)
 static const double SETTLED = 1e-20;
 
 static void sensitivity(const blt_problem *p, const chain *c, part *out) {
-    strategy_slope inner[MAX * MAX];
+    blt_slope inner[MAX * MAX];
     running_scales r;
     start_scales(c, p->b, &r);
     memset(out, 0, sizeof *out);
     for (int64_t j = 0; j < p->k; j++) {
         double times = 1, change = next_participation(c, j, p->b, &r);
         int64_t length = j + 1 < p->k ? p->b : p->n - (p->k - 1) * p->b;
-        if (j == 0 || j + 1 == p->k) pair_sums(c, 0, (double)(length - 1), strategy_geometric, inner);
+        if (j == 0 || j + 1 == p->k) pair_sums(c, 0, (double)(length - 1), blt_geometric, inner);
         if (change < SETTLED && j + 1 < p->k) { /* all that follow but the last are like this one */
             times = (double)(p->k - 1 - j);
             j = p->k - 2;
@@ -246,14 +246,14 @@ static void sensitivity(const blt_problem *p, const chain *c, part *out) {
 /* ---- the error ---- */
 
 static void closed_error(const blt_problem *p, const chain *c, part *out) {
-    strategy_slope (*sum)(double, double) = p->max_loss ? strategy_geometric : strategy_geometric_ramp;
-    strategy_slope inner[MAX * MAX];
+    blt_slope (*sum)(double, double) = p->max_loss ? blt_geometric : blt_geometric_ramp;
+    blt_slope inner[MAX * MAX];
     int d = c->count;
     double n = (double)p->n, constant = c->beta[0] * sum(n, 0).value;
     pair_sums(c, 1, n, sum, inner);
     memset(out, 0, sizeof *out);
     for (int j = 0; j < d; j++) {
-        strategy_slope alone = sum(n, c->p[2 * j + 1]);
+        blt_slope alone = sum(n, c->p[2 * j + 1]);
         double beta = c->beta[1 + j], row = c->beta[0] * alone.value, row_slope = c->beta[0] * alone.slope;
         constant += beta * alone.value;
         for (int l = 0; l < d; l++) {

@@ -65,7 +65,7 @@ static dpmf_status blt_solve(const dpmf_strategy *s, const double *y, double *x)
     return DPMF_OK;
 }
 
-static int64_t blt_buffers(const dpmf_strategy *s) {
+static int64_t buffers(const dpmf_strategy *s) {
     return cast(s)->c.count;
 }
 
@@ -127,7 +127,7 @@ static const strategy_ops BLT = {.class_name = "blt",
                                  .apply = blt_apply,
                                  .solve = blt_solve,
                                  .step = blt_step,
-                                 .buffers = blt_buffers,
+                                 .buffers = buffers,
                                  .column = blt_column,
                                  .column_norms = blt_column_norms,
                                  .toeplitz = blt_toeplitz,
@@ -189,14 +189,14 @@ dpmf_status dpmf_strategy_create_blt_gaps(int64_t steps, int buffers, const doub
 }
 
 int dpmf_strategy_blt_parameters(const dpmf_strategy *strategy, const double **scale, const double **gap) {
-    const blt_parameters *c = strategy_blt(strategy);
+    const blt_parameters *c = blt_of(strategy);
     if (c == NULL) return 0;
     *scale = c->scale;
     *gap = c->gap;
     return c->count;
 }
 
-const blt_parameters *strategy_blt(const dpmf_strategy *s) {
+const blt_parameters *blt_of(const dpmf_strategy *s) {
     return s->ops == &BLT ? &cast(s)->c : NULL;
 }
 

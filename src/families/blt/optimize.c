@@ -312,7 +312,7 @@ static dpmf_status make_strategy(const optimize_task *task, const blt_parameters
     return status;
 }
 
-dpmf_status optimize_blt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     int64_t n = task->workload->steps;
     double *response = NULL, *emphasis = NULL, wanted = task->options->wanted_ratio;
     void *memory = NULL;

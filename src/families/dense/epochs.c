@@ -280,20 +280,20 @@ static dpmf_status check_task(const optimize_task *task) {
     return DPMF_OK;
 }
 
-dpmf_status optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_participation *p = task->participation;
     int64_t n = task->workload->steps;
     TRY(check_task(task));
     int every_step =
         p->pattern == WORKLOAD_FIXED && p->separation == 1 && task->options->constraint == DPMF_CONSTRAINT_ZERO;
     if (every_step) return optimize_full(task, out, result);
-    if (p->pattern != WORKLOAD_FIXED) return optimize_patterns(task, out, result);
+    if (p->pattern != WORKLOAD_FIXED) return dense_optimize_patterns(task, out, result);
     int64_t b = p->separation < n ? p->separation : n; /* one epoch longer than the steps ends with them */
     if (task->options->constraint != DPMF_CONSTRAINT_ZERO) return optimize_form(task, p->count, b, out, result);
     return optimize_zero(task, p->count, b, 1, out, result);
 }
 
-dpmf_status optimize_epochs_bound(const optimize_task *task, double tolerance, dpmf_optimization *result) {
+dpmf_status dense_optimize_bound(const optimize_task *task, double tolerance, dpmf_optimization *result) {
     dpmf_optimize_options options = *task->options;
     const optimize_task coarse = {task->workload, task->participation, &options};
     const dpmf_participation *p = task->participation;

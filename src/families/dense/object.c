@@ -100,11 +100,11 @@ done:
     return status;
 }
 
-const double *strategy_dense_matrix(const dpmf_strategy *s) {
+const double *strategy_matrix(const dpmf_strategy *s) {
     return s->ops == &DENSE ? cast(s)->matrix : NULL;
 }
 
-dpmf_status strategy_dense_read(const strategy_source *source, dpmf_strategy **out) {
+dpmf_status dense_read(const strategy_source *source, dpmf_strategy **out) {
     const base_tensor *matrix = NULL;
     TRY(strategy_array(source, "strategy.matrix", source->steps, source->steps, &matrix));
     return dpmf_strategy_create_dense(source->steps, matrix->values, out);

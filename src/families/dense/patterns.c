@@ -80,13 +80,13 @@ static dpmf_status best_streamed(const optimize_task *task, dpmf_strategy **out,
     double least = INFINITY, banded = INFINITY;
     dpmf_status status = DPMF_OK;
     options.bands = b < n ? b : n;
-    if (n <= k * b) return optimize_banded(&part, out, result);
-    TRY_DONE(try_call(&part, optimize_banded, &least, &best, &found));
+    if (n <= k * b) return banded_optimize(&part, out, result);
+    TRY_DONE(try_call(&part, banded_optimize, &least, &best, &found));
     banded = least;
     options.bands = 0;
     for (int normalize = DPMF_NORMALIZE_NONE; normalize <= DPMF_NORMALIZE_AFTER; normalize++) {
         options.normalize = (dpmf_normalize)normalize;
-        TRY_DONE(try_call(&part, optimize_toeplitz, &least, &best, &found));
+        TRY_DONE(try_call(&part, toeplitz_optimize, &least, &best, &found));
     }
     if (least < banded) found.searched = STREAMED;
     *result = found;
@@ -151,7 +151,7 @@ static dpmf_status optimum_of(const optimize_task *task, dpmf_strategy **out, dp
     return status;
 }
 
-dpmf_status optimize_patterns(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_participation *p = task->participation;
     const int64_t n = task->workload->steps;
     const int whole_matrix = task->workload->form != WORKLOAD_OPERATOR;

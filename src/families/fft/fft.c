@@ -188,7 +188,7 @@ static const strategy_ops FOURIER = {.class_name = "fft",
                                      .covariance = fourier_covariance,
                                      .write = fourier_write};
 
-dpmf_status strategy_create_fft(int64_t steps, int best, dpmf_strategy **out) {
+dpmf_status fft_create(int64_t steps, int best, dpmf_strategy **out) {
     fourier *s = NULL;
     dpmf_status status = DPMF_OK;
     if (steps > STEPS_MAX)
@@ -225,9 +225,9 @@ int strategy_fft_prefix_error(const dpmf_strategy *s, double *squares) {
     return 1;
 }
 
-dpmf_status strategy_fft_read(const strategy_source *source, dpmf_strategy **out) {
+dpmf_status fft_read(const strategy_source *source, dpmf_strategy **out) {
     int best = strcmp(source->family, DPMF_FAMILY_FFT_OPT) == 0;
     if (!best && strcmp(source->family, DPMF_FAMILY_FFT) != 0)
         return base_fail(DPMF_ERROR_FORMAT, "mechanism file: an FFT of family %s is not known", source->family);
-    return strategy_create_fft(source->steps, best, out);
+    return fft_create(source->steps, best, out);
 }

@@ -194,7 +194,7 @@ done:
     return status;
 }
 
-dpmf_status optimize_lowrank_solve(lowrank_fit *fit, const dpmf_run *run) {
+dpmf_status lowrank_solve(lowrank_fit *fit, const dpmf_run *run) {
     int64_t stride = fit->steps / COARSE_STEPS;
     assert(fit->rank >= 1 && fit->rank <= RANK_MAX && fit->bands >= 1);
     /* bands that leave the coarse matrix nothing to fit leave little to the fine one */

@@ -16,6 +16,6 @@ typedef struct lowrank_fit {
 } lowrank_fit;
 
 /* Fills left and right, which the caller has made room for. */
-DPMF_MUST_CHECK dpmf_status optimize_lowrank_solve(lowrank_fit *fit, const dpmf_run *run);
+DPMF_MUST_CHECK dpmf_status lowrank_solve(lowrank_fit *fit, const dpmf_run *run);
 
 #endif

@@ -68,7 +68,7 @@ static dpmf_status lowrank_apply(const dpmf_strategy *s, const double *x, double
     return DPMF_OK;
 }
 
-static dpmf_status lowrank_solve(const dpmf_strategy *s, const double *y, double *x) {
+static dpmf_status solve(const dpmf_strategy *s, const double *y, double *x) {
     const lowrank *c = cast(s);
     double sums[RANK_MAX] = {0};
     for (int64_t t = 0; t < s->steps; t++) {
@@ -140,7 +140,7 @@ static void lowrank_write(const dpmf_strategy *s, base_writer *w, base_tensors *
 static const strategy_ops LOWRANK = {.class_name = "lowrank",
                                      .release = lowrank_release,
                                      .apply = lowrank_apply,
-                                     .solve = lowrank_solve,
+                                     .solve = solve,
                                      .step = lowrank_step,
                                      .buffers = lowrank_buffers,
                                      .column = lowrank_column,
@@ -206,7 +206,7 @@ done:
     return status;
 }
 
-dpmf_status strategy_lowrank_read(const strategy_source *source, dpmf_strategy **out) {
+dpmf_status lowrank_read(const strategy_source *source, dpmf_strategy **out) {
     const base_tensor *rows = NULL, *left = NULL, *right = NULL;
     TRY(strategy_array(source, "strategy.rows", source->steps, -1, &rows));
     TRY(strategy_array(source, "strategy.left", source->steps, -1, &left));

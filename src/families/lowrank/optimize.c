@@ -69,7 +69,7 @@ static dpmf_status make_target(const dpmf_workload *a, const dpmf_strategy *best
     double *state = NULL, *row = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_square(n, "the decoder", &d->matrix));
-    memcpy(d->matrix, strategy_dense_matrix(best), (size_t)(n * n) * sizeof(double));
+    memcpy(d->matrix, strategy_matrix(best), (size_t)(n * n) * sizeof(double));
     TRY_DONE(base_lower_invert(n, d->matrix));
     if (d->added == 0) goto done;
     TRY_DONE(base_alloc_doubles(workload_buffers(a) * n, "the workload's state", &state));
@@ -99,7 +99,7 @@ static dpmf_status fit(const dpmf_optimize_options *o, decoder *d, dpmf_optimiza
     lowrank_fit f = {
         .steps = n, .bands = d->bands, .rank = d->rank, .target = d->matrix, .left = d->left, .right = d->right};
     scale_rows(weights, 0, n, n, d->matrix);
-    TRY(optimize_lowrank_solve(&f, &o->run));
+    TRY(lowrank_solve(&f, &o->run));
     scale_rows(weights, 1, n, n, d->matrix);
     scale_rows(weights, 1, n, d->rank, d->left);
     result->iterations = f.sweeps;
@@ -189,7 +189,7 @@ done:
     return status;
 }
 
-dpmf_status optimize_lowrank(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status lowrank_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     optimum_answer optimum = {0};
     dpmf_optimization found = {.outcome = DPMF_CONVERGED};

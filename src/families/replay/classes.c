@@ -74,7 +74,7 @@ done:
 }
 
 typedef struct task {
-    const strategy_replay *c;
+    const replay_coefficients *c;
     const double *blocks;
     int exact;
     double *squares;
@@ -99,7 +99,7 @@ done:
     return status;
 }
 
-dpmf_status replay_sensitivities(strategy_replay *c, int exact, base_pool *pool, double *squares) {
+dpmf_status replay_sensitivities(replay_coefficients *c, int exact, base_pool *pool, double *squares) {
     replay_filter f = {0};
     replay_gram g = {0};
     dpmf_status status = DPMF_OK;

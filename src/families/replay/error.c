@@ -21,12 +21,12 @@
 
 #include <string.h>
 
-typedef strategy_replay replay;
-typedef error_replay error_t;
-typedef error_replay_head head;
+typedef replay_coefficients replay;
+typedef replay_error error_t;
+typedef replay_error_head head;
 enum { M_MAX = REPLAY_STATES_MAX };
 
-void error_replay_free(error_t *e) {
+void replay_error_free(error_t *e) {
     base_free(e->drive);
     base_free(e->power);
     base_free(e->phi);
@@ -53,7 +53,7 @@ static void fill_drive(const dpmf_workload *a, const replay_shape *s, double *dr
     }
 }
 
-dpmf_status error_replay_alloc(const dpmf_workload *a, const replay_shape *s, error_t *out) {
+dpmf_status replay_error_alloc(const dpmf_workload *a, const replay_shape *s, error_t *out) {
     const int64_t k = s->epochs, b = s->period, steps = k * b;
     const char *what = "transitions of the error";
     dpmf_status status = DPMF_OK;
@@ -80,7 +80,7 @@ dpmf_status error_replay_alloc(const dpmf_workload *a, const replay_shape *s, er
     *out = e;
     e = (error_t){0};
 done:
-    error_replay_free(&e);
+    replay_error_free(&e);
     return status;
 }
 
@@ -94,7 +94,7 @@ static void forward(const replay *c, const error_t *e, int64_t epoch) {
     for (int i = 0; i < n; i++)
         phi[i * m + i] = 1;
     for (int64_t p = 0; p < b; p++, phi += n * m) {
-        const head a = error_replay_head_at(e, c, epoch * b + p);
+        const head a = replay_error_head_at(e, c, epoch * b + p);
         const double *h = c->h + (epoch * b + p) * r, *power = e->power + p * r;
         for (int i = 0; i < n; i++) {
             double *out = phi + n * m + i * m;
@@ -115,7 +115,7 @@ static void backward(const replay *c, const error_t *e, int64_t epoch) {
     for (int i = 0; i < n; i++)
         next[i * m + i] = 1;
     for (int64_t p = b - 1; p >= 0; p--, next -= n * m) {
-        const head a = error_replay_head_at(e, c, epoch * b + p);
+        const head a = replay_error_head_at(e, c, epoch * b + p);
         const double *h = c->h + (epoch * b + p) * r, *beta = c->beta + (epoch * b + p) * r;
         double *w = e->w + (epoch * b + p) * m, *psi = next - n * m;
         for (int i = 0; i < n; i++) {
@@ -201,7 +201,7 @@ static void mix(const replay *c, const error_t *e, int64_t f) {
     const int r = c->shape.buffers, n = e->heads, m = e->states;
     memset(e->omega + f * b * m, 0, (size_t)(b * m) * sizeof *e->omega);
     for (int64_t from = 0; from < f; from++)
-        ERROR_REPLAY_USUAL(add_epoch, n, r, c, e, f, from);
+        REPLAY_USUAL(add_epoch, n, r, c, e, f, from);
     for (int64_t p = 0; p < b; p++) {
         const double *omega = e->omega + (f * b + p) * m, *phi = e->phi + (f * (b + 1) + p) * n * m;
         double *gamma = e->gamma + (f * b + p) * m;
@@ -239,7 +239,7 @@ times_a(int n, int m, const head *a, const double *h, const double *rho, int col
 static inline __attribute__((always_inline)) void advance(int n, int r, const replay *c, const error_t *e, int64_t t) {
     const int64_t b = c->shape.period, p = t % b;
     const int m = n + r, f = (int)(t / b);
-    const head a = error_replay_head_at(e, c, t);
+    const head a = replay_error_head_at(e, c, t);
     const double *h = c->h + t * r, *now = e->covariance + t * m * m;
     const double v = c->covariance[replay_pair(f, f) * b + p];
     double *next = e->covariance + (t + 1) * m * m, half[M_MAX * M_MAX], turned[M_MAX * M_MAX] = {0}, input[M_MAX],
@@ -286,7 +286,7 @@ static dpmf_status mixes(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-dpmf_status error_replay_fill(const replay *c, base_pool *pool, error_t *e) {
+dpmf_status replay_error_fill(const replay *c, base_pool *pool, error_t *e) {
     const int64_t k = c->shape.epochs, b = c->shape.period;
     task t = {c, e};
     fill_powers(c, e);
@@ -295,17 +295,17 @@ dpmf_status error_replay_fill(const replay *c, base_pool *pool, error_t *e) {
     TRY(replay_run(pool, b * e->states * e->heads * k * 2, k, mixes, &t));
     memset(e->covariance, 0, (size_t)(e->states * e->states) * sizeof *e->covariance);
     for (int64_t epoch = 0; epoch < k; epoch++)
-        ERROR_REPLAY_USUAL(pass_epoch, e->heads, c->shape.buffers, c, e, epoch);
+        REPLAY_USUAL(pass_epoch, e->heads, c->shape.buffers, c, e, epoch);
     return DPMF_OK;
 }
 
-dpmf_status error_replay_squares(const dpmf_workload *workload, const replay *c, base_pool *pool, double *per_step) {
+dpmf_status replay_errors(const dpmf_workload *workload, const replay *c, base_pool *pool, double *per_step) {
     error_t e = {0};
     dpmf_status status = DPMF_OK;
-    TRY(error_replay_alloc(workload, &c->shape, &e));
-    TRY_DONE(error_replay_fill(c, pool, &e));
+    TRY(replay_error_alloc(workload, &c->shape, &e));
+    TRY_DONE(replay_error_fill(c, pool, &e));
     memcpy(per_step, e.squares, (size_t)c->shape.steps * sizeof *per_step);
 done:
-    error_replay_free(&e);
+    replay_error_free(&e);
     return status;
 }

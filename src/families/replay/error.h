@@ -9,7 +9,7 @@
 #include "workload/workload.h"
 
 /* State of the workload (o, or o and m) and the buffers, m numbers; o first. */
-typedef struct error_replay {
+typedef struct replay_error {
     int heads, states;  /* 1 or 2; heads + r */
     double *drive;      /* by step, x 4: beta, keep, p, g of the workload */
     double *power;      /* (b+1) x r: rho^p */
@@ -21,29 +21,29 @@ typedef struct error_replay {
     double *gamma;      /* by step, x m: Cov(state, u_t) */
     double *covariance; /* (k b + 1) x m x m: Cov(state) before step t */
     double *squares;    /* by step: |B[t,:]|^2, B = A W; 0 past n */
-} error_replay;
+} replay_error;
 
-DPMF_MUST_CHECK dpmf_status error_replay_alloc(const dpmf_workload *workload, const replay_shape *shape,
-                                               error_replay *out);
-void error_replay_free(error_replay *e);
+DPMF_MUST_CHECK dpmf_status replay_error_alloc(const dpmf_workload *workload, const replay_shape *shape,
+                                               replay_error *out);
+void replay_error_free(replay_error *e);
 /* From h, beta, rho, d and V of c. */
-DPMF_MUST_CHECK dpmf_status error_replay_fill(const strategy_replay *c, base_pool *pool, error_replay *e);
+DPMF_MUST_CHECK dpmf_status replay_error_fill(const replay_coefficients *c, base_pool *pool, replay_error *e);
 /* K (row-major, heads x heads) and c of step t: the workload's rows of a step are (K, c h') on the state, c on u. */
-typedef struct error_replay_head {
+typedef struct replay_error_head {
     double k[4], c[2];
-} error_replay_head;
+} replay_error_head;
 
-static inline error_replay_head error_replay_head_at(const error_replay *e, const strategy_replay *c, int64_t t) {
+static inline replay_error_head replay_error_head_at(const replay_error *e, const replay_coefficients *c, int64_t t) {
     const double *d = e->drive + 4 * t, scale = c->scale[t % c->shape.period];
-    if (e->heads == 1) return (error_replay_head){{d[1]}, {scale * d[3]}};
-    return (error_replay_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
+    if (e->heads == 1) return (replay_error_head){{d[1]}, {scale * d[3]}};
+    return (replay_error_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
 }
 
 /*
  * function(heads, buffers, ...) with the usual numbers of both compiled in: the loops over them unroll, a factor of two
  * to three.
  */
-#define ERROR_REPLAY_USUAL(function, heads, buffers, ...)                                                              \
+#define REPLAY_USUAL(function, heads, buffers, ...)                                                                    \
     do {                                                                                                               \
         if ((buffers) == 4 && (heads) == 1)                                                                            \
             function(1, 4, __VA_ARGS__);                                                                               \
@@ -54,7 +54,7 @@ static inline error_replay_head error_replay_head_at(const error_replay *e, cons
     } while (0)
 
 /* All of it in one call: n squared row norms of B. Named workloads. */
-DPMF_MUST_CHECK dpmf_status error_replay_squares(const dpmf_workload *workload, const strategy_replay *c,
-                                                 base_pool *pool, double *per_step);
+DPMF_MUST_CHECK dpmf_status replay_errors(const dpmf_workload *workload, const replay_coefficients *c, base_pool *pool,
+                                          double *per_step);
 
 #endif

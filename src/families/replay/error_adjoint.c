@@ -14,7 +14,7 @@
 #include <string.h>
 
 typedef replay_work work_t;
-typedef error_replay_head head;
+typedef replay_error_head head;
 enum { M_MAX = REPLAY_STATES_MAX };
 
 static double *rho_of(work_t *v, int64_t epoch) {
@@ -88,7 +88,7 @@ static inline __attribute__((always_inline)) void retreat(int n, int r, work_t *
     const int64_t b = v->c.shape.period;
     const int m = n + r, f = (int)(t / b);
     const int64_t at = replay_pair(f, f) * b + t % b;
-    const head a = error_replay_head_at(&v->error, &v->c, t);
+    const head a = replay_error_head_at(&v->error, &v->c, t);
     const double *h = v->c.h + t * r, variance = v->c.covariance[at];
     double input[M_MAX] = {0}, q[M_MAX * M_MAX], g[M_MAX], onto[M_MAX] = {0}, c_[2] = {0};
     double half[M_MAX * M_MAX], turned[M_MAX * M_MAX] = {0}, *h_ = v->adjoint.h + t * r,
@@ -140,7 +140,7 @@ static inline __attribute__((always_inline)) void epoch_back(int n, int r, work_
 static void covariance_adjoint(work_t *v) {
     double bar[M_MAX * M_MAX] = {0};
     for (int64_t epoch = v->c.shape.epochs - 1; epoch >= 0; epoch--)
-        ERROR_REPLAY_USUAL(epoch_back, v->error.heads, v->c.shape.buffers, v, epoch, bar);
+        REPLAY_USUAL(epoch_back, v->error.heads, v->c.shape.buffers, v, epoch, bar);
 }
 
 /* ---- gamma = phi omega, and phi: one epoch ---- */
@@ -151,7 +151,7 @@ static inline __attribute__((always_inline)) void phi_adjoint(int n, int r, work
     double bar[2 * M_MAX] = {0}, *rho_ = rho_of(v, epoch);
     for (int64_t p = b - 1; p >= 0; p--) {
         const int64_t t = epoch * b + p;
-        const head a = error_replay_head_at(&v->error, &v->c, t);
+        const head a = replay_error_head_at(&v->error, &v->c, t);
         const double *h = v->c.h + t * r, *power = v->error.power + p * r, *phi = v->error.phi + (t + epoch) * n * m;
         const double *omega = v->error.omega + t * m, *gamma_ = v->adjoint.gamma + t * m;
         double *omega_ = v->adjoint.omega + t * m, *h_ = v->adjoint.h + t * r, c_[2] = {0}, before[2 * M_MAX] = {0};
@@ -244,7 +244,7 @@ static inline __attribute__((always_inline)) void psi_adjoint(int n, int r, work
         rho_[j] += whole_[(n + j) * (m + 1)] * slope(v, b, j);
     for (int64_t p = 0; p < b; p++) {
         const int64_t t = epoch * b + p;
-        const head a = error_replay_head_at(&v->error, &v->c, t);
+        const head a = replay_error_head_at(&v->error, &v->c, t);
         const double *h = v->c.h + t * r, *beta = v->c.beta + t * r, *w_ = v->adjoint.error_w + t * m;
         const double *next = v->error.psi + (epoch * (b + 1) + p + 1) * n * m,
                      *power = v->error.power + (b - 1 - p) * r;
@@ -281,7 +281,7 @@ static inline __attribute__((always_inline)) void psi_adjoint(int n, int r, work
 static dpmf_status phi_item(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     (void)worker;
-    ERROR_REPLAY_USUAL(phi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
+    REPLAY_USUAL(phi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
     return DPMF_OK;
 }
 
@@ -289,14 +289,14 @@ static dpmf_status mix_item(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     (void)worker;
     for (int64_t f = epoch + 1; f < v->c.shape.epochs; f++)
-        ERROR_REPLAY_USUAL(mix_adjoint, v->error.heads, v->c.shape.buffers, v, epoch, f);
+        REPLAY_USUAL(mix_adjoint, v->error.heads, v->c.shape.buffers, v, epoch, f);
     return DPMF_OK;
 }
 
 static dpmf_status psi_item(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     (void)worker;
-    ERROR_REPLAY_USUAL(psi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
+    REPLAY_USUAL(psi_adjoint, v->error.heads, v->c.shape.buffers, v, epoch);
     return DPMF_OK;
 }
 

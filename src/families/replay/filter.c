@@ -44,7 +44,7 @@ static void identity(int r, double *x) {
         x[i * r + i] = 1;
 }
 
-static void forward(const strategy_replay *c, int64_t epoch, filter_t *f) {
+static void forward(const replay_coefficients *c, int64_t epoch, filter_t *f) {
     const int64_t b = c->shape.period;
     const int r = c->shape.buffers;
     double *phi = f->phi + epoch * (b + 1) * r * r;
@@ -62,7 +62,7 @@ static void forward(const strategy_replay *c, int64_t epoch, filter_t *f) {
     }
 }
 
-static void backward(const strategy_replay *c, int64_t epoch, filter_t *f) {
+static void backward(const replay_coefficients *c, int64_t epoch, filter_t *f) {
     const int64_t b = c->shape.period;
     const int r = c->shape.buffers;
     double *next = f->psi + (epoch * (b + 1) + b) * r * r;
@@ -82,7 +82,7 @@ static void backward(const strategy_replay *c, int64_t epoch, filter_t *f) {
 }
 
 typedef struct task {
-    const strategy_replay *c;
+    const replay_coefficients *c;
     filter_t *f;
 } task;
 
@@ -94,7 +94,7 @@ static dpmf_status one_epoch(void *context, int64_t epoch, int worker) {
     return DPMF_OK;
 }
 
-dpmf_status replay_filter_fill(const strategy_replay *c, base_pool *pool, filter_t *f) {
+dpmf_status replay_filter_fill(const replay_coefficients *c, base_pool *pool, filter_t *f) {
     task t = {c, f};
     return replay_run(pool, c->shape.period * c->shape.buffers * c->shape.buffers * 8, c->shape.epochs, one_epoch, &t);
 }

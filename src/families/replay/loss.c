@@ -86,7 +86,7 @@ void replay_work_free(work_t *w) {
     replay_free(&w->c);
     replay_filter_free(&w->filter);
     replay_gram_free(&w->gram);
-    error_replay_free(&w->error);
+    replay_error_free(&w->error);
     adjoint_free(&w->adjoint);
     base_free(w->parameters);
     base_free(w->scales);
@@ -100,7 +100,7 @@ dpmf_status replay_work_create(const dpmf_workload *workload, const replay_shape
     TRY_DONE(replay_alloc(shape, &w.c));
     TRY_DONE(replay_filter_alloc(shape, &w.filter));
     TRY_DONE(replay_gram_alloc(shape, 1, &w.gram));
-    TRY_DONE(error_replay_alloc(workload, shape, &w.error));
+    TRY_DONE(replay_error_alloc(workload, shape, &w.error));
     TRY_DONE(adjoint_alloc(shape, w.error.states, &w.adjoint));
     TRY_DONE(base_alloc_doubles(count, "the parameters", &w.parameters));
     TRY_DONE(base_alloc_doubles(count, "scales of the parameters", &w.scales));
@@ -218,7 +218,7 @@ dpmf_status replay_loss(work_t *w, const double *parameters, double *loss, doubl
     TRY(replay_factor(&w->c, w->pool, &definite));
     TRY(replay_ask(w));
     if (!definite) return DPMF_OK;
-    TRY(error_replay_fill(&w->c, w->pool, &w->error));
+    TRY(replay_error_fill(&w->c, w->pool, &w->error));
     TRY(replay_ask(w));
     const double value = replay_loss_of_errors(w);
     if (!isfinite(value)) return DPMF_OK;

@@ -31,7 +31,7 @@ static const replay_parts *parts_of(const dpmf_strategy *s) {
 static void replayed_release(dpmf_strategy *s) {
     replay_parts *p = &((replayed *)s)->parts;
     replay_free(&p->c);
-    strategy_replay_shared_free(&p->shared);
+    replay_shared_free(&p->shared);
     base_free(p->parameters);
     base_free(p->nodes);
     base_free(p->blocks);
@@ -129,7 +129,7 @@ static int all_finite(int64_t count, const double *x) {
 }
 
 static dpmf_status check_numbers(const replay_parts *p) {
-    const strategy_replay *c = &p->c;
+    const replay_coefficients *c = &p->c;
     const int64_t b = c->shape.period, steps = c->shape.epochs * b, pairs = replay_pairs(&c->shape);
     int fine = all_finite(b, c->scale) && all_finite(steps * c->shape.buffers, c->h) &&
                all_finite(steps * c->shape.buffers, c->beta) && all_finite(pairs * b, c->mix) &&

@@ -40,7 +40,7 @@ static dpmf_status find_bound(const optimize_task *task, dpmf_optimization *boun
     const int max_loss = o->loss == DPMF_LOSS_MAX;
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
     dpmf_lower_bound found = {0};
-    if (max_loss && n * k * k <= MAX_WORK) return optimize_epochs_bound(task, fmax(MAX_TOLERANCE, o->tolerance), bound);
+    if (max_loss && n * k * k <= MAX_WORK) return dense_optimize_bound(task, fmax(MAX_TOLERANCE, o->tolerance), bound);
     how.weights = o->weights;
     how.run = o->run;
     TRY(optimum_lower_bound(task->workload, task->participation, &how, max_loss ? EPOCHS_BOTH : EPOCHS_RMS_IF_KNOWN,
@@ -58,7 +58,7 @@ typedef struct found {
 
 static dpmf_status search_replayed(const optimize_task *task, int64_t b, const replay_options *how, found *out) {
     replay_result r = {0};
-    TRY(optimize_replay(task->workload, b, how, &r));
+    TRY(replay_search(task->workload, b, how, &r));
     dpmf_status status = replay_make(&r.shape, 0, r.parameters, how->pool, &out->strategy);
     out->loss = r.loss;
     out->iterations = r.iterations;
@@ -70,7 +70,7 @@ static dpmf_status search_replayed(const optimize_task *task, int64_t b, const r
 static dpmf_status search_shared(const optimize_task *task, int64_t b, int seeds, const replay_options *how,
                                  found *out) {
     replay_shared_result r = {0};
-    TRY(optimize_replay_shared(task->workload, b, seeds, how, &r));
+    TRY(replay_shared_search(task->workload, b, seeds, how, &r));
     dpmf_status status = replay_make(&r.shape, seeds, r.parameters, how->pool, &out->strategy);
     out->loss = r.loss;
     out->iterations = r.evaluations;
@@ -98,7 +98,7 @@ static dpmf_status search(const optimize_task *task, double lower, found *out) {
     return status;
 }
 
-dpmf_status replay_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     dpmf_optimization bound;
     found f = {.loss = INFINITY, .converged = 1};
     TRY(check_task(task));

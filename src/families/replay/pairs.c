@@ -52,7 +52,7 @@ void replay_gram_free(gram_t *g) {
     *g = (gram_t){0};
 }
 
-void replay_wanted(const strategy_replay *c, gram_t *g) {
+void replay_wanted(const replay_coefficients *c, gram_t *g) {
     const int64_t b = c->shape.period;
     memset(g->values, 0, (size_t)(replay_pairs(&c->shape) * b) * sizeof *g->values);
     for (int e = 0; e < c->shape.epochs; e++) {
@@ -155,7 +155,7 @@ static void sweep_any(int r, const pair *t) {
 /* ---- all of them ---- */
 
 typedef struct task {
-    strategy_replay *c;
+    replay_coefficients *c;
     const replay_filter *f;
     gram_t *g;
     int solve, stage;
@@ -204,7 +204,7 @@ static dpmf_status one_pair(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-dpmf_status replay_blocks(strategy_replay *c, const replay_filter *f, int solve, base_pool *pool, gram_t *g) {
+dpmf_status replay_blocks(replay_coefficients *c, const replay_filter *f, int solve, base_pool *pool, gram_t *g) {
     const replay_shape *s = &c->shape;
     task t = {.c = c, .f = f, .g = g, .solve = solve};
     for (t.stage = 2 * (s->epochs - 1); t.stage >= 0; t.stage--) {

@@ -15,7 +15,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef strategy_replay replay;
+typedef replay_coefficients replay;
 
 dpmf_status replay_alloc(const replay_shape *s, replay *out) {
     const int64_t steps = s->epochs * s->period, pairs = replay_pairs(s) * s->period;

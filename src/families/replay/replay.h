@@ -86,7 +86,7 @@ static inline int replay_members(const replay_shape *s, int64_t p) {
 
 /* ---- replay.c: the coefficients of every step ---- */
 
-typedef struct strategy_replay {
+typedef struct replay_coefficients {
     replay_shape shape;
     double *h, *beta;   /* by step, x buffers; beta = rho o kappa */
     double *profile;    /* by step: the diagonal of X, which sums to 1 over a class */
@@ -96,28 +96,28 @@ typedef struct strategy_replay {
     double *mix;        /* pairs: U */
     double *covariance; /* pairs: V = U U' */
     double rho[REPLAY_BUFFERS_MAX];
-} strategy_replay;
+} replay_coefficients;
 
 /* Room for it, zeroed; takes a copy of the shape. */
-DPMF_MUST_CHECK dpmf_status replay_alloc(const replay_shape *shape, strategy_replay *out);
-void replay_free(strategy_replay *c);
+DPMF_MUST_CHECK dpmf_status replay_alloc(const replay_shape *shape, replay_coefficients *out);
+void replay_free(replay_coefficients *c);
 
 /* Everything but P, M, U, V from the parameters. */
-void replay_expand(const double *parameters, strategy_replay *c);
+void replay_expand(const double *parameters, replay_coefficients *c);
 
 /*
  * M, U, V from P, position by position. *definite = 0, and nothing else of use, where a P is not positive definite.
  * The second is the other way: P, M and U from V.
  */
-DPMF_MUST_CHECK dpmf_status replay_factor(strategy_replay *c, base_pool *pool, int *definite);
-DPMF_MUST_CHECK dpmf_status replay_unfactor(strategy_replay *c, base_pool *pool, int *definite);
+DPMF_MUST_CHECK dpmf_status replay_factor(replay_coefficients *c, base_pool *pool, int *definite);
+DPMF_MUST_CHECK dpmf_status replay_unfactor(replay_coefficients *c, base_pool *pool, int *definite);
 
 /*
  * From parameters, as a mechanism file gives them: P by cancellation, and all that follows. The same bits for any
  * number of threads; `pool` may be NULL. DPMF_ERROR_NUMERICAL where P is not positive definite.
  */
 DPMF_MUST_CHECK dpmf_status replay_create(const replay_shape *shape, const double *parameters, base_pool *pool,
-                                          strategy_replay *out);
+                                          replay_coefficients *out);
 
 /* ---- filter.c: transitions of F^-1 through an epoch ---- */
 
@@ -131,7 +131,7 @@ typedef struct replay_filter {
 
 DPMF_MUST_CHECK dpmf_status replay_filter_alloc(const replay_shape *shape, replay_filter *out);
 void replay_filter_free(replay_filter *f);
-DPMF_MUST_CHECK dpmf_status replay_filter_fill(const strategy_replay *c, base_pool *pool, replay_filter *f);
+DPMF_MUST_CHECK dpmf_status replay_filter_fill(const replay_coefficients *c, base_pool *pool, replay_filter *f);
 
 /* ---- pairs.c: X within the classes ---- */
 
@@ -146,10 +146,10 @@ DPMF_MUST_CHECK dpmf_status replay_gram_alloc(const replay_shape *shape, int kee
 void replay_gram_free(replay_gram *g);
 
 /* values = D diag(profile) D, what the classes' blocks of G'P G are to be. */
-void replay_wanted(const strategy_replay *c, replay_gram *g);
+void replay_wanted(const replay_coefficients *c, replay_gram *g);
 
 /* The P for which the classes' blocks of G'P G are `values`; or, with solve = 0, these blocks for the P of c. */
-DPMF_MUST_CHECK dpmf_status replay_blocks(strategy_replay *c, const replay_filter *f, int solve, base_pool *pool,
+DPMF_MUST_CHECK dpmf_status replay_blocks(replay_coefficients *c, const replay_filter *f, int solve, base_pool *pool,
                                           replay_gram *g);
 
 /* Stages of pairs: stage s has the pairs (e, g), e >= g, e + g = s, which do not depend on each other. */
@@ -202,17 +202,17 @@ DPMF_MUST_CHECK dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t c
  * bound on its squared sensitivity, max tr(X R) over correlation matrices R: the sum of |X|, or, with exact = 1, the
  * least sum of y with diag(y) >= X to about 1e-9, whichever is smaller; never below the true one but for rounding.
  */
-DPMF_MUST_CHECK dpmf_status replay_sensitivities(strategy_replay *c, int exact, base_pool *pool, double *squares);
+DPMF_MUST_CHECK dpmf_status replay_sensitivities(replay_coefficients *c, int exact, base_pool *pool, double *squares);
 /* The same for one symmetric k x k matrix x. */
 DPMF_MUST_CHECK dpmf_status replay_class_bound(int k, const double *x, double *square);
 
 /* ---- stream.c ---- */
 
 /* y = C x and x = C^-1 y, O(n (k + r)); in place allowed. */
-DPMF_MUST_CHECK dpmf_status replay_apply(const strategy_replay *c, const double *x, double *y);
-DPMF_MUST_CHECK dpmf_status replay_solve(const strategy_replay *c, const double *y, double *x);
+DPMF_MUST_CHECK dpmf_status replay_apply(const replay_coefficients *c, const double *x, double *y);
+DPMF_MUST_CHECK dpmf_status replay_solve(const replay_coefficients *c, const double *y, double *x);
 /* Column j of C, n numbers. */
-DPMF_MUST_CHECK dpmf_status replay_column(const strategy_replay *c, int64_t j, double *column);
+DPMF_MUST_CHECK dpmf_status replay_column(const replay_coefficients *c, int64_t j, double *column);
 
 /* What step t of the noise stream needs. */
 typedef struct replay_step {
@@ -223,7 +223,7 @@ typedef struct replay_step {
 } replay_step;
 
 /* a: room for k numbers, a_j for j = 0..f. */
-replay_step replay_at(const strategy_replay *c, int64_t t, double *a);
+replay_step replay_at(const replay_coefficients *c, int64_t t, double *a);
 
 /* ---- shared.c: shared class seeds ---- */
 
@@ -236,11 +236,11 @@ replay_step replay_at(const strategy_replay *c, int64_t t, double *a);
  * free to cancel; X is what it is, and d_p is the square root of the sum of |X| over class p, so that the sensitivity
  * is at most 1.
  */
-typedef struct strategy_replay_shared {
+typedef struct replay_shared {
     int seeds;      /* l, 1 to 8 */
     double *own;    /* by step: g */
     double *weight; /* by step, x l: L */
-} strategy_replay_shared;
+} replay_shared;
 
 enum { REPLAY_SHARED_MAX = 8 };
 
@@ -253,28 +253,27 @@ typedef struct replay_shared_view {
 
 int64_t replay_shared_count(const replay_shape *shape, int seeds);
 replay_shared_view replay_shared_look(const replay_shape *shape, int seeds, double *parameters);
-DPMF_MUST_CHECK dpmf_status strategy_replay_shared_alloc(const replay_shape *shape, int seeds,
-                                                         strategy_replay_shared *out);
-void strategy_replay_shared_free(strategy_replay_shared *s);
+DPMF_MUST_CHECK dpmf_status replay_shared_alloc(const replay_shape *shape, int seeds, replay_shared *out);
+void replay_shared_free(replay_shared *s);
 /* h, beta, rho, V of c, and g, L; d is set to 1. */
-void replay_shared_expand(const double *parameters, strategy_replay *c, strategy_replay_shared *s);
+void replay_shared_expand(const double *parameters, replay_coefficients *c, replay_shared *s);
 /* All of a mechanism: c as for replayed seeds (its `profile` is 0), and g, L for the stream. */
 DPMF_MUST_CHECK dpmf_status replay_shared_create(const replay_shape *shape, int seeds, const double *parameters,
-                                                 base_pool *pool, strategy_replay *c, strategy_replay_shared *out);
+                                                 base_pool *pool, replay_coefficients *c, replay_shared *out);
 
 /* y = C x, n + b l numbers, and x = W y (object.c says which C that is). */
-DPMF_MUST_CHECK dpmf_status replay_shared_apply(const strategy_replay *c, const strategy_replay_shared *s,
-                                                const double *x, double *y);
-void replay_shared_solve(const strategy_replay *c, const strategy_replay_shared *s, const double *y, double *x);
+DPMF_MUST_CHECK dpmf_status replay_shared_apply(const replay_coefficients *c, const replay_shared *s, const double *x,
+                                                double *y);
+void replay_shared_solve(const replay_coefficients *c, const replay_shared *s, const double *y, double *x);
 
 /* ---- object.c: as a strategy ---- */
 
 #define REPLAY_CLASS "tvblt-replayed"
 
 typedef struct replay_parts {
-    strategy_replay c;
-    strategy_replay_shared shared; /* seeds = 0: earlier epochs' seeds are replayed */
-    double *blocks;                /* pairs: X within the classes */
+    replay_coefficients c;
+    replay_shared shared; /* seeds = 0: earlier epochs' seeds are replayed */
+    double *blocks;       /* pairs: X within the classes */
     int64_t count;
     double *parameters, *nodes; /* as a file holds them */
 } replay_parts;

@@ -202,7 +202,7 @@ done:
     return status;
 }
 
-dpmf_status optimize_replay(const dpmf_workload *workload, int64_t period, const options_t *o, result_t *out) {
+dpmf_status replay_search(const dpmf_workload *workload, int64_t period, const options_t *o, result_t *out) {
     result_t result = {0};
     const int bounded = o->wanted_ratio > 1 && isfinite(o->wanted_ratio) && o->lower > 0;
     if (o->buffers == 0 && !bounded && !(o->settled > 0))

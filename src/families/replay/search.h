@@ -37,10 +37,10 @@ typedef struct replay_adjoint {
 typedef struct replay_work {
     base_pool *pool;     /* may be NULL */
     const dpmf_run *run; /* asked several times in an evaluation, which can take seconds; may be NULL */
-    strategy_replay c;
+    replay_coefficients c;
     replay_filter filter;
     replay_gram gram;
-    error_replay error;
+    replay_error error;
     replay_adjoint adjoint;
     const double *weights; /* n weights of the squared errors, or NULL: ones */
     double norm;           /* 1: RMS; p > 1: the p-norm of the squared errors, for max loss */
@@ -113,8 +113,8 @@ typedef struct replay_result {
 } replay_result;
 
 /* n steps, period b; the workload has n steps and is a named one. */
-DPMF_MUST_CHECK dpmf_status optimize_replay(const dpmf_workload *workload, int64_t period,
-                                            const replay_options *options, replay_result *out);
+DPMF_MUST_CHECK dpmf_status replay_search(const dpmf_workload *workload, int64_t period, const replay_options *options,
+                                          replay_result *out);
 void replay_result_free(replay_result *result);
 
 #endif

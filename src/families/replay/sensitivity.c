@@ -78,7 +78,7 @@ static dpmf_status answer(const classes *c, int64_t patterns, sensitivity_found 
     return sensitivity_patterns_search(task, &list, out);
 }
 
-dpmf_status sensitivity_replay(const sensitivity_task *asked, int *there, sensitivity_found *out) {
+dpmf_status replay_sensitivity(const sensitivity_task *asked, int *there, sensitivity_found *out) {
     const replay_parts *parts = replay_of(asked->strategy);
     *there = parts != NULL && asked->pattern == WORKLOAD_FIXED && asked->b % parts->c.shape.period == 0;
     if (!*there) return DPMF_OK;

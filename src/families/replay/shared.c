@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-typedef strategy_replay_shared shared_t;
+typedef replay_shared shared_t;
 typedef replay_shared_view view_t;
 
 int64_t replay_shared_count(const replay_shape *s, int seeds) {
@@ -28,7 +28,7 @@ view_t replay_shared_look(const replay_shape *s, int seeds, double *parameters) 
     return v;
 }
 
-dpmf_status strategy_replay_shared_alloc(const replay_shape *shape, int seeds, shared_t *out) {
+dpmf_status replay_shared_alloc(const replay_shape *shape, int seeds, shared_t *out) {
     const int64_t steps = shape->epochs * shape->period;
     shared_t s = {.seeds = seeds};
     dpmf_status status = DPMF_OK;
@@ -40,17 +40,17 @@ dpmf_status strategy_replay_shared_alloc(const replay_shape *shape, int seeds, s
     *out = s;
     s = (shared_t){0};
 done:
-    strategy_replay_shared_free(&s);
+    replay_shared_free(&s);
     return status;
 }
 
-void strategy_replay_shared_free(shared_t *s) {
+void replay_shared_free(shared_t *s) {
     base_free(s->own);
     base_free(s->weight);
     *s = (shared_t){0};
 }
 
-static void fill_covariance(strategy_replay *c, const shared_t *s) {
+static void fill_covariance(replay_coefficients *c, const shared_t *s) {
     const int64_t b = c->shape.period;
     const int l = s->seeds;
     for (int e = 0; e < c->shape.epochs; e++)
@@ -67,7 +67,7 @@ static void fill_covariance(strategy_replay *c, const shared_t *s) {
         }
 }
 
-void replay_shared_expand(const double *parameters, strategy_replay *c, shared_t *s) {
+void replay_shared_expand(const double *parameters, replay_coefficients *c, shared_t *s) {
     const replay_shape *shape = &c->shape;
     const view_t v = replay_shared_look(shape, s->seeds, (double *)parameters); /* only read */
     const int64_t b = shape->period, q = shape->nodes;
@@ -91,14 +91,14 @@ void replay_shared_expand(const double *parameters, strategy_replay *c, shared_t
 }
 
 dpmf_status replay_shared_create(const replay_shape *shape, int seeds, const double *parameters, base_pool *pool,
-                                 strategy_replay *out, shared_t *out_shared) {
-    strategy_replay c = {0};
+                                 replay_coefficients *out, shared_t *out_shared) {
+    replay_coefficients c = {0};
     shared_t s = {0};
     double *squares = NULL;
     int definite = 0;
     dpmf_status status = DPMF_OK;
     TRY_DONE(replay_alloc(shape, &c));
-    TRY_DONE(strategy_replay_shared_alloc(shape, seeds, &s));
+    TRY_DONE(replay_shared_alloc(shape, seeds, &s));
     TRY_DONE(base_alloc_doubles(shape->period, "sensitivities of the classes", &squares));
     replay_shared_expand(parameters, &c, &s);
     TRY_DONE(replay_unfactor(&c, pool, &definite));
@@ -112,18 +112,18 @@ dpmf_status replay_shared_create(const replay_shape *shape, int seeds, const dou
         c.scale[p] = sqrt(squares[p]);
     *out = c;
     *out_shared = s;
-    c = (strategy_replay){0};
+    c = (replay_coefficients){0};
     s = (shared_t){0};
 done:
     replay_free(&c);
-    strategy_replay_shared_free(&s);
+    replay_shared_free(&s);
     base_free(squares);
     return status;
 }
 
 /* ---- the matrices ---- */
 
-dpmf_status replay_shared_apply(const strategy_replay *c, const shared_t *s, const double *x, double *y) {
+dpmf_status replay_shared_apply(const replay_coefficients *c, const shared_t *s, const double *x, double *y) {
     const int64_t n = c->shape.steps, b = c->shape.period;
     const int r = c->shape.buffers, l = s->seeds;
     double state[REPLAY_BUFFERS_MAX] = {0}, *u = NULL;
@@ -149,7 +149,7 @@ dpmf_status replay_shared_apply(const strategy_replay *c, const shared_t *s, con
     return DPMF_OK;
 }
 
-void replay_shared_solve(const strategy_replay *c, const shared_t *s, const double *y, double *x) {
+void replay_shared_solve(const replay_coefficients *c, const shared_t *s, const double *y, double *x) {
     const int64_t n = c->shape.steps, b = c->shape.period;
     const int r = c->shape.buffers, l = s->seeds;
     double state[REPLAY_BUFFERS_MAX] = {0};

@@ -28,21 +28,21 @@ enum { L_MAX = REPLAY_SHARED_MAX };
 
 /* ---- the loss ---- */
 
-void optimize_replay_shared_free(shared_t *s) {
+void replay_shared_work_free(shared_t *s) {
     replay_work_free(&s->base);
-    strategy_replay_shared_free(&s->shared);
+    replay_shared_free(&s->shared);
     base_free(s->multiplier);
     base_free(s->scales);
     base_free(s->parameters);
     *s = (shared_t){0};
 }
 
-dpmf_status optimize_replay_shared_alloc(const dpmf_workload *workload, const replay_shape *shape, int seeds,
-                                         base_pool *pool, shared_t *out) {
+dpmf_status replay_shared_work_alloc(const dpmf_workload *workload, const replay_shape *shape, int seeds,
+                                     base_pool *pool, shared_t *out) {
     shared_t s = {.smoothing = 0.05};
     const int64_t count = replay_shared_count(shape, seeds);
     dpmf_status status = DPMF_OK;
-    TRY_DONE(strategy_replay_shared_alloc(shape, seeds, &s.shared));
+    TRY_DONE(replay_shared_alloc(shape, seeds, &s.shared));
     TRY_DONE(replay_work_create(workload, shape, pool, &s.base));
     TRY_DONE(base_alloc_doubles(replay_pairs(shape) * shape->period, "multipliers", &s.multiplier));
     TRY_DONE(base_alloc_doubles(count, "scales of the parameters", &s.scales));
@@ -50,7 +50,7 @@ dpmf_status optimize_replay_shared_alloc(const dpmf_workload *workload, const re
     *out = s;
     s = (shared_t){0};
 done:
-    optimize_replay_shared_free(&s);
+    replay_shared_work_free(&s);
     return status;
 }
 
@@ -169,7 +169,7 @@ dpmf_status replay_shared_loss(shared_t *s, const double *parameters, double *lo
         w->c.scale[p] = class_scale(s, p, NULL);
         if (!(w->c.scale[p] > 0 && isfinite(w->c.scale[p]))) return DPMF_OK;
     }
-    TRY(error_replay_fill(&w->c, w->pool, &w->error));
+    TRY(replay_error_fill(&w->c, w->pool, &w->error));
     TRY(replay_ask(w));
     const double value = replay_loss_of_errors(w);
     if (!isfinite(value)) return DPMF_OK;

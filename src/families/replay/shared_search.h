@@ -7,16 +7,16 @@
 
 typedef struct replay_shared_work {
     replay_work base; /* its parameters and scales are not used */
-    strategy_replay_shared shared;
+    replay_shared shared;
     double *multiplier; /* pairs: m */
     double smoothing;   /* eps; 0: |x| itself */
     double *scales, *parameters;
     double *weight_bar; /* within an evaluation */
 } replay_shared_work;
 
-DPMF_MUST_CHECK dpmf_status optimize_replay_shared_alloc(const dpmf_workload *workload, const replay_shape *shape,
-                                                         int seeds, base_pool *pool, replay_shared_work *out);
-void optimize_replay_shared_free(replay_shared_work *s);
+DPMF_MUST_CHECK dpmf_status replay_shared_work_alloc(const dpmf_workload *workload, const replay_shape *shape,
+                                                     int seeds, base_pool *pool, replay_shared_work *out);
+void replay_shared_work_free(replay_shared_work *s);
 
 /* log of the loss at these parameters (INFINITY: none), with the smoothed sensitivity. gradient may be NULL. */
 DPMF_MUST_CHECK dpmf_status replay_shared_loss(replay_shared_work *s, const double *parameters, double *loss,
@@ -25,7 +25,8 @@ DPMF_MUST_CHECK dpmf_status replay_shared_loss(replay_shared_work *s, const doub
 void replay_shared_multiply(replay_shared_work *s);
 
 /* shared_start.c: s->parameters from a mechanism with replayed seeds and the parameters it came from; and s->scales. */
-DPMF_MUST_CHECK dpmf_status replay_shared_start(const strategy_replay *c, double *parameters, replay_shared_work *s);
+DPMF_MUST_CHECK dpmf_status replay_shared_start(const replay_coefficients *c, double *parameters,
+                                                replay_shared_work *s);
 
 typedef struct replay_shared_result {
     replay_shape shape;
@@ -36,8 +37,8 @@ typedef struct replay_shared_result {
 } replay_shared_result;
 
 /* The options' buffers are needed; max_loss is refused. */
-DPMF_MUST_CHECK dpmf_status optimize_replay_shared(const dpmf_workload *workload, int64_t period, int seeds,
-                                                   const replay_options *options, replay_shared_result *out);
+DPMF_MUST_CHECK dpmf_status replay_shared_search(const dpmf_workload *workload, int64_t period, int seeds,
+                                                 const replay_options *options, replay_shared_result *out);
 void replay_shared_result_free(replay_shared_result *result);
 
 #endif

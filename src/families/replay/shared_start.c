@@ -102,7 +102,7 @@ static void fill_scales(shared_t *s, double size_of_own) {
     }
 }
 
-dpmf_status replay_shared_start(const strategy_replay *c, double *parameters, shared_t *s) {
+dpmf_status replay_shared_start(const replay_coefficients *c, double *parameters, shared_t *s) {
     const replay_shape *shape = &c->shape;
     const int l = s->shared.seeds, q = shape->nodes, all = shape->epochs;
     const int64_t b = shape->period;
@@ -233,20 +233,20 @@ void replay_shared_result_free(result_t *result) {
     *result = (result_t){0};
 }
 
-dpmf_status optimize_replay_shared(const dpmf_workload *workload, int64_t period, int seeds, const replay_options *o,
-                                   result_t *out) {
+dpmf_status replay_shared_search(const dpmf_workload *workload, int64_t period, int seeds, const replay_options *o,
+                                 result_t *out) {
     replay_options first = *o;
     replay_result replayed = {0};
-    strategy_replay c = {0};
+    replay_coefficients c = {0};
     shared_t s = {0};
     result_t result = {.seeds = seeds};
     dpmf_status status = DPMF_OK;
     if (o->max_loss || o->buffers == 0)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "shared seeds: accepted are the RMS loss and a number of buffers");
     first.iterations = 60; /* a start is all that is wanted */
-    TRY_DONE(optimize_replay(workload, period, &first, &replayed));
+    TRY_DONE(replay_search(workload, period, &first, &replayed));
     TRY_DONE(replay_create(&replayed.shape, replayed.parameters, o->pool, &c));
-    TRY_DONE(optimize_replay_shared_alloc(workload, &replayed.shape, seeds, o->pool, &s));
+    TRY_DONE(replay_shared_work_alloc(workload, &replayed.shape, seeds, o->pool, &s));
     s.base.weights = o->weights;
     s.base.run = o->run;
     TRY_DONE(replay_shared_start(&c, replayed.parameters, &s));
@@ -258,7 +258,7 @@ dpmf_status optimize_replay_shared(const dpmf_workload *workload, int64_t period
 done:
     replay_result_free(&replayed);
     replay_free(&c);
-    optimize_replay_shared_free(&s);
+    replay_shared_work_free(&s);
     replay_shared_result_free(&result);
     return status;
 }

@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
-typedef strategy_replay replay;
+typedef replay_coefficients replay;
 enum { R_MAX = REPLAY_BUFFERS_MAX };
 
 /* sum_{e <= f} of a row of a lower triangular matrix of class p with x_{eb+p}. */

@@ -34,14 +34,14 @@
 enum { BLOCK = 64 }; /* columns at a time */
 
 dpmf_status toeplitz_columns_create(const dpmf_workload *workload, int64_t bands, int normalized, const double *weights,
-                                    optimize_toeplitz_columns *out) {
+                                    toeplitz_columns *out) {
     const int64_t n = workload->steps;
-    optimize_toeplitz_columns e = {.workload = workload,
-                                   .n = n,
-                                   .bands = bands,
-                                   .normalized = normalized,
-                                   .given = weights,
-                                   .table = {.bands = bands}};
+    toeplitz_columns e = {.workload = workload,
+                          .n = n,
+                          .bands = bands,
+                          .normalized = normalized,
+                          .given = weights,
+                          .table = {.bands = bands}};
     dpmf_status status = DPMF_OK;
     assert(workload->form == WORKLOAD_NAMED && n <= TOEPLITZ_COLUMNS_MAX);
     e.first = workload->toeplitz ? n - bands + 1 : 0;
@@ -63,15 +63,15 @@ done:
     return status;
 }
 
-void toeplitz_columns_free(optimize_toeplitz_columns *e) {
+void toeplitz_columns_free(toeplitz_columns *e) {
     base_free(e->memory);
     base_free(e->table.rows);
-    *e = (optimize_toeplitz_columns){0};
+    *e = (toeplitz_columns){0};
 }
 
 /* ---- forward ---- */
 
-static void fill_series(optimize_toeplitz_columns *e, const double *c) {
+static void fill_series(toeplitz_columns *e, const double *c) {
     const workload_recursion_form r = workload_recursion(e->workload, 0);
     double m = 0, o = 0;
     kernels_toeplitz_get()->fill(c, &e->table);
@@ -84,7 +84,7 @@ static void fill_series(optimize_toeplitz_columns *e, const double *c) {
 }
 
 /* d_t; all ones without normalization. |c|^2 is returned. */
-static double fill_scale(optimize_toeplitz_columns *e, const double *c) {
+static double fill_scale(toeplitz_columns *e, const double *c) {
     double sum = 0;
     for (int64_t t = e->n - 1; t >= 0; t--) {
         if (e->n - 1 - t < e->bands) sum += c[e->n - 1 - t] * c[e->n - 1 - t];
@@ -101,7 +101,7 @@ typedef struct block {
     double m[BLOCK], o[BLOCK];
 } block;
 
-static void open_block(const optimize_toeplitz_columns *e, int64_t from, block *b) {
+static void open_block(const toeplitz_columns *e, int64_t from, block *b) {
     b->from = from;
     b->start = from > e->first ? from : e->first;
     for (int q = 0; q < BLOCK; q++) {
@@ -116,7 +116,7 @@ static int64_t lag_of(const block *b, int64_t t) {
     return t - (b->from + BLOCK - 1);
 }
 
-static void forward(optimize_toeplitz_columns *e, block *b) {
+static void forward(toeplitz_columns *e, block *b) {
     for (int64_t t = b->start; t < e->n; t++) {
         const workload_recursion_form r = workload_recursion(e->workload, t);
         const double *h = e->inverse + lag_of(b, t), scale = e->scale[t];
@@ -130,7 +130,7 @@ static void forward(optimize_toeplitz_columns *e, block *b) {
     }
 }
 
-static void add_row_squares(optimize_toeplitz_columns *e, const block *b) {
+static void add_row_squares(toeplitz_columns *e, const block *b) {
     for (int64_t t = b->start; t < e->n; t++) {
         const double *o = e->outputs + (t - e->first) * BLOCK;
         double sum = 0;
@@ -141,7 +141,7 @@ static void add_row_squares(optimize_toeplitz_columns *e, const block *b) {
 }
 
 /* Lanes of columns past the last are zero all along: their h is before its first entry in every row. */
-static void all_row_squares(optimize_toeplitz_columns *e) {
+static void all_row_squares(toeplitz_columns *e) {
     double sum = 0;
     for (int64_t t = 0; t < e->first; t++)
         e->row_squares[t] = sum += e->response[t] * e->response[t];
@@ -155,7 +155,7 @@ static void all_row_squares(optimize_toeplitz_columns *e) {
 }
 
 /* E, and how much each row counts. */
-static double weigh_rows(optimize_toeplitz_columns *e) {
+static double weigh_rows(toeplitz_columns *e) {
     double largest = 0, sum = 0;
     for (int64_t t = 0; t < e->n; t++) {
         if (!isfinite(e->row_squares[t])) return INFINITY;
@@ -177,7 +177,7 @@ static double weigh_rows(optimize_toeplitz_columns *e) {
     return norm;
 }
 
-double toeplitz_columns_sharpen(optimize_toeplitz_columns *e) {
+double toeplitz_columns_sharpen(toeplitz_columns *e) {
     const double least = 1e-9; /* of the largest: a row that does not bind may come to bind */
     double largest = 0, top = 0;
     for (int64_t t = 0; t < e->n; t++)
@@ -193,7 +193,7 @@ double toeplitz_columns_sharpen(optimize_toeplitz_columns *e) {
 
 /* ---- backward ---- */
 
-static void backward(optimize_toeplitz_columns *e, const block *b) {
+static void backward(toeplitz_columns *e, const block *b) {
     double l[BLOCK] = {0}, m[BLOCK] = {0};
     double keep = 0, momentum = 0;
     for (int64_t t = e->n - 1; t >= b->start; t--) {
@@ -223,7 +223,7 @@ static void backward(optimize_toeplitz_columns *e, const block *b) {
 }
 
 /* The rows before `first`, and the series m and w that they and the blocks stand on. */
-static void series_backward(optimize_toeplitz_columns *e) {
+static void series_backward(toeplitz_columns *e) {
     double weight = 0, l = 0, m = 0;
     const workload_recursion_form r = workload_recursion(e->workload, 0);
     for (int64_t i = e->first - 1; i >= 0; i--) {
@@ -234,7 +234,7 @@ static void series_backward(optimize_toeplitz_columns *e) {
     }
 }
 
-static void through_inverse(optimize_toeplitz_columns *e, double *gradient) {
+static void through_inverse(toeplitz_columns *e, double *gradient) {
     const int64_t n = e->n;
     double *reversed = e->scratch, *r = e->scratch + n;
     const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
@@ -245,7 +245,7 @@ static void through_inverse(optimize_toeplitz_columns *e, double *gradient) {
         gradient[j] = -gradient[j];
 }
 
-static void through_scale(const optimize_toeplitz_columns *e, const double *c, double square, double *gradient) {
+static void through_scale(const toeplitz_columns *e, const double *c, double square, double *gradient) {
     double all = 0, reached = 0; /* sum of d'_t d_t; sum over t < n-i of d'_t/d_t */
     for (int64_t t = 0; t < e->n; t++) {
         all += e->scale_gradient[t] * e->scale[t];
@@ -257,7 +257,7 @@ static void through_scale(const optimize_toeplitz_columns *e, const double *c, d
     }
 }
 
-dpmf_status toeplitz_columns_value(optimize_toeplitz_columns *e, const double *c, double *value, double *gradient) {
+dpmf_status toeplitz_columns_value(toeplitz_columns *e, const double *c, double *value, double *gradient) {
     const size_t size = (size_t)e->n * sizeof(double);
     *value = INFINITY;
     if (!(c[0] > 0)) return DPMF_OK;

@@ -310,7 +310,7 @@ static const char *class_of(const inverse_problem *p) {
     return p->monotone ? OPTIMIZE_FALLING : p->signed_ones ? INVERSE_SIGNED : OPTIMIZE_ANY_SIGN;
 }
 
-dpmf_status toeplitz_banded_inverse(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status toeplitz_optimize_inverse(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     inverse_problem p = {0};
     base_minimum found = {0};
     double *x = NULL;

@@ -254,7 +254,7 @@ dpmf_status dpmf_strategy_create_inverse_toeplitz(int64_t steps, int64_t count, 
     return from_inverse(steps, count, coefficients, out);
 }
 
-dpmf_status strategy_create_identity(int64_t steps, dpmf_strategy **out) {
+dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out) {
     toeplitz *s = NULL;
     TRY(new_toeplitz(DPMF_FAMILY_IDENTITY, steps, 1, 1, &s));
     s->c[0] = s->inverse[0] = 1;
@@ -262,7 +262,7 @@ dpmf_status strategy_create_identity(int64_t steps, dpmf_strategy **out) {
     return DPMF_OK;
 }
 
-dpmf_status strategy_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out) {
+dpmf_status toeplitz_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out) {
     int64_t n = dpmf_workload_steps(workload);
     toeplitz *s = NULL;
     dpmf_status status = DPMF_OK;
@@ -292,7 +292,7 @@ static dpmf_status series_start(const dpmf_workload *workload, double power, int
     return status;
 }
 
-dpmf_status strategy_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
+dpmf_status toeplitz_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
     double *start = NULL;
     TRY(series_start(workload, 0.5, bands, &start));
     dpmf_status status = from_coefficients(DPMF_FAMILY_BSR, dpmf_workload_steps(workload), bands, start, out);
@@ -300,7 +300,7 @@ dpmf_status strategy_create_bsr(const dpmf_workload *workload, int64_t bands, dp
     return status;
 }
 
-dpmf_status strategy_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
+dpmf_status toeplitz_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
     double *start = NULL;
     TRY(series_start(workload, -0.5, bands, &start));
     dpmf_status status = from_inverse(dpmf_workload_steps(workload), bands, start, out);
@@ -326,7 +326,7 @@ done:
     return status;
 }
 
-dpmf_status strategy_toeplitz_read(const strategy_source *source, dpmf_strategy **out) {
+dpmf_status toeplitz_read(const strategy_source *source, dpmf_strategy **out) {
     const base_tensor *c = NULL, *inverse = NULL;
     toeplitz *s = NULL;
     TRY(strategy_array(source, "strategy.coefficients", -1, 0, &c));

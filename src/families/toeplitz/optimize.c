@@ -49,7 +49,7 @@ typedef struct problem {
     toeplitz_mixed mixed; /* used if its memory is there: signs are free */
     double columns_count; /* normalized columns: S = columns_count |c|^2; 0: the pattern's */
     toeplitz_error error;
-    optimize_toeplitz_columns columns; /* used if its memory is there */
+    toeplitz_columns columns; /* used if its memory is there */
     double *c, *by_square, *by_error;
 } problem;
 
@@ -335,7 +335,7 @@ done:
     return status;
 }
 
-dpmf_status optimize_toeplitz(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status toeplitz_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     return optimize(task, task->workload->steps, 1, out, result);
 }
 

@@ -115,7 +115,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_mixed_finish(toeplitz_mixed *m, const base_
 
 enum { TOEPLITZ_COLUMNS_MAX = 8192 }; /* steps: O(n^2) in general */
 
-typedef struct optimize_toeplitz_columns {
+typedef struct toeplitz_columns {
     const dpmf_workload *workload; /* borrowed; a named one */
     int64_t n, bands;
     int normalized;                     /* columns of C divided by their norms, times |c| */
@@ -131,21 +131,21 @@ typedef struct optimize_toeplitz_columns {
     double *outputs; /* rows first..n-1 of a block of columns of B */
     double *scratch;
     kernels_toeplitz_table table;
-} optimize_toeplitz_columns;
+} toeplitz_columns;
 
 DPMF_MUST_CHECK dpmf_status toeplitz_columns_create(const dpmf_workload *workload, int64_t bands, int normalized,
-                                                    const double *weights, optimize_toeplitz_columns *out);
-void toeplitz_columns_free(optimize_toeplitz_columns *e);
+                                                    const double *weights, toeplitz_columns *out);
+void toeplitz_columns_free(toeplitz_columns *e);
 
 /*
  * E with |c|^2 (or S) left outside: sum of row weights times row squares of B, B = A D C^-1, D the column norms over
  * |c| or I. Its gradient unless NULL. INFINITY where it diverges.
  */
-DPMF_MUST_CHECK dpmf_status toeplitz_columns_value(optimize_toeplitz_columns *e, const double *c, double *value,
+DPMF_MUST_CHECK dpmf_status toeplitz_columns_value(toeplitz_columns *e, const double *c, double *value,
                                                    double *gradient);
 
 /* After a minimum of E for the max loss: the next multipliers, and the largest row square there. */
-double toeplitz_columns_sharpen(optimize_toeplitz_columns *e);
+double toeplitz_columns_sharpen(toeplitz_columns *e);
 
 /* ---- C^-1 of few bands: families/toeplitz/inverse.c ---- */
 

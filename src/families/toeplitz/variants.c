@@ -156,7 +156,7 @@ static dpmf_status make_variant(const optimize_task *task, const double *c, dpmf
     return status;
 }
 
-dpmf_status toeplitz_variant(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status toeplitz_optimize_variant(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     toeplitz_sweep_result swept;
     double *c = NULL;

@@ -11,28 +11,28 @@
  *
  * For stamps the pending nodes start anew in each block while m and o go on. `scale` multiplies the noise of a step.
  */
-#include "base/memory.h"
 #include "error/error.h"
+#include "base/memory.h"
 #include "strategy/strategy.h"
 
 #include <string.h>
 
-enum { L_MAX = STRATEGY_TREE_LEVELS_MAX };
+enum { L_MAX = TREE_LEVELS_MAX };
 
 typedef struct below {
     double em[L_MAX + 1], eo[L_MAX + 1]; /* Cov(E_l, m), Cov(E_l, o) */
 } below;
 
-static double variance_of(strategy_tree_kind kind, int level) {
+static double variance_of(tree_kind kind, int level) {
     double power = (double)((int64_t)1 << level);
-    return kind == STRATEGY_TREE_VANILLA ? 1 : power / (2 * power - 1);
+    return kind == TREE_VANILLA ? 1 : power / (2 * power - 1);
 }
 
 /* One step; n and t are within a block. */
-static void below_step(strategy_tree_kind kind, int64_t n, int64_t t, const error_drive *d, double scale, below *s,
+static void below_step(tree_kind kind, int64_t n, int64_t t, const error_drive *d, double scale, below *s,
                        error_moments *v) {
-    strategy_tree_step plan;
-    strategy_tree_step_at(kind, n, t, &plan);
+    tree_step plan;
+    tree_step_at(kind, n, t, &plan);
     double ee = 0, em = 0, eo = 0, ym = 0, yo = 0, ye = 0, yy = 0; /* e: the new node; y = e - pending below it */
     for (int l = 0; l <= plan.top; l++)
         ee += plan.alpha[l] * plan.alpha[l];
@@ -64,7 +64,7 @@ static void below_step(strategy_tree_kind kind, int64_t n, int64_t t, const erro
 enum { O = 0, M = 1, X = 2, HALF = 3, ORDER_MAX = L_MAX + 3 };
 
 typedef struct full {
-    strategy_tree_weights weights;
+    tree_weights weights;
     int order;
     double c[ORDER_MAX][ORDER_MAX];
 } full;
@@ -100,7 +100,7 @@ static void open_node(full *s, int64_t t) {
         s->c[X][X] = s->weights.spine[s->weights.levels];
         return;
     }
-    int half = HALF + strategy_trailing_zeros(t);
+    int half = HALF + tree_trailing_zeros(t);
     double row[ORDER_MAX], xx = s->c[half][half];
     memcpy(row, s->c[half], sizeof row);
     row[X] = row[half] = 0;
@@ -129,31 +129,31 @@ static void drive_workload(full *s, const error_drive *d, double scale) {
 static void full_step(full *s, int64_t t, const error_drive *d, double scale) {
     int levels = s->weights.levels;
     open_node(s, t);
-    for (int l = (t == 0 ? levels : strategy_trailing_zeros(t)) - 1; l >= 0; l--) {
-        double left = strategy_tree_weight(&s->weights, l, t >> l);
-        double right = strategy_tree_weight(&s->weights, l, (t >> l) + 1);
+    for (int l = (t == 0 ? levels : tree_trailing_zeros(t)) - 1; l >= 0; l--) {
+        double left = tree_weight(&s->weights, l, t >> l);
+        double right = tree_weight(&s->weights, l, (t >> l) + 1);
         if (right > 0) split_node(s, l, left / (left + right), left / (left + right) * right);
     }
     drive_workload(s, d, scale);
     clear(s, X);
 }
 
-dpmf_status error_tree(const dpmf_workload *a, strategy_tree_kind kind, int64_t stamps, const double *scale,
-                       const dpmf_run *run, double *per_step) {
+dpmf_status tree_errors(const dpmf_workload *a, tree_kind kind, int64_t stamps, const double *scale,
+                        const dpmf_run *run, double *per_step) {
     int64_t n = a->steps, length = n / stamps;
     below pending;
     error_moments v = {0};
     full *whole = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc(1, sizeof *whole, "covariances", (void **)&whole));
-    strategy_tree_weights_fill(length, &whole->weights);
+    tree_weights_fill(length, &whole->weights);
     whole->order = HALF + whole->weights.levels;
     for (int64_t t = 0; t < n; t++) {
         TRY_DONE(error_report(run, t, n, 4 * (int64_t)whole->order * whole->order));
         error_drive d = error_drive_at(a, t);
         double by = scale == NULL ? 1 : scale[t];
         if (t % length == 0) memset(&pending, 0, sizeof pending);
-        if (kind == STRATEGY_TREE_FULL) {
+        if (kind == TREE_FULL) {
             full_step(whole, t % length, &d, by);
             per_step[t] = whole->c[O][O];
         } else {

@@ -20,8 +20,8 @@
  * a the variance of a subtree's sum under (C'C)^-1, by the recursion a = (a_left + a_right)/(1 + a_left + a_right).
  * That square matrix is what `tree-full` holds as C^-1: same C'C, same noise law, n seeds and no pseudo-inverse.
  */
-#include "families/tree/tree.h"
 #include "base/memory.h"
+#include "families/tree/tree.h"
 #include "strategy/strategy.h"
 
 #include <assert.h>
@@ -30,20 +30,20 @@
 
 /* ---- the tree ---- */
 
-void strategy_tree_step_at(strategy_tree_kind kind, int64_t steps, int64_t t, strategy_tree_step *out) {
-    int c = strategy_trailing_zeros(t + 1);
-    if (kind == STRATEGY_TREE_ONLINE && t == steps - 1) c = strategy_tree_levels(steps);
+void tree_step_at(tree_kind kind, int64_t steps, int64_t t, tree_step *out) {
+    int c = tree_trailing_zeros(t + 1);
+    if (kind == TREE_ONLINE && t == steps - 1) c = tree_levels(steps);
     double whole = exp2(c + 1) - 1;
     out->top = c;
     for (int l = 0; l <= c; l++) {
-        out->alpha[l] = kind == STRATEGY_TREE_ONLINE ? exp2(l) / whole : l == c;
-        out->beta[l] = kind == STRATEGY_TREE_ONLINE ? (exp2(l + 1) - 1) / whole : 0;
+        out->alpha[l] = kind == TREE_ONLINE ? exp2(l) / whole : l == c;
+        out->beta[l] = kind == TREE_ONLINE ? (exp2(l + 1) - 1) / whole : 0;
     }
 }
 
-void strategy_tree_weights_fill(int64_t steps, strategy_tree_weights *out) {
+void tree_weights_fill(int64_t steps, tree_weights *out) {
     out->steps = steps;
-    out->levels = strategy_tree_levels(steps);
+    out->levels = tree_levels(steps);
     for (int l = 0; l <= out->levels; l++)
         out->complete[l] = exp2(l) / (exp2(l + 1) - 1);
     out->spine[0] = 1;
@@ -54,23 +54,23 @@ void strategy_tree_weights_fill(int64_t steps, strategy_tree_weights *out) {
     }
 }
 
-double strategy_tree_weight(const strategy_tree_weights *w, int level, int64_t j) {
+double tree_weight(const tree_weights *w, int level, int64_t j) {
     int64_t last = (w->steps - 1) >> level;
     return j > last ? 0 : j == last ? w->spine[level] : w->complete[level];
 }
 
 /* The highest level at which the node over leaf t is a row. */
-static int highest_row(strategy_tree_kind kind, int64_t steps, int64_t t) {
-    int l = strategy_tree_levels(steps);
-    if (kind != STRATEGY_TREE_VANILLA) return l;
+static int highest_row(tree_kind kind, int64_t steps, int64_t t) {
+    int l = tree_levels(steps);
+    if (kind != TREE_VANILLA) return l;
     while (((t >> l) + 1) > (steps >> l))
         l--; /* complete: (j+1) 2^l <= n; the leaf itself always is */
     return l;
 }
 
 /* Number of rows of C that hold both leaf t and leaf u: the entry (t,u) of C'C. */
-static int64_t common_rows(strategy_tree_kind kind, int64_t steps, int64_t t, int64_t u) {
-    int lowest = strategy_bit_length(t ^ u), highest = highest_row(kind, steps, t);
+static int64_t common_rows(tree_kind kind, int64_t steps, int64_t t, int64_t u) {
+    int lowest = tree_bit_length(t ^ u), highest = highest_row(kind, steps, t);
     return highest >= lowest ? highest - lowest + 1 : 0;
 }
 
@@ -78,9 +78,9 @@ static int64_t common_rows(strategy_tree_kind kind, int64_t steps, int64_t t, in
 
 typedef struct tree {
     dpmf_strategy base;
-    strategy_tree_kind kind;
+    tree_kind kind;
     int levels;
-    strategy_tree_weights weights;
+    tree_weights weights;
 } tree;
 
 STRATEGY_CAST(tree)
@@ -88,7 +88,7 @@ STRATEGY_CAST(tree)
 /* The level of the highest row that ends with leaf t. */
 static int top_row(const tree *s, int64_t t) {
     int64_t n = s->base.steps;
-    return s->kind != STRATEGY_TREE_VANILLA && t == n - 1 ? s->levels : strategy_trailing_zeros(t + 1);
+    return s->kind != TREE_VANILLA && t == n - 1 ? s->levels : tree_trailing_zeros(t + 1);
 }
 
 static int64_t tree_seeds(const dpmf_strategy *s, int64_t t) {
@@ -110,7 +110,7 @@ static int64_t tree_buffers(const dpmf_strategy *s) {
 
 /* Pending sums by the binary counter: the node of level l ending at t is x_t plus the pending sums below level l. */
 static dpmf_status tree_apply(const dpmf_strategy *s, const double *x, double *y) {
-    double pending[STRATEGY_TREE_LEVELS_MAX + 1] = {0};
+    double pending[TREE_LEVELS_MAX + 1] = {0};
     for (int64_t t = 0; t < s->steps; t++) {
         double *row = y + first_row(t), sum = x[t];
         int top = top_row(cast(s), t);
@@ -118,15 +118,14 @@ static dpmf_status tree_apply(const dpmf_strategy *s, const double *x, double *y
             row[l] = sum;
             if ((t >> l) & 1) sum += pending[l];
         }
-        pending[strategy_trailing_zeros(t + 1)] = row[strategy_trailing_zeros(t + 1)];
+        pending[tree_trailing_zeros(t + 1)] = row[tree_trailing_zeros(t + 1)];
     }
     return DPMF_OK;
 }
 
-static void tree_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
-                      double *row) {
-    strategy_tree_step plan;
-    strategy_tree_step_at(cast(s)->kind, s->steps, t, &plan);
+static void step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row) {
+    tree_step plan;
+    tree_step_at(cast(s)->kind, s->steps, t, &plan);
     int keep = plan.top < cast(s)->levels; /* the root is never pending */
     for (int64_t i = 0; i < count; i++) {
         double e = 0, used = 0;
@@ -183,11 +182,11 @@ typedef struct split {
     double w, spread;
 } split;
 
-static int splits_at(const tree *s, int64_t t, split out[STRATEGY_TREE_LEVELS_MAX]) {
+static int splits_at(const tree *s, int64_t t, split out[TREE_LEVELS_MAX]) {
     int count = 0;
-    for (int l = (t == 0 ? s->levels : strategy_trailing_zeros(t)) - 1; l >= 0; l--) {
-        double left = strategy_tree_weight(&s->weights, l, t >> l);
-        double right = strategy_tree_weight(&s->weights, l, (t >> l) + 1);
+    for (int l = (t == 0 ? s->levels : tree_trailing_zeros(t)) - 1; l >= 0; l--) {
+        double left = tree_weight(&s->weights, l, t >> l);
+        double right = tree_weight(&s->weights, l, (t >> l) + 1);
         if (right == 0) continue; /* the right half has no leaf */
         double w = left / (left + right);
         out[count++] = (split){l, w, sqrt(w * right)};
@@ -196,17 +195,17 @@ static int splits_at(const tree *s, int64_t t, split out[STRATEGY_TREE_LEVELS_MA
 }
 
 static int64_t full_seeds(const dpmf_strategy *s, int64_t t) {
-    split splits[STRATEGY_TREE_LEVELS_MAX];
+    split splits[TREE_LEVELS_MAX];
     return splits_at(cast(s), t, splits) + (t == 0);
 }
 
 static void full_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                       double *row) {
     const tree *self = cast(s);
-    split splits[STRATEGY_TREE_LEVELS_MAX];
+    split splits[TREE_LEVELS_MAX];
     int split_count = splits_at(self, t, splits);
     double root = sqrt(self->weights.spine[self->levels]);
-    const double *from = t == 0 ? seed : state + strategy_trailing_zeros(t) * count;
+    const double *from = t == 0 ? seed : state + tree_trailing_zeros(t) * count;
     const double *z = t == 0 ? seed + count : seed;
     for (int64_t i = 0; i < count; i++) {
         double x = t == 0 ? root * from[i] : from[i];
@@ -237,13 +236,13 @@ static dpmf_status node_sums(const tree *s, const double *x, double **sums, int6
 /* C x: each seed read back from the sums, z = (x_left - w x) / spread. */
 static dpmf_status full_apply(const dpmf_strategy *s, const double *x, double *y) {
     const tree *self = cast(s);
-    int64_t offset[STRATEGY_TREE_LEVELS_MAX + 1];
+    int64_t offset[TREE_LEVELS_MAX + 1];
     double *sums = NULL;
     TRY(node_sums(self, x, &sums, offset));
     int64_t at = 0;
     y[at++] = sums[offset[self->levels]] / sqrt(self->weights.spine[self->levels]);
     for (int64_t t = 0; t < s->steps; t++) {
-        split splits[STRATEGY_TREE_LEVELS_MAX];
+        split splits[TREE_LEVELS_MAX];
         int split_count = splits_at(self, t, splits);
         for (int k = 0; k < split_count; k++) {
             int l = splits[k].level;
@@ -260,33 +259,31 @@ static dpmf_status full_apply(const dpmf_strategy *s, const double *x, double *y
 #define COMMON_ENTRIES                                                                                                 \
     .class_name = "tree", .solve = solve_by_steps, .buffers = tree_buffers, .gram = tree_gram, .write = tree_write
 
-static const strategy_ops BELOW = {COMMON_ENTRIES,    .apply = tree_apply, .step = tree_step,
+static const strategy_ops BELOW = {COMMON_ENTRIES,    .apply = tree_apply, .step = step,
                                    .rows = tree_rows, .seeds = tree_seeds, .column = tree_column};
 static const strategy_ops FULL = {COMMON_ENTRIES, .apply = full_apply, .step = full_step, .seeds = full_seeds};
 
-static const char *const NAMES[] = {[STRATEGY_TREE_VANILLA] = DPMF_FAMILY_TREE,
-                                    [STRATEGY_TREE_ONLINE] = DPMF_FAMILY_TREE_ONLINE,
-                                    [STRATEGY_TREE_FULL] = DPMF_FAMILY_TREE_FULL};
+static const char *const NAMES[] = {
+    [TREE_VANILLA] = DPMF_FAMILY_TREE, [TREE_ONLINE] = DPMF_FAMILY_TREE_ONLINE, [TREE_FULL] = DPMF_FAMILY_TREE_FULL};
 
-dpmf_status strategy_create_tree(strategy_tree_kind kind, int64_t steps, dpmf_strategy **out) {
+dpmf_status tree_create(tree_kind kind, int64_t steps, dpmf_strategy **out) {
     tree *s = NULL;
-    TRY(strategy_new(kind == STRATEGY_TREE_FULL ? &FULL : &BELOW, sizeof *s, NAMES[kind], steps, (dpmf_strategy **)&s));
+    TRY(strategy_new(kind == TREE_FULL ? &FULL : &BELOW, sizeof *s, NAMES[kind], steps, (dpmf_strategy **)&s));
     s->kind = kind;
-    s->levels = strategy_tree_levels(steps);
-    strategy_tree_weights_fill(steps, &s->weights);
+    s->levels = tree_levels(steps);
+    tree_weights_fill(steps, &s->weights);
     *out = &s->base;
     return DPMF_OK;
 }
 
-int strategy_tree(const dpmf_strategy *s, strategy_tree_kind *kind) {
+int strategy_tree(const dpmf_strategy *s, tree_kind *kind) {
     if (s->ops != &BELOW && s->ops != &FULL) return 0;
     *kind = cast(s)->kind;
     return 1;
 }
 
-dpmf_status strategy_tree_read(const strategy_source *source, dpmf_strategy **out) {
-    for (int kind = STRATEGY_TREE_VANILLA; kind <= STRATEGY_TREE_FULL; kind++)
-        if (strcmp(source->family, NAMES[kind]) == 0)
-            return strategy_create_tree((strategy_tree_kind)kind, source->steps, out);
+dpmf_status tree_read(const strategy_source *source, dpmf_strategy **out) {
+    for (int kind = TREE_VANILLA; kind <= TREE_FULL; kind++)
+        if (strcmp(source->family, NAMES[kind]) == 0) return tree_create((tree_kind)kind, source->steps, out);
     return base_fail(DPMF_ERROR_FORMAT, "mechanism file: a tree of family %s is not known", source->family);
 }

@@ -21,27 +21,27 @@
 #include <assert.h>
 #include <math.h>
 
-int sensitivity_task_tree(const sensitivity_task *task, strategy_tree_kind *kind, double *factor) {
+int sensitivity_task_tree(const sensitivity_task *task, tree_kind *kind, double *factor) {
     if (!strategy_tree(task->core, kind)) return 0;
     *factor = 1;
     if (task->norms == NULL) return 1;
-    if (*kind == STRATEGY_TREE_VANILLA) return 0;
-    *factor = 1 / (double)(strategy_tree_levels(task->length) + 1); /* touched nodes over any leaf */
+    if (*kind == TREE_VANILLA) return 0;
+    *factor = 1 / (double)(tree_levels(task->length) + 1); /* touched nodes over any leaf */
     return 1;
 }
 
 /* Is node (l, j) of a tree over `length` leaves a row of C? */
-static int is_row(strategy_tree_kind kind, int64_t length, int l, int64_t j) {
-    return kind != STRATEGY_TREE_VANILLA || ((j + 1) << l) <= length;
+static int is_row(tree_kind kind, int64_t length, int l, int64_t j) {
+    return kind != TREE_VANILLA || ((j + 1) << l) <= length;
 }
 
 /* ---- cyclic ---- */
 
 /* Participations first, first + b, ... below n: consecutive ones fall into the same node or into a later one. */
-static double count_nodes(const sensitivity_task *task, strategy_tree_kind kind, int64_t first) {
+static double count_nodes(const sensitivity_task *task, tree_kind kind, int64_t first) {
     const int64_t length = task->length;
     double sum = 0;
-    for (int l = 0; l <= strategy_tree_levels(length); l++) {
+    for (int l = 0; l <= tree_levels(length); l++) {
         int64_t block = -1, node = -1;
         double count = 0;
         for (int64_t t = first; t < task->n; t += task->b) {
@@ -59,7 +59,7 @@ static double count_nodes(const sensitivity_task *task, strategy_tree_kind kind,
     return sum;
 }
 
-dpmf_status sensitivity_tree_cyclic(const sensitivity_task *task, strategy_tree_kind kind, double *square) {
+dpmf_status tree_cyclic(const sensitivity_task *task, tree_kind kind, double *square) {
     double largest = 0;
     for (int64_t l = 0; l < task->b && l < task->n; l++) {
         if (l % 1024 == 0)
@@ -118,7 +118,7 @@ static void add_node(epochs *s, int64_t b) {
         }
 }
 
-static epochs under_node(const sensitivity_task *task, strategy_tree_kind kind, int64_t start, int l, int64_t j) {
+static epochs under_node(const sensitivity_task *task, tree_kind kind, int64_t start, int l, int64_t j) {
     if (l == 0) return leaf(start + j);
     epochs left = under_node(task, kind, start, l - 1, 2 * j), out = left;
     if (((2 * j + 1) << (l - 1)) < task->length) {
@@ -129,8 +129,8 @@ static epochs under_node(const sensitivity_task *task, strategy_tree_kind kind, 
     return out;
 }
 
-dpmf_status sensitivity_tree_shuffled(const sensitivity_task *task, strategy_tree_kind kind, double *square) {
-    const int levels = strategy_tree_levels(task->length);
+dpmf_status tree_shuffled(const sensitivity_task *task, tree_kind kind, double *square) {
+    const int levels = tree_levels(task->length);
     epochs all = under_node(task, kind, 0, levels, 0);
     for (int64_t s = 1; s < task->stamps; s++) {
         TRY(base_progress(task->run, "counting participations in trees", (double)s / (double)task->stamps));

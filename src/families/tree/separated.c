@@ -133,9 +133,9 @@ static dpmf_status leaf(const sensitivity_task *task, table *out) {
 }
 
 /* One level up: *complete and *last, the node over the last leaf, become those of level l. */
-static dpmf_status climb(const sensitivity_task *task, strategy_tree_kind kind, int l, table *complete, table *last) {
+static dpmf_status climb(const sensitivity_task *task, tree_kind kind, int l, table *complete, table *last) {
     const int64_t n = task->length;
-    int own = kind != STRATEGY_TREE_VANILLA || n % ((int64_t)1 << l) == 0;
+    int own = kind != TREE_VANILLA || n % ((int64_t)1 << l) == 0;
     table next = {0};
     if ((n - 1) >> (l - 1) & 1) {
         TRY(join(task, complete, last, own, &next));
@@ -151,13 +151,13 @@ static dpmf_status climb(const sensitivity_task *task, strategy_tree_kind kind, 
     return DPMF_OK;
 }
 
-dpmf_status sensitivity_tree_separated(const sensitivity_task *task, strategy_tree_kind kind, double *square) {
+dpmf_status tree_separated(const sensitivity_task *task, tree_kind kind, double *square) {
     table complete = {0}, last = {0}, all = {0}, next = {0};
     double largest = 0;
     dpmf_status status = DPMF_OK;
     TRY_DONE(leaf(task, &complete));
     TRY_DONE(leaf(task, &last));
-    for (int l = 1; l <= strategy_tree_levels(task->length); l++)
+    for (int l = 1; l <= tree_levels(task->length); l++)
         TRY_DONE(climb(task, kind, l, &complete, &last));
     for (int64_t s = 1; s < task->stamps; s++) { /* trees side by side */
         TRY_DONE(join(task, s == 1 ? &last : &all, &last, 0, &next));
@@ -185,7 +185,7 @@ static double join_work(const sensitivity_task *task, int64_t a, int64_t b) {
            (double)counts_in(task, a + b) * ends * ends;
 }
 
-double sensitivity_tree_separated_work(const sensitivity_task *task) {
+double tree_separated_work(const sensitivity_task *task) {
     const double ends = (double)ends_in(task, task->n), numbers = (double)counts_in(task, task->n) * ends * ends;
     double work = 0;
     if (2 * numbers * (double)sizeof(double) > (double)task->bytes_max) return INFINITY;
@@ -196,9 +196,9 @@ double sensitivity_tree_separated_work(const sensitivity_task *task) {
     return work;
 }
 
-double sensitivity_tree_levels_bound(const sensitivity_task *task) {
+double tree_levels_bound(const sensitivity_task *task) {
     double sum = 0;
-    for (int l = 0; l <= strategy_tree_levels(task->length); l++) {
+    for (int l = 0; l <= tree_levels(task->length); l++) {
         int64_t m = smaller(task->k, 1 + (((int64_t)1 << l) - 1) / task->b);
         double full = (double)m, rest = (double)(task->k % m);
         sum += (double)(task->k / m) * full * full + rest * rest;

@@ -9,25 +9,25 @@
 
 #include "base/status.h"
 
-typedef enum strategy_tree_kind {
-    STRATEGY_TREE_VANILLA = 0, /* rows: complete nodes; sums from the nodes of the binary expansion */
-    STRATEGY_TREE_ONLINE,      /* rows: touched nodes; each node estimated from itself and everything below it */
-    STRATEGY_TREE_FULL         /* rows: touched nodes; the best linear decoder */
-} strategy_tree_kind;
+typedef enum tree_kind {
+    TREE_VANILLA = 0, /* rows: complete nodes; sums from the nodes of the binary expansion */
+    TREE_ONLINE,      /* rows: touched nodes; each node estimated from itself and everything below it */
+    TREE_FULL         /* rows: touched nodes; the best linear decoder */
+} tree_kind;
 
-static inline int strategy_trailing_zeros(int64_t x) { /* x > 0 */
+static inline int tree_trailing_zeros(int64_t x) { /* x > 0 */
     return __builtin_ctzll((unsigned long long)x);
 }
 
-static inline int strategy_bit_length(int64_t x) { /* x >= 0 */
+static inline int tree_bit_length(int64_t x) { /* x >= 0 */
     return x == 0 ? 0 : 64 - __builtin_clzll((unsigned long long)x);
 }
 
-static inline int strategy_tree_levels(int64_t steps) {
-    return strategy_bit_length(steps - 1);
+static inline int tree_levels(int64_t steps) {
+    return tree_bit_length(steps - 1);
 }
 
-enum { STRATEGY_TREE_LEVELS_MAX = 54 };
+enum { TREE_LEVELS_MAX = 54 };
 
 /*
  * How step t builds on the nodes before it. Let c be the level of the largest node that ends with leaf t (at the last
@@ -39,19 +39,19 @@ enum { STRATEGY_TREE_LEVELS_MAX = 54 };
  *
  * Z_(t,l) is the seed of the node of level l that ends with leaf t.
  */
-typedef struct strategy_tree_step {
+typedef struct tree_step {
     int top; /* c */
-    double alpha[STRATEGY_TREE_LEVELS_MAX], beta[STRATEGY_TREE_LEVELS_MAX];
-} strategy_tree_step;
-void strategy_tree_step_at(strategy_tree_kind kind, int64_t steps, int64_t t, strategy_tree_step *out);
+    double alpha[TREE_LEVELS_MAX], beta[TREE_LEVELS_MAX];
+} tree_step;
+void tree_step_at(tree_kind kind, int64_t steps, int64_t t, tree_step *out);
 
 /* The best decoder's weights: 1' G^-1 1 for the subtree of node (l, j); 0 if it has no leaf. Filled in once per n. */
-typedef struct strategy_tree_weights {
+typedef struct tree_weights {
     int64_t steps;
     int levels;
-    double complete[STRATEGY_TREE_LEVELS_MAX], spine[STRATEGY_TREE_LEVELS_MAX];
-} strategy_tree_weights;
-void strategy_tree_weights_fill(int64_t steps, strategy_tree_weights *out);
-double strategy_tree_weight(const strategy_tree_weights *w, int level, int64_t j);
+    double complete[TREE_LEVELS_MAX], spine[TREE_LEVELS_MAX];
+} tree_weights;
+void tree_weights_fill(int64_t steps, tree_weights *out);
+double tree_weight(const tree_weights *w, int level, int64_t j);
 
 #endif

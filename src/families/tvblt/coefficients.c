@@ -258,7 +258,7 @@ void tvblt_gram_row(const tvblt_parameters *c, const double *q, int64_t t, int64
     }
 }
 
-dpmf_status strategy_tvblt_gram(const tvblt_parameters *c, int64_t lag, double *values) {
+dpmf_status tvblt_gram(const tvblt_parameters *c, int64_t lag, double *values) {
     int states = tvblt_states(c);
     double *q = NULL, *right = NULL, g[STATES_MAX * STATES_MAX] = {0};
     dpmf_status status = DPMF_OK;

@@ -39,8 +39,8 @@ static void advance_tvblt(const tvblt_parameters *c, int64_t t, double scale, co
     tvblt_push_covariance(c, t, k->xx);
 }
 
-dpmf_status error_tvblt(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps, const double *scale,
-                        const dpmf_run *run, double *per_step) {
+dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps, const double *scale,
+                         const dpmf_run *run, double *per_step) {
     error_moments moments = {0};
     covariances k;
     for (int64_t stamp = 0; stamp < stamps; stamp++) {

@@ -21,8 +21,8 @@
 #include "base/quadrature.h"
 #include "base/threads.h"
 #include "error/error.h"
-#include "kernels/tvblt/tvblt.h"
 #include "families/tvblt/search.h"
+#include "kernels/tvblt/tvblt.h"
 #include "optimum/optimum.h"
 
 #include <assert.h>

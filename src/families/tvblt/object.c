@@ -98,8 +98,8 @@ static dpmf_status tvblt_column_norms(const dpmf_strategy *s, double *norms) {
     return DPMF_OK;
 }
 
-static dpmf_status tvblt_gram(const dpmf_strategy *s, int64_t lag, double *values) {
-    return strategy_tvblt_gram(coefficients(s), lag, values);
+static dpmf_status gram(const dpmf_strategy *s, int64_t lag, double *values) {
+    return tvblt_gram(coefficients(s), lag, values);
 }
 
 static void tvblt_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
@@ -118,7 +118,7 @@ static const strategy_ops TVBLT = {.class_name = "tvblt",
                                    .buffers = tvblt_buffers,
                                    .column = tvblt_column,
                                    .column_norms = tvblt_column_norms,
-                                   .gram = tvblt_gram,
+                                   .gram = gram,
                                    .write = tvblt_write};
 
 /* ---- making it ---- */
@@ -132,7 +132,7 @@ dpmf_status tvblt_create(tvblt_parameters *c, dpmf_strategy **out) {
     return DPMF_OK;
 }
 
-const tvblt_parameters *strategy_tvblt(const dpmf_strategy *s) {
+const tvblt_parameters *tvblt_of(const dpmf_strategy *s) {
     return s->ops == &TVBLT ? coefficients(s) : NULL;
 }
 

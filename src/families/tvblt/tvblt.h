@@ -57,7 +57,7 @@ void tvblt_push_covariance(const tvblt_parameters *c, int64_t t, double *covaria
 int64_t tvblt_square_norms(const tvblt_parameters *c, double *squares);
 
 /* (C'C)[t, t+lag] for t = 0..steps-lag-1, O(n R^2) for any lag. */
-DPMF_MUST_CHECK dpmf_status strategy_tvblt_gram(const tvblt_parameters *c, int64_t lag, double *values);
+DPMF_MUST_CHECK dpmf_status tvblt_gram(const tvblt_parameters *c, int64_t lag, double *values);
 
 /*
  * The same by rows, O(R) a number, for those who need most of them: with q (steps x R numbers) from the first call, the
@@ -72,7 +72,7 @@ void tvblt_gram_row(const tvblt_parameters *c, const double *q, int64_t t, int64
 DPMF_MUST_CHECK dpmf_status tvblt_create(tvblt_parameters *coefficients, dpmf_strategy **out);
 
 /* Its coefficients, or NULL if the strategy is not a TV-BLT. */
-const tvblt_parameters *strategy_tvblt(const dpmf_strategy *s);
+const tvblt_parameters *tvblt_of(const dpmf_strategy *s);
 
 /* From a mechanism file (see strategy_source in strategy/strategy.h). */
 struct strategy_source;
@@ -84,8 +84,8 @@ DPMF_MUST_CHECK dpmf_status tvblt_read(const struct strategy_source *source, dpm
  * Row norms squared of B = A C^-1 for a named workload, C a TV-BLT repeated `stamps` times, each time started anew, and
  * the noise of step t multiplied by scale[t] if `scale` is not NULL. O(n R^2) time, O(R^2) memory.
  */
-DPMF_MUST_CHECK dpmf_status error_tvblt(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps,
-                                        const double *scale, const dpmf_run *run, double *per_step);
+DPMF_MUST_CHECK dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps,
+                                         const double *scale, const dpmf_run *run, double *per_step);
 
 /* ---- families/tvblt/optimize.c ---- */
 

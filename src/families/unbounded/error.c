@@ -25,12 +25,12 @@ enum { MAX = BLT_MAX, SIDE = MAX + 1, PARTS = 8 };
 _Static_assert((int)UNBOUNDED_BUFFERS_MAX <= (int)MAX, "buffers fit the covariances");
 
 typedef unbounded_shape shape;
-typedef strategy_unbounded_step block_step;
+typedef unbounded_step block_step;
 
 /* ---- step by step ---- */
 
 /* Buffers before - 1 .. count - 1 become copies of the lump, which was before - 1. */
-static void split_lump(int before, int count, error_buffers *k) {
+static void split_lump(int before, int count, blt_buffers *k) {
     for (int i = before; i < count; i++) {
         for (int j = 0; j < count; j++)
             k->mm[i * MAX + j] = k->mm[(before - 1) * MAX + j];
@@ -41,11 +41,11 @@ static void split_lump(int before, int count, error_buffers *k) {
     }
 }
 
-dpmf_status error_unbounded(const dpmf_workload *a, const shape *c, int64_t steps, int64_t stamps, const double *scale,
-                            const dpmf_run *run, double *per_step) {
+dpmf_status unbounded_errors(const dpmf_workload *a, const shape *c, int64_t steps, int64_t stamps, const double *scale,
+                             const dpmf_run *run, double *per_step) {
     error_moments moments = {0};
     for (int64_t stamp = 0; stamp < stamps; stamp++) {
-        error_buffers k = {0}; /* the noise starts anew, the workload does not */
+        blt_buffers k = {0}; /* the noise starts anew, the workload does not */
         block_step b = {0};
         for (int64_t t = 0, block = -1; t < steps; t++) {
             const int64_t at = stamp * steps + t;
@@ -57,7 +57,7 @@ dpmf_status error_unbounded(const dpmf_workload *a, const shape *c, int64_t step
             }
             const error_drive d = error_drive_at(a, at);
             const double factor = b.norm * (scale == NULL ? 1 : scale[at]);
-            error_buffers_advance(b.count, b.scale, b.gap, 1 / (b.gain * b.gain), factor, &d, &k, &moments);
+            blt_buffers_advance(b.count, b.scale, b.gap, 1 / (b.gain * b.gain), factor, &d, &k, &moments);
             per_step[at] = moments.oo;
         }
     }
@@ -186,7 +186,7 @@ static int64_t block_end(const journey *g, int64_t steps) {
                                                                                     : steps;
 }
 
-void error_unbounded_range(const shape *c, int64_t first, int64_t count, double *per_step) {
+void unbounded_errors_range(const shape *c, int64_t first, int64_t count, double *per_step) {
     journey g = {.c = c, .block = -1};
     int64_t t = 0;
     while (t < first + count) {
@@ -238,8 +238,8 @@ static double highest(around best) {
     return best.most;
 }
 
-int error_unbounded_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
-    const shape *c = strategy_unbounded(s);
+int unbounded_error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
+    const shape *c = unbounded_of(s);
     if (c == NULL || !workload_is_prefix(a) || a->steps != s->steps) return 0;
     journey g = {.c = c, .block = -1};
     around best = {.most = 0};

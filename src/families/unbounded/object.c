@@ -18,7 +18,7 @@
 enum { BUFFERS_MAX = UNBOUNDED_BUFFERS_MAX, NODES_MAX = UNBOUNDED_NODES_MAX };
 
 typedef unbounded_shape shape;
-typedef strategy_unbounded_step block_step;
+typedef unbounded_step block_step;
 
 typedef struct unbounded {
     dpmf_strategy base;
@@ -107,8 +107,7 @@ static int64_t unbounded_buffers(const dpmf_strategy *s) {
     return (int64_t)c->active[unbounded_block(c, s->steps - 1)] + 1;
 }
 
-static void unbounded_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
-                           double *row) {
+static void step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row) {
     const shape *c = &cast(s)->c;
     const int64_t block = unbounded_block(c, t);
     const block_step step = unbounded_step_of(c, block);
@@ -209,7 +208,7 @@ static const strategy_ops UNBOUNDED = {.class_name = "unbounded",
                                        .release = unbounded_release,
                                        .apply = unbounded_apply,
                                        .solve = unbounded_solve,
-                                       .step = unbounded_step,
+                                       .step = step,
                                        .buffers = unbounded_buffers,
                                        .column = unbounded_column,
                                        .gram = unbounded_gram,
@@ -238,12 +237,12 @@ dpmf_status unbounded_create(int64_t steps, dpmf_strategy **out) {
     return status;
 }
 
-const shape *strategy_unbounded(const dpmf_strategy *s) {
+const shape *unbounded_of(const dpmf_strategy *s) {
     return s->ops == &UNBOUNDED ? &cast(s)->c : NULL;
 }
 
 dpmf_status unbounded_head(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
-    const shape *whole = strategy_unbounded(s);
+    const shape *whole = unbounded_of(s);
     shape c = {0};
     if (whole == NULL || steps >= s->steps) {
         *out = strategy_retain(s);

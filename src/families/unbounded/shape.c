@@ -106,7 +106,7 @@ static void fill_powers(const unbounded_shape *s, int64_t block, double n, power
         p->decay[i] = one == 1 ? (double)(n == 0) : exp(n * log1p(-one));
         for (int64_t j = 0; j < d; j++) {
             double other = gap_in(s, block, j), both = one + other - one * other;
-            p->sum[i * d + j] = isinf(n) ? 1 / both : strategy_geometric(n, both).value;
+            p->sum[i * d + j] = isinf(n) ? 1 / both : blt_geometric(n, both).value;
         }
     }
 }
@@ -202,9 +202,9 @@ int64_t unbounded_block(const unbounded_shape *s, int64_t t) {
     return low;
 }
 
-strategy_unbounded_step unbounded_step_of(const unbounded_shape *s, int64_t block) {
+unbounded_step unbounded_step_of(const unbounded_shape *s, int64_t block) {
     const int64_t active = (int64_t)s->active[block];
-    strategy_unbounded_step step = {.count = (int)active + 1, .gain = s->gain[block], .norm = s->norm[block]};
+    unbounded_step step = {.count = (int)active + 1, .gain = s->gain[block], .norm = s->norm[block]};
     assert(step.count <= UNBOUNDED_BUFFERS_MAX);
     memcpy(step.scale, s->scale, (size_t)active * sizeof *step.scale);
     memcpy(step.gap, s->gap, (size_t)active * sizeof *step.gap);

@@ -33,11 +33,11 @@ typedef struct unbounded_shape {
 } unbounded_shape;
 
 /* What a step of one block is made of: `count` buffers, the last of them the lump. */
-typedef struct strategy_unbounded_step {
+typedef struct unbounded_step {
     int count;
     double scale[UNBOUNDED_BUFFERS_MAX], gap[UNBOUNDED_BUFFERS_MAX];
     double gain, norm;
-} strategy_unbounded_step;
+} unbounded_step;
 
 /* ---- families/unbounded/shape.c ---- */
 
@@ -55,7 +55,7 @@ void unbounded_shape_norms(const unbounded_shape *shape, double *norms);
 /* The block that holds step t. */
 int64_t unbounded_block(const unbounded_shape *shape, int64_t t);
 
-strategy_unbounded_step unbounded_step_of(const unbounded_shape *shape, int64_t block);
+unbounded_step unbounded_step_of(const unbounded_shape *shape, int64_t block);
 
 /* ---- families/unbounded/object.c ---- */
 
@@ -68,7 +68,7 @@ DPMF_MUST_CHECK dpmf_status unbounded_create(int64_t steps, dpmf_strategy **out)
 DPMF_MUST_CHECK dpmf_status unbounded_head(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
 
 /* NULL if it is another strategy. */
-const unbounded_shape *strategy_unbounded(const dpmf_strategy *s);
+const unbounded_shape *unbounded_of(const dpmf_strategy *s);
 
 struct strategy_source;
 DPMF_MUST_CHECK dpmf_status unbounded_read(const struct strategy_source *source, dpmf_strategy **out);
@@ -76,17 +76,18 @@ DPMF_MUST_CHECK dpmf_status unbounded_read(const struct strategy_source *source,
 /* ---- families/unbounded/error.c ---- */
 
 /* Row norms squared of B = A C^-1, as for the others (families/tvblt/tvblt.h), O(n d^2). */
-DPMF_MUST_CHECK dpmf_status error_unbounded(const dpmf_workload *a, const unbounded_shape *shape, int64_t steps,
-                                            int64_t stamps, const double *scale, const dpmf_run *run, double *per_step);
+DPMF_MUST_CHECK dpmf_status unbounded_errors(const dpmf_workload *a, const unbounded_shape *shape, int64_t steps,
+                                             int64_t stamps, const double *scale, const dpmf_run *run,
+                                             double *per_step);
 
 /* Prefix sums, steps first to first + count - 1 alone; what is before them takes O(log first) products of d x d. */
-void error_unbounded_range(const unbounded_shape *shape, int64_t first, int64_t count, double *per_step);
+void unbounded_errors_range(const unbounded_shape *shape, int64_t first, int64_t count, double *per_step);
 
 /*
  * Prefix sums: the sum of these squares over all steps, and the largest, looked for at 24 places of each block and then
  * around the largest of them: there may be several tops, so it can be missed by 1e-4 of it. 1; 0 if it is not prefix sums
  * and such a stream.
  */
-int error_unbounded_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
+int unbounded_error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
 
 #endif

@@ -93,7 +93,7 @@ static int has_banded_inverse(const dpmf_workload *workload) {
     return q >= 0 && r == 0;
 }
 
-dpmf_status strategy_create_workload(const dpmf_workload *workload, dpmf_strategy **out) {
+dpmf_status workload_strategy_create(const dpmf_workload *workload, dpmf_strategy **out) {
     own *s = NULL;
     dpmf_status status = DPMF_OK;
     int64_t n = workload->steps;
@@ -121,12 +121,12 @@ const dpmf_workload *strategy_own_workload(const dpmf_strategy *s) {
 }
 
 /* C = A: its own workload object, which is usually the mechanism's. */
-dpmf_status strategy_workload_read(const strategy_source *source, dpmf_strategy **out) {
+dpmf_status workload_strategy_read(const strategy_source *source, dpmf_strategy **out) {
     const cJSON *object = NULL;
     dpmf_workload *workload = NULL;
     TRY(base_json_get_object(source->object, "workload", "strategy", &object));
     TRY(workload_read(object, source->steps, "strategy.workload", source->tensors, &workload));
-    dpmf_status status = strategy_create_workload(workload, out);
+    dpmf_status status = workload_strategy_create(workload, out);
     dpmf_workload_free(workload);
     return status;
 }
