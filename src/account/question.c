@@ -211,7 +211,7 @@ static dpmf_status open_scheme(account_question *q) {
     const dpmf_account_options *o = &q->options;
     const dpmf_strategy *strategy = o->strategy;
     if (strategy == NULL) {
-        TRY(toeplitz_create_identity(o->compositions, &q->identity));
+        TRY(strategy_create_identity(o->compositions, &q->identity));
         strategy = q->identity;
     }
     q->sampled = 1;

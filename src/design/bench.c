@@ -119,7 +119,7 @@ dpmf_status design_bench(const design_problem *p, const dpmf_strategy *strategy,
     if (count > COORDINATES) count = COORDINATES;
     if (count < COORDINATES_LEAST) count = COORDINATES_LEAST;
     if (count > p->options.dim) count = p->options.dim;
-    TRY(toeplitz_create_identity(p->steps, &identity));
+    TRY(strategy_create_identity(p->steps, &identity));
     TRY_DONE(time_rows(strategy, identity, precision, count, &own, &independent));
     if (strcmp(dpmf_strategy_family(strategy), DPMF_FAMILY_IDENTITY) == 0)
         own = independent; /* the same by definition */

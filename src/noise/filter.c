@@ -248,6 +248,7 @@ static int is_whole(const noise_plan *plan) {
 }
 
 static void plan_rows(noise_plan *plan, int64_t chosen, int64_t lookahead) {
+    plan->bound = noise_bound_filter;
     int64_t ahead = lookahead > 0 ? lookahead : plan->mapped ? AHEAD_FILE : chosen;
     if (lookahead == 0 && ahead > WEIGHTS_MAX / plan->lags) ahead = WEIGHTS_MAX / plan->lags;
     plan->seeds = plan->lags;
@@ -316,6 +317,7 @@ void noise_plan_filter(noise_plan *plan, int64_t lookahead) {
     plan->route = &FILTER;
     if (plan->lags == 1) {
         plan->route = &ONE;
+        plan->bound = noise_bound_own;
         plan->mapped = 0;
         plan->scratch_rows = 2;
         plan->cache = CACHE / 16; /* the first-level cache */

@@ -77,8 +77,11 @@ static dpmf_status hold_columns(sensitivity_task *task) {
 }
 
 /* Through the wrappers to the core; a second normalization divides by 1: the innermost norms are those that count. */
-static void unwrap(sensitivity_task *task) {
+void sensitivity_task_unwrap(sensitivity_task *task) {
     const dpmf_strategy *s = task->strategy;
+    if (task->work_max == 0) task->work_max = WORK_MAX;
+    if (task->search_max == 0) task->search_max = SEARCH_MAX;
+    if (task->bytes_max == 0) task->bytes_max = BYTES_MAX;
     task->norms = NULL;
     task->stamps = 1;
     for (;;) {
@@ -91,19 +94,15 @@ static void unwrap(sensitivity_task *task) {
         s = inside;
     }
     task->core = s;
-    task->length = s->steps;
+    task->length = task->reach = s->steps;
     assert(task->stamps * task->length == task->strategy->steps);
 }
 
 dpmf_status sensitivity_task_open(sensitivity_task *task) {
     int64_t count = 0;
     const double *c = NULL, *matrix = NULL;
-    if (task->work_max == 0) task->work_max = WORK_MAX;
-    if (task->search_max == 0) task->search_max = SEARCH_MAX;
-    if (task->bytes_max == 0) task->bytes_max = BYTES_MAX;
-    unwrap(task);
+    sensitivity_task_unwrap(task);
     matrix = strategy_matrix(task->core);
-    task->reach = task->length;
     if (sensitivity_task_toeplitz(task, &count, &c))
         task->reach = count;
     else if (matrix != NULL)

@@ -132,26 +132,11 @@ done:
 
 /* ---- together ---- */
 
-static dpmf_status tree(const sensitivity_task *task, tree_kind kind, double factor, sensitivity_found *out) {
-    double square = 0;
-    if (tree_separated_work(task) <= task->work_max / 4) {
-        TRY(tree_separated(task, kind, &square));
-        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
-        return DPMF_OK;
-    }
-    if (task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);
-    sensitivity_found_improve(out, tree_levels_bound(task) * factor, SENSITIVITY_METHOD_LEVELS);
-    return sensitivity_monotone(task, out);
-}
-
 /* The shortcuts where X >= 0 is known; *out is unchanged if there is none. */
 static dpmf_status shortcut(const sensitivity_task *task, sensitivity_found *out) {
     int64_t count = 0;
     const double *c = NULL;
-    tree_kind kind = TREE_VANILLA;
-    double factor = 1;
     int one_sign = 0, non_increasing = 0;
-    if (sensitivity_task_tree(task, &kind, &factor)) return tree(task, kind, factor, out);
     if (task->stamps > 1 || task->norms != NULL || !sensitivity_task_toeplitz(task, &count, &c)) return DPMF_OK;
     sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
     if (one_sign && non_increasing)

@@ -131,17 +131,10 @@ static dpmf_status restarted(const sensitivity_task *task, sensitivity_found *ou
 
 dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out) {
     sensitivity_found found = SENSITIVITY_NOT_FOUND;
-    tree_kind kind = TREE_VANILLA;
-    double factor = 1, square = 0;
     int there = 0;
     if (task->k == 1 && task->bound != DPMF_BOUND_SPECTRAL) { /* one epoch of a strategy that restarts with each */
         TRY(sensitivity_bound_norms(task, &found));
         sensitivity_found_sum(task, found.square, SENSITIVITY_METHOD_COLUMN, out);
-        return DPMF_OK;
-    }
-    if (task->bound != DPMF_BOUND_SPECTRAL && sensitivity_task_tree(task, &kind, &factor)) {
-        TRY(tree_shuffled(task, kind, &square));
-        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
         return DPMF_OK;
     }
     if (task->reach <= task->b + 1 && task->bound != DPMF_BOUND_SPECTRAL && coupled_work(task) <= task->work_max)

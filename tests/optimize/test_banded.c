@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The best banded C: known optima, bounds that hold, refusals, cancellation, memory. */
+#include "families/banded/banded.h"
 #include "support/optimize_banded_cases.h"
 
 #include "optimize/optimize.h"

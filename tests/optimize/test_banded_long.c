@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The best banded C: known optima that take longer, the max loss, and many steps. */
+#include "families/banded/banded.h"
 #include "support/check.h"
 
 #include "optimize/optimize.h"

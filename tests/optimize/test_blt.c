@@ -3,6 +3,7 @@
  * The best BLT: gradients against differences, losses against known ones and against brute force (tests/data/blt.csv,
  * made by tests/python/reference_blt.py), options, refusals.
  */
+#include "families/blt/blt.h"
 #include "oracle/oracle.h"
 #include "support/check.h"
 

@@ -3,6 +3,7 @@
  * BLTs with scales of any sign: their coordinates against plain sums, gradients against differences, and the search:
  * a buffer more never hurts, known ends are reached, and scales stay within what float32 can carry.
  */
+#include "families/blt/blt.h"
 #include "support/check.h"
 
 #include "families/blt/search.h"

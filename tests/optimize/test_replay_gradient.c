@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TV-BLT with replayed seeds: the gradient of the loss against differences. */
+#include "families/replay/replay.h"
 #include "support/check.h"
 
 #include "families/replay/search.h"

@@ -3,6 +3,8 @@
  * The search for TV-BLT with replayed seeds: how near it comes to the certified bound for all mechanisms, what it finds
  * against dense matrices, the number of buffers for a wanted ratio, threads, refusals.
  */
+#include "families/dense/dense.h"
+#include "families/replay/replay.h"
 #include "support/check.h"
 
 #include "families/replay/search.h"

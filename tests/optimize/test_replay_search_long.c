@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "families/replay/shared_search.h"
+#include "families/replay/search.h"
 
 #include <stdio.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared class seeds: the gradient against differences, what the search finds against dense matrices, its ratio. */
+#include "families/replay/replay.h"
 #include "support/check.h"
 
-#include "families/replay/shared_search.h"
+#include "families/replay/search.h"
 #include "support/replay_cases.h"
 
 #include <math.h>

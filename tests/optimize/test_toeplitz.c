@@ -3,6 +3,7 @@
  * The Toeplitz optimizers from outside: published optima, optima of an independent dense optimization
  * (tests/python/brute_force.py), local optimality, participations.
  */
+#include "families/toeplitz/toeplitz.h"
 #include "strategy/strategy.h"
 #include "support/optimize_toeplitz_wish.h"
 

@@ -19,7 +19,7 @@ static void check_large(const char *text, int64_t n, int max_loss, int count, co
     for (int i = 0; i < count; i++) {
         dpmf_strategy *c = NULL;
         double loss = 0, total = 0, largest = 0;
-        check_ok(tvblt_optimize(a, max_loss, nodes[i], 0, &o, NULL, &c, &loss));
+        check_ok(tvblt_search(a, max_loss, nodes[i], 0, &o, NULL, &c, &loss));
         check_ok(dpmf_strategy_column_norms(c, values));
         for (int64_t t = 0; t < n; t++) {
             check_near(values[t], 1, 1e-12);

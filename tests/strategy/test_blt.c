@@ -303,12 +303,12 @@ static void test_a_blt_of_100000_steps_has_its_known_losses(void **unused) {
     check_relative(closed.max_loss, e.max_loss, 1e-12);
     check_relative(closed.rms_loss, e.rms_loss, 1e-12);
     double total = 0, largest = 0;
-    assert_true(blt_error_sums(a, s, &total, &largest));
+    assert_true(error_sums(a, s, &total, &largest));
     check_relative(total * pow(e.sensitivity.value, 2), e.total_squared_loss, 1e-12);
     check_relative(largest, pow(e.max_loss / e.sensitivity.value, 2), 1e-12);
     dpmf_workload_free(a);
     check_ok(dpmf_workload_parse("momentum:0.5", n, &a));
-    assert_false(blt_error_sums(a, s, &total, &largest));
+    assert_false(error_sums(a, s, &total, &largest));
     dpmf_workload_free(a);
     dpmf_strategy_free(s);
 }

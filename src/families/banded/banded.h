@@ -3,8 +3,8 @@
  * The best banded C: what its files share. Matrices of few diagonals are held by rows, m[t * bands + j] = M[t, t-j],
  * with zeros left of column 0; X = C'C; q_t = |B[t,:]|^2; D = the derivative of sum_t p_t q_t by the entries of C.
  */
-#ifndef DPMF_OPTIMIZE_BANDED_H
-#define DPMF_OPTIMIZE_BANDED_H
+#ifndef DPMF_FAMILIES_BANDED_H
+#define DPMF_FAMILIES_BANDED_H
 
 #include "base/status.h"
 #include "optimize/optimize.h"
@@ -121,5 +121,10 @@ DPMF_MUST_CHECK dpmf_status banded_start_root(const dpmf_workload *workload, int
  * with more steps to go than before moved along the trend. Columns are not normalized.
  */
 void banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
+
+/* ---- the family ---- */
+
+DPMF_MUST_CHECK dpmf_status banded_read(const strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
 #endif

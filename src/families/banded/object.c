@@ -4,10 +4,11 @@
  *
  *     y_t = (z_t - sum_{j=1..b-1} C[t,t-j] y_{t-j}) / C[t,t],   b - 1 rows kept.
  */
+#include "families/banded/banded.h"
+
 #include "base/linalg.h"
 #include "base/lower.h"
 #include "base/memory.h"
-#include "strategy/strategy.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,10 +8,14 @@
  * A decay lambda that matters over n steps is about 1/n away from 1, so its distance from 1 is what is held: gap g = 1
  * - lambda, to full relative precision. Scales are called alpha and those of the inverse -a; gaps of the inverse are h.
  */
-#ifndef DPMF_STRATEGY_BLT_H
-#define DPMF_STRATEGY_BLT_H
+#ifndef DPMF_FAMILIES_BLT_H
+#define DPMF_FAMILIES_BLT_H
 
-#include "base/status.h"
+#include "error/error.h"
+#include "noise/noise.h"
+#include "optimize/optimize.h"
+#include "sensitivity/sensitivity.h"
+#include "strategy/strategy.h"
 
 enum { BLT_MAX = DPMF_BLT_BUFFERS_MAX };
 
@@ -59,32 +63,53 @@ double blt_frobenius_square(const blt_parameters *inverse, int64_t n);
  */
 blt_parameters blt_rational(int count, double range);
 
-/* ---- families/blt/object.c ---- */
+/* ---- object.c ---- */
 
 /* The strategy. Scales may have any sign; 0 < gap <= 1. */
 DPMF_MUST_CHECK dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out);
 
-/* Its parameters, or NULL if the strategy is not a BLT. */
-const blt_parameters *blt_of(const dpmf_strategy *s);
+typedef struct blt_strategy {
+    dpmf_strategy base;
+    blt_parameters c;
+    double *column; /* c_0, c_1, ...; NULL: too many */
+} blt_strategy;
 
-/* From a mechanism file (see strategy_source in strategy/strategy.h). */
-struct strategy_source;
-DPMF_MUST_CHECK dpmf_status blt_read(const struct strategy_source *source, dpmf_strategy **out);
+/* The parameters of a strategy that is a BLT. */
+static inline const blt_parameters *blt_of(const dpmf_strategy *s) {
+    return &((const blt_strategy *)s)->c;
+}
 
-/* ---- families/blt/error.c ---- */
+/* From a mechanism file. */
+DPMF_MUST_CHECK dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out);
+
+/* ---- error.c ---- */
 
 /*
- * Row norms squared of B = A C^-1 for a named workload, C a BLT repeated `stamps` times, each time started anew, and
- * the noise of step t multiplied by scale[t] if `scale` is not NULL. O(n d^2) time, O(d^2) memory; O(n d) for Toeplitz
- * workloads and one stamp without scale.
+ * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are BLT_MAX
+ * apart. A step (error.c): y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed
+ * factor x y.
  */
-DPMF_MUST_CHECK dpmf_status blt_errors(const dpmf_workload *a, const blt_parameters *c, int64_t steps, int64_t stamps,
-                                       const double *scale, const dpmf_run *run, double *per_step);
+typedef struct blt_buffers {
+    double mm[BLT_MAX * BLT_MAX];
+    double mom[BLT_MAX], mo[BLT_MAX];
+} blt_buffers;
+void blt_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
+                         const error_drive *drive, blt_buffers *k, error_moments *moments);
 
 /*
- * The sum and the largest of these squares for prefix sums, without an array of all of them: 1; 0 if it is not prefix
- * sums and a BLT with positive scales and different decays.
+ * Entries of the table of operations. Named workloads: O(n d^2) time, O(d^2) memory; O(n d) for Toeplitz workloads and the
+ * strategy as it is. The sums are for prefix sums and positive scales with different decays.
  */
-int blt_error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
+DPMF_MUST_CHECK dpmf_status blt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,
+                                               double *squares);
+int blt_error_sums(const dpmf_strategy *s, const dpmf_workload *a, double *total, double *largest);
+
+/* ---- sensitivity.c, noise.c, optimize.c ---- */
+
+int blt_longest_column(const dpmf_strategy *s, dpmf_sensitivity *out);
+DPMF_MUST_CHECK dpmf_status blt_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
+                                            sensitivity_found *out);
+void blt_plan_noise(noise_plan *plan);
+DPMF_MUST_CHECK dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
 #endif

@@ -12,9 +12,9 @@
  *
  * and the covariances of m with mom and o alike, O(d^2) a step.
  */
-#include "error/error.h"
+#include "families/blt/blt.h"
+
 #include "base/sum.h"
-#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <string.h>
@@ -67,28 +67,32 @@ void blt_buffers_advance(int d, const double *scale, const double *gap, double v
             k->mm[i * MAX + j] = (1 - gap[i]) * (1 - gap[j]) * k->mm[i * MAX + j] + (u[i] + u[j]) + yy;
 }
 
-dpmf_status blt_errors(const dpmf_workload *a, const blt_parameters *c, int64_t steps, int64_t stamps,
-                       const double *scale, const dpmf_run *run, double *per_step) {
+dpmf_status blt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
+    const blt_parameters *c = blt_of(s);
+    const int64_t steps = s->steps;
     error_moments moments = {0};
     blt_buffers k;
-    if (a->toeplitz && stamps == 1 && scale == NULL) return toeplitz_response(a, c, run, per_step);
-    for (int64_t stamp = 0; stamp < stamps; stamp++) {
-        memset(&k, 0, sizeof k); /* the noise starts anew, the workload does not */
+    *done = q->a->form == WORKLOAD_NAMED || (q->a->toeplitz && error_question_is_plain(q));
+    if (!*done) return DPMF_OK;
+    if (q->a->toeplitz && error_question_is_plain(q)) return toeplitz_response(q->a, c, q->run, squares);
+    for (int64_t stamp = 0; stamp < q->stamps; stamp++) {
+        memset(&k, 0, sizeof k); /* the noise restarts, the workload does not */
         for (int64_t t = 0; t < steps; t++) {
             int64_t at = stamp * steps + t;
-            TRY(error_report(run, at, stamps * steps, 4 * c->count * c->count));
-            error_drive drive = error_drive_at(a, at);
-            blt_buffers_advance(c->count, c->scale, c->gap, 1, scale == NULL ? 1 : scale[at], &drive, &k, &moments);
-            per_step[at] = moments.oo;
+            TRY(error_report(q->run, at, q->stamps * steps, 4 * c->count * c->count));
+            error_drive drive = error_drive_at(q->a, at);
+            blt_buffers_advance(c->count, c->scale, c->gap, 1, q->scale == NULL ? 1 : q->scale[at], &drive, &k,
+                                &moments);
+            squares[at] = moments.oo;
         }
     }
     return DPMF_OK;
 }
 
 /* Row norms of a Toeplitz B rise: the last one is the largest. */
-int blt_error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
+int blt_error_sums(const dpmf_strategy *s, const dpmf_workload *a, double *total, double *largest) {
     const blt_parameters *c = blt_of(s);
-    if (c == NULL || !workload_is_prefix(a) || a->steps != s->steps || !blt_is_positive(c)) return 0;
+    if (!workload_is_prefix(a) || !blt_is_positive(c)) return 0;
     blt_parameters inverse = blt_invert(c);
     *total = blt_frobenius_square(&inverse, s->steps);
     *largest = blt_last_row_square(&inverse, s->steps);

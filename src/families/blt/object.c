@@ -21,16 +21,10 @@
 /* The first column is held for the sensitivity under several participations, up to so many steps: 128 MB. */
 static const int64_t HELD_MAX = (int64_t)1 << 24;
 
-typedef struct blt {
-    dpmf_strategy base;
-    blt_parameters c;
-    double *column; /* c_0, c_1, ...; NULL: too many */
-} blt;
-
-STRATEGY_CAST(blt)
+STRATEGY_CAST(blt_strategy)
 
 static void blt_release(dpmf_strategy *s) {
-    base_free(((blt *)s)->column);
+    base_free(((blt_strategy *)s)->column);
 }
 
 static double read_buffers(const blt_parameters *c, const double *m) {
@@ -122,6 +116,11 @@ static void blt_write(const dpmf_strategy *s, base_writer *w, base_tensors *tens
     base_tensors_add(tensors, "strategy.gap", c->count, 0, c->gap);
 }
 
+static dpmf_status leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
+    const blt_parameters *c = &cast(s)->c;
+    return dpmf_strategy_create_blt_gaps(steps, c->count, c->scale, c->gap, out);
+}
+
 static const strategy_ops BLT = {.class_name = "blt",
                                  .release = blt_release,
                                  .apply = blt_apply,
@@ -131,12 +130,19 @@ static const strategy_ops BLT = {.class_name = "blt",
                                  .column = blt_column,
                                  .column_norms = blt_column_norms,
                                  .toeplitz = blt_toeplitz,
+                                 .is_toeplitz = 1,
+                                 .leading = leading,
+                                 .squared_errors = blt_squared_errors,
+                                 .squared_error_sums = blt_error_sums,
+                                 .longest_column = blt_longest_column,
+                                 .sensitivity = blt_sensitivity,
+                                 .plan_noise = blt_plan_noise,
                                  .write = blt_write};
 
 /* ---- making it ---- */
 
 dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out) {
-    blt *s = NULL;
+    blt_strategy *s = NULL;
     dpmf_status status = DPMF_OK;
     TRY(strategy_new(&BLT, sizeof *s, DPMF_FAMILY_BLT, steps, (dpmf_strategy **)&s));
     s->c = *parameters;
@@ -190,14 +196,10 @@ dpmf_status dpmf_strategy_create_blt_gaps(int64_t steps, int buffers, const doub
 
 int dpmf_strategy_blt_parameters(const dpmf_strategy *strategy, const double **scale, const double **gap) {
     const blt_parameters *c = blt_of(strategy);
-    if (c == NULL) return 0;
+    if (strategy->ops != &BLT) return 0;
     *scale = c->scale;
     *gap = c->gap;
     return c->count;
-}
-
-const blt_parameters *blt_of(const dpmf_strategy *s) {
-    return s->ops == &BLT ? &cast(s)->c : NULL;
 }
 
 dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {

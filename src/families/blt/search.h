@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loss of a BLT as a smooth function of free unknowns: what families/blt/optimize.c minimizes. */
-#ifndef DPMF_OPTIMIZE_BLT_H
-#define DPMF_OPTIMIZE_BLT_H
+#ifndef DPMF_FAMILIES_BLT_SEARCH_H
+#define DPMF_FAMILIES_BLT_SEARCH_H
 
 #include "base/minimize.h"
-#include "optimize/optimize.h"
-#include "strategy/strategy.h"
+#include "families/blt/blt.h"
 
 enum { BLT_UNKNOWNS = 2 * BLT_MAX };
 

@@ -12,7 +12,7 @@
  * (optimum/epochs/bound.c). The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
  * is that of X(V) itself, which the blocks of X(V) give without a matrix.
  */
-#include "optimize/optimize.h"
+#include "families/dense/dense.h"
 
 #include "base/lower.h"
 #include "base/memory.h"
@@ -303,4 +303,20 @@ dpmf_status dense_optimize_bound(const optimize_task *task, double tolerance, dp
     TRY(check_task(&coarse));
     if (p->separation == 1) return optimize_full(&coarse, NULL, result);
     return optimize_zero(&coarse, p->count, b, 0, NULL, result);
+}
+
+/* ---- one participation ---- */
+
+/* Of many steps the bounds alone are the answer. */
+static dpmf_status make_explicit(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out) {
+    if (task->workload->steps > DPMF_DENSE_STEPS_MAX) return DPMF_OK;
+    return optimum_explicit(task->workload, optimum, &task->options->run, out);
+}
+
+dpmf_status dense_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    if (!dpmf_participation_is_single(task->participation)) return dense_optimize_epochs(task, out, result);
+    if (task->options->constraint != DPMF_CONSTRAINT_ZERO)
+        return base_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
+                         (int)task->options->constraint);
+    return optimize_single(task, make_explicit, out, result);
 }

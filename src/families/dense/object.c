@@ -4,10 +4,11 @@
  *
  *     y_t = (z_t - sum_{u<t} C[t,u] y_u) / C[t,t].
  */
+#include "families/dense/dense.h"
+
 #include "base/linalg.h"
 #include "base/lower.h"
 #include "base/memory.h"
-#include "strategy/strategy.h"
 
 #include <math.h>
 #include <string.h>
@@ -73,6 +74,10 @@ static void dense_write(const dpmf_strategy *s, base_writer *w, base_tensors *te
     base_tensors_add(tensors, "strategy.matrix", s->steps, s->steps, cast(s)->matrix);
 }
 
+static const double *dense_matrix(const dpmf_strategy *s) {
+    return cast(s)->matrix;
+}
+
 static const strategy_ops DENSE = {.class_name = "dense",
                                    .release = dense_release,
                                    .apply = dense_apply,
@@ -81,6 +86,7 @@ static const strategy_ops DENSE = {.class_name = "dense",
                                    .buffers = dense_buffers,
                                    .column = dense_column,
                                    .gram = dense_gram,
+                                   .matrix = dense_matrix,
                                    .write = dense_write};
 
 dpmf_status dpmf_strategy_create_dense(int64_t steps, const double *matrix, dpmf_strategy **out) {
@@ -98,10 +104,6 @@ dpmf_status dpmf_strategy_create_dense(int64_t steps, const double *matrix, dpmf
 done:
     dpmf_strategy_free((dpmf_strategy *)s);
     return status;
-}
-
-const double *strategy_matrix(const dpmf_strategy *s) {
-    return s->ops == &DENSE ? cast(s)->matrix : NULL;
 }
 
 dpmf_status dense_read(const strategy_source *source, dpmf_strategy **out) {

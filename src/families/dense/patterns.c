@@ -11,7 +11,9 @@
  *                                                     normalized. With gaps the vanishing costs up to 10 percent:
  *                                                     few of the many patterns that it protects are ever the worst.
  */
-#include "optimize/optimize.h"
+#include "families/banded/banded.h"
+#include "families/dense/dense.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "base/memory.h"
 #include "optimum/optimum.h"

@@ -21,10 +21,13 @@
  *
  * Every row of the noise needs every seed: there is no stream with fewer than n buffers.
  */
+#include "families/fft/fft.h"
+
 #include "base/fft.h"
 #include "base/memory.h"
 #include "base/sum.h"
-#include "strategy/strategy.h"
+#include "error/error.h"
+#include "workload/workload.h"
 
 #include <assert.h>
 #include <math.h>
@@ -177,6 +180,24 @@ static void fourier_write(const dpmf_strategy *s, base_writer *w, base_tensors *
     (void)s, (void)w, (void)tensors; /* the family and the number of steps say it all */
 }
 
+/* Prefix sums have closed forms. The blocks of a repeated mechanism add up: block k, step t has k q_last + q_t. */
+static dpmf_status fft_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
+    const fourier *self = cast(s);
+    base_running sum = {0};
+    *done = q->scale == NULL && workload_is_prefix(q->a);
+    if (!*done) return DPMF_OK;
+    for (int64_t t = 0; t < s->steps; t++) {
+        base_running_add(&sum, 2 * self->c[t]);
+        double p = base_running_value(&sum);
+        /* P_t (1 - P_t/(2+tau)) with 2 + tau - P_t taken as 2 + the sum of the later terms by symmetry of c */
+        squares[t] = self->best ? p * ((2 + self->tau - p) / (2 + self->tau)) : self->gram[0];
+    }
+    for (int64_t k = q->stamps - 1; k >= 0; k--)
+        for (int64_t t = s->steps - 1; t >= 0; t--)
+            squares[k * s->steps + t] = (double)k * squares[s->steps - 1] + squares[t];
+    return DPMF_OK;
+}
+
 static const strategy_ops FOURIER = {.class_name = "fft",
                                      .release = fourier_release,
                                      .rows = fourier_rows,
@@ -186,6 +207,7 @@ static const strategy_ops FOURIER = {.class_name = "fft",
                                      .column = fourier_column,
                                      .gram = fourier_gram,
                                      .covariance = fourier_covariance,
+                                     .squared_errors = fft_squared_errors,
                                      .write = fourier_write};
 
 dpmf_status fft_create(int64_t steps, int best, dpmf_strategy **out) {
@@ -210,19 +232,6 @@ dpmf_status fft_create(int64_t steps, int best, dpmf_strategy **out) {
 done:
     dpmf_strategy_free((dpmf_strategy *)s);
     return status;
-}
-
-int strategy_fft_prefix_error(const dpmf_strategy *s, double *squares) {
-    if (s->ops != &FOURIER) return 0;
-    const fourier *self = cast(s);
-    base_running sum = {0};
-    for (int64_t t = 0; t < s->steps; t++) {
-        base_running_add(&sum, 2 * self->c[t]);
-        double p = base_running_value(&sum);
-        /* P_t (1 - P_t/(2+tau)) with 2 + tau - P_t taken as 2 + the sum of the later terms by symmetry of c */
-        squares[t] = self->best ? p * ((2 + self->tau - p) / (2 + self->tau)) : self->gram[0];
-    }
-    return 1;
 }
 
 dpmf_status fft_read(const strategy_source *source, dpmf_strategy **out) {

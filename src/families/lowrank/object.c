@@ -13,9 +13,11 @@
  * and C is the inverse system, as cheap. The seed that enters the sums is the oldest of the w - 1, whose place z_t
  * takes.
  */
+#include "families/lowrank/lowrank.h"
+
 #include "base/lower.h"
 #include "base/memory.h"
-#include "strategy/strategy.h"
+#include "noise/noise.h"
 
 #include <string.h>
 
@@ -137,6 +139,10 @@ static void lowrank_write(const dpmf_strategy *s, base_writer *w, base_tensors *
     base_tensors_add(tensors, "strategy.right", s->steps, c->rank, c->right);
 }
 
+static void lowrank_plan_noise(noise_plan *plan) {
+    noise_plan_program(plan, 1);
+}
+
 static const strategy_ops LOWRANK = {.class_name = "lowrank",
                                      .release = lowrank_release,
                                      .apply = lowrank_apply,
@@ -145,6 +151,7 @@ static const strategy_ops LOWRANK = {.class_name = "lowrank",
                                      .buffers = lowrank_buffers,
                                      .column = lowrank_column,
                                      .inverse_part = lowrank_inverse_part,
+                                     .plan_noise = lowrank_plan_noise,
                                      .write = lowrank_write};
 
 /* ---- making it ---- */

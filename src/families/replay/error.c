@@ -15,7 +15,7 @@
  * w(e,p) what u at (e, p) leaves in the state at the end of epoch e, T[f,e] from there to the start of epoch f, phi_p
  * from there to position p. |B[t,:]|^2 is the variance of o after step t. Nothing but omega costs more than O(n r^2).
  */
-#include "error/error.h"
+#include "families/replay/replay.h"
 
 #include "base/memory.h"
 

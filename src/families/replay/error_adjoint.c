@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The adjoint of strategy/replay/error.c: derivatives of the loss by V, h, beta, rho and d from those by the errors of
+ * The adjoint of error.c: derivatives of the loss by V, h, beta, rho and d from those by the errors of
  * the steps. Names as there. Steps backwards for the covariance, with B the derivative by Cov(s) (symmetric):
  *
  *     Cov' = A Cov A' + (A gamma) i' + i (A gamma)' + v i i'

@@ -13,10 +13,9 @@
  * Rows 0..n-1 of Z are those of the steps, so those of the classes are never one of them; where the strategy is repeated,
  * block i has rows i (n + b l) on. Nothing but the buffers is kept from step to step: a row costs f + 1 or 1 + l seeds.
  */
-#include "noise/plan.h"
+#include "families/replay/replay.h"
 
-#include "strategy/strategy.h"
-
+#include <math.h>
 #include <string.h>
 
 enum { CHUNK = 4 };   /* seeds in the cache at a time */
@@ -178,15 +177,60 @@ static void replay_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
     out->weight = weight;
 }
 
-static const noise_route ROUTE = {.exact = NOISE_EXACT_REPLAY,
+/*
+ * What the arithmetic of exact rows can be off by (docs/exactness.md): errors and sizes of the buffers by their own
+ * recursions, with absolute values.
+ */
+enum { STATES_MAX = 128 };
+
+static dpmf_status bound_arithmetic(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
+    const replay_coefficients *c = &replay_of(plan->leaf)->c;
+    const int64_t b = c->shape.period;
+    const int r = (int)plan->slots;
+    double size[STATES_MAX] = {0}, error[STATES_MAX] = {0};
+    *out = (noise_exact_bounds){0};
+    if (r > STATES_MAX) return base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise: more than %d buffers", STATES_MAX);
+    for (int64_t t = 0; t < plan->strategy->steps; t++) {
+        const int64_t local = t % plan->length, epoch = local / b;
+        const double factor = fabs(c->scale[local % b] * noise_route_factor(plan, t));
+        double squares = 0, sum = 0, sizes = 0, errors = 0;
+        if (local == 0) {
+            memset(size, 0, sizeof size);
+            memset(error, 0, sizeof error);
+        }
+        for (int64_t i = 0; i <= epoch; i++) {
+            const double weight = c->mix[replay_pair((int)epoch, (int)i) * b + local % b];
+            squares += weight * weight;
+            sum += fabs(weight);
+        }
+        const double mixed = NOISE_TAILS * sqrt(squares),
+                     mix_error = (double)(epoch + 6) * NOISE_EPS * NOISE_TAILS * sum;
+        for (int j = 0; j < r; j++) {
+            sizes += fabs(c->h[local * r + j]) * size[j];
+            errors += fabs(c->h[local * r + j]) * error[j];
+        }
+        out->arithmetic =
+            noise_larger(out->arithmetic, factor * (mix_error + errors + (r + 4) * NOISE_EPS * (mixed + sizes)));
+        out->reach = noise_larger(out->reach, factor * (mixed + sizes));
+        for (int j = 0; j < r; j++) {
+            const double beta = fabs(c->beta[local * r + j]), kept = fabs(c->rho[j]);
+            error[j] = kept * error[j] + beta * mix_error + 5 * NOISE_EPS * (size[j] + beta * mixed);
+            size[j] = kept * size[j] + beta * mixed;
+        }
+    }
+    return noise_bound_forward_spread(plan, run, &out->spread);
+}
+
+static const noise_route ROUTE = {.exact = NOISE_EXACT_FILTER,
                                   .has_state = 1,
                                   .prepare = prepare_replay,
                                   .make = make_replay_rows,
                                   .row = replay_row,
                                   .recipe = replay_recipe};
 
-void noise_plan_replay(noise_plan *plan) {
+void replay_plan_noise(noise_plan *plan) {
     plan->route = &ROUTE;
+    plan->bound = bound_arithmetic;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->seeds = seeds_most(plan);
     plan->replay = REPLAY;

@@ -12,24 +12,16 @@
  *
  * There is no step of one seed row and r buffers: a row takes seeds of earlier steps. The noise route makes them again.
  */
+#include "families/replay/replay.h"
+
 #include "base/lower.h"
 #include "base/memory.h"
-#include "strategy/strategy.h"
 
 #include <math.h>
 #include <string.h>
 
-typedef struct replayed {
-    dpmf_strategy base;
-    replay_parts parts;
-} replayed;
-
-static const replay_parts *parts_of(const dpmf_strategy *s) {
-    return &((const replayed *)s)->parts;
-}
-
 static void replayed_release(dpmf_strategy *s) {
-    replay_parts *p = &((replayed *)s)->parts;
+    replay_parts *p = &((replay_object *)s)->parts;
     replay_free(&p->c);
     replay_shared_free(&p->shared);
     base_free(p->parameters);
@@ -38,36 +30,36 @@ static void replayed_release(dpmf_strategy *s) {
 }
 
 static int64_t replayed_rows(const dpmf_strategy *s) {
-    const replay_parts *p = parts_of(s);
+    const replay_parts *p = replay_of(s);
     return s->steps + p->c.shape.period * p->shared.seeds;
 }
 
 static dpmf_status replayed_apply(const dpmf_strategy *s, const double *x, double *y) {
-    const replay_parts *p = parts_of(s);
+    const replay_parts *p = replay_of(s);
     return p->shared.seeds == 0 ? replay_apply(&p->c, x, y) : replay_shared_apply(&p->c, &p->shared, x, y);
 }
 
 static dpmf_status replayed_solve(const dpmf_strategy *s, const double *y, double *x) {
-    const replay_parts *p = parts_of(s);
+    const replay_parts *p = replay_of(s);
     if (p->shared.seeds == 0) return replay_solve(&p->c, y, x);
     replay_shared_solve(&p->c, &p->shared, y, x);
     return DPMF_OK;
 }
 
 static int64_t replayed_buffers(const dpmf_strategy *s) {
-    return parts_of(s)->c.shape.buffers;
+    return replay_of(s)->c.shape.buffers;
 }
 
 /* Epoch f takes f + 1 seeds. */
 static double replayed_normals(const dpmf_strategy *s) {
-    const replay_parts *p = parts_of(s);
+    const replay_parts *p = replay_of(s);
     if (p->shared.seeds > 0) return 1 + p->shared.seeds;
     const double full = (double)(p->c.shape.epochs - 1), b = (double)p->c.shape.period;
     return (b * full * (full + 1) / 2 + (double)p->c.shape.last * (full + 1)) / (double)s->steps;
 }
 
 static dpmf_status replayed_column_norms(const dpmf_strategy *s, double *norms) {
-    const replay_parts *p = parts_of(s);
+    const replay_parts *p = replay_of(s);
     const int64_t b = p->c.shape.period;
     for (int64_t t = 0; t < s->steps; t++) {
         const int e = (int)(t / b);
@@ -77,13 +69,19 @@ static dpmf_status replayed_column_norms(const dpmf_strategy *s, double *norms) 
 }
 
 static void replayed_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
-    const replay_parts *p = parts_of(s);
+    const replay_parts *p = replay_of(s);
     const replay_shape *shape = &p->c.shape;
     base_json_integer(w, "buffers", shape->buffers);
     base_json_integer(w, "period", shape->period);
     base_json_integer(w, "shared_seeds", p->shared.seeds);
     base_tensors_add(tensors, "strategy.nodes", shape->nodes, 0, p->nodes);
     base_tensors_add(tensors, "strategy.parameters", p->count, 0, p->parameters);
+}
+
+static dpmf_status replayed_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,
+                                           double *squares) {
+    *done = q->a->form == WORKLOAD_NAMED && error_question_is_plain(q);
+    return *done ? replay_errors(q->a, &replay_of(s)->c, NULL, squares) : DPMF_OK;
 }
 
 static const strategy_ops REPLAYED = {.class_name = REPLAY_CLASS,
@@ -94,11 +92,10 @@ static const strategy_ops REPLAYED = {.class_name = REPLAY_CLASS,
                                       .buffers = replayed_buffers,
                                       .normals = replayed_normals,
                                       .column_norms = replayed_column_norms,
+                                      .squared_errors = replayed_squared_errors,
+                                      .sensitivity = replay_sensitivity,
+                                      .plan_noise = replay_plan_noise,
                                       .write = replayed_write};
-
-const replay_parts *replay_of(const dpmf_strategy *s) {
-    return s->ops == &REPLAYED ? parts_of(s) : NULL;
-}
 
 /* ---- making it ---- */
 
@@ -163,7 +160,7 @@ static dpmf_status fill_parts(const replay_shape *shape, int seeds, const double
 
 dpmf_status replay_make(const replay_shape *shape, int seeds, const double *parameters, base_pool *pool,
                         dpmf_strategy **out) {
-    replayed *s = NULL;
+    replay_object *s = NULL;
     TRY(strategy_new(&REPLAYED, sizeof *s, DPMF_FAMILY_TVBLT, shape->steps, (dpmf_strategy **)&s));
     dpmf_status status = fill_parts(shape, seeds, parameters, pool, &s->parts);
     if (status == DPMF_OK)

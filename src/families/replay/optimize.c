@@ -4,9 +4,9 @@
  * class seeds), with the certified lower bound for every mechanism beside it: the one that evaluations print, and for the max
  * loss of short runs, where that one is weak, the dense optimum's own, climbed as far as takes about as long as the search.
  */
-#include "families/replay/shared_search.h"
+#include "families/replay/search.h"
 
-#include "optimize/optimize.h"
+#include "families/dense/dense.h"
 #include "optimum/optimum.h"
 #include "workload/workload.h"
 

@@ -21,11 +21,15 @@
  * each position, are held as their lower triangle, pair by pair: entry (e, g), e >= g, of position p is
  * [pair(e, g) * b + p].
  */
-#ifndef DPMF_STRATEGY_REPLAY_REPLAY_H
-#define DPMF_STRATEGY_REPLAY_REPLAY_H
+#ifndef DPMF_FAMILIES_REPLAY_H
+#define DPMF_FAMILIES_REPLAY_H
 
-#include "base/status.h"
 #include "base/threads.h"
+#include "error/error.h"
+#include "noise/noise.h"
+#include "optimize/optimize.h"
+#include "sensitivity/sensitivity.h"
+#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 enum {
@@ -266,6 +270,57 @@ DPMF_MUST_CHECK dpmf_status replay_shared_apply(const replay_coefficients *c, co
                                                 double *y);
 void replay_shared_solve(const replay_coefficients *c, const replay_shared *s, const double *y, double *x);
 
+/* ---- error.c: its errors, and what their derivatives need of the way there ---- */
+
+/* State of the workload (o, or o and m) and the buffers, m numbers; o first. */
+typedef struct replay_error {
+    int heads, states;  /* 1 or 2; heads + r */
+    double *drive;      /* by step, x 4: beta, keep, p, g of the workload */
+    double *power;      /* (b+1) x r: rho^p */
+    double *phi, *psi;  /* k x (b+1) x heads x m: the workload's rows of the transitions, as in the filter */
+    double *w;          /* by step, x m: psi_{p+1} times the input */
+    double *through;    /* k x k x m x m: [f][e] from the end of epoch e to the start of epoch f > e */
+    double *whole;      /* k x m x m: from the start of an epoch to its end */
+    double *omega;      /* by step, x m: Cov(state at the start of the epoch, u_t) */
+    double *gamma;      /* by step, x m: Cov(state, u_t) */
+    double *covariance; /* (k b + 1) x m x m: Cov(state) before step t */
+    double *squares;    /* by step: |B[t,:]|^2, B = A W; 0 past n */
+} replay_error;
+
+DPMF_MUST_CHECK dpmf_status replay_error_alloc(const dpmf_workload *workload, const replay_shape *shape,
+                                               replay_error *out);
+void replay_error_free(replay_error *e);
+/* From h, beta, rho, d and V of c. */
+DPMF_MUST_CHECK dpmf_status replay_error_fill(const replay_coefficients *c, base_pool *pool, replay_error *e);
+/* K (row-major, heads x heads) and c of step t: the workload's rows of a step are (K, c h') on the state, c on u. */
+typedef struct replay_error_head {
+    double k[4], c[2];
+} replay_error_head;
+
+static inline replay_error_head replay_error_head_at(const replay_error *e, const replay_coefficients *c, int64_t t) {
+    const double *d = e->drive + 4 * t, scale = c->scale[t % c->shape.period];
+    if (e->heads == 1) return (replay_error_head){{d[1]}, {scale * d[3]}};
+    return (replay_error_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
+}
+
+/*
+ * function(heads, buffers, ...) with the usual numbers of both compiled in: the loops over them unroll, a factor of two
+ * to three.
+ */
+#define REPLAY_USUAL(function, heads, buffers, ...)                                                                    \
+    do {                                                                                                               \
+        if ((buffers) == 4 && (heads) == 1)                                                                            \
+            function(1, 4, __VA_ARGS__);                                                                               \
+        else if ((buffers) == 4)                                                                                       \
+            function(2, 4, __VA_ARGS__);                                                                               \
+        else                                                                                                           \
+            function(heads, buffers, __VA_ARGS__);                                                                     \
+    } while (0)
+
+/* All of it in one call: n squared row norms of B. Named workloads. */
+DPMF_MUST_CHECK dpmf_status replay_errors(const dpmf_workload *workload, const replay_coefficients *c, base_pool *pool,
+                                          double *per_step);
+
 /* ---- object.c: as a strategy ---- */
 
 #define REPLAY_CLASS "tvblt-replayed"
@@ -278,11 +333,29 @@ typedef struct replay_parts {
     double *parameters, *nodes; /* as a file holds them */
 } replay_parts;
 
-/* The parts of a strategy of this class; NULL: it is of another. */
-const replay_parts *replay_of(const dpmf_strategy *strategy);
+typedef struct replay_object {
+    dpmf_strategy base;
+    replay_parts parts;
+} replay_object;
+
+/* The parts of a strategy that is of this class. */
+static inline const replay_parts *replay_of(const dpmf_strategy *s) {
+    return &((const replay_object *)s)->parts;
+}
 
 /* seeds = 0: replayed; else so many shared class seeds. */
 DPMF_MUST_CHECK dpmf_status replay_make(const replay_shape *shape, int seeds, const double *parameters, base_pool *pool,
                                         dpmf_strategy **out);
+
+DPMF_MUST_CHECK dpmf_status replay_read(const strategy_source *source, dpmf_strategy **out);
+
+/* ---- sensitivity.c, noise.c, optimize.c: entries of the tables ---- */
+
+/* Under its own cyclic participation, or a multiple of it. */
+DPMF_MUST_CHECK dpmf_status replay_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
+                                               sensitivity_found *out);
+void replay_plan_noise(noise_plan *plan);
+/* The family tvblt under several participations. */
+DPMF_MUST_CHECK dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
 #endif

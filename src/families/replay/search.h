@@ -3,11 +3,10 @@
  * The best TV-BLT with replayed seeds (families/replay/replay.h) for a named workload under cyclic participation: the
  * loss and its gradient by hand-written adjoints, and the search.
  */
-#ifndef DPMF_OPTIMIZE_REPLAY_REPLAY_H
-#define DPMF_OPTIMIZE_REPLAY_REPLAY_H
+#ifndef DPMF_FAMILIES_REPLAY_SEARCH_H
+#define DPMF_FAMILIES_REPLAY_SEARCH_H
 
-#include "error/error.h"
-#include "strategy/strategy.h"
+#include "families/replay/replay.h"
 
 /* ---- loss.c ---- */
 
@@ -70,7 +69,7 @@ double replay_loss_of_errors(replay_work *w);
 void replay_adjoint_clear(replay_work *w);
 void replay_rho_adjoint(replay_work *w, double *logit);
 
-/* ---- adjoints, each of one file of strategy/replay: they add to what is there unless said otherwise ---- */
+/* ---- adjoints, each of one file of the strategy: they add to what is there unless said otherwise ---- */
 
 DPMF_MUST_CHECK dpmf_status replay_error_adjoint(replay_work *w);
 /* precision <- from covariance (by = 0), or covariance += from precision (by = 1), through P V = I. */
@@ -116,5 +115,43 @@ typedef struct replay_result {
 DPMF_MUST_CHECK dpmf_status replay_search(const dpmf_workload *workload, int64_t period, const replay_options *options,
                                           replay_result *out);
 void replay_result_free(replay_result *result);
+
+/* ---- shared class seeds (shared_search.c): 1 + l normal numbers per number of noise, however many epochs ---- */
+
+typedef struct replay_shared_work {
+    replay_work base; /* its parameters and scales are not used */
+    replay_shared shared;
+    double *multiplier; /* pairs: m */
+    double smoothing;   /* eps; 0: |x| itself */
+    double *scales, *parameters;
+    double *weight_bar; /* within an evaluation */
+} replay_shared_work;
+
+DPMF_MUST_CHECK dpmf_status replay_shared_work_alloc(const dpmf_workload *workload, const replay_shape *shape,
+                                                     int seeds, base_pool *pool, replay_shared_work *out);
+void replay_shared_work_free(replay_shared_work *s);
+
+/* log of the loss at these parameters (INFINITY: none), with the smoothed sensitivity. gradient may be NULL. */
+DPMF_MUST_CHECK dpmf_status replay_shared_loss(replay_shared_work *s, const double *parameters, double *loss,
+                                               double *gradient);
+/* m <- clip(m + x/eps) for what was evaluated last. */
+void replay_shared_multiply(replay_shared_work *s);
+
+/* shared_start.c: s->parameters from a mechanism with replayed seeds and the parameters it came from; and s->scales. */
+DPMF_MUST_CHECK dpmf_status replay_shared_start(const replay_coefficients *c, double *parameters,
+                                                replay_shared_work *s);
+
+typedef struct replay_shared_result {
+    replay_shape shape;
+    int seeds;
+    double *parameters; /* what replay_shared_create takes */
+    double loss;        /* at a sensitivity of at most 1 */
+    int evaluations;
+} replay_shared_result;
+
+/* The options' buffers are needed; max_loss is refused. */
+DPMF_MUST_CHECK dpmf_status replay_shared_search(const dpmf_workload *workload, int64_t period, int seeds,
+                                                 const replay_options *options, replay_shared_result *out);
+void replay_shared_result_free(replay_shared_result *result);
 
 #endif

@@ -8,15 +8,13 @@
  * contributions of any dimension. What rounding leaves beside the diagonal is added in absolute value. With shared class
  * seeds X is what it is, and the classes go to the search over patterns (sensitivity/search.c).
  */
-#include "sensitivity/sensitivity.h"
+#include "families/replay/replay.h"
 
 #include "base/memory.h"
 
 #include <math.h>
 
 static const double CANCELLED = 1e-11; /* of the trace */
-static const double SEARCH_MAX = 4e11;
-static const int64_t BYTES_MAX = (int64_t)1 << 28;
 
 typedef struct classes {
     const replay_parts *parts;
@@ -78,15 +76,13 @@ static dpmf_status answer(const classes *c, int64_t patterns, sensitivity_found 
     return sensitivity_patterns_search(task, &list, out);
 }
 
-dpmf_status replay_sensitivity(const sensitivity_task *asked, int *there, sensitivity_found *out) {
-    const replay_parts *parts = replay_of(asked->strategy);
-    *there = parts != NULL && asked->pattern == WORKLOAD_FIXED && asked->b % parts->c.shape.period == 0;
-    if (!*there) return DPMF_OK;
-    sensitivity_task task = *asked;
-    task.search_max = task.search_max == 0 ? SEARCH_MAX : task.search_max;
-    task.bytes_max = task.bytes_max == 0 ? BYTES_MAX : task.bytes_max;
-    const int64_t patterns = task.b < task.n ? task.b : task.n;
-    classes c = {.parts = parts, .task = &task};
+dpmf_status replay_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
+                               sensitivity_found *out) {
+    const replay_parts *parts = replay_of(s);
+    *done = task->strategy == s && task->pattern == WORKLOAD_FIXED && task->b % parts->c.shape.period == 0;
+    if (!*done) return DPMF_OK;
+    const int64_t patterns = task->b < task->n ? task->b : task->n;
+    classes c = {.parts = parts, .task = task};
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc(patterns, sizeof *c.sizes, "the patterns", (void **)&c.sizes));
     TRY_DONE(base_alloc_doubles(patterns, "the sums over patterns", &c.keys));

@@ -13,7 +13,7 @@
  * Start: a mechanism with replayed seeds, found first, and at every node the factor analysis V ~ diag(g^2) + L L' of
  * its V by iterated principal factors, turned so that L varies slowly from node to node.
  */
-#include "families/replay/shared_search.h"
+#include "families/replay/search.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

@@ -6,7 +6,7 @@
  * turn (iterated principal factors). L is determined up to a rotation on the right, so each node's is turned to be
  * nearest to its neighbour's: L <- L M (M'M)^-1/2 with M = L'L_neighbour.
  */
-#include "families/replay/shared_search.h"
+#include "families/replay/search.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

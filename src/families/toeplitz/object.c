@@ -11,12 +11,13 @@
  * Which of c and e are held decides how the noise is made: with few c the outputs are kept and fed back, with few e the
  * seeds are kept. A full C keeps both series, e for the stream and c for the sensitivity. Nothing here is n x n.
  */
+#include "families/toeplitz/toeplitz.h"
+
 #include "base/fft.h"
 #include "base/linalg.h"
 #include "base/lower.h"
 #include "base/memory.h"
 #include "base/sum.h"
-#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <assert.h>
@@ -165,6 +166,7 @@ static const strategy_ops TOEPLITZ = {.class_name = "toeplitz",
                                       .inverse_bands = toeplitz_inverse_bands,
                                       .inverse_row = toeplitz_inverse_row,
                                       .toeplitz = toeplitz_view,
+                                      .is_toeplitz = 1,
                                       .write = toeplitz_write};
 
 /* Room for the series; the caller fills them in. */

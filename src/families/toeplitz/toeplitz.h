@@ -7,15 +7,16 @@
  * with u_i = 1 for the max loss, (n-i)/n for the RMS loss, sum_{t>=i} p_t / n with weights (McKenna 2024, Propositions
  * 3.1 and D.1).
  */
-#ifndef DPMF_OPTIMIZE_TOEPLITZ_H
-#define DPMF_OPTIMIZE_TOEPLITZ_H
+#ifndef DPMF_FAMILIES_TOEPLITZ_H
+#define DPMF_FAMILIES_TOEPLITZ_H
 
 #include "base/minimize.h"
 #include "kernels/toeplitz.h"
 #include "optimize/optimize.h"
+#include "strategy/strategy.h"
 #include "workload/workload.h"
 
-/* ---- E for Toeplitz workloads: families/toeplitz/error.c ---- */
+/* ---- E for Toeplitz workloads: error.c ---- */
 
 typedef struct toeplitz_error {
     const dpmf_workload *workload; /* borrowed */
@@ -40,7 +41,7 @@ void toeplitz_error_free(toeplitz_error *e);
 /* E and, unless NULL, dE/dc. Coefficients that diverge give *value = INFINITY and no gradient. */
 DPMF_MUST_CHECK dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *value, double *gradient);
 
-/* The route of many bands: families/toeplitz/transforms.c */
+/* The route of many bands: transforms.c */
 DPMF_MUST_CHECK dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value,
                                                       double *gradient);
 
@@ -49,7 +50,7 @@ static inline double toeplitz_weight(const toeplitz_error *e, int64_t i) {
     return e->rms ? (double)(e->n - i) / (double)e->n : 1;
 }
 
-/* ---- S: families/toeplitz/sensitivity.c ---- */
+/* ---- S: sensitivity.c ---- */
 
 /*
  * The squared norm of the sum of the columns 0, b, ..., (k-1) b of C, and its gradient (or NULL). It is the squared
@@ -65,7 +66,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_pattern_of(const dpmf_participation *partic
 DPMF_MUST_CHECK dpmf_status toeplitz_square(const toeplitz_pattern *pattern, int64_t bands, const double *c,
                                             double *value, double *gradient);
 
-/* ---- S for coefficients of any sign: families/toeplitz/mixed.c ---- */
+/* ---- S for coefficients of any sign: mixed.c ---- */
 
 enum { TOEPLITZ_MIXED_STEPS_MAX = 1024, TOEPLITZ_MIXED_COUNT_MAX = 32 };
 
@@ -111,7 +112,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_mixed_finish(toeplitz_mixed *m, const base_
                                                   const dpmf_run *run, double first_mu, int iterations, double *x,
                                                   base_minimum *out);
 
-/* ---- E for schedules and normalized columns: families/toeplitz/columns.c ---- */
+/* ---- E for schedules and normalized columns: columns.c ---- */
 
 enum { TOEPLITZ_COLUMNS_MAX = 8192 }; /* steps: O(n^2) in general */
 
@@ -147,13 +148,13 @@ DPMF_MUST_CHECK dpmf_status toeplitz_columns_value(toeplitz_columns *e, const do
 /* After a minimum of E for the max loss: the next multipliers, and the largest row square there. */
 double toeplitz_columns_sharpen(toeplitz_columns *e);
 
-/* ---- C^-1 of few bands: families/toeplitz/inverse.c ---- */
+/* ---- C^-1 of few bands: inverse.c ---- */
 
 /* ln loss and its gradient by h, task->options->bands numbers; INFINITY where it is no use. For the tests. */
 DPMF_MUST_CHECK dpmf_status toeplitz_inverse_value(const optimize_task *task, double barrier, const double *h,
                                                    double *f, double *gradient);
 
-/* ---- families without gradients: families/toeplitz/sweep.c ---- */
+/* ---- families without gradients: sweep.c ---- */
 
 /*
  * The best of c_i = 1/(i+1) + shift, shift >= 0, under single participation (McKenna 2024, Appendix J). `coefficients`
@@ -165,5 +166,25 @@ typedef struct toeplitz_sweep_result {
 } toeplitz_sweep_result;
 DPMF_MUST_CHECK dpmf_status toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
                                            double *coefficients, toeplitz_sweep_result *out);
+
+/* ---- the family ---- */
+
+/* object.c: the strategies */
+DPMF_MUST_CHECK dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_read(const strategy_source *source, dpmf_strategy **out);
+
+/* optimize.c: the best Toeplitz C, whole or of few bands; inverse.c: the best C^-1 of few bands */
+DPMF_MUST_CHECK dpmf_status toeplitz_optimize(const optimize_task *task, dpmf_strategy **out,
+                                              dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status toeplitz_optimize_banded(const optimize_task *task, dpmf_strategy **out,
+                                                     dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status toeplitz_optimize_inverse(const optimize_task *task, dpmf_strategy **out,
+                                                      dpmf_optimization *result);
+/* variants.c: few bands, as the options ask: the best ones, or by the sweep, tapered, with errors taken as settled */
+DPMF_MUST_CHECK dpmf_status toeplitz_optimize_variant(const optimize_task *task, dpmf_strategy **out,
+                                                      dpmf_optimization *result);
 
 #endif

@@ -111,7 +111,7 @@ static dpmf_status optimize_tapered(const optimize_task *task, double *c, dpmf_o
     TRY_DONE(base_alloc_doubles(task->workload->steps, "a column", &column));
     TRY_DONE(dpmf_strategy_column(strategy, 0, column));
     memcpy(c, column, (size_t)plain.bands * sizeof *c);
-    TRY_DONE(toeplitz_taper(plain.bands, task->options->taper, c));
+    TRY_DONE(optimize_taper(plain.bands, task->options->taper, c));
     result->stationarity = 0; /* of the coefficients before the taper: says nothing of these */
 done:
     dpmf_strategy_free(strategy);
@@ -161,6 +161,7 @@ dpmf_status toeplitz_optimize_variant(const optimize_task *task, dpmf_strategy *
     toeplitz_sweep_result swept;
     double *c = NULL;
     dpmf_status status = DPMF_OK;
+    if (!o->sweep && o->taper == 0 && o->settled_after == 0) return toeplitz_optimize_banded(task, out, result);
     TRY(check_variant(task));
     TRY_DONE(base_alloc_doubles(o->bands, "the coefficients", &c));
     if (o->sweep) {

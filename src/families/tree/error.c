@@ -11,8 +11,8 @@
  *
  * For stamps the pending nodes start anew in each block while m and o go on. `scale` multiplies the noise of a step.
  */
-#include "error/error.h"
 #include "base/memory.h"
+#include "families/tree/tree.h"
 #include "strategy/strategy.h"
 
 #include <string.h>
@@ -138,27 +138,29 @@ static void full_step(full *s, int64_t t, const error_drive *d, double scale) {
     clear(s, X);
 }
 
-dpmf_status tree_errors(const dpmf_workload *a, tree_kind kind, int64_t stamps, const double *scale,
-                        const dpmf_run *run, double *per_step) {
-    int64_t n = a->steps, length = n / stamps;
+dpmf_status tree_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
+    const tree_kind kind = tree_kind_of(s);
+    const int64_t n = q->a->steps, length = s->steps;
     below pending;
     error_moments v = {0};
     full *whole = NULL;
     dpmf_status status = DPMF_OK;
+    *done = q->a->form == WORKLOAD_NAMED;
+    if (!*done) return DPMF_OK;
     TRY_DONE(base_alloc(1, sizeof *whole, "covariances", (void **)&whole));
     tree_weights_fill(length, &whole->weights);
     whole->order = HALF + whole->weights.levels;
     for (int64_t t = 0; t < n; t++) {
-        TRY_DONE(error_report(run, t, n, 4 * (int64_t)whole->order * whole->order));
-        error_drive d = error_drive_at(a, t);
-        double by = scale == NULL ? 1 : scale[t];
+        TRY_DONE(error_report(q->run, t, n, 4 * (int64_t)whole->order * whole->order));
+        error_drive d = error_drive_at(q->a, t);
+        double by = q->scale == NULL ? 1 : q->scale[t];
         if (t % length == 0) memset(&pending, 0, sizeof pending);
         if (kind == TREE_FULL) {
             full_step(whole, t % length, &d, by);
-            per_step[t] = whole->c[O][O];
+            squares[t] = whole->c[O][O];
         } else {
             below_step(kind, length, t % length, &d, by, &pending, &v);
-            per_step[t] = v.oo;
+            squares[t] = v.oo;
         }
     }
 done:

@@ -76,17 +76,10 @@ static int64_t common_rows(tree_kind kind, int64_t steps, int64_t t, int64_t u) 
 
 /* ---- the strategies ---- */
 
-typedef struct tree {
-    dpmf_strategy base;
-    tree_kind kind;
-    int levels;
-    tree_weights weights;
-} tree;
-
-STRATEGY_CAST(tree)
+STRATEGY_CAST(tree_strategy)
 
 /* The level of the highest row that ends with leaf t. */
-static int top_row(const tree *s, int64_t t) {
+static int top_row(const tree_strategy *s, int64_t t) {
     int64_t n = s->base.steps;
     return s->kind != TREE_VANILLA && t == n - 1 ? s->levels : tree_trailing_zeros(t + 1);
 }
@@ -182,7 +175,7 @@ typedef struct split {
     double w, spread;
 } split;
 
-static int splits_at(const tree *s, int64_t t, split out[TREE_LEVELS_MAX]) {
+static int splits_at(const tree_strategy *s, int64_t t, split out[TREE_LEVELS_MAX]) {
     int count = 0;
     for (int l = (t == 0 ? s->levels : tree_trailing_zeros(t)) - 1; l >= 0; l--) {
         double left = tree_weight(&s->weights, l, t >> l);
@@ -201,7 +194,7 @@ static int64_t full_seeds(const dpmf_strategy *s, int64_t t) {
 
 static void full_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                       double *row) {
-    const tree *self = cast(s);
+    const tree_strategy *self = cast(s);
     split splits[TREE_LEVELS_MAX];
     int split_count = splits_at(self, t, splits);
     double root = sqrt(self->weights.spine[self->levels]);
@@ -219,7 +212,7 @@ static void full_step(const dpmf_strategy *s, int64_t t, int64_t count, const do
 }
 
 /* The sums of all nodes, level by level: sums[l] starts at offset[l]. */
-static dpmf_status node_sums(const tree *s, const double *x, double **sums, int64_t *offset) {
+static dpmf_status node_sums(const tree_strategy *s, const double *x, double **sums, int64_t *offset) {
     int64_t n = s->base.steps, total = 0;
     for (int l = 0; l <= s->levels; l++) {
         offset[l] = total;
@@ -235,7 +228,7 @@ static dpmf_status node_sums(const tree *s, const double *x, double **sums, int6
 
 /* C x: each seed read back from the sums, z = (x_left - w x) / spread. */
 static dpmf_status full_apply(const dpmf_strategy *s, const double *x, double *y) {
-    const tree *self = cast(s);
+    const tree_strategy *self = cast(s);
     int64_t offset[TREE_LEVELS_MAX + 1];
     double *sums = NULL;
     TRY(node_sums(self, x, &sums, offset));
@@ -256,8 +249,14 @@ static dpmf_status full_apply(const dpmf_strategy *s, const double *x, double *y
     return DPMF_OK;
 }
 
+static void tree_plan_noise(noise_plan *plan) {
+    noise_plan_program(plan, tree_levels(plan->length) + 2);
+}
+
 #define COMMON_ENTRIES                                                                                                 \
-    .class_name = "tree", .solve = solve_by_steps, .buffers = tree_buffers, .gram = tree_gram, .write = tree_write
+    .class_name = "tree", .solve = solve_by_steps, .buffers = tree_buffers, .gram = tree_gram,                         \
+    .squared_errors = tree_squared_errors, .sensitivity = tree_sensitivity, .plan_noise = tree_plan_noise,             \
+    .write = tree_write
 
 static const strategy_ops BELOW = {COMMON_ENTRIES,    .apply = tree_apply, .step = step,
                                    .rows = tree_rows, .seeds = tree_seeds, .column = tree_column};
@@ -267,19 +266,13 @@ static const char *const NAMES[] = {
     [TREE_VANILLA] = DPMF_FAMILY_TREE, [TREE_ONLINE] = DPMF_FAMILY_TREE_ONLINE, [TREE_FULL] = DPMF_FAMILY_TREE_FULL};
 
 dpmf_status tree_create(tree_kind kind, int64_t steps, dpmf_strategy **out) {
-    tree *s = NULL;
+    tree_strategy *s = NULL;
     TRY(strategy_new(kind == TREE_FULL ? &FULL : &BELOW, sizeof *s, NAMES[kind], steps, (dpmf_strategy **)&s));
     s->kind = kind;
     s->levels = tree_levels(steps);
     tree_weights_fill(steps, &s->weights);
     *out = &s->base;
     return DPMF_OK;
-}
-
-int strategy_tree(const dpmf_strategy *s, tree_kind *kind) {
-    if (s->ops != &BELOW && s->ops != &FULL) return 0;
-    *kind = cast(s)->kind;
-    return 1;
 }
 
 dpmf_status tree_read(const strategy_source *source, dpmf_strategy **out) {

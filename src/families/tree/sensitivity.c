@@ -12,23 +12,12 @@
  *               A node cuts at most two epochs, one at either end; epochs that lie wholly under it have their pick
  *               there, since adding one never lowers a count. So four values are enough for a node.
  *
- * min-separation is in families/tree/separated.c.
+ * min-separation is in separated.c.
  */
-#include "sensitivity/sensitivity.h"
-
-#include "strategy/strategy.h"
+#include "families/tree/tree.h"
 
 #include <assert.h>
 #include <math.h>
-
-int sensitivity_task_tree(const sensitivity_task *task, tree_kind *kind, double *factor) {
-    if (!strategy_tree(task->core, kind)) return 0;
-    *factor = 1;
-    if (task->norms == NULL) return 1;
-    if (*kind == TREE_VANILLA) return 0;
-    *factor = 1 / (double)(tree_levels(task->length) + 1); /* touched nodes over any leaf */
-    return 1;
-}
 
 /* Is node (l, j) of a tree over `length` leaves a row of C? */
 static int is_row(tree_kind kind, int64_t length, int l, int64_t j) {
@@ -59,7 +48,7 @@ static double count_nodes(const sensitivity_task *task, tree_kind kind, int64_t 
     return sum;
 }
 
-dpmf_status tree_cyclic(const sensitivity_task *task, tree_kind kind, double *square) {
+static dpmf_status cyclic(const sensitivity_task *task, tree_kind kind, double *square) {
     double largest = 0;
     for (int64_t l = 0; l < task->b && l < task->n; l++) {
         if (l % 1024 == 0)
@@ -129,7 +118,7 @@ static epochs under_node(const sensitivity_task *task, tree_kind kind, int64_t s
     return out;
 }
 
-dpmf_status tree_shuffled(const sensitivity_task *task, tree_kind kind, double *square) {
+static dpmf_status shuffled(const sensitivity_task *task, tree_kind kind, double *square) {
     const int levels = tree_levels(task->length);
     epochs all = under_node(task, kind, 0, levels, 0);
     for (int64_t s = 1; s < task->stamps; s++) {
@@ -138,5 +127,33 @@ dpmf_status tree_shuffled(const sensitivity_task *task, tree_kind kind, double *
         all = join(&all, &next, task->b);
     }
     *square = fmax(fmax(all.best[0][0], all.best[0][1]), fmax(all.best[1][0], all.best[1][1]));
+    return DPMF_OK;
+}
+
+static dpmf_status separated(const sensitivity_task *task, tree_kind kind, double factor, sensitivity_found *out) {
+    double square = 0;
+    if (tree_separated_work(task) <= task->work_max / 4) {
+        TRY(tree_separated(task, kind, &square));
+        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
+        return DPMF_OK;
+    }
+    if (task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);
+    sensitivity_task falling = *task;
+    falling.falls = 1; /* two steps share fewer nodes the farther they are apart */
+    sensitivity_found_improve(out, tree_levels_bound(task) * factor, SENSITIVITY_METHOD_LEVELS);
+    return sensitivity_monotone(&falling, out);
+}
+
+dpmf_status tree_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done, sensitivity_found *out) {
+    const tree_kind kind = tree_kind_of(s);
+    const workload_pattern pattern = sensitivity_task_pattern(task);
+    double square = 0, factor = 1;
+    *done = task->bound != DPMF_BOUND_SPECTRAL && !(task->norms != NULL && kind == TREE_VANILLA) &&
+            !(pattern == WORKLOAD_EPOCHS && task->k == 1);
+    if (!*done) return DPMF_OK;
+    if (task->norms != NULL) factor = 1 / (double)(tree_levels(task->length) + 1); /* touched nodes over any leaf */
+    if (pattern == WORKLOAD_APART) return separated(task, kind, factor, out);
+    TRY(pattern == WORKLOAD_EPOCHS ? shuffled(task, kind, &square) : cyclic(task, kind, &square));
+    sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
     return DPMF_OK;
 }

@@ -20,10 +20,9 @@
  *
  * is an upper bound: no node of level l has more than m participations, and a level has k in all.
  */
-#include "sensitivity/sensitivity.h"
+#include "families/tree/tree.h"
 
 #include "base/memory.h"
-#include "strategy/strategy.h"
 
 #include <assert.h>
 #include <math.h>

@@ -4,10 +4,13 @@
  * leaves [j 2^l, (j+1) 2^l), cut off at n; levels 0..L with L = ceil(log2 n). A node is complete when none of its
  * leaves is cut off, touched when it has a leaf at all. The incomplete touched nodes are all ancestors of leaf n-1.
  */
-#ifndef DPMF_STRATEGY_TREE_H
-#define DPMF_STRATEGY_TREE_H
+#ifndef DPMF_FAMILIES_TREE_H
+#define DPMF_FAMILIES_TREE_H
 
-#include "base/status.h"
+#include "error/error.h"
+#include "noise/noise.h"
+#include "sensitivity/sensitivity.h"
+#include "strategy/strategy.h"
 
 typedef enum tree_kind {
     TREE_VANILLA = 0, /* rows: complete nodes; sums from the nodes of the binary expansion */
@@ -53,5 +56,34 @@ typedef struct tree_weights {
 } tree_weights;
 void tree_weights_fill(int64_t steps, tree_weights *out);
 double tree_weight(const tree_weights *w, int level, int64_t j);
+
+DPMF_MUST_CHECK dpmf_status tree_create(tree_kind kind, int64_t steps, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status tree_read(const strategy_source *source, dpmf_strategy **out);
+
+typedef struct tree_strategy {
+    dpmf_strategy base;
+    tree_kind kind;
+    int levels;
+    tree_weights weights;
+} tree_strategy;
+
+static inline tree_kind tree_kind_of(const dpmf_strategy *s) { /* s is a tree */
+    return ((const tree_strategy *)s)->kind;
+}
+
+/* ---- entries of the table of operations ---- */
+
+/* error.c: named workloads, O(n log n) */
+DPMF_MUST_CHECK dpmf_status tree_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,
+                                                double *squares);
+/* sensitivity.c */
+DPMF_MUST_CHECK dpmf_status tree_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
+                                             sensitivity_found *out);
+
+/* ---- min-separation (separated.c) ---- */
+
+double tree_separated_work(const sensitivity_task *task); /* multiplications of the next; INFINITY: no room */
+DPMF_MUST_CHECK dpmf_status tree_separated(const sensitivity_task *task, tree_kind kind, double *square);
+double tree_levels_bound(const sensitivity_task *task);
 
 #endif

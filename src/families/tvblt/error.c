@@ -8,8 +8,9 @@
  *
  * O(n R^2). Everything is taken from the stored coefficients, so it is the error of the stream that runs.
  */
-#include "error/error.h"
-#include "strategy/strategy.h"
+#include "families/tvblt/tvblt.h"
+
+#include "workload/workload.h"
 
 #include <string.h>
 
@@ -54,4 +55,9 @@ dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int6
         }
     }
     return DPMF_OK;
+}
+
+dpmf_status tvblt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
+    *done = q->a->form == WORKLOAD_NAMED;
+    return *done ? tvblt_errors(q->a, tvblt_of(s), q->stamps, q->scale, q->run, squares) : DPMF_OK;
 }

@@ -14,21 +14,12 @@
 
 enum { STATES_MAX = TVBLT_STATES_MAX };
 
-typedef struct tvblt {
-    dpmf_strategy base;
-    tvblt_parameters c;
-} tvblt;
-
-static const tvblt_parameters *coefficients(const dpmf_strategy *s) {
-    return &((const tvblt *)s)->c;
-}
-
 static void tvblt_release(dpmf_strategy *s) {
-    tvblt_free(&((tvblt *)s)->c);
+    tvblt_free(&((tvblt_strategy *)s)->c);
 }
 
 static dpmf_status tvblt_apply(const dpmf_strategy *s, const double *x, double *y) {
-    const tvblt_parameters *c = coefficients(s);
+    const tvblt_parameters *c = tvblt_of(s);
     double state[STATES_MAX] = {0};
     for (int64_t t = 0; t < s->steps; t++) {
         y[t] = (x[t] - tvblt_output(c, state)) / c->diagonal[t];
@@ -38,7 +29,7 @@ static dpmf_status tvblt_apply(const dpmf_strategy *s, const double *x, double *
 }
 
 static dpmf_status tvblt_solve(const dpmf_strategy *s, const double *y, double *x) {
-    const tvblt_parameters *c = coefficients(s);
+    const tvblt_parameters *c = tvblt_of(s);
     double state[STATES_MAX] = {0};
     for (int64_t t = 0; t < s->steps; t++) {
         x[t] = c->diagonal[t] * y[t] + tvblt_output(c, state);
@@ -48,12 +39,12 @@ static dpmf_status tvblt_solve(const dpmf_strategy *s, const double *y, double *
 }
 
 static int64_t tvblt_buffers(const dpmf_strategy *s) {
-    return tvblt_states(coefficients(s));
+    return tvblt_states(tvblt_of(s));
 }
 
 static void tvblt_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
                        double *row) {
-    const tvblt_parameters *c = coefficients(s);
+    const tvblt_parameters *c = tvblt_of(s);
     int states = tvblt_states(c), r = c->nodes;
     const double *keep = c->keep + t * states, *gain = c->gain + t * states;
     for (int64_t i = 0; i < count; i++)
@@ -78,7 +69,7 @@ static void tvblt_step(const dpmf_strategy *s, int64_t t, int64_t count, const d
 
 /* The impulse response of C: nothing happens before step j. */
 static dpmf_status tvblt_column(const dpmf_strategy *s, int64_t j, double *column) {
-    const tvblt_parameters *c = coefficients(s);
+    const tvblt_parameters *c = tvblt_of(s);
     double state[STATES_MAX] = {0};
     memset(column, 0, (size_t)s->steps * sizeof *column);
     for (int64_t t = j; t < s->steps; t++) {
@@ -89,7 +80,7 @@ static dpmf_status tvblt_column(const dpmf_strategy *s, int64_t j, double *colum
 }
 
 static dpmf_status tvblt_column_norms(const dpmf_strategy *s, double *norms) {
-    int64_t bad = tvblt_square_norms(coefficients(s), norms);
+    int64_t bad = tvblt_square_norms(tvblt_of(s), norms);
     if (bad >= 0)
         return base_fail(DPMF_ERROR_NUMERICAL, "tvblt: the norm of column %lld is not positive and finite",
                          (long long)bad);
@@ -99,15 +90,27 @@ static dpmf_status tvblt_column_norms(const dpmf_strategy *s, double *norms) {
 }
 
 static dpmf_status gram(const dpmf_strategy *s, int64_t lag, double *values) {
-    return tvblt_gram(coefficients(s), lag, values);
+    return tvblt_gram(tvblt_of(s), lag, values);
 }
 
 static void tvblt_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
-    const tvblt_parameters *c = coefficients(s);
+    const tvblt_parameters *c = tvblt_of(s);
     base_json_integer(w, "order", c->order);
     base_tensors_add(tensors, "strategy.diagonal", s->steps, 0, c->diagonal);
     base_tensors_add(tensors, "strategy.keep", s->steps, tvblt_states(c), c->keep);
     base_tensors_add(tensors, "strategy.gain", s->steps, tvblt_states(c), c->gain);
+}
+
+static int64_t gram_numbers(const dpmf_strategy *s) {
+    return tvblt_states(tvblt_of(s));
+}
+
+static void gram_prepare(const dpmf_strategy *s, double *prepared) {
+    tvblt_gram_vectors(tvblt_of(s), prepared);
+}
+
+static void gram_row(const dpmf_strategy *s, const double *prepared, int64_t t, int64_t count, double *values) {
+    tvblt_gram_row(tvblt_of(s), prepared, t, count, values);
 }
 
 static const strategy_ops TVBLT = {.class_name = "tvblt",
@@ -119,21 +122,22 @@ static const strategy_ops TVBLT = {.class_name = "tvblt",
                                    .column = tvblt_column,
                                    .column_norms = tvblt_column_norms,
                                    .gram = gram,
+                                   .gram_numbers = gram_numbers,
+                                   .gram_prepare = gram_prepare,
+                                   .gram_row = gram_row,
+                                   .squared_errors = tvblt_squared_errors,
+                                   .plan_noise = tvblt_plan_noise,
                                    .write = tvblt_write};
 
 /* ---- making it ---- */
 
 dpmf_status tvblt_create(tvblt_parameters *c, dpmf_strategy **out) {
-    tvblt *s = NULL;
+    tvblt_strategy *s = NULL;
     TRY(strategy_new(&TVBLT, sizeof *s, DPMF_FAMILY_TVBLT, c->steps, (dpmf_strategy **)&s));
     s->c = *c;
     *c = (tvblt_parameters){0};
     *out = &s->base;
     return DPMF_OK;
-}
-
-const tvblt_parameters *tvblt_of(const dpmf_strategy *s) {
-    return s->ops == &TVBLT ? coefficients(s) : NULL;
 }
 
 dpmf_status tvblt_read(const strategy_source *source, dpmf_strategy **out) {

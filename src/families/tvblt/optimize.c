@@ -10,6 +10,7 @@
  * and all |B[t,:]| alike, so that the maximum is the mean; the best round is kept. With momentum the rounds converge slowly
  * (n = 200, 6 nodes: 1.0028, 1.00046 times the optimum after 25, 100), so that short runs have more of them.
  */
+#include "families/replay/replay.h"
 #include "families/tvblt/search.h"
 
 #include "base/linalg.h"
@@ -330,8 +331,8 @@ static dpmf_status find_filter(tuner *u, int nodes, double wanted_ratio) {
  */
 enum { STEPS_BUILT = 1024 };
 
-dpmf_status tvblt_optimize(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
-                           const optimum_answer *optimum, const dpmf_run *run, dpmf_strategy **out, double *loss) {
+dpmf_status tvblt_search(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
+                         const optimum_answer *optimum, const dpmf_run *run, dpmf_strategy **out, double *loss) {
     tuner u = {.optimum = optimum, .run = run, .max_loss = max_loss};
     dpmf_status status = DPMF_OK;
     TRY(check_call(workload, max_loss, nodes, wanted_ratio, optimum));
@@ -352,4 +353,22 @@ dpmf_status tvblt_optimize(const dpmf_workload *workload, int max_loss, int node
 done:
     tuner_free(&u);
     return status;
+}
+
+/* ---- the family's entry ---- */
+
+static dpmf_status make_tvblt(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out) {
+    const dpmf_optimize_options *o = task->options;
+    const double wanted = o->wanted_ratio > 1 ? o->wanted_ratio : 1.001;
+    return tvblt_search(task->workload, o->loss == DPMF_LOSS_MAX, o->buffers, wanted, optimum, &o->run, out, NULL);
+}
+
+dpmf_status tvblt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    if (!dpmf_participation_is_single(task->participation)) return replay_optimize(task, out, result);
+    if (task->options->shared_seeds != 0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "%d shared seeds, but only several epochs have seeds to share",
+                         task->options->shared_seeds);
+    TRY(optimize_single(task, make_tvblt, out, result));
+    if (out != NULL) result->nodes = tvblt_of(*out)->nodes;
+    return DPMF_OK;
 }

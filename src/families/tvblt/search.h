@@ -3,8 +3,7 @@
 #ifndef DPMF_OPTIMIZE_TVBLT_H
 #define DPMF_OPTIMIZE_TVBLT_H
 
-#include "base/status.h"
-#include "strategy/strategy.h"
+#include "families/tvblt/tvblt.h"
 #include "workload/workload.h"
 
 /* The problem: A^-1 = R^-1 Q, R = r0 I + r1 N, and the weights of the optimum, which tuning for max loss changes. */

@@ -14,10 +14,14 @@
  * In order 2, x' is the last change of x and not its last value: rounding errors in the two of them then stay apart.
  * Every scale (v of the optimum, the column norms) is folded into the coefficients. Row n-1 of keep and gain is 0.
  */
-#ifndef DPMF_STRATEGY_TVBLT_H
-#define DPMF_STRATEGY_TVBLT_H
+#ifndef DPMF_FAMILIES_TVBLT_H
+#define DPMF_FAMILIES_TVBLT_H
 
-#include "base/status.h"
+#include "error/error.h"
+#include "noise/noise.h"
+#include "optimize/optimize.h"
+#include "optimum/optimum.h"
+#include "strategy/strategy.h"
 
 enum { TVBLT_NODES_MAX = 32, TVBLT_STATES_MAX = 2 * TVBLT_NODES_MAX };
 
@@ -33,7 +37,7 @@ static inline int tvblt_states(const tvblt_parameters *c) {
     return c->nodes * c->order;
 }
 
-/* ---- families/tvblt/coefficients.c ---- */
+/* ---- coefficients.c ---- */
 
 /* Zeroed arrays; on failure nothing is left. Freeing a zeroed struct is fine. */
 DPMF_MUST_CHECK dpmf_status tvblt_alloc(int64_t steps, int nodes, int order, tvblt_parameters *out);
@@ -66,19 +70,28 @@ DPMF_MUST_CHECK dpmf_status tvblt_gram(const tvblt_parameters *c, int64_t lag, d
 void tvblt_gram_vectors(const tvblt_parameters *c, double *q);
 void tvblt_gram_row(const tvblt_parameters *c, const double *q, int64_t t, int64_t count, double *values);
 
-/* ---- families/tvblt/object.c ---- */
+/* ---- object.c ---- */
 
 /* The strategy; takes the arrays over on success and zeroes `coefficients`. */
 DPMF_MUST_CHECK dpmf_status tvblt_create(tvblt_parameters *coefficients, dpmf_strategy **out);
 
-/* Its coefficients, or NULL if the strategy is not a TV-BLT. */
-const tvblt_parameters *tvblt_of(const dpmf_strategy *s);
+typedef struct tvblt_strategy {
+    dpmf_strategy base;
+    tvblt_parameters c;
+} tvblt_strategy;
 
-/* From a mechanism file (see strategy_source in strategy/strategy.h). */
-struct strategy_source;
-DPMF_MUST_CHECK dpmf_status tvblt_read(const struct strategy_source *source, dpmf_strategy **out);
+/* The coefficients of a strategy that is a TV-BLT. */
+static inline const tvblt_parameters *tvblt_of(const dpmf_strategy *s) {
+    return &((const tvblt_strategy *)s)->c;
+}
 
-/* ---- families/tvblt/error.c ---- */
+/* From a mechanism file. */
+DPMF_MUST_CHECK dpmf_status tvblt_read(const strategy_source *source, dpmf_strategy **out);
+
+/* ---- noise.c ---- */
+void tvblt_plan_noise(noise_plan *plan);
+
+/* ---- error.c ---- */
 
 /*
  * Row norms squared of B = A C^-1 for a named workload, C a TV-BLT repeated `stamps` times, each time started anew, and
@@ -86,18 +99,20 @@ DPMF_MUST_CHECK dpmf_status tvblt_read(const struct strategy_source *source, dpm
  */
 DPMF_MUST_CHECK dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps,
                                          const double *scale, const dpmf_run *run, double *per_step);
+DPMF_MUST_CHECK dpmf_status tvblt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,
+                                                 double *squares);
 
-/* ---- families/tvblt/optimize.c ---- */
+/* ---- optimize.c ---- */
 
-struct optimum_answer;
+DPMF_MUST_CHECK dpmf_status tvblt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
 /*
  * The best TV-BLT under single participation for a named workload: RMS loss (max_loss = 0; with the optimum's weights)
  * or max loss (1). nodes 1 to 32; or 0: the fewest whose loss is at most wanted_ratio x the optimum's lower bound.
  * Columns of C have norm 1, so the sensitivity is 1 and *loss (may be NULL) is the loss itself.
  */
-DPMF_MUST_CHECK dpmf_status tvblt_optimize(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
-                                           const struct optimum_answer *optimum, const dpmf_run *run,
-                                           dpmf_strategy **out, double *loss);
+DPMF_MUST_CHECK dpmf_status tvblt_search(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
+                                         const optimum_answer *optimum, const dpmf_run *run, dpmf_strategy **out,
+                                         double *loss);
 
 #endif

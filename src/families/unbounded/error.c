@@ -13,8 +13,8 @@
  * (e picks o) and q = the sum that starts from X = 0; for 2n steps: q <- 2q + tr(Q H), H <- H + F' H F. So any step is
  * reached in O(log t) products, whatever t is.
  */
-#include "error/error.h"
-#include "strategy/strategy.h"
+#include "families/blt/blt.h"
+#include "families/unbounded/unbounded.h"
 #include "workload/workload.h"
 
 #include <assert.h>
@@ -41,24 +41,26 @@ static void split_lump(int before, int count, blt_buffers *k) {
     }
 }
 
-dpmf_status unbounded_errors(const dpmf_workload *a, const shape *c, int64_t steps, int64_t stamps, const double *scale,
-                             const dpmf_run *run, double *per_step) {
+dpmf_status unbounded_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
+    const shape *c = unbounded_of(s);
+    const int64_t steps = s->steps;
     error_moments moments = {0};
-    for (int64_t stamp = 0; stamp < stamps; stamp++) {
+    *done = q->a->form == WORKLOAD_NAMED;
+    for (int64_t stamp = 0; *done && stamp < q->stamps; stamp++) {
         blt_buffers k = {0}; /* the noise starts anew, the workload does not */
         block_step b = {0};
         for (int64_t t = 0, block = -1; t < steps; t++) {
             const int64_t at = stamp * steps + t;
-            TRY(error_report(run, at, stamps * steps, 4 * MAX * MAX));
+            TRY(error_report(q->run, at, q->stamps * steps, 4 * MAX * MAX));
             if (block + 1 < c->blocks && c->start[block + 1] == (double)t) {
                 const int before = b.count;
                 b = unbounded_step_of(c, ++block);
                 if (before > 0) split_lump(before, b.count, &k);
             }
-            const error_drive d = error_drive_at(a, at);
-            const double factor = b.norm * (scale == NULL ? 1 : scale[at]);
+            const error_drive d = error_drive_at(q->a, at);
+            const double factor = b.norm * (q->scale == NULL ? 1 : q->scale[at]);
             blt_buffers_advance(b.count, b.scale, b.gap, 1 / (b.gain * b.gain), factor, &d, &k, &moments);
-            per_step[at] = moments.oo;
+            squares[at] = moments.oo;
         }
     }
     return DPMF_OK;
@@ -186,18 +188,21 @@ static int64_t block_end(const journey *g, int64_t steps) {
                                                                                     : steps;
 }
 
-void unbounded_errors_range(const shape *c, int64_t first, int64_t count, double *per_step) {
-    journey g = {.c = c, .block = -1};
+int unbounded_error_range(const dpmf_strategy *s, const dpmf_workload *a, int64_t first, int64_t count,
+                          double *squares) {
+    journey g = {.c = unbounded_of(s), .block = -1};
     int64_t t = 0;
+    if (!workload_is_prefix(a)) return 0;
     while (t < first + count) {
         enter_block(&g);
         const int64_t end = block_end(&g, first + count), skipped = end <= first ? end - t : t < first ? first - t : 0;
         travel(&g, skipped);
         for (t += skipped; t < end && t >= first; t++) {
             travel(&g, 1);
-            per_step[t - first] = g.x.at[g.b.count][g.b.count];
+            squares[t - first] = g.x.at[g.b.count][g.b.count];
         }
     }
+    return 1;
 }
 
 static double variance(const journey *g) {
@@ -238,10 +243,9 @@ static double highest(around best) {
     return best.most;
 }
 
-int unbounded_error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
-    const shape *c = unbounded_of(s);
-    if (c == NULL || !workload_is_prefix(a) || a->steps != s->steps) return 0;
-    journey g = {.c = c, .block = -1};
+int unbounded_error_sums(const dpmf_strategy *s, const dpmf_workload *a, double *total, double *largest) {
+    journey g = {.c = unbounded_of(s), .block = -1};
+    if (!workload_is_prefix(a)) return 0;
     around best = {.most = 0};
     for (int64_t t = 0, end = 0; t < s->steps; t = end) {
         enter_block(&g);

@@ -9,7 +9,7 @@
 #include "families/unbounded/unbounded.h"
 
 #include "base/memory.h"
-#include "strategy/strategy.h"
+#include "sensitivity/sensitivity.h"
 
 #include <assert.h>
 #include <math.h>
@@ -20,15 +20,10 @@ enum { BUFFERS_MAX = UNBOUNDED_BUFFERS_MAX, NODES_MAX = UNBOUNDED_NODES_MAX };
 typedef unbounded_shape shape;
 typedef unbounded_step block_step;
 
-typedef struct unbounded {
-    dpmf_strategy base;
-    shape c;
-} unbounded;
-
-STRATEGY_CAST(unbounded)
+STRATEGY_CAST(unbounded_strategy)
 
 static void unbounded_release(dpmf_strategy *s) {
-    unbounded_shape_free(&((unbounded *)s)->c);
+    unbounded_shape_free(&((unbounded_strategy *)s)->c);
 }
 
 /* ---- the buffers of one number, step after step ---- */
@@ -204,6 +199,16 @@ static void unbounded_write(const dpmf_strategy *s, base_writer *w, base_tensors
     base_tensors_add(tensors, "strategy.norm", c->blocks, 0, c->norm);
 }
 
+/* It has one sensitivity, whatever number of steps a machine gives it. */
+static int longest_column(const dpmf_strategy *s, dpmf_sensitivity *out) {
+    *out = (dpmf_sensitivity){.value = unbounded_longest(&cast(s)->c),
+                              .kind = DPMF_UPPER_BOUND,
+                              .method = sensitivity_method_text(SENSITIVITY_METHOD_FOR_EVER)};
+    return 1;
+}
+
+static dpmf_status cut(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
+
 static const strategy_ops UNBOUNDED = {.class_name = "unbounded",
                                        .release = unbounded_release,
                                        .apply = unbounded_apply,
@@ -212,11 +217,16 @@ static const strategy_ops UNBOUNDED = {.class_name = "unbounded",
                                        .buffers = unbounded_buffers,
                                        .column = unbounded_column,
                                        .gram = unbounded_gram,
+                                       .cut = cut,
+                                       .squared_errors = unbounded_squared_errors,
+                                       .squared_error_range = unbounded_error_range,
+                                       .squared_error_sums = unbounded_error_sums,
+                                       .longest_column = longest_column,
                                        .write = unbounded_write};
 
 /* Takes the shape over on success and zeroes it. */
 static dpmf_status create_from(int64_t steps, shape *c, dpmf_strategy **out) {
-    unbounded *s = NULL;
+    unbounded_strategy *s = NULL;
     if (steps > DPMF_UNBOUNDED_STEPS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "family " DPMF_FAMILY_UNBOUNDED
@@ -237,14 +247,10 @@ dpmf_status unbounded_create(int64_t steps, dpmf_strategy **out) {
     return status;
 }
 
-const shape *unbounded_of(const dpmf_strategy *s) {
-    return s->ops == &UNBOUNDED ? &cast(s)->c : NULL;
-}
-
-dpmf_status unbounded_head(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
-    const shape *whole = unbounded_of(s);
+static dpmf_status cut(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
+    const shape *whole = &cast(s)->c;
     shape c = {0};
-    if (whole == NULL || steps >= s->steps) {
+    if (steps >= s->steps) {
         *out = strategy_retain(s);
         return DPMF_OK;
     }

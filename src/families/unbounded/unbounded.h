@@ -10,10 +10,11 @@
  * stream keeps `active` + 1 buffers, and when one starts it goes on from the lump's value. Nothing here depends on how
  * many steps there will be. docs/unbounded.md has the proof that no column of C is longer than 1.
  */
-#ifndef DPMF_STRATEGY_UNBOUNDED_H
-#define DPMF_STRATEGY_UNBOUNDED_H
+#ifndef DPMF_FAMILIES_UNBOUNDED_H
+#define DPMF_FAMILIES_UNBOUNDED_H
 
-#include "base/status.h"
+#include "error/error.h"
+#include "strategy/strategy.h"
 
 enum {
     UNBOUNDED_NODES_MAX = 32,
@@ -39,7 +40,7 @@ typedef struct unbounded_step {
     double gain, norm;
 } unbounded_step;
 
-/* ---- families/unbounded/shape.c ---- */
+/* ---- shape.c ---- */
 
 /* The built-in one. On failure nothing is left; freeing a zeroed struct is fine. */
 DPMF_MUST_CHECK dpmf_status unbounded_shape_create(unbounded_shape *out);
@@ -57,37 +58,33 @@ int64_t unbounded_block(const unbounded_shape *shape, int64_t t);
 
 unbounded_step unbounded_step_of(const unbounded_shape *shape, int64_t block);
 
-/* ---- families/unbounded/object.c ---- */
+/* ---- object.c ---- */
 
 /* No column of C is longer than this, however long the stream. */
 double unbounded_longest(const unbounded_shape *shape);
 
 DPMF_MUST_CHECK dpmf_status unbounded_create(int64_t steps, dpmf_strategy **out);
 
-/* The first `steps` steps alone, which are the same; of another strategy: it whole, retained. */
-DPMF_MUST_CHECK dpmf_status unbounded_head(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
+typedef struct unbounded_strategy {
+    dpmf_strategy base;
+    unbounded_shape c;
+} unbounded_strategy;
 
-/* NULL if it is another strategy. */
-const unbounded_shape *unbounded_of(const dpmf_strategy *s);
+/* The shape of a strategy of this family. */
+static inline const unbounded_shape *unbounded_of(const dpmf_strategy *s) {
+    return &((const unbounded_strategy *)s)->c;
+}
 
-struct strategy_source;
-DPMF_MUST_CHECK dpmf_status unbounded_read(const struct strategy_source *source, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status unbounded_read(const strategy_source *source, dpmf_strategy **out);
 
-/* ---- families/unbounded/error.c ---- */
+/* ---- error.c: entries of the table of operations ---- */
 
-/* Row norms squared of B = A C^-1, as for the others (families/tvblt/tvblt.h), O(n d^2). */
-DPMF_MUST_CHECK dpmf_status unbounded_errors(const dpmf_workload *a, const unbounded_shape *shape, int64_t steps,
-                                             int64_t stamps, const double *scale, const dpmf_run *run,
-                                             double *per_step);
-
-/* Prefix sums, steps first to first + count - 1 alone; what is before them takes O(log first) products of d x d. */
-void unbounded_errors_range(const unbounded_shape *shape, int64_t first, int64_t count, double *per_step);
-
-/*
- * Prefix sums: the sum of these squares over all steps, and the largest, looked for at 24 places of each block and then
- * around the largest of them: there may be several tops, so it can be missed by 1e-4 of it. 1; 0 if it is not prefix sums
- * and such a stream.
- */
-int unbounded_error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
+/* Named workloads, O(n d^2). */
+DPMF_MUST_CHECK dpmf_status unbounded_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,
+                                                     double *squares);
+/* Prefix sums: any stretch of steps, and the sum and the largest of all, in O(log n) products of matrices for each block. */
+int unbounded_error_range(const dpmf_strategy *s, const dpmf_workload *a, int64_t first, int64_t count,
+                          double *squares);
+int unbounded_error_sums(const dpmf_strategy *s, const dpmf_workload *a, double *total, double *largest);
 
 #endif

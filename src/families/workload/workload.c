@@ -3,10 +3,12 @@
  * Output perturbation: C = A, B = I (Pillutla et al. 2025, Section 1.4). The noise of step t is row t of A^-1 Z; for
  * the named workloads A^-1 has at most three bands, so two rows are kept.
  */
-#include "workload/workload.h"
+#include "families/workload/workload.h"
+
 #include "base/linalg.h"
 #include "base/memory.h"
-#include "strategy/strategy.h"
+#include "error/error.h"
+#include "workload/workload.h"
 
 #include <assert.h>
 #include <string.h>
@@ -74,6 +76,17 @@ static void own_write(const dpmf_strategy *s, base_writer *w, base_tensors *tens
     base_json_close(w, '}');
 }
 
+/* B = I where the workload is its own; else, where that is a matrix, with it. */
+static dpmf_status own_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
+    const dpmf_workload *c = cast(s)->workload;
+    const int same = workload_equal(c, q->a);
+    *done = error_question_is_plain(q) && (same || c->form == WORKLOAD_DENSE);
+    if (*done && !same) return error_dense(q->a, s, c->matrix, q->run, squares);
+    for (int64_t t = 0; *done && t < s->steps; t++)
+        squares[t] = 1;
+    return DPMF_OK;
+}
+
 static const strategy_ops OWN = {.class_name = "workload",
                                  .release = own_release,
                                  .apply = own_apply,
@@ -84,6 +97,7 @@ static const strategy_ops OWN = {.class_name = "workload",
                                  .inverse_bands = own_inverse_bands,
                                  .inverse_row = own_inverse_row,
                                  .toeplitz = own_toeplitz,
+                                 .squared_errors = own_squared_errors,
                                  .write = own_write};
 
 /* Bands of the inverse are known for the named workloads, and with Nesterov's R it has none. */
@@ -114,10 +128,6 @@ dpmf_status workload_strategy_create(const dpmf_workload *workload, dpmf_strateg
 done:
     dpmf_strategy_free((dpmf_strategy *)s);
     return status;
-}
-
-const dpmf_workload *strategy_own_workload(const dpmf_strategy *s) {
-    return s->ops == &OWN ? cast(s)->workload : NULL;
 }
 
 /* C = A: its own workload object, which is usually the mechanism's. */

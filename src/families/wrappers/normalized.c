@@ -4,6 +4,8 @@
  * C'^-1 = D C^-1 and the noise of step t is scaled by d_t (McKenna 2024, Section 3.2 and Appendix K; Pillutla et al.
  * 2025, Definition 2.10). Sensitivity becomes 1 under single participation, at the same cost per step.
  */
+#include "families/wrappers/wrappers.h"
+
 #include "base/memory.h"
 #include "strategy/strategy.h"
 
@@ -126,6 +128,12 @@ static void normalized_inverse_row(const dpmf_strategy *s, int64_t t, double *va
         values[j] *= self->norms[t];
 }
 
+static const dpmf_strategy *normalized_inside(const dpmf_strategy *s, int64_t *stamps, const double **norms) {
+    (void)stamps;
+    *norms = cast(s)->norms;
+    return cast(s)->inner;
+}
+
 static void normalized_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     base_json_open(w, "inner", '{');
     strategy_write(cast(s)->inner, w, tensors);
@@ -150,21 +158,14 @@ static const strategy_ops NORMALIZED = {.class_name = "normalized",
                                         .row = normalized_row,
                                         .inverse_bands = normalized_inverse_bands,
                                         .inverse_row = normalized_inverse_row,
+                                        .inside = normalized_inside,
                                         .write = normalized_write};
-
-static int is_normalized(const dpmf_strategy *s) {
-    return s->ops == &NORMALIZED;
-}
-
-int dpmf_strategy_is_normalized(const dpmf_strategy *strategy) {
-    return is_normalized(strategy);
-}
 
 dpmf_status dpmf_strategy_create_normalized(const dpmf_strategy *strategy, dpmf_strategy **out) {
     normalized *s = NULL;
     dpmf_status status = DPMF_OK;
     if (strategy == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
-    if (is_normalized(strategy)) { /* normalizing twice changes nothing */
+    if (strategy->ops == &NORMALIZED) { /* normalizing twice changes nothing */
         *out = strategy_retain(strategy);
         return DPMF_OK;
     }
@@ -187,7 +188,13 @@ done:
     return status;
 }
 
-const dpmf_strategy *strategy_scaled(const dpmf_strategy *s, const double **norms) {
-    *norms = is_normalized(s) ? cast(s)->norms : NULL;
-    return is_normalized(s) ? cast(s)->inner : s;
+/* The norms are computed again, so that they cannot disagree with the strategy inside. */
+dpmf_status wrappers_read_normalized(const strategy_source *source, dpmf_strategy **out) {
+    const cJSON *object = NULL;
+    dpmf_strategy *inner = NULL;
+    TRY(base_json_get_object(source->object, "inner", "strategy", &object));
+    TRY(strategy_read(object, source->steps, source->workload, source->tensors, &inner));
+    dpmf_status status = dpmf_strategy_create_normalized(inner, out);
+    dpmf_strategy_free(inner);
+    return status;
 }

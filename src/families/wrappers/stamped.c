@@ -8,6 +8,8 @@
  * A restarted decoder and the best one differ only inside a block, since (I (x) C)^+ = I (x) C^+: the family of the
  * block says which it is. Blocks share no seed, so C~'C~ is block diagonal.
  */
+#include "families/wrappers/wrappers.h"
+
 #include "base/memory.h"
 #include "strategy/strategy.h"
 
@@ -123,6 +125,12 @@ static void stamped_inverse_row(const dpmf_strategy *s, int64_t t, double *value
     cast(s)->inner->ops->inverse_row(cast(s)->inner, t % cast(s)->length, values);
 }
 
+static const dpmf_strategy *stamped_inside(const dpmf_strategy *s, int64_t *stamps, const double **norms) {
+    (void)norms;
+    *stamps = cast(s)->stamps;
+    return cast(s)->inner;
+}
+
 static void stamped_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     base_json_integer(w, "stamps", cast(s)->stamps);
     base_json_open(w, "inner", '{');
@@ -148,6 +156,7 @@ static const strategy_ops STAMPED = {.class_name = "stamped",
                                      .row = stamped_row,
                                      .inverse_bands = stamped_inverse_bands,
                                      .inverse_row = stamped_inverse_row,
+                                     .inside = stamped_inside,
                                      .write = stamped_write};
 
 dpmf_status dpmf_strategy_create_stamped(const dpmf_strategy *strategy, int64_t stamps, dpmf_strategy **out) {
@@ -170,21 +179,16 @@ dpmf_status dpmf_strategy_create_stamped(const dpmf_strategy *strategy, int64_t 
     return DPMF_OK;
 }
 
-int64_t dpmf_strategy_stamps(const dpmf_strategy *s) {
-    int64_t all = 1, stamps = 1;
-    const double *norms = NULL;
-    do {
-        s = strategy_block(strategy_scaled(s, &norms), &stamps);
-        all *= stamps;
-    } while (stamps > 1);
-    return all;
-}
-
-const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps) {
-    if (s->ops != &STAMPED) {
-        *stamps = 1;
-        return s;
-    }
-    *stamps = cast(s)->stamps;
-    return cast(s)->inner;
+dpmf_status wrappers_read_stamped(const strategy_source *source, dpmf_strategy **out) {
+    const cJSON *object = NULL;
+    dpmf_strategy *inner = NULL;
+    int64_t stamps = 0;
+    TRY(base_json_get_object(source->object, "inner", "strategy", &object));
+    TRY(base_json_get_integer(source->object, "stamps", "strategy", 2, source->steps, &stamps));
+    if (source->steps % stamps != 0)
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %lld stamps do not divide the steps", (long long)stamps);
+    TRY(strategy_read(object, source->steps / stamps, source->workload, source->tensors, &inner));
+    dpmf_status status = dpmf_strategy_create_stamped(inner, stamps, out);
+    dpmf_strategy_free(inner);
+    return status;
 }

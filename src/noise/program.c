@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams whose step is a short list of combinations: trees (families/tree/object.c: ceil(log2 n) buffers, several seeds a
- * step) and low rank (families/lowrank/object.c: a band of seeds and a few sums).
+ * Streams whose step is a short list of combinations: trees have ceil(log2 n) buffers and several seeds per step, low
+ * rank a band of seeds and a few sums.
  *
  * A step is linear in (buffers, seeds), so its matrix is read off the strategy's own step: with unit vectors as
  * coordinates, one call gives the whole of it. What has to be done follows: nothing for a buffer that stays as it is,
@@ -128,11 +128,10 @@ static const noise_route PROGRAM = {
 
 static const int64_t CACHE = 200000;
 
-void noise_plan_program(noise_plan *plan) {
-    tree_kind kind;
+void noise_plan_program(noise_plan *plan, int64_t seeds) {
     plan->route = &PROGRAM;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
-    plan->seeds = strategy_tree(plan->leaf, &kind) ? tree_levels(plan->length) + 2 : 1;
+    plan->seeds = seeds;
     plan->mapped = 0;
     plan->scratch_rows = 1 + plan->seeds + plan->slots;
     plan->scratch_bytes = (int64_t)pointer_bytes(plan);

@@ -2,8 +2,8 @@
 /*
  * Streams with a few buffers that move on at every step, in one pass over seed, buffers and output:
  *
- *     BLT (families/blt/blt.h)         y = z - sum_j alpha_j m_j,   m_j <- (m_j - gap_j m_j) + y
- *     TV-BLT (families/tvblt/tvblt.h)    y = diagonal z + sum_j x_j,  x_j <- x_j + ((keep_j - 1) x_j + gain_j z),  or of order 2
+ *     BLT (families/blt)         y = z - sum_j alpha_j m_j,   m_j <- (m_j - gap_j m_j) + y
+ *     TV-BLT (families/tvblt)    y = diagonal z + sum_j x_j,  x_j <- x_j + ((keep_j - 1) x_j + gain_j z),  or of order 2
  *
  * Decays that matter over n steps are about 1/n from 1. Rounded to float, a decay that is 1 - 1e-7 would be 1 or 1 -
  * 6e-8; its distance from 1 is held to full relative precision instead, and the buffer itself is what is rounded.
@@ -42,45 +42,20 @@ static char *weights_at(const noise_stream *s, int64_t row) {
     return s->shared + head_bytes() + (size_t)(row * weight_count(&s->plan)) * s->plan.size;
 }
 
-static void fill_blt(noise_stream *s, const blt_parameters *c, double factor, void *weight) {
-    for (int j = 0; j < c->count; j++) {
-        noise_put(s, weight, j, c->scale[j]);
-        noise_put(s, weight, c->count + j, c->gap[j]);
-    }
-    noise_put(s, weight, 2 * c->count, factor);
-    if (s->plan.exact > 0) noise_put(s, weight, 2 * c->count + 1, 1 / factor);
-}
-
-static void fill_tvblt(noise_stream *s, const tvblt_parameters *c, int64_t t, double factor, void *weight) {
-    int states = tvblt_states(c);
-    noise_put(s, weight, 0, c->diagonal[t]);
-    for (int j = 0; j < states; j++) {
-        double keep = c->keep[t * states + j];
-        noise_put(s, weight, 1 + j, c->order == 1 ? keep - 1 : keep);
-        noise_put(s, weight, 1 + states + j, c->gain[t * states + j]);
-    }
-    noise_put(s, weight, 1 + 2 * states, factor);
-}
-
 static void prepare_states(noise_stream *s, int64_t t, int64_t rows) {
     const noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     head->step = t;
     head->seed = noise_route_seed_row(s, t); /* one a step, also from one block to the next */
-    for (int64_t r = 0; r < rows; r++) {
-        double factor = noise_route_factor(plan, t + r);
-        const blt_parameters *blt = blt_of(plan->leaf);
-        if (blt != NULL)
-            fill_blt(s, blt, factor, weights_at(s, r));
-        else
-            fill_tvblt(s, tvblt_of(plan->leaf), (t + r) % plan->length, factor, weights_at(s, r));
-    }
+    for (int64_t r = 0; r < rows; r++)
+        plan->states.fill(s, (t + r) % plan->length, noise_route_factor(plan, t + r), weights_at(s, r));
 }
 
 /* Of an exact row: what its own seed is multiplied by. */
-static double own_weight(const noise_stream *s, const tvblt_parameters *tv, int64_t r) {
+static double own_weight(const noise_stream *s, int64_t r) {
     const double *weight = (const double *)weights_at(s, r);
-    return tv == NULL ? weight[2 * s->plan.slots] : weight[0] * weight[1 + 2 * s->plan.slots];
+    return s->plan.states.kernel == DPMF_RECIPE_BLT ? weight[2 * s->plan.slots]
+                                                    : weight[0] * weight[1 + 2 * s->plan.slots];
 }
 
 /* Buffers of so many bytes are in no cache. Seeds at a time, with their share of the next tile's buffers: 32 lines. */
@@ -109,10 +84,10 @@ static void fill_and_fetch(const noise_stream *s, const noise_tile *tile, uint64
 static void make_state_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
     const noise_plan *plan = &s->plan;
     const shared *head = (const shared *)s->shared;
-    const tvblt_parameters *tv = tvblt_of(plan->leaf);
+    const dpmf_recipe_kind kernel = plan->states.kernel;
     kernels_recursion_job job = {.count = tile->count,
                                  .stride = tile->count,
-                                 .states = tv != NULL ? tv->nodes : (int)plan->slots,
+                                 .states = plan->states.nodes,
                                  .state = tile->slots,
                                  .row = scratch};
     for (int64_t r = 0; r < rows; r++) {
@@ -120,14 +95,18 @@ static void make_state_rows(const noise_stream *s, const noise_tile *tile, char 
             memset(tile->slots, 0, (size_t)(plan->slots * tile->count) * plan->size);
         job.weight = weights_at(s, r);
         if (plan->exact > 0) {
-            noise_fill_whole(s, tile, head->seed + (uint64_t)r, own_weight(s, tv, r), scratch);
-            (tv == NULL ? s->wholes->blt : tv->order == 1 ? s->wholes->tvblt : s->wholes->tvblt_second)(&job);
+            noise_fill_whole(s, tile, head->seed + (uint64_t)r, own_weight(s, r), scratch);
+            (kernel == DPMF_RECIPE_BLT     ? s->wholes->blt
+             : kernel == DPMF_RECIPE_TVBLT ? s->wholes->tvblt
+                                           : s->wholes->tvblt_second)(&job);
         } else {
             if (r + 1 == rows)
                 fill_and_fetch(s, tile, head->seed + (uint64_t)r, scratch);
             else
                 noise_fill_seed(s, tile, head->seed + (uint64_t)r, scratch);
-            (tv == NULL ? s->kernels->blt : tv->order == 1 ? s->kernels->tvblt : s->kernels->tvblt_second)(&job);
+            (kernel == DPMF_RECIPE_BLT     ? s->kernels->blt
+             : kernel == DPMF_RECIPE_TVBLT ? s->kernels->tvblt
+                                           : s->kernels->tvblt_second)(&job);
         }
     }
 }
@@ -138,12 +117,11 @@ static const void *state_row(const noise_stream *s, const noise_tile *tile, cons
 }
 
 static void state_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
-    const tvblt_parameters *tv = tvblt_of(s->plan.leaf);
     (void)t;
-    out->kind = tv == NULL ? DPMF_RECIPE_BLT : tv->order == 1 ? DPMF_RECIPE_TVBLT : DPMF_RECIPE_TVBLT_SECOND;
+    out->kind = s->plan.states.kernel;
     out->seeds = 1;
     out->seed[0] = ((const shared *)s->shared)->seed;
-    out->weights = weight_count(&s->plan) - (tv == NULL);
+    out->weights = weight_count(&s->plan) - (out->kind == DPMF_RECIPE_BLT);
     out->weight = weights_at(s, 0);
 }
 
@@ -154,8 +132,9 @@ static const noise_route STATES = {.exact = NOISE_EXACT_STATES,
                                    .row = state_row,
                                    .recipe = state_recipe};
 
-void noise_plan_states(noise_plan *plan) {
+void noise_plan_states(noise_plan *plan, const noise_states *states) {
     plan->route = &STATES;
+    plan->states = *states;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->replay = REPLAY;
     plan->mapped = 0;

@@ -150,6 +150,7 @@ static const noise_route FEEDBACK = {.holds = 1,
 
 void noise_plan_feedback(noise_plan *plan, int64_t lookahead) {
     plan->route = &FEEDBACK;
+    plan->bound = noise_bound_feedback;
     plan->lags = plan->leaf->ops->bands(plan->leaf) - 1;
     assert(plan->lags >= 1);
     plan->slots = plan->lags;
