@@ -9,7 +9,7 @@
  * instead would promise nothing.) With J the reversal of the steps, J X J = L L' gives C = J L' J.
  *
  * Named workloads. (K + sV)^-1 is the covariance of a chain (optimum/chain.h) given observations of each x_t with noise
- * of variance 1/(s v_t); the filters of kernels/ladder_body.inc give that of z = (l, m) at one step, and the chain
+ * of variance 1/(s v_t); the filters of kernels/ladder/body.inc give that of z = (l, m) at one step, and the chain
  * given the observations is z_t = E_t z_{t+1} + (something independent of z_{t+1}), so that with q = O (1, u)', d = 1 +
  * p (q_1 + u q_2)
  *

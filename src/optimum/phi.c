@@ -6,7 +6,7 @@
  * With K = A^-1 P^-1 A^-T, which is banded for the named workloads, (W'W)^-1 = V^-1/2 K V^-1/2 =: M, and
  *
  *     (W'W)^1/2 = M^-1/2 = sum_j w_j (M + s_j)^-1      (base/quadrature.h)
- *     phi_i = v_i sum_j w_j [(K + s_j V)^-1]_ii         (kernels/ladder.h)
+ *     phi_i = v_i sum_j w_j [(K + s_j V)^-1]_ii         (kernels/ladder/ladder.h)
  *
  * Since each phi_i is an average of lambda^-1/2 over the spectrum with positive weights, a relative error of the rule
  * on [low, high] is a relative error of every phi_i. The interval must enclose the spectrum of M:
@@ -27,7 +27,7 @@
 #include "base/memory.h"
 #include "base/quadrature.h"
 #include "base/svd.h"
-#include "kernels/ladder.h"
+#include "kernels/ladder/ladder.h"
 #include "optimum/chain.h"
 #include "workload/workload.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The choice of the instruction set: one for all kernels, made once in a process, or what DPMF_KERNELS names. */
-#include "kernels/block.h"
-#include "kernels/combine.h"
+#include "kernels/block/block.h"
+#include "kernels/combine/combine.h"
 #include "kernels/isa.h"
-#include "kernels/ladder.h"
-#include "kernels/multiply.h"
+#include "kernels/ladder/ladder.h"
+#include "kernels/multiply/multiply.h"
 #include "kernels/seed/seed.h"
-#include "kernels/toeplitz.h"
+#include "kernels/toeplitz/toeplitz.h"
 #include "support/check.h"
 
 #include <stdlib.h>

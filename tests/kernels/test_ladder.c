@@ -3,7 +3,7 @@
  * The ladders: every instruction set gives the bits of the reference; the values are those of dense inverses in long
  * double, entry by entry, for shifts over sixteen decades; the chains that feed them are A' and its reversal.
  */
-#include "kernels/ladder.h"
+#include "kernels/ladder/ladder.h"
 
 #include "optimum/chain.h"
 #include "support/check.h"

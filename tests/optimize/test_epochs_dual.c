@@ -4,7 +4,7 @@
  * defines it, gradients against differences, and the same bits from every instruction set.
  */
 #include "base/linalg.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 #include "optimum/epochs/epochs.h"
 #include "sensitivity/sensitivity.h"
 #include "support/check.h"

@@ -7,7 +7,7 @@
 
 #include "base/memory.h"
 #include "base/sum.h"
-#include "kernels/toeplitz.h"
+#include "kernels/toeplitz/toeplitz.h"
 
 #include <assert.h>
 #include <string.h>

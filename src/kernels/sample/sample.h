@@ -12,7 +12,7 @@
 enum { KERNELS_SAMPLE_LANES = 32 };
 
 typedef struct kernels_sample_set {
-    const char *name; /* as in kernels/ladder.h */
+    const char *name; /* as in kernels/ladder/ladder.h */
 
     /* The numbers of base_random_normals. */
     void (*normals)(uint64_t seed, uint64_t stream, int64_t count, double *out);

@@ -11,7 +11,7 @@
 #define DPMF_OPTIMIZE_TOEPLITZ_H
 
 #include "base/minimize.h"
-#include "kernels/toeplitz.h"
+#include "kernels/toeplitz/toeplitz.h"
 #include "optimize/optimize.h"
 #include "workload/workload.h"
 

@@ -24,7 +24,7 @@
 #include "optimum/epochs/chain.h"
 
 #include "base/memory.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 
 #include <assert.h>
 #include <math.h>

@@ -9,7 +9,7 @@
  * operations an entry and node. Chunks are independent, and each entry is the sum over the nodes in their order.
  */
 #include "base/memory.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 #include "optimum/epochs/epochs.h"
 
 #include <string.h>

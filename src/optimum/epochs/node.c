@@ -22,7 +22,7 @@
 #include "optimum/epochs/node.h"
 
 #include "base/memory.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 #include "workload/workload.h"
 
 #include <assert.h>

@@ -8,7 +8,7 @@
 #define DPMF_OPTIMUM_EPOCHS_NODE_H
 
 #include "base/status.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 
 enum { EPOCHS_SIDE = KERNELS_BLOCK_SIDE }; /* shifts */
 
