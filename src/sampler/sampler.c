@@ -2,9 +2,9 @@
 /*
  * Samplers: the public calls over each kind's table of operations.
  *
- * The secret words come from a subkey of their own, HKDF(key, "dpmf sampler 1", text/units[/SHA-256 of the label]): it
- * has nothing to do with those of the noise, and another text, number of units or label gives other batches. The number
- * of steps is no part of it, so that a longer run begins with the batches of a shorter one.
+ * The secret words come from their own subkey, HKDF(key, "dpmf sampler 1", text/units[/SHA-256 of the label]). It is
+ * independent of those of the noise, and another text, number of units or label gives other batches. The number of
+ * steps is no part of it, so that a longer run begins with the batches of a shorter one.
  */
 #include "sampler/sampler.h"
 
@@ -136,7 +136,7 @@ dpmf_status dpmf_sampler_seek(dpmf_sampler *s, int64_t step) {
     return DPMF_OK;
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 int64_t dpmf_sampler_capacity(const dpmf_sampler *s) {
     return s->capacity;

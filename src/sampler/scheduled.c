@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scheduled units (clients): each takes part at most K times, at least B steps apart, whatever is offered. Of the units
- * that may and can, the M of lowest rank (times taken part, word u of (priority, t), u) are taken: those who took part
- * least come first, and a secret word decides among equals. A batch is smaller where fewer than M may take part.
+ * Scheduled units (clients): each takes part at most K times, at least B steps apart, for any offers. Of the offered
+ * units that may take part, the M of lowest rank (times taken part, word u of (priority, t), u) are taken: those with
+ * the fewest participations come first, and a secret word decides among equals. A batch is smaller where fewer than M
+ * may take part.
  *
  * Two passes over the candidates: a heap of M ranks finds the highest rank that is taken, and the second pass takes all
  * up to it, in rising order of units. Nothing of the past changes before both have succeeded.
  *
- * The participation is min-separation K, B surely, since it is counted here. No amplification is claimed.
+ * The participation is guaranteed to be min-separation K, B, since it is counted here. No amplification is claimed.
  */
 #include "sampler/sampler.h"
 
@@ -158,7 +159,7 @@ static void forget(dpmf_sampler *s) {
     s->step = 0;
 }
 
-/* A failure on the way leaves it at the step that it reached. */
+/* A failure leaves the sampler at the step that it reached. */
 static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
     const sampler_offer all = {s->units, NULL};
     if (step == s->step) return DPMF_OK;

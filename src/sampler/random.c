@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The secret words of a sampler: AES-256 in counter mode under a subkey of its own, 64 bits each, little endian. Word i
- * of (use, row) is half i mod 2 of the block whose counter is i / 2 + 2^64 row + 2^124 use, as in kernels/seed/seed.h.
+ * The secret words of a sampler: AES-256 in counter mode under the sampler's own subkey, 64 bits each, little endian.
+ * Word i of (use, row) is half i mod 2 of the block whose counter is i / 2 + 2^64 row + 2^124 use, as in
+ * kernels/seed/seed.h.
  *
- * Probabilities. A word w is uniform on 0 .. 2^64 - 1, so that w < T has probability T / 2^64. T = floor(2^64 p) is at
- * most p and at most 2^-64 below: an amplified guarantee never sees more than it was told. For p = min(1, Q B) the
- * product is first rounded down to a double, so that p is neither above the true product nor above the accountant's,
- * which is rounded to nearest. Every unit gets a word and a comparison. Skipping ahead by geometric gaps would touch
- * only those that take part, but a gap is a rounded logarithm and its law only close to the one claimed; AES makes 1e9
- * words a second, and this law is exact.
+ * Probabilities. A word w is uniform on 0 .. 2^64 - 1, so that w < T has probability T / 2^64. T / 2^64 with T =
+ * floor(2^64 p) is at most p and at most 2^-64 below: the actual probability never exceeds the one that an amplified
+ * guarantee assumes. For p = min(1, Q B) the product is first rounded down to a double, so that p is neither above the
+ * true product nor above the accountant's, which is rounded to nearest. Every unit gets a word and a comparison.
+ * Skipping ahead by geometric gaps would touch only those that take part, but a gap is a rounded logarithm and has only
+ * approximately the claimed law. AES makes 1e9 words per second, and this law is exact.
  *
- * Whole numbers below s: the low bits of a word, as many as s - 1 has, and the next word where that is s or more. Exact,
- * two words at most on average.
+ * Whole numbers below s are the low bits of a word, as many as s - 1 has; the next word is taken where that is s or
+ * more. They are exactly uniform and take at most two words on average.
  */
 #include "sampler/sampler.h"
 
