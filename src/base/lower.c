@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole lower-triangular matrices as users hand them in. */
+/* Whole lower-triangular matrices as users give them. */
 #include "base/lower.h"
 
 #include "base/memory.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Singular value decomposition. LAPACK thinks column-major: our row-major a is its a^T = Z Sigma U^T, so its left
- * vectors, which it can leave in place of the matrix, are our right ones.
+ * Singular value decomposition. LAPACK is column-major: our row-major a is its a^T = Z Sigma U^T, so its left vectors,
+ * which it can write over the matrix, are our right ones.
  */
 #include "base/svd.h"
 
