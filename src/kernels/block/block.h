@@ -20,8 +20,8 @@ typedef struct kernels_block_set {
     void (*multiply)(int64_t rows, int64_t inner, int64_t columns, const double *a, int64_t a_stride, const double *b,
                      int64_t b_stride, double *c, int64_t c_stride);
     /*
-     * One Householder reflection of a pivot row and the rows of m makes the first column of m zero; `x`: room for `rows`.
-     * Columns where pivot and m are 0 may be left out.
+     * One Householder reflection of a pivot row and the rows of m makes the first column of m zero; `x` is work space
+     * for `rows`. Columns where pivot and m are 0 may be left out.
      */
     void (*eliminate)(int64_t rows, int64_t columns, kernels_block_side *x, kernels_block_side *pivot,
                       kernels_block_side *m, int64_t stride);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Linear combinations of rows and the recursions that make correlated noise: the kernels, compiled once per instruction
- * set from body.inc, for float and double. Additions and multiplications only, coordinate by coordinate and in
- * one order that is stated for each, so that results do not depend on the set, nor on how coordinates or rows are
- * grouped.
+ * set from body.inc, for float and double. They use additions and multiplications only, coordinate by coordinate and in
+ * one stated order, so that results depend neither on the set nor on how coordinates or rows are grouped.
  *
- * Rows are float or double as the table is. But for store and add, `count` is a multiple of KERNELS_COMBINE_UNIT.
+ * Rows are float or double as the table is. Except in store and add, `count` is a multiple of KERNELS_COMBINE_UNIT.
  */
 #ifndef DPMF_KERNELS_COMBINE_H
 #define DPMF_KERNELS_COMBINE_H
@@ -31,7 +30,7 @@ typedef struct kernels_feedback {
     int rows;
     int64_t slot;   /* of row t: t mod lags */
     int64_t stride; /* between slots */
-    int64_t fetch;  /* != 0: ask memory for what lies so many numbers further, which the next call will read */
+    int64_t fetch;  /* != 0: prefetch the memory this many numbers ahead, which the next call will read */
     const void *factor, *near;
     const void *seed; /* row r at r * count */
     void *ring;

@@ -11,8 +11,8 @@
 
 /*
  * c[i,j] <- c[i,j] + per_grid (a[0,i] b[0,j] + a[1,i] b[1,j] + ...), i < rows, j < columns: row p of a begins at
- * a + p * a_stride, row p of b at b[p] + b_first, row i of c at c + i * c_stride. The caller sees to it that every product
- * times per_grid is a whole number, and every sum of them below 2^51.
+ * a + p * a_stride, row p of b at b[p] + b_first, row i of c at c + i * c_stride. The caller guarantees that every
+ * product times per_grid is a whole number, and that every sum of them is below 2^51.
  */
 typedef struct kernels_exact {
     int64_t rows, columns, terms;
