@@ -61,7 +61,7 @@ static dpmf_status read_diagonal(const workload_operator *op, double *state) {
 
 /*
  * Linearity on a short run: three columns, the third twice the first minus the second. A non-linear callback would
- * make every figure wrong without a sign of it.
+ * silently make every figure wrong.
  */
 static dpmf_status probe_linearity(const workload_operator *op, double *state) {
     int64_t probe = op->steps < 32 ? op->steps : 32;

@@ -38,7 +38,7 @@ typedef struct slice {
     size_t length;
 } slice;
 
-/* `part` begins with `name` and a colon? Then *rest is what follows. */
+/* Does `part` begin with `name` and a colon? Then *rest is the rest. */
 static int starts(slice part, const char *name, slice *rest) {
     size_t length = strlen(name);
     if (part.length < length + 1 || memcmp(part.text, name, length) != 0 || part.text[length] != ':') return 0;
@@ -165,7 +165,7 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
     return status;
 }
 
-/* o_t, the mean of g_0..g_t. */
+/* o_t is the mean of g_0..g_t. */
 static dpmf_status parse_mean(int64_t steps, dpmf_workload **out) {
     dpmf_workload_options options = {.decay = 1};
     double *rates = NULL;
@@ -231,7 +231,7 @@ static dpmf_status parse_decay_power(slice rest, int64_t steps, dpmf_workload **
     return status;
 }
 
-/* Those that stand alone: `there` = 1. */
+/* Reads the workloads that stand alone; `there` = 1 if it is one. */
 static dpmf_status parse_alone(slice text, int64_t steps, int *there, dpmf_workload **out) {
     slice rest = {0};
     *there = 1;
@@ -292,7 +292,7 @@ void workload_write(const dpmf_workload *w, const char *prefix, base_writer *out
     if (w->schedule != NULL) base_json_text(out, "schedule", w->schedule);
     if (w->learning_rate != NULL)
         base_tensors_add(tensors, array_name(prefix, "learning_rate", name), w->steps, 0, w->learning_rate);
-    if (w->matrix != NULL && strcmp(w->text, "file") == 0) /* the others follow from their text */
+    if (w->matrix != NULL && strcmp(w->text, "file") == 0) /* the text determines the others */
         base_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
 }
 
@@ -308,7 +308,7 @@ static dpmf_status find_array(const base_tensors *tensors, const char *prefix, c
     return DPMF_OK;
 }
 
-/* The text alone must mean the same workload, unless part of it is in an array only. */
+/* The text must mean the same workload without the arrays, unless part of it is in an array only. */
 static dpmf_status check_text(const dpmf_workload *w) {
     dpmf_workload *again = NULL;
     if (w->schedule != NULL && strstr(w->schedule, "lr") != NULL) return DPMF_OK;
@@ -319,7 +319,7 @@ static dpmf_status check_text(const dpmf_workload *w) {
     return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the learning rates are not those of its workload text");
 }
 
-/* A matrix that its text makes: no other text may stand here. */
+/* A matrix that follows from its text: no other text is accepted here. */
 static dpmf_status read_toeplitz(const char *text, int64_t steps, dpmf_workload **out) {
     slice whole = {text, strlen(text)}, rest = {0};
     dpmf_workload *w = NULL;

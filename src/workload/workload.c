@@ -35,7 +35,7 @@ dpmf_workload_options dpmf_workload_options_defaults(void) {
 /* ---- making and freeing ---- */
 
 dpmf_workload *workload_retain(const dpmf_workload *workload) {
-    dpmf_workload *w = (dpmf_workload *)workload; /* the count is the one thing that changes */
+    dpmf_workload *w = (dpmf_workload *)workload; /* only the count changes */
     __atomic_add_fetch(&w->references, 1, __ATOMIC_RELAXED);
     return w;
 }
@@ -50,7 +50,7 @@ void dpmf_workload_free(dpmf_workload *workload) {
     base_free(workload);
 }
 
-/* n beyond 2^53 could not be told apart from its neighbours in a double; no algorithm here reaches it anyway. */
+/* A double cannot tell n beyond 2^53 from its neighbours; no algorithm here reaches it anyway. */
 static dpmf_status check_steps(int64_t steps) {
     if (steps < 1 || steps > ((int64_t)1 << 53))
         return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
@@ -196,7 +196,7 @@ static dpmf_status dense_head(const dpmf_workload *w, int64_t steps, dpmf_worklo
     char *text = NULL;
     dpmf_status status = dpmf_workload_create_dense(steps, corner, &head);
     base_free(corner);
-    if (status == DPMF_OK) status = base_copy_text(w->text, &text); /* window:W stays what it is */
+    if (status == DPMF_OK) status = base_copy_text(w->text, &text); /* window:W keeps its text */
     if (status != DPMF_OK) {
         dpmf_workload_free(head);
         return status;
@@ -220,7 +220,7 @@ dpmf_status workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload *
     return workload_create_named(steps, &o, w->learning_rate == NULL ? NULL : "lr", out);
 }
 
-/* ---- plain questions ---- */
+/* ---- properties ---- */
 
 int64_t dpmf_workload_steps(const dpmf_workload *workload) {
     return workload->steps;
@@ -297,7 +297,7 @@ static void named_step(const dpmf_workload *w, int64_t t, int64_t count, const d
     }
 }
 
-/* Rows of A are known: the state is the past inputs. */
+/* The rows of A are known, so the state is the past inputs. */
 static void dense_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
     const double *a = w->matrix + t * w->steps;
     for (int64_t i = 0; i < count; i++) {
