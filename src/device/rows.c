@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recipes into launches of the kernel; the buffers, on the device.
+ * Turns recipes into launches of the kernel; holds the buffers on the device.
  *
- * The coordinates in memory start and end at multiples of 32, what a unit of the seeds has, so that vectors are aligned whatever
- * the shard: buffer j has that of coordinate c at j x padded + c - base. Coordinates outside of the shard are never emitted. A
- * row goes to one launch for each segment; segments that end inside of a unit have its seeds made twice, and each coordinate
- * still moves its own buffers on once.
+ * The coordinates in memory start and end at multiples of 32, the size of a unit of the seeds, so that vectors are
+ * aligned in every shard: buffer j has coordinate c at j x padded + c - base. Coordinates outside of the shard are
+ * never emitted. A row takes one launch per segment. The seeds of a unit are made twice if a segment ends inside it,
+ * but each coordinate still advances its own buffers once.
  *
  * Where the strategy feeds outputs back, the buffers are a ring of rows, and a checkpoint of libdpmf may hold rows that it made
- * ahead: those are emitted from the ring. A row made ahead here has memory of its own.
+ * ahead: those are emitted from the ring. A row that is made ahead here has separate memory.
  */
 #include "shared.h"
 
@@ -59,7 +59,7 @@ static dpmf_status take_memory(device_rows *rows, int ahead) {
         return device_fail(DPMF_ERROR_MEMORY, "%lld buffers of %lld numbers are beyond any memory",
                            (long long)rows->buffers, (long long)rows->count);
     rows->weight_bytes =
-        bytes_of(last.weights + rows->buffers, sizeof(float)); /* a ring that is not yet full has fewer */
+        bytes_of(last.weights + rows->buffers, sizeof(float)); /* a ring that is not full yet has fewer */
     rows->seed_bytes = bytes_of(last.seeds, sizeof(uint64_t));
     DEVICE_TRY(b->allocate(context, rows->weight_bytes, &rows->weight));
     DEVICE_TRY(b->allocate(context, rows->seed_bytes, &rows->seed));
@@ -86,7 +86,7 @@ done:
 
 /* ---- launches ---- */
 
-/* What a launch for row t needs but for where it goes: weights and seeds are on the device afterwards. */
+/* Prepares a launch for row t, except its target: weights and seeds are on the device afterwards. */
 static dpmf_status prepare(device_rows *rows, int64_t t, void *stream, device_launch *l) {
     const device_backend *b = rows->device->backend;
     dpmf_recipe recipe;
@@ -163,7 +163,7 @@ static dpmf_status make_all(const device_rows *rows, device_launch *l, device_me
     return rows->device->backend->launch(rows->device->context, rows->program, l, stream);
 }
 
-/* One row more: in a ring it takes the place of the oldest. */
+/* Makes one more row; in a ring it replaces the oldest. */
 static void count_made(device_rows *rows) {
     rows->made++;
     if (rows->kept < rows->made - rows->buffers) rows->kept = rows->made - rows->buffers;
@@ -196,7 +196,7 @@ dpmf_status device_rows_ahead(device_rows *rows, int64_t t, void *stream) {
     return b->mark(rows->device->context, rows->program, stream);
 }
 
-/* ---- to any row ---- */
+/* ---- seek ---- */
 
 dpmf_status device_rows_seek(device_rows *rows, int64_t step, void *stream) {
     dpmf_recipe recipe;
@@ -240,7 +240,7 @@ dpmf_status device_rows_write(void *context, int64_t step, int64_t made, const v
     device_rows *rows = context;
     dpmf_status status = copy_buffers(rows, NULL, buffers);
     rows->failed = status != DPMF_OK;
-    rows->made = status == DPMF_OK ? made : -1; /* half of them are new: the next row begins at its block's start */
+    rows->made = status == DPMF_OK ? made : -1; /* some are new: the next row starts again at its block */
     rows->kept = status == DPMF_OK ? step : -1;
     rows->ahead_of = -1;
     return status;
