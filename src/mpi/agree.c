@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agreement between processes: failures that all hear of, and the comparison of what they were started with. Rank 0
- * sends its fields round, every process compares them with its own, and the first that differs says so. The key is
- * compared by HMAC-SHA256(key, a constant): equal for equal keys, and nothing of the key can be read off it.
+ * Agreement between processes: failures are reported to all, and the processes compare their arguments. Rank 0
+ * broadcasts its fields, every process compares them with its own, and the first that differs reports it. The key is
+ * compared by HMAC-SHA256(key, a constant), which is equal for equal keys and reveals nothing of the key.
  */
 #include "shared.h"
 
@@ -40,7 +40,7 @@ dpmf_status mpi_check(int answer, const char *what) {
     return mpi_fail(DPMF_ERROR_IO, "MPI could not %s: %s", what, words);
 }
 
-/* The first failing rank speaks for all. */
+/* All processes return the status and message of the first failing rank. */
 dpmf_status mpi_together(MPI_Comm communicator, dpmf_status mine) {
     struct {
         int place, rank;
@@ -60,7 +60,7 @@ dpmf_status mpi_together(MPI_Comm communicator, dpmf_status mine) {
 }
 
 dpmf_status dpmf_mpi_shard(MPI_Comm communicator, int64_t dim, int64_t *offset, int64_t *count) {
-    const int64_t unit = 64; /* noise is made 64 numbers at a time: a cut inside would make some twice */
+    const int64_t unit = 64; /* noise is made 64 numbers at a time, so a cut inside would make some of them twice */
     int rank = 0, ranks = 1;
     if (dim < 1) return mpi_fail(DPMF_ERROR_ARGUMENT, "dim = %lld, accepted 1 and up", (long long)dim);
     MPI_Comm_rank(communicator, &rank);

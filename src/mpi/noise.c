@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The noise of one shard, agreed on by all. Rows are libdpmf's own, of the shard [offset, offset + count): their bits do
- * not depend on how many processes there are. Only creating, gathering, seeking and checkpoints communicate.
+ * The noise of one shard, after all processes have agreed on it. libdpmf makes the rows of the shard [offset, offset +
+ * count): their bits do not depend on the number of processes. Only creating, gathering, seeking and checkpoints
+ * communicate.
  */
 #include "shared.h"
 
@@ -61,7 +62,7 @@ static dpmf_status open_local(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism
     return mpi_took(dpmf_noise_create(mechanism, n->dim, clip, key, &o, &n->local));
 }
 
-/* Where rank 0's state file says, on all. */
+/* Seeks to the row of rank 0's state file, on all processes. */
 static dpmf_status adopt_row(dpmf_mpi_noise *n) {
     int64_t row = n->local == NULL ? 0 : dpmf_noise_step(n->local);
     int doubt = n->rank == 0 && dpmf_noise_in_doubt(n->local);
@@ -128,7 +129,7 @@ int64_t dpmf_mpi_noise_step(const dpmf_mpi_noise *n) {
 
 /* ---- rows ---- */
 
-/* A process without coordinates keeps count of the rows, so that it ends where the others do. */
+/* A process without coordinates counts the rows, so that it ends with the others. */
 static dpmf_status no_row(dpmf_mpi_noise *n) {
     if (n->step >= n->steps)
         return mpi_fail(DPMF_ERROR_ARGUMENT, "row %lld, accepted 0 to %lld", (long long)n->step,
@@ -157,7 +158,7 @@ dpmf_status dpmf_mpi_noise_add(dpmf_mpi_noise *n, double factor, int64_t segment
     return n->local == NULL ? no_row(n) : mpi_took(dpmf_noise_add(n->local, factor, segments, segment));
 }
 
-/* In pieces whose length an int can hold. */
+/* Sends pieces whose length an int can hold. */
 static dpmf_status receive(const dpmf_mpi_noise *n, int from, char *row, size_t size) {
     const int64_t most = INT_MAX / 16;
     for (int64_t at = n->bounds[from]; at < n->bounds[from + 1]; at += most) {
@@ -208,7 +209,7 @@ done:
 
 dpmf_status dpmf_mpi_noise_seek(dpmf_mpi_noise *n, int64_t step) {
     dpmf_status status = DPMF_OK;
-    /* Rank 0 first: only it knows whether the state file allows it. */
+    /* Rank 0 seeks first, since only its state file decides whether the seek is allowed. */
     if (n->rank == 0) status = mpi_took(dpmf_noise_seek(n->local, step));
     status = mpi_together(n->communicator, status);
     if (status != DPMF_OK) return status;
