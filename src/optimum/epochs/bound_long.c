@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bound of optimum/epochs/bound.c for prefix sums over epochs too long to climb: V is climbed for shorter epochs, foretold
- * for the long ones (optimum/epochs/start.c), taken as constant over runs of positions that grow from both ends of the
- * epoch, and the dual evaluated there (optimum/epochs/chain.c). Any V gives a valid bound; how good it is is no matter of
- * proof. Interval: the eigenvalues of K are 4 sin^2((2t-1) pi / (4n+2)), t = 1..n.
+ * The bound of optimum/epochs/bound.c for prefix sums over epochs too long for an ascent. The V of shorter epochs
+ * predicts that of the long ones (optimum/epochs/start.c); it is made constant over runs of positions that grow from
+ * both ends of the epoch, and the dual is evaluated there (optimum/epochs/chain.c). Any V gives a valid bound; its
+ * tightness is not proven. Interval: the eigenvalues of K are 4 sin^2((2t-1) pi / (4n+2)), t = 1..n.
  */
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -18,11 +18,11 @@
 #include <string.h>
 
 static const double PI = 3.14159265358979323846;
-static const double SPEND = 4e5;   /* on each length that is climbed, in the units of epochs_cost */
+static const double SPEND = 4e5;   /* for each shorter length, in the units of epochs_cost */
 static const double LONGEST = 1e5; /* n k^2 of the longest of them */
 static const double GROWTH = 0.2;  /* of a run, by its distance from the end of the epoch */
 static const double QUADRATURE = 1e-6;
-enum { SHORTEST = 24 }; /* positions to climb, at least */
+enum { SHORTEST = 24 }; /* positions of the shortest ascent */
 
 typedef struct plan {
     int64_t n, k, b, last; /* last: positions of the last epoch */
@@ -39,7 +39,7 @@ typedef struct plan {
 static int64_t run_length(const plan *p, int64_t i) {
     const double left = (double)i, right = (double)(p->b - 1 - i) / (1 + GROWTH);
     int64_t length = (int64_t)fmax(1, GROWTH * fmin(left, right));
-    if (p->last < p->b && i < p->last) { /* the last step, and what leads there, apart from the rest */
+    if (p->last < p->b && i < p->last) { /* the position of the last step is a separate run */
         const int64_t room = i < p->last - 1 ? p->last - 1 - i : 1;
         if (length > room) length = room;
     }
@@ -107,7 +107,7 @@ static dpmf_status run_node(void *context, int64_t item, int worker) {
     return epochs_chain_trace(p->k, p->count, p->runs, p->rule.shift[item], &p->traces[item]);
 }
 
-/* As for the blocks of optimum/epochs/epochs.c, which these traces meet to 1e-12. */
+/* As for the blocks of optimum/epochs/epochs.c, with which these traces agree to 1e-12. */
 static double rounding_of(const plan *p, double shift) {
     return (64 + sqrt((double)p->n)) * DBL_EPSILON * sqrt((p->high + shift) / (p->low + shift));
 }
