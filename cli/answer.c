@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Matrices up to this size, and so many coefficients, are printed; more belong in a file. */
+/* Matrices up to this size, and this many coefficients, are printed; larger ones belong in a file. */
 enum { PRINTED_STEPS_MAX = 256, PRINTED_COEFFICIENTS_MAX = 65536 };
 
 static bool wants_max(const arguments *given) {
@@ -22,7 +22,7 @@ static double ratio_of(const arguments *given, const dpmf_evaluation *found) {
     return bound > 0.0 ? loss / bound : 0.0;
 }
 
-/* ---- what optimize adds ---- */
+/* ---- additions of optimize ---- */
 
 /* Column j of C, or of its inverse; NULL after a message. */
 static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse) {
@@ -117,7 +117,7 @@ static bool is_printed(const dpmf_strategy *s) {
     return holds(kind, "coefficients") && dpmf_strategy_bands(s) <= PRINTED_COEFFICIENTS_MAX;
 }
 
-/* Enough to make it again with evaluate --parameters; null where that would be long. */
+/* Enough to make the mechanism again with evaluate --parameters; null where that would be long. */
 static int json_optimized(text_buffer *t, const problem *p, const optimized *o) {
     const dpmf_strategy *s = p->strategy;
     json_text(t, "outcome", dpmf_outcome_name(o->result.outcome));
@@ -275,7 +275,7 @@ static dpmf_lower_bound_mode bound_of(const arguments *given) {
 
 static int save_mechanism(const dpmf_mechanism *mechanism, const char *path) {
     dpmf_status status = dpmf_mechanism_save(mechanism, path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 
@@ -284,7 +284,7 @@ int check_guarantee_options(const arguments *given) {
     return fail(EXIT_USAGE, "%s: --epsilon and --delta go together", verbs[given->verb].name);
 }
 
-/* Puts the calibrated mechanism in the place of the one that is not. */
+/* Replaces the mechanism by the calibrated one. */
 static dpmf_status calibrate(const arguments *given, const dpmf_run *run, dpmf_mechanism **mechanism, answer *a) {
     dpmf_mechanism *made = NULL;
     if (!option_given(given, OPTION_EPSILON)) return DPMF_OK;

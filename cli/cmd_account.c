@@ -55,8 +55,8 @@ static int load_mechanism(const arguments *given, account *a) {
 }
 
 /*
- * Where the test is a part of the mechanism its coins are too: chosen by whoever asks, they could be chosen until the
- * answer pleases. So they are fresh, and recorded.
+ * Where the test is a part of the mechanism its random seed is too: a user-chosen seed could be retried until the
+ * result looks good. So the seed is fresh, and it is recorded.
  */
 static int draw_coins(const arguments *given, account *a) {
     uint8_t coins[DPMF_KEY_SIZE];
@@ -70,7 +70,7 @@ static int draw_coins(const arguments *given, account *a) {
     return 0;
 }
 
-/* --largest probability: the one that is looked for need not be given: "poisson" or nothing, "block-cyclic:BANDS". */
+/* --largest probability: the probability itself need not be given: "poisson" or nothing, "block-cyclic:BANDS". */
 static const char *sampling_text(const arguments *given, char out[64]) {
     const char *text = option_text(given, OPTION_SAMPLING), *blocks = "block-cyclic:";
     const size_t name = strlen(blocks);
@@ -104,7 +104,7 @@ static int read_options(const arguments *given, account *a) {
     return a->how.unconditional ? draw_coins(given, a) : 0;
 }
 
-/* Options that would say nothing are refused, so that nobody believes that they were heeded. */
+/* Options without effect are refused rather than ignored. */
 static int check_idle(const arguments *given, const account *a) {
     dpmf_sampling_kind kind = a->how.sampling.kind;
     bool simulated = kind == DPMF_SAMPLING_BALLS_IN_BINS || kind == DPMF_SAMPLING_MIN_SEPARATION;
@@ -163,7 +163,7 @@ static int find_question(const arguments *given, account *a) {
     return (a->sigma > 0.0) + epsilon + delta == 2 ? 0 : refuse_set();
 }
 
-/* The first steps of the FILE's run alone. */
+/* Only the first steps of the FILE's run. */
 static int read_first(const arguments *given, account *a) {
     static const option_id idle[] = {OPTION_SIGMA,  OPTION_MU,       OPTION_COMPOSITIONS,
                                      OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
@@ -196,7 +196,7 @@ static int read_tuning(const arguments *given, account *a) {
     return 0;
 }
 
-/* The log of a run; only where nothing is secret about who takes part. */
+/* The log of a run, accepted only where the participation is not secret. */
 static int read_log(const arguments *given, account *a) {
     const char *path = option_text(given, OPTION_LOG);
     if (path == NULL) return 0;
@@ -234,8 +234,8 @@ static dpmf_status answer(const arguments *given, account *a) {
 }
 
 /*
- * A FILE asked for its own guarantee: the claim is what people publish, and what was computed again, a little less by
- * the slack of calibration, stands beside it. Whoever changes the question gets the answer to that.
+ * A FILE's own guarantee: people publish the claim, so the computed value, a little smaller by the slack of
+ * calibration, is printed beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
     static const option_id changes[] = {OPTION_SIGMA,  OPTION_MU,    OPTION_COMPOSITIONS, OPTION_EPOCHS,
@@ -251,7 +251,7 @@ static void adopt_claim(const arguments *given, account *a) {
     a->found.epsilon = claimed;
 }
 
-/* What was found of the sampling belongs into the statement. */
+/* The sampling that was found belongs in the statement. */
 static void adopt_largest(account *a) {
     if (a->ask == ASK_STEPS) a->how.compositions = a->most_steps;
     if (a->ask == ASK_PROBABILITY) a->how.sampling.probability = a->most_probability;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dpmf audit: a run with canaries of its own, the bound that follows, and a page with two pictures of it. */
+/* dpmf audit: a run with its own canaries, the bound that follows, and a page with two pictures of it. */
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
@@ -21,7 +21,7 @@ static const char *verdict(const dpmf_audit_result *r) {
     return is_broken(r) ? "BROKEN: the bound is above the claim" : "not broken, which proves nothing";
 }
 
-/* ---- answers ---- */
+/* ---- the results ---- */
 
 static void print_json(text_buffer *t, const arguments *given, const dpmf_audit_result *r) {
     json_begin(t);
@@ -181,7 +181,7 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
     if (!(how.delta > 0.0)) return fail(EXIT_USAGE, "--delta is required: the file claims no epsilon and delta");
     if (option_given(given, OPTION_TESTING_SEED)) {
         status = dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
-        how.key = key; /* anybody can compute it: there is nothing to protect in this run */
+        how.key = key; /* no data in this run need protection, so anybody may compute it */
     }
     if (status == DPMF_OK) status = dpmf_audit_create(mechanism, &how, out);
     progress_clear();
@@ -193,7 +193,7 @@ int cmd_audit(const arguments *given) {
     dpmf_audit *audit = NULL;
     text_buffer t = {0}, page = {0};
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until a file is written */
-    /* What the file claims is believed by nobody: that is what is tested. */
+    /* The file's claim is tested here, so it is not confirmed first. */
     dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
     if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
     int code = run_audit(given, mechanism, &audit);

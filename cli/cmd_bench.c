@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmarks: ratios to a limit or to a peer measured in the same run, medians of repeats. Times alone say little on
- * machines that differ and are shared.
+ * Benchmarks: ratios to a limit or to a peer measured in the same run, medians of repeats. Times alone mean little,
+ * since machines differ and are shared.
  */
 #include "dpmf.h"
 #include "options/verbs.h"
@@ -196,7 +196,10 @@ static dpmf_mechanism *noise_mechanism(const char *family, int64_t steps, int64_
     return mechanism;
 }
 
-/* The mean time of a row added to `sum`, over all steps (look-ahead makes some rows dear); negative after a message. */
+/*
+ * The mean time of a row added to `sum`, over all steps (look-ahead makes some rows expensive); negative after a
+ * message.
+ */
 static double time_noise(const char *family, int64_t steps, int64_t bands, int buffers, int64_t dim, int threads,
                          float *sum) {
     uint8_t key[DPMF_KEY_SIZE];
@@ -221,7 +224,7 @@ static double time_noise(const char *family, int64_t steps, int64_t bands, int b
     return status == DPMF_OK ? best : -1.0;
 }
 
-/* Seconds a byte of a + s b -> c over three arrays of `count` floats: what memory can do. */
+/* Seconds per byte of a + s b -> c over three arrays of `count` floats: the speed of memory. */
 static double time_triad(int64_t count, float *a) {
     float *b = allocate(count, sizeof *b), *c = allocate(count, sizeof *c);
     double best = -1.0;
@@ -250,7 +253,7 @@ static int bench_noise(int threads, rows *out) {
                   {"64 bands, the same", 64, 0.13}};
     float *sum = allocate(FAR, sizeof *sum);
     int code = sum == NULL ? fail_memory() : 0;
-    (void)threads; /* one thread, and two against one */
+    (void)threads; /* one thread, and two compared with one */
     double near = code == 0 ? time_noise(DPMF_FAMILY_IDENTITY, 512, 0, 0, NEAR, 1, sum) : -1.0;
     double blt = near < 0.0 ? -1.0 : time_noise(DPMF_FAMILY_BLT, 512, 0, 4, NEAR, 1, sum);
     double tvblt = blt < 0.0 ? -1.0 : time_noise(DPMF_FAMILY_TVBLT, 512, 0, 4, NEAR, 1, sum);
@@ -313,7 +316,7 @@ int cmd_bench(const arguments *given) {
     rows found = {0};
     text_buffer t = {0};
     int code = 0, known = given->operand == NULL;
-    /* LAPACK's decompositions take seconds and hear nothing, and there is no file to be left half-written. */
+    /* LAPACK's decompositions take seconds and cannot be cancelled, and no file can be left incomplete. */
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled");
     for (size_t i = 0; i < sizeof GROUPS / sizeof GROUPS[0] && code == 0; ++i) {
         if (given->operand != NULL && strcmp(given->operand, GROUPS[i].name) != 0) continue;

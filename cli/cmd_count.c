@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dpmf count: private running sums of a stream, by the library's counter. Lines are read as they come (count/input.c,
- * count/lines.c), batches of answers released in the order that count/release.c explains.
+ * count/lines.c), and batches of answers are released in the order that count/release.c explains.
  */
 #include "count/count.h"
 #include "options/numbers.h"
@@ -29,12 +29,12 @@ typedef struct count {
     int64_t steps, step, resumed_at, batch, batch_most; /* batch: rows that are not released yet */
     bool at_start;                                      /* the next line is the first of its input */
     bool kept, explained;
-    bool going; /* the input is where the state file is: what has been taken of it may be said to be */
+    bool going; /* the input is at the position of the state file: what was read may be recorded */
 } count;
 
 /* ---- batches ---- */
 
-/* The notes that belong to the first answers come after them: with a refusal there is one line on stderr. */
+/* The notes are printed after the first answers, so that a refusal is a single line on stderr. */
 static void explain(count *c) {
     if (c->explained) return;
     c->explained = true;
@@ -116,7 +116,7 @@ static int take_lines(count *c) {
 
 /* ---- from start to end ---- */
 
-/* A last line that had no end when it was counted must not have grown; its end is passed over. */
+/* A last line without an end must not have grown since it was counted; its end is skipped. */
 static int pass_line_end(count *c) {
     input *in = &c->in;
     int code = 0;
@@ -131,11 +131,11 @@ static int pass_line_end(count *c) {
         return fail(EXIT_UNABLE, "line %lld was counted without its line end, and is longer now",
                     (long long)c->out.note.lines);
     in->taken += end;
-    c->out.note.open_line = end == 0; /* nothing has come: it is as it was */
+    c->out.note.open_line = end == 0; /* nothing has come: the input is unchanged */
     return 0;
 }
 
-/* After a restart: the input that was counted, the header in it, and where to go on. */
+/* After a restart: checks the input that was counted and the header in it, and finds where to continue. */
 static int resume_input(count *c) {
     slice first, time;
     char why[WHY];
@@ -159,7 +159,7 @@ static int count_stream(count *c) {
     int code = c->kept ? resume_input(c) : 0;
     if (!c->kept) c->at_start = true;
     c->going = code == 0;
-    /* What came with the bytes that were counted before is there already. */
+    /* Bytes that came together with the counted ones are already in the buffer. */
     if (code == 0) code = take_lines(c);
     while (code == 0 && !c->in.ended) {
         code = input_fill(&c->in);
@@ -203,7 +203,7 @@ static void read_options(count *c) {
     c->batch_most = option_given(given, OPTION_SYNC_EVERY) ? given->count[OPTION_SYNC_EVERY] : INT64_MAX;
 }
 
-/* Streams have no sampler: a guarantee that rests on one would not hold. */
+/* Streams have no sampler, so a guarantee that needs one would not hold. */
 static int check_sampling(const count *c) {
     char sampling[64], shown[SHOWN];
     const dpmf_sampling assumed = dpmf_mechanism_sampling(c->mechanism);
@@ -222,7 +222,7 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
     return dpmf_key_create(key);
 }
 
-/* Before anything is released; a stream that goes on is in the ledger already. */
+/* Before anything is released; a stream that continues is already in the ledger. */
 static int enter_ledger(const count *c, const uint8_t key[DPMF_KEY_SIZE]) {
     char binding[96];
     snprintf(binding, sizeof binding, "count %lld %.17g", (long long)c->reader.columns, c->given->number[OPTION_CLIP]);
@@ -289,7 +289,7 @@ static int print_done(const count *c) {
     return code;
 }
 
-/* Bad lines and signals end a stream in good order: the state file then says that all its lines are out. */
+/* Bad lines and signals end a stream properly: the state file then records that all its lines are written. */
 static int run(count *c) {
     int code = prepare(c);
     if (code == 0) code = release_open(&c->out, c->counter, c->given->text[OPTION_OUT], c->kept);

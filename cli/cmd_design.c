@@ -14,7 +14,7 @@
 
 enum { STATEMENT_MAX = 8192 };
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 /* K,LOW..HIGH */
 static int read_federated(const char *text, dpmf_design_options *how) {
@@ -151,7 +151,7 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
     json_close(t, '}');
 }
 
-/* The candidates proper, or the points of the searches over bands and buffers. */
+/* The candidates, or the points of the searches over bands and buffers. */
 static void json_candidates(text_buffer *t, const char *key, const dpmf_design *d, bool swept) {
     json_open(t, key, '[');
     for (int64_t i = 0; i < dpmf_design_count(d); ++i)
@@ -264,7 +264,7 @@ static void add_wrapped(text_buffer *t, const char *sentences, int indent, int w
 
 enum { TEXT_WIDTH = 110 };
 
-/* Under which sampling, and what the bound is by: once each. */
+/* The sampling, and the origin of the bound: once each. */
 static void print_accounts(text_buffer *t, const dpmf_design *d) {
     text_add(t, "  * with privacy amplified by sampling:\n");
     for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
@@ -314,16 +314,16 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
     add_wrapped(t, statement, 2, TEXT_WIDTH);
 }
 
-/* ---- together ---- */
+/* ---- the verb ---- */
 
 static int save_chosen(const dpmf_design *d, const char *path) {
     if (path == NULL) return 0;
     dpmf_status status = dpmf_mechanism_save(dpmf_design_mechanism(d), path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 
-/* The statement; with --exact what it says of the exact release, for a clip norm of 1, whose factor cancels. */
+/* The statement; with --exact that of the exact release, for a clip norm of 1, whose factor cancels. */
 static int make_statement(const arguments *given, const dpmf_design *d, const dpmf_exact *exact, char *statement) {
     char *plain = allocate(STATEMENT_MAX, 1);
     if (plain == NULL) return fail_memory();
@@ -336,7 +336,7 @@ static int make_statement(const arguments *given, const dpmf_design *d, const dp
     return 0;
 }
 
-/* A mechanism that has no exact release is no answer to --exact. */
+/* With --exact a mechanism without an exact release cannot be chosen. */
 static int plan_exact(const arguments *given, const dpmf_design *d, dpmf_exact *out) {
     if (!option_given(given, OPTION_EXACT)) return 0;
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);

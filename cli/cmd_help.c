@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that explains: `dpmf help`, `dpmf VERB --help` and the manual page, all from the tables of options/options.c. */
+/* All explanations: `dpmf help`, `dpmf VERB --help` and the manual page, all from the tables of options/options.c. */
 #include "options/completion.h"
 #include "options/tour.h"
 #include "options/verbs.h"
@@ -85,7 +85,7 @@ static bool add_sentences(text_buffer *t, verb_id verb, const char *help) {
     return has_default;
 }
 
-/* The help of an option with what the other columns of the table know: accepted values and the default. */
+/* The help of an option with the other columns of the table: accepted values and the default. */
 static void option_words(text_buffer *t, verb_id verb, const option_row *o) {
     const bool out = o == &options[OPTION_OUT] && tours[verb].out != NULL;
     const bool has_default = add_sentences(t, verb, out ? tours[verb].out : option_help(o));

@@ -28,7 +28,7 @@ typedef struct request {
     bool explained;  /* the notes on stderr have been printed */
 } request;
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 static int check_usage(const arguments *given) {
     bool dry = option_given(given, OPTION_DRY_RUN), key = option_given(given, OPTION_KEY_FILE);
@@ -85,7 +85,7 @@ static void read_options(const arguments *given, request *r) {
     r->count = r->options.count > 0 ? r->options.count : r->dim - r->options.offset;
 }
 
-/* Exact rows are float64 unless a NumPy file is asked for, which says what it holds. */
+/* Exact rows are float64, except in a NumPy file, which records its type. */
 static const char *format_text(const request *r) {
     return r->options.exact && !option_given(r->given, OPTION_FORMAT) ? "f64" : option_text(r->given, OPTION_FORMAT);
 }
@@ -137,7 +137,7 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
     return dpmf_key_create(key);
 }
 
-/* Shards of one run are one run; another clip norm, size or precision is another. */
+/* Shards of one run are the same run; another clip norm, size or precision is another run. */
 static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
     char binding[128];
     snprintf(binding, sizeof binding, "noise %lld %.17g %s", (long long)r->dim, r->given->number[OPTION_CLIP],
@@ -146,15 +146,15 @@ static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
 }
 
 /*
- * Does a signal end the program before the row that is being made is out? The output has whole rows either way. But a
- * state file has recorded the row, and whoever reads a pipe would then have to ask for it with --replay: so a row that
- * takes a moment is finished.
+ * Does a signal end the program before the current row is written? The output has whole rows either way. But a state
+ * file has recorded the row, and the reader of a pipe would then need --replay to get it: so a row that takes a moment
+ * is finished.
  */
 static bool leaves_unfinished(const request *r, uint64_t bytes) {
     return !r->kept || r->given->text[OPTION_OUT] != NULL || bytes > (uint64_t)1 << 26;
 }
 
-/* To the first row, which may take the making of those before it. */
+/* Seeks to the first row, which may take the time of those before it. */
 static dpmf_status go_to_first(const request *r, const row_output *out) {
     if (!end_at_once(rows_left_behind(out))) return DPMF_ERROR_CANCELLED;
     const dpmf_status status = dpmf_noise_seek(r->noise, r->first);
@@ -165,7 +165,7 @@ static dpmf_status go_to_first(const request *r, const row_output *out) {
 static int open_noise(request *r, const row_output *out) {
     uint8_t key[DPMF_KEY_SIZE];
     uint64_t bytes = 0;
-    /* What can be refused is refused before a key file is made. */
+    /* All checks come before the key file is made. */
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, &r->options, &bytes, NULL);
     r->unfinished = leaves_unfinished(r, bytes);
     if (status == DPMF_OK) status = get_key(r->given, key);
@@ -178,7 +178,7 @@ static int open_noise(request *r, const row_output *out) {
     return code;
 }
 
-/* Rows are made some at a time, so that short ones do not each cost a system call. */
+/* Makes several rows at a time, so that short ones do not each cost a system call. */
 static int allocate_rows(request *r) {
     const int64_t row = r->count * (int64_t)r->number_size, together = 1 << 20;
     r->at_once = r->kept || row >= together ? 1 : together / row;
@@ -187,7 +187,7 @@ static int allocate_rows(request *r) {
     return r->rows != NULL ? 0 : fail_memory();
 }
 
-/* After the first rows are out: whatever was to be refused would have been, and then one line says so. */
+/* Printed after the first rows: a refusal would have come before, as a single line. */
 static void explain(request *r) {
     if (r->explained) return;
     r->explained = true;

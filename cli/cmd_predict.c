@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dpmf predict: what a trained model answers. The weights are private; what is asked of them, and the answers, are not protected. */
+/*
+ * dpmf predict: the predictions of a trained model. The weights are private; the inputs and the predictions are not
+ * protected.
+ */
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
@@ -10,7 +13,7 @@
 
 typedef struct prediction {
     training data; /* test, hidden */
-    bool labelled; /* the classes are known, so that the accuracy is too */
+    bool labelled; /* the classes are known, so the accuracy is computed */
     float *weights;
     int64_t dim;
     int32_t *label;
@@ -81,7 +84,7 @@ static void add_lines(text_buffer *t, const prediction *p) {
         text_add(t, "%d,%.6g\n", (int)p->label[i], p->probability[i]);
 }
 
-/* To --out whole or not at all, else to standard output. */
+/* Writes --out completely or not at all, else standard output. */
 static int print(const arguments *given, const prediction *p) {
     text_buffer t = {0};
     row_output out = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpmf query: how sure a released stream is. Everything is post-processing of what count has written: estimates from its
- * lines, standard deviations from the mechanism (src/error/query.c).
+ * dpmf query: the accuracy of a released stream. All results are post-processing of what count has written: estimates
+ * from its lines, standard deviations from the mechanism (src/error/query.c).
  */
 #include "options/verbs.h"
 #include "output.h"

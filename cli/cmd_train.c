@@ -15,7 +15,7 @@
 
 const training_team *training_together = NULL;
 
-/* Where several train together, what one could not do ends all of them. */
+/* Where several processes train together, a failure of one ends all of them. */
 static int all(int code) {
     return training_together != NULL ? training_together->all(code) : code;
 }
@@ -58,7 +58,7 @@ dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]) {
     return dpmf_key_create(key);
 }
 
-/* The state file: as asked, or beside the key file; one for each of several processes. */
+/* The state file: the given one, or the one beside the key file; one for each of several processes. */
 static int find_state(training *t) {
     const arguments *given = t->given;
     const char *path = given->text[OPTION_STATE], *key = given->text[OPTION_KEY_FILE];
@@ -97,7 +97,7 @@ static void read_options(training *t) {
     }
 }
 
-/* A checkpoint that is there is gone on from; one of another run is refused. */
+/* An existing checkpoint is continued; one of another run is refused. */
 static int resume(training *t) {
     const char *path = t->given->text[OPTION_CHECKPOINT];
     if (path == NULL || (access(path, F_OK) != 0 && errno == ENOENT)) return 0;
@@ -107,7 +107,7 @@ static int resume(training *t) {
     return 0;
 }
 
-/* What the state file knows of the run: begun before, complete, or lost. */
+/* The run by its state file: begun before, complete, or lost. */
 static int check_begun(training *t) {
     const char *checkpoint = t->given->text[OPTION_CHECKPOINT], *out = t->given->text[OPTION_OUT];
     const int64_t begun = dpmf_trainer_begun(t->trainer), step = dpmf_trainer_step(t->trainer);
@@ -133,7 +133,7 @@ static int get_key(training *t) {
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-/* A state file that says "another" does not know in what; a checkpoint does. */
+/* A state file of another run cannot name the difference; a checkpoint can. */
 static int explain_another(training *t) {
     const char *path = t->given->text[OPTION_CHECKPOINT];
     dpmf_trainer_options without = t->how;
@@ -154,12 +154,12 @@ static int open_trainer(training *t) {
     if (status == DPMF_ERROR_ARGUMENT && t->how.state != NULL && access(t->how.state, F_OK) == 0)
         return explain_another(t);
     if (status != DPMF_OK) return fail_status(status, NULL);
-    /* Test data that do not fit are better found now than after the last step. */
+    /* Test data that do not fit should be found now rather than after the last step. */
     status = dpmf_trainer_evaluate(t->trainer, t->test, NULL, NULL);
     return status == DPMF_OK ? 0 : fail_status(DPMF_ERROR_FORMAT, NULL);
 }
 
-/* Everything that tells two runs with one key and mechanism apart: their noise is bound to it. */
+/* All values that distinguish two runs with one key and mechanism: their noise is bound to it. */
 static int enter_ledger(training *t) {
     static const option_id tell[] = {OPTION_MODEL,    OPTION_CLIP,     OPTION_OPTIMIZER, OPTION_LEARNING_RATE,
                                      OPTION_MOMENTUM, OPTION_SCHEDULE, OPTION_DECAY,     OPTION_ZERO_ABOVE,
@@ -167,7 +167,7 @@ static int enter_ledger(training *t) {
                                      OPTION_HOLD_OUT, OPTION_LABEL,    OPTION_USER,      OPTION_SCALE};
     text_buffer binding = {0};
     if (!option_given(t->given, OPTION_LEDGER)) return 0;
-    if (training_together != NULL && training_together->part != 0) return 0; /* one of them enters for all */
+    if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */
     text_add(&binding, "train %s %lld", dpmf_sampler_text(t->sampler), (long long)t->units);
     for (size_t i = 0; i < sizeof tell / sizeof *tell; ++i) {
         const char *value = option_text(t->given, tell[i]);
@@ -178,7 +178,7 @@ static int enter_ledger(training *t) {
     return code;
 }
 
-/* Nothing has been written yet. Several processes are stopped together, where they ask each other. */
+/* Nothing has been written yet. Several processes stop together at their next exchange. */
 static int read_data(training *t) {
     if (training_together == NULL && !end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled");
     int code = training_data(t);
@@ -215,7 +215,7 @@ static int save_checkpoint(training *t) {
     return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_NUMERICAL : status, NULL);
 }
 
-/* The curve first: one that is ahead of its checkpoint is cut back, one that is behind would have a gap. */
+/* Writes the curve first: one that is ahead of its checkpoint is cut back, one that is behind would have a gap. */
 static int save_progress(training *t) {
     int code = t->given->text[OPTION_CHECKPOINT] != NULL ? all(curve_write(t)) : 0;
     return code == 0 ? save_checkpoint(t) : code;
@@ -234,7 +234,7 @@ static int add_to_curve(training *t) {
     return code;
 }
 
-/* A run that is told to stop keeps what it has. */
+/* A run that is stopped keeps its results so far. */
 static int run_steps(training *t) {
     const int64_t every = t->given->count[OPTION_EVERY], begun = dpmf_trainer_step(t->trainer);
     dpmf_status status = DPMF_OK;
@@ -248,7 +248,7 @@ static int run_steps(training *t) {
     if (status == DPMF_OK && code == 0 && begun < t->steps && t->steps % every != 0) code = save_progress(t);
     progress_clear();
     if (code != 0) return code;
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_NUMERICAL; /* nothing in the command is to blame */
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_NUMERICAL; /* the command is not at fault */
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
@@ -273,7 +273,7 @@ static int train(training *t) {
     t->seconds += now() - begun;
     if (code == 0 && training_together != NULL) code = training_together->finish(t);
     if (code != 0) return code;
-    if (training_together != NULL && training_together->part != 0) return 0; /* one of them speaks for all */
+    if (training_together != NULL && training_together->part != 0) return 0; /* one process prints for all */
     dpmf_status status = dpmf_trainer_evaluate(t->trainer, t->test, &t->accuracy, &t->loss);
     if (status != DPMF_OK) return fail_status(status, NULL);
     code = write_weights(t);

@@ -50,7 +50,7 @@ static void print_table(text_buffer *t, const dpmf_verification *v) {
              (long long)counts[2], (long long)counts[1], (long long)counts[0]);
 }
 
-/* ---- a ledger: read again entry by entry, composed, and held against its budget ---- */
+/* ---- a ledger: read again entry by entry, composed, and compared with its budget ---- */
 
 static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledger *ledger, const dpmf_privacy *found) {
     const double budget = dpmf_ledger_budget_epsilon(ledger);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decimal numbers and 2^-places. With |whole part| < 2^127 and the first 19 digits after the point as an integer
- * m < 10^19 < 2^64, the fraction is m 2^places/10^19 to the nearest, and m 2^60 fits 128 bits; what later digits add is
- * below 10^-19 < 2^-63. Printing goes the other way: fraction x 10^decimals / 2^places, below 2^60 x 2^60.
+ * m < 10^19 < 2^64, the fraction is m 2^places/10^19 to the nearest, and m 2^60 fits 128 bits; the later digits add
+ * less than 10^-19 < 2^-63. Printing is the reverse: fraction x 10^decimals / 2^places, below 2^60 x 2^60.
  *
  * Nearly all numbers are a sign, up to 18 digits and a point: they are read without strtod and without dividing 128 bits.
  * The value is the same: m/10^f rounded is m 10^(19-f)/10^19 rounded.

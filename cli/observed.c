@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The noise of a run is sigma x s, s the sensitivity in the file, whoever took part. With the sensitivity s' of the
- * steps that each client really took part in, it is sigma s/s' times that one: this multiplier is accounted for.
+ * The noise of a run is sigma x s, s the sensitivity in the file, for any participation. With the sensitivity s' of the
+ * actual participations it is sigma s/s' times s': the account uses this multiplier.
  */
 #include "observed.h"
 
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The library counts units; people know clients and lines. */
+/* The library counts units; people use clients and lines. */
 static int fail_observed(dpmf_status status, const char *path, const participation_log *log) {
     int64_t later = 0;
     if (status == DPMF_ERROR_ARGUMENT && log_find_repeat(log, &later) == 1) {
@@ -50,7 +50,7 @@ dpmf_status observed_account(observed_run *o, double sigma, const dpmf_privacy *
     return status;
 }
 
-/* Above what the file assumes, beyond rounding. */
+/* Is it above the file's assumption, beyond rounding? */
 static bool exceeds(const observed_run *o) {
     return o->sensitivity.value > o->designed.value * (1 + 1e-9);
 }

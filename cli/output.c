@@ -41,7 +41,7 @@ int fail(int code, const char *format, ...) {
     progress_clear();
     size_t length = strlen(line);
     line[length++] = '\n';
-    (void)write_all(STDERR_FILENO, line, length); /* nobody is left to tell */
+    (void)write_all(STDERR_FILENO, line, length); /* stderr is closed too: no message is possible */
     return code;
 }
 
@@ -315,7 +315,7 @@ void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     table_double(t, "sensitivity", value.value, kind);
 }
 
-/* Above so many steps of a stream without a horizon the library looks for the largest error at some of them. */
+/* Above this many steps of a stream without a horizon the library looks for the largest error at some steps only. */
 static const int64_t ALL_STEPS = (int64_t)1 << 24;
 
 const char *max_loss_kind(const dpmf_strategy *s, const dpmf_evaluation *value) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One JSON object with one key, or two for a BLT, which says what the numbers are:
+ * One JSON object with one key, or two for a BLT, which gives the meaning of the numbers:
  *
  *     {"coefficients": [c_0, c_1, ...]}           first column of a Toeplitz C, zeros follow
  *     {"inverse_coefficients": [w_0, w_1, ...]}   first column of a Toeplitz C^-1, zeros follow
@@ -8,8 +8,7 @@
  *     {"matrix": [[row 0], [row 1], ...]}         C itself, n x n, zero above the diagonal
  *     {"scale": [...], "decay": [...]}            of a BLT; or "gap", 1 - decay, which keeps its digits near 1
  *
- * or a .npy array, whose dimensions say it: one for coefficients (of C or C^-1, as the family has it), two for a
- * matrix.
+ * or a .npy array: one dimension for coefficients (of C or C^-1, as the family has it), two for a matrix.
  */
 #include "parameters.h"
 
@@ -25,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a file turned out to hold. */
+/* The contents of a file. */
 typedef struct numbers {
     const char *path;
     const char *key; /* one of those above */
@@ -135,7 +134,7 @@ static int read_lists(const cJSON *value, int64_t steps, numbers *n) {
     }
     int code = check_lengths(value, n, steps, banded ? 1 : 0);
     if (code != 0) return code;
-    /* The lengths are checked, so this is at most twice the numbers that the file really has. */
+    /* The lengths are checked, so this is at most twice the numbers that the file has. */
     n->width = banded ? n->count : steps;
     n->values = allocate(steps, n->width * (int64_t)sizeof *n->values);
     if (n->values == NULL) return fail_memory();
@@ -151,7 +150,7 @@ static int read_lists(const cJSON *value, int64_t steps, numbers *n) {
     return 0;
 }
 
-/* Numbers for another family are a mistake in the command, whatever their lengths. */
+/* Numbers for another family are a mistake in the command, with any lengths. */
 static int check_key(const numbers *n, const dpmf_family *kind) {
     char shown[SHOWN];
     if (strcmp(n->key, kind->parameters) == 0) return 0;
@@ -184,7 +183,7 @@ static int blt_lists(const cJSON *scale, const cJSON *second, numbers *n) {
     return code != 0 ? code : read_list(second, n, n->values + n->count, 1);
 }
 
-/* Of a decay and a gap that are both there, as 'dpmf optimize' prints them, the gap counts and the decay must fit. */
+/* Where a decay and a gap are both given, as 'dpmf optimize' prints them, the gap counts and the decay must agree. */
 static int read_blt(const cJSON *tree, numbers *n) {
     int seen = 0;
     const cJSON *scale = find_list(tree, "scale", &seen), *decay = find_list(tree, "decay", &seen);

@@ -32,7 +32,7 @@ int load_confirmed(const char *path, int threads, dpmf_mechanism **out) {
     return fail(EXIT_UNABLE, "%s: %s; run 'dpmf verify' for more", show(path, shown), dpmf_last_error());
 }
 
-/* ---- what each option describes -------------------------------------------------------------------------------- */
+/* ---- objects of the options ------------------------------------------------------------------------------------ */
 
 static int fail_option(dpmf_status status, const arguments *given, option_id id) {
     char about[SHOWN + 40], shown[SHOWN];
@@ -121,7 +121,7 @@ static int make_strategy_for(const arguments *given, const dpmf_family *kind, co
     return code;
 }
 
-/* Puts the lower-triangular form in the place of the strategy. */
+/* Replaces the strategy by its lower-triangular form. */
 static int make_triangular(const arguments *given, problem *p) {
     dpmf_strategy *triangular = NULL;
     if (!option_given(given, OPTION_TRIANGULAR)) return 0;
@@ -184,8 +184,8 @@ static int contradiction(const arguments *given, option_id id, const char *held)
 }
 
 /*
- * Are two operators the same matrix? They are compared by what they do to one vector without structure: matrices that
- * differ agree on it only by an accident of measure zero, and rounding is not taken for a difference.
+ * Are two operators the same matrix? They are applied to one vector without structure: different matrices agree on it
+ * only by an accident of measure zero, and rounding does not count as a difference.
  */
 typedef dpmf_status (*apply_function)(const void *operator_, const double *x, double *y);
 
@@ -228,7 +228,7 @@ static int check_workload(const arguments *given, const problem *p) {
     if (code == 0 && !same) {
         char held[SHOWN];
         const char *words = dpmf_workload_text(p->workload);
-        bool named = strcmp(words, dpmf_workload_text(asked)) != 0; /* else both say "lr" or "file" */
+        bool named = strcmp(words, dpmf_workload_text(asked)) != 0; /* otherwise both texts are "lr" or "file" */
         code = contradiction(given, OPTION_WORKLOAD, named ? show(words, held) : "other numbers");
     }
     dpmf_workload_free(asked);
@@ -259,7 +259,7 @@ static int check_weights_held(const arguments *given, const problem *p) {
     return code;
 }
 
-/* Options that say how a strategy is made: make it again and compare. */
+/* Options that describe a strategy: makes it again and compares. */
 static int check_strategy_made(const arguments *given, const problem *p, const dpmf_family *kind) {
     static const option_id makers[] = {OPTION_PARAMETERS, OPTION_NU, OPTION_BANDS, OPTION_OPTIMIZE_WORKLOAD};
     dpmf_strategy *asked = NULL;
@@ -278,7 +278,7 @@ static int check_strategy_made(const arguments *given, const problem *p, const d
     return code;
 }
 
-/* What the file's strategy says of itself. */
+/* The parameters of the file's strategy. */
 static int check_strategy_named(const arguments *given, const problem *p) {
     char held[40];
     const char *name = dpmf_strategy_family(p->strategy);
@@ -319,7 +319,7 @@ static int check_strategy(const arguments *given, const problem *p) {
         snprintf(held, sizeof held, "%lld", (long long)dpmf_strategy_bands(p->strategy));
         return contradiction(given, OPTION_BANDS, held);
     }
-    return 0; /* what a given strategy was made for does not matter */
+    return 0; /* the purpose of a given strategy does not matter */
 }
 
 static int check_small(const arguments *given, const problem *p) {

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What count prints of a deviation has six digits. */
+/* count prints a deviation with six digits. */
 static const double AGREES = 2e-5;
 
 typedef struct reader {
@@ -47,8 +47,8 @@ static char *next_field(char **at) {
 }
 
 /*
- * "[step,] [time] v_1 ... v_D deviation", or {"step":..., "sums":[v_1, ..., v_D], "standard_deviation":...}: fields that are
- * not numbers (times, the words of JSON) are passed over, and what stands before the sums in CSV and JSON with them.
+ * "[step,] [time] v_1 ... v_D deviation", or {"step":..., "sums":[v_1, ..., v_D], "standard_deviation":...}: fields
+ * that are not numbers (times, the words of JSON) are skipped, and so are the fields before the sums in CSV and JSON.
  */
 static int take_line(reader *r) {
     double number = 0.0, wanted = NAN;
@@ -88,7 +88,7 @@ static int read_lines(reader *r) {
     return code;
 }
 
-/* The deviations of the lines, and that the stream says the same. */
+/* Reads the deviations of the lines and checks that they agree with the stream's. */
 static int compute_errors(const arguments *given, const reader *from, released *r) {
     const double sigma = dpmf_mechanism_sigma(r->mechanism);
     char shown[SHOWN];

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The words of an option's values as far as they can be typed for the user: "momentum:BETA" gives "momentum:". */
+/* The beginnings of an option's values that can be completed: "momentum:BETA" gives "momentum:". */
 static void add_values(text_buffer *t, const option_row *o) {
     const char *list = option_values(o), *join = "";
     int length;

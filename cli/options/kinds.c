@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Appends as much as fits; the rooms below are for twice of what there is. */
+/* Appends what fits; the buffers below have twice the size needed. */
 static void append(char *out, size_t room, const char *join, const char *word) {
     size_t used = strlen(out);
     snprintf(out + used, room - used, "%s%s", join, word);

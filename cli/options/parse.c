@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From argv to `arguments`, by the table of options/options.c. `--name VALUE`, `--name=VALUE` and `-o VALUE` are read; `--`
- * ends the options. A value of its own may start with one dash (its own check then refuses it, with the accepted range)
- * but not with two, so that a forgotten value does not eat the next option; `-oVALUE` is refused, so that `-out FILE`
- * does not write a file named "ut".
+ * ends the options. A separate value may start with one dash (its own check then refuses it, with the accepted range)
+ * but not with two, so that a forgotten value does not swallow the next option; `-oVALUE` is refused, so that `-out
+ * FILE` does not write a file named "ut".
  */
 #include "options/options.h"
 
@@ -57,7 +57,7 @@ static int distance(const char *a, const char *b) {
     return row[m];
 }
 
-/* Keeps in *best the name nearest to what was typed: a third of it may differ, or it may be a beginning. */
+/* Keeps in *best the name nearest to the typed one: a third of it may differ, or it may be a beginning. */
 static void consider(const char *typed, const char *name, int *best_distance, const char **best) {
     size_t length = strlen(typed);
     int d = distance(typed, name);
@@ -182,7 +182,7 @@ static int find_option(const char *name, size_t length, char letter, verb_id ver
     return -1;
 }
 
-/* Splits argv[*at] (which starts with a dash) into an option and its value, and moves *at to what was used last. */
+/* Splits argv[*at] (which starts with a dash) into an option and its value, and moves *at to the last argument used. */
 static int read_option(int argc, char **argv, int *at, verb_id verb, arguments *out) {
     const char *typed = argv[*at];
     const char *value = NULL;
