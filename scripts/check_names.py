@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that what a family, a participation or a sampling is called stands in few places.
+"""Checks that the name of a family, a participation or a sampling stands in few files.
 
 A family's name (a `#define DPMF_FAMILY_X "name"` of include/dpmf.h) may stand as a string literal in at most 3 C files
 of src/ and cli/ besides its own: those below src/ whose name, or whose folder's, is the family's, and its table,
-src/strategy/families.c. Not counted are keys of JSON and labels of tables, which are words of their own ("workload"):
+src/strategy/families.c. Not counted are keys of JSON and labels of tables, which have their own meaning ("workload"):
 the second argument of functions whose names have json_ or table_ in them, `.name` of an option, and `.class_name`.
 
 A constant of dpmf_participation_kind may stand in at most 8 C files of src/ and cli/ outside src/workload, and one of
 dpmf_sampling_kind in at most 8 outside src/account: others ask the object.
 
-    check_names.py [ROOT]      exit 1 and one line a name that stands in too many files, and these
+    check_names.py [ROOT]      exit 1 and one line per name in too many files
     check_names.py --self-test
 """
 import pathlib
