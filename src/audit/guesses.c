@@ -67,14 +67,6 @@ static int compare_ranked(const void *a, const void *b) {
     return x->canary < y->canary ? -1 : 1;
 }
 
-static dpmf_status rank_all(const dpmf_audit *a, ranked **out) {
-    TRY(base_alloc(a->canaries, sizeof **out, "the ranks of the canaries", (void **)out));
-    for (int64_t i = 0; i < a->canaries; i++)
-        (*out)[i] = (ranked){a->score[i], i, a->included[i]};
-    qsort(*out, (size_t)a->canaries, sizeof **out, compare_ranked);
-    return DPMF_OK;
-}
-
 /* ---- guesses ---- */
 
 static void guess_some(dpmf_audit *a, const ranked *order, int64_t in, int64_t out, double failure) {
@@ -105,7 +97,10 @@ static void find_rates(dpmf_audit *a, const ranked *order) {
 
 dpmf_status audit_guess(dpmf_audit *a, double failure) {
     ranked *order = NULL;
-    TRY(rank_all(a, &order));
+    TRY(base_alloc(a->canaries, sizeof *order, "the ranks of the canaries", (void **)&order));
+    for (int64_t i = 0; i < a->canaries; i++)
+        order[i] = (ranked){a->score[i], i, a->included[i]};
+    qsort(order, (size_t)a->canaries, sizeof *order, compare_ranked);
     for (int i = 0; i < WAYS; i++) {
         const int64_t r = (int64_t)ceil(PART[i] * (double)a->canaries), half = r / 2;
         guess_some(a, order, r, 0, failure / (2 * WAYS));

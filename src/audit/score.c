@@ -88,14 +88,6 @@ static dpmf_status open_scorer(scorer *s) {
     return s->blocks > 0 ? read_columns(s) : DPMF_OK;
 }
 
-static void close_scorer(scorer *s) {
-    base_free(s->column);
-    base_free(s->squared);
-    base_free(s->u);
-    base_free(s->image);
-    base_free(s->v);
-}
-
 /* ---- scores ---- */
 
 static double mixture(const scorer *s, double sign) {
@@ -162,6 +154,10 @@ dpmf_status audit_score(dpmf_audit *a) {
         TRY_DONE(score_canary(&s, i));
     }
 done:
-    close_scorer(&s);
+    base_free(s.column);
+    base_free(s.squared);
+    base_free(s.u);
+    base_free(s.image);
+    base_free(s.v);
     return status;
 }

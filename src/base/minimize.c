@@ -16,6 +16,7 @@
 
 #include <assert.h>
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -209,7 +210,7 @@ dpmf_status base_minimize(const base_objective *objective, const base_minimize_o
     assert(options->memory == NULL || options->memory->n == objective->count);
     dpmf_status status = DPMF_OK;
     if (objective->count < 1)
-        return base_fail(DPMF_ERROR_ARGUMENT, "%lld unknowns, accepted 1 and more", (long long)objective->count);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " unknowns, accepted 1 and more", objective->count);
     TRY_DONE(create_walk(&w));
     memcpy(w.at.x, x, size);
     TRY_DONE(start_walk(&w));

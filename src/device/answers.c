@@ -57,10 +57,6 @@ struct device_answers {
     shard shards[ROUTES * SHARDS];
 };
 
-static int64_t offset_of(int64_t unit, int k) {
-    return 32 * unit - (k == 0 ? 7 : 12);
-}
-
 /* Few bits, so that the number is the same in every type. */
 static float pattern(int64_t i) {
     return (float)(i * 37 % 64 - 32) / 8;
@@ -179,8 +175,10 @@ dpmf_status device_answers_create(dpmf_device *device, device_answers **out) {
     for (int r = 0; r < ROUTES; r++) {
         DEVICE_TRY_DONE(make_mechanism(&routes[r], &mechanism));
         if (r == 0) DEVICE_TRY_DONE(find_unit(mechanism, key, &unit));
-        for (int k = 0; k < SHARDS; k++)
-            DEVICE_TRY_DONE(make_shard(device, mechanism, key, offset_of(unit, k), &answers->shards[r * SHARDS + k]));
+        for (int k = 0; k < SHARDS; k++) {
+            const int64_t offset = 32 * unit - (k == 0 ? 7 : 12);
+            DEVICE_TRY_DONE(make_shard(device, mechanism, key, offset, &answers->shards[r * SHARDS + k]));
+        }
         dpmf_mechanism_free(mechanism);
         mechanism = NULL;
     }

@@ -9,6 +9,7 @@
  */
 #include "shared.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -90,8 +91,8 @@ static dpmf_status check_usable(const dpmf_device_noise *noise) {
         return device_fail(DPMF_ERROR_UNSUPPORTED, "this stream belongs to process %lld, which forked",
                            (long long)noise->pid);
     if (noise->ended)
-        return device_fail(DPMF_ERROR_IO, "this stream has ended: row %lld was reserved and could not be made",
-                           (long long)dpmf_noise_step(noise->rules));
+        return device_fail(DPMF_ERROR_IO, "this stream has ended: row %" PRId64 " was reserved and could not be made",
+                           dpmf_noise_step(noise->rules));
     return DPMF_OK;
 }
 
@@ -102,20 +103,21 @@ static dpmf_status check_target(const dpmf_device_noise *noise, const device_tar
         return device_fail(DPMF_ERROR_ARGUMENT, "type %d, accepted 1 (float32), 2 (bfloat16) and 3 (float16)",
                            (int)target->type);
     if (target->segments < 0 || (target->segments > 0 && target->segment == NULL))
-        return device_fail(DPMF_ERROR_ARGUMENT, "%lld segments, accepted 0 or more, and their list",
-                           (long long)target->segments);
+        return device_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " segments, accepted 0 or more, and their list",
+                           target->segments);
     for (int64_t i = 0; i < target->segments; i++) {
         const dpmf_segment *s = &target->segment[i];
         if (s->count < 0 || s->count > count - sum || (s->count > 0 && s->memory == NULL))
             return device_fail(DPMF_ERROR_ARGUMENT,
-                               "segment %lld is NULL or has count %lld, accepted 0 to %lld: what is left of a row of "
-                               "%lld",
-                               (long long)i, (long long)s->count, (long long)(count - sum), (long long)count);
+                               "segment %" PRId64 " is NULL or has count %" PRId64 ", accepted 0 to %" PRId64
+                               ": what is left of a row of "
+                               "%" PRId64,
+                               i, s->count, count - sum, count);
         sum += s->count;
     }
     if (sum == count) return DPMF_OK;
-    return device_fail(DPMF_ERROR_ARGUMENT, "the segments have %lld numbers in total, accepted: %lld", (long long)sum,
-                       (long long)count);
+    return device_fail(DPMF_ERROR_ARGUMENT, "the segments have %" PRId64 " numbers in total, accepted: %" PRId64, sum,
+                       count);
 }
 
 static dpmf_status hand_out(dpmf_device_noise *noise, double factor, device_target *target, void *stream) {

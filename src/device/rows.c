@@ -12,6 +12,7 @@
  */
 #include "shared.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { UNIT = 32 };
@@ -56,8 +57,8 @@ static dpmf_status take_memory(device_rows *rows, int ahead) {
     DEVICE_TRY(device_took(dpmf_noise_recipe(rows->noise, rows->steps - 1, &last)));
     rows->buffers = last.buffers;
     if (__builtin_mul_overflow((uint64_t)(rows->buffers + 1) * sizeof(float), (uint64_t)rows->padded, &sum))
-        return device_fail(DPMF_ERROR_MEMORY, "%lld buffers of %lld numbers are beyond any memory",
-                           (long long)rows->buffers, (long long)rows->count);
+        return device_fail(DPMF_ERROR_MEMORY, "%" PRId64 " buffers of %" PRId64 " numbers are beyond any memory",
+                           rows->buffers, rows->count);
     rows->weight_bytes =
         bytes_of(last.weights + rows->buffers, sizeof(float)); /* a ring that is not full yet has fewer */
     rows->seed_bytes = bytes_of(last.seeds, sizeof(uint64_t));
@@ -111,22 +112,19 @@ static dpmf_status prepare(device_rows *rows, int64_t t, void *stream, device_la
     l->fresh = t == recipe.start;
     if (bytes_of(recipe.weights, sizeof(float)) > rows->weight_bytes ||
         bytes_of(recipe.seeds, sizeof(uint64_t)) > rows->seed_bytes)
-        return device_fail(DPMF_ERROR_UNSUPPORTED, "row %lld takes more seeds than the last one", (long long)t);
+        return device_fail(DPMF_ERROR_UNSUPPORTED, "row %" PRId64 " takes more seeds than the last one", t);
     DEVICE_TRY(b->write(rows->device->context, rows->weight, 0, recipe.weight, bytes_of(recipe.weights, sizeof(float)),
                         stream));
     return b->write(rows->device->context, rows->seed, 0, recipe.seed, bytes_of(recipe.seeds, sizeof(uint64_t)),
                     stream);
 }
 
-static size_t size_of(int32_t type) {
-    return type == DPMF_DEVICE_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
-}
-
 static dpmf_status emit_segment(const device_rows *rows, device_launch *l, const dpmf_segment *segment, int64_t before,
                                 void *stream) {
     const device_backend *b = rows->device->backend;
     void *context = rows->device->context;
-    const uint64_t bytes = bytes_of(segment->count, size_of(l->type));
+    const size_t number_size = l->type == DPMF_DEVICE_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
+    const uint64_t bytes = bytes_of(segment->count, number_size);
     if (segment->count == 0) return DPMF_OK;
     l->from = (uint64_t)(rows->first + before);
     l->to = l->from + (uint64_t)segment->count;

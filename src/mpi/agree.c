@@ -6,6 +6,7 @@
  */
 #include "shared.h"
 
+#include <inttypes.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -62,7 +63,7 @@ dpmf_status mpi_together(MPI_Comm communicator, dpmf_status mine) {
 dpmf_status dpmf_mpi_shard(MPI_Comm communicator, int64_t dim, int64_t *offset, int64_t *count) {
     const int64_t unit = 64; /* noise is made 64 numbers at a time, so a cut inside would make some of them twice */
     int rank = 0, ranks = 1;
-    if (dim < 1) return mpi_fail(DPMF_ERROR_ARGUMENT, "dim = %lld, accepted 1 and up", (long long)dim);
+    if (dim < 1) return mpi_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 ", accepted 1 and up", dim);
     MPI_Comm_rank(communicator, &rank);
     MPI_Comm_size(communicator, &ranks);
     const int64_t units = (dim + unit - 1) / unit, each = units / ranks, more = units % ranks;
@@ -99,13 +100,11 @@ static dpmf_status compare_terms(const terms *own, const terms *first) {
     if (memcmp(own->label, first->label, sizeof own->label) != 0)
         return mpi_fail(DPMF_ERROR_ARGUMENT, "another label than on rank 0");
     if (own->dim != first->dim)
-        return mpi_fail(DPMF_ERROR_ARGUMENT, "dim = %lld here, %lld on rank 0", (long long)own->dim,
-                        (long long)first->dim);
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 " here, %" PRId64 " on rank 0", own->dim, first->dim);
     if (memcmp(&own->clip, &first->clip, sizeof own->clip) != 0)
         return mpi_fail(DPMF_ERROR_ARGUMENT, "clip = %.17g here, %.17g on rank 0", own->clip, first->clip);
     if (own->row != first->row)
-        return mpi_fail(DPMF_ERROR_ARGUMENT, "at row %lld here, %lld on rank 0", (long long)own->row,
-                        (long long)first->row);
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "at row %" PRId64 " here, %" PRId64 " on rank 0", own->row, first->row);
     return DPMF_OK;
 }
 

@@ -6,6 +6,7 @@
  */
 #include "shared.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +28,11 @@ static dpmf_status share_bounds(dpmf_mpi_noise *n) {
         }
         n->bounds[n->ranks] = at;
         if (n->bounds[n->rank] != n->offset || at != n->dim)
-            status = mpi_fail(DPMF_ERROR_ARGUMENT,
-                              "the shard [%lld, %lld) does not follow those of the ranks before it, or the "
-                              "shards do not end at dim = %lld",
-                              (long long)n->offset, (long long)(n->offset + n->count), (long long)n->dim);
+            status =
+                mpi_fail(DPMF_ERROR_ARGUMENT,
+                         "the shard [%" PRId64 ", %" PRId64 ") does not follow those of the ranks before it, or the "
+                         "shards do not end at dim = %" PRId64,
+                         n->offset, n->offset + n->count, n->dim);
     }
     free(counts);
     return mpi_together(n->communicator, status);
@@ -44,7 +46,7 @@ static dpmf_status choose_shard(dpmf_mpi_noise *n, const dpmf_noise_options *o) 
     n->count = o->count;
     if (most == 0) return dpmf_mpi_shard(n->communicator, n->dim, &n->offset, &n->count);
     if (least == most || n->offset >= 0) return DPMF_OK; /* a process with offset but no count has no coordinates */
-    return mpi_fail(DPMF_ERROR_ARGUMENT, "offset = %lld, accepted 0 and up", (long long)n->offset);
+    return mpi_fail(DPMF_ERROR_ARGUMENT, "offset = %" PRId64 ", accepted 0 and up", n->offset);
 }
 
 static dpmf_status open_local(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism, double clip, const uint8_t *key,
@@ -132,8 +134,7 @@ int64_t dpmf_mpi_noise_step(const dpmf_mpi_noise *n) {
 /* A process without coordinates counts the rows, so that it ends with the others. */
 static dpmf_status no_row(dpmf_mpi_noise *n) {
     if (n->step >= n->steps)
-        return mpi_fail(DPMF_ERROR_ARGUMENT, "row %lld, accepted 0 to %lld", (long long)n->step,
-                        (long long)(n->steps - 1));
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 ", accepted 0 to %" PRId64, n->step, n->steps - 1);
     n->step++;
     return DPMF_OK;
 }
@@ -141,9 +142,9 @@ static dpmf_status no_row(dpmf_mpi_noise *n) {
 static dpmf_status check_doubt(const dpmf_mpi_noise *n) {
     if (!n->in_doubt) return DPMF_OK;
     return mpi_fail(DPMF_ERROR_ARGUMENT,
-                    "row %lld was reserved when a program ended, and it is not known if it arrived: seek to row "
-                    "%lld if it did, or to the row itself, with the option replay, if not",
-                    (long long)(n->step - 1), (long long)n->step);
+                    "row %" PRId64 " was reserved when a program ended, and it is not known if it arrived: seek to row "
+                    "%" PRId64 " if it did, or to the row itself, with the option replay, if not",
+                    n->step - 1, n->step);
 }
 
 dpmf_status dpmf_mpi_noise_next(dpmf_mpi_noise *n, void *row) {

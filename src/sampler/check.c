@@ -84,18 +84,14 @@ static int participation_holds(const dpmf_sampler *s, const dpmf_participation *
 
 /* ---- with sampling ---- */
 
-/* A cap that no batch can reach has no effect. */
-static int64_t cap_of(const dpmf_sampling *s) {
-    const int64_t blocks = s->kind == DPMF_SAMPLING_BLOCK_CYCLIC ? s->count : 1;
-    return s->units > 0 && s->cap >= (s->units - 1) / blocks + 1 ? 0 : s->cap;
-}
-
 static dpmf_sampling law_of(dpmf_sampling sampling) {
     const int apart = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC || sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
     dpmf_sampling law = sampling;
     if (sampling.kind == DPMF_SAMPLING_POISSON || (apart && sampling.count == 1))
         law = (dpmf_sampling){DPMF_SAMPLING_POISSON, sampling.probability, 1, 0, 0, 0};
-    law.cap = cap_of(&sampling);
+    const int64_t blocks = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? sampling.count : 1;
+    const int cap_has_no_effect = sampling.units > 0 && sampling.cap >= (sampling.units - 1) / blocks + 1;
+    law.cap = cap_has_no_effect ? 0 : sampling.cap;
     law.units = law.cap == 0 ? 0 : sampling.units;
     return law;
 }

@@ -77,17 +77,13 @@ void dpmf_sampler_free(dpmf_sampler *s) {
 
 /* ---- batches ---- */
 
-static dpmf_status check_step(const dpmf_sampler *s) {
-    if (s->step < s->steps) return DPMF_OK;
-    return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: past the last of %" PRId64 " steps", s->plan.text, s->steps);
-}
-
 static dpmf_status take_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     if (batch == NULL || count == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "sampler %s: batch or count is NULL, accepted: room for %" PRId64 " units", s->plan.text,
                          s->capacity);
-    TRY(check_step(s));
+    if (s->step >= s->steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: past the last of %" PRId64 " steps", s->plan.text, s->steps);
     if (s->drawn == NULL) {
         TRY(s->ops->batch(s, offer, batch, count));
     } else {

@@ -153,12 +153,6 @@ static dpmf_status scheduled_batch(dpmf_sampler *s, sampler_offer offer, int64_t
     return DPMF_OK;
 }
 
-static void forget(dpmf_sampler *s) {
-    memset(s->joined, 0, (size_t)s->units * sizeof *s->joined);
-    memset(s->next_free, 0, (size_t)s->units * sizeof *s->next_free);
-    s->step = 0;
-}
-
 /* A failure leaves the sampler at the step that it reached. */
 static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
     const sampler_offer all = {s->units, NULL};
@@ -168,7 +162,11 @@ static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
                          "sampler %s: at step %" PRId64
                          " after offers, which only dpmf_sampler_decode can restore; step %" PRId64 " was asked for",
                          s->plan.text, s->step, step);
-    if (step < s->step) forget(s);
+    if (step < s->step) {
+        memset(s->joined, 0, (size_t)s->units * sizeof *s->joined);
+        memset(s->next_free, 0, (size_t)s->units * sizeof *s->next_free);
+        s->step = 0;
+    }
     for (; s->step < step; s->step++) {
         int64_t taken = 0;
         TRY(choose_units(s, all, &taken));

@@ -17,6 +17,7 @@
 #include "workload/schedule.h"
 #include "workload/workload.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -112,9 +113,10 @@ static dpmf_status parse_rates(slice path, int64_t steps, parsed *p) {
     TRY(load_array(path, "learning rates", &array));
     if (array.dimensions != 1 || array.shape[0] != steps) {
         status = base_fail(DPMF_ERROR_ARGUMENT,
-                           "workload: the lr file has %lld numbers in %d dimension(s), accepted: one for each of %lld "
+                           "workload: the lr file has %" PRId64
+                           " numbers in %d dimension(s), accepted: one for each of %" PRId64 " "
                            "steps",
-                           (long long)(array.shape[0] * array.shape[1]), array.dimensions, (long long)steps);
+                           array.shape[0] * array.shape[1], array.dimensions, steps);
         goto done;
     }
     TRY_DONE(need_rates(p, steps));
@@ -157,8 +159,9 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
     TRY(load_array(path, "the workload matrix", &array));
     if (array.dimensions != 2 || array.shape[0] != steps || array.shape[1] != steps)
         status = base_fail(DPMF_ERROR_ARGUMENT,
-                           "workload: the matrix file is %lld x %lld, accepted: %lld x %lld (the steps)",
-                           (long long)array.shape[0], (long long)array.shape[1], (long long)steps, (long long)steps);
+                           "workload: the matrix file is %" PRId64 " x %" PRId64 ", accepted: %" PRId64 " x %" PRId64
+                           " (the steps)",
+                           array.shape[0], array.shape[1], steps, steps);
     else
         status = dpmf_workload_create_dense(steps, array.values, out);
     dpmf_array_free(&array);
@@ -244,24 +247,20 @@ static dpmf_status parse_alone(slice text, int64_t steps, int *there, dpmf_workl
     return DPMF_OK;
 }
 
-static dpmf_status parse_parts(const char *text, int64_t steps, parsed *p) {
-    for (const char *at = text;; at++) {
-        size_t length = strcspn(at, ",");
-        TRY(parse_part((slice){at, length}, steps, p));
-        at += length;
-        if (*at == '\0') return p->schedule.status;
-    }
-}
-
 dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out) {
     parsed p = {0};
     int there = 0;
     dpmf_status status = DPMF_OK;
     if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
-    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
     TRY(parse_alone((slice){text, strlen(text)}, steps, &there, out));
     if (there) return DPMF_OK;
-    TRY_DONE(parse_parts(text, steps, &p));
+    for (const char *at = text; at != NULL; at = *at == '\0' ? NULL : at + 1) {
+        const size_t length = strcspn(at, ",");
+        TRY_DONE(parse_part((slice){at, length}, steps, &p));
+        at += length;
+    }
+    TRY_DONE(p.schedule.status);
     p.options.learning_rate = p.rates;
     TRY_DONE(workload_create_named(steps, &p.options, p.schedule.text, out));
 done:
@@ -302,8 +301,8 @@ static dpmf_status find_array(const base_tensors *tensors, const char *prefix, c
     const base_tensor *t = base_tensors_find(tensors, array_name(prefix, suffix, name));
     if (t == NULL || t->dimensions != (columns == 0 ? 1 : 2) || t->shape[0] != rows ||
         (columns != 0 && t->shape[1] != columns))
-        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %lld steps", name,
-                         (long long)rows);
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %" PRId64 " steps", name,
+                         rows);
     *out = t;
     return DPMF_OK;
 }

@@ -25,6 +25,7 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -53,7 +54,7 @@ void dpmf_workload_free(dpmf_workload *workload) {
 /* A double cannot tell n beyond 2^53 from its neighbours; no algorithm here reaches it anyway. */
 static dpmf_status check_steps(int64_t steps) {
     if (steps < 1 || steps > ((int64_t)1 << 53))
-        return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
     return DPMF_OK;
 }
 
@@ -84,11 +85,11 @@ static dpmf_status check_named(int64_t steps, const dpmf_workload_options *o) {
         double eta = o->learning_rate[t];
         /* 1/eta enters A^-1: beyond these bounds its products would leave the range of a double */
         if (!(eta >= 1e-100 && eta <= 1e100))
-            return base_fail(DPMF_ERROR_ARGUMENT, "learning rate of step %lld = %g, accepted 1e-100 to 1e100",
-                             (long long)t, eta);
+            return base_fail(DPMF_ERROR_ARGUMENT, "learning rate of step %" PRId64 " = %g, accepted 1e-100 to 1e100", t,
+                             eta);
         if (!(eta * o->decay <= 1))
-            return base_fail(DPMF_ERROR_ARGUMENT, "learning rate x decay at step %lld = %g, accepted up to 1",
-                             (long long)t, eta * o->decay);
+            return base_fail(DPMF_ERROR_ARGUMENT, "learning rate x decay at step %" PRId64 " = %g, accepted up to 1", t,
+                             eta * o->decay);
     }
     return DPMF_OK;
 }
@@ -215,7 +216,7 @@ dpmf_status workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload *
     }
     if (w->form == WORKLOAD_DENSE) return dense_head(w, steps, out);
     if (w->form == WORKLOAD_OPERATOR)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be cut to %lld steps", (long long)steps);
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be cut to %" PRId64 " steps", steps);
     dpmf_workload_options o = {w->momentum, w->nesterov, w->decay, w->learning_rate};
     return workload_create_named(steps, &o, w->learning_rate == NULL ? NULL : "lr", out);
 }
@@ -423,7 +424,7 @@ dpmf_status dpmf_workload_inverse_row(const dpmf_workload *w, int64_t t, double 
     if (w->form != WORKLOAD_NAMED)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "workload %s: no bands of its inverse are known", w->text);
     if (t < 0 || t >= w->steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)t, (long long)(w->steps - 1));
+        return base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 ", accepted 0 to %" PRId64, t, w->steps - 1);
     workload_recursion_form now = workload_recursion(w, t);
     q[0] = 1 / now.rate;
     q[1] = q[2] = 0;
