@@ -47,7 +47,7 @@ static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse)
 
 static void json_numbers(text_buffer *t, const char *key, int64_t count, const double *values) {
     json_open(t, key, '[');
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++)
         json_double(t, NULL, values[i]);
     json_close(t, ']');
 }
@@ -66,15 +66,15 @@ static int json_matrix(text_buffer *t, const dpmf_strategy *strategy, bool diago
     int64_t n = dpmf_strategy_steps(strategy), lists = diagonals ? dpmf_strategy_bands(strategy) : n;
     double *columns = allocate(n * n, sizeof *columns);
     if (columns == NULL) return fail_memory();
-    for (int64_t j = 0; j < n; ++j)
+    for (int64_t j = 0; j < n; j++)
         if (dpmf_strategy_column(strategy, j, columns + j * n) != DPMF_OK) {
             free(columns);
             return fail_status(DPMF_ERROR_NUMERICAL, NULL);
         }
     json_open(t, diagonals ? "diagonals" : "matrix", '[');
-    for (int64_t i = 0; i < lists; ++i) {
+    for (int64_t i = 0; i < lists; i++) {
         json_open(t, NULL, '[');
-        for (int64_t j = 0; j < (diagonals ? n - i : n); ++j)
+        for (int64_t j = 0; j < (diagonals ? n - i : n); j++)
             json_double(t, NULL, columns[j * n + (diagonals ? j + i : i)]);
         json_close(t, ']');
     }
@@ -90,7 +90,7 @@ static int json_blt(text_buffer *t, const dpmf_strategy *strategy) {
     json_numbers(t, "scale", count, scale);
     json_numbers(t, "gap", count, gap);
     json_open(t, "decay", '[');
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; i++)
         json_double(t, NULL, 1.0 - gap[i]);
     json_close(t, ']');
     return 0;
@@ -193,7 +193,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     json_double(t, "normals_per_number", s == NULL ? 1 : dpmf_strategy_normals(s));
     if (a->per_step != NULL) {
         json_open(t, "per_step_error", '[');
-        for (int64_t i = 0; i < steps; ++i)
+        for (int64_t i = 0; i < steps; i++)
             json_double(t, NULL, a->per_step[i]);
         json_close(t, ']');
     }
@@ -250,7 +250,7 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     }
     if (a->per_step == NULL) return;
     text_add(t, "\nstep      error (%s)\n", dpmf_kind_name(a->found.sensitivity.kind));
-    for (int64_t i = 0; i < steps; ++i)
+    for (int64_t i = 0; i < steps; i++)
         text_add(t, "%-10lld%.9g\n", (long long)i, a->per_step[i]);
 }
 

@@ -5,6 +5,7 @@
 #include "problem.h"
 #include "progress.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,8 +39,9 @@ static int load_mechanism(const arguments *given, account *a) {
     if (of_file.sampling.cap > 0 &&
         ((option_given(given, OPTION_BATCH_CAP) && given->count[OPTION_BATCH_CAP] != of_file.sampling.cap) ||
          (option_given(given, OPTION_UNITS) && given->count[OPTION_UNITS] != of_file.sampling.units)))
-        return fail(EXIT_USAGE, "--batch-cap, --units: the FILE has a cap of %lld on batches from %lld units",
-                    (long long)of_file.sampling.cap, (long long)of_file.sampling.units);
+        return fail(EXIT_USAGE,
+                    "--batch-cap, --units: the FILE has a cap of %" PRId64 " on batches from %" PRId64 " units",
+                    of_file.sampling.cap, of_file.sampling.units);
     if (!dpmf_sampling_is_none(&of_file.sampling) && option_given(given, OPTION_SAMPLING) &&
         !same_sampling(&of_file.sampling, &a->how.sampling))
         return fail(EXIT_USAGE, "--sampling %s: the FILE has another", option_text(given, OPTION_SAMPLING));
@@ -65,7 +67,7 @@ static int draw_coins(const arguments *given, account *a) {
     dpmf_status status = dpmf_key_create(coins);
     if (status != DPMF_OK) return fail_status(status, NULL);
     a->how.seed = 0;
-    for (int i = 0; i < 6; ++i) /* 48 bits: exact in every reader of JSON */
+    for (int i = 0; i < 6; i++) /* 48 bits: exact in every reader of JSON */
         a->how.seed = a->how.seed << 8 | coins[i];
     return 0;
 }
@@ -109,7 +111,7 @@ static int check_idle(const arguments *given, const account *a) {
     dpmf_sampling_kind kind = a->how.sampling.kind;
     bool simulated = kind == DPMF_SAMPLING_BALLS_IN_BINS || kind == DPMF_SAMPLING_MIN_SEPARATION;
     static const option_id of_simulation[] = {OPTION_CONFIDENCE, OPTION_UNCONDITIONAL, OPTION_SAMPLES, OPTION_SEED};
-    for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; ++i)
+    for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; i++)
         if (!simulated && option_given(given, of_simulation[i]))
             return fail(EXIT_USAGE, "--%s is for balls-in-bins and min-sep sampling", options[of_simulation[i]].name);
     if (given->count[OPTION_BATCH_CAP] < 0)
@@ -169,7 +171,7 @@ static int read_first(const arguments *given, account *a) {
                                      OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
     if (!option_given(given, OPTION_FIRST)) return 0;
     if (a->mechanism == NULL) return fail(EXIT_USAGE, "--first: a mechanism FILE is required");
-    for (size_t i = 0; i < sizeof idle / sizeof *idle; ++i)
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
         if (option_given(given, idle[i]))
             return fail(EXIT_USAGE, "--first is for the run of FILE: --%s is not accepted with it",
                         options[idle[i]].name);
@@ -243,7 +245,7 @@ static void adopt_claim(const arguments *given, account *a) {
     if (a->mechanism == NULL || a->ask != ASK_EPSILON || option_given(given, OPTION_FIRST)) return;
     const dpmf_sampling held = dpmf_mechanism_sampling(a->mechanism);
     const double claimed = dpmf_mechanism_epsilon(a->mechanism);
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; ++i)
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (option_given(given, changes[i])) return;
     if (a->delta != dpmf_mechanism_delta(a->mechanism) || !same_sampling(&held, &a->how.sampling)) return;
     if (claimed == 0.0 || a->found.epsilon > claimed) return;
@@ -258,7 +260,7 @@ static void adopt_largest(account *a) {
 }
 
 static dpmf_status trace_curve(const arguments *given, account *a) {
-    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i) {
+    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; i++) {
         dpmf_privacy point;
         double delta = pow(10.0, -(i + 1));
         dpmf_status status = a->ask == ASK_RHO

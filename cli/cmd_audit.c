@@ -5,6 +5,7 @@
 #include "progress.h"
 #include "report/report.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -55,12 +56,12 @@ static void print_table(text_buffer *t, const dpmf_audit_result *r) {
              "  epsilon at least      %.6g with confidence %g\n"
              "                        (a true claim is accused by at most %g of all audits)\n",
              r->epsilon_lower, r->confidence, 1.0 - r->confidence);
-    text_add(t, "    from the guesses    %.6g: %lld of %lld right, for any kind of noise\n", r->epsilon_guesses,
-             (long long)r->correct, (long long)r->guesses);
+    text_add(t, "    from the guesses    %.6g: %" PRId64 " of %" PRId64 " right, for any kind of noise\n",
+             r->epsilon_guesses, r->correct, r->guesses);
     text_add(t, "    from the noise      %.6g: if the noise is normal\n", r->epsilon_gaussian);
     text_add(t, "  sigma                 %.6g claimed, %.6g measured, at most %.6g\n", r->sigma_claimed,
              r->sigma_measured, r->sigma_highest);
-    text_add(t, "  canaries              %lld, %lld of them in\n", (long long)r->canaries, (long long)r->included);
+    text_add(t, "  canaries              %" PRId64 ", %" PRId64 " of them in\n", r->canaries, r->included);
     text_add(t, "  TPR at FPR            %.3g of them found where %.3g of the others are accused\n", r->tpr, r->fpr);
     text_add(t, "The run, its key and its data were made for this audit and are gone.\n");
 }
@@ -84,11 +85,11 @@ static void draw_scores(text_buffer *t, const ordered *all, int64_t count) {
     const double width = (high - low) / BINS;
     plot p = {.x = axis_start("score: logarithm of the likelihood ratio of in and out", false),
               .y = axis_start("canaries", false)};
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; i++) {
         const int bin = width > 0.0 ? (int)((all[i].score - low) / width) : 0;
         bars[all[i].in][bin < BINS ? bin : BINS - 1] += 1.0;
     }
-    for (int b = 0; b < BINS; ++b) {
+    for (int b = 0; b < BINS; b++) {
         middle[b] = low + (b + 0.5) * width;
         axis_cover(&p.x, middle[b]);
         axis_cover(&p.y, fmax(bars[0][b], bars[1][b]));
@@ -113,7 +114,7 @@ static int draw_rates(text_buffer *t, const ordered *all, int64_t count, const d
     plot p = {.x = axis_start("fraction of the others that is accused (FPR)", false),
               .y = axis_start("fraction of the canaries that is found (TPR)", false)};
     int code = x == NULL || y == NULL ? fail_memory() : 0;
-    for (int64_t i = 0; i < count && code == 0; ++i) {
+    for (int64_t i = 0; i < count && code == 0; i++) {
         x[i + 1] = x[i] + (all[i].in ? 0.0 : 1.0 / (double)(r->canaries - r->included));
         y[i + 1] = y[i] + (all[i].in ? 1.0 / (double)r->included : 0.0);
     }
@@ -143,7 +144,7 @@ static int draw_rates(text_buffer *t, const ordered *all, int64_t count, const d
 static int make_page(text_buffer *t, const dpmf_audit *audit, const dpmf_audit_result *r) {
     ordered *all = allocate(r->canaries, sizeof *all);
     if (all == NULL) return fail_memory();
-    for (int64_t i = 0; i < r->canaries; ++i)
+    for (int64_t i = 0; i < r->canaries; i++)
         all[i] = (ordered){dpmf_audit_scores(audit)[i], dpmf_audit_included(audit)[i] != 0};
     qsort(all, (size_t)r->canaries, sizeof *all, compare_scores);
     page_begin(t, "dpmf audit");

@@ -10,6 +10,7 @@
 #include "problem.h"
 #include "progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,7 +61,7 @@ static int release_batch(count *c) {
 static int refuse_line(count *c, size_t before, const char *why) {
     c->in.taken = before;
     int code = release_batch(c);
-    return code != 0 ? code : fail(EXIT_UNABLE, "line %lld: %s", (long long)c->out.note.lines + 1, why);
+    return code != 0 ? code : fail(EXIT_UNABLE, "line %" PRId64 ": %s", c->out.note.lines + 1, why);
 }
 
 static int add_row(count *c, slice time) {
@@ -70,8 +71,8 @@ static int add_row(count *c, slice time) {
     if (c->format == FORMAT_CSV && c->out.note.header == 0) print_titles(t, &c->reader);
     c->out.note.header = 1;
     print_sums(t, c->format, &c->reader, c->step + 1, time, c->row, dpmf_counter_error(c->counter, c->step));
-    ++c->step;
-    ++c->batch;
+    c->step++;
+    c->batch++;
     return 0;
 }
 
@@ -79,18 +80,18 @@ static int add_row(count *c, slice time) {
 static int take_line(count *c, slice line, size_t before, bool open) {
     char why[WHY];
     slice time;
-    snprintf(why, sizeof why, "the mechanism has %lld steps, and no noise for more", (long long)c->steps);
+    snprintf(why, sizeof why, "the mechanism has %" PRId64 " steps, and no noise for more", c->steps);
     if (c->step >= c->steps) return refuse_line(c, before, why);
     snprintf(why, sizeof why, "it is too long");
     if (line.length > c->in.longest) return refuse_line(c, before, why);
     const line_kind kind = lines_read(&c->reader, line.start, line.length, c->at_start, c->row, &time, why);
     if (kind == LINE_BAD && (c->bad == BAD_STOP || !c->reader.ready)) return refuse_line(c, before, why);
     c->at_start = false;
-    ++c->out.note.lines;
+    c->out.note.lines++;
     c->out.note.open_line = open;
     if (kind == LINE_HEADER) return 0;
     if (kind == LINE_BAD) {
-        fail(0, "line %lld: %s: it is %s", (long long)c->out.note.lines, why,
+        fail(0, "line %" PRId64 ": %s: it is %s", c->out.note.lines, why,
              c->bad == BAD_ZERO ? "counted as zeros" : "left out");
         if (c->bad == BAD_SKIP) return 0;
         memset(c->row, 0, (size_t)c->reader.columns * sizeof *c->row);
@@ -128,8 +129,8 @@ static int pass_line_end(count *c) {
     const size_t left = in->used - in->taken;
     const size_t end = left > 1 && at[0] == '\r' && at[1] == '\n' ? 2 : left > 0 && at[0] == '\n' ? 1 : 0;
     if (left > 0 && end == 0)
-        return fail(EXIT_UNABLE, "line %lld was counted without its line end, and is longer now",
-                    (long long)c->out.note.lines);
+        return fail(EXIT_UNABLE, "line %" PRId64 " was counted without its line end, and is longer now",
+                    c->out.note.lines);
     in->taken += end;
     c->out.note.open_line = end == 0; /* nothing has come: the input is unchanged */
     return 0;
@@ -147,8 +148,10 @@ static int resume_input(count *c) {
             code = fail(EXIT_UNABLE, "line 1: %s", why);
         if (code == 0 && c->out.note.open_line != 0) code = pass_line_end(c);
     } else if (code == 0 && c->step > 0) {
-        fail(0, "resuming after line %lld: the input must begin after it (with --input whole, it begins at its start)",
-             (long long)c->out.note.lines);
+        fail(0,
+             "resuming after line %" PRId64
+             ": the input must begin after it (with --input whole, it begins at its start)",
+             c->out.note.lines);
         c->out.note.open_line = 0;
     }
     free((void *)first.start);
@@ -225,7 +228,7 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
 /* Before anything is released; a stream that continues is already in the ledger. */
 static int enter_ledger(const count *c, const uint8_t key[DPMF_KEY_SIZE]) {
     char binding[96];
-    snprintf(binding, sizeof binding, "count %lld %.17g", (long long)c->reader.columns, c->given->number[OPTION_CLIP]);
+    snprintf(binding, sizeof binding, "count %" PRId64 " %.17g", c->reader.columns, c->given->number[OPTION_CLIP]);
     return ledger_enter(c->given, c->mechanism, key, binding);
 }
 

@@ -8,6 +8,7 @@
 #include "progress.h"
 #include "rows.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,8 +65,8 @@ static int read_rows(const arguments *given, int64_t steps, request *r) {
             r->last <= steps)
             return 0;
     }
-    return fail(EXIT_USAGE, "--rows %s: A:B is accepted, with 0 <= A < B <= %lld (the steps of the mechanism)",
-                show(text, shown), (long long)steps);
+    return fail(EXIT_USAGE, "--rows %s: A:B is accepted, with 0 <= A < B <= %" PRId64 " (the steps of the mechanism)",
+                show(text, shown), steps);
 }
 
 static void read_options(const arguments *given, request *r) {
@@ -140,7 +141,7 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
 /* Shards of one run are the same run; another clip norm, size or precision is another run. */
 static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
     char binding[128];
-    snprintf(binding, sizeof binding, "noise %lld %.17g %s", (long long)r->dim, r->given->number[OPTION_CLIP],
+    snprintf(binding, sizeof binding, "noise %" PRId64 " %.17g %s", r->dim, r->given->number[OPTION_CLIP],
              r->options.exact ? "exact" : option_text(r->given, OPTION_FORMAT));
     return ledger_enter(r->given, r->mechanism, key, binding);
 }
@@ -202,8 +203,9 @@ static void explain(request *r) {
 
 static int write_header(const request *r, row_output *out) {
     char header[128], padded[256];
-    int length = snprintf(header, sizeof header, "{'descr': '<f%d', 'fortran_order': False, 'shape': (%lld, %lld), }",
-                          (int)r->number_size, (long long)(r->last - r->first), (long long)r->count);
+    int length = snprintf(header, sizeof header,
+                          "{'descr': '<f%d', 'fortran_order': False, 'shape': (%" PRId64 ", %" PRId64 "), }",
+                          (int)r->number_size, r->last - r->first, r->count);
     int body = (10 + length + 1 + 63) / 64 * 64 - 10; /* the data starts at a multiple of 64 */
     memcpy(padded, "\x93NUMPY\x01", 7);
     padded[7] = '\0';
@@ -220,7 +222,7 @@ static int write_rows(request *r, row_output *out) {
     int code = option_is(r->given, OPTION_FORMAT, "npy") ? write_header(r, out) : 0;
     for (int64_t t = r->first; code == 0 && t < r->last;) {
         int64_t some = r->last - t < r->at_once ? r->last - t : r->at_once;
-        for (int64_t i = 0; i < some; ++i) {
+        for (int64_t i = 0; i < some; i++) {
             if (r->unfinished ? !end_at_once(rows_left_behind(out)) : interrupted())
                 return fail(EXIT_CANCELLED, "cancelled");
             dpmf_status status = dpmf_noise_next(r->noise, r->rows + (size_t)i * row);

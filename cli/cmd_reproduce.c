@@ -10,7 +10,7 @@
 
 static int refuse_name(const char *name) {
     char accepted[1200] = "all", shown[SHOWN];
-    for (int i = 0; i < published_table_count; ++i) {
+    for (int i = 0; i < published_table_count; i++) {
         size_t used = strlen(accepted);
         snprintf(accepted + used, sizeof accepted - used, ", %s", published_tables[i]->name);
     }

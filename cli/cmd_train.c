@@ -6,6 +6,7 @@
 #include "train/train.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,8 +68,8 @@ static int find_state(training *t) {
     if (path != NULL) length = snprintf(t->state, sizeof t->state, "%s", path);
     if (path == NULL && key != NULL) length = snprintf(t->state, sizeof t->state, "%s.state", key);
     if (length > 0 && length < TRAINING_PATH && training_together != NULL)
-        length += snprintf(t->state + length, sizeof t->state - (size_t)length, ".%lld-of-%lld",
-                           (long long)training_together->part, (long long)training_together->parts);
+        length += snprintf(t->state + length, sizeof t->state - (size_t)length, ".%" PRId64 "-of-%" PRId64,
+                           training_together->part, training_together->parts);
     return length < TRAINING_PATH ? 0 : fail(EXIT_USAGE, "--state: the name is too long");
 }
 
@@ -113,12 +114,13 @@ static int check_begun(training *t) {
     const int64_t begun = dpmf_trainer_begun(t->trainer), step = dpmf_trainer_step(t->trainer);
     if (checkpoint == NULL && begun > 0)
         return fail(EXIT_UNABLE,
-                    "this run was started before: the noise of %lld of its %lld steps has been used, and without "
+                    "this run was started before: the noise of %" PRId64 " of its %" PRId64
+                    " steps has been used, and without "
                     "--checkpoint it cannot be resumed; a new run needs a new --key-file",
-                    (long long)begun, (long long)t->steps);
+                    begun, t->steps);
     if (step == t->steps && (out == NULL || access(out, F_OK) == 0))
-        return fail(EXIT_UNABLE, "this run is complete: all of its %lld steps were taken, and no step is repeated",
-                    (long long)t->steps);
+        return fail(EXIT_UNABLE,
+                    "this run is complete: all of its %" PRId64 " steps were taken, and no step is repeated", t->steps);
     t->begun_before = begun;
     return 0;
 }
@@ -168,8 +170,8 @@ static int enter_ledger(training *t) {
     text_buffer binding = {0};
     if (!option_given(t->given, OPTION_LEDGER)) return 0;
     if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */
-    text_add(&binding, "train %s %lld", dpmf_sampler_text(t->sampler), (long long)t->units);
-    for (size_t i = 0; i < sizeof tell / sizeof *tell; ++i) {
+    text_add(&binding, "train %s %" PRId64, dpmf_sampler_text(t->sampler), t->units);
+    for (size_t i = 0; i < sizeof tell / sizeof *tell; i++) {
         const char *value = option_text(t->given, tell[i]);
         text_add(&binding, "\n%s %s", options[tell[i]].name, value == NULL ? "" : value);
     }
@@ -258,7 +260,7 @@ static int write_weights(const training *t) {
     if (!option_given(t->given, OPTION_OUT)) return 0;
     weights.values = allocate(t->dim, sizeof(double));
     if (weights.values == NULL) return fail_memory();
-    for (int64_t i = 0; i < t->dim; ++i)
+    for (int64_t i = 0; i < t->dim; i++)
         weights.values[i] = (double)from[i];
     dpmf_status status = dpmf_array_save(t->given->text[OPTION_OUT], &weights);
     free(weights.values);
@@ -281,13 +283,13 @@ static int train(training *t) {
     if (code == 0) code = training_print(t);
     if (code != 0) return code;
     if (t->resumed_at > 0 && t->resumed_at < t->steps)
-        fail(0, "resumed at step %lld of %lld", (long long)t->resumed_at, (long long)t->steps);
+        fail(0, "resumed at step %" PRId64 " of %" PRId64, t->resumed_at, t->steps);
     if (t->resumed_at == t->steps) fail(0, "this run was complete: no step was taken, and this is its model");
     if (t->resumed_at == 0 && t->begun_before > 0)
-        fail(
-            0,
-            "this run was started before and had no checkpoint: its first %lld steps were repeated, with the same sums",
-            (long long)(t->begun_before < t->steps ? t->begun_before : t->steps));
+        fail(0,
+             "this run was started before and had no checkpoint: its first %" PRId64
+             " steps were repeated, with the same sums",
+             t->begun_before < t->steps ? t->begun_before : t->steps);
     if (t->how.noiseless) fail(0, "not private: no noise was added");
     if (!t->how.noiseless && option_given(t->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");

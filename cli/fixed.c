@@ -78,12 +78,12 @@ static bool read_any(const char *word, int places, fixed limit, fixed *out) {
     const mantissa m = scan(word + (*word == '-' || *word == '+'));
     const wide most = (wide)limit >> places;
     wide whole = 0, fraction = 0, unit = 1;
-    for (long i = 0; i < m.point; ++i) {
+    for (long i = 0; i < m.point; i++) {
         whole = TEN * whole + digit_of(&m, i);
         if (whole > most) return false;
         if (whole == 0 && i >= m.length) break;
     }
-    for (long i = 0; i < FRACTION_DIGITS; ++i, unit *= 10)
+    for (long i = 0; i < FRACTION_DIGITS; i++, unit *= 10)
         fraction = TEN * fraction + digit_of(&m, m.point + i);
     return finish((whole << places) + ((fraction << places) + unit / 2) / unit, negative, limit, out);
 }
@@ -95,12 +95,12 @@ static bool read_short(const char *word, size_t length, int places, fixed limit,
     int digits = 0, point = -1;
     uint64_t value = 0;
     if (length > SHORT_DIGITS + 2) return false;
-    if (at < end && (*at == '-' || *at == '+')) ++at;
-    for (; at < end; ++at) {
+    if (at < end && (*at == '-' || *at == '+')) at++;
+    for (; at < end; at++) {
         const unsigned digit = (unsigned)(unsigned char)*at - '0';
         if (digit <= 9) {
             value = 10 * value + digit;
-            ++digits;
+            digits++;
         } else if (*at == '.' && point < 0) {
             point = digits;
         } else {

@@ -18,14 +18,14 @@
  * the stream still fails.
  */
 static void fill_closed_streams(void) {
-    for (int file = 0; file <= 2; ++file)
+    for (int file = 0; file <= 2; file++)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == 0 ? O_WRONLY : O_RDONLY) < 0) return;
 }
 
 /* Fail before long work if an output path is not writable. */
 static int try_output_paths(const arguments *given) {
     static const option_id written[] = {OPTION_OUT, OPTION_CHECKPOINT, OPTION_TEST_CURVE};
-    for (size_t i = 0; i < sizeof written / sizeof written[0]; ++i) {
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
         const char *path = given->text[written[i]];
         char directory[PATH_MAX], shown[SHOWN];
         struct stat info;

@@ -48,7 +48,7 @@ void watch_signals(void) {
     /* Not SA_RESTART: a read that waits must end. A second signal finds the default handler, and kills. */
     action.sa_handler = ask_stop;
     action.sa_flags = (int)SA_RESETHAND;
-    for (size_t i = 0; i < sizeof stops / sizeof *stops; ++i) {
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
         struct sigaction before;
         if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(stops[i], &action, NULL); /* one that the shell ignores for us (nohup, &) stays ignored */

@@ -92,7 +92,7 @@ static int open_unnamed(row_output *out) {
 static int name_file(row_output *out) {
     char open_file[64], *letters = out->temporary + strlen(out->temporary) - 6;
     snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", out->file);
-    for (unsigned i = (unsigned)getpid(); !out->named; ++i) {
+    for (unsigned i = (unsigned)getpid(); !out->named; i++) {
         snprintf(letters, 7, "%06x", i & 0xffffffu);
         out->named = linkat(AT_FDCWD, open_file, AT_FDCWD, out->temporary, AT_SYMLINK_FOLLOW) == 0;
         if (!out->named && errno != EEXIST) return errno;
