@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of `dpmf reproduce` share: names, what is known of the figures, and how a page is read."""
+"""Shared by the tests of `dpmf reproduce`: names, known figures, and a reader of pages."""
 import functools
 import json
 import math
@@ -131,7 +131,7 @@ def cells_of(names):
 
 
 class Figures(Case):
-    """What holds for the cells of any tables: NAMED says which."""
+    """Properties of the cells of the tables in NAMED."""
     NAMED = []
 
     @classmethod

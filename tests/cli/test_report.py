@@ -72,7 +72,7 @@ class Page(html.parser.HTMLParser):
 
 
 def remade(path, made_by):
-    """Another maker's name in a mechanism file, with a digest that fits: what anybody can write by hand."""
+    """Another maker's name in a mechanism file, with a digest that fits, as anybody can write by hand."""
     with open(path, "rb") as file:
         data = file.read()
     size = struct.unpack("<Q", data[:8])[0]
@@ -254,7 +254,7 @@ class Designed(ReportCase):
         self.assertIn("Time per step, measured", self.page(file, "--dim", "1000", "--max-overhead", "1000").text)
 
     def test_many_steps_compare_what_needs_no_search(self):
-        """Above some ten thousand steps only what needs no search is compared, and the page says so."""
+        """Above some ten thousand steps only mechanisms that need no search are compared, and the page mentions it."""
         page = self.page(self.mechanism("m", "--steps", "400", "--family", "toeplitz", "--participation",
                                         "cyclic:4,100"))
         self.assertTrue("banded-toeplitz" in page.text, "the design's families are missing")

@@ -4,9 +4,9 @@
  *
  *     bytes FILE DIM even|odd        every row, gathered, equals the row of one process, byte for byte
  *     save FILE DIM PATH ROWS        that many rows, then a checkpoint; prints a hash of all rows after it
- *     resume FILE DIM PATH           loads it, whatever the number of processes; prints the same hash
+ *     resume FILE DIM PATH           loads it on any number of processes; prints the same hash
  *     run FILE DIM PATH STATE DIE    rows with a state file and a checkpoint every 3; rank 1 kills itself at row DIE
- *     again FILE DIM PATH STATE      goes on from there
+ *     again FILE DIM PATH STATE      continues from there
  *     differ FILE DIM WHAT [FILE2]   rank 1 has another key, clip, dim or mechanism: refused on every rank
  *     count FILE DIM                 communication that adding noise takes, by counting the calls of MPI
  */

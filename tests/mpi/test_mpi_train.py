@@ -179,7 +179,7 @@ class Resuming(Case):
         return sorted(found)
 
     def run_and_hit(self, ranks, words, checkpoints, number):
-        """Starts a run and sends one of its ranks a signal after so many checkpoints; its exit code."""
+        """Starts a run and sends one of its ranks a signal after this many checkpoints; returns its exit code."""
         line = [*START, "-n", str(ranks), DPMF_MPI, "train", *self.csv, *words, "--json"]
         with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as process:

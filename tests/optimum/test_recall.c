@@ -73,7 +73,7 @@ static void test_the_second_answer_is_the_first(void **unused) {
     dpmf_workload_free(other);
 }
 
-/* So many other answers that all earlier ones are forgotten. */
+/* Stores enough other answers to displace all earlier ones. */
 static void forget(void) {
     const epochs_lower other = {.rms_loss = 1};
     for (uint8_t i = 0; i < 100; i++)

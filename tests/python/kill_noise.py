@@ -3,9 +3,9 @@
 
     DPMF=build/dpmf python3 kill_noise.py [KILLS [SEED]]
 
-After each kill the receiver has r whole rows and goes on with row r. That must give the bits of a stream that was never
-stopped; the row may be refused only if the program was killed between reserving it and writing it, and then --replay
-must give it; a row before r must always be refused.
+After each kill the receiver has r whole rows and continues with row r. That must give the bits of a stream that was
+never stopped; the row may be refused only if the program was killed between reserving it and writing it, and then
+--replay must give it; a row before r must always be refused.
 """
 import os
 import random

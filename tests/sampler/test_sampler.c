@@ -150,7 +150,7 @@ static void test_offered_clients_are_taken_as_often_as_they_may(void **state) {
         last[i] = -B;
     for (int t = 0; t < ROUNDS; t++) {
         int64_t available = 0, able = 0, count = 0, fewest_left = K, most_taken = -1;
-        for (int i = 0; i < CLIENTS; i++) /* one client in thirty, and now and then nobody */
+        for (int i = 0; i < CLIENTS; i++) /* one client in thirty, and now and then none */
             if (t % 10 != 9 && check_random(&seed) > 0.93) offer[available++] = i;
         for (int64_t i = 0; i < available; i++)
             able += times[offer[i]] < K && t - last[offer[i]] >= B;

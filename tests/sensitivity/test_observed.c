@@ -342,7 +342,7 @@ static void test_equal_patterns_are_one_named_by_the_smallest_unit(void **unused
     dpmf_strategy_free(s);
 }
 
-/* So many lines that only column norms are affordable: labelled, and above the truth; one step each: exact. */
+/* With this many lines only column norms are affordable: labelled, and above the truth; one step each: exact. */
 static void test_a_log_too_long_for_entries_is_bounded_by_norms(void **unused) {
     const int64_t n = (int64_t)3000000;
     const double scale[2] = {0.2, 0.1}, gap[2] = {0.1, 1e-3};

@@ -108,7 +108,7 @@ static void test_identity_prefix_and_stamps_have_closed_forms(void **unused) {
     check_square(s, "minsep:10,7", DPMF_BOUND_SPECTRAL, 10, DPMF_UPPER_BOUND, 1e-12);
     check_square(s, "minsep:10,7", DPMF_BOUND_SIGNS, 5 * M_PI, DPMF_UPPER_BOUND, 1e-12);
     dpmf_strategy_free(s);
-    const double padded[5] = {2, -1, 0, 0, 0}; /* two bands, whatever the length of the list */
+    const double padded[5] = {2, -1, 0, 0, 0}; /* two bands, for any length of the list */
     check_ok(dpmf_strategy_create_toeplitz(100, 5, padded, &s));
     check_square(s, "minsep:10,2", DPMF_BOUND_AUTO, 50, DPMF_EXACT, 1e-15);
     dpmf_strategy_free(s);

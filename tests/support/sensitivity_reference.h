@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sensitivity by brute force, for a few steps: every pattern, and on each a block ascent over unit vectors from
- * many starts. Written without the library's code: what it reaches is a lower bound of the truth whatever its quality,
- * and with vectors of as many dimensions as participations almost always the truth itself.
+ * many starts. It is written without the library's code: its result is always a lower bound of the truth, and with
+ * vectors of as many dimensions as participations almost always the truth itself.
  */
 #ifndef DPMF_TESTS_SENSITIVITY_REFERENCE_H
 #define DPMF_TESTS_SENSITIVITY_REFERENCE_H
@@ -86,7 +86,7 @@ static inline double reference_climb(reference *r, int m, reference_square x, in
         }
         if (gain <= tolerance * value) break;
     }
-    value = 0; /* of these unit vectors, whatever the sweeps did */
+    value = 0; /* of these unit vectors, even if the sweeps did not converge */
     for (int i = 0; i < m; i++)
         for (int j = 0; j < m; j++)
             for (int a = 0; a < m; a++)

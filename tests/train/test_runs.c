@@ -28,7 +28,7 @@ static int teardown(void **unused) {
 
 /* ---- resuming ---- */
 
-/* A run to the end; the same stopped at `stop` and gone on with from its checkpoint, in a new trainer. */
+/* A run to the end; the same run stopped at `stop` and continued from its checkpoint, in a new trainer. */
 static void check_resume(const dpmf_dataset *data, const case_plan *plan, int64_t stop) {
     case_run whole = case_open(data, plan), first = case_open(data, plan);
     case_steps(&whole, plan->steps);
