@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of many processes run: rows.c MODE MECHANISM DIM [ARGUMENT]..., under mpirun.
+ * The program of the tests on many processes: rows.c MODE MECHANISM DIM [ARGUMENT]..., under mpirun.
  *
  *     bytes FILE DIM even|odd        every row, gathered, equals the row of one process, byte for byte
  *     save FILE DIM PATH ROWS        that many rows, then a checkpoint; prints a hash of all rows after it
@@ -54,7 +54,7 @@ static uint64_t hash(uint64_t h, const void *bytes, size_t size) { /* FNV-1a */
     return h;
 }
 
-/* Shards of sizes that no cache line or tile likes: the first gets 1, the others what is left, unevenly. */
+/* Shards of sizes that fit no cache line or tile: the first gets 1, the others the rest, unevenly. */
 static void odd_shard(int64_t dim, dpmf_noise_options *o) {
     int64_t at = 0;
     for (int r = 0; r <= rank; r++) {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared class seeds: the gradient against differences, what the search finds against dense matrices, its ratio. */
+/*
+ * Shared class seeds: the gradient compared with differences, the result of the search with dense matrices, its ratio.
+ */
 #include "support/check.h"
 
 #include "optimize/replay/shared.h"
@@ -56,7 +58,7 @@ static void check_law(replay *c, const strategy_replay_shared *s) {
     const int r = c->shape.buffers, l = s->seeds;
     double *w = matrix_of(c, 1), *squares = doubles(b), *state = doubles(r * (n + b * l)), *u = doubles(n + b * l);
     double *rows = doubles(n * (n + b * l)), *unused_mix = doubles(c->shape.epochs);
-    const int64_t wide = n + b * l; /* seeds: n own ones, then l a class */
+    const int64_t wide = n + b * l; /* seeds: n own ones, then l per class */
     for (int64_t t = 0; t < n; t++) {
         const replay_step now = replay_at(c, t, unused_mix);
         memset(u, 0, (size_t)wide * sizeof *u);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounds that were found before: each for its own question, the same as when it is asked for the first time. */
+/* Stored bounds: each belongs to its own question and equals the first result. */
 #include "optimum/optimum.h"
 
 #include "support/check.h"

@@ -226,7 +226,7 @@ static void test_bounds_of_larger_cases_are_close(void **unused) {
     dpmf_strategy_free(s);
 }
 
-/* Too large for the closer ways: the bounds that are left, where they are known to be attained or in closed form. */
+/* Too large for the sharper methods: the remaining bounds, where they are attained or known in closed form. */
 static void test_bounds_are_left_where_the_closer_ways_are_too_large(void **unused) {
     enum { N = 1000000 };
     const double two[2] = {1, -0.5}, three[3] = {1, -0.5, 0.25};

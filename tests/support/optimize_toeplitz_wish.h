@@ -23,7 +23,7 @@ typedef struct made {
     dpmf_strategy *strategy;
     dpmf_optimization result;
     dpmf_evaluation figures;
-    double loss; /* the one that was asked for */
+    double loss; /* the requested one */
 } made;
 
 static void undo(made *m) {

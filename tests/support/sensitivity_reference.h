@@ -27,7 +27,7 @@ typedef struct reference {
     double absolute;    /* max over patterns of sum |X| */
     int absolute_exact; /* ... is the truth: the pattern has at most two steps, or X >= 0 on it */
     int absolute_picks; /* its size */
-    double reached;     /* max over patterns of what the ascent reaches */
+    double reached;     /* max over patterns of the value that the ascent reaches */
     double best_signs;  /* max over patterns and signs */
     double spectral;    /* max over patterns of size x largest eigenvalue */
     int negative;       /* has X a negative entry on some pattern? */
@@ -155,7 +155,7 @@ static inline void reference_pattern(reference *r, int m, const int *steps, int 
         if (!negative) r->reached = fmax(r->reached, absolute); /* equal vectors */
         return;
     }
-    /* no vectors reach more than the sum of |X|: a pattern whose sum is below what is reached need not be climbed */
+    /* no vectors reach more than the sum of |X|: a pattern whose sum is below the value reached so far is skipped */
     for (int s = 0; s < r->starts && absolute > r->reached * (1 + 1e-12); s++)
         r->reached = fmax(r->reached, reference_climb(r, m, x, 500, 1e-14));
 }
