@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dpmf audit: a run with canaries of its own, the bound that follows, and a page with two pictures of it. */
+/* dpmf audit: a run with its own canaries, the bound that follows, and a page with two pictures of it. */
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
 #include "report/page.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static bool is_broken(const dpmf_audit_result *r) {
@@ -20,7 +21,7 @@ static const char *verdict(const dpmf_audit_result *r) {
     return is_broken(r) ? "BROKEN: the bound is above the claim" : "not broken, which proves nothing";
 }
 
-/* ---- answers ---- */
+/* ---- the results ---- */
 
 static void add_figures(text_buffer *t, const arguments *given, const dpmf_audit_result *r) {
     json_bool(t, "ok", !is_broken(r));
@@ -52,12 +53,12 @@ static void print_table(text_buffer *t, const dpmf_audit_result *r) {
              "  epsilon at least      %.6g with confidence %g\n"
              "                        (a true claim is accused by at most %g of all audits)\n",
              r->epsilon_lower, r->confidence, 1.0 - r->confidence);
-    text_add(t, "    from the guesses    %.6g: %lld of %lld right, for any kind of noise\n", r->epsilon_guesses,
-             (long long)r->correct, (long long)r->guesses);
+    text_add(t, "    from the guesses    %.6g: %" PRId64 " of %" PRId64 " right, for any kind of noise\n",
+             r->epsilon_guesses, r->correct, r->guesses);
     text_add(t, "    from the noise      %.6g: if the noise is normal\n", r->epsilon_gaussian);
     text_add(t, "  sigma                 %.6g claimed, %.6g measured, at most %.6g\n", r->sigma_claimed,
              r->sigma_measured, r->sigma_highest);
-    text_add(t, "  canaries              %lld, %lld of them in\n", (long long)r->canaries, (long long)r->included);
+    text_add(t, "  canaries              %" PRId64 ", %" PRId64 " of them in\n", r->canaries, r->included);
     text_add(t, "  TPR at FPR            %.3g of them found where %.3g of the others are accused\n", r->tpr, r->fpr);
     text_add(t, "The run, its key and its data were made for this audit and are gone.\n");
 }
@@ -119,7 +120,7 @@ static int make_page(page *p, const arguments *given, const dpmf_audit *audit, c
     text_buffer words = {0}, *t = &p->object;
     ordered *all = allocate(r->canaries, sizeof *all);
     if (all == NULL) return fail_memory();
-    for (int64_t i = 0; i < r->canaries; ++i)
+    for (int64_t i = 0; i < r->canaries; i++)
         all[i] = (ordered){dpmf_audit_scores(audit)[i], dpmf_audit_included(audit)[i] != 0};
     qsort(all, (size_t)r->canaries, sizeof *all, compare_scores);
     print_table(&words, r);
@@ -154,7 +155,7 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
     if (!(how.delta > 0.0)) return fail(EXIT_USAGE, "--delta is required: the file claims no epsilon and delta");
     if (option_given(given, OPTION_TESTING_SEED)) {
         status = dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
-        how.key = key; /* anybody can compute it: there is nothing to protect in this run */
+        how.key = key; /* no data in this run need protection, so anybody may compute it */
     }
     if (status == DPMF_OK) status = dpmf_audit_create(mechanism, &how, out);
     progress_clear();
@@ -167,7 +168,7 @@ int cmd_audit(const arguments *given) {
     text_buffer t = {0};
     page p = {0};
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until a file is written */
-    /* What the file claims is believed by nobody: that is what is tested. */
+    /* The file's claim is tested here, so it is not confirmed first. */
     dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
     if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
     int code = run_audit(given, mechanism, &audit);

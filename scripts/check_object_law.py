@@ -35,7 +35,7 @@ def read_objects(objects):
     names = {str(path): str(path.relative_to(objects))[:-2] for path in sorted(objects.rglob("*.o"))}
     # One nm for all: it prints "FILE:" before the symbols of each.
     listing = subprocess.run(["nm", "--", *names], capture_output=True, text=True, check=True).stdout if names else ""
-    if len(names) == 1:  # where there is but one, it does not
+    if len(names) == 1:  # for a single object it does not
         listing = "%s:\n%s" % (*names, listing)
     for line in listing.splitlines():
         fields = line.split()
@@ -64,7 +64,7 @@ def check_calls(home, uses, law, free, public):
 
 def check_names(home, public):
     for symbol, name in sorted(home.items()):
-        if symbol in public or symbol.startswith(("__", "_sub_")):  # sanitizers add some of their own
+        if symbol in public or symbol.startswith(("__", "_sub_")):  # sanitizers add some
             continue
         words = re.split(r"[/_.]", name)[:-1]
         if symbol.split("_")[0] not in words:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options: what exists, in the order in which help shows it. */
+/* The options, in the order in which help shows them. */
 #include "options/options.h"
 
 #include "options/kinds.h"
@@ -636,7 +636,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_NO_STATE] = {.name = "no-state",
                          .kind = KIND_FLAG,
                          .verbs = NOISE | TRAIN,
-                         .help = "keep no state file beside the key file: rows may repeat, and nobody notices"},
+                         .help = "keep no state file beside the key file: rows that repeat go unnoticed"},
     [OPTION_EXACT] =
         {.name = "exact",
          .kind = KIND_FLAG,
@@ -814,12 +814,12 @@ const option_row options[OPTION_TOTAL] = {
                                  .count_high = MOST_STEPS,
                                  .verbs = TRAIN,
                                  .help = "steps between points of the curve. Without it, about 50 points"},
-    [OPTION_PUBLIC_TEST] = {.name = "public-test",
-                            .kind = KIND_FLAG,
-                            .verbs = TRAIN,
-                            .help =
-                                "the test data (or the hold-out) are public, or may be told of: --test-curve computes "
-                                "exact figures on them at many steps"},
+    [OPTION_PUBLIC_TEST] =
+        {.name = "public-test",
+         .kind = KIND_FLAG,
+         .verbs = TRAIN,
+         .help = "the test data (or the hold-out) are public, or exact figures about them may be published: "
+                 "--test-curve computes such figures at many steps"},
     [OPTION_NOISELESS] = {.name = "noiseless",
                           .kind = KIND_FLAG,
                           .verbs = TRAIN,

@@ -199,7 +199,7 @@ typedef struct verb_row {
 extern const verb_row verbs[VERB_TOTAL];
 extern const option_row options[OPTION_TOTAL];
 
-/* What was typed. `text` is NULL for an option that was not given; a flag that was has "". */
+/* The given arguments. `text` is NULL for an option that was not given, and "" for a flag that was. */
 struct arguments {
     verb_id verb;
     const char *text[OPTION_TOTAL];
@@ -210,7 +210,7 @@ struct arguments {
     int operand_count;
 };
 
-/* What it accepts (NULL: anything), and its help, wherever they come from. */
+/* The accepted values (NULL: anything) and the help, from the table or made. */
 const char *option_values(const option_row *o);
 const char *option_help(const option_row *o);
 

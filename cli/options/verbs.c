@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs: what exists, in the order in which help shows it. */
+/* The verbs, in the order in which help shows them. */
 #include "options/verbs.h"
 
 const verb_row verbs[VERB_TOTAL] = {

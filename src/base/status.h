@@ -31,7 +31,7 @@ void base_set_message(const char *text);
         if (status != DPMF_OK) goto done;                                                                              \
     } while (0)
 
-/* Asks the caller's progress function; DPMF_ERROR_CANCELLED if it wants to stop. `run` may be NULL. */
+/* Calls the progress function; DPMF_ERROR_CANCELLED if it wants to stop. `run` may be NULL. */
 dpmf_status base_progress(const dpmf_run *run, const char *what, double done);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounting as it is asked for: sampling and strategy to numbers, calibration in every unknown, statements. */
+/* Accounting as users call it: sampling and strategy to numbers, calibration in every unknown, statements. */
 #include "account/account.h"
 #include "account/amplify.h"
 #include "account/question.h"
@@ -130,7 +130,7 @@ static void test_amplification_refuses_strategies_that_are_not_square(void **sta
     dpmf_workload_free(workload);
 }
 
-/* Columns and Gram matrices as the definitions say, from whole columns. */
+/* Columns and Gram matrices by their definitions, from complete columns. */
 static void test_schemes_have_the_columns_and_gram_matrices_of_the_definition(void **state) {
     (void)state;
     enum { N = 12, B = 3 };

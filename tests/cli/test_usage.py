@@ -297,7 +297,7 @@ class Help(Case):
             if len(set(OPTIONS[verb]) - general) >= 5:
                 self.assertEqual(len(first), 5, verb)
             if "out" in OPTIONS[verb]:
-                self.assertNotIn("write there.", words)  # each verb says what -o writes
+                self.assertNotIn("write there.", words)  # each verb describes the file that -o writes
             self.assertLessEqual(max(map(len, words.split("\n"))), 80)
 
     def test_help_has_only_the_sentences_of_its_verb(self):

@@ -2,7 +2,7 @@
 /*
  * Exact streams, for every family that has one: rows are whole numbers, C rows is off from the exactly rounded seeds by
  * rounding and by no more than the proven bound on the arithmetic, and no bit depends on tiles, look-ahead, the kernels,
- * or where a stream stops and goes on. The others are refused by name.
+ * or where a stream stops and continues. Other families are refused by name.
  */
 #include "noise/exact.h"
 #include "support/stream_cases.h"
@@ -101,7 +101,7 @@ static void check_products(const char *name, const dpmf_strategy *s, const noise
     free(c);
 }
 
-/* Stopped in the middle and gone on from its bytes, and from a seek. */
+/* Stopped in the middle and continued from its bytes, and from a seek. */
 static void check_resumed(const char *name, const dpmf_strategy *s, const crypto_seed *seed, double exact,
                           const double *rows) {
     const int64_t n = dpmf_strategy_steps(s), stop = n / 3;

@@ -168,7 +168,7 @@ static void test_the_linear_route_gives_the_closed_form(void **unused) {
 
 /* ---- losses ---- */
 
-/* Computed independently; the square root's own max losses (2.388848, 3.272554, 3.934529) are what they tend to. */
+/* Computed independently; they tend to the square root's own max losses (2.388848, 3.272554, 3.934529). */
 static void test_losses_of_the_best_blt_are_the_known_ones(void **unused) {
     static const struct {
         int64_t n;
@@ -207,7 +207,9 @@ static void test_the_best_blt_is_no_worse_than_many_random_starts(void **unused)
     assert_int_equal(lines, 18);
 }
 
-/* A buffer more never hurts, at ten thousand million steps as well; and the losses stay above the best Toeplitz one. */
+/*
+ * One more buffer never hurts, at ten thousand million steps as well; and the losses stay above the best Toeplitz one.
+ */
 static void test_a_buffer_more_never_hurts_at_ten_billion_steps(void **unused) {
     const double n = 1e10;
     /* the square root's max loss: (ln n + 4 ln 2 + Euler's constant) / pi, to O(1/n) (Landau's constants) */
@@ -290,7 +292,7 @@ static void test_weights_make_another_blt_best(void **unused) {
 
 /* ---- options ---- */
 
-/* The fewest that come within the ratio: they do, and one less does not. Max loss: of the square root's. */
+/* The smallest number within the ratio: one less is not enough. Max loss: relative to the square root's. */
 static void test_as_few_buffers_are_taken_as_the_ratio_needs(void **unused) {
     static const double wanted[] = {1.1, 1.01, 1.001};
     /* the square root's max losses and, for the RMS loss, what 8 buffers reach */

@@ -38,7 +38,7 @@ static dpmf_strategy *random_strategy(int64_t n, int64_t bands, int64_t rank, ui
     return s;
 }
 
-/* W entry by entry is what was asked for, and everything else follows from it. */
+/* W is the given matrix entry by entry, and everything else follows from it. */
 static void test_a_low_rank_strategy_is_its_band_plus_its_rank(void **unused) {
     static const int sizes[][3] = {{1, 1, 1}, {2, 1, 1}, {2, 2, 1}, {9, 1, 2}, {23, 3, 2}, {40, 6, 5}, {12, 12, 3}};
     (void)unused;
@@ -164,7 +164,7 @@ static double ratio(const char *text, int64_t n, int64_t bands, int rank, dpmf_l
     return value / result.optimum_lower;
 }
 
-/* Denisov et al. 2022, Table 2, the efficient column: not above what is printed, but for its last digit. */
+/* Denisov et al. 2022, Table 2, the efficient column: not above the printed value, up to its last digit. */
 static void test_low_rank_losses_are_not_above_the_published_ones(void **unused) {
     static const struct {
         int n, bands, rank;
@@ -255,7 +255,7 @@ static void test_the_low_rank_optimizer_refuses_epochs_and_long_runs(void **unus
     assert_null(s);
     assert_int_equal(result.iterations, -7);
     o.run.progress = NULL;
-    o.run.threads = 1; /* a thread takes memory of its own when it starts */
+    o.run.threads = 1; /* a thread allocates when it starts */
     FAIL_EACH(optimize_(a, "single", &o, &s, &result));
     dpmf_strategy_free(s);
     check_ok(optimize_(a, "single", &o, NULL, &result)); /* the bounds alone */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Toeplitz optimizers: weights, normalization, dense workloads, what is refused, failing allocations; the sweep and
- * the taper.
+ * The Toeplitz optimizers: weights, normalization, dense workloads, refusals, failing allocations; the sweep and the
+ * taper.
  */
 #include "families/toeplitz/toeplitz.h"
 #include "oracle/oracle.h"

@@ -191,7 +191,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
         }
 }
 
-/* ---- how good it is ---- */
+/* ---- quality ---- */
 
 /*
  * Losses over the known optimum. Optima: prefix sums from dual bounds computed independently, 7 digits (0: from the

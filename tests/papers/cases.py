@@ -164,7 +164,7 @@ def cells_of(names):
 
 
 class Figures(Case):
-    """What holds for the cells of any tables: NAMED says which."""
+    """Properties of the cells of the tables in NAMED."""
     NAMED = []
 
     @classmethod

@@ -19,7 +19,7 @@
 
 enum { COUNT = 17, STEPS = 16 };
 
-/* ---- the table in itself ---- */
+/* ---- the table alone ---- */
 
 static int among(const dpmf_family *table, const char *name) {
     for (int i = 0; i < COUNT; i++)
@@ -40,7 +40,7 @@ static int places_follow(const dpmf_family *table, size_t field) {
     return most == count;
 }
 
-/* What is wrong with one row; NULL: nothing. */
+/* The mistake in one row, or NULL. */
 static const char *complain_of(const dpmf_family *table, int i) {
     const dpmf_family *f = &table[i];
     if (f->name == NULL || f->name[0] == 0 || f->help == NULL || f->help[0] == 0) return "a row without name or help";
@@ -118,9 +118,9 @@ static void test_planted_mistakes_are_found(void **unused) {
 #undef PLANT
 }
 
-/* ---- the table and what it says ---- */
+/* ---- the table compared with the families ---- */
 
-/* The mechanism file gives it back as it was. */
+/* The mechanism file gives it back unchanged. */
 static void check_file(const dpmf_workload *a, const dpmf_strategy *c) {
     dpmf_mechanism *m = NULL, *back = NULL;
     uint8_t *bytes = NULL;
@@ -146,7 +146,7 @@ static void check_closed_form(const dpmf_family *f, const dpmf_workload *a) {
     check_file(a, c);
     dpmf_strategy_free(c);
     c = NULL;
-    o.bands = f->bands ? 0 : 4; /* what it takes is needed, what it does not take is refused */
+    o.bands = f->bands ? 0 : 4; /* options that it takes are needed, others are refused */
     check_refused(dpmf_strategy_create(f->name, a, &o, &c), "bands");
     o.bands = f->bands ? 4 : 0;
     o.nu = f->nu ? 1 : 0.5;

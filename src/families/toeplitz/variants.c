@@ -62,7 +62,7 @@ dpmf_status toeplitz_optimize_variant(const optimize_task *task, dpmf_strategy *
     toeplitz_sweep_result swept;
     double *c = NULL;
     dpmf_status status = DPMF_OK;
-    if (!o->sweep && o->taper == 0 && o->settled_after == 0) return toeplitz_optimize_banded(task, out, result);
+    if (!o->sweep && o->taper == 0) return toeplitz_optimize_banded(task, out, result);
     TRY(check_variant(task));
     TRY_DONE(base_alloc_doubles(o->bands, "the coefficients", &c));
     if (o->sweep) {
