@@ -61,7 +61,7 @@ DPMF_MUST_CHECK dpmf_status account_rdp_log_delta(const account_pair *pair, doub
 
 /*
  * `error`: an estimate of |ln delta - its true value|, INFINITY where the method fails (then the value means nothing
- * and the caller falls back on account/dots/dots.c).
+ * and the caller falls back on account/grid/grid.c).
  */
 DPMF_MUST_CHECK dpmf_status account_contour_log_delta(const account_pair *pair, double epsilon, double *log_delta,
                                                       double *error);
@@ -69,41 +69,41 @@ DPMF_MUST_CHECK dpmf_status account_contour_log_delta(const account_pair *pair, 
 DPMF_MUST_CHECK dpmf_status account_contour_epsilon(const account_pair *pair, double log_delta, double *epsilon,
                                                     double *error);
 
-/* ---- account/dots/dots.c: certified upper bounds by connect-the-dots discretisation ---- */
+/* ---- account/grid/grid.c: certified upper bounds by connect-the-dots discretisation ---- */
 
 /*
  * relative and absolute: the wanted slack in epsilon, whichever is larger. `hint`: a guess of epsilon (from the
  * contour), or negative: none. The answer is a proven upper bound in any case, INFINITY at worst; *met says whether the
  * slack was reached (as far as the method's own error estimate can tell).
  */
-typedef struct dots_options {
+typedef struct grid_options {
     double relative, absolute; /* e.g. 5e-5 and 5e-6 */
     double hint;
     const dpmf_run *run;
     double step_max; /* of the grid; 0: as the slack allows */
-} dots_options;
+} grid_options;
 
-DPMF_MUST_CHECK dpmf_status account_dots_epsilon(const account_pair *pair, double log_delta,
-                                                 const dots_options *options, double *epsilon, int *met);
-/* An upper bound of ln delta(epsilon), tight to the slack in epsilon. */
-DPMF_MUST_CHECK dpmf_status account_dots_log_delta(const account_pair *pair, double epsilon,
-                                                   const dots_options *options, double *log_delta, int *met);
-
-/* ---- account/line/line.c: the same to about 1e-9 of delta where many steps make the sum of losses smooth, any number of them ---- */
-
-/* The slack as above. grid: 0, or the step of a grid of losses than which the answer is to be tighter. */
-typedef struct line_options {
-    double relative, absolute, grid;
-} line_options;
-
-/* Where the method has nothing to say, the answer is INFINITY, or ln 1, and not met; that costs little. */
-DPMF_MUST_CHECK dpmf_status line_epsilon(const account_pair *pair, double log_delta, const line_options *how,
+DPMF_MUST_CHECK dpmf_status grid_epsilon(const account_pair *pair, double log_delta, const grid_options *options,
                                          double *epsilon, int *met);
-DPMF_MUST_CHECK dpmf_status line_log_delta(const account_pair *pair, double epsilon, const line_options *how,
+/* An upper bound of ln delta(epsilon), tight to the slack in epsilon. */
+DPMF_MUST_CHECK dpmf_status grid_log_delta(const account_pair *pair, double epsilon, const grid_options *options,
                                            double *log_delta, int *met);
 
+/* ---- account/fourier/fourier.c: the same to about 1e-9 of delta where many steps make the sum of losses smooth, any number of them ---- */
+
+/* The slack as above. grid: 0, or the step of a grid of losses than which the answer is to be tighter. */
+typedef struct fourier_options {
+    double relative, absolute, grid;
+} fourier_options;
+
+/* Where the method has nothing to say, the answer is INFINITY, or ln 1, and not met; that costs little. */
+DPMF_MUST_CHECK dpmf_status fourier_epsilon(const account_pair *pair, double log_delta, const fourier_options *how,
+                                            double *epsilon, int *met);
+DPMF_MUST_CHECK dpmf_status fourier_log_delta(const account_pair *pair, double epsilon, const fourier_options *how,
+                                              double *log_delta, int *met);
+
 /* ln delta by the saddle point: no bound, but at the cost of a few sums, and smooth. sigma from 0.01 up. */
-DPMF_MUST_CHECK dpmf_status line_guess(const account_pair *pair, double epsilon, double *log_delta);
+DPMF_MUST_CHECK dpmf_status fourier_guess(const account_pair *pair, double epsilon, double *log_delta);
 
 /* ---- account/composed.c: all directions of an adjacency together, by the engine asked for ---- */
 

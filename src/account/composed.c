@@ -7,8 +7,8 @@
  *     replace-one            one pair, its own mirror image
  *
  * Neither direction is always the worse one under composition (Lebeda et al. 2024), so both are certified, each by the
- * Fourier sum (account/line/line.c) where that works, which is nearly exact at any number of steps, else by connecting the
- * dots (account/dots/dots.c): removing, usually the worse, to the wanted slack, and adding only as finely as it takes to
+ * Fourier sum (account/fourier/fourier.c) where that works, which is nearly exact at any number of steps, else by connecting the
+ * dots (account/grid/grid.c): removing, usually the worse, to the wanted slack, and adding only as finely as it takes to
  * see that it is smaller.
  *
  * Without sampling (probability 1) the closed form is exact. With it, the Gaussian without sampling is always an upper
@@ -28,7 +28,7 @@ enum { DIRECTIONS_MAX = 2 };
 static const char METHOD_GAUSSIAN[] = "Gaussian mechanism, closed form";
 static const char METHOD_NEVER[] = "no unit ever takes part";
 static const char METHOD_DOTS[] = "connect-the-dots discretisation, tilted FFT";
-static const char METHOD_LINE[] = "Fourier sum over the moment generating function, with proven errors";
+static const char METHOD_FOURIER[] = "Fourier sum over the moment generating function, with proven errors";
 static const char METHOD_CONTOUR[] = "contour integral, not certified";
 static const char METHOD_RDP[] = "Renyi divergences at the best order, the proven error of quadrature added";
 static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
@@ -78,11 +78,11 @@ static const double COARSE = 0.02; /* slack that costs little, and tells most pa
 
 static dpmf_status dots_epsilon(const account_composed *c, const account_pair *pair, double log_delta, double relative,
                                 double *epsilon, int *met) {
-    dots_options how = {.relative = relative, .absolute = c->absolute, .hint = -1, .run = c->run};
+    grid_options how = {.relative = relative, .absolute = c->absolute, .hint = -1, .run = c->run};
     if (relative <= c->relative) how.step_max = c->step_max;
     *epsilon = INFINITY;
     *met = 0;
-    TRY(account_dots_epsilon(pair, log_delta, &how, epsilon, met));
+    TRY(grid_epsilon(pair, log_delta, &how, epsilon, met));
     if (isnan(*epsilon)) *epsilon = INFINITY;
     return DPMF_OK;
 }
@@ -95,12 +95,12 @@ static int may_sum(const account_composed *c) {
 /* One direction; nothing above `least`, a bound that the other direction has reached already, needs to be tight. */
 static dpmf_status direction_epsilon(const account_composed *c, const account_pair *pair, double log_delta,
                                      double least, account_answer *out) {
-    const line_options how = {c->relative, c->absolute, c->step_max};
-    account_answer found = {INFINITY, DPMF_UPPER_BOUND, METHOD_LINE, 0};
+    const fourier_options how = {c->relative, c->absolute, c->step_max};
+    account_answer found = {INFINITY, DPMF_UPPER_BOUND, METHOD_FOURIER, 0};
     double value = INFINITY;
     int met = 0;
     TRY(base_progress(c->run, "certifying epsilon", -1));
-    if (may_sum(c)) TRY(line_epsilon(pair, log_delta, &how, &found.value, &found.met));
+    if (may_sum(c)) TRY(fourier_epsilon(pair, log_delta, &how, &found.value, &found.met));
     if (!found.met && least > 0) {
         TRY(dots_epsilon(c, pair, log_delta, fmax(COARSE, c->relative), &value, &met));
         improve(&found, value, METHOD_DOTS);
@@ -190,11 +190,11 @@ static int is_beyond_loss(const account_pair *pair, double epsilon) {
 
 static dpmf_status dots_log_delta(const account_composed *c, const account_pair *pair, double epsilon, double relative,
                                   double *log_delta, int *met) {
-    dots_options how = {.relative = relative, .absolute = c->absolute, .hint = epsilon, .run = c->run};
+    grid_options how = {.relative = relative, .absolute = c->absolute, .hint = epsilon, .run = c->run};
     if (relative <= c->relative) how.step_max = c->step_max;
     *log_delta = 0;
     *met = 0;
-    TRY(account_dots_log_delta(pair, epsilon, &how, log_delta, met));
+    TRY(grid_log_delta(pair, epsilon, &how, log_delta, met));
     if (isnan(*log_delta)) *log_delta = 0;
     return DPMF_OK;
 }
@@ -202,8 +202,8 @@ static dpmf_status dots_log_delta(const account_composed *c, const account_pair 
 /* As direction_epsilon. */
 static dpmf_status direction_log_delta(const account_composed *c, const account_pair *pair, double epsilon,
                                        double least, account_answer *out) {
-    const line_options how = {c->relative, c->absolute, c->step_max};
-    account_answer found = {0, DPMF_UPPER_BOUND, METHOD_LINE, 0};
+    const fourier_options how = {c->relative, c->absolute, c->step_max};
+    account_answer found = {0, DPMF_UPPER_BOUND, METHOD_FOURIER, 0};
     double value = 0;
     int met = 0;
     if (is_beyond_loss(pair, epsilon)) {
@@ -211,7 +211,7 @@ static dpmf_status direction_log_delta(const account_composed *c, const account_
         return DPMF_OK;
     }
     TRY(base_progress(c->run, "certifying delta", -1));
-    if (may_sum(c)) TRY(line_log_delta(pair, epsilon, &how, &found.value, &found.met));
+    if (may_sum(c)) TRY(fourier_log_delta(pair, epsilon, &how, &found.value, &found.met));
     if (!found.met && least > -INFINITY) {
         TRY(dots_log_delta(c, pair, epsilon, fmax(COARSE, c->relative), &value, &met));
         improve(&found, value, METHOD_DOTS);
@@ -297,7 +297,7 @@ dpmf_status account_composed_search(const account_composed *c, double epsilon, d
     int met = 0;
     directions_of(c, pairs);
     if (c->probability > 0 && c->probability < 1 && c->engine != DPMF_ENGINE_RDP && c->engine != DPMF_ENGINE_CONTOUR) {
-        if (c->sigma >= sigma_min) return line_guess(&pairs[0], epsilon, log_delta);
+        if (c->sigma >= sigma_min) return fourier_guess(&pairs[0], epsilon, log_delta);
         return dots_log_delta(c, &pairs[0], epsilon, fmax(COARSE, c->relative), log_delta, &met);
     }
     TRY(account_composed_log_delta(c, epsilon, &found));

@@ -20,7 +20,7 @@
 
 #include "account/account.h"
 #include "account/allocation/allocation.h"
-#include "account/product/curves.h"
+#include "account/grid/curves.h"
 
 #include <math.h>
 
@@ -47,12 +47,12 @@ static bound bound_of(const montecarlo_scheme *s, int64_t apart) {
 
 typedef struct parts {
     int count;
-    product_gaussian gaussian;
+    grid_gaussian gaussian;
     allocation_blocks blocks;
-    product_part list[1 + ALLOCATION_PARTS];
+    grid_part list[1 + ALLOCATION_PARTS];
 } parts;
 
-static dpmf_status parts_of(const bound *b, const product_options *how, parts *out) {
+static dpmf_status parts_of(const bound *b, const grid_list_options *how, parts *out) {
     const account_allocation a = {.sigma = 1 / b->own,
                                   .picks = 1,
                                   .bins = b->bins,
@@ -62,7 +62,7 @@ static dpmf_status parts_of(const bound *b, const product_options *how, parts *o
                                   .run = how->run};
     out->count = 0;
     out->gaussian.mu = b->shared;
-    if (b->shared > 0) out->list[out->count++] = product_gaussian_part(&out->gaussian, 1);
+    if (b->shared > 0) out->list[out->count++] = grid_gaussian_part(&out->gaussian, 1);
     TRY(allocation_blocks_create(&a, &out->blocks));
     for (int i = 0; i < out->blocks.count; i++)
         out->list[out->count++] = out->blocks.parts[i];
@@ -70,8 +70,8 @@ static dpmf_status parts_of(const bound *b, const product_options *how, parts *o
 }
 
 /* One answer of the bound for bins `apart` apart: epsilon for a ln delta, or (`of_delta`) ln delta for an epsilon. */
-static dpmf_status look(const montecarlo_scheme *s, int64_t apart, int of_delta, double at, const product_options *how,
-                        double *out, int *met) {
+static dpmf_status look(const montecarlo_scheme *s, int64_t apart, int of_delta, double at,
+                        const grid_list_options *how, double *out, int *met) {
     const bound b = bound_of(s, apart);
     parts p;
     dpmf_status status = DPMF_OK;
@@ -87,9 +87,9 @@ static dpmf_status look(const montecarlo_scheme *s, int64_t apart, int of_delta,
         double found = of_delta ? 0 : INFINITY;
         int fine = 0;
         if (of_delta)
-            TRY_DONE(product_log_delta(p.count, p.list, reversed, at, how, &found, &fine));
+            TRY_DONE(grid_list_log_delta(p.count, p.list, reversed, at, how, &found, &fine));
         else
-            TRY_DONE(product_epsilon(p.count, p.list, reversed, at, how, &found, &fine));
+            TRY_DONE(grid_list_epsilon(p.count, p.list, reversed, at, how, &found, &fine));
         if (found > *out) *met = fine;
         *out = fmax(*out, found);
     }
@@ -99,9 +99,9 @@ done:
 }
 
 /* The distance for which the bound is least, as far as coarse looks tell. */
-static dpmf_status best_distance(const montecarlo_scheme *s, int of_delta, double at, const product_options *how,
+static dpmf_status best_distance(const montecarlo_scheme *s, int of_delta, double at, const grid_list_options *how,
                                  int64_t *out) {
-    const product_options coarse = {fmax(COARSE, how->relative), how->absolute, how->run};
+    const grid_list_options coarse = {fmax(COARSE, how->relative), how->absolute, how->run};
     double least = INFINITY;
     *out = s->bins;
     for (int64_t apart = 1; apart < 2 * s->bins; apart *= 2) {
@@ -119,14 +119,14 @@ static dpmf_status best_distance(const montecarlo_scheme *s, int of_delta, doubl
     return DPMF_OK;
 }
 
-dpmf_status account_correlated_epsilon(const montecarlo_scheme *s, double log_delta, const product_options *how,
+dpmf_status account_correlated_epsilon(const montecarlo_scheme *s, double log_delta, const grid_list_options *how,
                                        double *epsilon, int *met) {
     int64_t apart = 1;
     TRY(best_distance(s, 0, log_delta, how, &apart));
     return look(s, apart, 0, log_delta, how, epsilon, met);
 }
 
-dpmf_status account_correlated_log_delta(const montecarlo_scheme *s, double epsilon, const product_options *how,
+dpmf_status account_correlated_log_delta(const montecarlo_scheme *s, double epsilon, const grid_list_options *how,
                                          double *log_delta, int *met) {
     int64_t apart = 1;
     TRY(best_distance(s, 1, epsilon, how, &apart));
@@ -135,7 +135,7 @@ dpmf_status account_correlated_log_delta(const montecarlo_scheme *s, double epsi
 
 /* ln sigma between `low`, too little, and `high`, enough: regula falsi that halves the weight of an end which stays. */
 static dpmf_status close_in(montecarlo_scheme *s, int64_t apart, double epsilon, double log_delta,
-                            const product_options *how, double tolerance, double low, double at_low, double *high,
+                            const grid_list_options *how, double tolerance, double low, double at_low, double *high,
                             double at_high) {
     for (int i = 0; i<LOOKS && * high - low> tolerance; i++) {
         double x = low + (*high - low) * at_low / (at_low - at_high), value = 0;
@@ -159,7 +159,7 @@ static dpmf_status close_in(montecarlo_scheme *s, int64_t apart, double epsilon,
 }
 
 dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, double epsilon, double log_delta,
-                                     const product_options *how, double *sigma) {
+                                     const grid_list_options *how, double *sigma) {
     montecarlo_scheme s = *scheme;
     double diagonal = 0, excess = 0, found = 0;
     int64_t apart = 1;

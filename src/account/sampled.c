@@ -41,13 +41,13 @@ static int is_bounded(const account_question *q, double delta) {
            q->options.engine != DPMF_ENGINE_MONTE_CARLO;
 }
 
-static product_options bounding(const account_question *q) {
-    return (product_options){q->options.slack, 0.1 * q->options.slack, &q->options.run};
+static grid_list_options bounding(const account_question *q) {
+    return (grid_list_options){q->options.slack, 0.1 * q->options.slack, &q->options.run};
 }
 
 static dpmf_status bounded_epsilon(const account_question *q, const montecarlo_scheme *s, double delta,
                                    dpmf_privacy *out) {
-    const product_options options = bounding(q);
+    const grid_list_options options = bounding(q);
     double found = INFINITY;
     int met = 0;
     TRY(account_correlated_epsilon(s, log(delta), &options, &found, &met));
@@ -158,7 +158,7 @@ dpmf_status account_sampled_delta(const account_question *q, double sigma, doubl
     montecarlo_options o = how(q);
     double delta = 1, unamplified;
     if (is_bounded(q, 1)) {
-        const product_options options = bounding(q);
+        const grid_list_options options = bounding(q);
         int met = 0;
         TRY(account_correlated_log_delta(&s, epsilon, &options, &delta, &met));
         *out = account_question_answer(q, sigma, epsilon, fmin(exp(delta), 1));
@@ -192,7 +192,7 @@ dpmf_status account_sampled_sigma(const account_question *q, double epsilon, dou
     double sigma = unamplified_sigma(q, epsilon, delta);
     const double whole = delta;
     if (is_bounded(q, delta)) {
-        product_options options = bounding(q);
+        grid_list_options options = bounding(q);
         double found = 0;
         if (q->unasked_slack) options.relative *= 1.6; /* coarser than a look back at epsilon, which must not fail */
         TRY(account_correlated_sigma(&s, epsilon, log(delta), &options, &found));

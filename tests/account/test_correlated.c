@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-static const product_options HOW = {5e-3, 5e-4, NULL};
+static const grid_list_options HOW = {5e-3, 5e-4, NULL};
 
 static double log_delta_of(int64_t bins, const double *gram, double sigma, double epsilon) {
     const montecarlo_scheme s = {.kind = MONTECARLO_SCHEME_BINS, .sigma = sigma, .bins = bins, .gram = gram};

@@ -7,7 +7,7 @@
 
 static void test_thousands_of_random_queries_are_tight(void **state) {
     (void)state;
-    static const dots_options usual = {5e-4, 5e-5, -1, NULL, 0}, fine = {2e-5, 2e-6, -1, NULL, 0};
+    static const grid_options usual = {5e-4, 5e-5, -1, NULL, 0}, fine = {2e-5, 2e-6, -1, NULL, 0};
     enum { QUERIES = 2000 };
     uint64_t seed = 2026;
     int loose = 0, unmet = 0;
@@ -19,8 +19,8 @@ static void test_thousands_of_random_queries_are_tight(void **state) {
         const account_pair pair = {(account_direction)(i % 3), sigma, q, (int64_t)n};
         double epsilon, tight;
         int met, tight_met;
-        check_ok(account_dots_epsilon(&pair, log_delta, &usual, &epsilon, &met));
-        check_ok(account_dots_epsilon(&pair, log_delta, &fine, &tight, &tight_met));
+        check_ok(grid_epsilon(&pair, log_delta, &usual, &epsilon, &met));
+        check_ok(grid_epsilon(&pair, log_delta, &fine, &tight, &tight_met));
         unmet += !met;
         if (!tight_met) continue;
         const int within = epsilon <= fmax(1.001 * tight, tight + 1e-4);

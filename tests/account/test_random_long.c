@@ -27,8 +27,8 @@ static void test_certified_values_are_above_the_contour_at_random(void **state) 
         check_ok(account_contour_epsilon(&pair, log_delta, &epsilon, &error));
         assert_true(!isnan(epsilon) && error >= 0);
         if (isinf(error)) continue;
-        const dots_options options = {.relative = 5e-4, .absolute = 5e-5, .hint = i % 2 == 0 ? epsilon : -1};
-        check_ok(account_dots_epsilon(&pair, log_delta, &options, &certified, &met));
+        const grid_options options = {.relative = 5e-4, .absolute = 5e-5, .hint = i % 2 == 0 ? epsilon : -1};
+        check_ok(grid_epsilon(&pair, log_delta, &options, &certified, &met));
         if (!(certified >= epsilon - error - 1e-12 * epsilon))
             fail_msg("certified %.12g, contour %.12g +- %g: direction %d sigma %.17g q %.17g n %lld ln delta %.17g",
                      certified, epsilon, error, (int)pair.direction, pair.sigma, pair.probability,

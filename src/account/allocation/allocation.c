@@ -6,7 +6,7 @@
  * One of t, once: the two curves themselves (account/allocation/curve.c), which are known from above and from below; epsilon is
  * where the larger of the bounds from above falls to delta. That the slack holds is itself proven, by the bounds from below
  * a slack lower; if they do not show it, the grid is halved. Everything else is a list of such pairs (account/allocation/blocks.c),
- * composed in account/product/product.c.
+ * composed in account/grid/product.c.
  *
  * No choice of steps is worse than when it is known: the Gaussian mechanism with mu = sqrt(k epochs)/sigma always bounds it, and
  * the caller takes the smaller.
@@ -156,10 +156,10 @@ dpmf_status allocation_epsilon(const account_allocation *a, double log_delta, do
     if (is_single(a)) return single_epsilon(a, log_delta, epsilon, met);
     TRY(allocation_blocks_create(a, &blocks));
     for (int i = 0; i < 3; i++) {
-        const product_options options = {relative[i], a->absolute, a->run};
+        const grid_list_options options = {relative[i], a->absolute, a->run};
         double found = INFINITY;
         int fine = 0;
-        TRY_DONE(product_epsilon(blocks.count, blocks.parts, i > 0, log_delta, &options, &found, &fine));
+        TRY_DONE(grid_list_epsilon(blocks.count, blocks.parts, i > 0, log_delta, &options, &found, &fine));
         if (i == 1 && found > worst) continue;
         if (found >= worst) *met = fine;
         worst = fmax(worst, found);
@@ -199,10 +199,10 @@ static dpmf_status blocks_log_delta(const account_allocation *a, double epsilon,
     dpmf_status status = DPMF_OK;
     TRY(allocation_blocks_create(a, &blocks));
     for (int i = 0; i < 3; i++) {
-        const product_options options = {relative[i], a->absolute, a->run};
+        const grid_list_options options = {relative[i], a->absolute, a->run};
         double found = 0;
         int fine = 1;
-        TRY_DONE(product_log_delta(blocks.count, blocks.parts, i > 0, epsilon, &options, &found, &fine));
+        TRY_DONE(grid_list_log_delta(blocks.count, blocks.parts, i > 0, epsilon, &options, &found, &fine));
         if (i == 1 && found > worst) continue;
         if (found >= worst) *met = fine;
         worst = fmax(worst, found);

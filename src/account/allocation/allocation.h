@@ -6,7 +6,7 @@
 #ifndef DPMF_ACCOUNT_ALLOCATION_H
 #define DPMF_ACCOUNT_ALLOCATION_H
 
-#include "account/product/product.h"
+#include "account/grid/product.h"
 
 /* ---- account/allocation/law.c: one likelihood ratio U on a linear grid ---- */
 
@@ -154,7 +154,7 @@ typedef struct allocation_blocks {
     int count;
     allocation_block blocks[ALLOCATION_PARTS];
     allocation_scales *scales; /* owned: one for each block */
-    product_part parts[ALLOCATION_PARTS];
+    grid_part parts[ALLOCATION_PARTS];
 } allocation_blocks;
 
 DPMF_MUST_CHECK dpmf_status allocation_blocks_create(const account_allocation *a, allocation_blocks *out);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The account of capped sampling: by the curve of a step, composed (account/capped/capped.c, account/product/product.c), and by
+ * The account of capped sampling: by the curve of a step, composed (account/capped/capped.c, account/grid/product.c), and by
  * coupling with uncapped sampling; the smaller is the answer and is named. Blocks that the units do not fill equally have two
  * sizes; a unit is in one of them, and the larger account holds for all.
  */
@@ -40,15 +40,15 @@ static void keep_smaller(account_answer *best, double value, const char *method,
 
 static dpmf_status curve_epsilon(const account_composed *c, const capped_scheme *s, double log_delta, double *worst,
                                  int *met) {
-    const product_part part = account_capped_part(s, c->compositions);
+    const grid_part part = account_capped_part(s, c->compositions);
     const int directions = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
     for (int i = 0; i < directions; i++) {
-        product_options how = {i == 0 ? c->relative : fmax(COARSE, c->relative), c->absolute, c->run};
+        grid_list_options how = {i == 0 ? c->relative : fmax(COARSE, c->relative), c->absolute, c->run};
         double found = INFINITY;
         int fine = 0;
-        TRY(product_epsilon(1, &part, i, log_delta, &how, &found, &fine));
+        TRY(grid_list_epsilon(1, &part, i, log_delta, &how, &found, &fine));
         how.relative = c->relative;
-        if (i > 0 && found > *worst) TRY(product_epsilon(1, &part, i, log_delta, &how, &found, &fine));
+        if (i > 0 && found > *worst) TRY(grid_list_epsilon(1, &part, i, log_delta, &how, &found, &fine));
         if (found > *worst) *met = fine;
         *worst = fmax(*worst, found);
     }
@@ -102,13 +102,13 @@ dpmf_status capped_epsilon(const account_composed *c, double log_delta, account_
 
 static dpmf_status curve_log_delta(const account_composed *c, const capped_scheme *s, double epsilon, double *worst,
                                    int *met) {
-    const product_part part = account_capped_part(s, c->compositions);
-    const product_options how = {c->relative, c->absolute, c->run};
+    const grid_part part = account_capped_part(s, c->compositions);
+    const grid_list_options how = {c->relative, c->absolute, c->run};
     const int directions = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
     for (int i = 0; i < directions; i++) {
         double found = 0;
         int fine = 0;
-        TRY(product_log_delta(1, &part, i, epsilon, &how, &found, &fine));
+        TRY(grid_list_log_delta(1, &part, i, epsilon, &how, &found, &fine));
         if (found > *worst) *met = fine;
         *worst = fmax(*worst, found);
     }

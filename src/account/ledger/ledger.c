@@ -3,7 +3,7 @@
  * A ledger: different runs on the same data, composed.
  *
  * Runs that are Gaussian as a whole (no sampling) add their mu^2, exactly. Equal samplings add their steps. What is left, if
- * different, is composed as a list of pairs (account/product/product.c): removing with removing, adding with adding, the larger
+ * different, is composed as a list of pairs (account/grid/product.c): removing with removing, adding with adding, the larger
  * result last. The privacy loss of a list does not depend on its order; entries are kept sorted, so that neither does the last
  * digit. Which runs there are must not depend on what earlier ones released: composition of a fixed list is what is proven.
  */
@@ -198,7 +198,7 @@ typedef struct question {
 } question;
 
 static dpmf_status answer_list(const dpmf_ledger *ledger, question asked, const dpmf_run *run, account_answer *out) {
-    const product_options how = {SLACK, SLACK, run};
+    const grid_list_options how = {SLACK, SLACK, run};
     const int directions = ledger->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
     ledger_parts p;
     account_answer worst = {asked.of_epsilon ? 0 : -INFINITY, DPMF_UPPER_BOUND, METHOD_LIST, 1};
@@ -207,8 +207,8 @@ static dpmf_status answer_list(const dpmf_ledger *ledger, question asked, const 
     for (int i = 0; i < directions; i++) {
         double value = 0;
         int met = 0;
-        TRY_DONE(asked.of_epsilon ? product_epsilon(p.count, p.parts, i, asked.given, &how, &value, &met)
-                                  : product_log_delta(p.count, p.parts, i, asked.given, &how, &value, &met));
+        TRY_DONE(asked.of_epsilon ? grid_list_epsilon(p.count, p.parts, i, asked.given, &how, &value, &met)
+                                  : grid_list_log_delta(p.count, p.parts, i, asked.given, &how, &value, &met));
         if (value > worst.value) worst.met = met;
         worst.value = fmax(worst.value, value);
     }

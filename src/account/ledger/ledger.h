@@ -5,7 +5,7 @@
 
 #include "account/allocation/allocation.h"
 #include "account/capped/capped.h"
-#include "account/product/curves.h"
+#include "account/grid/curves.h"
 
 /* What was run, as accounting knows it; compositions counts all of its equals. */
 typedef struct ledger_entry {
@@ -30,8 +30,8 @@ typedef struct ledger_blocks {
 } ledger_blocks;
 
 typedef struct ledger_numbers {
-    product_gaussian gaussian;
-    product_poisson poisson;
+    grid_gaussian gaussian;
+    grid_poisson poisson;
     ledger_blocks capped;
     allocation_blocks allocation;
 } ledger_numbers;
@@ -39,7 +39,7 @@ typedef struct ledger_numbers {
 typedef struct ledger_parts {
     int count;
     int64_t most;            /* for how many there is room */
-    product_part *parts;     /* owned */
+    grid_part *parts;        /* owned */
     ledger_numbers *numbers; /* owned: what the parts borrow */
 } ledger_parts;
 

@@ -13,7 +13,7 @@
  * for e^(-tx) (1 - e^(A - x)) falls from x = A + ln(1 + 1/t) on, which is in the window, or else 1 - e^(-N h) is left
  * out; and P[X >= B] <= (sum_i w_i e^(s x_i))^n e^(-s B) for s >= 0 (Chernoff).
  *
- * Rounding: the bound of account/dots/power.c is added to every o_k.
+ * Rounding: the bound of account/grid/power.c is added to every o_k.
  *
  * delta at grid points, from the top down, in positive terms: with V_k = sum_{j >= k} o_j e^(-(1+t)(x_j - x_k)) and D_k =
  * sum_{j > k} o_j e^(-t (x_j - x_k)) (1 - e^(x_k - x_j)),
@@ -22,7 +22,7 @@
  *
  * and between grid points delta is linear in e^eps.
  */
-#include "account/dots/dots.h"
+#include "account/grid/grid.h"
 
 #include "base/memory.h"
 #include "base/special.h"
@@ -30,7 +30,7 @@
 #include <math.h>
 
 /* In place would need two arrays at once: `o` is read circularly. */
-void dots_curve_fill(dots_curve *c, const double *o) {
+void grid_curve_fill(grid_curve *c, const double *o) {
     const int64_t n = c->length, offset = ((c->first % n) + n) % n;
     const double fade = exp(-(1 + c->order) * c->step), tilt = exp(-c->order * c->step), part = -expm1(-c->step);
     double v = 0, d = 0;
@@ -44,11 +44,11 @@ void dots_curve_fill(dots_curve *c, const double *o) {
 }
 
 static double log_up(double sum_of_terms, double magnitude) {
-    return sum_of_terms + 4 * DOTS_ROUNDING * magnitude;
+    return sum_of_terms + 4 * GRID_ROUNDING * magnitude;
 }
 
 /* What is outside the window. */
-static double log_cut_off(const dots_pair *p, const dots_plan *plan, const dots_curve *c, const dots_moments *m) {
+static double log_cut_off(const grid_pair *p, const grid_plan *plan, const grid_curve *c, const grid_moments *m) {
     const double top = (double)(c->first + c->length) * c->step, s = plan->wrap_order;
     const double chernoff = log_up(p->n * m->log_wrap - s * top, p->n * fabs(m->log_wrap) + s * fabs(top));
     const double log_mass = fmin(s > 0 ? chernoff : INFINITY, p->n * m->log_sum);
@@ -59,19 +59,19 @@ static double log_cut_off(const dots_pair *p, const dots_plan *plan, const dots_
     return base_log_add(plan->log_infinite, above);
 }
 
-dpmf_status dots_compose(const dots_pair *p, const dots_plan *plan, const dpmf_run *run, dots_curve *out) {
-    dots_curve c = {.length = plan->length, .first = plan->first, .step = plan->step, .order = plan->order};
-    dots_moments moments;
+dpmf_status grid_compose(const grid_pair *p, const grid_plan *plan, const dpmf_run *run, grid_curve *out) {
+    grid_curve c = {.length = plan->length, .first = plan->first, .step = plan->step, .order = plan->order};
+    grid_moments moments;
     double *w = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(c.length, "the distribution of a privacy loss", &w));
     TRY_DONE(base_alloc_doubles(c.length, "the tails of a privacy loss", &c.tails));
-    TRY_DONE(dots_atoms(p, plan, run, w, &moments));
-    TRY_DONE(dots_power(c.length, p->n, w, run, &c.noise));
+    TRY_DONE(grid_atoms(p, plan, run, w, &moments));
+    TRY_DONE(grid_power(c.length, p->n, w, run, &c.noise));
     /* n ln M, and 4 u for each of the recurrence's steps */
     c.log_moment = log_up(p->n * moments.log_moment, p->n * fabs(moments.log_moment) + (double)c.length);
     c.log_rest = log_cut_off(p, plan, &c, &moments);
-    dots_curve_fill(&c, w);
+    grid_curve_fill(&c, w);
     *out = c;
     c.tails = NULL;
 done:
@@ -80,22 +80,22 @@ done:
     return status;
 }
 
-void dots_curve_free(dots_curve *curve) {
+void grid_curve_free(grid_curve *curve) {
     base_free(curve->tails);
     curve->tails = NULL;
 }
 
 /* ln of the bound at grid point k, without what was cut off. */
-static double log_tail_at(const dots_curve *c, int64_t k) {
+static double log_tail_at(const grid_curve *c, int64_t k) {
     const double shift = c->order * (double)(c->first + k) * c->step;
     return log_up(c->log_moment - shift + log(c->tails[k]), fabs(c->log_moment) + fabs(shift) + 800);
 }
 
-static double grid_point(const dots_curve *c, int64_t k) {
+static double grid_point(const grid_curve *c, int64_t k) {
     return (double)(c->first + k) * c->step;
 }
 
-double dots_curve_log_delta(const dots_curve *curve, double epsilon) {
+double grid_curve_log_delta(const grid_curve *curve, double epsilon) {
     const double place = epsilon / curve->step - (double)curve->first;
     if (!(place >= 0)) return INFINITY;
     /* A grid point that is certainly not above epsilon; between it and the next, linear in e^epsilon. */
@@ -111,13 +111,13 @@ double dots_curve_log_delta(const dots_curve *curve, double epsilon) {
     return base_log_add(log_tail, curve->log_rest) + 1e-14;
 }
 
-dots_shape dots_curve_shape(const dots_curve *curve, double epsilon, double log_delta) {
+grid_shape grid_curve_shape(const grid_curve *curve, double epsilon, double log_delta) {
     const double t = curve->order, h = curve->step;
     enum { APART = 4 }; /* grid points between the places compared: not so near that one atom makes the difference */
     int64_t k = (int64_t)fmin(fmax(epsilon / h - (double)curve->first, APART), (double)(curve->length - 1 - 2 * APART));
     const double here = log_tail_at(curve, k);
     const double left = exp(log_tail_at(curve, k - APART) - here), right = exp(log_tail_at(curve, k + APART) - here);
-    dots_shape shape;
+    grid_shape shape;
     shape.slope = fmax((left - right) / (2 * APART * h), 1e-300);
     shape.bend = fmax((left - 2 + right) / (APART * h * APART * h) / shape.slope, 0);
     /* D_k of a window that holds `noise` alone */
@@ -127,7 +127,7 @@ dots_shape dots_curve_shape(const dots_curve *curve, double epsilon, double log_
     return shape;
 }
 
-double dots_curve_epsilon(const dots_curve *curve, double log_delta, int *side) {
+double grid_curve_epsilon(const grid_curve *curve, double log_delta, int *side) {
     *side = 1;
     if (!(curve->log_rest < log_delta - 0.01)) return INFINITY; /* nearer, their difference would lose its digits */
     const double target = base_log_sub(log_delta, curve->log_rest) - 4e-14 * (1 + fabs(log_delta));
@@ -143,5 +143,5 @@ double dots_curve_epsilon(const dots_curve *curve, double log_delta, int *side) 
     const double more = exp(fmin(log_tail_at(curve, low) - target, 700)), less = exp(log_tail_at(curve, high) - target);
     const double part = fmin((more - 1) / (more - less) * (1 + 1e-12), 1);
     const double x = grid_point(curve, low);
-    return x + log1p(part * expm1(curve->step)) * (1 + 1e-12) + 4 * DOTS_ROUNDING * fabs(x);
+    return x + log1p(part * expm1(curve->step)) * (1 + 1e-12) + 4 * GRID_ROUNDING * fabs(x);
 }

@@ -19,7 +19,7 @@
  * the mass: of some families of cells the best counts. Where the loss is near Gaussian a cell of 3.5 standard deviations
  * about its mean gives 0.3 of the exponent y^2/2 that there is.
  */
-#include "account/line/line.h"
+#include "account/fourier/fourier.h"
 
 #include <math.h>
 
@@ -83,7 +83,7 @@ static void find_bulk(const account_pair *pair, double cut, double t, double *lo
     }
 }
 
-void line_decay_fill(const account_pair *pair, double cut, double t, double log_moment, line_decay *out) {
+void fourier_decay_fill(const account_pair *pair, double cut, double t, double log_moment, fourier_decay *out) {
     enum { FAMILIES = 6 };
     static const double widths[FAMILIES] = {3.5, 2.5, 1.75, 1, 0.5, 0.25}; /* in sigma */
     double low, peak, high;
@@ -91,7 +91,7 @@ void line_decay_fill(const account_pair *pair, double cut, double t, double log_
     find_bulk(pair, cut, t, &low, &peak, &high);
     for (int i = 0; i < FAMILIES; i++) {
         const double width = widths[i] * pair->sigma, first = peak - width * (0.5 + floor((peak - low) / width));
-        for (double x = first; x < high && count < LINE_CELLS; x += width) {
+        for (double x = first; x < high && count < FOURIER_CELLS; x += width) {
             out->mass[count] = cell_mass(pair, cut, t, log_moment, x, x + width, &out->width[count]);
             count++;
         }
@@ -108,7 +108,7 @@ static double least_loss(double v) {
     return 1 - fmin(1 / v, second_peak);
 }
 
-double line_decay_from(const line_decay *decay, double y) {
+double fourier_decay_from(const fourier_decay *decay, double y) {
     double best = 0;
     for (int i = 0, j = 0; i < decay->families; i++) {
         double sum = 0;

@@ -12,13 +12,13 @@
  *
  *     delta ~ e^F(t) / sqrt(2 pi F''(t)),    epsilon = n K'(t) - 1/t - 1/(1+t).
  */
-#include "account/dots/dots.h"
+#include "account/grid/grid.h"
 
 #include "base/memory.h"
 #include <math.h>
 
-dpmf_status dots_profile_create(const dots_pair *p, double log_cut, dots_profile *out) {
-    const double top = dots_cut(p, log_cut), span = fmin(sqrt(-2 * log_cut), 60) * p->sigma;
+dpmf_status grid_profile_create(const grid_pair *p, double log_cut, grid_profile *out) {
+    const double top = grid_cut(p, log_cut), span = fmin(sqrt(-2 * log_cut), 60) * p->sigma;
     const double low = p->sign > 0 ? (p->direction == ACCOUNT_REPLACE ? -1 : 0) - span : top;
     const double high = p->sign > 0 ? top : 1 + span;
     const int64_t count = (int64_t)ceil(4 * (high - low) / fmin(p->sigma, p->sigma * p->sigma)) + 2;
@@ -28,23 +28,23 @@ dpmf_status dots_profile_create(const dots_pair *p, double log_cut, dots_profile
     double total = 0;
     for (int64_t i = 0; i < count; i++) {
         const double z = low + (double)i * step;
-        memory[i] = dots_log_ratio(p, z) - 0.5 * z * z * p->inverse_variance;
-        memory[count + i] = dots_loss(p, z);
+        memory[i] = grid_log_ratio(p, z) - 0.5 * z * z * p->inverse_variance;
+        memory[count + i] = grid_loss(p, z);
         total += exp(memory[i]);
     }
     const double shift = log(total);
     for (int64_t i = 0; i < count; i++) {
         memory[i] -= shift;
     }
-    *out = (dots_profile){count, memory, memory + count, top};
+    *out = (grid_profile){count, memory, memory + count, top};
     return DPMF_OK;
 }
 
-void dots_profile_free(dots_profile *profile) {
+void grid_profile_free(grid_profile *profile) {
     base_free(profile->log_weight);
 }
 
-void dots_cumulants(const dots_profile *profile, double t, double k[3]) {
+void grid_cumulants(const grid_profile *profile, double t, double k[3]) {
     const double *log_weight = profile->log_weight, *loss = profile->loss;
     double largest = -INFINITY;
     for (int64_t i = 0; i < profile->count; i++) {
@@ -65,10 +65,10 @@ void dots_cumulants(const dots_profile *profile, double t, double k[3]) {
 }
 
 /* At the order t: the epsilon whose saddle point it is, and ln delta there. */
-static double saddle_epsilon(const dots_pair *p, const dots_profile *profile, double t, double *log_delta) {
+static double saddle_epsilon(const grid_pair *p, const grid_profile *profile, double t, double *log_delta) {
     static const double two_pi = 6.28318530717958647693;
     double k[3];
-    dots_cumulants(profile, t, k);
+    grid_cumulants(profile, t, k);
     const double epsilon = p->n * k[1] - 1 / t - 1 / (1 + t);
     const double curvature = p->n * k[2] + 1 / (t * t) + 1 / ((1 + t) * (1 + t));
     *log_delta = p->n * k[0] - t * epsilon - log(t) - log1p(t) - 0.5 * log(two_pi * curvature);
@@ -77,7 +77,7 @@ static double saddle_epsilon(const dots_pair *p, const dots_profile *profile, do
 
 static const double ORDER_MIN = 1e-3, ORDER_MAX = 1e12;
 
-double dots_saddle(const dots_pair *p, const dots_profile *profile, double epsilon, double *log_delta) {
+double grid_saddle(const grid_pair *p, const grid_profile *profile, double epsilon, double *log_delta) {
     double low = log(ORDER_MIN), high = log(ORDER_MAX);
     while (high - low > 1e-3) {
         const double middle = 0.5 * (low + high);
@@ -89,7 +89,7 @@ double dots_saddle(const dots_pair *p, const dots_profile *profile, double epsil
     return t;
 }
 
-double dots_guess(const dots_pair *p, const dots_profile *profile, double log_delta) {
+double grid_guess(const grid_pair *p, const grid_profile *profile, double log_delta) {
     double low = log(ORDER_MIN), high = log(ORDER_MAX), there = 0, epsilon = 0;
     while (high - low > 1e-4) {
         const double middle = 0.5 * (low + high);

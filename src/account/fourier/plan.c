@@ -16,14 +16,14 @@
  * Spacing. The aliases are bounded by M(r)^n e^(-r epsilon) / ((1+r) (e^(sp) - 1)), r = t + s and t - s; p such that
  * they are a part `tolerance` of delta, at the best s.
  *
- * Number. As many nodes as make the rest of the sum, by account/line/decay.c, such a part.
+ * Number. As many nodes as make the rest of the sum, by account/fourier/decay.c, such a part.
  *
  * Tolerance. 1e-9, or where that would be much work as much as the slack allows. What takes more work than connecting
  * the dots would is left to that.
  */
 #include "account/contour/contour.h"
-#include "account/dots/dots.h"
-#include "account/line/line.h"
+#include "account/fourier/fourier.h"
+#include "account/grid/grid.h"
 
 #include <math.h>
 
@@ -59,25 +59,25 @@ static double log_at_cut(const aim *a, double t) {
 }
 
 /* The period that makes the aliases of one side small by the order t + side s; INFINITY where M cannot be had. */
-static double period_at(const aim *a, double t, int side, double s, line_alias *out) {
+static double period_at(const aim *a, double t, int side, double s, fourier_alias *out) {
     const double r = t + side * s;
     if (!(r > 0)) return INFINITY;
     const account_cumulant k = account_pair_cumulant(a->pair, a->cut, r, 1);
     if (!isfinite(k.error)) return INFINITY;
     const double edge = isinf(a->cut) ? 0 : PART_OF_STEP * exp(fmin(log_at_cut(a, r), 600)); /* account/pair_strip.c */
-    *out = (line_alias){a->n * (k.value + k.error) + edge - log1p(r), r};
+    *out = (fourier_alias){a->n * (k.value + k.error) + edge - log1p(r), r};
     return (out->log_factor - r * a->epsilon - a->log_delta - log(a->tolerance)) / s;
 }
 
 /* The best of some s, from where it is best for a Gaussian on as long as it gets better. */
-static double find_period(const aim *a, double t, double deviation, int side, line_alias *out) {
+static double find_period(const aim *a, double t, double deviation, int side, fourier_alias *out) {
     double start = 5 / deviation, best;
     if (side < 0) start = fmin(start, 0.75 * t);
     best = period_at(a, t, side, start, out);
     for (int up = 0; up < 2; up++) {
         double s = start;
         for (int i = 0; i < 20; i++) {
-            line_alias there = {0, 0};
+            fourier_alias there = {0, 0};
             s = !up ? s / 1.5 : side > 0 ? s * 1.5 : fmin(s * 1.5, 0.5 * (s + t));
             const double period = period_at(a, t, side, s, &there);
             if (!(period < 0.98 * best) && !(isinf(best) && !up)) break;
@@ -90,20 +90,20 @@ static double find_period(const aim *a, double t, double deviation, int side, li
 }
 
 /* The number of nodes but the first after which the rest of the sum is small; 0: more than `most`. */
-static int64_t find_count(const aim *a, const line_decay *decay, double spacing, double enough, int64_t most,
+static int64_t find_count(const aim *a, const fourier_decay *decay, double spacing, double enough, int64_t most,
                           double *log_rest) {
     int64_t low = 0, high = 8;
     for (;; high *= 2) {
         if (low >= most) return 0;
         const double y = spacing * (double)high;
-        *log_rest = -a->n * line_decay_from(decay, y) - log(PI * y);
+        *log_rest = -a->n * fourier_decay_from(decay, y) - log(PI * y);
         if (*log_rest <= enough) break;
         low = high;
     }
     while ((double)(high - low) > fmax(1, 0.02 * (double)low)) {
         const int64_t middle = low + (high - low) / 2;
         const double y = spacing * (double)middle;
-        const double there = -a->n * line_decay_from(decay, y) - log(PI * y);
+        const double there = -a->n * fourier_decay_from(decay, y) - log(PI * y);
         if (there <= enough) {
             high = middle;
             *log_rest = there;
@@ -115,17 +115,17 @@ static int64_t find_count(const aim *a, const line_decay *decay, double spacing,
 }
 
 /* Everything at the order t; false where it cannot be had with so many nodes. */
-static int plan_at(const aim *a, double t, int64_t most, line_plan *out) {
-    line_decay decay;
-    if (line_rule_points(a->pair, a->cut, t, 0) > POINTS_MAX) return 0;
+static int plan_at(const aim *a, double t, int64_t most, fourier_plan *out) {
+    fourier_decay decay;
+    if (fourier_rule_points(a->pair, a->cut, t, 0) > POINTS_MAX) return 0;
     const account_cumulant k = account_pair_cumulant(a->pair, a->cut, t, 1);
     if (!isfinite(k.error)) return 0;
-    out->log_off = line_rule_off(a->pair, isinf(a->cut) ? 0 : a->tolerance);
+    out->log_off = fourier_rule_off(a->pair, isinf(a->cut) ? 0 : a->tolerance);
     /* far above all errors of k, and what the rule may be off by */
     out->log_moment = k.value + k.error + 1e-9 * fabs(k.value) + (isinf(a->cut) ? 0 : 2 * exp(out->log_off));
-    line_decay_fill(a->pair, a->cut, t, out->log_moment, &decay);
+    fourier_decay_fill(a->pair, a->cut, t, out->log_moment, &decay);
     const double enough = a->log_delta + log(a->tolerance) - (a->n * k.value - t * a->epsilon);
-    if (a->n * line_decay_from(&decay, 1e300) < -enough - 16) return 0; /* 16: of ln(pi y) */
+    if (a->n * fourier_decay_from(&decay, 1e300) < -enough - 16) return 0; /* 16: of ln(pi y) */
     const double deviation = sqrt(a->n * k.second + 1 / (t * t) + 1 / ((1 + t) * (1 + t)));
     const double up = find_period(a, t, deviation, 1, &out->above);
     const double down = isfinite(up) ? find_period(a, t, deviation, -1, &out->below) : INFINITY;
@@ -142,11 +142,11 @@ static int plan_at(const aim *a, double t, int64_t most, line_plan *out) {
 }
 
 /* The order with the least work. */
-static int best_plan(const aim *a, double saddle, line_plan *out) {
+static int best_plan(const aim *a, double saddle, fourier_plan *out) {
     enum { ORDERS = 8, FEW = 48, MOST = 1 << 13 };
     double least = INFINITY, t = saddle;
     for (int i = 0; i < ORDERS; i++, t *= 0.8) {
-        line_plan plan;
+        fourier_plan plan;
         if (!plan_at(a, t, MOST, &plan)) continue;
         const double work = (double)plan.count * (double)plan.count * plan.spacing; /* points are like the last y */
         if (work >= least) break;
@@ -158,9 +158,9 @@ static int best_plan(const aim *a, double saddle, line_plan *out) {
 }
 
 /* At most so much work? Sets the number of points that would be it. */
-static int is_worth_it(const account_pair *pair, double work, line_plan *plan) {
+static int is_worth_it(const account_pair *pair, double work, fourier_plan *plan) {
     plan->points_max = (int64_t)(work / (double)plan->count) + 64;
-    return line_rule_points(pair, plan->cut, plan->t, plan->spacing * (double)plan->count) < plan->points_max;
+    return fourier_rule_points(pair, plan->cut, plan->t, plan->spacing * (double)plan->count) < plan->points_max;
 }
 
 /* The x above which P has a part `tolerance` of delta, of all steps together. */
@@ -208,8 +208,8 @@ static double choose_cut(aim *a, double slack) {
 }
 
 /* The moments that bound the aliases, with the proven error of their quadrature: the lower bound rests on them. */
-static int prove_aliases(const aim *a, line_plan *plan) {
-    line_alias *const sides[] = {&plan->above, &plan->below};
+static int prove_aliases(const aim *a, fourier_plan *plan) {
+    fourier_alias *const sides[] = {&plan->above, &plan->below};
     for (int i = 0; i < 2; i++) {
         const double r = sides[i]->order, few = 1e-13;
         const account_cumulant k = account_pair_cumulant(a->pair, a->cut, r, 1);
@@ -222,8 +222,8 @@ static int prove_aliases(const aim *a, line_plan *plan) {
     return 1;
 }
 
-int line_plan_make(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
-                   line_plan *out) {
+int fourier_plan_make(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
+                      fourier_plan *out) {
     aim a = {pair, (double)pair->compositions, epsilon, log_delta, FINE, INFINITY};
     double t = choose_cut(&a, slack);
     if (!(t > 0)) return 0;
@@ -232,22 +232,22 @@ int line_plan_make(const account_pair *pair, double epsilon, double log_delta, d
     const double before = a.tolerance;
     a.tolerance = coarse;
     if (grid > 0)
-        a.tolerance = fmin(a.tolerance, COARSE * a.n * grid * grid * t * (1 + t) / 12); /* account/dots/dots.c */
+        a.tolerance = fmin(a.tolerance, COARSE * a.n * grid * grid * t * (1 + t) / 12); /* account/grid/grid.c */
     if (!(a.tolerance > before)) return 0;
     if (isfinite(a.cut)) t = choose_cut(&a, slack);
     return t > 0 && best_plan(&a, t, out) && is_worth_it(pair, work_limit(pair), out) && prove_aliases(&a, out);
 }
 
-dpmf_status line_guess_epsilon(const account_pair *pair, double log_delta, double *epsilon) {
-    const dots_pair p = dots_pair_from(pair);
-    dots_profile profile;
-    TRY(dots_profile_create(&p, log_delta - p.log_n - 10, &profile));
-    *epsilon = dots_guess(&p, &profile, log_delta);
-    dots_profile_free(&profile);
+dpmf_status fourier_guess_epsilon(const account_pair *pair, double log_delta, double *epsilon) {
+    const grid_pair p = grid_pair_from(pair);
+    grid_profile profile;
+    TRY(grid_profile_create(&p, log_delta - p.log_n - 10, &profile));
+    *epsilon = grid_guess(&p, &profile, log_delta);
+    grid_profile_free(&profile);
     return DPMF_OK;
 }
 
-dpmf_status line_guess(const account_pair *pair, double epsilon, double *log_delta) {
-    const dots_pair p = dots_pair_from(pair);
-    return dots_plan_log_delta(&p, epsilon, log_delta);
+dpmf_status fourier_guess(const account_pair *pair, double epsilon, double *log_delta) {
+    const grid_pair p = grid_pair_from(pair);
+    return grid_plan_log_delta(&p, epsilon, log_delta);
 }

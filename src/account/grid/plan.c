@@ -14,7 +14,7 @@
  * Truncation. Mass cut off above is a loss of infinity and adds to delta as it is; mass cut off below moves up to the
  * lowest atoms, which matters as much as it weighs after tilting.
  */
-#include "account/dots/dots.h"
+#include "account/grid/grid.h"
 
 #include <math.h>
 
@@ -34,7 +34,7 @@ static double added_variance(double loss, double h) {
 }
 
 /* Of the tilted losses: what n steps at the step h add to epsilon. */
-static double predicted_error(const dots_pair *p, const dots_profile *profile, double t, double k0, double h) {
+static double predicted_error(const grid_pair *p, const grid_profile *profile, double t, double k0, double h) {
     double sum = 0;
     for (int64_t i = 0; i < profile->count; i++) {
         const double exponent = profile->log_weight[i] + t * profile->loss[i] - k0;
@@ -44,7 +44,7 @@ static double predicted_error(const dots_pair *p, const dots_profile *profile, d
     return 0.5 * (1 + t) * (p->n * sum + h * h / 6);
 }
 
-static double choose_step(const dots_pair *p, const dots_profile *profile, double t, double k0, double slack) {
+static double choose_step(const grid_pair *p, const grid_profile *profile, double t, double k0, double slack) {
     /* delta'' - delta' is the leading term only while h (1+t) is small. */
     double high = log(0.25 / (1 + t)), low = high - 60;
     if (predicted_error(p, profile, t, k0, exp(high)) <= slack) return exp(high);
@@ -65,12 +65,12 @@ typedef struct window {
  * e^(-ry) (1 - e^-y) < 1/(1+r), that is at most e^(n K(r) - r eps - |r - t| N h) / (1+r) in all, for every r >= t
  * (from above), 0 <= r <= t (from below). It is to be at most e^log_wrap.
  */
-static double wrap_distance(const dots_pair *p, double t, double r, double cumulant, double epsilon, double log_wrap) {
+static double wrap_distance(const grid_pair *p, double t, double r, double cumulant, double epsilon, double log_wrap) {
     return (p->n * cumulant - r * epsilon - log1p(r) - log_wrap) / fabs(r - t);
 }
 
 /* e^log_cut: what delta may gain from the losses above the window, which weigh 1 - e^-width at most, by Chernoff. */
-static window choose_window(const dots_pair *p, const dots_profile *profile, double t, double deviation, double epsilon,
+static window choose_window(const grid_pair *p, const grid_profile *profile, double t, double deviation, double epsilon,
                             double step, double log_wrap, double log_cut) {
     const double most = 0.3 / step; /* at higher orders the discretised loss is no longer like the loss itself */
     double above = INFINITY, below = INFINITY, cut = INFINITY;
@@ -78,8 +78,8 @@ static window choose_window(const dots_pair *p, const dots_profile *profile, dou
     for (int i = -4; i <= 16; i++) {
         const double s = fmin(exp2(0.5 * i) / deviation, most), r = fmax(t - s, 0);
         double up[3], down[3];
-        dots_cumulants(profile, t + s, up);
-        dots_cumulants(profile, r, down);
+        grid_cumulants(profile, t + s, up);
+        grid_cumulants(profile, r, down);
         above = fmin(above, wrap_distance(p, t, t + s, up[0], epsilon, log_wrap));
         below = fmin(below, wrap_distance(p, t, r, down[0], epsilon, log_wrap));
         double distance = deviation;
@@ -96,11 +96,11 @@ static window choose_window(const dots_pair *p, const dots_profile *profile, dou
 }
 
 /* Where the lower losses may be cut off: what lies below has at most e^log_mass when moved up to there and tilted. */
-static double low_cut(const dots_pair *p, double order, double log_mass) {
-    double inner = 0.5, outer = dots_far(p, 0);
+static double low_cut(const grid_pair *p, double order, double log_mass) {
+    double inner = 0.5, outer = grid_far(p, 0);
     for (int i = 0; i < 50; i++) {
         const double z = 0.5 * (inner + outer);
-        const int small = dots_log_below(p, z) + order * dots_loss(p, z) <= log_mass;
+        const int small = grid_log_below(p, z) + order * grid_loss(p, z) <= log_mass;
         *(small ? &outer : &inner) = z;
     }
     return outer;
@@ -108,31 +108,31 @@ static double low_cut(const dots_pair *p, double order, double log_mass) {
 
 static int64_t power_of_two_above(double x) {
     int64_t length = 64;
-    while ((double)length < x && length < DOTS_LENGTH_MAX) {
+    while ((double)length < x && length < GRID_LENGTH_MAX) {
         length *= 2;
     }
     return length;
 }
 
 /* Step and length: as many points as the window needs at the wanted step, then the step that fills them. */
-static void choose_grid(const dots_pair *p, double wanted, double width, dots_plan *plan) {
-    const double range = dots_loss(p, plan->z_high) - dots_loss(p, plan->z_low);
+static void choose_grid(const grid_pair *p, double wanted, double width, grid_plan *plan) {
+    const double range = grid_loss(p, plan->z_high) - grid_loss(p, plan->z_low);
     plan->length = power_of_two_above(width / wanted);
     const double filled = width / (double)plan->length;
     plan->step = filled;
     if (filled < wanted) plan->step = fmax(filled, fmin(wanted, range / (double)plan->length));
-    plan->step = fmax(plan->step, range / DOTS_BINS_MAX);
+    plan->step = fmax(plan->step, range / GRID_BINS_MAX);
 }
 
 /* Everything but where the upper losses are cut, which the profile says. */
-static void fill_plan(const dots_pair *p, const dots_profile *profile, double log_delta, double slack,
-                      dots_plan *plan) {
+static void fill_plan(const grid_pair *p, const grid_profile *profile, double log_delta, double slack,
+                      grid_plan *plan) {
     const double log_cut = log(CUT * plan->tolerance);
     double k[3];
-    dots_cumulants(profile, plan->order, k);
+    grid_cumulants(profile, plan->order, k);
     plan->log_moment = k[0];
     plan->z_high = profile->z_high;
-    plan->log_infinite = p->log_n + dots_log_above(p, plan->z_high) + 1e-12; /* 1e-12: of that logarithm */
+    plan->log_infinite = p->log_n + grid_log_above(p, plan->z_high) + 1e-12; /* 1e-12: of that logarithm */
     plan->z_low = low_cut(p, plan->order, log_cut - p->log_n + k[0]);
 
     const double wanted = choose_step(p, profile, plan->order, k[0], STEP * slack);
@@ -147,23 +147,23 @@ static void fill_plan(const dots_pair *p, const dots_profile *profile, double lo
 }
 
 /* How far to cut depends on the order, and the order on the cut; a few rounds settle it well enough. */
-static dpmf_status make_plan(const dots_pair *p, double epsilon, double log_delta, double relative, double absolute,
-                             dots_plan *out) {
+static dpmf_status make_plan(const grid_pair *p, double epsilon, double log_delta, double relative, double absolute,
+                             grid_plan *out) {
     enum { ROUNDS = 4 };
     double margin = 10; /* the cut mass is e^-margin of delta */
     for (int round = 1;; round++) {
-        dots_profile profile;
-        dots_plan plan = {0};
+        grid_profile profile;
+        grid_plan plan = {0};
         double there;
-        TRY(dots_profile_create(p, log_delta - p->log_n - margin, &profile));
-        plan.epsilon = epsilon >= 0 ? epsilon : dots_guess(p, &profile, log_delta);
+        TRY(grid_profile_create(p, log_delta - p->log_n - margin, &profile));
+        plan.epsilon = epsilon >= 0 ? epsilon : grid_guess(p, &profile, log_delta);
         const double slack = fmax(relative * plan.epsilon, absolute);
-        plan.order = fmin(dots_saddle(p, &profile, plan.epsilon, &there), ORDER_SLACK / slack);
+        plan.order = fmin(grid_saddle(p, &profile, plan.epsilon, &there), ORDER_SLACK / slack);
         plan.tolerance = fmin(0.5, plan.order * slack);
         const double wanted = -log(CUT * plan.tolerance);
         const int settled = fabs(wanted - margin) < 0.7 || round == ROUNDS;
         if (settled) fill_plan(p, &profile, log_delta, slack, &plan);
-        dots_profile_free(&profile);
+        grid_profile_free(&profile);
         if (settled) {
             *out = plan;
             return DPMF_OK;
@@ -173,9 +173,9 @@ static dpmf_status make_plan(const dots_pair *p, double epsilon, double log_delt
 }
 
 /* A step that is too wide for the caller asks for less slack, of which the other errors then take their parts. */
-dpmf_status dots_plan_make(const dots_pair *p, double epsilon, double log_delta, double relative, double absolute,
-                           double step_max, dots_plan *out) {
-    dots_plan plan;
+dpmf_status grid_plan_make(const grid_pair *p, double epsilon, double log_delta, double relative, double absolute,
+                           double step_max, grid_plan *out) {
+    grid_plan plan;
     TRY(make_plan(p, epsilon, log_delta, relative, absolute, &plan));
     for (int round = 0; round < 2 && step_max > 0 && plan.step > step_max; round++) {
         const double part = 0.9 * (step_max / plan.step) * (step_max / plan.step);
@@ -187,15 +187,15 @@ dpmf_status dots_plan_make(const dots_pair *p, double epsilon, double log_delta,
     return DPMF_OK;
 }
 
-dpmf_status dots_plan_log_delta(const dots_pair *p, double epsilon, double *log_delta) {
+dpmf_status grid_plan_log_delta(const grid_pair *p, double epsilon, double *log_delta) {
     static const double deepest = -1000; /* below the least double */
     double guess = -20;
     for (int i = 0; i < 4; i++) {
-        dots_profile profile;
+        grid_profile profile;
         double next;
-        TRY(dots_profile_create(p, guess - p->log_n - 10, &profile));
-        dots_saddle(p, &profile, epsilon, &next);
-        dots_profile_free(&profile);
+        TRY(grid_profile_create(p, guess - p->log_n - 10, &profile));
+        grid_saddle(p, &profile, epsilon, &next);
+        grid_profile_free(&profile);
         guess = fmax(fmin(next, -1e-3), deepest);
     }
     *log_delta = guess;

@@ -17,8 +17,8 @@
  *
  *     the rest of the sum        |F| <= M(t)^n e^(-t epsilon) |phi(y)|^n / y^2, phi = M(t + iy)/M(t), and |phi| <= 1 - a
  *                                for all y beyond the last node, with the a of
- *                                account/line/decay.c: at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
- *     the errors of phi          of quadrature and rounding, account/line/rule.c; n-fold in n ln phi
+ *                                account/fourier/decay.c: at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
+ *     the errors of phi          of quadrature and rounding, account/fourier/rule.c; n-fold in n ln phi
  *     roundings of the sum.
  *
  * From below: less these, and less the terms of k != 0, for which delta(x) <= M(r)^n e^(-rx) / (1+r) for every r > 0:
@@ -30,11 +30,11 @@
  *
  * Why this route: some tens of nodes do where many steps make the sum of losses smooth, and nothing is lost to a grid.
  * Where few steps or one rare loss decide (a bound e^(-na) that does not fall), it gives up before it has cost anything,
- * and connect the dots (account/dots/dots.c) answers.
+ * and connect the dots (account/grid/grid.c) answers.
  */
-#include "account/line/line.h"
+#include "account/fourier/fourier.h"
 
-#include "account/dots/dots.h"
+#include "account/grid/grid.h"
 #include "base/memory.h"
 #include "base/special.h"
 
@@ -45,7 +45,7 @@ typedef double complex cplx;
 
 static const double PI = 3.14159265358979323846, ROUNDING = 0x1p-53;
 static const double PAIR_ROUNDING =
-    1e-12; /* as in account/dots/dots.c: for the roundings of the pair's own constants */
+    1e-12; /* as in account/grid/grid.c: for the roundings of the pair's own constants */
 
 /* A term without e^(-iy epsilon): its logarithm, and what that is off by. */
 typedef struct node {
@@ -55,7 +55,7 @@ typedef struct node {
 typedef struct line {
     const account_pair *pair;
     double n;
-    line_plan plan;
+    fourier_plan plan;
     double log_high, log_low; /* n ln M(t) from both sides */
     node *nodes;              /* owned */
 } line;
@@ -69,9 +69,9 @@ static cplx complex_log1p(cplx x) {
     return account_complex(log_modulus, atan2(b, 1 + a));
 }
 
-static void fill_node(const line *c, line_rule *rule, double y, node *out) {
+static void fill_node(const line *c, fourier_rule *rule, double y, node *out) {
     double error;
-    const cplx x = line_rule_next(rule, &error);
+    const cplx x = fourier_rule_next(rule, &error);
     const double modulus = hypot(1 + creal(x), cimag(x));
     const double log_weight =
         0.5 * (log(c->plan.t * c->plan.t + y * y) + log((c->plan.t + 1) * (c->plan.t + 1) + y * y));
@@ -89,15 +89,15 @@ static void fill_node(const line *c, line_rule *rule, double y, node *out) {
 
 /* *made: are there nodes that prove something? */
 static dpmf_status make_nodes(line *c, int *made) {
-    const line_plan *plan = &c->plan;
-    line_rule rule;
+    const fourier_plan *plan = &c->plan;
+    fourier_rule rule;
     *made = 0;
-    TRY(line_rule_create(c->pair, plan->cut, plan->t, plan->spacing, plan->count, plan->points_max, plan->log_off,
-                         &rule));
+    TRY(fourier_rule_create(c->pair, plan->cut, plan->t, plan->spacing, plan->count, plan->points_max, plan->log_off,
+                            &rule));
     if (rule.phase == NULL) return DPMF_OK;
     if (rule.log_moment_high >
         plan->log_moment) { /* q near 1, where roundings are overrated; the plan has no bound then */
-        line_rule_free(&rule);
+        fourier_rule_free(&rule);
         return DPMF_OK;
     }
     const dpmf_status status =
@@ -110,7 +110,7 @@ static dpmf_status make_nodes(line *c, int *made) {
         c->log_low = c->n * rule.log_moment_low;
         *made = 1;
     }
-    line_rule_free(&rule);
+    fourier_rule_free(&rule);
     return status;
 }
 
@@ -119,7 +119,7 @@ static dpmf_status open_line(const account_pair *pair, double epsilon, double lo
                              line *c, int *made) {
     *made = 0;
     *c = (line){.pair = pair, .n = (double)pair->compositions};
-    if (!line_plan_make(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
+    if (!fourier_plan_make(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
     return make_nodes(c, made);
 }
 
@@ -195,20 +195,20 @@ enum { ATTEMPTS = 5 };
 
 /*
  * Of fewer steps the sum of losses is not smooth enough, ever. A smaller sigma takes a grid of 4/sigma^2 points to guess about, and
- * connect the dots leaves the rest to the closed forms (account/dots/dots.c has the same range).
+ * connect the dots leaves the rest to the closed forms (account/grid/grid.c has the same range).
  */
 static int is_possible(const account_pair *pair) {
     enum { STEPS_MIN = 16 };
     return pair->probability < 1 && pair->compositions >= STEPS_MIN && pair->sigma >= 0.01 && pair->sigma <= 1e6;
 }
 
-static double slack_at(const line_options *how, double epsilon) {
+static double slack_at(const fourier_options *how, double epsilon) {
     return fmax(how->relative * epsilon, how->absolute);
 }
 
 /* One attempt, planned about *guess, which becomes what was found; *again: is another one, about that, of use? */
-static dpmf_status attempt_epsilon(const account_pair *pair, double log_delta, const line_options *how, double *guess,
-                                   int *met, int *again) {
+static dpmf_status attempt_epsilon(const account_pair *pair, double log_delta, const fourier_options *how,
+                                   double *guess, int *met, int *again) {
     const double slack = slack_at(how, *guess);
     line c = {0};
     int made = 0;
@@ -229,13 +229,13 @@ done:
     return status;
 }
 
-dpmf_status line_epsilon(const account_pair *pair, double log_delta, const line_options *how, double *epsilon,
-                         int *met) {
+dpmf_status fourier_epsilon(const account_pair *pair, double log_delta, const fourier_options *how, double *epsilon,
+                            int *met) {
     TRY(account_pair_check(pair));
     assert(log_delta < 0);
     double guess = 0, least = INFINITY;
     int tight = 0, again = is_possible(pair);
-    if (again) TRY(line_guess_epsilon(pair, log_delta, &guess));
+    if (again) TRY(fourier_guess_epsilon(pair, log_delta, &guess));
     for (int i = 0; i < ATTEMPTS && again; i++) {
         TRY(attempt_epsilon(pair, log_delta, how, &guess, &tight, &again));
         least = fmin(least, guess * (1 + PAIR_ROUNDING));
@@ -245,8 +245,8 @@ dpmf_status line_epsilon(const account_pair *pair, double log_delta, const line_
     return DPMF_OK;
 }
 
-static dpmf_status attempt_log_delta(const account_pair *pair, double epsilon, const line_options *how, double *guess,
-                                     int *met, int *again) {
+static dpmf_status attempt_log_delta(const account_pair *pair, double epsilon, const fourier_options *how,
+                                     double *guess, int *met, int *again) {
     const double slack = slack_at(how, epsilon);
     line c = {0};
     int made = 0;
@@ -268,13 +268,13 @@ done:
     return status;
 }
 
-dpmf_status line_log_delta(const account_pair *pair, double epsilon, const line_options *how, double *log_delta,
-                           int *met) {
+dpmf_status fourier_log_delta(const account_pair *pair, double epsilon, const fourier_options *how, double *log_delta,
+                              int *met) {
     TRY(account_pair_check(pair));
     assert(epsilon >= 0 && isfinite(epsilon));
     double guess = 0, least = 0;
     int tight = 0, again = is_possible(pair);
-    if (again) TRY(line_guess(pair, epsilon, &guess));
+    if (again) TRY(fourier_guess(pair, epsilon, &guess));
     for (int i = 0; i < ATTEMPTS && again; i++) {
         TRY(attempt_log_delta(pair, epsilon, how, &guess, &tight, &again));
         least = fmin(least, guess);

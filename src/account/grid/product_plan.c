@@ -6,11 +6,11 @@
  *
  *     epsilon = K'(t) - 1/t - 1/(1+t),    ln delta ~ K(t) - t epsilon - ln t - ln(1+t) - ln(2 pi F'')/2,
  *
- * F'' = K''(t) + 1/t^2 + 1/(1+t)^2, as in account/dots/profile.c. The window must hold the tilted sum: what lies outside is
+ * F'' = K''(t) + 1/t^2 + 1/(1+t)^2, as in account/grid/profile.c. The window must hold the tilted sum: what lies outside is
  * wrapped onto it. By Chernoff's bound at orders t +- s the wrapped mass is small when the window reaches
  * (K(t+-s) - K(t) - (+-s) epsilon + MARGIN)/s beyond epsilon, least over some s.
  */
-#include "account/product/product.h"
+#include "account/grid/product.h"
 
 #include "base/memory.h"
 #include <math.h>
@@ -23,10 +23,10 @@ enum { COARSE = 1024 }; /* atoms of a part, for choices */
 typedef struct summary {
     int count;
     double *mass, *loss; /* COARSE each, of one part after the other */
-    const product_list *list;
+    const grid_list *list;
 } summary;
 
-static int group_atoms(const product_atoms *a, double step, double *mass, double *loss) {
+static int group_atoms(const hull_atoms *a, double step, double *mass, double *loss) {
     const int64_t width = a->count / COARSE + 1;
     int groups = 0;
     for (int64_t i = 0; i < a->count; i += width) {
@@ -45,7 +45,7 @@ static int group_atoms(const product_atoms *a, double step, double *mass, double
     return groups;
 }
 
-static dpmf_status summary_create(const product_list *list, summary *out) {
+static dpmf_status summary_create(const grid_list *list, summary *out) {
     summary s = {.count = list->count, .list = list};
     TRY(base_alloc_doubles((int64_t)2 * list->count * COARSE, "a coarse privacy loss", &s.mass));
     s.loss = s.mass + (int64_t)list->count * COARSE;
@@ -104,13 +104,13 @@ static double find_order(const summary *s, double epsilon, double log_delta, dou
 
 static int64_t power_of_two_above(double x) {
     int64_t length = 64;
-    while ((double)length < x && length < DOTS_LENGTH_MAX) {
+    while ((double)length < x && length < GRID_LENGTH_MAX) {
         length *= 2;
     }
     return length;
 }
 
-static void choose_window(const summary *s, double step, product_plan *plan) {
+static void choose_window(const summary *s, double step, grid_list_plan *plan) {
     const double t = plan->order, epsilon = plan->epsilon;
     double at[3], above = INFINITY, below = INFINITY;
     cumulants(s, t, at);
@@ -133,9 +133,9 @@ static void choose_window(const summary *s, double step, product_plan *plan) {
     plan->first = fabs(first) < 0x1p50 ? (int64_t)first : 0;
 }
 
-dpmf_status product_plan_make(const product_list *list, double epsilon, double log_delta, double order_max,
-                              product_plan *out) {
-    product_plan plan = {0};
+dpmf_status grid_list_plan_make(const grid_list *list, double epsilon, double log_delta, double order_max,
+                                grid_list_plan *out) {
+    grid_list_plan plan = {0};
     summary s = {0};
     TRY(summary_create(list, &s));
     plan.order = find_order(&s, epsilon, log_delta, order_max, &plan.epsilon, &plan.log_delta);

@@ -11,10 +11,10 @@
  *
  * Why it is a bound; each item is argued at the head of its file:
  *
- *     discretisation   dominates by construction, with masses rounded up              account/dots/atoms.c
- *     truncation       above: to infinity; below: up to the lowest atoms              account/dots/atoms.c
- *     rounding         a bound on every output of the transform, added to it          account/dots/compose.c
- *     wrap-around      inside the window it only adds; above it, Chernoff's bound     account/dots/compose.c
+ *     discretisation   dominates by construction, with masses rounded up              account/grid/densities.c
+ *     truncation       above: to infinity; below: up to the lowest atoms              account/grid/densities.c
+ *     rounding         a bound on every output of the transform, added to it          account/grid/compose.c
+ *     wrap-around      inside the window it only adds; above it, Chernoff's bound     account/grid/compose.c
  *
  * Constants of the pair such as 1/sigma^2 are rounded too, which makes it that of a sigma and q a rounding away;
  * epsilon is raised by 1e-12 of itself for that, and delta is read where epsilon is as much less.
@@ -25,7 +25,7 @@
  * Every attempt below yields a bound; a second one is made about the epsilon that the first one found, where that is
  * far from the guess, and the least bound is the answer.
  */
-#include "account/dots/dots.h"
+#include "account/grid/grid.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -33,7 +33,7 @@
 static const double PAIR_ROUNDING = 1e-12;
 enum { ATTEMPTS = 6 };
 
-static dpmf_status check_pair(const account_pair *pair, const dots_options *options) {
+static dpmf_status check_pair(const account_pair *pair, const grid_options *options) {
     if (pair->direction != ACCOUNT_REMOVE && pair->direction != ACCOUNT_ADD && pair->direction != ACCOUNT_REPLACE) {
         return base_fail(DPMF_ERROR_ARGUMENT, "direction %d: remove (0), add (1) or replace (2)", (int)pair->direction);
     }
@@ -64,12 +64,12 @@ static int within_range(account_pair *pair) {
     return pair->sigma >= sigma_min && pair->compositions <= (int64_t)1 << 50;
 }
 
-static double slack_at(const dots_options *options, double epsilon) {
+static double slack_at(const grid_options *options, double epsilon) {
     return fmax(options->relative * epsilon, options->absolute);
 }
 
 /* Are the grid points of the plan numbers that a double can tell apart, and its orders finite? */
-static int plan_is_sound(const dots_plan *plan) {
+static int plan_is_sound(const grid_plan *plan) {
     static const double most = 0x1p50;
     return plan->step > 1e-290 && isfinite(plan->step) && isfinite(plan->log_moment) &&
            fabs((double)plan->first) < most && isfinite(plan->z_low) && isfinite(plan->z_high);
@@ -94,20 +94,20 @@ typedef struct estimate {
 } estimate;
 
 /* The discretisation's error with the curve's own bend in place of the order's; the rest by the curve's slope. */
-static estimate estimate_error(const dots_plan *plan, const dots_curve *curve, double epsilon, double log_delta,
+static estimate estimate_error(const grid_plan *plan, const grid_curve *curve, double epsilon, double log_delta,
                                double slack) {
-    const dots_shape shape = dots_curve_shape(curve, epsilon, log_delta);
+    const grid_shape shape = grid_curve_shape(curve, epsilon, log_delta);
     const double step = plan->predicted * (1 + shape.bend) / (1 + plan->order);
     const double noise = shape.noise / shape.slope, cut = shape.cut / shape.slope;
     estimate e = {.error = step + noise + cut};
     /* Near 0, where rare sampling leaves most of the loss, the curve may bend within a bin, which its grid cannot show. */
     if (epsilon < 8 * plan->step) e.error = fmax(e.error, 0.5 * plan->step);
-    const double below = fmax(epsilon - slack + step, 0), there = dots_curve_log_delta(curve, below);
-    const dots_shape at_below = dots_curve_shape(curve, below, there);
+    const double below = fmax(epsilon - slack + step, 0), there = grid_curve_log_delta(curve, below);
+    const grid_shape at_below = grid_curve_shape(curve, below, there);
     const double excess = at_below.noise + at_below.cut;
     e.met = e.error <= slack && (below == 0 || (excess < 0.5 && there + log1p(-excess) >= log_delta));
     e.noisy = noise > 0.3 * slack;
-    e.finest = plan->length == DOTS_LENGTH_MAX;
+    e.finest = plan->length == GRID_LENGTH_MAX;
     return e;
 }
 
@@ -124,16 +124,16 @@ typedef struct search {
 } search;
 
 /* One attempt; on return *next is the next one, the same if there is no use in another. */
-static dpmf_status attempt_epsilon(const dots_pair *p, double log_delta, const dots_options *options, search *next,
+static dpmf_status attempt_epsilon(const grid_pair *p, double log_delta, const grid_options *options, search *next,
                                    answer *best) {
-    dots_plan plan;
-    dots_curve curve;
-    TRY(dots_plan_make(p, next->guess, log_delta, next->part * options->relative, next->part * options->absolute,
+    grid_plan plan;
+    grid_curve curve;
+    TRY(grid_plan_make(p, next->guess, log_delta, next->part * options->relative, next->part * options->absolute,
                        options->step_max, &plan));
     if (!plan_is_sound(&plan)) return DPMF_OK;
-    TRY(dots_compose(p, &plan, options->run, &curve));
+    TRY(grid_compose(p, &plan, options->run, &curve));
     int side;
-    const double epsilon = dots_curve_epsilon(&curve, log_delta, &side);
+    const double epsilon = grid_curve_epsilon(&curve, log_delta, &side);
     const double width = (double)plan.length * plan.step;
     next->found = side == 0;
     if (side == 0) {
@@ -150,19 +150,19 @@ static dpmf_status attempt_epsilon(const dots_pair *p, double log_delta, const d
     } else {
         next->guess = plan.epsilon + 0.5 * width;
     }
-    dots_curve_free(&curve);
+    grid_curve_free(&curve);
     return DPMF_OK;
 }
 
-dpmf_status account_dots_epsilon(const account_pair *pair, double log_delta, const dots_options *options,
-                                 double *epsilon, int *met) {
+dpmf_status grid_epsilon(const account_pair *pair, double log_delta, const grid_options *options, double *epsilon,
+                         int *met) {
     TRY(check_pair(pair, options));
     if (!(log_delta < 0 && log_delta >= -1e3)) {
         return base_fail(DPMF_ERROR_ARGUMENT, "ln delta = %g: -1000 to below 0 are accepted", log_delta);
     }
     account_pair worst = *pair;
     const int attempts = within_range(&worst) ? ATTEMPTS : 0;
-    const dots_pair p = dots_pair_from(&worst);
+    const grid_pair p = grid_pair_from(&worst);
     /* The loss of adding is at most -ln(1-q) a step; elsewhere nothing bounds it. */
     answer best = {p.direction == ACCOUNT_ADD ? -p.n * p.log_rest : INFINITY, 0};
     search next = {options->hint >= 0 && isfinite(options->hint) ? options->hint : -1, 1, 0};
@@ -179,38 +179,38 @@ dpmf_status account_dots_epsilon(const account_pair *pair, double log_delta, con
 }
 
 /* One attempt; `guess` is of ln delta: where the tails are cut. */
-static dpmf_status attempt_log_delta(const dots_pair *p, double epsilon, const dots_options *options, search *next,
+static dpmf_status attempt_log_delta(const grid_pair *p, double epsilon, const grid_options *options, search *next,
                                      answer *best) {
     static const double deepest = -1000; /* below the least double */
-    dots_plan plan;
-    dots_curve curve;
-    TRY(dots_plan_make(p, epsilon, next->guess, next->part * options->relative, next->part * options->absolute,
+    grid_plan plan;
+    grid_curve curve;
+    TRY(grid_plan_make(p, epsilon, next->guess, next->part * options->relative, next->part * options->absolute,
                        options->step_max, &plan));
     if (!plan_is_sound(&plan)) return DPMF_OK;
-    TRY(dots_compose(p, &plan, options->run, &curve));
-    const double log_delta = dots_curve_log_delta(&curve, epsilon * (1 - PAIR_ROUNDING)) + PAIR_ROUNDING;
+    TRY(grid_compose(p, &plan, options->run, &curve));
+    const double log_delta = grid_curve_log_delta(&curve, epsilon * (1 - PAIR_ROUNDING)) + PAIR_ROUNDING;
     const double slack = slack_at(options, epsilon);
     const estimate e = estimate_error(&plan, &curve, epsilon, log_delta, slack);
     const int better = log_delta < best->value;
     improve(best, log_delta, e.met);
     if (fabs(log_delta - next->guess) > 2) next->guess = fmax(log_delta, deepest);
     if (!e.met) next->part *= next_part(&e, 0.8 * slack, better);
-    dots_curve_free(&curve);
+    grid_curve_free(&curve);
     return DPMF_OK;
 }
 
-dpmf_status account_dots_log_delta(const account_pair *pair, double epsilon, const dots_options *options,
-                                   double *log_delta, int *met) {
+dpmf_status grid_log_delta(const account_pair *pair, double epsilon, const grid_options *options, double *log_delta,
+                           int *met) {
     TRY(check_pair(pair, options));
     if (!(epsilon >= 0 && isfinite(epsilon))) {
         return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: a finite number of at least 0", epsilon);
     }
     account_pair worst = *pair;
     const int attempts = within_range(&worst) ? ATTEMPTS : 0;
-    const dots_pair p = dots_pair_from(&worst);
+    const grid_pair p = grid_pair_from(&worst);
     answer best = {0, 0}; /* delta <= 1 always */
     search next = {0, 1, 0};
-    if (attempts > 0) TRY(dots_plan_log_delta(&p, epsilon, &next.guess));
+    if (attempts > 0) TRY(grid_plan_log_delta(&p, epsilon, &next.guess));
     for (int i = 0; i < attempts; i++) {
         TRY(base_progress(options->run, "certifying delta", -1));
         const search last = next;

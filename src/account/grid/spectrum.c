@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sum of the losses of all parts on a window, by one Fourier transform each and one back, with a bound on the
- * rounding errors. account/dots/compose.c has the window, what is wrapped around it and delta from it; here the n-fold sum
+ * rounding errors. account/grid/compose.c has the window, what is wrapped around it and delta from it; here the n-fold sum
  * of one loss is replaced by sums of several.
  *
  * Notation: part i has atoms of mass m at losses x and counts n_i times; all are tilted by the same order t, w = m e^(t x -
@@ -9,7 +9,7 @@
  *
  *     transform of the sum:  V = prod_i v_i^(n_i),      an outcome x weighs e^(sum_i n_i L_i - t x).
  *
- * Rounding. As in account/dots/power.c every v_i is within e_i = g R + 48 u (|1-a| + R) of its true value, a the weight at 0,
+ * Rounding. As in account/grid/power.c every v_i is within e_i = g R + 48 u (|1-a| + R) of its true value, a the weight at 0,
  * R the others' sum, g = 16 u (log2 N + 2), with room for logarithm, angle and their products with n_i. Multiplying out,
  *
  *     |prod (v_i + y_i)^(n_i) - prod v_i^(n_i)| <= prod (|v_i| + e_i)^(n_i) - prod |v_i|^(n_i),    |y_i| <= e_i,
@@ -19,7 +19,7 @@
  * is below e^-60, V is taken as 0. The transform back adds g (1/N) sum |V|. Every number of the window is raised by
  * all that; weights are raised by their own roundings.
  */
-#include "account/product/product.h"
+#include "account/grid/product.h"
 
 #include "base/fft.h"
 #include "base/memory.h"
@@ -36,8 +36,8 @@ typedef struct tilted {
 } tilted;
 
 /* The tilted weights of a part, folded into w. */
-static tilted fold(const product_atoms *a, double step, double t, double s, int64_t length, double *w) {
-    const double u = DOTS_ROUNDING;
+static tilted fold(const hull_atoms *a, double step, double t, double s, int64_t length, double *w) {
+    const double u = GRID_ROUNDING;
     base_running sum = {0, 0}, wrap = {0, 0};
     double largest = -INFINITY;
     for (int64_t i = 0; i < a->count; i++)
@@ -88,7 +88,7 @@ static double sum_but_first(int64_t length, const double *w) {
 static void multiply_part(const base_fft *fft, double g, double n, double *w, spectrum *v) {
     const int64_t length = base_fft_length(fft);
     const double shift = w[0] - 1, rest = sum_but_first(length, w);
-    const double e = g * rest + 48 * DOTS_ROUNDING * (fabs(shift) + rest) + 1e-300;
+    const double e = g * rest + 48 * GRID_ROUNDING * (fabs(shift) + rest) + 1e-300;
     w[0] = 0;
     base_fft_forward_unordered(fft, length, w);
     multiply(v, 0, n, w[0] + shift, 0, e);
@@ -122,15 +122,15 @@ static double transform_back(const base_fft *fft, double g, const spectrum *v, d
         }
     }
     base_fft_inverse_unordered(fft, length, w);
-    return 1.001 * (errors + (g + 16 * DOTS_ROUNDING) * moduli) / (double)length;
+    return 1.001 * (errors + (g + 16 * GRID_ROUNDING) * moduli) / (double)length;
 }
 
 static double log_up(double value, double magnitude) {
-    return value + 4 * DOTS_ROUNDING * magnitude;
+    return value + 4 * GRID_ROUNDING * magnitude;
 }
 
-/* ln of all that is not on the window: infinite losses, and losses above it (see account/dots/compose.c). */
-static double log_cut_off(const product_list *list, const dots_curve *c, double s, double log_wrap, double log_sum) {
+/* ln of all that is not on the window: infinite losses, and losses above it (see account/grid/compose.c). */
+static double log_cut_off(const grid_list *list, const grid_curve *c, double s, double log_wrap, double log_sum) {
     const double top = (double)(c->first + c->length) * c->step, width = (double)c->length * c->step;
     const double chernoff = log_up(log_wrap - s * top, fabs(log_wrap) + s * fabs(top));
     const double log_weight = width > log1p(1 / c->order) ? log(-expm1(-width)) : 0;
@@ -145,10 +145,10 @@ static double log_cut_off(const product_list *list, const dots_curve *c, double 
     return base_log_add(infinite > 0 ? log(infinite) + 1e-12 + 1e-14 * steps : -INFINITY, above);
 }
 
-dpmf_status product_compose(const product_list *list, const product_plan *plan, const dpmf_run *run, dots_curve *out) {
+dpmf_status grid_list_compose(const grid_list *list, const grid_list_plan *plan, const dpmf_run *run, grid_curve *out) {
     const int64_t length = plan->length, half = length / 2 + 1;
-    const double g = 16 * DOTS_ROUNDING * (log2((double)length) + 2);
-    dots_curve c = {.length = length, .first = plan->first, .step = list->step, .order = plan->order};
+    const double g = 16 * GRID_ROUNDING * (log2((double)length) + 2);
+    grid_curve c = {.length = length, .first = plan->first, .step = list->step, .order = plan->order};
     double *w = NULL, *numbers = NULL, log_wrap = 0, log_sum = 0, magnitude = 0;
     base_fft *fft = NULL;
     dpmf_status status = DPMF_OK;
@@ -158,7 +158,7 @@ dpmf_status product_compose(const product_list *list, const product_plan *plan, 
     TRY_DONE(base_fft_create(length, &fft));
     spectrum v = {numbers, numbers + half, numbers + 2 * half};
     for (int i = 0; i < list->count; i++) {
-        const product_atoms *a = &list->atoms[i];
+        const hull_atoms *a = &list->atoms[i];
         TRY_DONE(base_progress(run, "composing privacy losses", (double)i / (double)list->count));
         const tilted m = fold(a, c.step, c.order, plan->wrap_order, length, w);
         multiply_part(fft, g, a->times, w, &v);
@@ -170,7 +170,7 @@ dpmf_status product_compose(const product_list *list, const product_plan *plan, 
     c.noise = transform_back(fft, g, &v, w);
     c.log_moment = log_up(c.log_moment, magnitude + (double)length);
     c.log_rest = log_cut_off(list, &c, plan->wrap_order, log_wrap, log_sum);
-    dots_curve_fill(&c, w);
+    grid_curve_fill(&c, w);
     *out = c;
     c.tails = NULL;
 done:

@@ -34,7 +34,7 @@
  *
  * The sum over the frequencies, over N, bounds the error of every probability.
  */
-#include "account/dots/dots.h"
+#include "account/grid/grid.h"
 
 #include "base/fft.h"
 #include "base/sum.h"
@@ -125,7 +125,7 @@ static double sum_but_first(int64_t length, const double *w) {
 /* 1.001: the roundings in the bounds themselves. */
 static dpmf_status power_plain(const base_fft *fft, double n, double g, double rest, double *w, const dpmf_run *run,
                                double *noise) {
-    const double u = DOTS_ROUNDING, error = g * rest + 48 * u * (fabs(1 - w[0]) + rest);
+    const double u = GRID_ROUNDING, error = g * rest + 48 * u * (fabs(1 - w[0]) + rest);
     const int64_t length = base_fft_length(fft);
     power s = {.n = n, .shift = w[0] - 1};
     double room = 1;
@@ -149,7 +149,7 @@ static dpmf_status power_plain(const base_fft *fft, double n, double g, double r
 
 static dpmf_status power_centred(const base_fft *fft, double n, double g, double rest, double *w, const dpmf_run *run,
                                  double *noise) {
-    const double u = DOTS_ROUNDING;
+    const double u = GRID_ROUNDING;
     const int64_t length = base_fft_length(fft);
     const double a = w[0], log_centre = n * log(a), centre = exp(log_centre);
     power s = {.n = n, .factor = 1 / a};
@@ -166,8 +166,8 @@ static dpmf_status power_centred(const base_fft *fft, double n, double g, double
     return DPMF_OK;
 }
 
-dpmf_status dots_power(int64_t length, double n, double *w, const dpmf_run *run, double *noise) {
-    const double g = 16 * DOTS_ROUNDING * (log2((double)length) + 2), rest = sum_but_first(length, w);
+dpmf_status grid_power(int64_t length, double n, double *w, const dpmf_run *run, double *noise) {
+    const double g = 16 * GRID_ROUNDING * (log2((double)length) + 2), rest = sum_but_first(length, w);
     base_fft *fft = NULL;
     TRY(base_fft_create(length, &fft));
     const int centred = rest <= 0.5 * w[0] && n * rest <= CENTRE * w[0];

@@ -30,7 +30,7 @@
  * and e^u - 1 - u by 2 r times w u^2 where |u| is below 1/2, else W + w (1 + |u|): sums that do not depend on y are made
  * once. Of outcomes apart these are w y P (imaginary) and w (1 + |u|).
  */
-#include "account/line/line.h"
+#include "account/fourier/fourier.h"
 
 #include "base/memory.h"
 #include <assert.h>
@@ -109,7 +109,7 @@ typedef struct sums {
     double error[3]; /* of M(t + iy) - M(t), by powers of y */
 } sums;
 
-static void add_point(const point *p, double factor, double shift, int64_t i, line_rule *rule, sums *s) {
+static void add_point(const point *p, double factor, double shift, int64_t i, fourier_rule *rule, sums *s) {
     const double parts = 32 + (double)rule->count + 8 * (double)rule->nodes + 8 * (fabs(p->log_weight) + shift) +
                          p->rounding * (1 + p->size);
     const double off = 2 * parts * ROUNDING; /* 2 r */
@@ -146,7 +146,7 @@ static double find_shift(const account_pair *pair, double cut, double t, const a
 }
 
 /* Moments and errors from the sums; `off`: what the rule itself is off by, over e^shift. False where that is too much. */
-static int finish(const account_pair *pair, double t, double shift, double off, const sums *s, line_rule *rule) {
+static int finish(const account_pair *pair, double t, double shift, double off, const sums *s, fourier_rule *rule) {
     const int remove = pair->direction == ACCOUNT_REMOVE, add = pair->direction == ACCOUNT_ADD;
     const double c = remove ? t + 1 : add ? -t : 1, few = 8 * ROUNDING;
     double less_one = s->excess - c * s->spread, error = s->excess_error + fabs(c) * s->spread_error + off;
@@ -171,7 +171,7 @@ static int finish(const account_pair *pair, double t, double shift, double off, 
            isfinite(rule->log_moment_low) && isfinite(rule->error[0] + rule->error[1] + rule->error[2]);
 }
 
-static void start_turning(line_rule *rule) {
+static void start_turning(fourier_rule *rule) {
     for (int64_t i = 0; i < rule->count; i++) {
         const double half = 0.5 * rule->spacing * rule->phase[i];
         rule->sine[i] = 0;
@@ -183,8 +183,8 @@ static void start_turning(line_rule *rule) {
 
 /* The rule's points: of the step base/fineness, over the range that account/pair_strip.c has its bound for. */
 static dpmf_status make_rule(const account_pair *pair, double cut, double t, account_pair_range r, double shift,
-                             double off, line_rule *out) {
-    line_rule rule = *out;
+                             double off, fourier_rule *out) {
+    fourier_rule rule = *out;
     sums s = {0};
     rule.count = r.last - r.first + 1;
     double **const parts[] = {&rule.phase, &rule.whole,  &rule.more,      &rule.weight,
@@ -219,25 +219,25 @@ static double first_fineness(const account_pair *pair, double cut, double y, dou
 }
 
 /* n times that is e^-24 at least, below any tolerance but at a cut, or a fifth of the tolerance. */
-double line_rule_off(const account_pair *pair, double tolerance) {
+double fourier_rule_off(const account_pair *pair, double tolerance) {
     return fmax(-24, log(0.2 * tolerance)) - log((double)pair->compositions);
 }
 
-int64_t line_rule_points(const account_pair *pair, double cut, double t, double y_max) {
+int64_t fourier_rule_points(const account_pair *pair, double cut, double t, double y_max) {
     account_pair_range r;
-    const double fineness = first_fineness(pair, cut, y_max, 4 - line_rule_off(pair, 0));
+    const double fineness = first_fineness(pair, cut, y_max, 4 - fourier_rule_off(pair, 0));
     if (!account_pair_find_range(pair, cut, t, fineness, &r)) return INT64_MAX;
     account_pair_shorten(pair, cut, t, &r);
     return r.last - r.first + 1;
 }
 
-dpmf_status line_rule_create(const account_pair *pair, double cut, double t, double spacing, int64_t nodes,
-                             int64_t points_max, double log_off, line_rule *out) {
+dpmf_status fourier_rule_create(const account_pair *pair, double cut, double t, double spacing, int64_t nodes,
+                                int64_t points_max, double log_off, fourier_rule *out) {
     enum { TRIES = 4 };
     const double y_max = spacing * (double)nodes;
     assert(t > 0 && y_max >= 0 && pair->probability < 1);
-    *out = (line_rule){.spacing = spacing, .nodes = nodes};
-    double fineness = first_fineness(pair, cut, y_max, 4 - line_rule_off(pair, 0));
+    *out = (fourier_rule){.spacing = spacing, .nodes = nodes};
+    double fineness = first_fineness(pair, cut, y_max, 4 - fourier_rule_off(pair, 0));
     for (int i = 0; i < TRIES; i++, fineness *= 1.3) {
         account_pair_range r;
         if (!account_pair_find_range(pair, cut, t, fineness, &r)) return DPMF_OK;
@@ -250,13 +250,13 @@ dpmf_status line_rule_create(const account_pair *pair, double cut, double t, dou
     return DPMF_OK;
 }
 
-void line_rule_free(line_rule *rule) {
+void fourier_rule_free(fourier_rule *rule) {
     base_free(rule->phase);
     rule->phase = NULL;
 }
 
 /* LANES sums side by side, of arrays that zeros fill up to a multiple of that. */
-double complex line_rule_next(line_rule *rule, double *error) {
+double complex fourier_rule_next(fourier_rule *rule, double *error) {
     const double y = rule->spacing * (double)rule->at++;
     const double *restrict phase = rule->phase, *restrict whole = rule->whole, *restrict more = rule->more;
     const double *restrict weight = rule->weight;
