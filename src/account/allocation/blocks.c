@@ -62,18 +62,18 @@ static double reach(const void *of, int reversed, double mass) {
     return reversed ? fmin(near, account_gaussian_epsilon(mu, log(mass))) : fmax(near, far);
 }
 
-dpmf_status allocation_blocks_create(const account_allocation *a, allocation_blocks *out) {
-    const int64_t size = a->bins / a->picks, larger = a->bins % a->picks;
-    const int64_t times[] = {a->picks - larger, larger};
+dpmf_status allocation_blocks_create(const account_question *q, allocation_blocks *out) {
+    const int64_t size = q->bins / q->picks, larger = q->bins % q->picks;
+    const int64_t times[] = {q->picks - larger, larger};
     allocation_scales *scales = NULL;
     TRY(base_alloc(ALLOCATION_PARTS, sizeof *scales, "the sums of an allocation", (void **)&scales));
     *out = (allocation_blocks){.scales = scales};
     for (int i = 0; i < ALLOCATION_PARTS; i++) {
         if (times[i] == 0) continue;
         allocation_block *block = &out->blocks[out->count];
-        block->scheme = (allocation_scheme){.sigma = a->sigma, .bins = size + i, .fineness = FINENESS};
+        block->scheme = (allocation_scheme){.sigma = q->sigma, .bins = size + i, .fineness = FINENESS};
         block->scales = &scales[out->count];
-        out->parts[out->count++] = (grid_part){block, fill, reach, times[i] * a->epochs};
+        out->parts[out->count++] = (grid_part){block, fill, reach, times[i] * q->compositions};
     }
     return DPMF_OK;
 }

@@ -112,7 +112,7 @@ static double reach(const void *of, int reversed, double mass) {
     return high;
 }
 
-grid_part account_capped_part(const capped_scheme *scheme, int64_t times) {
+grid_part capped_part(const capped_scheme *scheme, int64_t times) {
     return (grid_part){scheme, fill, reach, times};
 }
 

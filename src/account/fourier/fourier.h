@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The proven line integral, piece by piece. account/fourier/fourier.c says how they fit together and why the result is a bound. */
+/* The Fourier sum, piece by piece. account/fourier/fourier.c says how they fit together and why the result is a bound. */
 #ifndef DPMF_ACCOUNT_FOURIER_H
 #define DPMF_ACCOUNT_FOURIER_H
 
 #include "account/pair.h"
 
-/* ---- account/fourier/decay.c: how fast M(t + iy) falls with y, proven ---- */
+/* ---- account/fourier/plan.c: the order t, the spacing of the nodes and their number ---- */
 
 enum { FOURIER_CELLS = 512 };
 
@@ -19,8 +19,6 @@ typedef struct fourier_decay {
 void fourier_decay_fill(const account_pair *pair, double cut, double t, double log_moment, fourier_decay *out);
 /* A lower bound of 1 - |M(t + iv)| / M(t) for every v >= y. */
 double fourier_decay_from(const fourier_decay *decay, double y);
-
-/* ---- account/fourier/plan.c: the order t, the spacing of the nodes and their number ---- */
 
 /* The terms of k != 0 on one side: at most e^(log_factor - order epsilon). */
 typedef struct fourier_alias {
@@ -40,10 +38,6 @@ typedef struct fourier_plan {
 /* For what is near epsilon and e^log_delta, to the slack, and tighter than that grid (0: none); false: too much work. */
 int fourier_plan_make(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
                       fourier_plan *out);
-/* Where to look: saddle points, nothing rests on them. */
-DPMF_MUST_CHECK dpmf_status fourier_guess_epsilon(const account_pair *pair, double log_delta, double *epsilon);
-/* ln delta: fourier_guess (account/account.h) */
-
 /* ---- account/fourier/rule.c: M(t + iy)/M(t) by one quadrature for equally spaced y, with a proven error ---- */
 
 typedef struct fourier_rule {

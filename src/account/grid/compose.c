@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The n-fold composition on a window, and delta from it, as upper bounds.
+ * The composition on a window, and delta from it, as upper bounds: of one loss n-fold, or of several, each n_i-fold, all
+ * tilted by the same order t, whose transforms are multiplied and whose n_i ln M_i add up to n ln M below.
  *
  * Notation: w the tilted atoms folded modulo N, of sum 1; v their transform, v_f; X the sum of n tilted losses; o_k =
  * P[X = x_k] at the grid points x_k of the window [A, B), B = A + N h; M the moment: an outcome x weighs e^(n ln M - t x)
@@ -26,11 +27,12 @@
 
 #include "base/memory.h"
 #include "base/special.h"
+#include "base/sum.h"
 
 #include <math.h>
 
-/* In place would need two arrays at once: `o` is read circularly. */
-void grid_curve_fill(grid_curve *c, const double *o) {
+/* The tails, from the numbers o[i mod N] of the window, each raised by the noise. */
+static void fill_tails(grid_curve *c, const double *o) {
     const int64_t n = c->length, offset = ((c->first % n) + n) % n;
     const double fade = exp(-(1 + c->order) * c->step), tilt = exp(-c->order * c->step), part = -expm1(-c->step);
     double v = 0, d = 0;
@@ -47,31 +49,95 @@ static double log_up(double sum_of_terms, double magnitude) {
     return sum_of_terms + 4 * GRID_ROUNDING * magnitude;
 }
 
+/* The tilted weights of a part, folded into w. */
+static grid_moments fold(const hull_atoms *a, double step, double t, double s, int64_t length, double *w) {
+    const double u = GRID_ROUNDING;
+    base_running sum = {0, 0}, wrap = {0, 0};
+    double largest = -INFINITY;
+    for (int64_t i = 0; i < a->count; i++)
+        if (a->mass[i] > 0) largest = fmax(largest, t * step * (double)(a->first + i) + log(a->mass[i]));
+    for (int64_t i = 0; i < a->count; i++)
+        base_running_add(&sum, a->mass[i] * exp(t * step * (double)(a->first + i) - largest));
+    const double log_moment = largest + log(base_running_value(&sum));
+    int64_t slot = a->first % length;
+    if (slot < 0) slot += length;
+    for (int64_t i = 0; i < length; i++)
+        w[i] = 0;
+    sum = (base_running){0, 0};
+    for (int64_t i = 0; i < a->count; i++) {
+        const double x = step * (double)(a->first + i), exponent = t * x - log_moment;
+        const double weight = a->mass[i] * exp(exponent) * (1 + u * (16 + 4 * fabs(t * x) + 4 * fabs(log_moment)));
+        w[slot] += weight * (1 + u * (8 + (double)a->count / (double)length)); /* and of the sums */
+        base_running_add(&sum, weight);
+        base_running_add(&wrap, weight * exp(s * x) * (1 + 4 * u * s * fabs(x)));
+        if (++slot == length) slot = 0;
+    }
+    return (grid_moments){log_moment, log(base_running_value(&wrap)) + 1e-14, log(base_running_value(&sum)) + 1e-14};
+}
+
+/* Of all losses together, n-fold. */
+typedef struct total {
+    grid_moments moments;
+    double magnitude; /* the sum of |n ln M| */
+} total;
+
+static void add_moments(total *all, double n, const grid_moments *m) {
+    all->moments.log_moment += n * m->log_moment;
+    all->moments.log_wrap += n * m->log_wrap;
+    all->moments.log_sum += n * m->log_sum;
+    all->magnitude += n * fabs(m->log_moment);
+}
+
+static dpmf_status compose_list(const grid_list *list, const grid_plan *plan, const dpmf_run *run, double *w,
+                                double *noise, total *all) {
+    grid_spectrum v;
+    dpmf_status status = DPMF_OK;
+    TRY(grid_spectrum_create(plan->length, &v));
+    for (int i = 0; i < list->count; i++) {
+        const hull_atoms *a = &list->atoms[i];
+        TRY_DONE(base_progress(run, "composing privacy losses", (double)i / (double)list->count));
+        const grid_moments m = fold(a, plan->step, plan->order, plan->wrap_order, plan->length, w);
+        grid_spectrum_add(&v, a->times, w);
+        add_moments(all, a->times, &m);
+    }
+    *noise = grid_spectrum_sum(&v, w);
+done:
+    grid_spectrum_free(&v);
+    return status;
+}
+
 /* What is outside the window. */
-static double log_cut_off(const grid_pair *p, const grid_plan *plan, const grid_curve *c, const grid_moments *m) {
+static double log_cut_off(const grid_plan *plan, const grid_curve *c, const grid_moments *m) {
     const double top = (double)(c->first + c->length) * c->step, s = plan->wrap_order;
-    const double chernoff = log_up(p->n * m->log_wrap - s * top, p->n * fabs(m->log_wrap) + s * fabs(top));
-    const double log_mass = fmin(s > 0 ? chernoff : INFINITY, p->n * m->log_sum);
+    const double chernoff = log_up(m->log_wrap - s * top, fabs(m->log_wrap) + s * fabs(top));
+    const double log_mass = fmin(s > 0 ? chernoff : INFINITY, m->log_sum);
     const double width = (double)c->length * c->step;
     const double log_weight = width > log1p(1 / c->order) ? log(-expm1(-width)) : 0;
-    const double above =
-        log_up(c->log_moment - c->order * top + log_mass + log_weight, c->order * fabs(top) + fabs(log_weight));
+    const double above = log_up(c->log_moment - c->order * top + log_mass + log_weight,
+                                fabs(c->log_moment) + c->order * fabs(top) + fabs(log_weight));
     return base_log_add(plan->log_infinite, above);
 }
 
-dpmf_status grid_compose(const grid_pair *p, const grid_plan *plan, const dpmf_run *run, grid_curve *out) {
+dpmf_status grid_compose(const pair_constants *p, const grid_list *list, const grid_plan *plan, const dpmf_run *run,
+                         grid_curve *out) {
     grid_curve c = {.length = plan->length, .first = plan->first, .step = plan->step, .order = plan->order};
-    grid_moments moments;
+    total all = {0};
     double *w = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(c.length, "the distribution of a privacy loss", &w));
     TRY_DONE(base_alloc_doubles(c.length, "the tails of a privacy loss", &c.tails));
-    TRY_DONE(grid_atoms(p, plan, run, w, &moments));
-    TRY_DONE(grid_power(c.length, p->n, w, run, &c.noise));
+    if (p != NULL) {
+        grid_moments m;
+        TRY_DONE(grid_densities(p, plan, run, w, &m));
+        TRY_DONE(grid_power(c.length, p->n, w, run, &c.noise));
+        add_moments(&all, p->n, &m);
+    } else {
+        TRY_DONE(compose_list(list, plan, run, w, &c.noise, &all));
+    }
     /* n ln M, and 4 u for each of the recurrence's steps */
-    c.log_moment = log_up(p->n * moments.log_moment, p->n * fabs(moments.log_moment) + (double)c.length);
-    c.log_rest = log_cut_off(p, plan, &c, &moments);
-    grid_curve_fill(&c, w);
+    c.log_moment = log_up(all.moments.log_moment, all.magnitude + (double)c.length);
+    c.log_rest = log_cut_off(plan, &c, &all.moments);
+    fill_tails(&c, w);
     *out = c;
     c.tails = NULL;
 done:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Curves of Gaussian and of Poisson-subsampled Gaussian pairs, as parts of a list (account/grid/product.h). */
+/* Curves of Gaussian and of Poisson-subsampled Gaussian pairs, as parts of a list (account/grid/grid.h). */
 #ifndef DPMF_ACCOUNT_GRID_CURVES_H
 #define DPMF_ACCOUNT_GRID_CURVES_H
 
-#include "account/grid/product.h"
+#include "account/grid/grid.h"
 
 /* H(a; mu), a >= 1, from above. */
 double grid_hockey(double mu, double a);

@@ -21,10 +21,10 @@
  *
  * Rounding: neighbouring values, and neighbouring slopes, are mostly within a factor of 2, where subtraction is exact
  * (Sterbenz); elsewhere it rounds once. A slope is off by 3 u of itself, so that p_i is raised by 8 u a_i |c_{i-1}|. e^(i g)
- * is a rounding away from the computed a_i, that is the loss by u: account/grid/product.c raises epsilon by that much a
+ * is a rounding away from the computed a_i, that is the loss by u: account/grid/grid.c raises epsilon by that much a
  * step. Values that are not numbers give an infinite mass.
  */
-#include "account/grid/product.h"
+#include "account/grid/grid.h"
 
 #include "base/memory.h"
 #include <assert.h>

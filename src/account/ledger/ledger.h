@@ -7,18 +7,15 @@
 #include "account/capped/capped.h"
 #include "account/grid/curves.h"
 
-/* What was run, as accounting knows it; compositions counts all of its equals. */
-typedef struct ledger_entry {
-    account_composed run;
-} ledger_entry;
-
 struct dpmf_ledger {
     dpmf_adjacency adjacency;
     double gaussian; /* the sum of mu^2 of all that is Gaussian */
     int64_t count, room;
     double budget_epsilon, budget_delta; /* of a ledger on disk; 0: none */
     int64_t runs;                        /* entries of a ledger on disk */
-    ledger_entry *entries;               /* owned; no two alike, in an order that does not depend on that of adding */
+    account_question
+        *entries; /* owned: what was run, its steps in `compositions`; no two alike, in an order that does not
+                                * depend on that of adding */
 };
 
 /* ---- account/ledger/parts.c: its entries as parts of a list ---- */
