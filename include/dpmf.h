@@ -784,7 +784,8 @@ DPMF_API const char *dpmf_sampling_form(dpmf_sampling_kind kind);
 
 typedef enum dpmf_engine {
     DPMF_ENGINE_AUTO = 0,         /* closed form, Fourier sum, connect-the-dots or Monte Carlo, as needed */
-    DPMF_ENGINE_CONTOUR,          /* Poisson: near exact and fast, but an estimate */
+    DPMF_ENGINE_FOURIER,          /* Poisson: a proven upper bound, nearly exact where many steps count; where they do
+                                   * not, the bound is that of the noise without the sampling */
     DPMF_ENGINE_CONNECT_THE_DOTS, /* Poisson: a proven upper bound, tight */
     DPMF_ENGINE_RDP,              /* Poisson: a proven upper bound through Renyi divergences, looser */
     DPMF_ENGINE_MONTE_CARLO       /* balls-in-bins, min-sep */

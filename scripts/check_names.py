@@ -100,7 +100,7 @@ def self_test():
         tree[f"src/design/nine_{i}.c"] = "k == DPMF_P_ONE || k == DPMF_S_TWO"
         tree[f"src/design/eight_{i}.h"] = "" if i == 8 else "DPMF_P_TWO DPMF_S_ONE"
         tree[f"src/workload/own_{i}.c"] = "DPMF_P_TWO DPMF_P_TWO_MORE"
-        tree[f"src/account/dots/own_{i}.inc"] = "DPMF_S_ONE"
+        tree[f"src/account/grid/own_{i}.inc"] = "DPMF_S_ONE"
     expected = {'"oak"', "DPMF_P_ONE", "DPMF_S_TWO", "src/error/literal.c", "src/noise/constant.c",
                 "src/noise/compares.c"}
     return finds_exactly(check, tree, expected)

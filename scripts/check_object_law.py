@@ -6,7 +6,7 @@ For the objects of the library, by `nm`:
   - no stage calls a stage that is not below it in the law of src/README.md, through dpmf.h neither; of families, the
     others use public functions alone; what the law lists as `stage reads name` is free;
   - a name that other files see is public (one of tests/symbols.txt), or it begins with a word of its file's path:
-    account/dots/power.c may define account_..., dots_... and power_...;
+    account/grid/power.c may define account_..., grid_... and power_...;
   - two files of a stage that call each other are a circle: at most 8 pairs in all, and each is written, with its
     reason, in the README.md of the stage's folder as `a.c` and `b.c` on one line.
 

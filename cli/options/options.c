@@ -334,11 +334,11 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_ENGINE] = {.name = "engine",
                        .kind = KIND_CHOICE,
                        .argument = "NAME",
-                       .values = "auto|contour|connect-the-dots|rdp|monte-carlo",
+                       .values = "auto|fourier|connect-the-dots|rdp|monte-carlo",
                        .preset = "auto",
                        .verbs = ACCOUNT,
                        .help = "the method. auto: closed form, a Fourier sum with proven errors, connect-the-dots or "
-                               "monte-carlo. contour is near exact but not certified; rdp is certified but looser"},
+                               "monte-carlo. fourier and connect-the-dots are each alone; rdp is certified but looser"},
     [OPTION_SLACK] = {.name = "slack",
                       .kind = KIND_NUMBER,
                       .argument = "X",

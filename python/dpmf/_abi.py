@@ -126,7 +126,7 @@ class dpmf_sampling_kind(enum.IntEnum):
 
 class dpmf_engine(enum.IntEnum):
     DPMF_ENGINE_AUTO = 0
-    DPMF_ENGINE_CONTOUR = 1
+    DPMF_ENGINE_FOURIER = 1
     DPMF_ENGINE_CONNECT_THE_DOTS = 2
     DPMF_ENGINE_RDP = 3
     DPMF_ENGINE_MONTE_CARLO = 4

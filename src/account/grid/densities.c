@@ -30,11 +30,11 @@
  *
  * Rounding: u = 2^-53. (1) An exponential of a sum of terms is off by u times their absolute sum; a weight is raised by
  * four times that and by 60 u for the rest. (2) The loss at the computed z_i is off by an e with e/h <= `drift` below
- * (see account/dots/pair.c); the atom that was meant for x_i + e is, again by connecting the dots, at most the atom at
+ * (see account/pair.c); the atom that was meant for x_i + e is, again by connecting the dots, at most the atom at
  * x_i and e/h (1+h) times it at x_{i+1}; and h in the denominators is off by at most 2e. Both are met by adding 4 drift
  * times the atom at the next grid point. (3) Numbers below 1e-308 are lost or lose digits; UNDERFLOW is added everywhere.
  */
-#include "account/dots/dots.h"
+#include "account/grid/grid.h"
 
 #include "base/sum.h"
 #include <assert.h>
@@ -69,7 +69,7 @@ typedef struct bin {
 } bin;
 
 typedef struct binning {
-    const dots_pair *p;
+    const pair_constants *p;
     double h, t, log_moment;
     double z_min, z_max;
     double log_density;              /* of N(0, sigma^2) at 0 */
@@ -78,7 +78,7 @@ typedef struct binning {
 } binning;
 
 /* At a grid point, or at a cut, z, where log_constant is the logarithm of the integrand that is left there over f. */
-static edge edge_at(const dots_pair *p, double x, double z, double log_constant) {
+static edge edge_at(const pair_constants *p, double x, double z, double log_constant) {
     edge e = {.x = x, .z = z};
     const double log_up = p->log_q + (z - 0.5) * p->inverse_variance;
     if (p->direction == ACCOUNT_REMOVE) {
@@ -105,7 +105,7 @@ static edge edge_at(const dots_pair *p, double x, double z, double log_constant)
 
 /* Within the range: where a cut is at a grid point but for rounding, the bin between them is empty. */
 static edge grid_edge(const binning *b, int64_t i) {
-    const double x = (double)i * b->h, z = dots_inverse(b->p, x);
+    const double x = (double)i * b->h, z = pair_inverse(b->p, x);
     return edge_at(b->p, x, fmin(fmax(z, b->z_min), b->z_max), -INFINITY);
 }
 
@@ -123,7 +123,7 @@ static inline double small_expm1(double x) {
 /* Narrow bin between grid points: four nodes, no exponentials but for the size of the whole. */
 static void narrow_integrals(const binning *b, const edge *lo, const edge *hi, double rho, double *right,
                              double *left) {
-    const dots_pair *p = b->p;
+    const pair_constants *p = b->p;
     const double c = 0.5 * (lo->z + hi->z);
     const double a = rho * p->inverse_variance, slope = -p->sign * c * a, bend = -0.5 * rho * a;
     double grow[4], shrink[4], r = 0, l = 0;
@@ -152,7 +152,7 @@ static double scaled_term(double s, double d, double grow, double shrink, double
 
 /* Any bin: panels of eight nodes. */
 static void wide_integrals(const binning *b, const edge *lo, const edge *hi, double *right, double *left) {
-    const dots_pair *p = b->p;
+    const pair_constants *p = b->p;
     const double iv = p->inverse_variance, whole = fabs(hi->z - lo->z);
     double done = 0, r = 0, l = 0;
     while (done < whole) {
@@ -178,8 +178,8 @@ static void wide_integrals(const binning *b, const edge *lo, const edge *hi, dou
 }
 
 static bin integrate_bin(const binning *b, const edge *lo, const edge *hi) {
-    const dots_pair *p = b->p;
-    const double u = DOTS_ROUNDING, iv = p->inverse_variance;
+    const pair_constants *p = b->p;
+    const double u = GRID_ROUNDING, iv = p->inverse_variance;
     const double rho = 0.5 * fabs(hi->z - lo->z), z = fmax(fabs(lo->z), fabs(hi->z));
     const double theta = fmax(rho * (z + 1) * iv, rho / p->sigma);
     bin out = {0};
@@ -202,13 +202,13 @@ static bin integrate_bin(const binning *b, const edge *lo, const edge *hi) {
 /* The ends of the range, with the integrands that are left there. */
 static edge low_end(const binning *b, int64_t i, double z, double loss) {
     const double x = (double)i * b->h, gap = loss - x;
-    const double log_constant = gap > 0 ? dots_log_ratio(b->p, z) + log(-expm1(-gap)) : -INFINITY;
+    const double log_constant = gap > 0 ? pair_log_weight(b->p, z) + log(-expm1(-gap)) : -INFINITY;
     return edge_at(b->p, x, z, log_constant);
 }
 
 static edge high_end(const binning *b, int64_t i, double z, double loss) {
     const double x = (double)i * b->h, gap = x - loss;
-    const double log_constant = gap > 0 ? dots_log_ratio(b->p, z) + log(expm1(gap)) : -INFINITY;
+    const double log_constant = gap > 0 ? pair_log_weight(b->p, z) + log(expm1(gap)) : -INFINITY;
     return edge_at(b->p, x, z, log_constant);
 }
 
@@ -243,8 +243,8 @@ static double sum(int64_t count, const double *x) {
     return base_running_value(&total);
 }
 
-static void finish_atoms(collector *c, const binning *b, int64_t bins, double reach, dots_moments *out) {
-    const double u = DOTS_ROUNDING;
+static void finish_atoms(collector *c, const binning *b, int64_t bins, double reach, grid_moments *out) {
+    const double u = GRID_ROUNDING;
     const double total = sum(c->length, c->weights);
     const double additions = 3 * ((double)bins / (double)c->length + 2); /* to one slot, at most */
     const double up = 1 + u * (8 + additions), lost = UNDERFLOW / fmin(total, 1);
@@ -260,8 +260,8 @@ static void finish_atoms(collector *c, const binning *b, int64_t bins, double re
     if (c->s > 0) out->log_wrap = log(base_running_value(&c->wrap) / total) + 1e-14 + 4 * u * c->s * reach;
 }
 
-dpmf_status dots_atoms(const dots_pair *p, const dots_plan *plan, const dpmf_run *run, double *weights,
-                       dots_moments *out) {
+dpmf_status grid_densities(const pair_constants *p, const grid_plan *plan, const dpmf_run *run, double *weights,
+                           grid_moments *out) {
     static const int64_t report = 1 << 16;
     const double h = plan->step;
     assert(h > 0 && plan->order >= 0 && plan->wrap_order >= 0 && plan->length >= 64);
@@ -274,13 +274,13 @@ dpmf_status dots_atoms(const dots_pair *p, const dots_plan *plan, const dpmf_run
     b.log_shrink = log(-expm1(-h));
     b.tilt_factor = exp(plan->order * h);
     b.wrap_factor = exp(plan->wrap_order * h);
-    const double low = dots_loss(p, plan->z_low), high = dots_loss(p, plan->z_high);
+    const double low = pair_loss(p, plan->z_low), high = pair_loss(p, plan->z_high);
     const int64_t first = (int64_t)floor(low / h), last = (int64_t)fmax(ceil(high / h), (double)first + 1);
     collector c = {.length = plan->length, .slot = first % plan->length, .weights = weights, .s = plan->wrap_order};
     if (c.slot < 0) c.slot += c.length;
 
     edge lo = low_end(&b, first, plan->z_low, low);
-    const double below = dots_log_below(p, plan->z_low) + b.t * (lo.x + h) - b.log_moment;
+    const double below = pair_log_below(p, plan->z_low) + b.t * (lo.x + h) - b.log_moment;
     /* 1e-12: of the logarithm of the tail */
     collect(&c, 1, exp(below) * (1 + 1e-12), c.s > 0 ? exp(c.s * (lo.x + h)) : 0);
     for (int64_t i = first; i < last; i++) {

@@ -14,7 +14,7 @@
  * cancellation. Where M(t) is beyond e^50 (few steps that lose much) everything is over e^shift, and the imaginary part
  * is sum W sin b. Of outcomes apart (account/pair.h) e^a is 0: W is, and e^a - 1 is -1.
  *
- * Errors. Of the rule and its ends: account/pair_strip.c, at y_max, which covers all smaller y. Roundings, with v =
+ * Errors. Of the rule and its ends: account/pair.c, at y_max, which covers all smaller y. Roundings, with v =
  * 2^-53, e = (x - 1/2)/sigma^2: l is off by at most k v |l|, k = (8 + 2 max(e, 0))/(1 - q), but for x = 1/2 itself, next
  * to which l is as small as its error and the constants below have room: expm1 and log1p are accurate, the relative
  * error of e^e is that of e times e, and q e^e/w, (1 - e^e) q/w are at most |l| and |l|/(1-q). With U = (t+1)|l| +
@@ -30,7 +30,7 @@
  * and e^u - 1 - u by 2 r times w u^2 where |u| is below 1/2, else W + w (1 + |u|): sums that do not depend on y are made
  * once. Of outcomes apart these are w y P (imaginary) and w (1 + |u|).
  */
-#include "account/line/line.h"
+#include "account/fourier/fourier.h"
 
 #include "base/memory.h"
 #include <assert.h>
@@ -73,14 +73,14 @@ typedef struct point {
 } point;
 
 static point point_at(const account_pair *pair, double cut, double t, double x) {
-    const double variance = pair->sigma * pair->sigma, l = account_pair_log_ratio(pair, x);
+    const double variance = pair->sigma * pair->sigma, l = pair_log_ratio(pair, x);
     point p = {.l = l, .a = (t + 1) * l, .phase = l, .size = (t + 1) * fabs(l), .reach = fabs(l)};
     double e = fmax((x - 0.5) / variance, 0);
     if (pair->direction == ACCOUNT_ADD) {
         p.a = -t * l;
         p.phase = -l;
     } else if (pair->direction == ACCOUNT_REPLACE) {
-        const double mirrored = account_pair_log_ratio(pair, -x);
+        const double mirrored = pair_log_ratio(pair, -x);
         p.phase = l - mirrored;
         p.a = l + t * p.phase;
         p.size += t * fabs(mirrored);
@@ -89,7 +89,7 @@ static point point_at(const account_pair *pair, double cut, double t, double x) 
     }
     p.log_weight = -0.5 * x * x / variance;
     p.rounding = (8 + 2 * e) / (1 - pair->probability) + 8;
-    p.apart = account_pair_is_apart(pair, cut, x);
+    p.apart = pair_is_apart(pair, cut, x);
     return p;
 }
 
@@ -109,7 +109,7 @@ typedef struct sums {
     double error[3]; /* of M(t + iy) - M(t), by powers of y */
 } sums;
 
-static void add_point(const point *p, double factor, double shift, int64_t i, line_rule *rule, sums *s) {
+static void add_point(const point *p, double factor, double shift, int64_t i, fourier_rule *rule, sums *s) {
     const double parts = 32 + (double)rule->count + 8 * (double)rule->nodes + 8 * (fabs(p->log_weight) + shift) +
                          p->rounding * (1 + p->size);
     const double off = 2 * parts * ROUNDING; /* 2 r */
@@ -136,7 +136,7 @@ static void add_point(const point *p, double factor, double shift, int64_t i, li
 }
 
 /* Where the largest exponent is beyond 50 all is over e^it. */
-static double find_shift(const account_pair *pair, double cut, double t, const account_pair_range *r, int64_t stride) {
+static double find_shift(const account_pair *pair, double cut, double t, const pair_range *r, int64_t stride) {
     double peak = 0;
     for (int64_t i = r->first; i <= r->last; i += stride) {
         const point p = point_at(pair, cut, t, r->origin + r->step * (double)i);
@@ -146,7 +146,7 @@ static double find_shift(const account_pair *pair, double cut, double t, const a
 }
 
 /* Moments and errors from the sums; `off`: what the rule itself is off by, over e^shift. False where that is too much. */
-static int finish(const account_pair *pair, double t, double shift, double off, const sums *s, line_rule *rule) {
+static int finish(const account_pair *pair, double t, double shift, double off, const sums *s, fourier_rule *rule) {
     const int remove = pair->direction == ACCOUNT_REMOVE, add = pair->direction == ACCOUNT_ADD;
     const double c = remove ? t + 1 : add ? -t : 1, few = 8 * ROUNDING;
     double less_one = s->excess - c * s->spread, error = s->excess_error + fabs(c) * s->spread_error + off;
@@ -171,7 +171,7 @@ static int finish(const account_pair *pair, double t, double shift, double off, 
            isfinite(rule->log_moment_low) && isfinite(rule->error[0] + rule->error[1] + rule->error[2]);
 }
 
-static void start_turning(line_rule *rule) {
+static void start_turning(fourier_rule *rule) {
     for (int64_t i = 0; i < rule->count; i++) {
         const double half = 0.5 * rule->spacing * rule->phase[i];
         rule->sine[i] = 0;
@@ -181,10 +181,10 @@ static void start_turning(line_rule *rule) {
     }
 }
 
-/* The rule's points: of the step base/fineness, over the range that account/pair_strip.c has its bound for. */
-static dpmf_status make_rule(const account_pair *pair, double cut, double t, account_pair_range r, double shift,
-                             double off, line_rule *out) {
-    line_rule rule = *out;
+/* The rule's points: of the step base/fineness, over the range that account/pair.c has its bound for. */
+static dpmf_status make_rule(const account_pair *pair, double cut, double t, pair_range r, double shift, double off,
+                             fourier_rule *out) {
+    fourier_rule rule = *out;
     sums s = {0};
     rule.count = r.last - r.first + 1;
     double **const parts[] = {&rule.phase, &rule.whole,  &rule.more,      &rule.weight,
@@ -207,11 +207,11 @@ static dpmf_status make_rule(const account_pair *pair, double cut, double t, acc
     return DPMF_OK;
 }
 
-/* By how much the step of account/pair.c must be divided to leave e^-decay at y: the best theta of account/pair_strip.c. */
+/* By how much the step of account/pair.c must be divided to leave e^-decay at y: the best theta of account/pair.c. */
 static double first_fineness(const account_pair *pair, double cut, double y, double decay) {
     const double sigma = pair->sigma, variance = sigma * sigma;
     const double odds = (cut - 0.5) / variance + log(pair->probability) - log1p(-pair->probability);
-    const double most = odds < 0 ? 1 / (1 + exp(-odds)) : 1; /* of arg w over theta: account/pair_strip.c */
+    const double most = odds < 0 ? 1 / (1 + exp(-odds)) : 1; /* of arg w over theta: account/pair.c */
     const double turn = pair->direction == ACCOUNT_REPLACE ? 2 * y * most : y * most;
     const double theta = fmin(0.8 * PI, sqrt(2 * decay) / sigma);
     const double step = 2 * PI * theta * variance / (decay + 0.5 * theta * theta * variance + turn * theta);
@@ -219,44 +219,44 @@ static double first_fineness(const account_pair *pair, double cut, double y, dou
 }
 
 /* n times that is e^-24 at least, below any tolerance but at a cut, or a fifth of the tolerance. */
-double line_rule_off(const account_pair *pair, double tolerance) {
+double fourier_rule_off(const account_pair *pair, double tolerance) {
     return fmax(-24, log(0.2 * tolerance)) - log((double)pair->compositions);
 }
 
-int64_t line_rule_points(const account_pair *pair, double cut, double t, double y_max) {
-    account_pair_range r;
-    const double fineness = first_fineness(pair, cut, y_max, 4 - line_rule_off(pair, 0));
-    if (!account_pair_find_range(pair, cut, t, fineness, &r)) return INT64_MAX;
-    account_pair_shorten(pair, cut, t, &r);
+int64_t fourier_rule_points(const account_pair *pair, double cut, double t, double y_max) {
+    pair_range r;
+    const double fineness = first_fineness(pair, cut, y_max, 4 - fourier_rule_off(pair, 0));
+    if (!pair_find_range(pair, cut, t, fineness, &r)) return INT64_MAX;
+    pair_shorten(pair, cut, t, &r);
     return r.last - r.first + 1;
 }
 
-dpmf_status line_rule_create(const account_pair *pair, double cut, double t, double spacing, int64_t nodes,
-                             int64_t points_max, double log_off, line_rule *out) {
+dpmf_status fourier_rule_create(const account_pair *pair, double cut, double t, double spacing, int64_t nodes,
+                                int64_t points_max, double log_off, fourier_rule *out) {
     enum { TRIES = 4 };
     const double y_max = spacing * (double)nodes;
     assert(t > 0 && y_max >= 0 && pair->probability < 1);
-    *out = (line_rule){.spacing = spacing, .nodes = nodes};
-    double fineness = first_fineness(pair, cut, y_max, 4 - line_rule_off(pair, 0));
+    *out = (fourier_rule){.spacing = spacing, .nodes = nodes};
+    double fineness = first_fineness(pair, cut, y_max, 4 - fourier_rule_off(pair, 0));
     for (int i = 0; i < TRIES; i++, fineness *= 1.3) {
-        account_pair_range r;
-        if (!account_pair_find_range(pair, cut, t, fineness, &r)) return DPMF_OK;
-        const int64_t stride = account_pair_shorten(pair, cut, t, &r);
+        pair_range r;
+        if (!pair_find_range(pair, cut, t, fineness, &r)) return DPMF_OK;
+        const int64_t stride = pair_shorten(pair, cut, t, &r);
         if (r.last - r.first >= points_max) return DPMF_OK;
         const double shift = find_shift(pair, cut, t, &r, stride);
-        const double off = account_pair_log_error(pair, cut, t, y_max, fineness, shift + log_off - 2) - shift;
+        const double off = pair_log_error(pair, cut, t, y_max, fineness, shift + log_off - 2) - shift;
         if (off <= log_off) return make_rule(pair, cut, t, r, shift, exp(off), out);
     }
     return DPMF_OK;
 }
 
-void line_rule_free(line_rule *rule) {
+void fourier_rule_free(fourier_rule *rule) {
     base_free(rule->phase);
     rule->phase = NULL;
 }
 
 /* LANES sums side by side, of arrays that zeros fill up to a multiple of that. */
-double complex line_rule_next(line_rule *rule, double *error) {
+double complex fourier_rule_next(fourier_rule *rule, double *error) {
     const double y = rule->spacing * (double)rule->at++;
     const double *restrict phase = rule->phase, *restrict whole = rule->whole, *restrict more = rule->more;
     const double *restrict weight = rule->weight;

@@ -4,6 +4,7 @@
  * is below the true value, and one that is marked as met is within the slack. Values in quadruple precision, made as
  * those of test_rare_sampling_is_near_exact in test_line.c.
  */
+#include "support/account_ask.h"
 #include "support/account_rows.h"
 #include "support/check.h"
 
@@ -115,15 +116,15 @@ static const account_row rows[] = {
 
 static void test_random_questions_are_never_answered_below_the_true_value(void **state) {
     (void)state;
-    const line_options usual = {5e-5, 5e-6, 0};
+    const account_question usual = {.relative = 5e-5, .absolute = 5e-6};
     const int count = sizeof rows / sizeof rows[0];
     int near = 0;
     for (int i = 0; i < count; i++) {
         const account_row *r = &rows[i];
         double epsilon = NAN, log_delta = NAN;
         int met = 0, delta_met = 0;
-        check_ok(line_epsilon(&r->pair, r->log_delta, &usual, &epsilon, &met));
-        check_ok(line_log_delta(&r->pair, r->epsilon, &usual, &log_delta, &delta_met));
+        check_ok(ask_fourier(&r->pair, epsilon_at(usual, r->log_delta), &epsilon, &met));
+        check_ok(ask_fourier(&r->pair, log_delta_at(usual, r->epsilon), &log_delta, &delta_met));
         const double slack = fmax(5e-5 * r->epsilon, 5e-6), least = r->epsilon * (1 - 2e-9);
         if (!(epsilon >= least && log_delta >= r->log_delta - 2e-9) || (met && epsilon > r->epsilon + slack))
             fail_msg("epsilon %.12g, ln delta %.12g for " ACCOUNT_ROW_FORMAT, epsilon, log_delta,

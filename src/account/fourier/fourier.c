@@ -17,48 +17,47 @@
  *
  *     the rest of the sum        |F| <= M(t)^n e^(-t epsilon) |phi(y)|^n / y^2, phi = M(t + iy)/M(t), and |phi| <= 1 - a
  *                                for all y beyond the last node, with the a of
- *                                account/line/decay.c: at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
- *     the errors of phi          of quadrature and rounding, account/line/rule.c; n-fold in n ln phi
+ *                                account/fourier/plan.c: at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
+ *     the errors of phi          of quadrature and rounding, account/fourier/rule.c; n-fold in n ln phi
  *     roundings of the sum.
  *
  * From below: less these, and less the terms of k != 0, for which delta(x) <= M(r)^n e^(-rx) / (1+r) for every r > 0:
  * with r = t + s above and t - s below they are at most M(r)^n e^(-r epsilon) / ((1+r) (e^(sp) - 1)). So whether the
- * slack was met is proven too, with the proven error of M(r) (account/pair_strip.c).
+ * slack was met is proven too, with the proven error of M(r) (account/pair.c).
  *
  * Outcomes that are too rare to count may be set apart (account/pair.h): then delta is at most the sum with the M of the others,
  * plus n times the mass that is apart; and at least the sum alone.
  *
  * Why this route: some tens of nodes do where many steps make the sum of losses smooth, and nothing is lost to a grid.
  * Where few steps or one rare loss decide (a bound e^(-na) that does not fall), it gives up before it has cost anything,
- * and connect the dots (account/dots/dots.c) answers.
+ * and connect the dots (account/grid/grid.c) answers.
  */
-#include "account/line/line.h"
+#include "account/fourier/fourier.h"
+#include "account/saddle.h"
 
-#include "account/dots/dots.h"
 #include "base/memory.h"
 #include "base/special.h"
 
-#include <assert.h>
 #include <math.h>
 
 typedef double complex cplx;
 
 static const double PI = 3.14159265358979323846, ROUNDING = 0x1p-53;
 static const double PAIR_ROUNDING =
-    1e-12; /* as in account/dots/dots.c: for the roundings of the pair's own constants */
+    1e-12; /* as in account/grid/grid.c: for the roundings of the pair's own constants */
 
 /* A term without e^(-iy epsilon): its logarithm, and what that is off by. */
 typedef struct node {
     double size, angle, error;
 } node;
 
-typedef struct line {
+typedef struct sum {
     const account_pair *pair;
     double n;
-    line_plan plan;
+    fourier_plan plan;
     double log_high, log_low; /* n ln M(t) from both sides */
     node *nodes;              /* owned */
-} line;
+} sum;
 
 /* ---- the nodes ---- */
 
@@ -69,9 +68,9 @@ static cplx complex_log1p(cplx x) {
     return account_complex(log_modulus, atan2(b, 1 + a));
 }
 
-static void fill_node(const line *c, line_rule *rule, double y, node *out) {
+static void fill_node(const sum *c, fourier_rule *rule, double y, node *out) {
     double error;
-    const cplx x = line_rule_next(rule, &error);
+    const cplx x = fourier_rule_next(rule, &error);
     const double modulus = hypot(1 + creal(x), cimag(x));
     const double log_weight =
         0.5 * (log(c->plan.t * c->plan.t + y * y) + log((c->plan.t + 1) * (c->plan.t + 1) + y * y));
@@ -88,16 +87,16 @@ static void fill_node(const line *c, line_rule *rule, double y, node *out) {
 }
 
 /* *made: are there nodes that prove something? */
-static dpmf_status make_nodes(line *c, int *made) {
-    const line_plan *plan = &c->plan;
-    line_rule rule;
+static dpmf_status make_nodes(sum *c, int *made) {
+    const fourier_plan *plan = &c->plan;
+    fourier_rule rule;
     *made = 0;
-    TRY(line_rule_create(c->pair, plan->cut, plan->t, plan->spacing, plan->count, plan->points_max, plan->log_off,
-                         &rule));
+    TRY(fourier_rule_create(c->pair, plan->cut, plan->t, plan->spacing, plan->count, plan->points_max, plan->log_off,
+                            &rule));
     if (rule.phase == NULL) return DPMF_OK;
     if (rule.log_moment_high >
         plan->log_moment) { /* q near 1, where roundings are overrated; the plan has no bound then */
-        line_rule_free(&rule);
+        fourier_rule_free(&rule);
         return DPMF_OK;
     }
     const dpmf_status status =
@@ -110,16 +109,16 @@ static dpmf_status make_nodes(line *c, int *made) {
         c->log_low = c->n * rule.log_moment_low;
         *made = 1;
     }
-    line_rule_free(&rule);
+    fourier_rule_free(&rule);
     return status;
 }
 
 /* About epsilon and ln delta. */
-static dpmf_status open_line(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
-                             line *c, int *made) {
+static dpmf_status open_sum(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
+                            sum *c, int *made) {
     *made = 0;
-    *c = (line){.pair = pair, .n = (double)pair->compositions};
-    if (!line_plan_make(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
+    *c = (sum){.pair = pair, .n = (double)pair->compositions};
+    if (!fourier_plan_make(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
     return make_nodes(c, made);
 }
 
@@ -129,9 +128,9 @@ typedef struct bounds {
     double high, low; /* of ln delta */
 } bounds;
 
-static bounds read_line(const line *c, double epsilon) {
+static bounds read_sum(const sum *c, double epsilon) {
     bounds b = {INFINITY, -INFINITY}; /* nothing is proven */
-    double sum = 0, off = 0, total = 0;
+    double terms = 0, off = 0, total = 0;
     for (int64_t i = 0; i < c->plan.count; i++) {
         const node *p = &c->nodes[i];
         const double times = i == 0 ? 0.5 : 1, y = c->plan.spacing * (double)i;
@@ -142,13 +141,13 @@ static bounds read_line(const line *c, double epsilon) {
         const double modulus = times * exp(p->size), turn = y * epsilon;
         const double wrong = p->error + 8 * ROUNDING * (fabs(p->angle) + turn + fabs(p->size));
         if (!(wrong < 700)) return b;
-        sum += modulus * cos(p->angle - turn);
+        terms += modulus * cos(p->angle - turn);
         off += modulus * expm1(wrong);
         total += modulus;
     }
     off += ROUNDING * (8 + (double)c->plan.count) * total;
     const double part = c->plan.spacing / PI, rest = exp(c->plan.log_rest);
-    const double high = part * (sum + off) * (1 + 1e-14) + rest, low = part * (sum - off) * (1 - 1e-14) - rest;
+    const double high = part * (terms + off) * (1 + 1e-14) + rest, low = part * (terms - off) * (1 - 1e-14) - rest;
     const double rounding = 4 * ROUNDING * (fabs(c->log_high) + c->plan.t * epsilon + 800);
     if (!(high > 0)) return b;
     b.high = c->log_high - c->plan.t * epsilon + log(high) + rounding;
@@ -161,22 +160,22 @@ static bounds read_line(const line *c, double epsilon) {
 }
 
 /* The least epsilon >= 0 found with delta proven: bisection and regula falsi on the upper bound. INFINITY: none near. */
-static double solve_epsilon(const line *c, double guess, double log_delta) {
-    double low = 0, high = guess, at_low, at_high = read_line(c, high).high - log_delta;
+static double solve_epsilon(const sum *c, double guess, double log_delta) {
+    double low = 0, high = guess, at_low, at_high = read_sum(c, high).high - log_delta;
     const double step = 1 / c->plan.t;
-    if (read_line(c, 0).high <= log_delta) return 0;
+    if (read_sum(c, 0).high <= log_delta) return 0;
     for (int round = 0; !(at_high <= 0); round++) {
         if (round == 20) return INFINITY;
         low = high;
         high += step * (1 << (round / 2));
-        at_high = read_line(c, high).high - log_delta;
+        at_high = read_sum(c, high).high - log_delta;
     }
     low = fmax(low, 0);
-    at_low = read_line(c, low).high - log_delta;
+    at_low = read_sum(c, low).high - log_delta;
     for (int round = 0; round < 60 && high - low > 1e-14 * high; round++) {
         double middle = low + (high - low) * fmin(fmax(at_low / (at_low - at_high) * (1 + 1e-9), 1e-3), 1 - 1e-3);
         if (round % 3 == 2 || !(middle > low && middle < high)) middle = 0.5 * (low + high);
-        const double at = read_line(c, middle).high - log_delta;
+        const double at = read_sum(c, middle).high - log_delta;
         if (at <= 0) {
             high = middle;
             at_high = at;
@@ -189,97 +188,59 @@ static double solve_epsilon(const line *c, double guess, double log_delta) {
     return high;
 }
 
-/* ---- the two questions ---- */
+/* ---- the answer ---- */
 
 enum { ATTEMPTS = 5 };
 
 /*
  * Of fewer steps the sum of losses is not smooth enough, ever. A smaller sigma takes a grid of 4/sigma^2 points to guess about, and
- * connect the dots leaves the rest to the closed forms (account/dots/dots.c has the same range).
+ * connect the dots leaves the rest to the closed forms (account/grid/grid.c has the same range).
  */
 static int is_possible(const account_pair *pair) {
     enum { STEPS_MIN = 16 };
     return pair->probability < 1 && pair->compositions >= STEPS_MIN && pair->sigma >= 0.01 && pair->sigma <= 1e6;
 }
 
-static double slack_at(const line_options *how, double epsilon) {
-    return fmax(how->relative * epsilon, how->absolute);
-}
-
 /* One attempt, planned about *guess, which becomes what was found; *again: is another one, about that, of use? */
-static dpmf_status attempt_epsilon(const account_pair *pair, double log_delta, const line_options *how, double *guess,
-                                   int *met, int *again) {
-    const double slack = slack_at(how, *guess);
-    line c = {0};
+static dpmf_status attempt(const account_pair *pair, const account_question *q, double *guess, int *met, int *again) {
+    const double epsilon = q->of_epsilon ? *guess : q->given, slack = account_slack(q, epsilon);
+    sum c = {0};
     int made = 0;
     dpmf_status status = DPMF_OK;
     *met = *again = 0;
-    TRY_DONE(open_line(pair, *guess, log_delta, slack, how->grid, &c, &made));
-    if (made) {
-        const double found = solve_epsilon(&c, *guess, log_delta);
-        const double below = found * (1 - PAIR_ROUNDING) - fmin(slack, slack_at(how, found));
-        *met = isfinite(found) && (below <= 0 || read_line(&c, below).low >= log_delta);
+    TRY_DONE(open_sum(pair, epsilon, q->of_epsilon ? q->given : *guess, slack, q->step_max, &c, &made));
+    if (!made) {
+        *guess = account_worst(q);
+    } else if (q->of_epsilon) {
+        const double found = solve_epsilon(&c, *guess, q->given);
+        const double below = found * (1 - PAIR_ROUNDING) - fmin(slack, account_slack(q, found));
+        *met = isfinite(found) && (below <= 0 || read_sum(&c, below).low >= q->given);
         *again = isfinite(found) && !*met && c.plan.t * fabs(found - *guess) > 0.5;
         *guess = found;
     } else {
-        *guess = INFINITY;
-    }
-done:
-    base_free(c.nodes);
-    return status;
-}
-
-dpmf_status line_epsilon(const account_pair *pair, double log_delta, const line_options *how, double *epsilon,
-                         int *met) {
-    TRY(account_pair_check(pair));
-    assert(log_delta < 0);
-    double guess = 0, least = INFINITY;
-    int tight = 0, again = is_possible(pair);
-    if (again) TRY(line_guess_epsilon(pair, log_delta, &guess));
-    for (int i = 0; i < ATTEMPTS && again; i++) {
-        TRY(attempt_epsilon(pair, log_delta, how, &guess, &tight, &again));
-        least = fmin(least, guess * (1 + PAIR_ROUNDING));
-    }
-    *epsilon = least;
-    *met = tight;
-    return DPMF_OK;
-}
-
-static dpmf_status attempt_log_delta(const account_pair *pair, double epsilon, const line_options *how, double *guess,
-                                     int *met, int *again) {
-    const double slack = slack_at(how, epsilon);
-    line c = {0};
-    int made = 0;
-    dpmf_status status = DPMF_OK;
-    *met = *again = 0;
-    TRY_DONE(open_line(pair, epsilon, *guess, slack, how->grid, &c, &made));
-    if (made) {
-        const double found = read_line(&c, epsilon * (1 - PAIR_ROUNDING)).high + PAIR_ROUNDING;
+        const double found = read_sum(&c, epsilon * (1 - PAIR_ROUNDING)).high + PAIR_ROUNDING;
         /* delta a slack before epsilon is above it: the bound is the value of an epsilon within the slack */
-        *met = read_line(&c, fmax(epsilon - slack, 0)).low >= found;
-        if (epsilon <= slack) *met = read_line(&c, epsilon).low >= found - 1e-3;
+        *met = read_sum(&c, fmax(epsilon - slack, 0)).low >= found;
+        if (epsilon <= slack) *met = read_sum(&c, epsilon).low >= found - 1e-3;
         *again = !*met && isfinite(found) && fabs(found - *guess) > 0.5;
         *guess = found;
-    } else {
-        *guess = 0;
     }
 done:
     base_free(c.nodes);
     return status;
 }
 
-dpmf_status line_log_delta(const account_pair *pair, double epsilon, const line_options *how, double *log_delta,
-                           int *met) {
-    TRY(account_pair_check(pair));
-    assert(epsilon >= 0 && isfinite(epsilon));
-    double guess = 0, least = 0;
+dpmf_status fourier_answer(const account_pair *pair, const account_question *q, account_answer *out) {
+    TRY(pair_check(pair));
+    TRY(account_check_given(q));
+    double guess = 0, least = account_worst(q);
     int tight = 0, again = is_possible(pair);
-    if (again) TRY(line_guess(pair, epsilon, &guess));
+    if (again) TRY(saddle_guess(pair, q, &guess));
     for (int i = 0; i < ATTEMPTS && again; i++) {
-        TRY(attempt_log_delta(pair, epsilon, how, &guess, &tight, &again));
-        least = fmin(least, guess);
+        TRY(attempt(pair, q, &guess, &tight, &again));
+        least = fmin(least, q->of_epsilon ? guess * (1 + PAIR_ROUNDING) : guess);
     }
-    *log_delta = least;
-    *met = tight;
+    out->value = least;
+    out->met = tight;
     return DPMF_OK;
 }

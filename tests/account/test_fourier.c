@@ -3,7 +3,8 @@
  * The Fourier sum with proven errors: never below values of 32 digits, within the slack of them, at any number of steps; and the parts
  * that its proof rests on, each against another way to the same number.
  */
-#include "account/line/line.h"
+#include "account/fourier/fourier.h"
+#include "support/account_ask.h"
 #include "support/account_rows.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
@@ -11,12 +12,12 @@
 #include <math.h>
 
 static const double RELATIVE = 5e-5, ABSOLUTE = 5e-6;
-static const line_options usual = {5e-5, 5e-6, 0};
+static const account_question usual = {.relative = 5e-5, .absolute = 5e-6};
 
 static double epsilon_of(const account_pair *pair, double log_delta, double slack, int *met) {
-    const line_options how = {slack, 0.1 * slack, 0};
+    const account_question how = {.relative = slack, .absolute = 0.1 * slack};
     double epsilon = NAN;
-    check_ok(line_epsilon(pair, log_delta, &how, &epsilon, met));
+    check_ok(ask_fourier(pair, epsilon_at(how, log_delta), &epsilon, met));
     assert_true(epsilon >= 0); /* not NaN */
     return epsilon;
 }
@@ -25,8 +26,8 @@ static double epsilon_of(const account_pair *pair, double log_delta, double slac
 static void check_row(const account_row *r, int *answered) {
     double epsilon = NAN, log_delta = NAN;
     int met = -1, delta_met = -1;
-    check_ok(line_epsilon(&r->pair, r->log_delta, &usual, &epsilon, &met));
-    check_ok(line_log_delta(&r->pair, r->epsilon, &usual, &log_delta, &delta_met));
+    check_ok(ask_fourier(&r->pair, epsilon_at(usual, r->log_delta), &epsilon, &met));
+    check_ok(ask_fourier(&r->pair, log_delta_at(usual, r->epsilon), &log_delta, &delta_met));
     const double slack = fmax(RELATIVE * r->epsilon, ABSOLUTE), digits = 1e-12 * fmax(1, r->epsilon);
     if (!(epsilon >= r->epsilon - digits && log_delta >= r->log_delta - 1e-11 * fabs(r->log_delta)) ||
         (met && epsilon > r->epsilon + slack + digits))
@@ -86,8 +87,8 @@ static void test_rare_sampling_is_near_exact(void **state) {
         const account_row *r = &rows[i];
         double epsilon = NAN, log_delta = NAN;
         int met = 0, delta_met = 0;
-        check_ok(line_epsilon(&r->pair, r->log_delta, &usual, &epsilon, &met));
-        check_ok(line_log_delta(&r->pair, r->epsilon, &usual, &log_delta, &delta_met));
+        check_ok(ask_fourier(&r->pair, epsilon_at(usual, r->log_delta), &epsilon, &met));
+        check_ok(ask_fourier(&r->pair, log_delta_at(usual, r->epsilon), &log_delta, &delta_met));
         const double slack = fmax(RELATIVE * r->epsilon, ABSOLUTE);
         if (!(met && delta_met && log_delta >= r->log_delta - 2e-9 && epsilon >= r->epsilon * (1 - 2e-9) &&
               epsilon <= r->epsilon + slack))
@@ -147,7 +148,7 @@ static void test_few_steps_are_left_to_others(void **state) {
         double log_delta = NAN;
         int met = -1;
         assert_true(isinf(epsilon_of(&pairs[i], -10, RELATIVE, &met)) && met == 0);
-        check_ok(line_log_delta(&pairs[i], 1, &usual, &log_delta, &met));
+        check_ok(ask_fourier(&pairs[i], log_delta_at(usual, 1), &log_delta, &met));
         assert_true(log_delta == 0 && met == 0);
     }
 }
@@ -165,21 +166,21 @@ static void test_the_rule_is_within_its_error(void **state) {
     (void)state;
     for (int i = 0; i < PARTS; i++) {
         const double t = i == 3 ? 5 : 1.5, spacing = i == 3 ? 0.5 : 0.3;
-        const double allowed = line_rule_off(&parts[i], 0);
+        const double allowed = fourier_rule_off(&parts[i], 0);
         enum { NODES = 20 };
-        line_rule rule;
-        account_moment moment;
-        check_ok(line_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
+        fourier_rule rule;
+        contour_moment moment;
+        check_ok(fourier_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
         assert_non_null(rule.phase);
-        account_moment_start(&parts[i], &moment);
-        const account_cumulant k = account_pair_cumulant(&parts[i], INFINITY, t, 2);
+        contour_moment_start(&parts[i], &moment);
+        const account_cumulant k = pair_cumulant(&parts[i], INFINITY, t, 2);
         assert_true(rule.log_moment_low <= k.value + k.error && k.value - k.error <= rule.log_moment_high);
         assert_true(rule.log_moment_high - rule.log_moment_low <= 1e-11 * fabs(k.value));
         for (int j = 0; j < NODES; j++) {
             double error, other_error;
-            const double complex got = line_rule_next(&rule, &error);
+            const double complex got = fourier_rule_next(&rule, &error);
             const double complex z = account_complex(t, spacing * j);
-            const double complex want = account_moment_log(&moment, z, k.value, &other_error) - k.value;
+            const double complex want = contour_moment_log(&moment, z, k.value, &other_error) - k.value;
             const double complex logarithm = cabs(got) < 1e-6 ? got * (1 - 0.5 * got) : clog(1 + got);
             const double off = cabs(logarithm - want), n = (double)parts[i].compositions;
             if (j < 1) assert_true(cabs(got) <= error);
@@ -187,7 +188,7 @@ static void test_the_rule_is_within_its_error(void **state) {
             assert_true(off <= error / cabs(1 + got) + other_error + k.error + 1e-9 / n + 1e-11 * cabs(want));
             assert_true(n * error <= 1e-9 * (1 + n * cabs(got)));
         }
-        line_rule_free(&rule);
+        fourier_rule_free(&rule);
     }
 }
 
@@ -207,17 +208,17 @@ static void test_moments_with_outcomes_apart_are_within_their_error(void **state
     (void)state;
     for (int i = 0; i < APARTS; i++) {
         const struct apart *a = &aparts[i];
-        const account_cumulant fine = account_pair_cumulant(&a->pair, a->cut, a->t, 40);
+        const account_cumulant fine = pair_cumulant(&a->pair, a->cut, a->t, 40);
         for (double fineness = 1; fineness < 8; fineness *= 1.5) {
-            const account_cumulant k = account_pair_cumulant(&a->pair, a->cut, a->t, fineness);
-            const double log_off = account_pair_log_error(&a->pair, a->cut, a->t, 0, fineness, -INFINITY);
+            const account_cumulant k = pair_cumulant(&a->pair, a->cut, a->t, fineness);
+            const double log_off = pair_log_error(&a->pair, a->cut, a->t, 0, fineness, -INFINITY);
             assert_true(isfinite(k.error) && isfinite(log_off) && log_off < 0);
             assert_true(fabs(k.value - fine.value) <= (exp(log_off - fine.value) + k.error + fine.error) * 1.01);
         }
     }
     /* without them apart there is no number at this order; and the mass apart is a normal tail */
-    assert_true(account_pair_cumulant(&aparts[0].pair, INFINITY, 369, 1).value > 1e4);
-    check_near(account_pair_log_apart(&aparts[0].pair, 9.7), log(1e-5 * 1.6594e-18 + 1.5075e-22), 1e-4);
+    assert_true(pair_cumulant(&aparts[0].pair, INFINITY, 369, 1).value > 1e4);
+    check_near(pair_log_apart(&aparts[0].pair, 9.7), log(1e-5 * 1.6594e-18 + 1.5075e-22), 1e-4);
 }
 
 /* The same y by rules of different steps: the first goes far beyond them. */
@@ -226,20 +227,20 @@ static void test_the_rule_with_outcomes_apart_is_within_its_error(void **state) 
     for (int i = 0; i < APARTS; i++) {
         const struct apart *a = &aparts[i];
         const double n = (double)a->pair.compositions, off = log(1e-3 / n);
-        line_rule rules[2];
+        fourier_rule rules[2];
         for (int j = 0; j < 2; j++) {
-            check_ok(line_rule_create(&a->pair, a->cut, a->t, a->spacing, j == 0 ? 60 : 20, 100000, off, &rules[j]));
+            check_ok(fourier_rule_create(&a->pair, a->cut, a->t, a->spacing, j == 0 ? 60 : 20, 100000, off, &rules[j]));
             assert_non_null(rules[j].phase);
         }
         assert_true(rules[0].count > rules[1].count);
         for (int j = 0; j < 20; j++) {
             double errors[2];
-            const double complex one = line_rule_next(&rules[0], &errors[0]);
-            const double complex other = line_rule_next(&rules[1], &errors[1]);
+            const double complex one = fourier_rule_next(&rules[0], &errors[0]);
+            const double complex other = fourier_rule_next(&rules[1], &errors[1]);
             assert_true(cabs(one - other) <= errors[0] + errors[1] && n * (errors[0] + errors[1]) < 0.1);
         }
-        line_rule_free(&rules[0]);
-        line_rule_free(&rules[1]);
+        fourier_rule_free(&rules[0]);
+        fourier_rule_free(&rules[1]);
     }
 }
 
@@ -248,27 +249,27 @@ static void test_the_decay_holds_beyond_y(void **state) {
     (void)state;
     for (int i = 0; i < PARTS; i++) {
         enum { NODES = 400 };
-        const double t = i == 3 ? 5 : 1.5, variance = account_pair_cumulant(&parts[i], INFINITY, t, 1).second;
+        const double t = i == 3 ? 5 : 1.5, variance = pair_cumulant(&parts[i], INFINITY, t, 1).second;
         const double spacing = 0.05 / sqrt((double)parts[i].compositions * variance);
-        const double allowed = line_rule_off(&parts[i], 0);
-        line_rule rule;
-        line_decay decay;
+        const double allowed = fourier_rule_off(&parts[i], 0);
+        fourier_rule rule;
+        fourier_decay decay;
         double least = INFINITY, seen[NODES];
-        check_ok(line_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
+        check_ok(fourier_rule_create(&parts[i], INFINITY, t, spacing, NODES, 100000, allowed, &rule));
         assert_non_null(rule.phase);
-        line_decay_fill(&parts[i], INFINITY, t, rule.log_moment_high, &decay);
+        fourier_decay_fill(&parts[i], INFINITY, t, rule.log_moment_high, &decay);
         for (int j = 0; j < NODES; j++) {
             double error;
-            const double complex x = line_rule_next(&rule, &error);
+            const double complex x = fourier_rule_next(&rule, &error);
             seen[j] = -(2 * creal(x) + creal(x) * creal(x) + cimag(x) * cimag(x)) / (1 + cabs(1 + x)) + error;
         }
         for (int j = NODES - 1; j > 0; j--) {
             least = fmin(least, seen[j]);
-            const double promised = line_decay_from(&decay, spacing * j);
+            const double promised = fourier_decay_from(&decay, spacing * j);
             assert_true(promised <= least);
             if (i == 3 && j == 20) assert_true(promised >= 0.2 * least); /* near Gaussian: 0.3 of it */
         }
-        line_rule_free(&rule);
+        fourier_rule_free(&rule);
     }
 }
 
@@ -277,8 +278,8 @@ static void test_any_allocation_of_the_sum_may_fail(void **state) {
     const account_pair pair = {ACCOUNT_REMOVE, 1, .1, 100};
     double epsilon = 0, log_delta = 0;
     int met = 0;
-    FAIL_EACH(line_epsilon(&pair, -12, &usual, &epsilon, &met));
-    FAIL_EACH(line_log_delta(&pair, epsilon, &usual, &log_delta, &met));
+    FAIL_EACH(ask_fourier(&pair, epsilon_at(usual, -12), &epsilon, &met));
+    FAIL_EACH(ask_fourier(&pair, log_delta_at(usual, epsilon), &log_delta, &met));
     check_near(log_delta, -12, 1e-7);
 }
 

@@ -18,7 +18,7 @@
  * ln w is continued along the path: left of x0 |q e^e / (1-q)| < 1 and the principal branch is right; right of it
  * ln w = e + ln q + ln(1 + (1-q)/q e^-e), again principal.
  */
-#include "account/pair.h"
+#include "account/contour/contour.h"
 #include "base/sum.h"
 
 #include <float.h>
@@ -125,7 +125,7 @@ typedef struct spot {
     cplx tangent, u, log_weight;
 } spot;
 
-static spot spot_at(const account_moment *m, const path *p, cplx z, double x) {
+static spot spot_at(const contour_moment *m, const path *p, cplx z, double x) {
     spot out;
     cplx point;
     lift(p, x, &point, &out.tangent);
@@ -136,7 +136,7 @@ static spot spot_at(const account_moment *m, const path *p, cplx z, double x) {
     return out;
 }
 
-static void add_point(const account_moment *m, const path *p, cplx z, double x, double scale, sums *out) {
+static void add_point(const contour_moment *m, const path *p, cplx z, double x, double scale, sums *out) {
     const spot here = spot_at(m, p, z, x);
     const cplx tangent = here.tangent, u = here.u, log_weight = here.log_weight;
     const cplx e = times(complex_exp(log_weight + u - scale), tangent);
@@ -160,19 +160,19 @@ static double find_spread(const account_pair *pair) {
     base_running sum = {0, 0};
     for (double k = floor(-reach / step); k * step <= reach; k++) {
         const double x = k * step, log_weight = -0.5 * (x / pair->sigma) * (x / pair->sigma);
-        const double l = account_pair_log_ratio(pair, x);
+        const double l = pair_log_ratio(pair, x);
         base_running_add(&sum, fabs(l) < 0.5 ? exp(log_weight) * creal(excess(l))
                                              : exp(log_weight + l) - exp(log_weight) * (1 + l));
     }
     return base_running_value(&sum) * step / pair->sigma * one_over_sqrt_two_pi;
 }
 
-void account_moment_start(const account_pair *pair, account_moment *out) {
-    *out = (account_moment){pair, log(pair->probability) - log1p(-pair->probability), find_spread(pair), 0.5, 0};
+void contour_moment_start(const account_pair *pair, contour_moment *out) {
+    *out = (contour_moment){pair, log(pair->probability) - log1p(-pair->probability), find_spread(pair), 0.5, 0};
 }
 
 /* ln M from the sums, by the form that is rounded less. */
-static cplx from_sums(const account_moment *m, cplx z, double scale, double factor, const sums *sum, int whole_only,
+static cplx from_sums(const contour_moment *m, cplx z, double scale, double factor, const sums *sum, int whole_only,
                       double *error) {
     const double rounding = 4 * DBL_EPSILON;
     const cplx c = m->spread * (m->pair->direction == ACCOUNT_REMOVE ? z + 1
@@ -193,8 +193,8 @@ static cplx from_sums(const account_moment *m, cplx z, double scale, double fact
  * The upper end of the range comes down over what is too small, in steps of sigma: beyond the last maximum, or over the
  * valley before a jump that does not count.
  */
-static void come_down(account_moment *m, path *p, cplx z, double scale, account_pair_range *r) {
-    const double keep = account_pair_kept(m->pair), least = scale - keep, sigma = m->pair->sigma;
+static void come_down(contour_moment *m, path *p, cplx z, double scale, pair_range *r) {
+    const double keep = pair_kept(m->pair), least = scale - keep, sigma = m->pair->sigma;
     /* The Gaussian alone on the lifted path is e^-keep from here on, if the path stays below x. */
     const double alone = sqrt(2 * keep * p->variance + p->s * p->s);
     double high = r->step * (double)r->last;
@@ -214,13 +214,13 @@ static void come_down(account_moment *m, path *p, cplx z, double scale, account_
  * The step is halved until the value moves by less than 1e-8/n; convergence is geometric, so that the square of it is
  * about what is left.
  */
-double complex account_moment_log(account_moment *m, double complex z, double scale, double *error) {
+double complex contour_moment_log(contour_moment *m, double complex z, double scale, double *error) {
     static const double moves = 1e-8;
     const account_pair *pair = m->pair;
     *error = INFINITY;
     if (!(scale > 50)) scale = 0; /* beyond e^50 the 1 in M - 1 has no digits left */
-    account_pair_range r;
-    if (!account_pair_find_range(pair, INFINITY, creal(z), m->fineness, &r)) return NAN;
+    pair_range r;
+    if (!pair_find_range(pair, INFINITY, creal(z), m->fineness, &r)) return NAN;
     path p = choose_path(pair, m->log_odds, z);
     come_down(m, &p, z, scale, &r);
     sums sum = {0};

@@ -21,10 +21,10 @@
  *
  * Rounding: neighbouring values, and neighbouring slopes, are mostly within a factor of 2, where subtraction is exact
  * (Sterbenz); elsewhere it rounds once. A slope is off by 3 u of itself, so that p_i is raised by 8 u a_i |c_{i-1}|. e^(i g)
- * is a rounding away from the computed a_i, that is the loss by u: account/product/product.c raises epsilon by that much a
+ * is a rounding away from the computed a_i, that is the loss by u: account/grid/grid.c raises epsilon by that much a
  * step. Values that are not numbers give an infinite mass.
  */
-#include "account/product/product.h"
+#include "account/grid/grid.h"
 
 #include "base/memory.h"
 #include <assert.h>
@@ -58,7 +58,7 @@ static double place(int64_t last, const double *a, const double *values, int64_t
         if (k == 0) {
             first = slope;
         } else {
-            const double kink = fmax(slope - before, 0) + 8 * DOTS_ROUNDING * fabs(before);
+            const double kink = fmax(slope - before, 0) + 8 * GRID_ROUNDING * fabs(before);
             mass[mirrored ? -i : i] += mirrored ? kink : a[i] * kink;
         }
         before = slope;
@@ -79,7 +79,7 @@ static void tidy(int64_t last, double *values) {
     }
 }
 
-static dpmf_status fill_side(const product_part *part, int reversed, double step, double mass, const dpmf_run *run,
+static dpmf_status fill_side(const grid_part *part, int reversed, double step, double mass, const dpmf_run *run,
                              side *out) {
     enum { LONGER = 4 }; /* times that the reach may be too short */
     double reach = part->reach(part->of, reversed, mass), *values = NULL;
@@ -101,10 +101,10 @@ static dpmf_status fill_side(const product_part *part, int reversed, double step
     }
 }
 
-dpmf_status product_atoms_create(const product_part *part, int reversed, double step, double mass, const dpmf_run *run,
-                                 product_atoms *out) {
+dpmf_status hull_atoms_create(const grid_part *part, int reversed, double step, double mass, const dpmf_run *run,
+                              hull_atoms *out) {
     side up = {0, NULL}, down = {0, NULL};
-    product_atoms a = {.times = (double)part->times};
+    hull_atoms a = {.times = (double)part->times};
     int64_t *kinks = NULL;
     double *points = NULL;
     dpmf_status status = DPMF_OK;
@@ -128,7 +128,7 @@ dpmf_status product_atoms_create(const product_part *part, int reversed, double 
     double *zero = a.mass - a.first;
     const double right = place(up.last, points, up.values, kinks, 0, zero);
     const double left = place(down.last, points, down.values, kinks, 1, zero);
-    *zero += fmax(right + left + (1 - variation), 0) + 8 * DOTS_ROUNDING;
+    *zero += fmax(right + left + (1 - variation), 0) + 8 * GRID_ROUNDING;
     a.infinite = up.values[up.last];
     *out = a;
     a.mass = NULL;
@@ -141,7 +141,7 @@ done:
     return status;
 }
 
-void product_atoms_free(product_atoms *atoms) {
+void hull_atoms_free(hull_atoms *atoms) {
     base_free(atoms->mass);
     atoms->mass = NULL;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The n-fold sum of a random variable modulo N, by Fourier transform, with a bound on the rounding errors.
+ * Sums of independent random variables modulo N, by Fourier transform, with a bound on the rounding errors: the n-fold sum of
+ * one, and the sum of several, each so many times.
  *
  * Notation: w_j >= 0 its N probabilities, of sum about 1; v_f their transform; u = 2^-53.
  *
@@ -33,10 +34,20 @@
  * where 1.001 makes room for |v| + g R in place of |v|, as n R/a is at most 30.
  *
  * The sum over the frequencies, over N, bounds the error of every probability.
+ *
+ * Several: V = prod_i v_i^(n_i), every v_i within e_i = g R + 48 u (|1-a| + R) of its true value
+ * as above, with room for logarithm, angle and their products with n_i. Multiplying out,
+ *
+ *     |prod (v_i + y_i)^(n_i) - prod v_i^(n_i)| <= prod (|v_i| + e_i)^(n_i) - prod |v_i|^(n_i),    |y_i| <= e_i,
+ *
+ * for every term on the left has its modulus as a term on the right. So each frequency keeps ln |V|, its angle, and D = sum
+ * n_i ln(1 + e_i/|v_i|): its error is |V| (e^D - 1). Where |v_i| < e_i it is taken as e_i, and e_i as twice that. Where |V| e^D
+ * is below e^-60, V is taken as 0. The transform back adds g (1/N) sum |V|. Every number of the window is raised by
+ * all that; weights are raised by their own roundings.
  */
-#include "account/dots/dots.h"
+#include "account/grid/grid.h"
 
-#include "base/fft.h"
+#include "base/memory.h"
 #include "base/sum.h"
 #include <math.h>
 
@@ -114,6 +125,11 @@ static dpmf_status raise_spectrum(power *s, raise_function *raise, int64_t lengt
     return DPMF_OK;
 }
 
+/* g */
+static double growth(int64_t length) {
+    return 16 * GRID_ROUNDING * (log2((double)length) + 2);
+}
+
 static double sum_but_first(int64_t length, const double *w) {
     base_running sum = {0, 0};
     for (int64_t j = 1; j < length; j++) {
@@ -125,7 +141,7 @@ static double sum_but_first(int64_t length, const double *w) {
 /* 1.001: the roundings in the bounds themselves. */
 static dpmf_status power_plain(const base_fft *fft, double n, double g, double rest, double *w, const dpmf_run *run,
                                double *noise) {
-    const double u = DOTS_ROUNDING, error = g * rest + 48 * u * (fabs(1 - w[0]) + rest);
+    const double u = GRID_ROUNDING, error = g * rest + 48 * u * (fabs(1 - w[0]) + rest);
     const int64_t length = base_fft_length(fft);
     power s = {.n = n, .shift = w[0] - 1};
     double room = 1;
@@ -149,7 +165,7 @@ static dpmf_status power_plain(const base_fft *fft, double n, double g, double r
 
 static dpmf_status power_centred(const base_fft *fft, double n, double g, double rest, double *w, const dpmf_run *run,
                                  double *noise) {
-    const double u = DOTS_ROUNDING;
+    const double u = GRID_ROUNDING;
     const int64_t length = base_fft_length(fft);
     const double a = w[0], log_centre = n * log(a), centre = exp(log_centre);
     power s = {.n = n, .factor = 1 / a};
@@ -166,8 +182,8 @@ static dpmf_status power_centred(const base_fft *fft, double n, double g, double
     return DPMF_OK;
 }
 
-dpmf_status dots_power(int64_t length, double n, double *w, const dpmf_run *run, double *noise) {
-    const double g = 16 * DOTS_ROUNDING * (log2((double)length) + 2), rest = sum_but_first(length, w);
+dpmf_status grid_power(int64_t length, double n, double *w, const dpmf_run *run, double *noise) {
+    const double g = growth(length), rest = sum_but_first(length, w);
     base_fft *fft = NULL;
     TRY(base_fft_create(length, &fft));
     const int centred = rest <= 0.5 * w[0] && n * rest <= CENTRE * w[0];
@@ -175,4 +191,75 @@ dpmf_status dots_power(int64_t length, double n, double *w, const dpmf_run *run,
         centred ? power_centred(fft, n, g, rest, w, run, noise) : power_plain(fft, n, g, rest, w, run, noise);
     base_fft_free(fft);
     return status;
+}
+
+/* ---- several ---- */
+
+dpmf_status grid_spectrum_create(int64_t length, grid_spectrum *out) {
+    const int64_t half = length / 2 + 1;
+    grid_spectrum v = {0};
+    TRY(base_alloc_doubles(3 * half, "the spectrum of a privacy loss", &v.log_modulus));
+    v.angle = v.log_modulus + half;
+    v.excess = v.angle + half;
+    const dpmf_status status = base_fft_create(length, &v.fft);
+    if (status != DPMF_OK) base_free(v.log_modulus);
+    if (status == DPMF_OK) *out = v;
+    return status;
+}
+
+void grid_spectrum_free(grid_spectrum *spectrum) {
+    base_free(spectrum->log_modulus);
+    base_fft_free(spectrum->fft);
+}
+
+/* One frequency of one part: v = 1 + (x, y), off by e. */
+static void multiply(grid_spectrum *v, int64_t f, double n, double x, double y, double e) {
+    double log_modulus, angle;
+    complex_log1p(x, y, &log_modulus, &angle);
+    if (!(log_modulus > log(e))) {
+        log_modulus = log(e);
+        e *= 2;
+    }
+    v->log_modulus[f] += n * log_modulus;
+    v->angle[f] += n * angle;
+    v->excess[f] += n * log1p(e * exp(-log_modulus));
+}
+
+void grid_spectrum_add(grid_spectrum *v, double n, double *w) {
+    const int64_t length = base_fft_length(v->fft);
+    const double shift = w[0] - 1, rest = sum_but_first(length, w);
+    const double e = growth(length) * rest + 48 * GRID_ROUNDING * (fabs(shift) + rest) + 1e-300;
+    w[0] = 0;
+    base_fft_forward_unordered(v->fft, length, w);
+    multiply(v, 0, n, w[0] + shift, 0, e);
+    multiply(v, length / 2, n, w[1] + shift, 0, e);
+    for (int64_t f = 1; f < length / 2; f++)
+        multiply(v, f, n, w[2 * f] + shift, w[2 * f + 1], e);
+}
+
+double grid_spectrum_sum(const grid_spectrum *v, double *w) {
+    const int64_t length = base_fft_length(v->fft), half = length / 2;
+    double errors = 0, moduli = 0;
+    for (int64_t f = 0; f <= half; f++) {
+        const double times = f == 0 || f == half ? 1 : 2, top = v->log_modulus[f] + v->excess[f];
+        double modulus = 0;
+        if (top > -NEGLIGIBLE) {
+            modulus = exp(v->log_modulus[f]);
+            errors += times * modulus * expm1(v->excess[f]);
+        } else {
+            errors += times * exp(-NEGLIGIBLE);
+        }
+        moduli += times * modulus;
+        const double re = modulus * cos(v->angle[f]), im = modulus * sin(v->angle[f]);
+        if (f == 0) {
+            w[0] = re;
+        } else if (f == half) {
+            w[1] = re;
+        } else {
+            w[2 * f] = re;
+            w[2 * f + 1] = im;
+        }
+    }
+    base_fft_inverse_unordered(v->fft, length, w);
+    return 1.001 * (errors + (growth(length) + 16 * GRID_ROUNDING) * moduli) / (double)length;
 }
