@@ -31,7 +31,7 @@ static int load_mechanism(const arguments *given, account *a) {
     if (given->operand == NULL) return 0;
     int code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &a->mechanism);
     if (code != 0) return code;
-    dpmf_adjacency held = dpmf_mechanism_adjacency(a->mechanism);
+    dpmf_adjacency held = dpmf_mechanism_get(a->mechanism).adjacency;
     if (option_given(given, OPTION_ADJACENCY) && a->how.adjacency != held)
         return fail(EXIT_USAGE, "--adjacency %s: the FILE has %s", option_text(given, OPTION_ADJACENCY),
                     dpmf_adjacency_name(held));
@@ -52,7 +52,7 @@ static int load_mechanism(const arguments *given, account *a) {
     a->how.strategy = of_file.strategy;
     if (a->how.sampling.kind == of_file.sampling.kind) return 0;
     a->how.sigma_unit = 0.0; /* sampling that the file does not know of: per largest column norm */
-    a->how.strategy = dpmf_mechanism_strategy(a->mechanism);
+    a->how.strategy = dpmf_mechanism_get(a->mechanism).strategy;
     return 0;
 }
 
@@ -142,8 +142,8 @@ static int find_question(const arguments *given, account *a) {
         a->ask = ASK_RHO;
         return !sigma && !mu && !epsilon && !largest && delta && given->operand == NULL ? 0 : refuse_set();
     }
-    if (a->mechanism != NULL && !epsilon && !delta && dpmf_mechanism_delta(a->mechanism) > 0.0) {
-        a->delta = dpmf_mechanism_delta(a->mechanism); /* what its sigma was calibrated for */
+    if (a->mechanism != NULL && !epsilon && !delta && dpmf_mechanism_get(a->mechanism).delta > 0.0) {
+        a->delta = dpmf_mechanism_get(a->mechanism).delta; /* what its sigma was calibrated for */
         delta = true;
     }
     if (sigma && mu) return fail(EXIT_USAGE, "--sigma and --mu exclude each other");
@@ -152,7 +152,7 @@ static int find_question(const arguments *given, account *a) {
     if (sigma) a->sigma = given->number[OPTION_SIGMA];
     if (mu) a->sigma = unit / given->number[OPTION_MU];
     if (a->sigma == 0.0 && a->mechanism != NULL && epsilon != delta) {
-        a->sigma = dpmf_mechanism_sigma(a->mechanism);
+        a->sigma = dpmf_mechanism_get(a->mechanism).sigma;
         if (a->sigma == 0.0) return fail(EXIT_USAGE, "%s is not calibrated: --sigma is required", given->operand);
     }
     if (largest) {
@@ -203,7 +203,7 @@ static int read_log(const arguments *given, account *a) {
     const char *path = option_text(given, OPTION_LOG);
     if (path == NULL) return 0;
     if (a->mechanism == NULL) return fail(EXIT_USAGE, "--log: a mechanism FILE is required");
-    const dpmf_sampling of_file = dpmf_mechanism_sampling(a->mechanism);
+    const dpmf_sampling of_file = dpmf_mechanism_get(a->mechanism).sampling;
     if (!dpmf_sampling_is_none(&of_file) || !dpmf_sampling_is_none(&a->how.sampling))
         return fail(EXIT_USAGE, "--log: the guarantee under sampling is for batches that stay secret; a log tells "
                                 "nothing about it (accepted: sampling none)");
@@ -243,11 +243,11 @@ static void adopt_claim(const arguments *given, account *a) {
     static const option_id changes[] = {OPTION_SIGMA,  OPTION_MU,    OPTION_COMPOSITIONS, OPTION_EPOCHS,
                                         OPTION_ENGINE, OPTION_SLACK, OPTION_BATCH_CAP,    OPTION_WARM};
     if (a->mechanism == NULL || a->ask != ASK_EPSILON || option_given(given, OPTION_FIRST)) return;
-    const dpmf_sampling held = dpmf_mechanism_sampling(a->mechanism);
-    const double claimed = dpmf_mechanism_epsilon(a->mechanism);
+    const dpmf_sampling held = dpmf_mechanism_get(a->mechanism).sampling;
+    const double claimed = dpmf_mechanism_get(a->mechanism).epsilon;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (option_given(given, changes[i])) return;
-    if (a->delta != dpmf_mechanism_delta(a->mechanism) || !same_sampling(&held, &a->how.sampling)) return;
+    if (a->delta != dpmf_mechanism_get(a->mechanism).delta || !same_sampling(&held, &a->how.sampling)) return;
     if (claimed == 0.0 || a->found.epsilon > claimed) return;
     a->recomputed = a->found.epsilon;
     a->found.epsilon = claimed;

@@ -121,7 +121,7 @@ static int make_page(page *p, const arguments *given, const dpmf_audit *audit, c
     ordered *all = allocate(r->canaries, sizeof *all);
     if (all == NULL) return fail_memory();
     for (int64_t i = 0; i < r->canaries; i++)
-        all[i] = (ordered){dpmf_audit_scores(audit)[i], dpmf_audit_included(audit)[i] != 0};
+        all[i] = (ordered){dpmf_audit_get(audit).scores[i], dpmf_audit_get(audit).included[i] != 0};
     qsort(all, (size_t)r->canaries, sizeof *all, compare_scores);
     print_table(&words, r);
     text_add(&p->title, "dpmf audit");
@@ -151,7 +151,7 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
     how.run = run_with((int)given->count[OPTION_THREADS]);
     if (option_given(given, OPTION_CONFIDENCE)) how.confidence = given->number[OPTION_CONFIDENCE];
     if (option_given(given, OPTION_EPSILON)) how.epsilon = given->number[OPTION_EPSILON];
-    how.delta = option_given(given, OPTION_DELTA) ? given->number[OPTION_DELTA] : dpmf_mechanism_delta(mechanism);
+    how.delta = option_given(given, OPTION_DELTA) ? given->number[OPTION_DELTA] : dpmf_mechanism_get(mechanism).delta;
     if (!(how.delta > 0.0)) return fail(EXIT_USAGE, "--delta is required: the file claims no epsilon and delta");
     if (option_given(given, OPTION_TESTING_SEED)) {
         status = dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
@@ -173,7 +173,7 @@ int cmd_audit(const arguments *given) {
     if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
     int code = run_audit(given, mechanism, &audit);
     if (code == 0) {
-        const dpmf_audit_result r = dpmf_audit_outcome(audit);
+        const dpmf_audit_result r = dpmf_audit_get(audit).result;
         if (option_given(given, OPTION_JSON)) {
             json_begin(&t);
             add_figures(&t, given, &r);

@@ -134,7 +134,7 @@ static double time_family(const char *family, const char *text, const char *part
 /* The errors of all steps of a banded Toeplitz strategy, O(n b). */
 static double time_errors(const dpmf_strategy *strategy, int repeats, int threads) {
     double times[REPEATS];
-    int64_t steps = dpmf_strategy_steps(strategy);
+    int64_t steps = dpmf_strategy_get(strategy).steps;
     double *errors = allocate(steps, sizeof *errors);
     dpmf_workload *workload = NULL;
     dpmf_run run = run_with(threads);

@@ -39,7 +39,7 @@ typedef struct count {
 static void explain(count *c) {
     if (c->explained) return;
     c->explained = true;
-    if (!dpmf_counter_calibrated(c->counter))
+    if (!dpmf_counter_get(c->counter).calibrated)
         fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
     if (option_given(c->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");
@@ -209,7 +209,7 @@ static void read_options(count *c) {
 /* Streams have no sampler, so a guarantee that needs one would not hold. */
 static int check_sampling(const count *c) {
     char sampling[64], shown[SHOWN];
-    const dpmf_sampling assumed = dpmf_mechanism_sampling(c->mechanism);
+    const dpmf_sampling assumed = dpmf_mechanism_get(c->mechanism).sampling;
     if (dpmf_sampling_is_none(&assumed)) return 0;
     if (dpmf_sampling_format(&assumed, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     return fail(EXIT_UNABLE,
@@ -249,10 +249,10 @@ static int open_counter(count *c) {
     int code = status == DPMF_OK ? enter_ledger(c, key) : fail_status(status, NULL);
     dpmf_key_wipe(key);
     if (code != 0) return code;
-    const dpmf_int128 limit = dpmf_counter_limit(c->counter);
+    const dpmf_int128 limit = dpmf_counter_get(c->counter).limit;
     memcpy(&c->reader.limit, &limit, sizeof limit);
-    c->reader.grid = dpmf_counter_places(c->counter);
-    c->step = c->resumed_at = dpmf_counter_step(c->counter);
+    c->reader.grid = dpmf_counter_get(c->counter).places;
+    c->step = c->resumed_at = dpmf_counter_get(c->counter).step;
     return 0;
 }
 
@@ -262,7 +262,7 @@ static int prepare(count *c) {
     if (code == 0) code = lines_open(c->given, &c->reader);
     if (code == 0) code = input_open(&c->in, c->given, c->reader.columns);
     if (code != 0) return code;
-    c->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(c->mechanism));
+    c->steps = dpmf_strategy_get(dpmf_mechanism_get(c->mechanism).strategy).steps;
     c->row = allocate(c->reader.columns, sizeof *c->row);
     if (c->row == NULL || text_room(&c->out.text, sizeof c->out.note) == NULL) return fail_memory();
     text_used(&c->out.text, sizeof c->out.note);
@@ -272,16 +272,16 @@ static int prepare(count *c) {
 static int print_done(const count *c) {
     text_buffer t = {0};
     json_begin(&t);
-    json_text(&t, "family", dpmf_strategy_family(dpmf_mechanism_strategy(c->mechanism)));
+    json_text(&t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->mechanism).strategy).family);
     json_integer(&t, "steps", c->steps);
-    json_text(&t, "workload", dpmf_workload_text(dpmf_mechanism_workload(c->mechanism)));
+    json_text(&t, "workload", dpmf_workload_get(dpmf_mechanism_get(c->mechanism).workload).text);
     json_integer(&t, "rows", c->step);
     json_integer(&t, "columns", c->reader.columns);
     json_double(&t, "clip", c->given->number[OPTION_CLIP]);
-    json_known(&t, "sigma", dpmf_mechanism_sigma(c->mechanism));
-    json_double(&t, "scale", dpmf_counter_scale(c->counter));
-    json_text(&t, "release", dpmf_counter_grid(c->counter) > 0 ? "exact" : "plain");
-    json_bool(&t, "calibrated", dpmf_counter_calibrated(c->counter) != 0);
+    json_known(&t, "sigma", dpmf_mechanism_get(c->mechanism).sigma);
+    json_double(&t, "scale", dpmf_counter_get(c->counter).scale);
+    json_text(&t, "release", dpmf_counter_get(c->counter).grid > 0 ? "exact" : "plain");
+    json_bool(&t, "calibrated", dpmf_counter_get(c->counter).calibrated != 0);
     json_bool(&t, "private", !option_given(c->given, OPTION_TESTING_SEED));
     json_text(&t, "out", c->given->text[OPTION_OUT]);
     json_integer(&t, "resumed_at", c->resumed_at);

@@ -155,24 +155,24 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
 /* The candidates, or the points of the searches over bands and buffers. */
 static void json_candidates(text_buffer *t, const char *key, const dpmf_design *d, bool swept) {
     json_open(t, key, '[');
-    for (int64_t i = 0; i < dpmf_design_count(d); i++)
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++)
         if ((dpmf_design_candidate(d, i)->swept != 0) == swept) json_candidate(t, NULL, dpmf_design_candidate(d, i));
     json_close(t, ']');
 }
 
 static void print_json(text_buffer *t, const arguments *given, const dpmf_design *d, const dpmf_exact *exact,
                        const char *statement) {
-    const dpmf_mechanism *m = dpmf_design_mechanism(d);
+    const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
     json_begin(t);
     json_integer(t, "steps", given->count[OPTION_STEPS]);
-    json_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
-    json_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
+    json_text(t, "workload", dpmf_workload_get(dpmf_mechanism_get(m).workload).text);
+    json_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
     json_double(t, "epsilon", given->number[OPTION_EPSILON]);
     json_double(t, "delta", given->number[OPTION_DELTA]);
     if (option_given(given, OPTION_UNITS))
         json_bool(t, "delta_below_one_unit", !delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]));
     json_candidates(t, "candidates", d, false);
-    json_candidate(t, "chosen", dpmf_design_candidate(d, dpmf_design_chosen(d)));
+    json_candidate(t, "chosen", dpmf_design_candidate(d, dpmf_design_get(d).chosen));
     if (exact->grid > 0) {
         json_open(t, "exact", '{');
         json_double(t, "grid_per_clip", exact->grid);
@@ -182,13 +182,13 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
         json_close(t, '}');
     }
     json_text(t, "statement", statement);
-    json_text(t, "why", dpmf_design_why(d));
+    json_text(t, "why", dpmf_design_get(d).why);
     json_open(t, "warnings", '[');
-    for (int64_t i = 0; i < dpmf_design_warnings(d); i++)
+    for (int64_t i = 0; i < dpmf_design_get(d).warnings; i++)
         json_text(t, NULL, dpmf_design_warning(d, i));
     json_close(t, ']');
     json_candidates(t, "sweep", d, true);
-    json_text(t, "digest", dpmf_mechanism_digest(m));
+    json_text(t, "digest", dpmf_mechanism_get(m).digest);
     json_end(t);
 }
 
@@ -208,7 +208,7 @@ static void show_time(double seconds, char out[24]) {
 enum { NAME_WIDTH = 29, NAME_WIDTH_FEDERATED = 16 };
 
 static bool has_worst(const dpmf_design *d) {
-    return dpmf_design_candidate(d, dpmf_design_chosen(d))->worst_ratio > 0.0;
+    return dpmf_design_candidate(d, dpmf_design_get(d).chosen)->worst_ratio > 0.0;
 }
 
 static void table_head(text_buffer *t, bool worst, bool max_loss) {
@@ -268,7 +268,7 @@ enum { TEXT_WIDTH = 110 };
 /* The sampling, and the origin of the bound: once each. */
 static void print_accounts(text_buffer *t, const dpmf_design *d) {
     text_add(t, "  * with privacy amplified by sampling:\n");
-    for (int64_t i = 0; i < dpmf_design_count(d); i++) {
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         char sampling[64];
         if (c->swept || dpmf_sampling_is_none(&c->sampling)) continue;
@@ -279,19 +279,20 @@ static void print_accounts(text_buffer *t, const dpmf_design *d) {
 }
 
 static void print_table(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
-    const dpmf_mechanism *m = dpmf_design_mechanism(d);
+    const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
     bool max_loss = option_is(given, OPTION_LOSS, "max"), amplified = false, refused = false;
     text_add(t, "%" PRId64 " steps, %s, participation %s, ", given->count[OPTION_STEPS],
-             dpmf_workload_text(dpmf_mechanism_workload(m)), dpmf_participation_text(dpmf_mechanism_participation(m)));
+             dpmf_workload_get(dpmf_mechanism_get(m).workload).text,
+             dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
     add_words(t, terminal_alphabet(), "epsilon = %g, delta = %g\n\n", given->number[OPTION_EPSILON],
               given->number[OPTION_DELTA]);
     if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
         text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
     table_head(t, has_worst(d), max_loss);
-    for (int64_t i = 0; i < dpmf_design_count(d); i++) {
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         if (c->swept) continue;
-        table_candidate(t, c, i == dpmf_design_chosen(d), max_loss);
+        table_candidate(t, c, i == dpmf_design_get(d).chosen, max_loss);
         amplified = amplified || !dpmf_sampling_is_none(&c->sampling);
         refused = refused || !c->eligible;
     }
@@ -300,16 +301,16 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
                  "  worst ratio decides: at the separation where it is largest, its noise over the best candidate's\n");
     if (amplified) print_accounts(t, d);
     if (refused) text_add(t, "\nNot eligible:\n");
-    for (int64_t i = 0; i < dpmf_design_count(d); i++) {
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         char line[sizeof c->reason + 64];
         snprintf(line, sizeof line, "%s: %s", c->family, c->reason);
         if (!c->swept && !c->eligible) add_wrapped(t, line, 2, TEXT_WIDTH);
     }
     text_add(t, "\nChosen:\n");
-    add_wrapped(t, dpmf_design_why(d), 2, TEXT_WIDTH);
-    if (dpmf_design_warnings(d) > 0) text_add(t, "\nBefore you train:\n");
-    for (int64_t i = 0; i < dpmf_design_warnings(d); i++)
+    add_wrapped(t, dpmf_design_get(d).why, 2, TEXT_WIDTH);
+    if (dpmf_design_get(d).warnings > 0) text_add(t, "\nBefore you train:\n");
+    for (int64_t i = 0; i < dpmf_design_get(d).warnings; i++)
         add_wrapped(t, dpmf_design_warning(d, i), 2, TEXT_WIDTH);
     text_add(t, "\nPrivacy:\n");
     add_wrapped(t, statement, 2, TEXT_WIDTH);
@@ -319,7 +320,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
 
 static int save_chosen(const dpmf_design *d, const char *path) {
     if (path == NULL) return 0;
-    dpmf_status status = dpmf_mechanism_save(dpmf_design_mechanism(d), path);
+    dpmf_status status = dpmf_mechanism_save(dpmf_design_get(d).mechanism, path);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
@@ -341,7 +342,7 @@ static int make_statement(const arguments *given, const dpmf_design *d, const dp
 static int plan_exact(const arguments *given, const dpmf_design *d, dpmf_exact *out) {
     if (!option_given(given, OPTION_EXACT)) return 0;
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
-    dpmf_status status = dpmf_exact_plan(dpmf_design_mechanism(d), given->count[OPTION_DIM], 1.0, 0.0, &run, out);
+    dpmf_status status = dpmf_exact_plan(dpmf_design_get(d).mechanism, given->count[OPTION_DIM], 1.0, 0.0, &run, out);
     return status == DPMF_OK ? 0 : fail_status(status, "--exact (other families: --families, without sampling)");
 }
 

@@ -95,24 +95,24 @@ static const char *format_text(const request *r) {
 
 static int print_memory(const arguments *given, const request *r, uint64_t bytes, uint64_t buffers) {
     text_buffer t = {0};
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(r->mechanism);
+    const dpmf_strategy *strategy = dpmf_mechanism_get(r->mechanism).strategy;
     const int64_t row = r->count * (int64_t)r->number_size;
     if (option_given(given, OPTION_JSON)) {
         json_begin(&t);
-        json_text(&t, "family", dpmf_strategy_family(strategy));
-        json_integer(&t, "steps", dpmf_strategy_steps(strategy));
+        json_text(&t, "family", dpmf_strategy_get(strategy).family);
+        json_integer(&t, "steps", dpmf_strategy_get(strategy).steps);
         json_integer(&t, "dim", r->dim);
         json_integer(&t, "offset", r->options.offset);
         json_integer(&t, "count", r->count);
         json_text(&t, "format", format_text(r));
-        json_integer(&t, "buffers", dpmf_strategy_buffers(strategy));
+        json_integer(&t, "buffers", dpmf_strategy_get(strategy).buffers);
         json_integer(&t, "memory_bytes", (int64_t)bytes);
         json_integer(&t, "buffer_bytes", (int64_t)buffers);
         json_integer(&t, "row_bytes", row);
         json_end(&t);
     } else {
-        table_text(&t, "family", dpmf_strategy_family(strategy));
-        table_integer(&t, "buffers", dpmf_strategy_buffers(strategy));
+        table_text(&t, "family", dpmf_strategy_get(strategy).family);
+        table_integer(&t, "buffers", dpmf_strategy_get(strategy).buffers);
         table_integer(&t, "memory, bytes", (int64_t)bytes);
         table_integer(&t, "of that, buffers", (int64_t)buffers);
         table_integer(&t, "and a row", row);
@@ -192,10 +192,11 @@ static int allocate_rows(request *r) {
 static void explain(request *r) {
     if (r->explained) return;
     r->explained = true;
-    if (!dpmf_noise_calibrated(r->noise)) fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
+    if (!dpmf_noise_get(r->noise).calibrated)
+        fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
     if (option_given(r->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");
-    const dpmf_sampling assumed = dpmf_mechanism_sampling(r->mechanism);
+    const dpmf_sampling assumed = dpmf_mechanism_get(r->mechanism).sampling;
     char sampling[64];
     if (assumed.kind != DPMF_SAMPLING_NONE && dpmf_sampling_format(&assumed, sampling) == DPMF_OK)
         fail(0, "the mechanism's epsilon holds only for a run that draws its batches in secret by %s", sampling);
@@ -240,13 +241,13 @@ static int write_rows(request *r, row_output *out) {
 
 static int print_done(const request *r) {
     text_buffer t = {0};
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(r->mechanism);
-    const dpmf_sampling assumed = dpmf_mechanism_sampling(r->mechanism);
+    const dpmf_strategy *strategy = dpmf_mechanism_get(r->mechanism).strategy;
+    const dpmf_sampling assumed = dpmf_mechanism_get(r->mechanism).sampling;
     char sampling[64];
     if (dpmf_sampling_format(&assumed, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     json_begin(&t);
-    json_text(&t, "family", dpmf_strategy_family(strategy));
-    json_integer(&t, "steps", dpmf_strategy_steps(strategy));
+    json_text(&t, "family", dpmf_strategy_get(strategy).family);
+    json_integer(&t, "steps", dpmf_strategy_get(strategy).steps);
     json_integer(&t, "dim", r->dim);
     json_integer(&t, "offset", r->options.offset);
     json_integer(&t, "count", r->count);
@@ -257,17 +258,17 @@ static int print_done(const request *r) {
     json_text(&t, "format", format_text(r));
     json_text(&t, "release", r->options.exact ? "exact" : "plain");
     if (r->options.exact) {
-        json_double(&t, "grid", dpmf_noise_grid(r->noise));
-        json_double(&t, "sensitivity", dpmf_noise_sensitivity(r->noise));
+        json_double(&t, "grid", dpmf_noise_get(r->noise).grid);
+        json_double(&t, "sensitivity", dpmf_noise_get(r->noise).release.sensitivity);
     }
     json_double(&t, "clip", r->given->number[OPTION_CLIP]);
-    json_known(&t, "sigma", dpmf_mechanism_sigma(r->mechanism));
-    json_double(&t, "scale", dpmf_noise_scale(r->noise));
-    json_bool(&t, "calibrated", dpmf_noise_calibrated(r->noise) != 0);
+    json_known(&t, "sigma", dpmf_mechanism_get(r->mechanism).sigma);
+    json_double(&t, "scale", dpmf_noise_get(r->noise).release.scale);
+    json_bool(&t, "calibrated", dpmf_noise_get(r->noise).calibrated != 0);
     json_bool(&t, "private", !option_given(r->given, OPTION_TESTING_SEED));
     json_text(&t, "sampling", sampling);
     json_integer(&t, "stream_version", DPMF_STREAM_VERSION);
-    json_text(&t, "digest", dpmf_mechanism_digest(r->mechanism));
+    json_text(&t, "digest", dpmf_mechanism_get(r->mechanism).digest);
     json_text(&t, "out", r->given->text[OPTION_OUT]);
     json_end(&t);
     int code = text_print(&t);
@@ -292,7 +293,7 @@ static int make_rows(request *r) {
 
 static int run_request(request *r) {
     int code = load_confirmed(r->given->operand, (int)r->given->count[OPTION_THREADS], &r->mechanism);
-    if (code == 0) code = read_rows(r->given, dpmf_strategy_steps(dpmf_mechanism_strategy(r->mechanism)), r);
+    if (code == 0) code = read_rows(r->given, dpmf_strategy_get(dpmf_mechanism_get(r->mechanism).strategy).steps, r);
     if (code != 0) return code;
     return option_given(r->given, OPTION_DRY_RUN) ? dry_run(r) : make_rows(r);
 }

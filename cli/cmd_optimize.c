@@ -82,11 +82,11 @@ static int check_family_options(const arguments *given) {
 static int answer_from_bounds(const arguments *given, const problem *p, const dpmf_participation *optimize_for,
                               answer *a) {
     const dpmf_optimization *found = &a->found_by->result;
-    double n = (double)dpmf_workload_steps(p->workload);
+    double n = (double)dpmf_workload_get(p->workload).steps;
     if (option_given(given, OPTION_OUT) || option_given(given, OPTION_PER_STEP) || option_given(given, OPTION_EPSILON))
         return fail(EXIT_UNABLE, "--family dense: its matrix is formed up to %d steps; --family tvblt has no limit",
                     DPMF_DENSE_STEPS_MAX);
-    if (strcmp(dpmf_participation_text(p->participation), dpmf_participation_text(optimize_for)) != 0)
+    if (strcmp(dpmf_participation_get(p->participation).text, dpmf_participation_get(optimize_for).text) != 0)
         return fail(EXIT_UNABLE, "--family dense above %d steps: evaluated under the participation it is optimized for",
                     DPMF_DENSE_STEPS_MAX);
     double times = p->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
@@ -174,7 +174,7 @@ static int optimize_and_print(const arguments *given, const target *to, problem 
     answer a = {.found_by = &o};
     int code = optimize(given, to, p, &o);
     if (code == 0 && option_given(given, OPTION_PER_STEP) && p->strategy != NULL) {
-        a.per_step = allocate(dpmf_workload_steps(p->workload), sizeof *a.per_step);
+        a.per_step = allocate(dpmf_workload_get(p->workload).steps, sizeof *a.per_step);
         if (a.per_step == NULL) code = fail_memory();
     }
     if (code == 0)
@@ -194,13 +194,14 @@ int cmd_optimize(const arguments *given) {
     if (code == 0) code = check_family_options(given);
     if (code == 0) code = problem_without_strategy(given, &p, &other_workload);
     if (code == 0 && option_given(given, OPTION_OPTIMIZE_PARTICIPATION))
-        code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_steps(p.workload),
+        code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_get(p.workload).steps,
                                   &other_participation);
     if (code == 0) {
         target to = {other_workload == NULL ? p.workload : other_workload,
                      other_participation == NULL ? p.participation : other_participation,
                      other_workload == NULL && other_participation == NULL};
-        snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s", dpmf_participation_text(to.participation));
+        snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s",
+                 dpmf_participation_get(to.participation).text);
         p.made_by = p.own_made_by;
         code = optimize_and_print(given, &to, &p);
     }

@@ -170,7 +170,7 @@ static int enter_ledger(training *t) {
     text_buffer binding = {0};
     if (!option_given(t->given, OPTION_LEDGER)) return 0;
     if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */
-    text_add(&binding, "train %s %" PRId64, dpmf_sampler_text(t->sampler), t->units);
+    text_add(&binding, "train %s %" PRId64, dpmf_sampler_get(t->sampler).text, t->units);
     for (size_t i = 0; i < sizeof tell / sizeof *tell; i++) {
         const char *value = option_text(t->given, tell[i]);
         text_add(&binding, "\n%s %s", options[tell[i]].name, value == NULL ? "" : value);

@@ -54,9 +54,9 @@ const char *decoded_family(const char *name, const arguments *given) {
 }
 
 int64_t family_bands(const dpmf_strategy *strategy) {
-    const dpmf_family *kind = find_family(dpmf_strategy_family(strategy));
+    const dpmf_family *kind = find_family(dpmf_strategy_get(strategy).family);
     if (kind == NULL || !kind->bands) return 0;
-    return kind->inverse ? dpmf_strategy_buffers(strategy) + 1 : dpmf_strategy_bands(strategy);
+    return kind->inverse ? dpmf_strategy_get(strategy).buffers + 1 : dpmf_strategy_get(strategy).bands;
 }
 
 /* Bands and stamps as given, or else as in `shape`, which is changed to them. */
@@ -107,7 +107,7 @@ static int repeat(dpmf_strategy *block, const strategy_shape *shape, dpmf_strate
 int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, strategy_shape shape,
                   dpmf_strategy **out) {
     const char *path = option_text(given, OPTION_PARAMETERS);
-    int64_t steps = dpmf_workload_steps(workload), found = 0;
+    int64_t steps = dpmf_workload_get(workload).steps, found = 0;
     dpmf_strategy *block = NULL;
     int code = check_shape(given, kind, steps, &shape);
     if (code != 0) return code;

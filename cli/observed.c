@@ -23,17 +23,17 @@ static int fail_observed(dpmf_status status, const char *path, const participati
 }
 
 int observed_open(const char *path, const dpmf_mechanism *mechanism, dpmf_run run, observed_run *out) {
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(mechanism);
+    const dpmf_strategy *strategy = dpmf_mechanism_get(mechanism).strategy;
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
-    int code = log_read(path, dpmf_strategy_steps(strategy), &out->log);
+    int code = log_read(path, dpmf_strategy_get(strategy).steps, &out->log);
     if (code != 0) return code;
-    o.adjacency = dpmf_mechanism_adjacency(mechanism);
+    o.adjacency = dpmf_mechanism_get(mechanism).adjacency;
     o.run = run;
     dpmf_status status = dpmf_sensitivity_observed(strategy, out->log.count, out->log.client, out->log.round, &o,
                                                    &out->sensitivity, &out->worst);
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     if (status != DPMF_OK) return fail_observed(status, path, &out->log);
-    out->designed = dpmf_mechanism_evaluation(mechanism).sensitivity;
+    out->designed = dpmf_mechanism_get(mechanism).evaluation.sensitivity;
     out->asked = true;
     return 0;
 }

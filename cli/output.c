@@ -320,7 +320,7 @@ void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {
 static const int64_t ALL_STEPS = (int64_t)1 << 24;
 
 const char *max_loss_kind(const dpmf_strategy *s, const dpmf_evaluation *value) {
-    if (strcmp(dpmf_strategy_family(s), DPMF_FAMILY_UNBOUNDED) == 0 && dpmf_strategy_steps(s) > ALL_STEPS)
+    if (strcmp(dpmf_strategy_get(s).family, DPMF_FAMILY_UNBOUNDED) == 0 && dpmf_strategy_get(s).steps > ALL_STEPS)
         return dpmf_kind_name(DPMF_ESTIMATE);
     return dpmf_kind_name(value->sensitivity.kind);
 }

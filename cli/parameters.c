@@ -292,15 +292,15 @@ static int make_from_numbers(const numbers *n, const dpmf_family *kind, int64_t 
     char about[SHOWN + 16] = "--parameters ";
     dpmf_status status;
     if (n->key == scale_and_decay)
-        status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, n->values + n->count, out);
+        status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, n->values + n->count, NULL, out);
     else if (n->key == scale_and_gap)
-        status = dpmf_strategy_create_blt_gaps(steps, (int)n->count, n->values, n->values + n->count, out);
+        status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, NULL, n->values + n->count, out);
     else if (strcmp(kind->name, DPMF_FAMILY_BANDED_TOEPLITZ) == 0)
-        status = dpmf_strategy_create_banded_toeplitz(steps, n->count, n->values, out);
+        status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ_BANDED, n->count, n->values, out);
     else if (strcmp(n->key, "coefficients") == 0)
-        status = dpmf_strategy_create_toeplitz(steps, n->count, n->values, out);
+        status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ, n->count, n->values, out);
     else if (strcmp(n->key, "inverse_coefficients") == 0)
-        status = dpmf_strategy_create_inverse_toeplitz(steps, n->count, n->values, out);
+        status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ_INVERSE, n->count, n->values, out);
     else if (strcmp(n->key, "diagonals") == 0)
         status = dpmf_strategy_create_banded(steps, n->width, n->values, out);
     else

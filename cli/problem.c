@@ -117,7 +117,7 @@ static int check_optimize_participation(const arguments *given, int64_t steps) {
 static int make_strategy_for(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload,
                              strategy_shape shape, dpmf_strategy **out) {
     dpmf_workload *source = NULL;
-    int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, dpmf_workload_steps(workload), &source);
+    int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, dpmf_workload_get(workload).steps, &source);
     if (code == 0) code = make_strategy(given, kind, source != NULL ? source : workload, shape, out);
     dpmf_workload_free(source);
     return code;
@@ -129,7 +129,8 @@ static int make_triangular(const arguments *given, problem *p) {
     if (!option_given(given, OPTION_TRIANGULAR)) return 0;
     dpmf_status status = dpmf_strategy_create_triangular(p->strategy, &triangular);
     if (status != DPMF_OK) return fail_status(status, "--triangular");
-    snprintf(p->own_made_by, sizeof p->own_made_by, "lower-triangular form of %s", dpmf_strategy_family(p->strategy));
+    snprintf(p->own_made_by, sizeof p->own_made_by, "lower-triangular form of %s",
+             dpmf_strategy_get(p->strategy).family);
     p->made_by = p->own_made_by;
     dpmf_strategy_free(p->own_strategy);
     p->strategy = p->own_strategy = triangular;
@@ -224,13 +225,13 @@ static int check_workload(const arguments *given, const problem *p) {
     dpmf_workload *asked = NULL;
     bool same = true;
     if (!option_given(given, OPTION_WORKLOAD)) return 0;
-    int64_t steps = dpmf_workload_steps(p->workload);
+    int64_t steps = dpmf_workload_get(p->workload).steps;
     int code = make_workload(given, OPTION_WORKLOAD, steps, &asked);
     if (code == 0) code = compare_operators(apply_workload, asked, p->workload, steps, steps, &same);
     if (code == 0 && !same) {
         char held[SHOWN];
-        const char *words = dpmf_workload_text(p->workload);
-        bool named = strcmp(words, dpmf_workload_text(asked)) != 0; /* otherwise both texts are "lr" or "file" */
+        const char *words = dpmf_workload_get(p->workload).text;
+        bool named = strcmp(words, dpmf_workload_get(asked).text) != 0; /* otherwise both texts are "lr" or "file" */
         code = contradiction(given, OPTION_WORKLOAD, named ? show(words, held) : "other numbers");
     }
     dpmf_workload_free(asked);
@@ -240,9 +241,9 @@ static int check_workload(const arguments *given, const problem *p) {
 static int check_participation(const arguments *given, const problem *p) {
     dpmf_participation *asked = NULL;
     if (!option_given(given, OPTION_PARTICIPATION)) return 0;
-    const char *held = dpmf_participation_text(p->participation);
-    int code = make_participation(given, OPTION_PARTICIPATION, dpmf_workload_steps(p->workload), &asked);
-    if (code == 0 && strcmp(dpmf_participation_text(asked), held) != 0)
+    const char *held = dpmf_participation_get(p->participation).text;
+    int code = make_participation(given, OPTION_PARTICIPATION, dpmf_workload_get(p->workload).steps, &asked);
+    if (code == 0 && strcmp(dpmf_participation_get(asked).text, held) != 0)
         code = contradiction(given, OPTION_PARTICIPATION, held);
     dpmf_participation_free(asked);
     return code;
@@ -250,7 +251,7 @@ static int check_participation(const arguments *given, const problem *p) {
 
 static int check_weights_held(const arguments *given, const problem *p) {
     dpmf_array asked = {0};
-    int64_t steps = dpmf_workload_steps(p->workload);
+    int64_t steps = dpmf_workload_get(p->workload).steps;
     if (!option_given(given, OPTION_WEIGHTS)) return 0;
     int code = make_weights(given, steps, &asked);
     if (code == 0 && p->weights == NULL)
@@ -266,11 +267,12 @@ static int check_strategy_made(const arguments *given, const problem *p, const d
     static const option_id makers[] = {OPTION_PARAMETERS, OPTION_NU, OPTION_BANDS, OPTION_OPTIMIZE_WORKLOAD};
     dpmf_strategy *asked = NULL;
     bool same = true;
-    int64_t steps = dpmf_workload_steps(p->workload), rows = dpmf_strategy_rows(p->strategy);
-    int64_t bands = kind->bands ? family_bands(p->strategy) : dpmf_strategy_bands(p->strategy);
-    strategy_shape held = {bands, dpmf_strategy_stamps(p->strategy), dpmf_strategy_is_normalized(p->strategy) != 0};
+    int64_t steps = dpmf_workload_get(p->workload).steps, rows = dpmf_strategy_get(p->strategy).rows;
+    int64_t bands = kind->bands ? family_bands(p->strategy) : dpmf_strategy_get(p->strategy).bands;
+    strategy_shape held = {bands, dpmf_strategy_get(p->strategy).stamps,
+                           dpmf_strategy_get(p->strategy).is_normalized != 0};
     int code = make_strategy_for(given, kind, p->workload, held, &asked);
-    if (code == 0 && dpmf_strategy_rows(asked) != rows)
+    if (code == 0 && dpmf_strategy_get(asked).rows != rows)
         same = false;
     else if (code == 0)
         code = compare_operators(apply_strategy, asked, p->strategy, steps, rows, &same);
@@ -283,8 +285,8 @@ static int check_strategy_made(const arguments *given, const problem *p, const d
 /* The parameters of the file's strategy. */
 static int check_strategy_named(const arguments *given, const problem *p) {
     char held[40];
-    const char *name = dpmf_strategy_family(p->strategy);
-    int64_t stamps = dpmf_strategy_stamps(p->strategy);
+    const char *name = dpmf_strategy_get(p->strategy).family;
+    int64_t stamps = dpmf_strategy_get(p->strategy).stamps;
     if (option_given(given, OPTION_FAMILY)) {
         const char *asked = option_text(given, OPTION_FAMILY);
         if (find_family(asked) == NULL) return check_family(asked, given);
@@ -299,14 +301,14 @@ static int check_strategy_named(const arguments *given, const problem *p) {
         snprintf(held, sizeof held, "%" PRId64, stamps);
         return contradiction(given, OPTION_STAMPS, held);
     }
-    if (option_given(given, OPTION_COLUMN_NORMALIZE) && !dpmf_strategy_is_normalized(p->strategy))
+    if (option_given(given, OPTION_COLUMN_NORMALIZE) && !dpmf_strategy_get(p->strategy).is_normalized)
         return contradiction(given, OPTION_COLUMN_NORMALIZE, "columns not normalized");
     return 0;
 }
 
 static int check_strategy(const arguments *given, const problem *p) {
     char held[40];
-    const char *name = dpmf_strategy_family(p->strategy);
+    const char *name = dpmf_strategy_get(p->strategy).family;
     const dpmf_family *kind = find_family(name);
     int code = check_strategy_named(given, p);
     if (code != 0) return code;
@@ -317,8 +319,8 @@ static int check_strategy(const arguments *given, const problem *p) {
     code = check_family(name, given);
     if (code != 0) return code;
     if (parameters || kind->closed_form) return check_strategy_made(given, p, kind);
-    if (bands && given->count[OPTION_BANDS] != dpmf_strategy_bands(p->strategy)) {
-        snprintf(held, sizeof held, "%" PRId64, dpmf_strategy_bands(p->strategy));
+    if (bands && given->count[OPTION_BANDS] != dpmf_strategy_get(p->strategy).bands) {
+        snprintf(held, sizeof held, "%" PRId64, dpmf_strategy_get(p->strategy).bands);
         return contradiction(given, OPTION_BANDS, held);
     }
     return 0; /* the purpose of a given strategy does not matter */
@@ -326,7 +328,7 @@ static int check_strategy(const arguments *given, const problem *p) {
 
 static int check_small(const arguments *given, const problem *p) {
     char held[40];
-    int64_t steps = dpmf_workload_steps(p->workload);
+    int64_t steps = dpmf_workload_get(p->workload).steps;
     if (option_given(given, OPTION_STEPS) && given->count[OPTION_STEPS] != steps) {
         snprintf(held, sizeof held, "%" PRId64, steps);
         return contradiction(given, OPTION_STEPS, held);
@@ -342,14 +344,14 @@ int problem_from_file(const arguments *given, problem *out) {
     dpmf_status status = dpmf_mechanism_load(given->operand, &out->mechanism);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_status(status, NULL);
-    out->workload = dpmf_mechanism_workload(out->mechanism);
-    out->participation = dpmf_mechanism_participation(out->mechanism);
-    out->strategy = dpmf_mechanism_strategy(out->mechanism);
-    out->weights = dpmf_mechanism_weights(out->mechanism);
-    out->adjacency = dpmf_mechanism_adjacency(out->mechanism);
-    out->sensitivity = dpmf_mechanism_sensitivity_bound(out->mechanism);
-    out->sampling = dpmf_mechanism_sampling(out->mechanism);
-    out->made_by = dpmf_mechanism_made_by(out->mechanism);
+    out->workload = dpmf_mechanism_get(out->mechanism).workload;
+    out->participation = dpmf_mechanism_get(out->mechanism).participation;
+    out->strategy = dpmf_mechanism_get(out->mechanism).strategy;
+    out->weights = dpmf_mechanism_get(out->mechanism).weights;
+    out->adjacency = dpmf_mechanism_get(out->mechanism).adjacency;
+    out->sensitivity = dpmf_mechanism_get(out->mechanism).sensitivity_bound;
+    out->sampling = dpmf_mechanism_get(out->mechanism).sampling;
+    out->made_by = dpmf_mechanism_get(out->mechanism).made_by;
     int code = check_small(given, out);
     if (code == 0) code = check_workload(given, out);
     if (code == 0) code = check_participation(given, out);

@@ -93,10 +93,10 @@ static int read_lines(reader *r) {
 
 /* Reads the deviations of the lines and checks that they agree with the stream's. */
 static int compute_errors(const arguments *given, const reader *from, released *r) {
-    const double sigma = dpmf_mechanism_sigma(r->mechanism);
+    const double sigma = dpmf_mechanism_get(r->mechanism).sigma;
     char shown[SHOWN];
     r->scale = given->number[OPTION_CLIP] * (sigma > 0.0 ? sigma : 1.0) *
-               dpmf_mechanism_evaluation(r->mechanism).sensitivity.value;
+               dpmf_mechanism_get(r->mechanism).evaluation.sensitivity.value;
     r->error = allocate(r->lines, sizeof *r->error);
     if (r->error == NULL) return fail_memory();
     dpmf_run run = run_with(0);
@@ -114,11 +114,11 @@ static int compute_errors(const arguments *given, const reader *from, released *
 }
 
 static int combine(const arguments *given, reader *from, released *r) {
-    r->workload = dpmf_mechanism_workload(r->mechanism);
-    r->strategy = dpmf_mechanism_strategy(r->mechanism);
-    if (from->lines > dpmf_strategy_steps(r->strategy))
+    r->workload = dpmf_mechanism_get(r->mechanism).workload;
+    r->strategy = dpmf_mechanism_get(r->mechanism).strategy;
+    if (from->lines > dpmf_strategy_get(r->strategy).steps)
         return fail(EXIT_UNABLE, "the stream has %" PRId64 " lines, the mechanism %" PRId64 " steps", from->lines,
-                    dpmf_strategy_steps(r->strategy));
+                    dpmf_strategy_get(r->strategy).steps);
     r->lines = from->lines;
     r->total = from->total;
     from->total = NULL;
@@ -150,9 +150,9 @@ void released_free(released *r) {
 
 int released_span(const released *r, const char *name, const char *text, span *out) {
     char first[64], shown[SHOWN];
-    if (strcmp(dpmf_workload_text(r->workload), "prefix") != 0)
+    if (strcmp(dpmf_workload_get(r->workload).text, "prefix") != 0)
         return fail(EXIT_UNABLE, "%s: the stream's workload is %s; running sums (prefix) are accepted", name,
-                    dpmf_workload_text(r->workload));
+                    dpmf_workload_get(r->workload).text);
     const char *colon = strchr(text, ':');
     const size_t length = colon != NULL ? (size_t)(colon - text) : 0;
     if (colon != NULL && length < sizeof first) {

@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dpmf)
 
-install(FILES include/dpmf.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/dpmf.h include/dpmf_experimental.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # Two exports: programs that link the static library need our dependencies too, those that link the shared one do not.

@@ -74,17 +74,23 @@ def declarations(body):
 
 
 def c_page():
-    header = (ROOT / "include" / "dpmf.h").read_text(encoding="utf-8")
-    first = re.search(r"^/\*\n \* dpmf:.*?\*/$", header, re.M | re.S).group()
+    page = ["# The C interface\n", MADE % "the headers in include/"]
+    for name in ("dpmf.h", "dpmf_experimental.h"):
+        page += header_part((ROOT / "include" / name).read_text(encoding="utf-8"))
+    return "\n".join(page)
+
+
+def header_part(header):
+    first = re.search(r"^/\*\n \* dpmf[:,].*?\*/$", header, re.M | re.S).group()
     end = header.index("#ifdef __cplusplus\n}")
     marks = list(DASHES.finditer(header))
-    out = ["# The C interface\n", MADE % "include/dpmf.h", prose(plain(first)) + "\n"]
+    out = [prose(plain(first)) + "\n"]
     for mark, following in zip(marks, marks[1:] + [None]):
         body = header[mark.end():following.start() if following else end]
         head = plain("/*\n" + mark.group(3) + " */")
         out.append("## %s. %s\n\n%s%s\n" % (mark.group(1), mark.group(2), prose(head) + "\n\n" if head.strip() else "",
                                           declarations(body)))
-    return "\n".join(out)
+    return out
 
 
 def main():

@@ -24,7 +24,7 @@ struct dpmf_audit {
 
 /* +1 or 0 for a canary that is in or out; +1 or -1 where neighbours replace (zero is no form of a canary then). */
 static inline double audit_sign(const dpmf_audit *a, int64_t canary) {
-    const int replaced = dpmf_mechanism_adjacency(a->mechanism) == DPMF_ADJACENCY_REPLACE_ONE;
+    const int replaced = dpmf_mechanism_get(a->mechanism).adjacency == DPMF_ADJACENCY_REPLACE_ONE;
     return a->included[canary] ? 1 : replaced ? -1 : 0;
 }
 

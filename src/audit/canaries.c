@@ -37,7 +37,7 @@ done:
 dpmf_status audit_take(dpmf_audit *a, dpmf_sampler *sampler) {
     dpmf_status status = DPMF_OK;
     int64_t *batch = NULL, count = 0;
-    TRY_DONE(base_alloc(dpmf_sampler_capacity(sampler), sizeof *batch, "a batch", (void **)&batch));
+    TRY_DONE(base_alloc(dpmf_sampler_get(sampler).capacity, sizeof *batch, "a batch", (void **)&batch));
     for (int64_t t = 0; t < a->steps; t++) {
         TRY_DONE(dpmf_sampler_next(sampler, batch, &count));
         for (int64_t i = 0; i < count; i++)
@@ -49,7 +49,7 @@ done:
 }
 
 dpmf_status audit_sampling(const dpmf_mechanism *mechanism, char text[64], int *sampled) {
-    const dpmf_sampling sampling = dpmf_mechanism_sampling(mechanism);
+    const dpmf_sampling sampling = dpmf_mechanism_get(mechanism).sampling;
     text[0] = '\0';
     *sampled = !dpmf_sampling_is_none(&sampling);
     return *sampled ? dpmf_sampling_format(&sampling, text) : DPMF_OK;

@@ -50,7 +50,7 @@ static int one_class(const scorer *s, int64_t period) {
 
 /* The sampler's law as the batches show it: B is a number of blocks or bins for some samplers only. */
 static void read_sampling(scorer *s) {
-    const dpmf_sampling sampling = dpmf_mechanism_sampling(s->audit->mechanism);
+    const dpmf_sampling sampling = dpmf_mechanism_get(s->audit->mechanism).sampling;
     const int64_t cells = s->audit->canaries * s->n;
     int64_t taken = 0;
     if (dpmf_sampling_is_none(&sampling)) return;
@@ -61,7 +61,7 @@ static void read_sampling(scorer *s) {
 }
 
 static dpmf_status read_columns(scorer *s) {
-    const int64_t n = s->n, bands = dpmf_strategy_bands(s->strategy);
+    const int64_t n = s->n, bands = dpmf_strategy_get(s->strategy).bands;
     s->bands = bands > 0 && bands < n ? bands : n;
     TRY(base_alloc_doubles(n * s->bands, "the columns of C", &s->column));
     TRY(base_alloc_doubles(n, "their norms", &s->squared));
@@ -76,9 +76,9 @@ static dpmf_status read_columns(scorer *s) {
 }
 
 static dpmf_status open_scorer(scorer *s) {
-    const dpmf_evaluation about = dpmf_mechanism_evaluation(s->audit->mechanism);
-    const double scale = dpmf_mechanism_sigma(s->audit->mechanism) * about.sensitivity.value;
-    s->strategy = dpmf_mechanism_strategy(s->audit->mechanism);
+    const dpmf_evaluation about = dpmf_mechanism_get(s->audit->mechanism).evaluation;
+    const double scale = dpmf_mechanism_get(s->audit->mechanism).sigma * about.sensitivity.value;
+    s->strategy = dpmf_mechanism_get(s->audit->mechanism).strategy;
     s->n = s->audit->steps;
     s->variance = scale * scale;
     TRY(base_alloc_doubles(s->n, "a canary", &s->u));
@@ -113,8 +113,8 @@ static double mixture(const scorer *s, double sign) {
  */
 static void note_size(scorer *s, int64_t canary, double norm) {
     dpmf_audit *a = s->audit;
-    const dpmf_sensitivity about = dpmf_mechanism_evaluation(a->mechanism).sensitivity;
-    const int replaced = dpmf_mechanism_adjacency(a->mechanism) == DPMF_ADJACENCY_REPLACE_ONE;
+    const dpmf_sensitivity about = dpmf_mechanism_get(a->mechanism).evaluation.sensitivity;
+    const int replaced = dpmf_mechanism_get(a->mechanism).adjacency == DPMF_ADJACENCY_REPLACE_ONE;
     if (s->blocks == 0) {
         a->largest = fmax(a->largest, norm * (replaced && about.of == DPMF_SENSITIVITY_PARTICIPATION ? 2 : 1));
         return;
@@ -125,7 +125,7 @@ static void note_size(scorer *s, int64_t canary, double norm) {
 
 static dpmf_status score_canary(scorer *s, int64_t i) {
     dpmf_audit *a = s->audit;
-    const int replaced = dpmf_mechanism_adjacency(a->mechanism) == DPMF_ADJACENCY_REPLACE_ONE;
+    const int replaced = dpmf_mechanism_get(a->mechanism).adjacency == DPMF_ADJACENCY_REPLACE_ONE;
     double product = 0, squared = 0;
     for (int64_t t = 0; t < s->n; t++)
         s->u[t] = a->taken[i * s->n + t];

@@ -7,7 +7,8 @@
 #ifndef DPMF_BASE_STATUS_H
 #define DPMF_BASE_STATUS_H
 
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 /* Sets this thread's message and returns `status`. Name the value and the accepted range. */
 #if defined(__GNUC__)

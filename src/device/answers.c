@@ -70,7 +70,7 @@ static dpmf_status make_strategy(const route *r, const dpmf_workload *workload, 
     dpmf_strategy_options options = dpmf_strategy_options_defaults();
     dpmf_optimize_options optimize = dpmf_optimize_options_defaults();
     dpmf_optimization found;
-    if (strcmp(r->family, "blt") == 0) return dpmf_strategy_create_blt(STEPS, r->buffers, scale, decay, out);
+    if (strcmp(r->family, "blt") == 0) return dpmf_strategy_create_blt(STEPS, r->buffers, scale, decay, NULL, out);
     if (strcmp(r->family, "tvblt") == 0) {
         optimize.buffers = r->buffers;
         optimize.shared_seeds = r->shared;
@@ -107,7 +107,7 @@ static dpmf_status find_unit(const dpmf_mechanism *identity, const uint8_t key[D
     DEVICE_TRY(device_alloc(SEARCHED, sizeof *row, "a row", (void **)&row));
     status = dpmf_noise_create(identity, SEARCHED, 1.0, key, NULL, &noise);
     if (status == DPMF_OK) status = dpmf_noise_next(noise, row);
-    const float scale = status == DPMF_OK ? (float)dpmf_noise_scale(noise) : 1;
+    const float scale = status == DPMF_OK ? (float)dpmf_noise_get(noise).release.scale : 1;
     for (int64_t i = 32; status == DPMF_OK && i < SEARCHED; i++) {
         if (i % 32 >= 16) continue;
         const float x = row[i] / scale, y = row[i + 16] / scale;
@@ -231,7 +231,8 @@ static dpmf_status check_row(device_answers *a, const route *r, shard *s, int t,
     const device_backend *b = a->device->backend;
     unsigned char bytes[COUNT * sizeof(float)];
     const size_t size = type == DPMF_DEVICE_FLOAT32 ? 4 : 2;
-    const device_target target = {.type = type, .add = 1, .scale = dpmf_noise_scale(s->recipes), .memory = a->out};
+    const device_target target = {
+        .type = type, .add = 1, .scale = dpmf_noise_get(s->recipes).release.scale, .memory = a->out};
     for (int64_t i = 0; i < COUNT; i++) {
         const uint32_t bits = rounded(pattern(i), type);
         memcpy(bytes + (size_t)i * size, &bits, size);

@@ -53,8 +53,9 @@ dpmf_status dpmf_device_noise_create(dpmf_device *device, const dpmf_mechanism *
     o.maker = &maker;
     o.prefetch = 0;
     DEVICE_TRY_DONE(device_took(dpmf_noise_create(mechanism, dim, clip, key, &o, &noise->rules)));
-    DEVICE_TRY_DONE(device_rows_create(device, noise->rules, dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism)),
-                                       o.offset, dpmf_noise_count(noise->rules), ahead, &noise->rows));
+    DEVICE_TRY_DONE(device_rows_create(device, noise->rules,
+                                       dpmf_strategy_get(dpmf_mechanism_get(mechanism).strategy).steps, o.offset,
+                                       dpmf_noise_get(noise->rules).count, ahead, &noise->rows));
     *out = noise;
     noise = NULL;
 done:
@@ -92,7 +93,7 @@ static dpmf_status check_usable(const dpmf_device_noise *noise) {
                            (long long)noise->pid);
     if (noise->ended)
         return device_fail(DPMF_ERROR_IO, "this stream has ended: row %" PRId64 " was reserved and could not be made",
-                           dpmf_noise_step(noise->rules));
+                           dpmf_noise_get(noise->rules).step);
     return DPMF_OK;
 }
 
@@ -127,7 +128,7 @@ static dpmf_status hand_out(dpmf_device_noise *noise, double factor, device_targ
     device = noise->rows.device;
     DEVICE_TRY(device->backend->order(device->context, noise->rows.program, stream));
     DEVICE_TRY(settle(noise));
-    const int64_t step = dpmf_noise_step(noise->rules);
+    const int64_t step = dpmf_noise_get(noise->rules).step;
     if (step < noise->rows.steps) DEVICE_TRY(device_rows_seek(&noise->rows, step, stream));
     DEVICE_TRY(device_took(dpmf_noise_reserve(noise->rules, factor, &target->scale)));
     dpmf_status status = device_rows_make(&noise->rows, step, target, stream);
@@ -189,7 +190,7 @@ dpmf_status dpmf_device_noise_seek(dpmf_device_noise *noise, int64_t step) {
 dpmf_status dpmf_device_noise_save(dpmf_device_noise *noise, const char *path) {
     DEVICE_TRY(dpmf_device_noise_wait(noise));
     noise->rows.ahead_of = -1; /* a checkpoint has no field for it */
-    DEVICE_TRY(device_rows_seek(&noise->rows, dpmf_noise_step(noise->rules), NULL));
+    DEVICE_TRY(device_rows_seek(&noise->rows, dpmf_noise_get(noise->rules).step, NULL));
     return took_files(noise, dpmf_noise_save(noise->rules, path));
 }
 
@@ -206,15 +207,15 @@ dpmf_status dpmf_device_noise_load_parts(dpmf_device_noise *noise, int64_t parts
 /* ---- properties ---- */
 
 int64_t dpmf_device_noise_step(const dpmf_device_noise *noise) {
-    return dpmf_noise_step(noise->rules) + noise->given;
+    return dpmf_noise_get(noise->rules).step + noise->given;
 }
 
 int64_t dpmf_device_noise_reserved(const dpmf_device_noise *noise) {
-    return dpmf_noise_reserved(noise->rules);
+    return dpmf_noise_get(noise->rules).reserved;
 }
 
 int dpmf_device_noise_in_doubt(const dpmf_device_noise *noise) {
-    return dpmf_noise_in_doubt(noise->rules);
+    return dpmf_noise_get(noise->rules).in_doubt;
 }
 
 int64_t dpmf_device_noise_count(const dpmf_device_noise *noise) {
@@ -222,5 +223,5 @@ int64_t dpmf_device_noise_count(const dpmf_device_noise *noise) {
 }
 
 double dpmf_device_noise_scale(const dpmf_device_noise *noise) {
-    return dpmf_noise_scale(noise->rules);
+    return dpmf_noise_get(noise->rules).release.scale;
 }

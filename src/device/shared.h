@@ -3,7 +3,9 @@
 #ifndef DPMF_DEVICE_SHARED_H
 #define DPMF_DEVICE_SHARED_H
 
+#define DPMF_EXPERIMENTAL
 #include "dpmf_device.h"
+#include "dpmf_experimental.h"
 
 #include <stddef.h>
 #include <sys/types.h>

@@ -119,7 +119,7 @@ dpmf_status dpmf_mpi_agree(MPI_Comm communicator, const dpmf_mechanism *mechanis
     if (mechanism == NULL || key == NULL)
         status = mpi_fail(DPMF_ERROR_ARGUMENT, "the mechanism or the key is NULL");
     else
-        snprintf(own.digest, sizeof own.digest, "%s", dpmf_mechanism_digest(mechanism));
+        snprintf(own.digest, sizeof own.digest, "%s", dpmf_mechanism_get(mechanism).digest);
     if (status == DPMF_OK) status = commit(key, DPMF_KEY_SIZE, "dpmf mpi agreement 1", own.commitment);
     if (status == DPMF_OK) status = commit("label", 5, label == NULL ? "" : label, own.label);
     status = mpi_together(communicator, status);

@@ -66,8 +66,8 @@ static dpmf_status open_local(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism
 
 /* Seeks to the row of rank 0's state file, on all processes. */
 static dpmf_status adopt_row(dpmf_mpi_noise *n) {
-    int64_t row = n->local == NULL ? 0 : dpmf_noise_step(n->local);
-    int doubt = n->rank == 0 && dpmf_noise_in_doubt(n->local);
+    int64_t row = n->local == NULL ? 0 : dpmf_noise_get(n->local).step;
+    int doubt = n->rank == 0 && dpmf_noise_get(n->local).in_doubt;
     dpmf_status status = DPMF_OK;
     MPI_Bcast(&row, 1, MPI_INT64_T, 0, n->communicator);
     MPI_Bcast(&doubt, 1, MPI_INT, 0, n->communicator);
@@ -95,8 +95,8 @@ dpmf_status dpmf_mpi_noise_create(MPI_Comm communicator, const dpmf_mechanism *m
     MPI_Comm_size(n->communicator, &n->ranks);
     n->dim = dim;
     n->precision = o.exact ? DPMF_FLOAT64 : o.precision;
-    n->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism));
-    memcpy(n->digest, dpmf_mechanism_digest(mechanism), strlen(dpmf_mechanism_digest(mechanism)) + 1);
+    n->steps = dpmf_strategy_get(dpmf_mechanism_get(mechanism).strategy).steps;
+    memcpy(n->digest, dpmf_mechanism_get(mechanism).digest, strlen(dpmf_mechanism_get(mechanism).digest) + 1);
     status = mpi_together(n->communicator, choose_shard(n, &o));
     if (status == DPMF_OK) status = share_bounds(n);
     if (status == DPMF_OK) status = mpi_together(n->communicator, open_local(n, mechanism, clip, key, o));
@@ -126,7 +126,7 @@ void dpmf_mpi_noise_shard(const dpmf_mpi_noise *n, int64_t *offset, int64_t *cou
 }
 
 int64_t dpmf_mpi_noise_step(const dpmf_mpi_noise *n) {
-    return n->local == NULL ? n->step : dpmf_noise_step(n->local);
+    return n->local == NULL ? n->step : dpmf_noise_get(n->local).step;
 }
 
 /* ---- rows ---- */

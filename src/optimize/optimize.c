@@ -61,9 +61,9 @@ dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, con
         return base_fail(DPMF_ERROR_ARGUMENT, "optimize: family '%s', accepted: %s",
                          base_show(family, strlen(family), shown), strategy_family_list(optimized_place, ", ", list));
     TRY(optimize_check(&known->shown, workload->steps, &o));
-    if (participation != NULL && dpmf_participation_steps(participation) != workload->steps)
+    if (participation != NULL && participation->steps != workload->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
-                         (long long)dpmf_participation_steps(participation), (long long)workload->steps);
+                         (long long)participation->steps, (long long)workload->steps);
     if (participation == NULL) TRY(workload_participation_single(workload->steps, &single));
     optimize_task task = {workload, participation == NULL ? single : participation, &o};
     TRY_DONE(known->optimize(&task, out == NULL ? NULL : &strategy, &found));

@@ -42,7 +42,7 @@ dpmf_status optimum_ascent_create(const dpmf_workload *workload, int max_loss, c
                                   optimum_ascent *out) {
     optimum_ascent s = {.n = workload->steps, .max_loss = max_loss, .weights = weights};
     dpmf_status status = DPMF_OK;
-    s.mirrored = max_loss && dpmf_workload_is_toeplitz(workload);
+    s.mirrored = max_loss && workload->toeplitz;
     s.unknowns = max_loss && !s.mirrored ? 2 * s.n : s.n;
     double **const point[] = {&s.y, &s.next, &s.gradient, &s.next_gradient, &s.direction};
     for (int i = 0; i < 5; i++)

@@ -82,7 +82,7 @@ dpmf_status optimum_nuclear_banded(const dpmf_workload *a, const double *weights
     int q_bands = 0, r_bands = 0;
     double *rows = NULL, *values = NULL, norm = 0;
     dpmf_status status = DPMF_OK;
-    dpmf_workload_inverse_bands(a, &q_bands, &r_bands);
+    workload_inverse_bands(a, &q_bands, &r_bands);
     assert(q_bands >= 1 && r_bands == 0);
     int64_t bands = q_bands + 1 < n ? q_bands + 1 : n;
     TRY_DONE(base_alloc_doubles(n * bands, "the bands of an inverse", &rows));
@@ -201,7 +201,7 @@ static int all_positive(int64_t n, const double *weights) {
  */
 static int banded_is_sure(const dpmf_workload *a, const double *weights) {
     int q_bands = 0, r_bands = 0;
-    dpmf_workload_inverse_bands(a, &q_bands, &r_bands);
+    workload_inverse_bands(a, &q_bands, &r_bands);
     return q_bands > 0 && r_bands == 0 && (weights == NULL || (q_bands == 1 && all_positive(a->steps, weights)));
 }
 

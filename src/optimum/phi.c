@@ -106,7 +106,7 @@ dpmf_status optimum_phi_create(const dpmf_workload *workload, base_pool *pool, o
     f->a = workload;
     f->pool = pool;
     f->n = workload->steps;
-    dpmf_workload_inverse_bands(workload, &f->q_bands, &f->r_bands);
+    workload_inverse_bands(workload, &f->q_bands, &f->r_bands);
     TRY_DONE(alloc_each(f->work, 2, f->n, "vectors"));
     TRY_DONE(base_alloc_doubles(f->n, "an eigenvector", &f->vector));
     for (int64_t t = 0; t < f->n; t++)

@@ -147,8 +147,8 @@ dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mech
                           ? participation_holds(s, mechanism->participation)
                           : sampling_holds(s->plan.sampling, mechanism->sampling);
     if (holds) return DPMF_OK;
-    TRY(describe(&mechanism->sampling, dpmf_participation_text(mechanism->participation), assumed));
-    TRY(describe(&s->plan.sampling, s->realised == NULL ? "" : dpmf_participation_text(s->realised), realised));
+    TRY(describe(&mechanism->sampling, mechanism->participation->text, assumed));
+    TRY(describe(&s->plan.sampling, s->realised == NULL ? "" : s->realised->text, realised));
     return base_fail(DPMF_ERROR_ARGUMENT,
                      "the mechanism's guarantee assumes %s, but the sampler %s does %s: the guarantee would not hold",
                      assumed, s->plan.text, realised);

@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "crypto/crypto.h"
+#include "workload/workload.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -134,26 +135,11 @@ dpmf_status dpmf_sampler_seek(dpmf_sampler *s, int64_t step) {
 
 /* ---- properties ---- */
 
-int64_t dpmf_sampler_capacity(const dpmf_sampler *s) {
-    return s->capacity;
-}
-
-double dpmf_sampler_expected(const dpmf_sampler *s) {
-    return s->expected;
-}
-
-int64_t dpmf_sampler_step(const dpmf_sampler *s) {
-    return s->step;
-}
-
-const char *dpmf_sampler_participation(const dpmf_sampler *s) {
-    return s->realised == NULL ? NULL : dpmf_participation_text(s->realised);
-}
-
-dpmf_sampling dpmf_sampler_sampling(const dpmf_sampler *s) {
-    return s->plan.sampling;
-}
-
-const char *dpmf_sampler_text(const dpmf_sampler *s) {
-    return s->plan.text;
+dpmf_sampler_info dpmf_sampler_get(const dpmf_sampler *s) {
+    return (dpmf_sampler_info){.capacity = s->capacity,
+                               .expected = s->expected,
+                               .step = s->step,
+                               .participation = s->realised == NULL ? NULL : s->realised->text,
+                               .sampling = s->plan.sampling,
+                               .text = s->plan.text};
 }

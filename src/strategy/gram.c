@@ -40,7 +40,7 @@ static dpmf_status gram_banded(const dpmf_strategy *s, int64_t lag, double *valu
 }
 
 static dpmf_status gram_columns(const dpmf_strategy *s, int64_t lag, double *values) {
-    int64_t rows = dpmf_strategy_rows(s);
+    int64_t rows = strategy_rows(s);
     double *columns = NULL;
     dpmf_status status = DPMF_OK;
     TRY(base_alloc_doubles(2 * rows, "two columns", &columns));

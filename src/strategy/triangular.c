@@ -14,7 +14,7 @@
 
 /* Column j is the answer to the unit vector j. */
 dpmf_status strategy_left_inverse(const dpmf_strategy *s, double *w) {
-    int64_t n = s->steps, rows = dpmf_strategy_rows(s);
+    int64_t n = s->steps, rows = strategy_rows(s);
     double *unit = NULL, *column = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(rows, "a unit vector", &unit));
@@ -36,7 +36,7 @@ dpmf_status dpmf_strategy_create_triangular(const dpmf_strategy *strategy, dpmf_
     double *w = NULL, *lower = NULL;
     dpmf_status status = DPMF_OK;
     if (strategy == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
-    int64_t n = strategy->steps, rows = dpmf_strategy_rows(strategy);
+    int64_t n = strategy->steps, rows = strategy_rows(strategy);
     if (n > DPMF_TRIANGULAR_STEPS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "triangular form: %lld steps, accepted up to %d (it is dense)",
                          (long long)n, DPMF_TRIANGULAR_STEPS_MAX);

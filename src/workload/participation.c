@@ -134,26 +134,15 @@ void dpmf_participation_free(dpmf_participation *p) {
     base_free(p);
 }
 
-dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *p) {
-    return p->kind;
-}
-
-int dpmf_participation_is_single(const dpmf_participation *p) {
+int participation_is_single(const dpmf_participation *p) {
     return p->kind == DPMF_PARTICIPATION_SINGLE;
 }
 
-int64_t dpmf_participation_steps(const dpmf_participation *p) {
-    return p->steps;
-}
-
-int64_t dpmf_participation_count(const dpmf_participation *p) {
-    return p->count;
-}
-
-int64_t dpmf_participation_separation(const dpmf_participation *p) {
-    return p->separation;
-}
-
-const char *dpmf_participation_text(const dpmf_participation *p) {
-    return p->text;
+dpmf_participation_info dpmf_participation_get(const dpmf_participation *p) {
+    return (dpmf_participation_info){.kind = p->kind,
+                                     .steps = p->steps,
+                                     .count = p->count,
+                                     .separation = p->separation,
+                                     .is_single = participation_is_single(p),
+                                     .text = p->text};
 }

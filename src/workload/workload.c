@@ -223,16 +223,10 @@ dpmf_status workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload *
 
 /* ---- properties ---- */
 
-int64_t dpmf_workload_steps(const dpmf_workload *workload) {
-    return workload->steps;
-}
-
-const char *dpmf_workload_text(const dpmf_workload *workload) {
-    return workload->text;
-}
-
-int dpmf_workload_is_toeplitz(const dpmf_workload *workload) {
-    return workload->toeplitz;
+dpmf_workload_info dpmf_workload_get(const dpmf_workload *w) {
+    dpmf_workload_info info = {.steps = w->steps, .text = w->text, .is_toeplitz = w->toeplitz};
+    workload_inverse_bands(w, &info.inverse_q_bands, &info.inverse_r_bands);
+    return info;
 }
 
 int workload_is_prefix(const dpmf_workload *w) {
@@ -410,7 +404,7 @@ dpmf_status dpmf_workload_solve(const dpmf_workload *workload, const double *y, 
 
 /* ---- structure ---- */
 
-void dpmf_workload_inverse_bands(const dpmf_workload *w, int *q_bands, int *r_bands) {
+void workload_inverse_bands(const dpmf_workload *w, int *q_bands, int *r_bands) {
     if (w->form != WORKLOAD_NAMED) {
         *q_bands = -1;
         *r_bands = 0;

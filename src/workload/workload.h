@@ -50,6 +50,9 @@ int workload_equal(const dpmf_workload *a, const dpmf_workload *b);
 /* Is it plain prefix sums? */
 int workload_is_prefix(const dpmf_workload *workload);
 
+/* Bands of A^-1 = R^-1 Q as in dpmf_workload_info. */
+void workload_inverse_bands(const dpmf_workload *workload, int *q_bands, int *r_bands);
+
 /* The first `steps` rows and columns of A; shares it when that is all of it. */
 DPMF_MUST_CHECK dpmf_status workload_head(const dpmf_workload *workload, int64_t steps, dpmf_workload **out);
 
@@ -105,6 +108,7 @@ struct dpmf_participation {
 };
 
 /* Shares the object: one more free is needed. Returns its argument. */
+int participation_is_single(const dpmf_participation *participation);
 dpmf_participation *workload_participation_retain(const dpmf_participation *participation);
 
 /* Single participation, which a NULL participation of a public call stands for. */

@@ -38,7 +38,7 @@ static void test_floats_tell_who_was_in(void **unused) {
     int right = 0;
     (void)unused;
     check_ok(dpmf_noise_create(m, COORDINATES, 1.0, case_key, &o, &noise));
-    const float scale = (float)dpmf_noise_scale(noise);
+    const float scale = (float)dpmf_noise_get(noise).release.scale;
     for (int64_t t = 0; t < TRIALS; t++) {
         float y[COORDINATES];
         const dpmf_segment all = {y, COORDINATES};
@@ -68,7 +68,7 @@ static void test_the_exact_release_tells_nothing_by_its_low_bits(void **unused) 
     (void)unused;
     o.exact = 1;
     check_ok(dpmf_noise_create(m, COORDINATES, 1.0, case_key, &o, &noise));
-    const double grid = dpmf_noise_grid(noise);
+    const double grid = dpmf_noise_get(noise).grid;
     const int64_t each = (int64_t)(1 / sqrt(COORDINATES) / grid) | 0xFFFF; /* all low bits set: they would show */
     for (int64_t t = 0; t < TRIALS; t++) {
         int64_t y[COORDINATES];
@@ -99,7 +99,7 @@ static void test_counts_tell_nothing_by_their_low_bits(void **unused) {
     int right = 0;
     (void)unused;
     check_ok(dpmf_counter_create(m, 1, 1.0, case_key, &o, &counter));
-    const double grid = dpmf_counter_grid(counter);
+    const double grid = dpmf_counter_get(counter).grid;
     assert_true(grid > 0);
     const double added = 1 - grid; /* an odd number of grid steps */
     for (int64_t t = 0; t < COUNTS; t++) {

@@ -84,9 +84,9 @@ static dpmf_status design_stage(double seen[16]) {
     dpmf_status status = dpmf_workload_parse("prefix", STEPS, &workload);
     if (status == DPMF_OK) status = dpmf_design_create(workload, &options, &design);
     if (status == DPMF_OK) {
-        seen[0] = dpmf_mechanism_sigma(dpmf_design_mechanism(design));
-        seen[1] = dpmf_mechanism_evaluation(dpmf_design_mechanism(design)).rms_loss;
-        status = dpmf_mechanism_save(dpmf_design_mechanism(design), other_path);
+        seen[0] = dpmf_mechanism_get(dpmf_design_get(design).mechanism).sigma;
+        seen[1] = dpmf_mechanism_get(dpmf_design_get(design).mechanism).evaluation.rms_loss;
+        status = dpmf_mechanism_save(dpmf_design_get(design).mechanism, other_path);
     } else {
         assert_null(design);
     }
@@ -102,8 +102,8 @@ static dpmf_status file_stage(double seen[16]) {
     run.threads = 1;
     dpmf_status status = dpmf_mechanism_load(mechanism_path, &loaded);
     if (status != DPMF_OK) assert_null(loaded);
-    if (status == DPMF_OK) status = dpmf_verify(loaded, &run, &verified);
-    if (status == DPMF_OK) seen[0] = dpmf_verification_ok(verified);
+    if (status == DPMF_OK) status = dpmf_verify(&(dpmf_verify_source){.mechanism = loaded}, &run, &verified);
+    if (status == DPMF_OK) seen[0] = dpmf_verification_get(verified).ok;
     dpmf_verification_free(verified);
     dpmf_mechanism_free(loaded);
     return status;
@@ -175,7 +175,7 @@ static dpmf_status ledger_stage(double seen[16]) {
     dpmf_status status = dpmf_ledger_enter(state_path, mechanism, key, &options, NULL);
     if (status == DPMF_OK) status = dpmf_ledger_load(state_path, &ledger);
     if (status != DPMF_OK) assert_null(ledger);
-    if (status == DPMF_OK) seen[0] = (double)dpmf_ledger_entries(ledger);
+    if (status == DPMF_OK) seen[0] = (double)dpmf_ledger_get(ledger).entries;
     dpmf_ledger_free(ledger);
     return status;
 }

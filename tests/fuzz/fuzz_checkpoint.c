@@ -35,9 +35,9 @@ static void set_up(void) {
 
 static dpmf_status read_noise(int which, const uint8_t *data, size_t size) {
     float row[CASE_DIM];
-    const int64_t before = dpmf_noise_step(noise[which]);
+    const int64_t before = dpmf_noise_get(noise[which]).step;
     dpmf_status status = dpmf_noise_load(noise[which], fuzz_file(data, size));
-    const int64_t step = dpmf_noise_step(noise[which]);
+    const int64_t step = dpmf_noise_get(noise[which]).step;
     REQUIRE(status == DPMF_OK || step == before);
     REQUIRE(step >= 0 && step <= CASE_STEPS);
     if (status == DPMF_OK && step < CASE_STEPS) MUST(dpmf_noise_next(noise[which], row));
@@ -64,9 +64,9 @@ static dpmf_status read_training(const uint8_t *data, size_t size) {
 static dpmf_status read_sampler(int which, const uint8_t *data, size_t size) {
     dpmf_sampler *s = sampler[which];
     int64_t batch[CASE_UNITS], count = -1;
-    const int64_t before = dpmf_sampler_step(s);
+    const int64_t before = dpmf_sampler_get(s).step;
     dpmf_status status = dpmf_sampler_decode(s, data, size);
-    const int64_t step = dpmf_sampler_step(s);
+    const int64_t step = dpmf_sampler_get(s).step;
     REQUIRE(step >= 0 && step <= CASE_STEPS && (status == DPMF_OK || step == before));
     if (step == CASE_STEPS) return status;
     MUST(dpmf_sampler_next(s, batch, &count));

@@ -116,7 +116,7 @@ static int read_parameters(const uint8_t *data, size_t size) {
     int64_t bands = -1;
     REQUIRE(kind != NULL);
     const int code = read_strategy(fuzz_file(data, size), kind, CASE_STEPS, &bands, &strategy);
-    if (code == 0) REQUIRE(strategy != NULL && dpmf_strategy_steps(strategy) == CASE_STEPS && bands > 0);
+    if (code == 0) REQUIRE(strategy != NULL && dpmf_strategy_get(strategy).steps == CASE_STEPS && bands > 0);
     dpmf_strategy_free(strategy);
     return code;
 }

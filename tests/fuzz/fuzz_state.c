@@ -29,7 +29,7 @@ static void set_up(void) {
     binding.dim = binding.count = CASE_DIM;
     binding.clip = 1.0;
     binding.precision = DPMF_FLOAT32;
-    memcpy(binding.digest, dpmf_mechanism_digest(mechanism[0]), 64);
+    memcpy(binding.digest, dpmf_mechanism_get(mechanism[0]).digest, 64);
     MUST(noise_binding_keys(key, &binding));
 }
 
@@ -75,14 +75,14 @@ static dpmf_status read_counter(const uint8_t *data, size_t size) {
         REQUIRE(counter == NULL);
         return status;
     }
-    const int64_t step = dpmf_counter_step(counter);
+    const int64_t step = dpmf_counter_get(counter).step;
     int64_t note_size = 0;
     REQUIRE(step >= 0 && step <= CASE_STEPS);
     const uint8_t *note = dpmf_counter_note(counter, &note_size);
     for (int64_t i = 0; i < note_size; i++)
         REQUIRE(note[i] <= 255); /* every byte is there to be read */
     double sums[2 * CASE_STEPS];
-    const int64_t last = dpmf_counter_last_rows(counter);
+    const int64_t last = dpmf_counter_get(counter).last_rows;
     REQUIRE(last >= 0 && last <= CASE_STEPS);
     if (last > 0) (void)!dpmf_counter_last(counter, sums);
     dpmf_counter_free(counter);

@@ -138,7 +138,7 @@ static void save(const char *name, dpmf_workload *workload, const char *particip
                  const dpmf_mechanism_options *options) {
     dpmf_participation *parsed = NULL;
     dpmf_mechanism *mechanism = NULL;
-    check(dpmf_participation_parse(participation, dpmf_workload_steps(workload), &parsed), name);
+    check(dpmf_participation_parse(participation, dpmf_workload_get(workload).steps, &parsed), name);
     check(dpmf_mechanism_create(workload, parsed, strategy, options, &mechanism), name);
     check(dpmf_mechanism_save(mechanism, place("mechanism", name, "safetensors")), name);
     dpmf_mechanism_free(mechanism);
@@ -219,10 +219,10 @@ static void make_given(void) {
         for (int j = 0; j <= i; j++)
             matrix[i * STEPS + j] = 1.0 / (1 + i - j);
     }
-    check(dpmf_strategy_create_toeplitz(STEPS, 3, coefficients, &strategy), "toeplitz");
+    check(dpmf_strategy_create_toeplitz(STEPS, DPMF_TOEPLITZ, 3, coefficients, &strategy), "toeplitz");
     save("given_toeplitz", workload, "minsep:1,3", strategy, NULL);
     workload = workload_of("prefix");
-    check(dpmf_strategy_create_inverse_toeplitz(STEPS, 3, coefficients, &strategy), "inverse toeplitz");
+    check(dpmf_strategy_create_toeplitz(STEPS, DPMF_TOEPLITZ_INVERSE, 3, coefficients, &strategy), "inverse toeplitz");
     save("given_inverse", workload, "single", strategy, NULL);
     workload = workload_of("prefix");
     check(dpmf_strategy_create_banded(STEPS, 2, rows, &strategy), "banded");

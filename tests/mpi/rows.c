@@ -66,7 +66,7 @@ static void odd_shard(int64_t dim, dpmf_noise_options *o) {
 }
 
 static void test_bytes(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, const char *how) {
-    const int64_t steps = dpmf_strategy_steps(dpmf_mechanism_strategy(m));
+    const int64_t steps = dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps;
     dpmf_noise_options o = dpmf_noise_options_defaults();
     dpmf_mpi_noise *noise = NULL;
     dpmf_noise *alone = NULL;
@@ -108,7 +108,7 @@ static void test_save(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, 
     for (int t = 0; t < rows; t++)
         NEED(dpmf_mpi_noise_next(noise, row) == DPMF_OK);
     NEED(dpmf_mpi_noise_save(noise, path) == DPMF_OK);
-    print_rest(noise, dim, dpmf_strategy_steps(dpmf_mechanism_strategy(m)));
+    print_rest(noise, dim, dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps);
     dpmf_mpi_noise_free(noise);
     free(row);
 }
@@ -121,7 +121,7 @@ static void test_resume(const dpmf_mechanism *m, int64_t dim, const uint8_t *key
     NEED(dpmf_mpi_noise_create(MPI_COMM_WORLD, m, dim, 1, key, &o, &noise) == DPMF_OK);
     NEED(dpmf_mpi_noise_load(noise, path) == DPMF_OK);
     if (rank == 0) fprintf(stderr, "row %lld\n", (long long)dpmf_mpi_noise_step(noise));
-    print_rest(noise, dim, dpmf_strategy_steps(dpmf_mechanism_strategy(m)));
+    print_rest(noise, dim, dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps);
     dpmf_mpi_noise_free(noise);
 }
 
@@ -165,7 +165,7 @@ static void test_count(const dpmf_mechanism *m, int64_t dim, const uint8_t *key)
     float *sums = calloc((size_t)count + 1, sizeof *sums);
     NEED(sums != NULL && calls > 0);
     calls = 0;
-    while (dpmf_mpi_noise_step(noise) < dpmf_strategy_steps(dpmf_mechanism_strategy(m)))
+    while (dpmf_mpi_noise_step(noise) < dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps)
         NEED(dpmf_mpi_noise_add(noise, 1, 1, &(dpmf_segment){sums, count}) == DPMF_OK);
     NEED(calls == 0);
     free(sums);

@@ -42,7 +42,7 @@ static dpmf_mechanism *mechanism_of(dpmf_strategy *strategy) {
     dpmf_mechanism *made = NULL;
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
     o.sigma = 2;
-    check_ok(dpmf_workload_parse("prefix", dpmf_strategy_steps(strategy), &workload));
+    check_ok(dpmf_workload_parse("prefix", dpmf_strategy_get(strategy).steps, &workload));
     check_ok(dpmf_mechanism_create(workload, NULL, strategy, &o, &made));
     dpmf_workload_free(workload);
     dpmf_strategy_free(strategy);
@@ -90,7 +90,7 @@ static void check_rest(const dpmf_mechanism *m, dpmf_noise *noise, int64_t from,
         double wanted[DIM], got[DIM];
         check_ok(dpmf_noise_next(whole, wanted));
         if (t < SAVED) continue;
-        assert_int_equal(dpmf_noise_step(noise), t);
+        assert_int_equal(dpmf_noise_get(noise).step, t);
         check_ok(dpmf_noise_next(noise, got));
         assert_memory_equal(got, (const char *)wanted + (size_t)from * size, (size_t)(to - from) * size);
     }
@@ -295,14 +295,14 @@ static void test_a_whole_state_outlives_the_sharding(void **unused) {
     const int64_t shard[][2] = {{0, 1}, {0, 100}, {70, 110}, {0, DIM}};
     for (int i = 0; i < 4; i++) {
         check_ok(open_keeper(m, shard[i][0], shard[i][1], 1, 1, &noise));
-        assert_int_equal(dpmf_noise_step(noise), i == 0 ? SAVED : STEPS);
-        assert_int_equal(dpmf_noise_in_doubt(noise), 0);
+        assert_int_equal(dpmf_noise_get(noise).step, i == 0 ? SAVED : STEPS);
+        assert_int_equal(dpmf_noise_get(noise).in_doubt, 0);
         check_ok(dpmf_noise_seek(noise, SAVED));
         check_rest(m, noise, shard[i][0], shard[i][1], DPMF_FLOAT32);
         dpmf_noise_free(noise);
     }
     check_ok(open_keeper(m, 0, DIM, 0, 0, &noise)); /* of the whole row, asked for as such */
-    assert_int_equal(dpmf_noise_step(noise), STEPS);
+    assert_int_equal(dpmf_noise_get(noise).step, STEPS);
     dpmf_noise_free(noise);
     check_fails(DPMF_ERROR_ARGUMENT, open_keeper(m, 0, 70, 0, 0, &noise)); /* not of this shard */
     dpmf_mechanism_free(m);
@@ -327,7 +327,7 @@ static void test_parts_keep_the_rules_of_the_state_file(void **unused) {
     for (int64_t t = 1; t < SAVED + 2; t++)
         check_ok(dpmf_noise_next(noise, row));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_load_parts(noise, PARTS, all)); /* rows that were used */
-    assert_int_equal(dpmf_noise_step(noise), SAVED + 2);
+    assert_int_equal(dpmf_noise_get(noise).step, SAVED + 2);
     dpmf_noise_free(noise);
     check_ok(open_keeper(m, 0, 64, 1, 1, &noise));
     check_ok(dpmf_noise_load_parts(noise, PARTS, all));

@@ -29,7 +29,7 @@ static answer optimize(const char *work, int64_t n, int64_t bands, const char *w
     evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     check_ok(banded_optimize(&task, &out.strategy, &out.result));
     check_ok(dpmf_evaluate(a, p, out.strategy, &evaluate, &out.evaluation, NULL));
-    assert_int_equal(dpmf_strategy_bands(out.strategy), bands);
+    assert_int_equal(dpmf_strategy_get(out.strategy).bands, bands);
     assert_int_equal(out.evaluation.sensitivity.kind, DPMF_EXACT);
     assert_true(out.evaluation.sensitivity.value <= 1 + 1e-12);
     double found = loss == DPMF_LOSS_MAX ? out.evaluation.max_loss : out.evaluation.rms_loss;

@@ -56,8 +56,8 @@ static void test_a_low_rank_strategy_is_its_band_plus_its_rank(void **unused) {
                 check_near(w[t * n + u], want, 1e-14);
             }
         free(w);
-        assert_string_equal(dpmf_strategy_family(s), "lowrank");
-        assert_int_equal(dpmf_strategy_buffers(s), bands - 1 + rank);
+        assert_string_equal(dpmf_strategy_get(s).family, "lowrank");
+        assert_int_equal(dpmf_strategy_get(s).buffers, bands - 1 + rank);
         check_strategy(s, 1e-10);
         dpmf_workload *a = NULL;
         check_ok(dpmf_workload_parse("momentum:0.5", n, &a));
@@ -80,13 +80,13 @@ static void test_a_low_rank_strategy_comes_back_from_its_bytes(void **unused) {
     check_ok(dpmf_mechanism_create(a, NULL, s, NULL, &made));
     check_ok(dpmf_mechanism_encode(made, &bytes, &size));
     check_ok(dpmf_mechanism_decode(bytes, size, &read));
-    assert_string_equal(dpmf_strategy_family(dpmf_mechanism_strategy(read)), "lowrank");
-    assert_string_equal(dpmf_mechanism_digest(read), dpmf_mechanism_digest(made));
-    assert_true(dpmf_mechanism_evaluation(read).rms_loss == dpmf_mechanism_evaluation(made).rms_loss);
+    assert_string_equal(dpmf_strategy_get(dpmf_mechanism_get(read).strategy).family, "lowrank");
+    assert_string_equal(dpmf_mechanism_get(read).digest, dpmf_mechanism_get(made).digest);
+    assert_true(dpmf_mechanism_get(read).evaluation.rms_loss == dpmf_mechanism_get(made).evaluation.rms_loss);
     x[0] = 1;
     x[7] = -2;
     check_ok(dpmf_strategy_solve(s, x, y));
-    check_ok(dpmf_strategy_solve(dpmf_mechanism_strategy(read), x, z));
+    check_ok(dpmf_strategy_solve(dpmf_mechanism_get(read).strategy, x, z));
     assert_memory_equal(y, z, sizeof y);
     dpmf_bytes_free(bytes);
     dpmf_mechanism_free(read);
@@ -129,7 +129,7 @@ static void test_a_low_rank_strategy_out_of_range_is_refused(void **unused) {
 static dpmf_status optimize_(const dpmf_workload *a, const char *participation, const dpmf_optimize_options *options,
                              dpmf_strategy **out, dpmf_optimization *result) {
     dpmf_participation *p = NULL;
-    dpmf_status status = dpmf_participation_parse(participation, dpmf_workload_steps(a), &p);
+    dpmf_status status = dpmf_participation_parse(participation, dpmf_workload_get(a).steps, &p);
     optimize_task task = {a, p, options};
     if (status == DPMF_OK) status = lowrank_optimize(&task, out, result);
     dpmf_participation_free(p);

@@ -33,7 +33,7 @@ static dpmf_status make_coefficients(void *context, const double *theta, dpmf_st
     if (!(theta[1] > 0 && theta[1] <= (u->edge > 0 ? u->edge : 1))) return u->refuse_with;
     for (int64_t t = 1; t < u->steps; t++, power *= theta[1])
         c[t] = power;
-    return dpmf_strategy_create_toeplitz(u->wrong_steps > 0 ? u->wrong_steps : u->steps,
+    return dpmf_strategy_create_toeplitz(u->wrong_steps > 0 ? u->wrong_steps : u->steps, DPMF_TOEPLITZ,
                                          u->wrong_steps > 0 ? u->wrong_steps : u->steps, c, out);
 }
 

@@ -18,7 +18,7 @@
 /* The certified lower bound of the dense optimum. */
 static double bound(const dpmf_workload *a, int64_t b, int max_loss) {
     char text[64];
-    const int64_t n = dpmf_workload_steps(a);
+    const int64_t n = dpmf_workload_get(a).steps;
     dpmf_participation *p = NULL;
     dpmf_optimization found = {0};
     dpmf_optimize_options o = dpmf_optimize_options_defaults();

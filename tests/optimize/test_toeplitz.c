@@ -89,9 +89,9 @@ static double perturbed(const made *m, int inverse, const double *c, int64_t cou
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.lower_bound = DPMF_LOWER_BOUND_NONE;
     if (inverse)
-        check_ok(dpmf_strategy_create_inverse_toeplitz(n, count, c, &s));
+        check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_INVERSE, count, c, &s));
     else
-        check_ok(dpmf_strategy_create_banded_toeplitz(n, count, c, &s));
+        check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, count, c, &s));
     check_ok(dpmf_evaluate(m->workload, m->participation, s, &o, &figures, NULL));
     dpmf_strategy_free(s);
     return loss == DPMF_LOSS_MAX ? figures.max_loss : figures.rms_loss;

@@ -20,7 +20,7 @@ static const double PI = 3.14159265358979323846, EULER = 0.57721566490153286061;
 static dpmf_lower_bound bound_of(const dpmf_workload *a, const char *participation, const dpmf_evaluate_options *o) {
     dpmf_participation *p = NULL;
     dpmf_lower_bound found = {-1, -1, NULL};
-    check_ok(dpmf_participation_parse(participation, dpmf_workload_steps(a), &p));
+    check_ok(dpmf_participation_parse(participation, dpmf_workload_get(a).steps, &p));
     check_ok(dpmf_lower_bound_compute(a, p, o, &found));
     dpmf_participation_free(p);
     return found;
@@ -342,7 +342,7 @@ static void test_the_bound_is_the_least_loss_of_all_mechanisms(void **unused) {
 static double sensitivity_of(const dpmf_strategy *c, const char *participation) {
     dpmf_participation *p = NULL;
     reference r = {.starts = 10, .seed = 11};
-    check_ok(dpmf_participation_parse(participation, dpmf_strategy_steps(c), &p));
+    check_ok(dpmf_participation_parse(participation, dpmf_strategy_get(c).steps, &p));
     reference_run(&r, c, p);
     dpmf_participation_free(p);
     return sqrt(r.reached);

@@ -32,7 +32,7 @@ static uint8_t *run(const char *text, int64_t units, int64_t steps, uint64_t see
     dpmf_sampler *s = NULL;
     check_ok(dpmf_key_testing(seed, key));
     check_ok(dpmf_sampler_create(text, units, steps, key, NULL, &s));
-    int64_t *batch = calloc((size_t)dpmf_sampler_capacity(s), sizeof *batch), count = 0;
+    int64_t *batch = calloc((size_t)dpmf_sampler_get(s).capacity, sizeof *batch), count = 0;
     for (int64_t t = 0; t < steps; t++) {
         check_ok(dpmf_sampler_next(s, batch, &count));
         for (int64_t i = 0; i < count; i++) {

@@ -26,7 +26,7 @@ static void check_refused(const char *text, size_t at, int64_t value) {
     memcpy(bytes + at, &value, sizeof value);
     check_ok(noise_mac(s->mac_key, bytes, size - NOISE_MAC, bytes + size - NOISE_MAC));
     check_fails(DPMF_ERROR_FORMAT, dpmf_sampler_decode(s, bytes, size));
-    assert_int_equal(dpmf_sampler_step(s), 4);
+    assert_int_equal(dpmf_sampler_get(s).step, 4);
     check_ok(dpmf_sampler_next(s, batch, &count));
     dpmf_bytes_free(bytes);
     dpmf_sampler_free(s);

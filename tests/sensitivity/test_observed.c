@@ -126,7 +126,7 @@ static dpmf_strategy *mixed_toeplitz(int64_t steps) {
     dpmf_strategy *s = NULL;
     for (int i = 0; i < 30; i++)
         c[i] = (i % 3 == 1 ? -1.0 : 1.0) / (1 + i);
-    check_ok(dpmf_strategy_create_toeplitz(steps, 30, c, &s));
+    check_ok(dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ, 30, c, &s));
     return s;
 }
 
@@ -158,7 +158,7 @@ static void check_cyclic(const dpmf_strategy *s, int64_t k, int64_t b) {
     log_ *l = calloc(1, sizeof *l);
     char text[40];
     int64_t worst = -1;
-    for (int64_t t = 0; t < dpmf_strategy_steps(s); t++)
+    for (int64_t t = 0; t < dpmf_strategy_get(s).steps; t++)
         put(l, t % b, t);
     shuffle(l, 11);
     snprintf(text, sizeof text, "cyclic:%d,%d", (int)k, (int)b);
@@ -255,11 +255,11 @@ static void test_the_worst_of_many_units_is_found(void **unused) {
 }
 
 static double product(const dpmf_strategy *s, int64_t t, int64_t u) {
-    double x = 0, *left = calloc(2 * (size_t)dpmf_strategy_rows(s), sizeof *left);
-    double *right = left + dpmf_strategy_rows(s);
+    double x = 0, *left = calloc(2 * (size_t)dpmf_strategy_get(s).rows, sizeof *left);
+    double *right = left + dpmf_strategy_get(s).rows;
     check_ok(dpmf_strategy_column(s, t, left));
     check_ok(dpmf_strategy_column(s, u, right));
-    for (int64_t i = 0; i < dpmf_strategy_rows(s); i++)
+    for (int64_t i = 0; i < dpmf_strategy_get(s).rows; i++)
         x += left[i] * right[i];
     free(left);
     return x;
@@ -349,7 +349,7 @@ static void test_a_log_too_long_for_entries_is_bounded_by_norms(void **unused) {
     dpmf_strategy *s = NULL;
     log_ *l = calloc(1, sizeof *l);
     (void)unused;
-    check_ok(dpmf_strategy_create_blt_gaps(n, 2, scale, gap, &s));
+    check_ok(dpmf_strategy_create_blt(n, 2, scale, NULL, gap, &s));
     for (int64_t i = 0; i < 9000; i++) {
         put(l, i, i);
         put(l, i, 4000 + 3 * i);

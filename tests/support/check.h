@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 /* Fails with the library's message unless the call gives DPMF_OK. */
 #define check_ok(call) check_status_((call), DPMF_OK, #call, __FILE__, __LINE__)

@@ -49,7 +49,7 @@ static inline dpmf_mechanism *case_mechanism(const char *family, int64_t steps, 
     o.sigma = sigma;
     check_ok(dpmf_workload_parse("prefix", steps, &a));
     if (strcmp(family, "blt") == 0)
-        check_ok(dpmf_strategy_create_blt(steps, 2, scale, decay, &c));
+        check_ok(dpmf_strategy_create_blt(steps, 2, scale, decay, NULL, &c));
     else
         check_ok(dpmf_strategy_create(family, a, &s, &c));
     check_ok(dpmf_mechanism_create(a, NULL, c, &o, &m));

@@ -36,7 +36,7 @@ typedef struct reference {
 
 /* X = C'C from the columns. */
 static inline void reference_gram(const dpmf_strategy *s, reference *r) {
-    int64_t n = dpmf_strategy_steps(s), rows = dpmf_strategy_rows(s);
+    int64_t n = dpmf_strategy_get(s).steps, rows = dpmf_strategy_get(s).rows;
     double *c = malloc((size_t)(n * rows) * sizeof *c);
     r->x = malloc((size_t)(n * n) * sizeof *r->x);
     for (int64_t j = 0; j < n; j++)
@@ -183,9 +183,9 @@ static inline void reference_walk(reference *r, int depth, int *steps, int pass)
 /* Every result, for a strategy under a participation of at most REFERENCE_PICKS picks. */
 static inline void reference_run(reference *r, const dpmf_strategy *s, const dpmf_participation *p) {
     int steps[REFERENCE_PICKS];
-    r->kind = dpmf_participation_get_kind(p);
-    r->k = (int)dpmf_participation_count(p);
-    r->b = (int)dpmf_participation_separation(p);
+    r->kind = dpmf_participation_get(p).kind;
+    r->k = (int)dpmf_participation_get(p).count;
+    r->b = (int)dpmf_participation_get(p).separation;
     assert_true(r->k <= REFERENCE_PICKS);
     reference_gram(s, r);
     r->absolute = r->reached = r->best_signs = r->spectral = 0;

@@ -25,7 +25,7 @@ static void plain_sgd(int64_t hidden, double momentum, int nesterov, double deca
     if (by_unit) plan.sampler = "cyclic:5", plan.participation = "cyclic:4,5";
     case_run r = case_open(data, &plan);
     const int64_t dim = r.trainer->model.dim, units = by_unit ? CASE_USERS : CASE_EXAMPLES;
-    const double expected = dpmf_sampler_expected(r.sampler);
+    const double expected = dpmf_sampler_get(r.sampler).expected;
     const train_clip none = {INFINITY, 0, by_unit, units, 0, 0};
     dpmf_sampler *same = NULL;
     int64_t batch[CASE_EXAMPLES], count = 0;
@@ -117,7 +117,7 @@ static void compare_workload(const char *text, double momentum, int nesterov, do
         check_ok(dpmf_trainer_next(after.trainer));
         check_same_weights(&inside, &after);
         for (int64_t i = 0; i < dim; i++) {
-            g[i * STEPS + t] = (double)inside.trainer->released[i] / dpmf_sampler_expected(inside.sampler);
+            g[i * STEPS + t] = (double)inside.trainer->released[i] / dpmf_sampler_get(inside.sampler).expected;
             iterate[i * STEPS + t] = (double)inside.trainer->weights[i];
         }
     }
@@ -181,7 +181,7 @@ static void test_the_row_of_noise_is_added_to_the_clipped_sum(void **unused) {
             assert_true(noisy->sums[i] - sum->sums[i] == (int64_t)floor((double)row[i] * sum->grid.per_step + 0.5));
     }
     /* 0.5 is the clip, 0.7 is sigma, and k = 4 participations of unit columns that do not overlap make 2. */
-    assert_true(dpmf_noise_scale(noise) > 0.5 * 0.7 * 1.99);
+    assert_true(dpmf_noise_get(noise).release.scale > 0.5 * 0.7 * 1.99);
     assert_true(dpmf_trainer_noise_seconds(private.trainer) > 0);
     free(row);
     dpmf_noise_free(noise);

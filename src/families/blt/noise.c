@@ -43,7 +43,7 @@ static dpmf_status bound_arithmetic(const noise_plan *plan, const dpmf_run *run,
 }
 
 void blt_plan_noise(noise_plan *plan) {
-    const noise_states states = {DPMF_RECIPE_BLT, (int)dpmf_strategy_buffers(plan->leaf), fill_weights};
+    const noise_states states = {DPMF_RECIPE_BLT, (int)strategy_buffers(plan->leaf), fill_weights};
     noise_plan_states(plan, &states);
     plan->bound = bound_arithmetic;
 }

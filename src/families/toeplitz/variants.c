@@ -35,7 +35,7 @@ static dpmf_status check_variant(const optimize_task *task) {
     if (o->taper < 0 || o->taper >= o->bands)
         return base_fail(DPMF_ERROR_ARGUMENT, "taper from %lld, accepted 1 to below the %lld bands",
                          (long long)o->taper, (long long)o->bands);
-    if (o->sweep && (!dpmf_participation_is_single(task->participation) || o->weights != NULL))
+    if (o->sweep && (!participation_is_single(task->participation) || o->weights != NULL))
         return base_fail(DPMF_ERROR_UNSUPPORTED, "the sweep is for single participation, no weights");
     if (o->normalize == DPMF_NORMALIZE_WITHIN)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "sweep and taper are normalized after, not within");
@@ -47,7 +47,7 @@ static dpmf_status make_variant(const optimize_task *task, const double *c, dpmf
     dpmf_strategy *plain = NULL;
     dpmf_status status = DPMF_OK;
     if (out == NULL) return DPMF_OK;
-    TRY(dpmf_strategy_create_banded_toeplitz(task->workload->steps, o->bands, c, &plain));
+    TRY(dpmf_strategy_create_toeplitz(task->workload->steps, DPMF_TOEPLITZ_BANDED, o->bands, c, &plain));
     if (o->normalize == DPMF_NORMALIZE_NONE) {
         *out = plain;
         return DPMF_OK;

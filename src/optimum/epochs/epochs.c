@@ -58,7 +58,7 @@ static dpmf_status wants_dense(const dpmf_workload *a, int64_t b, int *dense) {
     int q_bands = -1, r_bands = 0;
     if (a->form == WORKLOAD_OPERATOR)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
-    dpmf_workload_inverse_bands(a, &q_bands, &r_bands);
+    workload_inverse_bands(a, &q_bands, &r_bands);
     *dense = q_bands < 0 || r_bands > 0 || b <= (q_bands < 1 ? 1 : q_bands);
     if (*dense && a->steps > EPOCHS_DENSE_MAX)
         return base_fail(DPMF_ERROR_UNSUPPORTED,

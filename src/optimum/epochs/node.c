@@ -68,7 +68,7 @@ dpmf_status epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_
     epochs_shape s = {.n = workload->steps, .k = k, .b = b};
     int q_bands = 0, r_bands = 0;
     dpmf_status status = DPMF_OK;
-    dpmf_workload_inverse_bands(workload, &q_bands, &r_bands);
+    workload_inverse_bands(workload, &q_bands, &r_bands);
     s.p = q_bands < 1 ? 1 : q_bands;
     assert(r_bands == 0 && s.p <= 2 && b > s.p && (k - 1) * b < s.n && s.n <= k * b);
     s.inner = b - s.p;
