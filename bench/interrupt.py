@@ -44,7 +44,6 @@ CASES = [
     ["noise", "BANDED", "--dim", "10000000", "--rows", "0:8192", "--key-file", "KEY"],
     ["verify", "SHORT"],
     ["report", "FILE", "--out", "OUT"],
-    ["reproduce", "all"],
     ["audit", "FILE"],
     ["bench"],
     ["calibrate", "BANDED", "--epsilon", "1", "--delta", "1e-6", "--sampling", "balls-in-bins:100"],

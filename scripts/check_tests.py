@@ -18,7 +18,7 @@ from checking import finds_exactly, run
 MOST_LINES = 600
 LIMITED = ("src", "cli", "train", "tests")
 LONG_TABLES = ("cli/options/options.c",)  # one row per option
-OTHERS = ("support", "cli", "python", "fuzz", "data", "install", "mpi", "oracle", "attacks", "behaviour")
+OTHERS = ("support", "cli", "python", "fuzz", "data", "install", "mpi", "oracle", "attacks", "behaviour", "papers")
 LEAST_WORDS = 3
 REGISTERED = re.compile(r"\bcmocka_unit_test(?:_\w+)?\(\s*(\w+)")
 DEFINED = re.compile(r"^(?:static )?void (\w+)\(void \*\*\w*\)", re.MULTILINE)

@@ -24,7 +24,6 @@ typedef enum verb_id {
     VERB_VERIFY,
     VERB_AUDIT,
     VERB_REPORT,
-    VERB_REPRODUCE,
     VERB_BENCH,
     VERB_HELP,
     VERB_TOTAL
@@ -148,8 +147,6 @@ typedef enum option_id {
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_OUT,
-    OPTION_MARKDOWN,
-    OPTION_PERTURB,
     OPTION_THROUGH,
     OPTION_CANARIES,
     OPTION_NOISE_FACTOR,

@@ -275,7 +275,7 @@ dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer
                                               : factor_matrix(workload, optimum, x));
     base_reverse_across(n, x);
     TRY_DONE(normalise_columns(n, x));
-    TRY_DONE(dpmf_strategy_create_dense(n, x, out));
+    TRY_DONE(strategy_create_matrix(n, x, out));
 done:
     base_free(x);
     return status;

@@ -72,10 +72,10 @@ static int is_usable(const dpmf_strategy *s, noise_plan *plan) {
 static void check_products(const char *name, const dpmf_strategy *s, const noise_plan *plan, const crypto_seed *seed,
                            double exact, const double *rows) {
     const int64_t n = dpmf_strategy_steps(s);
-    const int forward = plan->route->exact == NOISE_EXACT_FILTER || plan->route->exact == NOISE_EXACT_REPLAY;
+    const int forward = plan->route->exact == NOISE_EXACT_FILTER;
     double *c = matrix_of(s), z[COUNT];
     noise_exact_bounds b;
-    check_ok(noise_exact_bound(plan, NULL, &b));
+    check_ok(plan->bound(plan, NULL, &b));
     const double each = plan->route->exact == NOISE_EXACT_OWN ? 0 : 0.5 + b.arithmetic * exact;
     for (int64_t t = 0; t < n; t++) {
         const double diagonal = c[t * n + t];

@@ -3,9 +3,10 @@
  * BLTs with scales of any sign: their coordinates against plain sums, gradients against differences, and the search:
  * one more buffer never hurts, known results are reached, and scales stay within the range of float32.
  */
+#include "families/blt/blt.h"
 #include "support/check.h"
 
-#include "optimize/blt/blt.h"
+#include "families/blt/search.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 #include "workload/workload.h"
@@ -182,7 +183,7 @@ static void test_any_allocation_of_the_search_among_signs_may_fail(void **unused
     check_ok(dpmf_workload_parse("prefix", 6, &a));
     check_ok(dpmf_participation_parse("cyclic:2,3", 6, &p));
     const optimize_task task = {a, p, &o};
-    FAIL_EACH(optimize_blt(&task, &s, &r));
+    FAIL_EACH(blt_optimize(&task, &s, &r));
     dpmf_strategy_free(s);
     dpmf_workload_free(a);
     dpmf_participation_free(p);

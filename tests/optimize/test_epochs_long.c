@@ -4,6 +4,7 @@
  * Choquette-Choo et al. 2023, Table 1 (with more digits, found with full eigendecompositions), a workload with momentum
  * and cooldown whose condition is 1e13, and more steps than a matrix can have.
  */
+#include "families/dense/dense.h"
 #include "optimize/optimize.h"
 #include "support/check.h"
 
@@ -20,7 +21,7 @@ static dpmf_strategy *optimum_of(const char *text, int64_t n, const char *partic
     o.tolerance = tolerance;
     o.loss = loss;
     optimize_task task = {a, p, &o};
-    check_ok(optimize_epochs(&task, &c, r));
+    check_ok(dense_optimize_epochs(&task, &c, r));
     assert_int_equal(r->outcome, DPMF_CONVERGED);
     assert_true(r->optimum_lower <= r->optimum_upper && r->optimum_upper <= r->optimum_lower * (1 + tolerance));
     dpmf_participation_free(p);

@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "optimize/lowrank/lowrank.h"
+#include "families/lowrank/lowrank.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 
@@ -131,7 +131,7 @@ static dpmf_status optimize_(const dpmf_workload *a, const char *participation, 
     dpmf_participation *p = NULL;
     dpmf_status status = dpmf_participation_parse(participation, dpmf_workload_steps(a), &p);
     optimize_task task = {a, p, options};
-    if (status == DPMF_OK) status = optimize_lowrank(&task, out, result);
+    if (status == DPMF_OK) status = lowrank_optimize(&task, out, result);
     dpmf_participation_free(p);
     return status;
 }
@@ -215,7 +215,7 @@ static void test_a_matrix_of_rank_two_is_found_again(void **unused) {
                 target[t * n + u] = t - u < 3 ? 100 : (1 + x) * exp(y) + x * x * cos(3 * y);
             }
         lowrank_fit fit = {.steps = n, .bands = 3, .rank = 2, .target = target, .left = left, .right = right};
-        check_ok(optimize_lowrank_solve(&fit, NULL));
+        check_ok(lowrank_solve(&fit, NULL));
         assert_true(fit.converged);
         assert_true(fit.residual < 1e-3);
         double worst = 0;

@@ -5,7 +5,7 @@
 #ifndef DPMF_TESTS_ORACLE_H
 #define DPMF_TESTS_ORACLE_H
 
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
 #include "workload/workload.h"
 
 /* One block of Philox 4x32-10: four words from a counter of four words and a key of two. */

@@ -3,6 +3,7 @@
  * Streams without a horizon: the strategy against dense matrices, the length of its columns by brute force on finite
  * parts and on small shapes whose columns end soon, files, and the figures that do not depend on the number of steps.
  */
+#include "families/unbounded/unbounded.h"
 #include "strategy/strategy.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
@@ -155,7 +156,7 @@ static void test_rows_of_noise_do_not_depend_on_the_steps_to_come(void **state) 
     double first[16] = {0}, second[16] = {0}, third[16] = {0};
     uint64_t x = 5;
     (void)state;
-    check_ok(unbounded_head(endless, STEPS, &head));
+    check_ok(strategy_cut(endless, STEPS, &head));
     assert_int_equal(dpmf_strategy_steps(head), STEPS);
     for (int64_t t = 0; t < STEPS; t++) {
         double z = check_random(&x), a = 0, b = 0, c = 0;

@@ -5,7 +5,7 @@
 
 #include "support/check.h"
 
-#include "optimize/banded/banded.h"
+#include "families/banded/banded.h"
 
 #include <stdlib.h>
 

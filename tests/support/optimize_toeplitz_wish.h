@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 #include "support/check.h"
 
 #include <math.h>

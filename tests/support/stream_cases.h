@@ -3,9 +3,9 @@
 #ifndef DPMF_TESTS_STREAM_CASES_H
 #define DPMF_TESTS_STREAM_CASES_H
 
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
+#include "families/tvblt/tvblt.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
 #include "support/check.h"
 #include "support/replay_strategy.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The noise of a TV-BLT as its loss sees it (optimize/tvblt/loss.c), for eight nodes at once: compiled once per instruction
+ * The noise of a TV-BLT as its loss sees it (families/tvblt/loss.c), for eight nodes at once: compiled once per instruction
  * set from tvblt/body.inc with identical results (additions, multiplications, divisions and square roots, lane by lane).
  *
  * E_j = (K + shift_j V)^-1, K = Q diag(e) Q' (two sub-diagonals: R^-1 Q diag(e) Q' R^-T). The noise y has
