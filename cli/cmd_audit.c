@@ -80,12 +80,12 @@ static void add_scores(text_buffer *t, const ordered *all, int64_t count) {
     enum { BINS = 40 };
     int64_t bars[2][BINS] = {{0}};
     const double low = all[count - 1].score, width = (all[0].score - low) / BINS;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; i++) {
         const int bin = width > 0.0 ? (int)((all[i].score - low) / width) : 0;
-        ++bars[all[i].in][bin < BINS ? bin : BINS - 1];
+        bars[all[i].in][bin < BINS ? bin : BINS - 1]++;
     }
     json_open(t, "scores", '[');
-    for (int b = 0; b < BINS; ++b) {
+    for (int b = 0; b < BINS; b++) {
         json_open(t, NULL, '[');
         json_double(t, NULL, low + (b + 0.5) * width);
         json_integer(t, NULL, bars[1][b]);
@@ -102,14 +102,14 @@ static int add_ranking(page *p, const ordered *all, const dpmf_audit_result *r) 
     char *ranking = allocate(count + 1, 1);
     int code = found == NULL || ranking == NULL ? fail_memory() : 0;
     if (code == 0) {
-        for (int64_t i = 0; i < count; ++i) {
+        for (int64_t i = 0; i < count; i++) {
             ranking[i] = all[i].in ? '1' : '0';
             found[i + 1] = found[i] + (all[i].in ? 1.0 / (double)r->included : 0.0);
         }
         json_text(&p->object, "ranking", ranking);
         const sequence curve = {"found", found};
-        plain_picture(&p->plain, "Share of the canaries that were in, among so many with the highest scores", count + 1,
-                      true, 1, &curve);
+        plain_picture(&p->plain, "Share of the canaries that were in, among this many with the highest scores",
+                      count + 1, true, 1, &curve);
     }
     free(found);
     free(ranking);

@@ -19,13 +19,13 @@ DELTA = 1e-8  # of all figures of McKenna 2024 that depend on privacy
 # ---- losses of banded strategies, single participation ----
 
 def toeplitz_loss(program, steps, bands):
-    """RMS loss of the best Toeplitz C of so many bands, with its columns normalized afterwards."""
+    """RMS loss of the best Toeplitz C of this many bands, with its columns normalized afterwards."""
     return program.ask("optimize --family banded-toeplitz --bands %d --steps %d --column-normalize"
                        % (bands, steps))["rms_loss"]
 
 
 def banded_optimum(program, steps, bands):
-    """Bounds of the least RMS loss of so many bands. Above 4096 steps the last digits would take most of the time."""
+    """Bounds of the least RMS loss of this many bands. Above 4096 steps the last digits would take most of the time."""
     tolerance = "" if steps <= 4096 else " --tolerance 1e-3" if bands <= 16 else " --tolerance 0.1"
     return program.ask("optimize --family banded --bands %d --steps %d%s" % (bands, steps, tolerance))["optimum"]
 
@@ -114,7 +114,7 @@ RIVALS = {"tree": "evaluate --family tree-online", "square root": "evaluate --fa
 
 
 def stamped_total(block, stamps):
-    """Total squared loss of a strategy for prefix sums that is restarted so many times, from the answer for one stamp.
+    """Total squared loss of a strategy for prefix sums that is restarted this many times, from the answer for one stamp.
 
     Stamp s has in every step the error of the sums of the s - 1 complete stamps before it, too. Each unit has its part of
     the participations in every stamp, so the squared sensitivities add up.

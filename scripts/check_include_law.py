@@ -5,8 +5,8 @@
 A stage is a folder of src/. The law is the block marked `law` in src/README.md: in `a, b < c < d` the files of c may
 include headers of a and b, those of d headers of a, b and c, and so on across lines; `a reads name` is an exception for
 objects (check_object_law.py). Of another stage a file includes <stage>/<stage>.h and nothing else; base and kernels are
-shelves of tools, whose headers are all open; families has none for others, who ask its table of operations. src/ itself holds
-folders only, and src/README.md describes every .c file in the section of its stage. The rest is fixed here: dpmf.h
+shelves of tools, whose headers are all open; families has none for others, which use its table of operations. src/ itself
+holds folders only, and src/README.md describes every .c file in the section of its stage. The rest is fixed here: dpmf.h
 includes nothing of ours; cli/, examples/ and bench/ include dpmf.h and their own headers, nothing else of ours; src/mpi
 and src/device, separate libraries, are such folders too, and the folders named mpi have dpmf_mpi.h, those named device
 dpmf_device.h.

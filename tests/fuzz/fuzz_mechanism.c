@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* --- the mutator --- */
+/* ---- the mutator ---- */
 
 enum { TEXT_ROOM = 4096, ARRAY_ROOM = 1 << 16 };
 

@@ -91,9 +91,9 @@ static void test_adam_is_its_definition(void **unused) {
 }
 
 /*
- * Momentum inside the workload (Denisov et al. 2022, Section 4): what the optimizer makes of the gradients is A times
- * them, so that momentum as post-processing of private gradients, and a mechanism whose workload has it, walk the same
- * way where there is no noise. Softmax regression starts at zero, so decay fits too (its lambda is per unit of rate).
+ * Momentum inside the workload (Denisov et al. 2022, Section 4): the optimizer's sum of the gradients is A times them,
+ * so that momentum as post-processing of private gradients and a mechanism whose workload has it give the same weights
+ * without noise. Softmax regression starts at zero, so decay fits too (its lambda is per unit of rate).
  */
 static void compare_workload(const char *text, double momentum, int nesterov, double decay, const double *schedule) {
     enum { STEPS = 20 };

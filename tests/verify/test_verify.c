@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verification: everything that this library makes agrees, by every route; the routes themselves against brute force and
- * closed forms; every single change of a mechanism is found; a stream that is not that of its strategy is found; files
- * that do not hold together. A verification of good noise fails by chance with probability below 2e-10 (verify/law.c);
- * there are fewer than 2000 here, most of which do not get that far.
+ * Verification: all mechanisms of this library agree, by every route; the routes themselves are compared with brute
+ * force and closed forms; every single change of a mechanism is found; a stream that is not that of its strategy is
+ * found; files that do not hold together. A verification of good noise fails by chance with probability below 2e-10
+ * (verify/law.c); there are fewer than 2000 here, most of which do not get that far.
  */
 #include "account/account.h"
 #include "mechanism/mechanism.h"
@@ -98,7 +98,7 @@ static void must_be(const dpmf_verification *v, const char *name, int ok) {
     if (check->ok != ok) fail_msg("%s: ok = %d, expected %d (%s)", name, check->ok, ok, check->how);
 }
 
-/* Does not agree, and for this reason? */
+/* Does it disagree, and for this reason? */
 static void must_not_agree(const dpmf_mechanism *m, const char *name) {
     dpmf_verification *v = NULL;
     check_ok(dpmf_verify(&(dpmf_verify_source){.mechanism = m}, NULL, &v));
@@ -143,7 +143,9 @@ static void test_what_we_make_agrees(void **unused) {
     }
 }
 
-/* Whole up to DPMF_VERIFY_WHOLE_STEPS; above by other ways, and hardly for a W that must be whole. */
+/*
+ * Complete matrices up to DPMF_VERIFY_WHOLE_STEPS; other routes above, and few of them for a W that must be complete.
+ */
 static void test_what_is_checked_depends_on_the_steps(void **unused) {
     static const char *const whole[] = {"sensitivity",     "rms_loss",
                                         "max_loss",        "total_squared_loss",
@@ -209,7 +211,7 @@ static void test_a_changed_claim_of_many_steps_is_found(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-/* An earlier climb ended lower: its bound is still one, but never a higher one, and never one of more digits. */
+/* An earlier ascent ended lower: its bound is still valid, but never a higher one, and never one of more digits. */
 static void test_the_weaker_bound_of_an_earlier_file_agrees(void **unused) {
     dpmf_mechanism *m = make(&RECIPES[2]);
     dpmf_lower_bound *bound = &m->evaluation.lower_bound;
@@ -240,7 +242,7 @@ static void test_a_changed_claim_is_found(void **unused) {
             change_double(m, &e->lower_bound.max_loss, "lower_bound.max_loss");
         }
         change_double(m, &m->response, "response");
-        /* under sampling a little more noise than is needed is an older account's: the response knows better */
+        /* under sampling a little more noise than needed is an older account's: the response detects the change */
         const int sampled = !dpmf_sampling_is_none(&m->sampling);
         const char *finds = sampled ? "response" : "sigma";
         change_double(m, &m->sigma, finds);

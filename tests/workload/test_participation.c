@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Participation: what is feasible, and its text. */
+/* Participation: feasibility, and its text. */
 #include "support/check.h"
 
 #include "workload/workload.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules by name: against their definitions, their texts through a mechanism file, what is refused. */
+/* Schedules by name: compared with their definitions, their texts through a mechanism file, refusals. */
 #include "support/check.h"
 
 #include "workload/workload.h"

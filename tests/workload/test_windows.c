@@ -37,7 +37,7 @@ static void test_windows_powers_and_the_mean_are_their_definitions(void **state)
     }
 }
 
-/* The best there is, enclosed: and prefix sums under another name have the optimum of prefix sums. */
+/* The enclosed optimum; prefix sums under another name have the optimum of prefix sums. */
 static void test_windows_powers_and_the_mean_have_a_certified_optimum(void **state) {
     double found[TEXTS + 1];
     dpmf_run run = dpmf_run_defaults();
