@@ -32,27 +32,11 @@ static int fail_output(const release *r, int error) {
 
 /* ---- the output file of a run with a state file ---- */
 
-/* So that a new name survives a power cut. Not every file system can. */
-static void sync_directory(const char *path) {
-    char directory[4096] = ".";
-    const char *slash = strrchr(path, '/');
-    const size_t length = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-    if (length >= sizeof directory) return;
-    if (length > 0) memcpy(directory, path, length), directory[length] = '\0';
-    const int place = open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-    if (place >= 0 && fsync(place) == 0) close(place);
-}
-
 static int write_file(release *r, const char *bytes, size_t size) {
-    while (size > 0) {
-        const ssize_t written = pwrite(r->file, bytes, size < (1u << 30) ? size : 1u << 30, (off_t)r->note.offset);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return fail_output(r, errno);
-        r->note.offset += written;
-        bytes += written;
-        size -= (size_t)written;
-        r->written = true;
-    }
+    r->written = r->written || size > 0;
+    const int error = file_put(r->file, r->note.offset, bytes, size);
+    if (error != 0) return fail_output(r, error);
+    r->note.offset += (int64_t)size;
     return 0;
 }
 
@@ -85,14 +69,14 @@ static int compare_tail(const release *r, const char *text, size_t size) {
     char shown[SHOWN], piece[4096];
     for (size_t done = 0; done < size;) {
         const size_t some = size - done < sizeof piece ? size - done : sizeof piece;
-        const ssize_t got = pread(r->file, piece, some, (off_t)r->note.offset + (off_t)done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return fail_output(r, got < 0 ? errno : EIO);
-        if (memcmp(piece, text + done, (size_t)got) != 0)
+        size_t got = 0;
+        const int error = file_get(r->file, r->note.offset + (int64_t)done, piece, some, &got);
+        if (error != 0 || got < some) return fail_output(r, error != 0 ? error : EIO);
+        if (memcmp(piece, text + done, some) != 0)
             return fail(EXIT_UNABLE,
                         "%s was changed: its last lines are not those of the state file, and nothing is released",
                         show(r->path, shown));
-        done += (size_t)got;
+        done += some;
     }
     return 0;
 }
@@ -134,7 +118,8 @@ static int open_file(release *r, const char *text, size_t size, int64_t step) {
     if (r->file < 0 || fstat(r->file, &info) != 0) return fail_output(r, errno);
     if (!S_ISREG(info.st_mode))
         return fail(EXIT_UNABLE, "cannot write %s: it is not a regular file", show(r->path, shown));
-    sync_directory(r->path);
+    const int error = file_sync_directory(r->path);
+    if (error != 0) return fail_output(r, error);
     return mend_file(r, text, size, step);
 }
 

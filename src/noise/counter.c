@@ -155,11 +155,6 @@ done:
     return status;
 }
 
-static void wipe_free(void *memory, int64_t size) {
-    if (memory != NULL) crypto_wipe(memory, (size_t)size);
-    base_free(memory);
-}
-
 void dpmf_counter_free(dpmf_counter *c) {
     if (c == NULL) return;
     const int64_t kept = NOISE_COUNTER_HISTORY * c->columns * (int64_t)sizeof(double);
@@ -167,11 +162,11 @@ void dpmf_counter_free(dpmf_counter *c) {
     error_lookup_free(c->error); /* before the workload and the strategy, which the noise holds */
     dpmf_noise_free(c->noise);
     dpmf_workload_free(c->workload);
-    wipe_free(c->noisy, c->columns * (int64_t)sizeof *c->noisy);
-    wipe_free(c->sum, c->columns * (int64_t)sizeof *c->sum);
-    wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);
-    wipe_free(c->x, kept);
-    wipe_free(c->o, kept);
+    crypto_wipe_free(c->noisy, c->columns * (int64_t)sizeof *c->noisy);
+    crypto_wipe_free(c->sum, c->columns * (int64_t)sizeof *c->sum);
+    crypto_wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);
+    crypto_wipe_free(c->x, kept);
+    crypto_wipe_free(c->o, kept);
     base_free(c->note_memory);
     EVP_MD_CTX_free(c->input);
     EVP_MD_CTX_free(c->scratch);
@@ -300,7 +295,7 @@ dpmf_status dpmf_counter_add(dpmf_counter *c, int64_t rows, const double *values
     TRY_DONE(dpmf_counter_commit(c, note, size));
     memcpy(sums, note + sizeof SUMS + sizeof rows, (size_t)(8 * count));
 done:
-    wipe_free(grid, grid != NULL ? rows * c->columns * (int64_t)sizeof *grid : 0);
+    crypto_wipe_free(grid, grid != NULL ? rows * c->columns * (int64_t)sizeof *grid : 0);
     base_free(note);
     return status;
 }

@@ -27,6 +27,7 @@
  */
 #include "noise/counter.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 
 #include <assert.h>
@@ -65,8 +66,8 @@ struct noise_counter_file {
 /* ---- records ---- */
 
 static dpmf_status fail_changed(const noise_counter_file *f, const char *how) {
-    char shown[CRYPTO_SHOWN_PATH];
-    return base_fail(DPMF_ERROR_FORMAT, "the state file '%s' has been changed: %s", crypto_secret_show(f->path, shown),
+    char shown[BASE_SHOWN_PATH];
+    return base_fail(DPMF_ERROR_FORMAT, "the state file '%s' has been changed: %s", base_show_path(f->path, shown),
                      how);
 }
 
@@ -242,17 +243,17 @@ static dpmf_status read_file(dpmf_counter *c, int64_t size) {
 }
 
 static dpmf_status lock(const noise_counter_file *f) {
-    char shown[CRYPTO_SHOWN_PATH];
+    char shown[BASE_SHOWN_PATH];
     struct stat info;
     if (flock(f->file, LOCK_EX | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK) return crypto_secret_fail("lock", WHAT, f->path, errno);
+        if (errno != EWOULDBLOCK) return base_file_fail("lock", WHAT, f->path, errno);
         return base_fail(DPMF_ERROR_IO, "the state file '%s' is in use by another program",
-                         crypto_secret_show(f->path, shown));
+                         base_show_path(f->path, shown));
     }
-    if (fstat(f->file, &info) != 0) return crypto_secret_fail("read", WHAT, f->path, errno);
+    if (fstat(f->file, &info) != 0) return base_file_fail("read", WHAT, f->path, errno);
     if (info.st_nlink == 0) /* somebody made it anew between our opening and locking it */
         return base_fail(DPMF_ERROR_IO, "the state file '%s' was in use by another program a moment ago",
-                         crypto_secret_show(f->path, shown));
+                         base_show_path(f->path, shown));
     return DPMF_OK;
 }
 
@@ -309,8 +310,8 @@ static dpmf_status write_slot(dpmf_counter *c, uint64_t sequence, int64_t size) 
     const noise_counter_file *f = c->file;
     struct stat info;
     /* A file without a name protects nobody: the next program would not find it. */
-    if (fstat(f->file, &info) != 0) return crypto_secret_fail("write", WHAT, f->path, errno);
-    if (info.st_nlink == 0) return crypto_secret_fail("write", WHAT, f->path, ENOENT);
+    if (fstat(f->file, &info) != 0) return base_file_fail("write", WHAT, f->path, errno);
+    if (info.st_nlink == 0) return base_file_fail("write", WHAT, f->path, ENOENT);
     return crypto_secret_write(f->file, f->path, WHAT, SLOTS_AT + (int64_t)(sequence % 2) * f->room, f->bytes + MAC,
                                (size_t)size);
 }

@@ -20,8 +20,8 @@ enum { ENTRIES_MAX = 100000 };
 /* ---- reading ---- */
 
 static dpmf_status fail_format(const char *path, const char *why) {
-    char shown[CRYPTO_SHOWN_PATH];
-    return base_fail(DPMF_ERROR_FORMAT, "ledger '%s': %s", crypto_secret_show(path, shown), why);
+    char shown[BASE_SHOWN_PATH];
+    return base_fail(DPMF_ERROR_FORMAT, "ledger '%s': %s", base_show_path(path, shown), why);
 }
 
 static dpmf_status read_sampling(const cJSON *object, dpmf_sampling *out) {
@@ -199,12 +199,12 @@ dpmf_status noise_ledger_lock(const char *path, int *out) {
     for (;;) {
         struct stat held, named;
         const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-        if (file < 0) return crypto_secret_fail("open", WHAT, path, errno);
+        if (file < 0) return base_file_fail("open", WHAT, path, errno);
         while (flock(file, LOCK_EX) != 0)
             if (errno != EINTR) {
                 const int error = errno;
                 close(file);
-                return crypto_secret_fail("lock", WHAT, path, error);
+                return base_file_fail("lock", WHAT, path, error);
             }
         if (fstat(file, &held) == 0 && stat(path, &named) == 0 && held.st_ino == named.st_ino &&
             held.st_dev == named.st_dev) {

@@ -24,6 +24,7 @@
  */
 #include "noise/state.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "crypto/crypto.h"
 
@@ -83,9 +84,8 @@ static dpmf_status slot_decode(const noise_state *state, const uint8_t record[NO
 /* ---- reading ---- */
 
 static dpmf_status fail_damaged(const char *path, const char *how) {
-    char shown[CRYPTO_SHOWN_PATH];
-    return base_fail(DPMF_ERROR_FORMAT, "the state file '%s' has been changed: %s", crypto_secret_show(path, shown),
-                     how);
+    char shown[BASE_SHOWN_PATH];
+    return base_fail(DPMF_ERROR_FORMAT, "the state file '%s' has been changed: %s", base_show_path(path, shown), how);
 }
 
 /* One record was being written when the power went, or somebody changed it: the other stands, and one row more. */
@@ -115,14 +115,14 @@ static dpmf_status read_slots(noise_state *state, const uint8_t bytes[FILE_SIZE]
 }
 
 static dpmf_status read_file(noise_state *state, int64_t size, int replay) {
-    char shown[CRYPTO_SHOWN_PATH];
+    char shown[BASE_SHOWN_PATH];
     uint8_t bytes[FILE_SIZE];
     state->size = size;
     if (size < FILE_SIZE || (size - FILE_SIZE) % NOISE_MAC != 0 ||
         (size - FILE_SIZE) / NOISE_MAC > state->binding.steps)
         return base_fail(DPMF_ERROR_FORMAT,
                          "the state file '%s' has %" PRId64 " bytes, accepted: %d, and %d for each of %" PRId64 " rows",
-                         crypto_secret_show(state->path, shown), size, FILE_SIZE, NOISE_MAC, state->binding.steps);
+                         base_show_path(state->path, shown), size, FILE_SIZE, NOISE_MAC, state->binding.steps);
     TRY(crypto_secret_read(state->file, state->path, WHAT, 0, bytes, sizeof bytes));
     TRY(noise_record_check(&state->binding, NOISE_RECORD_STATE, state->path, bytes));
     memcpy(state->head, bytes, sizeof state->head);
@@ -130,11 +130,11 @@ static dpmf_status read_file(noise_state *state, int64_t size, int replay) {
 }
 
 static dpmf_status lock(const noise_state *state) {
-    char shown[CRYPTO_SHOWN_PATH];
+    char shown[BASE_SHOWN_PATH];
     if (flock(state->file, LOCK_EX | LOCK_NB) == 0) return DPMF_OK;
-    if (errno != EWOULDBLOCK) return crypto_secret_fail("lock", WHAT, state->path, errno);
+    if (errno != EWOULDBLOCK) return base_file_fail("lock", WHAT, state->path, errno);
     return base_fail(DPMF_ERROR_IO, "the state file '%s' is in use by another stream",
-                     crypto_secret_show(state->path, shown));
+                     base_show_path(state->path, shown));
 }
 
 dpmf_status noise_state_open(const char *path, const noise_binding *binding, int replay, noise_state **out) {
@@ -224,8 +224,8 @@ static dpmf_status write_slot(noise_state *state, int64_t reserved, int64_t arri
         TRY(make_file(state, &next, mark));
     } else {
         /* A file without a name protects nobody: the next program would not find it. */
-        if (fstat(state->file, &info) != 0) return crypto_secret_fail("write", WHAT, state->path, errno);
-        if (info.st_nlink == 0) return crypto_secret_fail("write", WHAT, state->path, ENOENT);
+        if (fstat(state->file, &info) != 0) return base_file_fail("write", WHAT, state->path, errno);
+        if (info.st_nlink == 0) return base_file_fail("write", WHAT, state->path, ENOENT);
         TRY(slot_encode(state, &next, record));
         if (reserved > state->now.reserved) TRY(put_mark(state, reserved - 1, mark));
         TRY(crypto_secret_write(state->file, state->path, WHAT, (int64_t)(1 + next.sequence % 2) * NOISE_RECORD, record,
