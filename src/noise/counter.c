@@ -3,8 +3,8 @@
  * The counter: private running sums of a stream of rows, in a program that may end at any moment and go on later.
  *
  * Noise is a pure function of (key, mechanism, row, column), and all that the rows so far have left behind is in the state
- * file: running sums with their noise, the stream's buffers, the number of rows. So whoever goes on computes the same
- * bits, without seeing an earlier row again. Sums leave in this order: rows are prepared, everything is on the disk
+ * file: running sums with their noise, the stream's buffers, the number of rows. So the program that goes on computes the
+ * same bits, without seeing an earlier row again. Sums leave in this order: rows are prepared, everything is on the disk
  * together with a note of the caller's (the lines that are about to go out, say), and then the caller may let them go.
  */
 #include "noise/counter.h"
@@ -91,7 +91,7 @@ static dpmf_status allocate_memory(dpmf_counter *c) {
     return base_alloc_doubles(kept, "rows of a counter", &c->o);
 }
 
-/* H(subkey | bytes): nobody without the key can tell which bytes it is of. */
+/* H(subkey | bytes): without the key the hash tells nothing of the bytes. */
 static dpmf_status begin_hash(dpmf_counter *c) {
     if (c->input == NULL) c->input = EVP_MD_CTX_new();
     if (c->scratch == NULL) c->scratch = EVP_MD_CTX_new();
@@ -102,24 +102,16 @@ static dpmf_status begin_hash(dpmf_counter *c) {
     return DPMF_OK;
 }
 
-/* KEY_FILE.state unless a path is given; a file that nobody named says how it came to be asked. */
 static dpmf_status open_state(dpmf_counter *c, const dpmf_counter_options *o) {
-    char *path = NULL, words[600];
+    char *path = NULL;
     if (o->state != NULL && *o->state == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     if (o->state != NULL && o->rows_may_repeat)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "rows_may_repeat: it is for streams without a state file, but one is given");
-    if (o->state != NULL) return noise_counter_open(c, o->state);
-    if (o->key_file == NULL || o->rows_may_repeat) return DPMF_OK;
-    const size_t room = strlen(o->key_file) + sizeof ".state";
-    TRY(base_alloc((int64_t)room, 1, "a path", (void **)&path));
-    snprintf(path, room, "%s.state", o->key_file);
-    dpmf_status status = noise_counter_open(c, path);
+    TRY(noise_state_path(o->state, o->key_file, o->rows_may_repeat, &path));
+    dpmf_status status = path != NULL ? noise_counter_open(c, path) : DPMF_OK;
     base_free(path);
-    if (status != DPMF_ERROR_ARGUMENT) return status;
-    snprintf(words, sizeof words, "%s", dpmf_last_error());
-    return base_fail(status, "%s; a key file serves one run: another run needs its own key or its own state file",
-                     words);
+    return o->state == NULL ? noise_state_explain(status) : status;
 }
 
 static dpmf_status create_checked(dpmf_counter *c, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
@@ -158,7 +150,8 @@ done:
 void dpmf_counter_free(dpmf_counter *c) {
     if (c == NULL) return;
     const int64_t kept = NOISE_COUNTER_HISTORY * c->columns * (int64_t)sizeof(double);
-    noise_counter_close(c->file);
+    if (c->file != NULL) noise_journal_close(c->file);
+    base_free(c->file);
     error_lookup_free(c->error); /* before the workload and the strategy, which the noise holds */
     dpmf_noise_free(c->noise);
     dpmf_workload_free(c->workload);
