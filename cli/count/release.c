@@ -7,9 +7,9 @@
  *     3  the lines are written
  *
  * So after a kill or a power cut the output is at most a part of one batch behind the state, and that batch is in the
- * state: whoever goes on writes what is missing of it, the same bytes. An output that is longer than the state knows, or
- * has other bytes where the last batch goes, belongs to another state: refused. On standard output nobody can tell what
- * arrived: the lines of a batch that was not the last word of a program that ended well are printed again.
+ * state: the program that goes on writes what is missing of it, the same bytes. An output that is longer than the state
+ * knows, or has other bytes where the last batch goes, belongs to another state and is refused. What arrived on standard
+ * output is not known: the last batch is printed again unless the program that printed it ended well.
  */
 #include "count/count.h"
 
@@ -45,11 +45,6 @@ static void *sync_apart(void *file) {
     return (void *)(intptr_t)(fdatasync(*(const int *)file) == 0 ? 0 : errno);
 }
 
-/* Many bytes take the disk a while: it may begin while the next batch is computed. */
-static void begin_sync(release *r, size_t size) {
-    if (size >= SYNC_APART) r->syncing = pthread_create(&r->thread, NULL, sync_apart, &r->file) == 0;
-}
-
 static int sync_file(release *r) {
     void *error = NULL;
     if (!r->written) return 0;
@@ -64,7 +59,7 @@ static int sync_file(release *r) {
     return 0;
 }
 
-/* Does the output from the batch's place on hold the beginning of the batch? */
+/* Refuses an output that does not hold the beginning of the batch at the batch's place. */
 static int compare_tail(const release *r, const char *text, size_t size) {
     char shown[SHOWN], piece[4096];
     for (size_t done = 0; done < size;) {
@@ -126,21 +121,20 @@ static int open_file(release *r, const char *text, size_t size, int64_t step) {
 /* ---- opening ---- */
 
 /* What the last program left: its note, and the lines of its last batch. */
-static int read_note(release *r, const char **text, size_t *size) {
+static void read_note(release *r, const char **text, size_t *size) {
     int64_t all = 0;
     const char *bytes = dpmf_counter_note(r->counter, &all);
     *text = NULL;
     *size = 0;
     memcpy(r->note.magic, MAGIC, sizeof MAGIC);
-    if (bytes == NULL || dpmf_counter_step(r->counter) == 0) return 0;
+    if (bytes == NULL || dpmf_counter_step(r->counter) == 0) return;
     if (all < (int64_t)sizeof r->note || memcmp(bytes, MAGIC, sizeof MAGIC) != 0) {
-        r->note.lines = dpmf_counter_step(r->counter); /* another program counted: its last answer is its own affair */
-        return 0;
+        r->note.lines = dpmf_counter_step(r->counter); /* another program counted, and has its last answer */
+        return;
     }
     memcpy(&r->note, bytes, sizeof r->note);
     *text = bytes + sizeof r->note;
     *size = (size_t)all - sizeof r->note;
-    return 0;
 }
 
 int release_open(release *r, dpmf_counter *counter, const char *path, bool kept) {
@@ -152,14 +146,13 @@ int release_open(release *r, dpmf_counter *counter, const char *path, bool kept)
     r->file = -1;
     if (!kept) return rows_open(path, false, &r->rows);
     const int64_t step = dpmf_counter_step(counter);
-    int code = read_note(r, &text, &size);
-    if (code != 0) return code;
+    read_note(r, &text, &size);
     if (size > 0 && r->note.to_file != (path != NULL))
         return fail(EXIT_UNABLE, "the last lines of the state file must first go %s",
                     path != NULL ? "to standard output" : "to a file (--out)");
     r->note.to_file = path != NULL;
     if (path != NULL) return open_file(r, text, size, step);
-    code = rows_open(NULL, false, &r->rows);
+    const int code = rows_open(NULL, false, &r->rows);
     if (code != 0 || size == 0) return code;
     fail(0, "the last lines before %lld may have been printed: they are printed again", (long long)step + 1);
     return rows_write(&r->rows, text, size);
@@ -184,7 +177,8 @@ int release_lines(release *r) {
     const char *lines = r->text.bytes + sizeof r->note;
     const size_t size = r->text.length - sizeof r->note;
     if (code == 0) code = r->file >= 0 ? write_file(r, lines, size) : rows_write(&r->rows, lines, size);
-    if (code == 0 && r->file >= 0) begin_sync(r, size);
+    if (code == 0 && r->file >= 0 && size >= SYNC_APART) /* the disk may begin while the next batch is computed */
+        r->syncing = pthread_create(&r->thread, NULL, sync_apart, &r->file) == 0;
     r->text.length = sizeof r->note;
     return code;
 }
