@@ -2,9 +2,10 @@
 /*
  * A file that appears whole or not at all, and reads and writes that move all bytes.
  *
- * This header and its source include nothing of dpmf and call the C library only, because three products compile them:
- * libdpmf, the program and libdpmf_mpi. The latter two stand on the public headers, and how a file reaches the disk is no
- * business of those. Failures are therefore words, which every product puts into a message of its own.
+ * This header and its source include nothing of dpmf and call the C library only, because three products share them:
+ * libdpmf, the program, which links the library's objects, and libdpmf_mpi, which compiles the source into itself. Those two
+ * stand on the public headers otherwise, and a public call would promise users what only dpmf needs. Failures are
+ * words, which every product puts into a message of its own.
  */
 #ifndef DPMF_BASE_ATOMIC_FILE_H
 #define DPMF_BASE_ATOMIC_FILE_H
