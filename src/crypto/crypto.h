@@ -47,7 +47,7 @@ DPMF_MUST_CHECK dpmf_status crypto_seed_open_with(const struct kernels_seed_set 
                                                   crypto_seed **out);
 
 /*
- * out[i] = Z[row, first + i] for i < count: floats or doubles as `precision` says (two different streams). Never
+ * out[i] = Z[row, first + i] for i < count: floats or doubles by `precision` (two different streams). Never
  * allocates, never fails; may be called from several threads at once. Fastest when first and count are multiples of 64.
  */
 void crypto_seed_fill(const crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first, size_t count,

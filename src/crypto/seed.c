@@ -45,7 +45,7 @@ static size_t size_of(dpmf_precision precision) {
     return precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-/* Numbers that cannot be made must not look like noise: a caller who adds them sees it. */
+/* Numbers that cannot be made must not look like noise: a caller that adds them can see it. */
 static void spoil(dpmf_precision precision, size_t count, void *out) {
     for (size_t i = 0; i < count; i++)
         if (precision == DPMF_FLOAT32)

@@ -114,20 +114,6 @@ static dpmf_status open_state(dpmf_counter *c, const dpmf_counter_options *o) {
     return o->state == NULL ? noise_state_explain(status) : status;
 }
 
-static dpmf_status create_checked(dpmf_counter *c, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
-                                  const dpmf_counter_options *o) {
-    c->workload = workload_retain(mechanism->workload);
-    c->steps = mechanism->steps;
-    dpmf_workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
-    assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
-    TRY(open_noise(c, mechanism, key, o));
-    TRY(noise_counter_grid(c));
-    TRY(allocate_memory(c));
-    TRY(begin_hash(c));
-    TRY(error_lookup_create(c->workload, mechanism->strategy, &o->run, &c->error));
-    return open_state(c, o);
-}
-
 dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns, double clip,
                                 const uint8_t key[DPMF_KEY_SIZE], const dpmf_counter_options *options,
                                 dpmf_counter **out) {
@@ -139,7 +125,16 @@ dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns
     c->columns = columns;
     c->clip = clip;
     c->clip_rows = o.clip_rows != 0;
-    TRY_DONE(create_checked(c, mechanism, key, &o));
+    c->workload = workload_retain(mechanism->workload);
+    c->steps = mechanism->steps;
+    dpmf_workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
+    assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
+    TRY_DONE(open_noise(c, mechanism, key, &o));
+    TRY_DONE(noise_counter_grid(c));
+    TRY_DONE(allocate_memory(c));
+    TRY_DONE(begin_hash(c));
+    TRY_DONE(error_lookup_create(c->workload, mechanism->strategy, &o.run, &c->error));
+    TRY_DONE(open_state(c, &o));
     *out = c;
     c = NULL;
 done:

@@ -11,7 +11,7 @@
  *
  * A slot is a sequence number (8), a payload and, in its last 32 bytes, an HMAC-SHA256 of the MAC of the head and all of
  * the slot before. Sequence s is in slot s mod 2. A slot is whole if its HMAC matches and its number belongs in its place;
- * nobody without the key can make one, move one to another file or exchange the two.
+ * without the key one cannot be made, nor moved to another file, nor can the two be exchanged.
  *
  * Protocol. Let s be the sequence on the disk. Slot s + 1 is written over s - 1, in place, and fdatasync returns; then, and
  * not before, the caller hands out what s + 1 promises. A counter then writes its seal with s + 1, which is not synced.
@@ -24,16 +24,16 @@
  * while the old one, whose lock is still held, stays until the rename.
  *
  * The reader therefore takes the newest whole slot. That is the state, or the state before a promise that was never kept.
- * It may be wrong in one case only: somebody damaged slot s + 1 after it was synced, so that s looks like the state and
- * would give rows again that have been seen. The two readers exclude that each in its way:
+ * It may be wrong in one case only: slot s + 1 was damaged after it was synced, so that s looks like the state and would
+ * give rows again that have been seen. The two readers exclude that each in its way:
  *
  *     a state refuses a file with one slot that is not whole. A power cut in a write does that too, and then the user
  *     decides (replay), where one row more than the whole slot has counts as reserved;
  *     a counter refuses a file whose newest whole slot is older than the seal. A power cut may lose the seal, which takes
  *     only this warning away; it is one sector, and a kill does not tear it.
  *
- * A file that was put back whole from an older copy is authentic, and cannot be told from the latest by itself: count
- * compares it with its output, and users are asked to keep the latest.
+ * An older copy of the whole file is authentic, and nothing in it shows its age: count compares it with its output, and
+ * users are asked to keep the latest (docs/security.md).
  *
  * Why in place: one sync per promise, nothing left over by a kill, and one inode, whose lock (flock) holds as long as the
  * journal is open.

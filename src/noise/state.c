@@ -128,14 +128,6 @@ dpmf_status noise_state_marked(const noise_state *state, int64_t row, uint8_t ma
     return DPMF_OK;
 }
 
-/* A row without a mark needs no place, unless a mark that was never used stands there. */
-static dpmf_status put_mark(noise_journal *j, int64_t row, const uint8_t *mark) {
-    if (mark == NULL && j->size <= mark_place(row)) return DPMF_OK;
-    TRY(crypto_secret_put(j->file, j->path, WHAT, mark_place(row), mark != NULL ? mark : NO_MARK, NOISE_MAC));
-    if (j->size < mark_place(row + 1)) j->size = mark_place(row + 1);
-    return DPMF_OK;
-}
-
 /* ---- writing ---- */
 
 static dpmf_status fill_slot(noise_journal *j, const slot *s) {
@@ -175,14 +167,18 @@ dpmf_status noise_state_reserve(noise_state *state, const uint8_t *mark) {
     noise_journal *j = &state->journal;
     const int64_t row = state->reserved;
     assert(row < j->binding.steps);
-    if (j->file >= 0) {
-        TRY(put_mark(j, row, mark));
-        return write_slot(state, row + 1, row);
+    if (j->file < 0) {
+        assert(row == 0);
+        TRY(make_file(j, mark));
+        state->reserved = 1;
+        return DPMF_OK;
     }
-    assert(row == 0);
-    TRY(make_file(j, mark));
-    state->reserved = 1;
-    return DPMF_OK;
+    /* A row without a mark needs no place, unless a mark that was never used stands there. */
+    if (mark != NULL || j->size > mark_place(row)) {
+        TRY(crypto_secret_put(j->file, j->path, WHAT, mark_place(row), mark != NULL ? mark : NO_MARK, NOISE_MAC));
+        if (j->size < mark_place(row + 1)) j->size = mark_place(row + 1);
+    }
+    return write_slot(state, row + 1, row);
 }
 
 void noise_state_close(noise_state *state, int arrived) {
