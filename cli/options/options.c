@@ -836,8 +836,9 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
-                              INSPECT | REPRODUCE | BENCH | TRAIN | PREDICT | AUDIT,
-                     .help = "print one JSON object instead of a table. noise, count: needs --out"},
+                              INSPECT | REPRODUCE | BENCH | TRAIN | PREDICT | AUDIT | REPORT,
+                     .help = "print one JSON object instead of a table. noise, count: needs --out. report: the object "
+                             "that the page is drawn from"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,

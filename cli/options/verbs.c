@@ -206,8 +206,8 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_REPORT] =
         {
             .name = "report",
-            .usage = "report FILE --out PAGE.html [OPTION]...\n"
-                     "report STREAM --mechanism FILE --out PAGE.html [OPTION]...",
+            .usage = "report FILE --out PAGE.html|--json [OPTION]...\n"
+                     "report STREAM --mechanism FILE --out PAGE.html|--json [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
             .summary = "write a page with the statement, the comparison and the pictures",
@@ -216,7 +216,7 @@ const verb_row verbs[VERB_TOTAL] = {
                 "other families at equal privacy, C and its inverse, coefficients, the error of every step beside the "
                 "optimum's, noise against bands and buffers, epsilon against delta, and the cost. With --mechanism, "
                 "the page is about a STREAM that count wrote: its totals with bands that hold together at --level, the "
-                "requested ranges with their intervals, and the statement.",
+                "requested ranges with their intervals, and the statement. --json prints the figures of the page.",
             .run = cmd_report,
         },
     [VERB_REPRODUCE] =

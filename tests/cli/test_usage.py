@@ -44,8 +44,8 @@ OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": O
            "verify": ["threads", "json", "help"],
            "audit": ["epsilon", "delta", "confidence", "testing-seed", "threads", "json", "out", "through", "canaries",
                      "noise-factor", "help"],
-           "report": ["unit", "dim", "memory", "max-overhead", "clip", "mechanism", "range", "level", "column", "threads", "out",
-                      "help"],
+           "report": ["unit", "dim", "memory", "max-overhead", "clip", "mechanism", "range", "level", "column", "threads", "json",
+                      "out", "help"],
            "bench": ["threads", "json", "help"],
            "reproduce": ["threads", "json", "markdown", "perturb", "help"], "help": ["man", "completion", "help"]}
 BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]
