@@ -4,7 +4,7 @@
  *
  *     f(X_i) = min { tr D : D diagonal, D - X_i positive semidefinite }
  *
- * (sensitivity/ascent.c). X with D in the place of X_i for every class is X plus something positive semidefinite: no error is
+ * (sensitivity/pattern.c). X with D in the place of X_i for every class is X plus something positive semidefinite: no error is
  * larger, the steps of a class are orthogonal, and the squared sensitivity is the largest trace.
  *
  * At the top of the dual V_i over its diagonal is the matrix of inner products that attains f(X_i), and close to it D follows
