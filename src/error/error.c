@@ -14,8 +14,8 @@
  *     A or C a matrix            whole matrices with BLAS
  *     otherwise                  impulse responses (McKenna 2024, Algorithm 5), O(n^2) time, O(n) memory
  */
-#include "error/error.h"
 
+#include "error/error.h"
 #include "base/linalg.h"
 #include "base/lower.h"
 #include "base/memory.h"
@@ -23,6 +23,7 @@
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -87,7 +88,7 @@ static int toeplitz_bands(const dpmf_strategy *s, int64_t *count, const double *
     return strategy_toeplitz(s, count, c, &inverse_count, &inverse) && *c != NULL && inverse_count == 0;
 }
 
-/* Near linear by error/schedule.c? Where A is Toeplitz too, and C has few bands, its columns are cheaper. */
+/* Near linear by error/toeplitz.c? Where A is Toeplitz too, and C has few bands, its columns are cheaper. */
 static int has_long_schedule(const dpmf_workload *a, const double *scale, int64_t count) {
     enum { LONG = 512 };
     if (a->decay != 0 || a->steps < LONG || (scale != NULL && a->momentum > 0)) return 0;
@@ -187,4 +188,57 @@ done:
 int error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
     return s->ops->squared_error_sums != NULL && a->steps == s->steps &&
            s->ops->squared_error_sums(s, a, total, largest);
+}
+
+/*
+ * Errors one step after another, for a stream that is running. Most families' are all computed at once and held. Those of
+ * prefix sums without a horizon are computed a stretch at a time, since there may be 2^40 of them.
+ */
+
+enum { STRETCH = 4096 };
+
+struct error_lookup {
+    const dpmf_workload *workload;
+    const dpmf_strategy *strategy;
+    int64_t first, count; /* held */
+    double *values;
+};
+
+dpmf_status error_lookup_create(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                error_lookup **out) {
+    error_lookup *l = NULL;
+    dpmf_status status = DPMF_OK;
+    const int by_stretch =
+        s->steps > STRETCH && s->ops->squared_error_range != NULL && s->ops->squared_error_range(s, a, 0, 0, NULL);
+    TRY_DONE(base_alloc(1, sizeof *l, "error bars", (void **)&l));
+    *l = (error_lookup){.workload = a, .strategy = s, .count = by_stretch ? STRETCH : s->steps};
+    TRY_DONE(base_alloc_doubles(l->count, "error bars", &l->values));
+    if (by_stretch)
+        TRY_DONE(dpmf_error_range(a, s, 0, l->count, run, l->values));
+    else
+        TRY_DONE(dpmf_error_compute(a, s, run, l->values));
+    *out = l;
+    l = NULL;
+done:
+    error_lookup_free(l);
+    return status;
+}
+
+/* The next stretch needs no memory and cannot fail: its steps are within the strategy's. */
+double error_lookup_at(error_lookup *l, int64_t t) {
+    assert(t >= 0 && t < l->strategy->steps);
+    if (t < l->first || t >= l->first + l->count) {
+        l->first = t - t % STRETCH;
+        l->count = l->strategy->steps - l->first < STRETCH ? l->strategy->steps - l->first : STRETCH;
+        l->strategy->ops->squared_error_range(l->strategy, l->workload, l->first, l->count, l->values);
+        for (int64_t i = 0; i < l->count; i++)
+            l->values[i] = sqrt(l->values[i]);
+    }
+    return l->values[t - l->first];
+}
+
+void error_lookup_free(error_lookup *l) {
+    if (l == NULL) return;
+    base_free(l->values);
+    base_free(l);
 }

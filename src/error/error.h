@@ -73,22 +73,22 @@ DPMF_MUST_CHECK dpmf_status error_toeplitz_columns(const dpmf_workload *a, int64
                                                    const double *scale, const dpmf_run *run, double *per_step);
 
 /*
- * error/schedule.c: the same for workloads with a schedule and without decay; columns divided only where there is no momentum:
+ * error/toeplitz.c: the same for workloads with a schedule and without decay; columns divided only where there is no momentum:
  * O(n log n + l^2), l some dozens of bands, or O(n log^2 n). *done = 0, and nothing else, where that is no gain.
  */
 DPMF_MUST_CHECK dpmf_status error_schedule(const dpmf_workload *a, int64_t count, const double *c, const double *scale,
                                            const dpmf_run *run, int *done, double *per_step);
 
-/* error/triangle.c: q_t = sum over s < t of rates_s (H H')[t,s], H Toeplitz with first column g; O(n log^2 n). */
+/* error/toeplitz.c: q_t = sum over s < t of rates_s (H H')[t,s], H Toeplitz with first column g; O(n log^2 n). */
 DPMF_MUST_CHECK dpmf_status error_triangle(int64_t n, const double *g, const double *rates, const dpmf_run *run,
                                            double *q);
 
-/* error/covariance.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
+/* error/recursion.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
 DPMF_MUST_CHECK dpmf_status error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                              double *per_step);
 
 /*
- * error/lookup.c: |B[t,:]| for a stream that is running, whose workload and strategy must live as long. Steps in order are
+ * error/error.c: |B[t,:]| for a stream that is running, whose workload and strategy must live as long. Steps in order are
  * cheap; memory does not grow with the steps for prefix sums without a horizon. Not for two threads at once.
  */
 typedef struct error_lookup error_lookup;

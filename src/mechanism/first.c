@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The account of the first steps of a run. The noise that they had is what it is, sigma x the sensitivity of the whole C;
- * how far a unit can move them is the sensitivity of the leading block (strategy/leading.c) under the participation cut to
+ * how far a unit can move them is the sensitivity of the leading block (strategy/triangular.c) under the participation cut to
  * these steps. So they are the same mechanism with a larger sigma. Under sampling the column norms take its place, and there
  * are fewer compositions.
  */

@@ -14,7 +14,7 @@
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
-/* How a value was found; sensitivity/found.c has the texts, which mechanism files spell out. */
+/* How a value was found; sensitivity/result.c has the texts, which mechanism files spell out. */
 typedef enum sensitivity_method_kind {
     /* exact */
     SENSITIVITY_METHOD_COLUMN = 0,
@@ -152,7 +152,7 @@ static inline const double *sensitivity_band_lag(const sensitivity_band *band, i
     return band->values + before * (band->n - band->first) - before * (before - 1) / 2;
 }
 
-/* ---- one pattern (sensitivity/pattern.c, sensitivity/ascent.c) ---- */
+/* ---- one pattern (sensitivity/pattern.c) ---- */
 
 /* f(X) for a k x k matrix, or the bound asked for. */
 DPMF_MUST_CHECK dpmf_status sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensitivity_bound bound,
@@ -192,7 +192,7 @@ typedef struct sensitivity_patterns {
 DPMF_MUST_CHECK dpmf_status sensitivity_patterns_search(const sensitivity_task *task,
                                                         const sensitivity_patterns *patterns, sensitivity_found *out);
 
-/* Min-separation and shuffled patterns one by one, if they are few: then `there` = 1. (sensitivity/enumerate.c) */
+/* Min-separation and shuffled patterns one by one, if they are few: then `there` = 1. (sensitivity/search.c) */
 DPMF_MUST_CHECK dpmf_status sensitivity_enumerate(const sensitivity_task *task, int *there, sensitivity_found *out);
 
 /* ---- the kinds of participation ---- */
@@ -211,7 +211,7 @@ void sensitivity_found_sum(const sensitivity_task *task, double square, sensitiv
                            sensitivity_found *out);
 
 /*
- * sensitivity/place.c: max sum_{t in p} r_t over at most k steps at least b apart (Pillutla et al. 2025, Algorithm 3.2); r >= 0. `work` has
+ * sensitivity/rows.c: max sum_{t in p} r_t over at most k steps at least b apart (Pillutla et al. 2025, Algorithm 3.2); r >= 0. `work` has
  * 2 n numbers. With `best` not NULL, best[j] for j = 0..k gets the maximum with at most j steps.
  */
 double sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best);

@@ -13,7 +13,7 @@
  *              taken diagonal by diagonal, O(n k (w-b)).
  *
  * Both are exact for any signs. So are the earliest pattern of non-negative, non-increasing Toeplitz matrices
- * (sensitivity/monotone.c), counts on trees (families/tree/separated.c), and patterns that are few enough to try.
+ * (sensitivity/monotone.c), counts on trees (families/tree/sensitivity.c), and patterns that are few enough to try.
  * For anything else there are upper bounds (sensitivity/rows.c).
  */
 #include "sensitivity/sensitivity.h"

@@ -144,7 +144,7 @@ int64_t strategy_inverse_bands(const dpmf_strategy *s);
 int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                       const double **inverse); /* 1 if Toeplitz */
 
-/* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy/gram.c). */
+/* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy/object.c). */
 DPMF_MUST_CHECK dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values);
 
 /* The repeated block and how often; the strategy itself and 1 if it is not repeated. */
@@ -162,7 +162,7 @@ DPMF_MUST_CHECK dpmf_status strategy_left_inverse(const dpmf_strategy *s, double
 /* The same stream cut off after `steps` steps, where the family has that; else it whole, retained. */
 DPMF_MUST_CHECK dpmf_status strategy_cut(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
 
-/* Its first `steps` steps as a strategy of their own: the leading block of C (strategy/leading.c). */
+/* Its first `steps` steps as a strategy of their own: the leading block of C (strategy/triangular.c). */
 DPMF_MUST_CHECK dpmf_status strategy_create_leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
 
 /* DPMF_ERROR_NUMERICAL with a message if C has no inverse. */

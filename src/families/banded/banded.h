@@ -102,7 +102,7 @@ void banded_class_level(banded_class *class_, double level, double *nu);
  */
 double banded_class_least(banded_class *class_, const double *nu, double *tau);
 
-/* ---- the certificate (families/banded/bound.c) ---- */
+/* ---- the certificate (families/banded/class.c) ---- */
 
 /*
  * A number that sum_t p_t q_t cannot fall below in the class, from a C of it that the class built last, with its D and
@@ -111,7 +111,7 @@ double banded_class_least(banded_class *class_, const double *nu, double *tau);
 DPMF_MUST_CHECK dpmf_status banded_bound(const banded_pass *pass, banded_class *class_, const double *rows,
                                          const double *d, const double *slopes, const double *weights, double *lower);
 
-/* ---- starting points (families/banded/start.c) ---- */
+/* ---- starting points (families/banded/optimize.c) ---- */
 
 /* Columns of the truncated square root of the workload, normalized. */
 DPMF_MUST_CHECK dpmf_status banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows);

@@ -8,7 +8,7 @@
 
 enum { BLT_UNKNOWNS = 2 * BLT_MAX };
 
-/* Memory for the loss with normalized columns (families/blt/normalized.c), n numbers each, q and r n x count. */
+/* Memory for the loss with normalized columns (families/blt/loss.c), n numbers each, q and r n x count. */
 typedef struct blt_normalized {
     double *memory, *coefficient, *norm, *variance, *by_norm, *q, *r;
 } blt_normalized;
@@ -53,7 +53,7 @@ blt_parameters blt_at(int count, const double *x);
 void blt_gaps(int count, const double *x, double *gaps);
 void blt_unknowns(int count, const double *gaps, double *x);
 
-/* ---- scales of any sign: families/blt/cascade.c ---- */
+/* ---- scales of any sign: families/blt/mixed.c ---- */
 
 /* C as a cascade. The unknowns are `count` coordinates and `count` logarithms of spacings between ln gaps. */
 typedef struct blt_cascade {

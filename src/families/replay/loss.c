@@ -4,7 +4,7 @@
  *
  *     parameters -> h, beta, rho, profile, d -> P (pairs) -> V (classes) -> errors -> loss
  *
- * and the same way back. The sensitivity is 1 by construction (families/replay/pairs.c), so the loss is that of the
+ * and the same way back. The sensitivity is 1 by construction (families/replay/sensitivity.c), so the loss is that of the
  * errors alone. A gradient costs about three evaluations, O(n k r^2).
  */
 #include "families/replay/search.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The adjoint of families/replay/pairs.c: derivatives of the loss by h, beta, rho, psi, q, w, Z and the wanted X (or,
+ * The adjoint of families/replay/sensitivity.c: derivatives of the loss by h, beta, rho, psi, q, w, Z and the wanted X (or,
  * where P was given, by P), from those by P (or X). The same sweep turned round: stages by rising a + c, positions
  * forwards. Names as there; a bar in comments is a derivative. With O = O_{p+1}, l = O beta_c, m = O'beta_a,
  * s = beta_a'l, and

@@ -15,7 +15,7 @@
  *     X = C'C = D^-1 G'P G D^-1
  *
  * and P is not free: it is solved from F so that X vanishes between two steps of one class and has the wanted diagonal
- * (pairs.c). Then the sensitivity is exactly 1 for contributions that are vectors of norm 1, one at each participation.
+ * (sensitivity.c). Then the sensitivity is exactly 1 for contributions that are vectors of norm 1, one at each participation.
  *
  * Arrays. Rows of t = f b + p, also past n (a last epoch that is partial): "by step". Symmetric k x k matrices, one for
  * each position, are held as their lower triangle, pair by pair: entry (e, g), e >= g, of position p is
@@ -88,7 +88,7 @@ static inline int replay_members(const replay_shape *s, int64_t p) {
     return p < s->last ? s->epochs : s->epochs - 1;
 }
 
-/* ---- replay.c: the coefficients of every step ---- */
+/* ---- shape.c: the coefficients of every step ---- */
 
 typedef struct replay_coefficients {
     replay_shape shape;
@@ -123,7 +123,7 @@ DPMF_MUST_CHECK dpmf_status replay_unfactor(replay_coefficients *c, base_pool *p
 DPMF_MUST_CHECK dpmf_status replay_create(const replay_shape *shape, const double *parameters, base_pool *pool,
                                           replay_coefficients *out);
 
-/* ---- filter.c: transitions of F^-1 through an epoch ---- */
+/* ---- sensitivity.c: transitions of F^-1 through an epoch ---- */
 
 /* F^-1 has the state matrix R - beta h' (R = diag(rho)) and the input beta. All by epoch, then position. */
 typedef struct replay_filter {
@@ -137,11 +137,11 @@ DPMF_MUST_CHECK dpmf_status replay_filter_alloc(const replay_shape *shape, repla
 void replay_filter_free(replay_filter *f);
 DPMF_MUST_CHECK dpmf_status replay_filter_fill(const replay_coefficients *c, base_pool *pool, replay_filter *f);
 
-/* ---- pairs.c: X within the classes ---- */
+/* ---- sensitivity.c: X within the classes ---- */
 
 typedef struct replay_gram {
     int keep;       /* 1: `gram` at every position, for the adjoint; 0: only the last one visited */
-    double *zeta;   /* k x k x b x r, see pairs.c */
+    double *zeta;   /* k x k x b x r, see sensitivity.c */
     double *gram;   /* pairs x (keep ? b+1 : 1) x r x r */
     double *values; /* pairs: the wanted X (solve) or the one found (evaluate), before D */
 } replay_gram;
@@ -210,7 +210,7 @@ DPMF_MUST_CHECK dpmf_status replay_sensitivities(replay_coefficients *c, int exa
 /* The same for one symmetric k x k matrix x. */
 DPMF_MUST_CHECK dpmf_status replay_class_bound(int k, const double *x, double *square);
 
-/* ---- stream.c ---- */
+/* ---- object.c: products and solves ---- */
 
 /* y = C x and x = C^-1 y, O(n (k + r)); in place allowed. */
 DPMF_MUST_CHECK dpmf_status replay_apply(const replay_coefficients *c, const double *x, double *y);
@@ -229,7 +229,7 @@ typedef struct replay_step {
 /* a: room for k numbers, a_j for j = 0..f. */
 replay_step replay_at(const replay_coefficients *c, int64_t t, double *a);
 
-/* ---- shared.c: shared class seeds ---- */
+/* ---- shape.c: shared class seeds ---- */
 
 /*
  * Only V_p matters for the law of the noise. With V_p = diag(g^2) + L L', L of l columns, the mix of seeds can be made

@@ -64,7 +64,7 @@ double replay_largest(const replay_work *w);
 /* Does the caller want to go on? Between the parts of an evaluation. */
 DPMF_MUST_CHECK dpmf_status replay_ask(const replay_work *w);
 
-/* Parts of it, for shared.c: log of the loss from the errors, with its derivatives by them; zeros; logits of rho. */
+/* Parts of it, for shared class seeds: log of the loss from the errors, with its derivatives by them; zeros; logits of rho. */
 double replay_loss_of_errors(replay_work *w);
 void replay_adjoint_clear(replay_work *w);
 void replay_rho_adjoint(replay_work *w, double *logit);
@@ -77,7 +77,7 @@ DPMF_MUST_CHECK dpmf_status replay_class_adjoint(replay_work *w, int by);
 DPMF_MUST_CHECK dpmf_status replay_pairs_adjoint(replay_work *w, int solve);
 DPMF_MUST_CHECK dpmf_status replay_filter_adjoint(replay_work *w);
 
-/* ---- start.c ---- */
+/* ---- search.c: the start ---- */
 
 /*
  * Where the search begins: the same filter at every step, the inverse of the sum of r exponentials nearest to the first
@@ -116,7 +116,7 @@ DPMF_MUST_CHECK dpmf_status replay_search(const dpmf_workload *workload, int64_t
                                           replay_result *out);
 void replay_result_free(replay_result *result);
 
-/* ---- shared class seeds (shared_search.c): 1 + l normal numbers per number of noise, however many epochs ---- */
+/* ---- shared class seeds (optimize.c): 1 + l normal numbers per number of noise, however many epochs ---- */
 
 typedef struct replay_shared_work {
     replay_work base; /* its parameters and scales are not used */
@@ -137,7 +137,7 @@ DPMF_MUST_CHECK dpmf_status replay_shared_loss(replay_shared_work *s, const doub
 /* m <- clip(m + x/eps) for what was evaluated last. */
 void replay_shared_multiply(replay_shared_work *s);
 
-/* shared_start.c: s->parameters from a mechanism with replayed seeds and the parameters it came from; and s->scales. */
+/* s->parameters from a mechanism with replayed seeds and the parameters it came from; and s->scales. */
 DPMF_MUST_CHECK dpmf_status replay_shared_start(const replay_coefficients *c, double *parameters,
                                                 replay_shared_work *s);
 

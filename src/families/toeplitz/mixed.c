@@ -6,7 +6,7 @@
  * The columns of a later pattern are those of {0, b, 2b, ...} moved down and cut off, so that one is enough
  * (sensitivity/cyclic.c). With X = C'C on it, X_ij = sum_{u < n - jb} c_u c_{u+(j-i)b} for i <= j,
  *
- *     S = max { <X,Y> : Y psd, Y_ii = 1 } = min { sum d : Diag(d) - X psd }     (sensitivity/ascent.c).
+ *     S = max { <X,Y> : Y psd, Y_ii = 1 } = min { sum d : Diag(d) - X psd }     (sensitivity/pattern.c).
  *
  * S has kinks, and the best coefficients often lie in one: where X vanishes between two steps of a unit any Y is best.
  * So a search follows

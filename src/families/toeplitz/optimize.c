@@ -7,7 +7,7 @@
  * by L-BFGS from the square root's coefficients, with gradients by hand. Near the square root C = A^(1/2) a change of c
  * changes w by as much (dw = -A C^-2 dc), so that the problem is well conditioned and a dozen steps are enough.
  *
- * What S is (families/toeplitz/sensitivity.c) needs signs where columns of one unit meet, bands > b. Coefficients are
+ * What S is (families/toeplitz/error.c) needs signs where columns of one unit meet, bands > b. Coefficients are
  * then written so that they have them:
  *
  *     bands <= b            c = x

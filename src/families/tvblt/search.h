@@ -24,7 +24,7 @@ typedef struct tvblt_filter {
     double shift[TVBLT_NODES_MAX], weight[TVBLT_NODES_MAX];
 } tvblt_filter;
 
-/* families/tvblt/problem.c: the problem; its spectrum, found once; the weights of the optimum, where tuning changed them. */
+/* families/tvblt/build.c: the problem; its spectrum, found once; the weights of the optimum, where tuning changed them. */
 struct optimum_answer;
 DPMF_MUST_CHECK dpmf_status tvblt_problem_create(const dpmf_workload *workload, int max_loss,
                                                  const struct optimum_answer *optimum, tvblt_problem *out);

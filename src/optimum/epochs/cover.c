@@ -4,7 +4,7 @@
  *
  *     f(X_i) = min { tr D : D diagonal, D - X_i positive semidefinite }
  *
- * (sensitivity/ascent.c). Replacing X_i by D in every class adds a positive semidefinite matrix to X: no error becomes
+ * (sensitivity/pattern.c). Replacing X_i by D in every class adds a positive semidefinite matrix to X: no error becomes
  * larger, the steps of a class are orthogonal, and the squared sensitivity is the largest trace.
  *
  * At the top of the dual V_i over its diagonal is the matrix of inner products that attains f(X_i), and close to it the
