@@ -5,8 +5,10 @@
  */
 #include "families/toeplitz/toeplitz.h"
 
+#include "base/linalg.h"
 #include "base/memory.h"
 
+#include <math.h>
 #include <string.h>
 
 static dpmf_status optimize_tapered(const optimize_task *task, double *c, dpmf_optimization *result) {
