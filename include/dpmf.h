@@ -121,6 +121,15 @@ DPMF_API void dpmf_memory_set_allocator(const dpmf_allocator *allocator);
 DPMF_API void dpmf_memory_set_limit(uint64_t bytes);
 DPMF_API uint64_t dpmf_memory_in_use(void);
 
+/*
+ * For libraries and callbacks on top of this one. The first sets this thread's message: one line, cut to a thousand bytes.
+ * The second gives zeroed memory for `count` items of `size` bytes under the same allocator and limit; `what` names it in the
+ * message. Such memory, and every array of bytes that this library gives away, is freed by dpmf_bytes_free.
+ */
+DPMF_API void dpmf_set_last_error(const char *text);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_bytes_allocate(int64_t count, size_t size, const char *what, void **out);
+DPMF_API void dpmf_bytes_free(uint8_t *bytes);
+
 /* ------------------------------------------------------------------------------------------------------------------
  * 2  Workload
  *
@@ -1069,7 +1078,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_encode(const dpmf_mechanism *mechanism, uint8_t **bytes,
                                                            size_t *size);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes, size_t size, dpmf_mechanism **out);
-DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 9  Noise
@@ -1302,6 +1310,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mec
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_save(dpmf_noise *noise, const char *path);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path);
+
+/*
+ * The buffers alone at the stream's row, for a checkpoint of the caller's own, which keeps them secret and must authenticate
+ * them: rows from buffers that were changed hide nothing. Buffers of another size are those of another look-ahead, and the
+ * stream goes to `step` without them.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_encode(dpmf_noise *noise, uint8_t **bytes, size_t *size);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_decode(dpmf_noise *noise, int64_t step, const uint8_t *bytes,
+                                                       size_t size);
 
 /*
  * The same from the checkpoints of other shards of the same stream, all at the same row, that together cover this
@@ -1665,6 +1682,15 @@ DPMF_API int64_t dpmf_sampler_step(const dpmf_sampler *sampler); /* of the next 
 /* ---- expert ---- */
 
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_seek(dpmf_sampler *sampler, int64_t step);
+
+/* What its batches depend on besides its text, so that a run that is resumed can be compared with the one before. */
+typedef struct dpmf_sampler_info {
+    int64_t units, steps;
+    int offered;    /* 1: units have been offered, so that its past does not follow from the key */
+    char key[33];   /* a commitment to its key, in hexadecimal digits */
+    char label[65]; /* SHA-256 of its label; empty: it has none */
+} dpmf_sampler_info;
+DPMF_API dpmf_sampler_info dpmf_sampler_describe(const dpmf_sampler *sampler);
 
 /*
  * scheduled only: the next step when only `available` units (rising) can be reached; all that may take

@@ -619,6 +619,16 @@ class dpmf_check(Structure):
     ]
 
 
+class dpmf_sampler_info(Structure):
+    _fields_ = [
+        ("units", c_int64),
+        ("steps", c_int64),
+        ("offered", c_int),
+        ("key", c_char * 33),
+        ("label", c_char * 65),
+    ]
+
+
 class dpmf_trainer_options(Structure):
     _fields_ = [
         ("hidden", c_int64),
@@ -698,6 +708,9 @@ FUNCTIONS = {
     "dpmf_memory_set_allocator": (None, [POINTER(dpmf_allocator)]),
     "dpmf_memory_set_limit": (None, [c_uint64]),
     "dpmf_memory_in_use": (c_uint64, []),
+    "dpmf_set_last_error": (None, [c_char_p]),
+    "dpmf_bytes_allocate": (dpmf_status, [c_int64, c_size_t, c_char_p, POINTER(c_void_p)]),
+    "dpmf_bytes_free": (None, [POINTER(c_uint8)]),
     "dpmf_workload_parse": (dpmf_status, [c_char_p, c_int64, POINTER(POINTER(dpmf_workload))]),
     "dpmf_workload_options_defaults": (dpmf_workload_options, []),
     "dpmf_workload_create": (dpmf_status, [c_int64, POINTER(dpmf_workload_options), POINTER(POINTER(dpmf_workload))]),
@@ -828,7 +841,6 @@ FUNCTIONS = {
     "dpmf_mechanism_confirm": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_run), POINTER(dpmf_privacy)]),
     "dpmf_mechanism_encode": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
     "dpmf_mechanism_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(POINTER(dpmf_mechanism))]),
-    "dpmf_bytes_free": (None, [POINTER(c_uint8)]),
     "dpmf_ledger_options_defaults": (dpmf_ledger_options, []),
     "dpmf_ledger_enter": (dpmf_status, [c_char_p, POINTER(dpmf_mechanism), POINTER(c_uint8), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
     "dpmf_ledger_enter_account": (dpmf_status, [c_char_p, c_char_p, c_double, POINTER(dpmf_account_options), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
@@ -863,6 +875,8 @@ FUNCTIONS = {
     "dpmf_noise_memory": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_noise_options), POINTER(c_uint64), POINTER(c_uint64)]),
     "dpmf_noise_save": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
     "dpmf_noise_load": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
+    "dpmf_noise_encode": (dpmf_status, [POINTER(dpmf_noise), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
+    "dpmf_noise_decode": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(c_uint8), c_size_t]),
     "dpmf_noise_load_parts": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(c_char_p)]),
     "dpmf_key_testing": (dpmf_status, [c_uint64, POINTER(c_uint8)]),
     "dpmf_counter_options_defaults": (dpmf_counter_options, []),
@@ -920,6 +934,7 @@ FUNCTIONS = {
     "dpmf_sampler_check": (dpmf_status, [POINTER(dpmf_sampler), POINTER(dpmf_mechanism)]),
     "dpmf_sampler_step": (c_int64, [POINTER(dpmf_sampler)]),
     "dpmf_sampler_seek": (dpmf_status, [POINTER(dpmf_sampler), c_int64]),
+    "dpmf_sampler_describe": (dpmf_sampler_info, [POINTER(dpmf_sampler)]),
     "dpmf_sampler_offer": (dpmf_status, [POINTER(dpmf_sampler), c_int64, POINTER(c_int64), POINTER(c_int64), POINTER(c_int64)]),
     "dpmf_sampler_encode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
     "dpmf_sampler_decode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(c_uint8), c_size_t]),

@@ -80,6 +80,27 @@ dpmf_status noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers)
     return DPMF_OK;
 }
 
+dpmf_status dpmf_noise_encode(dpmf_noise *noise, uint8_t **bytes, size_t *size) {
+    uint8_t *made = NULL;
+    TRY(noise_check_usable(noise));
+    TRY(noise_take_stream(noise));
+    const int64_t held = noise_stream_state_size(noise->stream);
+    TRY(base_alloc(held, 1, "a checkpoint", (void **)&made));
+    dpmf_status status = noise_stream_state_save(noise->stream, made);
+    if (status == DPMF_OK) {
+        *bytes = made;
+        *size = (size_t)held;
+    } else
+        wipe_and_free(made, held);
+    return status;
+}
+
+dpmf_status dpmf_noise_decode(dpmf_noise *noise, int64_t step, const uint8_t *bytes, size_t size) {
+    TRY(noise_check_usable(noise));
+    if ((int64_t)size != noise_stream_state_size(noise->stream)) return dpmf_noise_seek(noise, step);
+    return noise_adopt(noise, step, bytes);
+}
+
 static dpmf_status load_bytes(dpmf_noise *noise, const uint8_t *bytes) {
     int64_t step = 0;
     memcpy(&step, bytes + NOISE_RECORD, 8);

@@ -164,6 +164,7 @@ struct dpmf_trainer {
     train_gradient *gradient;
     train_stepper stepper;
     dpmf_noise *noise; /* NULL: noiseless */
+    int has_state;     /* the noise has a state file */
     int64_t offset;    /* of this part's share of the noise */
     int64_t steps, step;
     float *weights;
