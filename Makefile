@@ -46,8 +46,8 @@ bench: build
 	@for program in build/bench/bench_*; do if [ -x "$$program" ]; then "$$program" || exit 1; fi; done
 
 docs: build
-	@python3 scripts/generate_reference.py build/dpmf
-	@scripts/build_site.sh
+	@scripts/test_python.sh --reference
+	@scripts/build_site.sh build/dpmf
 
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks the pages: every relative link leads to a file, every #anchor to a heading, the index names every page, the README
-has at most 200 lines, and nobody uses the words that CONTRIBUTING asks to avoid.
+has at most 200 lines, and no page uses the words that CONTRIBUTING asks to avoid.
 
     check_docs.py [ROOT]
+    check_docs.py --words FOLDER     only the words, in the pages of a folder
     check_docs.py --self-test
 """
 import pathlib
@@ -106,6 +107,10 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
+    if sys.argv[1:2] == ["--words"]:  # pages that were written elsewhere, from help texts, comments and docstrings
+        found = [problem for page in sorted(pathlib.Path(sys.argv[2]).glob("*.md")) for problem in word_problems(page)]
+        print("\n".join(found), end="\n" if found else "")
+        return 1 if found else 0
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
     found = list(problems(root))
     print("\n".join(found), end="\n" if found else "")

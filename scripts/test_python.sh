@@ -4,6 +4,7 @@
 # jax_privacy where that can be installed.
 #
 #   test_python.sh [NAME...]     all tests, or test_noise, test_torch, ...
+#   test_python.sh --reference   no test: writes build/reference/python-api.md from the docstrings
 #
 # The environment is build/python-venv; results go to build/results/python.xml.
 set -euo pipefail
@@ -33,4 +34,8 @@ pip_install jax-privacy || echo "jax_privacy could not be installed: its test is
 # One thread each: the tests compare bits and rounding, not speed, and share the machine.
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 unset DPMF_LIBRARY PYTHONPATH
+if [ "${1:-}" = --reference ]; then
+    trap - EXIT
+    exec $venv/bin/python python/tools/generate_api.py build/reference
+fi
 $venv/bin/python python/tests/run_all.py $results/python.xml "$@"

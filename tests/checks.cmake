@@ -2,6 +2,7 @@
 # Checks of the source tree and of what is installed, run once, on the release build.
 set(scripts "${PROJECT_SOURCE_DIR}/scripts")
 set(readme "${PROJECT_SOURCE_DIR}/README.md")
+set(reference "${PROJECT_BINARY_DIR}/reference") # of the command line and of C, written from the program and the header
 
 dpmf_test(check_format LABELS check COMMAND "${scripts}/check_format.sh")
 dpmf_test(check_repeats LABELS check COMMAND "${PYTHON3}" "${scripts}/check_repeats.py")
@@ -25,7 +26,7 @@ dpmf_test(check_docs_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_
 dpmf_test(check_spelling LABELS check COMMAND "${scripts}/check_spelling.sh" "${PROJECT_BINARY_DIR}/venv/bin/codespell")
 dpmf_test(check_snippets_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_snippets.py" --self-test)
 if("$ENV{DPMF_ALL}" STREQUAL "1")
-    dpmf_test(check_site LABELS check COMMAND "${scripts}/build_site.sh")
+    dpmf_test(check_site LABELS check COMMAND "${scripts}/build_site.sh" $<TARGET_FILE:dpmf_program>)
 endif()
 if(TARGET dpmf)
     dpmf_test(check_symbols LABELS check COMMAND "${scripts}/check_symbols.sh" $<TARGET_FILE:dpmf> $<TARGET_FILE:dpmf_static>)
@@ -35,8 +36,11 @@ if(TARGET dpmf_program)
     dpmf_test(check_snippets LABELS check COMMAND "${PYTHON3}" "${scripts}/check_snippets.py" $<TARGET_FILE:dpmf_program>)
     dpmf_test(check_snippets_all LABELS check long
               COMMAND "${PYTHON3}" "${scripts}/check_snippets.py" $<TARGET_FILE:dpmf_program> --all)
-    dpmf_test(check_reference LABELS check
-              COMMAND "${PYTHON3}" "${scripts}/generate_reference.py" $<TARGET_FILE:dpmf_program> --check)
+    dpmf_test(write_reference LABELS check
+              COMMAND "${PYTHON3}" "${scripts}/generate_reference.py" $<TARGET_FILE:dpmf_program> "${reference}")
+    dpmf_test(check_reference LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py" --words "${reference}")
+    set_tests_properties(write_reference PROPERTIES FIXTURES_SETUP reference)
+    set_tests_properties(check_reference PROPERTIES FIXTURES_REQUIRED reference)
     dpmf_test(check_version LABELS check
               COMMAND "${scripts}/check_version.sh" "${PROJECT_VERSION}" $<TARGET_FILE:dpmf_program>)
     if("$ENV{DPMF_ALL}" STREQUAL "1" AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DPMF_SANITIZE) # a minute: once is enough

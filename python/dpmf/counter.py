@@ -15,7 +15,7 @@ from ._library import abi, c, doubles, interruptible, make_callback, path_bytes
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 from .mechanism import Mechanism
-from .noise import NO_STATE_ROWS_MAY_REPEAT, NoState, StateLike
+from .noise import NO_STATE, NoState, StateLike
 
 __all__ = ["Counter"]
 
@@ -36,7 +36,7 @@ class Counter(Object):
     key         32 bytes; or the path of a key file, made (mode 0600) if it is missing; or None: a new key that lives as long
                 as the counter, which then cannot be resumed
     state       the path of a state file: the next program resumes where this one was, no matter how it ended. None: the
-                key's path + ".state", and no file for a key without a path. NO_STATE_ROWS_MAY_REPEAT: none at all
+                key's path + ".state", and no file for a key without a path. NO_STATE: none at all
     label       a name of this run: runs of other names get other noise from the same key
     release     "auto": exact wherever the mechanism has an exact release (docs/exactness.md); "exact": or it is refused;
                 "plain": noise in floating point
@@ -73,7 +73,7 @@ class Counter(Object):
         release: str = "auto",
     ):
         self._pointer = None
-        if key is None and state is not None and state is not NO_STATE_ROWS_MAY_REPEAT:
+        if key is None and state is not None and state is not NO_STATE:
             raise errors.ArgumentError(
                 "state without a key: a key that is made for this counter alone is gone with it, and its state is of no use"
             )
@@ -156,7 +156,7 @@ class Counter(Object):
     def extend(self, rows: Any) -> "Tuple[np.ndarray, np.ndarray]":
         """The next rows, in one call: an array (or a pandas frame or series) of rows x columns, or of rows alone where there
         is one column. Gives the private sums in the same shape, and a standard deviation for each row. An interrupt while
-        they are made ends the counter; a new one goes on from its state file, which has none of them."""
+        they are made ends the counter; a new one resumes from its state file, which has none of them."""
         values = np.array(rows, np.float64, order="C")
         if values.ndim not in (1, 2) or (values.ndim == 1 and self._columns != 1):
             raise errors.ArgumentError("rows of shape %s, accepted: (rows, %d)" % (values.shape, self._columns))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence, Tuple, Union
 
 from . import errors
-from ._library import abi, c, choice, handle, integer, run_options, size_in_bytes, struct_of, text, words
+from ._library import abi, c, choice, encode_text, handle, integer, run_options, size_in_bytes, struct_of, text
 from ._object import Object
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
 from .privacy import UNIT, Privacy, parse, privacy_of, read_text, sampling_text
@@ -61,7 +61,7 @@ class Design:
     """
 
     candidates: Tuple[Candidate, ...]  #: least noise first
-    chosen: int  #: its place among the candidates
+    chosen: int  #: its place select the candidates
     why: str
     warnings: Tuple[str, ...]  #: what to take care of, so that the guarantee holds
     privacy: Privacy
@@ -69,7 +69,7 @@ class Design:
 
     def statement(self, unit: str = "example") -> str:
         """The guarantee in sentences."""
-        words(unit, "unit")
+        encode_text(unit, "unit")
         return self.said.replace(UNIT, unit)
 
 
@@ -199,7 +199,7 @@ def design(
             delta=delta,
             sampling=choice(abi.dpmf_sampling_kind, "none" if sampling == "any" else sampling, "sampling"),
             any_sampling=int(sampling == "any"),
-            families=words(names, "families", optional=True),
+            families=encode_text(names, "families", optional=True),
             loss=choice(abi.dpmf_loss, loss, "loss"),
             adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value,
             precision=precision[dtype],

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of noise made on a device, with the bits of the library: libdpmf_device, by OpenCL or CUDA.
 
-A CUDA tensor's noise is put into torch's current stream, on the tensor's own memory, and nobody waits for it. OpenCL devices
+A CUDA tensor's noise is put into torch's current stream, on the tensor's own memory, without waiting for it. OpenCL devices
 work on the processor's memory, which is how this is tested where there is no GPU.
 """
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 import numpy as np
 
 from . import errors
-from ._library import abi, find_library, real, text, words
+from ._library import abi, encode_text, find_library, real, text
 from ._memory import is_tensor, segment_of
 from .keys import KeyLike
 from .noise import NoiseStream, StateLike
@@ -118,7 +118,7 @@ def open_device(name: str) -> Tuple[Any, Any]:
         place = os.getpid(), name
         if place not in _opened:
             out = HANDLE()
-            functions.open(words(name, "device"), None, ctypes.byref(out))
+            functions.open(encode_text(name, "device"), None, ctypes.byref(out))
             _opened[place] = out
         return functions, _opened[place]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import numpy as np
 
 from . import errors
-from ._library import abi, among, c, choice, doubles, handle, integer, run_options, struct_of, text
+from ._library import abi, c, choice, doubles, handle, integer, run_options, struct_of, text
 from ._object import Object
 from .files import Filed
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
 from .privacy import Privacy, account, privacy_of, sampling_of, sampling_text
 from .problem import Participation, Strategy, Workload
-from .shown import Shown
+from .display import Display
 
 if TYPE_CHECKING:
     from .design import Design
@@ -33,7 +33,7 @@ __all__ = [
 Progress = Optional[Callable[[str, float], Any]]
 
 
-class Mechanism(Shown, Filed, Object):
+class Mechanism(Display, Filed, Object):
     """A strategy with its sigma and everything that its figures assumed: made by `design`, `optimize`, `evaluate` or `load`.
 
     `certificate` has the outcome of the search of `optimize`, `design` is the report of `design`; None for others.
@@ -54,7 +54,7 @@ class Mechanism(Shown, Filed, Object):
         super().__init__(made, owner)
         self.certificate = certificate
         self.design = design
-        self._confirmed = True  # what this process made; files and bytes say what they like: from_bytes, load
+        self._confirmed = True  # this process made it; the claims of files and bytes are not trusted: from_bytes, load
 
     # ---- what it is ----
 
@@ -173,7 +173,7 @@ class Mechanism(Shown, Filed, Object):
     def confirm(self, threads: int = 0, progress: Progress = None) -> None:
         """Raises unless it keeps what it claims: a file's sensitivity and epsilon are computed from its coefficients.
 
-        A digest proves that a file is complete, not that it is true: somebody who changes a file can compute a new one. All that
+        A digest proves that a file is complete, not that it is true: anybody who changes a file can compute a new digest. All that
         rely on a guarantee (privacy, epsilon, noise, dpmf.torch, dpmf.opacus, Counter) ask this first. The answer is kept,
         and a mechanism that this process made needs none.
         """
@@ -323,10 +323,10 @@ class Mechanism(Shown, Filed, Object):
         given = locals()
         from .noise import SHARD, STREAM, NoiseStream
 
-        return NoiseStream(self, shapes, clip_norm, key, **among(SHARD + STREAM, given))
+        return NoiseStream(self, shapes, clip_norm, key, **select(SHARD + STREAM, given))
 
     def noise_memory(self, dim: int, dtype: str = "float32") -> "tuple[int, int]":
-        """(bytes that a stream of `dim` numbers takes, those of its buffers among them).
+        """(bytes that a stream of `dim` numbers takes, those of its buffers select them).
 
         >>> from dpmf import evaluate
         >>> evaluate("bsr", 64, bands=4).noise_memory(1000)[1] >= 3 * 1000 * 4

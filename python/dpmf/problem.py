@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, integer, numbers, struct_of, text, words
+from ._library import abi, c, choice, doubles, encode_text, handle, integer, numbers, struct_of, text
 from ._object import Object
 
 __all__ = ["Family", "Participation", "Strategy", "Workload", "families"]
@@ -72,7 +72,7 @@ class Workload(Object):
         if isinstance(what, str):
             if steps is None:
                 raise errors.ArgumentError("steps: a workload in words needs them")
-            made = handle("dpmf_workload_parse", self._free, words(what, "workload"), integer(steps, "steps"))
+            made = handle("dpmf_workload_parse", self._free, encode_text(what, "workload"), integer(steps, "steps"))
         else:
             matrix = _square(what, "workload")
             steps = integer(steps, "steps", optional=True)
@@ -144,7 +144,7 @@ class Participation(Object):
     _free = "dpmf_participation_free"
 
     def __init__(self, what: str = "single", steps: int = 1):
-        super().__init__(handle("dpmf_participation_parse", self._free, words(what, "participation"), integer(steps, "steps")))
+        super().__init__(handle("dpmf_participation_parse", self._free, encode_text(what, "participation"), integer(steps, "steps")))
 
     @property
     def steps(self) -> int:
@@ -200,7 +200,7 @@ class Strategy(Object):
             column_normalize=int(column_normalize),
         )
         super().__init__(
-            handle("dpmf_strategy_create", self._free, words(family, "family"), workload._handle, ctypes.byref(options))
+            handle("dpmf_strategy_create", self._free, encode_text(family, "family"), workload._handle, ctypes.byref(options))
         )
 
     @classmethod

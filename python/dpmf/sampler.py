@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from . import errors
-from ._library import c, handle, integer, text, words
+from ._library import c, encode_text, handle, integer, text
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 from .privacy import sampling_text
@@ -63,11 +63,11 @@ class Sampler(Object):
             made = handle(
                 "dpmf_sampler_create",
                 self._free,
-                words(what, "what"),
+                encode_text(what, "what"),
                 integer(units, "units"),
                 integer(steps, "steps"),
                 memory.memory,
-                words(label, "label", optional=True),
+                encode_text(label, "label", optional=True),
             )
             self._commitment = memory.commitment()
         super().__init__(made)

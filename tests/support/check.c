@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* DPMF_TEST=PATTERN runs only the cases whose names match it, with any test program. */
+__attribute__((constructor)) static void set_filter(void) {
+    cmocka_set_test_filter(getenv("DPMF_TEST"));
+}
+
 void check_status_(dpmf_status got, dpmf_status expected, const char *call, const char *file, int line) {
     if (got == expected && (got == DPMF_OK || dpmf_last_error()[0] != '\0')) return;
     print_error("%s\n  gave '%s', expected '%s'; message: %s\n", call, dpmf_status_name(got),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who took part in which step: batches that were drawn as the mechanism assumes, or any others, counted."""
+"""Participation: which examples took part in which step. Batches are drawn as the mechanism assumes, or counted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Checked:
         if units is not None:
             raise errors.ArgumentError("units: there is a sampler, which knows them")
         of = drawn_for if drawn_for is not None else mark_of(tensors)
-        of = self.sampler.handed if of is None else of
+        of = self.sampler.given_step if of is None else of
         if of is None:
             raise errors.StateError(
                 "no batch has been drawn: batches come from dpmf.torch.data_loader, or say drawn_for=, the step that the "
@@ -58,7 +58,7 @@ class Checked:
         return min(count, max(0, size - before))
 
     def forget(self) -> None:
-        """What was taken for the step under way is not used."""
+        """Drops the batch of the current step, which is not used."""
         self._given = (-1, 0)
 
     def close_step(self, step: int) -> None:
@@ -75,7 +75,7 @@ class Checked:
 
 
 class Counted:
-    """Batches of any loader: nobody knows how they were drawn, so that the participations of every example are counted.
+    """Batches of any loader: how they were drawn is not known, so the participations of every example are counted.
 
     The guarantee is that of the actual run. A loader in a fixed order is checked against the mechanism too, and then
     every batch against that order: the guarantee is the one that was designed.
@@ -86,7 +86,7 @@ class Counted:
         self._units: List[np.ndarray] = []
         self._steps: List[int] = []
         self._read: Deque[List[int]] = collections.deque()
-        self._handed: Deque[List[int]] = collections.deque()
+        self._delivered: Deque[List[int]] = collections.deque()
         self._now: List[int] = []
         self._given = 0
         self._order = None if loader is None else fixed_order(loader, mechanism)
@@ -99,14 +99,14 @@ class Counted:
     # ---- the loader's side ----
 
     def begin(self) -> None:
-        """A new iterator: what another had read ahead is nobody's."""
+        """A new iterator drops the batches that the previous one had read ahead."""
         self._read.clear()
 
     def read(self, indices: Sequence[int]) -> None:
         self._read.append([int(i) for i in indices])
 
-    def hand_out(self) -> None:
-        self._handed.append(self._read.popleft())
+    def deliver(self) -> None:
+        self._delivered.append(self._read.popleft())
 
     # ---- the step's side ----
 
@@ -117,14 +117,14 @@ class Counted:
             named = [int(u) for u in np.asarray(units).reshape(-1)]
             if len(named) != count:
                 raise errors.ArgumentError("%d units for %d examples" % (len(named), count))
-            self._handed.append(named)
+            self._delivered.append(named)
         elif self._loader is None:
             raise errors.StateError(
-                "who took part? Give make_private sampler=, a BatchSampler or the DataLoader, or units= at every step: the "
+                "which examples took part? Give make_private sampler=, a BatchSampler or the DataLoader, or units= at every step: the "
                 "numbers of these examples, by which their participations are counted"
             )
-        elif not self._handed and self._read:
-            self._handed.append(self._read.popleft())  # another loader over the same batches: Opacus' BatchMemoryManager
+        elif not self._delivered and self._read:
+            self._delivered.append(self._read.popleft())  # another loader over the same batches: Opacus' BatchMemoryManager
         self._given += count
         self._now = self._latest(step)
         if len(set(self._now)) < len(self._now):
@@ -139,9 +139,9 @@ class Counted:
         return count
 
     def _latest(self, step: int) -> List[int]:
-        """Whoever is in the batches that were handed out last, as many of them as the step has used examples."""
+        """The examples of the batches that the loader gave last, as many of them as the step has used."""
         found: List[int] = []
-        for batch in reversed(self._handed):
+        for batch in reversed(self._delivered):
             if len(found) >= self._given:
                 break
             found = batch + found
@@ -154,10 +154,10 @@ class Counted:
 
     def forget(self) -> None:
         self._now, self._given = [], 0
-        self._handed.clear()
+        self._delivered.clear()
 
     def close_step(self, step: int) -> None:
-        """The row of noise is used: whoever was handed out counts."""
+        """The noise row was used: this batch's participations are recorded."""
         self._units.append(np.array(self._now, np.int64))
         self._steps.append(step)
         self.forget()
@@ -193,7 +193,7 @@ class Counted:
 
 
 class _Recorded:
-    """A batch sampler whose batches somebody writes down."""
+    """A batch sampler whose batches are recorded."""
 
     def __init__(self, batches: Any, counted: Counted):
         self._batches, self._counted = batches, counted
@@ -214,25 +214,25 @@ class _Recorded:
 
 
 def watched(kind: type) -> type:
-    """The same class of loaders, saying which batches have been handed out."""
+    """The same class of loaders, which also reports every batch that it gives."""
 
     def iterate(self: Any) -> Any:
         for batch in kind.__iter__(self):  # type: ignore[attr-defined]
-            self._dpmf_counted.hand_out()
+            self._dpmf_counted.deliver()
             yield batch
 
     return type("Watched" + kind.__name__, (kind,), {"__iter__": iterate, "_dpmf_watched": True})
 
 
 def watch(loader: Any, counted: Counted) -> Any:
-    """Has the loader's batches counted; the loader stays the same object."""
+    """Makes the loader report its batches to be counted; the loader stays the same object."""
     if not isinstance(loader, torch.utils.data.DataLoader):
         raise errors.ArgumentError(
             "sampler: a %s; a dpmf.torch.BatchSampler or a torch DataLoader is accepted" % type(loader).__name__
         )
     if isinstance(loader.dataset, torch.utils.data.IterableDataset) or loader.batch_sampler is None:
         raise errors.UnsupportedError(
-            "the loader's batches have no indices, so nobody can know who takes part: a map-style data set with "
+            "the loader's batches have no indices, so it cannot be known which examples take part: a map-style data set with "
             "batches is accepted"
         )
     if isinstance(loader.batch_sampler, _Recorded):
@@ -264,7 +264,7 @@ def fixed_order(loader: Any, mechanism: Mechanism) -> Optional[Sampler]:
         return None
 
 
-def taken_of(mechanism: Mechanism, source: Any) -> Any:
+def participation_tracker(mechanism: Mechanism, source: Any) -> Any:
     """For a BatchSampler, a loader over one, any other DataLoader, or None: units are named by hand."""
     if isinstance(source, BatchSampler):
         return Checked(mechanism, source)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 WIDTH, HEIGHT, POINTS = 360, 110, 180
 
 
-class Shown:
+class Display:
     """What Mechanism has for this."""
 
     # ---- in words ----
@@ -124,5 +124,5 @@ def _axes(axes: Any) -> Any:
     try:
         from matplotlib import pyplot
     except ImportError:
-        raise errors.UnsupportedError("matplotlib is not installed: pip install matplotlib, or hand in axes") from None
+        raise errors.UnsupportedError("matplotlib is not installed: pip install matplotlib, or give axes=") from None
     return pyplot.figure().add_subplot()

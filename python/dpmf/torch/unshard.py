@@ -6,7 +6,7 @@ which torch.func cannot map over examples. So every process gathers the paramete
 gradients of its own part of the batch on a plain copy of the model, as an unsharded process does, and the exact sums of all
 processes are added up in integers. Of the noisy sum each process keeps what its shards cover: the optimizer, its state and
 its checkpoints stay sharded. What it costs is memory for one whole set of parameters and one of sums during a step; results
-are those of one process, whatever the placements.
+are those of one process, for any placements.
 
 The twin has the same layers, the attributes that they had when it was made, and no hook of torch.distributed; hooks of others
 and shared modules and parameters are kept.
@@ -108,11 +108,11 @@ class Twin:
     def digest(self) -> str:
         """Of the whole parameters, which must be the same in all processes: meshes need not hold all of them."""
         self.fill()
-        told = hashlib.sha256()
+        digest = hashlib.sha256()
         for p in self.model.parameters():
-            told.update(memoryview(p.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()))
+            digest.update(memoryview(p.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy()))
         self.empty()
-        return told.hexdigest()
+        return digest.hexdigest()
 
     def empty(self) -> None:
         for p in self.model.parameters():
@@ -140,7 +140,7 @@ def plain_copy(model: torch.nn.Module) -> torch.nn.Module:
                 continue
             try:
                 own[attribute] = copy.deepcopy(value, memo)
-            except Exception as error:  # whatever the attribute's own copying raises
+            except Exception as error:  # the attribute's own copying may raise anything
                 raise errors.UnsupportedError(
                     "%s.%s cannot be copied, which gradients of examples of a sharded model need: %s"
                     % (name or "the model", attribute, error)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 STATE_FORMAT = 1
 
 
-class Saved:
+class SavesState:
     """The part of NoiseStream that saves and loads."""
 
     _handle: Any
@@ -114,7 +114,7 @@ class Saved:
             self._calls.dpmf_noise_save(self._handle, path_bytes(path))
 
     def load(self, path: "Union[str, os.PathLike[str]]") -> None:
-        """Goes on from the library's own checkpoint."""
+        """Resumes from the library's own checkpoint."""
         with self._lock, interruptible():
             self._bound = -1
             self._calls.dpmf_noise_load(self._handle, path_bytes(path))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches as people have them: tensors in tuples, lists, dictionaries, dataclasses and namespaces, however nested."""
+"""Batches as people have them: tensors in tuples, lists, dictionaries, dataclasses and namespaces, nested to any depth."""
 
 from __future__ import annotations
 
