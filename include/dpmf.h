@@ -1904,7 +1904,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, siz
  * 15  Audit: attacks on a run that was made for it
  *
  * A thousand canaries, contributions of full norm in separate directions, are each in or out with probability 1/2. They go
- * through the noise stream, or through the trainer with its clipping and its sampler, under a key that is made for this run and
+ * through the noise stream, or through a trainer with its clipping and its sampler, under a key that is made for this run and
  * thrown away; an attacker who sees every released sum and knows everything else guesses which were in. From the guesses follows
  * a lower bound on epsilon that a mechanism with the guarantee passes with probability at most 1 - confidence: a bound above
  * the claim means that the noise is not what the claim needs. A bound below it proves nothing. docs/audit.md has the theory.
@@ -1912,14 +1912,29 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, siz
  * An audit is made of the public calls of this header, and has no way into a run that it did not make itself.
  * --------------------------------------------------------------------------------------------------------------- */
 
-typedef enum dpmf_audit_route {
-    DPMF_AUDIT_NOISE,  /* canaries are coordinates of a row, and the stream adds its noise to them */
-    DPMF_AUDIT_TRAINER /* canaries are examples of a data set, and the attacker sees the weights of softmax regression */
-} dpmf_audit_route;
+/* A run of a trainer with canaries: what it is given, and what it has to fill in. */
+typedef struct dpmf_audit_run {
+    const dpmf_mechanism *mechanism; /* whose noise it adds */
+    dpmf_sampler *sampler;           /* of the batches; its units are the canaries */
+    const uint8_t *key;              /* DPMF_KEY_SIZE bytes, of this run alone */
+    int64_t canaries, steps;
+    const double
+        *sign;        /* of each canary: 1, it is in; 0, it is out; -1, its other form is in (adjacency replace-one) */
+    double *released; /* canaries x steps: the part of each released sum along each canary, in clip norms */
+    dpmf_run run;
+} dpmf_audit_run;
+
+/* The trainer of an audit (dpmf_audit_options.train): the attacker sees the weights of softmax regression after each step. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_audit(void *context, const dpmf_audit_run *run);
 
 typedef struct dpmf_audit_options {
-    dpmf_audit_route route;
-    int64_t canaries;    /* 0 means 1000; the trainer may need a few more to fill its batches */
+    /*
+     * NULL: canaries are coordinates of a row, and the stream adds its noise to them. Else a trainer that makes an example of
+     * each canary, in a direction of its own; libdpmf_train has one (dpmf_trainer_audit).
+     */
+    dpmf_status (*train)(void *context, const dpmf_audit_run *run);
+    void *train_context;
+    int64_t canaries;    /* 0 means 1000; a trainer may need a few more to fill its batches */
     double confidence;   /* 0 means 0.95; at most 1 - confidence of all audits of a true claim accuse it */
     double epsilon;      /* the claim; 0: the mechanism's, or else that of its sigma */
     double delta;        /* 0: the mechanism's */

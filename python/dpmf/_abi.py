@@ -162,11 +162,6 @@ class dpmf_optimizer(enum.IntEnum):
     DPMF_OPTIMIZER_ADAM = 1
 
 
-class dpmf_audit_route(enum.IntEnum):
-    DPMF_AUDIT_NOISE = 0
-    DPMF_AUDIT_TRAINER = 1
-
-
 class dpmf_workload(Structure):
     pass
 
@@ -666,9 +661,23 @@ class dpmf_array(Structure):
     ]
 
 
+class dpmf_audit_run(Structure):
+    _fields_ = [
+        ("mechanism", POINTER(dpmf_mechanism)),
+        ("sampler", POINTER(dpmf_sampler)),
+        ("key", POINTER(c_uint8)),
+        ("canaries", c_int64),
+        ("steps", c_int64),
+        ("sign", POINTER(c_double)),
+        ("released", POINTER(c_double)),
+        ("run", dpmf_run),
+    ]
+
+
 class dpmf_audit_options(Structure):
     _fields_ = [
-        ("route", c_int),
+        ("train", CFUNCTYPE(c_int, c_void_p, POINTER(dpmf_audit_run))),
+        ("train_context", c_void_p),
         ("canaries", c_int64),
         ("confidence", c_double),
         ("epsilon", c_double),
@@ -973,6 +982,7 @@ FUNCTIONS = {
     "dpmf_array_save": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
     "dpmf_array_free": (None, [POINTER(dpmf_array)]),
     "dpmf_array_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(dpmf_array)]),
+    "dpmf_trainer_audit": (dpmf_status, [c_void_p, POINTER(dpmf_audit_run)]),
     "dpmf_audit_options_defaults": (dpmf_audit_options, []),
     "dpmf_audit_create": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_audit_options), POINTER(POINTER(dpmf_audit))]),
     "dpmf_audit_free": (None, [POINTER(dpmf_audit)]),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Audit: what its parts share. A run (audit/noise.c, audit/trainer.c) becomes scores (audit/score.c), and those bounds. */
+/* Audit: what its parts share. A run (audit/noise.c, audit/trained.c) becomes scores (audit/score.c), and those bounds. */
 #ifndef DPMF_AUDIT_H
 #define DPMF_AUDIT_H
 
@@ -39,7 +39,7 @@ DPMF_MUST_CHECK dpmf_status audit_sampling(const dpmf_mechanism *mechanism, char
 /* The two runs: allocate, and fill included, taken and released. `actual` is the mechanism that makes the noise. */
 DPMF_MUST_CHECK dpmf_status audit_run_noise(dpmf_audit *audit, const dpmf_mechanism *actual,
                                             const uint8_t key[DPMF_KEY_SIZE]);
-DPMF_MUST_CHECK dpmf_status audit_run_trainer(dpmf_audit *audit, const dpmf_mechanism *actual,
+DPMF_MUST_CHECK dpmf_status audit_run_trained(dpmf_audit *audit, const dpmf_mechanism *actual,
                                               const uint8_t key[DPMF_KEY_SIZE]);
 
 /* Fills score, projected, norm and largest. */
