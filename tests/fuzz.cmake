@@ -31,7 +31,7 @@ foreach(source IN LISTS fuzz_sources)
     file(MAKE_DIRECTORY "${work}/found")
 
     add_executable(${name} "${source}")
-    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(${name} PRIVATE dpmf_internal PkgConfig::CJSON m)
     if(reader MATCHES "^(log|command)$")
         target_link_libraries(${name} PRIVATE dpmf_program_objects)

@@ -4,10 +4,10 @@
 #include "kernels/combine.h"
 #include "kernels/isa.h"
 #include "kernels/ladder.h"
-#include "kernels/multiply.h"
 #include "kernels/seed/seed.h"
 #include "kernels/toeplitz.h"
 #include "support/check.h"
+#include "train/kernels/multiply.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -27,11 +27,11 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/grid.h"
-#include "train/grid.h"
-#include "train/train.h"
 
 #include <assert.h>
 #include <math.h>
+
+static const double CLIP_MIN = 0x1p-100, CLIP_MAX = 0x1p100; /* beyond these a grid leaves the range of floats */
 
 enum {
     BLOCK = 4096,
@@ -137,7 +137,7 @@ static int64_t cut(int64_t parts, const dpmf_segment *part, block *at) {
 }
 
 static dpmf_status check_clip(double clip) {
-    if (clip >= TRAIN_CLIP_MIN && clip <= TRAIN_CLIP_MAX) return DPMF_OK;
+    if (clip >= CLIP_MIN && clip <= CLIP_MAX) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: 2^-100 to 2^100", clip);
 }
 

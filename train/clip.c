@@ -12,7 +12,7 @@
  */
 #include "train/train.h"
 
-#include "kernels/exact.h"
+#include "train/kernels/exact.h"
 
 #include <math.h>
 

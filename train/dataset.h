@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data sets: examples in memory as float rows, their labels, and, where users are known, whose they are. */
-#ifndef DPMF_TRAIN_DATASET_H
-#define DPMF_TRAIN_DATASET_H
+#ifndef TRAIN_DATASET_H
+#define TRAIN_DATASET_H
 
 #include "base/status.h"
 #include "train/grid.h"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Training: the two models, the clipped sum of a batch, and the trainer over them. */
-#ifndef DPMF_TRAIN_H
-#define DPMF_TRAIN_H
+#ifndef TRAIN_TRAIN_H
+#define TRAIN_TRAIN_H
 
 #include "base/status.h"
 #include "base/threads.h"
-#include "kernels/multiply.h"
+#include "train/kernels/multiply.h"
 #include "train/dataset.h"
 #include "train/grid.h"
 
