@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf audit: a run with canaries of its own, the bound that follows, and a page with two pictures of it. */
+#include "dpmf_train.h"
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"

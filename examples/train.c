@@ -3,7 +3,7 @@
  * Private training in a few calls: data, a mechanism for (epsilon, delta) and three passes over the data, a sampler that
  * does what the mechanism assumes, a trainer with a checkpoint. The data are made up: points on a disc in four classes.
  */
-#include <dpmf.h>
+#include <dpmf_train.h>
 #include <stdio.h>
 #include <unistd.h>
 

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks how the tree and its tests are laid out.
 
-A folder of src/, cli/ or tests/ holds at most 40 files of its own: nobody reads a longer list. The folders of tests/
-are those of src/, so that the tests of a stage are found by its name; what is no stage is named in OTHERS. A C test is
+A folder of src/, train/, cli/ or tests/ holds at most 40 files of its own: nobody reads a longer list. The folders of tests/
+are those of src/ and train/, so that the tests of a stage are found by its name; what is no stage is named in OTHERS. A C test is
 called test_ and a sentence, three words at least, which says what is true if it passes, and no two tests of a stage
 have the same name.
 
@@ -16,7 +16,7 @@ import sys
 from checking import finds_exactly, run
 
 MOST_FILES = 40
-CROWDED = ("src", "cli", "tests")
+CROWDED = ("src", "train", "cli", "tests")
 OTHERS = ("support", "cli", "python", "fuzz", "data", "install", "mpi", "oracle", "attacks", "behaviour")
 LEAST_WORDS = 3
 REGISTERED = re.compile(r"\bcmocka_unit_test(?:_\w+)?\(\s*(\w+)")
@@ -66,7 +66,7 @@ def check(root):
     for folder in sorted(path for path in (root / "tests").iterdir() if path.is_dir()):
         if folder.name.startswith(".") or folder.name == "__pycache__":
             continue
-        if folder.name not in OTHERS and not (root / "src" / folder.name).is_dir():
+        if folder.name not in (*OTHERS, "train") and not (root / "src" / folder.name).is_dir():
             report(folder, None, f"there is no stage src/{folder.name}, and it is none of {', '.join(OTHERS)}")
         seen = {}
         for path in sorted(folder.glob("test_*.c")):
@@ -91,7 +91,8 @@ def self_test():
     tree.update({f"src/noise/part_{i}.c": "" for i in range(MOST_FILES)})
     tree.update({f"src/strategy/part_{i}.c": "" for i in range(MOST_FILES + 1)})
     tree.update({f"cli/reports/page_{i}.c": "" for i in range(MOST_FILES + 1)})
-    tree.update({"src/strategy/inner/part.c": "", "src/noise/.hidden": "", "tests/noise/__pycache__/x.pyc": ""})
+    tree.update({"src/strategy/inner/part.c": "", "src/noise/.hidden": "", "tests/noise/__pycache__/x.pyc": "",
+                 "train/model.c": "", "tests/train/model.h": ""})
     expected = {"src/strategy", "cli/reports", "tests/elsewhere", "tests/noise/test_state.c:1",
                 "tests/noise/test_state.c:3", "tests/noise/test_state.c:5"}
     return finds_exactly(check, tree, expected)

@@ -13,6 +13,7 @@
  * replace, the coin chooses the label, and with it the sign.
  */
 #include "base/memory.h"
+#include "dpmf_train.h"
 
 #include <inttypes.h>
 #include <math.h>

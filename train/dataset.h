@@ -4,6 +4,7 @@
 #define TRAIN_DATASET_H
 
 #include "base/status.h"
+#include "dpmf_train.h"
 #include "train/grid.h"
 
 /* Bounds that keep every size below far from overflow; what memory allows is the allocator's to say. */

@@ -5,9 +5,9 @@
 
 #include "base/status.h"
 #include "base/threads.h"
-#include "train/kernels/multiply.h"
 #include "train/dataset.h"
 #include "train/grid.h"
+#include "train/kernels/multiply.h"
 
 /* ---- the model (train/model.c) ---- */
 

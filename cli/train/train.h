@@ -3,7 +3,7 @@
 #ifndef DPMF_CLI_TRAIN_H
 #define DPMF_CLI_TRAIN_H
 
-#include "dpmf.h"
+#include "dpmf_train.h"
 #include "options/options.h"
 #include "output.h"
 

@@ -157,11 +157,6 @@ class dpmf_recipe_kind(enum.IntEnum):
     DPMF_RECIPE_REPLAY = 5
 
 
-class dpmf_optimizer(enum.IntEnum):
-    DPMF_OPTIMIZER_SGD = 0
-    DPMF_OPTIMIZER_ADAM = 1
-
-
 class dpmf_workload(Structure):
     pass
 
@@ -199,14 +194,6 @@ class dpmf_verification(Structure):
 
 
 class dpmf_sampler(Structure):
-    pass
-
-
-class dpmf_dataset(Structure):
-    pass
-
-
-class dpmf_trainer(Structure):
     pass
 
 
@@ -624,35 +611,6 @@ class dpmf_sampler_info(Structure):
     ]
 
 
-class dpmf_trainer_options(Structure):
-    _fields_ = [
-        ("hidden", c_int64),
-        ("clip", c_double),
-        ("zero_above", c_double),
-        ("by_unit", c_int),
-        ("optimizer", c_int),
-        ("learning_rate", c_double),
-        ("momentum", c_double),
-        ("nesterov", c_int),
-        ("beta1", c_double),
-        ("beta2", c_double),
-        ("adam_epsilon", c_double),
-        ("decay", c_double),
-        ("schedule", POINTER(c_double)),
-        ("seed", c_uint64),
-        ("noiseless", c_int),
-        ("part", c_int64),
-        ("parts", c_int64),
-        ("reduce", CFUNCTYPE(c_int, c_void_p, POINTER(c_int64), c_int64)),
-        ("reduce_context", c_void_p),
-        ("state", c_char_p),
-        ("key_file", c_char_p),
-        ("rows_may_repeat", c_int),
-        ("run", dpmf_run),
-        ("exact", c_int),
-    ]
-
-
 class dpmf_array(Structure):
     _fields_ = [
         ("dimensions", c_int),
@@ -947,42 +905,12 @@ FUNCTIONS = {
     "dpmf_sampler_offer": (dpmf_status, [POINTER(dpmf_sampler), c_int64, POINTER(c_int64), POINTER(c_int64), POINTER(c_int64)]),
     "dpmf_sampler_encode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
     "dpmf_sampler_decode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(c_uint8), c_size_t]),
-    "dpmf_dataset_load_idx": (dpmf_status, [c_char_p, c_char_p, POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_dataset_load_csv": (dpmf_status, [c_char_p, c_char_p, c_char_p, POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_dataset_split": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int, POINTER(POINTER(dpmf_dataset)), POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_dataset_scale": (dpmf_status, [POINTER(dpmf_dataset), POINTER(c_double), POINTER(c_double)]),
-    "dpmf_dataset_free": (None, [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_count": (c_int64, [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_features": (c_int64, [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_classes": (c_int64, [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_labels": (POINTER(c_int32), [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_units": (c_int64, [POINTER(dpmf_dataset)]),
     "dpmf_clip_grid": (dpmf_status, [c_double, c_int64, POINTER(c_double)]),
     "dpmf_clip_add": (dpmf_status, [c_double, c_double, c_int, c_int64, c_int64, POINTER(dpmf_segment), POINTER(c_int64), POINTER(dpmf_run)]),
-    "dpmf_trainer_options_defaults": (dpmf_trainer_options, []),
-    "dpmf_trainer_create": (dpmf_status, [POINTER(dpmf_dataset), POINTER(dpmf_mechanism), POINTER(dpmf_sampler), POINTER(c_uint8), POINTER(dpmf_trainer_options), POINTER(POINTER(dpmf_trainer))]),
-    "dpmf_trainer_free": (None, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_dim": (c_int64, [POINTER(dpmf_dataset), c_int64]),
-    "dpmf_trainer_next": (dpmf_status, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_release": (dpmf_exact, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_step": (c_int64, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_steps": (c_int64, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_begun": (c_int64, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_weights": (POINTER(c_float), [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_evaluate": (dpmf_status, [POINTER(dpmf_trainer), POINTER(dpmf_dataset), POINTER(c_double), POINTER(c_double)]),
-    "dpmf_model_predict": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int64, POINTER(c_float), POINTER(dpmf_run), POINTER(c_int32), POINTER(c_double)]),
-    "dpmf_model_classes": (c_int64, [c_int64, c_int64, c_int64]),
-    "dpmf_trainer_save": (dpmf_status, [POINTER(dpmf_trainer), c_char_p]),
-    "dpmf_trainer_load": (dpmf_status, [POINTER(dpmf_trainer), c_char_p]),
-    "dpmf_dataset_create": (dpmf_status, [c_int64, c_int64, c_int64, POINTER(c_float), POINTER(c_int32), POINTER(c_int64), POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_dataset_slice": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int64, POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_trainer_clipped": (c_double, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_noise_seconds": (c_double, [POINTER(dpmf_trainer)]),
     "dpmf_array_load": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
     "dpmf_array_save": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
     "dpmf_array_free": (None, [POINTER(dpmf_array)]),
     "dpmf_array_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(dpmf_array)]),
-    "dpmf_trainer_audit": (dpmf_status, [c_void_p, POINTER(dpmf_audit_run)]),
     "dpmf_audit_options_defaults": (dpmf_audit_options, []),
     "dpmf_audit_create": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_audit_options), POINTER(POINTER(dpmf_audit))]),
     "dpmf_audit_free": (None, [POINTER(dpmf_audit)]),

@@ -4,6 +4,7 @@
  * gives the same answer every time: with a fresh key an honest one would pass its claim in at most 5 of 100 (1 - confidence).
  */
 #include "audit/audit.h"
+#include "dpmf_train.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
 
