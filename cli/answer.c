@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Matrices up to this size, and so many coefficients, are printed; more belong in a file. */
+/* Matrices up to this size, and this many coefficients, are printed; larger ones belong in a file. */
 enum { PRINTED_STEPS_MAX = 256, PRINTED_COEFFICIENTS_MAX = 65536 };
 
 static bool wants_max(const arguments *given) {
@@ -22,7 +22,7 @@ static double ratio_of(const arguments *given, const dpmf_evaluation *found) {
     return bound > 0.0 ? loss / bound : 0.0;
 }
 
-/* ---- what optimize adds ---- */
+/* ---- additions of optimize ---- */
 
 /* Column j of C, or of its inverse; NULL after a message. */
 static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse) {
@@ -47,7 +47,7 @@ static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse)
 
 static void json_numbers(text_buffer *t, const char *key, int64_t count, const double *values) {
     json_open(t, key, '[');
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++)
         json_double(t, NULL, values[i]);
     json_close(t, ']');
 }
@@ -66,15 +66,15 @@ static int json_matrix(text_buffer *t, const dpmf_strategy *strategy, bool diago
     int64_t n = dpmf_strategy_steps(strategy), lists = diagonals ? dpmf_strategy_bands(strategy) : n;
     double *columns = allocate(n * n, sizeof *columns);
     if (columns == NULL) return fail_memory();
-    for (int64_t j = 0; j < n; ++j)
+    for (int64_t j = 0; j < n; j++)
         if (dpmf_strategy_column(strategy, j, columns + j * n) != DPMF_OK) {
             free(columns);
             return fail_status(DPMF_ERROR_NUMERICAL, NULL);
         }
     json_open(t, diagonals ? "diagonals" : "matrix", '[');
-    for (int64_t i = 0; i < lists; ++i) {
+    for (int64_t i = 0; i < lists; i++) {
         json_open(t, NULL, '[');
-        for (int64_t j = 0; j < (diagonals ? n - i : n); ++j)
+        for (int64_t j = 0; j < (diagonals ? n - i : n); j++)
             json_double(t, NULL, columns[j * n + (diagonals ? j + i : i)]);
         json_close(t, ']');
     }
@@ -90,7 +90,7 @@ static int json_blt(text_buffer *t, const dpmf_strategy *strategy) {
     json_numbers(t, "scale", count, scale);
     json_numbers(t, "gap", count, gap);
     json_open(t, "decay", '[');
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; i++)
         json_double(t, NULL, 1.0 - gap[i]);
     json_close(t, ']');
     return 0;
@@ -117,7 +117,7 @@ static bool is_printed(const dpmf_strategy *s) {
     return holds(kind, "coefficients") && dpmf_strategy_bands(s) <= PRINTED_COEFFICIENTS_MAX;
 }
 
-/* Enough to make it again with evaluate --parameters; null where that would be long. */
+/* Enough to make the mechanism again with evaluate --parameters; null where that would be long. */
 static int json_optimized(text_buffer *t, const problem *p, const optimized *o) {
     const dpmf_strategy *s = p->strategy;
     json_text(t, "outcome", dpmf_outcome_name(o->result.outcome));
@@ -193,7 +193,7 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     json_double(t, "normals_per_number", s == NULL ? 1 : dpmf_strategy_normals(s));
     if (a->per_step != NULL) {
         json_open(t, "per_step_error", '[');
-        for (int64_t i = 0; i < steps; ++i)
+        for (int64_t i = 0; i < steps; i++)
             json_double(t, NULL, a->per_step[i]);
         json_close(t, ']');
     }
@@ -250,7 +250,7 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     }
     if (a->per_step == NULL) return;
     text_add(t, "\nstep      error (%s)\n", dpmf_kind_name(a->found.sensitivity.kind));
-    for (int64_t i = 0; i < steps; ++i)
+    for (int64_t i = 0; i < steps; i++)
         text_add(t, "%-10lld%.9g\n", (long long)i, a->per_step[i]);
 }
 
@@ -275,7 +275,7 @@ static dpmf_lower_bound_mode bound_of(const arguments *given) {
 
 static int save_mechanism(const dpmf_mechanism *mechanism, const char *path) {
     dpmf_status status = dpmf_mechanism_save(mechanism, path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 
@@ -284,7 +284,7 @@ int check_guarantee_options(const arguments *given) {
     return fail(EXIT_USAGE, "%s: --epsilon and --delta go together", verbs[given->verb].name);
 }
 
-/* Puts the calibrated mechanism in the place of the one that is not. */
+/* Replaces the mechanism by the calibrated one. */
 static dpmf_status calibrate(const arguments *given, const dpmf_run *run, dpmf_mechanism **mechanism, answer *a) {
     dpmf_mechanism *made = NULL;
     if (!option_given(given, OPTION_EPSILON)) return DPMF_OK;

@@ -5,6 +5,7 @@
 #include "problem.h"
 #include "progress.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,8 +39,9 @@ static int load_mechanism(const arguments *given, account *a) {
     if (of_file.sampling.cap > 0 &&
         ((option_given(given, OPTION_BATCH_CAP) && given->count[OPTION_BATCH_CAP] != of_file.sampling.cap) ||
          (option_given(given, OPTION_UNITS) && given->count[OPTION_UNITS] != of_file.sampling.units)))
-        return fail(EXIT_USAGE, "--batch-cap, --units: the FILE has a cap of %lld on batches from %lld units",
-                    (long long)of_file.sampling.cap, (long long)of_file.sampling.units);
+        return fail(EXIT_USAGE,
+                    "--batch-cap, --units: the FILE has a cap of %" PRId64 " on batches from %" PRId64 " units",
+                    of_file.sampling.cap, of_file.sampling.units);
     if (!dpmf_sampling_is_none(&of_file.sampling) && option_given(given, OPTION_SAMPLING) &&
         !same_sampling(&of_file.sampling, &a->how.sampling))
         return fail(EXIT_USAGE, "--sampling %s: the FILE has another", option_text(given, OPTION_SAMPLING));
@@ -55,8 +57,8 @@ static int load_mechanism(const arguments *given, account *a) {
 }
 
 /*
- * Where the test is a part of the mechanism its coins are too: chosen by whoever asks, they could be chosen until the
- * answer pleases. So they are fresh, and recorded.
+ * Where the test is a part of the mechanism its random seed is too: a user-chosen seed could be retried until the
+ * result looks good. So the seed is fresh, and it is recorded.
  */
 static int draw_coins(const arguments *given, account *a) {
     uint8_t coins[DPMF_KEY_SIZE];
@@ -65,12 +67,12 @@ static int draw_coins(const arguments *given, account *a) {
     dpmf_status status = dpmf_key_create(coins);
     if (status != DPMF_OK) return fail_status(status, NULL);
     a->how.seed = 0;
-    for (int i = 0; i < 6; ++i) /* 48 bits: exact in every reader of JSON */
+    for (int i = 0; i < 6; i++) /* 48 bits: exact in every reader of JSON */
         a->how.seed = a->how.seed << 8 | coins[i];
     return 0;
 }
 
-/* --largest probability: the one that is looked for need not be given: "poisson" or nothing, "block-cyclic:BANDS". */
+/* --largest probability: the probability itself need not be given: "poisson" or nothing, "block-cyclic:BANDS". */
 static const char *sampling_text(const arguments *given, char out[64]) {
     const char *text = option_text(given, OPTION_SAMPLING), *blocks = "block-cyclic:";
     const size_t name = strlen(blocks);
@@ -104,12 +106,12 @@ static int read_options(const arguments *given, account *a) {
     return a->how.unconditional ? draw_coins(given, a) : 0;
 }
 
-/* Options that would say nothing are refused, so that nobody believes that they were heeded. */
+/* Options without effect are refused rather than ignored. */
 static int check_idle(const arguments *given, const account *a) {
     dpmf_sampling_kind kind = a->how.sampling.kind;
     bool simulated = kind == DPMF_SAMPLING_BALLS_IN_BINS || kind == DPMF_SAMPLING_MIN_SEPARATION;
     static const option_id of_simulation[] = {OPTION_CONFIDENCE, OPTION_UNCONDITIONAL, OPTION_SAMPLES, OPTION_SEED};
-    for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; ++i)
+    for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; i++)
         if (!simulated && option_given(given, of_simulation[i]))
             return fail(EXIT_USAGE, "--%s is for balls-in-bins and min-sep sampling", options[of_simulation[i]].name);
     if (given->count[OPTION_BATCH_CAP] < 0)
@@ -163,13 +165,13 @@ static int find_question(const arguments *given, account *a) {
     return (a->sigma > 0.0) + epsilon + delta == 2 ? 0 : refuse_set();
 }
 
-/* The first steps of the FILE's run alone. */
+/* Only the first steps of the FILE's run. */
 static int read_first(const arguments *given, account *a) {
     static const option_id idle[] = {OPTION_SIGMA,  OPTION_MU,       OPTION_COMPOSITIONS,
                                      OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
     if (!option_given(given, OPTION_FIRST)) return 0;
     if (a->mechanism == NULL) return fail(EXIT_USAGE, "--first: a mechanism FILE is required");
-    for (size_t i = 0; i < sizeof idle / sizeof *idle; ++i)
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
         if (option_given(given, idle[i]))
             return fail(EXIT_USAGE, "--first is for the run of FILE: --%s is not accepted with it",
                         options[idle[i]].name);
@@ -196,7 +198,7 @@ static int read_tuning(const arguments *given, account *a) {
     return 0;
 }
 
-/* The log of a run; only where nothing is secret about who takes part. */
+/* The log of a run, accepted only where the participation is not secret. */
 static int read_log(const arguments *given, account *a) {
     const char *path = option_text(given, OPTION_LOG);
     if (path == NULL) return 0;
@@ -234,8 +236,8 @@ static dpmf_status answer(const arguments *given, account *a) {
 }
 
 /*
- * A FILE asked for its own guarantee: the claim is what people publish, and what was computed again, a little less by
- * the slack of calibration, stands beside it. Whoever changes the question gets the answer to that.
+ * A FILE's own guarantee: people publish the claim, so the computed value, a little smaller by the slack of
+ * calibration, is printed beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
     static const option_id changes[] = {OPTION_SIGMA,  OPTION_MU,    OPTION_COMPOSITIONS, OPTION_EPOCHS,
@@ -243,7 +245,7 @@ static void adopt_claim(const arguments *given, account *a) {
     if (a->mechanism == NULL || a->ask != ASK_EPSILON || option_given(given, OPTION_FIRST)) return;
     const dpmf_sampling held = dpmf_mechanism_sampling(a->mechanism);
     const double claimed = dpmf_mechanism_epsilon(a->mechanism);
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; ++i)
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (option_given(given, changes[i])) return;
     if (a->delta != dpmf_mechanism_delta(a->mechanism) || !same_sampling(&held, &a->how.sampling)) return;
     if (claimed == 0.0 || a->found.epsilon > claimed) return;
@@ -251,14 +253,14 @@ static void adopt_claim(const arguments *given, account *a) {
     a->found.epsilon = claimed;
 }
 
-/* What was found of the sampling belongs into the statement. */
+/* The sampling that was found belongs in the statement. */
 static void adopt_largest(account *a) {
     if (a->ask == ASK_STEPS) a->how.compositions = a->most_steps;
     if (a->ask == ASK_PROBABILITY) a->how.sampling.probability = a->most_probability;
 }
 
 static dpmf_status trace_curve(const arguments *given, account *a) {
-    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i) {
+    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; i++) {
         dpmf_privacy point;
         double delta = pow(10.0, -(i + 1));
         dpmf_status status = a->ask == ASK_RHO

@@ -28,7 +28,7 @@ static int load(const arguments *given, calibration *c) {
 
 static int compute(const arguments *given, calibration *c) {
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
-    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a search may not ask for long */
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a search may be silent for long */
     dpmf_status status = dpmf_mechanism_calibrate(c->from, given->number[OPTION_EPSILON], given->number[OPTION_DELTA],
                                                   &c->sampling, &run, &c->made, &c->found);
     end_later();
@@ -91,7 +91,7 @@ static int save(const arguments *given, const calibration *c) {
     const char *path = option_text(given, OPTION_OUT);
     if (path == NULL) return 0;
     dpmf_status status = dpmf_mechanism_save(c->made, path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 

@@ -2,7 +2,7 @@
 #include "options/verbs.h"
 #include "output.h"
 
-/* The constraints that a design chose it under; null: no design did. */
+/* The constraints under which a design chose it; null if no design did. */
 static void json_designed(text_buffer *t, dpmf_design_limits d) {
     if (d.dim == 0) {
         json_null(t, "designed");

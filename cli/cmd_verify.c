@@ -4,13 +4,14 @@
 #include "privacy/ledger.h"
 #include "progress.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 static void print_json(text_buffer *t, const dpmf_verification *v) {
     json_begin(t);
     json_bool(t, "ok", dpmf_verification_ok(v) != 0);
     json_open(t, "checks", '[');
-    for (int64_t i = 0; i < dpmf_verification_count(v); ++i) {
+    for (int64_t i = 0; i < dpmf_verification_count(v); i++) {
         const dpmf_check *check = dpmf_verification_check(v, i);
         json_open(t, NULL, '{');
         json_text(t, "name", check->name);
@@ -38,7 +39,7 @@ static void add_number(text_buffer *t, double value) {
 static void print_table(text_buffer *t, const dpmf_verification *v) {
     int64_t counts[3] = {0};
     text_add(t, "%-8s%-26s  %-20s  %-20s  %s\n", "", "check", "claimed", "found", "how");
-    for (int64_t i = 0; i < dpmf_verification_count(v); ++i) {
+    for (int64_t i = 0; i < dpmf_verification_count(v); i++) {
         const dpmf_check *check = dpmf_verification_check(v, i);
         text_add(t, "%-8s%-26s", check->ok > 0 ? "ok" : check->ok == 0 ? "FAILED" : "-", check->name);
         add_number(t, check->claimed);
@@ -46,11 +47,11 @@ static void print_table(text_buffer *t, const dpmf_verification *v) {
         text_add(t, "  %s\n", check->how);
         counts[check->ok + 1]++;
     }
-    text_add(t, "%s: %lld agree, %lld do not, %lld were not checked\n", dpmf_verification_ok(v) ? "verified" : "FAILED",
-             (long long)counts[2], (long long)counts[1], (long long)counts[0]);
+    text_add(t, "%s: %" PRId64 " agree, %" PRId64 " do not, %" PRId64 " were not checked\n",
+             dpmf_verification_ok(v) ? "verified" : "FAILED", counts[2], counts[1], counts[0]);
 }
 
-/* ---- a ledger: read again entry by entry, composed, and held against its budget ---- */
+/* ---- a ledger: read again entry by entry, composed, and compared with its budget ---- */
 
 static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledger *ledger, const dpmf_privacy *found) {
     const double budget = dpmf_ledger_budget_epsilon(ledger);
@@ -84,7 +85,7 @@ static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledg
     text_add(t, "%-8s%-26s", budget == 0.0 ? "-" : ok ? "ok" : "FAILED", "ledger.budget");
     add_number(t, budget > 0.0 ? budget : NAN);
     add_number(t, budget > 0.0 ? found->epsilon : NAN);
-    text_add(t, "  %s\n%s: %lld entries\n", how, ok ? "verified" : "FAILED", (long long)dpmf_ledger_entries(ledger));
+    text_add(t, "  %s\n%s: %" PRId64 " entries\n", how, ok ? "verified" : "FAILED", dpmf_ledger_entries(ledger));
 }
 
 static int verify_ledger(const arguments *given) {

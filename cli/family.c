@@ -5,10 +5,11 @@
 #include "output.h"
 #include "parameters.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const dpmf_family *find_family(const char *name) {
-    for (int64_t i = 0; i < dpmf_family_count(); ++i)
+    for (int64_t i = 0; i < dpmf_family_count(); i++)
         if (strcmp(dpmf_family_info(i)->name, name) == 0) return dpmf_family_info(i);
     return NULL;
 }
@@ -62,17 +63,17 @@ int64_t family_bands(const dpmf_strategy *strategy) {
 static int check_shape(const arguments *given, const dpmf_family *kind, int64_t steps, strategy_shape *shape) {
     if (option_given(given, OPTION_STAMPS)) shape->stamps = given->count[OPTION_STAMPS];
     if (shape->stamps > steps || steps % shape->stamps != 0)
-        return fail(EXIT_USAGE, "--stamps %lld: a divisor of %lld (the steps) is accepted", (long long)shape->stamps,
-                    (long long)steps);
+        return fail(EXIT_USAGE, "--stamps %" PRId64 ": a divisor of %" PRId64 " (the steps) is accepted", shape->stamps,
+                    steps);
     if (option_given(given, OPTION_BANDS)) shape->bands = given->count[OPTION_BANDS];
     int64_t block = steps / shape->stamps;
     const char *of = shape->stamps > 1 ? "the steps of a stamp" : "the steps";
     if (!kind->bands || option_given(given, OPTION_PARAMETERS)) return 0;
     if (shape->bands == 0)
-        return fail(EXIT_USAGE, "--family %s needs --bands B, from 1 to %lld (%s)", kind->name, (long long)block, of);
+        return fail(EXIT_USAGE, "--family %s needs --bands B, from 1 to %" PRId64 " (%s)", kind->name, block, of);
     if (shape->bands > block)
-        return fail(EXIT_USAGE, "--bands %lld: a whole number from 1 to %lld (%s) is accepted", (long long)shape->bands,
-                    (long long)block, of);
+        return fail(EXIT_USAGE, "--bands %" PRId64 ": a whole number from 1 to %" PRId64 " (%s) is accepted",
+                    shape->bands, block, of);
     return 0;
 }
 
@@ -115,8 +116,7 @@ int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_wo
     if (code != 0) return code;
     if (option_given(given, OPTION_BANDS) && given->count[OPTION_BANDS] != found) {
         dpmf_strategy_free(block);
-        return fail(EXIT_USAGE, "--bands %lld: the parameters have %lld", (long long)given->count[OPTION_BANDS],
-                    (long long)found);
+        return fail(EXIT_USAGE, "--bands %" PRId64 ": the parameters have %" PRId64, given->count[OPTION_BANDS], found);
     }
     return repeat(block, &shape, out);
 }

@@ -2,7 +2,7 @@
 /*
  * A private training loop: least squares by SGD with momentum, gradients clipped and summed, correlated noise added in
  * one call over the buffers of the "model" (weights and a bias), with a state file that would let it be resumed. The
- * data are made up; what matters is the order of things in one step.
+ * data are synthetic; the order of the calls in one step matters.
  */
 #include <dpmf.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static double make_example(int64_t i, double features[FEATURES]) {
 
 /* Adds the clipped gradient of one example to the two sums. */
 static void add_gradient(const double *weights, double bias, int64_t i, float *weight_sum, float *bias_sum) {
-    const double longest = 2.6458; /* above sqrt(DIM): no longer are the features, of at most 1 each, and the 1 */
+    const double longest = 2.6458; /* above sqrt(DIM), which bounds the norm of the features, at most 1 each */
     double features[FEATURES], error = bias - make_example(i, features);
     for (int k = 0; k < FEATURES; k++)
         error += weights[k] * features[k];

@@ -339,7 +339,7 @@ typedef struct dpmf_family {
     int optimize_shared_seeds; /* the most shared_seeds, 0: it has none */
     int optimize_normalize;    /* 1: takes dpmf_optimize_options.normalize */
     int optimize_constraint;   /* 1: takes dpmf_optimize_options.constraint */
-    int optimize_variants;     /* 1: takes sweep, taper and settled_after */
+    int optimize_variants;     /* 1: takes sweep and taper */
     int designed;              /* its place among the families that dpmf_design_create tries, from 1; 0: it does not */
 } dpmf_family;
 
@@ -678,11 +678,9 @@ typedef struct dpmf_optimize_options {
     int shared_seeds;    /* tvblt, several epochs: seeds that a unit's steps share, 1 to 8; 0: replayed seeds */
     dpmf_normalize normalize;
     dpmf_constraint constraint;
-    int sweep;     /* banded-toeplitz: 1: the best of c_i = 1/(i+1) + c, without gradients (McKenna 2024, App. J) */
-    int64_t taper; /* banded-toeplitz: the least separation, below `bands`; fades them out (App. H); 0: none */
-    int64_t
-        settled_after; /* banded-toeplitz: take errors as settled after this many steps (App. I); 0: when they have */
-    double tolerance;  /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
+    int sweep;        /* banded-toeplitz: 1: the best of c_i = 1/(i+1) + c, without gradients (McKenna 2024, App. J) */
+    int64_t taper;    /* banded-toeplitz: the least separation, below `bands`; fades them out (App. H); 0: none */
+    double tolerance; /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
     const double *weights; /* NULL or `steps` numbers > 0; RMS loss only */
     dpmf_run run;
 } dpmf_optimize_options;
@@ -795,7 +793,8 @@ DPMF_API const char *dpmf_sampling_form(dpmf_sampling_kind kind);
 
 typedef enum dpmf_engine {
     DPMF_ENGINE_AUTO = 0,         /* closed form, Fourier sum, connect-the-dots or Monte Carlo, as needed */
-    DPMF_ENGINE_CONTOUR,          /* Poisson: near exact and fast, but an estimate */
+    DPMF_ENGINE_FOURIER,          /* Poisson: a proven upper bound, nearly exact where many steps count; where they do
+                                   * not, the bound is that of the noise without the sampling */
     DPMF_ENGINE_CONNECT_THE_DOTS, /* Poisson: a proven upper bound, tight */
     DPMF_ENGINE_RDP,              /* Poisson: a proven upper bound through Renyi divergences, looser */
     DPMF_ENGINE_MONTE_CARLO       /* balls-in-bins, min-sep */

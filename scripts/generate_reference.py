@@ -35,13 +35,13 @@ def plain(comment):
 
 
 def escaped(text):
-    """For Markdown; what stands between backticks needs nothing."""
+    """Escaped for Markdown; text between backticks needs no escapes."""
     parts = text.split("`")
     return "`".join(re.sub(r"([_*<>\\])", r"\\\1", part) if i % 2 == 0 else part for i, part in enumerate(parts))
 
 
 def prose(text):
-    """Paragraphs as they are; blocks that are indented, or that hold a table, as code."""
+    """Paragraphs stay; blocks that are indented, or that hold a table, become code."""
     out = []
     for block in re.split(r"\n\s*\n", text):
         lines = block.split("\n")
@@ -52,7 +52,7 @@ def prose(text):
 
 
 def declarations(body):
-    """A section's comments at the margin as prose, what is between them as code."""
+    """A section: comments at the margin become prose, the text between them code."""
     out, code = [], []
 
     def flush():

@@ -12,7 +12,7 @@
  */
 #include "train/train.h"
 
-#include "train/kernels/exact.h"
+#include "train/kernels/exact/exact.h"
 
 #include <math.h>
 

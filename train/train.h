@@ -7,7 +7,7 @@
 #include "base/threads.h"
 #include "train/dataset.h"
 #include "train/grid.h"
-#include "train/kernels/multiply.h"
+#include "train/kernels/multiply/multiply.h"
 
 /* ---- the model (train/model.c) ---- */
 

@@ -35,17 +35,15 @@ static bool amplified(const report *r) {
            s->picks == 1 /* random allocation */;
 }
 
-/* Of the data, in one step, on average. */
-static double fraction(const dpmf_sampling *s) {
-    return s->picks > 0 ? (double)s->picks / (double)s->count : s->probability;
-}
-
 /* Passes over the data, and whether they describe the file's participation exactly. */
 static int64_t epochs_of(const report *r, bool *same) {
     dpmf_participation_kind kind = dpmf_participation_get_kind(r->participation);
     int64_t count = dpmf_participation_count(r->participation);
     if (amplified(r)) {
-        double expected = fraction(&r->sampling) * (double)r->steps;
+        const dpmf_sampling *s = &r->sampling;
+        double fraction =
+            s->picks > 0 ? (double)s->picks / (double)s->count : s->probability; /* of the data, per step */
+        double expected = fraction * (double)r->steps;
         int64_t epochs = llround(expected);
         if (epochs < 1) epochs = 1;
         *same = fabs(expected - (double)epochs) <= 1e-9 * expected;
@@ -241,7 +239,7 @@ static void by_loss(dpmf_candidate *c) {
 
 /*
  * Eligible is what fits and is fast enough. The file's own mechanism was found fast enough when it was designed: a
- * measurement here that comes out a little above the limit is told, and does not undo that.
+ * measurement a little above the limit here is a remark, and does not undo that.
  */
 static void keep_eligible(const report *r, dpmf_candidate *own) {
     const dpmf_design_limits *held = &r->designed, *used = &r->limits;
@@ -296,12 +294,6 @@ static int mark_own(report *r) {
     return code;
 }
 
-/* What the design says of its choice holds for the file if the file is that choice. */
-static void take_warnings(report *r) {
-    for (int64_t i = 0; i < dpmf_design_warnings(r->design); ++i)
-        report_note(r, "%s", dpmf_design_warning(r->design, i));
-}
-
 int report_compare(report *r) {
     int code = 0;
     r->equal_privacy = r->claimed;
@@ -324,7 +316,9 @@ int report_compare(report *r) {
             by_loss(&r->rivals[i].is);
     if (code == 0) code = mark_own(r);
     for (int64_t i = 0; i < r->rival_count; ++i)
-        if (r->rivals[i].own && r->rivals[i].chosen) take_warnings(r);
+        if (r->rivals[i].own && r->rivals[i].chosen) /* what the design warns of holds for the file, its choice */
+            for (int64_t k = 0; k < dpmf_design_warnings(r->design); ++k)
+                report_note(r, "%s", dpmf_design_warning(r->design, k));
     if (code == 0) name_best(r);
     if (code == 0) qsort(r->rivals, (size_t)r->rival_count, sizeof *r->rivals, by_noise);
     return code;

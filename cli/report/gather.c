@@ -22,9 +22,7 @@ void report_note(report *r, const char *format, ...) {
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    text_add(&r->notes, "<li>");
-    html_words(&r->notes, text);
-    text_add(&r->notes, "</li>\n");
+    json_text(&r->notes, NULL, text);
 }
 
 int report_without(report *r, dpmf_status status, const char *part) {
@@ -36,10 +34,6 @@ int report_without(report *r, dpmf_status status, const char *part) {
 }
 
 /* ---- privacy ---- */
-
-static bool simulated(const report *r) {
-    return r->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || r->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
-}
 
 static int find_privacy(report *r, const char *unit) {
     dpmf_account_options how = dpmf_mechanism_account(r->mechanism);
@@ -65,7 +59,9 @@ static int find_privacy(report *r, const char *unit) {
 static int find_curve(report *r) {
     dpmf_account_options how = dpmf_mechanism_account(r->mechanism);
     how.run = r->run;
-    const double per_decade = r->sampled ? 1.0 : 2.0, least = simulated(r) ? r->delta : 1e-10;
+    const bool simulated =
+        r->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || r->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+    const double per_decade = r->sampled ? 1.0 : 2.0, least = simulated ? r->delta : 1e-10;
     for (int i = 0; r->curve_points < CURVE_MOST; ++i) {
         double delta = pow(10.0, -2.0 - i / per_decade);
         if (delta < least * (1.0 - 1e-9)) break;
@@ -198,21 +194,10 @@ static int gather_optimum(report *r) {
     return 0;
 }
 
-/* ---- the constraints of the comparison ---- */
-
-static void gather_limits(report *r) {
-    const arguments *given = r->given;
-    r->limits = r->designed = dpmf_mechanism_designed(r->mechanism);
-    if (r->limits.dim == 0) r->limits.dim = DEFAULT_DIM;
-    if (option_given(given, OPTION_DIM)) r->limits.dim = given->count[OPTION_DIM];
-    if (option_given(given, OPTION_MEMORY)) r->limits.memory = (uint64_t)given->count[OPTION_MEMORY];
-    if (option_given(given, OPTION_MAX_OVERHEAD)) r->limits.max_overhead = given->number[OPTION_MAX_OVERHEAD];
-    r->dim = r->limits.dim;
-}
-
 /* ---- all of it ---- */
 
 int report_gather(report *r) {
+    const arguments *given = r->given;
     r->workload = dpmf_mechanism_workload(r->mechanism);
     r->participation = dpmf_mechanism_participation(r->mechanism);
     r->strategy = dpmf_mechanism_strategy(r->mechanism);
@@ -223,7 +208,12 @@ int report_gather(report *r) {
     r->sampling = dpmf_mechanism_sampling(r->mechanism);
     r->sampled = !dpmf_sampling_is_none(&r->sampling);
     if (dpmf_sampling_format(&r->sampling, r->sampling_text) != DPMF_OK) return fail_status(DPMF_ERROR_FORMAT, NULL);
-    gather_limits(r);
+    r->limits = r->designed = dpmf_mechanism_designed(r->mechanism);
+    if (r->limits.dim == 0) r->limits.dim = DEFAULT_DIM;
+    if (option_given(given, OPTION_DIM)) r->limits.dim = given->count[OPTION_DIM];
+    if (option_given(given, OPTION_MEMORY)) r->limits.memory = (uint64_t)given->count[OPTION_MEMORY];
+    if (option_given(given, OPTION_MAX_OVERHEAD)) r->limits.max_overhead = given->number[OPTION_MAX_OVERHEAD];
+    r->dim = r->limits.dim;
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, NULL, &r->memory, &r->memory_buffers);
     int code = report_without(r, status, "Memory of the noise");
     if (code == 0) code = gather_privacy(r);

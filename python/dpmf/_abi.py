@@ -126,7 +126,7 @@ class dpmf_sampling_kind(enum.IntEnum):
 
 class dpmf_engine(enum.IntEnum):
     DPMF_ENGINE_AUTO = 0
-    DPMF_ENGINE_CONTOUR = 1
+    DPMF_ENGINE_FOURIER = 1
     DPMF_ENGINE_CONNECT_THE_DOTS = 2
     DPMF_ENGINE_RDP = 3
     DPMF_ENGINE_MONTE_CARLO = 4
@@ -319,7 +319,6 @@ class dpmf_optimize_options(Structure):
         ("constraint", c_int),
         ("sweep", c_int),
         ("taper", c_int64),
-        ("settled_after", c_int64),
         ("tolerance", c_double),
         ("weights", POINTER(c_double)),
         ("run", dpmf_run),

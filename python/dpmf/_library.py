@@ -16,7 +16,6 @@ from . import errors
 
 __all__ = [
     "abi",
-    "select",
     "c",
     "choice",
     "choice_name",
@@ -29,6 +28,7 @@ __all__ = [
     "path_bytes",
     "real",
     "run_options",
+    "select",
     "size_in_bytes",
     "struct_of",
     "text",

@@ -61,7 +61,7 @@ class Design:
     """
 
     candidates: Tuple[Candidate, ...]  #: least noise first
-    chosen: int  #: its place select the candidates
+    chosen: int  #: its place among the candidates
     why: str
     warnings: Tuple[str, ...]  #: what to take care of, so that the guarantee holds
     privacy: Privacy

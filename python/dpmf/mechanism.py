@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import numpy as np
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, integer, run_options, struct_of, text
+from ._library import abi, c, choice, doubles, handle, integer, run_options, select, struct_of, text
 from ._object import Object
 from .files import Filed
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
@@ -326,7 +326,7 @@ class Mechanism(Display, Filed, Object):
         return NoiseStream(self, shapes, clip_norm, key, **select(SHARD + STREAM, given))
 
     def noise_memory(self, dim: int, dtype: str = "float32") -> "tuple[int, int]":
-        """(bytes that a stream of `dim` numbers takes, those of its buffers select them).
+        """(bytes that a stream of `dim` numbers takes, those of its buffers among them).
 
         >>> from dpmf import evaluate
         >>> evaluate("bsr", 64, bands=4).noise_memory(1000)[1] >= 3 * 1000 * 4

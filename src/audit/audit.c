@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The audit: a run that is made to be attacked, the attack, and what its success proves.
+ * The audit: a run that is made to be attacked, the attack, and the bounds that its success proves.
  *
  *     fresh key -> coins -> run with canaries -> a score for each canary -> guesses, and the size of the noise -> bounds
  *
  * Two bounds share the allowed probability of a false alarm, 1 - confidence, in equal parts, so that the larger of them holds
- * with the whole confidence. Everything that touches noise, samplers and training goes through public calls: an audit can do
- * nothing that a program of a user's could not.
+ * with the whole confidence. Noise, samplers and training are used through public calls only, so that an audit can do
+ * nothing that a user's program could not.
  */
 #include "audit/audit.h"
 
@@ -22,7 +22,7 @@ dpmf_audit_options dpmf_audit_options_defaults(void) {
     return (dpmf_audit_options){.canaries = 1000, .confidence = 0.95, .noise_factor = 1, .run = dpmf_run_defaults()};
 }
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 static dpmf_status check_options(const dpmf_audit_options *o) {
     if (o->canaries < CANARIES_MIN || o->canaries > CANARIES_MAX)
@@ -52,7 +52,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *m) {
     return DPMF_OK;
 }
 
-/* What is claimed: by the caller, by the mechanism for this delta, or by nobody, and then it is what sigma gives. */
+/* The claim: the caller's, else the mechanism's for this delta, else the epsilon that sigma gives. */
 static dpmf_status find_claim(dpmf_audit *a) {
     dpmf_account_options how = dpmf_mechanism_account(a->mechanism);
     dpmf_privacy found = {0};
@@ -111,7 +111,7 @@ static dpmf_status find_bounds(dpmf_audit *a) {
     return DPMF_OK;
 }
 
-/* The same mechanism with other noise, so that an audit can be seen to fail. */
+/* The same mechanism with other noise, which shows that an audit can fail. */
 static dpmf_status disturb(const dpmf_mechanism *m, double factor, const dpmf_run *run, dpmf_mechanism **out) {
     dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
     about.sigma = factor * dpmf_mechanism_sigma(m);
@@ -125,7 +125,7 @@ static dpmf_status disturb(const dpmf_mechanism *m, double factor, const dpmf_ru
                                  dpmf_mechanism_strategy(m), &about, out);
 }
 
-/* What only the run needed; coins and scores stay. */
+/* Frees what only the run needed; coins and scores stay. */
 static void forget_run(dpmf_audit *a) {
     base_free(a->taken);
     base_free(a->released);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both runs do with canaries: memory for them, fair coins, and the steps in which a sampler takes them. */
+/* Canaries of both kinds of run: memory for them, fair coins, and the steps in which a sampler takes them. */
 #include "audit/audit.h"
 
 #include "base/memory.h"
@@ -18,7 +18,7 @@ dpmf_status audit_allocate(dpmf_audit *a, int64_t canaries) {
     return base_alloc_doubles(canaries, "the scores", &a->norm);
 }
 
-/* A step of Poisson sampling with probability 1/2, which is exact in binary, under a label that nothing else has. */
+/* A step of Poisson sampling with probability 1/2, which is exact in binary, under a label that no other code uses. */
 dpmf_status audit_toss(dpmf_audit *a, const uint8_t key[DPMF_KEY_SIZE]) {
     dpmf_sampler *coins = NULL;
     dpmf_status status = DPMF_OK;

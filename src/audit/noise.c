@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A run of the noise stream with canaries: canary i is coordinate i of the row, of size 1 with a clip norm of 1. Under sampling
- * the mechanism's own sampler says who is taken when. Without, every canary has the same steps: of those that the participation
- * allows and that follow each other at equal distances, those with the largest |C u|, which is the worst pattern itself for
- * single and cyclic participation.
+ * the mechanism's own sampler chooses the steps of each canary. Without sampling every canary has the same steps: the
+ * pattern with the largest |C u| among those of equal distances that the participation allows. For single and cyclic
+ * participation it is the worst pattern.
  */
 #include "audit/audit.h"
 

@@ -30,7 +30,7 @@ enum { BASE_MESSAGE_SIZE = 1024 }; /* of the thread's message: a path of a few h
         if (status != DPMF_OK) goto done;                                                                              \
     } while (0)
 
-/* Asks the caller's progress function; DPMF_ERROR_CANCELLED if it wants to stop. `run` may be NULL. */
+/* Calls the progress function; DPMF_ERROR_CANCELLED if it wants to stop. `run` may be NULL. */
 dpmf_status base_progress(const dpmf_run *run, const char *what, double done);
 
 #endif

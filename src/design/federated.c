@@ -112,7 +112,7 @@ static dpmf_status sensitivity_at(const design_problem *p, const dpmf_strategy *
 
 static dpmf_status fill_losses(const design_problem *p, const design_federated_range *f, design_federated_item *item) {
     const int many = f->points == DESIGN_FEDERATED_POINTS;
-    const int64_t every = many && strategy_tvblt(item->strategy) != NULL ? TVBLT_EVERY : 1;
+    const int64_t every = many && item->strategy->ops->gram_row != NULL ? TVBLT_EVERY : 1;
     double error = 0, sensitivity = 0;
     TRY(error_of(p, item->strategy, &error));
     for (int64_t i = 0; i < f->points; i++) {
@@ -180,7 +180,7 @@ static dpmf_status add_tapered(const design_problem *p, design_federated_range *
     dpmf_status status = DPMF_OK;
     TRY(base_alloc_doubles(bands, "the coefficients", &c));
     memcpy(c, plain, (size_t)bands * sizeof *c);
-    TRY_DONE(toeplitz_taper(bands, from, c));
+    TRY_DONE(optimize_taper(bands, from, c));
     TRY_DONE(dpmf_strategy_create_banded_toeplitz(p->steps, bands, c, &s));
     snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld, tapered from %lld",
              (long long)bands, (long long)from);

@@ -109,9 +109,9 @@ static dpmf_status make_room(design_list *list) {
 
 /* Diagonals of C, or of C^-1, where they are what the family is named for. */
 static int64_t bands_of(const dpmf_strategy *s) {
-    const dpmf_family *family = dpmf_family_info(strategy_family_find(s->family, strlen(s->family)));
-    if (family == NULL || !family->bands) return 0;
-    return family->inverse ? dpmf_strategy_buffers(s) + 1 : dpmf_strategy_bands(s);
+    const strategy_family *family = strategy_family_find(s->family, strlen(s->family));
+    if (family == NULL || !family->shown.bands) return 0;
+    return family->shown.inverse ? dpmf_strategy_buffers(s) + 1 : dpmf_strategy_bands(s);
 }
 
 static void fill_noise(double rms, double largest, dpmf_candidate *c) {

@@ -24,7 +24,8 @@ dpmf_status error_lookup_create(const dpmf_workload *a, const dpmf_strategy *s, 
                                 error_lookup **out) {
     error_lookup *l = NULL;
     dpmf_status status = DPMF_OK;
-    const int by_stretch = strategy_unbounded(s) != NULL && workload_is_prefix(a) && s->steps > STRETCH;
+    const int by_stretch =
+        s->steps > STRETCH && s->ops->squared_error_range != NULL && s->ops->squared_error_range(s, a, 0, 0, NULL);
     TRY_DONE(base_alloc(1, sizeof *l, "error bars", (void **)&l));
     *l = (error_lookup){.workload = a, .strategy = s, .count = by_stretch ? STRETCH : s->steps};
     TRY_DONE(base_alloc_doubles(l->count, "error bars", &l->values));
@@ -45,7 +46,7 @@ double error_lookup_at(error_lookup *l, int64_t t) {
     if (t < l->first || t >= l->first + l->count) {
         l->first = t - t % STRETCH;
         l->count = l->strategy->steps - l->first < STRETCH ? l->strategy->steps - l->first : STRETCH;
-        error_unbounded_range(strategy_unbounded(l->strategy), l->first, l->count, l->values);
+        l->strategy->ops->squared_error_range(l->strategy, l->workload, l->first, l->count, l->values);
         for (int64_t i = 0; i < l->count; i++)
             l->values[i] = sqrt(l->values[i]);
     }

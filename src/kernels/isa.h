@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instruction set the kernels use: chosen once for all of them, and looked up for each in its table. */
+/* The instruction set of the kernels: chosen once for all of them, and looked up for each in its table. */
 #ifndef DPMF_KERNELS_ISA_H
 #define DPMF_KERNELS_ISA_H
 
@@ -14,7 +14,7 @@ typedef enum kernels_isa {
     KERNELS_ISA_COUNT
 } kernels_isa;
 
-/* What a kernel's AVX2 and AVX-512 sets need besides. */
+/* Requirements of a kernel's AVX2 and AVX-512 sets besides the set itself. */
 typedef enum kernels_isa_needs {
     KERNELS_ISA_PLAIN,
     KERNELS_ISA_AES,
@@ -30,12 +30,12 @@ typedef struct kernels_isa_table {
 
 /*
  * The kernel of the widest set that processor and system have, or of the one that the environment variable DPMF_KERNELS
- * names (a name that is unknown, or that this machine does not have, counts as none); read once. Where the machine lacks
- * what that kernel needs besides, the next narrower set that it has all of.
+ * names (a name that is unknown, or that this machine does not have, counts as none); read once. If the machine lacks
+ * what the kernel needs besides, the next narrower set whose needs it meets.
  */
 const void *kernels_isa_get(const kernels_isa_table *table);
 
-/* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build does not have it. */
+/* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build lacks it. */
 const void *kernels_isa_find(const kernels_isa_table *table, const char *name);
 
 /* ---- a table of kernels ---- */
@@ -43,10 +43,10 @@ const void *kernels_isa_find(const kernels_isa_table *table, const char *name);
 #if defined(__x86_64__)
 #define IF_X86_64(set) &(set)
 #else
-#define IF_X86_64(set) NULL /* other machines leave the files NAME_avx*.c out */
+#define IF_X86_64(set) NULL /* other machines leave the files NAME/avx*.c out */
 #endif
 
-/* What NAME_ref.c, NAME_avx2.c and NAME_avx512.c define, and the two calls that NAME.h declares. */
+/* The tables that NAME/{ref,avx2,avx512}.c define, and the two calls that NAME/NAME.h declares. */
 #define KERNEL(kernel, needs_what) KERNEL_WITH(kernel, needs_what, NULL)
 #define KERNEL_WITH(kernel, needs_what, with_vaes)                                                                     \
     extern const kernel##_set kernel##_ref, kernel##_avx2, kernel##_avx512;                                            \

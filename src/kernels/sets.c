@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of the kernels: each of them in every instruction set, looked up by kernels/isa.c. */
-#include "kernels/block.h"
-#include "kernels/combine.h"
-#include "kernels/grid.h"
+#include "kernels/block/block.h"
+#include "kernels/combine/combine.h"
+#include "kernels/grid/grid.h"
 #include "kernels/isa.h"
-#include "kernels/ladder.h"
+#include "kernels/ladder/ladder.h"
 #include "kernels/sample/sample.h"
 #include "kernels/seed/seed.h"
-#include "kernels/toeplitz.h"
+#include "kernels/toeplitz/toeplitz.h"
 #include "kernels/tvblt/tvblt.h"
 #include "kernels/whole/whole.h"
 

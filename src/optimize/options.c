@@ -62,9 +62,8 @@ static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_optio
     if ((unsigned)o->constraint > DPMF_CONSTRAINT_CORNERS || (o->constraint != 0 && !f->optimize_constraint))
         return base_fail(DPMF_ERROR_ARGUMENT, "family %s: constraint %d, accepted 0%s", f->name, (int)o->constraint,
                          f->optimize_constraint ? " to 2" : "");
-    int variant = o->sweep || o->taper != 0 || o->settled_after != 0;
-    if (variant && !f->optimize_variants)
-        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep, taper and settled_after are for %s", f->name,
+    if ((o->sweep || o->taper != 0) && !f->optimize_variants)
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep and taper are for %s", f->name,
                          strategy_family_list(takes_variants, " and ", list));
     if (!(o->tolerance >= 1e-10 && o->tolerance <= 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);

@@ -80,7 +80,7 @@ dpmf_status sensitivity_too_many(const sensitivity_task *task) {
  */
 static double rounded_up(const sensitivity_task *task, double square) {
     int plain = !strategy_can(task->core, STRATEGY_CAN_TOEPLITZ) &&
-                (!strategy_can(task->core, STRATEGY_CAN_GRAM) || strategy_dense_matrix(task->core) != NULL);
+                (!strategy_can(task->core, STRATEGY_CAN_GRAM) || strategy_matrix(task->core) != NULL);
     double terms = (plain ? (double)task->reach : 0) + (double)task->k + 16;
     return square * (1 + 2 * DBL_EPSILON * terms);
 }

@@ -13,22 +13,6 @@
 
 enum { FORMED_MAX = 8192 }; /* 512 MiB */
 
-static dpmf_status make_toeplitz(const dpmf_strategy *s, int64_t steps, int *done, dpmf_strategy **out) {
-    const double *c = NULL, *inverse = NULL, *scale = NULL, *gap = NULL;
-    int64_t count = 0, inverse_count = 0;
-    const int buffers = dpmf_strategy_blt_parameters(s, &scale, &gap);
-    *done = 1;
-    if (buffers > 0) return dpmf_strategy_create_blt_gaps(steps, buffers, scale, gap, out);
-    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
-        if (c != NULL) return dpmf_strategy_create_toeplitz(steps, count < steps ? count : steps, c, out);
-        if (inverse != NULL)
-            return dpmf_strategy_create_inverse_toeplitz(steps, inverse_count < steps ? inverse_count : steps, inverse,
-                                                         out);
-    }
-    *done = 0;
-    return DPMF_OK;
-}
-
 static dpmf_status make_banded(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
     const int64_t held = strategy_bands(s), bands = held < steps ? held : steps;
     double *rows = NULL, *row = NULL;
@@ -39,7 +23,7 @@ static dpmf_status make_banded(const dpmf_strategy *s, int64_t steps, dpmf_strat
         s->ops->row(s, t, row);
         memcpy(rows + t * bands, row, (size_t)bands * sizeof *row);
     }
-    TRY_DONE(dpmf_strategy_create_banded(steps, bands, rows, out));
+    TRY_DONE(families_table.bands(steps, bands, rows, out));
 done:
     base_free(rows);
     base_free(row);
@@ -61,7 +45,7 @@ static dpmf_status make_dense(const dpmf_strategy *s, int64_t steps, dpmf_strate
         for (int64_t t = j; t < steps; t++)
             matrix[t * steps + j] = column[t];
     }
-    TRY_DONE(dpmf_strategy_create_dense(steps, matrix, out));
+    TRY_DONE(strategy_create_matrix(steps, matrix, out));
 done:
     base_free(matrix);
     base_free(column);
@@ -71,7 +55,7 @@ done:
 /* A stream that takes one new seed a step has a W, and so a C, that is lower triangular. A square C alone may be anything. */
 static int is_triangular(const dpmf_strategy *s) {
     if (dpmf_strategy_rows(s) != s->steps) return 0;
-    if (strategy_dense_matrix(s) != NULL) return 1;
+    if (strategy_matrix(s) != NULL) return 1;
     if (!dpmf_strategy_streams(s)) return 0;
     for (int64_t t = 0; t < s->steps; t++)
         if (dpmf_strategy_seeds(s, t) != 1) return 0;
@@ -79,14 +63,19 @@ static int is_triangular(const dpmf_strategy *s) {
 }
 
 dpmf_status strategy_create_leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
+    const double *c = NULL, *inverse = NULL;
+    int64_t count = 0, inverse_count = 0;
     dpmf_strategy *square = NULL;
-    int done = 0;
     if (steps == s->steps) {
         *out = strategy_retain(s);
         return DPMF_OK;
     }
-    TRY(make_toeplitz(s, steps, &done, out));
-    if (done) return DPMF_OK;
+    if (s->ops->leading != NULL) return s->ops->leading(s, steps, out);
+    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
+        if (c != NULL) return families_table.toeplitz(steps, count < steps ? count : steps, c, out);
+        if (inverse != NULL)
+            return families_table.inverse_toeplitz(steps, inverse_count < steps ? inverse_count : steps, inverse, out);
+    }
     if (strategy_can(s, STRATEGY_CAN_ROW)) return make_banded(s, steps, out);
     if (is_triangular(s)) return make_dense(s, steps, out);
     TRY(dpmf_strategy_create_triangular(s, &square));

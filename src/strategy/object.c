@@ -98,6 +98,56 @@ int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, 
     return 1;
 }
 
+const double *strategy_matrix(const dpmf_strategy *s) {
+    return s->ops->matrix == NULL ? NULL : s->ops->matrix(s);
+}
+
+dpmf_status strategy_cut(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
+    if (s->ops->cut != NULL) return s->ops->cut(s, steps, out);
+    *out = strategy_retain(s);
+    return DPMF_OK;
+}
+
+/* ---- wrappers ---- */
+
+const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps) {
+    const double *norms = NULL;
+    *stamps = 1;
+    const dpmf_strategy *inside = s->ops->inside == NULL ? s : s->ops->inside(s, stamps, &norms);
+    return *stamps > 1 ? inside : s;
+}
+
+const dpmf_strategy *strategy_scaled(const dpmf_strategy *s, const double **norms) {
+    int64_t stamps = 1;
+    *norms = NULL;
+    const dpmf_strategy *inside = s->ops->inside == NULL ? s : s->ops->inside(s, &stamps, norms);
+    return *norms != NULL ? inside : s;
+}
+
+const dpmf_strategy *strategy_innermost(const dpmf_strategy *s) {
+    const double *norms = NULL;
+    int64_t stamps = 1;
+    while (s->ops->inside != NULL)
+        s = s->ops->inside(s, &stamps, &norms);
+    return s;
+}
+
+int dpmf_strategy_is_normalized(const dpmf_strategy *strategy) {
+    const double *norms = NULL;
+    strategy_scaled(strategy, &norms);
+    return norms != NULL;
+}
+
+int64_t dpmf_strategy_stamps(const dpmf_strategy *s) {
+    int64_t all = 1, stamps = 1;
+    const double *norms = NULL;
+    do {
+        s = strategy_block(strategy_scaled(s, &norms), &stamps);
+        all *= stamps;
+    } while (stamps > 1);
+    return all;
+}
+
 dpmf_status strategy_need_inverse(const dpmf_strategy *s) {
     if (s->singular_at < 0) return DPMF_OK;
     return base_fail(DPMF_ERROR_NUMERICAL,

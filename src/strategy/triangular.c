@@ -45,7 +45,7 @@ dpmf_status dpmf_strategy_create_triangular(const dpmf_strategy *strategy, dpmf_
     TRY_DONE(base_alloc_square(n, "the triangular factor", &lower));
     TRY_DONE(base_lq(n, rows, w, lower));
     TRY_DONE(base_lower_invert(n, lower));
-    TRY_DONE(dpmf_strategy_create_dense(n, lower, out));
+    TRY_DONE(strategy_create_matrix(n, lower, out));
 done:
     base_free(w);
     base_free(lower);

@@ -104,13 +104,8 @@ done:
 }
 
 int verify_stream_is_whole(const dpmf_strategy *s) {
-    for (;;) {
-        const double *norms = NULL;
-        int64_t stamps = 1;
-        const dpmf_strategy *inner = strategy_block(strategy_scaled(s, &norms), &stamps);
-        if (inner == s) return strategy_dense_matrix(s) != NULL || (!dpmf_strategy_streams(s) && replay_of(s) == NULL);
-        s = inner;
-    }
+    s = strategy_innermost(s);
+    return strategy_matrix(s) != NULL || (!dpmf_strategy_streams(s) && s->ops->plan_noise == NULL);
 }
 
 int64_t verify_seeds_before(const dpmf_strategy *s, int64_t steps) {
@@ -133,7 +128,7 @@ dpmf_status verify_first_columns(const dpmf_strategy *strategy, int64_t count, i
     double *whole = NULL;
     dpmf_strategy *head = NULL; /* a stream without a horizon may have more steps than a memory has room for */
     dpmf_status status = DPMF_OK;
-    TRY(unbounded_head(strategy, rows, &head));
+    TRY(strategy_cut(strategy, rows, &head));
     TRY_DONE(base_alloc_doubles(dpmf_strategy_rows(head), "a column", &whole));
     for (int64_t j = 0; j < count; j++) {
         TRY_DONE(dpmf_strategy_column(head, j, whole));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine that runs out of memory: each allocation of a life of a mechanism (design, file, noise, training, counting) fails
- * once, wherever it is made: in the library, in cJSON, OpenSSL, LAPACK or the C library. Every failure must be
- * DPMF_ERROR_MEMORY with nothing handed out, nothing may leak, and what comes after must be as if nothing had happened.
+ * A machine that runs out of memory: each allocation in the life of a mechanism (design, file, noise, training,
+ * counting) fails once, in any code: in the library, in cJSON, OpenSSL, LAPACK or the C library. Every failure must be
+ * DPMF_ERROR_MEMORY without output, nothing may leak, and later calls must behave as if nothing had happened.
  *
  * This program's malloc, calloc, realloc and free stand before the C library's for all shared libraries, so the sanitizers'
  * builds, which bring their own, leave it out.
@@ -68,7 +68,7 @@ static uint8_t key[DPMF_KEY_SIZE];
 static dpmf_mechanism *mechanism;
 static dpmf_dataset *data;
 
-/* Each ends with everything freed, its files gone, and `seen` holding what it showed the world. */
+/* Each ends with everything freed, its files gone, and `seen` holding its visible results. */
 typedef dpmf_status stage(double seen[16]);
 
 static dpmf_status design_stage(double seen[16]) {
@@ -221,7 +221,7 @@ static void check_stage(stage *run, const char *name, double tolerance) {
                 fail_msg("%s, allocation %lld of %lld: status %d, '%s'", name, (long long)k, (long long)total,
                          (int)status, dpmf_last_error());
             refused++;
-        } else { /* somebody could do without */
+        } else { /* the caller could do without it */
             if (!same(seen, expected, tolerance))
                 fail_msg("%s, allocation %lld of %lld: %.17g and %.17g, not %.17g and %.17g", name, (long long)k,
                          (long long)total, seen[0], seen[1], expected[0], expected[1]);

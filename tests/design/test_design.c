@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Design: published figures, what is chosen and why, constraints that bind, refusals. */
+/* Design: published figures, the choice and its reasons, constraints that bind, refusals. */
 #include "design/design.h"
 #include "strategy/strategy.h"
 #include "support/check.h"
@@ -56,7 +56,7 @@ static void test_the_design_for_the_max_loss_is_not_above_that_for_the_rms_loss(
     }
 }
 
-/* ---- what is true of every design ---- */
+/* ---- properties of every design ---- */
 
 static void check_order(const dpmf_design *d, const dpmf_design_options *o) {
     double before = 0;
@@ -226,7 +226,7 @@ static void test_the_choice_is_fast_enough_with_the_fewest_buffers(void **state)
     check_fails(DPMF_ERROR_UNSUPPORTED, design_choose(&p, &chosen));
 }
 
-/* Times are measured, whatever they are. */
+/* Times are measured; their values are not tested. */
 static void test_times_are_measured(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(2);
@@ -241,7 +241,7 @@ static void test_times_are_measured(void **state) {
     }
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 static void test_a_design_says_why_and_what_to_see_to(void **state) {
     (void)state;

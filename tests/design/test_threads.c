@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Design on several threads. A file of its own: the thread sanitizer makes the arithmetic of other designs take minutes. */
+/*
+ * Design on several threads, in a separate file because the thread sanitizer makes the arithmetic of other designs take
+ * minutes.
+ */
 #include "design/design.h"
 #include "support/check.h"
 #include "support/design_cases.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints, state files and sums of a device's stream: the library's own, which either can go on with. */
+/* Checkpoints, state files and sums of a device's stream: the library's own, which both can continue from. */
 #include "device/streams.h"
 
 #include <stdio.h>

@@ -4,9 +4,9 @@
  *
  *     fuzz_NAME [--executions N] [--seed S] FILE_OR_DIRECTORY...
  *
- * The same files, N and S give the same inputs on every machine. The last line of the output says how many inputs were
- * run; any crash, hang of more than a minute or broken invariant ends the process with another code than 0, and the
- * input that did it is written to ./crash-input.
+ * The same files, N and S give the same inputs on every machine. The last line of the output has the number of inputs;
+ * any crash, hang of more than a minute or broken invariant ends the process with another code than 0, and the input
+ * that did it is written to ./crash-input.
  */
 #include "fuzz.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line on any words: a word is a line of the input, the first the verb. What is accepted must be within the bounds
- * of the table of options, and the library's readers of texts must survive what the words say. Nothing is run.
+ * The command line on any words: a word is a line of the input, the first the verb. Accepted words must be within the
+ * bounds of the table of options, and the library's readers of texts must survive any words. Nothing is run.
  */
 #include "cases.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that say which rows have been used, on any bytes: s: the state file of a stream, c: that of a counter, k: a key
- * file. The first byte says which; for a counter the second which mechanism. What is accepted must be a state that a stream
- * can go on from, and no memory may be left in use.
+ * The files that record used rows, on any bytes: s: the state file of a stream, c: that of a counter, k: a key file.
+ * The first byte chooses the kind; for a counter the second chooses the mechanism. A stream must be able to continue
+ * from an accepted state, and no memory may be left in use.
  *
  * Every byte of a state is authenticated. The mutator knows the key of the corpus and makes the codes fit what it has
- * changed: whoever holds the key, or a disk that is damaged before the code was computed, is no reason for a crash either.
+ * changed: a holder of the key, or damage before the code was computed, must not cause a crash either.
  */
 #include "cases.h"
 
@@ -49,7 +49,7 @@ static dpmf_status read_state(const uint8_t *data, size_t size, int replay) {
     int found = 0;
     for (int64_t row = 0; row < reserved; row++)
         MUST(noise_state_marked(state, row, mark, &found));
-    if (reserved < CASE_STEPS) { /* it goes on, and the next program sees it */
+    if (reserved < CASE_STEPS) { /* it continues, and the next program sees it */
         MUST(noise_state_reserve(state, NULL));
         REQUIRE(noise_state_reserved(state) == reserved + 1);
     }

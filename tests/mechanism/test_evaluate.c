@@ -31,7 +31,7 @@ static dpmf_evaluation evaluate(const char *family, int64_t steps, int normalize
     setting s = make(family, "prefix", steps, normalize);
     dpmf_evaluation e;
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
-    o.lower_bound = DPMF_LOWER_BOUND_NONE; /* it has tests of its own, and takes its time */
+    o.lower_bound = DPMF_LOWER_BOUND_NONE; /* it has its own tests, and takes long */
     check_ok(dpmf_evaluate(s.a, NULL, s.c, &o, &e, NULL));
     drop(&s);
     return e;
@@ -265,7 +265,7 @@ static void step_identity(void *context, int64_t t, int64_t count, const double 
     memcpy(y, x, (size_t)count * sizeof *y);
 }
 
-/* What dpmf_evaluate reports is what dpmf_lower_bound_compute finds, for the same options. */
+/* dpmf_evaluate reports the bound of dpmf_lower_bound_compute, for the same options. */
 static void test_the_reported_lower_bound_is_the_computed_one(void **unused) {
     enum { N = 40 };
     double weights[N];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first steps of a run, and calibration: against mechanisms made of the leading block, and what is refused. */
+/* The first steps of a run, and calibration: compared with mechanisms made of the leading block, and refusals. */
 #include "dpmf.h"
 #include "support/check.h"
 
@@ -30,7 +30,7 @@ static dpmf_mechanism *calibrated(const dpmf_strategy *strategy, const char *par
     return made;
 }
 
-/* The leading block as a matrix of its own, under the participation that is left. */
+/* The leading block as a separate matrix, under the remaining participation. */
 static void test_it_is_the_leading_block(void **state) {
     static const struct {
         int steps;

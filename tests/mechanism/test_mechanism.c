@@ -234,7 +234,7 @@ static void test_any_change_of_a_file_is_noticed(void **unused) {
     }
 }
 
-/* The digest tells apart whatever differs. */
+/* Mechanisms that differ in anything have different digests. */
 static void test_the_digest_tells_apart_whatever_differs(void **unused) {
     dpmf_workload *a = NULL;
     dpmf_strategy *c = NULL, *d = NULL;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of many processes run: rows.c MODE MECHANISM DIM [ARGUMENT]..., under mpirun.
+ * The program of the tests on many processes: rows.c MODE MECHANISM DIM [ARGUMENT]..., under mpirun.
  *
  *     bytes FILE DIM even|odd        every row, gathered, equals the row of one process, byte for byte
  *     save FILE DIM PATH ROWS        that many rows, then a checkpoint; prints a hash of all rows after it
- *     resume FILE DIM PATH           loads it, whatever the number of processes; prints the same hash
+ *     resume FILE DIM PATH           loads it on any number of processes; prints the same hash
  *     run FILE DIM PATH STATE DIE    rows with a state file and a checkpoint every 3; rank 1 kills itself at row DIE
- *     again FILE DIM PATH STATE      goes on from there
+ *     again FILE DIM PATH STATE      continues from there
  *     differ FILE DIM WHAT [FILE2]   rank 1 has another key, clip, dim or mechanism: refused on every rank
  *     count FILE DIM                 communication that adding noise takes, by counting the calls of MPI
  */
@@ -54,7 +54,7 @@ static uint64_t hash(uint64_t h, const void *bytes, size_t size) { /* FNV-1a */
     return h;
 }
 
-/* Shards of sizes that no cache line or tile likes: the first gets 1, the others what is left, unevenly. */
+/* Shards of sizes that fit no cache line or tile: the first gets 1, the others the rest, unevenly. */
 static void odd_shard(int64_t dim, dpmf_noise_options *o) {
     int64_t at = 0;
     for (int r = 0; r <= rank; r++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counter: sums are those of rows and noise, programs that go on give the same bits, what differs is refused. */
+/* The counter: sums are those of rows and noise, restarted programs give the same bits, differences are refused. */
 #include "support/failing_allocator.h"
 #include "support/noise_cases.h"
 
@@ -98,7 +98,7 @@ static void test_counters_in_turn_give_the_sums_of_one(void **unused) {
     }
 }
 
-/* A note that needs more room makes the file anew; nothing is lost by it, and the lock holds. */
+/* A note that needs more room makes a new file; nothing is lost by it, and the lock holds. */
 static void test_notes_of_any_size_are_kept(void **unused) {
     const int64_t sizes[] = {0, 10, 100000, 7, 3000000, 65536};
     char *note = malloc(3000000);
@@ -274,7 +274,7 @@ static int stop_at_once(void *context, const char *what, double done) {
     return strcmp(what, "counting rows") == 0;
 }
 
-/* Nothing of a cancelled batch is counted: the counter has ended, and the next one goes on from the file. */
+/* Nothing of a cancelled batch is counted: the counter has ended, and the next one continues from the file. */
 static void test_a_cancelled_batch_was_not_counted(void **unused) {
     dpmf_counter_options o = dpmf_counter_options_defaults();
     dpmf_counter *counter = NULL;

@@ -292,7 +292,7 @@ static void test_a_row_that_did_not_arrive_stays_in_doubt(void **state) {
     assert_int_equal(dpmf_noise_reserved(noise), 2);
     crypto_seed_close(m.seed);
     dpmf_noise_free(noise);
-    noise = stream_of(mechanism, NULL, path, 1); /* the library goes on */
+    noise = stream_of(mechanism, NULL, path, 1); /* the library continues */
     assert_int_equal(dpmf_noise_in_doubt(noise), 1);
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_next(noise, row));
     check_ok(dpmf_noise_seek(noise, 1));

@@ -2,7 +2,7 @@
 /*
  * Exact streams, for every family that has one: rows are whole numbers, C rows is off from the exactly rounded seeds by
  * rounding and by no more than the proven bound on the arithmetic, and no bit depends on tiles, look-ahead, the kernels,
- * or where a stream stops and goes on. The others are refused by name.
+ * or where a stream stops and continues. Other families are refused by name.
  */
 #include "noise/exact.h"
 #include "support/stream_cases.h"
@@ -72,10 +72,10 @@ static int is_usable(const dpmf_strategy *s, noise_plan *plan) {
 static void check_products(const char *name, const dpmf_strategy *s, const noise_plan *plan, const crypto_seed *seed,
                            double exact, const double *rows) {
     const int64_t n = dpmf_strategy_steps(s);
-    const int forward = plan->route->exact == NOISE_EXACT_FILTER || plan->route->exact == NOISE_EXACT_REPLAY;
+    const int forward = plan->route->exact == NOISE_EXACT_FILTER;
     double *c = matrix_of(s), z[COUNT];
     noise_exact_bounds b;
-    check_ok(noise_exact_bound(plan, NULL, &b));
+    check_ok(plan->bound(plan, NULL, &b));
     const double each = plan->route->exact == NOISE_EXACT_OWN ? 0 : 0.5 + b.arithmetic * exact;
     for (int64_t t = 0; t < n; t++) {
         const double diagonal = c[t * n + t];
@@ -101,7 +101,7 @@ static void check_products(const char *name, const dpmf_strategy *s, const noise
     free(c);
 }
 
-/* Stopped in the middle and gone on from its bytes, and from a seek. */
+/* Stopped in the middle and continued from its bytes, and from a seek. */
 static void check_resumed(const char *name, const dpmf_strategy *s, const crypto_seed *seed, double exact,
                           const double *rows) {
     const int64_t n = dpmf_strategy_steps(s), stop = n / 3;

@@ -4,7 +4,7 @@
  *
  * Law: with W the left inverse that the strategy solves with, columns of the rows are independent and normal with
  * covariance S = scale^2 W W'. L^-1 rows, L the Cholesky factor of S, are then white: over N columns the entries of
- * their second moments, less I, have standard deviation 1/sqrt(N) off the diagonal and sqrt(2/N) on it. 136 entries a
+ * their second moments, less I, have standard deviation 1/sqrt(N) off the diagonal and sqrt(2/N) on it. 136 entries per
  * case, each refused beyond 6.5 of them, which a normal number passes with probability 8e-11: a false alarm in fewer
  * than one of 1e7 runs of all cases together, and none as the key is fixed.
  */

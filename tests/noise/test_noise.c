@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public noise stream: what a row is, that its bits depend on nothing else, and everything refused. */
+/* The public noise stream: the definition of a row, bits that depend on nothing else, and all refusals. */
 #include "crypto/crypto.h"
 #include "mechanism/mechanism.h"
 #include "support/failing_allocator.h"
@@ -52,7 +52,7 @@ typedef struct way {
     int prefetch, threads;
 } way;
 
-/* Rows from `o` equal the columns [offset, offset + count) of the reference, whatever the way they are made. */
+/* Rows from `o` equal the columns [offset, offset + count) of the reference, for any way of making them. */
 static void check_way(const dpmf_mechanism *m, const float *reference, way w) {
     dpmf_noise_options o = case_options();
     dpmf_noise *noise = NULL;
@@ -328,7 +328,7 @@ static void test_after_a_fork_the_child_gets_no_rows(void **unused) {
         assert_int_equal(waitpid(child, &how, 0), child);
         assert_true(WIFEXITED(how));
         assert_int_equal(WEXITSTATUS(how), 0);
-        check_ok(dpmf_noise_next(noise, row)); /* the parent goes on, and its lock and state are as they were */
+        check_ok(dpmf_noise_next(noise, row)); /* the parent continues, and its lock and state are as they were */
         assert_memory_equal(row, reference + CASE_DIM, sizeof row);
         dpmf_noise *second = NULL;
         check_fails(DPMF_ERROR_IO, dpmf_noise_create(m, CASE_DIM, 2.0, case_key, &o, &second));
@@ -399,7 +399,7 @@ static void test_nothing_is_allocated_after_create(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-/* The dry run says what is taken, to the small change of keys and threads. */
+/* The dry run gives the memory that is taken, up to small change for keys and threads. */
 static void test_memory_is_as_announced(void **unused) {
     enum { DIM = 1 << 18, SMALL = 1 << 14 };
     (void)unused;

@@ -46,7 +46,7 @@ static void take(dpmf_noise *noise, int64_t first, int64_t last) {
     }
 }
 
-/* Rows 0 .. rows-1 by a program that ends well, or by one that just ends. */
+/* Rows 0 .. rows-1 by a program that frees its stream, or by one that just ends. */
 static void make_state(int64_t rows, int crash) {
     dpmf_noise *noise = NULL;
     int how = 0;
@@ -78,7 +78,7 @@ static void write_whole(const char *path, const uint8_t *bytes, size_t size) {
     close(file);
 }
 
-/* ---- going on ---- */
+/* ---- resuming ---- */
 
 static void test_a_resumed_stream_gives_the_same_rows(void **unused) {
     (void)unused;
@@ -114,7 +114,7 @@ static void test_nothing_is_made_before_the_first_row(void **unused) {
     dpmf_noise_free(noise);
 }
 
-/* The durable record comes before the row: a copy of the file, taken while row t is in hand, has t + 1. */
+/* The durable record comes before the row: a copy of the file, taken right after row t, has t + 1. */
 static void test_a_row_is_reserved_before_it_is_handed_out(void **unused) {
     dpmf_noise *noise = NULL;
     uint8_t bytes[STATE_SIZE];
@@ -208,7 +208,7 @@ static void test_a_prefetched_row_is_not_reserved(void **unused) {
     }
 }
 
-/* ---- refused ---- */
+/* ---- refusals ---- */
 
 typedef struct stream {
     const dpmf_mechanism *mechanism;

@@ -180,7 +180,7 @@ static void test_a_best_point_beyond_the_edge_ends_at_the_edge(void **unused) {
     }
 }
 
-/* With weights on the first half the second one is as good as free: the mean of the first is what is minimized. */
+/* With weights on the first half only, the second half is free: the mean over the first half is minimized. */
 static void test_weighted_steps_are_what_is_minimized(void **unused) {
     user u = user_of(64);
     dpmf_workload *a = prefix(64);

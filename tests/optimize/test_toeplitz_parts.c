@@ -3,7 +3,7 @@
  * The parts of the Toeplitz optimizers: errors and squared sensitivities against plain sums, every gradient
  * against differences, the steady state against all steps, divergence.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "oracle/oracle.h"
 #include "support/check.h"
@@ -273,7 +273,7 @@ static double columns_at(void *context, const double *c) {
 
 static void check_columns(const char *text, int64_t n, int64_t bands, int normalized, double sharpness) {
     dpmf_workload *a = workload_of(text, n);
-    optimize_toeplitz_columns e = {0};
+    toeplitz_columns e = {0};
     dpmf_strategy *plain = NULL, *s = NULL;
     double c[150], gradient[150], errors[150], p[150], value = 0, norm = 0, want = 0;
     for (int64_t t = 0; t < n; t++)

@@ -95,7 +95,7 @@ static void test_matrices_and_weights_give_the_same_strategy(void **unused) {
         check_ok(optimum_solve(a, 0, NULL, 1e-6, NULL, &o));
         check_ok(optimum_explicit(a, &o, NULL, &one));
         check_ok(optimum_explicit(dense, &o, NULL, &other));
-        const double *x = strategy_dense_matrix(one), *y = strategy_dense_matrix(other);
+        const double *x = strategy_matrix(one), *y = strategy_matrix(other);
         for (int k = 0; k < 40 * 40; k++)
             check_near(x[k], y[k], 1e-10);
         dpmf_strategy_free(one);
@@ -151,7 +151,7 @@ static void test_the_explicit_strategy_has_the_same_bits_for_any_threads(void **
         dpmf_strategy *other = NULL;
         run.threads = threads;
         check_ok(optimum_explicit(a, &o, &run, &other));
-        assert_memory_equal(strategy_dense_matrix(one), strategy_dense_matrix(other), N * N * sizeof(double));
+        assert_memory_equal(strategy_matrix(one), strategy_matrix(other), N * N * sizeof(double));
         dpmf_strategy_free(other);
     }
     dpmf_strategy_free(one);

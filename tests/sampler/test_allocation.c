@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random allocation: every unit in exactly K of the T steps of every epoch, every set of K steps as likely, afresh in each
- * epoch. Statistical tests fail with probability below 1e-9 for a right sampler, and keys are fixed.
+ * Random allocation: every unit in exactly K of the T steps of every epoch, every set of K steps as likely,
+ * independently in each epoch. Statistical tests fail with probability below 1e-9 for a right sampler, and keys are
+ * fixed.
  */
 #include "sampler/sampler.h"
 #include "support/check.h"

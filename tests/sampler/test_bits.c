@@ -266,7 +266,7 @@ static int fragile(const kernels_seed_key *expanded, uint64_t high, uint64_t ind
     return calls_left-- > 0 && kernels_seed_get()->keystream(expanded, high, index, blocks, out);
 }
 
-/* The batch that could not be drawn is drawn by the next call, whatever had been done of it, and those after it. */
+/* The batch that failed is drawn by the next call, from any partial state, and so are those after it. */
 static void test_a_batch_that_failed_is_drawn_by_the_next_call(void **state) {
     (void)state;
     static const char *const texts[] = {"shuffled:700", "poisson:0.02", "block-cyclic:0.02,2", "min-sep:0.1,6",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Batches with a cap: never more than M, all of those drawn where they are no more, every unit as likely to be kept, a function
- * of (key, step) alone; and what a capped sampler may stand for. Statistical tests fail with probability below 1e-9 for a right
- * sampler, and keys are fixed.
+ * of (key, step) alone; and the guarantees that a capped sampler realises. Statistical tests fail with probability
+ * below 1e-9 for a right sampler, and keys are fixed.
  */
 #include "mechanism/mechanism.h"
 #include "sampler/sampler.h"
@@ -87,7 +87,7 @@ static void test_a_capped_batch_is_a_function_of_key_and_step(void **state) {
     }
 }
 
-/* A cap that nothing reaches leaves the draws as they are: nothing is passed by the way. */
+/* A cap that nothing reaches does not change the draws. */
 static void test_a_cap_above_all_units_keeps_everybody(void **state) {
     dpmf_sampler *s = make("poisson:0.1,cap:200", UNITS, STEPS);
     int64_t batch[UNITS], count = 0, sum = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which samplers a mechanism accepts. Without sampling: against the definition, by listing every set of steps of both
- * sides for small numbers of steps. With sampling: by cases.
+ * The samplers that a mechanism accepts. Without sampling they are compared with the definition, by listing every set
+ * of steps of both sides for small numbers of steps; with sampling, by cases.
  */
 #include "mechanism/mechanism.h"
 #include "support/check.h"
@@ -98,7 +98,7 @@ static void test_a_sampler_fits_where_its_patterns_are_among_the_assumed(void **
     assert_true(participations > 100 && accepted > 1000);
 }
 
-/* Samplers that draw at random have no participation that is sure: nothing but full will do. */
+/* Samplers that draw at random have no guaranteed participation: only full is accepted. */
 static void test_random_samplers_fit_full_participation_alone(void **state) {
     (void)state;
     static const char *const texts[] = {"poisson:0.1", "block-cyclic:0.1,3", "balls-in-bins:3", "min-sep:0.1,3",
@@ -190,7 +190,10 @@ static void test_a_sampling_fits_where_it_is_the_assumed_or_less(void **state) {
 }
 
 /* Mechanisms as they are made, for a plain run and an amplified one. */
-/* One unit more or less moves others: only coins that a unit has to itself realise add-remove adjacency. */
+/*
+ * Adding or removing a unit moves others: only samplers that decide about each unit separately realise add-remove
+ * adjacency.
+ */
 static void test_add_remove_needs_coins_of_a_units_own(void **state) {
     static const struct {
         const char *text;

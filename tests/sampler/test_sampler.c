@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samplers: the same batches in any order of steps and after a saved state; what they say of themselves; offers; what
- * they refuse.
+ * Samplers: the same batches in any order of steps and after a saved state; their properties; offers; refusals.
  */
 #include "support/check.h"
 #include "support/failing_allocator.h"
@@ -97,7 +96,7 @@ static void test_another_key_label_text_or_size_draws_other_batches(void **state
     }
 }
 
-/* ---- what they say ---- */
+/* ---- properties ---- */
 
 static void check_claims(const char *text, int64_t units, int64_t steps, const char *same, const char *participation,
                          int64_t capacity, double expected) {
@@ -150,7 +149,7 @@ static void test_offered_clients_are_taken_as_often_as_they_may(void **state) {
         last[i] = -B;
     for (int t = 0; t < ROUNDS; t++) {
         int64_t available = 0, able = 0, count = 0, fewest_left = K, most_taken = -1;
-        for (int i = 0; i < CLIENTS; i++) /* one client in thirty, and now and then nobody */
+        for (int i = 0; i < CLIENTS; i++) /* one client in thirty, and now and then none */
             if (t % 10 != 9 && check_random(&seed) > 0.93) offer[available++] = i;
         for (int64_t i = 0; i < available; i++)
             able += times[offer[i]] < K && t - last[offer[i]] >= B;
@@ -165,7 +164,8 @@ static void test_offered_clients_are_taken_as_often_as_they_may(void **state) {
             if (times[u] > most_taken) most_taken = times[u];
             last[u] = t;
         }
-        for (int64_t i = 0; i < available; i++) /* able and left out: at least as often as any who was taken */
+        for (int64_t i = 0; i < available;
+             i++) /* able and left out: with at least as many participations as any unit taken */
             if (last[offer[i]] != t && times[offer[i]] < K && t - last[offer[i]] >= B && times[offer[i]] < fewest_left)
                 fewest_left = times[offer[i]];
         assert_true(most_taken <= fewest_left);
@@ -342,7 +342,7 @@ static void test_a_state_goes_on_with_the_same_batches(void **state) {
     free(r);
 }
 
-/* A state with offers in its past goes on as the sampler itself does, and knows that it cannot seek. */
+/* A state with offers in its past continues as the sampler itself does, and refuses to seek. */
 static void test_a_state_with_offers_goes_on_but_cannot_seek(void **state) {
     (void)state;
     int64_t offer[50], batch[2][10], count[2];

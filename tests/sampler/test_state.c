@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * States that authenticate and that no run can have: whoever holds the key can make them. They are refused, and the sampler
- * stays as it was. (A step of 2^62 was once taken, and a past that ends at -2^63 was caught up with, step by step.)
+ * Authentic states that no run can have: a holder of the key can make them. They are refused, and the sampler stays as
+ * it was. (An earlier version accepted a step of 2^62, and a past that ends at -2^63 was replayed step by step.)
  */
 #include "noise/noise.h"
 #include "sampler/sampler.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sensitivity of a run that happened: against brute force over the units, against the participations whose every
+ * The sensitivity of an actual run: compared with brute force over the units, against the participations whose every
  * pattern a log realises, and the structures of C'C that it reads by diagonals and by rows.
  */
 #include "support/failing_allocator.h"
@@ -104,7 +104,7 @@ static void check_against_brute_force(const dpmf_strategy *s, const log_ *l) {
                     found.value <= sqrt(M_PI_2 * r.reached) * (1 + 1e-9));
     if (!r.negative) assert_int_equal(found.kind, DPMF_EXACT);
     brute_force(s, l, &worst, &alone);
-    if (found.kind == DPMF_EXACT) check_near(sqrt(alone.reached), found.value, 1e-9); /* it is the worst indeed */
+    if (found.kind == DPMF_EXACT) check_near(sqrt(alone.reached), found.value, 1e-9); /* it is the worst one */
     check_near(observe(s, l, DPMF_BOUND_ABSOLUTE, NULL).value, sqrt(r.absolute), 1e-12);
     check_near(observe(s, l, DPMF_BOUND_SPECTRAL, NULL).value, sqrt(r.spectral), 1e-10);
     check_near(observe(s, l, DPMF_BOUND_SIGNS, NULL).value, sqrt(M_PI_2 * r.best_signs), 1e-9);
@@ -287,7 +287,7 @@ static void check_sums(const sensitivity_lines *lines, int64_t pattern, const se
     if (negative) assert_true(sums->negative);
 }
 
-/* Room for a few lines at a time: every entry is taken once all the same. By rows for a TV-BLT. */
+/* Memory for a few lines at a time: every entry is still used once. By rows for a TV-BLT. */
 static void test_few_lines_at_a_time_take_every_entry_once(void **unused) {
     enum { N = 600, PATTERNS = 60 };
     (void)unused;
@@ -342,7 +342,7 @@ static void test_equal_patterns_are_one_named_by_the_smallest_unit(void **unused
     dpmf_strategy_free(s);
 }
 
-/* So many lines that only column norms are affordable: labelled, and above the truth; one step each: exact. */
+/* With this many lines only column norms are affordable: labelled, and above the truth; one step each: exact. */
 static void test_a_log_too_long_for_entries_is_bounded_by_norms(void **unused) {
     const int64_t n = (int64_t)3000000;
     const double scale[2] = {0.2, 0.1}, gap[2] = {0.1, 1e-3};

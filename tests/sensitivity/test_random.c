@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sensitivity against brute force on random strategies of a few steps (sensitivity_reference.h). What must hold, for
- * every kind of participation: nothing called exact is below what vectors reach, and nothing called exact is above it;
- * no upper bound is below it; where brute force is exact, so is the answer.
+ * Sensitivity against brute force on random strategies of a few steps (sensitivity_reference.h). For every kind of
+ * participation the following must hold: no figure called exact is below the value that vectors reach, and none is
+ * above it; no upper bound is below it; where brute force is exact, so is the answer.
  */
 #include "support/sensitivity_reference.h"
 
@@ -249,7 +249,7 @@ static void test_places_taken_together_bound_each_of_them(void **unused) {
     dpmf_participation_free(p);
 }
 
-/* With less work and memory allowed than is usual, other routes are taken, and what must hold still holds. */
+/* With less work and memory allowed, other routes are taken, and the same properties hold. */
 static void test_less_work_and_memory_still_gives_bounds(void **unused) {
     uint64_t seed = 7;
     const dpmf_run run = dpmf_run_defaults();

@@ -108,7 +108,7 @@ static void test_identity_prefix_and_stamps_have_closed_forms(void **unused) {
     check_square(s, "minsep:10,7", DPMF_BOUND_SPECTRAL, 10, DPMF_UPPER_BOUND, 1e-12);
     check_square(s, "minsep:10,7", DPMF_BOUND_SIGNS, 5 * M_PI, DPMF_UPPER_BOUND, 1e-12);
     dpmf_strategy_free(s);
-    const double padded[5] = {2, -1, 0, 0, 0}; /* two bands, whatever the length of the list */
+    const double padded[5] = {2, -1, 0, 0, 0}; /* two bands, for any length of the list */
     check_ok(dpmf_strategy_create_toeplitz(100, 5, padded, &s));
     check_square(s, "minsep:10,2", DPMF_BOUND_AUTO, 50, DPMF_EXACT, 1e-15);
     dpmf_strategy_free(s);
@@ -226,7 +226,7 @@ static void test_bounds_of_larger_cases_are_close(void **unused) {
     dpmf_strategy_free(s);
 }
 
-/* Too large for the closer ways: the bounds that are left, where they are known to be attained or in closed form. */
+/* Too large for the sharper methods: the remaining bounds, where they are attained or known in closed form. */
 static void test_bounds_are_left_where_the_closer_ways_are_too_large(void **unused) {
     enum { N = 1000000 };
     const double two[2] = {1, -0.5}, three[3] = {1, -0.5, 0.25};

@@ -6,7 +6,7 @@
 #include "oracle/oracle.h"
 #include "support/check.h"
 
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
 #include "strategy/strategy.h"
 #include "support/failing_allocator.h"
 
@@ -157,13 +157,13 @@ static void test_geometric_sums_and_slopes_agree_with_long_sums(void **unused) {
                 previous = power;
                 power *= 1 - y;
             }
-            strategy_slope one = strategy_geometric(n, gaps[g]), two = strategy_geometric_ramp(n, gaps[g]);
+            blt_slope one = blt_geometric(n, gaps[g]), two = blt_geometric_ramp(n, gaps[g]);
             check_relative(one.value, (double)sum, 1e-14);
             check_relative(two.value, (double)ramp, 1e-14);
             if (n > 1) check_near(one.slope, (double)slope, 1e-12);
             if (n > 1) check_near(two.slope, (double)ramp_slope, 1e-12);
         }
-    check_near(strategy_geometric(0, 0.5).value, 0, 0);
+    check_near(blt_geometric(0, 0.5).value, 0, 0);
 }
 
 static void test_coefficients_of_a_blt_are_sums_of_powers(void **unused) {
@@ -275,8 +275,7 @@ static void test_the_closed_form_is_the_general_sensitivity(void **unused) {
         dpmf_sensitivity found;
         check_ok(dpmf_participation_parse(texts[i], 100, &p));
         check_ok(dpmf_sensitivity_compute(s, p, NULL, &found));
-        double want =
-            blt_pattern_square(strategy_blt(s), 100, dpmf_participation_count(p), dpmf_participation_separation(p));
+        double want = blt_pattern_square(blt_of(s), 100, dpmf_participation_count(p), dpmf_participation_separation(p));
         check_relative(found.value, sqrt(want), 1e-13);
         assert_int_equal(found.kind, DPMF_EXACT);
         dpmf_participation_free(p);
@@ -299,17 +298,17 @@ static void test_a_blt_of_100000_steps_has_its_known_losses(void **unused) {
     check_relative(e.sensitivity.value * e.sensitivity.value, 4.166791846703, 1e-11);
     check_relative(pow(e.max_loss / e.sensitivity.value, 2), 6.733124995055, 1e-11);
     oracle_losses closed;
-    check_ok(oracle_blt_losses(strategy_blt(s), n, 1, n, &closed));
+    check_ok(oracle_blt_losses(blt_of(s), n, 1, n, &closed));
     check_relative(closed.sensitivity, e.sensitivity.value, 1e-13);
     check_relative(closed.max_loss, e.max_loss, 1e-12);
     check_relative(closed.rms_loss, e.rms_loss, 1e-12);
     double total = 0, largest = 0;
-    assert_true(error_blt_sums(a, s, &total, &largest));
+    assert_true(error_sums(a, s, &total, &largest));
     check_relative(total * pow(e.sensitivity.value, 2), e.total_squared_loss, 1e-12);
     check_relative(largest, pow(e.max_loss / e.sensitivity.value, 2), 1e-12);
     dpmf_workload_free(a);
     check_ok(dpmf_workload_parse("momentum:0.5", n, &a));
-    assert_false(error_blt_sums(a, s, &total, &largest));
+    assert_false(error_sums(a, s, &total, &largest));
     dpmf_workload_free(a);
     dpmf_strategy_free(s);
 }

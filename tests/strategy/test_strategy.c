@@ -60,7 +60,7 @@ static void test_named_families_have_an_inverse_and_a_stream(void **unused) {
             o.nu = cases[i].nu;
             check_ok(dpmf_workload_parse(WORKLOADS[w], 70, &a));
             check_ok(dpmf_strategy_create(cases[i].family, a, &o, &c));
-            dpmf_workload_free(a); /* the strategy keeps what it needs */
+            dpmf_workload_free(a); /* the strategy has its own copy */
             assert_string_equal(dpmf_strategy_family(c), cases[i].family);
             check_everywhere(c, 1e-11);
         }
@@ -96,7 +96,7 @@ static void test_the_best_decoders_are_the_pseudo_inverse(void **unused) {
         dpmf_strategy_options o = dpmf_strategy_options_defaults();
         check_ok(dpmf_strategy_create(pairs[i][0], a, NULL, &online));
         check_ok(dpmf_strategy_create(pairs[i][1], a, NULL, &best));
-        for (int64_t lag = 0; lag < N; lag++) { /* one encoder as far as privacy can tell */
+        for (int64_t lag = 0; lag < N; lag++) { /* the same encoder as far as privacy is concerned */
             check_ok(strategy_gram(online, lag, gram));
             check_ok(strategy_gram(best, lag, other));
             for (int64_t t = 0; t + lag < N; t++)

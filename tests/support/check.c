@@ -312,8 +312,8 @@ static void assert_toeplitz_view(const dpmf_strategy *c, int64_t n, const double
 }
 
 /*
- * The stream over three columns against W, each step taking its own seeds. For one seed a step, again from step n/2 on
- * when the first half of the seeds of a column is zero.
+ * The stream over three columns against W, each step taking its own seeds. For one seed per step, again from step n/2
+ * on when the first half of the seeds of a column is zero.
  */
 static void assert_stream(const dpmf_strategy *c, int64_t n, const double *inverse, double tolerance) {
     uint64_t seed = 23;
@@ -384,7 +384,7 @@ void check_factorization(const dpmf_workload *a, const dpmf_strategy *c, double 
     dpmf_evaluate_options options = dpmf_evaluate_options_defaults();
     dpmf_evaluation e;
     double total = 0, worst = 0, sensitivity = 0;
-    options.lower_bound = DPMF_LOWER_BOUND_NONE; /* it has tests of its own, and takes its time */
+    options.lower_bound = DPMF_LOWER_BOUND_NONE; /* it has its own tests, and takes long */
     for (int64_t j = 0; j < n; j++) {
         double sum = 0;
         for (int64_t t = 0; t < rows; t++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One checker for every mechanism: what must be true of any workload or strategy, whatever its family, held against
- * plain dense arithmetic. Each fails the running cmocka test with the place and the difference.
+ * One checker for every mechanism: properties of any workload or strategy of any family, compared with plain dense
+ * arithmetic. Each fails the running cmocka test with the place and the difference.
  */
 #ifndef DPMF_TESTS_CHECK_H
 #define DPMF_TESTS_CHECK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of design share. */
+/* Shared by the tests of design. */
 #ifndef DPMF_TESTS_DESIGN_CASES_H
 #define DPMF_TESTS_DESIGN_CASES_H
 

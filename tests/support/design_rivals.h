@@ -3,8 +3,8 @@
  * Every mechanism that the library makes for a setting, against the one that design chooses: each family of the table,
  * optimized for the setting's loss and for the RMS loss, or in closed form; bands and buffers over powers of two, with the
  * epoch's length and all steps among them; columns normalized and not; with seeds shared and not; and, where sampling
- * is asked for, accounted for with it. What counts is sigma x loss, as for design, of those that fit the memory. Nothing
- * is timed: without measurements every candidate passes for fast enough.
+ * is asked for, accounted for with it. The measure is sigma x loss, as for design, of those that fit the memory.
+ * Nothing is timed: without measurements every candidate counts as fast enough.
  *
  * In longer runs rivals without sampling are tried only where the proven bound (optimum/bound.c, which has tests of its own)
  * leaves room for them, and banded and dense C for the max loss only where they take seconds.
@@ -42,7 +42,7 @@ typedef struct rivals {
     dpmf_design_options options;
     const dpmf_workload *workload;
     const dpmf_participation *participation;
-    double sigma[RIVAL_SIGMAS + 1]; /* for so many blocks, 0 where not calibrated yet; [0]: not sampled */
+    double sigma[RIVAL_SIGMAS + 1]; /* for this many blocks, 0 where not calibrated yet; [0]: not sampled */
     double least;                   /* noise */
     int tried, proven;              /* proven: without sampling there is nothing clearly better */
     char best[200];
@@ -90,8 +90,8 @@ static inline void rival_weigh(rivals *r, const dpmf_strategy *s, const dpmf_sam
 }
 
 /*
- * Without sampling, and with as many blocks as C has bands; as it is, and with normalized columns. With more blocks than
- * an epoch has steps a unit would be used less often than the setting says.
+ * Without sampling, and with as many blocks as C has bands; as it is, and with normalized columns. More blocks than
+ * steps per epoch would use a unit less often than the setting requires.
  */
 static inline void rival_enter(rivals *r, const dpmf_strategy *s, const char *how) {
     const double q = (double)r->setting.epochs / (double)r->setting.steps;
@@ -194,7 +194,7 @@ static inline dpmf_design_options rival_options(const rival_setting *s) {
     return o;
 }
 
-/* The chosen one's noise over the least of all rivals; `r` says which that is. */
+/* The chosen one's noise over the least of all rivals; `r` names that one. */
 static inline double rival_ratio(const rival_setting *s, rivals *r) {
     dpmf_workload *a = workload_of(s->workload, s->steps);
     dpmf_design *d = NULL;

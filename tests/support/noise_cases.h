@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the noise stream share: small mechanisms, streams that must open, a directory of their own. */
+/* Shared by the tests of the noise stream: small mechanisms, streams that must open, a separate directory. */
 #ifndef DPMF_TESTS_NOISE_CASES_H
 #define DPMF_TESTS_NOISE_CASES_H
 

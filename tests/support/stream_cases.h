@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One strategy of every family, plain, normalized, repeated, and both: what the tests of the noise stream run through. */
+/* One strategy of every family, plain, normalized, repeated, and both, for the tests of the noise stream. */
 #ifndef DPMF_TESTS_STREAM_CASES_H
 #define DPMF_TESTS_STREAM_CASES_H
 
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
+#include "families/tvblt/tvblt.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
 #include "support/check.h"
 #include "support/replay_strategy.h"
 

@@ -248,7 +248,7 @@ static void test_weights_have_the_same_bits_for_any_threads(void **unused) {
     dpmf_dataset_free(data);
 }
 
-/* Sums are divided by the expected batch size; a batch with nobody in it is a step like any other. */
+/* Sums are divided by the expected batch size; an empty batch is a step like any other. */
 static void test_an_empty_batch_is_a_step_like_any_other(void **unused) {
     dpmf_dataset *data = case_data(13);
     case_plan plan = case_defaults();

@@ -269,7 +269,7 @@ static void test_a_changed_claim_is_found(void **unused) {
 
 enum { CHEATING = 256 };
 
-/* W = I, and 2 % more for those who ask for many coordinates at once, as a noise stream does. */
+/* W = I, and 2 % more for many coordinates at once, as a noise stream calls it. */
 static void cheat(void *context, int64_t t, int64_t count, const double *x, double *state, double *y) {
     (void)context, (void)t, (void)state;
     for (int64_t i = 0; i < count; i++)

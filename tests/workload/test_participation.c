@@ -31,7 +31,7 @@ static void test_patterns_that_fit_are_accepted(void **unused) {
     dpmf_participation_free(p);
 }
 
-/* People type min-sep, files say minsep: both are read, and a message says what to type. */
+/* People type min-sep, files contain minsep: both are read, and messages use the former. */
 static void test_min_sep_is_read_with_and_without_its_hyphen(void **unused) {
     dpmf_participation *p = NULL;
     (void)unused;

@@ -20,7 +20,7 @@ def rank_of(group: Any) -> Tuple[int, int]:
 
 
 class Group:
-    """The processes that train together, and this one's place select them."""
+    """The processes that train together, and this one's place among them."""
 
     def __init__(self, group: Any, device: Any):
         self._group, self._device = group, device

@@ -28,7 +28,7 @@ def shard_of(dim: int, rank: int, world: int) -> Tuple[int, int]:
     if not 0 <= rank < world:
         raise errors.ArgumentError("rank = %d, accepted: 0 to %d" % (rank, world - 1))
     if dim < world:
-        raise errors.ArgumentError("%d coordinates cannot be split select %d processes" % (dim, world))
+        raise errors.ArgumentError("%d coordinates cannot be split among %d processes" % (dim, world))
     small, more = divmod(dim, world)
     return rank * small + min(rank, more), small + (rank < more)
 

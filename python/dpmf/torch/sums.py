@@ -180,7 +180,7 @@ class ExactSum:
     # ---- what a sum with a norm of its own has more (AdaptiveSum) ----
 
     def released(self, noisy: torch.Tensor) -> torch.Tensor:
-        """The gradients select the released numbers."""
+        """The gradients among the released numbers."""
         return noisy
 
     def sentence(self) -> str:
