@@ -4,7 +4,7 @@
  * the sampler, the clipping and the trainer.
  *
  * Canary i has the feature i, of size R, and no other: its gradient is (p - e_y) x (R e_i, 1), and with two classes p - e_y is
- * along (1, -1) whatever p is. R is so large that the norm is above the clip norm, and that the bias has a part of 1/R of it: what
+ * along (1, -1) for every p. R is so large that the norm is above the clip norm, and that the bias has a part of 1/R of it: what
  * is left after clipping is clip (1, -1)/sqrt(2) x e_i but for 1/(2 R^2), a direction that no other canary has. So that p stays 1/2
  * the learning rate is 2^-40: the weights then are the running sums of what was released, in units of it, and the attacker takes
  * differences. (Rounding them to float costs 2^-24 of a running sum, against noise of the size of one step.)

@@ -153,7 +153,7 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
     return DPMF_OK;
 }
 
-/* Sampler and noise can fail, and come first; whatever they did, the next step seeks to its own place. */
+/* Sampler and noise can fail, and come first; after a failure the next step seeks to its own place. */
 static dpmf_status use_bytes(dpmf_trainer *t, const layout *l, const uint8_t *bytes) {
     TRY(dpmf_sampler_decode(t->sampler, bytes + l->at[SAMPLER], (size_t)l->size[SAMPLER]));
     if (t->noise != NULL) TRY(dpmf_noise_decode(t->noise, l->step, bytes + l->at[NOISE], (size_t)l->size[NOISE]));

@@ -23,7 +23,7 @@ struct dpmf_dataset {
     char digest[65];    /* SHA-256 of what it was made from; two data sets with one digest are equal */
 };
 
-/* A data set whose arrays are still to be filled in; `with_units` says whether `unit` is there too. */
+/* A data set whose arrays are still to be filled in; `with_units`: `unit` is there too. */
 DPMF_MUST_CHECK dpmf_status train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out);
 
 /* classes = the largest label + 1. */

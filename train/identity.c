@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run is: every setting that its values depend on, as text, one line "name: value" a field. A checkpoint keeps the
- * text, so that a resumed run that differs can be told in what; and the digest of it is the label of the noise, so that
+ * What a run is: every setting that its values depend on, as text, one line "name: value" per field. A checkpoint keeps the
+ * text, so that a message can name the field in which a resumed run differs; and the digest of it is the label of the noise, so that
  * two runs which differ in anything never add one row of noise to two sums. A run that is the same gives the same values
- * again, which tells nobody more than the first time.
+ * again, which reveals no more than the first time.
  *
  * Which part of how many a process is belongs to the checkpoint, but not to the label: the parts of a run share its noise.
  */

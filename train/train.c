@@ -8,7 +8,7 @@
  * The sum is divided by the expected size of a batch, which is public; the realised size would tell who took part. The
  * order within a step is what makes failures harmless: everything that looks at data comes first and cannot fail for what
  * it sees, the noise row is taken for a sum that is named first (so that no other sum ever meets that row), and the
- * weights move last. Whatever fails, sampler and noise go back to the step's beginning, and the step can be taken again: it
+ * weights move last. After any failure sampler and noise go back to the step's beginning, and the step can be taken again: it
  * gives the same values.
  */
 #include "train/train.h"

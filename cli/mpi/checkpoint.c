@@ -79,7 +79,7 @@ static int write_list(const char *path, int64_t step) {
     return answer == 0 ? 0 : fail_file("write", path);
 }
 
-/* If they cannot be removed they are in nobody's way. */
+/* Files that cannot be removed do no harm. */
 static void remove_parts(const char *path, list of) {
     char name[NAME_MAX_HERE];
     for (int64_t r = 0; of.step >= 0 && r < of.parts && r < 1 << 20; r++) {

@@ -14,7 +14,7 @@ typedef struct training {
     dpmf_dataset *train, *test;
     int64_t hidden, dim;
     int64_t units; /* examples or users that batches are drawn from */
-    /* The plan: for a fixed order, `batch` units at a time, `epoch` steps an epoch. */
+    /* The plan: for a fixed order, `batch` units at a time, `epoch` steps per epoch. */
     int64_t steps, epochs, batch, epoch;
     dpmf_workload *workload; /* what the mechanism is designed for */
     double *schedule;        /* NULL: constant */

@@ -44,7 +44,7 @@ void dpmf_set_last_error(const char *text) {
         memmove(message, text, cut);
         memcpy(message + cut, dots, sizeof dots);
     }
-    /* A message is one line, whatever a file or a path put into it. */
+    /* A message is one line, even if a file or a path put line breaks into it. */
     for (char *at = message; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
 }
