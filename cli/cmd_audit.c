@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf audit: a run with its own canaries, the bound that follows, and a page with two pictures of it. */
+#include "dpmf_train.h"
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
@@ -145,7 +146,7 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
     dpmf_audit_options how = dpmf_audit_options_defaults();
     uint8_t key[DPMF_KEY_SIZE];
     dpmf_status status = DPMF_OK;
-    how.route = option_is(given, OPTION_THROUGH, "train") ? DPMF_AUDIT_TRAINER : DPMF_AUDIT_NOISE;
+    how.train = option_is(given, OPTION_THROUGH, "train") ? dpmf_trainer_audit : NULL;
     how.canaries = given->count[OPTION_CANARIES];
     how.noise_factor = given->number[OPTION_NOISE_FACTOR];
     how.run = run_with((int)given->count[OPTION_THREADS]);

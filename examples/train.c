@@ -4,7 +4,7 @@
  * that draws batches as the mechanism assumes, a trainer with a checkpoint. The data are synthetic: points on a disc in
  * four classes.
  */
-#include <dpmf.h>
+#include <dpmf_train.h>
 #include <stdio.h>
 #include <unistd.h>
 

@@ -16,7 +16,7 @@
  *  10  design          from a training run to the best mechanism at equal privacy
  *  11  verify          every figure of a mechanism file, computed again
  *  12  sampler         batches drawn as the guarantee assumes
- *  13  training        clip, sum, add noise, step: two small models, in C
+ *  13  contributions   clipped on a grid and summed exactly, for any trainer
  *  14  arrays on disk  .npy
  *  15  audit           runs with planted canaries that try to break the guarantee
  *
@@ -126,6 +126,15 @@ typedef struct dpmf_allocator {
 DPMF_API void dpmf_memory_set_allocator(const dpmf_allocator *allocator);
 DPMF_API void dpmf_memory_set_limit(uint64_t bytes);
 DPMF_API uint64_t dpmf_memory_in_use(void);
+
+/*
+ * For libraries and callbacks on top of this one. The first sets this thread's message: one line, cut to a thousand bytes.
+ * The second gives zeroed memory for `count` items of `size` bytes under the same allocator and limit; `what` names it in the
+ * message. Such memory, and every array of bytes that this library gives away, is freed by dpmf_bytes_free.
+ */
+DPMF_API void dpmf_set_last_error(const char *text);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_bytes_allocate(int64_t count, size_t size, const char *what, void **out);
+DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 2  Workload
@@ -1014,7 +1023,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_encode(const dpmf_mechanism *mechanism, uint8_t **bytes,
                                                            size_t *size);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes, size_t size, dpmf_mechanism **out);
-DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 9  Noise
@@ -1250,6 +1258,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mec
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_save(dpmf_noise *noise, const char *path);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path);
+
+/*
+ * The buffers alone at the stream's row, for a checkpoint of the caller's own, which keeps them secret and must authenticate
+ * them: rows from buffers that were changed hide nothing. Buffers of another size are those of another look-ahead, and the
+ * stream goes to `step` without them.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_encode(dpmf_noise *noise, uint8_t **bytes, size_t *size);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_decode(dpmf_noise *noise, int64_t step, const uint8_t *bytes,
+                                                       size_t size);
 
 /*
  * The same from the checkpoints of other shards of the same stream, all at the same row, that together cover this
@@ -1565,6 +1582,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_check(const dpmf_sampler *samp
 
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_seek(dpmf_sampler *sampler, int64_t step);
 
+/* What its batches depend on besides its text, so that a run that is resumed can be compared with the one before. */
+typedef struct dpmf_sampler_identity {
+    int64_t units, steps;
+    int offered;    /* 1: units have been offered, so that its past does not follow from the key */
+    char key[33];   /* a commitment to its key, in hexadecimal digits */
+    char label[65]; /* SHA-256 of its label; empty: it has none */
+} dpmf_sampler_identity;
+DPMF_API dpmf_sampler_identity dpmf_sampler_identify(const dpmf_sampler *sampler);
+
 /*
  * scheduled only: the next step when only `available` units (rising) can be reached; all that may take
  * part, up to M, chosen by the secret order. The choice must not depend on the units' data.
@@ -1577,64 +1603,15 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_encode(const dpmf_sampler *sam
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_decode(dpmf_sampler *sampler, const uint8_t *bytes, size_t size);
 
 /* ------------------------------------------------------------------------------------------------------------------
- * 13  Training
+ * 13  Contributions: clipped, on a grid, summed exactly
  *
- * Two models, softmax regression and one hidden layer (tanh), trained privately: step t sums the gradients of a batch's
- * units, each clipped to the norm `clip`, adds row t of the noise, divides by the expected batch size, and passes the
- * result to the optimizer, which is post-processing. A unit's contribution lies on a grid and is clipped there, in integers, and sums are
- * integers: two data sets that differ in one unit have sums that differ by at most `clip`, exactly.
- *
- * A step is one function of (key, data, options, step): the same bits for any number of threads, after any interruption
- * and on any instruction set. The noise is bound to the data and to every option, so a run with, for example, another
- * learning rate gets other noise from the same key. Two runs together still have the sum of both guarantees, and
- * with sampling only if their batches are drawn independently: give their samplers other labels, or other keys.
- *
- * SGD with momentum and schedule is the linear map A of the workload with the same momentum, schedule and decay (Denisov
- * et al. 2022, Section 4): a mechanism made for that workload includes the optimizer, one made for prefix sums
- * leaves it to post-processing; the trainer runs the same steps in both cases.
+ * Step t of private training sums the gradients of a batch's units, each clipped, and adds row t of the noise. These calls
+ * make that sum for gradients formed elsewhere, for example by a framework; libdpmf_train (dpmf_train.h) is a trainer.
  * --------------------------------------------------------------------------------------------------------------- */
 
-typedef struct dpmf_dataset dpmf_dataset;
-
 /*
- * IDX: `images` (magic 0x803, bytes, divided by 255) and `labels` (0x801), plain or gzip. The number of classes is the
- * largest label plus one, here and in CSV.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_dataset **out);
-
-/*
- * CSV: a header line; the column `label` (NULL: none, every class is 0) holds 0 to classes - 1, the column `unit` (NULL:
- * none) a user's name, all others numbers. No quotes. A message names the line. Features that are not finite, here and below, do not end anything:
- * an example that has one adds 0 to every sum.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_csv(const char *path, const char *label, const char *unit,
-                                                           dpmf_dataset **out);
-
-/*
- * Holds out at least `held` examples for a test: the last ones, or, with by_unit, all those of as many users as it takes,
- * from the last user back. What is left keeps the other users, numbered as before.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by_unit,
-                                                        dpmf_dataset **left, dpmf_dataset **out);
-
-/*
- * Features on another scale: x_j becomes (x_j - offset_j) factor_j, with `features` numbers each that must not come
- * from the private examples (for example, a public range); with NULL for both, each example is divided by its own l2
- * norm. Training data and all data that the model is later applied to need the same.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_scale(dpmf_dataset *dataset, const double *offset,
-                                                        const double *factor);
-DPMF_API void dpmf_dataset_free(dpmf_dataset *dataset);
-DPMF_API int64_t dpmf_dataset_count(const dpmf_dataset *dataset);
-DPMF_API int64_t dpmf_dataset_features(const dpmf_dataset *dataset);
-DPMF_API int64_t dpmf_dataset_classes(const dpmf_dataset *dataset);
-DPMF_API const int32_t *dpmf_dataset_labels(const dpmf_dataset *dataset); /* one per example, borrowed */
-DPMF_API int64_t dpmf_dataset_units(const dpmf_dataset *dataset);         /* users; examples where there are none */
-
-/*
- * Exact sums of clipped contributions, for gradients formed elsewhere, for example by a framework. Contributions are
- * rounded to multiples of `grid` and clipped there, so that as integers no unit's is longer than clip / grid, and sums of
- * them are exact in any order. A unit whose norm is not finite contributes 0, without a message.
+ * Contributions are rounded to multiples of `grid` and clipped there, so that as integers no unit's is longer than
+ * clip / grid, and sums of them are exact in any order. A unit whose norm is not finite contributes 0, without a message.
  *
  * dpmf_clip_grid gives the grid for sums of up to `units` units: a power of two, clip x 2^-33 < grid <= clip x 2^-32 (coarser
  * above 2^20 units), so that sums stay below 2^53: a double holds them exactly.
@@ -1649,109 +1626,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_grid(double clip, int64_t units, 
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_add(double clip, double grid, dpmf_precision precision, int64_t units,
                                                    int64_t parts, const dpmf_segment *part, int64_t *sum,
                                                    const dpmf_run *run);
-
-typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf_optimizer;
-
-typedef struct dpmf_trainer_options {
-    int64_t hidden;    /* 0: softmax regression; else one hidden layer with this number of units */
-    double clip;       /* per unit, 2^-100 to 2^100; infinity: none, without noise only */
-    double zero_above; /* units whose norm is above this add nothing (Choquette-Choo et al. 2023, App. F.3, there by the
-                        * largest coordinate); 0: never */
-    int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is clipped */
-    dpmf_optimizer optimizer;
-    double learning_rate;
-    double momentum;        /* sgd: m <- momentum m + g, as in the workload; in [0, 1) */
-    int nesterov;           /* sgd: 1: g + momentum m is used instead of m */
-    double beta1, beta2;    /* adam */
-    double adam_epsilon;    /* adam */
-    double decay;           /* weights are multiplied by 1 - learning rate x decay before each step */
-    const double *schedule; /* NULL or `steps` factors > 0 of the learning rate, copied */
-    uint64_t seed;          /* of the initial weights; not secret */
-    int noiseless;          /* 1: no noise is added: not private, for tests and comparison */
-    /*
-     * One of several processes that train together, each with all the data: it sums every parts-th unit of a batch and
-     * adds the noise of its share of the coordinates; `reduce` adds the sums up over all parts, in place: integers, so
-     * that the order does not matter.
-     */
-    int64_t part, parts; /* parts 0 means 1 */
-    dpmf_status (*reduce)(void *context, int64_t *sums, int64_t count);
-    void *reduce_context;
-    /* As for noise. Every row is bound to its sum: a resumed run repeats a step only with the same sum. */
-    const char *state, *key_file;
-    int rows_may_repeat;
-    dpmf_run run;
-    int exact; /* 1: the exact release (dpmf_exact): the noise is on the grid of the sums, with a proof for what is released */
-} dpmf_trainer_options;
-
-/* Softmax regression by SGD: clip 1, learning rate 0.5, no momentum; Adam's 0.9, 0.999 and 1e-8. */
-DPMF_API dpmf_trainer_options dpmf_trainer_options_defaults(void);
-
-typedef struct dpmf_trainer dpmf_trainer;
-
-/*
- * Data set, mechanism and sampler are borrowed and must outlive it. The sampler must realise what the mechanism assumes
- * (without noise this is not required), over the units of the data. A mechanism that has no sigma is refused.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanism *mechanism,
-                                                         dpmf_sampler *sampler, const uint8_t key[DPMF_KEY_SIZE],
-                                                         const dpmf_trainer_options *options, dpmf_trainer **out);
-DPMF_API void dpmf_trainer_free(dpmf_trainer *trainer);
-
-/* Number of weights of a model, which is the dim of its noise; 0 if there is no such model. */
-DPMF_API int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden);
-
-/*
- * One step. After any failure, the step can be tried again. A unit whose gradient is not finite adds 0, and nothing shows it:
- * with a clip norm no failure depends on a unit's data. Weights that are no longer finite are an error: they are released,
- * and a function of the noisy sums. Without a clip norm (noiseless) a gradient that is not finite is one too.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_next(dpmf_trainer *trainer);
-DPMF_API dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer); /* as dpmf_noise_release */
-DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);       /* of the next batch */
-DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer);      /* of the mechanism */
-DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer);      /* steps whose noise the state file records */
-
-/*
- * dim numbers, borrowed: the first layer's weights (outputs x features), its biases, and, with a hidden layer, the same
- * of the second.
- */
-DPMF_API const float *dpmf_trainer_weights(const dpmf_trainer *trainer);
-
-/* Fraction of the examples that are classified correctly, and the mean cross-entropy. Not private for data that are not public. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *trainer, const dpmf_dataset *dataset,
-                                                           double *accuracy, double *loss);
-
-/*
- * The answer of a trained model to each example of a data set: the class (-1: none, its logits are not numbers) and, unless
- * NULL, its probability. `weights` are `count` numbers as above; the number of classes follows from `count`, and is 0 if no
- * model has this number.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_model_predict(const dpmf_dataset *dataset, int64_t hidden, int64_t count,
-                                                        const float *weights, const dpmf_run *run, int32_t *label,
-                                                        double *probability);
-DPMF_API int64_t dpmf_model_classes(int64_t features, int64_t hidden, int64_t weights);
-
-/*
- * A checkpoint: weights, optimizer, sampler, noise and step together, written completely or not at all; as secret as the
- * key. Loading refuses another mechanism, data, model, sampler, key or option by name. A resumed run has the same bits.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_save(dpmf_trainer *trainer, const char *path);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_load(dpmf_trainer *trainer, const char *path);
-
-/* ---- expert ---- */
-
-/* A data set from memory, copied: count x features numbers, labels in [0, classes), NULL or the unit of each example, from 0. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_create(int64_t count, int64_t features, int64_t classes,
-                                                         const float *x, const int32_t *label, const int64_t *unit,
-                                                         dpmf_dataset **out);
-
-/* Examples [first, first + count) as a separate data set, for example to hold some out. Classes and units keep their numbers. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64_t count,
-                                                        dpmf_dataset **out);
-
-/* Facts about the run. */
-DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* fraction of the last batch; not private */
-DPMF_API double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer); /* spent on noise since it was made */
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float64, float32, int64 or int32, 1 or 2 dimensions
@@ -1777,7 +1651,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, siz
  * 15  Audit: attacks on a run that was made for it
  *
  * A thousand canaries, contributions of full norm in separate directions, are each in or out with probability 1/2. They go
- * through the noise stream, or through the trainer with its clipping and its sampler, under a key that is made for this run and
+ * through the noise stream, or through a trainer with its clipping and its sampler, under a key that is made for this run and
  * thrown away; an attacker who sees every released sum and knows everything else guesses which were in. From the guesses follows
  * a lower bound on epsilon that a mechanism with the guarantee passes with probability at most 1 - confidence: a bound above
  * the claim means that the noise is not what the claim needs. A bound below it proves nothing. docs/audit.md has the theory.
@@ -1785,14 +1659,26 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, siz
  * An audit is made of the public calls of this header, and has no way into a run that it did not make itself.
  * --------------------------------------------------------------------------------------------------------------- */
 
-typedef enum dpmf_audit_route {
-    DPMF_AUDIT_NOISE,  /* canaries are coordinates of a row, and the stream adds its noise to them */
-    DPMF_AUDIT_TRAINER /* canaries are examples of a data set, and the attacker sees the weights of softmax regression */
-} dpmf_audit_route;
+/* A run of a trainer with canaries: what it is given, and what it has to fill in. */
+typedef struct dpmf_audit_run {
+    const dpmf_mechanism *mechanism; /* whose noise it adds */
+    dpmf_sampler *sampler;           /* of the batches; its units are the canaries */
+    const uint8_t *key;              /* DPMF_KEY_SIZE bytes, of this run alone */
+    int64_t canaries, steps;
+    const double
+        *sign;        /* of each canary: 1, it is in; 0, it is out; -1, its other form is in (adjacency replace-one) */
+    double *released; /* canaries x steps: the part of each released sum along each canary, in clip norms */
+    dpmf_run run;
+} dpmf_audit_run;
 
 typedef struct dpmf_audit_options {
-    dpmf_audit_route route;
-    int64_t canaries;    /* 0 means 1000; the trainer may need a few more to fill its batches */
+    /*
+     * NULL: canaries are coordinates of a row, and the stream adds its noise to them. Else a trainer that makes an example of
+     * each canary, in a direction of its own; libdpmf_train has one (dpmf_trainer_audit).
+     */
+    dpmf_status (*train)(void *context, const dpmf_audit_run *run);
+    void *train_context;
+    int64_t canaries;    /* 0 means 1000; a trainer may need a few more to fill its batches */
     double confidence;   /* 0 means 0.95; at most 1 - confidence of all audits of a true claim accuse it */
     double epsilon;      /* the claim; 0: the mechanism's, or else that of its sigma */
     double delta;        /* 0: the mechanism's */

@@ -5,7 +5,7 @@
 #   build_wheels.sh            builds for x86_64 and aarch64 and tests both
 #   build_wheels.sh --build    builds only
 #
-# Each wheel is built from the source distribution and has Debian's static OpenBLAS, LAPACKE, cJSON, libcrypto and zlib
+# Each wheel is built from the source distribution and has Debian's static OpenBLAS, LAPACKE, cJSON and libcrypto
 # inside (python/bundle). That of x86_64 is tried on a bare Debian in build/bare-debian, without a compiler and without any of these
 # libraries, and beside torch where test_python.sh has installed it; that of aarch64 in Debian's arm64 Python under
 # qemu. The files to publish are in build/wheels/dist, results in build/results/wheels*.xml.
@@ -52,12 +52,12 @@ collect_bundle() { # folder with root and sources, name of its architecture
     local from=$1 libraries=$1/root/usr/lib/$2 to=$1/bundle name
     rm -rf "$to"
     mkdir -p "$to/licenses"
-    for name in lapacke crypto z; do cp "$libraries/lib$name.a" "$to"; done
+    for name in lapacke crypto; do cp "$libraries/lib$name.a" "$to"; done
     cp -L "$libraries/openblas-serial/libopenblas.a" "$to"
     # Debian has cJSON as a shared library only, and it is one file.
     "$2-gcc" --sysroot="$from/root" -O2 -fPIC -fvisibility=hidden -DCJSON_HIDE_SYMBOLS -c "$from"/sources/cjson-*/cJSON.c -o "$to/cJSON.o"
     "$2-ar" rcs "$to/libcjson.a" "$to/cJSON.o"
-    for name in libcjson liblapacke libopenblas-serial libssl zlib1g; do
+    for name in libcjson liblapacke libopenblas-serial libssl; do
         cp "$from/root/usr/share/doc/$name-dev/copyright" "$to/licenses/$name.txt"
     done
 }
@@ -111,7 +111,7 @@ if [ $test = 1 ]; then
     making=$!
 fi
 make_tools
-scripts/unpack_debian.sh amd64 "$work/amd64" libopenblas-serial-dev liblapacke-dev libssl-dev zlib1g-dev libcjson-dev src:cjson
+scripts/unpack_debian.sh amd64 "$work/amd64" libopenblas-serial-dev liblapacke-dev libssl-dev libcjson-dev src:cjson
 collect_bundle "$work/amd64" x86_64-linux-gnu
 rm -rf "$dist"
 run_logged sdist.log "$tools/bin/python" -m build --sdist --outdir "$dist" .

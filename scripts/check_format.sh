@@ -10,7 +10,7 @@ if ! command -v clang-format-14 >/dev/null; then
     exit 1
 fi
 
-mapfile -d '' files < <(find include src cli tests examples bench python -name venv -prune -o -name '*.[ch]' -print0 | sort -z)
+mapfile -d '' files < <(find include src train cli tests examples bench python -name venv -prune -o -name '*.[ch]' -print0 | sort -z)
 if [ "${1:-}" = --fix ]; then
     clang-format-14 -i "${files[@]}"
     exit

@@ -9,8 +9,10 @@ shelves of tools, whose headers are all open; families has none for others, whic
 holds folders only, and src/README.md describes every .c file in the section of its stage. The rest is fixed here: dpmf.h
 includes nothing of ours; cli/, examples/ and bench/ include dpmf.h and their own headers, nothing else of ours; src/mpi
 and src/device, separate libraries, are such folders too, and the folders named mpi have dpmf_mpi.h, those named device
-dpmf_device.h. A line `base/tool.h < cli, mpi` in the law opens one header to such folders; it includes nothing of ours
-itself.
+dpmf_device.h. train/, beside src/, is a separate library that the law names: it has dpmf_train.h, which cli/ and examples/
+may include too, its own headers as seen from the root, and of src/ the stages below it in the law. dpmf_experimental.h
+includes dpmf.h; the library, src/device and examples/ may include it. A line `base/tool.h < cli, mpi` in the law opens one
+header to such folders; it includes nothing of ours itself.
 
     check_include_law.py [ROOT]      exit 1 and one line for each violation: file:line: rule
     check_include_law.py --self-test
@@ -28,6 +30,8 @@ READS = re.compile(r"(\w+) reads (\w+)")
 OUTSIDE = ("cli", "examples", "bench")
 PUBLIC = "dpmf.h"
 OWN_LIBRARIES = {"mpi": "dpmf_mpi.h", "device": "dpmf_device.h"}  # folder: its public header
+TRAIN, TRAIN_HEADER = "train", "dpmf_train.h"
+EXPERIMENTAL = "dpmf_experimental.h"
 
 
 def read_law(root):
@@ -80,7 +84,8 @@ def includes(path):
 
 
 def check_source(root, path, law, report):
-    inside = path.relative_to(root / "src")
+    train = path.is_relative_to(root / TRAIN)
+    inside = path.relative_to(root if train else root / "src")
     stage = inside.parts[0]
     if len(inside.parts) == 1:
         report(path, 1, "src/ holds folders only: a file belongs to a stage")
@@ -89,13 +94,13 @@ def check_source(root, path, law, report):
         report(path, 1, f"{stage} is no stage that the law in src/README.md names")
         return
     for number, ours, name in includes(path):
-        if name == PUBLIC or not ours:
+        if name in (PUBLIC, EXPERIMENTAL) or not ours or (train and name == TRAIN_HEADER):
             continue
         target = pathlib.PurePath(name).parts[0]
+        if target == stage and (root / ("" if train else "src") / name).is_file():
+            continue
         if target not in law or not (root / "src" / name).is_file():
             report(path, number, f'"{name}" is not a header below src/ (write it as seen from src/)')
-        elif target == stage:
-            continue
         elif target == FAMILIES:
             report(path, number, f'{stage} may not include "{name}": a stage asks the table what an object can do')
         elif target not in law[stage]:
@@ -111,6 +116,10 @@ def check_outside(root, path, law, report):
     in_mpi = "mpi" in parts
     public = {PUBLIC} | {header for name, header in OWN_LIBRARIES.items() if name in parts}
     public |= law.get(parts[1] if folder == "src" else folder, set())
+    if folder in ("cli", "examples"):
+        public.add(TRAIN_HEADER)
+    if "device" in parts or folder == "examples":
+        public.add(EXPERIMENTAL)
     for number, ours, name in includes(path):
         if not ours or name in public:
             continue
@@ -137,11 +146,11 @@ def check(root):
 
     for path in files("include"):
         for number, ours, name in includes(path):
-            if ours and not (path.name in OWN_LIBRARIES.values() and name == PUBLIC):
+            if ours and not (path.name in (*OWN_LIBRARIES.values(), TRAIN_HEADER, EXPERIMENTAL) and name == PUBLIC):
                 report(path, number, f'the public header includes the standard library only, not "{name}"')
     opened = {root / "src" / name for name in law if name.endswith(".h")}
-    for path in files("src"):
-        inside = path.relative_to(root / "src")
+    for path in files("src") + files(TRAIN):
+        inside = path.relative_to(root if path.is_relative_to(root / TRAIN) else root / "src")
         if inside.parts[0] in OWN_LIBRARIES:
             check_outside(root, path, law, report)
         else:
@@ -163,9 +172,9 @@ def self_test():
     """A small tree with one violation of each rule, each of which must be found, and nothing else."""
     tree = {
         "src/README.md": "```law\nbase < workload < strategy\nstrategy < families < mechanism\nstrategy reads families_table\nbase/open.h < cli, mpi\n"
-                         "```\n### base/\n`bad.c`\n### families/\n`oak/oak.c`\n"
+                         "base < train\n```\n### base/\n`bad.c`\n### families/\n`oak/oak.c`\n"
                          "### workload/\n`bad.c` `deep/good.c`\n### strategy/: matrices\n`dense.c`\n"
-                         "### mechanism/\n`bad.c`\n### mpi/\n`bad.c`\n### device/\n`bad.c`\n## Other\n`silent.c`\n",
+                         "### mechanism/\n`bad.c`\n### mpi/\n`bad.c`\n### device/\n`bad.c`\n### train/\n`bad.c`\n## Other\n`silent.c`\n",
         "include/dpmf.h": '#include <stddef.h>\n#include "base/status.h"\n',
         "src/base/status.h": '#include "dpmf.h"\n',
         "src/base/open.h": '#include <stddef.h>\n#include "base/status.h"\n',
@@ -194,13 +203,18 @@ def self_test():
         "include/dpmf_device.h": '#include "dpmf.h"\n',
         "src/device/bad.c": '#include "dpmf_device.h"\n#include "dpmf_mpi.h"\n',
         "bench/bad.c": '#include "dpmf_mpi.h"\n#include "base/open.h"\n',
+        "include/dpmf_train.h": '#include "dpmf.h"\n',
+        "train/train.h": '#include "dpmf_train.h"\n#include "base/status.h"\n',
+        "train/bad.c": '#include "train/train.h"\n#include "strategy/strategy.h"\n#include "train/none.h"\n',
+        "examples/train.c": '#include "dpmf_train.h"\n',
+        "src/workload/trained.h": '#include "dpmf_train.h"\n',
     }
     expected = {
         "include/dpmf.h:2", "src/base/bad.c:3", "src/workload/bad.c:2", "src/strategy/dense.c:3",
         "src/strategy/silent.c:1", "src/mechanism/bad.c:1", "src/mechanism/bad.c:2", "src/loose.c:1", "src/unknown/file.h:1", "cli/main.c:3",
         "cli/report/page.c:3", "examples/bad.c:1", "include/dpmf_mpi.h:2", "src/mpi/bad.c:3", "cli/mpi/bad.c:3",
-        "src/device/bad.c:2", "bench/bad.c:1", "bench/bad.c:2",
-        "src/base/open.h:2",
+        "src/device/bad.c:2", "bench/bad.c:1", "bench/bad.c:2", "src/base/open.h:2", "train/bad.c:2", "train/bad.c:3",
+        "src/workload/trained.h:1",
     }
     return finds_exactly(check, tree, expected)
 

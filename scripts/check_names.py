@@ -33,9 +33,9 @@ OTHER_WORDS = re.compile(r'\b\w*(?:json|table)_\w*\(\s*[^,()]*,\s*"[^"]*"|\.(?:c
 
 
 def sources(root):
-    """{path relative to root: text without comments} of the C files of src/ and cli/."""
+    """{path relative to root: text without comments} of the C files of src/, train/ and cli/."""
     found = {}
-    for folder in ("src", "cli"):
+    for folder in ("src", "train", "cli"):
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in (".c", ".h", ".inc"):
                 found[path.relative_to(root).as_posix()] = COMMENT.sub(" ", path.read_text(encoding="utf-8"))

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that no code stands twice: no two places in src/ and cli/ share more than 12 equal lines in a row.
+"""Checks that no code stands twice: no two places in src/, train/ and cli/ share more than 12 equal lines in a row.
 
 Read are the files .c, .h and .inc. Lines are compared without the blanks at their ends and with each run of blanks
 inside as one. Passed over, as if they were not there, are lines that say nothing of their own: blank ones, the SPDX
@@ -15,7 +15,7 @@ import sys
 
 from checking import check_tree, run
 
-FOLDERS = ("src", "cli")
+FOLDERS = ("src", "train", "cli")
 ENDINGS = (".c", ".h", ".inc")
 MOST = 12  # equal lines in a row that two places may share
 SILENT = re.compile(r'^(|[\])};,\s]+|\s*#\s*include\b.*|.*SPDX-License-Identifier.*)$')

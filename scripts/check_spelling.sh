@@ -4,4 +4,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 exec "${1:-build/venv/bin/codespell}" --ignore-words scripts/spelling.txt README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md docs/*.md \
-    tests/README.md include cli src scripts python/dpmf examples
+    tests/README.md include cli src train scripts python/dpmf examples

@@ -3,7 +3,7 @@
 """Checks how the tree and its tests are laid out.
 
 A C file of src/, cli/, train/ or tests/ has at most 600 lines, except the tables of LONG_TABLES. The folders of tests/ are
-those of src/, so that the tests of a stage are found by its name; OTHERS names the folders that are no stage. A C test is
+those of src/ and train/, so that the tests of a stage are found by its name; OTHERS names the folders that are no stage. A C test is
 called test_ and a sentence of at least three words, which is true if it passes, and no two tests of a stage have the
 same name.
 
@@ -59,7 +59,7 @@ def check(root):
     for folder in sorted(path for path in (root / "tests").iterdir() if path.is_dir()):
         if folder.name.startswith(".") or folder.name == "__pycache__":
             continue
-        if folder.name not in OTHERS and not (root / "src" / folder.name).is_dir():
+        if folder.name not in (*OTHERS, "train") and not (root / "src" / folder.name).is_dir():
             report(folder, None, f"there is no stage src/{folder.name}, and it is none of {', '.join(OTHERS)}")
         seen = {}
         for path in sorted(folder.glob("test_*.c")):
@@ -82,7 +82,8 @@ def self_test():
             for path, names in tests.items()}
     tree["tests/noise/test_rows.c"] += function % "helper"  # no test: it is not in the list
     tree.update({"src/noise/long.c": "\n" * MOST_LINES, "src/strategy/inner/longer.c": "\n" * (MOST_LINES + 1),
-                 "cli/longer.h": "\n" * (MOST_LINES + 1), "cli/options/options.c": "\n" * (MOST_LINES + 1)})
+                 "cli/longer.h": "\n" * (MOST_LINES + 1), "cli/options/options.c": "\n" * (MOST_LINES + 1),
+                 "train/model.c": "", "tests/train/model.h": ""})
     expected = {"src/strategy/inner/longer.c", "cli/longer.h", "tests/elsewhere", "tests/noise/test_state.c:1",
                 "tests/noise/test_state.c:3", "tests/noise/test_state.c:5"}
     return finds_exactly(check, tree, expected)

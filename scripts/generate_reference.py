@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes cli.md from the program's help and c-api.md from include/dpmf.h, for the site and for the checks of words.
+"""Writes cli.md from the program's help and c-api.md from include/dpmf.h and dpmf_train.h, for the site and for the checks of words.
 
     generate_reference.py DPMF FOLDER     DPMF is the program
 """
@@ -73,24 +73,25 @@ def declarations(body):
     return "\n\n".join(out)
 
 
-def c_page():
-    page = ["# The C interface\n", MADE % "the headers in include/"]
-    for name in ("dpmf.h", "dpmf_experimental.h"):
-        page += header_part((ROOT / "include" / name).read_text(encoding="utf-8"))
-    return "\n".join(page)
-
-
-def header_part(header):
-    first = re.search(r"^/\*\n \* dpmf[:,].*?\*/$", header, re.M | re.S).group()
+def header_part(name, title):
+    """The manual of one header; `title` stands before the number of each section."""
+    header = (ROOT / "include" / (name + ".h")).read_text(encoding="utf-8")
+    first = re.search(r"^/\*\n \* dpmf\w*[:,].*?\*/$", header, re.M | re.S).group()
     end = header.index("#ifdef __cplusplus\n}")
     marks = list(DASHES.finditer(header))
     out = [prose(plain(first)) + "\n"]
     for mark, following in zip(marks, marks[1:] + [None]):
         body = header[mark.end():following.start() if following else end]
         head = plain("/*\n" + mark.group(3) + " */")
-        out.append("## %s. %s\n\n%s%s\n" % (mark.group(1), mark.group(2), prose(head) + "\n\n" if head.strip() else "",
-                                          declarations(body)))
-    return out
+        out.append("## %s%s. %s\n\n%s%s\n" % (title, mark.group(1), mark.group(2),
+                                            prose(head) + "\n\n" if head.strip() else "", declarations(body)))
+    return "\n".join(out)
+
+
+def c_page():
+    return "\n".join(["# The C interface\n", MADE % "the headers in include/", header_part("dpmf", ""),
+                      "## Experimental: dpmf_experimental.h\n", header_part("dpmf_experimental", "Experimental, "),
+                      "## The trainer: dpmf_train.h\n", header_part("dpmf_train", "Trainer, ")])
 
 
 def main():

@@ -19,7 +19,7 @@ expect_file() {
         exit 1
     fi
 }
-for file in bin/dpmf include/dpmf.h share/man/man1/dpmf.1 share/bash-completion/completions/dpmf \
+for file in bin/dpmf include/dpmf.h include/dpmf_train.h share/man/man1/dpmf.1 share/bash-completion/completions/dpmf \
     share/zsh/site-functions/_dpmf; do
     expect_file $file
 done
@@ -34,20 +34,30 @@ fi
 # find_package
 cmake -S tests/install -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$prefix" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 cmake --build "$scratch/cmake" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
-"$scratch/cmake/consumer_shared"
-"$scratch/cmake/consumer_static"
+for program in consumer_shared consumer_static trainer_shared trainer_static; do "$scratch/cmake/$program"; done
 
 # pkg-config
 pc=$(find "$prefix" -name dpmf.pc)
 export PKG_CONFIG_PATH=${pc%/dpmf.pc}
 libraries=$(realpath "${pc%/pkgconfig/dpmf.pc}")
-read -ra shared <<<"$(pkg-config --cflags --libs dpmf)"
-cc tests/install/consumer.c "${shared[@]}" -lm -o "$scratch/pc_shared"
-LD_LIBRARY_PATH=$libraries "$scratch/pc_shared"
-read -ra static <<<"$(pkg-config --static --cflags --libs dpmf)"
-cc tests/install/consumer.c "${static[@]/#-ldpmf/-l:libdpmf.a}" -o "$scratch/pc_static"
-"$scratch/pc_static"
-if ldd "$scratch/pc_static" | grep -q libdpmf; then
-    echo "test_install.sh: pc_static loads the shared library" >&2
+try_both() { # package, source
+    read -ra shared <<<"$(pkg-config --cflags --libs "$1")"
+    cc "tests/install/$2.c" "${shared[@]}" -lm -o "$scratch/pc_shared"
+    LD_LIBRARY_PATH=$libraries "$scratch/pc_shared"
+    read -ra static <<<"$(pkg-config --static --cflags --libs "$1")"
+    static=("${static[@]/#-ldpmf_train/-l:libdpmf_train.a}")
+    cc "tests/install/$2.c" "${static[@]/%-ldpmf/-l:libdpmf.a}" -o "$scratch/pc_static"
+    "$scratch/pc_static"
+    if ldd "$scratch/pc_static" | grep -q libdpmf; then
+        echo "test_install.sh: pc_static loads the shared library" >&2
+        exit 1
+    fi
+}
+try_both dpmf consumer
+try_both dpmf_train trainer
+
+# zlib is the trainer's alone.
+if readelf -d "$libraries/libdpmf.so" | grep -q libz || ! readelf -d "$libraries/libdpmf_train.so" | grep -q libz; then
+    echo "test_install.sh: libdpmf.so needs libz, or libdpmf_train.so does not" >&2
     exit 1
 fi

@@ -10,7 +10,7 @@ dpmf_test(check_repeats_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/che
 dpmf_test(check_include_law LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py")
 dpmf_test(check_include_law_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_include_law.py" --self-test)
 dpmf_test(check_object_law LABELS check
-          COMMAND "${PYTHON3}" "${scripts}/check_object_law.py" "${PROJECT_BINARY_DIR}/CMakeFiles/dpmf_objects.dir/src"
+          COMMAND "${PYTHON3}" "${scripts}/check_object_law.py" "${PROJECT_BINARY_DIR}/CMakeFiles"
           ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 dpmf_test(check_object_law_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_object_law.py" --self-test
           ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
@@ -32,6 +32,8 @@ if("$ENV{DPMF_ALL}" STREQUAL "1")
 endif()
 if(TARGET dpmf)
     dpmf_test(check_symbols LABELS check COMMAND "${scripts}/check_symbols.sh" $<TARGET_FILE:dpmf> $<TARGET_FILE:dpmf_static>)
+    dpmf_test(check_symbols_train LABELS check
+              COMMAND "${scripts}/check_symbols.sh" $<TARGET_FILE:dpmf_train> $<TARGET_FILE:dpmf_train_static>)
     dpmf_test(check_install LABELS check COMMAND "${scripts}/test_install.sh" "${PROJECT_BINARY_DIR}")
 endif()
 if(TARGET dpmf_program)

@@ -48,7 +48,7 @@ int team_all(int code) {
     return ended_by >= 0 ? ended_code : 0;
 }
 
-/* A step that one was told not to take is taken by nobody; the run may still be kept, so it has not ended yet. */
+/* A step that one process must not take is taken by none; the run may still be kept, so it has not ended yet. */
 static dpmf_status share_step(dpmf_status status) {
     const int outcome = status == DPMF_OK                ? OUTCOME_FINE
                         : status == DPMF_ERROR_CANCELLED ? OUTCOME_STOPPED

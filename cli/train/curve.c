@@ -4,8 +4,8 @@
  *
  * They are computed on the test data alone. On the training data they would tell of each example, exactly, and no noise
  * hides that: there is no option for it. Of the training data the numbers say no more than the models along the way do,
- * which the guarantee covers together. The test data are covered by nothing: so many exact figures tell of each of them, and
- * whoever asks for the curve has to say, by --public-test, that they may be told of.
+ * which the guarantee covers together. The guarantee does not cover the test data, and many exact figures reveal individual
+ * test examples: the curve needs --public-test, which declares that the test data are public.
  *
  * The file is written whole, with every checkpoint and at the end. A run that goes on keeps the rows up to its checkpoint;
  * those after it are computed again, and are the same.

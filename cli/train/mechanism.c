@@ -199,7 +199,7 @@ static dpmf_status independent_mechanism(training *t) {
     const bool poisson = sampled(t) && !option_is(t->given, OPTION_SAMPLING, "allocation");
     about.sampling = independent_sampling(t);
     about.made_by = "train";
-    about.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE; /* nobody asks how far DP-SGD is from the optimum */
+    about.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE; /* the distance of DP-SGD from the optimum is not printed */
     dpmf_status status = dpmf_adjacency_parse(option_text(t->given, OPTION_ADJACENCY), &about.evaluate.adjacency);
     if (status == DPMF_OK) status = dpmf_strategy_create(DPMF_FAMILY_IDENTITY, t->workload, NULL, &strategy);
     if (status == DPMF_OK)

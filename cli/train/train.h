@@ -3,7 +3,7 @@
 #ifndef DPMF_CLI_TRAIN_H
 #define DPMF_CLI_TRAIN_H
 
-#include "dpmf.h"
+#include "dpmf_train.h"
 #include "options/options.h"
 #include "output.h"
 
@@ -14,7 +14,7 @@ typedef struct training {
     dpmf_dataset *train, *test;
     int64_t hidden, dim;
     int64_t units; /* examples or users that batches are drawn from */
-    /* The plan: for a fixed order, `batch` units at a time, `epoch` steps an epoch. */
+    /* The plan: for a fixed order, `batch` units at a time, `epoch` steps per epoch. */
     int64_t steps, epochs, batch, epoch;
     dpmf_workload *workload; /* what the mechanism is designed for */
     double *schedule;        /* NULL: constant */

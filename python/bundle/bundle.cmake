@@ -2,7 +2,7 @@
 # A libdpmf.so that needs the C library alone: all else comes from the static libraries in DPMF_BUNDLE, with hidden symbols, so that
 # the OpenBLAS and OpenSSL that NumPy, torch or Python itself have loaded are neither used nor disturbed.
 set(archives)
-foreach(name IN ITEMS cjson lapacke openblas crypto z)
+foreach(name IN ITEMS cjson lapacke openblas crypto)
     set(archive "${DPMF_BUNDLE}/lib${name}.a")
     if(NOT EXISTS "${archive}")
         message(FATAL_ERROR "DPMF_BUNDLE has no lib${name}.a")

@@ -153,16 +153,6 @@ class dpmf_release(enum.IntEnum):
     DPMF_RELEASE_PLAIN = 2
 
 
-class dpmf_optimizer(enum.IntEnum):
-    DPMF_OPTIMIZER_SGD = 0
-    DPMF_OPTIMIZER_ADAM = 1
-
-
-class dpmf_audit_route(enum.IntEnum):
-    DPMF_AUDIT_NOISE = 0
-    DPMF_AUDIT_TRAINER = 1
-
-
 class dpmf_workload(Structure):
     pass
 
@@ -204,14 +194,6 @@ class dpmf_verification(Structure):
 
 
 class dpmf_sampler(Structure):
-    pass
-
-
-class dpmf_dataset(Structure):
-    pass
-
-
-class dpmf_trainer(Structure):
     pass
 
 
@@ -708,32 +690,13 @@ class dpmf_sampler_info(Structure):
     ]
 
 
-class dpmf_trainer_options(Structure):
+class dpmf_sampler_identity(Structure):
     _fields_ = [
-        ("hidden", c_int64),
-        ("clip", c_double),
-        ("zero_above", c_double),
-        ("by_unit", c_int),
-        ("optimizer", c_int),
-        ("learning_rate", c_double),
-        ("momentum", c_double),
-        ("nesterov", c_int),
-        ("beta1", c_double),
-        ("beta2", c_double),
-        ("adam_epsilon", c_double),
-        ("decay", c_double),
-        ("schedule", POINTER(c_double)),
-        ("seed", c_uint64),
-        ("noiseless", c_int),
-        ("part", c_int64),
-        ("parts", c_int64),
-        ("reduce", CFUNCTYPE(c_int, c_void_p, POINTER(c_int64), c_int64)),
-        ("reduce_context", c_void_p),
-        ("state", c_char_p),
-        ("key_file", c_char_p),
-        ("rows_may_repeat", c_int),
-        ("run", dpmf_run),
-        ("exact", c_int),
+        ("units", c_int64),
+        ("steps", c_int64),
+        ("offered", c_int),
+        ("key", c_char * 33),
+        ("label", c_char * 65),
     ]
 
 
@@ -745,9 +708,23 @@ class dpmf_array(Structure):
     ]
 
 
+class dpmf_audit_run(Structure):
+    _fields_ = [
+        ("mechanism", POINTER(dpmf_mechanism)),
+        ("sampler", POINTER(dpmf_sampler)),
+        ("key", POINTER(c_uint8)),
+        ("canaries", c_int64),
+        ("steps", c_int64),
+        ("sign", POINTER(c_double)),
+        ("released", POINTER(c_double)),
+        ("run", dpmf_run),
+    ]
+
+
 class dpmf_audit_options(Structure):
     _fields_ = [
-        ("route", c_int),
+        ("train", CFUNCTYPE(c_int, c_void_p, POINTER(dpmf_audit_run))),
+        ("train_context", c_void_p),
         ("canaries", c_int64),
         ("confidence", c_double),
         ("epsilon", c_double),
@@ -795,6 +772,9 @@ FUNCTIONS = {
     "dpmf_memory_set_allocator": (None, [POINTER(dpmf_allocator)]),
     "dpmf_memory_set_limit": (None, [c_uint64]),
     "dpmf_memory_in_use": (c_uint64, []),
+    "dpmf_set_last_error": (None, [c_char_p]),
+    "dpmf_bytes_allocate": (dpmf_status, [c_int64, c_size_t, c_char_p, POINTER(c_void_p)]),
+    "dpmf_bytes_free": (None, [POINTER(c_uint8)]),
     "dpmf_workload_parse": (dpmf_status, [c_char_p, c_int64, POINTER(POINTER(dpmf_workload))]),
     "dpmf_workload_options_defaults": (dpmf_workload_options, []),
     "dpmf_workload_create": (dpmf_status, [c_int64, POINTER(dpmf_workload_options), POINTER(POINTER(dpmf_workload))]),
@@ -889,7 +869,6 @@ FUNCTIONS = {
     "dpmf_mechanism_confirm": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_run), POINTER(dpmf_privacy)]),
     "dpmf_mechanism_encode": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
     "dpmf_mechanism_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(POINTER(dpmf_mechanism))]),
-    "dpmf_bytes_free": (None, [POINTER(c_uint8)]),
     "dpmf_ledger_options_defaults": (dpmf_ledger_options, []),
     "dpmf_ledger_enter": (dpmf_status, [c_char_p, POINTER(dpmf_mechanism), POINTER(c_uint8), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
     "dpmf_ledger_enter_account": (dpmf_status, [c_char_p, c_char_p, c_double, POINTER(dpmf_account_options), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
@@ -913,6 +892,8 @@ FUNCTIONS = {
     "dpmf_noise_memory": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_noise_options), POINTER(c_uint64), POINTER(c_uint64)]),
     "dpmf_noise_save": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
     "dpmf_noise_load": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
+    "dpmf_noise_encode": (dpmf_status, [POINTER(dpmf_noise), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
+    "dpmf_noise_decode": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(c_uint8), c_size_t]),
     "dpmf_noise_load_parts": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(c_char_p)]),
     "dpmf_key_testing": (dpmf_status, [c_uint64, POINTER(c_uint8)]),
     "dpmf_counter_options_defaults": (dpmf_counter_options, []),
@@ -945,40 +926,12 @@ FUNCTIONS = {
     "dpmf_sampler_next": (dpmf_status, [POINTER(dpmf_sampler), POINTER(c_int64), POINTER(c_int64)]),
     "dpmf_sampler_check": (dpmf_status, [POINTER(dpmf_sampler), POINTER(dpmf_mechanism)]),
     "dpmf_sampler_seek": (dpmf_status, [POINTER(dpmf_sampler), c_int64]),
+    "dpmf_sampler_identify": (dpmf_sampler_identity, [POINTER(dpmf_sampler)]),
     "dpmf_sampler_offer": (dpmf_status, [POINTER(dpmf_sampler), c_int64, POINTER(c_int64), POINTER(c_int64), POINTER(c_int64)]),
     "dpmf_sampler_encode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
     "dpmf_sampler_decode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(c_uint8), c_size_t]),
-    "dpmf_dataset_load_idx": (dpmf_status, [c_char_p, c_char_p, POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_dataset_load_csv": (dpmf_status, [c_char_p, c_char_p, c_char_p, POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_dataset_split": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int, POINTER(POINTER(dpmf_dataset)), POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_dataset_scale": (dpmf_status, [POINTER(dpmf_dataset), POINTER(c_double), POINTER(c_double)]),
-    "dpmf_dataset_free": (None, [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_count": (c_int64, [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_features": (c_int64, [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_classes": (c_int64, [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_labels": (POINTER(c_int32), [POINTER(dpmf_dataset)]),
-    "dpmf_dataset_units": (c_int64, [POINTER(dpmf_dataset)]),
     "dpmf_clip_grid": (dpmf_status, [c_double, c_int64, POINTER(c_double)]),
     "dpmf_clip_add": (dpmf_status, [c_double, c_double, c_int, c_int64, c_int64, POINTER(dpmf_segment), POINTER(c_int64), POINTER(dpmf_run)]),
-    "dpmf_trainer_options_defaults": (dpmf_trainer_options, []),
-    "dpmf_trainer_create": (dpmf_status, [POINTER(dpmf_dataset), POINTER(dpmf_mechanism), POINTER(dpmf_sampler), POINTER(c_uint8), POINTER(dpmf_trainer_options), POINTER(POINTER(dpmf_trainer))]),
-    "dpmf_trainer_free": (None, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_dim": (c_int64, [POINTER(dpmf_dataset), c_int64]),
-    "dpmf_trainer_next": (dpmf_status, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_release": (dpmf_exact, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_step": (c_int64, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_steps": (c_int64, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_begun": (c_int64, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_weights": (POINTER(c_float), [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_evaluate": (dpmf_status, [POINTER(dpmf_trainer), POINTER(dpmf_dataset), POINTER(c_double), POINTER(c_double)]),
-    "dpmf_model_predict": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int64, POINTER(c_float), POINTER(dpmf_run), POINTER(c_int32), POINTER(c_double)]),
-    "dpmf_model_classes": (c_int64, [c_int64, c_int64, c_int64]),
-    "dpmf_trainer_save": (dpmf_status, [POINTER(dpmf_trainer), c_char_p]),
-    "dpmf_trainer_load": (dpmf_status, [POINTER(dpmf_trainer), c_char_p]),
-    "dpmf_dataset_create": (dpmf_status, [c_int64, c_int64, c_int64, POINTER(c_float), POINTER(c_int32), POINTER(c_int64), POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_dataset_slice": (dpmf_status, [POINTER(dpmf_dataset), c_int64, c_int64, POINTER(POINTER(dpmf_dataset))]),
-    "dpmf_trainer_clipped": (c_double, [POINTER(dpmf_trainer)]),
-    "dpmf_trainer_noise_seconds": (c_double, [POINTER(dpmf_trainer)]),
     "dpmf_array_load": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
     "dpmf_array_save": (dpmf_status, [c_char_p, POINTER(dpmf_array)]),
     "dpmf_array_free": (None, [POINTER(dpmf_array)]),

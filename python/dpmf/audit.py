@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs that are made to be attacked: planted canaries, guesses, and a lower bound on epsilon (docs/audit.md).
 
-    found = dpmf.audit.run(mechanism)                     # through the noise stream
-    found = dpmf.audit.run(mechanism, through="train")    # through the library's trainer
-    found = dpmf.audit.torch_run(mechanism)               # through dpmf.torch: its sampler, clipping, noise and step
+    found = dpmf.audit.run(mechanism)          # through the noise stream
+    found = dpmf.audit.torch_run(mechanism)    # through dpmf.torch: its sampler, clipping, noise and step
 
 Each makes a separate run with data and a key that are thrown away; nothing here looks into your own runs.
 """
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from . import errors
-from ._library import c, choice, doubles, handle, numbers, run_options, struct_of
+from ._library import c, doubles, handle, numbers, run_options, struct_of
 from .keys import KeyBuffer, KeyLike, create_key
 from .mechanism import Mechanism
 from .sampler import Sampler
@@ -86,7 +85,6 @@ def run(
     mechanism: Mechanism,
     canaries: int = 1000,
     *,
-    through: str = "noise",
     confidence: float = 0.95,
     epsilon: Optional[float] = None,
     delta: Optional[float] = None,
@@ -95,7 +93,7 @@ def run(
     threads: int = 0,
     progress: Any = None,
 ) -> Audit:
-    """Canaries through the noise stream, or through the library's trainer.
+    """Canaries through the noise stream.
 
     epsilon, delta   the claim; None: the mechanism's
     noise_factor     other than 1: the noise of the run is multiplied by it, and the audit must notice
@@ -106,11 +104,6 @@ def run(
     >>> run(m, key=testing_key(1)).ok, run(m, noise_factor=0.1, key=testing_key(1)).ok
     (True, False)
     """
-    route = {"noise": "noise", "train": "trainer"}.get(through)
-    if route is None:
-        raise errors.ArgumentError("through = %r, accepted: 'noise' and 'train'" % (through,))
-    from ._abi import dpmf_audit_route
-
     with KeyBuffer(create_key() if key is None else key) as memory:
         return _audit(
             "dpmf_audit_create",
@@ -118,7 +111,6 @@ def run(
             (),
             threads,
             progress,
-            route=choice(dpmf_audit_route, route, "through"),
             canaries=canaries,
             confidence=confidence,
             epsilon=epsilon,

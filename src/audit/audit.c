@@ -37,9 +37,6 @@ static dpmf_status check_options(const dpmf_audit_options *o) {
                          "a claim of epsilon %g, delta %g, accepted: epsilon 0 (the mechanism's) or above, delta "
                          "between 0 and 1",
                          o->epsilon, o->delta);
-    if (o->route != DPMF_AUDIT_NOISE && o->route != DPMF_AUDIT_TRAINER)
-        return base_fail(DPMF_ERROR_ARGUMENT, "an audit by route %d, accepted: 0 (noise) and 1 (trainer)",
-                         (int)o->route);
     return DPMF_OK;
 }
 
@@ -153,8 +150,8 @@ dpmf_status dpmf_audit_create(const dpmf_mechanism *mechanism, const dpmf_audit_
     if (a->options.noise_factor != 1)
         TRY_DONE(disturb(mechanism, a->options.noise_factor, &a->options.run, &disturbed));
     const dpmf_mechanism *actual = disturbed != NULL ? disturbed : mechanism;
-    if (a->options.route == DPMF_AUDIT_TRAINER)
-        TRY_DONE(audit_run_trainer(a, actual, key));
+    if (a->options.train != NULL)
+        TRY_DONE(audit_run_trained(a, actual, key));
     else
         TRY_DONE(audit_run_noise(a, actual, key));
     TRY_DONE(find_bounds(a));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the parts of an audit. A run (audit/noise.c, audit/trainer.c) gives scores (audit/score.c), and these give
+ * Shared by the parts of an audit. A run (audit/noise.c, audit/trained.c) gives scores (audit/score.c), and these give
  * bounds.
  */
 #ifndef DPMF_AUDIT_H
@@ -42,7 +42,7 @@ DPMF_MUST_CHECK dpmf_status audit_sampling(const dpmf_mechanism *mechanism, char
 /* The two runs: allocate, and fill included, taken and released. `actual` is the mechanism that makes the noise. */
 DPMF_MUST_CHECK dpmf_status audit_run_noise(dpmf_audit *audit, const dpmf_mechanism *actual,
                                             const uint8_t key[DPMF_KEY_SIZE]);
-DPMF_MUST_CHECK dpmf_status audit_run_trainer(dpmf_audit *audit, const dpmf_mechanism *actual,
+DPMF_MUST_CHECK dpmf_status audit_run_trained(dpmf_audit *audit, const dpmf_mechanism *actual,
                                               const uint8_t key[DPMF_KEY_SIZE]);
 
 /* Fills score, projected, norm and largest. */

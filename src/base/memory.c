@@ -98,8 +98,10 @@ static dpmf_status reserve_bytes(uint64_t bytes, const char *what) {
     return DPMF_OK;
 }
 
-dpmf_status base_alloc(int64_t count, size_t size, const char *what, void **out) {
-    assert(count >= 0 && size > 0);
+dpmf_status dpmf_bytes_allocate(int64_t count, size_t size, const char *what, void **out) {
+    if (count < 0 || size == 0 || what == NULL || out == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "memory for %" PRId64 " items of %zu bytes, accepted: 0 or more of 1 or more", count, size);
     const uint64_t most = (uint64_t)PTRDIFF_MAX - OVERHEAD;
     if ((uint64_t)count > most / size) {
         return base_fail(DPMF_ERROR_MEMORY,
@@ -126,26 +128,10 @@ dpmf_status base_alloc(int64_t count, size_t size, const char *what, void **out)
     return DPMF_OK;
 }
 
-dpmf_status base_alloc_doubles(int64_t count, const char *what, double **out) {
-    void *memory = NULL;
-    TRY(base_alloc(count, sizeof(double), what, &memory));
-    *out = memory;
-    return DPMF_OK;
-}
-
-dpmf_status base_copy_text(const char *text, char **out) {
-    const size_t size = strlen(text) + 1;
-    void *memory = NULL;
-    TRY(base_alloc((int64_t)size, 1, "a text", &memory));
-    memcpy(memory, text, size);
-    *out = memory;
-    return DPMF_OK;
-}
-
-void base_free(void *memory) {
+void dpmf_bytes_free(uint8_t *memory) {
     if (memory == NULL) return;
     block_header header;
-    memcpy(&header, (unsigned char *)memory - ALIGNMENT, sizeof header);
+    memcpy(&header, memory - ALIGNMENT, sizeof header);
     assert(header.taken >= OVERHEAD);
     header.release(header.context, header.start);
     atomic_fetch_sub(&in_use, header.taken);

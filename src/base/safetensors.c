@@ -285,7 +285,7 @@ int base_safetensors_is_container(const uint8_t *bytes, size_t size) {
     if (length > HEADER_MAX || length > size - LENGTH_WORD || length % 8 != 0) return 0;
     const size_t header_size = LENGTH_WORD + (size_t)length;
     const int64_t data_size = (int64_t)(size - header_size);
-    char message[1024];
+    char message[BASE_MESSAGE_SIZE];
     snprintf(message, sizeof message, "%s", dpmf_last_error()); /* a file of another kind is no failure here */
     dpmf_status status =
         base_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree);
@@ -293,6 +293,6 @@ int base_safetensors_is_container(const uint8_t *bytes, size_t size) {
     for (const cJSON *e = status == DPMF_OK ? tree->child->next : NULL; e != NULL && status == DPMF_OK; e = e->next)
         status = read_entry(e, bytes + header_size, data_size, &offset, &found);
     cJSON_Delete(tree);
-    base_set_message(message);
+    dpmf_set_last_error(message);
     return status == DPMF_OK && offset == data_size;
 }

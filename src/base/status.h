@@ -17,8 +17,7 @@ __attribute__((format(printf, 2, 3), cold))
 dpmf_status
 base_fail(dpmf_status status, const char *format, ...);
 
-/* Sets this thread's message to a copy of `text` (used to carry a worker's message to its caller). */
-void base_set_message(const char *text);
+enum { BASE_MESSAGE_SIZE = 1024 }; /* of the thread's message: a path of a few hundred bytes and a sentence about it */
 
 #define TRY(call)                                                                                                      \
     do {                                                                                                               \

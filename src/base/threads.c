@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 256, MESSAGE_SIZE = 1024 };
+enum { MOST_THREADS = 256 };
 
 typedef struct worker {
     base_pool *pool;
@@ -46,7 +46,7 @@ struct base_pool {
 
     int64_t failed_item; /* -1: none */
     dpmf_status failed_status;
-    char failed_message[MESSAGE_SIZE];
+    char failed_message[BASE_MESSAGE_SIZE];
 };
 
 static void record_failure(base_pool *pool, int64_t item, dpmf_status status) {
@@ -191,6 +191,6 @@ dpmf_status base_pool_run(base_pool *pool, int64_t count, base_work work, void *
     }
     pthread_mutex_unlock(&pool->mutex);
     if (pool->failed_item < 0) return DPMF_OK;
-    base_set_message(pool->failed_message);
+    dpmf_set_last_error(pool->failed_message);
     return pool->failed_status;
 }

@@ -3,6 +3,8 @@
 #ifndef DPMF_KERNELS_ISA_H
 #define DPMF_KERNELS_ISA_H
 
+#include <stddef.h>
+
 /* The sets, from the widest to the one that every machine has. */
 typedef enum kernels_isa {
     KERNELS_ISA_AVX512,
@@ -35,5 +37,31 @@ const void *kernels_isa_get(const kernels_isa_table *table);
 
 /* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build lacks it. */
 const void *kernels_isa_find(const kernels_isa_table *table, const char *name);
+
+/* ---- a table of kernels ---- */
+
+#if defined(__x86_64__)
+#define IF_X86_64(set) &(set)
+#else
+#define IF_X86_64(set) NULL /* other machines leave the files NAME/avx*.c out */
+#endif
+
+/* The tables that NAME/{ref,avx2,avx512}.c define, and the two calls that NAME/NAME.h declares. */
+#define KERNEL(kernel, needs_what) KERNEL_WITH(kernel, needs_what, NULL)
+#define KERNEL_WITH(kernel, needs_what, with_vaes)                                                                     \
+    extern const kernel##_set kernel##_ref, kernel##_avx2, kernel##_avx512;                                            \
+    static const kernels_isa_table kernel##_sets = {                                                                   \
+        .set[KERNELS_ISA_AVX512] = IF_X86_64(kernel##_avx512),                                                         \
+        .set[KERNELS_ISA_VAES] = with_vaes,                                                                            \
+        .set[KERNELS_ISA_AVX2] = IF_X86_64(kernel##_avx2),                                                             \
+        .set[KERNELS_ISA_REF] = &kernel##_ref,                                                                         \
+        .needs = needs_what,                                                                                           \
+    };                                                                                                                 \
+    const kernel##_set *kernel##_get(void) {                                                                           \
+        return kernels_isa_get(&kernel##_sets);                                                                        \
+    }                                                                                                                  \
+    const kernel##_set *kernel##_find(const char *name) {                                                              \
+        return kernels_isa_find(&kernel##_sets, name);                                                                 \
+    }
 
 #endif

@@ -78,10 +78,6 @@ done:
     return status;
 }
 
-void dpmf_bytes_free(uint8_t *bytes) {
-    base_free(bytes);
-}
-
 /* ---- reading ---- */
 
 /* `text` as one of `count` names; the enum value, or -1. */

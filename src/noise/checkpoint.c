@@ -65,6 +65,27 @@ static dpmf_status check_bytes(const dpmf_noise *noise, const char *path, const 
     return noise_mac_check(noise->binding.mac_key, WHAT, path, bytes, size);
 }
 
+dpmf_status dpmf_noise_encode(dpmf_noise *noise, uint8_t **bytes, size_t *size) {
+    uint8_t *made = NULL;
+    TRY(noise_check_usable(noise));
+    TRY(noise_take_stream(noise));
+    const int64_t held = noise_stream_state_size(noise->stream);
+    TRY(base_alloc(held, 1, "a checkpoint", (void **)&made));
+    dpmf_status status = noise_stream_state_save(noise->stream, made);
+    if (status == DPMF_OK) {
+        *bytes = made;
+        *size = (size_t)held;
+    } else
+        crypto_wipe_free(made, held);
+    return status;
+}
+
+dpmf_status dpmf_noise_decode(dpmf_noise *noise, int64_t step, const uint8_t *bytes, size_t size) {
+    TRY(noise_check_usable(noise));
+    if ((int64_t)size != noise_stream_state_size(noise->stream)) return dpmf_noise_seek(noise, step);
+    return noise_adopt(noise, step, bytes);
+}
+
 dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path) {
     dpmf_status status = DPMF_OK;
     uint8_t *bytes = NULL;

@@ -132,7 +132,7 @@ dpmf_status noise_prefetch_take(noise_prefetch *p, double scale, noise_how how, 
     wait_ready(p);
     p->pending = 0;
     if (p->status != DPMF_OK) {
-        base_set_message(p->message);
+        dpmf_set_last_error(p->message);
         return p->status;
     }
     const kernels_combine_set *sets = kernels_combine_get();

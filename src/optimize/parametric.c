@@ -168,7 +168,7 @@ static dpmf_status check_start(search *s, const double *theta) {
     double value = INFINITY;
     char why[400];
     s->power = INFINITY;
-    base_set_message("make refused it, or the loss is not finite");
+    dpmf_set_last_error("make refused it, or the loss is not finite");
     TRY(value_at(s, theta, &value));
     if (isfinite(value)) return DPMF_OK;
     snprintf(why, sizeof why, "%s", dpmf_last_error());

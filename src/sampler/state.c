@@ -17,6 +17,7 @@
 
 #include <inttypes.h>
 #include <openssl/crypto.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char MAGIC[17] = "dpmf sampler st\n";
@@ -52,6 +53,14 @@ static fields fields_of(const dpmf_sampler *s) {
     memcpy(f.label, s->label, strlen(s->label));
     memcpy(f.commitment, s->commitment, sizeof f.commitment);
     return f;
+}
+
+dpmf_sampler_identity dpmf_sampler_identify(const dpmf_sampler *s) {
+    dpmf_sampler_identity info = {.units = s->units, .steps = s->steps, .offered = s->offered};
+    for (int i = 0; i < 16; i++) /* enough to tell keys apart */
+        snprintf(info.key + 2 * i, 3, "%02x", s->commitment[i]);
+    memcpy(info.label, s->label, sizeof info.label);
+    return info;
 }
 
 dpmf_status dpmf_sampler_encode(const dpmf_sampler *s, uint8_t **bytes, size_t *size) {

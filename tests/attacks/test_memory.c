@@ -7,6 +7,7 @@
  * This program's malloc, calloc, realloc and free stand before the C library's for all shared libraries, so the sanitizers'
  * builds, which bring their own, leave it out.
  */
+#include "dpmf_train.h"
 #include "support/check.h"
 
 #include <math.h>

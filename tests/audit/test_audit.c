@@ -4,6 +4,7 @@
  * gives the same answer every time: with a fresh key an honest one would pass its claim in at most 5 of 100 (1 - confidence).
  */
 #include "audit/audit.h"
+#include "dpmf_train.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
 
@@ -16,7 +17,7 @@ typedef struct audited {
     int64_t steps, bands;
     double epsilon;
     dpmf_adjacency adjacency;
-    dpmf_audit_route route;
+    int trained;
 } audited;
 
 static const double DELTA = 1e-5;
@@ -52,7 +53,7 @@ static dpmf_audit_result run_audit(const dpmf_mechanism *m, const audited *c, ui
     uint8_t key[DPMF_KEY_SIZE];
     check_ok(dpmf_key_testing(seed, key));
     options.key = key;
-    options.route = c->route;
+    options.train = c->trained ? dpmf_trainer_audit : NULL;
     options.noise_factor = factor;
     options.run.threads = 1;
     check_ok(dpmf_audit_create(m, &options, &audit));
@@ -69,10 +70,10 @@ static void check_audits(const audited *c) {
         print_message(
             "%s %s %s %s: claimed %.3f, honest %.3f (guesses %.3f: %d of %d), a tenth %.3f (guesses %.3f), tpr "
             "%.3f/%.3f, sigma %.3f of %.3f\n",
-            c->route == DPMF_AUDIT_NOISE ? "noise" : "trainer", c->family, c->participation,
-            c->sampling != NULL ? c->sampling : "", honest.epsilon_claimed, honest.epsilon_lower,
-            honest.epsilon_guesses, (int)honest.correct, (int)honest.guesses, weak.epsilon_lower, weak.epsilon_guesses,
-            honest.tpr, weak.tpr, honest.sigma_measured, honest.sigma_claimed);
+            c->trained ? "trainer" : "noise", c->family, c->participation, c->sampling != NULL ? c->sampling : "",
+            honest.epsilon_claimed, honest.epsilon_lower, honest.epsilon_guesses, (int)honest.correct,
+            (int)honest.guesses, weak.epsilon_lower, weak.epsilon_guesses, honest.tpr, weak.tpr, honest.sigma_measured,
+            honest.sigma_claimed);
         assert_true(honest.canaries >= 1000 && honest.guesses <= honest.canaries);
         assert_true(fabs(honest.epsilon_claimed - c->epsilon) <= 1e-3 * c->epsilon);
         assert_true(honest.epsilon_lower <= honest.epsilon_claimed);
@@ -101,12 +102,12 @@ AUDIT(test_the_bound_of_replaced_units_is_honest, .family = "bsr", .bands = 4, .
       .steps = 32, .epsilon = 3, .adjacency = DPMF_ADJACENCY_REPLACE_ONE)
 AUDIT(test_the_bound_under_poisson_sampling_is_honest, .family = "identity", .participation = "full", .steps = 50,
       .sampling = "poisson:0.1", .epsilon = 4)
-AUDIT(test_the_bound_of_the_trainer_is_honest, .route = DPMF_AUDIT_TRAINER, .family = "bsr", .bands = 4,
+AUDIT(test_the_bound_of_the_trainer_is_honest, .trained = 1, .family = "bsr", .bands = 4,
       .participation = "cyclic:4,10", .steps = 40, .epsilon = 3)
-AUDIT(test_the_bound_of_the_trainer_with_replaced_units_is_honest, .route = DPMF_AUDIT_TRAINER, .family = "identity",
+AUDIT(test_the_bound_of_the_trainer_with_replaced_units_is_honest, .trained = 1, .family = "identity",
       .participation = "cyclic:4,5", .steps = 20, .epsilon = 2, .adjacency = DPMF_ADJACENCY_REPLACE_ONE)
-AUDIT(test_the_bound_of_the_trainer_under_block_cyclic_sampling_is_honest, .route = DPMF_AUDIT_TRAINER, .family = "bsr",
-      .bands = 4, .participation = "min-sep:10,4", .steps = 40, .sampling = "block-cyclic:0.1,4", .epsilon = 4)
+AUDIT(test_the_bound_of_the_trainer_under_block_cyclic_sampling_is_honest, .trained = 1, .family = "bsr", .bands = 4,
+      .participation = "min-sep:10,4", .steps = 40, .sampling = "block-cyclic:0.1,4", .epsilon = 4)
 
 /* ---- the bounds alone ---- */
 
@@ -234,7 +235,7 @@ static void test_any_allocation_of_an_audit_may_fail(void **unused) {
     options.run.threads = 1;
     for (int route = 0; route < 2; route++) {
         dpmf_audit *audit = NULL;
-        options.route = route == 0 ? DPMF_AUDIT_NOISE : DPMF_AUDIT_TRAINER;
+        options.train = route == 0 ? NULL : dpmf_trainer_audit;
         FAIL_EACH(dpmf_audit_create(m, &options, &audit));
         dpmf_audit_free(audit);
     }

@@ -125,6 +125,10 @@ static void test_sizes_that_overflow_are_refused(void **state) {
         assert_int_equal(dpmf_memory_in_use(), before);
         assert_non_null(strstr(dpmf_last_error(), "the coefficients"));
     }
+    void *none = NULL;
+    assert_int_equal(dpmf_bytes_allocate(-1, 8, "the coefficients", &none), DPMF_ERROR_ARGUMENT);
+    assert_int_equal(dpmf_bytes_allocate(1, 0, "the coefficients", &none), DPMF_ERROR_ARGUMENT);
+    assert_null(none);
 }
 
 static void test_the_limit_bounds_the_sum(void **state) {

@@ -18,7 +18,7 @@ static void test_messages_are_kept(void **state) {
     /* An argument may be the message itself. */
     assert_int_equal(base_fail(DPMF_ERROR_IO, "reading x: %s", dpmf_last_error()), DPMF_ERROR_IO);
     assert_string_equal(dpmf_last_error(), "reading x: bands 0: 1 to 7");
-    base_set_message(dpmf_last_error() + 11);
+    dpmf_set_last_error(dpmf_last_error() + 11);
     assert_string_equal(dpmf_last_error(), "bands 0: 1 to 7");
 }
 
@@ -32,7 +32,7 @@ static void test_long_messages_are_cut(void **state) {
         }
         for (int way = 0; way < 2; way++) {
             if (way == 0)
-                base_set_message(text);
+                dpmf_set_last_error(text);
             else
                 assert_int_equal(base_fail(DPMF_ERROR_IO, "%s", text), DPMF_ERROR_IO);
             const size_t length = strlen(dpmf_last_error());

@@ -114,7 +114,7 @@ static void test_the_lowest_failure_is_the_answer(void **state) {
             while (lowest % j->fail_step != 0) {
                 lowest++;
             }
-            base_set_message("old");
+            dpmf_set_last_error("old");
             const dpmf_status expected = lowest % 2 == 0 ? DPMF_ERROR_NUMERICAL : DPMF_ERROR_IO;
             assert_int_equal(base_pool_run(pool, ITEMS, work, j), expected);
             char message[64];

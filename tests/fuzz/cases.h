@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 
-#include "dpmf.h"
+#include "dpmf_train.h"
 
 #include <fcntl.h>
 #include <string.h>

@@ -4,10 +4,10 @@
 #include "kernels/combine/combine.h"
 #include "kernels/isa.h"
 #include "kernels/ladder/ladder.h"
-#include "kernels/multiply/multiply.h"
 #include "kernels/seed/seed.h"
 #include "kernels/toeplitz/toeplitz.h"
 #include "support/check.h"
+#include "train/kernels/multiply/multiply.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -511,6 +511,36 @@ static void test_changed_checkpoints_are_refused(void **unused) {
     dpmf_noise_free(noise);
 }
 
+/* Buffers as bytes bring another stream to the same row; bytes of another size are left aside, and the row is the same. */
+static void test_buffers_travel_as_bytes(void **unused) {
+    dpmf_mechanism *m = case_mechanism("blt", CASE_STEPS, 1.0);
+    float rows[CASE_STEPS * CASE_DIM], row[CASE_DIM];
+    const dpmf_noise_options o = case_options();
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    (void)unused;
+    case_rows(m, 0, CASE_STEPS, rows);
+    dpmf_noise *one = NULL;
+    check_ok(dpmf_noise_create(m, CASE_DIM, 2.0, case_key, &o, &one));
+    for (int t = 0; t < 3; t++)
+        check_ok(dpmf_noise_next(one, row));
+    check_ok(dpmf_noise_encode(one, &bytes, &size));
+    for (size_t cut = 0; cut < 2; cut++) {
+        dpmf_noise *two = NULL;
+        check_ok(dpmf_noise_create(m, CASE_DIM, 2.0, case_key, &o, &two));
+        check_ok(dpmf_noise_decode(two, 3, bytes, size - cut));
+        assert_int_equal(dpmf_noise_get(two).step, 3);
+        check_ok(dpmf_noise_next(two, row));
+        assert_memory_equal(row, rows + 3 * CASE_DIM, sizeof row);
+        check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_decode(two, CASE_STEPS + 1, bytes, size - cut));
+        dpmf_noise_free(two);
+    }
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_encode(NULL, &bytes, &size));
+    dpmf_bytes_free(bytes);
+    dpmf_noise_free(one);
+    dpmf_mechanism_free(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_resumed_stream_gives_the_same_rows),
@@ -528,6 +558,7 @@ int main(void) {
         cmocka_unit_test(test_a_state_file_that_goes_ends_the_stream),
         cmocka_unit_test(test_a_checkpoint_goes_on_with_the_same_rows),
         cmocka_unit_test(test_checkpoints_obey_the_state_file),
+        cmocka_unit_test(test_buffers_travel_as_bytes),
         cmocka_unit_test(test_changed_checkpoints_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

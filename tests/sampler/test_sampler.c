@@ -312,6 +312,28 @@ static void check_state(const char *text, recorded *r) {
     dpmf_sampler_free(again);
 }
 
+static void test_a_description_has_what_batches_depend_on(void **state) {
+    (void)state;
+    dpmf_sampler *one = make("poisson:0.1", UNITS, STEPS, "run"), *same = make("cyclic:3", UNITS + 1, STEPS, "run"),
+                 *none = make("poisson:0.1", UNITS, STEPS, NULL);
+    key[0] ^= 1;
+    dpmf_sampler *other = make("poisson:0.1", UNITS, STEPS, "run");
+    key[0] ^= 1;
+    const dpmf_sampler_info a = dpmf_sampler_identify(one), b = dpmf_sampler_identify(same),
+                            c = dpmf_sampler_identify(none), d = dpmf_sampler_identify(other);
+    assert_true(a.units == UNITS && b.units == UNITS + 1 && a.steps == STEPS && !a.offered);
+    assert_int_equal(strlen(a.key), 32);
+    assert_string_equal(a.key, b.key);
+    assert_string_not_equal(a.key, d.key);
+    assert_int_equal(strlen(a.label), 64);
+    assert_string_equal(a.label, d.label);
+    assert_string_equal(c.label, "");
+    dpmf_sampler_free(one);
+    dpmf_sampler_free(same);
+    dpmf_sampler_free(none);
+    dpmf_sampler_free(other);
+}
+
 static void test_a_state_goes_on_with_the_same_batches(void **state) {
     (void)state;
     recorded *r = malloc(sizeof *r);
@@ -373,6 +395,7 @@ int main(void) {
         cmocka_unit_test(test_offers_that_do_not_rise_or_fit_are_refused),
         cmocka_unit_test(test_sampler_texts_out_of_range_are_refused),
         cmocka_unit_test(test_many_units_cost_nothing_where_nothing_is_kept),
+        cmocka_unit_test(test_a_description_has_what_batches_depend_on),
         cmocka_unit_test(test_a_state_goes_on_with_the_same_batches),
         cmocka_unit_test(test_a_state_with_offers_goes_on_but_cannot_seek),
         cmocka_unit_test(test_any_allocation_of_a_sampler_may_fail),

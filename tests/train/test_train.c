@@ -2,7 +2,7 @@
 /* Products of matrices, and the clipped sum of a batch against the definition. */
 #include "support/train_reference.h"
 
-#include "kernels/exact/exact.h"
+#include "train/kernels/exact/exact.h"
 
 /* ---- products ---- */
 

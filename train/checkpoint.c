@@ -17,16 +17,17 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "crypto/crypto.h"
-#include "noise/noise.h"
-#include "sampler/sampler.h"
 
 #include <inttypes.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <string.h>
 
 static const char MAGIC[17] = "dpmf trainer 1\n\n";
 static const char WHAT[] = "checkpoint";
 
-enum { IDENTITY, WEIGHTS, OPTIMIZER, SAMPLER, NOISE, PIECES, HEAD = 16 + (PIECES + 1) * 8 };
+enum { IDENTITY, WEIGHTS, OPTIMIZER, SAMPLER, NOISE, PIECES, HEAD = 16 + (PIECES + 1) * 8, MAC = 32 };
 
 typedef struct layout {
     int64_t size[PIECES], step;
@@ -43,7 +44,7 @@ static dpmf_status place_pieces(layout *l, int64_t whole, const char *shown) {
         at += l->size[i];
     }
     l->covered = at;
-    if (at != whole - NOISE_MAC)
+    if (at != whole - MAC)
         return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: its sizes do not add up", shown);
     return DPMF_OK;
 }
@@ -54,22 +55,17 @@ static dpmf_status check_path(const dpmf_trainer *trainer, const char *path) {
     return DPMF_OK;
 }
 
-static int64_t noise_size(const dpmf_trainer *t) {
-    return t->noise != NULL ? noise_stream_state_size(t->noise->stream) : 0;
+static dpmf_status authenticate(const dpmf_trainer *t, const uint8_t *bytes, int64_t size, uint8_t out[MAC]) {
+    unsigned length = 0;
+    if (HMAC(EVP_sha256(), t->mac_key, sizeof t->mac_key, bytes, (size_t)size, out, &length) == NULL)
+        return base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute an HMAC");
+    return DPMF_OK;
 }
 
 /* ---- save ---- */
 
-static dpmf_status save_noise(const dpmf_trainer *t, uint8_t *bytes) {
-    if (t->noise == NULL) return DPMF_OK;
-    if (dpmf_noise_get(t->noise).step != t->step)
-        TRY(dpmf_noise_seek(t->noise, t->step)); /* after a step that failed */
-    TRY(noise_check_usable(t->noise));
-    TRY(noise_take_stream(t->noise));
-    return noise_stream_state_save(t->noise->stream, bytes);
-}
-
-static dpmf_status fill_checkpoint(const dpmf_trainer *t, const layout *l, const uint8_t *sampler, uint8_t *bytes) {
+static dpmf_status fill_checkpoint(const dpmf_trainer *t, const layout *l, const uint8_t *sampler, const uint8_t *noise,
+                                   uint8_t *bytes) {
     memcpy(bytes, MAGIC, 16);
     memcpy(bytes + 16, l->size, sizeof l->size);
     memcpy(bytes + 16 + sizeof l->size, &l->step, 8);
@@ -77,34 +73,40 @@ static dpmf_status fill_checkpoint(const dpmf_trainer *t, const layout *l, const
     memcpy(bytes + l->at[WEIGHTS], t->weights, (size_t)l->size[WEIGHTS]);
     if (l->size[OPTIMIZER] > 0) memcpy(bytes + l->at[OPTIMIZER], t->stepper.state, (size_t)l->size[OPTIMIZER]);
     memcpy(bytes + l->at[SAMPLER], sampler, (size_t)l->size[SAMPLER]);
-    TRY(save_noise(t, bytes + l->at[NOISE]));
-    return noise_mac(t->mac_key, bytes, (size_t)l->covered, bytes + l->covered);
+    if (l->size[NOISE] > 0) memcpy(bytes + l->at[NOISE], noise, (size_t)l->size[NOISE]);
+    return authenticate(t, bytes, l->covered, bytes + l->covered);
 }
 
 dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     dpmf_status status = DPMF_OK;
     char shown[BASE_SHOWN_PATH];
-    uint8_t *bytes = NULL, *sampler = NULL;
-    size_t sampler_size = 0;
+    uint8_t *bytes = NULL, *sampler = NULL, *noise = NULL;
+    size_t sampler_size = 0, noise_size = 0;
     int64_t whole = 0;
     TRY(check_path(t, path));
     if (dpmf_sampler_get(t->sampler).step != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
     TRY(dpmf_sampler_encode(t->sampler, &sampler, &sampler_size));
     layout l = {.step = t->step};
+    if (t->noise != NULL) {
+        if (dpmf_noise_get(t->noise).step != t->step) /* after a step that failed */
+            TRY_DONE(dpmf_noise_seek(t->noise, t->step));
+        TRY_DONE(dpmf_noise_encode(t->noise, &noise, &noise_size));
+    }
     l.size[IDENTITY] = (int64_t)strlen(t->identity) + 1;
     l.size[WEIGHTS] = t->model.dim * (int64_t)sizeof(float);
     l.size[OPTIMIZER] = t->stepper.states * l.size[WEIGHTS];
     l.size[SAMPLER] = (int64_t)sampler_size;
-    l.size[NOISE] = noise_size(t);
-    whole = HEAD + NOISE_MAC;
+    l.size[NOISE] = (int64_t)noise_size;
+    whole = HEAD + MAC;
     for (int i = 0; i < PIECES; i++)
         whole += l.size[i];
     TRY_DONE(place_pieces(&l, whole, base_show_path(path, shown)));
     TRY_DONE(base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(fill_checkpoint(t, &l, sampler, bytes));
+    TRY_DONE(fill_checkpoint(t, &l, sampler, noise, bytes));
     TRY_DONE(crypto_secret_create(path, WHAT, bytes, (size_t)whole, 1, NULL, NULL));
 done:
     crypto_wipe_free(bytes, whole);
+    crypto_wipe_free(noise, (int64_t)noise_size);
     dpmf_bytes_free(sampler);
     return status;
 }
@@ -121,8 +123,9 @@ static int same_key(const char *held, const char *own) {
 static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const uint8_t *bytes, int64_t whole,
                                layout *l) {
     char shown[BASE_SHOWN_PATH];
+    uint8_t mac[MAC];
     base_show_path(path, shown);
-    if (whole < HEAD + NOISE_MAC || memcmp(bytes, MAGIC, 16) != 0)
+    if (whole < HEAD + MAC || memcmp(bytes, MAGIC, 16) != 0)
         return base_fail(DPMF_ERROR_FORMAT, "'%s' is not a checkpoint of a training run", shown);
     memcpy(l->size, bytes + 16, sizeof l->size);
     memcpy(&l->step, bytes + 16 + sizeof l->size, 8);
@@ -132,7 +135,10 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
         return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: it does not name its run", shown);
     if (!same_key(held, t->identity))
         return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: it has another key", shown);
-    TRY(noise_mac_check(t->mac_key, WHAT, path, bytes, whole));
+    TRY(authenticate(t, bytes, l->covered, mac));
+    if (CRYPTO_memcmp(mac, bytes + l->covered, sizeof mac) != 0)
+        return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' has been changed: its authentication does not match",
+                         shown);
     TRY(train_identity_compare(held, t->identity, path));
     const int64_t weights = t->model.dim * (int64_t)sizeof(float);
     if (l->size[WEIGHTS] != weights || l->size[OPTIMIZER] != t->stepper.states * weights || l->step < 0 ||
@@ -142,17 +148,10 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
     return DPMF_OK;
 }
 
-/* Buffers of another size are those of another look-ahead: then rows are made again instead. */
-static dpmf_status load_noise(dpmf_trainer *t, const layout *l, const uint8_t *bytes) {
-    if (t->noise == NULL) return DPMF_OK;
-    if (l->size[NOISE] != noise_size(t)) return dpmf_noise_seek(t->noise, l->step);
-    return noise_adopt(t->noise, l->step, bytes + l->at[NOISE]);
-}
-
-/* Sampler and noise can fail, and come first; whatever they did, the next step seeks to its own place. */
+/* Sampler and noise can fail, and come first; after a failure the next step seeks to its own place. */
 static dpmf_status use_bytes(dpmf_trainer *t, const layout *l, const uint8_t *bytes) {
     TRY(dpmf_sampler_decode(t->sampler, bytes + l->at[SAMPLER], (size_t)l->size[SAMPLER]));
-    TRY(load_noise(t, l, bytes));
+    if (t->noise != NULL) TRY(dpmf_noise_decode(t->noise, l->step, bytes + l->at[NOISE], (size_t)l->size[NOISE]));
     memcpy(t->weights, bytes + l->at[WEIGHTS], (size_t)l->size[WEIGHTS]);
     if (l->size[OPTIMIZER] > 0) memcpy(t->stepper.state, bytes + l->at[OPTIMIZER], (size_t)l->size[OPTIMIZER]);
     t->step = l->step;

@@ -4,8 +4,8 @@
  * partial sums are multiples of one power of two and fit a double, so nothing rounds in any order, and fused operations
  * give the same bits as separate ones: these kernels use them.
  */
-#ifndef DPMF_KERNELS_EXACT_H
-#define DPMF_KERNELS_EXACT_H
+#ifndef TRAIN_KERNELS_EXACT_H
+#define TRAIN_KERNELS_EXACT_H
 
 #include <stdint.h>
 

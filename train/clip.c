@@ -4,7 +4,7 @@
  *
  * Examples: their derivatives are rounded and scaled, and one exact product adds them all. Users: the gradient of a user
  * with the examples i = 1..n is the mean g_u = (1/n) sum_i g_i, so that users count alike however much data they have. It
- * is formed in float, whatever rounding makes of it, then rounded to the grid, clipped there and added. Users go through
+ * is formed in float with its rounding errors, then rounded to the grid, clipped there and added. Users go through
  * in groups, as many as there is room for their vectors.
  *
  * Without a clip norm there is no bound, hence no grid: gradients are summed in float, in the order of the batch. That is
@@ -12,7 +12,7 @@
  */
 #include "train/train.h"
 
-#include "kernels/exact/exact.h"
+#include "train/kernels/exact/exact.h"
 
 #include <math.h>
 

@@ -7,4 +7,4 @@
 #define WIDEN(from) ((part)_mm512_cvtps_pd(_mm256_loadu_ps(from)))
 #define SET kernels_exact_avx512
 #define SET_NAME "avx512"
-#include "kernels/exact/body.inc"
+#include "train/kernels/exact/body.inc"

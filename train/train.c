@@ -8,7 +8,7 @@
  * The sum is divided by the expected size of a batch, which is public; the realised size would tell who took part. The
  * order within a step is what makes failures harmless: everything that looks at data comes first and cannot fail for what
  * it sees, the noise row is taken for a sum that is named first (so that no other sum ever meets that row), and the
- * weights move last. Whatever fails, sampler and noise go back to the step's beginning, and the step can be taken again: it
+ * weights move last. After any failure sampler and noise go back to the step's beginning, and the step can be taken again: it
  * gives the same values.
  */
 #include "train/train.h"
@@ -16,8 +16,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "crypto/crypto.h"
-#include "noise/noise.h"
-#include "sampler/sampler.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -67,24 +65,24 @@ static dpmf_status check_parts(const dpmf_trainer_options *o, int64_t dim) {
 
 /* The units that batches are drawn from must be those of the data, and batches a function of the key and the step. */
 static dpmf_status check_sampler(const dpmf_trainer *t) {
-    const dpmf_sampler *s = t->sampler;
+    const dpmf_sampler_identity s = dpmf_sampler_identify(t->sampler);
     const int64_t units = t->options.by_unit ? t->data->units : t->data->count;
-    if (s->units != units)
+    if (s.units != units)
         return base_fail(DPMF_ERROR_ARGUMENT, "the sampler draws from %" PRId64 " units, accepted: %" PRId64 " (%s)",
-                         s->units, units, t->options.by_unit ? "the users of the data" : "the examples");
-    if (s->steps < t->steps)
+                         s.units, units, t->options.by_unit ? "the users of the data" : "the examples");
+    if (s.steps < t->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "the sampler has %" PRId64 " steps, accepted: the mechanism's %" PRId64,
-                         s->steps, t->steps);
-    if (s->offered)
+                         s.steps, t->steps);
+    if (s.offered)
         return base_fail(DPMF_ERROR_ARGUMENT, "the sampler has been offered units: the trainer uses all of them");
-    if (!(dpmf_sampler_get(s).expected > 0.0))
+    if (!(dpmf_sampler_get(t->sampler).expected > 0.0))
         return base_fail(DPMF_ERROR_ARGUMENT, "the sampler's batches are empty: more than 0 units are accepted");
     if (t->options.noiseless) return DPMF_OK;
     if (dpmf_mechanism_get(t->mechanism).adjacency == DPMF_ADJACENCY_ADD_REMOVE)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "training divides by the expected size of a batch, which reveals the number of units: "
                          "zero-out and replace-one adjacency are accepted, add-remove is not");
-    return dpmf_sampler_check(s, t->mechanism);
+    return dpmf_sampler_check(t->sampler, t->mechanism);
 }
 
 static dpmf_status check_mechanism(const dpmf_trainer *t) {
@@ -134,6 +132,7 @@ static dpmf_status open_noise(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE],
     wanted.key_file = o->key_file;
     wanted.rows_may_repeat = o->rows_may_repeat;
     wanted.replay = !o->rows_may_repeat && (o->state != NULL || o->key_file != NULL); /* over the same sums alone */
+    t->has_state = wanted.state != NULL || wanted.replay;
     if (wanted.count < 1 << 20) wanted.run.threads = 1; /* a short row is made sooner than threads wake */
     return dpmf_noise_create(t->mechanism, t->model.dim, o->clip, key, &wanted, &t->noise);
 }
@@ -257,7 +256,7 @@ static dpmf_status add_noise(dpmf_trainer *t) {
     const double before = seconds();
     if (dpmf_noise_get(t->noise).step != t->step || dpmf_noise_get(t->noise).in_doubt)
         TRY(dpmf_noise_seek(t->noise, t->step));
-    if (t->noise->state != NULL) TRY(bind_sum(t)); /* nothing else remembers */
+    if (t->has_state) TRY(bind_sum(t)); /* nothing else remembers */
     if (t->options.exact) {
         const dpmf_segment sums = {t->gradient->sums + t->offset, dpmf_noise_get(t->noise).count};
         TRY(dpmf_noise_add_whole(t->noise, 1, &sums));

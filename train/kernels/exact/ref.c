@@ -5,4 +5,4 @@
 #define WIDEN(from) ((part){(double)(from)[0], (double)(from)[1]})
 #define SET kernels_exact_ref
 #define SET_NAME "ref"
-#include "kernels/exact/body.inc"
+#include "train/kernels/exact/body.inc"

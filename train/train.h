@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Training: the two models, the clipped sum of a batch, and the trainer over them. */
-#ifndef DPMF_TRAIN_H
-#define DPMF_TRAIN_H
+#ifndef TRAIN_TRAIN_H
+#define TRAIN_TRAIN_H
 
 #include "base/status.h"
 #include "base/threads.h"
-#include "kernels/multiply/multiply.h"
 #include "train/dataset.h"
 #include "train/grid.h"
+#include "train/kernels/multiply/multiply.h"
 
 /* ---- the model (train/model.c) ---- */
 
@@ -26,14 +26,14 @@ DPMF_MUST_CHECK dpmf_status train_model_of(int64_t features, int64_t hidden, int
 /* Zeros for softmax regression; else uniform in +-sqrt(6/(inputs + outputs)) (Glorot and Bengio 2010), biases zero. */
 DPMF_MUST_CHECK dpmf_status train_model_start(const train_model *model, uint64_t seed, float *weights);
 
-/* Weights as products read them, made anew when they change. */
+/* Weights as products read them, made again when they change. */
 typedef struct train_turned {
     float *first;  /* features x outputs */
     float *second; /* hidden x classes; NULL without a hidden layer */
 } train_turned;
 void train_model_turn(const train_model *model, const float *weights, train_turned *turned);
 
-enum { TRAIN_LANES = 64 }; /* examples that go through the model together, one a column */
+enum { TRAIN_LANES = 64 }; /* examples that go through the model together, one per column */
 
 /* Room for them; every array is rows x TRAIN_LANES. The pointers are those rows. */
 typedef struct train_lanes {
@@ -93,7 +93,7 @@ typedef struct train_gradient {
     const float *weights;
     train_turned turned;
     train_block block;
-    train_lanes *lanes; /* one a thread */
+    train_lanes *lanes; /* one per thread */
     float *users;       /* by_unit: gradients of a group of users, users_room rows of dim numbers */
     int64_t users_room;
     int64_t group, group_size; /* its first unit in the block, and how many */
@@ -164,6 +164,7 @@ struct dpmf_trainer {
     train_gradient *gradient;
     train_stepper stepper;
     dpmf_noise *noise; /* NULL: noiseless */
+    int has_state;     /* the noise has a state file */
     int64_t offset;    /* of this part's share of the noise */
     int64_t steps, step;
     float *weights;

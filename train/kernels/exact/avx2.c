@@ -7,4 +7,4 @@
 #define WIDEN(from) ((part)_mm256_cvtps_pd(_mm_loadu_ps(from)))
 #define SET kernels_exact_avx2
 #define SET_NAME "avx2"
-#include "kernels/exact/body.inc"
+#include "train/kernels/exact/body.inc"

@@ -16,7 +16,7 @@ typedef struct evaluation {
     const float *weights;
     const dpmf_dataset *data;
     train_turned turned;
-    train_lanes *lanes; /* one a thread */
+    train_lanes *lanes; /* one per thread */
     int64_t *right;     /* of each chunk of TRAIN_LANES examples */
     double *loss;
     int32_t *answer; /* of each example; NULL: not asked */

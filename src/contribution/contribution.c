@@ -2,7 +2,7 @@
 /*
  * Exact sums of clipped contributions. A unit contributes g, d numbers in several parts; what is added is q grid, q integers
  * with |q| <= N = floor(clip / grid) in the Euclidean norm. Sums of integers do not round, so that one unit more or less
- * moves a sum by at most clip, in whatever order, by however many threads and processes it was formed.
+ * moves a sum by at most clip, in any order and for any number of threads and processes.
  *
  * Scale. q = rint(fl(s g)) with
  *
@@ -17,8 +17,8 @@
  * sufficient, since that sum too is off by at most d 2^-52 of itself. A unit that does not pass is taken out again, exactly,
  * and put in with a smaller scale.
  *
- * A unit whose norm is not a finite double (NaN, infinities, |g| above 1e154 in double precision) contributes 0: whatever
- * it holds, nothing else changes, and nobody is told. Squares that underflow belong to numbers that round to 0.
+ * A unit whose norm is not a finite double (NaN, infinities, |g| above 1e154 in double precision) contributes 0.
+ * Nothing else changes and no message reports it. Squares that underflow belong to numbers that round to 0.
  *
  * Why in two sweeps, over blocks of columns and groups of units: a group that was measured is still in the cache when it is
  * added, the sums of a block stay in the first cache meanwhile, and every partial sum has its place, so that bits do not
@@ -27,11 +27,11 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/grid/grid.h"
-#include "train/grid.h"
-#include "train/train.h"
 
 #include <assert.h>
 #include <math.h>
+
+static const double CLIP_MIN = 0x1p-100, CLIP_MAX = 0x1p100; /* beyond these a grid leaves the range of floats */
 
 enum {
     BLOCK = 4096,
@@ -137,7 +137,7 @@ static int64_t cut(int64_t parts, const dpmf_segment *part, block *at) {
 }
 
 static dpmf_status check_clip(double clip) {
-    if (clip >= TRAIN_CLIP_MIN && clip <= TRAIN_CLIP_MAX) return DPMF_OK;
+    if (clip >= CLIP_MIN && clip <= CLIP_MAX) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: 2^-100 to 2^100", clip);
 }
 

@@ -4,4 +4,4 @@
 #define VECTORS 2 /* four rows of them and what is read fit the registers of this set */
 #define SET kernels_multiply_avx2
 #define SET_NAME "avx2"
-#include "kernels/multiply/body.inc"
+#include "train/kernels/multiply/body.inc"

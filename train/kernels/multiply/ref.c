@@ -4,4 +4,4 @@
 #define VECTORS 2 /* four rows of them and what is read fit the registers of this set */
 #define SET kernels_multiply_ref
 #define SET_NAME "ref"
-#include "kernels/multiply/body.inc"
+#include "train/kernels/multiply/body.inc"

@@ -3,7 +3,7 @@
  * IDX, the format of MNIST and its successors: big-endian, two zero bytes, the type (8: unsigned bytes), the number of
  * dimensions, each dimension in 32 bits, then the bytes. Often in gzip.
  *
- * Nothing is trusted: the header says how large the payload is, and that is what is read, no more and no less. A gzip
+ * Nothing is trusted: the header gives the size of the payload, and exactly that is read. A gzip
  * file is opened for its header first; deflate cannot shrink by more than 1032, so that a header which promises more than
  * its file can hold is refused before any memory is taken for it.
  */

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run is: every setting that its values depend on, as text, one line "name: value" a field. A checkpoint keeps the
- * text, so that a resumed run that differs can be told in what; and the digest of it is the label of the noise, so that
+ * What a run is: every setting that its values depend on, as text, one line "name: value" per field. A checkpoint keeps the
+ * text, so that a message can name the field in which a resumed run differs; and the digest of it is the label of the noise, so that
  * two runs which differ in anything never add one row of noise to two sums. A run that is the same gives the same values
- * again, which tells nobody more than the first time.
+ * again, which reveals no more than the first time.
  *
  * Which part of how many a process is belongs to the checkpoint, but not to the label: the parts of a run share its noise.
  */
 #include "train/train.h"
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "crypto/crypto.h"
-#include "sampler/sampler.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -29,34 +28,23 @@
  */
 enum { ARITHMETIC = 3 };
 
-static void add_text(base_writer *w, const char *name, const char *value) {
-    base_write_raw(w, name);
-    base_write_raw(w, ": ");
-    base_write_raw(w, value);
-    base_write_raw(w, "\n");
+enum { IDENTITY_SIZE = 4096 }; /* some 25 lines, none of which has more than 100 bytes */
+
+static void add_text(base_text *w, const char *name, const char *value) {
+    base_text_add(w, "%s: %s\n", name, value);
 }
 
-static void add_integer(base_writer *w, const char *name, int64_t value) {
-    char text[32];
-    snprintf(text, sizeof text, "%" PRId64, value);
-    add_text(w, name, text);
+static void add_integer(base_text *w, const char *name, int64_t value) {
+    base_text_add(w, "%s: %" PRId64 "\n", name, value);
 }
 
-static void add_double(base_writer *w, const char *name, double value) {
+static void add_double(base_text *w, const char *name, double value) {
     char text[32] = "inf";
     if (isfinite(value)) base_format_double(value, text);
     add_text(w, name, text);
 }
 
-/* 16 bytes of a commitment are enough to tell keys apart. */
-static void add_bytes(base_writer *w, const char *name, const uint8_t bytes[32]) {
-    char text[33];
-    for (int i = 0; i < 16; i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    add_text(w, name, text);
-}
-
-static dpmf_status add_schedule(base_writer *w, const dpmf_trainer *t) {
+static dpmf_status add_schedule(base_text *w, const dpmf_trainer *t) {
     char digest[65] = "constant";
     const base_part part = {t->stepper.schedule, (size_t)t->steps * sizeof(double)};
     if (t->stepper.schedule != NULL) TRY(base_sha256(1, &part, digest));
@@ -64,7 +52,7 @@ static dpmf_status add_schedule(base_writer *w, const dpmf_trainer *t) {
     return DPMF_OK;
 }
 
-static void add_optimizer(base_writer *w, const dpmf_trainer_options *o) {
+static void add_optimizer(base_text *w, const dpmf_trainer_options *o) {
     add_text(w, "optimizer", o->optimizer == DPMF_OPTIMIZER_ADAM ? "adam" : "sgd");
     add_double(w, "learning rate", o->learning_rate);
     if (o->optimizer == DPMF_OPTIMIZER_ADAM) {
@@ -78,7 +66,7 @@ static void add_optimizer(base_writer *w, const dpmf_trainer_options *o) {
     add_double(w, "decay", o->decay);
 }
 
-static void add_run(base_writer *w, const dpmf_trainer *t) {
+static void add_run(base_text *w, const dpmf_trainer *t) {
     const dpmf_trainer_options *o = &t->options;
     char model[32] = "softmax";
     if (o->hidden > 0) snprintf(model, sizeof model, "mlp:%" PRId64, o->hidden);
@@ -91,32 +79,35 @@ static void add_run(base_writer *w, const dpmf_trainer *t) {
     add_double(w, "zero above", o->zero_above);
     add_text(w, "noise", o->noiseless ? "none" : o->exact ? "private, exact" : "private");
     add_text(w, "sampler", dpmf_sampler_get(t->sampler).text);
-    add_integer(w, "units", t->sampler->units);
-    add_bytes(w, "sampler's key", t->sampler->commitment);
+    add_integer(w, "units", dpmf_sampler_identify(t->sampler).units);
+    add_text(w, "sampler's key", dpmf_sampler_identify(t->sampler).key);
 }
 
 dpmf_status train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE], char **identity, char shared[65]) {
     dpmf_status status = DPMF_OK;
-    base_writer w = {0};
     uint8_t commitment[32];
-    char *made = NULL;
+    char shown[33], *made = NULL;
     TRY(crypto_key_derive(key, "dpmf trainer key commitment 1", "", commitment));
-    add_bytes(&w, "key", commitment);
+    for (int i = 0; i < 16; i++) /* enough to tell keys apart */
+        snprintf(shown + 2 * i, 3, "%02x", commitment[i]);
+    TRY(base_alloc(IDENTITY_SIZE, 1, "the identity of a run", (void **)&made));
+    base_text w = {made, IDENTITY_SIZE, 0};
+    add_text(&w, "key", shown);
     add_integer(&w, "arithmetic", ARITHMETIC);
     add_run(&w, t);
     add_optimizer(&w, &t->options);
     TRY_DONE(add_schedule(&w, t));
-    add_text(&w, "sampler's label", t->sampler->label); /* often made of the above: what differs there is said first */
-    TRY_DONE(w.status);
-    const base_part part = {w.text, w.length};
+    /* The label is often made of the above: what differs there is said first. */
+    add_text(&w, "sampler's label", dpmf_sampler_identify(t->sampler).label);
+    const base_part part = {w.out, w.length};
     TRY_DONE(base_sha256(1, &part, shared));
     add_integer(&w, "part", t->options.part);
     add_integer(&w, "parts", t->options.parts);
-    TRY_DONE(w.status);
-    TRY_DONE(base_copy_text(w.text, &made));
+    assert(w.length < IDENTITY_SIZE);
     *identity = made;
+    made = NULL;
 done:
-    base_writer_free(&w);
+    base_free(made);
     return status;
 }
 

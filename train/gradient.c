@@ -85,7 +85,7 @@ static dpmf_status allocate_block(train_gradient *g) {
     return DPMF_OK;
 }
 
-/* At least one a thread, at most what a block can have. */
+/* At least one per thread, at most as many as a block can have. */
 static dpmf_status allocate_users(train_gradient *g) {
     const int64_t threads = base_pool_threads(g->pool), dim = g->model.dim;
     g->users_room = USERS_ROOM / dim > threads ? USERS_ROOM / dim : threads;
@@ -113,7 +113,7 @@ dpmf_status train_gradient_create(const dpmf_dataset *data, const train_model *m
     train_gradient *made = NULL;
     train_grid grid = {PLAIN_STEP, 1 / PLAIN_STEP, 0};
     const int64_t outputs = model->outputs + (model->hidden > 0 ? model->classes : 0);
-    if (isinf(clip.clip) && clip.zero_above > 0) clip.clip = 1.001 * clip.zero_above; /* nobody is clipped by that */
+    if (isinf(clip.clip) && clip.zero_above > 0) clip.clip = 1.001 * clip.zero_above; /* no unit is clipped by that */
     if (!isinf(clip.clip)) TRY(train_grid_choose(clip.clip, clip.units, clip.noise, clip.grid, outputs, &grid));
     TRY(base_alloc(1, sizeof *made, "the gradient", (void **)&made));
     made->grid = grid;

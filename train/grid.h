@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The grid that sums of gradients lie on: whole numbers, so that sums are exact in any order. */
-#ifndef DPMF_TRAIN_GRID_H
-#define DPMF_TRAIN_GRID_H
+#ifndef TRAIN_GRID_H
+#define TRAIN_GRID_H
 
 #include "base/status.h"
 

@@ -4,4 +4,4 @@
 #define VECTORS 4 /* four rows of them and what is read fit the registers of this set */
 #define SET kernels_multiply_avx512
 #define SET_NAME "avx512"
-#include "kernels/multiply/body.inc"
+#include "train/kernels/multiply/body.inc"

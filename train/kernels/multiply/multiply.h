@@ -4,8 +4,8 @@
  * sum in one order, without fused operations, so that results depend neither on the set nor on how a product is cut
  * into pieces: training gives the same bits for any number of threads, on any machine. A BLAS does not promise that.
  */
-#ifndef DPMF_KERNELS_MULTIPLY_H
-#define DPMF_KERNELS_MULTIPLY_H
+#ifndef TRAIN_KERNELS_MULTIPLY_H
+#define TRAIN_KERNELS_MULTIPLY_H
 
 #include <stdint.h>
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Data sets: examples in memory as float rows, their labels, and, where users are known, whose they are. */
-#ifndef DPMF_TRAIN_DATASET_H
-#define DPMF_TRAIN_DATASET_H
+#ifndef TRAIN_DATASET_H
+#define TRAIN_DATASET_H
 
 #include "base/status.h"
+#include "dpmf_train.h"
 #include "train/grid.h"
 
 /* Bounds that keep every size below far from overflow; what memory allows is the allocator's to say. */
@@ -22,7 +23,7 @@ struct dpmf_dataset {
     char digest[65];    /* SHA-256 of what it was made from; two data sets with one digest are equal */
 };
 
-/* A data set whose arrays are still to be filled in; `with_units` says whether `unit` is there too. */
+/* A data set whose arrays are still to be filled in; `with_units`: `unit` is there too. */
 DPMF_MUST_CHECK dpmf_status train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out);
 
 /* classes = the largest label + 1. */

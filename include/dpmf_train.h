@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dpmf_train: private training of two small models (libdpmf_train, on top of libdpmf).
+ *
+ * Two models, softmax regression and one hidden layer (tanh), trained privately: step t sums the gradients of a batch's
+ * units, each clipped to the norm `clip`, adds row t of the noise, divides by the expected batch size, and passes the
+ * result to the optimizer, which is post-processing. A unit's contribution lies on a grid and is clipped there, in integers,
+ * and sums are integers: two data sets that differ in one unit have sums that differ by at most `clip`, exactly.
+ *
+ * A step is one function of (key, data, options, step): the same bits for any number of threads, after any interruption
+ * and on any instruction set. The noise is bound to the data and to every option, so a run with, for example, another
+ * learning rate gets other noise from the same key. Two runs together still have the sum of both guarantees, and
+ * with sampling only if their batches are drawn independently: give their samplers other labels, or other keys.
+ *
+ * SGD with momentum and schedule is the linear map A of the workload with the same momentum, schedule and decay (Denisov
+ * et al. 2022, Section 4): a mechanism made for that workload includes the optimizer, one made for prefix sums
+ * leaves it to post-processing; the trainer runs the same steps in both cases.
+ *
+ * The conventions are those of dpmf.h. Failures set the message of dpmf_last_error, and memory comes from the same allocator
+ * under the same limit.
+ */
+#ifndef DPMF_TRAIN_H
+#define DPMF_TRAIN_H
+
+#include "dpmf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 1  Data sets
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef struct dpmf_dataset dpmf_dataset;
+
+/*
+ * IDX: `images` (magic 0x803, bytes, divided by 255) and `labels` (0x801), plain or gzip. The number of classes is the
+ * largest label plus one, here and in CSV.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_dataset **out);
+
+/*
+ * CSV: a header line; the column `label` (NULL: none, every class is 0) holds 0 to classes - 1, the column `unit` (NULL:
+ * none) a user's name, all others numbers. No quotes. A message names the line. Features that are not finite, here and
+ * below, do not end anything: an example that has one adds 0 to every sum.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_load_csv(const char *path, const char *label, const char *unit,
+                                                           dpmf_dataset **out);
+
+/*
+ * Holds out at least `held` examples for a test: the last ones, or, with by_unit, all those of as many users as it takes,
+ * from the last user back. What is left keeps the other users, numbered as before.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by_unit,
+                                                        dpmf_dataset **left, dpmf_dataset **out);
+
+/*
+ * Features on another scale: x_j becomes (x_j - offset_j) factor_j, with `features` numbers each that must not come
+ * from the private examples (for example, a public range); with NULL for both, each example is divided by its own l2
+ * norm. Training data and all data that the model is later applied to need the same.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_scale(dpmf_dataset *dataset, const double *offset,
+                                                        const double *factor);
+DPMF_API void dpmf_dataset_free(dpmf_dataset *dataset);
+DPMF_API int64_t dpmf_dataset_count(const dpmf_dataset *dataset);
+DPMF_API int64_t dpmf_dataset_features(const dpmf_dataset *dataset);
+DPMF_API int64_t dpmf_dataset_classes(const dpmf_dataset *dataset);
+DPMF_API const int32_t *dpmf_dataset_labels(const dpmf_dataset *dataset); /* one per example, borrowed */
+DPMF_API int64_t dpmf_dataset_units(const dpmf_dataset *dataset);         /* users; examples where there are none */
+
+/* ---- expert ---- */
+
+/* A data set from memory, copied: count x features numbers, labels in [0, classes), NULL or the unit of each example, from 0. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_create(int64_t count, int64_t features, int64_t classes,
+                                                         const float *x, const int32_t *label, const int64_t *unit,
+                                                         dpmf_dataset **out);
+
+/* Examples [first, first + count) as a separate data set, for example to hold some out. Classes and units keep their numbers. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_dataset_slice(const dpmf_dataset *dataset, int64_t first, int64_t count,
+                                                        dpmf_dataset **out);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 2  The trainer
+ * --------------------------------------------------------------------------------------------------------------- */
+
+typedef enum dpmf_optimizer { DPMF_OPTIMIZER_SGD = 0, DPMF_OPTIMIZER_ADAM } dpmf_optimizer;
+
+typedef struct dpmf_trainer_options {
+    int64_t hidden;    /* 0: softmax regression; else one hidden layer with this number of units */
+    double clip;       /* per unit, 2^-100 to 2^100; infinity: none, without noise only */
+    double zero_above; /* units whose norm is above this add nothing (Choquette-Choo et al. 2023, App. F.3, there by the
+                        * largest coordinate); 0: never */
+    int by_unit;       /* 1: the unit is the user: the mean of all its examples' gradients is clipped */
+    dpmf_optimizer optimizer;
+    double learning_rate;
+    double momentum;        /* sgd: m <- momentum m + g, as in the workload; in [0, 1) */
+    int nesterov;           /* sgd: 1: g + momentum m is used instead of m */
+    double beta1, beta2;    /* adam */
+    double adam_epsilon;    /* adam */
+    double decay;           /* weights are multiplied by 1 - learning rate x decay before each step */
+    const double *schedule; /* NULL or `steps` factors > 0 of the learning rate, copied */
+    uint64_t seed;          /* of the initial weights; not secret */
+    int noiseless;          /* 1: no noise is added: not private, for tests and comparison */
+    /*
+     * One of several processes that train together, each with all the data: it sums every parts-th unit of a batch and
+     * adds the noise of its share of the coordinates; `reduce` adds the sums up over all parts, in place: integers, so
+     * that the order does not matter.
+     */
+    int64_t part, parts; /* parts 0 means 1 */
+    dpmf_status (*reduce)(void *context, int64_t *sums, int64_t count);
+    void *reduce_context;
+    /* As for noise. Every row is bound to its sum: a resumed run repeats a step only with the same sum. */
+    const char *state, *key_file;
+    int rows_may_repeat;
+    dpmf_run run;
+    int exact; /* 1: the exact release (dpmf_exact): the noise is on the grid of the sums, with a proof for what is released */
+} dpmf_trainer_options;
+
+/* Softmax regression by SGD: clip 1, learning rate 0.5, no momentum; Adam's 0.9, 0.999 and 1e-8. */
+DPMF_API dpmf_trainer_options dpmf_trainer_options_defaults(void);
+
+typedef struct dpmf_trainer dpmf_trainer;
+
+/*
+ * Data set, mechanism and sampler are borrowed and must outlive it. The sampler must realise what the mechanism assumes
+ * (without noise this is not required), over the units of the data. A mechanism that has no sigma is refused.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanism *mechanism,
+                                                         dpmf_sampler *sampler, const uint8_t key[DPMF_KEY_SIZE],
+                                                         const dpmf_trainer_options *options, dpmf_trainer **out);
+DPMF_API void dpmf_trainer_free(dpmf_trainer *trainer);
+
+/* Number of weights of a model, which is the dim of its noise; 0 if there is no such model. */
+DPMF_API int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden);
+
+/*
+ * One step. After any failure, the step can be tried again. A unit whose gradient is not finite adds 0, and nothing shows it:
+ * with a clip norm no failure depends on a unit's data. Weights that are no longer finite are an error: they are released,
+ * and a function of the noisy sums. Without a clip norm (noiseless) a gradient that is not finite is one too.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_next(dpmf_trainer *trainer);
+DPMF_API dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer); /* as dpmf_noise_release */
+DPMF_API int64_t dpmf_trainer_step(const dpmf_trainer *trainer);       /* of the next batch */
+DPMF_API int64_t dpmf_trainer_steps(const dpmf_trainer *trainer);      /* of the mechanism */
+DPMF_API int64_t dpmf_trainer_begun(const dpmf_trainer *trainer);      /* steps whose noise the state file records */
+
+/*
+ * dim numbers, borrowed: the first layer's weights (outputs x features), its biases, and, with a hidden layer, the same
+ * of the second.
+ */
+DPMF_API const float *dpmf_trainer_weights(const dpmf_trainer *trainer);
+
+/* Fraction of the examples that are classified correctly, and the mean cross-entropy. Not private for data that are not public. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_evaluate(const dpmf_trainer *trainer, const dpmf_dataset *dataset,
+                                                           double *accuracy, double *loss);
+
+/*
+ * The answer of a trained model to each example of a data set: the class (-1: none, its logits are not numbers) and, unless
+ * NULL, its probability. `weights` are `count` numbers as above; the number of classes follows from `count`, and is 0 if no
+ * model has this number.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_model_predict(const dpmf_dataset *dataset, int64_t hidden, int64_t count,
+                                                        const float *weights, const dpmf_run *run, int32_t *label,
+                                                        double *probability);
+DPMF_API int64_t dpmf_model_classes(int64_t features, int64_t hidden, int64_t weights);
+
+/*
+ * A checkpoint: weights, optimizer, sampler, noise and step together, written completely or not at all; as secret as the
+ * key. Loading refuses another mechanism, data, model, sampler, key or option by name. A resumed run has the same bits.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_save(dpmf_trainer *trainer, const char *path);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_load(dpmf_trainer *trainer, const char *path);
+
+/* The trainer of an audit (dpmf_audit_options.train): the attacker sees the weights of softmax regression after each step. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_trainer_audit(void *context, const dpmf_audit_run *run);
+
+/* ---- expert ---- */
+
+/* Facts about the run. */
+DPMF_API double dpmf_trainer_clipped(const dpmf_trainer *trainer);       /* fraction of the last batch; not private */
+DPMF_API double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer); /* spent on noise since it was made */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
