@@ -319,7 +319,7 @@ static void test_a_description_has_what_batches_depend_on(void **state) {
     key[0] ^= 1;
     dpmf_sampler *other = make("poisson:0.1", UNITS, STEPS, "run");
     key[0] ^= 1;
-    const dpmf_sampler_info a = dpmf_sampler_identify(one), b = dpmf_sampler_identify(same),
+    const dpmf_sampler_identity a = dpmf_sampler_identify(one), b = dpmf_sampler_identify(same),
                             c = dpmf_sampler_identify(none), d = dpmf_sampler_identify(other);
     assert_true(a.units == UNITS && b.units == UNITS + 1 && a.steps == STEPS && !a.offered);
     assert_int_equal(strlen(a.key), 32);
