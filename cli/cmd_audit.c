@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dpmf audit: a run with canaries of its own, the bound that follows, and a page with two pictures of it. */
+/* dpmf audit: a run with its own canaries, the bound that follows, and a page with two pictures of it. */
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
 #include "report/page.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 static bool is_broken(const dpmf_audit_result *r) {
@@ -20,7 +21,7 @@ static const char *verdict(const dpmf_audit_result *r) {
     return is_broken(r) ? "BROKEN: the bound is above the claim" : "not broken, which proves nothing";
 }
 
-/* ---- answers ---- */
+/* ---- the results ---- */
 
 static void add_figures(text_buffer *t, const arguments *given, const dpmf_audit_result *r) {
     json_bool(t, "ok", !is_broken(r));
@@ -52,12 +53,12 @@ static void print_table(text_buffer *t, const dpmf_audit_result *r) {
              "  epsilon at least      %.6g with confidence %g\n"
              "                        (a true claim is accused by at most %g of all audits)\n",
              r->epsilon_lower, r->confidence, 1.0 - r->confidence);
-    text_add(t, "    from the guesses    %.6g: %lld of %lld right, for any kind of noise\n", r->epsilon_guesses,
-             (long long)r->correct, (long long)r->guesses);
+    text_add(t, "    from the guesses    %.6g: %" PRId64 " of %" PRId64 " right, for any kind of noise\n",
+             r->epsilon_guesses, r->correct, r->guesses);
     text_add(t, "    from the noise      %.6g: if the noise is normal\n", r->epsilon_gaussian);
     text_add(t, "  sigma                 %.6g claimed, %.6g measured, at most %.6g\n", r->sigma_claimed,
              r->sigma_measured, r->sigma_highest);
-    text_add(t, "  canaries              %lld, %lld of them in\n", (long long)r->canaries, (long long)r->included);
+    text_add(t, "  canaries              %" PRId64 ", %" PRId64 " of them in\n", r->canaries, r->included);
     text_add(t, "  TPR at FPR            %.3g of them found where %.3g of the others are accused\n", r->tpr, r->fpr);
     text_add(t, "The run, its key and its data were made for this audit and are gone.\n");
 }
@@ -79,12 +80,12 @@ static void add_scores(text_buffer *t, const ordered *all, int64_t count) {
     enum { BINS = 40 };
     int64_t bars[2][BINS] = {{0}};
     const double low = all[count - 1].score, width = (all[0].score - low) / BINS;
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count; i++) {
         const int bin = width > 0.0 ? (int)((all[i].score - low) / width) : 0;
-        ++bars[all[i].in][bin < BINS ? bin : BINS - 1];
+        bars[all[i].in][bin < BINS ? bin : BINS - 1]++;
     }
     json_open(t, "scores", '[');
-    for (int b = 0; b < BINS; ++b) {
+    for (int b = 0; b < BINS; b++) {
         json_open(t, NULL, '[');
         json_double(t, NULL, low + (b + 0.5) * width);
         json_integer(t, NULL, bars[1][b]);
@@ -101,14 +102,14 @@ static int add_ranking(page *p, const ordered *all, const dpmf_audit_result *r) 
     char *ranking = allocate(count + 1, 1);
     int code = found == NULL || ranking == NULL ? fail_memory() : 0;
     if (code == 0) {
-        for (int64_t i = 0; i < count; ++i) {
+        for (int64_t i = 0; i < count; i++) {
             ranking[i] = all[i].in ? '1' : '0';
             found[i + 1] = found[i] + (all[i].in ? 1.0 / (double)r->included : 0.0);
         }
         json_text(&p->object, "ranking", ranking);
         const sequence curve = {"found", found};
-        plain_picture(&p->plain, "Share of the canaries that were in, among so many with the highest scores", count + 1,
-                      true, 1, &curve);
+        plain_picture(&p->plain, "Share of the canaries that were in, among this many with the highest scores",
+                      count + 1, true, 1, &curve);
     }
     free(found);
     free(ranking);
@@ -119,8 +120,8 @@ static int make_page(page *p, const arguments *given, const dpmf_audit *audit, c
     text_buffer words = {0}, *t = &p->object;
     ordered *all = allocate(r->canaries, sizeof *all);
     if (all == NULL) return fail_memory();
-    for (int64_t i = 0; i < r->canaries; ++i)
-        all[i] = (ordered){dpmf_audit_scores(audit)[i], dpmf_audit_included(audit)[i] != 0};
+    for (int64_t i = 0; i < r->canaries; i++)
+        all[i] = (ordered){dpmf_audit_get(audit).scores[i], dpmf_audit_get(audit).included[i] != 0};
     qsort(all, (size_t)r->canaries, sizeof *all, compare_scores);
     print_table(&words, r);
     text_add(&p->title, "dpmf audit");
@@ -150,11 +151,11 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
     how.run = run_with((int)given->count[OPTION_THREADS]);
     if (option_given(given, OPTION_CONFIDENCE)) how.confidence = given->number[OPTION_CONFIDENCE];
     if (option_given(given, OPTION_EPSILON)) how.epsilon = given->number[OPTION_EPSILON];
-    how.delta = option_given(given, OPTION_DELTA) ? given->number[OPTION_DELTA] : dpmf_mechanism_delta(mechanism);
+    how.delta = option_given(given, OPTION_DELTA) ? given->number[OPTION_DELTA] : dpmf_mechanism_get(mechanism).delta;
     if (!(how.delta > 0.0)) return fail(EXIT_USAGE, "--delta is required: the file claims no epsilon and delta");
     if (option_given(given, OPTION_TESTING_SEED)) {
         status = dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
-        how.key = key; /* anybody can compute it: there is nothing to protect in this run */
+        how.key = key; /* no data in this run need protection, so anybody may compute it */
     }
     if (status == DPMF_OK) status = dpmf_audit_create(mechanism, &how, out);
     progress_clear();
@@ -167,12 +168,12 @@ int cmd_audit(const arguments *given) {
     text_buffer t = {0};
     page p = {0};
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until a file is written */
-    /* What the file claims is believed by nobody: that is what is tested. */
+    /* The file's claim is tested here, so it is not confirmed first. */
     dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
     if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
     int code = run_audit(given, mechanism, &audit);
     if (code == 0) {
-        const dpmf_audit_result r = dpmf_audit_outcome(audit);
+        const dpmf_audit_result r = dpmf_audit_get(audit).result;
         if (option_given(given, OPTION_JSON)) {
             json_begin(&t);
             add_figures(&t, given, &r);

@@ -16,7 +16,7 @@ static int report_mechanism(const arguments *given, page *p) {
     if (code == 0) code = report_compare(&r);
     if (code == 0) code = report_object(&r, &p->object);
     if (code == 0) {
-        text_add(&p->title, "%.200s: %s mechanism, dpmf report", r.name, dpmf_strategy_family(r.strategy));
+        text_add(&p->title, "%.200s: %s mechanism, dpmf report", r.name, dpmf_strategy_get(r.strategy).family);
         report_plain(&r, &p->plain);
     }
     report_free(&r);

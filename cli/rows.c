@@ -19,7 +19,7 @@
 #if !defined(O_TMPFILE) && defined(__O_TMPFILE) /* the C library has it, and shows it to GNU programs only */
 #define O_TMPFILE __O_TMPFILE
 #elif !defined(O_TMPFILE)
-#define O_TMPFILE (O_DIRECTORY | O_CREAT) /* refused by every system: names come first */
+#define O_TMPFILE (O_DIRECTORY | O_CREAT) /* every system refuses this, and the file gets a name at once */
 #endif
 
 static int fail_file(const row_output *out, int error) {
@@ -75,7 +75,7 @@ static void clean_up(const char *path) {
     closedir(list);
 }
 
-/* Without a name if that can be had, mode 0600; -1 and errno. */
+/* Opens a file without a name if the system can, mode 0600; -1 and errno. */
 static int open_unnamed(row_output *out) {
     const int place = open_directory(out->path);
     int file = place >= 0 ? openat(place, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600) : -1;
@@ -84,7 +84,7 @@ static int open_unnamed(row_output *out) {
         file = mkstemp(out->temporary);
         out->named = file >= 0;
     }
-    if (file >= 0) flock(file, LOCK_EX | LOCK_NB); /* nobody else knows it yet */
+    if (file >= 0) flock(file, LOCK_EX | LOCK_NB); /* no other process knows the name yet */
     return file;
 }
 
@@ -92,7 +92,7 @@ static int open_unnamed(row_output *out) {
 static int name_file(row_output *out) {
     char open_file[64], *letters = out->temporary + strlen(out->temporary) - 6;
     snprintf(open_file, sizeof open_file, "/proc/self/fd/%d", out->file);
-    for (unsigned i = (unsigned)getpid(); !out->named; ++i) {
+    for (unsigned i = (unsigned)getpid(); !out->named; i++) {
         snprintf(letters, 7, "%06x", i & 0xffffffu);
         out->named = linkat(AT_FDCWD, open_file, AT_FDCWD, out->temporary, AT_SYMLINK_FOLLOW) == 0;
         if (!out->named && errno != EEXIST) return errno;
@@ -127,7 +127,7 @@ int rows_open(const char *path, bool secret, row_output *out) {
     return 0;
 }
 
-/* A stopped program finishes its row unless nobody takes it: a second without progress is enough to know. */
+/* A stopped program finishes its row if the reader still reads: a second without progress means that it does not. */
 static bool still_taken(int file) {
     struct pollfd wanted = {.fd = file, .events = POLLOUT};
     return poll(&wanted, 1, 1000) > 0 && (wanted.revents & POLLOUT) != 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where noise and count write: whole rows to standard output as they come, or a file that appears when complete. */
+/* Outputs of noise and count: whole rows to standard output as they come, or a file that appears when complete. */
 #ifndef DPMF_CLI_ROWS_H
 #define DPMF_CLI_ROWS_H
 
@@ -14,9 +14,9 @@ typedef struct row_output {
 } row_output;
 
 /*
- * Each: 0, or the exit code after a message. `secret`: a file for the owner alone. Until it is complete it has no name, so
- * that nothing is left of a program that is killed; where the file system cannot do that, the next one that writes to
- * `path` removes what was left.
+ * Each: 0, or the exit code after a message. `secret`: a file for the owner alone. Until it is complete it has no name,
+ * so that a killed program leaves nothing behind; where the file system cannot do that, the next program that writes to
+ * `path` removes the rest.
  */
 int rows_open(const char *path, bool secret, row_output *out);
 

@@ -12,21 +12,11 @@ import re
 import sys
 import tempfile
 
+from check_words import AVOID
+
 README_LINES = 200
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
-#: The plainest cases of the table in CONTRIBUTING.md, section Words, which is left out itself.
-AVOID = re.compile("|".join((
-    r"\b(?:says?|said|saying) (?:how|what|why|which|who|whose|where|when|whether)\b",
-    r"\b(?:who|what|which)ever\b",
-    r"\bso many\b",
-    r"\b(?:once|steps?|bytes|lines?|numbers?|rows?|files?|seconds?|[mnµ]?s|operations|counts?|one)"
-    r" an? (?:step|epoch|row|line|column|unit|second|coordinate|parameter|process|number|call|node|block|weight)\b",
-    r"\bsee to\b",
-    r"\bthat really (?:are|is)\b",
-    r"\bgone on\b|\b(?:go|goes|going) on (?:with|from|where|after|at|in)\b",
-    r"\bbe had\b|\bhanded out\b",
-    r"\b(?:anew|afresh)\b|\bmend(?:ed|s)?\b",
-)))
+#: The section with the table of words is left out itself.
 WORDS = re.compile(r"^## Words\n.*?(?=^## |\Z)", re.M | re.S)
 
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the include law: which file may include which.
+"""Checks the include law, which restricts the includes of every file.
 
 A stage is a folder of src/. The law is the block marked `law` in src/README.md: in `a, b < c < d` the files of c may
 include headers of a and b, those of d headers of a, b and c, and so on across lines; `a reads name` is an exception for
 objects (check_object_law.py). Of another stage a file includes <stage>/<stage>.h and nothing else; base and kernels are
-shelves of tools, whose headers are all open; families has none for others, who ask its table of operations. src/ itself holds
-folders only, and src/README.md describes every .c file in the section of its stage. The rest is fixed here: dpmf.h
-includes nothing of ours; cli/, examples/ and bench/ include dpmf.h and their own headers, nothing else of ours; src/mpi and
-src/device, libraries of their own, are such folders too, and the folders named mpi have dpmf_mpi.h, those named device
+shelves of tools, whose headers are all open; families has none for others, which use its table of operations. src/ itself
+holds folders only, and src/README.md describes every .c file in the section of its stage. The rest is fixed here: dpmf.h
+includes nothing of ours; cli/, examples/ and bench/ include dpmf.h and their own headers, nothing else of ours; src/mpi
+and src/device, separate libraries, are such folders too, and the folders named mpi have dpmf_mpi.h, those named device
 dpmf_device.h.
 
     check_include_law.py [ROOT]      exit 1 and one line for each violation: file:line: rule
@@ -115,7 +115,7 @@ def check_outside(root, path, report):
         if folder == "cli":
             places.append(root / "cli" / name)
         if (folder, in_mpi, name) == ("cli", True, "../main.c"):
-            continue  # the program on many processes is that of one with another main around it
+            continue  # the program on many processes is that of one with another main
         if ".." in pathlib.PurePath(name).parts or not any(place.is_file() for place in places):
             report(path, number, f'{path.parent.relative_to(root)}/ includes dpmf.h and its own headers only, not "{name}"')
 

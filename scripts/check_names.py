@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that what a family, a participation or a sampling is called stands in few places.
+"""Checks that the name of a family, a participation or a sampling stands in few files.
 
 A family's name (a `#define DPMF_FAMILY_X "name"` of include/dpmf.h) may stand as a string literal in at most 3 C files
 of src/ and cli/ outside src/families, where the families and their table are. Not counted are keys of JSON and labels of
@@ -14,7 +14,7 @@ name, and the libraries of their own over dpmf.h, src/mpi and src/device.
 A constant of dpmf_participation_kind may stand in at most 8 C files of src/ and cli/ outside src/workload, and one of
 dpmf_sampling_kind in at most 8 outside src/account: others ask the object.
 
-    check_names.py [ROOT]      exit 1 and one line a name that stands in too many files, and these
+    check_names.py [ROOT]      exit 1 and one line per name in too many files
     check_names.py --self-test
 """
 import pathlib
@@ -100,7 +100,7 @@ def self_test():
         tree[f"src/design/nine_{i}.c"] = "k == DPMF_P_ONE || k == DPMF_S_TWO"
         tree[f"src/design/eight_{i}.h"] = "" if i == 8 else "DPMF_P_TWO DPMF_S_ONE"
         tree[f"src/workload/own_{i}.c"] = "DPMF_P_TWO DPMF_P_TWO_MORE"
-        tree[f"src/account/dots/own_{i}.inc"] = "DPMF_S_ONE"
+        tree[f"src/account/grid/own_{i}.inc"] = "DPMF_S_ONE"
     expected = {'"oak"', "DPMF_P_ONE", "DPMF_S_TWO", "src/error/literal.c", "src/noise/constant.c",
                 "src/noise/compares.c"}
     return finds_exactly(check, tree, expected)

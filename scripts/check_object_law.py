@@ -6,7 +6,7 @@ For the objects of the library, by `nm`:
   - no stage calls a stage that is not below it in the law of src/README.md, through dpmf.h neither; of families, the
     others use public functions alone; what the law lists as `stage reads name` is free;
   - a name that other files see is public (one of tests/symbols.txt), or it begins with a word of its file's path:
-    account/dots/power.c may define account_..., dots_... and power_...;
+    account/grid/power.c may define account_..., grid_... and power_...;
   - two files of a stage that call each other are a circle: at most 8 pairs in all, and each is written, with its
     reason, in the README.md of the stage's folder as `a.c` and `b.c` on one line.
 
@@ -35,7 +35,7 @@ def read_objects(objects):
     names = {str(path): str(path.relative_to(objects))[:-2] for path in sorted(objects.rglob("*.o"))}
     # One nm for all: it prints "FILE:" before the symbols of each.
     listing = subprocess.run(["nm", "--", *names], capture_output=True, text=True, check=True).stdout if names else ""
-    if len(names) == 1:  # where there is but one, it does not
+    if len(names) == 1:  # for a single object it does not
         listing = "%s:\n%s" % (*names, listing)
     for line in listing.splitlines():
         fields = line.split()
@@ -64,7 +64,7 @@ def check_calls(home, uses, law, free, public):
 
 def check_names(home, public):
     for symbol, name in sorted(home.items()):
-        if symbol in public or symbol.startswith(("__", "_sub_")):  # sanitizers add some of their own
+        if symbol in public or symbol.startswith(("__", "_sub_")):  # sanitizers add some
             continue
         words = re.split(r"[/_.]", name)[:-1]
         if symbol.split("_")[0] not in words:

@@ -8,8 +8,8 @@
 Blocks are indented or fenced. Those that begin with a known command are run by bash, in one folder for each page, from the top
 of the page to its end, and must succeed; a blank line ends a run of commands, and what follows may be their output. Those that
 begin with a call of the library are compiled as the body of a function ("for each step:" is a loop, a line of dots is nothing).
-Everything else is formulas and output. Blocks of Python are run by python/tests/test_docs.py. A comment on the line before the
-blank line above a block, which readers of the page do not see, says what it needs:
+Everything else is formulas and output. Blocks of Python are run by python/tests/test_docs.py. A comment on the line
+before the blank line above a block, which readers of the page do not see, controls how it is run:
 
     <!-- before: COMMANDS -->      run first (C: declarations)
     <!-- not run: REASON -->       not run
@@ -30,7 +30,7 @@ SECONDS = 600
 
 
 def blocks(text):
-    """(what the comments before it say, kind, body) of each block, in their order."""
+    """(the comments before it, kind, body) of each block, in their order."""
     pattern = re.compile(r"^```(\w*)\n(.*?)^```$|(?:(?<=\n\n)|\A)((?: {4}[^\n]*\n|\n(?= {4}))+)", re.M | re.S)
     for found in pattern.finditer(text):
         notes, before = {}, text[:found.start()]
@@ -51,7 +51,7 @@ def kind_of(part):
 
 
 def run_shell(notes, body, folder, program):
-    """What is wrong with it, or None."""
+    """The failure, or None."""
     path = "%s:%s" % (folder / ".bin", os.environ["PATH"])
     (folder / ".bin").mkdir(exist_ok=True)
     if not (folder / ".bin" / "dpmf").exists():
@@ -90,7 +90,7 @@ def problems(page, program, everything, counted):
 
 
 def self_test():
-    """Planted mistakes are found, and what must not run does not."""
+    """Planted mistakes are found, and blocks that must not run do not."""
     page = "\n\n".join(["# A page", "    true false", "<!-- before: touch there -->", "    tail -n 1 there", "words",
                         "    awk 'BEGIN { exit 0 }'\n    seq 3 |\n        tail -n 1\n\n    the output of it", "more",
                         "<!-- before: int64_t steps = dpmf_workload_steps(0); -->", "    dpmf_workload_free(0);   /* %d */" % 1, "end",

@@ -32,9 +32,9 @@ compare() { # what, its lines
 compare "$library" "$exported"
 compare "$static" "$(nm --extern-only --defined-only --format=posix "$static" 2>/dev/null | awk 'NF > 1 { print $1 }' | sort)"
 # A declaration starts with DPMF_API and its name is the first dpmf_ word that a parenthesis follows.
-declared=$(sed -n '/^DPMF_API/,/;/p' include/dpmf.h | tr '\n' ' ' | sed 's/DPMF_API/\n/g' |
+declared=$(cat include/dpmf.h include/dpmf_experimental.h | sed -n '/^DPMF_API/,/;/p' | tr '\n' ' ' | sed 's/DPMF_API/\n/g' |
     sed -nE 's/^[^(]*\b(dpmf_[a-z0-9_]+)\(.*/\1/p' | sort)
-compare "include/dpmf.h" "$declared"
+compare "the headers" "$declared"
 
 if internal=$(awk '!/^dpmf_/ { print; found = 1 } END { exit !found }' <<<"$exported"); then
     echo "These symbols must not be exported:" $internal >&2

@@ -35,13 +35,13 @@ def plain(comment):
 
 
 def escaped(text):
-    """For Markdown; what stands between backticks needs nothing."""
+    """Escaped for Markdown; text between backticks needs no escapes."""
     parts = text.split("`")
     return "`".join(re.sub(r"([_*<>\\])", r"\\\1", part) if i % 2 == 0 else part for i, part in enumerate(parts))
 
 
 def prose(text):
-    """Paragraphs as they are; blocks that are indented, or that hold a table, as code."""
+    """Paragraphs stay; blocks that are indented, or that hold a table, become code."""
     out = []
     for block in re.split(r"\n\s*\n", text):
         lines = block.split("\n")
@@ -52,7 +52,7 @@ def prose(text):
 
 
 def declarations(body):
-    """A section's comments at the margin as prose, what is between them as code."""
+    """A section: comments at the margin become prose, the text between them code."""
     out, code = [], []
 
     def flush():
@@ -74,17 +74,23 @@ def declarations(body):
 
 
 def c_page():
-    header = (ROOT / "include" / "dpmf.h").read_text(encoding="utf-8")
-    first = re.search(r"^/\*\n \* dpmf:.*?\*/$", header, re.M | re.S).group()
+    page = ["# The C interface\n", MADE % "the headers in include/"]
+    for name in ("dpmf.h", "dpmf_experimental.h"):
+        page += header_part((ROOT / "include" / name).read_text(encoding="utf-8"))
+    return "\n".join(page)
+
+
+def header_part(header):
+    first = re.search(r"^/\*\n \* dpmf[:,].*?\*/$", header, re.M | re.S).group()
     end = header.index("#ifdef __cplusplus\n}")
     marks = list(DASHES.finditer(header))
-    out = ["# The C interface\n", MADE % "include/dpmf.h", prose(plain(first)) + "\n"]
+    out = [prose(plain(first)) + "\n"]
     for mark, following in zip(marks, marks[1:] + [None]):
         body = header[mark.end():following.start() if following else end]
         head = plain("/*\n" + mark.group(3) + " */")
         out.append("## %s. %s\n\n%s%s\n" % (mark.group(1), mark.group(2), prose(head) + "\n\n" if head.strip() else "",
                                           declarations(body)))
-    return "\n".join(out)
+    return out
 
 
 def main():

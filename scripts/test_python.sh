@@ -18,7 +18,7 @@ rm -f $results/python.xml $results/python.broken
 trap 'if [ ! -e $results/python.xml ]; then touch $results/python.broken; fi' EXIT
 
 pip_install() {
-    # One more try: package indexes have bad moments.
+    # Tries twice, since package indexes fail now and then.
     $venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" ||
         $venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
 }
@@ -31,7 +31,7 @@ pip_install -C build-dir="$PWD/build/python-wheel" .
 pip_install --constraint python/tests/versions.txt torch opacus
 pip_install jax-privacy || echo "jax_privacy could not be installed: its test is skipped" >&2
 
-# One thread each: the tests compare bits and rounding, not speed, and share the machine.
+# Each test uses one thread: they compare bits and rounding, not speed, and share the machine.
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 unset DPMF_LIBRARY PYTHONPATH
 if [ "${1:-}" = --reference ]; then

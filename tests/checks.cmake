@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Checks of the source tree and of what is installed, run once, on the release build.
+# Checks of the source tree and of the installed files, run once, on the release build.
 set(scripts "${PROJECT_SOURCE_DIR}/scripts")
 set(readme "${PROJECT_SOURCE_DIR}/README.md")
 set(reference "${PROJECT_BINARY_DIR}/reference") # of the command line and of C, written from the program and the header
@@ -21,6 +21,8 @@ dpmf_test(check_names_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check
 dpmf_test(check_readme LABELS check
           COMMAND "${PYTHON3}" "${scripts}/check_readme.py" "${readme}" "${PROJECT_SOURCE_DIR}/examples/readme_example.c")
 dpmf_test(check_readme_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_readme.py" --self-test)
+dpmf_test(check_words LABELS check COMMAND "${PYTHON3}" "${scripts}/check_words.py")
+dpmf_test(check_words_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_words.py" --self-test)
 dpmf_test(check_docs LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py")
 dpmf_test(check_docs_itself LABELS check COMMAND "${PYTHON3}" "${scripts}/check_docs.py" --self-test)
 dpmf_test(check_spelling LABELS check COMMAND "${scripts}/check_spelling.sh" "${PROJECT_BINARY_DIR}/venv/bin/codespell")
@@ -52,13 +54,13 @@ if(TARGET dpmf_program)
                           PYTHONDONTWRITEBYTECODE=1)
 endif()
 
-# Independent of the library: some rows of the accountants' reference values computed again, by arithmetic of 90 digits.
+# Computes some of the accountants' reference values again, independently of the library, in arithmetic of 90 digits.
 dpmf_test(check_reference_accounting LABELS check long
           COMMAND "${PROJECT_BINARY_DIR}/venv/bin/python" "${CMAKE_CURRENT_SOURCE_DIR}/python/reference_accounting.py"
                   --check 20 "${CMAKE_CURRENT_SOURCE_DIR}/data/accounting.csv"
           ENVIRONMENT PYTHONDONTWRITEBYTECODE=1)
 
-# 10^6 numbers of the exact release computed again from the key, in arithmetic of 400 bits.
+# Computes 10^6 numbers of the exact release again from the key, in arithmetic of 400 bits.
 dpmf_test(check_reference_whole LABELS check long
           COMMAND "${PROJECT_BINARY_DIR}/venv/bin/python" "${CMAKE_CURRENT_SOURCE_DIR}/python/reference_whole.py" check 1000000
           ENVIRONMENT "DPMF=$<TARGET_FILE:dpmf_program>" PYTHONDONTWRITEBYTECODE=1)

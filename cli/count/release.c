@@ -147,9 +147,10 @@ static int read_note(release *r, const char **text, size_t *size) {
     *text = NULL;
     *size = 0;
     memcpy(r->note.magic, MAGIC, sizeof MAGIC);
-    if (bytes == NULL || dpmf_counter_step(r->counter) == 0) return 0;
+    if (bytes == NULL || dpmf_counter_get(r->counter).step == 0) return 0;
     if (all < (int64_t)sizeof r->note || memcmp(bytes, MAGIC, sizeof MAGIC) != 0) {
-        r->note.lines = dpmf_counter_step(r->counter); /* another program counted: its last answer is its own affair */
+        r->note.lines =
+            dpmf_counter_get(r->counter).step; /* another program counted: its last answer is its own affair */
         return 0;
     }
     memcpy(&r->note, bytes, sizeof r->note);
@@ -166,7 +167,7 @@ int release_open(release *r, dpmf_counter *counter, const char *path, bool kept)
     r->kept = kept;
     r->file = -1;
     if (!kept) return rows_open(path, false, &r->rows);
-    const int64_t step = dpmf_counter_step(counter);
+    const int64_t step = dpmf_counter_get(counter).step;
     int code = read_note(r, &text, &size);
     if (code != 0) return code;
     if (size > 0 && r->note.to_file != (path != NULL))
@@ -206,7 +207,7 @@ int release_lines(release *r) {
 
 int release_close(release *r, bool done, bool all_out) {
     int code = 0;
-    const bool begun = r->kept && all_out && dpmf_counter_step(r->counter) > 0;
+    const bool begun = r->kept && all_out && dpmf_counter_get(r->counter).step > 0;
     if (r->file >= 0) {
         code = sync_file(r);
         close(r->file);

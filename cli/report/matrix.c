@@ -47,7 +47,7 @@ static void matrix_free(matrix *m) {
 }
 
 static int matrix_start(report *r, bool inverse, matrix *m) {
-    int64_t encoded = dpmf_strategy_rows(r->strategy);
+    int64_t encoded = dpmf_strategy_get(r->strategy).rows;
     *m = (matrix){.r = r, .inverse = inverse};
     m->rows = inverse ? r->steps : encoded;
     m->columns = inverse ? encoded : r->steps;
@@ -71,8 +71,8 @@ static double shifted(const matrix *m, int64_t i, int64_t j) {
 }
 
 static bool may_be_toeplitz(const report *r) {
-    const dpmf_family *kind = find_family(dpmf_strategy_family(r->strategy));
-    if (dpmf_strategy_is_normalized(r->strategy) || dpmf_strategy_rows(r->strategy) != r->steps) return false;
+    const dpmf_family *kind = find_family(dpmf_strategy_get(r->strategy).family);
+    if (dpmf_strategy_get(r->strategy).is_normalized || dpmf_strategy_get(r->strategy).rows != r->steps) return false;
     return kind != NULL && kind->toeplitz;
 }
 
@@ -82,7 +82,7 @@ static dpmf_status look_at_first(matrix *m) {
     if (status != DPMF_OK || !may_be_toeplitz(m->r)) return status;
     double largest = 0.0;
     const int64_t middle = m->columns / 2;
-    m->block = m->columns / dpmf_strategy_stamps(m->r->strategy);
+    m->block = m->columns / dpmf_strategy_get(m->r->strategy).stamps;
     status = compute_column(m, middle, m->column);
     for (int64_t i = 0; i < m->rows; ++i)
         largest = fmax(largest, fabs(m->first[i]));
@@ -101,9 +101,9 @@ static int64_t at_most(double wanted, int64_t limit) {
 static int64_t columns_to_read(const matrix *m) {
     int64_t most = at_most(ENTRIES_MOST / (double)m->rows, m->columns);
     /* A solve multiplies every buffer once a row; where there are very many it is done by FFT. */
-    double each = fmin(32.0, 1.0 + (double)dpmf_strategy_buffers(m->r->strategy));
+    double each = fmin(32.0, 1.0 + (double)dpmf_strategy_get(m->r->strategy).buffers);
     if (m->block == 0 && m->inverse) most = at_most(WORK_MOST / (each * (double)m->rows), most);
-    bool dense = strcmp(dpmf_strategy_family(m->r->strategy), DPMF_FAMILY_DENSE) == 0;
+    bool dense = strcmp(dpmf_strategy_get(m->r->strategy).family, DPMF_FAMILY_DENSE) == 0;
     if (dense && m->inverse) most = at_most(DENSE_WORK_MOST / (0.5 * (double)m->rows * (double)m->rows), most);
     return most;
 }

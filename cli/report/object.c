@@ -13,25 +13,25 @@ static void add_mechanism(const report *r, text_buffer *t) {
     char words[DESIGNED_MAX];
     const dpmf_strategy *s = r->strategy;
     json_text(t, "name", r->name);
-    json_text(t, "family", dpmf_strategy_family(s));
+    json_text(t, "family", dpmf_strategy_get(s).family);
     json_integer(t, "steps", r->steps);
-    json_integer(t, "stamps", dpmf_strategy_stamps(s));
+    json_integer(t, "stamps", dpmf_strategy_get(s).stamps);
     json_count_known(t, "bands", family_bands(s));
-    json_integer(t, "buffers", dpmf_strategy_buffers(s));
-    json_bool(t, "normalized", dpmf_strategy_is_normalized(s));
-    json_text(t, "workload", dpmf_workload_text(r->workload));
-    json_text(t, "participation", dpmf_participation_text(r->participation));
-    json_bool(t, "single_participation", dpmf_participation_is_single(r->participation));
+    json_integer(t, "buffers", dpmf_strategy_get(s).buffers);
+    json_bool(t, "normalized", dpmf_strategy_get(s).is_normalized);
+    json_text(t, "workload", dpmf_workload_get(r->workload).text);
+    json_text(t, "participation", dpmf_participation_get(r->participation).text);
+    json_bool(t, "single_participation", dpmf_participation_get(r->participation).is_single);
     json_text(t, "sampling", r->sampling_text);
     json_bool(t, "sampled", r->sampled);
-    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(r->mechanism)));
-    json_bool(t, "weights", dpmf_mechanism_weights(r->mechanism) != NULL);
-    json_text(t, "made_by", dpmf_mechanism_made_by(r->mechanism));
+    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(r->mechanism).adjacency));
+    json_bool(t, "weights", dpmf_mechanism_get(r->mechanism).weights != NULL);
+    json_text(t, "made_by", dpmf_mechanism_get(r->mechanism).made_by);
     if (r->designed.dim > 0)
         json_text(t, "designed", designed_words(&r->designed, words));
     else
         json_null(t, "designed");
-    json_text(t, "digest", dpmf_mechanism_digest(r->mechanism));
+    json_text(t, "digest", dpmf_mechanism_get(r->mechanism).digest);
     json_known(t, "sigma", r->sigma);
     json_sensitivity(t, r->held.sensitivity);
     json_losses(t, &r->held);
@@ -52,8 +52,9 @@ static void add_cost(const report *r, text_buffer *t) {
                                                  : "assumed");
     json_count_known(t, "memory_bytes", (int64_t)r->memory);
     json_integer(t, "memory_buffers_bytes", (int64_t)r->memory_buffers);
-    json_bool(t, "step_by_step", dpmf_strategy_streams(s) || dpmf_strategy_buffers(s) < dpmf_strategy_steps(s) - 1);
-    json_double(t, "normals_per_number", dpmf_strategy_normals(s));
+    json_bool(t, "step_by_step",
+              dpmf_strategy_get(s).streams || dpmf_strategy_get(s).buffers < dpmf_strategy_get(s).steps - 1);
+    json_double(t, "normals_per_number", dpmf_strategy_get(s).normals);
     json_close(t, '}');
 }
 
@@ -68,7 +69,7 @@ static void add_privacy(const report *r, text_buffer *t) {
     json_text(t, "kind", dpmf_kind_name(r->privacy.kind));
     json_known(t, "confidence", r->privacy.confidence);
     json_text(t, "method", r->privacy.method);
-    json_known(t, "epsilon_claimed", r->claimed ? dpmf_mechanism_epsilon(r->mechanism) : 0.0);
+    json_known(t, "epsilon_claimed", r->claimed ? dpmf_mechanism_get(r->mechanism).epsilon : 0.0);
     json_text(t, "statement", r->statement);
     json_open(t, "curve", '[');
     for (int i = 0; i < r->curve_points; ++i) {
@@ -124,7 +125,7 @@ static void add_comparison(const report *r, text_buffer *t) {
     json_bool(t, "range_of_separations", r->limits.separation_high > 0);
     json_text(t, "words", r->compared);
     if (r->design != NULL && r->claimed)
-        json_text(t, "why", dpmf_design_why(r->design));
+        json_text(t, "why", dpmf_design_get(r->design).why);
     else
         json_null(t, "why");
     json_open(t, "candidates", '[');
@@ -206,18 +207,18 @@ void report_plain(const report *r, text_buffer *t) {
     text_add(t, "<h1>");
     html_text(t, r->name);
     text_add(t, "</h1>\n<section>\n<p>Family ");
-    html_text(t, dpmf_strategy_family(r->strategy));
+    html_text(t, dpmf_strategy_get(r->strategy).family);
     text_add(t, ", %lld steps, workload ", (long long)r->steps);
-    html_text(t, dpmf_workload_text(r->workload));
+    html_text(t, dpmf_workload_get(r->workload).text);
     text_add(t, ", participation ");
-    html_text(t, dpmf_participation_text(r->participation));
+    html_text(t, dpmf_participation_get(r->participation).text);
     text_add(t, "</p>\n<div class=\"statement\">\n");
     plain_paragraphs(t, r->accounted ? r->statement
                                      : "This mechanism has no noise multiplier yet. It promises no privacy until you "
                                        "choose sigma; figures of noise on this page are for sigma = 1.");
     text_add(t, "</div>\n");
     plain_table(t, "Figure|Value|Kind");
-    if (r->claimed) plain_figure(t, "ε of the file", dpmf_mechanism_epsilon(r->mechanism), "claimed");
+    if (r->claimed) plain_figure(t, "ε of the file", dpmf_mechanism_get(r->mechanism).epsilon, "claimed");
     if (r->accounted) {
         plain_figure(t, "ε, computed again", r->privacy.epsilon, dpmf_kind_name(r->privacy.kind));
         plain_figure(t, "δ", r->delta, r->claimed ? "of the guarantee" : "chosen for this page");
@@ -237,5 +238,5 @@ void report_plain(const report *r, text_buffer *t) {
         plain_picture(t, "Standard deviation of the noise in the output of each step, clip norm 1", r->steps, true,
                       r->best != NULL ? 2 : 1, curves);
     }
-    text_add(t, "<p>SHA-256 <code>%s</code></p>\n</section>\n", dpmf_mechanism_digest(r->mechanism));
+    text_add(t, "<p>SHA-256 <code>%s</code></p>\n</section>\n", dpmf_mechanism_get(r->mechanism).digest);
 }

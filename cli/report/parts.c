@@ -38,7 +38,7 @@ static void add_tuning(const report *r, text_buffer *t, const char *law, const c
 static void add_runs(const report *r, text_buffer *t) {
     dpmf_ledger *ledger = NULL;
     dpmf_privacy found;
-    dpmf_status status = dpmf_ledger_create(dpmf_mechanism_adjacency(r->mechanism), &ledger);
+    dpmf_status status = dpmf_ledger_create(dpmf_mechanism_get(r->mechanism).adjacency, &ledger);
     if (status == DPMF_OK) status = dpmf_ledger_add_mechanism(ledger, r->mechanism, 2);
     if (status == DPMF_OK) status = dpmf_ledger_epsilon(ledger, r->delta, &r->run, &found);
     if (status == DPMF_OK)

@@ -7,9 +7,9 @@
 #include <string.h>
 
 static void add_statement(const arguments *given, const released *r, text_buffer *t) {
-    if (dpmf_mechanism_epsilon(r->mechanism) > 0.0)
+    if (dpmf_mechanism_get(r->mechanism).epsilon > 0.0)
         text_add(t, "The %lld lines together are (%.4g, %.3g)-differentially private", (long long)r->lines,
-                 dpmf_mechanism_epsilon(r->mechanism), dpmf_mechanism_delta(r->mechanism));
+                 dpmf_mechanism_get(r->mechanism).epsilon, dpmf_mechanism_get(r->mechanism).delta);
     else
         text_add(t, "No guarantee is claimed: the mechanism is not calibrated. The %lld lines have noise",
                  (long long)r->lines);
@@ -17,9 +17,9 @@ static void add_statement(const arguments *given, const released *r, text_buffer
              " for units that each add at most %.6g to a line, in l2 norm, and take part as %s describes, under %s "
              "adjacency.\nMechanism: %s, digest %.16s…. Everything on this page is computed from the released lines "
              "and the mechanism; it costs no privacy.",
-             given->number[OPTION_CLIP], dpmf_participation_text(dpmf_mechanism_participation(r->mechanism)),
-             dpmf_adjacency_name(dpmf_mechanism_adjacency(r->mechanism)), dpmf_strategy_family(r->strategy),
-             dpmf_mechanism_digest(r->mechanism));
+             given->number[OPTION_CLIP], dpmf_participation_get(dpmf_mechanism_get(r->mechanism).participation).text,
+             dpmf_adjacency_name(dpmf_mechanism_get(r->mechanism).adjacency), dpmf_strategy_get(r->strategy).family,
+             dpmf_mechanism_get(r->mechanism).digest);
 }
 
 static int add_totals(const arguments *given, const released *r, page *p) {
@@ -101,14 +101,14 @@ int report_stream(const arguments *given, page *p) {
         json_text(t, "name", given->operand);
         json_text(t, "statement", statement.bytes != NULL ? statement.bytes : "");
         json_integer(t, "lines", r.lines);
-        json_text(t, "family", dpmf_strategy_family(r.strategy));
-        json_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(r.mechanism)));
-        json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(r.mechanism)));
-        json_text(t, "digest", dpmf_mechanism_digest(r.mechanism));
+        json_text(t, "family", dpmf_strategy_get(r.strategy).family);
+        json_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(r.mechanism).participation).text);
+        json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(r.mechanism).adjacency));
+        json_text(t, "digest", dpmf_mechanism_get(r.mechanism).digest);
         json_double(t, "clip", given->number[OPTION_CLIP]);
         json_double(t, "level", given->number[OPTION_LEVEL]);
-        json_known(t, "epsilon", dpmf_mechanism_epsilon(r.mechanism));
-        json_known(t, "delta", dpmf_mechanism_delta(r.mechanism));
+        json_known(t, "epsilon", dpmf_mechanism_get(r.mechanism).epsilon);
+        json_known(t, "delta", dpmf_mechanism_get(r.mechanism).delta);
         text_add(&p->plain, "<h1>");
         html_text(&p->plain, given->operand);
         text_add(&p->plain, "</h1>\n<section>\n");

@@ -96,8 +96,8 @@ class Counter(Object):
         super().__init__(out)
         self._mechanism, self._columns = mechanism, int(columns)
         self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's counter is for one thread
-        if c.dpmf_counter_input_size(self._handle) > 0:
-            c.dpmf_counter_input_anew(self._handle)  # the program counted lines of a file; these rows are no file's
+        if c.dpmf_counter_get(self._handle).input_size > 0:
+            c.dpmf_counter_input_restart(self._handle)  # the program counted lines of a file; these rows are no file's
 
     @property
     def mechanism(self) -> Mechanism:
@@ -110,22 +110,22 @@ class Counter(Object):
     @property
     def step(self) -> int:
         """Rows that have been counted, by any program."""
-        return c.dpmf_counter_step(self._handle)
+        return c.dpmf_counter_get(self._handle).step
 
     @property
     def scale(self) -> float:
         """clip x sigma x sensitivity."""
-        return c.dpmf_counter_scale(self._handle)
+        return c.dpmf_counter_get(self._handle).scale
 
     @property
     def grid(self) -> Optional[float]:
         """Of the exact release, which sums are whole multiples of; None: it is plain."""
-        return c.dpmf_counter_grid(self._handle) or None
+        return c.dpmf_counter_get(self._handle).grid or None
 
     @property
     def calibrated(self) -> bool:
         """False: the mechanism has no sigma, and 1 is taken."""
-        return bool(c.dpmf_counter_calibrated(self._handle))
+        return bool(c.dpmf_counter_get(self._handle).calibrated)
 
     def deviation(self, step: int) -> float:
         """The standard deviation of the sums of a step, from 0."""
@@ -138,7 +138,7 @@ class Counter(Object):
         """What the last `add` or `extend` gave, rows x columns, and the deviations: for a program that was killed before it
         could use them. None: there is nothing, or `dpmf count` wrote the state file last."""
         with self._lock:
-            rows = c.dpmf_counter_last_rows(self._handle)
+            rows = c.dpmf_counter_get(self._handle).last_rows
             if rows == 0:
                 return None
             sums = np.empty((rows, self._columns))

@@ -80,13 +80,13 @@ class Report(Object):
 
     def read(self) -> Design:
         own = self._handle
-        mechanism = c.dpmf_design_mechanism(own)
+        mechanism = c.dpmf_design_get(own).mechanism
         return Design(
-            tuple(_candidate(c.dpmf_design_candidate(own, i).contents) for i in range(c.dpmf_design_count(own))),
-            c.dpmf_design_chosen(own),
-            text(c.dpmf_design_why(own)),
-            tuple(text(c.dpmf_design_warning(own, i)) for i in range(c.dpmf_design_warnings(own))),
-            privacy_of(c.dpmf_design_privacy(own), c.dpmf_mechanism_account(mechanism), self),
+            tuple(_candidate(c.dpmf_design_candidate(own, i).contents) for i in range(c.dpmf_design_get(own).count)),
+            c.dpmf_design_get(own).chosen,
+            text(c.dpmf_design_get(own).why),
+            tuple(text(c.dpmf_design_warning(own, i)) for i in range(c.dpmf_design_get(own).warnings)),
+            privacy_of(c.dpmf_design_get(own).privacy, c.dpmf_mechanism_account(mechanism), self),
             read_text(c.dpmf_design_statement, own, UNIT.encode()),
         )
 
@@ -216,4 +216,4 @@ def design(
             units=units,
         )
         report = Report(handle("dpmf_design_create", Report._free, made._handle, ctypes.byref(wanted)))
-    return Mechanism(c.dpmf_design_mechanism(report._handle), owner=report, design=report.read())
+    return Mechanism(c.dpmf_design_get(report._handle).mechanism, owner=report, design=report.read())

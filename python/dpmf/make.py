@@ -177,7 +177,6 @@ def optimize(
     constraint: Optional[str] = None,
     sweep: Optional[bool] = None,
     taper: Optional[float] = None,
-    settled_after: Optional[int] = None,
     tolerance: Optional[float] = None,
     epsilon: Optional[float] = None,
     delta: Optional[float] = None,
@@ -220,7 +219,6 @@ def optimize(
             constraint=None if constraint is None else choice(abi.dpmf_constraint, constraint, "constraint"),
             sweep=sweep,
             taper=taper,
-            settled_after=settled_after,
             tolerance=tolerance,
         )
         c.dpmf_optimize(

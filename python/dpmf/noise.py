@@ -224,14 +224,14 @@ class NoiseStream(SavesState, Object):
     @property
     def grid(self) -> Optional[float]:
         """Of the exact release; None: the stream is not exact. No device makes exact rows."""
-        return (c.dpmf_noise_grid(self._handle) or None) if self._calls is c else None
+        return (c.dpmf_noise_get(self._handle).grid or None) if self._calls is c else None
 
     @property
     def sensitivity(self) -> float:
         """What the scale is made of: the mechanism's; of an exact release with what rounding adds."""
         if self._calls is not c:
             return self.scale / (self._clip * (self._mechanism.sigma or 1.0))
-        return c.dpmf_noise_sensitivity(self._handle)
+        return c.dpmf_noise_get(self._handle).release.sensitivity
 
     # ---- rows ----
 

@@ -112,15 +112,15 @@ class Workload(Object):
 
     @property
     def steps(self) -> int:
-        return c.dpmf_workload_steps(self._handle)
+        return c.dpmf_workload_get(self._handle).steps
 
     @property
     def text(self) -> str:
-        return text(c.dpmf_workload_text(self._handle))
+        return text(c.dpmf_workload_get(self._handle).text)
 
     @property
     def is_toeplitz(self) -> bool:
-        return bool(c.dpmf_workload_is_toeplitz(self._handle))
+        return bool(c.dpmf_workload_get(self._handle).is_toeplitz)
 
     def apply(self, x: "np.typing.ArrayLike") -> np.ndarray:
         """A x."""
@@ -148,19 +148,19 @@ class Participation(Object):
 
     @property
     def steps(self) -> int:
-        return c.dpmf_participation_steps(self._handle)
+        return c.dpmf_participation_get(self._handle).steps
 
     @property
     def count(self) -> int:
-        return c.dpmf_participation_count(self._handle)
+        return c.dpmf_participation_get(self._handle).count
 
     @property
     def separation(self) -> int:
-        return c.dpmf_participation_separation(self._handle)
+        return c.dpmf_participation_get(self._handle).separation
 
     @property
     def text(self) -> str:
-        return text(c.dpmf_participation_text(self._handle))
+        return text(c.dpmf_participation_get(self._handle).text)
 
     def __repr__(self) -> str:
         return "Participation(%r, %d)" % (self.text, self.steps)
@@ -261,44 +261,44 @@ class Strategy(Object):
 
     @property
     def steps(self) -> int:
-        return c.dpmf_strategy_steps(self._handle)
+        return c.dpmf_strategy_get(self._handle).steps
 
     @property
     def family(self) -> str:
-        return text(c.dpmf_strategy_family(self._handle))
+        return text(c.dpmf_strategy_get(self._handle).family)
 
     @property
     def bands(self) -> int:
         """Diagonals of C that can be non-zero."""
-        return c.dpmf_strategy_bands(self._handle)
+        return c.dpmf_strategy_get(self._handle).bands
 
     @property
     def buffers(self) -> int:
         """Rows that a noise stream must keep."""
-        return c.dpmf_strategy_buffers(self._handle)
+        return c.dpmf_strategy_get(self._handle).buffers
 
     @property
     def normals_per_number(self) -> float:
         """Normal numbers per number of noise, averaged over the steps."""
-        return c.dpmf_strategy_normals(self._handle)
+        return c.dpmf_strategy_get(self._handle).normals
 
     @property
     def rows(self) -> int:
         """Rows of C: seeds in all."""
-        return c.dpmf_strategy_rows(self._handle)
+        return c.dpmf_strategy_get(self._handle).rows
 
     @property
     def streams(self) -> bool:
         """Does its noise come row by row from the buffers alone?"""
-        return bool(c.dpmf_strategy_streams(self._handle))
+        return bool(c.dpmf_strategy_get(self._handle).streams)
 
     @property
     def is_normalized(self) -> bool:
-        return bool(c.dpmf_strategy_is_normalized(self._handle))
+        return bool(c.dpmf_strategy_get(self._handle).is_normalized)
 
     @property
     def stamps(self) -> int:
-        return c.dpmf_strategy_stamps(self._handle)
+        return c.dpmf_strategy_get(self._handle).stamps
 
     @property
     def blt_parameters(self) -> "Optional[tuple[np.ndarray, np.ndarray]]":

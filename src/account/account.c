@@ -1,61 +1,64 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accounting as it is asked for: epsilon from sigma, delta from sigma, rho. The question is opened (account/question.c)
- * and answered by composition (account/composed.c) or by simulation (account/sampled.c).
+ * The public calls: epsilon from sigma, delta from sigma, rho. The request is opened (account/question.c) and answered by
+ * composition (account/composed.c) or by simulation (account/sampled.c).
  */
 #include "account/question.h"
 
 #include <math.h>
 
-static void take_answer(const account_answer *found, dpmf_privacy *p) {
-    p->kind = found->kind;
-    p->method = found->method;
-    p->slack_met = found->met;
-}
-
-dpmf_status dpmf_account_epsilon(double sigma, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
-    account_question q;
+/* At sigma: epsilon for `given`, a delta, or delta for `given`, an epsilon. */
+static dpmf_status answer_at(double sigma, int of_epsilon, double given, const dpmf_account_options *options,
+                             dpmf_privacy *out) {
+    account_request r;
     account_answer found;
     dpmf_privacy answer;
     dpmf_status status = DPMF_OK;
     TRY(account_check_sigma(sigma));
-    TRY(account_check_delta(delta));
-    TRY(account_question_open(options, &q));
-    answer = account_question_answer(&q, sigma, INFINITY, delta);
-    if (q.sampled) {
-        TRY_DONE(account_sampled_epsilon(&q, sigma, delta, &answer));
+    TRY(of_epsilon ? account_check_delta(given) : account_check_epsilon(given));
+    TRY(account_open(options, &r));
+    if (r.simulated) {
+        answer = account_privacy(&r, sigma, of_epsilon ? INFINITY : given, of_epsilon ? given : 0);
+        TRY_DONE(account_sampled_answer(&r, of_epsilon, sigma, &answer));
     } else {
-        q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(account_dispatch_epsilon(&q.composed, log(delta), &found));
-        answer.epsilon = found.value;
-        take_answer(&found, &answer);
+        r.question.of_epsilon = of_epsilon;
+        r.question.given = of_epsilon ? log(given) : given;
+        r.question.sigma = sigma * r.options.sigma_unit;
+        TRY_DONE(account_answer_question(&r.question, &found));
+        answer = account_privacy(&r, sigma, of_epsilon ? found.value : given,
+                                 of_epsilon ? given : fmin(1, exp(found.value)));
+        answer.kind = found.kind;
+        answer.method = found.method;
+        answer.slack_met = found.met;
     }
     *out = answer;
 done:
-    account_question_close(&q);
+    account_close(&r);
     return status;
 }
 
+dpmf_status dpmf_account_epsilon(double sigma, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
+    return answer_at(sigma, 1, delta, options, out);
+}
+
 dpmf_status dpmf_account_delta(double sigma, double epsilon, const dpmf_account_options *options, dpmf_privacy *out) {
-    account_question q;
-    account_answer found;
-    dpmf_privacy answer;
+    return answer_at(sigma, 0, epsilon, options, out);
+}
+
+dpmf_status account_estimate_epsilon(double sigma, double delta, const dpmf_account_options *options, double *epsilon,
+                                     int *found) {
+    account_request r;
     dpmf_status status = DPMF_OK;
+    *found = 0;
     TRY(account_check_sigma(sigma));
-    TRY(account_check_epsilon(epsilon));
-    TRY(account_question_open(options, &q));
-    answer = account_question_answer(&q, sigma, epsilon, 0);
-    if (q.sampled) {
-        TRY_DONE(account_sampled_delta(&q, sigma, epsilon, &answer));
-    } else {
-        q.composed.sigma = sigma * q.options.sigma_unit;
-        TRY_DONE(account_dispatch_log_delta(&q.composed, epsilon, &found));
-        answer = account_question_answer(&q, sigma, epsilon, fmin(1, exp(found.value)));
-        take_answer(&found, &answer);
-    }
-    *out = answer;
+    TRY(account_check_delta(delta));
+    TRY(account_open(options, &r));
+    r.question.of_epsilon = 1;
+    r.question.given = log(delta);
+    r.question.sigma = sigma * r.options.sigma_unit;
+    if (!r.simulated) TRY_DONE(account_estimate(&r.question, epsilon, found));
 done:
-    account_question_close(&q);
+    account_close(&r);
     return status;
 }
 

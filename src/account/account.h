@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Accounting: what the engines share. They know numbers only: sigma (per unit of sensitivity), sampling probability,
- * compositions, a direction; never strategies. delta is handled as ln delta wherever it may be tiny.
+ * compositions, a direction; never strategies. delta is handled as ln delta wherever it may be tiny. One question type
+ * and one answer type serve all engines: each has one function that answers.
  */
 #ifndef DPMF_ACCOUNT_H
 #define DPMF_ACCOUNT_H
 
 #include "base/status.h"
+
+#include <math.h>
 
 /*
  * One step of the Poisson-subsampled Gaussian mechanism as a pair of distributions, composed `compositions` times. With
@@ -27,10 +30,78 @@ typedef struct account_pair {
     int64_t compositions; /* >= 1 */
 } account_pair;
 
-/* account/statement.c: how the sentence on arithmetic begins, which an exact release replaces. */
+/* ---- question and answer ---- */
+
+/* What is asked, and of which run. An engine that is given a pair or a list takes the run from there. */
+typedef struct account_question {
+    int of_epsilon;            /* 1: the least epsilon at ln delta = given; 0: the least ln delta at epsilon = given */
+    double given;              /* ln delta < 0, or epsilon >= 0 */
+    double relative, absolute; /* wanted slack in epsilon, whichever is larger, e.g. 5e-5 and 5e-6 */
+    double step_max;           /* of a grid of losses, and a bound on what stands in for one; 0: as the slack allows */
+    const dpmf_run *run;
+
+    double sigma; /* per zero-out sensitivity */
+    double probability;
+    int64_t compositions;
+    int64_t picks, bins; /* random allocation: so many of so many steps, `compositions` times; 0: something else */
+    int64_t cap, units, blocks; /* a cap on the batch, and the units in so many blocks; 0: no cap */
+    dpmf_adjacency adjacency;
+    dpmf_engine engine;
+} account_question;
+
+typedef struct account_answer {
+    double value; /* epsilon or ln delta; never NaN */
+    dpmf_kind kind;
+    const char *method;
+    int met; /* was the slack reached, as far as the method's own error estimate can tell? */
+} account_answer;
+
+/* What always holds, and what nothing is below. */
+static inline double account_worst(const account_question *q) {
+    return q->of_epsilon ? INFINITY : 0;
+}
+
+static inline double account_least(const account_question *q) {
+    return q->of_epsilon ? 0 : -INFINITY;
+}
+
+static inline double account_slack(const account_question *q, double epsilon) {
+    return fmax(q->relative * epsilon, q->absolute);
+}
+
+/* The worse of the answers for two directions. */
+static inline void account_take_worse(account_answer *worst, const account_answer *found) {
+    if (found->value > worst->value) worst->met = found->met;
+    worst->value = fmax(worst->value, found->value);
+}
+
+/* DPMF_ERROR_ARGUMENT unless what is given is a finite ln delta below 0, or a finite epsilon of at least 0. */
+DPMF_MUST_CHECK dpmf_status account_check_given(const account_question *q);
+
+/* account/composed.c: the account that the question needs; an upper bound, or exact. */
+DPMF_MUST_CHECK dpmf_status account_answer_question(const account_question *q, account_answer *out);
+/* The same without caps and allocation: one sampled step, composed. */
+DPMF_MUST_CHECK dpmf_status composed_answer(const account_question *q, account_answer *out);
+/*
+ * About ln delta at the epsilon given, for the beginning of a search: by the saddle point where possible, and of removing
+ * a unit alone, usually the worse.
+ */
+DPMF_MUST_CHECK dpmf_status account_search(const account_question *q, double *log_delta);
+/* By the contour integral, for comparison: near exact, not certified. *found 0: it cannot be had. */
+DPMF_MUST_CHECK dpmf_status account_estimate(const account_question *q, double *value, int *found);
+/* mu of all compositions if nothing were sampled. */
+double account_unsampled_mu(const account_question *q);
+
+/* account/account.c: epsilon by the contour integral, for what verify compares with; *found 0: it cannot be had. */
+DPMF_MUST_CHECK dpmf_status account_estimate_epsilon(double sigma, double delta, const dpmf_account_options *options,
+                                                     double *epsilon, int *found);
+
+/* ---- samplings and sentences, account/text.c ---- */
+
+/* How the sentence on arithmetic begins, which an exact release replaces. */
 const char *account_real_noise(void);
 
-/* account/text.c: DPMF_ERROR_ARGUMENT if a value is out of range. */
+/* DPMF_ERROR_ARGUMENT if a value is out of range. */
 DPMF_MUST_CHECK dpmf_status account_sampling_check(const dpmf_sampling *sampling);
 
 /* Is a run under it so many compositions of one sampled step (poisson, block-cyclic)? Of a sampling that was checked. */
@@ -43,9 +114,10 @@ int64_t account_sampling_bands(const dpmf_sampling *sampling);
 
 /* ---- account/gaussian.c: exact; mu = sensitivity / sigma; composition adds mu^2 ---- */
 
-double account_gaussian_log_delta(double mu, double epsilon); /* epsilon >= 0; -inf for mu = 0 */
-double account_gaussian_epsilon(double mu, double log_delta); /* 0 if delta(0) is below; log_delta < 0 */
-double account_gaussian_mu(double epsilon, double log_delta); /* the largest mu that is (epsilon, delta) */
+double account_gaussian_log_delta(double mu, double epsilon);  /* epsilon >= 0; -inf for mu = 0 */
+double account_gaussian_epsilon(double mu, double log_delta);  /* 0 if delta(0) is below; log_delta < 0 */
+double account_gaussian_mu(double epsilon, double log_delta);  /* the largest mu that is (epsilon, delta) */
+double account_gaussian(const account_question *q, double mu); /* whichever is asked */
 
 /* The least epsilon that holds for every rho-zCDP mechanism by the best conversion over continuous orders. */
 double account_zcdp_epsilon(double rho, double log_delta);
@@ -54,105 +126,27 @@ double account_zcdp_epsilon(double rho, double log_delta);
 
 /* An upper bound of n ln M(t), INFINITY where the quadrature fails. Over t, the divergence of order 1 + t. */
 double account_rdp_cumulant(const account_pair *pair, double t);
-DPMF_MUST_CHECK dpmf_status account_rdp_epsilon(const account_pair *pair, double log_delta, double *epsilon);
-DPMF_MUST_CHECK dpmf_status account_rdp_log_delta(const account_pair *pair, double epsilon, double *log_delta);
+DPMF_MUST_CHECK dpmf_status account_rdp_answer(const account_pair *pair, const account_question *q, double *out);
 
-/* ---- account/contour/contour.c: near exact, an estimate with its error; for search ---- */
-
-/*
- * `error`: an estimate of |ln delta - its true value|, INFINITY where the method fails (then the value means nothing
- * and the caller falls back on account/dots/dots.c).
- */
-DPMF_MUST_CHECK dpmf_status account_contour_log_delta(const account_pair *pair, double epsilon, double *log_delta,
-                                                      double *error);
-/* The epsilon with delta(epsilon) = e^log_delta, 0 if delta(0) is below; `error` is of epsilon, or INFINITY. */
-DPMF_MUST_CHECK dpmf_status account_contour_epsilon(const account_pair *pair, double log_delta, double *epsilon,
-                                                    double *error);
-
-/* ---- account/dots/dots.c: certified upper bounds by connect-the-dots discretisation ---- */
+/* ---- account/fourier/fourier.c: to about 1e-9 of delta where many steps make the sum of losses smooth ---- */
 
 /*
- * relative and absolute: the wanted slack in epsilon, whichever is larger. `hint`: a guess of epsilon (from the
- * contour), or negative: none. The answer is a proven upper bound in any case, INFINITY at worst; *met says whether the
- * slack was reached (as far as the method's own error estimate can tell).
+ * With step_max the answer is tighter than that of a grid of that step would be. Where the method has nothing to say, the
+ * answer is INFINITY, or ln 1, and not met; that costs little.
  */
-typedef struct dots_options {
-    double relative, absolute; /* e.g. 5e-5 and 5e-6 */
-    double hint;
-    const dpmf_run *run;
-    double step_max; /* of the grid; 0: as the slack allows */
-} dots_options;
+DPMF_MUST_CHECK dpmf_status fourier_answer(const account_pair *pair, const account_question *q, account_answer *out);
 
-DPMF_MUST_CHECK dpmf_status account_dots_epsilon(const account_pair *pair, double log_delta,
-                                                 const dots_options *options, double *epsilon, int *met);
-/* An upper bound of ln delta(epsilon), tight to the slack in epsilon. */
-DPMF_MUST_CHECK dpmf_status account_dots_log_delta(const account_pair *pair, double epsilon,
-                                                   const dots_options *options, double *log_delta, int *met);
+/* ---- account/capped/account.c: the account of a cap that may bind, the smaller of two ---- */
 
-/* ---- account/line/line.c: the same to about 1e-9 of delta where many steps make the sum of losses smooth, any number of them ---- */
-
-/* The slack as above. grid: 0, or the step of a grid of losses than which the answer is to be tighter. */
-typedef struct line_options {
-    double relative, absolute, grid;
-} line_options;
-
-/* Where the method has nothing to say, the answer is INFINITY, or ln 1, and not met; that costs little. */
-DPMF_MUST_CHECK dpmf_status line_epsilon(const account_pair *pair, double log_delta, const line_options *how,
-                                         double *epsilon, int *met);
-DPMF_MUST_CHECK dpmf_status line_log_delta(const account_pair *pair, double epsilon, const line_options *how,
-                                           double *log_delta, int *met);
-
-/* ln delta by the saddle point: no bound, but at the cost of a few sums, and smooth. sigma from 0.01 up. */
-DPMF_MUST_CHECK dpmf_status line_guess(const account_pair *pair, double epsilon, double *log_delta);
-
-/* ---- account/composed.c: all directions of an adjacency together, by the engine asked for ---- */
-
-typedef struct account_composed {
-    double sigma; /* per zero-out sensitivity */
-    double probability;
-    int64_t compositions;
-    int64_t picks, bins; /* random allocation: so many of so many steps, `compositions` times; 0: something else */
-    int64_t cap, units,
-        blocks; /* a cap on the batch, and the units in so many blocks that it is drawn from; 0: no cap */
-    dpmf_adjacency adjacency;
-    dpmf_engine engine;
-    double relative, absolute; /* slack in epsilon */
-    double step_max;           /* of the certified engine's grid; 0: as the slack allows */
-    const dpmf_run *run;
-} account_composed;
-
-typedef struct account_answer {
-    double value; /* epsilon or ln delta; never NaN */
-    dpmf_kind kind;
-    const char *method;
-    int met;
-} account_answer;
-
-DPMF_MUST_CHECK dpmf_status account_composed_epsilon(const account_composed *c, double log_delta, account_answer *out);
-DPMF_MUST_CHECK dpmf_status account_composed_log_delta(const account_composed *c, double epsilon, account_answer *out);
-
-/* About that, for the beginning of a search: by the saddle point where possible, and of removing a unit alone, usually the worse. */
-DPMF_MUST_CHECK dpmf_status account_composed_search(const account_composed *c, double epsilon, double *log_delta);
-
-/* ---- account/capped/account.c: the same with a cap that may bind, the smaller of two accounts ---- */
-
-DPMF_MUST_CHECK dpmf_status capped_epsilon(const account_composed *c, double log_delta, account_answer *out);
-DPMF_MUST_CHECK dpmf_status capped_log_delta(const account_composed *c, double epsilon, account_answer *out);
+DPMF_MUST_CHECK dpmf_status capped_answer(const account_question *q, account_answer *out);
 /* Can more than the cap be drawn at all? */
-int capped_binds(const account_composed *c);
-
-/* ---- account/dispatch.c: whichever of them it is ---- */
-
-DPMF_MUST_CHECK dpmf_status account_dispatch_epsilon(const account_composed *c, double log_delta, account_answer *out);
-DPMF_MUST_CHECK dpmf_status account_dispatch_log_delta(const account_composed *c, double epsilon, account_answer *out);
-DPMF_MUST_CHECK dpmf_status account_dispatch_search(const account_composed *c, double epsilon, double *log_delta);
+static inline int account_cap_binds(const account_question *q) {
+    return q->cap > 0 && q->cap < (q->units + q->blocks - 1) / q->blocks;
+}
 
 /* ---- account/ledger/ledger.c: what a ledger knows of the file that it comes from ---- */
 
 void ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta);
 void ledger_count(dpmf_ledger *ledger); /* one more entry of the file */
-
-/* mu of all compositions if nothing were sampled. */
-double account_composed_mu(const account_composed *c);
 
 #endif

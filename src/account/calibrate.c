@@ -14,9 +14,9 @@
 typedef enum unknown { SIGMA = 0, COMPOSITIONS, PROBABILITY } unknown;
 
 typedef struct search {
-    account_composed composed;
+    account_question question; /* ln delta at epsilon */
     unknown unknown;
-    double epsilon, delta, log_delta;
+    double delta, log_delta;
     double slope;      /* of ln delta at the crossing, d ln delta / dy < 0 */
     double resolution; /* of y, in the coarse search */
     double wanted;     /* how near to the crossing the answer must be, in y */
@@ -24,19 +24,19 @@ typedef struct search {
 } search;
 
 static void place(search *s, double y) {
-    if (s->unknown == SIGMA) s->composed.sigma = exp(y);
+    if (s->unknown == SIGMA) s->question.sigma = exp(y);
     if (s->unknown == COMPOSITIONS)
-        s->composed.compositions =
+        s->question.compositions =
             (int64_t)fmin(fmax(1, floor(exp(-y) * (1 + 1e-12))), (double)ACCOUNT_COMPOSITIONS_MAX);
-    if (s->unknown == PROBABILITY) s->composed.probability = fmin(1, exp(-y));
+    if (s->unknown == PROBABILITY) s->question.probability = fmin(1, exp(-y));
 }
 
 /* The coarse bound's excess over ln delta; <= 0: private enough. */
 static dpmf_status excess_at(search *s, double y, double *out) {
     double log_delta = 0;
     place(s, y);
-    TRY(base_progress(s->composed.run, "calibrating", -1));
-    TRY(account_dispatch_search(&s->composed, s->epsilon, &log_delta));
+    TRY(base_progress(s->question.run, "calibrating", -1));
+    TRY(account_search(&s->question, &log_delta));
     *out = fmax(log_delta, -1e300) - s->log_delta;
     return DPMF_OK;
 }
@@ -78,8 +78,8 @@ static dpmf_status narrow(search *s, double low, double at_low, double high, dou
  * mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)).
  */
 static double guess(const search *s) {
-    const account_composed *c = &s->composed;
-    double mu = account_gaussian_mu(s->epsilon, s->log_delta), n = (double)c->compositions, q = c->probability;
+    const account_question *c = &s->question;
+    double mu = account_gaussian_mu(s->question.given, s->log_delta), n = (double)c->compositions, q = c->probability;
     double sigma = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 0.5 * c->sigma : c->sigma;
     if (c->picks > 0) n *= (double)c->bins; /* Poisson sampling of the same rate */
     if (s->unknown == SIGMA) {
@@ -126,8 +126,8 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
     for (int i = 0; i < CERTIFY_MAX && y <= most; i++) {
         account_answer here;
         place(s, y);
-        TRY(base_progress(s->composed.run, "certifying", -1));
-        TRY(account_dispatch_log_delta(&s->composed, s->epsilon, &here));
+        TRY(base_progress(s->question.run, "certifying", -1));
+        TRY(account_answer_question(&s->question, &here));
         double excess = fmax(here.value, -1e300) - s->log_delta;
         if (passes(s, &here) && (!*ok || y < *out)) {
             *ok = 1;
@@ -148,7 +148,7 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
         double next = y + fmin(fmax(step, -1), 1);
         if (next <= failed) next = 0.5 * (failed + (*ok ? *out : y + s->wanted));
         if (s->unknown == COMPOSITIONS && !passes(s, &here)) { /* one less at least */
-            double less = (double)s->composed.compositions - 1;
+            double less = (double)s->question.compositions - 1;
             if (less < 1) break;
             next = fmax(next, -log(less) - 1e-13);
         }
@@ -157,20 +157,21 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
     return DPMF_OK;
 }
 
-static search search_of(const account_question *q, unknown what, double epsilon, double delta) {
-    search s = {.composed = q->composed,
+static search search_of(const account_request *r, unknown what, double epsilon, double delta) {
+    search s = {.question = r->question,
                 .unknown = what,
                 .least = -INFINITY,
-                .epsilon = epsilon,
                 .delta = delta,
                 .log_delta = log(delta),
                 .slope = -1};
-    s.composed.relative = q->unasked_slack ? 1.6 * q->options.slack : q->options.slack; /* speed: still below 1e-3 */
-    s.composed.absolute = 1e-3 * s.composed.relative;                                   /* slack in sigma is relative */
-    s.composed.step_max = 0;
-    int exact = q->composed.probability >= 1 && q->options.engine == DPMF_ENGINE_AUTO && what == COMPOSITIONS;
+    s.question.relative = r->default_slack ? 1.6 * r->options.slack : r->options.slack; /* speed: still below 1e-3 */
+    s.question.absolute = 1e-3 * s.question.relative;                                   /* slack in sigma is relative */
+    s.question.step_max = 0;
+    s.question.of_epsilon = 0;
+    s.question.given = epsilon;
+    int exact = r->question.probability >= 1 && r->options.engine == DPMF_ENGINE_AUTO && what == COMPOSITIONS;
     s.resolution = exact ? EXACT_RESOLUTION : COARSE_RESOLUTION;
-    s.wanted = exact ? 0 : 0.1 * q->options.slack;
+    s.wanted = exact ? 0 : 0.1 * r->options.slack;
     return s;
 }
 
@@ -178,85 +179,85 @@ static search search_of(const account_question *q, unknown what, double epsilon,
 
 static const double SIGMA_LEAST = 1e-3; /* below it the engines of sampling do not go: epsilon is about 1e6 there */
 
-static dpmf_status answer_with(const account_question *q, const search *s, double sigma, const account_answer *found,
+static dpmf_status answer_with(const account_request *r, const search *s, double sigma, const account_answer *found,
                                dpmf_privacy *out) {
-    account_question at = *q;
-    at.composed = s->composed;
-    *out = account_question_answer(&at, sigma, s->epsilon, s->delta);
+    account_request at = *r;
+    at.question = s->question;
+    *out = account_privacy(&at, sigma, s->question.given, s->delta);
     out->kind = found->kind;
     out->method = found->method;
     out->slack_met = found->met;
     return DPMF_OK;
 }
 
-static dpmf_status sigma_of(const account_question *q, double epsilon, double delta, dpmf_privacy *out) {
-    search s = search_of(q, SIGMA, epsilon, delta);
+static dpmf_status sigma_of(const account_request *r, double epsilon, double delta, dpmf_privacy *out) {
+    search s = search_of(r, SIGMA, epsilon, delta);
     account_answer found = {0};
     double y = 0;
     int ok = 0;
-    if (s.composed.probability <= 0)
+    if (s.question.probability <= 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "sampling probability 0: no data are used, and no noise is needed");
-    s.composed.sigma = 1;
-    double gaussian = account_composed_mu(&s.composed) / account_gaussian_mu(epsilon, s.log_delta);
+    s.question.sigma = 1;
+    double gaussian = account_unsampled_mu(&s.question) / account_gaussian_mu(epsilon, s.log_delta);
     double high = log(gaussian);
-    if (s.composed.probability >= 1 && s.composed.engine == DPMF_ENGINE_AUTO && !capped_binds(&s.composed)) {
+    if (s.question.probability >= 1 && s.question.engine == DPMF_ENGINE_AUTO && !account_cap_binds(&s.question)) {
         place(&s, high);
         found = (account_answer){s.log_delta, DPMF_EXACT, "Gaussian mechanism, closed form", 1};
-        return answer_with(q, &s, gaussian / q->options.sigma_unit, &found, out);
+        return answer_with(r, &s, gaussian / r->options.sigma_unit, &found, out);
     }
     TRY(cross(&s, log(SIGMA_LEAST), fmax(high + 1e-9, log(SIGMA_LEAST)), &y));
     TRY(certify_crossing(&s, y, high + 1e-6, &y, &found, &ok));
     if (!ok) { /* the closed form without sampling always holds */
         y = high;
         found = (account_answer){s.log_delta, DPMF_UPPER_BOUND, "Gaussian mechanism without the sampling", 0};
-        if (s.composed.engine == DPMF_ENGINE_RDP)
+        if (s.question.engine == DPMF_ENGINE_RDP)
             return base_fail(DPMF_ERROR_UNSUPPORTED, "engine rdp finds no sigma for epsilon %g, delta %g", epsilon,
                              delta);
     }
     place(&s, y);
-    return answer_with(q, &s, s.composed.sigma / q->options.sigma_unit, &found, out);
+    return answer_with(r, &s, s.question.sigma / r->options.sigma_unit, &found, out);
 }
 
 dpmf_status dpmf_calibrate_sigma(double epsilon, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
-    account_question q;
+    account_request r;
     dpmf_status status = DPMF_OK;
     TRY(account_check_epsilon(epsilon));
     TRY(account_check_delta(delta));
-    TRY(account_question_open(options, &q));
-    TRY_DONE(q.sampled ? account_sampled_sigma(&q, epsilon, delta, out) : sigma_of(&q, epsilon, delta, out));
+    TRY(account_open(options, &r));
+    TRY_DONE(r.simulated ? account_sampled_sigma(&r, epsilon, delta, out) : sigma_of(&r, epsilon, delta, out));
 done:
-    account_question_close(&q);
+    account_close(&r);
     return status;
 }
 
 /* ---- compositions, probability ---- */
 
 static dpmf_status open_budget(double sigma, double epsilon, double delta, const dpmf_account_options *options,
-                               account_question *q) {
+                               account_request *r) {
     TRY(account_check_sigma(sigma));
     TRY(account_check_epsilon(epsilon));
     TRY(account_check_delta(delta));
     if (options != NULL && options->strategy != NULL)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "a budget of steps or probability takes no strategy: a strategy has a fixed number of steps");
-    TRY(account_question_open(options, q));
-    if (!q->sampled && q->composed.picks == 0) return DPMF_OK;
-    account_question_close(q);
+    TRY(account_open(options, r));
+    if (!r->simulated && r->question.picks == 0) return DPMF_OK;
+    account_close(r);
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "balls-in-bins, min-sep and allocation sampling: no search over steps or probability");
 }
 
-static int64_t blocks_of(const account_question *q) {
-    return q->options.sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? q->options.sampling.count : 1;
+static int64_t blocks_of(const account_request *r) {
+    return r->options.sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? r->options.sampling.count : 1;
 }
 
-static dpmf_status budget(const account_question *q, unknown what, double sigma, double epsilon, double delta,
+static dpmf_status budget(const account_request *r, unknown what, double sigma, double epsilon, double delta,
                           double high, double low, search *s, dpmf_privacy *out) {
     account_answer found = {0};
     double y = 0;
     int ok = 0;
-    *s = search_of(q, what, epsilon, delta);
-    s->composed.sigma = sigma * q->options.sigma_unit;
+    *s = search_of(r, what, epsilon, delta);
+    s->question.sigma = sigma * r->options.sigma_unit;
     s->least = low;
     TRY(cross(s, low, high, &y));
     TRY(certify_crossing(s, y, high, &y, &found, &ok));
@@ -264,35 +265,35 @@ static dpmf_status budget(const account_question *q, unknown what, double sigma,
         return base_fail(DPMF_ERROR_UNSUPPORTED, "sigma %g: epsilon %g, delta %g is exceeded %s", sigma, epsilon, delta,
                          what == COMPOSITIONS ? "by the first step" : "at any sampling probability from 1e-12 up");
     place(s, y);
-    return answer_with(q, s, sigma, &found, out);
+    return answer_with(r, s, sigma, &found, out);
 }
 
 dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double delta, const dpmf_account_options *options,
                                         int64_t *compositions, dpmf_privacy *out) {
-    account_question q;
+    account_request r;
     search s;
     dpmf_status status = DPMF_OK;
-    TRY(open_budget(sigma, epsilon, delta, options, &q));
-    TRY_DONE(budget(&q, COMPOSITIONS, sigma, epsilon, delta, 0, -log((double)ACCOUNT_COMPOSITIONS_MAX), &s, out));
-    *compositions = s.composed.compositions * blocks_of(&q);
+    TRY(open_budget(sigma, epsilon, delta, options, &r));
+    TRY_DONE(budget(&r, COMPOSITIONS, sigma, epsilon, delta, 0, -log((double)ACCOUNT_COMPOSITIONS_MAX), &s, out));
+    *compositions = s.question.compositions * blocks_of(&r);
 done:
-    account_question_close(&q);
+    account_close(&r);
     return status;
 }
 
 dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delta, const dpmf_account_options *options,
                                        double *probability, dpmf_privacy *out) {
-    account_question q;
+    account_request r;
     search s;
     dpmf_status status = DPMF_OK;
-    TRY(open_budget(sigma, epsilon, delta, options, &q));
-    if (q.options.sampling.kind == DPMF_SAMPLING_NONE) {
+    TRY(open_budget(sigma, epsilon, delta, options, &r));
+    if (r.options.sampling.kind == DPMF_SAMPLING_NONE) {
         status = base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic");
         goto done;
     }
-    TRY_DONE(budget(&q, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
-    *probability = s.composed.probability / (double)blocks_of(&q);
+    TRY_DONE(budget(&r, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
+    *probability = s.question.probability / (double)blocks_of(&r);
 done:
-    account_question_close(&q);
+    account_close(&r);
     return status;
 }

@@ -11,8 +11,7 @@
  *     rho 1 1' + (d - rho) I  >=  G      entry by entry,
  *
  * which is that of m_j = sqrt(rho) e_0 + sqrt(d - rho) e_j: a Gaussian release of mu = sqrt(rho)/sigma, composed with random
- * allocation of one of b steps at sigma/sqrt(d - rho) (account/allocation/allocation.c). Whoever is told j mod r besides is left
- * with floor(b/r) bins or one more, r apart, and a smaller rho; telling more only raises delta, and so do fewer bins (means of
+ * allocation of one of b steps at sigma/sqrt(d - rho) (account/allocation/allocation.c). If j mod r is revealed besides, there are left floor(b/r) bins or one more, r apart, and a smaller rho; telling more only raises delta, and so do fewer bins (means of
  * more independent ratios are less spread). r from 1, nothing told, to b, everything told, the Gaussian mechanism: the best of
  * the powers of 2 and b is taken.
  */
@@ -20,7 +19,7 @@
 
 #include "account/account.h"
 #include "account/allocation/allocation.h"
-#include "account/product/curves.h"
+#include "account/grid/curves.h"
 
 #include <math.h>
 
@@ -47,51 +46,37 @@ static bound bound_of(const montecarlo_scheme *s, int64_t apart) {
 
 typedef struct parts {
     int count;
-    product_gaussian gaussian;
+    grid_gaussian gaussian;
     allocation_blocks blocks;
-    product_part list[1 + ALLOCATION_PARTS];
+    grid_part list[1 + ALLOCATION_PARTS];
 } parts;
 
-static dpmf_status parts_of(const bound *b, const product_options *how, parts *out) {
-    const account_allocation a = {.sigma = 1 / b->own,
-                                  .picks = 1,
-                                  .bins = b->bins,
-                                  .epochs = 1,
-                                  .relative = how->relative,
-                                  .absolute = how->absolute,
-                                  .run = how->run};
+static dpmf_status parts_of(const bound *b, parts *out) {
+    const account_question allocated = {.sigma = 1 / b->own, .picks = 1, .bins = b->bins, .compositions = 1};
     out->count = 0;
     out->gaussian.mu = b->shared;
-    if (b->shared > 0) out->list[out->count++] = product_gaussian_part(&out->gaussian, 1);
-    TRY(allocation_blocks_create(&a, &out->blocks));
+    if (b->shared > 0) out->list[out->count++] = grid_gaussian_part(&out->gaussian, 1);
+    TRY(allocation_blocks_create(&allocated, &out->blocks));
     for (int i = 0; i < out->blocks.count; i++)
         out->list[out->count++] = out->blocks.parts[i];
     return DPMF_OK;
 }
 
-/* One answer of the bound for bins `apart` apart: epsilon for a ln delta, or (`of_delta`) ln delta for an epsilon. */
-static dpmf_status look(const montecarlo_scheme *s, int64_t apart, int of_delta, double at, const product_options *how,
-                        double *out, int *met) {
+/* The answer of the bound for bins `apart` apart. */
+static dpmf_status look(const montecarlo_scheme *s, int64_t apart, const account_question *q, account_answer *out) {
     const bound b = bound_of(s, apart);
     parts p;
     dpmf_status status = DPMF_OK;
-    *met = 1;
+    *out = (account_answer){account_least(q), DPMF_UPPER_BOUND, NULL, 1};
     if (b.bins <= 1 || b.own < 1e-3 * b.shared) {
-        const double mu = hypot(b.shared, b.own);
-        *out = of_delta ? account_gaussian_log_delta(mu, at) : account_gaussian_epsilon(mu, at);
+        out->value = account_gaussian(q, hypot(b.shared, b.own));
         return DPMF_OK;
     }
-    TRY(parts_of(&b, how, &p));
-    *out = of_delta ? -INFINITY : 0;
+    TRY(parts_of(&b, &p));
     for (int reversed = 0; reversed < 2; reversed++) {
-        double found = of_delta ? 0 : INFINITY;
-        int fine = 0;
-        if (of_delta)
-            TRY_DONE(product_log_delta(p.count, p.list, reversed, at, how, &found, &fine));
-        else
-            TRY_DONE(product_epsilon(p.count, p.list, reversed, at, how, &found, &fine));
-        if (found > *out) *met = fine;
-        *out = fmax(*out, found);
+        account_answer found;
+        TRY_DONE(grid_answer(&(grid_source){.count = p.count, .reversed = reversed, .parts = p.list}, q, &found));
+        account_take_worse(out, &found);
     }
 done:
     allocation_blocks_free(&p.blocks);
@@ -99,52 +84,43 @@ done:
 }
 
 /* The distance for which the bound is least, as far as coarse looks tell. */
-static dpmf_status best_distance(const montecarlo_scheme *s, int of_delta, double at, const product_options *how,
-                                 int64_t *out) {
-    const product_options coarse = {fmax(COARSE, how->relative), how->absolute, how->run};
+static dpmf_status best_distance(const montecarlo_scheme *s, const account_question *q, int64_t *out) {
+    account_question coarse = *q;
     double least = INFINITY;
+    coarse.relative = fmax(COARSE, q->relative);
     *out = s->bins;
     for (int64_t apart = 1; apart < 2 * s->bins; apart *= 2) {
         const int64_t here = apart < s->bins ? apart : s->bins, left = s->bins / here;
+        account_answer found;
         if (apart > 1 && left > 1 && left < FEW) continue;
-        double found = 0;
-        int met = 0;
-        TRY(look(s, here, of_delta, at, &coarse, &found, &met));
-        if (found < least) {
-            least = found;
+        TRY(look(s, here, &coarse, &found));
+        if (found.value < least) {
+            least = found.value;
             *out = here;
-        } else if (apart >= 4 && found > 1.2 * least && !of_delta)
+        } else if (apart >= 4 && found.value > 1.2 * least && q->of_epsilon)
             break; /* it rises on from here */
     }
     return DPMF_OK;
 }
 
-dpmf_status account_correlated_epsilon(const montecarlo_scheme *s, double log_delta, const product_options *how,
-                                       double *epsilon, int *met) {
+dpmf_status correlated_answer(const montecarlo_scheme *s, const account_question *q, account_answer *out) {
     int64_t apart = 1;
-    TRY(best_distance(s, 0, log_delta, how, &apart));
-    return look(s, apart, 0, log_delta, how, epsilon, met);
-}
-
-dpmf_status account_correlated_log_delta(const montecarlo_scheme *s, double epsilon, const product_options *how,
-                                         double *log_delta, int *met) {
-    int64_t apart = 1;
-    TRY(best_distance(s, 1, epsilon, how, &apart));
-    return look(s, apart, 1, epsilon, how, log_delta, met);
+    TRY(best_distance(s, q, &apart));
+    return look(s, apart, q, out);
 }
 
 /* ln sigma between `low`, too little, and `high`, enough: regula falsi that halves the weight of an end which stays. */
-static dpmf_status close_in(montecarlo_scheme *s, int64_t apart, double epsilon, double log_delta,
-                            const product_options *how, double tolerance, double low, double at_low, double *high,
-                            double at_high) {
+static dpmf_status close_in(montecarlo_scheme *s, int64_t apart, const account_question *q, double log_delta,
+                            double low, double at_low, double *high, double at_high) {
+    const double tolerance = 0.5 * q->relative;
     for (int i = 0; i<LOOKS && * high - low> tolerance; i++) {
-        double x = low + (*high - low) * at_low / (at_low - at_high), value = 0;
         const double margin = 0.05 * (*high - low);
-        int met = 0;
+        double x = low + (*high - low) * at_low / (at_low - at_high);
+        account_answer found;
         x = fmin(fmax(x, low + margin), *high - margin);
         s->sigma = exp(x);
-        TRY(look(s, apart, 1, epsilon, how, &value, &met));
-        const double excess = fmax(value, -1e6) - log_delta;
+        TRY(look(s, apart, q, &found));
+        const double excess = fmax(found.value, -1e6) - log_delta;
         if (excess > 0) {
             low = x;
             at_low = excess;
@@ -158,15 +134,15 @@ static dpmf_status close_in(montecarlo_scheme *s, int64_t apart, double epsilon,
     return DPMF_OK;
 }
 
-dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, double epsilon, double log_delta,
-                                     const product_options *how, double *sigma) {
+dpmf_status correlated_sigma(const montecarlo_scheme *scheme, const account_question *q, double log_delta,
+                             double *sigma) {
     montecarlo_scheme s = *scheme;
-    double diagonal = 0, excess = 0, found = 0;
+    account_answer found;
+    double diagonal = 0, excess = 0;
     int64_t apart = 1;
-    int met = 0;
     for (int64_t i = 0; i < s.bins; i++)
         diagonal = fmax(diagonal, s.gram[i * s.bins + i]);
-    const double most = log(sqrt(diagonal) / account_gaussian_mu(epsilon, log_delta)) + 1e-9;
+    const double most = log(sqrt(diagonal) / account_gaussian_mu(q->given, log_delta)) + 1e-9;
     double high = most, low = most, at_high = -1e-9;
     do { /* the Gaussian mechanism is enough; down to where the bound is not */
         if (low < most) {
@@ -175,11 +151,11 @@ dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, double eps
         }
         low -= 0.3;
         s.sigma = exp(low);
-        if (low > most - 1.3) TRY(best_distance(&s, 1, epsilon, how, &apart));
-        TRY(look(&s, apart, 1, epsilon, how, &found, &met));
-        excess = fmax(found, -1e6) - log_delta;
+        if (low > most - 1.3) TRY(best_distance(&s, q, &apart));
+        TRY(look(&s, apart, q, &found));
+        excess = fmax(found.value, -1e6) - log_delta;
     } while (excess <= 0 && low > most - 12);
-    if (excess > 0) TRY(close_in(&s, apart, epsilon, log_delta, how, 0.5 * how->relative, low, excess, &high, at_high));
+    if (excess > 0) TRY(close_in(&s, apart, q, log_delta, low, excess, &high, at_high));
     *sigma = exp(high);
     return DPMF_OK;
 }

@@ -3,16 +3,17 @@
 #ifndef DPMF_ACCOUNT_CORRELATED_H
 #define DPMF_ACCOUNT_CORRELATED_H
 
+#include "account/account.h"
 #include "account/montecarlo/montecarlo.h"
-#include "account/product/product.h"
 
-/* A scheme of kind bins, entries of the Gram matrix not negative; both directions. */
-DPMF_MUST_CHECK dpmf_status account_correlated_epsilon(const montecarlo_scheme *scheme, double log_delta,
-                                                       const product_options *how, double *epsilon, int *met);
-DPMF_MUST_CHECK dpmf_status account_correlated_log_delta(const montecarlo_scheme *scheme, double epsilon,
-                                                         const product_options *how, double *log_delta, int *met);
-/* A sigma (in the scheme's own unit) that is enough, near the least; the scheme's own does not matter. */
-DPMF_MUST_CHECK dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, double epsilon, double log_delta,
-                                                     const product_options *how, double *sigma);
+/* A scheme of kind bins, entries of the Gram matrix not negative; both directions. The question's own run does not matter. */
+DPMF_MUST_CHECK dpmf_status correlated_answer(const montecarlo_scheme *scheme, const account_question *q,
+                                              account_answer *out);
+/*
+ * A sigma (in the scheme's own unit) that is enough for e^log_delta at the epsilon that q gives, near the least; the
+ * scheme's own does not matter.
+ */
+DPMF_MUST_CHECK dpmf_status correlated_sigma(const montecarlo_scheme *scheme, const account_question *q,
+                                             double log_delta, double *sigma);
 
 #endif

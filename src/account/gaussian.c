@@ -155,6 +155,10 @@ double account_gaussian_mu(double epsilon, double log_delta) {
     return mu;
 }
 
+double account_gaussian(const account_question *q, double mu) {
+    return q->of_epsilon ? account_gaussian_epsilon(mu, q->given) : account_gaussian_log_delta(mu, q->given);
+}
+
 /* ---- zero-concentrated differential privacy ---- */
 
 /* epsilon where order 1 + b is the best */

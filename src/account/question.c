@@ -64,7 +64,7 @@ static void fill_presets(dpmf_account_options *o) {
     if (o->sigma_unit == 0) o->sigma_unit = 1;
     if (o->slack == 0) o->slack = SLACK;
     if (o->confidence == 0) o->confidence = 0.999;
-    if (o->compositions == 0) o->compositions = o->strategy == NULL ? 1 : dpmf_strategy_steps(o->strategy);
+    if (o->compositions == 0) o->compositions = o->strategy == NULL ? 1 : o->strategy->steps;
 }
 
 /*
@@ -74,7 +74,7 @@ static void fill_presets(dpmf_account_options *o) {
 static int is_allocation(const dpmf_account_options *o) {
     if (o->sampling.kind == DPMF_SAMPLING_ALLOCATION) return 1;
     return o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->engine != DPMF_ENGINE_MONTE_CARLO &&
-           (o->strategy == NULL || dpmf_strategy_bands(o->strategy) == 1);
+           (o->strategy == NULL || strategy_bands(o->strategy) == 1);
 }
 
 static int is_monte_carlo(const dpmf_account_options *o) {
@@ -107,10 +107,9 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
                          "sampling %s is accounted for under zero-out and add-remove "
                          "adjacency only",
                          text);
-    if (o->strategy != NULL && o->sampling.kind != DPMF_SAMPLING_NONE &&
-        o->compositions != dpmf_strategy_steps(o->strategy))
+    if (o->strategy != NULL && o->sampling.kind != DPMF_SAMPLING_NONE && o->compositions != o->strategy->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, but the strategy has %lld steps",
-                         (long long)o->compositions, (long long)dpmf_strategy_steps(o->strategy));
+                         (long long)o->compositions, (long long)o->strategy->steps);
     return DPMF_OK;
 }
 
@@ -147,9 +146,9 @@ static dpmf_status check_cap(const dpmf_account_options *o) {
 }
 
 /* Sampling none: a strategy is one release, so its steps are not compositions. */
-static void compose(account_question *q, int64_t compositions, double probability) {
-    const dpmf_account_options *o = &q->options;
-    q->composed = (account_composed){.probability = probability,
+static void compose(account_request *r, int64_t compositions, double probability) {
+    const dpmf_account_options *o = &r->options;
+    r->question = (account_question){.probability = probability,
                                      .compositions = compositions,
                                      .cap = o->batch_cap,
                                      .units = o->units,
@@ -158,39 +157,39 @@ static void compose(account_question *q, int64_t compositions, double probabilit
                                      .engine = o->engine,
                                      .relative = o->slack,
                                      .absolute = 0.1 * o->slack,
-                                     .step_max = q->unasked_slack ? STEP_MAX : 0,
-                                     .run = &q->options.run};
+                                     .step_max = r->default_slack ? STEP_MAX : 0,
+                                     .run = &r->options.run};
 }
 
-static dpmf_status open_composed(account_question *q) {
-    const dpmf_account_options *o = &q->options;
+static dpmf_status open_composed(account_request *r) {
+    const dpmf_account_options *o = &r->options;
     dpmf_amplification found;
     if (o->sampling.kind == DPMF_SAMPLING_NONE) {
-        compose(q, o->compositions, 1);
+        compose(r, o->compositions, 1);
         return DPMF_OK;
     }
     if (o->strategy != NULL) {
         TRY(dpmf_amplify(o->strategy, &o->sampling, 0, &found));
-        compose(q, found.compositions, found.probability);
+        compose(r, found.compositions, found.probability);
         return DPMF_OK;
     }
     int64_t blocks = o->sampling.kind == DPMF_SAMPLING_POISSON ? 1 : o->sampling.count;
-    compose(q, o->compositions / blocks + (o->compositions % blocks != 0),
+    compose(r, o->compositions / blocks + (o->compositions % blocks != 0),
             fmin(1, o->sampling.probability * (double)blocks));
     return DPMF_OK;
 }
 
 /* Bins that stay: ceil(steps/bins) uses in one bin are one use with as much less noise, which sigma_unit says. */
-static dpmf_status open_allocation(account_question *q) {
-    const dpmf_account_options *o = &q->options;
+static dpmf_status open_allocation(account_request *r) {
+    const dpmf_account_options *o = &r->options;
     const int64_t bins = o->sampling.count;
-    int64_t epochs = o->epochs > 0 ? o->epochs : 1, given = q->unasked_steps ? bins * epochs : o->compositions;
+    int64_t epochs = o->epochs > 0 ? o->epochs : 1, given = r->default_steps ? bins * epochs : o->compositions;
     const int stays = o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->epochs == 0;
-    if (o->strategy != NULL && dpmf_strategy_bands(o->strategy) != 1)
+    if (o->strategy != NULL && strategy_bands(o->strategy) != 1)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "allocation sampling is accounted for with independent noise: the strategy (%s) has %lld "
                          "bands, accepted 1",
-                         dpmf_strategy_family(o->strategy), (long long)dpmf_strategy_bands(o->strategy));
+                         o->strategy->family, (long long)strategy_bands(o->strategy));
     if (stays && given < bins)
         return base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
                          (long long)bins, (long long)given);
@@ -199,85 +198,86 @@ static dpmf_status open_allocation(account_question *q) {
         return base_fail(DPMF_ERROR_ARGUMENT, "%lld steps are not %lld epochs of %lld", (long long)given,
                          (long long)(o->epochs > 0 ? o->epochs : epochs), (long long)bins);
     const int64_t picks = o->sampling.kind == DPMF_SAMPLING_ALLOCATION ? o->sampling.picks : 1;
-    compose(q, stays ? 1 : epochs, (double)picks / (double)bins);
-    q->composed.picks = picks;
-    q->composed.bins = bins;
-    q->options.compositions = given;
-    if (stays) q->options.sigma_unit /= sqrt((double)(given / bins + (given % bins != 0)));
+    compose(r, stays ? 1 : epochs, (double)picks / (double)bins);
+    r->question.picks = picks;
+    r->question.bins = bins;
+    r->options.compositions = given;
+    if (stays) r->options.sigma_unit /= sqrt((double)(given / bins + (given % bins != 0)));
     return DPMF_OK;
 }
 
-static dpmf_status open_scheme(account_question *q) {
-    const dpmf_account_options *o = &q->options;
+static dpmf_status open_scheme(account_request *r) {
+    const dpmf_account_options *o = &r->options;
     const dpmf_strategy *strategy = o->strategy;
+    r->simulated = 1;
     if (strategy == NULL) {
-        TRY(strategy_create_identity(o->compositions, &q->identity));
-        strategy = q->identity;
+        TRY(strategy_create_identity(o->compositions, &r->identity));
+        strategy = r->identity;
     }
-    q->sampled = 1;
-    compose(q, o->compositions, o->sampling.probability); /* for the answer's figures */
-    TRY(account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &q->scheme));
+    compose(r, o->compositions, o->sampling.probability); /* for the answer's figures */
+    TRY(account_amplify_scheme(strategy, &o->sampling, o->warm, &o->run, &r->scheme));
     if (o->batch_cap == 0 || o->batch_cap >= o->units) return DPMF_OK;
-    if (o->adjacency == DPMF_ADJACENCY_ADD_REMOVE) q->scheme.sensed.value *= 2; /* another takes the place */
-    return capped_separated(&q->scheme.scheme, o->batch_cap, o->units, &q->missed);
+    if (o->adjacency == DPMF_ADJACENCY_ADD_REMOVE) r->scheme.sensed.value *= 2; /* another takes the place */
+    return capped_separated(&r->scheme.scheme, o->batch_cap, o->units, &r->missed);
 }
 
-dpmf_status account_question_open(const dpmf_account_options *options, account_question *out) {
-    account_question q = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
+dpmf_status account_open(const dpmf_account_options *options, account_request *out) {
+    account_request r = {.options = options == NULL ? dpmf_account_options_defaults() : *options};
     dpmf_status status = DPMF_OK;
-    TRY(join_cap(&q.options));
-    TRY(check_options(&q.options));
-    q.unasked_slack = q.options.slack == 0;
+    TRY(join_cap(&r.options));
+    TRY(check_options(&r.options));
+    r.default_slack = r.options.slack == 0;
     /* Whoever says how to simulate wants simulation. */
-    if (q.options.sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && q.options.engine == DPMF_ENGINE_AUTO &&
-        (q.options.samples > 0 || q.options.unconditional || q.options.confidence > 0))
-        q.options.engine = DPMF_ENGINE_MONTE_CARLO;
-    q.unasked_steps = q.options.compositions == 0 && q.options.strategy == NULL;
-    if (q.options.sampling.kind == DPMF_SAMPLING_NONE && q.options.compositions == 0) q.options.compositions = 1;
-    fill_presets(&q.options);
-    TRY(check_combination(&q.options));
-    TRY(check_cap(&q.options));
-    TRY_DONE(is_allocation(&q.options)    ? open_allocation(&q)
-             : is_monte_carlo(&q.options) ? open_scheme(&q)
-                                          : open_composed(&q));
-    *out = q;
-    out->composed.run = &out->options.run;
+    if (r.options.sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && r.options.engine == DPMF_ENGINE_AUTO &&
+        (r.options.samples > 0 || r.options.unconditional || r.options.confidence > 0))
+        r.options.engine = DPMF_ENGINE_MONTE_CARLO;
+    r.default_steps = r.options.compositions == 0 && r.options.strategy == NULL;
+    if (r.options.sampling.kind == DPMF_SAMPLING_NONE && r.options.compositions == 0) r.options.compositions = 1;
+    fill_presets(&r.options);
+    TRY(check_combination(&r.options));
+    TRY(check_cap(&r.options));
+    TRY_DONE(is_allocation(&r.options)    ? open_allocation(&r)
+             : is_monte_carlo(&r.options) ? open_scheme(&r)
+                                          : open_composed(&r));
+    *out = r;
+    out->question.run = &out->options.run;
     return DPMF_OK;
 done:
-    account_question_close(&q);
+    account_close(&r);
     return status;
 }
 
-void account_question_close(account_question *q) {
-    account_amplified_free(&q->scheme);
-    dpmf_strategy_free(q->identity);
-    q->identity = NULL;
+void account_close(account_request *r) {
+    if (!r->simulated) return;
+    account_amplified_free(&r->scheme);
+    dpmf_strategy_free(r->identity);
+    r->identity = NULL;
 }
 
 /* ---- the answer ---- */
 
 /* mu of the whole run if the sampling were known. */
-static double unsampled_mu(const account_question *q, double sigma) {
-    double effective = sigma * q->options.sigma_unit;
-    if (q->sampled) return q->scheme.sensed.value / (effective * q->scheme.norm);
-    account_composed c = q->composed;
-    c.sigma = effective;
-    return account_composed_mu(&c);
+static double unsampled_mu(const account_request *r, double sigma) {
+    double effective = sigma * r->options.sigma_unit;
+    if (r->simulated) return r->scheme.sensed.value / (effective * r->scheme.norm);
+    account_question at = r->question;
+    at.sigma = effective;
+    return account_unsampled_mu(&at);
 }
 
-dpmf_privacy account_question_answer(const account_question *q, double sigma, double epsilon, double delta) {
+dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta) {
     dpmf_privacy p = {.epsilon = epsilon,
                       .delta = delta,
                       .sigma = sigma,
                       .kind = DPMF_UPPER_BOUND,
-                      .compositions = q->composed.compositions,
-                      .probability = q->composed.probability,
+                      .compositions = r->question.compositions,
+                      .probability = r->question.probability,
                       .slack_met = 1};
-    double total = unsampled_mu(q, sigma);
-    if (q->options.sampling.kind == DPMF_SAMPLING_NONE) {
+    double total = unsampled_mu(r, sigma);
+    if (r->options.sampling.kind == DPMF_SAMPLING_NONE) {
         p.total_mu = total;
         p.total_rho = total * total / 2;
-        p.mu = total / sqrt((double)q->composed.compositions);
+        p.mu = total / sqrt((double)r->question.compositions);
         p.rho = p.mu * p.mu / 2;
     } else if (delta > 0) {
         p.without_sampling = account_gaussian_epsilon(total, log(delta));

@@ -11,12 +11,11 @@
  * t; at its least, epsilon = K'(t) + ln(t/(1+t)) and ln delta = K - t K' - ln(1+t): one equation in t for either
  * question, solved by bisection of ln t. Any t gives a bound, so t needs no care; K does.
  *
- * The bound K: n times the quadrature of account/pair.c, plus its roundings, plus a proven bound on its error (account/pair_strip.c),
+ * The bound K: n times the quadrature of account/pair.c, plus its roundings, plus a proven bound on its error (account/pair.c),
  * plus 1e-13 of it for the arithmetic after it. The step is halved while what is added counts.
  */
 #include "account/pair.h"
 
-#include <assert.h>
 #include <math.h>
 
 static const double ADDED = 1e-12; /* part of ln M */
@@ -26,11 +25,11 @@ double account_rdp_cumulant(const account_pair *pair, double t) {
     const double n = (double)pair->compositions;
     double value = 0, added = INFINITY, off = INFINITY;
     for (int fineness = 1; fineness <= FINEST && !(off <= ADDED * fabs(value)); fineness *= 2) {
-        const account_cumulant k = account_pair_cumulant(pair, INFINITY, t, fineness);
+        const account_cumulant k = pair_cumulant(pair, INFINITY, t, fineness);
         if (!isfinite(k.error)) break;
         /* M <= m e^error + off, so ln M <= ln m + error + off / m */
         const double enough = k.value + log(0.1 * ADDED * fabs(k.value));
-        off = exp(account_pair_log_error(pair, INFINITY, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
+        off = exp(pair_log_error(pair, INFINITY, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
         if (!(k.error + off < added)) continue;
         added = k.error + off;
         value = k.value + added;
@@ -41,23 +40,23 @@ double account_rdp_cumulant(const account_pair *pair, double t) {
 
 /* epsilon or ln delta where order 1 + t is the best; NAN where K cannot be had. */
 static void best_at(const account_pair *pair, double t, double *epsilon, double *log_delta) {
-    const account_cumulant k = account_pair_cumulant(pair, INFINITY, t, 1);
+    const account_cumulant k = pair_cumulant(pair, INFINITY, t, 1);
     const double n = (double)pair->compositions;
     *epsilon = isfinite(k.error) ? n * k.first - log1p(1 / t) : NAN;
     *log_delta = isfinite(k.error) ? n * (k.value - t * k.first) - log1p(t) : NAN;
 }
 
 /*
- * The t at which the best epsilon, or else ln delta, is the one asked for: the first grows with t, the second falls.
+ * The t at which the best epsilon, or else ln delta, is the one given: the first grows with t, the second falls.
  * Orders where K fails count as too large.
  */
-static double best_order(const account_pair *pair, double want_epsilon, double want_log_delta) {
+static double best_order(const account_pair *pair, const account_question *q) {
     double low = -30, high = 60; /* ln t */
     for (int round = 0; round < 60 && high - low > 1e-7; round++) {
         const double middle = round == 0 ? 1 : 0.5 * (low + high);
         double epsilon, log_delta;
         best_at(pair, exp(middle), &epsilon, &log_delta);
-        const int small = isnan(want_log_delta) ? epsilon < want_epsilon : log_delta > want_log_delta;
+        const int small = q->of_epsilon ? log_delta > q->given : epsilon < q->given;
         if (small) { /* false for NAN */
             low = middle;
         } else {
@@ -67,25 +66,18 @@ static double best_order(const account_pair *pair, double want_epsilon, double w
     return exp(low);
 }
 
-dpmf_status account_rdp_epsilon(const account_pair *pair, double log_delta, double *epsilon) {
-    TRY(account_pair_check(pair));
-    if (!(log_delta < 0 && isfinite(log_delta)))
-        return base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", log_delta);
-    const double t = best_order(pair, NAN, log_delta);
-    const double k = account_rdp_cumulant(pair, t);
-    /* t ln t - (1+t) ln(1+t) = -t ln(1 + 1/t) - ln(1+t), without cancellation */
-    const double bound = (k - log_delta - log1p(t)) / t - log1p(1 / t);
-    *epsilon = fmax(0, bound + 1e-14 * ((fabs(k) + fabs(log_delta)) / t + log1p(1 / t)));
-    return DPMF_OK;
-}
-
-dpmf_status account_rdp_log_delta(const account_pair *pair, double epsilon, double *log_delta) {
-    TRY(account_pair_check(pair));
-    if (!(epsilon >= 0 && isfinite(epsilon)))
-        return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", epsilon);
-    const double t = best_order(pair, epsilon, NAN);
-    const double k = account_rdp_cumulant(pair, t);
-    const double bound = k - t * epsilon - t * log1p(1 / t) - log1p(t);
-    *log_delta = fmin(0, bound + 1e-14 * (fabs(k) + t * epsilon + 1));
+dpmf_status account_rdp_answer(const account_pair *pair, const account_question *q, double *out) {
+    TRY(pair_check(pair));
+    TRY(account_check_given(q));
+    const double given = q->given, t = best_order(pair, q), k = account_rdp_cumulant(pair, t);
+    if (q->of_epsilon) {
+        /* t ln t - (1+t) ln(1+t) = -t ln(1 + 1/t) - ln(1+t), without cancellation */
+        const double bound = (k - given - log1p(t)) / t - log1p(1 / t);
+        *out = fmax(0, bound + 1e-14 * ((fabs(k) + fabs(given)) / t + log1p(1 / t)));
+    } else {
+        const double bound = k - t * given - t * log1p(1 / t) - log1p(t);
+        *out = fmin(0, bound + 1e-14 * (fabs(k) + t * given + 1));
+    }
+    if (isnan(*out)) *out = account_worst(q);
     return DPMF_OK;
 }

@@ -23,73 +23,76 @@ static const char METHOD_BOUNDED[] = "correlated balls in bins, Gram matrix boun
 static const char METHOD_UNSAMPLED[] = "without amplification, in closed form: smaller here than Monte Carlo can prove";
 static const char METHOD_UNAMPLIFIED[] = "without amplification: Monte Carlo needs a delta of at least 1e-06";
 
-static montecarlo_scheme scheme_at(const account_question *q, double sigma) {
-    montecarlo_scheme s = q->scheme.scheme;
-    s.sigma = sigma * q->options.sigma_unit * q->scheme.norm;
+static montecarlo_scheme scheme_at(const account_request *r, double sigma) {
+    montecarlo_scheme s = r->scheme.scheme;
+    s.sigma = sigma * r->options.sigma_unit * r->scheme.norm;
     return s;
 }
 
 /* With a cap: what coupling adds to delta (account/capped/separated.c). */
-static double coupling(const account_question *q, double epsilon) {
-    return q->missed > 0 ? q->missed * (1 + exp(epsilon)) * (1 + 1e-12) : 0;
+static double coupling(const account_request *r, double epsilon) {
+    return r->missed > 0 ? r->missed * (1 + exp(epsilon)) * (1 + 1e-12) : 0;
 }
 
 /* Bins are bounded without simulation where simulation cannot see, or where certainty is asked for. */
-static int is_bounded(const account_question *q, double delta) {
-    return q->scheme.scheme.kind == MONTECARLO_SCHEME_BINS && !q->options.unconditional &&
-           (delta < DELTA_MIN || q->options.engine == DPMF_ENGINE_CONNECT_THE_DOTS) &&
-           q->options.engine != DPMF_ENGINE_MONTE_CARLO;
+static int is_bounded(const account_request *r, double delta) {
+    return r->scheme.scheme.kind == MONTECARLO_SCHEME_BINS && !r->options.unconditional &&
+           (delta < DELTA_MIN || r->options.engine == DPMF_ENGINE_CONNECT_THE_DOTS) &&
+           r->options.engine != DPMF_ENGINE_MONTE_CARLO;
 }
 
-static product_options bounding(const account_question *q) {
-    return (product_options){q->options.slack, 0.1 * q->options.slack, &q->options.run};
+static account_question bounding(const account_request *r, int of_epsilon, double given) {
+    return (account_question){.of_epsilon = of_epsilon,
+                              .given = given,
+                              .relative = r->options.slack,
+                              .absolute = 0.1 * r->options.slack,
+                              .run = &r->options.run};
 }
 
-static dpmf_status bounded_epsilon(const account_question *q, const montecarlo_scheme *s, double delta,
+static dpmf_status bounded_epsilon(const account_request *r, const montecarlo_scheme *s, double delta,
                                    dpmf_privacy *out) {
-    const product_options options = bounding(q);
-    double found = INFINITY;
-    int met = 0;
-    TRY(account_correlated_epsilon(s, log(delta), &options, &found, &met));
-    out->epsilon = fmin(found, out->without_sampling);
-    out->method = found < out->without_sampling ? METHOD_BOUNDED : METHOD_UNSAMPLED;
-    out->slack_met = met;
+    const account_question q = bounding(r, 1, log(delta));
+    account_answer found;
+    TRY(correlated_answer(s, &q, &found));
+    out->epsilon = fmin(found.value, out->without_sampling);
+    out->method = found.value < out->without_sampling ? METHOD_BOUNDED : METHOD_UNSAMPLED;
+    out->slack_met = found.met;
     return DPMF_OK;
 }
 
-static montecarlo_options how(const account_question *q) {
-    return (montecarlo_options){.samples = q->options.samples,
-                                .confidence = q->options.confidence,
-                                .seed = q->options.seed,
-                                .run = &q->options.run};
+static montecarlo_options how(const account_request *r) {
+    return (montecarlo_options){.samples = r->options.samples,
+                                .confidence = r->options.confidence,
+                                .seed = r->options.seed,
+                                .run = &r->options.run};
 }
 
 /* For the test: as many samples as let delta_b be about half of delta. */
-static int64_t test_samples(const account_question *q, double delta) {
-    return q->options.samples > 0 ? q->options.samples : (int64_t)(110 / delta);
+static int64_t test_samples(const account_request *r, double delta) {
+    return r->options.samples > 0 ? r->options.samples : (int64_t)(110 / delta);
 }
 
-static void with_confidence(const account_question *q, dpmf_privacy *out) {
+static void with_confidence(const account_request *r, dpmf_privacy *out) {
     out->method = METHOD_CONFIDENCE;
-    out->confidence = q->options.confidence;
+    out->confidence = r->options.confidence;
 }
 
-static void name_method(const account_question *q, dpmf_privacy *out) {
-    if (!q->options.unconditional) with_confidence(q, out);
-    if (q->options.unconditional) out->method = METHOD_UNCONDITIONAL;
-    if (q->missed > 0) out->method = q->options.unconditional ? METHOD_COUPLED_TEST : METHOD_COUPLED;
+static void name_method(const account_request *r, dpmf_privacy *out) {
+    if (!r->options.unconditional) with_confidence(r, out);
+    if (r->options.unconditional) out->method = METHOD_UNCONDITIONAL;
+    if (r->missed > 0) out->method = r->options.unconditional ? METHOD_COUPLED_TEST : METHOD_COUPLED;
 }
 
-static uint64_t other_seed(const account_question *q) {
-    return q->options.seed ^ 0x9e3779b97f4a7c15u; /* the test's samples must not be those of the search */
+static uint64_t other_seed(const account_request *r) {
+    return r->options.seed ^ 0x9e3779b97f4a7c15u; /* the test's samples must not be those of the search */
 }
 
 /* Tests (epsilon, sigma) against the claim; DPMF_ERROR_NUMERICAL if it does not pass. */
-static dpmf_status pass_test(const account_question *q, const montecarlo_scheme *s, double epsilon, double delta_b,
+static dpmf_status pass_test(const account_request *r, const montecarlo_scheme *s, double epsilon, double delta_b,
                              int64_t samples) {
     int passed = 0;
     double mean = 0;
-    TRY(montecarlo_test(s, epsilon, delta_b, samples, other_seed(q), &q->options.run, &passed, &mean));
+    TRY(montecarlo_test(s, epsilon, delta_b, samples, other_seed(r), &r->options.run, &passed, &mean));
     if (passed) return DPMF_OK;
     return base_fail(
         DPMF_ERROR_NUMERICAL,
@@ -97,24 +100,24 @@ static dpmf_status pass_test(const account_question *q, const montecarlo_scheme 
         mean, delta_b);
 }
 
-static dpmf_status uncapped_epsilon(const account_question *q, double sigma, double delta, dpmf_privacy *out) {
-    montecarlo_scheme s = scheme_at(q, sigma);
-    montecarlo_options o = how(q);
-    if (is_bounded(q, delta)) return bounded_epsilon(q, &s, delta, out);
+static dpmf_status uncapped_epsilon(const account_request *r, double sigma, double delta, dpmf_privacy *out) {
+    montecarlo_scheme s = scheme_at(r, sigma);
+    montecarlo_options o = how(r);
+    if (is_bounded(r, delta)) return bounded_epsilon(r, &s, delta, out);
     if (delta < DELTA_MIN) {
         out->epsilon = out->without_sampling;
         out->method = METHOD_UNAMPLIFIED;
         return DPMF_OK;
     }
-    if (!q->options.unconditional) {
+    if (!r->options.unconditional) {
         TRY(montecarlo_epsilon(&s, delta, &o, &out->epsilon));
-        with_confidence(q, out);
+        with_confidence(r, out);
     } else {
-        int64_t samples = test_samples(q, delta);
+        int64_t samples = test_samples(r, delta);
         double delta_b = 0;
         TRY(montecarlo_claim(delta, samples, &delta_b));
         TRY(montecarlo_epsilon(&s, delta_b, &o, &out->epsilon));
-        TRY(pass_test(q, &s, out->epsilon, delta_b, samples));
+        TRY(pass_test(r, &s, out->epsilon, delta_b, samples));
         out->method = METHOD_UNCONDITIONAL;
     }
     if (out->epsilon >= out->without_sampling) {
@@ -126,17 +129,17 @@ static dpmf_status uncapped_epsilon(const account_question *q, double sigma, dou
 }
 
 /* With a cap: a part of delta is set aside for the coupling, more where that turns out to be too little. */
-dpmf_status account_sampled_epsilon(const account_question *q, double sigma, double delta, dpmf_privacy *out) {
+static dpmf_status epsilon_at(const account_request *r, double sigma, double delta, dpmf_privacy *out) {
     static const double parts[] = {0.01, 0.1, 0.5};
     const dpmf_privacy asked = *out;
-    if (q->missed == 0) return uncapped_epsilon(q, sigma, delta, out);
+    if (r->missed == 0) return uncapped_epsilon(r, sigma, delta, out);
     for (int i = 0; i < (int)(sizeof parts / sizeof *parts); i++) {
-        if (coupling(q, 0) > parts[i] * delta) continue;
+        if (coupling(r, 0) > parts[i] * delta) continue;
         *out = asked;
-        TRY(uncapped_epsilon(q, sigma, (1 - parts[i]) * delta, out));
+        TRY(uncapped_epsilon(r, sigma, (1 - parts[i]) * delta, out));
         if (out->method == METHOD_UNSAMPLED || out->method == METHOD_UNAMPLIFIED) break;
-        if (coupling(q, out->epsilon) > parts[i] * delta) continue;
-        out->method = q->options.unconditional ? METHOD_COUPLED_TEST : METHOD_COUPLED;
+        if (coupling(r, out->epsilon) > parts[i] * delta) continue;
+        out->method = r->options.unconditional ? METHOD_COUPLED_TEST : METHOD_COUPLED;
         return DPMF_OK;
     }
     *out = asked;
@@ -145,34 +148,30 @@ dpmf_status account_sampled_epsilon(const account_question *q, double sigma, dou
     return DPMF_OK;
 }
 
-static dpmf_status unconditional_delta(const account_question *q, const montecarlo_scheme *s, double epsilon,
-                                       double delta_b, double *delta) {
-    int64_t samples = test_samples(q, 2 * delta_b);
-    TRY(pass_test(q, s, epsilon, delta_b, samples));
-    *delta = montecarlo_unconditional(delta_b, samples);
-    return DPMF_OK;
-}
-
-dpmf_status account_sampled_delta(const account_question *q, double sigma, double epsilon, dpmf_privacy *out) {
-    montecarlo_scheme s = scheme_at(q, sigma);
-    montecarlo_options o = how(q);
-    double delta = 1, unamplified;
-    if (is_bounded(q, 1)) {
-        const product_options options = bounding(q);
-        int met = 0;
-        TRY(account_correlated_log_delta(&s, epsilon, &options, &delta, &met));
-        *out = account_question_answer(q, sigma, epsilon, fmin(exp(delta), 1));
+static dpmf_status delta_at(const account_request *r, double sigma, double epsilon, dpmf_privacy *out) {
+    montecarlo_scheme s = scheme_at(r, sigma);
+    montecarlo_options o = how(r);
+    double delta = 1;
+    if (is_bounded(r, 1)) {
+        const account_question q = bounding(r, 0, epsilon);
+        account_answer found;
+        TRY(correlated_answer(&s, &q, &found));
+        *out = account_privacy(r, sigma, epsilon, fmin(exp(found.value), 1));
         out->method = METHOD_BOUNDED;
-        out->slack_met = met;
+        out->slack_met = found.met;
         return DPMF_OK;
     }
     TRY(montecarlo_delta(&s, epsilon, &o, &delta));
-    if (q->options.unconditional) TRY(unconditional_delta(q, &s, epsilon, delta, &delta));
-    delta = fmin(delta + coupling(q, epsilon), 1);
-    *out = account_question_answer(q, sigma, epsilon, delta);
-    name_method(q, out);
-    unamplified = exp(
-        account_gaussian_log_delta(q->scheme.sensed.value / (sigma * q->options.sigma_unit * q->scheme.norm), epsilon));
+    if (r->options.unconditional) {
+        const int64_t samples = test_samples(r, 2 * delta);
+        TRY(pass_test(r, &s, epsilon, delta, samples));
+        delta = montecarlo_unconditional(delta, samples);
+    }
+    delta = fmin(delta + coupling(r, epsilon), 1);
+    *out = account_privacy(r, sigma, epsilon, delta);
+    name_method(r, out);
+    const double unamplified = exp(
+        account_gaussian_log_delta(r->scheme.sensed.value / (sigma * r->options.sigma_unit * r->scheme.norm), epsilon));
     if (unamplified < delta) {
         out->delta = unamplified;
         out->method = METHOD_UNSAMPLED;
@@ -181,42 +180,46 @@ dpmf_status account_sampled_delta(const account_question *q, double sigma, doubl
     return DPMF_OK;
 }
 
-/* The sigma that is enough without amplification. */
-static double unamplified_sigma(const account_question *q, double epsilon, double delta) {
-    return q->scheme.sensed.value / q->scheme.norm / q->options.sigma_unit / account_gaussian_mu(epsilon, log(delta));
+dpmf_status account_sampled_answer(const account_request *r, int of_epsilon, double sigma, dpmf_privacy *out) {
+    return of_epsilon ? epsilon_at(r, sigma, out->delta, out) : delta_at(r, sigma, out->epsilon, out);
 }
 
-dpmf_status account_sampled_sigma(const account_question *q, double epsilon, double delta, dpmf_privacy *out) {
-    montecarlo_scheme s = scheme_at(q, 1);
-    montecarlo_options o = how(q);
-    double sigma = unamplified_sigma(q, epsilon, delta);
+/* The sigma that is enough without amplification. */
+static double unamplified_sigma(const account_request *r, double epsilon, double delta) {
+    return r->scheme.sensed.value / r->scheme.norm / r->options.sigma_unit / account_gaussian_mu(epsilon, log(delta));
+}
+
+dpmf_status account_sampled_sigma(const account_request *r, double epsilon, double delta, dpmf_privacy *out) {
+    montecarlo_scheme s = scheme_at(r, 1);
+    montecarlo_options o = how(r);
+    double sigma = unamplified_sigma(r, epsilon, delta);
     const double whole = delta;
-    if (is_bounded(q, delta)) {
-        product_options options = bounding(q);
+    if (is_bounded(r, delta)) {
+        account_question q = bounding(r, 0, epsilon);
         double found = 0;
-        if (q->unasked_slack) options.relative *= 1.6; /* coarser than a look back at epsilon, which must not fail */
-        TRY(account_correlated_sigma(&s, epsilon, log(delta), &options, &found));
-        found /= q->options.sigma_unit * q->scheme.norm;
-        *out = account_question_answer(q, fmin(found, sigma), epsilon, delta);
+        if (r->default_slack) q.relative *= 1.6; /* coarser than a look back at epsilon, which must not fail */
+        TRY(correlated_sigma(&s, &q, log(delta), &found));
+        found /= r->options.sigma_unit * r->scheme.norm;
+        *out = account_privacy(r, fmin(found, sigma), epsilon, delta);
         out->method = found < sigma ? METHOD_BOUNDED : METHOD_UNSAMPLED;
         return DPMF_OK;
     }
-    delta -= coupling(q, epsilon);
+    delta -= coupling(r, epsilon);
     if (delta < DELTA_MIN) {
         delta = whole;
-        *out = account_question_answer(q, sigma, epsilon, delta);
+        *out = account_privacy(r, sigma, epsilon, delta);
         out->method = METHOD_UNAMPLIFIED;
         return DPMF_OK;
     }
     double delta_b = delta;
-    int64_t samples = test_samples(q, delta);
-    if (q->options.unconditional) TRY(montecarlo_claim(delta, samples, &delta_b));
+    int64_t samples = test_samples(r, delta);
+    if (r->options.unconditional) TRY(montecarlo_claim(delta, samples, &delta_b));
     TRY(montecarlo_scale(&s, epsilon, delta_b, &o, &sigma));
-    if (q->options.unconditional) {
-        montecarlo_scheme found = scheme_at(q, sigma);
-        TRY(pass_test(q, &found, epsilon, delta_b, samples));
+    if (r->options.unconditional) {
+        montecarlo_scheme found = scheme_at(r, sigma);
+        TRY(pass_test(r, &found, epsilon, delta_b, samples));
     }
-    *out = account_question_answer(q, sigma, epsilon, whole);
-    name_method(q, out);
+    *out = account_privacy(r, sigma, epsilon, whole);
+    name_method(r, out);
     return DPMF_OK;
 }

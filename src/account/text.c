@@ -12,7 +12,7 @@
 
 static const char *const ENGINES[] = {
     [DPMF_ENGINE_AUTO] = "auto",
-    [DPMF_ENGINE_CONTOUR] = "contour",
+    [DPMF_ENGINE_FOURIER] = "fourier",
     [DPMF_ENGINE_CONNECT_THE_DOTS] = "connect-the-dots",
     [DPMF_ENGINE_RDP] = "rdp",
     [DPMF_ENGINE_MONTE_CARLO] = "monte-carlo",
@@ -31,7 +31,7 @@ dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
             *out = (dpmf_engine)i;
             return DPMF_OK;
         }
-    return base_fail(DPMF_ERROR_ARGUMENT, "engine '%s', accepted: auto, contour, connect-the-dots, rdp, monte-carlo",
+    return base_fail(DPMF_ERROR_ARGUMENT, "engine '%s', accepted: auto, fourier, connect-the-dots, rdp, monte-carlo",
                      base_show(text, strlen(text), shown));
 }
 

@@ -85,7 +85,7 @@ double dpmf_tuning_runs(const dpmf_tuning *t) {
 /* ---- divergences of one run ---- */
 
 typedef struct best {
-    const account_composed *run;
+    account_question run;
     const dpmf_tuning *tuning;
     double runs; /* E[K] */
     double paid; /* negative binomial: (1 + eta) x the least over l' */
@@ -94,11 +94,11 @@ typedef struct best {
 } best;
 
 /* Of order 1 + t; an upper bound. */
-static double renyi(const account_composed *c, double t) {
+static double renyi(const account_question *c, double t) {
     const int replaced = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE;
     account_pair pair = {.sigma = c->sigma, .probability = c->probability, .compositions = c->compositions};
     if (c->probability >= 1) {
-        const double mu = account_composed_mu(c);
+        const double mu = account_unsampled_mu(c);
         return 0.5 * (1 + t) * mu * mu * (1 + 1e-15);
     }
     pair.direction = replaced ? ACCOUNT_REPLACE : ACCOUNT_REMOVE;
@@ -112,24 +112,25 @@ static double renyi(const account_composed *c, double t) {
 
 /* (1 - 1/l) e(l) + ln(1/gamma)/l at l = 1 + t. */
 static dpmf_status paid_at(const best *b, double t, double *out) {
-    *out = (t * renyi(b->run, t) - log(b->tuning->gamma)) / (1 + t);
+    *out = (t * renyi(&b->run, t) - log(b->tuning->gamma)) / (1 + t);
     return DPMF_OK;
 }
 
 static dpmf_status epsilon_at(const best *b, double t, double *out) {
     double extra = b->paid, log_d = 0;
     if (b->tuning->kind == DPMF_TUNING_POISSON) {
-        const double at = log1p(1 / t);
+        account_question at = b->run;
         account_answer found = {0};
+        at.given = log1p(1 / t);
         if (b->certified) {
-            TRY(account_dispatch_log_delta(b->run, at, &found));
+            TRY(account_answer_question(&at, &found));
             log_d = found.value;
         } else {
-            TRY(account_dispatch_search(b->run, at, &log_d));
+            TRY(account_search(&at, &log_d));
         }
         extra = b->tuning->mean * exp(fmin(0, log_d));
     }
-    const double divergence = renyi(b->run, t) + extra + log(b->runs) / t;
+    const double divergence = renyi(&b->run, t) + extra + log(b->runs) / t;
     const double bound = divergence - (b->log_delta + log1p(t)) / t - log1p(1 / t);
     *out = fmax(0, bound + 1e-13 * (fabs(divergence) + fabs(b->log_delta) / t + 1));
     return DPMF_OK;
@@ -145,7 +146,7 @@ static dpmf_status find_order(const best *b, objective of, double *out) {
     double at = LOW, least = INFINITY;
     for (double x = LOW; x <= HIGH; x += STEP) {
         double value = INFINITY;
-        TRY(base_progress(b->run->run, "orders", (x - LOW) / (HIGH - LOW)));
+        TRY(base_progress(b->run.run, "orders", (x - LOW) / (HIGH - LOW)));
         TRY(of(b, exp(x), &value));
         if (!(value < least)) continue;
         least = value;
@@ -182,9 +183,9 @@ static dpmf_status best_epsilon(best *b, double *out) {
     return epsilon_at(b, t, out);
 }
 
-static dpmf_status check_question(const account_question *q) {
-    if (!q->sampled && q->composed.picks == 0 && !capped_binds(&q->composed) &&
-        (q->options.engine == DPMF_ENGINE_AUTO || q->options.engine == DPMF_ENGINE_RDP))
+static dpmf_status check_question(const account_request *r) {
+    if (!r->simulated && r->question.picks == 0 && !account_cap_binds(&r->question) &&
+        (r->options.engine == DPMF_ENGINE_AUTO || r->options.engine == DPMF_ENGINE_RDP))
         return DPMF_OK;
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "tuning needs the Renyi divergences of a run: sampling none, poisson and block-cyclic without a "
@@ -193,7 +194,7 @@ static dpmf_status check_question(const account_question *q) {
 
 dpmf_status dpmf_account_tuning(double sigma, double delta, const dpmf_account_options *options,
                                 const dpmf_tuning *tuning, dpmf_privacy *out) {
-    account_question q;
+    account_request r;
     dpmf_privacy answer;
     double epsilon = INFINITY;
     dpmf_status status = DPMF_OK;
@@ -202,20 +203,20 @@ dpmf_status dpmf_account_tuning(double sigma, double delta, const dpmf_account_o
         return dpmf_account_epsilon(sigma, delta, options, out);
     TRY(account_check_sigma(sigma));
     TRY(account_check_delta(delta));
-    TRY(account_question_open(options, &q));
-    TRY_DONE(check_question(&q));
-    q.composed.sigma = sigma * q.options.sigma_unit;
-    best b = {.run = &q.composed, .tuning = tuning, .runs = dpmf_tuning_runs(tuning), .log_delta = log(delta)};
-    if (q.composed.probability > 0)
+    TRY(account_open(options, &r));
+    TRY_DONE(check_question(&r));
+    r.question.sigma = sigma * r.options.sigma_unit;
+    best b = {.run = r.question, .tuning = tuning, .runs = dpmf_tuning_runs(tuning), .log_delta = log(delta)};
+    if (r.question.probability > 0)
         TRY_DONE(best_epsilon(&b, &epsilon));
     else
         epsilon = 0;
-    answer = account_question_answer(&q, sigma, epsilon, delta);
+    answer = account_privacy(&r, sigma, epsilon, delta);
     answer.mu = answer.rho = answer.total_mu = answer.total_rho = 0; /* of one run, which is not what was asked for */
     answer.kind = DPMF_UPPER_BOUND;
-    answer.method = q.composed.probability < 1 ? METHOD_QUADRATURE : METHOD;
+    answer.method = r.question.probability < 1 ? METHOD_QUADRATURE : METHOD;
     *out = answer;
 done:
-    account_question_close(&q);
+    account_close(&r);
     return status;
 }

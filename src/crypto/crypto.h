@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Crypto: keys and subkeys, seed noise from a subkey, files for their owner alone, wiping. Whatever holds a secret byte
- * comes from here.
+ * Crypto: keys and subkeys, seed noise from a subkey, files for their owner alone, wiping. All memory and files with
+ * secret bytes come from here.
  */
 #ifndef DPMF_CRYPTO_H
 #define DPMF_CRYPTO_H
@@ -38,8 +38,8 @@ DPMF_MUST_CHECK dpmf_status crypto_seed_open(const uint8_t subkey[32], crypto_se
 void crypto_seed_close(crypto_seed *seed); /* NULL is fine */
 
 /*
- * The same with given kernels. Verification reads W off a stream whose seeds are no noise (verify/seed.c); the public
- * streams never come here.
+ * The same with given kernels. Verification reads W off a stream whose seeds are impulses (verify/seed.c); public
+ * streams never use this call.
  */
 struct kernels_seed_set;
 DPMF_MUST_CHECK dpmf_status crypto_seed_open_with(const struct kernels_seed_set *kernels, const uint8_t subkey[32],
@@ -69,12 +69,12 @@ enum { CRYPTO_SHOWN_PATH = 320 };
 const char *crypto_secret_show(const char *path, char out[CRYPTO_SHOWN_PATH]);
 
 /*
- * Opens a regular file that is ours and whose mode lets nobody but the owner in; `write`: for reading and writing. A file that is not
- * there is no failure: *file is -1.
+ * Opens a regular file that belongs to us and that only its owner may access; `write`: for reading and writing. A
+ * missing file is no failure: *file is -1.
  */
 DPMF_MUST_CHECK dpmf_status crypto_secret_open(const char *path, const char *what, int write, int *file, int64_t *size);
 
-/* `size` bytes at `place`, all of them. `what` and `path` are for the message. */
+/* Reads exactly `size` bytes at `place`. `what` and `path` are for the message. */
 DPMF_MUST_CHECK dpmf_status crypto_secret_read(int file, const char *path, const char *what, int64_t place, void *bytes,
                                                size_t size);
 DPMF_MUST_CHECK dpmf_status crypto_secret_put(int file, const char *path, const char *what, int64_t place,
@@ -83,8 +83,9 @@ DPMF_MUST_CHECK dpmf_status crypto_secret_write(int file, const char *path, cons
                                                 const void *bytes, size_t size); /* and synced */
 
 /*
- * A new file, mode 0600: whole and synced before it has its name. `replace` 0: an existing file is a failure, and stays
- * (*existed, if not NULL, says so). `file` NULL, or the file, open for reading and writing and locked with flock.
+ * Makes a new file, mode 0600, complete and synced before it gets its name. `replace` 0: an existing file is a failure
+ * and stays (*existed, if not NULL, is then 1). `file` is NULL or gets the file, open for reading and writing and
+ * locked with flock.
  */
 DPMF_MUST_CHECK dpmf_status crypto_secret_create(const char *path, const char *what, const void *bytes, size_t size,
                                                  int replace, int *existed, int *file);

@@ -134,7 +134,7 @@ static dpmf_status apply_rows(const dpmf_workload *a, int64_t rows, double *b) {
 
 dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const double *matrix, const dpmf_run *run,
                         double *per_step) {
-    int64_t n = s->steps, rows = dpmf_strategy_rows(s);
+    int64_t n = s->steps, rows = strategy_rows(s);
     double *b = NULL;
     dpmf_status status = DPMF_OK;
     if (n > DENSE_STEPS_MAX)

@@ -71,7 +71,7 @@ static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
 
 /* Square, and with a step that takes one seed: impulses can be sent through it. */
 static int has_impulses(const dpmf_strategy *s) {
-    return (s->ops->rows == NULL || dpmf_strategy_rows(s) == s->steps) && strategy_can(s, STRATEGY_CAN_STEP);
+    return (s->ops->rows == NULL || strategy_rows(s) == s->steps) && strategy_can(s, STRATEGY_CAN_STEP);
 }
 
 /* The coefficients of a Toeplitz C, whether those of its inverse are held or not. */

@@ -24,7 +24,7 @@
 
 static dpmf_status create_identity(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return toeplitz_create_identity(dpmf_workload_steps(a), out);
+    return toeplitz_create_identity(a->steps, out);
 }
 static dpmf_status create_workload(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
@@ -41,30 +41,30 @@ static dpmf_status create_bisr(const dpmf_workload *a, const dpmf_strategy_optio
 }
 static dpmf_status create_unbounded(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return unbounded_create(dpmf_workload_steps(a), out);
+    return unbounded_create(a->steps, out);
 }
 static dpmf_status create_tree(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     if (o->decoder == DPMF_DECODER_OPTIMAL)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "family " DPMF_FAMILY_TREE ": decoder optimal, accepted restart; the best decoder of a "
                          "tree is the family " DPMF_FAMILY_TREE_FULL);
-    return tree_create(TREE_VANILLA, dpmf_workload_steps(a), out);
+    return tree_create(TREE_VANILLA, a->steps, out);
 }
 static dpmf_status create_tree_online(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return tree_create(TREE_ONLINE, dpmf_workload_steps(a), out);
+    return tree_create(TREE_ONLINE, a->steps, out);
 }
 static dpmf_status create_tree_full(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return tree_create(TREE_FULL, dpmf_workload_steps(a), out);
+    return tree_create(TREE_FULL, a->steps, out);
 }
 static dpmf_status create_fft(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return fft_create(dpmf_workload_steps(a), 0, out);
+    return fft_create(a->steps, 0, out);
 }
 static dpmf_status create_fft_opt(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
-    return fft_create(dpmf_workload_steps(a), 1, out);
+    return fft_create(a->steps, 1, out);
 }
 
 /* ---- the table ---- */
@@ -249,6 +249,5 @@ const strategy_table families_table = {.family = FAMILIES,
                                        .matrix = dpmf_strategy_create_dense,
                                        .bands = dpmf_strategy_create_banded,
                                        .toeplitz = dpmf_strategy_create_toeplitz,
-                                       .inverse_toeplitz = dpmf_strategy_create_inverse_toeplitz,
                                        .repeat = dpmf_strategy_create_stamped,
                                        .normalize = dpmf_strategy_create_normalized};

@@ -33,7 +33,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
     if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the mechanism is NULL");
     if (columns < 1 || columns > 1000000)
         return base_fail(DPMF_ERROR_ARGUMENT, "columns = %" PRId64 ", accepted 1 to 1000000", columns);
-    dpmf_workload_inverse_bands(mechanism->workload, &q, &r);
+    workload_inverse_bands(mechanism->workload, &q, &r);
     if (q < 0)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the workload of the mechanism is a matrix: counting takes the named ones (prefix, ...)");
@@ -85,7 +85,7 @@ static dpmf_status allocate_memory(dpmf_counter *c) {
     const int64_t kept = NOISE_COUNTER_HISTORY * c->columns;
     TRY(base_alloc_doubles(c->columns, "a row of noise", &c->noisy));
     TRY(base_alloc(c->columns, sizeof *c->sum, "a row of sums", (void **)&c->sum));
-    if (strcmp(dpmf_workload_text(c->workload), "prefix") == 0)
+    if (strcmp(c->workload->text, "prefix") == 0)
         return base_alloc(c->columns, sizeof *c->total, "running sums", (void **)&c->total);
     TRY(base_alloc_doubles(kept, "rows of a counter", &c->x));
     return base_alloc_doubles(kept, "rows of a counter", &c->o);
@@ -126,7 +126,7 @@ static dpmf_status create_checked(dpmf_counter *c, const dpmf_mechanism *mechani
                                   const dpmf_counter_options *o) {
     c->workload = workload_retain(mechanism->workload);
     c->steps = mechanism->steps;
-    dpmf_workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
+    workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
     assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
     TRY(open_noise(c, mechanism, key, o));
     TRY(noise_counter_grid(c));
@@ -201,7 +201,7 @@ dpmf_status dpmf_counter_commit(dpmf_counter *c, const void *note, int64_t size)
                          "counter: the counter or the note is NULL, or the note's size is below 0");
     if (c->ended) return base_fail(DPMF_ERROR_IO, "this counter has ended: rows or its state file failed before");
     if (c->input_wanted > 0) /* the hash of a part of the input must not replace that of all */
-        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
+        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_verify");
     TRY(noise_check_usable(c->noise));
     dpmf_status status = c->file != NULL ? noise_counter_write(c, note, size) : keep_note(c, note, size);
     if (status == DPMF_OK)
@@ -229,7 +229,7 @@ static dpmf_status hash_bytes(dpmf_counter *c, const void *bytes, int64_t size) 
 
 dpmf_status dpmf_counter_input(dpmf_counter *c, const void *bytes, int64_t size) {
     if (c != NULL && c->input_wanted > 0)
-        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
+        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_verify");
     return hash_bytes(c, bytes, size);
 }
 
@@ -248,7 +248,7 @@ static dpmf_status check_digest(dpmf_counter *c) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_counter_input_again(dpmf_counter *c, const void *bytes, int64_t size) {
+dpmf_status dpmf_counter_input_verify(dpmf_counter *c, const void *bytes, int64_t size) {
     if (c == NULL || size > c->input_wanted - c->input_size)
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bytes again, accepted: 0 to %" PRId64, size,
                          c != NULL ? c->input_wanted - c->input_size : 0);
@@ -256,15 +256,11 @@ dpmf_status dpmf_counter_input_again(dpmf_counter *c, const void *bytes, int64_t
     return c->input_wanted > 0 && c->input_size == c->input_wanted ? check_digest(c) : DPMF_OK;
 }
 
-dpmf_status dpmf_counter_input_anew(dpmf_counter *c) {
+dpmf_status dpmf_counter_input_restart(dpmf_counter *c) {
     if (c == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter is NULL");
     TRY(begin_hash(c));
     c->input_wanted = 0;
     return DPMF_OK;
-}
-
-int64_t dpmf_counter_input_size(const dpmf_counter *c) {
-    return c->input_wanted > 0 ? c->input_wanted : c->input_size;
 }
 
 /* ---- numbers in, numbers out ---- */
@@ -305,7 +301,7 @@ done:
     return status;
 }
 
-int64_t dpmf_counter_last_rows(const dpmf_counter *c) {
+static int64_t last_rows(const dpmf_counter *c) {
     int64_t rows = 0;
     const int64_t head = (int64_t)(sizeof SUMS + sizeof rows);
     if (c->note_size < head || memcmp(c->note, SUMS, sizeof SUMS) != 0) return 0;
@@ -314,7 +310,7 @@ int64_t dpmf_counter_last_rows(const dpmf_counter *c) {
 }
 
 dpmf_status dpmf_counter_last(const dpmf_counter *c, double *sums) {
-    const int64_t rows = dpmf_counter_last_rows(c);
+    const int64_t rows = last_rows(c);
     if (rows == 0) return base_fail(DPMF_ERROR_ARGUMENT, "there is no last answer of dpmf_counter_add to repeat");
     memcpy(sums, c->note + sizeof SUMS + sizeof rows, (size_t)(8 * rows * c->columns));
     return DPMF_OK;
@@ -322,36 +318,21 @@ dpmf_status dpmf_counter_last(const dpmf_counter *c, double *sums) {
 
 /* ---- plain questions ---- */
 
-int64_t dpmf_counter_step(const dpmf_counter *c) {
-    return c->step;
-}
-
-int64_t dpmf_counter_columns(const dpmf_counter *c) {
-    return c->columns;
-}
-
-double dpmf_counter_grid(const dpmf_counter *c) {
-    return dpmf_noise_grid(c->noise);
-}
-
-double dpmf_counter_scale(const dpmf_counter *c) {
-    return dpmf_noise_scale(c->noise);
-}
-
-int dpmf_counter_calibrated(const dpmf_counter *c) {
-    return dpmf_noise_calibrated(c->noise);
-}
-
 double dpmf_counter_error(const dpmf_counter *c, int64_t step) {
-    return step >= 0 && step < c->steps ? dpmf_noise_scale(c->noise) * error_lookup_at(c->error, step) : NAN;
+    return step >= 0 && step < c->steps ? dpmf_noise_get(c->noise).release.scale * error_lookup_at(c->error, step)
+                                        : NAN;
 }
 
-int dpmf_counter_places(const dpmf_counter *c) {
-    return c->places;
-}
-
-dpmf_int128 dpmf_counter_limit(const dpmf_counter *c) {
-    dpmf_int128 limit;
-    memcpy(&limit, &c->limit, sizeof limit);
-    return limit;
+dpmf_counter_info dpmf_counter_get(const dpmf_counter *c) {
+    const dpmf_noise_info noise = dpmf_noise_get(c->noise);
+    dpmf_counter_info info = {.step = c->step,
+                              .columns = c->columns,
+                              .last_rows = last_rows(c),
+                              .calibrated = noise.calibrated,
+                              .places = c->places,
+                              .scale = noise.release.scale,
+                              .grid = noise.grid,
+                              .input_size = c->input_wanted > 0 ? c->input_wanted : c->input_size};
+    memcpy(&info.limit, &c->limit, sizeof info.limit);
+    return info;
 }

@@ -23,6 +23,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "crypto/crypto.h"
+#include "mechanism/mechanism.h"
+#include "strategy/strategy.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -79,14 +81,14 @@ static dpmf_status check_options(const char *path, const dpmf_ledger_options *o)
 
 /* A ledger keeps the budget that it began with. One that has none takes that of the call, and holds it if it is new. */
 static dpmf_status settle_budget(const dpmf_ledger_options *o, dpmf_ledger *ledger, double *epsilon, double *delta) {
-    const double held = dpmf_ledger_budget_epsilon(ledger), held_delta = dpmf_ledger_budget_delta(ledger);
+    const double held = dpmf_ledger_get(ledger).budget_epsilon, held_delta = dpmf_ledger_get(ledger).budget_delta;
     const int given = o->budget_epsilon > 0;
     if (held > 0 && given && (held != o->budget_epsilon || held_delta != o->budget_delta))
         return base_fail(
             DPMF_ERROR_ARGUMENT,
             "the ledger was made with the budget epsilon %g, delta %g, which cannot change to epsilon %g, delta %g",
             held, held_delta, o->budget_epsilon, o->budget_delta);
-    if (held == 0 && given && dpmf_ledger_entries(ledger) == 0)
+    if (held == 0 && given && dpmf_ledger_get(ledger).entries == 0)
         ledger_set_budget(ledger, o->budget_epsilon, o->budget_delta);
     *epsilon = held > 0 ? held : o->budget_epsilon;
     *delta = held > 0 ? held_delta : o->budget_delta;
@@ -149,7 +151,7 @@ static dpmf_status enter(const char *path, noise_ledger_entry *added, const dpmf
     TRY_DONE(check_budget(ledger, o, &r));
     if (!there) TRY_DONE(noise_ledger_write(path, ledger, root, added));
     r.entered = !there;
-    r.entries = dpmf_ledger_entries(ledger) + !there;
+    r.entries = dpmf_ledger_get(ledger).entries + !there;
     if (out != NULL) *out = r;
 done:
     if (status != DPMF_OK && is_empty(file)) unlink(path); /* made here, and nothing came of it */
@@ -169,7 +171,7 @@ static dpmf_status fill_account(double sigma, const dpmf_account_options *how, n
     dpmf_ledger_free(alone);
     if (status != DPMF_OK) return status;
     if (e->how.strategy != NULL && !dpmf_sampling_is_none(&e->how.sampling) && e->how.compositions == 0)
-        e->how.compositions = dpmf_strategy_steps(e->how.strategy);
+        e->how.compositions = e->how.strategy->steps;
     e->how.strategy = NULL;
     return DPMF_OK;
 }
@@ -180,14 +182,14 @@ dpmf_status dpmf_ledger_enter(const char *path, const dpmf_mechanism *mechanism,
     noise_ledger_entry added = {0};
     if (mechanism == NULL || key == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "ledger: the mechanism or the key is NULL");
-    if (dpmf_mechanism_sigma(mechanism) == 0)
+    if (mechanism->sigma == 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "ledger: the mechanism is not calibrated, so it has no account");
     TRY(check_options(path, &o));
     TRY(dpmf_mechanism_confirm(mechanism, &o.run, NULL));
     const dpmf_account_options how = dpmf_mechanism_account(mechanism);
-    TRY(fill_account(dpmf_mechanism_sigma(mechanism), &how, &added));
-    added.digest = dpmf_mechanism_digest(mechanism);
-    TRY(name_run(key, dpmf_mechanism_digest(mechanism), o.binding, &added));
+    TRY(fill_account(mechanism->sigma, &how, &added));
+    added.digest = mechanism->digest;
+    TRY(name_run(key, mechanism->digest, o.binding, &added));
     return enter(path, &added, &o, out);
 }
 

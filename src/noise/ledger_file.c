@@ -157,11 +157,11 @@ static void write_all(base_writer *w, const dpmf_ledger *ledger, const cJSON *ro
     base_json_open(w, NULL, '{');
     base_json_text(w, "format", FORMAT);
     base_json_integer(w, "version", 1);
-    base_json_text(w, "adjacency", dpmf_adjacency_name(dpmf_ledger_adjacency(ledger)));
-    if (dpmf_ledger_budget_epsilon(ledger) > 0) {
+    base_json_text(w, "adjacency", dpmf_adjacency_name(dpmf_ledger_get(ledger).adjacency));
+    if (dpmf_ledger_get(ledger).budget_epsilon > 0) {
         base_json_open(w, "budget", '{');
-        base_json_double(w, "epsilon", dpmf_ledger_budget_epsilon(ledger));
-        base_json_double(w, "delta", dpmf_ledger_budget_delta(ledger));
+        base_json_double(w, "epsilon", dpmf_ledger_get(ledger).budget_epsilon);
+        base_json_double(w, "delta", dpmf_ledger_get(ledger).budget_delta);
         base_json_close(w, '}');
     } else {
         base_json_null(w, "budget");

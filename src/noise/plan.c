@@ -125,7 +125,7 @@ dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_op
         (noise_plan){.strategy = strategy, .leaf = strategy_innermost(strategy), .first = o->first, .count = o->count};
     plan->size = o->precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
     plan->length = plan->leaf->steps;
-    plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
+    plan->leaf_rows = strategy_rows(plan->leaf);
     plan->threads = threads < 1 ? 1 : threads;
     plan->seeds = plan->ahead = plan->replay = 1;
     plan->exact = o->exact;
@@ -139,7 +139,7 @@ dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_op
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "rows of the family '%s' cannot be made elsewhere: the library makes them itself, and "
                          "dpmf_noise_add adds them",
-                         dpmf_strategy_family(strategy));
+                         strategy->family);
     if (o->exact > 0) TRY(check_exact(plan));
     plan->mapped = plan->mapped && plan->slots > 0;
     plan->shared_bytes = noise_aligned(plan->shared_bytes);

@@ -14,7 +14,7 @@
 #ifndef DPMF_NOISE_PLAN_H
 #define DPMF_NOISE_PLAN_H
 
-#include "kernels/combine.h"
+#include "kernels/combine/combine.h"
 #include "kernels/whole/whole.h"
 #include "noise/stream.h"
 #include "strategy/strategy.h"

@@ -130,7 +130,7 @@ static const int64_t CACHE = 200000;
 
 void noise_plan_program(noise_plan *plan, int64_t seeds) {
     plan->route = &PROGRAM;
-    plan->slots = dpmf_strategy_buffers(plan->leaf);
+    plan->slots = strategy_buffers(plan->leaf);
     plan->seeds = seeds;
     plan->mapped = 0;
     plan->scratch_rows = 1 + plan->seeds + plan->slots;

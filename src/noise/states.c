@@ -135,7 +135,7 @@ static const noise_route STATES = {.exact = NOISE_EXACT_STATES,
 void noise_plan_states(noise_plan *plan, const noise_states *states) {
     plan->route = &STATES;
     plan->states = *states;
-    plan->slots = dpmf_strategy_buffers(plan->leaf);
+    plan->slots = strategy_buffers(plan->leaf);
     plan->replay = REPLAY;
     plan->mapped = 0;
     plan->scratch_rows = 1;

@@ -62,9 +62,9 @@ dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, con
         return base_fail(DPMF_ERROR_ARGUMENT, "optimize: family '%s', accepted: %s",
                          base_show(family, strlen(family), shown), strategy_family_list(optimized_place, ", ", list));
     TRY(optimize_check(&known->shown, workload->steps, &o));
-    if (participation != NULL && dpmf_participation_steps(participation) != workload->steps)
+    if (participation != NULL && participation->steps != workload->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
-                         (long long)dpmf_participation_steps(participation), (long long)workload->steps);
+                         (long long)participation->steps, (long long)workload->steps);
     if (participation == NULL) TRY(workload_participation_single(workload->steps, &single));
     optimize_task task = {workload, participation == NULL ? single : participation, &o};
     TRY_DONE(known->optimize(&task, out == NULL ? NULL : &strategy, &found));
@@ -132,9 +132,8 @@ static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_optio
     if ((unsigned)o->constraint > DPMF_CONSTRAINT_CORNERS || (o->constraint != 0 && !f->optimize_constraint))
         return base_fail(DPMF_ERROR_ARGUMENT, "family %s: constraint %d, accepted 0%s", f->name, (int)o->constraint,
                          f->optimize_constraint ? " to 2" : "");
-    int variant = o->sweep || o->taper != 0 || o->settled_after != 0;
-    if (variant && !f->optimize_variants)
-        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep, taper and settled_after are for %s", f->name,
+    if ((o->sweep || o->taper != 0) && !f->optimize_variants)
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep and taper are for %s", f->name,
                          strategy_family_list(takes_variants, " and ", list));
     if (!(o->tolerance >= 1e-10 && o->tolerance <= 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);

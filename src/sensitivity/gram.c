@@ -49,7 +49,7 @@ static int without_structure(const sensitivity_task *task) {
 
 /* The columns, where they begin and end, and from that how far apart two of them can overlap. */
 static dpmf_status hold_columns(sensitivity_task *task) {
-    const int64_t n = task->length, rows = dpmf_strategy_rows(task->core);
+    const int64_t n = task->length, rows = strategy_rows(task->core);
     void *begins = NULL, *ends = NULL;
     task->rows = rows;
     TRY(base_alloc(n, sizeof *task->begins, "the columns of C", &begins));

@@ -51,15 +51,7 @@ void dpmf_strategy_free(dpmf_strategy *strategy) {
 
 /* ---- plain questions ---- */
 
-int64_t dpmf_strategy_steps(const dpmf_strategy *s) {
-    return s->steps;
-}
-
-const char *dpmf_strategy_family(const dpmf_strategy *s) {
-    return s->family;
-}
-
-int64_t dpmf_strategy_rows(const dpmf_strategy *s) {
+int64_t strategy_rows(const dpmf_strategy *s) {
     return s->ops->rows == NULL ? s->steps : s->ops->rows(s);
 }
 
@@ -67,28 +59,33 @@ int64_t dpmf_strategy_seeds(const dpmf_strategy *s, int64_t t) {
     return s->ops->seeds == NULL ? 1 : s->ops->seeds(s, t);
 }
 
-int dpmf_strategy_streams(const dpmf_strategy *s) {
-    return strategy_can(s, STRATEGY_CAN_STEP);
-}
-
 int64_t strategy_bands(const dpmf_strategy *s) {
     return strategy_can(s, STRATEGY_CAN_ROW) ? s->ops->bands(s) : s->steps;
-}
-
-int64_t dpmf_strategy_bands(const dpmf_strategy *s) {
-    return strategy_bands(s);
 }
 
 int64_t strategy_inverse_bands(const dpmf_strategy *s) {
     return strategy_can(s, STRATEGY_CAN_INVERSE_ROW) ? s->ops->inverse_bands(s) : s->steps;
 }
 
-int64_t dpmf_strategy_buffers(const dpmf_strategy *s) {
+int64_t strategy_buffers(const dpmf_strategy *s) {
     return s->ops->buffers(s);
 }
 
-double dpmf_strategy_normals(const dpmf_strategy *s) {
+double strategy_normals(const dpmf_strategy *s) {
     return s->ops->normals == NULL ? 1 : s->ops->normals(s);
+}
+
+dpmf_strategy_info dpmf_strategy_get(const dpmf_strategy *s) {
+    const dpmf_strategy_info info = {.family = s->family,
+                                     .steps = s->steps,
+                                     .rows = strategy_rows(s),
+                                     .bands = strategy_bands(s),
+                                     .buffers = strategy_buffers(s),
+                                     .normals = strategy_normals(s),
+                                     .is_normalized = strategy_is_normalized(s),
+                                     .stamps = strategy_stamps(s),
+                                     .streams = strategy_can(s, STRATEGY_CAN_STEP)};
+    return info;
 }
 
 int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
@@ -132,13 +129,13 @@ const dpmf_strategy *strategy_innermost(const dpmf_strategy *s) {
     return s;
 }
 
-int dpmf_strategy_is_normalized(const dpmf_strategy *strategy) {
+int strategy_is_normalized(const dpmf_strategy *strategy) {
     const double *norms = NULL;
     strategy_scaled(strategy, &norms);
     return norms != NULL;
 }
 
-int64_t dpmf_strategy_stamps(const dpmf_strategy *s) {
+int64_t strategy_stamps(const dpmf_strategy *s) {
     int64_t all = 1, stamps = 1;
     const double *norms = NULL;
     do {
@@ -175,7 +172,7 @@ dpmf_status dpmf_strategy_apply(const dpmf_strategy *s, const double *x, double 
 
 dpmf_status dpmf_strategy_solve(const dpmf_strategy *s, const double *y, double *x) {
     TRY(strategy_need_inverse(s));
-    return through_copy(s->ops->solve, s, dpmf_strategy_rows(s), y, x);
+    return through_copy(s->ops->solve, s, strategy_rows(s), y, x);
 }
 
 dpmf_status dpmf_strategy_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
@@ -226,7 +223,7 @@ static dpmf_status norms_from_rows(const dpmf_strategy *s, double *norms) {
 }
 
 static dpmf_status norms_from_columns(const dpmf_strategy *s, double *norms) {
-    int64_t rows = dpmf_strategy_rows(s);
+    int64_t rows = strategy_rows(s);
     double *column = NULL;
     TRY(base_alloc_doubles(rows, "a column", &column));
     dpmf_status status = DPMF_OK;
@@ -284,7 +281,7 @@ static dpmf_status gram_banded(const dpmf_strategy *s, int64_t lag, double *valu
 }
 
 static dpmf_status gram_columns(const dpmf_strategy *s, int64_t lag, double *values) {
-    int64_t rows = dpmf_strategy_rows(s);
+    int64_t rows = strategy_rows(s);
     double *columns = NULL;
     dpmf_status status = DPMF_OK;
     TRY(base_alloc_doubles(2 * rows, "two columns", &columns));

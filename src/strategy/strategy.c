@@ -115,7 +115,7 @@ static dpmf_status create_checked(const strategy_family *family, const dpmf_work
     dpmf_workload *block = NULL;
     dpmf_strategy *plain = NULL, *repeated = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(workload_head(workload, dpmf_workload_steps(workload) / stamps, &block));
+    TRY_DONE(workload_head(workload, workload->steps / stamps, &block));
     TRY_DONE(family->create(block, o, &plain));
     TRY_DONE(families_table.repeat(plain, stamps, &repeated));
     if (o->column_normalize)
@@ -139,6 +139,6 @@ dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *worklo
     if (known == NULL || known->create == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "family '%s', accepted without parameters: %s",
                          base_show(family, strlen(family), shown), strategy_family_list(is_closed_form, ", ", list));
-    TRY(check_options(&known->shown, dpmf_workload_steps(workload), &o));
+    TRY(check_options(&known->shown, workload->steps, &o));
     return create_checked(known, workload, &o, out);
 }

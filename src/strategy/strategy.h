@@ -134,6 +134,11 @@ DPMF_MUST_CHECK dpmf_status strategy_new(const strategy_ops *ops, size_t size, c
 dpmf_strategy *strategy_retain(const dpmf_strategy *strategy);
 
 /* Structure, with the missing entries of the table filled in. */
+int64_t strategy_rows(const dpmf_strategy *s);
+int64_t strategy_buffers(const dpmf_strategy *s);
+double strategy_normals(const dpmf_strategy *s);
+int strategy_is_normalized(const dpmf_strategy *s);
+int64_t strategy_stamps(const dpmf_strategy *s);
 int64_t strategy_bands(const dpmf_strategy *s);
 int64_t strategy_inverse_bands(const dpmf_strategy *s);
 int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
@@ -203,8 +208,8 @@ typedef struct strategy_table {
     dpmf_status (*identity)(int64_t steps, dpmf_strategy **out);
     dpmf_status (*matrix)(int64_t steps, const double *matrix, dpmf_strategy **out);
     dpmf_status (*bands)(int64_t steps, int64_t bands, const double *rows, dpmf_strategy **out);
-    dpmf_status (*toeplitz)(int64_t steps, int64_t count, const double *c, dpmf_strategy **out);
-    dpmf_status (*inverse_toeplitz)(int64_t steps, int64_t count, const double *inverse, dpmf_strategy **out);
+    dpmf_status (*toeplitz)(int64_t steps, dpmf_toeplitz_shape shape, int64_t count, const double *c,
+                            dpmf_strategy **out);
     dpmf_status (*repeat)(const dpmf_strategy *strategy, int64_t stamps, dpmf_strategy **out);
     dpmf_status (*normalize)(const dpmf_strategy *strategy, dpmf_strategy **out);
 } strategy_table;

@@ -15,7 +15,7 @@
 
 /* Column j is the answer to the unit vector j. */
 dpmf_status strategy_left_inverse(const dpmf_strategy *s, double *w) {
-    int64_t n = s->steps, rows = dpmf_strategy_rows(s);
+    int64_t n = s->steps, rows = strategy_rows(s);
     double *unit = NULL, *column = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(rows, "a unit vector", &unit));
@@ -37,7 +37,7 @@ dpmf_status dpmf_strategy_create_triangular(const dpmf_strategy *strategy, dpmf_
     double *w = NULL, *lower = NULL;
     dpmf_status status = DPMF_OK;
     if (strategy == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "strategy: NULL");
-    int64_t n = strategy->steps, rows = dpmf_strategy_rows(strategy);
+    int64_t n = strategy->steps, rows = strategy_rows(strategy);
     if (n > DPMF_TRIANGULAR_STEPS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "triangular form: %lld steps, accepted up to %d (it is dense)",
                          (long long)n, DPMF_TRIANGULAR_STEPS_MAX);
@@ -86,9 +86,9 @@ static dpmf_status make_dense(const dpmf_strategy *s, int64_t steps, dpmf_strate
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the first %lld steps of a strategy (%s) that is neither Toeplitz nor banded: accepted up to "
                          "%d; the epsilon of the whole run holds for every part of it",
-                         (long long)steps, dpmf_strategy_family(s), FORMED_MAX);
+                         (long long)steps, s->family, FORMED_MAX);
     TRY_DONE(base_alloc_square(steps, "the leading block", &matrix));
-    TRY_DONE(base_alloc_doubles(dpmf_strategy_rows(s), "a column", &column));
+    TRY_DONE(base_alloc_doubles(strategy_rows(s), "a column", &column));
     for (int64_t j = 0; j < steps; j++) {
         TRY_DONE(dpmf_strategy_column(s, j, column));
         for (int64_t t = j; t < steps; t++)
@@ -103,9 +103,9 @@ done:
 
 /* A stream that takes one new seed a step has a W, and so a C, that is lower triangular. A square C alone may be anything. */
 static int is_triangular(const dpmf_strategy *s) {
-    if (dpmf_strategy_rows(s) != s->steps) return 0;
+    if (strategy_rows(s) != s->steps) return 0;
     if (strategy_matrix(s) != NULL) return 1;
-    if (!dpmf_strategy_streams(s)) return 0;
+    if (!strategy_can(s, STRATEGY_CAN_STEP)) return 0;
     for (int64_t t = 0; t < s->steps; t++)
         if (dpmf_strategy_seeds(s, t) != 1) return 0;
     return 1;
@@ -121,9 +121,10 @@ dpmf_status strategy_create_leading(const dpmf_strategy *s, int64_t steps, dpmf_
     }
     if (s->ops->leading != NULL) return s->ops->leading(s, steps, out);
     if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
-        if (c != NULL) return families_table.toeplitz(steps, count < steps ? count : steps, c, out);
+        if (c != NULL) return families_table.toeplitz(steps, DPMF_TOEPLITZ, count < steps ? count : steps, c, out);
         if (inverse != NULL)
-            return families_table.inverse_toeplitz(steps, inverse_count < steps ? inverse_count : steps, inverse, out);
+            return families_table.toeplitz(steps, DPMF_TOEPLITZ_INVERSE, inverse_count < steps ? inverse_count : steps,
+                                           inverse, out);
     }
     if (strategy_can(s, STRATEGY_CAN_ROW)) return make_banded(s, steps, out);
     if (is_triangular(s)) return make_dense(s, steps, out);

@@ -68,7 +68,8 @@ static void wipe_and_free(uint8_t *bytes, int64_t size) {
 
 static dpmf_status save_noise(const dpmf_trainer *t, uint8_t *bytes) {
     if (t->noise == NULL) return DPMF_OK;
-    if (dpmf_noise_step(t->noise) != t->step) TRY(dpmf_noise_seek(t->noise, t->step)); /* after a step that failed */
+    if (dpmf_noise_get(t->noise).step != t->step)
+        TRY(dpmf_noise_seek(t->noise, t->step)); /* after a step that failed */
     TRY(noise_check_usable(t->noise));
     TRY(noise_take_stream(t->noise));
     return noise_stream_state_save(t->noise->stream, bytes);
@@ -93,7 +94,7 @@ dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     size_t sampler_size = 0;
     int64_t whole = 0;
     TRY(check_path(t, path));
-    if (dpmf_sampler_step(t->sampler) != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
+    if (dpmf_sampler_get(t->sampler).step != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
     TRY(dpmf_sampler_encode(t->sampler, &sampler, &sampler_size));
     layout l = {.step = t->step};
     l.size[IDENTITY] = (int64_t)strlen(t->identity) + 1;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contour: known values, its two questions against each other, closed forms, hard corners. The comparison with 32
- * digits is account/test_oracle.c.
+ * The contour: known values, its two questions compared with each other, closed forms, hard corners. The comparison
+ * with 32 digits is account/test_oracle.c.
  */
 #include "account/account.h"
+#include "support/account_ask.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
 
@@ -12,7 +13,7 @@
 static double epsilon_of(account_direction direction, double sigma, double q, double n, double delta, double *error) {
     const account_pair pair = {direction, sigma, q, (int64_t)n};
     double epsilon = NAN;
-    check_ok(account_contour_epsilon(&pair, log(delta), &epsilon, error));
+    check_ok(ask_contour(&pair, epsilon_at((account_question){0}, log(delta)), &epsilon, error));
     return epsilon;
 }
 
@@ -53,12 +54,13 @@ static void test_epsilon_of_the_contour_gives_delta_back(void **state) {
                 double epsilon = NAN, error = NAN, back = NAN, back_error = NAN, bound = NAN, above = NAN,
                        above_error = NAN;
                 asked++;
-                check_ok(account_contour_epsilon(&pair, -18, &epsilon, &error));
-                check_ok(account_rdp_epsilon(&pair, -18, &bound));
+                check_ok(ask_contour(&pair, epsilon_at((account_question){0}, -18), &epsilon, &error));
+                check_ok(ask_rdp(&pair, epsilon_at((account_question){0}, -18), &bound));
                 if (isinf(error)) continue;
                 assert_true(epsilon - error <= bound);
-                check_ok(account_contour_log_delta(&pair, epsilon, &back, &back_error));
-                check_ok(account_contour_log_delta(&pair, epsilon + error, &above, &above_error));
+                check_ok(ask_contour(&pair, log_delta_at((account_question){0}, epsilon), &back, &back_error));
+                check_ok(
+                    ask_contour(&pair, log_delta_at((account_question){0}, epsilon + error), &above, &above_error));
                 if (isinf(back_error) || isinf(above_error)) continue;
                 answered++;
                 /* the error of epsilon covers that of ln delta by the slope */
@@ -74,26 +76,26 @@ static void test_the_contour_meets_its_closed_forms(void **state) {
     (void)state;
     const account_pair add = {ACCOUNT_ADD, 1, 0.1, 3};
     double value = NAN, error = NAN;
-    check_ok(account_contour_log_delta(&add, 3.01 * -log1p(-0.1), &value, &error));
+    check_ok(ask_contour(&add, log_delta_at((account_question){0}, 3.01 * -log1p(-0.1)), &value, &error));
     assert_true(value == -INFINITY && error == 0); /* beyond the largest loss */
     const account_pair gaussian = {ACCOUNT_REPLACE, 4, 1, 9};
-    check_ok(account_contour_epsilon(&gaussian, -10, &value, &error));
+    check_ok(ask_contour(&gaussian, epsilon_at((account_question){0}, -10), &value, &error));
     check_near(value, account_gaussian_epsilon(1.5, -10), 1e-14);
     /* delta(0) is the total variation: of one step, q (2 Phi(1/(2 sigma)) - 1), the same both ways */
     const double distance = log(0.1 * erf(0.5 / sqrt(2.0)));
     for (int d = 0; d < 2; d++) {
         const account_pair one = {(account_direction)d, 1, 0.1, 1};
-        check_ok(account_contour_log_delta(&one, 0, &value, &error));
+        check_ok(ask_contour(&one, log_delta_at((account_question){0}, 0), &value, &error));
         check_near(value, distance, 1e-13);
-        check_ok(account_contour_epsilon(&one, distance + 1e-9, &value, &error));
+        check_ok(ask_contour(&one, epsilon_at((account_question){0}, distance + 1e-9), &value, &error));
         assert_true(value == 0 && isfinite(error));
     }
     const account_pair many = {ACCOUNT_REMOVE, 50, 0.01, 100};
-    check_ok(account_contour_epsilon(&many, -0.1, &value, &error));
+    check_ok(ask_contour(&many, epsilon_at((account_question){0}, -0.1), &value, &error));
     assert_true(value == 0);
 }
 
-/* Nothing but a number and an honest error, or INFINITY, comes out of the corners. */
+/* In the corners the result is a number with an honest error, or INFINITY. */
 static void test_corners_of_the_contour_give_a_number_and_an_error(void **state) {
     (void)state;
     static const double sigmas[] = {0.05, 0.5, 8, 1e3}, probabilities[] = {1e-9, 1e-5, 0.1, 0.999999};
@@ -103,9 +105,9 @@ static void test_corners_of_the_contour_give_a_number_and_an_error(void **state)
         const account_pair pair = {(account_direction)(i % 3), sigmas[i % 4], probabilities[i / 4 % 4],
                                    compositions[i / 16 % 5]};
         double epsilon = NAN, error = NAN, log_delta = NAN;
-        check_ok(account_contour_epsilon(&pair, deltas[i / 80], &epsilon, &error));
+        check_ok(ask_contour(&pair, epsilon_at((account_question){0}, deltas[i / 80]), &epsilon, &error));
         assert_true(epsilon >= 0 && error >= 0 && isfinite(epsilon));
-        check_ok(account_contour_log_delta(&pair, 0.01 * (i % 7), &log_delta, &error));
+        check_ok(ask_contour(&pair, log_delta_at((account_question){0}, 0.01 * (i % 7)), &log_delta, &error));
         assert_true(log_delta <= 1e-9 && error >= 0);
     }
 }
@@ -120,14 +122,14 @@ static void test_the_contour_refuses_pairs_out_of_range(void **state) {
     bad[3].direction = (account_direction)3;
     double value = 17, error = 17;
     for (int i = 0; i < 4; i++) {
-        check_fails(DPMF_ERROR_ARGUMENT, account_contour_log_delta(&bad[i], 1, &value, &error));
-        check_fails(DPMF_ERROR_ARGUMENT, account_contour_epsilon(&bad[i], -10, &value, &error));
+        check_fails(DPMF_ERROR_ARGUMENT, ask_contour(&bad[i], log_delta_at((account_question){0}, 1), &value, &error));
+        check_fails(DPMF_ERROR_ARGUMENT, ask_contour(&bad[i], epsilon_at((account_question){0}, -10), &value, &error));
     }
-    check_fails(DPMF_ERROR_ARGUMENT, account_contour_log_delta(&good, -1, &value, &error));
-    check_fails(DPMF_ERROR_ARGUMENT, account_contour_log_delta(&good, NAN, &value, &error));
-    check_fails(DPMF_ERROR_ARGUMENT, account_contour_epsilon(&good, 0, &value, &error));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_contour(&good, log_delta_at((account_question){0}, -1), &value, &error));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_contour(&good, log_delta_at((account_question){0}, NAN), &value, &error));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_contour(&good, epsilon_at((account_question){0}, 0), &value, &error));
     check_message("ln delta 0");
-    check_fails(DPMF_ERROR_ARGUMENT, account_contour_epsilon(&good, -INFINITY, &value, &error));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_contour(&good, epsilon_at((account_question){0}, -INFINITY), &value, &error));
     assert_true(value == 17 && error == 17);
 }
 
@@ -135,8 +137,8 @@ static void test_any_allocation_of_the_contour_may_fail(void **state) {
     (void)state;
     const account_pair pair = {ACCOUNT_REMOVE, 1, 0.1, 10};
     double value = 17, error = 17;
-    FAIL_EACH(account_contour_log_delta(&pair, 1, &value, &error));
-    FAIL_EACH(account_contour_epsilon(&pair, -10, &value, &error));
+    FAIL_EACH(ask_contour(&pair, log_delta_at((account_question){0}, 1), &value, &error));
+    FAIL_EACH(ask_contour(&pair, epsilon_at((account_question){0}, -10), &value, &error));
     assert_int_equal(dpmf_memory_in_use(), 0);
 }
 

@@ -7,33 +7,41 @@
 
 #include "account/account.h"
 #include "account/allocation/allocation.h"
+#include "support/account_ask.h"
 #include "support/check.h"
 
 #include <math.h>
 
-static const product_options HOW = {5e-3, 5e-4, NULL};
+static const account_question HOW = {.relative = 5e-3, .absolute = 5e-4};
 
 static double log_delta_of(int64_t bins, const double *gram, double sigma, double epsilon) {
     const montecarlo_scheme s = {.kind = MONTECARLO_SCHEME_BINS, .sigma = sigma, .bins = bins, .gram = gram};
-    double found = 0;
-    int met = 0;
-    check_ok(account_correlated_log_delta(&s, epsilon, &HOW, &found, &met));
-    return found;
+    const account_question q = log_delta_at(HOW, epsilon);
+    account_answer found;
+    check_ok(correlated_answer(&s, &q, &found));
+    return found.value;
 }
 
 static void test_bins_that_share_nothing_are_allocation(void **state) {
     enum { B = 8 };
-    double gram[B * B] = {0}, epsilon = 0;
-    const account_allocation a = {1.6, 1, B, 1, 1e-3, 1e-4, NULL};
+    double gram[B * B] = {0};
+    const account_question q = epsilon_at(HOW, log(1e-6));
+    const account_question a = {.of_epsilon = 1,
+                                .given = log(1e-6),
+                                .sigma = 1.6,
+                                .picks = 1,
+                                .bins = B,
+                                .compositions = 1,
+                                .relative = 1e-3,
+                                .absolute = 1e-4};
     const montecarlo_scheme s = {.kind = MONTECARLO_SCHEME_BINS, .sigma = 3.2, .bins = B, .gram = gram};
-    double alone = 0;
-    int met = 0;
+    account_answer shared, alone;
     (void)state;
     for (int i = 0; i < B; i++)
         gram[i * B + i] = 4;
-    check_ok(account_correlated_epsilon(&s, log(1e-6), &HOW, &epsilon, &met));
-    check_ok(allocation_epsilon(&a, log(1e-6), &alone, &met));
-    check_near(epsilon, alone, 1.2e-2 * alone);
+    check_ok(correlated_answer(&s, &q, &shared));
+    check_ok(allocation_answer(&a, &alone));
+    check_near(shared.value, alone.value, 1.2e-2 * alone.value);
 }
 
 static void test_bins_that_share_all_are_one_gaussian(void **state) {
@@ -81,7 +89,8 @@ static void test_calibration_is_enough_and_not_much_more(void **state) {
     for (int i = 0; i < B; i++)
         for (int j = 0; j < B; j++)
             gram[i * B + j] = 0.2 + 0.8 * exp(-0.7 * fabs((double)(i - j)));
-    check_ok(account_correlated_sigma(&s, 1, log(1e-7), &HOW, &sigma));
+    const account_question q = log_delta_at(HOW, 1);
+    check_ok(correlated_sigma(&s, &q, log(1e-7), &sigma));
     assert_true(log_delta_of(B, gram, sigma, 1) <= log(1e-7) + 1e-6);
     assert_true(log_delta_of(B, gram, 0.99 * sigma, 1) > log(1e-7));
     assert_true(sigma < 0.95 / account_gaussian_mu(1, log(1e-7)));

@@ -3,20 +3,21 @@
  * Certified accounting: its values lie above high-precision ones, and within the slack of them. The parts that the
  * certificate rests on are in account/test_dots_parts.c.
  */
-#include "account/dots/dots.h"
+#include "account/grid/grid.h"
 #include "base/special.h"
+#include "support/account_ask.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
 
 #include <math.h>
 
-static const dots_options usual = {5e-4, 5e-5, -1, NULL, 0};
+static const account_question usual = {.relative = 5e-4, .absolute = 5e-5};
 
 static double epsilon_of(account_direction direction, double sigma, double q, int64_t n, double log_delta) {
     const account_pair pair = {direction, sigma, q, n};
     double epsilon = NAN;
     int met = -1;
-    check_ok(account_dots_epsilon(&pair, log_delta, &usual, &epsilon, &met));
+    check_ok(ask_dots(&pair, epsilon_at(usual, log_delta), &epsilon, &met));
     assert_true(met == 0 || met == 1);
     assert_true(epsilon >= 0); /* not NaN */
     return epsilon;
@@ -26,7 +27,7 @@ static double log_delta_of(account_direction direction, double sigma, double q, 
     const account_pair pair = {direction, sigma, q, n};
     double log_delta = NAN;
     int met = -1;
-    check_ok(account_dots_log_delta(&pair, epsilon, &usual, &log_delta, &met));
+    check_ok(ask_dots(&pair, log_delta_at(usual, epsilon), &log_delta, &met));
     assert_true(met == 0 || met == 1);
     assert_true(log_delta <= 0);
     return log_delta;
@@ -78,19 +79,18 @@ static void test_dots_are_above_the_references_and_near(void **state) {
         const reference *r = &references[i];
         const account_pair pair = {r->direction, r->sigma, r->q, r->n};
         for (double part = 1; part > 0.05; part *= 0.1) { /* the usual slack, and a tenth of it */
-            const dots_options options = {part * 5e-4, part * 5e-5, -1, NULL, 0};
+            const account_question options = {.relative = part * 5e-4, .absolute = part * 5e-5};
             const double slack = fmax(options.relative * r->epsilon, options.absolute);
-            double epsilon, log_delta;
-            int met;
-            check_ok(account_dots_epsilon(&pair, r->log_delta, &options, &epsilon, &met));
+            double epsilon = NAN, log_delta = NAN, back = NAN;
+            int met = 0;
+            check_ok(ask_dots(&pair, epsilon_at(options, r->log_delta), &epsilon, &met));
             assert_int_equal(met, 1);
             if (!(epsilon >= r->epsilon * (1 - 1e-15) && epsilon <= r->epsilon + slack)) {
                 fail_msg("point %d: epsilon %.15g, tight %.15g, slack %g", i, epsilon, r->epsilon, slack);
             }
-            check_ok(account_dots_log_delta(&pair, r->epsilon, &options, &log_delta, &met));
+            check_ok(ask_dots(&pair, log_delta_at(options, r->epsilon), &log_delta, &met));
             assert_int_equal(met, 1);
-            double back;
-            check_ok(account_dots_epsilon(&pair, log_delta, &options, &back, &met));
+            check_ok(ask_dots(&pair, epsilon_at(options, log_delta), &back, &met));
             if (!(log_delta >= r->log_delta && fabs(back - r->epsilon) <= slack)) {
                 fail_msg("point %d: ln delta %.15g, tight %.15g", i, log_delta, r->log_delta);
             }
@@ -152,18 +152,18 @@ static void test_no_sampling_is_gaussian(void **state) {
 
 /* The exact delta of one step, from tails at the point of loss epsilon. */
 static double one_step_log_delta(const account_pair *pair, double epsilon) {
-    const dots_pair p = dots_pair_from(pair);
+    const pair_constants p = pair_prepare(pair);
     account_pair other = *pair;
-    const double z = dots_inverse(&p, epsilon);
+    const double z = pair_inverse(&p, epsilon);
     if (isinf(z)) return -INFINITY;
-    const double above = dots_log_above(&p, z);
+    const double above = pair_log_above(&p, z);
     double q_above;
     if (pair->direction == ACCOUNT_REPLACE) {
-        q_above = dots_log_below(&p, -z); /* M(-1) above z is M(1) below -z */
+        q_above = pair_log_below(&p, -z); /* M(-1) above z is M(1) below -z */
     } else {
         other.direction = pair->direction == ACCOUNT_ADD ? ACCOUNT_REMOVE : ACCOUNT_ADD;
-        const dots_pair swapped = dots_pair_from(&other);
-        q_above = dots_log_below(&swapped, z);
+        const pair_constants swapped = pair_prepare(&other);
+        q_above = pair_log_below(&swapped, z);
     }
     if (!(above > epsilon + q_above)) return -INFINITY;
     return base_log_sub(above, epsilon + q_above);
@@ -181,11 +181,11 @@ static void test_one_step_is_exact(void **state) {
         if (!(tight > -600 && tight < -0.7)) continue;
         /* what the difference of two tails has lost of its digits */
         const double digits = 1e-13 * (1 - tight) * (1 + 1 / epsilon);
-        double log_delta, back;
-        int met;
-        check_ok(account_dots_log_delta(&pair, epsilon, &usual, &log_delta, &met));
+        double log_delta = NAN, back = NAN;
+        int met = 0;
+        check_ok(ask_dots(&pair, log_delta_at(usual, epsilon), &log_delta, &met));
         if (log_delta < tight - digits) fail_msg("case %d: ln delta %.15g below %.15g", i, log_delta, tight);
-        check_ok(account_dots_epsilon(&pair, tight, &usual, &back, &met));
+        check_ok(ask_dots(&pair, epsilon_at(usual, tight), &back, &met));
         assert_true(back >= epsilon * (1 - 1e-9));
         if (met) check_certified(back, epsilon, 1e-9 * epsilon, "one step");
         mets += met;
@@ -235,7 +235,7 @@ static void test_corners_of_the_dots_are_not_below_what_is_certain(void **state)
         const double add = epsilon_of(ACCOUNT_ADD, sigma, q, n, log_delta);
         assert_true(add <= -(double)n * log1p(-q) * (1 + 1e-9)); /* the loss of adding is bounded */
         const double remove = epsilon_of(ACCOUNT_REMOVE, sigma, q, n, log_delta);
-        /* One step of the n can be had alone. */
+        /* A single step of the n is a bound too. */
         const account_pair one = {ACCOUNT_REMOVE, sigma, q, 1};
         if (isfinite(remove) && remove > 1e-3) assert_true(one_step_log_delta(&one, remove) <= log_delta + 1e-6);
     }
@@ -254,21 +254,6 @@ static void test_corners_of_the_dots_are_not_below_what_is_certain(void **state)
     assert_true(log_delta_of(ACCOUNT_ADD, .7, .3, 64, 60) < -300);
 }
 
-/* A guess, however wrong, changes the cost and never the certificate. */
-static void test_a_wrong_hint_never_changes_the_certificate(void **state) {
-    (void)state;
-    static const double hints[] = {0, 1e-3, 6, 6.2, 7, 60, 1e6, INFINITY, NAN, -3};
-    const account_pair pair = {ACCOUNT_REMOVE, 1.5, .05, 1000};
-    for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
-        const dots_options options = {5e-4, 5e-5, hints[i], NULL, 0};
-        double epsilon;
-        int met;
-        check_ok(account_dots_epsilon(&pair, log(1e-6), &options, &epsilon, &met));
-        assert_true(epsilon >= 6.199691688);
-        if (i >= 2 && i != 6) check_certified(epsilon, 6.199691689, 1e-8, "with a hint");
-    }
-}
-
 static void test_dots_refuse_pairs_out_of_range(void **state) {
     (void)state;
     const account_pair good = {ACCOUNT_REMOVE, 1, .1, 10};
@@ -276,27 +261,27 @@ static void test_dots_refuse_pairs_out_of_range(void **state) {
     double out = 42;
     int met = 42;
     bad.sigma = 0;
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&bad, -10, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&bad, epsilon_at(usual, -10), &out, &met));
     check_message("sigma 0");
     bad.sigma = NAN;
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_log_delta(&bad, 1, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&bad, log_delta_at(usual, 1), &out, &met));
     bad = good;
     bad.probability = 1.5;
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&bad, -10, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&bad, epsilon_at(usual, -10), &out, &met));
     check_message("1.5");
     bad = good;
     bad.compositions = 0;
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_log_delta(&bad, 1, &usual, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&bad, log_delta_at(usual, 1), &out, &met));
     bad = good;
     bad.direction = (account_direction)7;
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&bad, -10, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&good, 0, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&good, NAN, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&good, -INFINITY, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_log_delta(&good, -1, &usual, &out, &met));
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_log_delta(&good, INFINITY, &usual, &out, &met));
-    const dots_options no_slack = {0, 0, -1, NULL, 0};
-    check_fails(DPMF_ERROR_ARGUMENT, account_dots_epsilon(&good, -10, &no_slack, &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&bad, epsilon_at(usual, -10), &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&good, epsilon_at(usual, 0), &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&good, epsilon_at(usual, NAN), &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&good, epsilon_at(usual, -INFINITY), &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&good, log_delta_at(usual, -1), &out, &met));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&good, log_delta_at(usual, INFINITY), &out, &met));
+    const account_question no_slack = {.relative = 0, .absolute = 0};
+    check_fails(DPMF_ERROR_ARGUMENT, ask_dots(&good, epsilon_at(no_slack, -10), &out, &met));
     assert_true(out == 42 && met == 42);
 }
 
@@ -316,10 +301,10 @@ static void test_dots_may_be_cancelled(void **state) {
         dpmf_run run = dpmf_run_defaults();
         run.progress = stop_after;
         run.context = &left;
-        const dots_options options = {5e-4, 5e-5, 3, &run, 0};
+        const account_question options = {.relative = 5e-4, .absolute = 5e-5, .run = &run};
         double epsilon = 42;
         int met = 42;
-        assert_int_equal(account_dots_epsilon(&pair, log(1e-8), &options, &epsilon, &met), DPMF_ERROR_CANCELLED);
+        assert_int_equal(ask_dots(&pair, epsilon_at(options, log(1e-8)), &epsilon, &met), DPMF_ERROR_CANCELLED);
         assert_true(epsilon == 42 && met == 42);
         assert_int_equal(dpmf_memory_in_use(), before);
     }
@@ -330,8 +315,8 @@ static void test_any_allocation_of_the_dots_may_fail(void **state) {
     const account_pair pair = {ACCOUNT_REMOVE, 1, .1, 10};
     double epsilon = 0, log_delta = 0;
     int met = 0;
-    FAIL_EACH(account_dots_epsilon(&pair, -12, &usual, &epsilon, &met));
-    FAIL_EACH(account_dots_log_delta(&pair, epsilon, &usual, &log_delta, &met));
+    FAIL_EACH(ask_dots(&pair, epsilon_at(usual, -12), &epsilon, &met));
+    FAIL_EACH(ask_dots(&pair, log_delta_at(usual, epsilon), &log_delta, &met));
     assert_true(fabs(log_delta + 12) < 0.01);
 }
 
@@ -343,7 +328,6 @@ int main(void) {
         cmocka_unit_test(test_one_step_is_exact),
         cmocka_unit_test(test_dots_are_monotone),
         cmocka_unit_test(test_corners_of_the_dots_are_not_below_what_is_certain),
-        cmocka_unit_test(test_a_wrong_hint_never_changes_the_certificate),
         cmocka_unit_test(test_dots_refuse_pairs_out_of_range),
         cmocka_unit_test(test_dots_may_be_cancelled),
         cmocka_unit_test(test_any_allocation_of_the_dots_may_fail),

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Certified accounting at random: 2000 queries with the usual slack against a slack of a twenty-fifth of it. */
 #include "account/account.h"
+#include "support/account_ask.h"
 #include "support/check.h"
 
 #include <math.h>
 
 static void test_thousands_of_random_queries_are_tight(void **state) {
     (void)state;
-    static const dots_options usual = {5e-4, 5e-5, -1, NULL, 0}, fine = {2e-5, 2e-6, -1, NULL, 0};
+    static const account_question usual = {.relative = 5e-4, .absolute = 5e-5},
+                                  fine = {.relative = 2e-5, .absolute = 2e-6};
     enum { QUERIES = 2000 };
     uint64_t seed = 2026;
     int loose = 0, unmet = 0;
@@ -19,8 +21,8 @@ static void test_thousands_of_random_queries_are_tight(void **state) {
         const account_pair pair = {(account_direction)(i % 3), sigma, q, (int64_t)n};
         double epsilon, tight;
         int met, tight_met;
-        check_ok(account_dots_epsilon(&pair, log_delta, &usual, &epsilon, &met));
-        check_ok(account_dots_epsilon(&pair, log_delta, &fine, &tight, &tight_met));
+        check_ok(ask_dots(&pair, epsilon_at(usual, log_delta), &epsilon, &met));
+        check_ok(ask_dots(&pair, epsilon_at(fine, log_delta), &tight, &tight_met));
         unmet += !met;
         if (!tight_met) continue;
         const int within = epsilon <= fmax(1.001 * tight, tight + 1e-4);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The accounting engines against values of 32 digits that share no code with them. */
+#include "support/account_ask.h"
 #include "support/account_rows.h"
 #include "support/check.h"
 
@@ -14,7 +15,7 @@ static int read_rows(void **state) {
     return 0;
 }
 
-/* What the file is supposed to hold. */
+/* The expected contents of the file. */
 static void test_the_reference_file_covers_what_it_should(void **state) {
     (void)state;
     int direct = 0, direction[3] = {0}, gaussian = 0, tiny = 0;
@@ -28,15 +29,15 @@ static void test_the_reference_file_covers_what_it_should(void **state) {
     assert_true(direction[0] >= 80 && direction[1] >= 80 && direction[2] >= 50);
 }
 
-/* ln delta and epsilon within the stated errors; it may fail, but not often, and not state nonsense. */
+/* ln delta and epsilon within the stated errors; it may fail, but rarely, and never with a wrong value. */
 static void test_the_contour_is_within_its_error_of_the_reference(void **state) {
     (void)state;
     int failed = 0, few = 0;
     for (int i = 0; i < count; i++) {
         const account_row *r = &rows[i];
         double log_delta = NAN, delta_error = NAN, epsilon = NAN, epsilon_error = NAN;
-        check_ok(account_contour_log_delta(&r->pair, r->epsilon, &log_delta, &delta_error));
-        check_ok(account_contour_epsilon(&r->pair, r->log_delta, &epsilon, &epsilon_error));
+        check_ok(ask_contour(&r->pair, log_delta_at((account_question){0}, r->epsilon), &log_delta, &delta_error));
+        check_ok(ask_contour(&r->pair, epsilon_at((account_question){0}, r->log_delta), &epsilon, &epsilon_error));
         if (isinf(delta_error) || isinf(epsilon_error)) {
             failed++;
             few += r->pair.compositions <= 3;
@@ -57,8 +58,8 @@ static void test_renyi_bounds_are_above_the_reference(void **state) {
     for (int i = 0; i < count; i++) {
         const account_row *r = &rows[i];
         double log_delta = NAN, epsilon = NAN;
-        check_ok(account_rdp_log_delta(&r->pair, r->epsilon, &log_delta));
-        check_ok(account_rdp_epsilon(&r->pair, r->log_delta, &epsilon));
+        check_ok(ask_rdp(&r->pair, log_delta_at((account_question){0}, r->epsilon), &log_delta));
+        check_ok(ask_rdp(&r->pair, epsilon_at((account_question){0}, r->log_delta), &epsilon));
         if (!(log_delta >= r->log_delta && epsilon >= r->epsilon && isfinite(epsilon)))
             fail_msg("rdp %.15g %.15g for " ACCOUNT_ROW_FORMAT, log_delta, epsilon, ACCOUNT_ROW_VALUES(r));
         if (r->pair.probability == 1) assert_true(epsilon < 1.5 * r->epsilon + 0.1);

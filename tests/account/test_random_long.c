@@ -3,7 +3,7 @@
  * 10 000 random questions: the certified epsilon is never below the contour's less its stated error, and close to it
  * (0.1 % or 1e-4) in 99 % of those that the contour can answer. The seed is fixed: no chance is involved.
  */
-#include "account/account.h"
+#include "support/account_ask.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -24,11 +24,11 @@ static void test_certified_values_are_above_the_contour_at_random(void **state) 
         const double log_delta = log(draw(&seed, 1e-15, 1e-2));
         double epsilon = NAN, error = NAN, certified = NAN;
         int met = 0;
-        check_ok(account_contour_epsilon(&pair, log_delta, &epsilon, &error));
+        check_ok(ask_contour(&pair, epsilon_at((account_question){0}, log_delta), &epsilon, &error));
         assert_true(!isnan(epsilon) && error >= 0);
         if (isinf(error)) continue;
-        const dots_options options = {.relative = 5e-4, .absolute = 5e-5, .hint = i % 2 == 0 ? epsilon : -1};
-        check_ok(account_dots_epsilon(&pair, log_delta, &options, &certified, &met));
+        const account_question options = {.relative = 5e-4, .absolute = 5e-5};
+        check_ok(ask_dots(&pair, epsilon_at(options, log_delta), &certified, &met));
         if (!(certified >= epsilon - error - 1e-12 * epsilon))
             fail_msg("certified %.12g, contour %.12g +- %g: direction %d sigma %.17g q %.17g n %lld ln delta %.17g",
                      certified, epsilon, error, (int)pair.direction, pair.sigma, pair.probability,

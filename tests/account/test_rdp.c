@@ -3,6 +3,7 @@
 #include "account/account.h"
 #include "account/pair.h"
 #include "oracle/oracle.h"
+#include "support/account_ask.h"
 #include "support/check.h"
 
 #include <float.h>
@@ -54,9 +55,9 @@ static void test_renyi_accounting_of_the_gaussian_is_that_of_zcdp(void **state) 
         double got = divergence(&pair, 4.5);
         check_near(got, 4.5 * rho, 1e-12);
         assert_true(got >= 4.5 * rho);
-        check_ok(account_rdp_epsilon(&pair, -12, &got));
+        check_ok(ask_rdp(&pair, epsilon_at((account_question){0}, -12), &got));
         check_near(got, account_zcdp_epsilon(rho, -12), 1e-11);
-        check_ok(account_rdp_log_delta(&pair, 4, &got));
+        check_ok(ask_rdp(&pair, log_delta_at((account_question){0}, 4), &got));
         check_near(got, oracle_zcdp_log_delta(rho, 4), 1e-11);
     }
 }
@@ -78,17 +79,20 @@ static void test_divergences_grow_with_the_order_and_replacing_is_worst(void **s
     }
 }
 
-/* The proven error of the quadrature holds where the step is so coarse that it is seen, and is nothing where it is fine. */
+/*
+ * The proven error of the quadrature holds where the step is so coarse that it shows, and is negligible where it is
+ * fine.
+ */
 static void test_the_error_of_the_quadrature_is_proven(void **state) {
     static const double sigmas[] = {0.6, 1, 3}, probabilities[] = {0.01, 0.3, 0.9}, orders[] = {0.7, 4, 60};
     int seen = 0;
     (void)state;
     for (int i = 0; i < 81; i++) {
         const account_pair pair = {(account_direction)(i % 3), sigmas[i / 3 % 3], probabilities[i / 9 % 3], 1};
-        const double t = orders[i / 27], fine = account_pair_cumulant(&pair, INFINITY, t, 8).value;
+        const double t = orders[i / 27], fine = pair_cumulant(&pair, INFINITY, t, 8).value;
         for (double fineness = 0.15; fineness < 0.7; fineness *= 1.4) {
-            const account_cumulant coarse = account_pair_cumulant(&pair, INFINITY, t, fineness);
-            const double bound = account_pair_log_error(&pair, INFINITY, t, 0, fineness, -INFINITY) - fine;
+            const account_cumulant coarse = pair_cumulant(&pair, INFINITY, t, fineness);
+            const double bound = pair_log_error(&pair, INFINITY, t, 0, fineness, -INFINITY) - fine;
             const double off = fabs(expm1(coarse.value - fine)), rounding = 1e-12 * (1 + fabs(fine));
             if (!isfinite(coarse.error)) continue;
             if (!(off <= exp(bound) + rounding))
@@ -98,12 +102,12 @@ static void test_the_error_of_the_quadrature_is_proven(void **state) {
         }
         /* replace: the two ends of its range do not cancel */
         const double nothing = pair.direction == ACCOUNT_REPLACE ? 1e-13 : 1e-15;
-        assert_true(account_pair_log_error(&pair, INFINITY, t, 0, 8, -INFINITY) - fine < log(nothing));
+        assert_true(pair_log_error(&pair, INFINITY, t, 0, 8, -INFINITY) - fine < log(nothing));
     }
     assert_true(seen > 20);
 }
 
-/* Whatever the numbers: finite or INFINITY, never NaN. */
+/* For any numbers the bounds are finite or INFINITY, never NaN. */
 static void test_renyi_bounds_are_never_nan(void **state) {
     (void)state;
     static const double sigmas[] = {0.05, 0.3, 1, 30, 1e3}, probabilities[] = {1e-9, 1e-4, 0.5, 1 - DBL_EPSILON, 1};
@@ -112,11 +116,11 @@ static void test_renyi_bounds_are_never_nan(void **state) {
         const account_pair pair = {(account_direction)(i % 3), sigmas[i / 3 % 5], probabilities[i / 15 % 5],
                                    compositions[i / 75]};
         double epsilon = NAN, log_delta = NAN, contour = NAN, error = NAN;
-        check_ok(account_rdp_epsilon(&pair, -300, &epsilon));
+        check_ok(ask_rdp(&pair, epsilon_at((account_question){0}, -300), &epsilon));
         assert_true(epsilon >= 0);
-        check_ok(account_rdp_log_delta(&pair, 1, &log_delta));
+        check_ok(ask_rdp(&pair, log_delta_at((account_question){0}, 1), &log_delta));
         assert_true(log_delta <= 0);
-        check_ok(account_contour_epsilon(&pair, -300, &contour, &error));
+        check_ok(ask_contour(&pair, epsilon_at((account_question){0}, -300), &contour, &error));
         assert_true(contour >= 0 && error >= 0);
         if (isfinite(error)) assert_true(epsilon >= contour - error);
     }
@@ -135,11 +139,11 @@ static void test_renyi_accounting_refuses_pairs_out_of_range(void **state) {
     bad[6].compositions = 0;
     double out = 17;
     for (int i = 0; i < 7; i++) {
-        check_fails(DPMF_ERROR_ARGUMENT, account_rdp_epsilon(&bad[i], -10, &out));
-        check_fails(DPMF_ERROR_ARGUMENT, account_rdp_log_delta(&bad[i], 1, &out));
+        check_fails(DPMF_ERROR_ARGUMENT, ask_rdp(&bad[i], epsilon_at((account_question){0}, -10), &out));
+        check_fails(DPMF_ERROR_ARGUMENT, ask_rdp(&bad[i], log_delta_at((account_question){0}, 1), &out));
     }
-    check_fails(DPMF_ERROR_ARGUMENT, account_rdp_epsilon(&good, 0, &out));
-    check_fails(DPMF_ERROR_ARGUMENT, account_rdp_log_delta(&good, -1, &out));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_rdp(&good, epsilon_at((account_question){0}, 0), &out));
+    check_fails(DPMF_ERROR_ARGUMENT, ask_rdp(&good, log_delta_at((account_question){0}, -1), &out));
     assert_true(out == 17);
 }
 

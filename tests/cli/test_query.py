@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dpmf query: how sure a released stream is; and streams without a horizon from the command line."""
+"""dpmf query: the accuracy of a released stream; and streams without a horizon from the command line."""
 import math
 import os
 import subprocess

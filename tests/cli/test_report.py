@@ -19,7 +19,7 @@ KINDS = {"exact", "upper bound", "lower bound", "estimate"}
 
 
 def remade(path, made_by):
-    """Another maker's name in a mechanism file, with a digest that fits: what anybody can write by hand."""
+    """Another maker's name in a mechanism file, with a digest that fits, as anybody can write by hand."""
     with open(path, "rb") as file:
         data = file.read()
     size = struct.unpack("<Q", data[:8])[0]
@@ -284,7 +284,7 @@ class Designed(ReportCase):
         self.shows(page, "Time per step, measured")
 
     def test_many_steps_compare_what_needs_no_search(self):
-        """Above some ten thousand steps only what needs no search is compared, and the page says so."""
+        """Above some ten thousand steps only mechanisms that need no search are compared, and the page mentions it."""
         page = self.page(self.mechanism("m", "--steps", "400", "--family", "toeplitz", "--participation",
                                         "cyclic:4,100"))
         self.assertIn("banded-toeplitz", {c["family"] for c in page.object["comparison"]["candidates"]})

@@ -29,7 +29,7 @@ static answer optimize(const char *work, int64_t n, int64_t bands, const char *w
     evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     check_ok(banded_optimize(&task, &out.strategy, &out.result));
     check_ok(dpmf_evaluate(a, p, out.strategy, &evaluate, &out.evaluation, NULL));
-    assert_int_equal(dpmf_strategy_bands(out.strategy), bands);
+    assert_int_equal(dpmf_strategy_get(out.strategy).bands, bands);
     assert_int_equal(out.evaluation.sensitivity.kind, DPMF_EXACT);
     assert_true(out.evaluation.sensitivity.value <= 1 + 1e-12);
     double found = loss == DPMF_LOSS_MAX ? out.evaluation.max_loss : out.evaluation.rms_loss;
@@ -170,8 +170,8 @@ static void test_the_bound_of_banded_strategies_holds(void **state) {
 }
 
 /*
- * Weights of many orders of magnitude make the best C nearly singular: what a search finds is never below a bound, also one
- * of another search.
+ * Weights of many orders of magnitude make the best C nearly singular: the result of a search is never below a bound,
+ * not even one of another search.
  */
 static void test_the_bound_holds_for_weights_of_many_orders(void **state) {
     (void)state;
@@ -196,11 +196,11 @@ static void test_the_bound_holds_for_weights_of_many_orders(void **state) {
             dpmf_participation_free(p);
         }
         assert_true(low > 0 || i >= 9);      /* with weights from 6 to 1e-16 double precision leaves none */
-        assert_true(low <= up * (1 + 1e-9)); /* the loss of a C that is nearly singular has rounding of its own */
+        assert_true(low <= up * (1 + 1e-9)); /* the loss of a nearly singular C has its own rounding errors */
     }
 }
 
-/* Letting the column norms vary is worth something as soon as a unit takes part twice, and nothing else is lost. */
+/* Variable column norms help as soon as a unit takes part twice, and never hurt. */
 static void test_free_column_norms_gain_as_soon_as_a_unit_returns(void **state) {
     (void)state;
     answer one = optimize("prefix", 48, 8, "single", DPMF_LOSS_RMS, NULL, 1e-6);

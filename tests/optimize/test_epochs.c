@@ -24,7 +24,7 @@ typedef struct wish {
     double tolerance, value; /* expected; 0: not known */
 } wish;
 
-/* Optimizes and holds the answer against the library's own evaluation. */
+/* Optimizes and compares the result with the library's own evaluation. */
 static void assert_optimum(const wish *w, const double *weights, double within) {
     dpmf_workload *a = workload_of(w->text, w->n);
     dpmf_participation *p = NULL;

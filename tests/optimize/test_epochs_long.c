@@ -92,7 +92,9 @@ static void test_the_max_loss_of_a_long_run_is_certified(void **unused) {
     dpmf_strategy_free(optimum_of("prefix", 1024, "cyclic:4,256", 1e-4, DPMF_LOSS_MAX, &r));
 }
 
-/* Weights that go to 0 and a V that is nearly singular: 71 steps, where it were 552 while sums of |X| said when to stop. */
+/*
+ * Weights that go to 0 and a V that is nearly singular: 71 steps instead of 552 with sums of |X| as the stopping rule.
+ */
 static void test_the_max_loss_of_momentum_is_certified_in_few_steps(void **unused) {
     dpmf_optimization r = {0};
     (void)unused;

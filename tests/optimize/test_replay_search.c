@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search for TV-BLT with replayed seeds: how near it comes to the certified bound for all mechanisms, what it finds
- * against dense matrices, the number of buffers for a wanted ratio, threads, refusals.
+ * The search for TV-BLT with replayed seeds: its distance to the certified bound for all mechanisms, its result
+ * compared with dense matrices, the number of buffers for a wanted ratio, threads, refusals.
  */
 #include "families/dense/dense.h"
 #include "families/replay/replay.h"
@@ -18,7 +18,7 @@
 /* The certified lower bound of the dense optimum. */
 static double bound(const dpmf_workload *a, int64_t b, int max_loss) {
     char text[64];
-    const int64_t n = dpmf_workload_steps(a);
+    const int64_t n = dpmf_workload_get(a).steps;
     dpmf_participation *p = NULL;
     dpmf_optimization found = {0};
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
@@ -71,7 +71,7 @@ static void test_the_search_comes_near_the_bound(void **unused) {
         check_wish(WISHES + i);
 }
 
-/* What is found, as a mechanism, is what it claims to be. */
+/* The result, as a mechanism, has the claimed figures. */
 static void test_found_is_dense(void **unused) {
     static const char *const WORKLOADS[] = {"prefix", "momentum:0.9", "nesterov:0.8", "decay:0.02", "cooldown:0.3:0.2"};
     (void)unused;

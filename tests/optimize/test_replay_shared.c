@@ -57,7 +57,7 @@ static void check_law(replay *c, const replay_shared *s) {
     const int r = c->shape.buffers, l = s->seeds;
     double *w = matrix_of(c, 1), *squares = doubles(b), *state = doubles(r * (n + b * l)), *u = doubles(n + b * l);
     double *rows = doubles(n * (n + b * l)), *unused_mix = doubles(c->shape.epochs);
-    const int64_t wide = n + b * l; /* seeds: n own ones, then l a class */
+    const int64_t wide = n + b * l; /* seeds: n own ones, then l per class */
     for (int64_t t = 0; t < n; t++) {
         const replay_step now = replay_at(c, t, unused_mix);
         memset(u, 0, (size_t)wide * sizeof *u);

@@ -89,9 +89,9 @@ static double perturbed(const made *m, int inverse, const double *c, int64_t cou
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.lower_bound = DPMF_LOWER_BOUND_NONE;
     if (inverse)
-        check_ok(dpmf_strategy_create_inverse_toeplitz(n, count, c, &s));
+        check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_INVERSE, count, c, &s));
     else
-        check_ok(dpmf_strategy_create_banded_toeplitz(n, count, c, &s));
+        check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, count, c, &s));
     check_ok(dpmf_evaluate(m->workload, m->participation, s, &o, &figures, NULL));
     dpmf_strategy_free(s);
     return loss == DPMF_LOSS_MAX ? figures.max_loss : figures.rms_loss;
@@ -180,7 +180,7 @@ static void test_more_bands_than_the_separation_never_hurt(void **unused) {
     /* in every step: nothing is gained by correlation for the max loss, sqrt(n) sqrt(n) */
     const wish full = {toeplitz_optimize, "prefix", "full", 64, {.loss = DPMF_LOSS_MAX}};
     assert_true(loss_of(&full) <= 64 * (1 + 1e-6));
-    /* a last column that is cut short counts for what is left of it */
+    /* a last column that is cut short counts with the rest of it */
     const wish cut = {toeplitz_optimize_banded, "prefix", "minsep:3,10", 23, {.bands = 10}};
     made m = make(&cut);
     assert_true(m.figures.sensitivity.value * m.figures.sensitivity.value < 3 * (1 - 1e-3));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Toeplitz optimizers: weights, normalization, dense workloads, what is refused, failing allocations; the sweep and
- * the taper.
+ * The Toeplitz optimizers: weights, normalization, dense workloads, refusals, failing allocations; the sweep and the
+ * taper.
  */
 #include "families/toeplitz/toeplitz.h"
 #include "oracle/oracle.h"
@@ -37,19 +37,19 @@ static void test_toeplitz_families_give_the_strategy_they_name(void **unused) {
     wish w = {toeplitz_optimize, "prefix", "single", 40, {.bands = 5}};
     (void)unused;
     made m = make(&w);
-    assert_string_equal(dpmf_strategy_family(m.strategy), "toeplitz");
+    assert_string_equal(dpmf_strategy_get(m.strategy).family, "toeplitz");
     check_factorization(m.workload, m.strategy, 1e-11);
     undo(&m);
     w.family = toeplitz_optimize_banded;
     m = make(&w);
-    assert_string_equal(dpmf_strategy_family(m.strategy), "banded-toeplitz");
-    assert_int_equal(dpmf_strategy_bands(m.strategy), 5);
+    assert_string_equal(dpmf_strategy_get(m.strategy).family, "banded-toeplitz");
+    assert_int_equal(dpmf_strategy_get(m.strategy).bands, 5);
     check_near(m.figures.sensitivity.value, 1, 1e-12);
     assert_true(m.result.stationarity < 1e-6 && m.result.iterations > 0);
     undo(&m);
     w.options.normalize = DPMF_NORMALIZE_AFTER;
     m = make(&w);
-    assert_true(dpmf_strategy_is_normalized(m.strategy));
+    assert_true(dpmf_strategy_get(m.strategy).is_normalized);
     undo(&m);
 }
 

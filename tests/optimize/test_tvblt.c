@@ -31,7 +31,7 @@ static dpmf_strategy *tvblt(const dpmf_workload *a, int max_loss, int nodes, dou
     optimum_answer o = optimum_of(a, max_loss, NULL);
     dpmf_strategy *c = NULL;
     check_ok(tvblt_search(a, max_loss, nodes, 0, &o, NULL, &c, loss));
-    assert_string_equal(dpmf_strategy_family(c), "tvblt");
+    assert_string_equal(dpmf_strategy_get(c).family, "tvblt");
     if (lower != NULL) *lower = o.lower;
     optimum_free(&o);
     return c;
@@ -41,9 +41,9 @@ static dpmf_strategy *tvblt(const dpmf_workload *a, int max_loss, int nodes, dou
 
 /* C^-1, n x n, by running the stream on all unit seeds at once. */
 static double *stream_matrix(const dpmf_strategy *c) {
-    int64_t n = dpmf_strategy_steps(c);
+    int64_t n = dpmf_strategy_get(c).steps;
     double *matrix = calloc((size_t)(n * n), sizeof *matrix), *seed = calloc((size_t)n, sizeof *seed);
-    double *state = calloc((size_t)(n * dpmf_strategy_buffers(c)), sizeof *state);
+    double *state = calloc((size_t)(n * dpmf_strategy_get(c).buffers), sizeof *state);
     for (int64_t t = 0; t < n; t++) {
         seed[t] = 1;
         check_ok(dpmf_strategy_step(c, t, n, seed, state, matrix + t * n));
@@ -55,7 +55,7 @@ static double *stream_matrix(const dpmf_strategy *c) {
 
 /* Row norms squared of A times a matrix. */
 static void row_squares(const dpmf_workload *a, const double *matrix, double *squares) {
-    int64_t n = dpmf_workload_steps(a);
+    int64_t n = dpmf_workload_get(a).steps;
     double *state = calloc((size_t)(n * workload_buffers(a)), sizeof *state);
     double *row = calloc((size_t)n, sizeof *row);
     for (int64_t t = 0; t < n; t++) {
@@ -70,7 +70,7 @@ static void row_squares(const dpmf_workload *a, const double *matrix, double *sq
  * The weights (or NULL) are those of the steps.
  */
 static void check_dense(const dpmf_workload *a, int max_loss, int nodes, const double *weights) {
-    int64_t n = dpmf_workload_steps(a);
+    int64_t n = dpmf_workload_get(a).steps;
     optimum_answer o = optimum_of(a, max_loss, weights);
     dpmf_strategy *c = NULL;
     double loss = 0, total = 0, largest = 0, *squares = calloc((size_t)n, sizeof *squares);
@@ -154,7 +154,7 @@ static void test_a_tvblt_is_a_strategy_of_few_buffers(void **unused) {
                 dpmf_workload *a = workload(WORKLOADS[w], sizes[i]);
                 dpmf_strategy *c = tvblt(a, 0, nodes[k], NULL, NULL);
                 int order = strstr(WORKLOADS[w], "m:") != NULL || strstr(WORKLOADS[w], "nesterov") != NULL ? 2 : 1;
-                assert_int_equal(dpmf_strategy_buffers(c), nodes[k] * order);
+                assert_int_equal(dpmf_strategy_get(c).buffers, nodes[k] * order);
                 check_strategy(c, 1e-11);
                 check_factorization(a, c, 1e-10);
                 dpmf_strategy_free(c);
@@ -191,7 +191,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
         }
 }
 
-/* ---- how good it is ---- */
+/* ---- quality ---- */
 
 /*
  * Losses over the known optimum. Optima: prefix sums from dual bounds computed independently, 7 digits (0: from the
@@ -313,7 +313,7 @@ static void test_a_tvblt_comes_back_from_its_tensors(void **unused) {
         check_ok(tvblt_read(&source, &again));
         double *before = stream_matrix(c), *after = stream_matrix(again);
         assert_memory_equal(before, after, STEPS * STEPS * sizeof *before);
-        assert_string_equal(dpmf_strategy_family(again), "tvblt");
+        assert_string_equal(dpmf_strategy_get(again).family, "tvblt");
         free(before), free(after);
         dpmf_strategy_free(again);
 

@@ -56,8 +56,8 @@ static void assert_between_bounds(const dpmf_workload *a, int max_loss, const do
     check_ok(optimum_solve(a, max_loss, weights, tolerance, NULL, &o));
     assert_true(o.converged);
     check_ok(optimum_explicit(a, &o, NULL, &c));
-    assert_int_equal(dpmf_strategy_steps(c), a->steps);
-    assert_string_equal(dpmf_strategy_family(c), "dense");
+    assert_int_equal(dpmf_strategy_get(c).steps, a->steps);
+    assert_string_equal(dpmf_strategy_get(c).family, "dense");
     double loss = loss_of(a, c, max_loss, weights);
     if (!(loss <= o.upper * (1 + 1e-11) && loss >= o.lower * (1 - 1e-11)))
         fail_msg("%s, n = %lld, max %d: loss %.15g, bounds %.15g and %.15g", a->text, (long long)a->steps, max_loss,

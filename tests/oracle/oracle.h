@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library's figures are held against: the same numbers by plainer ways, which nothing but the tests needs.
+ * References for the library's figures: the same numbers by plainer ways, for the tests only.
  */
 #ifndef DPMF_TESTS_ORACLE_H
 #define DPMF_TESTS_ORACLE_H

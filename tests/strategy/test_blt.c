@@ -222,9 +222,9 @@ static void test_closed_forms_refuse_what_they_do_not_hold_for(void **unused) {
 
 static dpmf_strategy *make(int64_t n, int d, const double *scale, const double *decay) {
     dpmf_strategy *s = NULL;
-    check_ok(dpmf_strategy_create_blt(n, d, scale, decay, &s));
-    assert_string_equal(dpmf_strategy_family(s), "blt");
-    assert_int_equal(dpmf_strategy_buffers(s), d);
+    check_ok(dpmf_strategy_create_blt(n, d, scale, decay, NULL, &s));
+    assert_string_equal(dpmf_strategy_get(s).family, "blt");
+    assert_int_equal(dpmf_strategy_get(s).buffers, d);
     return s;
 }
 
@@ -275,7 +275,8 @@ static void test_the_closed_form_is_the_general_sensitivity(void **unused) {
         dpmf_sensitivity found;
         check_ok(dpmf_participation_parse(texts[i], 100, &p));
         check_ok(dpmf_sensitivity_compute(s, p, NULL, &found));
-        double want = blt_pattern_square(blt_of(s), 100, dpmf_participation_count(p), dpmf_participation_separation(p));
+        double want =
+            blt_pattern_square(blt_of(s), 100, dpmf_participation_get(p).count, dpmf_participation_get(p).separation);
         check_relative(found.value, sqrt(want), 1e-13);
         assert_int_equal(found.kind, DPMF_EXACT);
         dpmf_participation_free(p);
@@ -320,7 +321,7 @@ static void test_a_blt_of_ten_billion_steps_takes_no_memory(void **unused) {
     uint64_t before = dpmf_memory_in_use();
     dpmf_strategy *s = NULL;
     (void)unused;
-    check_ok(dpmf_strategy_create_blt_gaps(10000000000, 2, scale, gap, &s));
+    check_ok(dpmf_strategy_create_blt(10000000000, 2, scale, NULL, gap, &s));
     assert_true(dpmf_memory_in_use() - before < 4096);
     assert_int_equal(dpmf_strategy_blt_parameters(s, &found_scale, &found_gap), 2);
     assert_memory_equal(found_scale, scale, sizeof scale);
@@ -340,7 +341,7 @@ static void test_a_blt_comes_back_from_its_bytes(void **unused) {
     dpmf_strategy *s = NULL, *normal = NULL;
     dpmf_workload *a = NULL;
     (void)unused;
-    check_ok(dpmf_strategy_create_blt_gaps(50, 3, scale, gap, &s));
+    check_ok(dpmf_strategy_create_blt(50, 3, scale, NULL, gap, &s));
     check_ok(dpmf_strategy_create_normalized(s, &normal));
     check_ok(dpmf_workload_parse("momentum:0.5", 50, &a));
     for (int i = 0; i < 2; i++) {
@@ -354,8 +355,8 @@ static void test_a_blt_comes_back_from_its_bytes(void **unused) {
         check_ok(dpmf_mechanism_encode(again, &same, &same_size));
         assert_int_equal(size, same_size);
         assert_memory_equal(bytes, same, size);
-        const dpmf_strategy *read = dpmf_mechanism_strategy(again);
-        assert_string_equal(dpmf_strategy_family(read), "blt");
+        const dpmf_strategy *read = dpmf_mechanism_get(again).strategy;
+        assert_string_equal(dpmf_strategy_get(read).family, "blt");
         check_strategy(read, 1e-12);
         assert_int_equal(dpmf_strategy_blt_parameters(read, &got, &got_gap), i == 0 ? 3 : 0);
         if (i == 0) assert_memory_equal(got, scale, sizeof scale);
@@ -398,19 +399,20 @@ static void test_a_blt_out_of_range_is_refused(void **unused) {
     const double *p = NULL, *q = NULL;
     dpmf_workload *a = NULL;
     (void)unused;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 0, scale, good, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 17, scale, good, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 0, scale, good, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 17, scale, good, NULL, &s));
     check_message("17");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, one, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, one, NULL, &s));
     check_message("decay 1");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, below, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, nan_decay, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, infinite, good, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, NULL, good, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, NULL, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(0, 2, scale, good, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, huge, good, &s)); /* a coefficient overflows */
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt_gaps(8, 2, scale, zero, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, below, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, nan_decay, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, infinite, good, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, NULL, good, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, NULL, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(0, 2, scale, good, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT,
+                dpmf_strategy_create_blt(8, 2, huge, good, NULL, &s)); /* a coefficient overflows */
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, NULL, zero, &s));
     check_message("gap 1");
     assert_null(s);
     check_ok(dpmf_workload_parse("prefix", 8, &a));
@@ -425,7 +427,7 @@ static void test_any_allocation_of_a_blt_may_fail(void **unused) {
     const double scale[] = {0.2, 0.1}, decay[] = {0.5, 0.9};
     dpmf_strategy *s = NULL;
     (void)unused;
-    FAIL_EACH(dpmf_strategy_create_blt(100, 2, scale, decay, &s));
+    FAIL_EACH(dpmf_strategy_create_blt(100, 2, scale, decay, NULL, &s));
     dpmf_strategy_free(s);
 }
 

@@ -19,7 +19,7 @@
 
 enum { COUNT = 17, STEPS = 16 };
 
-/* ---- the table in itself ---- */
+/* ---- the table alone ---- */
 
 static int among(const dpmf_family *table, const char *name) {
     for (int i = 0; i < COUNT; i++)
@@ -40,7 +40,7 @@ static int places_follow(const dpmf_family *table, size_t field) {
     return most == count;
 }
 
-/* What is wrong with one row; NULL: nothing. */
+/* The mistake in one row, or NULL. */
 static const char *complain_of(const dpmf_family *table, int i) {
     const dpmf_family *f = &table[i];
     if (f->name == NULL || f->name[0] == 0 || f->help == NULL || f->help[0] == 0) return "a row without name or help";
@@ -118,9 +118,9 @@ static void test_planted_mistakes_are_found(void **unused) {
 #undef PLANT
 }
 
-/* ---- the table and what it says ---- */
+/* ---- the table compared with the families ---- */
 
-/* The mechanism file gives it back as it was. */
+/* The mechanism file gives it back unchanged. */
 static void check_file(const dpmf_workload *a, const dpmf_strategy *c) {
     dpmf_mechanism *m = NULL, *back = NULL;
     uint8_t *bytes = NULL;
@@ -128,8 +128,8 @@ static void check_file(const dpmf_workload *a, const dpmf_strategy *c) {
     check_ok(dpmf_mechanism_create(a, NULL, c, NULL, &m));
     check_ok(dpmf_mechanism_encode(m, &bytes, &size));
     check_ok(dpmf_mechanism_decode(bytes, size, &back));
-    assert_string_equal(dpmf_strategy_family(dpmf_mechanism_strategy(back)), dpmf_strategy_family(c));
-    assert_string_equal(dpmf_mechanism_digest(back), dpmf_mechanism_digest(m));
+    assert_string_equal(dpmf_strategy_get(dpmf_mechanism_get(back).strategy).family, dpmf_strategy_get(c).family);
+    assert_string_equal(dpmf_mechanism_get(back).digest, dpmf_mechanism_get(m).digest);
     dpmf_bytes_free(bytes);
     dpmf_mechanism_free(m);
     dpmf_mechanism_free(back);
@@ -141,12 +141,12 @@ static void check_closed_form(const dpmf_family *f, const dpmf_workload *a) {
     o.bands = f->bands ? 4 : 0;
     o.nu = f->nu ? 0.125 : 0;
     check_ok(dpmf_strategy_create(f->name, a, &o, &c));
-    assert_string_equal(dpmf_strategy_family(c), f->name);
-    if (f->bands) assert_int_equal(f->inverse ? dpmf_strategy_buffers(c) + 1 : dpmf_strategy_bands(c), 4);
+    assert_string_equal(dpmf_strategy_get(c).family, f->name);
+    if (f->bands) assert_int_equal(f->inverse ? dpmf_strategy_get(c).buffers + 1 : dpmf_strategy_get(c).bands, 4);
     check_file(a, c);
     dpmf_strategy_free(c);
     c = NULL;
-    o.bands = f->bands ? 0 : 4; /* what it takes is needed, what it does not take is refused */
+    o.bands = f->bands ? 0 : 4; /* options that it takes are needed, others are refused */
     check_refused(dpmf_strategy_create(f->name, a, &o, &c), "bands");
     o.bands = f->bands ? 4 : 0;
     o.nu = f->nu ? 1 : 0.5;
@@ -166,7 +166,7 @@ static void check_decoders(const dpmf_family *f, const dpmf_workload *a) {
             continue;
         }
         check_ok(dpmf_strategy_create(f->name, a, &o, &c));
-        assert_string_equal(dpmf_strategy_family(c), names[decoder]);
+        assert_string_equal(dpmf_strategy_get(c).family, names[decoder]);
         dpmf_strategy_free(c);
     }
 }
@@ -205,7 +205,7 @@ static void test_every_other_is_optimized_as_its_row_says(void **unused) {
             continue;
         }
         check_ok(dpmf_optimize(f->name, a, NULL, &o, &c, &found));
-        assert_string_equal(dpmf_strategy_family(c), f->name);
+        assert_string_equal(dpmf_strategy_get(c).family, f->name);
         check_file(a, c);
         dpmf_strategy_free(c);
         c = NULL;
@@ -255,8 +255,8 @@ static void test_forms_are_of_kinds_that_can_be_read(void **unused) {
         const char *form = dpmf_participation_form((dpmf_participation_kind)participations);
         snprintf(text, sizeof text, "%.*s%s", (int)strcspn(form, ":"), form, strchr(form, ':') != NULL ? ":2,8" : "");
         check_ok(dpmf_participation_parse(text, STEPS, &p));
-        assert_int_equal(dpmf_participation_get_kind(p), participations);
-        assert_int_equal(dpmf_participation_is_single(p), participations == DPMF_PARTICIPATION_SINGLE);
+        assert_int_equal(dpmf_participation_get(p).kind, participations);
+        assert_int_equal(dpmf_participation_get(p).is_single, participations == DPMF_PARTICIPATION_SINGLE);
         dpmf_participation_free(p);
         participations++;
     }

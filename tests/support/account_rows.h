@@ -3,7 +3,7 @@
 #ifndef DPMF_TESTS_ACCOUNT_ROWS_H
 #define DPMF_TESTS_ACCOUNT_ROWS_H
 
-#include "account/account.h"
+#include "support/account_ask.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -62,10 +62,10 @@ static inline int account_rows_read(account_row *rows) {
  * most 0.1 % or 1e-4 above it.
  */
 static inline void account_row_certified(const account_row *r) {
-    const dots_options options = {.relative = 5e-4, .absolute = 5e-5, .hint = -1};
+    const account_question options = {.relative = 5e-4, .absolute = 5e-5};
     double epsilon = -1;
     int met = 0;
-    assert_int_equal(account_dots_epsilon(&r->pair, r->log_delta, &options, &epsilon, &met), DPMF_OK);
+    assert_int_equal(ask_dots(&r->pair, epsilon_at(options, r->log_delta), &epsilon, &met), DPMF_OK);
     const double most = r->epsilon * 1.001 > r->epsilon + 1e-4 ? r->epsilon * 1.001 : r->epsilon + 1e-4;
     if (!(epsilon >= r->epsilon * (1 - 1e-12) && epsilon <= most))
         fail_msg("certified %.12g for " ACCOUNT_ROW_FORMAT, epsilon, ACCOUNT_ROW_VALUES(r));

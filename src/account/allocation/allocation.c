@@ -6,7 +6,7 @@
  * One of t, once: the two curves themselves (account/allocation/curve.c), which are known from above and from below; epsilon is
  * where the larger of the bounds from above falls to delta. That the slack holds is itself proven, by the bounds from below
  * a slack lower; if they do not show it, the grid is halved. Everything else is a list of such pairs (account/allocation/blocks.c),
- * composed in account/product/product.c.
+ * composed in account/grid/grid.c.
  *
  * No choice of steps is worse than when it is known: the Gaussian mechanism with mu = sqrt(k epochs)/sigma always bounds it, and
  * the caller takes the smaller.
@@ -25,26 +25,22 @@ static double first_fineness(double sigma) {
     return sigma < 0.6 ? 0.4 : 0.05;
 }
 
-static int is_single(const account_allocation *a) {
-    return a->picks == 1 && a->epochs == 1;
-}
-
 /* ln of the bound of one curve at epsilon. */
-static dpmf_status log_value(const account_allocation *a, int add, int lower, double fineness, double log_least,
+static dpmf_status log_value(const account_question *q, int add, int lower, double fineness, double log_least,
                              double epsilon, double *out) {
     const allocation_scheme s = {
-        .sigma = a->sigma, .bins = a->bins, .least = exp(log_least), .fineness = fineness, .lower = lower};
+        .sigma = q->sigma, .bins = q->bins, .least = exp(log_least), .fineness = fineness, .lower = lower};
     double value = 0;
-    TRY(allocation_curve(&s, add, 1, &epsilon, a->run, &value));
+    TRY(allocation_curve(&s, add, 1, &epsilon, q->run, &value));
     *out = value > 0 ? log(value) : -INFINITY;
     return DPMF_OK;
 }
 
 /* The least epsilon in [0, high] found where the bound is at most delta, `low` a guess from below; high if none is. */
-static dpmf_status solve(const account_allocation *a, int add, double fineness, double log_delta, double low,
-                         double high, double tolerance, double *out) {
+static dpmf_status solve(const account_question *q, int add, double fineness, double log_delta, double low, double high,
+                         double tolerance, double *out) {
     double above = 0, below = 0, y = 0, weight_low, weight_high;
-    TRY(log_value(a, add, 0, fineness, log_delta, low, &above));
+    TRY(log_value(q, add, 0, fineness, log_delta, low, &above));
     *out = low;
     if (above <= log_delta && low == 0) return DPMF_OK;
     *out = high;
@@ -52,11 +48,11 @@ static dpmf_status solve(const account_allocation *a, int add, double fineness, 
         high = low;
         low = 0;
         below = above;
-        TRY(log_value(a, add, 0, fineness, log_delta, low, &above));
+        TRY(log_value(q, add, 0, fineness, log_delta, low, &above));
         *out = above <= log_delta ? low : high;
         if (above <= log_delta) return DPMF_OK;
     } else {
-        TRY(log_value(a, add, 0, fineness, log_delta, high, &below));
+        TRY(log_value(q, add, 0, fineness, log_delta, high, &below));
         if (!(below <= log_delta)) return DPMF_OK;
     }
     weight_low = above - log_delta;
@@ -65,7 +61,7 @@ static dpmf_status solve(const account_allocation *a, int add, double fineness, 
         double x = low + (high - low) * weight_low / (weight_low - weight_high), margin = 0.02 * (high - low);
         x = fmin(fmax(x, low + margin), high - margin);
         if (i % 4 == 3) x = 0.5 * (low + high);
-        TRY(log_value(a, add, 0, fineness, log_delta, x, &y));
+        TRY(log_value(q, add, 0, fineness, log_delta, x, &y));
         const double excess = fmax(y - log_delta, -200);
         if (excess > 0) {
             low = x;
@@ -83,20 +79,20 @@ static dpmf_status solve(const account_allocation *a, int add, double fineness, 
 }
 
 /* Is delta passed a slack below epsilon for sure? */
-static dpmf_status is_proven(const account_allocation *a, double fineness, double log_delta, double epsilon,
-                             double slack, int *met) {
+static dpmf_status is_proven(const account_question *q, double fineness, double log_delta, double epsilon, double slack,
+                             int *met) {
     double log_lower = -INFINITY;
     *met = epsilon <= slack;
     for (int add = 0; add < 2 && !*met; add++) {
-        TRY(log_value(a, add, 1, 0.5 * fineness, log_delta, epsilon - slack, &log_lower));
+        TRY(log_value(q, add, 1, 0.5 * fineness, log_delta, epsilon - slack, &log_lower));
         *met = log_lower >= log_delta;
     }
     return DPMF_OK;
 }
 
 /* Few bins at more noise: one grid is nearer, and not long (account/allocation/scales.c). */
-static int is_wide(const account_allocation *a) {
-    return a->bins >= 64 || a->sigma < 0.7;
+static int is_wide(const account_question *q) {
+    return q->bins >= 64 || q->sigma < 0.7;
 }
 
 /* ln of the larger of both curves at epsilon, by the law of the sum. */
@@ -110,12 +106,12 @@ static double log_larger(const allocation_scales *scales, double epsilon) {
 }
 
 /* By the law of the sum on several scales, one for all looks; `most` where there is none. */
-static dpmf_status scaled_epsilon(const account_allocation *a, double log_delta, double most, double *out) {
+static dpmf_status scaled_epsilon(const account_question *q, double log_delta, double most, double *out) {
     allocation_scales scales;
     double low = 0, high = most;
     *out = most;
-    if (!is_wide(a)) return DPMF_OK;
-    TRY(allocation_scales_create(a->sigma, a->bins, LEAST * exp(log_delta), SCALES_FINENESS, a->run, &scales));
+    if (!is_wide(q)) return DPMF_OK;
+    TRY(allocation_scales_create(q->sigma, q->bins, LEAST * exp(log_delta), SCALES_FINENESS, q->run, &scales));
     if (scales.count > 0 && log_larger(&scales, 0) <= log_delta) high = 0;
     if (scales.count > 0 && log_larger(&scales, high) <= log_delta)
         while (high - low > 1e-7 * high) {
@@ -127,107 +123,84 @@ static dpmf_status scaled_epsilon(const account_allocation *a, double log_delta,
     return DPMF_OK;
 }
 
-static dpmf_status single_epsilon(const account_allocation *a, double log_delta, double *epsilon, int *met) {
-    const double most = account_gaussian_epsilon(1 / a->sigma, log_delta);
-    double found = most, low = 0, fineness = first_fineness(a->sigma);
-    TRY(scaled_epsilon(a, log_delta, most, &found));
-    TRY(is_proven(a, fineness, log_delta, found, fmax(a->relative * found, a->absolute), met));
+static dpmf_status single_epsilon(const account_question *q, double *epsilon, int *met) {
+    const double log_delta = q->given;
+    const double most = account_gaussian_epsilon(1 / q->sigma, log_delta);
+    double found = most, low = 0, fineness = first_fineness(q->sigma);
+    TRY(scaled_epsilon(q, log_delta, most, &found));
+    TRY(is_proven(q, fineness, log_delta, found, account_slack(q, found), met));
     for (int i = 0; i < REFINEMENTS && !*met; i++, fineness *= 0.5) {
-        double slack = fmax(a->relative * found, a->absolute), at = 0, also = 0;
-        TRY(solve(a, 0, fineness, log_delta, low, found, 0.1 * slack, &at));
-        TRY(log_value(a, 1, 0, fineness, log_delta, at, &also));
-        if (also > log_delta) TRY(solve(a, 1, fineness, log_delta, at, found, 0.1 * slack, &at));
+        double slack = account_slack(q, found), at = 0, also = 0;
+        TRY(solve(q, 0, fineness, log_delta, low, found, 0.1 * slack, &at));
+        TRY(log_value(q, 1, 0, fineness, log_delta, at, &also));
+        if (also > log_delta) TRY(solve(q, 1, fineness, log_delta, at, found, 0.1 * slack, &at));
         found = fmin(found, at);
-        slack = fmax(a->relative * found, a->absolute);
-        TRY(is_proven(a, fineness, log_delta, found, slack, met));
+        slack = account_slack(q, found);
+        TRY(is_proven(q, fineness, log_delta, found, slack, met));
         low = fmax(0.97 * found - slack, 0);
     }
     *epsilon = found;
     return DPMF_OK;
 }
 
-/* Adding a unit, usually the better direction, is told finely only where a coarse bound does not settle it. */
-dpmf_status allocation_epsilon(const account_allocation *a, double log_delta, double *epsilon, int *met) {
-    const double relative[] = {a->relative, fmax(COARSE, a->relative), a->relative};
-    allocation_blocks blocks;
-    double worst = 0;
-    dpmf_status status = DPMF_OK;
-    *met = 1;
-    if (is_single(a)) return single_epsilon(a, log_delta, epsilon, met);
-    TRY(allocation_blocks_create(a, &blocks));
-    for (int i = 0; i < 3; i++) {
-        const product_options options = {relative[i], a->absolute, a->run};
-        double found = INFINITY;
-        int fine = 0;
-        TRY_DONE(product_epsilon(blocks.count, blocks.parts, i > 0, log_delta, &options, &found, &fine));
-        if (i == 1 && found > worst) continue;
-        if (found >= worst) *met = fine;
-        worst = fmax(worst, found);
-        if (i == 1) break;
-    }
-    *epsilon = worst;
-done:
-    allocation_blocks_free(&blocks);
-    return status;
-}
-
 /* One pick, once, both directions; *guess, of ln delta, is where the cuts are made. */
-static dpmf_status single_log_delta(const account_allocation *a, double epsilon, double guess, double *out) {
+static dpmf_status single_log_delta(const account_question *q, double *log_delta, int *met) {
     enum { ROUNDS = 4 }; /* until what the cuts may cost is little */
+    const double epsilon = q->given;
+    /* How small delta may be, for the cuts: from what the Gaussian has, by twice the sampling's gain. */
+    double guess = fmax(account_gaussian_log_delta(1 / q->sigma, epsilon) - 2 * log((double)q->bins), -600);
     allocation_scales scales = {0};
-    double found[2];
+    double found[2], larger = -INFINITY;
     for (int i = 0; i < ROUNDS; i++, guess = fmax(2 * guess, -600)) {
-        if (is_wide(a))
-            TRY(allocation_scales_create(a->sigma, a->bins, LEAST * exp(guess), SCALES_FINENESS, a->run, &scales));
+        if (is_wide(q))
+            TRY(allocation_scales_create(q->sigma, q->bins, LEAST * exp(guess), SCALES_FINENESS, q->run, &scales));
         if (scales.count > 0) {
-            *out = log_larger(&scales, epsilon);
+            larger = log_larger(&scales, epsilon);
         } else {
             for (int add = 0; add < 2; add++)
-                TRY(log_value(a, add, 0, 0.5 * first_fineness(a->sigma), guess, epsilon, &found[add]));
-            *out = fmax(found[0], found[1]);
+                TRY(log_value(q, add, 0, 0.5 * first_fineness(q->sigma), guess, epsilon, &found[add]));
+            larger = fmax(found[0], found[1]);
         }
         allocation_scales_free(&scales);
-        if (*out > guess - 2 || guess <= -600) break;
+        if (larger > guess - 2 || guess <= -600) break;
     }
+    *met = 1;
+    /* What a coarse look found is for a search, which does not ask. */
+    if (larger > -600 && q->relative < COARSE)
+        TRY(is_proven(q, 0.5 * first_fineness(q->sigma), larger, epsilon, account_slack(q, epsilon), met));
+    *log_delta = larger;
     return DPMF_OK;
 }
 
-static dpmf_status blocks_log_delta(const account_allocation *a, double epsilon, double *out, int *met) {
-    const double relative[] = {a->relative, fmax(COARSE, a->relative), a->relative};
+/* Adding a unit, usually the better direction, is computed finely only where a coarse bound does not settle it. */
+static dpmf_status answer_blocks(const account_question *q, account_answer *out) {
+    const double relative[] = {q->relative, fmax(COARSE, q->relative), q->relative};
+    account_question at = *q;
     allocation_blocks blocks;
-    double worst = -INFINITY;
     dpmf_status status = DPMF_OK;
-    TRY(allocation_blocks_create(a, &blocks));
+    out->value = account_least(q);
+    TRY(allocation_blocks_create(q, &blocks));
     for (int i = 0; i < 3; i++) {
-        const product_options options = {relative[i], a->absolute, a->run};
-        double found = 0;
-        int fine = 1;
-        TRY_DONE(product_log_delta(blocks.count, blocks.parts, i > 0, epsilon, &options, &found, &fine));
-        if (i == 1 && found > worst) continue;
-        if (found >= worst) *met = fine;
-        worst = fmax(worst, found);
+        account_answer found;
+        at.relative = relative[i];
+        TRY_DONE(
+            grid_answer(&(grid_source){.count = blocks.count, .reversed = i > 0, .parts = blocks.parts}, &at, &found));
+        if (i == 1 && found.value > out->value) continue;
+        if (found.value >= out->value) out->met = found.met;
+        out->value = fmax(out->value, found.value);
         if (i == 1) break;
     }
-    *out = worst;
 done:
     allocation_blocks_free(&blocks);
     return status;
 }
 
-dpmf_status allocation_log_delta(const account_allocation *a, double epsilon, double *log_delta, int *met) {
-    /* How small delta may be, for the cuts: from what the Gaussian has, by twice the sampling's gain. */
-    const double guess = fmax(account_gaussian_log_delta(1 / a->sigma, epsilon) - 2 * log((double)a->bins), -600);
-    double found = -INFINITY;
-    *met = 1;
-    if (is_single(a)) {
-        TRY(single_log_delta(a, epsilon, guess, &found));
-        /* What a coarse look found is for a search, which does not ask. */
-        if (found > -600 && a->relative < COARSE)
-            TRY(is_proven(a, 0.5 * first_fineness(a->sigma), found, epsilon, fmax(a->relative * epsilon, a->absolute),
-                          met));
-    } else {
-        TRY(blocks_log_delta(a, epsilon, &found, met));
-    }
-    *log_delta = fmin(found, 0);
+dpmf_status allocation_answer(const account_question *q, account_answer *out) {
+    out->met = 1;
+    if (q->picks > 1 || q->compositions > 1)
+        TRY(answer_blocks(q, out));
+    else
+        TRY(q->of_epsilon ? single_epsilon(q, &out->value, &out->met) : single_log_delta(q, &out->value, &out->met));
+    out->value = fmin(out->value, account_worst(q));
     return DPMF_OK;
 }

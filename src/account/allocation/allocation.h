@@ -6,7 +6,7 @@
 #ifndef DPMF_ACCOUNT_ALLOCATION_H
 #define DPMF_ACCOUNT_ALLOCATION_H
 
-#include "account/product/product.h"
+#include "account/grid/grid.h"
 
 /* ---- account/allocation/law.c: one likelihood ratio U on a linear grid ---- */
 
@@ -125,20 +125,10 @@ typedef struct allocation_scheme {
 DPMF_MUST_CHECK dpmf_status allocation_curve(const allocation_scheme *scheme, int add, int64_t count,
                                              const double *epsilons, const dpmf_run *run, double *out);
 
-/* ---- account/allocation/allocation.c: questions ---- */
+/* ---- account/allocation/allocation.c: the answer ---- */
 
-/* `epochs` times `picks` of `bins` steps, chosen afresh each time, in both directions; 1 <= picks < bins. */
-typedef struct account_allocation {
-    double sigma;
-    int64_t picks, bins, epochs;
-    double relative, absolute;
-    const dpmf_run *run;
-} account_allocation;
-
-DPMF_MUST_CHECK dpmf_status allocation_epsilon(const account_allocation *a, double log_delta, double *epsilon,
-                                               int *met);
-DPMF_MUST_CHECK dpmf_status allocation_log_delta(const account_allocation *a, double epsilon, double *log_delta,
-                                                 int *met);
+/* Value and met: `compositions` times `picks` of `bins` steps, chosen afresh each time, in both directions; 1 <= picks < bins. */
+DPMF_MUST_CHECK dpmf_status allocation_answer(const account_question *q, account_answer *out);
 
 /* ---- account/allocation/blocks.c: several picks and several epochs, as a list ---- */
 
@@ -154,10 +144,10 @@ typedef struct allocation_blocks {
     int count;
     allocation_block blocks[ALLOCATION_PARTS];
     allocation_scales *scales; /* owned: one for each block */
-    product_part parts[ALLOCATION_PARTS];
+    grid_part parts[ALLOCATION_PARTS];
 } allocation_blocks;
 
-DPMF_MUST_CHECK dpmf_status allocation_blocks_create(const account_allocation *a, allocation_blocks *out);
+DPMF_MUST_CHECK dpmf_status allocation_blocks_create(const account_question *q, allocation_blocks *out);
 void allocation_blocks_free(allocation_blocks *blocks);
 
 #endif

@@ -7,11 +7,11 @@
  * unit, can only add to delta (joint convexity); given it the blocks are independent, each one of t/k steps, and compose.
  *
  * A curve that is known at the points e^(i g) only, from above, is made into a pair on a grid by its lower convex hull
- * (account/product/atoms.c). Epochs with choices of their own compose too.
+ * (account/grid/hull.c). Epochs with choices of their own compose too.
  */
 #include "account/allocation/allocation.h"
 
-#include "account/product/curves.h"
+#include "account/grid/curves.h"
 #include "base/memory.h"
 #include <math.h>
 
@@ -28,7 +28,7 @@ static dpmf_status fill(const void *of, int reversed, int64_t count, double step
     double *epsilons = NULL;
     if (told.bins == 1) {
         for (int64_t i = 0; i < count; i++)
-            out[i] = product_hockey(1 / told.sigma, exp((double)i * step));
+            out[i] = grid_hockey(1 / told.sigma, exp((double)i * step));
         return DPMF_OK;
     }
     const int is_wide = told.bins >= BINS_MIN || told.sigma < SIGMA_SMALL;
@@ -58,22 +58,22 @@ static double reach(const void *of, int reversed, double mass) {
     const double q = 1 / (double)s->bins, mu = 1 / s->sigma;
     if (s->bins == 1) return account_gaussian_epsilon(mu, log(mass));
     const double spread = sqrt(expm1(fmin(mu * mu, 600)) * q), near = account_gaussian_epsilon(spread, log(mass));
-    const double far = product_poisson_reach(q, mu, 0, fmin(mass, 0.5 * q));
+    const double far = grid_poisson_reach(q, mu, 0, fmin(mass, 0.5 * q));
     return reversed ? fmin(near, account_gaussian_epsilon(mu, log(mass))) : fmax(near, far);
 }
 
-dpmf_status allocation_blocks_create(const account_allocation *a, allocation_blocks *out) {
-    const int64_t size = a->bins / a->picks, larger = a->bins % a->picks;
-    const int64_t times[] = {a->picks - larger, larger};
+dpmf_status allocation_blocks_create(const account_question *q, allocation_blocks *out) {
+    const int64_t size = q->bins / q->picks, larger = q->bins % q->picks;
+    const int64_t times[] = {q->picks - larger, larger};
     allocation_scales *scales = NULL;
     TRY(base_alloc(ALLOCATION_PARTS, sizeof *scales, "the sums of an allocation", (void **)&scales));
     *out = (allocation_blocks){.scales = scales};
     for (int i = 0; i < ALLOCATION_PARTS; i++) {
         if (times[i] == 0) continue;
         allocation_block *block = &out->blocks[out->count];
-        block->scheme = (allocation_scheme){.sigma = a->sigma, .bins = size + i, .fineness = FINENESS};
+        block->scheme = (allocation_scheme){.sigma = q->sigma, .bins = size + i, .fineness = FINENESS};
         block->scales = &scales[out->count];
-        out->parts[out->count++] = (product_part){block, fill, reach, times[i] * a->epochs};
+        out->parts[out->count++] = (grid_part){block, fill, reach, times[i] * q->compositions};
     }
     return DPMF_OK;
 }

@@ -117,7 +117,7 @@ static void pile_up(const allocation_sum *s, int64_t from, double base, double *
 
 /* A sum of n positive terms, each sum of n terms itself, is right to 2 n u of itself. */
 static double room_for(const allocation_sum *s) {
-    return 1 + 1e-12 + 4 * DOTS_ROUNDING * (double)s->length;
+    return 1 + 1e-12 + 4 * GRID_ROUNDING * (double)s->length;
 }
 
 static dpmf_status none_big_all(const allocation_sum *s, int64_t count, const double *T, double *out) {

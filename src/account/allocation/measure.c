@@ -19,7 +19,7 @@
 #include <assert.h>
 #include <math.h>
 
-static const double U = DOTS_ROUNDING;
+static const double U = GRID_ROUNDING;
 
 typedef allocation_measure measure;
 

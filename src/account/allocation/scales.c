@@ -39,7 +39,7 @@ typedef allocation_measure measure;
 typedef allocation_scales scales;
 
 enum { PARTS_MAX = 160, TIMES_MAX = 400 };
-static const double U_ROUND = DOTS_ROUNDING;
+static const double U_ROUND = GRID_ROUNDING;
 static const double CELL = 0.4;       /* times the fineness: of c, the largest step of a scale */
 static const double CUT = 1e-3;       /* part of the least delta that may be lost above the last c */
 static const double ERROR_MAX = 1e-3; /* of roundings, which are added */

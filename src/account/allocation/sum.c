@@ -2,8 +2,8 @@
 /*
  * The sum of m independent likelihood ratios on their grid, tilted by e^(order s), on a window, by Fourier transform.
  *
- * As in account/dots/compose.c: the power in frequency space is circular, so that the window's numbers are at least the true
- * ones, and account/dots/power.c bounds its rounding. What lies outside the window is bounded by Chernoff: for any rate r >
+ * As in account/grid/compose.c: the power in frequency space is circular, so that the window's numbers are at least the true
+ * ones, and account/grid/power.c bounds its rounding. What lies outside the window is bounded by Chernoff: for any rate r >
  * order, a payoff f and s from `top` on,
  *
  *     sum p(s) f(s) <= E[e^(r S)] sup_{s >= top} f(s) e^(-r s),     E[e^(r S)] = (sum_i mass_i e^(r x_i))^m,
@@ -137,7 +137,7 @@ static window choose_window(const allocation_law *law, const coarse *c, double c
 
 /* Tilted, folded and raised to the power; the window's numbers in order. */
 static dpmf_status fill_numbers(const allocation_law *law, allocation_sum *s, const dpmf_run *run) {
-    const double u = DOTS_ROUNDING, one = allocation_log_moment(law, s->order);
+    const double u = GRID_ROUNDING, one = allocation_log_moment(law, s->order);
     double *w = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(s->length, "a tilted sum", &w));
@@ -147,7 +147,7 @@ static dpmf_status fill_numbers(const allocation_law *law, allocation_sum *s, co
         w[i % s->length] += law->mass[i] * exp(exponent - one) * room;
     }
     s->log_moment = (double)s->copies * one + 4 * u * (double)s->copies * fabs(one);
-    TRY_DONE(dots_power(s->length, (double)s->copies, w, run, &s->noise));
+    TRY_DONE(grid_power(s->length, (double)s->copies, w, run, &s->noise));
     const int64_t offset = s->first % s->length;
     for (int64_t k = 0; k < s->length; k++) {
         const double value = w[(offset + k) % s->length];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The account of capped sampling: by the curve of a step, composed (account/capped/capped.c, account/product/product.c), and by
+ * The account of capped sampling: by the curve of a step, composed (account/capped/capped.c, account/grid/grid.c), and by
  * coupling with uncapped sampling; the smaller is the answer and is named. Blocks that the units do not fill equally have two
  * sizes; a unit is in one of them, and the larger account holds for all.
  */
@@ -13,61 +13,50 @@ static const char METHOD_COUPLING[] = "capped sampling, coupled with uncapped sa
 static const char METHOD_KNOWN[] = "Gaussian mechanism without the sampling, closed form";
 static const double COARSE = 0.02;
 
-int capped_binds(const account_composed *c) {
-    return c->cap > 0 && c->cap < (c->units + c->blocks - 1) / c->blocks;
-}
-
 /* Block sizes that occur and in which the cap can bind: at most two. */
-static int sizes_of(const account_composed *c, int64_t sizes[2]) {
-    const int64_t small = c->units / c->blocks, large = small + (c->units % c->blocks != 0);
+static int sizes_of(const account_question *q, int64_t sizes[2]) {
+    const int64_t small = q->units / q->blocks, large = small + (q->units % q->blocks != 0);
     int count = 0;
-    if (large > c->cap) sizes[count++] = large;
-    if (small != large && small > c->cap) sizes[count++] = small;
+    if (large > q->cap) sizes[count++] = large;
+    if (small != large && small > q->cap) sizes[count++] = small;
     return count;
-}
-
-static account_composed without_cap(const account_composed *c) {
-    account_composed plain = *c;
-    plain.cap = 0;
-    return plain;
 }
 
 static void keep_smaller(account_answer *best, double value, const char *method, int met) {
     if (value < best->value) *best = (account_answer){value, DPMF_UPPER_BOUND, method, met};
 }
 
-/* ---- epsilon ---- */
-
-static dpmf_status curve_epsilon(const account_composed *c, const capped_scheme *s, double log_delta, double *worst,
-                                 int *met) {
-    const product_part part = account_capped_part(s, c->compositions);
-    const int directions = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
+/* By the curve of a step; in a direction that is not the first as finely as it takes to see that it is smaller. */
+static dpmf_status answer_curve(const account_question *q, const capped_scheme *s, account_answer *worst) {
+    const grid_part part = capped_part(s, q->compositions);
+    const int directions = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
     for (int i = 0; i < directions; i++) {
-        product_options how = {i == 0 ? c->relative : fmax(COARSE, c->relative), c->absolute, c->run};
-        double found = INFINITY;
-        int fine = 0;
-        TRY(product_epsilon(1, &part, i, log_delta, &how, &found, &fine));
-        how.relative = c->relative;
-        if (i > 0 && found > *worst) TRY(product_epsilon(1, &part, i, log_delta, &how, &found, &fine));
-        if (found > *worst) *met = fine;
-        *worst = fmax(*worst, found);
+        const grid_source source = {.count = 1, .reversed = i, .parts = &part};
+        const int coarse_first = i > 0 && q->of_epsilon;
+        account_question at = *q;
+        account_answer found;
+        if (coarse_first) at.relative = fmax(COARSE, q->relative);
+        TRY(grid_answer(&source, &at, &found));
+        if (coarse_first && found.value > worst->value) TRY(grid_answer(&source, q, &found));
+        account_take_worse(worst, &found);
     }
     return DPMF_OK;
 }
 
 /* The least epsilon found with uncapped delta + coupling <= delta; INFINITY if the coupling alone is as large. */
-static dpmf_status coupled_epsilon(const account_composed *c, const capped_scheme *s, double log_delta, double *out,
-                                   int *met) {
-    const account_composed plain = without_cap(c);
-    const double n = (double)c->compositions;
+static dpmf_status coupled_epsilon(const account_question *q, const capped_scheme *s, double *out, int *met) {
+    const double n = (double)q->compositions, log_delta = q->given;
+    account_question plain = *q;
     account_answer found;
     double epsilon = 0;
     *out = INFINITY;
+    plain.cap = 0;
     for (int i = 0; i < 4; i++) { /* what the coupling takes grows with epsilon: from below, then confirmed */
         const double taken = capped_log_coupling(s, n, epsilon * (1 + 1e-4) + 1e-6);
         if (!(taken < log_delta - 1e-3)) return DPMF_OK;
         const double left = log_delta + log1p(-exp(taken - log_delta));
-        TRY(account_composed_epsilon(&plain, left - 1e-14 * fabs(left), &found));
+        plain.given = left - 1e-14 * fabs(left);
+        TRY(composed_answer(&plain, &found));
         if (found.value <= epsilon * (1 + 1e-4) + 1e-6) {
             *out = found.value;
             *met = found.met;
@@ -78,62 +67,40 @@ static dpmf_status coupled_epsilon(const account_composed *c, const capped_schem
     return DPMF_OK;
 }
 
-dpmf_status capped_epsilon(const account_composed *c, double log_delta, account_answer *out) {
-    double curve = 0, coupled = 0;
+/* Uncapped ln delta and the coupling's, added. */
+static dpmf_status coupled_log_delta(const account_question *q, double missed, double *out, int *met) {
+    account_question plain = *q;
+    account_answer uncapped;
+    plain.cap = 0;
+    TRY(composed_answer(&plain, &uncapped));
+    const double most = fmax(uncapped.value, missed), least = fmin(uncapped.value, missed);
+    const double both = most == -INFINITY ? most : most + log1p(exp(least - most)) + 1e-14;
+    *out = fmin(both, 0);
+    *met = uncapped.met;
+    return DPMF_OK;
+}
+
+dpmf_status capped_answer(const account_question *q, account_answer *out) {
+    account_answer best = {account_least(q), DPMF_UPPER_BOUND, METHOD_CURVE, 1};
+    double coupled = account_least(q), missed = -INFINITY;
     int64_t sizes[2];
-    int curve_met = 1, coupled_met = 1;
-    const int count = sizes_of(c, sizes);
+    int coupled_met = 1;
+    const int count = sizes_of(q, sizes);
     for (int i = 0; i < count; i++) {
         capped_scheme s;
         double value = INFINITY;
-        capped_make(c->probability, c->sigma, c->cap, sizes[i], c->adjacency, &s);
-        TRY(curve_epsilon(c, &s, log_delta, &curve, &curve_met));
-        TRY(coupled_epsilon(c, &s, log_delta, &value, &coupled_met));
-        coupled = fmax(coupled, value);
+        capped_make(q->probability, q->sigma, q->cap, sizes[i], q->adjacency, &s);
+        TRY(answer_curve(q, &s, &best));
+        if (q->of_epsilon) {
+            TRY(coupled_epsilon(q, &s, &value, &coupled_met));
+            coupled = fmax(coupled, value);
+        } else {
+            missed = fmax(missed, capped_log_coupling(&s, (double)q->compositions, q->given));
+        }
     }
-    account_answer best = {curve, DPMF_UPPER_BOUND, METHOD_CURVE, curve_met};
+    if (!q->of_epsilon) TRY(coupled_log_delta(q, missed, &coupled, &coupled_met));
     keep_smaller(&best, coupled, METHOD_COUPLING, coupled_met);
-    keep_smaller(&best, account_gaussian_epsilon(account_composed_mu(c), log_delta), METHOD_KNOWN, 1);
-    *out = best;
-    return DPMF_OK;
-}
-
-/* ---- ln delta ---- */
-
-static dpmf_status curve_log_delta(const account_composed *c, const capped_scheme *s, double epsilon, double *worst,
-                                   int *met) {
-    const product_part part = account_capped_part(s, c->compositions);
-    const product_options how = {c->relative, c->absolute, c->run};
-    const int directions = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
-    for (int i = 0; i < directions; i++) {
-        double found = 0;
-        int fine = 0;
-        TRY(product_log_delta(1, &part, i, epsilon, &how, &found, &fine));
-        if (found > *worst) *met = fine;
-        *worst = fmax(*worst, found);
-    }
-    return DPMF_OK;
-}
-
-dpmf_status capped_log_delta(const account_composed *c, double epsilon, account_answer *out) {
-    const account_composed plain = without_cap(c);
-    double curve = -INFINITY, missed = -INFINITY;
-    int64_t sizes[2];
-    int met = 1;
-    account_answer uncapped;
-    const int count = sizes_of(c, sizes);
-    for (int i = 0; i < count; i++) {
-        capped_scheme s;
-        capped_make(c->probability, c->sigma, c->cap, sizes[i], c->adjacency, &s);
-        TRY(curve_log_delta(c, &s, epsilon, &curve, &met));
-        missed = fmax(missed, capped_log_coupling(&s, (double)c->compositions, epsilon));
-    }
-    TRY(account_composed_log_delta(&plain, epsilon, &uncapped));
-    account_answer best = {curve, DPMF_UPPER_BOUND, METHOD_CURVE, met};
-    const double most = fmax(uncapped.value, missed), least = fmin(uncapped.value, missed);
-    const double both = most == -INFINITY ? most : most + log1p(exp(least - most)) + 1e-14;
-    keep_smaller(&best, fmin(both, 0), METHOD_COUPLING, uncapped.met);
-    keep_smaller(&best, account_gaussian_log_delta(account_composed_mu(c), epsilon), METHOD_KNOWN, 1);
+    keep_smaller(&best, account_gaussian(q, account_unsampled_mu(q)), METHOD_KNOWN, 1);
     *out = best;
     return DPMF_OK;
 }

@@ -44,7 +44,7 @@
  */
 #include "account/capped/capped.h"
 
-#include "account/product/curves.h"
+#include "account/grid/curves.h"
 #include "base/binomial.h"
 #include "base/special.h"
 #include <assert.h>
@@ -68,22 +68,22 @@ static double opposed(double p, double mu, double less_one) {
     const double y = -log(0.5 * (b + sqrt(b * b + 4 * c))) / mu;
     const double first = p * base_normal_cdf(y), second = a * p * base_normal_cdf(y - mu);
     const double third = less_one * (1 - p) * base_normal_cdf(y - 2 * mu);
-    const double error = 64 * DOTS_ROUNDING * (1 + y * y + mu * mu) * (first + second + third);
+    const double error = 64 * GRID_ROUNDING * (1 + y * y + mu * mu) * (first + second + third);
     return fmax(first - second - third, 0) + error;
 }
 
 static double binding_curve(const capped_scheme *s, int add, double less_one) {
     const double mu = 1 / s->sigma, p = s->share;
-    if (s->adjacency == DPMF_ADJACENCY_REPLACE_ONE) return p * product_hockey(2 * mu, 1 + less_one / p);
+    if (s->adjacency == DPMF_ADJACENCY_REPLACE_ONE) return p * grid_hockey(2 * mu, 1 + less_one / p);
     if (s->adjacency == DPMF_ADJACENCY_ADD_REMOVE)
-        return add ? product_poisson_add(p, 2 * mu, less_one) : product_poisson_remove(p, 2 * mu, less_one);
-    return add ? p * product_hockey(mu, 1 + less_one / p) : opposed(p, mu, less_one);
+        return add ? grid_poisson_add(p, 2 * mu, less_one) : grid_poisson_remove(p, 2 * mu, less_one);
+    return add ? p * grid_hockey(mu, 1 + less_one / p) : opposed(p, mu, less_one);
 }
 
 static double plain_curve(const capped_scheme *s, int add, double less_one) {
     const double mu = 1 / s->sigma;
-    if (s->adjacency == DPMF_ADJACENCY_REPLACE_ONE) return product_poisson_replace(s->q, mu, less_one);
-    return add ? product_poisson_add(s->q, mu, less_one) : product_poisson_remove(s->q, mu, less_one);
+    if (s->adjacency == DPMF_ADJACENCY_REPLACE_ONE) return grid_poisson_replace(s->q, mu, less_one);
+    return add ? grid_poisson_add(s->q, mu, less_one) : grid_poisson_remove(s->q, mu, less_one);
 }
 
 double capped_curve(const capped_scheme *s, int add, double less_one) {
@@ -112,8 +112,8 @@ static double reach(const void *of, int reversed, double mass) {
     return high;
 }
 
-product_part account_capped_part(const capped_scheme *scheme, int64_t times) {
-    return (product_part){scheme, fill, reach, times};
+grid_part capped_part(const capped_scheme *scheme, int64_t times) {
+    return (grid_part){scheme, fill, reach, times};
 }
 
 double capped_log_coupling(const capped_scheme *s, double n, double epsilon) {

@@ -3,8 +3,8 @@
 #ifndef DPMF_ACCOUNT_CAPPED_H
 #define DPMF_ACCOUNT_CAPPED_H
 
+#include "account/grid/grid.h"
 #include "account/montecarlo/montecarlo.h"
-#include "account/product/product.h"
 
 /* N units are drawn with probability q each; of more than M drawn a random M take part. 1 <= M < N, 0 < q <= 1. */
 typedef struct capped_scheme {
@@ -22,7 +22,7 @@ void capped_make(double q, double sigma, int64_t cap, int64_t units, dpmf_adjace
 double capped_curve(const capped_scheme *s, int add, double less_one);
 
 /* As a part of a list; it borrows the scheme. */
-product_part account_capped_part(const capped_scheme *scheme, int64_t times);
+grid_part capped_part(const capped_scheme *scheme, int64_t times);
 
 /* ln of what coupling with uncapped sampling adds to delta over n steps. */
 double capped_log_coupling(const capped_scheme *s, double n, double epsilon);

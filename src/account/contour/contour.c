@@ -53,8 +53,8 @@ typedef struct node {
 } node;
 
 typedef struct contour {
-    contour_saddle saddle;
-    account_moment moment;
+    account_saddle saddle;
+    contour_moment moment;
     double bend, knee, width; /* k, d, u */
     double step;
     int count;
@@ -66,7 +66,7 @@ typedef struct integral {
     double moved, rounding;  /* of ln delta: against every other node; by rounding */
 } integral;
 
-static void shape_contour(const contour_saddle *saddle, double bend, contour *c) {
+static void shape_contour(const account_saddle *saddle, double bend, contour *c) {
     c->saddle = *saddle;
     c->width = 1 / sqrt(saddle->second);
     const account_pair *pair = c->moment.pair;
@@ -88,7 +88,7 @@ static int evaluate_node(contour *c, double v, node *out) {
     const cplx tangent = account_complex(c->bend * y / root * dy, dy);
     double error;
     const double n = (double)c->moment.pair->compositions;
-    const cplx log_moment = account_moment_log(&c->moment, z, c->saddle.scale, &error);
+    const cplx log_moment = contour_moment_log(&c->moment, z, c->saddle.scale, &error);
     if (!isfinite(error)) return 0;
     out->z = z;
     out->log_value = n * log_moment + clog(tangent / (z * (z + 1)));
@@ -196,15 +196,15 @@ static int settle(contour *c, double log_delta, double *epsilon, integral *out, 
 static int run_contour(const account_pair *pair, contour *c, double log_delta, double *epsilon, integral *out,
                        double *error) {
     static const double slope = 0.4, other_slope = 0.3; /* of the bends: well below 1, where M would stop to decay */
-    contour_saddle saddle;
-    const int found = isnan(log_delta) ? contour_saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)
-                                       : contour_saddle_at_delta(pair, log_delta, &saddle);
+    account_saddle saddle;
+    const int found = isnan(log_delta) ? saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)
+                                       : saddle_at_delta(pair, log_delta, &saddle);
     if (!found) return 0;
     if (!isnan(log_delta)) *epsilon = fmax(0, saddle.epsilon);
-    account_moment_start(pair, &c->moment);
+    contour_moment_start(pair, &c->moment);
     int far = 1, settled = 0;
     for (int round = 0; far && round < 8; round++) { /* epsilon moves less and less from one saddle to the next */
-        if (round > 0 && !contour_saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)) return 0;
+        if (round > 0 && !saddle_at_epsilon(pair, INFINITY, *epsilon, &saddle)) return 0;
         shape_contour(&saddle, slope, c);
         settled = settle(c, log_delta, epsilon, out, &far);
     }
@@ -212,7 +212,7 @@ static int run_contour(const account_pair *pair, contour *c, double log_delta, d
     /* Another path: it leaves the axis half a width before the saddle, and bends less. */
     saddle.epsilon = *epsilon;
     const double width = c->width, step = c->step;
-    if (!contour_saddle_move(pair, saddle.t - 0.5 * width, &saddle)) return 0;
+    if (!saddle_move(pair, saddle.t - 0.5 * width, &saddle)) return 0;
     shape_contour(&saddle, other_slope, c);
     c->moment.points = 0;
     c->moment.fineness = 0.5;
@@ -236,7 +236,7 @@ static const double closed_error = 1e-12; /* of ln delta, relative and absolute 
 static double closed_log_delta(const account_pair *pair, double epsilon) {
     const double q = pair->probability, n = (double)pair->compositions;
     if (q == 1) return account_gaussian_log_delta(gaussian_mu(pair), epsilon);
-    if (epsilon >= n * account_pair_loss_limit(pair)) return -INFINITY;
+    if (epsilon >= n * pair_loss_limit(pair)) return -INFINITY;
     if (pair->compositions > 1 || pair->direction == ACCOUNT_REPLACE) return NAN;
     if (pair->direction == ACCOUNT_REMOVE) {
         const double inner = epsilon < 30 ? log1p(expm1(epsilon) / q) : epsilon - log(q);
@@ -252,7 +252,7 @@ static double closed_epsilon(const account_pair *pair, double log_delta) {
     if (pair->probability == 1) return account_gaussian_epsilon(gaussian_mu(pair), log_delta);
     if (isnan(closed_log_delta(pair, 0))) return INFINITY;
     if (closed_log_delta(pair, 0) <= log_delta) return 0;
-    double low = 0, high = account_pair_loss_limit(pair);
+    double low = 0, high = pair_loss_limit(pair);
     if (isinf(high)) {
         high = 1;
         while (high < 1e300 && closed_log_delta(pair, high) > log_delta) {
@@ -273,46 +273,25 @@ static double closed_epsilon(const account_pair *pair, double log_delta) {
     return high;
 }
 
-/* ---- the two questions ---- */
-
-dpmf_status account_contour_log_delta(const account_pair *pair, double epsilon, double *log_delta, double *error) {
-    TRY(account_pair_check(pair));
-    if (!(epsilon >= 0 && isfinite(epsilon)))
-        return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", epsilon);
-    const double closed = closed_log_delta(pair, epsilon);
-    if (!isnan(closed)) {
-        *log_delta = closed;
-        *error = isinf(closed) ? 0 : closed_error * fmax(1, fabs(closed));
+dpmf_status contour_answer(const account_pair *pair, const account_question *q, double *value, double *error) {
+    TRY(pair_check(pair));
+    TRY(account_check_given(q));
+    const double closed = q->of_epsilon ? closed_epsilon(pair, q->given) : closed_log_delta(pair, q->given);
+    if (q->of_epsilon ? isfinite(closed) : !isnan(closed)) {
+        *value = closed;
+        *error = closed_error * fmax(1, fabs(q->of_epsilon ? q->given : closed));
+        if (q->of_epsilon) *error *= closed;
+        if (isinf(closed)) *error = 0;
         return DPMF_OK;
     }
     contour c = {0};
     TRY(base_alloc(NODES_MAX, sizeof *c.nodes, "the nodes of a contour", (void **)&c.nodes));
-    integral value = {0};
-    double wrong = INFINITY;
-    const int done = run_contour(pair, &c, NAN, &epsilon, &value, &wrong);
-    *log_delta = done ? value.log_delta : 0;
+    integral found = {0};
+    double wrong = INFINITY, epsilon = q->of_epsilon ? 0 : q->given;
+    const int done = run_contour(pair, &c, q->of_epsilon ? q->given : NAN, &epsilon, &found, &wrong);
+    if (q->of_epsilon) wrong = 1.5 * wrong / -found.slope + 1e-14 * epsilon; /* 1.5: the slope is not constant */
+    *value = !done ? 0 : q->of_epsilon ? epsilon : found.log_delta;
     *error = done ? wrong : INFINITY;
-    base_free(c.nodes);
-    return DPMF_OK;
-}
-
-dpmf_status account_contour_epsilon(const account_pair *pair, double log_delta, double *epsilon, double *error) {
-    TRY(account_pair_check(pair));
-    if (!(log_delta < 0 && isfinite(log_delta)))
-        return base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", log_delta);
-    const double closed = closed_epsilon(pair, log_delta);
-    if (isfinite(closed)) {
-        *epsilon = closed;
-        *error = closed_error * fmax(1, fabs(log_delta)) * closed;
-        return DPMF_OK;
-    }
-    contour c = {0};
-    TRY(base_alloc(NODES_MAX, sizeof *c.nodes, "the nodes of a contour", (void **)&c.nodes));
-    integral value = {0};
-    double wrong = INFINITY, found = 0;
-    const int done = run_contour(pair, &c, log_delta, &found, &value, &wrong);
-    *epsilon = done ? found : 0;
-    *error = done ? 1.5 * wrong / -value.slope + 1e-14 * found : INFINITY; /* 1.5: the slope is not constant */
     base_free(c.nodes);
     return DPMF_OK;
 }

@@ -1,22 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The contour integral, piece by piece: its saddle, and its nodes. */
+/* The contour integral: near exact values of epsilon and delta, for comparison; nothing certified rests on them. */
 #ifndef DPMF_ACCOUNT_CONTOUR_H
 #define DPMF_ACCOUNT_CONTOUR_H
 
 #include "account/pair.h"
+#include "account/saddle.h"
 
-/* g(z) = n ln M(z) - z epsilon - ln z - ln(z+1) at its least on the real line: where, and its derivatives. */
-typedef struct contour_saddle {
-    double t, epsilon;
-    double value, second, third; /* g, g'', g''' at t */
-    double scale;                /* ln M(t) */
-} contour_saddle;
+/*
+ * "error": an estimate of |epsilon - its true value|, or of ln delta, INFINITY where the method fails and the value means
+ * nothing.
+ */
+DPMF_MUST_CHECK dpmf_status contour_answer(const account_pair *pair, const account_question *q, double *value,
+                                           double *error);
 
-/* False where no saddle can be found. cut: of account/pair.h. */
-int contour_saddle_at_epsilon(const account_pair *pair, double cut, double epsilon, contour_saddle *out);
-/* The saddle whose own approximation of delta is e^log_delta; its epsilon may be negative. */
-int contour_saddle_at_delta(const account_pair *pair, double log_delta, contour_saddle *out);
-/* Another abscissa on the same contour; value, scale follow. */
-int contour_saddle_move(const account_pair *pair, double t, contour_saddle *saddle);
+/* ---- account/contour/moment.c: M at complex orders ---- */
+
+/*
+ * ln M(z) of one step at Re z > 0, Im z >= 0, q < 1, for many z: the state remembers what they share and how fine the
+ * last quadrature had to be.
+ */
+typedef struct contour_moment {
+    const account_pair *pair;
+    double log_odds, spread; /* ln(q/(1-q)); S of account/pair.c */
+    double fineness;
+    int64_t points; /* evaluations of the integrand so far */
+} contour_moment;
+
+void contour_moment_start(const account_pair *pair, contour_moment *out);
+
+/* `scale`: about ln |M(z)|, against overflow. *error: of the result, INFINITY if it cannot be had. */
+double complex contour_moment_log(contour_moment *moment, double complex z, double scale, double *error);
 
 #endif

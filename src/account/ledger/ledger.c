@@ -3,7 +3,7 @@
  * A ledger: different runs on the same data, composed.
  *
  * Runs that are Gaussian as a whole (no sampling) add their mu^2, exactly. Equal samplings add their steps. What is left, if
- * different, is composed as a list of pairs (account/product/product.c): removing with removing, adding with adding, the larger
+ * different, is composed as a list of pairs (account/grid/grid.c): removing with removing, adding with adding, the larger
  * result last. The privacy loss of a list does not depend on its order; entries are kept sorted, so that neither does the last
  * digit. Which runs there are must not depend on what earlier ones released: composition of a fixed list is what is proven.
  */
@@ -41,7 +41,7 @@ static int compare_numbers(double a, double b) {
 }
 
 /* Everything but how often; adjacency and engine are the ledger's. */
-static int compare(const account_composed *a, const account_composed *b) {
+static int compare(const account_question *a, const account_question *b) {
     const double x[] = {a->sigma,       a->probability,   (double)a->picks, (double)a->bins,
                         (double)a->cap, (double)a->units, (double)a->blocks};
     const double y[] = {b->sigma,       b->probability,   (double)b->picks, (double)b->bins,
@@ -54,7 +54,7 @@ static int compare(const account_composed *a, const account_composed *b) {
 
 static dpmf_status make_room(dpmf_ledger *ledger) {
     if (ledger->count < ledger->room) return DPMF_OK;
-    ledger_entry *more = NULL;
+    account_question *more = NULL;
     const int64_t room = 2 * ledger->room + 8;
     TRY(base_alloc(room, sizeof *more, "the entries of a ledger", (void **)&more));
     if (ledger->count > 0) memcpy(more, ledger->entries, (size_t)ledger->count * sizeof *more);
@@ -64,12 +64,12 @@ static dpmf_status make_room(dpmf_ledger *ledger) {
     return DPMF_OK;
 }
 
-static dpmf_status add_run(dpmf_ledger *ledger, const account_composed *run) {
+static dpmf_status add_run(dpmf_ledger *ledger, const account_question *run) {
     int64_t at = 0;
-    while (at < ledger->count && compare(&ledger->entries[at].run, run) < 0)
+    while (at < ledger->count && compare(&ledger->entries[at], run) < 0)
         at++;
-    if (at < ledger->count && compare(&ledger->entries[at].run, run) == 0) {
-        int64_t *steps = &ledger->entries[at].run.compositions;
+    if (at < ledger->count && compare(&ledger->entries[at], run) == 0) {
+        int64_t *steps = &ledger->entries[at].compositions;
         if (run->compositions > ACCOUNT_COMPOSITIONS_MAX - *steps)
             return base_fail(DPMF_ERROR_ARGUMENT, "a ledger holds at most %lld steps of a kind",
                              (long long)ACCOUNT_COMPOSITIONS_MAX);
@@ -78,8 +78,8 @@ static dpmf_status add_run(dpmf_ledger *ledger, const account_composed *run) {
     }
     TRY(make_room(ledger));
     memmove(ledger->entries + at + 1, ledger->entries + at, (size_t)(ledger->count - at) * sizeof *ledger->entries);
-    ledger->entries[at].run = *run;
-    ledger->entries[at].run.run = NULL;
+    ledger->entries[at] = *run;
+    ledger->entries[at].run = NULL;
     ledger->count++;
     return DPMF_OK;
 }
@@ -98,14 +98,14 @@ dpmf_status dpmf_ledger_add_gaussian(dpmf_ledger *ledger, double mu, int64_t tim
 
 dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpmf_account_options *options,
                                     int64_t times) {
-    account_question q;
+    account_request r;
     dpmf_status status = DPMF_OK;
     TRY(check_times(times));
     TRY(account_check_sigma(sigma));
-    TRY(account_question_open(options, &q));
-    account_composed run = q.composed;
-    run.sigma = sigma * q.options.sigma_unit;
-    if (q.sampled) {
+    TRY(account_open(options, &r));
+    account_question run = r.question;
+    run.sigma = sigma * r.options.sigma_unit;
+    if (r.simulated) {
         status = base_fail(
             DPMF_ERROR_UNSUPPORTED,
             "a ledger takes proven accounts, not simulated ones: balls-in-bins with a C and min-sep are not composed");
@@ -115,14 +115,14 @@ dpmf_status dpmf_ledger_add_sampled(dpmf_ledger *ledger, double sigma, const dpm
     } else if (run.compositions > ACCOUNT_COMPOSITIONS_MAX / times) {
         status = base_fail(DPMF_ERROR_ARGUMENT, "%lld steps %lld times, accepted %lld in all",
                            (long long)run.compositions, (long long)times, (long long)ACCOUNT_COMPOSITIONS_MAX);
-    } else if (run.probability >= 1 && !capped_binds(&run)) {
-        const double mu = account_composed_mu(&run);
+    } else if (run.probability >= 1 && !account_cap_binds(&run)) {
+        const double mu = account_unsampled_mu(&run);
         ledger->gaussian += mu * mu * (double)times;
     } else if (run.probability > 0) {
         run.compositions *= times;
         status = add_run(ledger, &run);
     }
-    account_question_close(&q);
+    account_close(&r);
     return status;
 }
 
@@ -136,9 +136,9 @@ dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other
     sum.count = sum.room = 0;
     sum.gaussian += other->gaussian;
     for (int64_t i = 0; i < ledger->count; i++)
-        TRY_DONE(add_run(&sum, &ledger->entries[i].run));
+        TRY_DONE(add_run(&sum, &ledger->entries[i]));
     for (int64_t i = 0; i < other->count; i++)
-        TRY_DONE(add_run(&sum, &other->entries[i].run));
+        TRY_DONE(add_run(&sum, &other->entries[i]));
     base_free(ledger->entries);
     *ledger = sum;
     return DPMF_OK;
@@ -149,22 +149,12 @@ done:
 
 /* ---- the file ---- */
 
-int64_t dpmf_ledger_entries(const dpmf_ledger *ledger) {
-    return ledger->runs;
+dpmf_ledger_info dpmf_ledger_get(const dpmf_ledger *ledger) {
+    return (dpmf_ledger_info){.entries = ledger->runs,
+                              .budget_epsilon = ledger->budget_epsilon,
+                              .budget_delta = ledger->budget_delta,
+                              .adjacency = ledger->adjacency};
 }
-
-double dpmf_ledger_budget_epsilon(const dpmf_ledger *ledger) {
-    return ledger->budget_epsilon;
-}
-
-double dpmf_ledger_budget_delta(const dpmf_ledger *ledger) {
-    return ledger->budget_delta;
-}
-
-dpmf_adjacency dpmf_ledger_adjacency(const dpmf_ledger *ledger) {
-    return ledger->adjacency;
-}
-
 void ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta) {
     ledger->budget_epsilon = epsilon;
     ledger->budget_delta = delta;
@@ -181,76 +171,63 @@ static int is_plain(const dpmf_ledger *ledger) {
     return ledger->count == 0 || (ledger->count == 1 && ledger->gaussian == 0);
 }
 
-static account_composed plain_run(const dpmf_ledger *ledger) {
-    account_composed run = {.sigma = 1, .probability = 0, .compositions = 1};
+static account_question plain_run(const dpmf_ledger *ledger) {
+    account_question run = {.sigma = 1, .probability = 0, .compositions = 1};
     if (ledger->count > 0) {
-        run = ledger->entries[0].run;
+        run = ledger->entries[0];
     } else if (ledger->gaussian > 0) { /* sigma so that mu is right under this adjacency */
-        run = (account_composed){.sigma = 1 / sqrt(ledger->gaussian), .probability = 1, .compositions = 1};
+        run = (account_question){.sigma = 1 / sqrt(ledger->gaussian), .probability = 1, .compositions = 1};
     }
     run.blocks = run.blocks > 0 ? run.blocks : 1;
     return run;
 }
 
-typedef struct question {
-    int of_epsilon;
-    double given; /* ln delta, or epsilon */
-} question;
-
-static dpmf_status answer_list(const dpmf_ledger *ledger, question asked, const dpmf_run *run, account_answer *out) {
-    const product_options how = {SLACK, SLACK, run};
+static dpmf_status answer_list(const dpmf_ledger *ledger, const account_question *q, account_answer *out) {
     const int directions = ledger->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
     ledger_parts p;
-    account_answer worst = {asked.of_epsilon ? 0 : -INFINITY, DPMF_UPPER_BOUND, METHOD_LIST, 1};
     dpmf_status status = DPMF_OK;
+    *out = (account_answer){account_least(q), DPMF_UPPER_BOUND, METHOD_LIST, 1};
     TRY(ledger_parts_create(ledger, &p));
     for (int i = 0; i < directions; i++) {
-        double value = 0;
-        int met = 0;
-        TRY_DONE(asked.of_epsilon ? product_epsilon(p.count, p.parts, i, asked.given, &how, &value, &met)
-                                  : product_log_delta(p.count, p.parts, i, asked.given, &how, &value, &met));
-        if (value > worst.value) worst.met = met;
-        worst.value = fmax(worst.value, value);
+        account_answer found;
+        TRY_DONE(grid_answer(&(grid_source){.count = p.count, .reversed = i, .parts = p.parts}, q, &found));
+        account_take_worse(out, &found);
     }
-    *out = worst;
 done:
     ledger_parts_free(&p);
     return status;
 }
 
-static dpmf_status answer(const dpmf_ledger *ledger, question asked, const dpmf_run *run, account_answer *out) {
-    if (!is_plain(ledger)) return answer_list(ledger, asked, run, out);
-    account_composed alone = plain_run(ledger);
-    alone.run = run;
-    if (asked.of_epsilon) return account_dispatch_epsilon(&alone, asked.given, out);
-    return account_dispatch_log_delta(&alone, asked.given, out);
-}
-
-static void fill(const dpmf_ledger *ledger, const account_answer *found, dpmf_privacy *out) {
-    out->kind = found->kind;
-    out->method = found->method;
-    out->slack_met = found->met;
-    out->compositions = 1;
-    out->probability = 1;
-    if (ledger->count > 0) return;
+static dpmf_status answer(const dpmf_ledger *ledger, int of_epsilon, double given, const dpmf_run *run,
+                          dpmf_privacy *out) {
+    account_question q = {.relative = SLACK, .absolute = SLACK};
+    account_answer found;
+    if (is_plain(ledger)) q = plain_run(ledger);
+    q.of_epsilon = of_epsilon;
+    q.given = given;
+    q.run = run;
+    TRY(is_plain(ledger) ? account_answer_question(&q, &found) : answer_list(ledger, &q, &found));
+    *out = (dpmf_privacy){.kind = found.kind,
+                          .method = found.method,
+                          .slack_met = found.met,
+                          .compositions = 1,
+                          .probability = 1,
+                          .epsilon = of_epsilon ? found.value : given,
+                          .delta = of_epsilon ? 0 : fmin(1, exp(found.value))};
+    if (ledger->count > 0) return DPMF_OK;
     out->total_mu = sqrt(ledger->gaussian);
     out->total_rho = 0.5 * ledger->gaussian;
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_ledger_epsilon(const dpmf_ledger *ledger, double delta, const dpmf_run *run, dpmf_privacy *out) {
-    account_answer found;
     TRY(account_check_delta(delta));
-    TRY(answer(ledger, (question){1, log(delta)}, run, &found));
-    *out = (dpmf_privacy){.epsilon = found.value, .delta = delta};
-    fill(ledger, &found, out);
+    TRY(answer(ledger, 1, log(delta), run, out));
+    out->delta = delta;
     return DPMF_OK;
 }
 
 dpmf_status dpmf_ledger_delta(const dpmf_ledger *ledger, double epsilon, const dpmf_run *run, dpmf_privacy *out) {
-    account_answer found;
     TRY(account_check_epsilon(epsilon));
-    TRY(answer(ledger, (question){0, epsilon}, run, &found));
-    *out = (dpmf_privacy){.epsilon = epsilon, .delta = fmin(1, exp(found.value))};
-    fill(ledger, &found, out);
-    return DPMF_OK;
+    return answer(ledger, 0, epsilon, run, out);
 }

@@ -5,12 +5,7 @@
 
 #include "account/allocation/allocation.h"
 #include "account/capped/capped.h"
-#include "account/product/curves.h"
-
-/* What was run, as accounting knows it; compositions counts all of its equals. */
-typedef struct ledger_entry {
-    account_composed run;
-} ledger_entry;
+#include "account/grid/curves.h"
 
 struct dpmf_ledger {
     dpmf_adjacency adjacency;
@@ -18,7 +13,9 @@ struct dpmf_ledger {
     int64_t count, room;
     double budget_epsilon, budget_delta; /* of a ledger on disk; 0: none */
     int64_t runs;                        /* entries of a ledger on disk */
-    ledger_entry *entries;               /* owned; no two alike, in an order that does not depend on that of adding */
+    account_question
+        *entries; /* owned: what was run, its steps in `compositions`; no two alike, in an order that does not
+                                * depend on that of adding */
 };
 
 /* ---- account/ledger/parts.c: its entries as parts of a list ---- */
@@ -30,8 +27,8 @@ typedef struct ledger_blocks {
 } ledger_blocks;
 
 typedef struct ledger_numbers {
-    product_gaussian gaussian;
-    product_poisson poisson;
+    grid_gaussian gaussian;
+    grid_poisson poisson;
     ledger_blocks capped;
     allocation_blocks allocation;
 } ledger_numbers;
@@ -39,7 +36,7 @@ typedef struct ledger_numbers {
 typedef struct ledger_parts {
     int count;
     int64_t most;            /* for how many there is room */
-    product_part *parts;     /* owned */
+    grid_part *parts;        /* owned */
     ledger_numbers *numbers; /* owned: what the parts borrow */
 } ledger_parts;
 

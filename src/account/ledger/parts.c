@@ -22,13 +22,13 @@ static double reach_capped(const void *of, int reversed, double mass) {
     const ledger_blocks *blocks = of;
     double far = 0;
     for (int j = 0; j < blocks->count; j++) {
-        const product_part part = account_capped_part(&blocks->sizes[j], 1);
+        const grid_part part = capped_part(&blocks->sizes[j], 1);
         far = fmax(far, part.reach(part.of, reversed, mass));
     }
     return far;
 }
 
-static product_part capped_part(const account_composed *c, ledger_blocks *blocks) {
+static grid_part blocks_part(const account_question *c, ledger_blocks *blocks) {
     const int64_t small = c->units / c->blocks, large = small + (c->units % c->blocks != 0);
     blocks->count = 0;
     for (int64_t size = large; size >= small; size--) {
@@ -38,21 +38,20 @@ static product_part capped_part(const account_composed *c, ledger_blocks *blocks
         capped_make(c->probability, c->sigma, cap, size, c->adjacency, s);
         if (c->cap >= size) s->binding = 0;
     }
-    return (product_part){blocks, fill_capped, reach_capped, c->compositions};
+    return (grid_part){blocks, fill_capped, reach_capped, c->compositions};
 }
 
-static dpmf_status add_entry(const account_composed *c, ledger_parts *p) {
+static dpmf_status add_entry(const account_question *c, ledger_parts *p) {
     ledger_numbers *n = &p->numbers[p->count];
     if (c->picks > 0) {
-        const account_allocation a = {.sigma = c->sigma, .picks = c->picks, .bins = c->bins, .epochs = c->compositions};
-        TRY(allocation_blocks_create(&a, &n->allocation));
+        TRY(allocation_blocks_create(c, &n->allocation));
         for (int i = 0; i < n->allocation.count; i++)
             p->parts[p->count++] = n->allocation.parts[i];
-    } else if (capped_binds(c)) {
-        p->parts[p->count++] = capped_part(c, &n->capped);
+    } else if (account_cap_binds(c)) {
+        p->parts[p->count++] = blocks_part(c, &n->capped);
     } else {
-        n->poisson = (product_poisson){c->probability, 1 / c->sigma, c->adjacency == DPMF_ADJACENCY_REPLACE_ONE};
-        p->parts[p->count++] = product_poisson_part(&n->poisson, c->compositions);
+        n->poisson = (grid_poisson){c->probability, 1 / c->sigma, c->adjacency == DPMF_ADJACENCY_REPLACE_ONE};
+        p->parts[p->count++] = grid_poisson_part(&n->poisson, c->compositions);
     }
     return DPMF_OK;
 }
@@ -65,10 +64,10 @@ dpmf_status ledger_parts_create(const dpmf_ledger *ledger, ledger_parts *out) {
     TRY_DONE(base_alloc(most, sizeof *p.numbers, "the numbers of a ledger", (void **)&p.numbers));
     if (ledger->gaussian > 0) {
         p.numbers[0].gaussian.mu = sqrt(ledger->gaussian);
-        p.parts[p.count++] = product_gaussian_part(&p.numbers[0].gaussian, 1);
+        p.parts[p.count++] = grid_gaussian_part(&p.numbers[0].gaussian, 1);
     }
     for (int64_t i = 0; i < ledger->count; i++)
-        TRY_DONE(add_entry(&ledger->entries[i].run, &p));
+        TRY_DONE(add_entry(&ledger->entries[i], &p));
     *out = p;
     return DPMF_OK;
 done:

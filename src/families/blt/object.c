@@ -119,7 +119,7 @@ static void blt_write(const dpmf_strategy *s, base_writer *w, base_tensors *tens
 
 static dpmf_status leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
     const blt_parameters *c = &cast(s)->c;
-    return dpmf_strategy_create_blt_gaps(steps, c->count, c->scale, c->gap, out);
+    return dpmf_strategy_create_blt(steps, c->count, c->scale, NULL, c->gap, out);
 }
 
 static const strategy_ops BLT = {.class_name = "blt",
@@ -169,29 +169,23 @@ static dpmf_status check_parameters(int64_t buffers, const double *scale, const 
     return base_check_finite(buffers, scale, "blt: scale");
 }
 
-dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *scale, const double *decay,
-                                     dpmf_strategy **out) {
-    double gap[BLT_MAX];
-    TRY(check_parameters(buffers, scale, decay, "decay"));
-    for (int i = 0; i < buffers; i++) {
-        if (!(decay[i] >= 0 && decay[i] < 1))
-            return base_fail(DPMF_ERROR_ARGUMENT, "blt: decay %d = %.17g, accepted 0 <= decay < 1", i, decay[i]);
-        gap[i] = 1 - decay[i];
-    }
-    blt_parameters c = blt_make(buffers, scale, gap);
-    return blt_create(steps, &c, out);
-}
-
 /* A gap below this says that the decay is 1, a sum that never forgets. */
 static const double GAP_MIN = 1e-300;
 
-dpmf_status dpmf_strategy_create_blt_gaps(int64_t steps, int buffers, const double *scale, const double *gap,
-                                          dpmf_strategy **out) {
-    TRY(check_parameters(buffers, scale, gap, "gap"));
-    for (int i = 0; i < buffers; i++)
-        if (!(gap[i] >= GAP_MIN && gap[i] <= 1))
+dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *scale, const double *decay,
+                                     const double *gap, dpmf_strategy **out) {
+    double own[BLT_MAX];
+    if (decay != NULL && gap != NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "blt: decay and gap are given, accepted one of them");
+    TRY(check_parameters(buffers, scale, decay != NULL ? decay : gap, decay != NULL ? "decay" : "gap"));
+    for (int i = 0; i < buffers; i++) {
+        if (decay != NULL && !(decay[i] >= 0 && decay[i] < 1))
+            return base_fail(DPMF_ERROR_ARGUMENT, "blt: decay %d = %.17g, accepted 0 <= decay < 1", i, decay[i]);
+        if (decay == NULL && !(gap[i] >= GAP_MIN && gap[i] <= 1))
             return base_fail(DPMF_ERROR_ARGUMENT, "blt: gap %d = %.17g, accepted 1e-300 to 1", i, gap[i]);
-    blt_parameters c = blt_make(buffers, scale, gap);
+        own[i] = decay != NULL ? 1 - decay[i] : gap[i];
+    }
+    blt_parameters c = blt_make(buffers, scale, own);
     return blt_create(steps, &c, out);
 }
 
@@ -211,7 +205,7 @@ dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {
         return base_fail(DPMF_ERROR_FORMAT, "mechanism file: blt with %lld buffers, accepted 1 to %d",
                          (long long)scale->shape[0], BLT_MAX);
     dpmf_status status =
-        dpmf_strategy_create_blt_gaps(source->steps, (int)scale->shape[0], scale->values, gap->values, out);
+        dpmf_strategy_create_blt(source->steps, (int)scale->shape[0], scale->values, NULL, gap->values, out);
     return status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status; /* the fault is in the file */
 }
 
@@ -379,7 +373,7 @@ static dpmf_status bound_arithmetic(const noise_plan *plan, const dpmf_run *run,
 }
 
 void blt_plan_noise(noise_plan *plan) {
-    const noise_states states = {DPMF_RECIPE_BLT, (int)dpmf_strategy_buffers(plan->leaf), fill_weights};
+    const noise_states states = {DPMF_RECIPE_BLT, (int)strategy_buffers(plan->leaf), fill_weights};
     noise_plan_states(plan, &states);
     plan->bound = bound_arithmetic;
 }

@@ -171,7 +171,7 @@ static dpmf_status approximate(const optimize_task *task, const optimum_answer *
                                dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     int q = 0, r = 0;
-    dpmf_workload_inverse_bands(task->workload, &q, &r);
+    workload_inverse_bands(task->workload, &q, &r);
     int banded = q >= 0 && r == 0;
     decoder d = {.steps = task->workload->steps, .rank = o->buffers, .added = banded ? q : 0};
     d.bands = smaller(o->bands + !banded, d.steps);
@@ -195,9 +195,9 @@ dpmf_status lowrank_optimize(const optimize_task *task, dpmf_strategy **out, dpm
     optimum_answer optimum = {0};
     dpmf_optimization found = {.outcome = DPMF_CONVERGED};
     dpmf_status status = DPMF_OK;
-    if (!dpmf_participation_is_single(task->participation))
+    if (!participation_is_single(task->participation))
         return base_fail(DPMF_ERROR_UNSUPPORTED, "family lowrank is optimized for single participation, not for %s",
-                         dpmf_participation_text(task->participation));
+                         task->participation->text);
     if (task->workload->steps > DPMF_DENSE_STEPS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "family lowrank: %lld steps, accepted 1 to %d (tvblt has no limit)",
                          (long long)task->workload->steps, DPMF_DENSE_STEPS_MAX);

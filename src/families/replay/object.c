@@ -523,7 +523,7 @@ static const noise_route ROUTE = {.exact = NOISE_EXACT_FILTER,
 void replay_plan_noise(noise_plan *plan) {
     plan->route = &ROUTE;
     plan->bound = bound_arithmetic;
-    plan->slots = dpmf_strategy_buffers(plan->leaf);
+    plan->slots = strategy_buffers(plan->leaf);
     plan->seeds = seeds_most(plan);
     plan->replay = REPLAY;
     plan->mapped = 0;

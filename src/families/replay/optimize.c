@@ -110,7 +110,7 @@ dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf
     if (out != NULL) TRY(run_search(task, bound.optimum_lower, &f));
     *result = (dpmf_optimization){.outcome = f.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = f.iterations,
-                                  .nodes = f.strategy == NULL ? 0 : (int)dpmf_strategy_buffers(f.strategy),
+                                  .nodes = f.strategy == NULL ? 0 : (int)strategy_buffers(f.strategy),
                                   .optimum_lower = bound.optimum_lower,
                                   .optimum_upper = fmin(bound.optimum_upper, f.loss),
                                   .scope = bound.optimum_lower > 0 ? bound.scope : NULL};

@@ -135,7 +135,7 @@ done:
 
 static dpmf_status attempt(const dpmf_workload *workload, int64_t period, int buffers, int density, const options_t *o,
                            result_t *out) {
-    const int64_t n = dpmf_workload_steps(workload);
+    const int64_t n = workload->steps;
     work_t w = {0};
     result_t result = {0};
     dpmf_status status = DPMF_OK;

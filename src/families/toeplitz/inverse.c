@@ -233,7 +233,7 @@ static dpmf_status start_point(const dpmf_workload *workload, const inverse_prob
 
 static dpmf_status make_strategy(const optimize_task *task, const inverse_problem *p, dpmf_strategy **out) {
     dpmf_strategy *plain = NULL;
-    TRY(dpmf_strategy_create_inverse_toeplitz(p->n, p->bands, p->h, &plain));
+    TRY(dpmf_strategy_create_toeplitz(p->n, DPMF_TOEPLITZ_INVERSE, p->bands, p->h, &plain));
     if (task->options->normalize == DPMF_NORMALIZE_NONE) {
         *out = plain;
         return DPMF_OK;

@@ -221,19 +221,6 @@ static dpmf_status from_coefficients(const char *family, int64_t steps, int64_t 
     return finish(s, status, out);
 }
 
-dpmf_status dpmf_strategy_create_toeplitz(int64_t steps, int64_t count, const double *coefficients,
-                                          dpmf_strategy **out) {
-    TRY(check_coefficients(steps, count, coefficients));
-    return from_coefficients(count == steps ? DPMF_FAMILY_TOEPLITZ : DPMF_FAMILY_BANDED_TOEPLITZ, steps, count,
-                             coefficients, out);
-}
-
-dpmf_status dpmf_strategy_create_banded_toeplitz(int64_t steps, int64_t bands, const double *coefficients,
-                                                 dpmf_strategy **out) {
-    TRY(check_coefficients(steps, bands, coefficients));
-    return from_coefficients(DPMF_FAMILY_BANDED_TOEPLITZ, steps, bands, coefficients, out);
-}
-
 /* From e: c is its reciprocal series, needed whole for the sensitivity. */
 static dpmf_status from_inverse(int64_t steps, int64_t count, const double *coefficients, dpmf_strategy **out) {
     toeplitz *s = NULL;
@@ -250,10 +237,13 @@ static dpmf_status from_inverse(int64_t steps, int64_t count, const double *coef
     return finish(s, status, out);
 }
 
-dpmf_status dpmf_strategy_create_inverse_toeplitz(int64_t steps, int64_t count, const double *coefficients,
-                                                  dpmf_strategy **out) {
+dpmf_status dpmf_strategy_create_toeplitz(int64_t steps, dpmf_toeplitz_shape shape, int64_t count,
+                                          const double *coefficients, dpmf_strategy **out) {
     TRY(check_coefficients(steps, count, coefficients));
-    return from_inverse(steps, count, coefficients, out);
+    if (shape == DPMF_TOEPLITZ_INVERSE) return from_inverse(steps, count, coefficients, out);
+    const int banded = shape == DPMF_TOEPLITZ_BANDED || count < steps;
+    return from_coefficients(banded ? DPMF_FAMILY_BANDED_TOEPLITZ : DPMF_FAMILY_TOEPLITZ, steps, count, coefficients,
+                             out);
 }
 
 dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out) {
@@ -265,7 +255,7 @@ dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out) {
 }
 
 dpmf_status toeplitz_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out) {
-    int64_t n = dpmf_workload_steps(workload);
+    int64_t n = workload->steps;
     toeplitz *s = NULL;
     dpmf_status status = DPMF_OK;
     TRY(new_toeplitz(DPMF_FAMILY_TOEPLITZ, n, n, n, &s));
@@ -297,7 +287,7 @@ static dpmf_status series_start(const dpmf_workload *workload, double power, int
 dpmf_status toeplitz_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
     double *start = NULL;
     TRY(series_start(workload, 0.5, bands, &start));
-    dpmf_status status = from_coefficients(DPMF_FAMILY_BSR, dpmf_workload_steps(workload), bands, start, out);
+    dpmf_status status = from_coefficients(DPMF_FAMILY_BSR, workload->steps, bands, start, out);
     base_free(start);
     return status;
 }
@@ -305,7 +295,7 @@ dpmf_status toeplitz_create_bsr(const dpmf_workload *workload, int64_t bands, dp
 dpmf_status toeplitz_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
     double *start = NULL;
     TRY(series_start(workload, -0.5, bands, &start));
-    dpmf_status status = from_inverse(dpmf_workload_steps(workload), bands, start, out);
+    dpmf_status status = from_inverse(workload->steps, bands, start, out);
     base_free(start);
     return status;
 }

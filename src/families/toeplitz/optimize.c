@@ -230,9 +230,9 @@ static dpmf_status make_strategy(const optimize_task *task, const problem *p, in
     for (int64_t i = 0; i < p->bands; i++)
         p->c[i] /= norm;
     if (whole)
-        TRY(dpmf_strategy_create_toeplitz(n, p->bands, p->c, &plain));
+        TRY(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ, p->bands, p->c, &plain));
     else
-        TRY(dpmf_strategy_create_banded_toeplitz(n, p->bands, p->c, &plain));
+        TRY(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, p->bands, p->c, &plain));
     if (task->options->normalize == DPMF_NORMALIZE_NONE) {
         *out = plain;
         return DPMF_OK;

@@ -11,7 +11,7 @@
 #define DPMF_FAMILIES_TOEPLITZ_H
 
 #include "base/minimize.h"
-#include "kernels/toeplitz.h"
+#include "kernels/toeplitz/toeplitz.h"
 #include "optimize/optimize.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"

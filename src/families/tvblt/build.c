@@ -345,7 +345,7 @@ dpmf_status tvblt_problem_create(const dpmf_workload *a, int max_loss, const opt
     int r_bands = 0;
     double r[2] = {1, 0};
     dpmf_status status = DPMF_OK;
-    dpmf_workload_inverse_bands(a, &p.order, &r_bands);
+    workload_inverse_bands(a, &p.order, &r_bands);
     TRY_DONE(base_alloc_doubles(3 * p.steps, "the bands of the workload's inverse", &p.q));
     TRY_DONE(base_alloc_doubles(p.steps, "the weights of the columns", &p.v));
     if (optimum->p != NULL) TRY_DONE(base_alloc_doubles(p.steps, "the weights of the steps", &p.p));

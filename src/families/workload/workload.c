@@ -49,7 +49,7 @@ static dpmf_status own_column_norms(const dpmf_strategy *s, double *norms) {
 
 static int64_t own_inverse_bands(const dpmf_strategy *s) {
     int q = 0, r = 0;
-    dpmf_workload_inverse_bands(cast(s)->workload, &q, &r);
+    workload_inverse_bands(cast(s)->workload, &q, &r);
     assert(q >= 0 && r == 0);
     return q + 1 > s->steps ? s->steps : q + 1;
 }
@@ -103,7 +103,7 @@ static const strategy_ops OWN = {.class_name = "workload",
 /* Bands of the inverse are known for the named workloads, and with Nesterov's R it has none. */
 static int has_banded_inverse(const dpmf_workload *workload) {
     int q = 0, r = 0;
-    dpmf_workload_inverse_bands(workload, &q, &r);
+    workload_inverse_bands(workload, &q, &r);
     return q >= 0 && r == 0;
 }
 

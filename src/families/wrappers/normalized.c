@@ -50,7 +50,7 @@ static int64_t normalized_buffers(const dpmf_strategy *s) {
 }
 
 static double normalized_normals(const dpmf_strategy *s) {
-    return dpmf_strategy_normals(cast(s)->inner);
+    return strategy_normals(cast(s)->inner);
 }
 
 static void normalized_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
@@ -62,7 +62,7 @@ static void normalized_step(const dpmf_strategy *s, int64_t t, int64_t count, co
 }
 
 static int64_t normalized_rows(const dpmf_strategy *s) {
-    return dpmf_strategy_rows(cast(s)->inner);
+    return strategy_rows(cast(s)->inner);
 }
 
 static int64_t normalized_seeds(const dpmf_strategy *s, int64_t t) {
@@ -71,7 +71,7 @@ static int64_t normalized_seeds(const dpmf_strategy *s, int64_t t) {
 
 static dpmf_status normalized_column(const dpmf_strategy *s, int64_t j, double *column) {
     TRY(dpmf_strategy_column(cast(s)->inner, j, column));
-    for (int64_t i = 0; i < dpmf_strategy_rows(s); i++)
+    for (int64_t i = 0; i < strategy_rows(s); i++)
         column[i] /= cast(s)->norms[j];
     return DPMF_OK;
 }

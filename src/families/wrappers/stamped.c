@@ -29,12 +29,12 @@ static void stamped_release(dpmf_strategy *s) {
 }
 
 static int64_t stamped_rows(const dpmf_strategy *s) {
-    return cast(s)->stamps * dpmf_strategy_rows(cast(s)->inner);
+    return cast(s)->stamps * strategy_rows(cast(s)->inner);
 }
 
 static dpmf_status stamped_apply(const dpmf_strategy *s, const double *x, double *y) {
     const stamped *self = cast(s);
-    int64_t rows = dpmf_strategy_rows(self->inner);
+    int64_t rows = strategy_rows(self->inner);
     for (int64_t k = 0; k < self->stamps; k++)
         TRY(self->inner->ops->apply(self->inner, x + k * self->length, y + k * rows));
     return DPMF_OK;
@@ -42,18 +42,18 @@ static dpmf_status stamped_apply(const dpmf_strategy *s, const double *x, double
 
 static dpmf_status stamped_solve(const dpmf_strategy *s, const double *y, double *x) {
     const stamped *self = cast(s);
-    int64_t rows = dpmf_strategy_rows(self->inner);
+    int64_t rows = strategy_rows(self->inner);
     for (int64_t k = 0; k < self->stamps; k++)
         TRY(self->inner->ops->solve(self->inner, y + k * rows, x + k * self->length));
     return DPMF_OK;
 }
 
 static int64_t stamped_buffers(const dpmf_strategy *s) {
-    return dpmf_strategy_buffers(cast(s)->inner);
+    return strategy_buffers(cast(s)->inner);
 }
 
 static double stamped_normals(const dpmf_strategy *s) {
-    return dpmf_strategy_normals(cast(s)->inner);
+    return strategy_normals(cast(s)->inner);
 }
 
 static int64_t stamped_seeds(const dpmf_strategy *s, int64_t t) {
@@ -70,7 +70,7 @@ static void stamped_step(const dpmf_strategy *s, int64_t t, int64_t count, const
 
 static dpmf_status stamped_column(const dpmf_strategy *s, int64_t j, double *column) {
     const stamped *self = cast(s);
-    int64_t rows = dpmf_strategy_rows(self->inner);
+    int64_t rows = strategy_rows(self->inner);
     memset(column, 0, (size_t)stamped_rows(s) * sizeof *column);
     return dpmf_strategy_column(self->inner, j % self->length, column + (j / self->length) * rows);
 }

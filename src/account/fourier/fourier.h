@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Fourier sum, piece by piece. account/fourier/fourier.c says how they fit together and why the result is a bound. */
+#ifndef DPMF_ACCOUNT_FOURIER_H
+#define DPMF_ACCOUNT_FOURIER_H
+
+#include "account/pair.h"
+
+/* ---- account/fourier/plan.c: the order t, the spacing of the nodes and their number ---- */
+
+enum { FOURIER_CELLS = 512 };
+
+/* Intervals of the loss of one step and what a uniform distribution on each takes of the tilted one, from below. */
+typedef struct fourier_decay {
+    int families, ends[8]; /* family i, cells of one width: from ends[i-1] to ends[i] */
+    double width[FOURIER_CELLS], mass[FOURIER_CELLS];
+} fourier_decay;
+
+/* log_moment: an upper bound of ln M(t). cut: of account/pair.h. */
+void fourier_decay_fill(const account_pair *pair, double cut, double t, double log_moment, fourier_decay *out);
+/* A lower bound of 1 - |M(t + iv)| / M(t) for every v >= y. */
+double fourier_decay_from(const fourier_decay *decay, double y);
+
+/* The terms of k != 0 on one side: at most e^(log_factor - order epsilon). */
+typedef struct fourier_alias {
+    double log_factor, order;
+} fourier_alias;
+
+typedef struct fourier_plan {
+    double cut, log_apart; /* of account/pair.h; ln of a bound of what is apart in all steps together */
+    double t, spacing;
+    int64_t count, points_max; /* nodes; points of a quadrature that is worth its time */
+    double log_off;            /* ln of what the quadrature may be off by */
+    double log_rest;           /* ln of a bound of the rest of the sum, over M(t)^n e^(-t epsilon) */
+    double log_moment;         /* ... which is proven if this is an upper bound of ln M(t) */
+    fourier_alias above, below;
+} fourier_plan;
+
+/* For what is near epsilon and e^log_delta, to the slack, and tighter than that grid (0: none); false: too much work. */
+int fourier_plan_make(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
+                      fourier_plan *out);
+/* ---- account/fourier/rule.c: M(t + iy)/M(t) by one quadrature for equally spaced y, with a proven error ---- */
+
+typedef struct fourier_rule {
+    double spacing; /* h: y = 0, h, 2h, ..., below nodes h */
+    int64_t nodes, at, count;
+    double *phase;                                   /* b over y at the points; owns the memory of all of these */
+    double *whole, *more, *weight;                   /* W, w (e^a - 1), w */
+    double *sine, *cosine, *step_sine, *step_cosine; /* of b/2, and of what one step of y adds to it */
+    double imaginary;                                /* y times this is added to the imaginary part */
+    double moment;                                   /* M(t), over e^shift where that is in the weights */
+    double log_moment_high, log_moment_low;          /* ln M(t) */
+    double error[3],
+        relative; /* the values are off by error[0] + error[1] y + error[2] y^2, and by a part of themselves */
+} fourier_rule;
+
+/* *out has no points (phase NULL), and there is nothing to free, where the quadrature cannot be had or not be proven. */
+DPMF_MUST_CHECK dpmf_status fourier_rule_create(const account_pair *pair, double cut, double t, double spacing,
+                                                int64_t nodes, int64_t points_max, double log_off, fourier_rule *out);
+/* About how many points it will have; INT64_MAX: it cannot be had. */
+int64_t fourier_rule_points(const account_pair *pair, double cut, double t, double y_max);
+/* ln of what it may be off by, per step, for a part `tolerance` of the whole. */
+double fourier_rule_off(const account_pair *pair, double tolerance);
+void fourier_rule_free(fourier_rule *rule);
+/* M(t + iy)/M(t) - 1 at the next y, from 0 on, and a bound on the error of it. */
+double complex fourier_rule_next(fourier_rule *rule, double *error);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Composition on a grid of losses: what its files share. account/grid/grid.c says how they fit together and why the result
+ * is a bound.
+ */
+#ifndef DPMF_ACCOUNT_GRID_H
+#define DPMF_ACCOUNT_GRID_H
+
+#include "account/pair.h"
+#include "base/fft.h"
+
+static const double GRID_ROUNDING = 0x1p-53; /* u: the relative error of one operation */
+
+/* ---- what is composed ---- */
+
+/*
+ * A pair (P, Q) by its curve h(a) = E_P[(1 - a e^-L)_+], L = ln dP/dQ, and by that of (Q, P), each for a >= 1: together
+ * they are the whole curve, as h(a) = 1 - a + a h'(1/a) below 1, h' the curve of (Q, P).
+ */
+typedef struct grid_part {
+    const void *of;
+    /*
+     * out[i] >= h(e^(i step)), i < count, of (P, Q), or of (Q, P) when `reversed`: proven, and near as far as the curve is
+     * above `mass`
+     */
+    dpmf_status (*fill)(const void *of, int reversed, int64_t count, double step, double mass, const dpmf_run *run,
+                        double *out);
+    /* About the loss where the curve has fallen to `mass`; any number will do for a bound. */
+    double (*reach)(const void *of, int reversed, double mass);
+    int64_t times;
+} grid_part;
+
+/*
+ * One pair by its densities, composed as often as it says; or, where pair is NULL, a list of different pairs, each by its
+ * curve, in the direction (P, Q), or (Q, P) for all of them when `reversed`.
+ */
+typedef struct grid_source {
+    const account_pair *pair;
+    int count, reversed;
+    const grid_part *parts;
+} grid_source;
+
+/* Value and met of *out: an upper bound in any case, INFINITY (of epsilon) or 0 (of ln delta) at worst. */
+DPMF_MUST_CHECK dpmf_status grid_answer(const grid_source *source, const account_question *q, account_answer *out);
+
+/* ---- account/grid/hull.c: a part on a grid, from its curve ---- */
+
+typedef struct hull_atoms {
+    int64_t first, count; /* atom i at the loss (first + i) step */
+    double *mass;         /* owned */
+    double infinite;      /* the mass of infinite loss */
+    double times;
+} hull_atoms;
+
+/* `mass`: of either tail that may be cut off. */
+DPMF_MUST_CHECK dpmf_status hull_atoms_create(const grid_part *part, int reversed, double step, double mass,
+                                              const dpmf_run *run, hull_atoms *out);
+void hull_atoms_free(hull_atoms *atoms);
+
+typedef struct grid_list {
+    int count;
+    double step;
+    hull_atoms *atoms; /* owned, as are their masses */
+} grid_list;
+
+/* ---- account/grid/plan.c: order, step, length, truncation; any choice gives a bound ---- */
+
+enum { GRID_LENGTH_MAX = 1 << 22, GRID_BINS_MAX = 1 << 23 };
+
+typedef struct grid_plan {
+    double epsilon;        /* what it was made for */
+    double log_delta;      /* of a list: by the saddle point */
+    double order;          /* t */
+    double step;           /* h */
+    int64_t length, first; /* N; the window is the losses (first + k) h, k < N */
+    double wrap_order;     /* s >= 0: the mass above the window is bounded at the order t + s */
+    double log_infinite;   /* a bound of ln of the mass of infinite loss */
+    double predicted;      /* of epsilon: the error of the discretisation */
+    /* densities alone */
+    double log_moment;    /* about ln E[e^(tL)] */
+    double z_low, z_high; /* where the range of losses is cut: at its lower and at its upper end */
+    double tolerance;     /* the relative error of delta that the slack allows */
+} grid_plan;
+
+/*
+ * About epsilon, or, if that is negative, about the epsilon where delta is e^log_delta by the saddle point. The slack
+ * is max(relative epsilon, absolute); step_max is 0 or what the step may not pass.
+ */
+DPMF_MUST_CHECK dpmf_status grid_plan_pair(const pair_constants *p, double epsilon, double log_delta, double relative,
+                                           double absolute, double step_max, grid_plan *out);
+/* The same for atoms that are on a grid already. */
+DPMF_MUST_CHECK dpmf_status grid_plan_list(const grid_list *list, double epsilon, double log_delta, double order_max,
+                                           grid_plan *out);
+
+/* ---- account/grid/densities.c: the discretised pair, tilted ---- */
+
+/* Of tilted atoms: x the loss, t the order, s that of the wrap. */
+typedef struct grid_moments {
+    double log_moment; /* an atom of P has at most weight e^(log_moment - t x) */
+    double log_wrap;   /* ln sum weight e^(s x), from above */
+    double log_sum;    /* ln sum weight, from above: nearly 0 */
+} grid_moments;
+
+/* weights[i mod N], of N numbers that are zero at first: the tilted atoms, of sum 1 or little more. */
+DPMF_MUST_CHECK dpmf_status grid_densities(const pair_constants *p, const grid_plan *plan, const dpmf_run *run,
+                                           double *weights, grid_moments *out);
+
+/* ---- account/grid/power.c: sums of independent losses modulo N, with a bound on the rounding errors ---- */
+
+/* w, N probabilities, to those of the n-fold sum modulo N, each within *noise. */
+DPMF_MUST_CHECK dpmf_status grid_power(int64_t length, double n, double *w, const dpmf_run *run, double *noise);
+
+/* The transform of a sum of several losses: ln of the modulus, angle, and ln of the room for errors, at N/2 + 1 frequencies. */
+typedef struct grid_spectrum {
+    base_fft *fft;
+    double *log_modulus, *angle, *excess; /* one allocation, which log_modulus owns */
+} grid_spectrum;
+
+DPMF_MUST_CHECK dpmf_status grid_spectrum_create(int64_t length, grid_spectrum *out);
+void grid_spectrum_free(grid_spectrum *spectrum);
+/* Adds the loss of probabilities w, n times; w is scratch afterwards. */
+void grid_spectrum_add(grid_spectrum *spectrum, double n, double *w);
+/* The probabilities of the sum into w; returns the bound on the error of each. */
+double grid_spectrum_sum(const grid_spectrum *spectrum, double *w);
+
+/* ---- account/grid/compose.c: the composition on the window, and its delta ---- */
+
+/* delta(x) <= e^(log_moment - t x) tails[k] + e^log_rest at the loss x = (first + k) h */
+typedef struct grid_curve {
+    int64_t length, first;
+    double step, order;
+    double log_moment; /* of n steps, rounded up */
+    double log_rest;   /* what was cut off: infinite losses, and losses above the window */
+    double noise;      /* the bound of rounding errors that is in every number of the window */
+    double *tails;     /* owned */
+} grid_curve;
+
+/* Of the pair p, or, where that is NULL, of the list. */
+DPMF_MUST_CHECK dpmf_status grid_compose(const pair_constants *p, const grid_list *list, const grid_plan *plan,
+                                         const dpmf_run *run, grid_curve *out);
+void grid_curve_free(grid_curve *curve);
+/* Of delta(epsilon) = e^log_delta, a point in the window: how it looks there, for estimates of its error. */
+typedef struct grid_shape {
+    double slope;      /* -delta'/delta */
+    double bend;       /* -delta''/delta' */
+    double noise, cut; /* the parts of delta that rounding, and what was cut off, make up */
+} grid_shape;
+grid_shape grid_curve_shape(const grid_curve *curve, double epsilon, double log_delta);
+/* A bound of ln delta(epsilon); inf below the window (above, the value at its last loss). */
+double grid_curve_log_delta(const grid_curve *curve, double epsilon);
+/*
+ * The least epsilon in the window where the bound is at most e^log_delta. *side: 0 found; -1 it is at most the first
+ * loss of the window, which is returned; 1 there is none, and INFINITY is returned.
+ */
+double grid_curve_epsilon(const grid_curve *curve, double log_delta, int *side);
+
+#endif
