@@ -163,7 +163,7 @@ static dpmf_status minimize(search *s, double *theta, dpmf_optimization *result)
     return DPMF_OK;
 }
 
-/* The loss at the start, so that a start outside the domain is refused in the words of whoever refused it. */
+/* The loss at the start, so that a start outside the domain is refused with the message of the call that refused it. */
 static dpmf_status check_start(search *s, const double *theta) {
     double value = INFINITY;
     char why[400];

@@ -5,7 +5,7 @@
  *     minimize over C:  sum_t p_t q_t (RMS, p = weights / n)   or   max_t q_t,   with sensitivity 1
  *
  * by limited-memory BFGS on the unknowns of families/banded/class.c with the derivatives of families/banded/pass.c,
- * O(n b^2) a step, until the bound of families/banded/class.c proves that C is near enough to the best. In X = C'C and d
+ * O(n b^2) per step, until the bound of families/banded/class.c proves that C is near enough to the best. In X = C'C and d
  * the problem is convex, so every stationary C is optimal. On the sphere on which column s lives the Lagrangian's second
  * derivative is nu_s I plus terms of the same order, nu_s = -d/dX_ss: dividing column s by sqrt(nu_s) takes out most
  * of what grows with the number of steps. (For n far above b^2 the best columns are nearly constant, and what is left of

@@ -220,7 +220,7 @@ dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {
  *     Var y_t = 1 + alpha'P alpha,   Cov(m_{t+1}, y_t) = Lambda u + 1 Var y_t,
  *     P <- Lambda P Lambda + (Lambda u) 1' + 1 (Lambda u)' + 1 1' Var y_t,
  *
- * and the covariances of m with mom and o alike, O(d^2) a step.
+ * and the covariances of m with mom and o alike, O(d^2) per step.
  */
 
 enum { MAX = BLT_MAX };

@@ -7,7 +7,7 @@
  *     r_k = (1/pi) int lambda^(k+1/2) (1-lambda)^(1/2) dy,   lambda = 1/(1 + e^-y),
  *
  * by the trapezoid rule with nodes y_i = -3 + 3i: gap_i = 1/(1 + e^y_i), scale_i = (3/pi) lambda_i^1.5 gap_i^0.5. Buffer
- * i starts when a step in the past is 0.5/gap_i: before, its decay could not be told from 1.
+ * i starts when a step in the past is 0.5/gap_i: before, its decay differs too little from 1 to matter.
  *
  * T alone has columns of infinite length (sum r_k^2 is a harmonic series), so g falls: as slowly as a finite length
  * allows. g^2 = exp(-a ((ln(1 + s/c) + b)^p - b^p)) on the block from s, with (a, b, p, c) found by a search for the least
@@ -255,7 +255,7 @@ dpmf_status unbounded_squared_errors(const dpmf_strategy *s, const error_questio
     error_moments moments = {0};
     *done = q->a->form == WORKLOAD_NAMED;
     for (int64_t stamp = 0; *done && stamp < q->stamps; stamp++) {
-        blt_buffers k = {0}; /* the noise starts anew, the workload does not */
+        blt_buffers k = {0}; /* the noise restarts, the workload does not */
         block_step b = {0};
         for (int64_t t = 0, block = -1; t < steps; t++) {
             const int64_t at = stamp * steps + t;
