@@ -141,7 +141,7 @@ static double form(int64_t d, const double *matrix, const double *v) {
 }
 
 /*
- * S = sum_{t >= s} g_t^2 T[t,s]^2, block after block from the last: geometric sums. `later` says what buffers with
+ * S = sum_{t >= s} g_t^2 T[t,s]^2, block after block from the last: geometric sums. `later` is what buffers with
  * contents v at the start of the next block will add, v' later v; all sums are of non-negative numbers. For u > s in the
  * block S(u) <= S(s), because neither g_{u+k} nor T[u+k,u] rises with u: f may be the same on the whole block.
  */
@@ -226,7 +226,7 @@ unbounded_step unbounded_step_of(const unbounded_shape *s, int64_t block) {
  *
  * from those of n/2 by squaring. The sum of Var o over the n steps is tr(X H) + q, with H = sum_{k=1..n} Phi'^k e e' Phi^k
  * (e picks o) and q = the sum that starts from X = 0; for 2n steps: q <- 2q + tr(Q H), H <- H + F' H F. So any step is
- * reached in O(log t) products, whatever t is.
+ * reached in O(log t) products, for any t.
  */
 
 enum { MAX = BLT_MAX, SIDE = MAX + 1, PARTS = 8 };
