@@ -23,8 +23,7 @@ FOLDERS = ("include", "src", "cli", "train", "papers", "python", "tests", "scrip
 NOT_YET_CLEAN = (
     "include", "python",
     "cli/count", "cli/report",
-    "src/account", "src/design", "src/error", "src/families", "src/mechanism", "src/noise", "src/optimize", "src/sensitivity",
-    "src/strategy", "src/verify",
+    "src/account", "src/design", "src/mechanism", "src/noise", "src/verify",
     "src/base/file.c", "src/crypto/file.c", "src/crypto/key_file.c", "src/mpi/checkpoint.c",
     "src/optimum/bound.c", "src/optimum/epochs/recall.c",
 )

@@ -2,7 +2,7 @@
 /*
  * Error by impulse responses: column j of B is A (C^-1 e_j), run as a stream for a block of seeds at once and squared
  * into the error of each step (McKenna 2024, Algorithm 5). O(n^2) time, O(n) memory a thread. Blocks are added up in
- * their order, whatever thread made them, so that the answer does not depend on the number of threads.
+ * their order, and not by the threads that made them, so that the answer does not depend on the number of threads.
  *
  * Where a matrix is in hand anyway, B = A C^-1 is formed with BLAS instead.
  */

@@ -56,7 +56,7 @@ static inline int error_question_is_plain(const error_question *q) {
 /* The sum and the largest of the squares, where the family has them without an array of all: 1; else 0. */
 int error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
 
-/* Progress of step t of n, where a step takes so many operations: asked some dozen times a second, and no oftener. */
+/* Progress of step t of n, where a step takes this number of operations: asked some dozen times per second at most. */
 DPMF_MUST_CHECK dpmf_status error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations);
 
 /* error/recursion.c: covariance recursions for named workloads, O(n b) for C^-1 and O(n b^2) for C of b bands. */

@@ -14,11 +14,11 @@
  *
  * Several intervals at once: by the Gaussian correlation inequality (Royen 2014) centred jointly normal numbers stay within
  * symmetric limits together with at least the probability that independent ones would, so that each of k intervals at
- * level^(1/k) is enough (Sidak 1967), whatever the correlations.
+ * level^(1/k) is enough (Sidak 1967) for any correlations.
  *
  * Totals of numbers that are not negative do not fall. The nearest such sequence, by weights 1/variance, is found by pooling
  * adjacent violators; since the true totals are such a sequence, and a projection to a convex set brings no point of the set
- * further away, the weighted squared error does not grow, whatever the data.
+ * further away, the weighted squared error does not grow, for any data.
  */
 #include "error/error.h"
 

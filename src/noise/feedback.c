@@ -43,7 +43,7 @@ static int64_t head_bytes(void) {
     return noise_round_up((int64_t)sizeof(shared), 64);
 }
 
-/* The table of pointers is filled in anew each time: it is cheap, and the parts lie where the plan put them. */
+/* The table of pointers is filled in each time: this is cheap, and the parts lie where the plan put them. */
 static shared *feedback_parts(const noise_stream *s) {
     const noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;

@@ -95,7 +95,7 @@ typedef struct noise_plan {
     int64_t first, count, base, padded;                /* coordinates */
     int64_t tile, tiles;
     int64_t stride;      /* numbers from one row in the slots to the next; 0: they lie tile by tile */
-    int64_t turns;       /* runs of tiles that make rows ahead at different steps (noise/turns.c) */
+    int64_t turns;       /* runs of tiles that make rows ahead at different steps (noise/tiles.c) */
     int64_t turn_bytes;  /* of their table */
     int threads, mapped; /* mapped: the slots are in a file */
     int elsewhere;       /* rows are made elsewhere: there are coefficients, and no slots or scratch */
@@ -175,7 +175,7 @@ typedef struct noise_task {
 noise_tile noise_tile_at(const noise_stream *s, int64_t index);
 void noise_tiles_run(noise_task *job);
 
-/* ---- whose turn it is (noise/turns.c) ---- */
+/* ---- whose turn it is (noise/tiles.c) ---- */
 int64_t noise_turns_of(const noise_plan *plan);                 /* how many there are */
 void noise_turns_begin(noise_stream *s);                        /* says what each makes at s->step */
 int64_t noise_turns_next(const noise_stream *s, int64_t below); /* the largest of that below this */
@@ -185,7 +185,7 @@ void noise_turns_set(noise_stream *s, int64_t made);            /* all have made
 void noise_turns_make(noise_stream *s, int64_t rows);           /* all, which are level, make so many */
 void noise_turns_level(noise_stream *s);                        /* all make as many as one may have */
 
-/* ---- helpers (noise/route.c) ---- */
+/* ---- helpers (noise/tiles.c) ---- */
 
 /* The product of the norms that scale row t. */
 double noise_route_factor(const noise_plan *plan, int64_t t);

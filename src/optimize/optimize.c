@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Optimize: the best strategy of a family for a workload, a participation and a loss, with the bounds or the
- * stationarity that say how good it is. The families' own searches are in their folders; this file asks the table for them.
+ * stationarity that show how good it is. The families' own searches are in their folders; this file asks the table for them.
  */
 
 #include "optimize/optimize.h"

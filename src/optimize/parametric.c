@@ -6,7 +6,7 @@
  *     minimize ln loss(theta),    loss = sensitivity x error,
  *
  * both evaluated exactly as dpmf_evaluate would (for an operator by impulse responses, Algorithm 5 there), with
- * limited-memory BFGS. The gradient is the user's, or central differences: 2 evaluations a parameter, O(n^2) each for
+ * limited-memory BFGS. The gradient is the user's, or central differences: 2 evaluations per parameter, O(n^2) each for
  * an operator. The logarithm makes the steps of theta independent of the scale of C and of the workload.
  *
  * Steps of the differences: eps^(1/3) of the parameter, where the error of the formula and the rounding of the loss are
@@ -163,7 +163,7 @@ static dpmf_status minimize(search *s, double *theta, dpmf_optimization *result)
     return DPMF_OK;
 }
 
-/* The loss at the start, so that a start outside the domain is refused in the words of whoever refused it. */
+/* The loss at the start, so that a start outside the domain is refused with the message of the call that refused it. */
 static dpmf_status check_start(search *s, const double *theta) {
     double value = INFINITY;
     char why[400];

@@ -25,7 +25,7 @@
 
 typedef struct cyclic {
     const sensitivity_task *task;
-    int64_t patterns; /* the first so many offsets */
+    int64_t patterns; /* the number of first offsets */
     int64_t *sizes;
     double *keys;
     base_running *sums; /* of |X| */

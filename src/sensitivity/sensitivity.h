@@ -197,7 +197,7 @@ DPMF_MUST_CHECK dpmf_status sensitivity_enumerate(const sensitivity_task *task, 
 
 /* ---- the kinds of participation ---- */
 
-/* Each gives task->bound; DPMF_ERROR_UNSUPPORTED if it cannot be had. */
+/* Each gives task->bound; DPMF_ERROR_UNSUPPORTED if it cannot be computed. */
 DPMF_MUST_CHECK dpmf_status sensitivity_cyclic(const sensitivity_task *task,
                                                sensitivity_found *out); /* and full: b = 1 */
 DPMF_MUST_CHECK dpmf_status sensitivity_separated(const sensitivity_task *task, sensitivity_found *out);

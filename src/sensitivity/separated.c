@@ -71,7 +71,7 @@ static dpmf_status couple(void *context, int64_t lag, const double *values) {
     return DPMF_OK;
 }
 
-/* The diagonals b..w-1, from memory if they are held, else made anew. */
+/* The diagonals b..w-1, from memory if they are held, else made again. */
 static dpmf_status couple_all(const sensitivity_task *task, const sensitivity_gram *gram, const sensitivity_band *band,
                               neighbours *s) {
     if (band->values == NULL)

@@ -249,7 +249,7 @@ dpmf_status dpmf_strategy_column_norms(const dpmf_strategy *s, double *norms) {
 
 /*
  * Entries of X = C'C one diagonal at a time: X[t, t+lag] for all t. Sensitivity under several participations needs only
- * the diagonals whose lag can separate two of them, so this is O(n) numbers at a time, whatever C is.
+ * the diagonals whose lag can separate two of them, so this is O(n) numbers at a time, for any C.
  *
  *     Toeplitz   X[t, t+lag] = sum_{i <= n-1-t-lag} c_i c_{i+lag}: one running sum, O(n)
  *     banded     from the rows, O(n b)

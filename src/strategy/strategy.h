@@ -32,7 +32,7 @@ typedef struct strategy_ops {
 
     /* The stream of W Z; optional: without it every row needs every seed. */
     void (*step)(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state, double *row);
-    int64_t (*seeds)(const dpmf_strategy *s, int64_t t); /* optional: 1 seed row a step */
+    int64_t (*seeds)(const dpmf_strategy *s, int64_t t); /* optional: 1 seed row per step */
     int64_t (*buffers)(const dpmf_strategy *s);
     double (*normals)(const dpmf_strategy *s); /* optional: 1 normal number for a number of noise */
 

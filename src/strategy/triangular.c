@@ -101,7 +101,7 @@ done:
     return status;
 }
 
-/* A stream that takes one new seed a step has a W, and so a C, that is lower triangular. A square C alone may be anything. */
+/* A stream that takes one new seed per step has a W, and so a C, that is lower triangular. A square C alone may be anything. */
 static int is_triangular(const dpmf_strategy *s) {
     if (strategy_rows(s) != s->steps) return 0;
     if (strategy_matrix(s) != NULL) return 1;

@@ -337,7 +337,7 @@ double banded_class_least(banded_class *c, const double *nu, double *tau) {
  *     (I + G) J = J0,   G[t,u] = J0_t . J_u / |J_u|^2  for t-b < u < t,
  *
  * and those rows are orthogonal already. For J = J0 + K and a unit diagonal 2 tr(T J) - tr(V X) = f(X) - tr(K' X K), so
- * the gap is quadratic in the gradient; K is small where J0 is nearly orthogonal, whatever n is (a K that goes through
+ * the gap is quadratic in the gradient; K is small where J0 is nearly orthogonal, for any n (a K that goes through
  * T^-1 costs a factor n). Rows of J may still be multiplied by numbers s_t, of which the class knows good ones.
  *
  * All of it is one pass forward in time. With white z, y = C^-1 z, o = T y and (I + G) y^ = y, let U = J0 J' =

@@ -5,7 +5,7 @@
  *     minimize over C:  sum_t p_t q_t (RMS, p = weights / n)   or   max_t q_t,   with sensitivity 1
  *
  * by limited-memory BFGS on the unknowns of families/banded/class.c with the derivatives of families/banded/pass.c,
- * O(n b^2) a step, until the bound of families/banded/class.c proves that C is near enough to the best. In X = C'C and d
+ * O(n b^2) per step, until the bound of families/banded/class.c proves that C is near enough to the best. In X = C'C and d
  * the problem is convex, so every stationary C is optimal. On the sphere on which column s lives the Lagrangian's second
  * derivative is nu_s I plus terms of the same order, nu_s = -d/dX_ss: dividing column s by sqrt(nu_s) takes out most
  * of what grows with the number of steps. (For n far above b^2 the best columns are nearly constant, and what is left of
@@ -192,7 +192,7 @@ static int near_enough(const problem *s, double tolerance) {
     return s->upper <= s->lower * (1 + tolerance);
 }
 
-/* The gap is a number times |gradient|^2 near the optimum: the number is measured and says when to look at it again. */
+/* The gap is a number times |gradient|^2 near the optimum: the number is measured, and the next look at the gap follows from it. */
 static dpmf_status enough_rms(void *context, const double *x, double gradient, int *end) {
     problem *s = context;
     if (++s->looked < LOOK_STEPS + ++s->steps / 10 && gradient > s->look) return DPMF_OK;
@@ -209,7 +209,7 @@ static int pairs(const problem *s) {
     return s->loss == DPMF_LOSS_MAX ? 40 : 10;
 }
 
-/* At most so many steps with the same scales. */
+/* The most steps with the same scales. */
 static dpmf_status descend_rows(problem *s, int iterations, base_minimum *out) {
     int64_t n = s->class_.n;
     double square = 0, total = 0;
@@ -234,7 +234,7 @@ static dpmf_status descend_rows(problem *s, int iterations, base_minimum *out) {
 }
 
 /*
- * Several of these, at most so many steps in all. Windows go in and out of use, so with windows the scales are renewed
+ * Several of these, with a limit on the steps in all. Windows go in and out of use, so with windows the scales are renewed
  * from time to time; without, that would only cost BFGS its memory.
  */
 static dpmf_status descend_long(problem *s, int iterations, base_minimum *out) {

@@ -143,7 +143,7 @@ blt_parameters blt_invert(const blt_parameters *c) {
 
 /* ---- coefficients ---- */
 
-enum { ANCHOR = 256 }; /* powers by repeated products for so many steps, then from the logarithm again */
+enum { ANCHOR = 256 }; /* powers by repeated products for this number of steps, then from the logarithm again */
 
 void blt_coefficients(const blt_parameters *c, int64_t count, double *out) {
     double power[MAX];

@@ -15,7 +15,7 @@
  *     alpha_i = prod_j |h_j - g_i| / prod_{j != i} |g_j - g_i|,
  *     beta_j = prod_i |h_j - g_i| / prod_{i != j} |h_i - h_j| / h_j,   beta_0 = prod g/h    (families/blt/algebra.c),
  *
- * and the loss from the closed forms of families/blt/algebra.c: O(d^2 k + d^3) whatever n. For another Toeplitz workload, or with
+ * and the loss from the closed forms of families/blt/algebra.c: O(d^2 k + d^3) for any n. For another Toeplitz workload, or with
  * weights, the first column w of B = A C^-1 is run through instead, O(n d): C^-1 is a product of first-order sections
  * (1 - lambda_i x)/(1 - mu_i x), and the derivatives of w are w itself through one more pole,
  *
@@ -159,7 +159,7 @@ typedef struct part {
     double value, by_log[MAX + 1], by_gap[MAX + 1]; /* with respect to logarithms of scales, and to gaps */
 } part;
 
-/* The scales so far: families/blt/algebra.c says what `past` is. */
+/* The scales so far: families/blt/algebra.c defines `past`. */
 typedef struct running_scales {
     double keep[MAX], rate[MAX], ratio[MAX]; /* lambda, its logarithm, and its b-th power */
     double power[MAX], past[MAX], past_slope[MAX], weight[MAX], weight_slope[MAX], first;
@@ -174,7 +174,7 @@ static void start_scales(const chain *c, int64_t b, running_scales *r) {
     }
 }
 
-enum { ANCHOR = 64 }; /* powers by repeated products for so many participations, then from the logarithm again */
+enum { ANCHOR = 64 }; /* powers by repeated products for this number of participations, then from the logarithm again */
 
 /* Participation j at step j b. Gives how much it changed, the most of all buffers. */
 static double next_participation(const chain *c, int64_t j, int64_t b, running_scales *r) {

@@ -183,7 +183,7 @@ typedef struct search {
     field ends, fewer; /* with d buffers and with d - 1 */
 } search;
 
-/* The lowest, at most so many, in order. Most starts lead to the same place, which is kept once. */
+/* The lowest ones, KEPT at most, in order. Most starts lead to the same place, which is kept once. */
 static void keep_lowest(int most, field *f) {
     int kept = 0;
     for (int next = 0; next < f->count && kept < most; next++) {

@@ -5,7 +5,7 @@
  *
  *     y_t = z_t - sum_i alpha_i m_i,    m_i <- lambda_i m_i + y_t,
  *
- * and C y by the same buffers on its input. Fed back like this the stream is the inverse of C whatever the parameters:
+ * and C y by the same buffers on its input. Fed back like this the stream is the inverse of C for any parameters:
  * no inverse parameters are needed. lambda m is computed as m - g m, since g is what is known to full precision.
  */
 #include "families/blt/blt.h"
@@ -19,7 +19,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The first column is held for the sensitivity under several participations, up to so many steps: 128 MB. */
+/* The first column is held for the sensitivity under several participations, up to this number of steps: 128 MB. */
 static const int64_t HELD_MAX = (int64_t)1 << 24;
 
 STRATEGY_CAST(blt_strategy)
@@ -220,7 +220,7 @@ dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {
  *     Var y_t = 1 + alpha'P alpha,   Cov(m_{t+1}, y_t) = Lambda u + 1 Var y_t,
  *     P <- Lambda P Lambda + (Lambda u) 1' + 1 (Lambda u)' + 1 1' Var y_t,
  *
- * and the covariances of m with mom and o alike, O(d^2) a step.
+ * and the covariances of m with mom and o alike, O(d^2) per step.
  */
 
 enum { MAX = BLT_MAX };

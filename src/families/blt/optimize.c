@@ -51,7 +51,7 @@ static dpmf_status descend_buffers(const blt_problem *problem, const dpmf_run *r
                                            .run = run};
     int iterations = 0;
     double before = INFINITY;
-    for (int i = 0; i < RESTARTS; i++) { /* a line search that fails on a bad memory is begun anew without it */
+    for (int i = 0; i < RESTARTS; i++) { /* a line search that fails on a bad memory begins again without it */
         TRY(base_minimize(&objective, &options, x, end));
         iterations += end->iterations;
         if ((end->converged && i > 0) || !(end->f < before - 1e-13)) break;

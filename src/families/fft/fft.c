@@ -33,7 +33,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEPS_MAX = 1 << 24 }; /* all rows are made at once: n numbers a coordinate */
+enum { STEPS_MAX = 1 << 24 }; /* all rows are made at once: n numbers per coordinate */
 enum { TERMS = 24 };          /* the error is below (3 + sqrt 8)^-24 < 1e-18 */
 
 typedef struct fourier {

@@ -10,7 +10,7 @@
  *
  * The paper takes C = B^-1 A as it comes, whose largest column norm is the sensitivity. We scale row t of W by the norm
  * of column t of C: the same class, every column of C then has norm 1, and the loss is smaller. Roots of the total
- * squared loss for prefix sums with the paper's (h, r), h + r buffers, and for TV-BLT, one buffer a node:
+ * squared loss for prefix sums with the paper's (h, r), h + r buffers, and for TV-BLT, one buffer per node:
  *
  *     n                  256        512       1024      2048      4096
  *     (h, r)             (4, 4)     (5, 4)    (5, 5)    (6, 5)    (6, 6)
@@ -227,7 +227,7 @@ done:
 
 enum {
     RANK_MAX = DPMF_LOWRANK_MAX,
-    COARSE_STEPS = 512, /* a sweep over so many costs a millisecond */
+    COARSE_STEPS = 512, /* a sweep over these costs a millisecond */
     COARSE_SWEEPS = 1000,
     SWEEPS = 200
 };

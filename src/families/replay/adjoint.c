@@ -397,7 +397,7 @@ dpmf_status replay_filter_adjoint(work_t *w) {
 
 /* ---- classes ---- */
 
-enum { CHUNK = 64 }; /* positions an item */
+enum { CHUNK = 64 }; /* positions per item */
 
 typedef struct task {
     work_t *w;

@@ -204,7 +204,7 @@ DPMF_MUST_CHECK dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t c
 /*
  * X of class p, k x k (zero for a step past n), from G'P G for all p: `blocks` is pairs. And for every class an upper
  * bound on its squared sensitivity, max tr(X R) over correlation matrices R: the sum of |X|, or, with exact = 1, the
- * least sum of y with diag(y) >= X to about 1e-9, whichever is smaller; never below the true one but for rounding.
+ * least sum of y with diag(y) >= X to about 1e-9, the smaller of the two; never below the true one but for rounding.
  */
 DPMF_MUST_CHECK dpmf_status replay_sensitivities(replay_coefficients *c, int exact, base_pool *pool, double *squares);
 /* The same for one symmetric k x k matrix x. */
@@ -265,7 +265,7 @@ void replay_shared_expand(const double *parameters, replay_coefficients *c, repl
 DPMF_MUST_CHECK dpmf_status replay_shared_create(const replay_shape *shape, int seeds, const double *parameters,
                                                  base_pool *pool, replay_coefficients *c, replay_shared *out);
 
-/* y = C x, n + b l numbers, and x = W y (object.c says which C that is). */
+/* y = C x, n + b l numbers, and x = W y (C as in object.c). */
 DPMF_MUST_CHECK dpmf_status replay_shared_apply(const replay_coefficients *c, const replay_shared *s, const double *x,
                                                 double *y);
 void replay_shared_solve(const replay_coefficients *c, const replay_shared *s, const double *y, double *x);
@@ -343,7 +343,7 @@ static inline const replay_parts *replay_of(const dpmf_strategy *s) {
     return &((const replay_object *)s)->parts;
 }
 
-/* seeds = 0: replayed; else so many shared class seeds. */
+/* seeds = 0: replayed; else the number of shared class seeds. */
 DPMF_MUST_CHECK dpmf_status replay_make(const replay_shape *shape, int seeds, const double *parameters, base_pool *pool,
                                         dpmf_strategy **out);
 

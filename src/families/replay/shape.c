@@ -304,12 +304,12 @@ static double product(int k, const double *u, int i, int j, int turned) {
     return sum;
 }
 
-enum { CHUNK = 64 }; /* positions an item of work */
+enum { CHUNK = 64 }; /* positions per item of work */
 
 typedef struct task {
     replay *c;
     int from_covariance;
-    int *definite; /* one an item */
+    int *definite; /* one per item */
 } task;
 
 static int one_class(const task *t, int64_t p, double *m, double *u) {

@@ -11,7 +11,7 @@
  *
  *     d = C^-1 s,   s(z) = (g(z) - x c(z))/(1 - k z),   s_i = x T_i - g_{i+1}/(k - beta),   T_i = sum_{j>i} k^{i-j} c_j
  *
- * and dies out like its slowest mode, so that d itself, and not a small difference, says when the rest of
+ * and dies out like its slowest mode, so that d itself, and not a small difference, shows when the rest of
  *
  *     E = x^2 sum_i u_i k^2i + 2 x sum_i u_i k^i d_i + sum_i u_i d_i^2
  *
@@ -384,14 +384,14 @@ dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double
  *
  * bands <= b: the columns do not meet, S = sum_i N_i c_i^2 with N_i the number of columns that reach their i-th entry
  * before row n: min(k, floor((n-1-i)/b) + 1). No pattern has a larger sum, since every column that is shorter than
- * another is a part of it; so S is the squared sensitivity whatever the signs.
+ * another is a part of it; so S is the squared sensitivity for any signs.
  *
  * bands > b: many columns are alike. Taking away one period of b steps in the middle takes away |P|^2 as soon as k b
  * passes the bands, with P_r = c_r + c_{r+b} + ... the sums over residues, so that
  *
  *     S(n, k) = S(n - (k - k0) b, k0) + (k - k0) |P|^2,   k0 = ceil(bands/b) + 1,
  *
- * and the work is O(bands) times a few, whatever n.
+ * and the work is O(bands) times a few, for any n.
  */
 
 dpmf_status toeplitz_pattern_of(const dpmf_participation *participation, int64_t n, toeplitz_pattern *out) {

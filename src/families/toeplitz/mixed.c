@@ -188,7 +188,7 @@ static int newton_step(toeplitz_mixed *m, double mu_t, double *size) {
     return 1;
 }
 
-/* The dual for one mu, from the d that is there; 0 if it cannot be had from it. */
+/* The dual for one mu, from the d that is there; 0 if it is not reached from it. */
 static int solve_dual(toeplitz_mixed *m, double mu_t, double *log_det) {
     double size = INFINITY;
     for (int i = 0; i < NEWTON_MAX; i++) {

@@ -15,7 +15,7 @@
  *                                                     being parts of it
  *     min-separation        c_i = sum_{j>=i} x_j^2    non-negative and non-increasing
  *
- * Under cyclic and full participation, up to 1024 steps and 32 participations, the search goes on from there, and from
+ * Under cyclic and full participation, up to 1024 steps and 32 participations, the search continues from there, and from
  * the square root, with coefficients of any sign and the sensitivity that they have (families/toeplitz/mixed.c): some
  * negative ones make the columns of one unit orthogonal, which is worth up to half a percent. The better end is kept.
  *

@@ -54,7 +54,7 @@ static inline double toeplitz_weight(const toeplitz_error *e, int64_t i) {
 
 /*
  * The squared norm of the sum of the columns 0, b, ..., (k-1) b of C, and its gradient (or NULL). It is the squared
- * sensitivity for bands <= b whatever the signs; under cyclic and full participation for c >= 0; under min-separation
+ * sensitivity for bands <= b and any signs; under cyclic and full participation for c >= 0; under min-separation
  * for c >= 0 that does not rise (Pillutla et al. 2025, Eq. 3.25).
  */
 typedef struct toeplitz_pattern {
@@ -103,7 +103,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_mixed_descend(toeplitz_mixed *m, const base
 
 /*
  * Its parts. One stage, for one mu: out->f is INFINITY where the start is outside the domain. The last stages, from `first_mu`
- * on, each of at most so many iterations, and the value with the proven S.
+ * on, each with a limit on its iterations, and the value with the proven S.
  */
 DPMF_MUST_CHECK dpmf_status toeplitz_mixed_stage(toeplitz_mixed *m, const base_objective *objective,
                                                  const dpmf_run *run, double mu, double decrease, int iterations,

@@ -283,7 +283,7 @@ dpmf_status tree_read(const strategy_source *source, dpmf_strategy **out) {
 }
 
 /*
- * Error of tree aggregation under a named workload (error/error.h), O(log n) a step: the noise depends on the past through
+ * Error of tree aggregation under a named workload (error/error.h), O(log n) per step: the noise depends on the past through
  * the few pending nodes only, so their covariance with the workload's state is all that has to be carried.
  *
  * tree, tree-online: the estimates E_l of pending nodes are independent of each other, with variance v_l = 1 or
@@ -292,7 +292,7 @@ dpmf_status tree_read(const strategy_source *source, dpmf_strategy **out) {
  * tree-full: the pending right halves are not independent; carry the covariance matrix of (o, m, current node, pending
  * halves), of order L + 3, through the splits of families/tree/object.c.
  *
- * For stamps the pending nodes start anew in each block while m and o go on. `scale` multiplies the noise of a step.
+ * For stamps the pending nodes restart in each block while m and o go on. `scale` multiplies the noise of a step.
  */
 
 enum { L_MAX = TREE_LEVELS_MAX };

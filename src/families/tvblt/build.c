@@ -324,7 +324,7 @@ void tvblt_problem_free(tvblt_problem *p) {
 /*
  * For max loss many weights of the optimum all but vanish (the errors of their steps are not tight). Coefficients that
  * jump by decades from step to step would cost digits of the column norms, and privacy rests on these, so weights are
- * kept above a hundredth of their mean; the rounds of reweighting see to the loss.
+ * kept above a hundredth of their mean; the rounds of reweighting lower the loss.
  */
 static const double WEIGHT_FLOOR = 1e-2;
 

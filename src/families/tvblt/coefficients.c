@@ -14,7 +14,7 @@
  *     (C'C)[t,u] = q_u' F^c_{u-1} ... F^c_{t+1} xi_t  (u > t),    q_u = F^c_u'G_{u+1} xi_u - h/l_u^2
  *
  * O(n R^2) for all norms, and for one diagonal u = t + lag too: between two multiples of lag every such product is cut
- * at the same place, so each half is a running product that grows by one factor a step.
+ * at the same place, so each half is a running product that grows by one factor per step.
  */
 #include "families/tvblt/tvblt.h"
 

@@ -207,7 +207,7 @@ dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int6
     error_moments moments = {0};
     covariances k;
     for (int64_t stamp = 0; stamp < stamps; stamp++) {
-        memset(&k, 0, sizeof k); /* the noise starts anew, the workload does not */
+        memset(&k, 0, sizeof k); /* the noise restarts, the workload does not */
         for (int64_t t = 0; t < c->steps; t++) {
             int64_t at = stamp * c->steps + t;
             TRY(error_report(run, at, stamps * c->steps, 8 * (int64_t)(c->nodes * c->nodes)));

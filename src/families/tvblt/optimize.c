@@ -326,7 +326,7 @@ static dpmf_status find_filter(tuner *u, int nodes, double wanted_ratio) {
 }
 
 /*
- * Up to so many steps every filter is built: that is soon done, and its losses have a few digits more than measured ones. The
+ * Up to this number of steps every filter is built: that takes little time, and its losses have a few digits more than measured ones. The
  * second differences of a search need them where few nodes are already within 10^-5 of the optimum.
  */
 enum { STEPS_BUILT = 1024 };

@@ -44,7 +44,7 @@ typedef struct tvblt_work {
 
 DPMF_MUST_CHECK dpmf_status tvblt_work_alloc(const tvblt_problem *problem, int nodes, tvblt_work *out);
 void tvblt_work_free(tvblt_work *work);
-/* Room for the coefficients of exactly so many nodes, 1 or more; what was there is lost. */
+/* Room for the coefficients of exactly this number of nodes, 1 or more; what was there is lost. */
 DPMF_MUST_CHECK dpmf_status tvblt_work_room(const tvblt_problem *problem, int nodes, tvblt_work *work);
 
 /* Coefficients, norms and squares; not yet normalized. DPMF_ERROR_NUMERICAL names the step where it breaks down. */
@@ -108,7 +108,7 @@ typedef struct tvblt_model {
     double scale[TVBLT_UNKNOWNS_MAX]; /* root of the Hessian's diagonal */
 } tvblt_model;
 /*
- * The filter improved for this problem, from near, by so many steps of Newton's method at most; its excess. With a model of a
+ * The filter improved for this problem, from near, by at most this number of steps of Newton's method; its excess. With a model of a
  * run of another length, whose Hessian is nearly this one's, a step takes a gradient alone; else the model is filled.
  */
 DPMF_MUST_CHECK dpmf_status tvblt_polish(tvblt_tuner *u, int steps, tvblt_model *model, tvblt_filter *filter,

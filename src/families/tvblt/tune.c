@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * TV-BLT: which shifts and weights. With r nodes the square root of M is replaced by f(x) = sum_j w_j x/(x + s_j)
- * (families/tvblt/build.c); whatever f is, the mechanism is valid and its loss exact, so f is chosen by its loss.
+ * (families/tvblt/build.c); for any f the mechanism is valid and its loss exact, so f is chosen by its loss.
  *
  *   start     nodes of the quadrature for the inverse square root (Hale, Higham and Trefethen 2008) on
  *             [f1 low, f2 high] with [low, high] the spectrum of M. Few nodes do best on a shorter interval: momentum,
@@ -167,7 +167,7 @@ static int damped_step(const model *m, double damping, double *step) {
     return 1;
 }
 
-/* Tries steps of falling length from x until one lowers the excess; *lowered says whether one did. */
+/* Tries steps of falling length from x until one lowers the excess; *lowered: one did. */
 static dpmf_status try_steps(tuner *u, mapping map, const model *m, double *damping, double *x, double *excess,
                              int *lowered) {
     enum { TRIALS = 12 };
@@ -198,7 +198,7 @@ static double small_excess(const tuner *u) {
 
 enum { STEPS_MAX = 24 };
 
-/* Lowers the excess from x on, in so many steps at most, while it pays and the evaluations last. */
+/* Lowers the excess from x on, in at most this number of steps, while it pays and the evaluations last. */
 static dpmf_status newton(tuner *u, mapping map, int count, int steps, model *m, double *x, double *excess) {
     double damping = 1e-3;
     for (int k = 0, stalls = 0; k < steps && stalls < STALLS_MAX; k++) {

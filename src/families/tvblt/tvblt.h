@@ -94,7 +94,7 @@ void tvblt_plan_noise(noise_plan *plan);
 /* ---- error.c ---- */
 
 /*
- * Row norms squared of B = A C^-1 for a named workload, C a TV-BLT repeated `stamps` times, each time started anew, and
+ * Row norms squared of B = A C^-1 for a named workload, C a TV-BLT repeated `stamps` times, each time restarted, and
  * the noise of step t multiplied by scale[t] if `scale` is not NULL. O(n R^2) time, O(R^2) memory.
  */
 DPMF_MUST_CHECK dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps,

@@ -199,7 +199,7 @@ static void unbounded_write(const dpmf_strategy *s, base_writer *w, base_tensors
     base_tensors_add(tensors, "strategy.norm", c->blocks, 0, c->norm);
 }
 
-/* It has one sensitivity, whatever number of steps a machine gives it. */
+/* It has one sensitivity, for any number of steps. */
 static int longest_column(const dpmf_strategy *s, dpmf_sensitivity *out) {
     *out = (dpmf_sensitivity){.value = unbounded_longest(&cast(s)->c),
                               .kind = DPMF_UPPER_BOUND,

@@ -7,7 +7,7 @@
  *     r_k = (1/pi) int lambda^(k+1/2) (1-lambda)^(1/2) dy,   lambda = 1/(1 + e^-y),
  *
  * by the trapezoid rule with nodes y_i = -3 + 3i: gap_i = 1/(1 + e^y_i), scale_i = (3/pi) lambda_i^1.5 gap_i^0.5. Buffer
- * i starts when a step in the past is 0.5/gap_i: before, its decay could not be told from 1.
+ * i starts when a step in the past is 0.5/gap_i: before, its decay differs too little from 1 to matter.
  *
  * T alone has columns of infinite length (sum r_k^2 is a harmonic series), so g falls: as slowly as a finite length
  * allows. g^2 = exp(-a ((ln(1 + s/c) + b)^p - b^p)) on the block from s, with (a, b, p, c) found by a search for the least
@@ -141,7 +141,7 @@ static double form(int64_t d, const double *matrix, const double *v) {
 }
 
 /*
- * S = sum_{t >= s} g_t^2 T[t,s]^2, block after block from the last: geometric sums. `later` says what buffers with
+ * S = sum_{t >= s} g_t^2 T[t,s]^2, block after block from the last: geometric sums. `later` is what buffers with
  * contents v at the start of the next block will add, v' later v; all sums are of non-negative numbers. For u > s in the
  * block S(u) <= S(s), because neither g_{u+k} nor T[u+k,u] rises with u: f may be the same on the whole block.
  */
@@ -226,7 +226,7 @@ unbounded_step unbounded_step_of(const unbounded_shape *s, int64_t block) {
  *
  * from those of n/2 by squaring. The sum of Var o over the n steps is tr(X H) + q, with H = sum_{k=1..n} Phi'^k e e' Phi^k
  * (e picks o) and q = the sum that starts from X = 0; for 2n steps: q <- 2q + tr(Q H), H <- H + F' H F. So any step is
- * reached in O(log t) products, whatever t is.
+ * reached in O(log t) products, for any t.
  */
 
 enum { MAX = BLT_MAX, SIDE = MAX + 1, PARTS = 8 };
@@ -255,7 +255,7 @@ dpmf_status unbounded_squared_errors(const dpmf_strategy *s, const error_questio
     error_moments moments = {0};
     *done = q->a->form == WORKLOAD_NAMED;
     for (int64_t stamp = 0; *done && stamp < q->stamps; stamp++) {
-        blt_buffers k = {0}; /* the noise starts anew, the workload does not */
+        blt_buffers k = {0}; /* the noise restarts, the workload does not */
         block_step b = {0};
         for (int64_t t = 0, block = -1; t < steps; t++) {
             const int64_t at = stamp * steps + t;

@@ -7,7 +7,7 @@
  *                                                                      step r, and 1 before
  *
  * Buffers that have not started are all alike: one lump stands for them, of scale sum of theirs and gap 0. So that the
- * stream keeps `active` + 1 buffers, and when one starts it goes on from the lump's value. Nothing here depends on how
+ * stream keeps `active` + 1 buffers, and when one starts it continues from the lump's value. Nothing here depends on how
  * many steps there will be. docs/unbounded.md has the proof that no column of C is longer than 1.
  */
 #ifndef DPMF_FAMILIES_UNBOUNDED_H

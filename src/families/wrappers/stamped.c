@@ -6,7 +6,7 @@
  *     C~ = I_s (x) C,   W~ = I_s (x) W,   B~ = A W~.
  *
  * A restarted decoder and the best one differ only inside a block, since (I (x) C)^+ = I (x) C^+: the family of the
- * block says which it is. Blocks share no seed, so C~'C~ is block diagonal.
+ * block determines which it is. Blocks share no seed, so C~'C~ is block diagonal.
  */
 #include "families/wrappers/wrappers.h"
 
