@@ -57,8 +57,8 @@ static int load_mechanism(const arguments *given, account *a) {
 }
 
 /*
- * Where the test is a part of the mechanism its random seed is too: a user-chosen seed could be retried until the
- * result looks good. So the seed is fresh, and it is recorded.
+ * Where the test is a part of the mechanism its coins are too: a seed that the user chooses could be retried until the
+ * result looks good. So they are fresh, and recorded.
  */
 static int draw_coins(const arguments *given, account *a) {
     uint8_t coins[DPMF_KEY_SIZE];
@@ -108,11 +108,10 @@ static int read_options(const arguments *given, account *a) {
 
 /* Options without effect are refused rather than ignored. */
 static int check_idle(const arguments *given, const account *a) {
-    dpmf_sampling_kind kind = a->how.sampling.kind;
-    bool simulated = kind == DPMF_SAMPLING_BALLS_IN_BINS || kind == DPMF_SAMPLING_MIN_SEPARATION;
+    const dpmf_sampling_facts *sampling = dpmf_sampling_describe(a->how.sampling.kind);
     static const option_id of_simulation[] = {OPTION_CONFIDENCE, OPTION_UNCONDITIONAL, OPTION_SAMPLES, OPTION_SEED};
     for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; i++)
-        if (!simulated && option_given(given, of_simulation[i]))
+        if (!sampling->simulated && option_given(given, of_simulation[i]))
             return fail(EXIT_USAGE, "--%s is for balls-in-bins and min-sep sampling", options[of_simulation[i]].name);
     if (given->count[OPTION_BATCH_CAP] < 0)
         return fail(EXIT_USAGE, "--batch-cap auto is for design: a number is accepted");
@@ -120,8 +119,7 @@ static int check_idle(const arguments *given, const account *a) {
         return fail(EXIT_USAGE, "--batch-cap needs --units: the cap binds more often with more units");
     if (option_given(given, OPTION_BATCH_CAP) && dpmf_sampling_is_none(&a->how.sampling))
         return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson, block-cyclic and min-sep");
-    if (option_given(given, OPTION_WARM) && kind != DPMF_SAMPLING_MIN_SEPARATION)
-        return fail(EXIT_USAGE, "--warm is for min-sep sampling");
+    if (option_given(given, OPTION_WARM) && !sampling->waits) return fail(EXIT_USAGE, "--warm is for min-sep sampling");
     if (option_given(given, OPTION_GAUSSIAN) && !option_given(given, OPTION_RHO))
         return fail(EXIT_USAGE, "--gaussian goes with --rho");
     if (option_given(given, OPTION_CONFIDENCE) && option_given(given, OPTION_UNCONDITIONAL))
@@ -236,8 +234,8 @@ static dpmf_status answer(const arguments *given, account *a) {
 }
 
 /*
- * A FILE's own guarantee: people publish the claim, so the computed value, a little smaller by the slack of
- * calibration, is printed beside it. If any option changes the question, only the new result is printed.
+ * A FILE asked for its own guarantee: the claim is what people publish, and what was computed again, a little less by
+ * the slack of calibration, stands beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
     static const option_id changes[] = {OPTION_SIGMA,  OPTION_MU,    OPTION_COMPOSITIONS, OPTION_EPOCHS,
@@ -285,7 +283,7 @@ static int compute(const arguments *given, account *a) {
     if (status != DPMF_OK) return fail_status(status, NULL);
     if (a->how.compositions == 0 && a->ask == ASK_RHO) a->how.compositions = a->found.compositions;
     account_statement(given, a);
-    if (observed_breaks(&a->observed))
+    if (a->observed.asked && observed_breaks(&a->observed))
         snprintf(
             a->statement, sizeof a->statement,
             "The log breaks the participation that the design assumes: the design's guarantee of epsilon = %.4g at "
@@ -308,8 +306,8 @@ int cmd_account(const arguments *given) {
     if (code == 0) code = read_log(given, &a);
     if (code == 0) code = compute(given, &a);
     if (code == 0) code = print_account(given, &a);
-    if (code == 0 && observed_breaks(&a.observed)) code = EXIT_NEGATIVE;
-    observed_close(&a.observed);
-    dpmf_mechanism_free(a.mechanism);
+    if (code == 0 && a.observed.asked && observed_breaks(&a.observed)) code = EXIT_NEGATIVE;
+    if (option_given(given, OPTION_LOG)) observed_close(&a.observed);
+    if (a.mechanism != NULL) dpmf_mechanism_free(a.mechanism);
     return code;
 }

@@ -55,25 +55,25 @@ static int read_contributions(const char *text, dpmf_design_options *how) {
 }
 
 static int read_sampling(const arguments *given, dpmf_design_options *how) {
-    const char *text = option_text(given, OPTION_SAMPLING), *form = NULL;
-    char shown[SHOWN];
+    const char *text = option_text(given, OPTION_SAMPLING);
+    const dpmf_sampling_facts *kind;
+    char shown[SHOWN], names[160] = "";
     how->batch_cap = given->count[OPTION_BATCH_CAP];
     how->units = given->count[OPTION_UNITS];
     how->any_sampling = strcmp(text, "any") == 0;
     if (option_given(given, OPTION_BATCH_CAP) && (!option_given(given, OPTION_UNITS) || strcmp(text, "none") == 0))
         return fail(EXIT_USAGE, "--batch-cap needs --units, and --sampling poisson, block-cyclic, min-sep or any");
-    for (int i = 0; (form = dpmf_sampling_form((dpmf_sampling_kind)i)) != NULL; i++) {
-        const size_t length = strcspn(form, ":");
-        if (strlen(text) == length && strncmp(text, form, length) == 0) {
+    for (int i = 0; (kind = dpmf_sampling_describe((dpmf_sampling_kind)i)) != NULL; i++) {
+        const size_t used = strlen(names);
+        if (strcmp(text, kind->name) == 0) {
             how->sampling = (dpmf_sampling_kind)i;
             return 0;
         }
+        snprintf(names + used, sizeof names - used, "%s%s", i > 0 ? ", " : "", kind->name);
     }
     if (how->any_sampling) return 0;
-    return fail(EXIT_USAGE,
-                "--sampling %s: design accepts none, poisson, block-cyclic, balls-in-bins, min-sep, allocation and any "
-                "(numbers follow from the epochs and the bands)",
-                show(text, shown));
+    return fail(EXIT_USAGE, "--sampling %s: design accepts %s and any (numbers follow from the epochs and the bands)",
+                show(text, shown), names);
 }
 
 static int check_needed(const arguments *given) {

@@ -737,8 +737,18 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_format(const dpmf_sampling *s
 /* Is nothing sampled? 1 or 0. */
 DPMF_API int dpmf_sampling_is_none(const dpmf_sampling *sampling);
 
-/* How a kind is written, "none", "poisson:Q", ...; NULL if there is no such kind. */
-DPMF_API const char *dpmf_sampling_form(dpmf_sampling_kind kind);
+/* What is known of a kind. */
+typedef struct dpmf_sampling_facts {
+    const char *name, *form; /* "poisson"; how it is written, "poisson:Q" */
+    int composes;            /* 1: a run is so many compositions of one sampled step */
+    int allocates;           /* 1: every unit is used in so many steps, chosen at random */
+    int simulated;           /* 1: with correlated noise the account is a simulation */
+    int waits;               /* 1: a unit that took part waits (`warm` says how that begins) */
+    int cappable;            /* 1: there is an account of batches with a cap */
+} dpmf_sampling_facts;
+
+/* NULL if there is no such kind. */
+DPMF_API const dpmf_sampling_facts *dpmf_sampling_describe(dpmf_sampling_kind kind);
 
 typedef enum dpmf_engine {
     DPMF_ENGINE_AUTO = 0,         /* closed form, Fourier sum, connect-the-dots or Monte Carlo, as needed */
@@ -1538,7 +1548,11 @@ DPMF_API const dpmf_check *dpmf_verification_check(const dpmf_verification *veri
  *                          probability min(1, Q B) (McKenna 2024, Algorithm 2; Pillutla et al. 2025, Definition 3.20)
  *     balls-in-bins:B      every unit in one of B bins at random, once; step t takes bin t mod B
  *     min-sep:P,B          a unit that may take part does so with probability P, and then waits B steps
+ *     allocation:K,T       every unit in exactly K of T steps, chosen at random for each unit, again in every T steps
  *     scheduled:M,K,B      M of the units that may: at most K times each, at least B steps apart (clients)
+ *
+ * ",cap:M" behind poisson, block-cyclic and min-sep: if more than M units are drawn, a random M of them take part, and a
+ * unit that was drawn counts as drawn whether it was kept or not.
  *
  * The randomness comes from the key under its own label, and is as secret: an amplified guarantee holds only
  * against those who do not know who took part. The batch of step t is a function of (key, t) alone.

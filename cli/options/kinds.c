@@ -29,10 +29,10 @@ const char *participation_values(void) {
 
 const char *sampling_values(void) {
     static char list[160];
-    const char *form;
+    const dpmf_sampling_facts *kind;
     if (list[0] != '\0') return list;
-    for (int i = 0; (form = dpmf_sampling_form((dpmf_sampling_kind)i)) != NULL; i++)
-        append(list, sizeof list, i > 0 ? "|" : "", form);
+    for (int i = 0; (kind = dpmf_sampling_describe((dpmf_sampling_kind)i)) != NULL; i++)
+        append(list, sizeof list, i > 0 ? "|" : "", kind->form);
     return list;
 }
 

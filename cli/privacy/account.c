@@ -41,9 +41,8 @@ void account_statement(const arguments *given, account *a) {
 
 static int64_t steps_of(const account *a) {
     if (a->how.compositions > 0) return a->how.compositions;
-    const bool rounds =
-        a->how.sampling.kind == DPMF_SAMPLING_ALLOCATION || a->how.sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS;
-    if (rounds && a->how.strategy == NULL) return a->how.sampling.count * (a->how.epochs > 0 ? a->how.epochs : 1);
+    if (dpmf_sampling_describe(a->how.sampling.kind)->allocates && a->how.strategy == NULL)
+        return a->how.sampling.count * (a->how.epochs > 0 ? a->how.epochs : 1);
     return a->how.strategy == NULL ? 1 : dpmf_strategy_get(a->how.strategy).steps;
 }
 

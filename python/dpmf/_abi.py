@@ -375,6 +375,18 @@ class dpmf_sampling(Structure):
     ]
 
 
+class dpmf_sampling_facts(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("form", c_char_p),
+        ("composes", c_int),
+        ("allocates", c_int),
+        ("simulated", c_int),
+        ("waits", c_int),
+        ("cappable", c_int),
+    ]
+
+
 class dpmf_account_options(Structure):
     _fields_ = [
         ("sampling", dpmf_sampling),
@@ -833,7 +845,7 @@ FUNCTIONS = {
     "dpmf_sampling_parse": (dpmf_status, [c_char_p, POINTER(dpmf_sampling)]),
     "dpmf_sampling_format": (dpmf_status, [POINTER(dpmf_sampling), c_char_p]),
     "dpmf_sampling_is_none": (c_int, [POINTER(dpmf_sampling)]),
-    "dpmf_sampling_form": (c_char_p, [c_int]),
+    "dpmf_sampling_describe": (POINTER(dpmf_sampling_facts), [c_int]),
     "dpmf_engine_name": (c_char_p, [c_int]),
     "dpmf_engine_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
     "dpmf_account_options_defaults": (dpmf_account_options, []),

@@ -75,18 +75,20 @@ static inline void account_take_worse(account_answer *worst, const account_answe
     worst->value = fmax(worst->value, found->value);
 }
 
-/* DPMF_ERROR_ARGUMENT unless what is given is a finite ln delta below 0, or a finite epsilon of at least 0. */
+/* account/pair.c: DPMF_ERROR_ARGUMENT unless what is given is a finite ln delta below 0, or a finite epsilon of at least 0. */
 DPMF_MUST_CHECK dpmf_status account_check_given(const account_question *q);
 
-/* account/composed.c: the account that the question needs; an upper bound, or exact. */
+/* account/question.c: the account that the question needs; an upper bound, or exact. */
 DPMF_MUST_CHECK dpmf_status account_answer_question(const account_question *q, account_answer *out);
-/* The same without caps and allocation: one sampled step, composed. */
-DPMF_MUST_CHECK dpmf_status composed_answer(const account_question *q, account_answer *out);
 /*
  * About ln delta at the epsilon given, for the beginning of a search: by the saddle point where possible, and of removing
  * a unit alone, usually the worse.
  */
 DPMF_MUST_CHECK dpmf_status account_search(const account_question *q, double *log_delta);
+
+/* account/composed.c: the same without caps and allocation: one sampled step, composed. */
+DPMF_MUST_CHECK dpmf_status composed_answer(const account_question *q, account_answer *out);
+DPMF_MUST_CHECK dpmf_status composed_search(const account_question *q, double *log_delta);
 /* By the contour integral, for comparison: near exact, not certified. *found 0: it cannot be had. */
 DPMF_MUST_CHECK dpmf_status account_estimate(const account_question *q, double *value, int *found);
 /* mu of all compositions if nothing were sampled. */
@@ -111,6 +113,10 @@ int account_sampling_allocates(const dpmf_sampling *sampling);
 
 /* The most bands of C for which its theorem holds; 0: it asks for none. */
 int64_t account_sampling_bands(const dpmf_sampling *sampling);
+/* In how many blocks the units are split, of which a step draws from one; 1 where they are not. */
+int64_t account_sampling_blocks(const dpmf_sampling *sampling);
+/* What a user must do for the guarantee to hold, as a sentence; empty without sampling. Returns its length. */
+size_t account_sampling_warning(const dpmf_sampling *sampling, char *out, size_t size);
 
 /* ---- account/gaussian.c: exact; mu = sensitivity / sigma; composition adds mu^2 ---- */
 

@@ -62,10 +62,10 @@ dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sam
     TRY(account_sampling_check(sampling));
     if (!(claimed_norm >= 0 && isfinite(claimed_norm)))
         return base_fail(DPMF_ERROR_ARGUMENT, "claimed column norm %g, accepted: above 0, or 0 for none", claimed_norm);
-    if (sampling->kind != DPMF_SAMPLING_POISSON && sampling->kind != DPMF_SAMPLING_BLOCK_CYCLIC)
+    if (!account_sampling_composes(sampling))
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "amplify: only poisson and block-cyclic sampling are compositions of one step");
-    int64_t blocks = sampling->kind == DPMF_SAMPLING_POISSON ? 1 : sampling->count;
+    int64_t blocks = account_sampling_blocks(sampling);
     TRY(check_bands(strategy, blocks, blocks == 1 ? "poisson" : "block-cyclic"));
     TRY(largest_norm(strategy, &norm));
     TRY(check_claim(claimed_norm, norm));
@@ -223,7 +223,7 @@ done:
 
 dpmf_status account_amplify_scheme(const dpmf_strategy *s, const dpmf_sampling *sampling, int warm, const dpmf_run *run,
                                    account_amplified *out) {
-    int bins = sampling->kind == DPMF_SAMPLING_BALLS_IN_BINS;
+    int bins = account_sampling_allocates(sampling);
     int64_t n = s->steps, b = sampling->count;
     account_amplified a = {.scheme = {.kind = bins ? MONTECARLO_SCHEME_BINS : MONTECARLO_SCHEME_SEPARATED,
                                       .bins = b,

@@ -247,10 +247,6 @@ static dpmf_status open_budget(double sigma, double epsilon, double delta, const
                      "balls-in-bins, min-sep and allocation sampling: no search over steps or probability");
 }
 
-static int64_t blocks_of(const account_request *r) {
-    return r->options.sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? r->options.sampling.count : 1;
-}
-
 static dpmf_status budget(const account_request *r, unknown what, double sigma, double epsilon, double delta,
                           double high, double low, search *s, dpmf_privacy *out) {
     account_answer found = {0};
@@ -275,7 +271,7 @@ dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double del
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &r));
     TRY_DONE(budget(&r, COMPOSITIONS, sigma, epsilon, delta, 0, -log((double)ACCOUNT_COMPOSITIONS_MAX), &s, out));
-    *compositions = s.question.compositions * blocks_of(&r);
+    *compositions = s.question.compositions * account_sampling_blocks(&r.options.sampling);
 done:
     account_close(&r);
     return status;
@@ -287,12 +283,12 @@ dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delt
     search s;
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &r));
-    if (r.options.sampling.kind == DPMF_SAMPLING_NONE) {
+    if (dpmf_sampling_is_none(&r.options.sampling)) {
         status = base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic");
         goto done;
     }
     TRY_DONE(budget(&r, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
-    *probability = s.question.probability / (double)blocks_of(&r);
+    *probability = s.question.probability / (double)account_sampling_blocks(&r.options.sampling);
 done:
     account_close(&r);
     return status;

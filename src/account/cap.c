@@ -60,7 +60,7 @@ dpmf_status dpmf_calibrate_cap(double epsilon, double delta, double cost, const 
     if (!account_sampling_composes(how) || units < 2)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "a cap is found for poisson and block-cyclic sampling of at least 2 units");
-    const int64_t blocks = how->kind == DPMF_SAMPLING_BLOCK_CYCLIC ? how->count : 1;
+    const int64_t blocks = account_sampling_blocks(how);
     s.options.batch_cap = s.options.sampling.cap = 0;
     s.options.units = s.options.sampling.units = 0;
     TRY(dpmf_calibrate_sigma(epsilon, delta, &s.options, &found));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which account a question needs, and that of the composed, Poisson-subsampled Gaussian mechanism: which directions of the
- * adjacency count, which engine answers, and what bounds stand in when one cannot. A cap that may bind has its own account
- * (account/capped/account.c), and so has random allocation (account/allocation/allocation.c).
+ * The account of the composed, Poisson-subsampled Gaussian mechanism: which directions of the adjacency count, which engine
+ * answers, and what bounds stand in when one cannot.
  *
  *     zero-out, add-remove   the worse of removing a unit and adding one
  *     replace-one            one pair, its own mirror image
@@ -17,8 +16,8 @@
  * of the two bounds, both proven, is the answer. Renyi divergences, proven too but looser, answer only when they are asked
  * for.
  */
-#include "account/allocation/allocation.h"
 #include "account/contour/contour.h"
+#include "account/grid/grid.h"
 
 #include <assert.h>
 #include <math.h>
@@ -30,18 +29,9 @@ static const char METHOD_NEVER[] = "no unit ever takes part";
 static const char METHOD_DOTS[] = "connect-the-dots discretisation, tilted FFT";
 static const char METHOD_FOURIER[] = "Fourier sum over the moment generating function, with proven errors";
 static const char METHOD_RDP[] = "Renyi divergences at the best order, the proven error of quadrature added";
-static const char METHOD_ALLOCATION[] = "random allocation, sums of likelihood ratios on a grid";
 static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
 
 static const double COARSE = 0.02; /* slack that costs little, and tells most pairs of directions apart */
-
-dpmf_status account_check_given(const account_question *q) {
-    if (q->of_epsilon && !(q->given < 0 && isfinite(q->given)))
-        return base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", q->given);
-    if (!q->of_epsilon && !(q->given >= 0 && isfinite(q->given)))
-        return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", q->given);
-    return DPMF_OK;
-}
 
 double account_unsampled_mu(const account_question *q) {
     double unit = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
@@ -143,42 +133,18 @@ dpmf_status account_estimate(const account_question *q, double *value, int *foun
     return DPMF_OK;
 }
 
-/* ---- whichever account it is ---- */
-
-/* All of the steps: nothing is left to chance, and composition alone answers. */
-static int is_allocation(const account_question *q) {
-    return q->picks > 0 && q->picks < q->bins;
-}
-
-dpmf_status account_answer_question(const account_question *q, account_answer *out) {
-    if (account_cap_binds(q) && q->probability > 0) return capped_answer(q, out);
-    if (!is_allocation(q)) return composed_answer(q, out);
-    account_answer found = {account_worst(q), DPMF_UPPER_BOUND, METHOD_ALLOCATION, 0};
-    TRY(allocation_answer(q, &found));
-    const double unsampled = account_gaussian(q, account_unsampled_mu(q));
-    if (unsampled <= found.value) found = (account_answer){unsampled, DPMF_UPPER_BOUND, METHOD_UNSAMPLED, found.met};
-    *out = found;
-    return DPMF_OK;
-}
-
-dpmf_status account_search(const account_question *q, double *log_delta) {
+dpmf_status composed_search(const account_question *q, double *log_delta) {
     static const double sigma_min = 0.01; /* below, a guess takes as many points as a bound */
-    account_question coarse = *q;
     account_answer found = {0};
     account_pair pairs[DIRECTIONS_MAX];
-    const int composed = !is_allocation(q) && !account_cap_binds(q);
-    const int engine = composed && q->probability > 0 && q->probability < 1 && q->engine != DPMF_ENGINE_RDP;
     assert(!q->of_epsilon);
     directions_of(q, pairs);
-    if (engine && q->sigma >= sigma_min) return saddle_guess(&pairs[0], q, log_delta);
-    if (engine)
-        TRY(connect(q, &pairs[0], fmax(COARSE, q->relative), &found));
-    else if (composed)
+    if (!(q->probability > 0 && q->probability < 1) || q->engine == DPMF_ENGINE_RDP)
         TRY(composed_answer(q, &found));
-    else {
-        coarse.relative = fmax(COARSE, q->relative);
-        TRY(account_answer_question(&coarse, &found));
-    }
+    else if (q->sigma < sigma_min)
+        TRY(connect(q, &pairs[0], fmax(COARSE, q->relative), &found));
+    else
+        return saddle_guess(&pairs[0], q, log_delta);
     *log_delta = found.value;
     return DPMF_OK;
 }

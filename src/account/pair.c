@@ -40,6 +40,14 @@ dpmf_status pair_check(const account_pair *pair) {
     return DPMF_OK;
 }
 
+dpmf_status account_check_given(const account_question *q) {
+    if (q->of_epsilon && !(q->given < 0 && isfinite(q->given)))
+        return base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", q->given);
+    if (!q->of_epsilon && !(q->given >= 0 && isfinite(q->given)))
+        return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", q->given);
+    return DPMF_OK;
+}
+
 static double log_odds(const account_pair *pair) {
     return log(pair->probability) - log1p(-pair->probability);
 }

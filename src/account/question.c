@@ -5,6 +5,7 @@
  */
 #include "account/question.h"
 
+#include "account/allocation/allocation.h"
 #include "account/capped/capped.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
@@ -67,26 +68,30 @@ static void fill_presets(dpmf_account_options *o) {
     if (o->compositions == 0) o->compositions = o->strategy == NULL ? 1 : o->strategy->steps;
 }
 
+/* Is the account a simulation where noise is correlated? */
+static int is_simulated(const dpmf_account_options *o) {
+    return dpmf_sampling_describe(o->sampling.kind)->simulated;
+}
+
 /*
  * One of so many steps with independent noise, which needs no simulation: allocation; and balls-in-bins without a C, whose
  * bins stay what they are (a unit then has ceil(steps/bins) uses at once) or are drawn afresh in each epoch.
  */
 static int is_allocation(const dpmf_account_options *o) {
-    if (o->sampling.kind == DPMF_SAMPLING_ALLOCATION) return 1;
-    return o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->engine != DPMF_ENGINE_MONTE_CARLO &&
-           (o->strategy == NULL || strategy_bands(o->strategy) == 1);
+    if (!account_sampling_allocates(&o->sampling)) return 0;
+    return !is_simulated(o) ||
+           (o->engine != DPMF_ENGINE_MONTE_CARLO && (o->strategy == NULL || strategy_bands(o->strategy) == 1));
 }
 
 static int is_monte_carlo(const dpmf_account_options *o) {
-    if (is_allocation(o)) return 0;
-    return o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || o->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+    return is_simulated(o) && !is_allocation(o);
 }
 
 static dpmf_status check_combination(const dpmf_account_options *o) {
     char text[64];
     TRY(dpmf_sampling_format(&o->sampling, text));
     int needs = is_monte_carlo(o);
-    const int bounded = o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->engine == DPMF_ENGINE_CONNECT_THE_DOTS;
+    const int bounded = account_sampling_allocates(&o->sampling) && o->engine == DPMF_ENGINE_CONNECT_THE_DOTS;
     if (needs && !bounded && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
         return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto and monte-carlo do",
                          dpmf_engine_name(o->engine), text);
@@ -107,7 +112,7 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
                          "sampling %s is accounted for under zero-out and add-remove "
                          "adjacency only",
                          text);
-    if (o->strategy != NULL && o->sampling.kind != DPMF_SAMPLING_NONE && o->compositions != o->strategy->steps)
+    if (o->strategy != NULL && !dpmf_sampling_is_none(&o->sampling) && o->compositions != o->strategy->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, but the strategy has %lld steps",
                          (long long)o->compositions, (long long)o->strategy->steps);
     return DPMF_OK;
@@ -130,13 +135,12 @@ static dpmf_status join_cap(dpmf_account_options *o) {
 }
 
 static dpmf_status check_cap(const dpmf_account_options *o) {
-    const int simulated = o->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
     if (o->batch_cap == 0) return DPMF_OK;
     if (o->engine != DPMF_ENGINE_AUTO &&
-        o->engine != (simulated ? DPMF_ENGINE_MONTE_CARLO : DPMF_ENGINE_CONNECT_THE_DOTS))
+        o->engine != (is_simulated(o) ? DPMF_ENGINE_MONTE_CARLO : DPMF_ENGINE_CONNECT_THE_DOTS))
         return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support a cap on the batch; auto does",
                          dpmf_engine_name(o->engine));
-    const int64_t blocks = o->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? o->sampling.count : 1;
+    const int64_t blocks = account_sampling_blocks(&o->sampling);
     if (o->batch_cap < 1 || o->units < 2 * blocks || o->units > (int64_t)1000000000000)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "a cap of %lld on batches from %lld units in %lld blocks: accepted: a cap of 1 or "
@@ -152,7 +156,7 @@ static void compose(account_request *r, int64_t compositions, double probability
                                      .compositions = compositions,
                                      .cap = o->batch_cap,
                                      .units = o->units,
-                                     .blocks = o->sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? o->sampling.count : 1,
+                                     .blocks = account_sampling_blocks(&o->sampling),
                                      .adjacency = o->adjacency,
                                      .engine = o->engine,
                                      .relative = o->slack,
@@ -164,7 +168,7 @@ static void compose(account_request *r, int64_t compositions, double probability
 static dpmf_status open_composed(account_request *r) {
     const dpmf_account_options *o = &r->options;
     dpmf_amplification found;
-    if (o->sampling.kind == DPMF_SAMPLING_NONE) {
+    if (dpmf_sampling_is_none(&o->sampling)) {
         compose(r, o->compositions, 1);
         return DPMF_OK;
     }
@@ -173,7 +177,7 @@ static dpmf_status open_composed(account_request *r) {
         compose(r, found.compositions, found.probability);
         return DPMF_OK;
     }
-    int64_t blocks = o->sampling.kind == DPMF_SAMPLING_POISSON ? 1 : o->sampling.count;
+    int64_t blocks = account_sampling_blocks(&o->sampling);
     compose(r, o->compositions / blocks + (o->compositions % blocks != 0),
             fmin(1, o->sampling.probability * (double)blocks));
     return DPMF_OK;
@@ -184,7 +188,7 @@ static dpmf_status open_allocation(account_request *r) {
     const dpmf_account_options *o = &r->options;
     const int64_t bins = o->sampling.count;
     int64_t epochs = o->epochs > 0 ? o->epochs : 1, given = r->default_steps ? bins * epochs : o->compositions;
-    const int stays = o->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && o->epochs == 0;
+    const int stays = is_simulated(o) && o->epochs == 0;
     if (o->strategy != NULL && strategy_bands(o->strategy) != 1)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "allocation sampling is accounted for with independent noise: the strategy (%s) has %lld "
@@ -197,7 +201,7 @@ static dpmf_status open_allocation(account_request *r) {
     if (!stays && (epochs < 1 || epochs * bins != given))
         return base_fail(DPMF_ERROR_ARGUMENT, "%lld steps are not %lld epochs of %lld", (long long)given,
                          (long long)(o->epochs > 0 ? o->epochs : epochs), (long long)bins);
-    const int64_t picks = o->sampling.kind == DPMF_SAMPLING_ALLOCATION ? o->sampling.picks : 1;
+    const int64_t picks = is_simulated(o) ? 1 : o->sampling.picks;
     compose(r, stays ? 1 : epochs, (double)picks / (double)bins);
     r->question.picks = picks;
     r->question.bins = bins;
@@ -227,12 +231,13 @@ dpmf_status account_open(const dpmf_account_options *options, account_request *o
     TRY(join_cap(&r.options));
     TRY(check_options(&r.options));
     r.default_slack = r.options.slack == 0;
-    /* Whoever says how to simulate wants simulation. */
-    if (r.options.sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS && r.options.engine == DPMF_ENGINE_AUTO &&
+    /* Options of a simulation ask for one. */
+    if (account_sampling_allocates(&r.options.sampling) && is_simulated(&r.options) &&
+        r.options.engine == DPMF_ENGINE_AUTO &&
         (r.options.samples > 0 || r.options.unconditional || r.options.confidence > 0))
         r.options.engine = DPMF_ENGINE_MONTE_CARLO;
     r.default_steps = r.options.compositions == 0 && r.options.strategy == NULL;
-    if (r.options.sampling.kind == DPMF_SAMPLING_NONE && r.options.compositions == 0) r.options.compositions = 1;
+    if (dpmf_sampling_is_none(&r.options.sampling) && r.options.compositions == 0) r.options.compositions = 1;
     fill_presets(&r.options);
     TRY(check_combination(&r.options));
     TRY(check_cap(&r.options));
@@ -252,6 +257,38 @@ void account_close(account_request *r) {
     account_amplified_free(&r->scheme);
     dpmf_strategy_free(r->identity);
     r->identity = NULL;
+}
+
+/* ---- which account it needs: of a cap that may bind, of random allocation, or of a sampled step composed ---- */
+
+static const char METHOD_ALLOCATION[] = "random allocation, sums of likelihood ratios on a grid";
+static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
+
+/* Where all of the steps are picked, nothing is left to chance, and composition alone answers. */
+static int leaves_to_chance(const account_question *q) {
+    return q->picks > 0 && q->picks < q->bins;
+}
+
+dpmf_status account_answer_question(const account_question *q, account_answer *out) {
+    if (account_cap_binds(q) && q->probability > 0) return capped_answer(q, out);
+    if (!leaves_to_chance(q)) return composed_answer(q, out);
+    account_answer found = {account_worst(q), DPMF_UPPER_BOUND, METHOD_ALLOCATION, 0};
+    TRY(allocation_answer(q, &found));
+    const double unsampled = account_gaussian(q, account_unsampled_mu(q));
+    if (unsampled <= found.value) found = (account_answer){unsampled, DPMF_UPPER_BOUND, METHOD_UNSAMPLED, found.met};
+    *out = found;
+    return DPMF_OK;
+}
+
+dpmf_status account_search(const account_question *q, double *log_delta) {
+    static const double COARSE = 0.02; /* slack for the beginning of a search */
+    account_question coarse = *q;
+    account_answer found;
+    if (!leaves_to_chance(q) && !account_cap_binds(q)) return composed_search(q, log_delta);
+    coarse.relative = fmax(COARSE, q->relative);
+    TRY(account_answer_question(&coarse, &found));
+    *log_delta = found.value;
+    return DPMF_OK;
 }
 
 /* ---- the answer ---- */
@@ -274,7 +311,7 @@ dpmf_privacy account_privacy(const account_request *r, double sigma, double epsi
                       .probability = r->question.probability,
                       .slack_met = 1};
     double total = unsampled_mu(r, sigma);
-    if (r->options.sampling.kind == DPMF_SAMPLING_NONE) {
+    if (dpmf_sampling_is_none(&r->options.sampling)) {
         p.total_mu = total;
         p.total_rho = total * total / 2;
         p.mu = total / sqrt((double)r->question.compositions);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The words of accounting: samplings and engines to and from text. */
+/*
+ * The words of accounting: engines and samplings to and from text, and the guarantee in sentences. Everything that is known
+ * of a kind of sampling stands in one row of SAMPLINGS, which parsing, lists, errors, sentences and the choice of an account
+ * come from.
+ */
 #include "account/account.h"
 
 #include "base/text.h"
@@ -37,28 +41,73 @@ dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
 
 /* ---- samplings ---- */
 
-/* The kinds: one row each, from which parsing, texts, lists and errors come. */
-typedef struct sampling_form {
-    const char *name, *form;
+/*
+ * In sentences, @u is the unit, @n the compositions, @p the sampling's probability and @q that of a unit whose turn it is,
+ * @b the count, @k the picks, @e how often bins are drawn, @w how waits begin.
+ */
+typedef struct sampling_row {
+    dpmf_sampling_facts facts;
     int has_probability, has_count, has_picks;
-    int composes; /* 1: a run is so many compositions of one sampled step */
-    int banded;   /* 1: for C of at most `count` bands, or of one where there is no count */
-    int cappable; /* 1: there is an account of batches with a cap */
-} sampling_form;
+    int banded;           /* 1: for C of at most `count` bands, or of one where there is no count of steps or blocks */
+    int blocks;           /* 1: `count` is a number of blocks that the units are split into */
+    const char *sentence; /* of a statement */
+    const char *warning;  /* of design */
+} sampling_row;
 
-static const sampling_form FORMS[] = {
-    [DPMF_SAMPLING_NONE] = {"none", "none", 0, 0, .composes = 0},
-    [DPMF_SAMPLING_POISSON] = {"poisson", "poisson:Q", 1, 0, .composes = 1, .banded = 1, .cappable = 1},
-    [DPMF_SAMPLING_BLOCK_CYCLIC] = {"block-cyclic", "block-cyclic:Q,BANDS", 1, 1, .composes = 1, .banded = 1,
-                                    .cappable = 1},
-    [DPMF_SAMPLING_BALLS_IN_BINS] = {"balls-in-bins", "balls-in-bins:BINS", 0, 1, .composes = 0},
-    [DPMF_SAMPLING_MIN_SEPARATION] = {"min-sep", "min-sep:P,B", 1, 1, .banded = 1, .cappable = 1},
-    [DPMF_SAMPLING_ALLOCATION] = {"allocation", "allocation:K,T", 0, 1, .has_picks = 1, .banded = 1},
+static const sampling_row SAMPLINGS[] = {
+    [DPMF_SAMPLING_NONE] = {.facts = {.name = "none", .form = "none"}},
+    [DPMF_SAMPLING_POISSON] =
+        {.facts = {.name = "poisson", .form = "poisson:Q", .composes = 1, .cappable = 1},
+         .has_probability = 1,
+         .banded = 1,
+         .sentence = "every @u takes part in each of @n steps, independently, with probability @p.",
+         .warning = "The guarantee holds only for Poisson batches sampled exactly this way, with the randomness kept "
+                    "secret: in every step every unit takes part with probability @p, independently. Batches from a "
+                    "shuffled loader do not satisfy it."},
+    [DPMF_SAMPLING_BLOCK_CYCLIC] =
+        {.facts = {.name = "block-cyclic", .form = "block-cyclic:Q,BANDS", .composes = 1, .cappable = 1},
+         .has_probability = 1,
+         .has_count = 1,
+         .banded = 1,
+         .blocks = 1,
+         .sentence = "the data are split once into @b blocks, step t draws from block t mod @b, every @u in it "
+                     "independently with probability @q; accounted for as @n compositions.",
+         .warning = "The guarantee holds only for block-cyclic Poisson batches sampled exactly this way, with the "
+                    "randomness kept secret: split the data once into @b blocks; in step t every unit of block t mod "
+                    "@b takes part with probability @q, independently. Batches of fixed size from a shuffled loader do "
+                    "not satisfy it."},
+    [DPMF_SAMPLING_BALLS_IN_BINS] =
+        {.facts = {.name = "balls-in-bins", .form = "balls-in-bins:BINS", .allocates = 1, .simulated = 1},
+         .has_count = 1,
+         .sentence = "every @u is put into one of @b bins at random, @e, and step t uses bin t mod @b.",
+         .warning = "The guarantee holds only for bins drawn exactly this way, with the randomness kept secret: put "
+                    "every unit into one of @b bins at random, once, and use bin t mod @b in step t. Batches then vary "
+                    "in size. Batches from a shuffled loader do not satisfy it."},
+    [DPMF_SAMPLING_MIN_SEPARATION] =
+        {.facts = {.name = "min-sep", .form = "min-sep:P,B", .simulated = 1, .waits = 1, .cappable = 1},
+         .has_probability = 1,
+         .has_count = 1,
+         .banded = 1,
+         .sentence = "every @u that may take part does so with probability @p and then waits @b steps@w.",
+         .warning =
+             "The guarantee holds only for batches sampled exactly this way, with the randomness kept secret: in "
+             "every step every unit that may take part does so with probability @p, and then waits @b steps."},
+    [DPMF_SAMPLING_ALLOCATION] =
+        {.facts = {.name = "allocation", .form = "allocation:K,T", .allocates = 1},
+         .has_count = 1,
+         .has_picks = 1,
+         .banded = 1,
+         .sentence = "every @u takes part in exactly @k of @b steps, chosen at random for each @u separately, freshly "
+                     "in each of @n epochs.",
+         .warning = "The guarantee holds only for random allocation done exactly this way, with the randomness kept "
+                    "secret: in every epoch of @b steps every unit takes part in exactly @k, chosen at random for each "
+                    "unit separately, freshly in each epoch. Batches then vary in size. Batches from a shuffled loader "
+                    "do not satisfy it."},
 };
-enum { FORM_COUNT = sizeof FORMS / sizeof FORMS[0] };
+enum { SAMPLING_COUNT = sizeof SAMPLINGS / sizeof SAMPLINGS[0] };
 
-const char *dpmf_sampling_form(dpmf_sampling_kind kind) {
-    return (unsigned)kind < FORM_COUNT ? FORMS[kind].form : NULL;
+const dpmf_sampling_facts *dpmf_sampling_describe(dpmf_sampling_kind kind) {
+    return (unsigned)kind < SAMPLING_COUNT ? &SAMPLINGS[kind].facts : NULL;
 }
 
 int dpmf_sampling_is_none(const dpmf_sampling *sampling) {
@@ -66,47 +115,53 @@ int dpmf_sampling_is_none(const dpmf_sampling *sampling) {
 }
 
 int account_sampling_composes(const dpmf_sampling *sampling) {
-    return FORMS[sampling->kind].composes;
+    return SAMPLINGS[sampling->kind].facts.composes;
 }
 
 int account_sampling_allocates(const dpmf_sampling *sampling) {
-    return sampling->kind == DPMF_SAMPLING_ALLOCATION || sampling->kind == DPMF_SAMPLING_BALLS_IN_BINS;
+    return SAMPLINGS[sampling->kind].facts.allocates;
 }
 
 int64_t account_sampling_bands(const dpmf_sampling *sampling) {
-    const sampling_form *form = &FORMS[sampling->kind];
-    return !form->banded ? 0 : form->has_count && !form->has_picks ? sampling->count : 1;
+    const sampling_row *row = &SAMPLINGS[sampling->kind];
+    return !row->banded ? 0 : row->has_count && !row->has_picks ? sampling->count : 1;
+}
+
+int64_t account_sampling_blocks(const dpmf_sampling *sampling) {
+    return SAMPLINGS[sampling->kind].blocks ? sampling->count : 1;
 }
 
 static dpmf_status refuse_sampling(const char *text, const char *why) {
     char shown[64], forms[200] = "";
-    for (int i = 0, used = 0; i < FORM_COUNT && used < (int)sizeof forms; i++)
-        used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", FORMS[i].form);
+    for (int i = 0, used = 0; i < SAMPLING_COUNT && used < (int)sizeof forms; i++)
+        used +=
+            snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", i == 0 ? "" : ", ", SAMPLINGS[i].facts.form);
     return base_fail(DPMF_ERROR_ARGUMENT, "sampling '%s': %s (%s)", base_show(text, strlen(text), shown), why, forms);
 }
 
-static const sampling_form *find_form(const char *text, size_t length) {
-    for (int i = 0; i < FORM_COUNT; i++)
-        if (strlen(FORMS[i].name) == length && memcmp(FORMS[i].name, text, length) == 0) return &FORMS[i];
+static const sampling_row *find_row(const char *text, size_t length) {
+    for (int i = 0; i < SAMPLING_COUNT; i++)
+        if (strlen(SAMPLINGS[i].facts.name) == length && memcmp(SAMPLINGS[i].facts.name, text, length) == 0)
+            return &SAMPLINGS[i];
     return NULL;
 }
 
-static dpmf_status read_values(const char *text, const sampling_form *form, const char *values, dpmf_sampling *out) {
-    size_t first = form->has_probability ? strcspn(values, ",") : 0;
+static dpmf_status read_values(const char *text, const sampling_row *row, const char *values, dpmf_sampling *out) {
+    size_t first = row->has_probability ? strcspn(values, ",") : 0;
     const char *rest = values + first;
-    if (form->has_probability) {
+    if (row->has_probability) {
         if (!base_parse_double(values, first, &out->probability) || out->probability < 0 || out->probability > 1)
             return refuse_sampling(text, "a probability from 0 to 1 is accepted");
-        if (form->has_count != (*rest == ',')) return refuse_sampling(text, "the number of values differs from");
-        if (form->has_count) rest++;
+        if (row->has_count != (*rest == ',')) return refuse_sampling(text, "the number of values differs from");
+        if (row->has_count) rest++;
     }
-    if (form->has_picks) {
+    if (row->has_picks) {
         size_t length = strcspn(rest, ",");
         if (rest[length] != ',' || !base_parse_integer(rest, length, &out->picks) || out->picks < 1)
             return refuse_sampling(text, "two whole numbers of at least 1 are accepted");
         rest += length + 1;
     }
-    if (form->has_count && (!base_parse_integer(rest, strlen(rest), &out->count) || out->count < 1))
+    if (row->has_count && (!base_parse_integer(rest, strlen(rest), &out->count) || out->count < 1))
         return refuse_sampling(text, "a whole number of at least 1 is accepted");
     if (out->picks > out->count) return refuse_sampling(text, "K is at most T");
     return DPMF_OK;
@@ -125,12 +180,12 @@ static dpmf_status read_cap(const char *text, const char *values, dpmf_sampling 
 
 static dpmf_status parse_plain(const char *text, dpmf_sampling *out) {
     size_t name = strcspn(text, ":");
-    const sampling_form *form = find_form(text, name);
-    if (form == NULL) return refuse_sampling(text, "not a sampling");
-    dpmf_sampling found = {.kind = (dpmf_sampling_kind)(form - FORMS)};
-    int wants = form->has_probability || form->has_count;
+    const sampling_row *row = find_row(text, name);
+    if (row == NULL) return refuse_sampling(text, "not a sampling");
+    dpmf_sampling found = {.kind = (dpmf_sampling_kind)(row - SAMPLINGS)};
+    int wants = row->has_probability || row->has_count;
     if (wants != (text[name] == ':')) return refuse_sampling(text, wants ? "values are needed" : "takes no values");
-    if (wants) TRY(read_values(text, form, text + name + 1, &found));
+    if (wants) TRY(read_values(text, row, text + name + 1, &found));
     *out = found;
     return DPMF_OK;
 }
@@ -158,14 +213,14 @@ dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]) {
     char number[32], made[160];
     const size_t room = sizeof made; /* enough for the longest of all */
     TRY(account_sampling_check(sampling));
-    const sampling_form *form = &FORMS[sampling->kind];
+    const sampling_row *row = &SAMPLINGS[sampling->kind];
     base_format_double(sampling->probability, number);
-    size_t used = (size_t)snprintf(made, room, "%s", form->name);
-    if (form->has_probability) used += (size_t)snprintf(made + used, room - used, ":%s", number);
-    if (form->has_picks) used += (size_t)snprintf(made + used, room - used, ":%lld", (long long)sampling->picks);
-    if (form->has_count)
-        used += (size_t)snprintf(made + used, room - used, "%c%lld",
-                                 form->has_probability || form->has_picks ? ',' : ':', (long long)sampling->count);
+    size_t used = (size_t)snprintf(made, room, "%s", row->facts.name);
+    if (row->has_probability) used += (size_t)snprintf(made + used, room - used, ":%s", number);
+    if (row->has_picks) used += (size_t)snprintf(made + used, room - used, ":%lld", (long long)sampling->picks);
+    if (row->has_count)
+        used += (size_t)snprintf(made + used, room - used, "%c%lld", row->has_probability || row->has_picks ? ',' : ':',
+                                 (long long)sampling->count);
     if (sampling->cap > 0) used += (size_t)snprintf(made + used, room - used, "%s%lld", CAP, (long long)sampling->cap);
     if (sampling->cap > 0 && sampling->units > 0)
         used += (size_t)snprintf(made + used, room - used, ":%lld", (long long)sampling->units);
@@ -177,24 +232,173 @@ dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]) {
 }
 
 dpmf_status account_sampling_check(const dpmf_sampling *s) {
-    if ((unsigned)s->kind >= FORM_COUNT)
-        return base_fail(DPMF_ERROR_ARGUMENT, "sampling kind %d, accepted 0 to %d", (int)s->kind, FORM_COUNT - 1);
-    const sampling_form *form = &FORMS[s->kind];
-    if (form->has_probability && !(s->probability >= 0 && s->probability <= 1))
-        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: probability %g, accepted 0 to 1", form->form,
+    if ((unsigned)s->kind >= SAMPLING_COUNT)
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling kind %d, accepted 0 to %d", (int)s->kind, SAMPLING_COUNT - 1);
+    const sampling_row *row = &SAMPLINGS[s->kind];
+    if (row->has_probability && !(s->probability >= 0 && s->probability <= 1))
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: probability %g, accepted 0 to 1", row->facts.form,
                          s->probability);
-    if (form->has_count && s->count < 1)
-        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld, accepted 1 or more", form->form, (long long)s->count);
-    if (s->cap != 0 && !form->cappable)
+    if (row->has_count && s->count < 1)
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld, accepted 1 or more", row->facts.form,
+                         (long long)s->count);
+    if (s->cap != 0 && !row->facts.cappable)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "sampling %s with a cap: accepted with poisson, block-cyclic and min-sep", form->form);
+                         "sampling %s with a cap: accepted with poisson, block-cyclic and min-sep", row->facts.form);
     if (s->cap < 0 || s->units < 0 || s->units > (int64_t)1000000000000)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "sampling %s: a cap of %lld on batches from %lld units, accepted: 0 (none) or more, "
                          "and up to 1e12 units",
-                         form->form, (long long)s->cap, (long long)s->units);
-    if (form->has_picks && (s->picks < 1 || s->picks > s->count))
-        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld picks, accepted 1 to %lld", form->form,
+                         row->facts.form, (long long)s->cap, (long long)s->units);
+    if (row->has_picks && (s->picks < 1 || s->picks > s->count))
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampling %s: %lld picks, accepted 1 to %lld", row->facts.form,
                          (long long)s->picks, (long long)s->count);
     return DPMF_OK;
+}
+
+/*
+ * ---- the guarantee in sentences ----
+ *
+ * In the order in which a reader asks: what is released, for whom, against whom, on what condition, how sure. Figures are
+ * rounded up where a guarantee would otherwise be overstated.
+ */
+
+typedef base_text text;
+#define add base_text_add
+
+/* `value` with four significant digits, not below it. */
+static double up(double value) {
+    if (!(value > 0) || !isfinite(value)) return value;
+    double unit = pow(10, floor(log10(value)) - 3);
+    double rounded = ceil(value / unit * (1 - 1e-14)) * unit;
+    return fmax(rounded, value);
+}
+
+static void add_neighbours(text *t, dpmf_adjacency adjacency, const char *unit) {
+    if (adjacency == DPMF_ADJACENCY_ZERO_OUT)
+        add(t,
+            "Data sets are neighbours when all contributions of one %s are replaced by zeros (zero-out adjacency).\n",
+            unit);
+    else if (adjacency == DPMF_ADJACENCY_ADD_REMOVE)
+        add(t, "Data sets are neighbours when one %s is added or removed (add-remove adjacency).\n", unit);
+    else
+        add(t, "Data sets are neighbours when one %s is replaced by another (replace-one adjacency).\n", unit);
+}
+
+/* What the places of a sentence of SAMPLINGS stand for. */
+typedef struct sentence_values {
+    const dpmf_sampling *sampling;
+    int digits;
+    double probability; /* of a unit whose turn it is */
+    int64_t compositions;
+    const char *unit, *bins, *waits;
+} sentence_values;
+
+static void add_sentence(text *t, const char *sentence, const sentence_values *v) {
+    const dpmf_sampling *s = v->sampling;
+    for (const char *at = sentence; *at != 0; at++) {
+        const size_t plain = strcspn(at, "@");
+        add(t, "%.*s", (int)plain, at);
+        at += plain;
+        if (*at == 0) break;
+        switch (*++at) {
+        case 'p':
+        case 'q':
+            add(t, "%.*g", v->digits, *at == 'p' ? s->probability : v->probability);
+            break;
+        case 'n':
+        case 'b':
+        case 'k':
+            add(t, "%lld", (long long)(*at == 'n' ? v->compositions : *at == 'b' ? s->count : s->picks));
+            break;
+        default:
+            add(t, "%s", *at == 'u' ? v->unit : *at == 'e' ? v->bins : v->waits);
+        }
+    }
+}
+
+size_t account_sampling_warning(const dpmf_sampling *sampling, char *out, size_t size) {
+    const sampling_row *row = &SAMPLINGS[sampling->kind];
+    const double turn = fmin(1, sampling->probability * (double)account_sampling_blocks(sampling));
+    text t = {.out = out, .size = size};
+    if (size > 0) out[0] = 0;
+    if (row->warning != NULL) add_sentence(&t, row->warning, &(sentence_values){sampling, 6, turn, 0, "", "", ""});
+    return t.length;
+}
+
+static void add_sampling(text *t, const dpmf_privacy *p, const dpmf_account_options *o, const char *unit) {
+    const dpmf_sampling *s = &o->sampling;
+    const sampling_row *row = &SAMPLINGS[s->kind];
+    const sentence_values values = {.sampling = s,
+                                    .digits = 9,
+                                    .probability = p->probability,
+                                    .compositions = p->compositions,
+                                    .unit = unit,
+                                    .bins = o->epochs > 0 ? "freshly in each epoch" : "once",
+                                    .waits = o->warm ? "; at the start the waits are spread over all positions" : ""};
+    if (row->sentence == NULL) {
+        add(t, "No secret sampling is assumed: the figures hold for any order of the data that fits the participation "
+               "for which the sensitivity was computed.\n");
+        return;
+    }
+    add(t, "This holds only for batches sampled exactly this way, with the randomness kept secret: ");
+    for (int first = 1; first >= 0; first--) { /* the cap comes after a step that is drawn, before other choices */
+        if (first == row->facts.composes) {
+            add_sentence(t, row->sentence, &values);
+            add(t, "\n");
+        }
+        if (first && o->batch_cap > 0)
+            add(t,
+                "At most %lld take part in a batch: if more are drawn from the %lld units, a random %lld of them take "
+                "part%s.\n",
+                (long long)o->batch_cap, (long long)o->units, (long long)o->batch_cap,
+                o->adjacency == DPMF_ADJACENCY_ZERO_OUT ? "; zeroed-out ones count too" : "");
+    }
+    add(t, "Batches from a shuffled data loader do not satisfy this.\n");
+    if (p->without_sampling > 0)
+        add(t, "Without that assumption the same noise gives epsilon = %.4g at this delta.\n", up(p->without_sampling));
+}
+
+const char *account_real_noise(void) {
+    return "Arithmetic: the noise is taken as real-valued";
+}
+
+static void add_certainty(text *t, const dpmf_privacy *p) {
+    if (p->kind == DPMF_EXACT)
+        add(t, "The figure is exact (%s).\n", p->method);
+    else if (p->kind == DPMF_ESTIMATE)
+        add(t, "The figure is an estimate without a certificate (%s): do not publish it as a guarantee.\n", p->method);
+    else if (p->confidence > 0)
+        add(t, "The figure is an upper bound that holds with probability %.6g over the simulation (%s).\n",
+            p->confidence, p->method);
+    else
+        add(t, "The figure is a proven upper bound (%s)%s.\n", p->method,
+            p->slack_met ? "" : "; it may be looser than requested");
+    add(t, "%s; hyper-parameters chosen on the same data are not accounted for.\n", account_real_noise());
+}
+
+size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options *options, const char *unit, char *out,
+                              size_t size) {
+    dpmf_account_options o = {0};
+    if (options != NULL) o = *options;
+    if (o.batch_cap == 0) o.batch_cap = o.sampling.cap;
+    if (o.units == 0) o.units = o.sampling.units;
+    text t = {.out = out, .size = size};
+    if (unit == NULL) unit = "example";
+    if (size > 0) out[0] = 0;
+    add(&t,
+        "All noisy outputs of the run together - every intermediate model or sum, not only the last - are (epsilon, "
+        "delta)-differentially private with epsilon = %.4g and delta = %.4g.\n",
+        up(p->epsilon), up(p->delta));
+    if (p->sigma > 0)
+        add(&t, "Noise multiplier sigma = %.9g: Gaussian noise of standard deviation clip norm x sigma x %s%s.\n",
+            p->sigma, dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
+            o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)" : "");
+    add(&t, "Privacy unit: one %s. ", unit);
+    add_neighbours(&t, o.adjacency, unit);
+    if (p->total_rho > 0) add(&t, "The run is %.6g-zCDP", up(p->total_rho));
+    if (p->total_rho > 0 && p->total_mu > 0) add(&t, " and %.6g-GDP", up(p->total_mu));
+    if (p->total_rho > 0) add(&t, ".\n");
+    add_sampling(&t, p, &o, unit);
+    add_certainty(&t, p);
+    return t.length;
 }

@@ -5,8 +5,7 @@
 #include "account/account.h"
 
 int design_sampling_alone(const dpmf_sampling *sampling) {
-    return sampling->kind == DPMF_SAMPLING_NONE || sampling->kind == DPMF_SAMPLING_ALLOCATION ||
-           account_sampling_composes(sampling);
+    return !dpmf_sampling_describe(sampling->kind)->simulated;
 }
 
 dpmf_status design_settle_cap(const design_problem *p, dpmf_sampling *sampling) {

@@ -74,9 +74,11 @@ static dpmf_status check_families(const char *names) {
 /* ---- checks ---- */
 
 static dpmf_status check_enums(const dpmf_design_options *o) {
-    if ((unsigned)o->sampling > DPMF_SAMPLING_ALLOCATION)
-        return base_fail(DPMF_ERROR_ARGUMENT, "design: sampling %d, accepted 0 to %d", (int)o->sampling,
-                         (int)DPMF_SAMPLING_ALLOCATION);
+    int kinds = 0;
+    while (dpmf_sampling_describe((dpmf_sampling_kind)kinds) != NULL)
+        kinds++;
+    if ((unsigned)o->sampling >= (unsigned)kinds)
+        return base_fail(DPMF_ERROR_ARGUMENT, "design: sampling %d, accepted 0 to %d", (int)o->sampling, kinds - 1);
     if ((unsigned)o->loss > DPMF_LOSS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "design: loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
@@ -110,12 +112,11 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
                          "design: a cap of %lld on batches from %lld units: accepted under sampling, with the "
                          "number of units",
                          (long long)o->batch_cap, (long long)o->units);
-    if (o->batch_cap != 0 && !o->any_sampling &&
-        (o->sampling == DPMF_SAMPLING_ALLOCATION || o->sampling == DPMF_SAMPLING_BALLS_IN_BINS))
+    if (o->batch_cap != 0 && !o->any_sampling && !dpmf_sampling_describe(o->sampling)->cappable)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "design: %s has no account with a cap on the batch; poisson, block-cyclic and min-sep do",
-                         o->sampling == DPMF_SAMPLING_ALLOCATION ? "allocation" : "balls-in-bins");
-    if (o->batch_cap == DPMF_BATCH_CAP_AUTO && o->sampling == DPMF_SAMPLING_MIN_SEPARATION && !o->any_sampling)
+                         dpmf_sampling_describe(o->sampling)->name);
+    if (o->batch_cap == DPMF_BATCH_CAP_AUTO && !o->any_sampling && !dpmf_sampling_describe(o->sampling)->composes)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "design: under min-sep a cap on the batch is a number; one is found (auto) for poisson "
                          "and block-cyclic");

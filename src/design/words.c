@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The design in sentences: why each candidate stands where it does, why this one, and what the user must see to. */
+#include "account/account.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "design/design.h"
@@ -219,40 +220,14 @@ __attribute__((format(printf, 2, 3))) static void warn(warnings *w, const char *
 
 static void warn_sampling(warnings *w, const design_problem *p, const dpmf_candidate *c) {
     const dpmf_sampling *s = &c->sampling;
-    if (s->kind == DPMF_SAMPLING_BLOCK_CYCLIC)
-        warn(w,
-             "The guarantee holds only for block-cyclic Poisson batches sampled exactly this way, with the randomness "
-             "kept secret: split the data once into %lld blocks; in step t every unit of block t mod %lld takes part "
-             "with probability %.6g, independently. Batches of fixed size from a shuffled loader do not satisfy it.",
-             (long long)s->count, (long long)s->count, fmin(1, s->probability * (double)s->count));
-    if (s->kind == DPMF_SAMPLING_POISSON)
-        warn(w,
-             "The guarantee holds only for Poisson batches sampled exactly this way, with the randomness kept secret: "
-             "in every step every unit takes part with probability %.6g, independently. Batches from a shuffled loader "
-             "do not satisfy it.",
-             s->probability);
+    char exactly[DESIGN_WARNING];
+    account_sampling_warning(s, exactly, sizeof exactly);
+    if (account_sampling_composes(s)) warn(w, "%s", exactly);
     if (s->cap > 0)
         warn(w,
              "At most %lld of the %lld units take part in a batch: if more are drawn, a random %lld of them take part.",
              (long long)s->cap, (long long)s->units, (long long)s->cap);
-    if (s->kind == DPMF_SAMPLING_ALLOCATION)
-        warn(w,
-             "The guarantee holds only for random allocation done exactly this way, with the randomness kept secret: "
-             "in every epoch of %lld steps every unit takes part in exactly %lld, chosen at random for each unit "
-             "separately, freshly in each epoch. Batches then vary in size. Batches from a shuffled loader do not "
-             "satisfy it.",
-             (long long)s->count, (long long)s->picks);
-    if (s->kind == DPMF_SAMPLING_BALLS_IN_BINS)
-        warn(w,
-             "The guarantee holds only for bins drawn exactly this way, with the randomness kept secret: put every "
-             "unit into one of %lld bins at random, once, and use bin t mod %lld in step t. Batches then vary in size. "
-             "Batches from a shuffled loader do not satisfy it.",
-             (long long)s->count, (long long)s->count);
-    if (s->kind == DPMF_SAMPLING_MIN_SEPARATION)
-        warn(w,
-             "The guarantee holds only for batches sampled exactly this way, with the randomness kept secret: in every "
-             "step every unit that may take part does so with probability %.6g, and then waits %lld steps.",
-             s->probability, (long long)s->count);
+    if (!account_sampling_composes(s) && exactly[0] != 0) warn(w, "%s", exactly);
     if (dpmf_sampling_is_none(s) && !p->options.federated && p->options.epochs > 1)
         warn(w,
              "The guarantee assumes the same order of the data in every pass: a unit's steps are exactly %lld apart "

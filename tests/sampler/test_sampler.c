@@ -320,7 +320,7 @@ static void test_a_description_has_what_batches_depend_on(void **state) {
     dpmf_sampler *other = make("poisson:0.1", UNITS, STEPS, "run");
     key[0] ^= 1;
     const dpmf_sampler_identity a = dpmf_sampler_identify(one), b = dpmf_sampler_identify(same),
-                            c = dpmf_sampler_identify(none), d = dpmf_sampler_identify(other);
+                                c = dpmf_sampler_identify(none), d = dpmf_sampler_identify(other);
     assert_true(a.units == UNITS && b.units == UNITS + 1 && a.steps == STEPS && !a.offered);
     assert_int_equal(strlen(a.key), 32);
     assert_string_equal(a.key, b.key);

@@ -260,8 +260,8 @@ static void test_forms_are_of_kinds_that_can_be_read(void **unused) {
         dpmf_participation_free(p);
         participations++;
     }
-    while (dpmf_sampling_form((dpmf_sampling_kind)samplings) != NULL) {
-        const char *form = dpmf_sampling_form((dpmf_sampling_kind)samplings), *values = strchr(form, ':');
+    while (dpmf_sampling_describe((dpmf_sampling_kind)samplings) != NULL) {
+        const char *form = dpmf_sampling_describe((dpmf_sampling_kind)samplings)->form, *values = strchr(form, ':');
         char text[64];
         dpmf_sampling s;
         snprintf(text, sizeof text, "%.*s%s", (int)strcspn(form, ":"), form,
@@ -276,7 +276,7 @@ static void test_forms_are_of_kinds_that_can_be_read(void **unused) {
     assert_int_equal(participations, DPMF_PARTICIPATION_FULL + 1);
     assert_int_equal(samplings, DPMF_SAMPLING_ALLOCATION + 1);
     assert_null(dpmf_participation_form((dpmf_participation_kind)-1));
-    assert_null(dpmf_sampling_form((dpmf_sampling_kind)-1));
+    assert_null(dpmf_sampling_describe((dpmf_sampling_kind)-1));
 }
 
 int main(void) {

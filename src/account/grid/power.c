@@ -214,14 +214,14 @@ void grid_spectrum_free(grid_spectrum *spectrum) {
 
 /* One frequency of one part: v = 1 + (x, y), off by e. */
 static void multiply(grid_spectrum *v, int64_t f, double n, double x, double y, double e) {
-    double log_modulus, angle;
-    complex_log1p(x, y, &log_modulus, &angle);
+    const double more = 2 * x + (x * x + y * y); /* of the squared modulus */
+    double log_modulus = 0.5 * (more > -0.5 ? log1p(more) : log((1 + x) * (1 + x) + y * y));
     if (!(log_modulus > log(e))) {
         log_modulus = log(e);
         e *= 2;
     }
     v->log_modulus[f] += n * log_modulus;
-    v->angle[f] += n * angle;
+    v->angle[f] += n * atan2(y, 1 + x);
     v->excess[f] += n * log1p(e * exp(-log_modulus));
 }
 
