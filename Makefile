@@ -13,7 +13,7 @@ parts += scripts/test_python.sh scripts/test_aarch64.sh scripts/build_wheels.sh 
 long_presets += libfuzzer-long
 endif
 
-.PHONY: build test test-python test-long demo bench docs install format clean
+.PHONY: build test test-python test-long demo reproduce bench docs install format clean
 
 build:
 	@scripts/install_dependencies.sh build
@@ -41,13 +41,19 @@ demo:
 	@cmake --build --preset release --parallel $(JOBS) --target dpmf_program
 	@scripts/demo.sh build/dpmf build/demo
 
+reproduce:
+	@scripts/install_dependencies.sh build
+	@cmake --preset release
+	@cmake --build --preset release --parallel $(JOBS) --target dpmf_program
+	@papers/reproduce.py $(or $(TABLE),all)
+
 bench: build
 	@cmake --build --preset release --parallel $(JOBS) --target bench
 	@for program in build/bench/bench_*; do if [ -x "$$program" ]; then "$$program" || exit 1; fi; done
 
 docs: build
-	@python3 scripts/generate_reference.py build/dpmf
-	@scripts/build_site.sh
+	@scripts/test_python.sh --reference
+	@scripts/build_site.sh build/dpmf
 
 install: build
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Certified calibration of sigma on thirty Poisson-sampled queries, and epsilon at the sigma found: medians of repeats, as
- * CSV on stdout. bench/peers/accounting.py runs it beside other accountants and writes bench/results.csv; alone it
- * only says how long each query takes.
+ * CSV on stdout. bench/peers/accounting.py runs it beside other accountants and writes bench/results.csv; alone it only
+ * prints the time of each query.
  */
 #include "dpmf.h"
 
@@ -12,7 +12,7 @@
 
 enum { REPEATS = 5 };
 
-/* epsilon is that of the sigma in the first column, to seven digits: what is calibrated for. */
+/* epsilon is that of the sigma in the first column, to seven digits; calibration starts from it. */
 static const struct query {
     double sigma, probability;
     long long steps;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long an evaluation takes, in units that do not depend much on the machine: the time to copy n doubles in
- * memory, n being the number of steps. The growth column is the time at n over the time at n/10: 10 is linear.
- * Each figure is the median of REPEATS runs; a run of the copy repeats it until it takes a millisecond.
+ * The time of an evaluation in units that do not depend much on the machine: the time to copy n doubles in memory, n
+ * being the number of steps. The growth column is the time at n over the time at n/10: 10 is linear. Each figure is the
+ * median of REPEATS runs; a run of the copy repeats it until it takes a millisecond.
  */
 #include "dpmf.h"
 #include <stdio.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What seed noise costs: nanoseconds a number on one core for the AES-256 keystream that the number consumes, floats and
- * doubles, for each kernel set. Each figure is the least of many short runs over memory that fits the cache, by the
- * wall clock: what the core can do when nobody takes it away.
+ * The cost of seed noise: nanoseconds per number on one core for the AES-256 keystream that the number consumes, floats
+ * and doubles, for each kernel set. Each figure is the least of many short runs over memory that fits the cache, by the
+ * wall clock: the speed of an undisturbed core.
  *
- * The kernels are internal: what is needed of src/kernels/seed/seed.h is declared here again.
+ * The kernels are internal, so the declarations from src/kernels/seed/seed.h are repeated here.
  */
 #include "dpmf.h"
 #include <stdio.h>
@@ -38,7 +38,7 @@ static double now(void) {
 
 typedef enum kind { KEYSTREAM4, FLOATS, KEYSTREAM8, DOUBLES, KINDS } kind;
 
-/* Nanoseconds a number. */
+/* Nanoseconds per number. */
 static double measure(const seed_kernels *set, const seed_key *key, kind what, void *out) {
     double least = 1e9;
     int good = 1;
@@ -69,7 +69,7 @@ int main(void) {
     static const char *const names[] = {"ref", "avx2", "vaes", "avx512"};
     static _Alignas(64) double out[COUNT];
     const uint8_t key[32] = {1};
-    printf("set      keystream4   floats  ratio   keystream8  doubles  ratio     (ns a number, one core)\n");
+    printf("set      keystream4   floats  ratio   keystream8  doubles  ratio     (ns per number, one core)\n");
     for (int i = 0; i < 4; i++) {
         const seed_kernels *set = kernels_seed_find(names[i]);
         seed_key expanded;

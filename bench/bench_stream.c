@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a row of correlated noise costs beside what it is made of, one run; medians, and of one thread processor time, so
- * that other programs count for little:
+ * The cost of a row of correlated noise compared with its parts, in one run; medians, and for one thread processor
+ * time, so that other programs matter little:
  *
  *     compute     BLT and TV-BLT against i.i.d. rows, for a model that fits the cache and for one that does not
- *     look-ahead  banded C, with g += y, against reading b - 1 kept rows and writing one plus g: (b+1) x 4 bytes a
- *                 coordinate at the speed of the STREAM triad (a = b + 3 c) on the same memory
+ *     look-ahead  banded C, with g += y, against reading b - 1 kept rows and writing one plus g: (b+1) x 4 bytes per coordinate at the speed of the STREAM triad (a = b + 3 c) on the same memory
  *     first       the first row of a fresh stream and the longest of later ones against their mean: memory is new to the
  *                 first, and rows are made ahead
  *     threads     two against one, by the clock
@@ -58,7 +57,7 @@ static float *numbers(int64_t count) {
     return x;
 }
 
-/* Bytes a second of a = b + 3 c: two reads and a write, as STREAM counts them. */
+/* Bytes per second of a = b + 3 c: two reads and a write, as STREAM counts them. */
 static double triad(int64_t count) {
     float *a = numbers(count), *b = numbers(count), *c = numbers(count);
     double each[2 * REPEATS];
@@ -84,7 +83,7 @@ typedef struct bench {
     float *g;
 } bench;
 
-/* Nanoseconds a coordinate and row: the median of means over `steps` rows. */
+/* Nanoseconds per coordinate and row: the median of means over `steps` rows. */
 static double time_rows(const bench *b, const dpmf_mechanism *m, int64_t count, int64_t lookahead, int64_t steps,
                         int add) {
     dpmf_noise_options o = dpmf_noise_options_defaults();
@@ -104,7 +103,7 @@ static double time_rows(const bench *b, const dpmf_mechanism *m, int64_t count, 
     return 1e9 * median(each, REPEATS) / (double)(steps * count);
 }
 
-/* Takes the strategy over. */
+/* Takes ownership of the strategy. */
 static dpmf_mechanism *mechanism(const dpmf_workload *a, dpmf_strategy *s) {
     dpmf_mechanism *m = NULL;
     check(dpmf_mechanism_create(a, NULL, s, NULL, &m));
@@ -138,7 +137,7 @@ static void compute(const bench *b, const dpmf_workload *a, int64_t count, int64
     for (int k = 0; k < 5; k++) {
         double each = time_rows(b, m[k], count, 0, steps, 1);
         if (k == 0) first = each;
-        printf("  %-24s %6.3f ns a number   %5.2f x i.i.d.\n", what[k], each, each / first);
+        printf("  %-24s %6.3f ns per number   %5.2f x i.i.d.\n", what[k], each, each / first);
         dpmf_mechanism_free(m[k]);
     }
 }
@@ -152,7 +151,7 @@ static void lookahead(const bench *b, const dpmf_workload *a, int64_t count) {
         dpmf_mechanism *m = named(a, "bsr", bands[k]);
         double unit = 1e9 * 4 * (double)(bands[k] + 1) / speed;
         double ahead = time_rows(b, m, count, 0, steps, 1), none = time_rows(b, m, count, 1, steps < 8 ? steps : 8, 1);
-        printf("  %2d bands: %6.3f ns a number   %5.3f of (b+1) x 4 bytes;  no look-ahead %6.3f, %5.3f\n",
+        printf("  %2d bands: %6.3f ns per number   %5.3f of (b+1) x 4 bytes;  no look-ahead %6.3f, %5.3f\n",
                (int)bands[k], ahead, ahead / unit, none, none / unit);
         dpmf_mechanism_free(m);
     }
@@ -197,7 +196,7 @@ static void two_threads(const bench *one, const bench *two, const dpmf_workload 
     printf("%lld coordinates, rows added, two threads\n", (long long)count);
     for (int k = 0; k < 3; k++) {
         double alone = time_rows(one, m[k], count, 0, 15, 1), both = time_rows(two, m[k], count, 0, 15, 1);
-        printf("  %-24s %6.3f ns a number   %5.2f x one thread\n", what[k], both, alone / both);
+        printf("  %-24s %6.3f ns per number   %5.2f x one thread\n", what[k], both, alone / both);
         dpmf_mechanism_free(m[k]);
     }
 }

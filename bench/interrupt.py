@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How soon every verb answers SIGINT.
+"""Measures how soon every verb ends after SIGINT.
 
 Starts a long case of each verb, sends SIGINT at several random moments and prints the worst processor time that the process
 spent between the signal and its end (user and system, all threads), the wall time, and the exit code, which should be 130.
-Processor time is what the program answers for: on a busy machine the wall time also holds the time of others.
+Processor time is the program's own: on a busy machine the wall time also contains the time of others.
 
     python3 bench/interrupt.py build/dpmf [--moments 4] [--seconds 3] [WORD ...]
 
-runs the cases whose command line has one of the words, or all. Nothing passes or fails; look at the first column.
+runs the cases whose command line has one of the words, or all. This is no test; look at the first column.
 """
 import argparse
 import os
@@ -44,7 +44,6 @@ CASES = [
     ["noise", "BANDED", "--dim", "10000000", "--rows", "0:8192", "--key-file", "KEY"],
     ["verify", "SHORT"],
     ["report", "FILE", "--out", "OUT"],
-    ["reproduce", "all"],
     ["audit", "FILE"],
     ["bench"],
     ["calibrate", "BANDED", "--epsilon", "1", "--delta", "1e-6", "--sampling", "balls-in-bins:100"],

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds per step and peak memory of private training, side by side, each way in a process of its own.
+"""Seconds per step and peak memory of private training, side by side, each way in a separate process.
 
     training.py [STEPS] [MODEL...]      models: cnn (26k, batch 500), mlp (19M, batch 64), transformer (1.7M, batch 32)
-    training.py one MODEL WAY STEPS     one of them, as the above starts it; says "median seconds, peak MiB"
+    training.py one MODEL WAY STEPS     one of them, as the above starts it; prints "median seconds, peak MiB"
 
 Ways: plain torch, Opacus with hooks, Opacus ghost, ours per example, ours ghost. The first step is not counted. One thread.
 """
@@ -112,7 +112,7 @@ def main(arguments):
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": os.pathsep.join(path + [os.environ.get("PYTHONPATH", "")]),
     }
-    print("%-12s %-17s %18s %10s" % ("model", "way", "CPU seconds a step", "peak MiB"))
+    print("%-12s %-17s %18s %10s" % ("model", "way", "CPU seconds per step", "peak MiB"))
     for name in arguments or ("cnn", "mlp", "transformer"):
         for way in WAYS:
             done = subprocess.run(

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Matrices up to this size, and so many coefficients, are printed; more belong in a file. */
+/* Matrices up to this size, and this many coefficients, are printed; larger ones belong in a file. */
 enum { PRINTED_STEPS_MAX = 256, PRINTED_COEFFICIENTS_MAX = 65536 };
 
 static bool wants_max(const arguments *given) {
@@ -22,11 +22,11 @@ static double ratio_of(const arguments *given, const dpmf_evaluation *found) {
     return bound > 0.0 ? loss / bound : 0.0;
 }
 
-/* ---- what optimize adds ---- */
+/* ---- additions of optimize ---- */
 
 /* Column j of C, or of its inverse; NULL after a message. */
 static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse) {
-    int64_t n = dpmf_strategy_steps(strategy);
+    int64_t n = dpmf_strategy_get(strategy).steps;
     double *column = allocate(n, sizeof *column);
     if (column == NULL) {
         fail_memory();
@@ -47,13 +47,13 @@ static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse)
 
 static void json_numbers(text_buffer *t, const char *key, int64_t count, const double *values) {
     json_open(t, key, '[');
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++)
         json_double(t, NULL, values[i]);
     json_close(t, ']');
 }
 
 static int json_coefficients(text_buffer *t, const dpmf_strategy *strategy, bool inverse) {
-    int64_t count = inverse ? dpmf_strategy_buffers(strategy) + 1 : dpmf_strategy_bands(strategy);
+    int64_t count = inverse ? dpmf_strategy_get(strategy).buffers + 1 : dpmf_strategy_get(strategy).bands;
     double *column = column_of(strategy, 0, inverse);
     if (column == NULL) return EXIT_UNABLE;
     json_numbers(t, inverse ? "inverse_coefficients" : "coefficients", count, column);
@@ -63,18 +63,18 @@ static int json_coefficients(text_buffer *t, const dpmf_strategy *strategy, bool
 
 /* The matrix by rows, or its diagonals, as --parameters takes them. */
 static int json_matrix(text_buffer *t, const dpmf_strategy *strategy, bool diagonals) {
-    int64_t n = dpmf_strategy_steps(strategy), lists = diagonals ? dpmf_strategy_bands(strategy) : n;
+    int64_t n = dpmf_strategy_get(strategy).steps, lists = diagonals ? dpmf_strategy_get(strategy).bands : n;
     double *columns = allocate(n * n, sizeof *columns);
     if (columns == NULL) return fail_memory();
-    for (int64_t j = 0; j < n; ++j)
+    for (int64_t j = 0; j < n; j++)
         if (dpmf_strategy_column(strategy, j, columns + j * n) != DPMF_OK) {
             free(columns);
             return fail_status(DPMF_ERROR_NUMERICAL, NULL);
         }
     json_open(t, diagonals ? "diagonals" : "matrix", '[');
-    for (int64_t i = 0; i < lists; ++i) {
+    for (int64_t i = 0; i < lists; i++) {
         json_open(t, NULL, '[');
-        for (int64_t j = 0; j < (diagonals ? n - i : n); ++j)
+        for (int64_t j = 0; j < (diagonals ? n - i : n); j++)
             json_double(t, NULL, columns[j * n + (diagonals ? j + i : i)]);
         json_close(t, ']');
     }
@@ -90,7 +90,7 @@ static int json_blt(text_buffer *t, const dpmf_strategy *strategy) {
     json_numbers(t, "scale", count, scale);
     json_numbers(t, "gap", count, gap);
     json_open(t, "decay", '[');
-    for (int i = 0; i < count; ++i)
+    for (int i = 0; i < count; i++)
         json_double(t, NULL, 1.0 - gap[i]);
     json_close(t, ']');
     return 0;
@@ -102,7 +102,7 @@ static bool holds(const dpmf_family *kind, const char *numbers) {
 }
 
 static int json_parameters(text_buffer *t, const dpmf_strategy *strategy) {
-    const dpmf_family *kind = find_family(dpmf_strategy_family(strategy));
+    const dpmf_family *kind = find_family(dpmf_strategy_get(strategy).family);
     bool diagonals = holds(kind, "diagonals"), inverse = holds(kind, "inverse_coefficients");
     if (holds(kind, "scale and decay")) return json_blt(t, strategy);
     if (inverse || holds(kind, "coefficients")) return json_coefficients(t, strategy, inverse);
@@ -110,14 +110,14 @@ static int json_parameters(text_buffer *t, const dpmf_strategy *strategy) {
 }
 
 static bool is_printed(const dpmf_strategy *s) {
-    const dpmf_family *kind = find_family(dpmf_strategy_family(s));
+    const dpmf_family *kind = find_family(dpmf_strategy_get(s).family);
     bool few = kind != NULL && kind->optimize_chooses; /* as few numbers as buffers */
-    if (few || dpmf_strategy_steps(s) <= PRINTED_STEPS_MAX) return true;
+    if (few || dpmf_strategy_get(s).steps <= PRINTED_STEPS_MAX) return true;
     if (holds(kind, "inverse_coefficients")) return family_bands(s) <= PRINTED_COEFFICIENTS_MAX;
-    return holds(kind, "coefficients") && dpmf_strategy_bands(s) <= PRINTED_COEFFICIENTS_MAX;
+    return holds(kind, "coefficients") && dpmf_strategy_get(s).bands <= PRINTED_COEFFICIENTS_MAX;
 }
 
-/* Enough to make it again with evaluate --parameters; null where that would be long. */
+/* Enough to make the mechanism again with evaluate --parameters; null where that would be long. */
 static int json_optimized(text_buffer *t, const problem *p, const optimized *o) {
     const dpmf_strategy *s = p->strategy;
     json_text(t, "outcome", dpmf_outcome_name(o->result.outcome));
@@ -139,7 +139,7 @@ static int json_optimized(text_buffer *t, const problem *p, const optimized *o) 
         json_null(t, "searched");
     else
         json_text(t, "searched", o->result.searched);
-    bool tvblt = s != NULL && strcmp(dpmf_strategy_family(s), DPMF_FAMILY_TVBLT) == 0;
+    bool tvblt = s != NULL && strcmp(dpmf_strategy_get(s).family, DPMF_FAMILY_TVBLT) == 0;
     if (s == NULL || !is_printed(s)) {
         json_null(t, "parameters");
         return 0;
@@ -169,18 +169,18 @@ static void table_optimized(text_buffer *t, const optimized *o) {
 
 /* The bound on mechanisms without a horizon is about running sums. */
 static bool is_unbounded(const problem *p) {
-    return p->strategy != NULL && strcmp(dpmf_strategy_family(p->strategy), DPMF_FAMILY_UNBOUNDED) == 0 &&
-           strcmp(dpmf_workload_text(p->workload), "prefix") == 0;
+    return p->strategy != NULL && strcmp(dpmf_strategy_get(p->strategy).family, DPMF_FAMILY_UNBOUNDED) == 0 &&
+           strcmp(dpmf_workload_get(p->workload).text, "prefix") == 0;
 }
 
 static int print_json(text_buffer *t, const arguments *given, const problem *p, const answer *a) {
-    int64_t steps = dpmf_workload_steps(p->workload);
+    int64_t steps = dpmf_workload_get(p->workload).steps;
     const dpmf_strategy *s = p->strategy;
     json_begin(t);
-    json_text(t, "family", s == NULL ? "dense" : dpmf_strategy_family(s));
+    json_text(t, "family", s == NULL ? "dense" : dpmf_strategy_get(s).family);
     json_integer(t, "steps", steps);
-    json_text(t, "workload", dpmf_workload_text(p->workload));
-    json_text(t, "participation", dpmf_participation_text(p->participation));
+    json_text(t, "workload", dpmf_workload_get(p->workload).text);
+    json_text(t, "participation", dpmf_participation_get(p->participation).text);
     json_sensitivity(t, a->found.sensitivity);
     json_known(t, "rms_loss", a->found.rms_loss);
     json_known(t, "max_loss", a->found.max_loss);
@@ -189,17 +189,17 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
     json_lower_bound(t, a->found.lower_bound);
     json_known(t, "ratio", ratio_of(given, &a->found));
     if (is_unbounded(p)) json_double(t, "horizon_free_bound", DPMF_UNBOUNDED_LOWER_BOUND);
-    json_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));
-    json_double(t, "normals_per_number", s == NULL ? 1 : dpmf_strategy_normals(s));
+    json_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_get(s).buffers);
+    json_double(t, "normals_per_number", s == NULL ? 1 : dpmf_strategy_get(s).normals);
     if (a->per_step != NULL) {
         json_open(t, "per_step_error", '[');
-        for (int64_t i = 0; i < steps; ++i)
+        for (int64_t i = 0; i < steps; i++)
             json_double(t, NULL, a->per_step[i]);
         json_close(t, ']');
     }
-    json_integer(t, "bands", s == NULL ? steps : dpmf_strategy_bands(s));
-    json_integer(t, "stamps", s == NULL ? 1 : dpmf_strategy_stamps(s));
-    json_bool(t, "normalized", s == NULL || dpmf_strategy_is_normalized(s) != 0);
+    json_integer(t, "bands", s == NULL ? steps : dpmf_strategy_get(s).bands);
+    json_integer(t, "stamps", s == NULL ? 1 : dpmf_strategy_get(s).stamps);
+    json_bool(t, "normalized", s == NULL || dpmf_strategy_get(s).is_normalized != 0);
     json_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
     json_bool(t, "weighted", p->weights != NULL);
     if (a->privacy.sigma > 0.0) {
@@ -215,15 +215,15 @@ static int print_json(text_buffer *t, const arguments *given, const problem *p, 
 }
 
 static void print_table(text_buffer *t, const arguments *given, const problem *p, const answer *a) {
-    int64_t steps = dpmf_workload_steps(p->workload);
+    int64_t steps = dpmf_workload_get(p->workload).steps;
     const dpmf_strategy *s = p->strategy;
-    table_text(t, "family", s == NULL ? "dense (too large to be formed)" : dpmf_strategy_family(s));
-    if (s != NULL && dpmf_strategy_stamps(s) > 1) table_integer(t, "stamps", dpmf_strategy_stamps(s));
-    if (s != NULL && dpmf_strategy_is_normalized(s)) table_text(t, "columns", "normalized");
+    table_text(t, "family", s == NULL ? "dense (too large to be formed)" : dpmf_strategy_get(s).family);
+    if (s != NULL && dpmf_strategy_get(s).stamps > 1) table_integer(t, "stamps", dpmf_strategy_get(s).stamps);
+    if (s != NULL && dpmf_strategy_get(s).is_normalized) table_text(t, "columns", "normalized");
     table_integer(t, "steps", steps);
-    table_text(t, "workload", dpmf_workload_text(p->workload));
+    table_text(t, "workload", dpmf_workload_get(p->workload).text);
     if (p->weights != NULL) table_text(t, "weights", "given");
-    table_text(t, "participation", dpmf_participation_text(p->participation));
+    table_text(t, "participation", dpmf_participation_get(p->participation).text);
     table_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
     if (a->found_by != NULL) table_optimized(t, a->found_by);
     table_sensitivity(t, a->found.sensitivity);
@@ -239,9 +239,9 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     if (is_unbounded(p))
         table_double(t, "  at every step", DPMF_UNBOUNDED_LOWER_BOUND,
                      "no mechanism without a horizon stays below this (max loss / lower bound for that step)");
-    table_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_buffers(s));
-    if (s != NULL && dpmf_strategy_normals(s) > 1)
-        table_double(t, "normals", dpmf_strategy_normals(s), "normal numbers per number of noise, on average");
+    table_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_get(s).buffers);
+    if (s != NULL && dpmf_strategy_get(s).normals > 1)
+        table_double(t, "normals", dpmf_strategy_get(s).normals, "normal numbers per number of noise, on average");
     if (a->privacy.sigma > 0.0) {
         table_double(t, "sigma", a->privacy.sigma, dpmf_kind_name(a->privacy.kind));
         table_double(t, "epsilon", a->privacy.epsilon, NULL);
@@ -250,7 +250,7 @@ static void print_table(text_buffer *t, const arguments *given, const problem *p
     }
     if (a->per_step == NULL) return;
     text_add(t, "\nstep      error (%s)\n", dpmf_kind_name(a->found.sensitivity.kind));
-    for (int64_t i = 0; i < steps; ++i)
+    for (int64_t i = 0; i < steps; i++)
         text_add(t, "%-10lld%.9g\n", (long long)i, a->per_step[i]);
 }
 
@@ -275,7 +275,7 @@ static dpmf_lower_bound_mode bound_of(const arguments *given) {
 
 static int save_mechanism(const dpmf_mechanism *mechanism, const char *path) {
     dpmf_status status = dpmf_mechanism_save(mechanism, path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 
@@ -284,7 +284,7 @@ int check_guarantee_options(const arguments *given) {
     return fail(EXIT_USAGE, "%s: --epsilon and --delta go together", verbs[given->verb].name);
 }
 
-/* Puts the calibrated mechanism in the place of the one that is not. */
+/* Replaces the mechanism by the calibrated one. */
 static dpmf_status calibrate(const arguments *given, const dpmf_run *run, dpmf_mechanism **mechanism, answer *a) {
     dpmf_mechanism *made = NULL;
     if (!option_given(given, OPTION_EPSILON)) return DPMF_OK;
@@ -312,7 +312,7 @@ int evaluate_problem(const arguments *given, const problem *p, answer *a) {
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* nothing is written yet */
     if (path != NULL || option_given(given, OPTION_EPSILON))
         status = dpmf_mechanism_create(p->workload, p->participation, p->strategy, &saved, &mechanism);
-    if (status == DPMF_OK && mechanism != NULL) a->found = dpmf_mechanism_evaluation(mechanism);
+    if (status == DPMF_OK && mechanism != NULL) a->found = dpmf_mechanism_get(mechanism).evaluation;
     if (status == DPMF_OK && (mechanism == NULL || a->per_step != NULL))
         status = dpmf_evaluate(p->workload, p->participation, p->strategy, &saved.evaluate, &a->found, a->per_step);
     if (status == DPMF_OK) status = calibrate(given, &saved.evaluate.run, &mechanism, a);

@@ -5,6 +5,7 @@
 #include "problem.h"
 #include "progress.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static int load_mechanism(const arguments *given, account *a) {
     if (given->operand == NULL) return 0;
     int code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &a->mechanism);
     if (code != 0) return code;
-    dpmf_adjacency held = dpmf_mechanism_adjacency(a->mechanism);
+    dpmf_adjacency held = dpmf_mechanism_get(a->mechanism).adjacency;
     if (option_given(given, OPTION_ADJACENCY) && a->how.adjacency != held)
         return fail(EXIT_USAGE, "--adjacency %s: the FILE has %s", option_text(given, OPTION_ADJACENCY),
                     dpmf_adjacency_name(held));
@@ -38,8 +39,9 @@ static int load_mechanism(const arguments *given, account *a) {
     if (of_file.sampling.cap > 0 &&
         ((option_given(given, OPTION_BATCH_CAP) && given->count[OPTION_BATCH_CAP] != of_file.sampling.cap) ||
          (option_given(given, OPTION_UNITS) && given->count[OPTION_UNITS] != of_file.sampling.units)))
-        return fail(EXIT_USAGE, "--batch-cap, --units: the FILE has a cap of %lld on batches from %lld units",
-                    (long long)of_file.sampling.cap, (long long)of_file.sampling.units);
+        return fail(EXIT_USAGE,
+                    "--batch-cap, --units: the FILE has a cap of %" PRId64 " on batches from %" PRId64 " units",
+                    of_file.sampling.cap, of_file.sampling.units);
     if (!dpmf_sampling_is_none(&of_file.sampling) && option_given(given, OPTION_SAMPLING) &&
         !same_sampling(&of_file.sampling, &a->how.sampling))
         return fail(EXIT_USAGE, "--sampling %s: the FILE has another", option_text(given, OPTION_SAMPLING));
@@ -50,13 +52,13 @@ static int load_mechanism(const arguments *given, account *a) {
     a->how.strategy = of_file.strategy;
     if (a->how.sampling.kind == of_file.sampling.kind) return 0;
     a->how.sigma_unit = 0.0; /* sampling that the file does not know of: per largest column norm */
-    a->how.strategy = dpmf_mechanism_strategy(a->mechanism);
+    a->how.strategy = dpmf_mechanism_get(a->mechanism).strategy;
     return 0;
 }
 
 /*
- * Where the test is a part of the mechanism its coins are too: a seed that the user chooses could be retried until the
- * result looks good. So they are fresh, and recorded.
+ * Where the test is a part of the mechanism its random seed is too: a user-chosen seed could be retried until the
+ * result looks good. So the seed is fresh, and it is recorded.
  */
 static int draw_coins(const arguments *given, account *a) {
     uint8_t coins[DPMF_KEY_SIZE];
@@ -65,12 +67,12 @@ static int draw_coins(const arguments *given, account *a) {
     dpmf_status status = dpmf_key_create(coins);
     if (status != DPMF_OK) return fail_status(status, NULL);
     a->how.seed = 0;
-    for (int i = 0; i < 6; ++i) /* 48 bits: exact in every reader of JSON */
+    for (int i = 0; i < 6; i++) /* 48 bits: exact in every reader of JSON */
         a->how.seed = a->how.seed << 8 | coins[i];
     return 0;
 }
 
-/* --largest probability: the one that is looked for need not be given: "poisson" or nothing, "block-cyclic:BANDS". */
+/* --largest probability: the probability itself need not be given: "poisson" or nothing, "block-cyclic:BANDS". */
 static const char *sampling_text(const arguments *given, char out[64]) {
     const char *text = option_text(given, OPTION_SAMPLING), *blocks = "block-cyclic:";
     const size_t name = strlen(blocks);
@@ -108,7 +110,7 @@ static int read_options(const arguments *given, account *a) {
 static int check_idle(const arguments *given, const account *a) {
     const dpmf_sampling_facts *sampling = dpmf_sampling_describe(a->how.sampling.kind);
     static const option_id of_simulation[] = {OPTION_CONFIDENCE, OPTION_UNCONDITIONAL, OPTION_SAMPLES, OPTION_SEED};
-    for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; ++i)
+    for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; i++)
         if (!sampling->simulated && option_given(given, of_simulation[i]))
             return fail(EXIT_USAGE, "--%s is for balls-in-bins and min-sep sampling", options[of_simulation[i]].name);
     if (given->count[OPTION_BATCH_CAP] < 0)
@@ -138,8 +140,8 @@ static int find_question(const arguments *given, account *a) {
         a->ask = ASK_RHO;
         return !sigma && !mu && !epsilon && !largest && delta && given->operand == NULL ? 0 : refuse_set();
     }
-    if (a->mechanism != NULL && !epsilon && !delta && dpmf_mechanism_delta(a->mechanism) > 0.0) {
-        a->delta = dpmf_mechanism_delta(a->mechanism); /* what its sigma was calibrated for */
+    if (a->mechanism != NULL && !epsilon && !delta && dpmf_mechanism_get(a->mechanism).delta > 0.0) {
+        a->delta = dpmf_mechanism_get(a->mechanism).delta; /* what its sigma was calibrated for */
         delta = true;
     }
     if (sigma && mu) return fail(EXIT_USAGE, "--sigma and --mu exclude each other");
@@ -148,7 +150,7 @@ static int find_question(const arguments *given, account *a) {
     if (sigma) a->sigma = given->number[OPTION_SIGMA];
     if (mu) a->sigma = unit / given->number[OPTION_MU];
     if (a->sigma == 0.0 && a->mechanism != NULL && epsilon != delta) {
-        a->sigma = dpmf_mechanism_sigma(a->mechanism);
+        a->sigma = dpmf_mechanism_get(a->mechanism).sigma;
         if (a->sigma == 0.0) return fail(EXIT_USAGE, "%s is not calibrated: --sigma is required", given->operand);
     }
     if (largest) {
@@ -161,13 +163,13 @@ static int find_question(const arguments *given, account *a) {
     return (a->sigma > 0.0) + epsilon + delta == 2 ? 0 : refuse_set();
 }
 
-/* The first steps of the FILE's run alone. */
+/* Only the first steps of the FILE's run. */
 static int read_first(const arguments *given, account *a) {
     static const option_id idle[] = {OPTION_SIGMA,  OPTION_MU,       OPTION_COMPOSITIONS,
                                      OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
     if (!option_given(given, OPTION_FIRST)) return 0;
     if (a->mechanism == NULL) return fail(EXIT_USAGE, "--first: a mechanism FILE is required");
-    for (size_t i = 0; i < sizeof idle / sizeof *idle; ++i)
+    for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
         if (option_given(given, idle[i]))
             return fail(EXIT_USAGE, "--first is for the run of FILE: --%s is not accepted with it",
                         options[idle[i]].name);
@@ -194,12 +196,12 @@ static int read_tuning(const arguments *given, account *a) {
     return 0;
 }
 
-/* The log of a run; only where nothing is secret about who takes part. */
+/* The log of a run, accepted only where the participation is not secret. */
 static int read_log(const arguments *given, account *a) {
     const char *path = option_text(given, OPTION_LOG);
     if (path == NULL) return 0;
     if (a->mechanism == NULL) return fail(EXIT_USAGE, "--log: a mechanism FILE is required");
-    const dpmf_sampling of_file = dpmf_mechanism_sampling(a->mechanism);
+    const dpmf_sampling of_file = dpmf_mechanism_get(a->mechanism).sampling;
     if (!dpmf_sampling_is_none(&of_file) || !dpmf_sampling_is_none(&a->how.sampling))
         return fail(EXIT_USAGE, "--log: the guarantee under sampling is for batches that stay secret; a log tells "
                                 "nothing about it (accepted: sampling none)");
@@ -232,31 +234,31 @@ static dpmf_status answer(const arguments *given, account *a) {
 }
 
 /*
- * A FILE asked for its own guarantee: the claim is what people publish, and what was computed again, a little less by
- * the slack of calibration, stands beside it. If any option changes the question, only the new result is printed.
+ * A FILE's own guarantee: people publish the claim, so the computed value, a little smaller by the slack of
+ * calibration, is printed beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
     static const option_id changes[] = {OPTION_SIGMA,  OPTION_MU,    OPTION_COMPOSITIONS, OPTION_EPOCHS,
                                         OPTION_ENGINE, OPTION_SLACK, OPTION_BATCH_CAP,    OPTION_WARM};
     if (a->mechanism == NULL || a->ask != ASK_EPSILON || option_given(given, OPTION_FIRST)) return;
-    const dpmf_sampling held = dpmf_mechanism_sampling(a->mechanism);
-    const double claimed = dpmf_mechanism_epsilon(a->mechanism);
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; ++i)
+    const dpmf_sampling held = dpmf_mechanism_get(a->mechanism).sampling;
+    const double claimed = dpmf_mechanism_get(a->mechanism).epsilon;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
         if (option_given(given, changes[i])) return;
-    if (a->delta != dpmf_mechanism_delta(a->mechanism) || !same_sampling(&held, &a->how.sampling)) return;
+    if (a->delta != dpmf_mechanism_get(a->mechanism).delta || !same_sampling(&held, &a->how.sampling)) return;
     if (claimed == 0.0 || a->found.epsilon > claimed) return;
     a->recomputed = a->found.epsilon;
     a->found.epsilon = claimed;
 }
 
-/* What was found of the sampling belongs into the statement. */
+/* The sampling that was found belongs in the statement. */
 static void adopt_largest(account *a) {
     if (a->ask == ASK_STEPS) a->how.compositions = a->most_steps;
     if (a->ask == ASK_PROBABILITY) a->how.sampling.probability = a->most_probability;
 }
 
 static dpmf_status trace_curve(const arguments *given, account *a) {
-    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i) {
+    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; i++) {
         dpmf_privacy point;
         double delta = pow(10.0, -(i + 1));
         dpmf_status status = a->ask == ASK_RHO

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dpmf audit: a run with canaries of its own, the bound that follows, and a page with two pictures of it. */
+/* dpmf audit: a run with its own canaries, the bound that follows, and a page with two pictures of it. */
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
-#include "report/report.h"
+#include "report/page.h"
 
-#include <math.h>
+#include <inttypes.h>
 #include <stdlib.h>
 
 static bool is_broken(const dpmf_audit_result *r) {
@@ -21,10 +21,9 @@ static const char *verdict(const dpmf_audit_result *r) {
     return is_broken(r) ? "BROKEN: the bound is above the claim" : "not broken, which proves nothing";
 }
 
-/* ---- answers ---- */
+/* ---- the results ---- */
 
-static void print_json(text_buffer *t, const arguments *given, const dpmf_audit_result *r) {
-    json_begin(t);
+static void add_figures(text_buffer *t, const arguments *given, const dpmf_audit_result *r) {
     json_bool(t, "ok", !is_broken(r));
     json_double(t, "epsilon_lower", r->epsilon_lower);
     json_double(t, "epsilon_claimed", r->epsilon_claimed);
@@ -45,7 +44,6 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_audit_
     json_double(t, "sigma_measured", r->sigma_measured);
     json_double(t, "sigma_highest", r->sigma_highest);
     json_double(t, "noise_factor", given->number[OPTION_NOISE_FACTOR]);
-    json_end(t);
 }
 
 static void print_table(text_buffer *t, const dpmf_audit_result *r) {
@@ -55,17 +53,17 @@ static void print_table(text_buffer *t, const dpmf_audit_result *r) {
              "  epsilon at least      %.6g with confidence %g\n"
              "                        (a true claim is accused by at most %g of all audits)\n",
              r->epsilon_lower, r->confidence, 1.0 - r->confidence);
-    text_add(t, "    from the guesses    %.6g: %lld of %lld right, for any kind of noise\n", r->epsilon_guesses,
-             (long long)r->correct, (long long)r->guesses);
+    text_add(t, "    from the guesses    %.6g: %" PRId64 " of %" PRId64 " right, for any kind of noise\n",
+             r->epsilon_guesses, r->correct, r->guesses);
     text_add(t, "    from the noise      %.6g: if the noise is normal\n", r->epsilon_gaussian);
     text_add(t, "  sigma                 %.6g claimed, %.6g measured, at most %.6g\n", r->sigma_claimed,
              r->sigma_measured, r->sigma_highest);
-    text_add(t, "  canaries              %lld, %lld of them in\n", (long long)r->canaries, (long long)r->included);
+    text_add(t, "  canaries              %" PRId64 ", %" PRId64 " of them in\n", r->canaries, r->included);
     text_add(t, "  TPR at FPR            %.3g of them found where %.3g of the others are accused\n", r->tpr, r->fpr);
     text_add(t, "The run, its key and its data were made for this audit and are gone.\n");
 }
 
-/* ---- pictures ---- */
+/* ---- the page ---- */
 
 typedef struct ordered {
     double score;
@@ -77,90 +75,66 @@ static int compare_scores(const void *a, const void *b) {
     return x > y ? -1 : x < y;
 }
 
-enum { BINS = 40 };
-
-static void draw_scores(text_buffer *t, const ordered *all, int64_t count) {
-    double low = all[count - 1].score, high = all[0].score, middle[BINS], bars[2][BINS] = {{0}};
-    const double width = (high - low) / BINS;
-    plot p = {.x = axis_start("score: logarithm of the likelihood ratio of in and out", false),
-              .y = axis_start("canaries", false)};
-    for (int64_t i = 0; i < count; ++i) {
+/* Numbers of canaries by score, [middle of the bin, in, out]. */
+static void add_scores(text_buffer *t, const ordered *all, int64_t count) {
+    enum { BINS = 40 };
+    int64_t bars[2][BINS] = {{0}};
+    const double low = all[count - 1].score, width = (all[0].score - low) / BINS;
+    for (int64_t i = 0; i < count; i++) {
         const int bin = width > 0.0 ? (int)((all[i].score - low) / width) : 0;
-        bars[all[i].in][bin < BINS ? bin : BINS - 1] += 1.0;
+        bars[all[i].in][bin < BINS ? bin : BINS - 1]++;
     }
-    for (int b = 0; b < BINS; ++b) {
-        middle[b] = low + (b + 0.5) * width;
-        axis_cover(&p.x, middle[b]);
-        axis_cover(&p.y, fmax(bars[0][b], bars[1][b]));
+    json_open(t, "scores", '[');
+    for (int b = 0; b < BINS; b++) {
+        json_open(t, NULL, '[');
+        json_double(t, NULL, low + (b + 0.5) * width);
+        json_integer(t, NULL, bars[1][b]);
+        json_integer(t, NULL, bars[0][b]);
+        json_close(t, ']');
     }
-    axis_round(&p.x, false);
-    axis_round(&p.y, true);
-    figure_begin(t);
-    plot_begin(&p, t, "Number of canaries by score, for those that were in and those that were not");
-    plot_line(&p, 1, BINS, middle, bars[1]);
-    plot_line(&p, 2, BINS, middle, bars[0]);
-    plot_end(&p);
-    legend_begin(t);
-    legend_line(t, 1, "in");
-    legend_line(t, 2, "out");
-    legend_end(t);
-    figure_caption(t, "Scores of the canaries. The better the noise hides them, the more the two curves overlap.");
-    figure_end(t);
+    json_close(t, ']');
 }
 
-static int draw_rates(text_buffer *t, const ordered *all, int64_t count, const dpmf_audit_result *r) {
-    double *x = allocate(count + 1, sizeof *x), *y = allocate(count + 1, sizeof *y);
-    plot p = {.x = axis_start("fraction of the others that is accused (FPR)", false),
-              .y = axis_start("fraction of the canaries that is found (TPR)", false)};
-    int code = x == NULL || y == NULL ? fail_memory() : 0;
-    for (int64_t i = 0; i < count && code == 0; ++i) {
-        x[i + 1] = x[i] + (all[i].in ? 0.0 : 1.0 / (double)(r->canaries - r->included));
-        y[i + 1] = y[i] + (all[i].in ? 1.0 / (double)r->included : 0.0);
-    }
+/* The canaries from the highest score down, 1 for each that was in, as text; and the share of those in that is found. */
+static int add_ranking(page *p, const ordered *all, const dpmf_audit_result *r) {
+    const int64_t count = r->canaries;
+    double *found = allocate(count + 1, sizeof *found);
+    char *ranking = allocate(count + 1, 1);
+    int code = found == NULL || ranking == NULL ? fail_memory() : 0;
     if (code == 0) {
-        const double corner[2] = {0.0, 1.0};
-        p.x.low = p.y.low = 0.0;
-        p.x.high = p.y.high = 1.0;
-        figure_begin(t);
-        plot_begin(&p, t, "Canaries found against others accused");
-        plot_line(&p, 1, count + 1, x, y);
-        plot_line(&p, 2, 2, corner, corner);
-        plot_mark(&p, r->fpr, r->tpr, "1%");
-        plot_end(&p);
-        legend_begin(t);
-        legend_line(t, 1, "this attack");
-        legend_line(t, 2, "a coin");
-        legend_end(t);
-        figure_caption(t, "Result of the attack. At most 1%% of the others accused: %.3g of the canaries found.",
-                       r->tpr);
-        figure_end(t);
+        for (int64_t i = 0; i < count; i++) {
+            ranking[i] = all[i].in ? '1' : '0';
+            found[i + 1] = found[i] + (all[i].in ? 1.0 / (double)r->included : 0.0);
+        }
+        json_text(&p->object, "ranking", ranking);
+        const sequence curve = {"found", found};
+        plain_picture(&p->plain, "Share of the canaries that were in, among this many with the highest scores",
+                      count + 1, true, 1, &curve);
     }
-    free(x);
-    free(y);
+    free(found);
+    free(ranking);
     return code;
 }
 
-static int make_page(text_buffer *t, const dpmf_audit *audit, const dpmf_audit_result *r) {
+static int make_page(page *p, const arguments *given, const dpmf_audit *audit, const dpmf_audit_result *r) {
+    text_buffer words = {0}, *t = &p->object;
     ordered *all = allocate(r->canaries, sizeof *all);
     if (all == NULL) return fail_memory();
-    for (int64_t i = 0; i < r->canaries; ++i)
-        all[i] = (ordered){dpmf_audit_scores(audit)[i], dpmf_audit_included(audit)[i] != 0};
+    for (int64_t i = 0; i < r->canaries; i++)
+        all[i] = (ordered){dpmf_audit_get(audit).scores[i], dpmf_audit_get(audit).included[i] != 0};
     qsort(all, (size_t)r->canaries, sizeof *all, compare_scores);
-    page_begin(t, "dpmf audit");
-    text_add(t, "<header><h1>Audit</h1></header>\n<main>\n");
-    section_begin(t, "found", "What was found", NULL);
-    text_add(t, "<pre>");
-    print_table(t, r);
-    text_add(t, "</pre>\n");
-    section_end(t);
-    section_begin(t, "scores", "Scores", NULL);
-    draw_scores(t, all, r->canaries);
-    section_end(t);
-    section_begin(t, "rates", "Found and accused", NULL);
-    int code = draw_rates(t, all, r->canaries, r);
-    section_end(t);
-    text_add(t, "</main>\n");
-    page_end(t);
+    print_table(&words, r);
+    text_add(&p->title, "dpmf audit");
+    text_add(&p->plain, "<h1>Audit</h1>\n<section>\n<pre>%s</pre>\n", words.failed ? "" : words.bytes);
+    json_begin(t);
+    json_text(t, "page", "audit");
+    add_figures(t, given, r);
+    json_text(t, "words", words.failed ? "" : words.bytes);
+    add_scores(t, all, r->canaries);
+    int code = words.failed ? fail_memory() : add_ranking(p, all, r);
+    json_close(t, '}');
+    text_add(&p->plain, "</section>\n");
+    text_free(&words);
     free(all);
     return code;
 }
@@ -177,11 +151,11 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
     how.run = run_with((int)given->count[OPTION_THREADS]);
     if (option_given(given, OPTION_CONFIDENCE)) how.confidence = given->number[OPTION_CONFIDENCE];
     if (option_given(given, OPTION_EPSILON)) how.epsilon = given->number[OPTION_EPSILON];
-    how.delta = option_given(given, OPTION_DELTA) ? given->number[OPTION_DELTA] : dpmf_mechanism_delta(mechanism);
+    how.delta = option_given(given, OPTION_DELTA) ? given->number[OPTION_DELTA] : dpmf_mechanism_get(mechanism).delta;
     if (!(how.delta > 0.0)) return fail(EXIT_USAGE, "--delta is required: the file claims no epsilon and delta");
     if (option_given(given, OPTION_TESTING_SEED)) {
         status = dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
-        how.key = key; /* anybody can compute it: there is nothing to protect in this run */
+        how.key = key; /* no data in this run need protection, so anybody may compute it */
     }
     if (status == DPMF_OK) status = dpmf_audit_create(mechanism, &how, out);
     progress_clear();
@@ -191,27 +165,31 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
 int cmd_audit(const arguments *given) {
     dpmf_mechanism *mechanism = NULL;
     dpmf_audit *audit = NULL;
-    text_buffer t = {0}, page = {0};
+    text_buffer t = {0};
+    page p = {0};
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until a file is written */
-    /* What the file claims is believed by nobody: that is what is tested. */
+    /* The file's claim is tested here, so it is not confirmed first. */
     dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
     if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
     int code = run_audit(given, mechanism, &audit);
     if (code == 0) {
-        const dpmf_audit_result r = dpmf_audit_outcome(audit);
-        if (option_given(given, OPTION_JSON))
-            print_json(&t, given, &r);
-        else
+        const dpmf_audit_result r = dpmf_audit_get(audit).result;
+        if (option_given(given, OPTION_JSON)) {
+            json_begin(&t);
+            add_figures(&t, given, &r);
+            json_end(&t);
+        } else {
             print_table(&t, &r);
+        }
         if (option_given(given, OPTION_OUT)) {
-            code = make_page(&page, audit, &r);
-            if (code == 0) code = page_write(given->text[OPTION_OUT], &page);
+            code = make_page(&p, given, audit, &r);
+            if (code == 0) code = page_write(&p, given->text[OPTION_OUT]);
         }
         if (code == 0) code = text_print(&t);
         if (code == 0 && is_broken(&r)) code = EXIT_NEGATIVE;
     }
     text_free(&t);
-    text_free(&page);
+    page_free(&p);
     dpmf_audit_free(audit);
     dpmf_mechanism_free(mechanism);
     return code;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Benchmarks: ratios to a limit or to a peer measured in the same run, medians of repeats. Times alone say little on
- * machines that differ and are shared.
+ * Benchmarks: ratios to a limit or to a peer measured in the same run, medians of repeats. Times alone mean little,
+ * since machines differ and are shared.
  */
 #include "dpmf.h"
 #include "options/verbs.h"
@@ -51,7 +51,7 @@ static double time_optimum(int64_t steps, int repeats, int threads) {
     dpmf_optimize_options how = dpmf_optimize_options_defaults();
     how.run = run_with(threads);
     dpmf_status status = dpmf_workload_parse("prefix", steps, &workload);
-    for (int i = 0; i < repeats && status == DPMF_OK; ++i) {
+    for (int i = 0; i < repeats && status == DPMF_OK; i++) {
         dpmf_optimization found;
         double start = seconds_now();
         status = dpmf_optimize(DPMF_FAMILY_DENSE, workload, NULL, &how, NULL, &found);
@@ -69,9 +69,9 @@ static double time_optimum(int64_t steps, int repeats, int threads) {
 static double time_eigen(int order, int repeats) {
     double times[REPEATS], *a = allocate((int64_t)order * order, sizeof *a), *values = allocate(order, sizeof *values);
     int repeat = 0;
-    for (; repeat < repeats && a != NULL && values != NULL; ++repeat) {
-        for (int i = 0; i < order; ++i)
-            for (int j = 0; j < order; ++j)
+    for (; repeat < repeats && a != NULL && values != NULL; repeat++) {
+        for (int i = 0; i < order; i++)
+            for (int j = 0; j < order; j++)
                 a[(size_t)i * (size_t)order + (size_t)j] = (double)(order - (i > j ? i : j));
         double start = seconds_now();
         if (LAPACKE_dsyevd(LAPACK_COL_MAJOR, 'V', 'L', order, a, order, values) != 0) break;
@@ -111,7 +111,7 @@ static double time_family(const char *family, const char *text, const char *part
     if (strcmp(text, "prefix") != 0) how.tolerance = 1e-5; /* its goal with momentum */
     dpmf_status status = dpmf_workload_parse(text, steps, &workload);
     if (status == DPMF_OK) status = dpmf_participation_parse(participation, steps, &pattern);
-    for (int i = 0; i < repeats && status == DPMF_OK; ++i) {
+    for (int i = 0; i < repeats && status == DPMF_OK; i++) {
         dpmf_optimization found;
         dpmf_strategy *strategy = NULL;
         double start = seconds_now();
@@ -134,12 +134,12 @@ static double time_family(const char *family, const char *text, const char *part
 /* The errors of all steps of a banded Toeplitz strategy, O(n b). */
 static double time_errors(const dpmf_strategy *strategy, int repeats, int threads) {
     double times[REPEATS];
-    int64_t steps = dpmf_strategy_steps(strategy);
+    int64_t steps = dpmf_strategy_get(strategy).steps;
     double *errors = allocate(steps, sizeof *errors);
     dpmf_workload *workload = NULL;
     dpmf_run run = run_with(threads);
     dpmf_status status = errors == NULL ? DPMF_ERROR_MEMORY : dpmf_workload_parse("prefix", steps, &workload);
-    for (int i = 0; i < repeats && status == DPMF_OK; ++i) {
+    for (int i = 0; i < repeats && status == DPMF_OK; i++) {
         double start = seconds_now();
         status = dpmf_error_compute(workload, strategy, &run, errors);
         times[i] = seconds_now() - start;
@@ -196,7 +196,10 @@ static dpmf_mechanism *noise_mechanism(const char *family, int64_t steps, int64_
     return mechanism;
 }
 
-/* The mean time of a row added to `sum`, over all steps (look-ahead makes some rows dear); negative after a message. */
+/*
+ * The mean time of a row added to `sum`, over all steps (look-ahead makes some rows expensive); negative after a
+ * message.
+ */
 static double time_noise(const char *family, int64_t steps, int64_t bands, int buffers, int64_t dim, int threads,
                          float *sum) {
     uint8_t key[DPMF_KEY_SIZE];
@@ -207,9 +210,9 @@ static double time_noise(const char *family, int64_t steps, int64_t bands, int b
     how.run.threads = threads;
     dpmf_status status = mechanism == NULL ? DPMF_ERROR_ARGUMENT : dpmf_key_testing(1, key);
     if (status == DPMF_OK) status = dpmf_noise_create(mechanism, dim, 1.0, key, &how, &noise);
-    for (int repeat = 0; repeat < 3 && status == DPMF_OK; ++repeat) {
+    for (int repeat = 0; repeat < 3 && status == DPMF_OK; repeat++) {
         double start = seconds_now();
-        for (int64_t t = 0; t < steps && status == DPMF_OK; ++t)
+        for (int64_t t = 0; t < steps && status == DPMF_OK; t++)
             status = dpmf_noise_add(noise, 1.0, 1, &(dpmf_segment){sum, dim});
         double each = (seconds_now() - start) / (double)steps;
         if (best < 0.0 || each < best) best = each;
@@ -221,13 +224,13 @@ static double time_noise(const char *family, int64_t steps, int64_t bands, int b
     return status == DPMF_OK ? best : -1.0;
 }
 
-/* Seconds a byte of a + s b -> c over three arrays of `count` floats: what memory can do. */
+/* Seconds per byte of a + s b -> c over three arrays of `count` floats: the speed of memory. */
 static double time_triad(int64_t count, float *a) {
     float *b = allocate(count, sizeof *b), *c = allocate(count, sizeof *c);
     double best = -1.0;
-    for (int repeat = 0; repeat < 5 && b != NULL && c != NULL; ++repeat) {
+    for (int repeat = 0; repeat < 5 && b != NULL && c != NULL; repeat++) {
         double start = seconds_now();
-        for (int64_t i = 0; i < count; ++i)
+        for (int64_t i = 0; i < count; i++)
             c[i] = a[i] + 0.5f * b[i];
         double each = (seconds_now() - start) / (12.0 * (double)count);
         if (best < 0.0 || each < best) best = each;
@@ -250,7 +253,7 @@ static int bench_noise(int threads, rows *out) {
                   {"64 bands, the same", 64, 0.13}};
     float *sum = allocate(FAR, sizeof *sum);
     int code = sum == NULL ? fail_memory() : 0;
-    (void)threads; /* one thread, and two against one */
+    (void)threads; /* one thread, and two compared with one */
     double near = code == 0 ? time_noise(DPMF_FAMILY_IDENTITY, 512, 0, 0, NEAR, 1, sum) : -1.0;
     double blt = near < 0.0 ? -1.0 : time_noise(DPMF_FAMILY_BLT, 512, 0, 4, NEAR, 1, sum);
     double tvblt = blt < 0.0 ? -1.0 : time_noise(DPMF_FAMILY_TVBLT, 512, 0, 4, NEAR, 1, sum);
@@ -260,7 +263,7 @@ static int bench_noise(int threads, rows *out) {
         out->row[out->count++] = (row){"BLT of 4 buffers against independent noise, in cache", blt, near, 1.5};
         out->row[out->count++] = (row){"TV-BLT of 4 nodes, the same", tvblt, near, 1.5};
     }
-    for (int i = 0; i < 3 && code == 0; ++i) {
+    for (int i = 0; i < 3 && code == 0; i++) {
         double each = time_noise(DPMF_FAMILY_BSR, 130, banded[i].bands, 0, FAR, 1, sum);
         if (each < 0.0) code = EXIT_UNABLE;
         out->row[out->count++] =
@@ -286,7 +289,7 @@ static const group GROUPS[] = {{"optimum", bench_optimum}, {"optimizers", bench_
 static void print_rows(const arguments *given, const rows *found, text_buffer *t) {
     if (!option_given(given, OPTION_JSON)) {
         text_add(t, "%-56s%12s%12s%12s%10s\n", "", "seconds", "reference", "ratio", "goal");
-        for (int i = 0; i < found->count; ++i) {
+        for (int i = 0; i < found->count; i++) {
             const row *r = &found->row[i];
             text_add(t, "%-56s%12.4g%12.4g%12.4g%10.3g\n", r->name, r->value, r->reference, r->value / r->reference,
                      r->goal);
@@ -295,7 +298,7 @@ static void print_rows(const arguments *given, const rows *found, text_buffer *t
     }
     json_begin(t);
     json_open(t, "results", '[');
-    for (int i = 0; i < found->count; ++i) {
+    for (int i = 0; i < found->count; i++) {
         const row *r = &found->row[i];
         json_open(t, NULL, '{');
         json_text(t, "name", r->name);
@@ -313,9 +316,9 @@ int cmd_bench(const arguments *given) {
     rows found = {0};
     text_buffer t = {0};
     int code = 0, known = given->operand == NULL;
-    /* LAPACK's decompositions take seconds and hear nothing, and there is no file to be left half-written. */
+    /* LAPACK's decompositions take seconds and cannot be cancelled, and no file can be left incomplete. */
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled");
-    for (size_t i = 0; i < sizeof GROUPS / sizeof GROUPS[0] && code == 0; ++i) {
+    for (size_t i = 0; i < sizeof GROUPS / sizeof GROUPS[0] && code == 0; i++) {
         if (given->operand != NULL && strcmp(given->operand, GROUPS[i].name) != 0) continue;
         known = 1;
         code = GROUPS[i].run((int)given->count[OPTION_THREADS], &found);

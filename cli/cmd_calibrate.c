@@ -14,7 +14,7 @@ typedef struct calibration {
 } calibration;
 
 static int read_sampling(const arguments *given, calibration *c) {
-    c->sampling = dpmf_mechanism_sampling(c->from);
+    c->sampling = dpmf_mechanism_get(c->from).sampling;
     if (!option_given(given, OPTION_SAMPLING)) return 0;
     dpmf_status status = dpmf_sampling_parse(option_text(given, OPTION_SAMPLING), &c->sampling);
     return status == DPMF_OK ? 0 : fail_status(status, "--sampling");
@@ -28,7 +28,7 @@ static int load(const arguments *given, calibration *c) {
 
 static int compute(const arguments *given, calibration *c) {
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
-    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a search may not ask for long */
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a search may be silent for long */
     dpmf_status status = dpmf_mechanism_calibrate(c->from, given->number[OPTION_EPSILON], given->number[OPTION_DELTA],
                                                   &c->sampling, &run, &c->made, &c->found);
     end_later();
@@ -38,30 +38,30 @@ static int compute(const arguments *given, calibration *c) {
 }
 
 static void print_json(text_buffer *t, const calibration *c, const char *sampling, const char *statement) {
-    const dpmf_evaluation held = dpmf_mechanism_evaluation(c->made);
+    const dpmf_evaluation held = dpmf_mechanism_get(c->made).evaluation;
     json_begin(t);
-    json_text(t, "family", dpmf_strategy_family(dpmf_mechanism_strategy(c->made)));
-    json_integer(t, "steps", dpmf_strategy_steps(dpmf_mechanism_strategy(c->made)));
+    json_text(t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).family);
+    json_integer(t, "steps", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).steps);
     json_double(t, "sigma", c->found.sigma);
     json_double(t, "epsilon", c->found.epsilon);
     json_double(t, "delta", c->found.delta);
     json_text(t, "kind", dpmf_kind_name(c->found.kind));
     json_known(t, "confidence", c->found.confidence);
     json_text(t, "method", c->found.method);
-    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(c->made)));
+    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(c->made).adjacency));
     json_text(t, "sampling", sampling);
     json_sensitivity(t, held.sensitivity);
     json_double(t, "noise_rms", c->found.sigma * held.rms_loss);
     json_double(t, "noise_max", c->found.sigma * held.max_loss);
-    json_text(t, "digest", dpmf_mechanism_digest(c->made));
+    json_text(t, "digest", dpmf_mechanism_get(c->made).digest);
     json_text(t, "statement", statement);
     json_end(t);
 }
 
 static void print_table(text_buffer *t, const calibration *c, const char *sampling, const char *statement) {
-    const dpmf_evaluation held = dpmf_mechanism_evaluation(c->made);
-    table_text(t, "family", dpmf_strategy_family(dpmf_mechanism_strategy(c->made)));
-    table_integer(t, "steps", dpmf_strategy_steps(dpmf_mechanism_strategy(c->made)));
+    const dpmf_evaluation held = dpmf_mechanism_get(c->made).evaluation;
+    table_text(t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).family);
+    table_integer(t, "steps", dpmf_strategy_get(dpmf_mechanism_get(c->made).strategy).steps);
     table_double(t, "sigma", c->found.sigma, dpmf_kind_name(c->found.kind));
     table_double(t, "epsilon", c->found.epsilon, NULL);
     table_double(t, "delta", c->found.delta, NULL);
@@ -91,7 +91,7 @@ static int save(const arguments *given, const calibration *c) {
     const char *path = option_text(given, OPTION_OUT);
     if (path == NULL) return 0;
     dpmf_status status = dpmf_mechanism_save(c->made, path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 

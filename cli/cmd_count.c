@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * dpmf count: private running sums of a stream, by the library's counter. Lines are read as they come (count/input.c,
- * count/lines.c), batches of answers released in the order that count/release.c explains.
+ * count/lines.c), and batches of answers are released in the order that count/release.c explains.
  */
 #include "count/count.h"
 #include "options/numbers.h"
@@ -10,6 +10,7 @@
 #include "problem.h"
 #include "progress.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,16 +30,16 @@ typedef struct count {
     int64_t steps, step, resumed_at, batch, batch_most; /* batch: rows that are not released yet */
     bool at_start;                                      /* the next line is the first of its input */
     bool kept, explained;
-    bool going; /* the input is where the state file is: what has been taken of it may be said to be */
+    bool going; /* the input is at the position of the state file: what was read may be recorded */
 } count;
 
 /* ---- batches ---- */
 
-/* The notes that belong to the first answers come after them: with a refusal there is one line on stderr. */
+/* The notes are printed after the first answers, so that a refusal is a single line on stderr. */
 static void explain(count *c) {
     if (c->explained) return;
     c->explained = true;
-    if (!dpmf_counter_calibrated(c->counter))
+    if (!dpmf_counter_get(c->counter).calibrated)
         fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
     if (option_given(c->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");
@@ -60,7 +61,7 @@ static int release_batch(count *c) {
 static int refuse_line(count *c, size_t before, const char *why) {
     c->in.taken = before;
     int code = release_batch(c);
-    return code != 0 ? code : fail(EXIT_UNABLE, "line %lld: %s", (long long)c->out.note.lines + 1, why);
+    return code != 0 ? code : fail(EXIT_UNABLE, "line %" PRId64 ": %s", c->out.note.lines + 1, why);
 }
 
 static int add_row(count *c, slice time) {
@@ -70,8 +71,8 @@ static int add_row(count *c, slice time) {
     if (c->format == FORMAT_CSV && c->out.note.header == 0) print_titles(t, &c->reader);
     c->out.note.header = 1;
     print_sums(t, c->format, &c->reader, c->step + 1, time, c->row, dpmf_counter_error(c->counter, c->step));
-    ++c->step;
-    ++c->batch;
+    c->step++;
+    c->batch++;
     return 0;
 }
 
@@ -79,18 +80,18 @@ static int add_row(count *c, slice time) {
 static int take_line(count *c, slice line, size_t before, bool open) {
     char why[WHY];
     slice time;
-    snprintf(why, sizeof why, "the mechanism has %lld steps, and no noise for more", (long long)c->steps);
+    snprintf(why, sizeof why, "the mechanism has %" PRId64 " steps, and no noise for more", c->steps);
     if (c->step >= c->steps) return refuse_line(c, before, why);
     snprintf(why, sizeof why, "it is too long");
     if (line.length > c->in.longest) return refuse_line(c, before, why);
     const line_kind kind = lines_read(&c->reader, line.start, line.length, c->at_start, c->row, &time, why);
     if (kind == LINE_BAD && (c->bad == BAD_STOP || !c->reader.ready)) return refuse_line(c, before, why);
     c->at_start = false;
-    ++c->out.note.lines;
+    c->out.note.lines++;
     c->out.note.open_line = open;
     if (kind == LINE_HEADER) return 0;
     if (kind == LINE_BAD) {
-        fail(0, "line %lld: %s: it is %s", (long long)c->out.note.lines, why,
+        fail(0, "line %" PRId64 ": %s: it is %s", c->out.note.lines, why,
              c->bad == BAD_ZERO ? "counted as zeros" : "left out");
         if (c->bad == BAD_SKIP) return 0;
         memset(c->row, 0, (size_t)c->reader.columns * sizeof *c->row);
@@ -116,7 +117,7 @@ static int take_lines(count *c) {
 
 /* ---- from start to end ---- */
 
-/* A last line that had no end when it was counted must not have grown; its end is passed over. */
+/* A last line without an end must not have grown since it was counted; its end is skipped. */
 static int pass_line_end(count *c) {
     input *in = &c->in;
     int code = 0;
@@ -128,14 +129,14 @@ static int pass_line_end(count *c) {
     const size_t left = in->used - in->taken;
     const size_t end = left > 1 && at[0] == '\r' && at[1] == '\n' ? 2 : left > 0 && at[0] == '\n' ? 1 : 0;
     if (left > 0 && end == 0)
-        return fail(EXIT_UNABLE, "line %lld was counted without its line end, and is longer now",
-                    (long long)c->out.note.lines);
+        return fail(EXIT_UNABLE, "line %" PRId64 " was counted without its line end, and is longer now",
+                    c->out.note.lines);
     in->taken += end;
-    c->out.note.open_line = end == 0; /* nothing has come: it is as it was */
+    c->out.note.open_line = end == 0; /* nothing has come: the input is unchanged */
     return 0;
 }
 
-/* After a restart: the input that was counted, the header in it, and where to go on. */
+/* After a restart: checks the input that was counted and the header in it, and finds where to continue. */
 static int resume_input(count *c) {
     slice first, time;
     char why[WHY];
@@ -147,8 +148,10 @@ static int resume_input(count *c) {
             code = fail(EXIT_UNABLE, "line 1: %s", why);
         if (code == 0 && c->out.note.open_line != 0) code = pass_line_end(c);
     } else if (code == 0 && c->step > 0) {
-        fail(0, "resuming after line %lld: the input must begin after it (with --input whole, it begins at its start)",
-             (long long)c->out.note.lines);
+        fail(0,
+             "resuming after line %" PRId64
+             ": the input must begin after it (with --input whole, it begins at its start)",
+             c->out.note.lines);
         c->out.note.open_line = 0;
     }
     free((void *)first.start);
@@ -159,7 +162,7 @@ static int count_stream(count *c) {
     int code = c->kept ? resume_input(c) : 0;
     if (!c->kept) c->at_start = true;
     c->going = code == 0;
-    /* What came with the bytes that were counted before is there already. */
+    /* Bytes that came together with the counted ones are already in the buffer. */
     if (code == 0) code = take_lines(c);
     while (code == 0 && !c->in.ended) {
         code = input_fill(&c->in);
@@ -203,10 +206,10 @@ static void read_options(count *c) {
     c->batch_most = option_given(given, OPTION_SYNC_EVERY) ? given->count[OPTION_SYNC_EVERY] : INT64_MAX;
 }
 
-/* Streams have no sampler: a guarantee that rests on one would not hold. */
+/* Streams have no sampler, so a guarantee that needs one would not hold. */
 static int check_sampling(const count *c) {
     char sampling[64], shown[SHOWN];
-    const dpmf_sampling assumed = dpmf_mechanism_sampling(c->mechanism);
+    const dpmf_sampling assumed = dpmf_mechanism_get(c->mechanism).sampling;
     if (dpmf_sampling_is_none(&assumed)) return 0;
     if (dpmf_sampling_format(&assumed, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     return fail(EXIT_UNABLE,
@@ -222,10 +225,10 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
     return dpmf_key_create(key);
 }
 
-/* Before anything is released; a stream that goes on is in the ledger already. */
+/* Before anything is released; a stream that continues is already in the ledger. */
 static int enter_ledger(const count *c, const uint8_t key[DPMF_KEY_SIZE]) {
     char binding[96];
-    snprintf(binding, sizeof binding, "count %lld %.17g", (long long)c->reader.columns, c->given->number[OPTION_CLIP]);
+    snprintf(binding, sizeof binding, "count %" PRId64 " %.17g", c->reader.columns, c->given->number[OPTION_CLIP]);
     return ledger_enter(c->given, c->mechanism, key, binding);
 }
 
@@ -246,10 +249,10 @@ static int open_counter(count *c) {
     int code = status == DPMF_OK ? enter_ledger(c, key) : fail_status(status, NULL);
     dpmf_key_wipe(key);
     if (code != 0) return code;
-    const dpmf_int128 limit = dpmf_counter_limit(c->counter);
+    const dpmf_int128 limit = dpmf_counter_get(c->counter).limit;
     memcpy(&c->reader.limit, &limit, sizeof limit);
-    c->reader.grid = dpmf_counter_places(c->counter);
-    c->step = c->resumed_at = dpmf_counter_step(c->counter);
+    c->reader.grid = dpmf_counter_get(c->counter).places;
+    c->step = c->resumed_at = dpmf_counter_get(c->counter).step;
     return 0;
 }
 
@@ -259,7 +262,7 @@ static int prepare(count *c) {
     if (code == 0) code = lines_open(c->given, &c->reader);
     if (code == 0) code = input_open(&c->in, c->given, c->reader.columns);
     if (code != 0) return code;
-    c->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(c->mechanism));
+    c->steps = dpmf_strategy_get(dpmf_mechanism_get(c->mechanism).strategy).steps;
     c->row = allocate(c->reader.columns, sizeof *c->row);
     if (c->row == NULL || text_room(&c->out.text, sizeof c->out.note) == NULL) return fail_memory();
     text_used(&c->out.text, sizeof c->out.note);
@@ -269,16 +272,16 @@ static int prepare(count *c) {
 static int print_done(const count *c) {
     text_buffer t = {0};
     json_begin(&t);
-    json_text(&t, "family", dpmf_strategy_family(dpmf_mechanism_strategy(c->mechanism)));
+    json_text(&t, "family", dpmf_strategy_get(dpmf_mechanism_get(c->mechanism).strategy).family);
     json_integer(&t, "steps", c->steps);
-    json_text(&t, "workload", dpmf_workload_text(dpmf_mechanism_workload(c->mechanism)));
+    json_text(&t, "workload", dpmf_workload_get(dpmf_mechanism_get(c->mechanism).workload).text);
     json_integer(&t, "rows", c->step);
     json_integer(&t, "columns", c->reader.columns);
     json_double(&t, "clip", c->given->number[OPTION_CLIP]);
-    json_known(&t, "sigma", dpmf_mechanism_sigma(c->mechanism));
-    json_double(&t, "scale", dpmf_counter_scale(c->counter));
-    json_text(&t, "release", dpmf_counter_grid(c->counter) > 0 ? "exact" : "plain");
-    json_bool(&t, "calibrated", dpmf_counter_calibrated(c->counter) != 0);
+    json_known(&t, "sigma", dpmf_mechanism_get(c->mechanism).sigma);
+    json_double(&t, "scale", dpmf_counter_get(c->counter).scale);
+    json_text(&t, "release", dpmf_counter_get(c->counter).grid > 0 ? "exact" : "plain");
+    json_bool(&t, "calibrated", dpmf_counter_get(c->counter).calibrated != 0);
     json_bool(&t, "private", !option_given(c->given, OPTION_TESTING_SEED));
     json_text(&t, "out", c->given->text[OPTION_OUT]);
     json_integer(&t, "resumed_at", c->resumed_at);
@@ -289,7 +292,7 @@ static int print_done(const count *c) {
     return code;
 }
 
-/* Bad lines and signals end a stream in good order: the state file then says that all its lines are out. */
+/* Bad lines and signals end a stream properly: the state file then records that all its lines are written. */
 static int run(count *c) {
     int code = prepare(c);
     if (code == 0) code = release_open(&c->out, c->counter, c->given->text[OPTION_OUT], c->kept);

@@ -7,6 +7,7 @@
 #include "problem.h"
 #include "progress.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@
 
 enum { STATEMENT_MAX = 8192 };
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 /* K,LOW..HIGH */
 static int read_federated(const char *text, dpmf_design_options *how) {
@@ -22,7 +23,7 @@ static int read_federated(const char *text, dpmf_design_options *how) {
     int64_t number[3];
     int used = 0;
     bool good = sscanf(text, "%31[^,],%31[^.]..%31s%n", part[0], part[1], part[2], &used) == 3 && text[used] == '\0';
-    for (int i = 0; good && i < 3; ++i)
+    for (int i = 0; good && i < 3; i++)
         good = read_count(part[i], &number[i]) && number[i] >= 1;
     if (!good || number[1] > number[2])
         return fail(EXIT_USAGE, "--federated %s: K,LOW..HIGH is accepted, as in 5,200..400 (LOW at most HIGH)",
@@ -62,7 +63,7 @@ static int read_sampling(const arguments *given, dpmf_design_options *how) {
     how->any_sampling = strcmp(text, "any") == 0;
     if (option_given(given, OPTION_BATCH_CAP) && (!option_given(given, OPTION_UNITS) || strcmp(text, "none") == 0))
         return fail(EXIT_USAGE, "--batch-cap needs --units, and --sampling poisson, block-cyclic, min-sep or any");
-    for (int i = 0; (kind = dpmf_sampling_describe((dpmf_sampling_kind)i)) != NULL; ++i) {
+    for (int i = 0; (kind = dpmf_sampling_describe((dpmf_sampling_kind)i)) != NULL; i++) {
         const size_t used = strlen(names);
         if (strcmp(text, kind->name) == 0) {
             how->sampling = (dpmf_sampling_kind)i;
@@ -77,7 +78,7 @@ static int read_sampling(const arguments *given, dpmf_design_options *how) {
 
 static int check_needed(const arguments *given) {
     static const option_id needed[] = {OPTION_STEPS, OPTION_EPSILON, OPTION_DELTA};
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; ++i)
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!option_given(given, needed[i]))
             return fail(EXIT_USAGE, "design needs --%s %s", options[needed[i]].name, options[needed[i]].argument);
     if (option_given(given, OPTION_EPOCHS) + option_given(given, OPTION_FEDERATED) +
@@ -89,8 +90,8 @@ static int check_needed(const arguments *given) {
     if (!(given->number[OPTION_EPSILON] > 0.0))
         return fail(EXIT_USAGE, "--epsilon %s: a number above 0 is accepted", option_text(given, OPTION_EPSILON));
     if (option_given(given, OPTION_EPOCHS) && given->count[OPTION_EPOCHS] > given->count[OPTION_STEPS])
-        return fail(EXIT_USAGE, "--epochs %lld: at most %lld (the steps) are accepted",
-                    (long long)given->count[OPTION_EPOCHS], (long long)given->count[OPTION_STEPS]);
+        return fail(EXIT_USAGE, "--epochs %" PRId64 ": at most %" PRId64 " (the steps) are accepted",
+                    given->count[OPTION_EPOCHS], given->count[OPTION_STEPS]);
     return 0;
 }
 
@@ -151,27 +152,27 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
     json_close(t, '}');
 }
 
-/* The candidates proper, or the points of the searches over bands and buffers. */
+/* The candidates, or the points of the searches over bands and buffers. */
 static void json_candidates(text_buffer *t, const char *key, const dpmf_design *d, bool swept) {
     json_open(t, key, '[');
-    for (int64_t i = 0; i < dpmf_design_count(d); ++i)
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++)
         if ((dpmf_design_candidate(d, i)->swept != 0) == swept) json_candidate(t, NULL, dpmf_design_candidate(d, i));
     json_close(t, ']');
 }
 
 static void print_json(text_buffer *t, const arguments *given, const dpmf_design *d, const dpmf_exact *exact,
                        const char *statement) {
-    const dpmf_mechanism *m = dpmf_design_mechanism(d);
+    const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
     json_begin(t);
     json_integer(t, "steps", given->count[OPTION_STEPS]);
-    json_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
-    json_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
+    json_text(t, "workload", dpmf_workload_get(dpmf_mechanism_get(m).workload).text);
+    json_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
     json_double(t, "epsilon", given->number[OPTION_EPSILON]);
     json_double(t, "delta", given->number[OPTION_DELTA]);
     if (option_given(given, OPTION_UNITS))
         json_bool(t, "delta_below_one_unit", !delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]));
     json_candidates(t, "candidates", d, false);
-    json_candidate(t, "chosen", dpmf_design_candidate(d, dpmf_design_chosen(d)));
+    json_candidate(t, "chosen", dpmf_design_candidate(d, dpmf_design_get(d).chosen));
     if (exact->grid > 0) {
         json_open(t, "exact", '{');
         json_double(t, "grid_per_clip", exact->grid);
@@ -181,13 +182,13 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
         json_close(t, '}');
     }
     json_text(t, "statement", statement);
-    json_text(t, "why", dpmf_design_why(d));
+    json_text(t, "why", dpmf_design_get(d).why);
     json_open(t, "warnings", '[');
-    for (int64_t i = 0; i < dpmf_design_warnings(d); ++i)
+    for (int64_t i = 0; i < dpmf_design_get(d).warnings; i++)
         json_text(t, NULL, dpmf_design_warning(d, i));
     json_close(t, ']');
     json_candidates(t, "sweep", d, true);
-    json_text(t, "digest", dpmf_mechanism_digest(m));
+    json_text(t, "digest", dpmf_mechanism_get(m).digest);
     json_end(t);
 }
 
@@ -207,7 +208,7 @@ static void show_time(double seconds, char out[24]) {
 enum { NAME_WIDTH = 29, NAME_WIDTH_FEDERATED = 16 };
 
 static bool has_worst(const dpmf_design *d) {
-    return dpmf_design_candidate(d, dpmf_design_chosen(d))->worst_ratio > 0.0;
+    return dpmf_design_candidate(d, dpmf_design_get(d).chosen)->worst_ratio > 0.0;
 }
 
 static void table_head(text_buffer *t, bool worst, bool max_loss) {
@@ -222,7 +223,7 @@ static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen
     const bool worst = c->worst_ratio > 0.0;
     snprintf(name, sizeof name, "%s%s%s", c->family, c->normalized ? ", normalized" : "",
              !dpmf_sampling_is_none(&c->sampling) ? " *" : "");
-    if (c->bands > 0) snprintf(bands, sizeof bands, "%lld", (long long)c->bands);
+    if (c->bands > 0) snprintf(bands, sizeof bands, "%" PRId64, c->bands);
     show_bytes(c->memory_bytes, memory);
     show_time(c->seconds_per_step, seconds);
     if (c->overhead > 0.0) snprintf(overhead, sizeof overhead, "%.2f", c->overhead);
@@ -237,7 +238,7 @@ static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen
 /* The bytes of `text` that `most` characters of UTF-8 take, to the end of its line at most. */
 static int line_bytes(const char *text, int most) {
     int bytes = 0;
-    for (int count = 0; text[bytes] != '\0' && text[bytes] != '\n'; ++bytes) {
+    for (int count = 0; text[bytes] != '\0' && text[bytes] != '\n'; bytes++) {
         count += ((unsigned char)text[bytes] & 0xc0) != 0x80;
         if (count > most) break;
     }
@@ -253,7 +254,7 @@ static void add_wrapped(text_buffer *t, const char *sentences, int indent, int w
         int line = line_bytes(text, width - indent);
         if (text[line] != '\0' && text[line] != '\n')
             while (line > 1 && text[line] != ' ')
-                --line;
+                line--;
         text_add(t, "%*s%.*s\n", indent, "", line, text);
         text += line;
         text += *text == ' ' || *text == '\n';
@@ -264,10 +265,10 @@ static void add_wrapped(text_buffer *t, const char *sentences, int indent, int w
 
 enum { TEXT_WIDTH = 110 };
 
-/* Under which sampling, and what the bound is by: once each. */
+/* The sampling, and the origin of the bound: once each. */
 static void print_accounts(text_buffer *t, const dpmf_design *d) {
     text_add(t, "  * with privacy amplified by sampling:\n");
-    for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         char sampling[64];
         if (c->swept || dpmf_sampling_is_none(&c->sampling)) continue;
@@ -278,19 +279,20 @@ static void print_accounts(text_buffer *t, const dpmf_design *d) {
 }
 
 static void print_table(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
-    const dpmf_mechanism *m = dpmf_design_mechanism(d);
+    const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
     bool max_loss = option_is(given, OPTION_LOSS, "max"), amplified = false, refused = false;
-    text_add(t, "%lld steps, %s, participation %s, ", (long long)given->count[OPTION_STEPS],
-             dpmf_workload_text(dpmf_mechanism_workload(m)), dpmf_participation_text(dpmf_mechanism_participation(m)));
+    text_add(t, "%" PRId64 " steps, %s, participation %s, ", given->count[OPTION_STEPS],
+             dpmf_workload_get(dpmf_mechanism_get(m).workload).text,
+             dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
     add_words(t, terminal_alphabet(), "epsilon = %g, delta = %g\n\n", given->number[OPTION_EPSILON],
               given->number[OPTION_DELTA]);
     if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
         text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
     table_head(t, has_worst(d), max_loss);
-    for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         if (c->swept) continue;
-        table_candidate(t, c, i == dpmf_design_chosen(d), max_loss);
+        table_candidate(t, c, i == dpmf_design_get(d).chosen, max_loss);
         amplified = amplified || !dpmf_sampling_is_none(&c->sampling);
         refused = refused || !c->eligible;
     }
@@ -299,31 +301,31 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
                  "  worst ratio decides: at the separation where it is largest, its noise over the best candidate's\n");
     if (amplified) print_accounts(t, d);
     if (refused) text_add(t, "\nNot eligible:\n");
-    for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         char line[sizeof c->reason + 64];
         snprintf(line, sizeof line, "%s: %s", c->family, c->reason);
         if (!c->swept && !c->eligible) add_wrapped(t, line, 2, TEXT_WIDTH);
     }
     text_add(t, "\nChosen:\n");
-    add_wrapped(t, dpmf_design_why(d), 2, TEXT_WIDTH);
-    if (dpmf_design_warnings(d) > 0) text_add(t, "\nBefore you train:\n");
-    for (int64_t i = 0; i < dpmf_design_warnings(d); ++i)
+    add_wrapped(t, dpmf_design_get(d).why, 2, TEXT_WIDTH);
+    if (dpmf_design_get(d).warnings > 0) text_add(t, "\nBefore you train:\n");
+    for (int64_t i = 0; i < dpmf_design_get(d).warnings; i++)
         add_wrapped(t, dpmf_design_warning(d, i), 2, TEXT_WIDTH);
     text_add(t, "\nPrivacy:\n");
     add_wrapped(t, statement, 2, TEXT_WIDTH);
 }
 
-/* ---- together ---- */
+/* ---- the verb ---- */
 
 static int save_chosen(const dpmf_design *d, const char *path) {
     if (path == NULL) return 0;
-    dpmf_status status = dpmf_mechanism_save(dpmf_design_mechanism(d), path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a place that cannot hold a file */
+    dpmf_status status = dpmf_mechanism_save(dpmf_design_get(d).mechanism, path);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 
-/* The statement; with --exact what it says of the exact release, for a clip norm of 1, whose factor cancels. */
+/* The statement; with --exact that of the exact release, for a clip norm of 1, whose factor cancels. */
 static int make_statement(const arguments *given, const dpmf_design *d, const dpmf_exact *exact, char *statement) {
     char *plain = allocate(STATEMENT_MAX, 1);
     if (plain == NULL) return fail_memory();
@@ -336,11 +338,11 @@ static int make_statement(const arguments *given, const dpmf_design *d, const dp
     return 0;
 }
 
-/* A mechanism that has no exact release is no answer to --exact. */
+/* With --exact a mechanism without an exact release cannot be chosen. */
 static int plan_exact(const arguments *given, const dpmf_design *d, dpmf_exact *out) {
     if (!option_given(given, OPTION_EXACT)) return 0;
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
-    dpmf_status status = dpmf_exact_plan(dpmf_design_mechanism(d), given->count[OPTION_DIM], 1.0, 0.0, &run, out);
+    dpmf_status status = dpmf_exact_plan(dpmf_design_get(d).mechanism, given->count[OPTION_DIM], 1.0, 0.0, &run, out);
     return status == DPMF_OK ? 0 : fail_status(status, "--exact (other families: --families, without sampling)");
 }
 

@@ -7,7 +7,7 @@
 static int evaluate_and_print(const arguments *given, const problem *p) {
     answer a = {0};
     if (option_given(given, OPTION_PER_STEP)) {
-        a.per_step = allocate(dpmf_workload_steps(p->workload), sizeof *a.per_step);
+        a.per_step = allocate(dpmf_workload_get(p->workload).steps, sizeof *a.per_step);
         if (a.per_step == NULL) return fail_memory();
     }
     int code = evaluate_problem(given, p, &a);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Everything that explains: `dpmf help`, `dpmf VERB --help` and the manual page, all from the tables of options/options.c. */
+/* All explanations: `dpmf help`, `dpmf VERB --help` and the manual page, all from the tables of options/options.c. */
 #include "options/completion.h"
 #include "options/tour.h"
 #include "options/verbs.h"
@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,7 +23,7 @@ static void add_wrapped(text_buffer *t, const char *words, int indent, int at) {
             at = indent;
         } else if (!first) {
             text_add(t, " ");
-            ++at;
+            at++;
         }
         text_add(t, "%.*s", length, words);
         at += length;
@@ -53,7 +54,7 @@ static size_t verbs_before(const char *sentence, verb_id verb, bool *among) {
         int found = 0;
         while (found < VERB_TOTAL &&
                !(strlen(verbs[found].name) == length && strncmp(verbs[found].name, at, length) == 0))
-            ++found;
+            found++;
         if (found == VERB_TOTAL) return 0;
         if (found == (int)verb) *among = true;
         at += length;
@@ -85,11 +86,11 @@ static bool add_sentences(text_buffer *t, verb_id verb, const char *help) {
     return has_default;
 }
 
-/* The help of an option with what the other columns of the table know: accepted values and the default. */
+/* The help of an option with the other columns of the table: accepted values and the default. */
 static void option_words(text_buffer *t, verb_id verb, const option_row *o) {
     const bool out = o == &options[OPTION_OUT] && tours[verb].out != NULL;
     const bool has_default = add_sentences(t, verb, out ? tours[verb].out : option_help(o));
-    if (o->kind == KIND_COUNT) text_add(t, " From %lld to %lld.", (long long)o->count_low, (long long)o->count_high);
+    if (o->kind == KIND_COUNT) text_add(t, " From %" PRId64 " to %" PRId64 ".", o->count_low, o->count_high);
     if (o->kind == KIND_NUMBER) text_add(t, " From %g to below %g.", o->number_low, o->number_high);
     if (option_values(o) != NULL) {
         const char *list = option_values(o), *join = " One of ";
@@ -129,7 +130,7 @@ static int finish_help(text_buffer *t) {
 
 /* The example of an option that most runs give; NULL: it is not one of them. */
 static const char *example_of(verb_id verb, option_id id) {
-    for (int i = 0; i < FIRST_OPTIONS && tours[verb].first[i].example != NULL; ++i)
+    for (int i = 0; i < FIRST_OPTIONS && tours[verb].first[i].example != NULL; i++)
         if (tours[verb].first[i].id == id) return tours[verb].first[i].example;
     return NULL;
 }
@@ -137,7 +138,7 @@ static const char *example_of(verb_id verb, option_id id) {
 static void add_first_options(text_buffer *t, verb_id verb) {
     if (tours[verb].first[0].example == NULL) return;
     text_add(t, "\nmost used:\n");
-    for (int i = 0; i < FIRST_OPTIONS && tours[verb].first[i].example != NULL; ++i) {
+    for (int i = 0; i < FIRST_OPTIONS && tours[verb].first[i].example != NULL; i++) {
         assert(option_of_verb(tours[verb].first[i].id, verb));
         add_option(t, verb, &options[tours[verb].first[i].id], tours[verb].first[i].example);
     }
@@ -146,7 +147,7 @@ static void add_first_options(text_buffer *t, verb_id verb) {
 static void add_group(text_buffer *t, verb_id verb, int group) {
     const int end = group + 1 < option_group_total ? (int)option_groups[group + 1].from : OPTION_TOTAL;
     bool titled = false;
-    for (int i = (int)option_groups[group].from; i < end; ++i) {
+    for (int i = (int)option_groups[group].from; i < end; i++) {
         if (!option_of_verb((option_id)i, verb) || example_of(verb, (option_id)i) != NULL) continue;
         if (!titled) text_add(t, "\n%s:\n", option_groups[group].title);
         titled = true;
@@ -160,7 +161,7 @@ int print_verb_help(verb_id verb) {
     text_add(&t, "\n");
     add_wrapped(&t, verbs[verb].description, 0, 0);
     add_first_options(&t, verb);
-    for (int i = 0; i < option_group_total; ++i)
+    for (int i = 0; i < option_group_total; i++)
         add_group(&t, verb, i);
     return finish_help(&t);
 }
@@ -194,10 +195,10 @@ int print_general_help(void) {
     text_add(&t, "usage: dpmf VERB [OPTION]... [FILE]\n       dpmf VERB --help\n       dpmf --version\n\n");
     add_wrapped(&t, about, 0, 0);
     text_add(&t, "\nverbs:\n");
-    for (int i = 0; i < VERB_TOTAL; ++i)
+    for (int i = 0; i < VERB_TOTAL; i++)
         text_add(&t, "  %-12s%s\n", verbs[i].name, verbs[i].summary);
     text_add(&t, "\nexit codes:\n");
-    for (int i = 0; i < EXIT_CODE_COUNT; ++i) {
+    for (int i = 0; i < EXIT_CODE_COUNT; i++) {
         text_add(&t, "  %-6s", exit_codes[i].code);
         add_wrapped(&t, exit_codes[i].meaning, 8, 8);
     }
@@ -210,7 +211,7 @@ int print_general_help(void) {
 
 /* Text for roff: backslashes and dashes escaped; no line of ours starts with a dot or an apostrophe. */
 static void add_roff(text_buffer *t, const char *words) {
-    for (; *words != '\0'; ++words) {
+    for (; *words != '\0'; words++) {
         if (*words == '-' || *words == '\\')
             text_add(t, *words == '-' ? "\\-" : "\\e");
         else
@@ -253,7 +254,7 @@ static void add_roff_verb(text_buffer *t, verb_id verb) {
     text_add(t, ".fi\n.PP\n");
     add_roff(t, verbs[verb].description);
     text_add(t, "\n");
-    for (int i = 0; i < OPTION_TOTAL; ++i)
+    for (int i = 0; i < OPTION_TOTAL; i++)
         if (option_of_verb((option_id)i, verb)) add_roff_option(t, verb, &options[i]);
 }
 
@@ -267,10 +268,10 @@ static int print_man(void) {
     text_add(&t, "\n.PP\n");
     add_roff(&t, conventions);
     text_add(&t, "\n.SH VERBS\n");
-    for (int i = 0; i < VERB_TOTAL; ++i)
+    for (int i = 0; i < VERB_TOTAL; i++)
         add_roff_verb(&t, (verb_id)i);
     text_add(&t, ".SH EXIT STATUS\n");
-    for (int i = 0; i < EXIT_CODE_COUNT; ++i) {
+    for (int i = 0; i < EXIT_CODE_COUNT; i++) {
         text_add(&t, ".TP\n%s\n", exit_codes[i].code);
         add_roff(&t, exit_codes[i].meaning);
         text_add(&t, "\n");

@@ -2,7 +2,7 @@
 #include "options/verbs.h"
 #include "output.h"
 
-/* The constraints that a design chose it under; null: no design did. */
+/* The constraints under which a design chose it; null if no design did. */
 static void json_designed(text_buffer *t, dpmf_design_limits d) {
     if (d.dim == 0) {
         json_null(t, "designed");
@@ -23,63 +23,64 @@ static void table_designed(text_buffer *t, dpmf_design_limits d) {
 }
 
 static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *sampling) {
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
-    dpmf_evaluation held = dpmf_mechanism_evaluation(m);
+    const dpmf_strategy *strategy = dpmf_mechanism_get(m).strategy;
+    dpmf_evaluation held = dpmf_mechanism_get(m).evaluation;
     json_begin(t);
-    json_text(t, "family", dpmf_strategy_family(strategy));
-    json_integer(t, "steps", dpmf_strategy_steps(strategy));
-    json_integer(t, "bands", dpmf_strategy_bands(strategy));
-    json_integer(t, "buffers", dpmf_strategy_buffers(strategy));
-    json_double(t, "normals_per_number", dpmf_strategy_normals(strategy));
-    json_bool(t, "normalized", dpmf_strategy_is_normalized(strategy) != 0);
-    json_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
-    json_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
-    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(m)));
+    json_text(t, "family", dpmf_strategy_get(strategy).family);
+    json_integer(t, "steps", dpmf_strategy_get(strategy).steps);
+    json_integer(t, "bands", dpmf_strategy_get(strategy).bands);
+    json_integer(t, "buffers", dpmf_strategy_get(strategy).buffers);
+    json_double(t, "normals_per_number", dpmf_strategy_get(strategy).normals);
+    json_bool(t, "normalized", dpmf_strategy_get(strategy).is_normalized != 0);
+    json_text(t, "workload", dpmf_workload_get(dpmf_mechanism_get(m).workload).text);
+    json_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
+    json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(m).adjacency));
     json_text(t, "sampling", sampling);
-    json_known(t, "sigma", dpmf_mechanism_sigma(m));
-    json_known(t, "epsilon", dpmf_mechanism_epsilon(m));
-    json_known(t, "delta", dpmf_mechanism_delta(m));
+    json_known(t, "sigma", dpmf_mechanism_get(m).sigma);
+    json_known(t, "epsilon", dpmf_mechanism_get(m).epsilon);
+    json_known(t, "delta", dpmf_mechanism_get(m).delta);
     json_sensitivity(t, held.sensitivity);
     json_losses(t, &held);
     json_lower_bound(t, held.lower_bound);
-    json_text(t, "digest", dpmf_mechanism_digest(m));
-    json_text(t, "made_by", dpmf_mechanism_made_by(m));
-    json_integer(t, "stamps", dpmf_strategy_stamps(strategy));
-    json_bool(t, "weighted", dpmf_mechanism_weights(m) != NULL);
-    json_designed(t, dpmf_mechanism_designed(m));
+    json_text(t, "digest", dpmf_mechanism_get(m).digest);
+    json_text(t, "made_by", dpmf_mechanism_get(m).made_by);
+    json_integer(t, "stamps", dpmf_strategy_get(strategy).stamps);
+    json_bool(t, "weighted", dpmf_mechanism_get(m).weights != NULL);
+    json_designed(t, dpmf_mechanism_get(m).designed);
     json_end(t);
 }
 
 static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sampling) {
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
-    dpmf_evaluation held = dpmf_mechanism_evaluation(m);
-    table_text(t, "family", dpmf_strategy_family(strategy));
-    table_text(t, "made by", dpmf_mechanism_made_by(m));
-    table_designed(t, dpmf_mechanism_designed(m));
-    table_integer(t, "steps", dpmf_strategy_steps(strategy));
-    table_integer(t, "stamps", dpmf_strategy_stamps(strategy));
-    table_integer(t, "bands", dpmf_strategy_bands(strategy));
-    table_integer(t, "buffers", dpmf_strategy_buffers(strategy));
-    if (dpmf_strategy_normals(strategy) > 1)
-        table_double(t, "normals", dpmf_strategy_normals(strategy), "normal numbers per number of noise, on average");
-    table_text(t, "columns", dpmf_strategy_is_normalized(strategy) ? "normalized" : "as they are");
-    table_text(t, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
-    table_text(t, "weights", dpmf_mechanism_weights(m) != NULL ? "given" : "none");
-    table_text(t, "participation", dpmf_participation_text(dpmf_mechanism_participation(m)));
-    table_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_adjacency(m)));
+    const dpmf_strategy *strategy = dpmf_mechanism_get(m).strategy;
+    dpmf_evaluation held = dpmf_mechanism_get(m).evaluation;
+    table_text(t, "family", dpmf_strategy_get(strategy).family);
+    table_text(t, "made by", dpmf_mechanism_get(m).made_by);
+    table_designed(t, dpmf_mechanism_get(m).designed);
+    table_integer(t, "steps", dpmf_strategy_get(strategy).steps);
+    table_integer(t, "stamps", dpmf_strategy_get(strategy).stamps);
+    table_integer(t, "bands", dpmf_strategy_get(strategy).bands);
+    table_integer(t, "buffers", dpmf_strategy_get(strategy).buffers);
+    if (dpmf_strategy_get(strategy).normals > 1)
+        table_double(t, "normals", dpmf_strategy_get(strategy).normals,
+                     "normal numbers per number of noise, on average");
+    table_text(t, "columns", dpmf_strategy_get(strategy).is_normalized ? "normalized" : "as they are");
+    table_text(t, "workload", dpmf_workload_get(dpmf_mechanism_get(m).workload).text);
+    table_text(t, "weights", dpmf_mechanism_get(m).weights != NULL ? "given" : "none");
+    table_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
+    table_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(m).adjacency));
     table_text(t, "sampling", sampling);
-    if (dpmf_mechanism_sigma(m) > 0.0)
-        table_double(t, "sigma", dpmf_mechanism_sigma(m), NULL);
+    if (dpmf_mechanism_get(m).sigma > 0.0)
+        table_double(t, "sigma", dpmf_mechanism_get(m).sigma, NULL);
     else
         table_text(t, "sigma", "not calibrated");
-    if (dpmf_mechanism_epsilon(m) > 0.0) {
-        table_double(t, "epsilon", dpmf_mechanism_epsilon(m), "claimed");
-        table_double(t, "delta", dpmf_mechanism_delta(m), "claimed");
+    if (dpmf_mechanism_get(m).epsilon > 0.0) {
+        table_double(t, "epsilon", dpmf_mechanism_get(m).epsilon, "claimed");
+        table_double(t, "delta", dpmf_mechanism_get(m).delta, "claimed");
     }
     table_sensitivity(t, held.sensitivity);
     table_losses(t, strategy, &held);
     table_lower_bound(t, held.lower_bound);
-    table_text(t, "digest", dpmf_mechanism_digest(m));
+    table_text(t, "digest", dpmf_mechanism_get(m).digest);
 }
 
 int cmd_inspect(const arguments *given) {
@@ -89,7 +90,7 @@ int cmd_inspect(const arguments *given) {
     dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_status(status, NULL);
-    dpmf_sampling held = dpmf_mechanism_sampling(mechanism);
+    dpmf_sampling held = dpmf_mechanism_get(mechanism).sampling;
     status = dpmf_sampling_format(&held, sampling);
     if (status == DPMF_OK && option_given(given, OPTION_JSON))
         print_json(&t, mechanism, sampling);

@@ -8,6 +8,7 @@
 #include "progress.h"
 #include "rows.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ typedef struct request {
     bool explained;  /* the notes on stderr have been printed */
 } request;
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 static int check_usage(const arguments *given) {
     bool dry = option_given(given, OPTION_DRY_RUN), key = option_given(given, OPTION_KEY_FILE);
@@ -64,8 +65,8 @@ static int read_rows(const arguments *given, int64_t steps, request *r) {
             r->last <= steps)
             return 0;
     }
-    return fail(EXIT_USAGE, "--rows %s: A:B is accepted, with 0 <= A < B <= %lld (the steps of the mechanism)",
-                show(text, shown), (long long)steps);
+    return fail(EXIT_USAGE, "--rows %s: A:B is accepted, with 0 <= A < B <= %" PRId64 " (the steps of the mechanism)",
+                show(text, shown), steps);
 }
 
 static void read_options(const arguments *given, request *r) {
@@ -85,7 +86,7 @@ static void read_options(const arguments *given, request *r) {
     r->count = r->options.count > 0 ? r->options.count : r->dim - r->options.offset;
 }
 
-/* Exact rows are float64 unless a NumPy file is asked for, which says what it holds. */
+/* Exact rows are float64, except in a NumPy file, which records its type. */
 static const char *format_text(const request *r) {
     return r->options.exact && !option_given(r->given, OPTION_FORMAT) ? "f64" : option_text(r->given, OPTION_FORMAT);
 }
@@ -94,24 +95,24 @@ static const char *format_text(const request *r) {
 
 static int print_memory(const arguments *given, const request *r, uint64_t bytes, uint64_t buffers) {
     text_buffer t = {0};
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(r->mechanism);
+    const dpmf_strategy *strategy = dpmf_mechanism_get(r->mechanism).strategy;
     const int64_t row = r->count * (int64_t)r->number_size;
     if (option_given(given, OPTION_JSON)) {
         json_begin(&t);
-        json_text(&t, "family", dpmf_strategy_family(strategy));
-        json_integer(&t, "steps", dpmf_strategy_steps(strategy));
+        json_text(&t, "family", dpmf_strategy_get(strategy).family);
+        json_integer(&t, "steps", dpmf_strategy_get(strategy).steps);
         json_integer(&t, "dim", r->dim);
         json_integer(&t, "offset", r->options.offset);
         json_integer(&t, "count", r->count);
         json_text(&t, "format", format_text(r));
-        json_integer(&t, "buffers", dpmf_strategy_buffers(strategy));
+        json_integer(&t, "buffers", dpmf_strategy_get(strategy).buffers);
         json_integer(&t, "memory_bytes", (int64_t)bytes);
         json_integer(&t, "buffer_bytes", (int64_t)buffers);
         json_integer(&t, "row_bytes", row);
         json_end(&t);
     } else {
-        table_text(&t, "family", dpmf_strategy_family(strategy));
-        table_integer(&t, "buffers", dpmf_strategy_buffers(strategy));
+        table_text(&t, "family", dpmf_strategy_get(strategy).family);
+        table_integer(&t, "buffers", dpmf_strategy_get(strategy).buffers);
         table_integer(&t, "memory, bytes", (int64_t)bytes);
         table_integer(&t, "of that, buffers", (int64_t)buffers);
         table_integer(&t, "and a row", row);
@@ -137,24 +138,24 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
     return dpmf_key_create(key);
 }
 
-/* Shards of one run are one run; another clip norm, size or precision is another. */
+/* Shards of one run are the same run; another clip norm, size or precision is another run. */
 static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
     char binding[128];
-    snprintf(binding, sizeof binding, "noise %lld %.17g %s", (long long)r->dim, r->given->number[OPTION_CLIP],
+    snprintf(binding, sizeof binding, "noise %" PRId64 " %.17g %s", r->dim, r->given->number[OPTION_CLIP],
              r->options.exact ? "exact" : option_text(r->given, OPTION_FORMAT));
     return ledger_enter(r->given, r->mechanism, key, binding);
 }
 
 /*
- * Does a signal end the program before the row that is being made is out? The output has whole rows either way. But a
- * state file has recorded the row, and whoever reads a pipe would then have to ask for it with --replay: so a row that
- * takes a moment is finished.
+ * Does a signal end the program before the current row is written? The output has whole rows either way. But a state
+ * file has recorded the row, and the reader of a pipe would then need --replay to get it: so a row that takes a moment
+ * is finished.
  */
 static bool leaves_unfinished(const request *r, uint64_t bytes) {
     return !r->kept || r->given->text[OPTION_OUT] != NULL || bytes > (uint64_t)1 << 26;
 }
 
-/* To the first row, which may take the making of those before it. */
+/* Seeks to the first row, which may take the time of those before it. */
 static dpmf_status go_to_first(const request *r, const row_output *out) {
     if (!end_at_once(rows_left_behind(out))) return DPMF_ERROR_CANCELLED;
     const dpmf_status status = dpmf_noise_seek(r->noise, r->first);
@@ -165,7 +166,7 @@ static dpmf_status go_to_first(const request *r, const row_output *out) {
 static int open_noise(request *r, const row_output *out) {
     uint8_t key[DPMF_KEY_SIZE];
     uint64_t bytes = 0;
-    /* What can be refused is refused before a key file is made. */
+    /* All checks come before the key file is made. */
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, &r->options, &bytes, NULL);
     r->unfinished = leaves_unfinished(r, bytes);
     if (status == DPMF_OK) status = get_key(r->given, key);
@@ -178,7 +179,7 @@ static int open_noise(request *r, const row_output *out) {
     return code;
 }
 
-/* Rows are made some at a time, so that short ones do not each cost a system call. */
+/* Makes several rows at a time, so that short ones do not each cost a system call. */
 static int allocate_rows(request *r) {
     const int64_t row = r->count * (int64_t)r->number_size, together = 1 << 20;
     r->at_once = r->kept || row >= together ? 1 : together / row;
@@ -187,14 +188,15 @@ static int allocate_rows(request *r) {
     return r->rows != NULL ? 0 : fail_memory();
 }
 
-/* After the first rows are out: whatever was to be refused would have been, and then one line says so. */
+/* Printed after the first rows: a refusal would have come before, as a single line. */
 static void explain(request *r) {
     if (r->explained) return;
     r->explained = true;
-    if (!dpmf_noise_calibrated(r->noise)) fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
+    if (!dpmf_noise_get(r->noise).calibrated)
+        fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
     if (option_given(r->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");
-    const dpmf_sampling assumed = dpmf_mechanism_sampling(r->mechanism);
+    const dpmf_sampling assumed = dpmf_mechanism_get(r->mechanism).sampling;
     char sampling[64];
     if (assumed.kind != DPMF_SAMPLING_NONE && dpmf_sampling_format(&assumed, sampling) == DPMF_OK)
         fail(0, "the mechanism's epsilon holds only for a run that draws its batches in secret by %s", sampling);
@@ -202,8 +204,9 @@ static void explain(request *r) {
 
 static int write_header(const request *r, row_output *out) {
     char header[128], padded[256];
-    int length = snprintf(header, sizeof header, "{'descr': '<f%d', 'fortran_order': False, 'shape': (%lld, %lld), }",
-                          (int)r->number_size, (long long)(r->last - r->first), (long long)r->count);
+    int length = snprintf(header, sizeof header,
+                          "{'descr': '<f%d', 'fortran_order': False, 'shape': (%" PRId64 ", %" PRId64 "), }",
+                          (int)r->number_size, r->last - r->first, r->count);
     int body = (10 + length + 1 + 63) / 64 * 64 - 10; /* the data starts at a multiple of 64 */
     memcpy(padded, "\x93NUMPY\x01", 7);
     padded[7] = '\0';
@@ -220,7 +223,7 @@ static int write_rows(request *r, row_output *out) {
     int code = option_is(r->given, OPTION_FORMAT, "npy") ? write_header(r, out) : 0;
     for (int64_t t = r->first; code == 0 && t < r->last;) {
         int64_t some = r->last - t < r->at_once ? r->last - t : r->at_once;
-        for (int64_t i = 0; i < some; ++i) {
+        for (int64_t i = 0; i < some; i++) {
             if (r->unfinished ? !end_at_once(rows_left_behind(out)) : interrupted())
                 return fail(EXIT_CANCELLED, "cancelled");
             dpmf_status status = dpmf_noise_next(r->noise, r->rows + (size_t)i * row);
@@ -238,13 +241,13 @@ static int write_rows(request *r, row_output *out) {
 
 static int print_done(const request *r) {
     text_buffer t = {0};
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(r->mechanism);
-    const dpmf_sampling assumed = dpmf_mechanism_sampling(r->mechanism);
+    const dpmf_strategy *strategy = dpmf_mechanism_get(r->mechanism).strategy;
+    const dpmf_sampling assumed = dpmf_mechanism_get(r->mechanism).sampling;
     char sampling[64];
     if (dpmf_sampling_format(&assumed, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     json_begin(&t);
-    json_text(&t, "family", dpmf_strategy_family(strategy));
-    json_integer(&t, "steps", dpmf_strategy_steps(strategy));
+    json_text(&t, "family", dpmf_strategy_get(strategy).family);
+    json_integer(&t, "steps", dpmf_strategy_get(strategy).steps);
     json_integer(&t, "dim", r->dim);
     json_integer(&t, "offset", r->options.offset);
     json_integer(&t, "count", r->count);
@@ -255,17 +258,17 @@ static int print_done(const request *r) {
     json_text(&t, "format", format_text(r));
     json_text(&t, "release", r->options.exact ? "exact" : "plain");
     if (r->options.exact) {
-        json_double(&t, "grid", dpmf_noise_grid(r->noise));
-        json_double(&t, "sensitivity", dpmf_noise_sensitivity(r->noise));
+        json_double(&t, "grid", dpmf_noise_get(r->noise).grid);
+        json_double(&t, "sensitivity", dpmf_noise_get(r->noise).release.sensitivity);
     }
     json_double(&t, "clip", r->given->number[OPTION_CLIP]);
-    json_known(&t, "sigma", dpmf_mechanism_sigma(r->mechanism));
-    json_double(&t, "scale", dpmf_noise_scale(r->noise));
-    json_bool(&t, "calibrated", dpmf_noise_calibrated(r->noise) != 0);
+    json_known(&t, "sigma", dpmf_mechanism_get(r->mechanism).sigma);
+    json_double(&t, "scale", dpmf_noise_get(r->noise).release.scale);
+    json_bool(&t, "calibrated", dpmf_noise_get(r->noise).calibrated != 0);
     json_bool(&t, "private", !option_given(r->given, OPTION_TESTING_SEED));
     json_text(&t, "sampling", sampling);
     json_integer(&t, "stream_version", DPMF_STREAM_VERSION);
-    json_text(&t, "digest", dpmf_mechanism_digest(r->mechanism));
+    json_text(&t, "digest", dpmf_mechanism_get(r->mechanism).digest);
     json_text(&t, "out", r->given->text[OPTION_OUT]);
     json_end(&t);
     int code = text_print(&t);
@@ -290,7 +293,7 @@ static int make_rows(request *r) {
 
 static int run_request(request *r) {
     int code = load_confirmed(r->given->operand, (int)r->given->count[OPTION_THREADS], &r->mechanism);
-    if (code == 0) code = read_rows(r->given, dpmf_strategy_steps(dpmf_mechanism_strategy(r->mechanism)), r);
+    if (code == 0) code = read_rows(r->given, dpmf_strategy_get(dpmf_mechanism_get(r->mechanism).strategy).steps, r);
     if (code != 0) return code;
     return option_given(r->given, OPTION_DRY_RUN) ? dry_run(r) : make_rows(r);
 }

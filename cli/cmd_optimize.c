@@ -53,7 +53,7 @@ static int check_buffers(const arguments *given, const dpmf_family *kind) {
     return 0;
 }
 
-/* Options that only some families take; their ranges are the library's to check. */
+/* Options that only some families take; the library checks their ranges. */
 static int check_family_options(const arguments *given) {
     const char *name = option_text(given, OPTION_FAMILY);
     char shown[SHOWN], list[FAMILY_LIST];
@@ -78,15 +78,15 @@ static int check_family_options(const arguments *given) {
     return 0;
 }
 
-/* The dense optimum without its matrix: the bounds are the answer. */
+/* The dense optimum without its matrix: the bounds are the result. */
 static int answer_from_bounds(const arguments *given, const problem *p, const dpmf_participation *optimize_for,
                               answer *a) {
     const dpmf_optimization *found = &a->found_by->result;
-    double n = (double)dpmf_workload_steps(p->workload);
+    double n = (double)dpmf_workload_get(p->workload).steps;
     if (option_given(given, OPTION_OUT) || option_given(given, OPTION_PER_STEP) || option_given(given, OPTION_EPSILON))
         return fail(EXIT_UNABLE, "--family dense: its matrix is formed up to %d steps; --family tvblt has no limit",
                     DPMF_DENSE_STEPS_MAX);
-    if (strcmp(dpmf_participation_text(p->participation), dpmf_participation_text(optimize_for)) != 0)
+    if (strcmp(dpmf_participation_get(p->participation).text, dpmf_participation_get(optimize_for).text) != 0)
         return fail(EXIT_UNABLE, "--family dense above %d steps: evaluated under the participation it is optimized for",
                     DPMF_DENSE_STEPS_MAX);
     double times = p->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
@@ -127,17 +127,17 @@ static dpmf_optimize_options options_of(const arguments *given, const problem *p
     return how;
 }
 
-/* What a mechanism is optimized for. */
+/* The participation that a mechanism is optimized for. */
 typedef struct target {
     const dpmf_workload *workload;
     const dpmf_participation *participation;
-    bool same; /* as what it is evaluated on */
+    bool same; /* the same as in the evaluation */
 } target;
 
 static int optimize(const arguments *given, const target *to, problem *p, optimized *o) {
     dpmf_optimize_options how = options_of(given, p);
     double start = seconds_now();
-    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a factorization does not ask for long */
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a factorization may be silent for long */
     dpmf_status status = dpmf_optimize(option_text(given, OPTION_FAMILY), to->workload, to->participation, &how,
                                        &p->own_strategy, &o->result);
     end_later();
@@ -147,20 +147,23 @@ static int optimize(const arguments *given, const target *to, problem *p, optimi
     return interrupted() ? fail(EXIT_CANCELLED, "cancelled") : 0;
 }
 
-/* Both are proven of any mechanism under single participation: then the better of two duals stands beside the other loss. */
+/*
+ * Both hold for any mechanism under single participation: then the better of two duals is printed beside the other
+ * loss.
+ */
 static bool of_one_kind(const char *a, const char *b) {
     static const char DUAL[] = "any mechanism: dual of the optimum";
     return a != NULL && strncmp(a, DUAL, sizeof DUAL - 1) == 0 && strncmp(b, DUAL, sizeof DUAL - 1) == 0;
 }
 
-/* The bound of the optimization where it says more than that of the evaluation. */
+/* The bound of the optimization where it is stronger than that of the evaluation. */
 static void adopt_bound(const arguments *given, const problem *p, const target *to, answer *a) {
     const dpmf_optimization *found = &a->found_by->result;
     bool max_loss = option_is(given, OPTION_LOSS, "max");
     double times = p->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
     double *held = max_loss ? &a->found.lower_bound.max_loss : &a->found.lower_bound.rms_loss;
     if (!to->same || found->scope == NULL || option_is(given, OPTION_BOUND, "none")) return;
-    if (times * found->optimum_lower <= *held * (1.0 + 1e-6)) return; /* the same, or proven of more mechanisms */
+    if (times * found->optimum_lower <= *held * (1.0 + 1e-6)) return; /* the same, or proven for more mechanisms */
     if (!of_one_kind(a->found.lower_bound.scope, found->scope))
         a->found.lower_bound = (dpmf_lower_bound){.scope = found->scope};
     *held = times * found->optimum_lower;
@@ -171,7 +174,7 @@ static int optimize_and_print(const arguments *given, const target *to, problem 
     answer a = {.found_by = &o};
     int code = optimize(given, to, p, &o);
     if (code == 0 && option_given(given, OPTION_PER_STEP) && p->strategy != NULL) {
-        a.per_step = allocate(dpmf_workload_steps(p->workload), sizeof *a.per_step);
+        a.per_step = allocate(dpmf_workload_get(p->workload).steps, sizeof *a.per_step);
         if (a.per_step == NULL) code = fail_memory();
     }
     if (code == 0)
@@ -191,13 +194,14 @@ int cmd_optimize(const arguments *given) {
     if (code == 0) code = check_family_options(given);
     if (code == 0) code = problem_without_strategy(given, &p, &other_workload);
     if (code == 0 && option_given(given, OPTION_OPTIMIZE_PARTICIPATION))
-        code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_steps(p.workload),
+        code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_get(p.workload).steps,
                                   &other_participation);
     if (code == 0) {
         target to = {other_workload == NULL ? p.workload : other_workload,
                      other_participation == NULL ? p.participation : other_participation,
                      other_workload == NULL && other_participation == NULL};
-        snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s", dpmf_participation_text(to.participation));
+        snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s",
+                 dpmf_participation_get(to.participation).text);
         p.made_by = p.own_made_by;
         code = optimize_and_print(given, &to, &p);
     }

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dpmf predict: what a trained model answers. The weights are private; what is asked of them, and the answers, are not protected. */
+/*
+ * dpmf predict: the predictions of a trained model. The weights are private; the inputs and the predictions are not
+ * protected.
+ */
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
 #include "rows.h"
 #include "train/train.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 typedef struct prediction {
     training data; /* test, hidden */
-    bool labelled; /* the classes are known, so that the accuracy is too */
+    bool labelled; /* the classes are known, so the accuracy is computed */
     float *weights;
     int64_t dim;
     int32_t *label;
@@ -26,13 +30,13 @@ static int read_weights(const arguments *given, prediction *p) {
     p->dim = array.shape[0] * array.shape[1];
     p->weights = allocate(p->dim, sizeof *p->weights);
     if (p->weights == NULL) code = fail_memory();
-    for (int64_t i = 0; code == 0 && i < p->dim; ++i)
+    for (int64_t i = 0; code == 0 && i < p->dim; i++)
         p->weights[i] = (float)array.values[i];
     dpmf_array_free(&array);
     if (code == 0 && dpmf_model_classes(dpmf_dataset_features(p->data.test), p->data.hidden, p->dim) == 0)
-        code = fail(EXIT_UNABLE, "%s has %lld weights: no model %s with %lld features has this number",
-                    show(given->operand, shown), (long long)p->dim, option_text(given, OPTION_MODEL),
-                    (long long)dpmf_dataset_features(p->data.test));
+        code = fail(EXIT_UNABLE, "%s has %" PRId64 " weights: no model %s with %" PRId64 " features has this number",
+                    show(given->operand, shown), p->dim, option_text(given, OPTION_MODEL),
+                    dpmf_dataset_features(p->data.test));
     return code;
 }
 
@@ -51,7 +55,7 @@ static double accuracy_of(const prediction *p) {
     const int64_t count = dpmf_dataset_count(p->data.test);
     const int32_t *known = dpmf_dataset_labels(p->data.test);
     int64_t right = 0;
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++)
         right += p->label[i] == known[i];
     return (double)right / (double)count;
 }
@@ -65,11 +69,11 @@ static void add_json(text_buffer *t, const prediction *p) {
     else
         json_null(t, "accuracy");
     json_open(t, "class", '[');
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++)
         json_integer(t, NULL, p->label[i]);
     json_close(t, ']');
     json_open(t, "probability", '[');
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++)
         json_double(t, NULL, p->probability[i]);
     json_close(t, ']');
     json_end(t);
@@ -77,11 +81,11 @@ static void add_json(text_buffer *t, const prediction *p) {
 
 static void add_lines(text_buffer *t, const prediction *p) {
     text_add(t, "class,probability\n");
-    for (int64_t i = 0; i < dpmf_dataset_count(p->data.test); ++i)
+    for (int64_t i = 0; i < dpmf_dataset_count(p->data.test); i++)
         text_add(t, "%d,%.6g\n", (int)p->label[i], p->probability[i]);
 }
 
-/* To --out whole or not at all, else to standard output. */
+/* Writes --out completely or not at all, else standard output. */
 static int print(const arguments *given, const prediction *p) {
     text_buffer t = {0};
     row_output out = {0};
@@ -96,8 +100,8 @@ static int print(const arguments *given, const prediction *p) {
     rows_close(&out);
     text_free(&t);
     if (code == 0 && path != NULL && p->labelled)
-        fail(0, "%.2f %% of %lld examples are correct", 100.0 * accuracy_of(p),
-             (long long)dpmf_dataset_count(p->data.test));
+        fail(0, "%.2f %% of %" PRId64 " examples are correct", 100.0 * accuracy_of(p),
+             dpmf_dataset_count(p->data.test));
     return code;
 }
 

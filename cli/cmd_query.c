@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpmf query: how sure a released stream is. Everything is post-processing of what count has written: estimates from its
- * lines, standard deviations from the mechanism (src/error/query.c).
+ * dpmf query: the accuracy of a released stream. All results are post-processing of what count has written: estimates
+ * from its lines, standard deviations from the mechanism (src/error/query.c).
  */
 #include "options/verbs.h"
 #include "output.h"
 #include "progress.h"
 #include "released.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -67,7 +68,7 @@ static int fill_series(const arguments *given, const released *r, series *s) {
     s->lower = allocate(r->lines, sizeof(double));
     s->upper = allocate(r->lines, sizeof(double));
     if (s->estimate == NULL || s->lower == NULL || s->upper == NULL) return fail_memory();
-    for (int64_t t = 0; t < r->lines; ++t) {
+    for (int64_t t = 0; t < r->lines; t++) {
         s->estimate[t] = r->total[t];
         s->lower[t] = r->total[t] - times * r->error[t];
         s->upper[t] = r->total[t] + times * r->error[t];
@@ -75,7 +76,7 @@ static int fill_series(const arguments *given, const released *r, series *s) {
     if (!option_given(given, OPTION_MONOTONE)) return 0;
     status = dpmf_query_monotone(r->lines, r->total, r->error, 0.0, s->estimate);
     if (status != DPMF_OK) return fail_status(status, NULL);
-    for (int64_t t = 0; t < r->lines; ++t) {
+    for (int64_t t = 0; t < r->lines; t++) {
         s->lower[t] = fmax(s->lower[t], 0.0);
         s->upper[t] = fmax(s->upper[t], 0.0);
     }
@@ -85,7 +86,7 @@ static int fill_series(const arguments *given, const released *r, series *s) {
 
 static void json_values(text_buffer *t, const char *key, int64_t count, const double *values) {
     json_open(t, key, '[');
-    for (int64_t i = 0; i < count; ++i)
+    for (int64_t i = 0; i < count; i++)
         json_double(t, NULL, values[i]);
     json_close(t, ']');
 }
@@ -105,8 +106,8 @@ static int print_series(const arguments *given, const released *r, const series 
         json_end(&t);
     } else {
         text_add(&t, "line estimate lower upper\n");
-        for (int64_t i = 0; i < r->lines; ++i)
-            text_add(&t, "%lld %.9g %.9g %.9g\n", (long long)i + 1, s->estimate[i], s->lower[i], s->upper[i]);
+        for (int64_t i = 0; i < r->lines; i++)
+            text_add(&t, "%" PRId64 " %.9g %.9g %.9g\n", i + 1, s->estimate[i], s->lower[i], s->upper[i]);
     }
     int code = text_print(&t);
     text_free(&t);

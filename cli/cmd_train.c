@@ -6,6 +6,7 @@
 #include "train/train.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@
 
 const training_team *training_together = NULL;
 
-/* Where several train together, what one could not do ends all of them. */
+/* Where several processes train together, a failure of one ends all of them. */
 static int all(int code) {
     return training_together != NULL ? training_together->all(code) : code;
 }
@@ -58,7 +59,7 @@ dpmf_status training_key(const training *t, uint8_t key[DPMF_KEY_SIZE]) {
     return dpmf_key_create(key);
 }
 
-/* The state file: as asked, or beside the key file; one for each of several processes. */
+/* The state file: the given one, or the one beside the key file; one for each of several processes. */
 static int find_state(training *t) {
     const arguments *given = t->given;
     const char *path = given->text[OPTION_STATE], *key = given->text[OPTION_KEY_FILE];
@@ -67,8 +68,8 @@ static int find_state(training *t) {
     if (path != NULL) length = snprintf(t->state, sizeof t->state, "%s", path);
     if (path == NULL && key != NULL) length = snprintf(t->state, sizeof t->state, "%s.state", key);
     if (length > 0 && length < TRAINING_PATH && training_together != NULL)
-        length += snprintf(t->state + length, sizeof t->state - (size_t)length, ".%lld-of-%lld",
-                           (long long)training_together->part, (long long)training_together->parts);
+        length += snprintf(t->state + length, sizeof t->state - (size_t)length, ".%" PRId64 "-of-%" PRId64,
+                           training_together->part, training_together->parts);
     return length < TRAINING_PATH ? 0 : fail(EXIT_USAGE, "--state: the name is too long");
 }
 
@@ -97,7 +98,7 @@ static void read_options(training *t) {
     }
 }
 
-/* A checkpoint that is there is gone on from; one of another run is refused. */
+/* An existing checkpoint is continued; one of another run is refused. */
 static int resume(training *t) {
     const char *path = t->given->text[OPTION_CHECKPOINT];
     if (path == NULL || (access(path, F_OK) != 0 && errno == ENOENT)) return 0;
@@ -107,18 +108,19 @@ static int resume(training *t) {
     return 0;
 }
 
-/* What the state file knows of the run: begun before, complete, or lost. */
+/* The run by its state file: begun before, complete, or lost. */
 static int check_begun(training *t) {
     const char *checkpoint = t->given->text[OPTION_CHECKPOINT], *out = t->given->text[OPTION_OUT];
     const int64_t begun = dpmf_trainer_begun(t->trainer), step = dpmf_trainer_step(t->trainer);
     if (checkpoint == NULL && begun > 0)
         return fail(EXIT_UNABLE,
-                    "this run was started before: the noise of %lld of its %lld steps has been used, and without "
+                    "this run was started before: the noise of %" PRId64 " of its %" PRId64
+                    " steps has been used, and without "
                     "--checkpoint it cannot be resumed; a new run needs a new --key-file",
-                    (long long)begun, (long long)t->steps);
+                    begun, t->steps);
     if (step == t->steps && (out == NULL || access(out, F_OK) == 0))
-        return fail(EXIT_UNABLE, "this run is complete: all of its %lld steps were taken, and no step is repeated",
-                    (long long)t->steps);
+        return fail(EXIT_UNABLE,
+                    "this run is complete: all of its %" PRId64 " steps were taken, and no step is repeated", t->steps);
     t->begun_before = begun;
     return 0;
 }
@@ -133,7 +135,7 @@ static int get_key(training *t) {
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-/* A state file that says "another" does not know in what; a checkpoint does. */
+/* A state file of another run cannot name the difference; a checkpoint can. */
 static int explain_another(training *t) {
     const char *path = t->given->text[OPTION_CHECKPOINT];
     dpmf_trainer_options without = t->how;
@@ -154,12 +156,12 @@ static int open_trainer(training *t) {
     if (status == DPMF_ERROR_ARGUMENT && t->how.state != NULL && access(t->how.state, F_OK) == 0)
         return explain_another(t);
     if (status != DPMF_OK) return fail_status(status, NULL);
-    /* Test data that do not fit are better found now than after the last step. */
+    /* Test data that do not fit should be found now rather than after the last step. */
     status = dpmf_trainer_evaluate(t->trainer, t->test, NULL, NULL);
     return status == DPMF_OK ? 0 : fail_status(DPMF_ERROR_FORMAT, NULL);
 }
 
-/* Everything that tells two runs with one key and mechanism apart: their noise is bound to it. */
+/* All values that distinguish two runs with one key and mechanism: their noise is bound to it. */
 static int enter_ledger(training *t) {
     static const option_id tell[] = {OPTION_MODEL,    OPTION_CLIP,     OPTION_OPTIMIZER, OPTION_LEARNING_RATE,
                                      OPTION_MOMENTUM, OPTION_SCHEDULE, OPTION_DECAY,     OPTION_ZERO_ABOVE,
@@ -167,9 +169,9 @@ static int enter_ledger(training *t) {
                                      OPTION_HOLD_OUT, OPTION_LABEL,    OPTION_USER,      OPTION_SCALE};
     text_buffer binding = {0};
     if (!option_given(t->given, OPTION_LEDGER)) return 0;
-    if (training_together != NULL && training_together->part != 0) return 0; /* one of them enters for all */
-    text_add(&binding, "train %s %lld", dpmf_sampler_text(t->sampler), (long long)t->units);
-    for (size_t i = 0; i < sizeof tell / sizeof *tell; ++i) {
+    if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */
+    text_add(&binding, "train %s %" PRId64, dpmf_sampler_get(t->sampler).text, t->units);
+    for (size_t i = 0; i < sizeof tell / sizeof *tell; i++) {
         const char *value = option_text(t->given, tell[i]);
         text_add(&binding, "\n%s %s", options[tell[i]].name, value == NULL ? "" : value);
     }
@@ -178,7 +180,7 @@ static int enter_ledger(training *t) {
     return code;
 }
 
-/* Nothing has been written yet. Several processes are stopped together, where they ask each other. */
+/* Nothing has been written yet. Several processes stop together at their next exchange. */
 static int read_data(training *t) {
     if (training_together == NULL && !end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled");
     int code = training_data(t);
@@ -215,7 +217,7 @@ static int save_checkpoint(training *t) {
     return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_NUMERICAL : status, NULL);
 }
 
-/* The curve first: one that is ahead of its checkpoint is cut back, one that is behind would have a gap. */
+/* Writes the curve first: one that is ahead of its checkpoint is cut back, one that is behind would have a gap. */
 static int save_progress(training *t) {
     int code = t->given->text[OPTION_CHECKPOINT] != NULL ? all(curve_write(t)) : 0;
     return code == 0 ? save_checkpoint(t) : code;
@@ -234,7 +236,7 @@ static int add_to_curve(training *t) {
     return code;
 }
 
-/* A run that is told to stop keeps what it has. */
+/* A run that is stopped keeps its results so far. */
 static int run_steps(training *t) {
     const int64_t every = t->given->count[OPTION_EVERY], begun = dpmf_trainer_step(t->trainer);
     dpmf_status status = DPMF_OK;
@@ -248,7 +250,7 @@ static int run_steps(training *t) {
     if (status == DPMF_OK && code == 0 && begun < t->steps && t->steps % every != 0) code = save_progress(t);
     progress_clear();
     if (code != 0) return code;
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_NUMERICAL; /* nothing in the command is to blame */
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_NUMERICAL; /* the command is not at fault */
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
@@ -258,7 +260,7 @@ static int write_weights(const training *t) {
     if (!option_given(t->given, OPTION_OUT)) return 0;
     weights.values = allocate(t->dim, sizeof(double));
     if (weights.values == NULL) return fail_memory();
-    for (int64_t i = 0; i < t->dim; ++i)
+    for (int64_t i = 0; i < t->dim; i++)
         weights.values[i] = (double)from[i];
     dpmf_status status = dpmf_array_save(t->given->text[OPTION_OUT], &weights);
     free(weights.values);
@@ -273,7 +275,7 @@ static int train(training *t) {
     t->seconds += now() - begun;
     if (code == 0 && training_together != NULL) code = training_together->finish(t);
     if (code != 0) return code;
-    if (training_together != NULL && training_together->part != 0) return 0; /* one of them speaks for all */
+    if (training_together != NULL && training_together->part != 0) return 0; /* one process prints for all */
     dpmf_status status = dpmf_trainer_evaluate(t->trainer, t->test, &t->accuracy, &t->loss);
     if (status != DPMF_OK) return fail_status(status, NULL);
     code = write_weights(t);
@@ -281,13 +283,13 @@ static int train(training *t) {
     if (code == 0) code = training_print(t);
     if (code != 0) return code;
     if (t->resumed_at > 0 && t->resumed_at < t->steps)
-        fail(0, "resumed at step %lld of %lld", (long long)t->resumed_at, (long long)t->steps);
+        fail(0, "resumed at step %" PRId64 " of %" PRId64, t->resumed_at, t->steps);
     if (t->resumed_at == t->steps) fail(0, "this run was complete: no step was taken, and this is its model");
     if (t->resumed_at == 0 && t->begun_before > 0)
-        fail(
-            0,
-            "this run was started before and had no checkpoint: its first %lld steps were repeated, with the same sums",
-            (long long)(t->begun_before < t->steps ? t->begun_before : t->steps));
+        fail(0,
+             "this run was started before and had no checkpoint: its first %" PRId64
+             " steps were repeated, with the same sums",
+             t->begun_before < t->steps ? t->begun_before : t->steps);
     if (t->how.noiseless) fail(0, "not private: no noise was added");
     if (!t->how.noiseless && option_given(t->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");

@@ -4,13 +4,14 @@
 #include "privacy/ledger.h"
 #include "progress.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 static void print_json(text_buffer *t, const dpmf_verification *v) {
     json_begin(t);
-    json_bool(t, "ok", dpmf_verification_ok(v) != 0);
+    json_bool(t, "ok", dpmf_verification_get(v).ok != 0);
     json_open(t, "checks", '[');
-    for (int64_t i = 0; i < dpmf_verification_count(v); ++i) {
+    for (int64_t i = 0; i < dpmf_verification_get(v).count; i++) {
         const dpmf_check *check = dpmf_verification_check(v, i);
         json_open(t, NULL, '{');
         json_text(t, "name", check->name);
@@ -38,7 +39,7 @@ static void add_number(text_buffer *t, double value) {
 static void print_table(text_buffer *t, const dpmf_verification *v) {
     int64_t counts[3] = {0};
     text_add(t, "%-8s%-26s  %-20s  %-20s  %s\n", "", "check", "claimed", "found", "how");
-    for (int64_t i = 0; i < dpmf_verification_count(v); ++i) {
+    for (int64_t i = 0; i < dpmf_verification_get(v).count; i++) {
         const dpmf_check *check = dpmf_verification_check(v, i);
         text_add(t, "%-8s%-26s", check->ok > 0 ? "ok" : check->ok == 0 ? "FAILED" : "-", check->name);
         add_number(t, check->claimed);
@@ -46,14 +47,14 @@ static void print_table(text_buffer *t, const dpmf_verification *v) {
         text_add(t, "  %s\n", check->how);
         counts[check->ok + 1]++;
     }
-    text_add(t, "%s: %lld agree, %lld do not, %lld were not checked\n", dpmf_verification_ok(v) ? "verified" : "FAILED",
-             (long long)counts[2], (long long)counts[1], (long long)counts[0]);
+    text_add(t, "%s: %" PRId64 " agree, %" PRId64 " do not, %" PRId64 " were not checked\n",
+             dpmf_verification_get(v).ok ? "verified" : "FAILED", counts[2], counts[1], counts[0]);
 }
 
-/* ---- a ledger: read again entry by entry, composed, and held against its budget ---- */
+/* ---- a ledger: read again entry by entry, composed, and compared with its budget ---- */
 
 static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledger *ledger, const dpmf_privacy *found) {
-    const double budget = dpmf_ledger_budget_epsilon(ledger);
+    const double budget = dpmf_ledger_get(ledger).budget_epsilon;
     const bool ok = budget == 0.0 || found->epsilon <= budget * (1.0 + 1e-9);
     const char *how = budget == 0.0 ? "the ledger has no budget"
                       : found->total_mu > 0.0
@@ -77,14 +78,14 @@ static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledg
         json_text(t, "how", how);
         json_close(t, '}');
         json_close(t, ']');
-        json_integer(t, "entries", dpmf_ledger_entries(ledger));
+        json_integer(t, "entries", dpmf_ledger_get(ledger).entries);
         json_end(t);
         return;
     }
     text_add(t, "%-8s%-26s", budget == 0.0 ? "-" : ok ? "ok" : "FAILED", "ledger.budget");
     add_number(t, budget > 0.0 ? budget : NAN);
     add_number(t, budget > 0.0 ? found->epsilon : NAN);
-    text_add(t, "  %s\n%s: %lld entries\n", how, ok ? "verified" : "FAILED", (long long)dpmf_ledger_entries(ledger));
+    text_add(t, "  %s\n%s: %" PRId64 " entries\n", how, ok ? "verified" : "FAILED", dpmf_ledger_get(ledger).entries);
 }
 
 static int verify_ledger(const arguments *given) {
@@ -93,8 +94,8 @@ static int verify_ledger(const arguments *given) {
     dpmf_privacy found = {0};
     text_buffer t = {0};
     dpmf_status status = dpmf_ledger_load(given->operand, &ledger);
-    const double budget = status == DPMF_OK ? dpmf_ledger_budget_epsilon(ledger) : 0.0;
-    if (budget > 0.0) status = dpmf_ledger_epsilon(ledger, dpmf_ledger_budget_delta(ledger), &run, &found);
+    const double budget = status == DPMF_OK ? dpmf_ledger_get(ledger).budget_epsilon : 0.0;
+    if (budget > 0.0) status = dpmf_ledger_epsilon(ledger, dpmf_ledger_get(ledger).budget_delta, &run, &found);
     progress_clear();
     int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
     if (code == 0) {
@@ -113,7 +114,7 @@ int cmd_verify(const arguments *given) {
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
     dpmf_verification *verification = NULL;
     text_buffer t = {0};
-    dpmf_status status = dpmf_verify_file(given->operand, &run, &verification);
+    dpmf_status status = dpmf_verify(&(dpmf_verify_source){.path = given->operand}, &run, &verification);
     progress_clear();
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_status(status, NULL);
@@ -122,7 +123,7 @@ int cmd_verify(const arguments *given) {
     else
         print_table(&t, verification);
     int code = text_print(&t);
-    if (code == 0 && !dpmf_verification_ok(verification)) code = EXIT_NEGATIVE;
+    if (code == 0 && !dpmf_verification_get(verification).ok) code = EXIT_NEGATIVE;
     text_free(&t);
     dpmf_verification_free(verification);
     return code;

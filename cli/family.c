@@ -5,10 +5,11 @@
 #include "output.h"
 #include "parameters.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 const dpmf_family *find_family(const char *name) {
-    for (int64_t i = 0; i < dpmf_family_count(); ++i)
+    for (int64_t i = 0; i < dpmf_family_count(); i++)
         if (strcmp(dpmf_family_info(i)->name, name) == 0) return dpmf_family_info(i);
     return NULL;
 }
@@ -53,26 +54,26 @@ const char *decoded_family(const char *name, const arguments *given) {
 }
 
 int64_t family_bands(const dpmf_strategy *strategy) {
-    const dpmf_family *kind = find_family(dpmf_strategy_family(strategy));
+    const dpmf_family *kind = find_family(dpmf_strategy_get(strategy).family);
     if (kind == NULL || !kind->bands) return 0;
-    return kind->inverse ? dpmf_strategy_buffers(strategy) + 1 : dpmf_strategy_bands(strategy);
+    return kind->inverse ? dpmf_strategy_get(strategy).buffers + 1 : dpmf_strategy_get(strategy).bands;
 }
 
 /* Bands and stamps as given, or else as in `shape`, which is changed to them. */
 static int check_shape(const arguments *given, const dpmf_family *kind, int64_t steps, strategy_shape *shape) {
     if (option_given(given, OPTION_STAMPS)) shape->stamps = given->count[OPTION_STAMPS];
     if (shape->stamps > steps || steps % shape->stamps != 0)
-        return fail(EXIT_USAGE, "--stamps %lld: a divisor of %lld (the steps) is accepted", (long long)shape->stamps,
-                    (long long)steps);
+        return fail(EXIT_USAGE, "--stamps %" PRId64 ": a divisor of %" PRId64 " (the steps) is accepted", shape->stamps,
+                    steps);
     if (option_given(given, OPTION_BANDS)) shape->bands = given->count[OPTION_BANDS];
     int64_t block = steps / shape->stamps;
     const char *of = shape->stamps > 1 ? "the steps of a stamp" : "the steps";
     if (!kind->bands || option_given(given, OPTION_PARAMETERS)) return 0;
     if (shape->bands == 0)
-        return fail(EXIT_USAGE, "--family %s needs --bands B, from 1 to %lld (%s)", kind->name, (long long)block, of);
+        return fail(EXIT_USAGE, "--family %s needs --bands B, from 1 to %" PRId64 " (%s)", kind->name, block, of);
     if (shape->bands > block)
-        return fail(EXIT_USAGE, "--bands %lld: a whole number from 1 to %lld (%s) is accepted", (long long)shape->bands,
-                    (long long)block, of);
+        return fail(EXIT_USAGE, "--bands %" PRId64 ": a whole number from 1 to %" PRId64 " (%s) is accepted",
+                    shape->bands, block, of);
     return 0;
 }
 
@@ -106,7 +107,7 @@ static int repeat(dpmf_strategy *block, const strategy_shape *shape, dpmf_strate
 int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, strategy_shape shape,
                   dpmf_strategy **out) {
     const char *path = option_text(given, OPTION_PARAMETERS);
-    int64_t steps = dpmf_workload_steps(workload), found = 0;
+    int64_t steps = dpmf_workload_get(workload).steps, found = 0;
     dpmf_strategy *block = NULL;
     int code = check_shape(given, kind, steps, &shape);
     if (code != 0) return code;
@@ -115,8 +116,7 @@ int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_wo
     if (code != 0) return code;
     if (option_given(given, OPTION_BANDS) && given->count[OPTION_BANDS] != found) {
         dpmf_strategy_free(block);
-        return fail(EXIT_USAGE, "--bands %lld: the parameters have %lld", (long long)given->count[OPTION_BANDS],
-                    (long long)found);
+        return fail(EXIT_USAGE, "--bands %" PRId64 ": the parameters have %" PRId64, given->count[OPTION_BANDS], found);
     }
     return repeat(block, &shape, out);
 }

@@ -19,7 +19,7 @@ const char *decoded_family(const char *name, const arguments *given);
 /* The diagonals of C, or of C^-1, that its family is named for; 0: none. */
 int64_t family_bands(const dpmf_strategy *strategy);
 
-/* What a strategy is made with where the options do not say. */
+/* The values of a strategy's options that were not given. */
 typedef struct strategy_shape {
     int64_t bands; /* 0: not known */
     int64_t stamps;

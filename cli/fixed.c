@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decimal numbers and 2^-places. With |whole part| < 2^127 and the first 19 digits after the point as an integer
- * m < 10^19 < 2^64, the fraction is m 2^places/10^19 to the nearest, and m 2^60 fits 128 bits; what later digits add is
- * below 10^-19 < 2^-63. Printing goes the other way: fraction x 10^decimals / 2^places, below 2^60 x 2^60.
+ * m < 10^19 < 2^64, the fraction is m 2^places/10^19 to the nearest, and m 2^60 fits 128 bits; the later digits add
+ * less than 10^-19 < 2^-63. Printing is the reverse: fraction x 10^decimals / 2^places, below 2^60 x 2^60.
  *
  * Nearly all numbers are a sign, up to 18 digits and a point: they are read without strtod and without dividing 128 bits.
  * The value is the same: m/10^f rounded is m 10^(19-f)/10^19 rounded.
@@ -78,12 +78,12 @@ static bool read_any(const char *word, int places, fixed limit, fixed *out) {
     const mantissa m = scan(word + (*word == '-' || *word == '+'));
     const wide most = (wide)limit >> places;
     wide whole = 0, fraction = 0, unit = 1;
-    for (long i = 0; i < m.point; ++i) {
+    for (long i = 0; i < m.point; i++) {
         whole = TEN * whole + digit_of(&m, i);
         if (whole > most) return false;
         if (whole == 0 && i >= m.length) break;
     }
-    for (long i = 0; i < FRACTION_DIGITS; ++i, unit *= 10)
+    for (long i = 0; i < FRACTION_DIGITS; i++, unit *= 10)
         fraction = TEN * fraction + digit_of(&m, m.point + i);
     return finish((whole << places) + ((fraction << places) + unit / 2) / unit, negative, limit, out);
 }
@@ -95,12 +95,12 @@ static bool read_short(const char *word, size_t length, int places, fixed limit,
     int digits = 0, point = -1;
     uint64_t value = 0;
     if (length > SHORT_DIGITS + 2) return false;
-    if (at < end && (*at == '-' || *at == '+')) ++at;
-    for (; at < end; ++at) {
+    if (at < end && (*at == '-' || *at == '+')) at++;
+    for (; at < end; at++) {
         const unsigned digit = (unsigned)(unsigned char)*at - '0';
         if (digit <= 9) {
             value = 10 * value + digit;
-            ++digits;
+            digits++;
         } else if (*at == '.' && point < 0) {
             point = digits;
         } else {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole multiples of 2^-places in 128 bits: sums that are exact, whatever their size beside their parts. */
+/* Whole multiples of 2^-places in 128 bits: sums are exact for terms of any size. */
 #ifndef DPMF_CLI_FIXED_H
 #define DPMF_CLI_FIXED_H
 

@@ -5,6 +5,7 @@
 #include "progress.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,9 +39,9 @@ static got next_line(reader *r, text_span *out) {
         if (end != NULL && (!r->ended || r->at < r->have)) {
             size_t length = (size_t)(end - start);
             r->at += length + 1 < r->have - r->at ? length + 1 : r->have - r->at;
-            if (length > 0 && start[length - 1] == '\r') --length;
+            if (length > 0 && start[length - 1] == '\r') length--;
             *out = (text_span){start, length};
-            ++r->line;
+            r->line++;
             return GOT_LINE;
         }
         if (r->ended) return GOT_END;
@@ -56,7 +57,7 @@ static got next_line(reader *r, text_span *out) {
 }
 
 static int fail_line(const reader *r, const char *why) {
-    return fail(EXIT_UNABLE, "%s, line %lld: %s", r->path, (long long)r->line, why);
+    return fail(EXIT_UNABLE, "%s, line %" PRId64 ": %s", r->path, r->line, why);
 }
 
 /* ---- fields ---- */
@@ -73,9 +74,9 @@ static bool plain_text(text_span s) {
         if (first == 0xed) high = 0x9f;
         if (first == 0xf0) low = 0x90;
         if (first == 0xf4) high = 0x8f;
-        for (; more > 0; --more, low = 0x80, high = 0xbf) {
+        for (; more > 0; more--, low = 0x80, high = 0xbf) {
             if (c == end || *c < low || *c > high) return false;
-            ++c;
+            c++;
         }
     }
     return true;
@@ -84,13 +85,14 @@ static bool plain_text(text_span s) {
 static int read_round(const reader *r, text_span s, int64_t steps, int64_t *out) {
     int64_t value = 0;
     if (s.length == 0 || s.length > ROUND_DIGITS) return fail_line(r, "the round is not a whole number");
-    for (size_t i = 0; i < s.length; ++i) {
+    for (size_t i = 0; i < s.length; i++) {
         if (s.start[i] < '0' || s.start[i] > '9') return fail_line(r, "the round is not a whole number");
         value = 10 * value + (s.start[i] - '0');
     }
     if (value >= steps)
-        return fail(EXIT_UNABLE, "%s, line %lld: round %lld, accepted 0 to %lld (the steps of the mechanism)", r->path,
-                    (long long)r->line, (long long)value, (long long)(steps - 1));
+        return fail(EXIT_UNABLE,
+                    "%s, line %" PRId64 ": round %" PRId64 ", accepted 0 to %" PRId64 " (the steps of the mechanism)",
+                    r->path, r->line, value, steps - 1);
     *out = value;
     return 0;
 }
@@ -118,7 +120,7 @@ typedef struct directory {
 
 static uint64_t hash_name(text_span s) {
     uint64_t h = 14695981039346656037u; /* FNV-1a */
-    for (size_t i = 0; i < s.length; ++i)
+    for (size_t i = 0; i < s.length; i++)
         h = (h ^ (unsigned char)s.start[i]) * 1099511628211u;
     return h ^ h >> 32;
 }
@@ -130,7 +132,7 @@ static bool has_name(const participation_log *log, int64_t client, text_span nam
 
 /* Where the name is, or would be. Reading CLIENT_MAX bytes behind the last name is fine: add_name leaves that room. */
 static int64_t *place_of(const directory *d, text_span name) {
-    for (uint64_t h = hash_name(name);; ++h) {
+    for (uint64_t h = hash_name(name);; h++) {
         int64_t *place = &d->table[h & (uint64_t)(d->places - 1)];
         if (*place == 0 || has_name(d->log, *place - 1, name)) return place;
     }
@@ -153,7 +155,7 @@ static bool grow_table(directory *d) {
     free(d->table);
     d->table = table;
     d->places = places;
-    for (int64_t i = 0; i < d->log->clients; ++i) {
+    for (int64_t i = 0; i < d->log->clients; i++) {
         const char *name = log_client(d->log, i);
         *place_of(d, (text_span){name, strlen(name)}) = i + 1;
     }
@@ -203,7 +205,7 @@ static int read_line(directory *d, const reader *r, text_span line, int64_t step
         return fail_memory();
     code = find_client(d, r, client, &log->client[log->count]);
     if (code == 0) code = read_round(r, round, steps, &log->round[log->count]);
-    if (code == 0) ++log->count;
+    if (code == 0) log->count++;
     return code;
 }
 
@@ -220,8 +222,7 @@ static int read_lines(directory *d, reader *r, int64_t steps) {
     for (;;) {
         got what = next_line(r, &line);
         if (what == GOT_ERROR) return fail(EXIT_UNABLE, "%s: %s", r->path, strerror(errno));
-        if (what == GOT_TOO_LONG)
-            return fail(EXIT_UNABLE, "%s: line %lld is too long", r->path, (long long)r->line + 1);
+        if (what == GOT_TOO_LONG) return fail(EXIT_UNABLE, "%s: line %" PRId64 " is too long", r->path, r->line + 1);
         if (what == GOT_END) break;
         if (r->line == 1) skip_byte_order_mark(&line);
         if (r->line % LINES_BETWEEN_LOOKS == 0 && interrupted()) return fail(EXIT_CANCELLED, "cancelled");
@@ -271,9 +272,9 @@ int log_find_repeat(const participation_log *log, int64_t *later) {
         places *= 2;
     int64_t *table = allocate(places, (int64_t)sizeof *table); /* participation + 1, 0: free */
     int found = table == NULL ? -1 : 0;
-    for (int64_t i = 0; i < log->count && found == 0; ++i) {
+    for (int64_t i = 0; i < log->count && found == 0; i++) {
         uint64_t h = ((uint64_t)log->client[i] * 0x9E3779B97F4A7C15u ^ (uint64_t)log->round[i]) * 0x9E3779B97F4A7C15u;
-        for (h ^= h >> 31;; ++h) {
+        for (h ^= h >> 31;; h++) {
             int64_t *place = &table[h & (uint64_t)(places - 1)], other = *place - 1;
             if (other < 0) *place = i + 1;
             if (other < 0) break;

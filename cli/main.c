@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dpmf VERB [OPTION]... [FILE]: finds the verb and hands over. */
+/* dpmf VERB [OPTION]... [FILE]: finds the verb and runs it. */
 #include "options/options.h"
 #include "options/verbs.h"
 #include "output.h"
@@ -14,18 +14,18 @@
 
 /*
  * A program may be started with stdin, stdout or stderr closed; the next file opened would then take that number and
- * receive what is meant for the stream. Fill the holes with a /dev/null that is open the wrong way round, so that
- * using the stream still fails.
+ * receive what is meant for the stream. A /dev/null that is open for the wrong direction fills each gap, so that using
+ * the stream still fails.
  */
 static void fill_closed_streams(void) {
-    for (int file = 0; file <= 2; ++file)
+    for (int file = 0; file <= 2; file++)
         if (fcntl(file, F_GETFD) < 0 && open("/dev/null", file == 0 ? O_WRONLY : O_RDONLY) < 0) return;
 }
 
-/* What is written at the end of long work must have a place: better to hear now that it has none. */
+/* Fail before long work if an output path is not writable. */
 static int try_output_paths(const arguments *given) {
     static const option_id written[] = {OPTION_OUT, OPTION_CHECKPOINT, OPTION_TEST_CURVE};
-    for (size_t i = 0; i < sizeof written / sizeof written[0]; ++i) {
+    for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
         const char *path = given->text[written[i]];
         char directory[PATH_MAX], shown[SHOWN];
         struct stat info;

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The noise of a run is sigma x s, s the sensitivity in the file, whoever took part. With the sensitivity s' of the
- * steps that each client really took part in, it is sigma s/s' times that one: this multiplier is accounted for.
+ * The noise of a run is sigma x s, s the sensitivity in the file, for any participation. With the sensitivity s' of the
+ * actual participations it is sigma s/s' times s': the account uses this multiplier.
  */
 #include "observed.h"
 
 #include "progress.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* The library counts units; people know clients and lines. */
+/* The library counts units; people use clients and lines. */
 static int fail_observed(dpmf_status status, const char *path, const participation_log *log) {
     int64_t later = 0;
     if (status == DPMF_ERROR_ARGUMENT && log_find_repeat(log, &later) == 1) {
         char name[SHOWN];
-        return fail(EXIT_UNABLE, "%s, line %lld: client %s takes part twice in round %lld", path, (long long)later + 2,
-                    show(log_client(log, log->client[later]), name), (long long)log->round[later]);
+        return fail(EXIT_UNABLE, "%s, line %" PRId64 ": client %s takes part twice in round %" PRId64, path, later + 2,
+                    show(log_client(log, log->client[later]), name), log->round[later]);
     }
     return fail_status(status, path);
 }
 
 int observed_open(const char *path, const dpmf_mechanism *mechanism, dpmf_run run, observed_run *out) {
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(mechanism);
+    const dpmf_strategy *strategy = dpmf_mechanism_get(mechanism).strategy;
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
-    int code = log_read(path, dpmf_strategy_steps(strategy), &out->log);
+    int code = log_read(path, dpmf_strategy_get(strategy).steps, &out->log);
     if (code != 0) return code;
-    o.adjacency = dpmf_mechanism_adjacency(mechanism);
+    o.adjacency = dpmf_mechanism_get(mechanism).adjacency;
     o.run = run;
     dpmf_status status = dpmf_sensitivity_observed(strategy, out->log.count, out->log.client, out->log.round, &o,
                                                    &out->sensitivity, &out->worst);
     if (interrupted()) return fail(EXIT_CANCELLED, "cancelled");
     if (status != DPMF_OK) return fail_observed(status, path, &out->log);
-    out->designed = dpmf_mechanism_evaluation(mechanism).sensitivity;
+    out->designed = dpmf_mechanism_get(mechanism).evaluation.sensitivity;
     out->asked = true;
     return 0;
 }
@@ -50,7 +51,7 @@ dpmf_status observed_account(observed_run *o, double sigma, const dpmf_privacy *
     return status;
 }
 
-/* Above what the file assumes, beyond rounding. */
+/* Is it above the file's assumption, beyond rounding? */
 static bool exceeds(const observed_run *o) {
     return o->sensitivity.value > o->designed.value * (1 + 1e-9);
 }
@@ -83,8 +84,8 @@ static void add_row(text_buffer *t, const char *name, double value, const char *
 
 void observed_table(text_buffer *t, const observed_run *o) {
     const char *kind = dpmf_kind_name(o->privacy.kind);
-    text_add(t, "\nThe actual run: %lld participations of %lld client%s\n", (long long)o->log.count,
-             (long long)o->log.clients, o->log.clients == 1 ? "" : "s");
+    text_add(t, "\nThe actual run: %" PRId64 " participations of %" PRId64 " client%s\n", o->log.count, o->log.clients,
+             o->log.clients == 1 ? "" : "s");
     add_row(t, "observed sensitivity", o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
     add_row(t, "designed sensitivity", o->designed.value, dpmf_kind_name(o->designed.kind));
     text_add(t, "%-22s%s\n", "worst client", log_client(&o->log, o->worst));
@@ -110,8 +111,9 @@ static double four_digits(double x) {
 }
 
 void observed_statement(text_buffer *t, const observed_run *o, alphabet how) {
-    add_words(t, how, "The actual run: with the %lld participations of the log, the sensitivity is %.9g (%s; client ",
-              (long long)o->log.count, o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
+    add_words(t, how,
+              "The actual run: with the %" PRId64 " participations of the log, the sensitivity is %.9g (%s; client ",
+              o->log.count, o->sensitivity.value, dpmf_kind_name(o->sensitivity.kind));
     text_add(t, "%s", log_client(&o->log, o->worst)); /* a name stays as it is */
     add_words(
         t, how,

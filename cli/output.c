@@ -4,6 +4,7 @@
 #include "progress.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,7 +16,7 @@
 
 /* A message may quote anything a user or a file holds: control characters must not break the line or the terminal. */
 static void make_one_line(char *line) {
-    for (char *c = line; *c != '\0'; ++c)
+    for (char *c = line; *c != '\0'; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
 }
 
@@ -41,7 +42,7 @@ int fail(int code, const char *format, ...) {
     progress_clear();
     size_t length = strlen(line);
     line[length++] = '\n';
-    (void)write_all(STDERR_FILENO, line, length); /* nobody is left to tell */
+    (void)write_all(STDERR_FILENO, line, length); /* stderr is closed too: no message is possible */
     return code;
 }
 
@@ -67,7 +68,7 @@ const char *show(const char *value, char out[SHOWN]) {
     size_t length = strlen(value), most = SHOWN - 8; /* room for two quotes, three dots and the zero */
     const char *dots = length > most ? "..." : "";
     if (length > most)
-        for (length = most; length > 0 && ((unsigned char)value[length] & 0xc0) == 0x80; --length) {
+        for (length = most; length > 0 && ((unsigned char)value[length] & 0xc0) == 0x80; length--) {
         } /* not in the middle of a UTF-8 character */
     const char *quote = length == 0 || strpbrk(value, " '\t\n") != NULL ? "'" : "";
     snprintf(out, SHOWN, "%s%.*s%s%s", quote, (int)length, value, dots, quote);
@@ -159,7 +160,7 @@ int text_print(const text_buffer *t) {
 
 static void json_string(text_buffer *t, const char *value) {
     text_add_bytes(t, "\"", 1);
-    for (const char *c = value; *c != '\0'; ++c) {
+    for (const char *c = value; *c != '\0'; c++) {
         if (*c == '"' || *c == '\\')
             text_add(t, "\\%c", *c);
         else if ((unsigned char)*c < 0x20)
@@ -207,7 +208,7 @@ void json_text(text_buffer *t, const char *key, const char *value) {
 
 void json_integer(text_buffer *t, const char *key, int64_t value) {
     json_key(t, key);
-    text_add(t, "%lld", (long long)value);
+    text_add(t, "%" PRId64, value);
 }
 
 void json_double(text_buffer *t, const char *key, double value) {
@@ -280,7 +281,7 @@ void table_text(text_buffer *t, const char *name, const char *value) {
 }
 
 void table_integer(text_buffer *t, const char *name, int64_t value) {
-    text_add(t, "%-*s%lld\n", NAME_WIDTH, name, (long long)value);
+    text_add(t, "%-*s%" PRId64 "\n", NAME_WIDTH, name, value);
 }
 
 /* Nine digits of a bound on its safe side: what is printed is a bound too. side: 1 not below, -1 not above, 0 nearest. */
@@ -315,11 +316,11 @@ void table_sensitivity(text_buffer *t, dpmf_sensitivity value) {
     table_double(t, "sensitivity", value.value, kind);
 }
 
-/* Above so many steps of a stream without a horizon the library looks for the largest error at some of them. */
+/* Above this many steps of a stream without a horizon the library looks for the largest error at some steps only. */
 static const int64_t ALL_STEPS = (int64_t)1 << 24;
 
 const char *max_loss_kind(const dpmf_strategy *s, const dpmf_evaluation *value) {
-    if (strcmp(dpmf_strategy_family(s), DPMF_FAMILY_UNBOUNDED) == 0 && dpmf_strategy_steps(s) > ALL_STEPS)
+    if (strcmp(dpmf_strategy_get(s).family, DPMF_FAMILY_UNBOUNDED) == 0 && dpmf_strategy_get(s).steps > ALL_STEPS)
         return dpmf_kind_name(DPMF_ESTIMATE);
     return dpmf_kind_name(value->sensitivity.kind);
 }
@@ -347,7 +348,7 @@ const char *show_bytes(uint64_t bytes, char out[BYTES_SHOWN]) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
     double value = (double)bytes;
     int i = 0;
-    for (; value >= 1024.0 && i < 6; ++i)
+    for (; value >= 1024.0 && i < 6; i++)
         value /= 1024.0;
     snprintf(out, BYTES_SHOWN, "%.3g %s", value, units[i]);
     return out;
@@ -358,9 +359,8 @@ const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]) 
     if (d->memory > 0) snprintf(memory, sizeof memory, "memory at most %s", show_bytes(d->memory, bytes));
     if (d->max_overhead > 0.0)
         snprintf(time, sizeof time, "at most %g times the time of independent noise", d->max_overhead);
-    if (d->separation_high > 0)
-        snprintf(range, sizeof range, ", separations up to %lld", (long long)d->separation_high);
-    snprintf(out, DESIGNED_MAX, "rows of %lld numbers, %s, %s, least %s noise%s", (long long)d->dim, memory, time,
+    if (d->separation_high > 0) snprintf(range, sizeof range, ", separations up to %" PRId64, d->separation_high);
+    snprintf(out, DESIGNED_MAX, "rows of %" PRId64 " numbers, %s, %s, least %s noise%s", d->dim, memory, time,
              d->loss == DPMF_LOSS_MAX ? "max" : "RMS", range);
     return out;
 }

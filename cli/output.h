@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the program says. Answers are gathered in a text and printed only when everything has succeeded; a failure is
- * one line on stderr and an exit code.
+ * The program's output. Answers are gathered in a text and printed only when everything has succeeded; a failure is one
+ * line on stderr and an exit code.
  */
 #ifndef DPMF_CLI_OUTPUT_H
 #define DPMF_CLI_OUTPUT_H
@@ -20,10 +20,12 @@ enum { EXIT_DONE = 0, EXIT_UNABLE = 1, EXIT_USAGE = 2, EXIT_NEGATIVE = 3, EXIT_C
 #define PRINTF_LIKE(at, first)
 #endif
 
-/* Prints "dpmf: MESSAGE" as one line on stderr, whatever the message holds, and returns `code`. */
+/* Prints "dpmf: MESSAGE" as one line on stderr, even if the message has line breaks, and returns `code`. */
 int fail(int code, const char *format, ...) PRINTF_LIKE(2, 3);
 
-/* The same for a library call that failed, with its exit code; `about` is NULL or what was asked ("--workload x"). */
+/*
+ * The same for a library call that failed, with its exit code; `about` is NULL or the option at fault ("--workload x").
+ */
 int fail_status(dpmf_status status, const char *about);
 
 int fail_memory(void);
@@ -47,8 +49,7 @@ typedef struct text_buffer {
 
 void text_add(text_buffer *t, const char *format, ...) PRINTF_LIKE(2, 3);
 void text_add_bytes(text_buffer *t, const char *bytes, size_t length);
-char *text_room(text_buffer *t,
-                size_t more); /* for so many bytes; NULL: there is none. Then text_used says how many came */
+char *text_room(text_buffer *t, size_t more); /* NULL: no memory; then call text_used with the bytes written */
 void text_used(text_buffer *t, size_t length);
 void text_free(text_buffer *t);
 
@@ -71,11 +72,11 @@ void json_sensitivity(text_buffer *t, dpmf_sensitivity value);  /* the member "s
 void json_losses(text_buffer *t, const dpmf_evaluation *value); /* the three losses */
 void json_lower_bound(text_buffer *t, dpmf_lower_bound value);  /* the member "lower_bound" */
 
-/* Does delta allow one of so many units to be published whole? `units` 0: not known, and then no. */
+/* Does delta allow one of this many units to be published in full? With `units` 0, not known, it does not. */
 bool delta_too_large(double delta, int64_t units);
-extern const char DELTA_TOO_LARGE[]; /* what to say then */
+extern const char DELTA_TOO_LARGE[]; /* the warning for that case */
 
-/* Tables for people: a name, a value, and how sure the value is (NULL: nothing to say). */
+/* Tables for people: a name, a value, and its certainty (NULL: no remark). */
 void table_text(text_buffer *t, const char *name, const char *value);
 void table_integer(text_buffer *t, const char *name, int64_t value);
 enum { DIGITS_LENGTH = 32 };
@@ -83,7 +84,7 @@ void digits_of(double value, int side, char text[DIGITS_LENGTH]);
 void table_double(text_buffer *t, const char *name, double value, const char *kind);
 void table_sensitivity(text_buffer *t, dpmf_sensitivity value);
 void table_losses(text_buffer *t, const dpmf_strategy *s, const dpmf_evaluation *value);
-/* As the others, but for an estimate where not every step was looked at. */
+/* Like the others, but for an estimate that did not look at every step. */
 const char *max_loss_kind(const dpmf_strategy *s, const dpmf_evaluation *value);
 void table_lower_bound(text_buffer *t, dpmf_lower_bound value);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One JSON object with one key, or two for a BLT, which says what the numbers are:
+ * One JSON object with one key, or two for a BLT, which gives the meaning of the numbers:
  *
  *     {"coefficients": [c_0, c_1, ...]}           first column of a Toeplitz C, zeros follow
  *     {"inverse_coefficients": [w_0, w_1, ...]}   first column of a Toeplitz C^-1, zeros follow
@@ -8,8 +8,7 @@
  *     {"matrix": [[row 0], [row 1], ...]}         C itself, n x n, zero above the diagonal
  *     {"scale": [...], "decay": [...]}            of a BLT; or "gap", 1 - decay, which keeps its digits near 1
  *
- * or a .npy array, whose dimensions say it: one for coefficients (of C or C^-1, as the family has it), two for a
- * matrix.
+ * or a .npy array: one dimension for coefficients (of C or C^-1, as the family has it), two for a matrix.
  */
 #include "parameters.h"
 
@@ -19,13 +18,14 @@
 #include <cjson/cJSON.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* What a file turned out to hold. */
+/* The contents of a file. */
 typedef struct numbers {
     const char *path;
     const char *key; /* one of those above */
@@ -100,7 +100,7 @@ static int read_list(const cJSON *list, numbers *n, double *values, int64_t stri
     const cJSON *item;
     cJSON_ArrayForEach(item, list) {
         if (!cJSON_IsNumber(item) || !isfinite(item->valuedouble)) {
-            snprintf(problem, sizeof problem, "%s: entry %lld of a list is not a finite number", n->key, (long long)i);
+            snprintf(problem, sizeof problem, "%s: entry %" PRId64 " of a list is not a finite number", n->key, i);
             return bad_file(n->path, problem);
         }
         values[i++ * stride] = item->valuedouble;
@@ -115,11 +115,11 @@ static int check_lengths(const cJSON *lists, const numbers *n, int64_t first, in
     const cJSON *list;
     cJSON_ArrayForEach(list, lists) {
         if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != expected) {
-            snprintf(problem, sizeof problem, "%s: list %lld has %lld numbers, accepted are %lld", n->key, (long long)j,
-                     cJSON_IsArray(list) ? (long long)cJSON_GetArraySize(list) : 0LL, (long long)expected);
+            snprintf(problem, sizeof problem, "%s: list %" PRId64 " has %d numbers, accepted are %" PRId64, n->key, j,
+                     cJSON_IsArray(list) ? cJSON_GetArraySize(list) : 0, expected);
             return bad_file(n->path, problem);
         }
-        ++j;
+        j++;
         expected -= shrink;
     }
     return 0;
@@ -129,13 +129,13 @@ static int read_lists(const cJSON *value, int64_t steps, numbers *n) {
     char problem[160];
     bool banded = strcmp(n->key, "diagonals") == 0;
     if (banded ? n->count > steps : n->count != steps) {
-        snprintf(problem, sizeof problem, "%s: %lld lists, accepted are %s%lld (the steps)", n->key,
-                 (long long)n->count, banded ? "1 to " : "", (long long)steps);
+        snprintf(problem, sizeof problem, "%s: %" PRId64 " lists, accepted are %s%" PRId64 " (the steps)", n->key,
+                 n->count, banded ? "1 to " : "", steps);
         return bad_file(n->path, problem);
     }
     int code = check_lengths(value, n, steps, banded ? 1 : 0);
     if (code != 0) return code;
-    /* The lengths are checked, so this is at most twice the numbers that the file really has. */
+    /* The lengths are checked, so this is at most twice the numbers that the file has. */
     n->width = banded ? n->count : steps;
     n->values = allocate(steps, n->width * (int64_t)sizeof *n->values);
     if (n->values == NULL) return fail_memory();
@@ -146,12 +146,12 @@ static int read_lists(const cJSON *value, int64_t steps, numbers *n) {
         double *start = n->values + (banded ? j * n->width + j : j * n->width);
         code = read_list(list, n, start, banded ? n->width : 1);
         if (code != 0) return code;
-        ++j;
+        j++;
     }
     return 0;
 }
 
-/* Numbers for another family are a mistake in the command, whatever their lengths. */
+/* Numbers for another family are a mistake in the command, with any lengths. */
 static int check_key(const numbers *n, const dpmf_family *kind) {
     char shown[SHOWN];
     if (strcmp(n->key, kind->parameters) == 0) return 0;
@@ -173,8 +173,8 @@ static int blt_lists(const cJSON *scale, const cJSON *second, numbers *n) {
     n->count = cJSON_GetArraySize(scale);
     if (cJSON_GetArraySize(second) != n->count || n->count < 1 || n->count > DPMF_BLT_BUFFERS_MAX) {
         snprintf(problem, sizeof problem,
-                 "%s: lists of %lld and %lld numbers, accepted are two of the same length, 1 to %d", n->key,
-                 (long long)n->count, (long long)cJSON_GetArraySize(second), DPMF_BLT_BUFFERS_MAX);
+                 "%s: lists of %" PRId64 " and %d numbers, accepted are two of the same length, 1 to %d", n->key,
+                 n->count, cJSON_GetArraySize(second), DPMF_BLT_BUFFERS_MAX);
         return bad_file(n->path, problem);
     }
     n->width = 2;
@@ -184,7 +184,7 @@ static int blt_lists(const cJSON *scale, const cJSON *second, numbers *n) {
     return code != 0 ? code : read_list(second, n, n->values + n->count, 1);
 }
 
-/* Of a decay and a gap that are both there, as 'dpmf optimize' prints them, the gap counts and the decay must fit. */
+/* Where a decay and a gap are both given, as 'dpmf optimize' prints them, the gap counts and the decay must agree. */
 static int read_blt(const cJSON *tree, numbers *n) {
     int seen = 0;
     const cJSON *scale = find_list(tree, "scale", &seen), *decay = find_list(tree, "decay", &seen);
@@ -216,7 +216,7 @@ static int read_members(const cJSON *tree, const dpmf_family *kind, int64_t step
         return bad_file(
             n->path, blt ? "not a JSON object with the keys scale and decay, or scale and gap"
                          : "not a JSON object with one key: coefficients, inverse_coefficients, diagonals or matrix");
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; ++i)
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i], value->string) == 0) n->key = keys[i];
     if (n->key == NULL)
         return bad_file(n->path, "unknown key: coefficients, inverse_coefficients, diagonals and matrix are accepted");
@@ -264,13 +264,14 @@ static int check_shape(const numbers *n, int64_t steps) {
     char problem[200];
     bool matrix = strcmp(n->key, "matrix") == 0;
     if (matrix && (n->count != steps || n->width != steps)) {
-        snprintf(problem, sizeof problem, "the matrix is %lld x %lld, accepted is %lld x %lld (the steps)",
-                 (long long)n->count, (long long)n->width, (long long)steps, (long long)steps);
+        snprintf(problem, sizeof problem,
+                 "the matrix is %" PRId64 " x %" PRId64 ", accepted is %" PRId64 " x %" PRId64 " (the steps)", n->count,
+                 n->width, steps, steps);
         return bad_file(n->path, problem);
     }
     if (n->count < 1 || n->count > steps) {
-        snprintf(problem, sizeof problem, "%s: %lld of them, accepted are 1 to %lld (the steps)", n->key,
-                 (long long)n->count, (long long)steps);
+        snprintf(problem, sizeof problem, "%s: %" PRId64 " of them, accepted are 1 to %" PRId64 " (the steps)", n->key,
+                 n->count, steps);
         return bad_file(n->path, problem);
     }
     return 0;
@@ -291,15 +292,15 @@ static int make_from_numbers(const numbers *n, const dpmf_family *kind, int64_t 
     char about[SHOWN + 16] = "--parameters ";
     dpmf_status status;
     if (n->key == scale_and_decay)
-        status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, n->values + n->count, out);
+        status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, n->values + n->count, NULL, out);
     else if (n->key == scale_and_gap)
-        status = dpmf_strategy_create_blt_gaps(steps, (int)n->count, n->values, n->values + n->count, out);
+        status = dpmf_strategy_create_blt(steps, (int)n->count, n->values, NULL, n->values + n->count, out);
     else if (strcmp(kind->name, DPMF_FAMILY_BANDED_TOEPLITZ) == 0)
-        status = dpmf_strategy_create_banded_toeplitz(steps, n->count, n->values, out);
+        status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ_BANDED, n->count, n->values, out);
     else if (strcmp(n->key, "coefficients") == 0)
-        status = dpmf_strategy_create_toeplitz(steps, n->count, n->values, out);
+        status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ, n->count, n->values, out);
     else if (strcmp(n->key, "inverse_coefficients") == 0)
-        status = dpmf_strategy_create_inverse_toeplitz(steps, n->count, n->values, out);
+        status = dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ_INVERSE, n->count, n->values, out);
     else if (strcmp(n->key, "diagonals") == 0)
         status = dpmf_strategy_create_banded(steps, n->width, n->values, out);
     else

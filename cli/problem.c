@@ -6,6 +6,7 @@
 #include "progress.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ int load_confirmed(const char *path, int threads, dpmf_mechanism **out) {
     return fail(EXIT_UNABLE, "%s: %s; run 'dpmf verify' for more", show(path, shown), dpmf_last_error());
 }
 
-/* ---- what each option describes -------------------------------------------------------------------------------- */
+/* ---- objects of the options ------------------------------------------------------------------------------------ */
 
 static int fail_option(dpmf_status status, const arguments *given, option_id id) {
     char about[SHOWN + 40], shown[SHOWN];
@@ -60,13 +61,14 @@ static int check_weights(const arguments *given, int64_t steps, const dpmf_array
     char shown[SHOWN];
     const char *path = show(option_text(given, OPTION_WEIGHTS), shown);
     if (array->dimensions != 1 || array->shape[0] != steps)
-        return fail(EXIT_UNABLE, "--weights %s: %lld numbers in %d dimensions, accepted are %lld (the steps) in one",
-                    path, (long long)(array->shape[0] * array->shape[1]), array->dimensions, (long long)steps);
+        return fail(EXIT_UNABLE,
+                    "--weights %s: %" PRId64 " numbers in %d dimensions, accepted are %" PRId64 " (the steps) in one",
+                    path, array->shape[0] * array->shape[1], array->dimensions, steps);
     bool all_zero = true;
-    for (int64_t t = 0; t < steps; ++t) {
+    for (int64_t t = 0; t < steps; t++) {
         if (!(array->values[t] >= 0.0 && isfinite(array->values[t])))
-            return fail(EXIT_UNABLE, "--weights %s: weight %lld is %g, accepted are finite numbers >= 0", path,
-                        (long long)t, array->values[t]);
+            return fail(EXIT_UNABLE, "--weights %s: weight %" PRId64 " is %g, accepted are finite numbers >= 0", path,
+                        t, array->values[t]);
         if (array->values[t] > 0.0) all_zero = false;
     }
     if (all_zero) return fail(EXIT_UNABLE, "--weights %s: all are zero, at least one must be above 0", path);
@@ -115,19 +117,20 @@ static int check_optimize_participation(const arguments *given, int64_t steps) {
 static int make_strategy_for(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload,
                              strategy_shape shape, dpmf_strategy **out) {
     dpmf_workload *source = NULL;
-    int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, dpmf_workload_steps(workload), &source);
+    int code = make_workload(given, OPTION_OPTIMIZE_WORKLOAD, dpmf_workload_get(workload).steps, &source);
     if (code == 0) code = make_strategy(given, kind, source != NULL ? source : workload, shape, out);
     dpmf_workload_free(source);
     return code;
 }
 
-/* Puts the lower-triangular form in the place of the strategy. */
+/* Replaces the strategy by its lower-triangular form. */
 static int make_triangular(const arguments *given, problem *p) {
     dpmf_strategy *triangular = NULL;
     if (!option_given(given, OPTION_TRIANGULAR)) return 0;
     dpmf_status status = dpmf_strategy_create_triangular(p->strategy, &triangular);
     if (status != DPMF_OK) return fail_status(status, "--triangular");
-    snprintf(p->own_made_by, sizeof p->own_made_by, "lower-triangular form of %s", dpmf_strategy_family(p->strategy));
+    snprintf(p->own_made_by, sizeof p->own_made_by, "lower-triangular form of %s",
+             dpmf_strategy_get(p->strategy).family);
     p->made_by = p->own_made_by;
     dpmf_strategy_free(p->own_strategy);
     p->strategy = p->own_strategy = triangular;
@@ -184,8 +187,8 @@ static int contradiction(const arguments *given, option_id id, const char *held)
 }
 
 /*
- * Are two operators the same matrix? They are compared by what they do to one vector without structure: matrices that
- * differ agree on it only by an accident of measure zero, and rounding is not taken for a difference.
+ * Are two operators the same matrix? They are applied to one vector without structure: different matrices agree on it
+ * only by an accident of measure zero, and rounding does not count as a difference.
  */
 typedef dpmf_status (*apply_function)(const void *operator_, const double *x, double *y);
 
@@ -203,13 +206,13 @@ static int compare_operators(apply_function apply, const void *a, const void *b,
     double *x = allocate(steps + 2 * rows, sizeof *x);
     if (x == NULL) return fail_memory();
     double *y = x + steps, *z = y + rows, largest = 0.0, difference = 0.0;
-    for (int64_t t = 0; t < steps; ++t) {
+    for (int64_t t = 0; t < steps; t++) {
         double turn = 0.6180339887498949 * (double)(t + 1); /* the golden ratio: fractional parts that never repeat */
         x[t] = 0.5 + (turn - floor(turn));
     }
     dpmf_status status = apply(a, x, y);
     if (status == DPMF_OK) status = apply(b, x, z);
-    for (int64_t t = 0; status == DPMF_OK && t < rows; ++t) {
+    for (int64_t t = 0; status == DPMF_OK && t < rows; t++) {
         largest = fmax(largest, fmax(fabs(y[t]), fabs(z[t])));
         difference = fmax(difference, fabs(y[t] - z[t]));
     }
@@ -222,13 +225,13 @@ static int check_workload(const arguments *given, const problem *p) {
     dpmf_workload *asked = NULL;
     bool same = true;
     if (!option_given(given, OPTION_WORKLOAD)) return 0;
-    int64_t steps = dpmf_workload_steps(p->workload);
+    int64_t steps = dpmf_workload_get(p->workload).steps;
     int code = make_workload(given, OPTION_WORKLOAD, steps, &asked);
     if (code == 0) code = compare_operators(apply_workload, asked, p->workload, steps, steps, &same);
     if (code == 0 && !same) {
         char held[SHOWN];
-        const char *words = dpmf_workload_text(p->workload);
-        bool named = strcmp(words, dpmf_workload_text(asked)) != 0; /* else both say "lr" or "file" */
+        const char *words = dpmf_workload_get(p->workload).text;
+        bool named = strcmp(words, dpmf_workload_get(asked).text) != 0; /* otherwise both texts are "lr" or "file" */
         code = contradiction(given, OPTION_WORKLOAD, named ? show(words, held) : "other numbers");
     }
     dpmf_workload_free(asked);
@@ -238,9 +241,9 @@ static int check_workload(const arguments *given, const problem *p) {
 static int check_participation(const arguments *given, const problem *p) {
     dpmf_participation *asked = NULL;
     if (!option_given(given, OPTION_PARTICIPATION)) return 0;
-    const char *held = dpmf_participation_text(p->participation);
-    int code = make_participation(given, OPTION_PARTICIPATION, dpmf_workload_steps(p->workload), &asked);
-    if (code == 0 && strcmp(dpmf_participation_text(asked), held) != 0)
+    const char *held = dpmf_participation_get(p->participation).text;
+    int code = make_participation(given, OPTION_PARTICIPATION, dpmf_workload_get(p->workload).steps, &asked);
+    if (code == 0 && strcmp(dpmf_participation_get(asked).text, held) != 0)
         code = contradiction(given, OPTION_PARTICIPATION, held);
     dpmf_participation_free(asked);
     return code;
@@ -248,7 +251,7 @@ static int check_participation(const arguments *given, const problem *p) {
 
 static int check_weights_held(const arguments *given, const problem *p) {
     dpmf_array asked = {0};
-    int64_t steps = dpmf_workload_steps(p->workload);
+    int64_t steps = dpmf_workload_get(p->workload).steps;
     if (!option_given(given, OPTION_WEIGHTS)) return 0;
     int code = make_weights(given, steps, &asked);
     if (code == 0 && p->weights == NULL)
@@ -259,30 +262,31 @@ static int check_weights_held(const arguments *given, const problem *p) {
     return code;
 }
 
-/* Options that say how a strategy is made: make it again and compare. */
+/* Options that describe a strategy: makes it again and compares. */
 static int check_strategy_made(const arguments *given, const problem *p, const dpmf_family *kind) {
     static const option_id makers[] = {OPTION_PARAMETERS, OPTION_NU, OPTION_BANDS, OPTION_OPTIMIZE_WORKLOAD};
     dpmf_strategy *asked = NULL;
     bool same = true;
-    int64_t steps = dpmf_workload_steps(p->workload), rows = dpmf_strategy_rows(p->strategy);
-    int64_t bands = kind->bands ? family_bands(p->strategy) : dpmf_strategy_bands(p->strategy);
-    strategy_shape held = {bands, dpmf_strategy_stamps(p->strategy), dpmf_strategy_is_normalized(p->strategy) != 0};
+    int64_t steps = dpmf_workload_get(p->workload).steps, rows = dpmf_strategy_get(p->strategy).rows;
+    int64_t bands = kind->bands ? family_bands(p->strategy) : dpmf_strategy_get(p->strategy).bands;
+    strategy_shape held = {bands, dpmf_strategy_get(p->strategy).stamps,
+                           dpmf_strategy_get(p->strategy).is_normalized != 0};
     int code = make_strategy_for(given, kind, p->workload, held, &asked);
-    if (code == 0 && dpmf_strategy_rows(asked) != rows)
+    if (code == 0 && dpmf_strategy_get(asked).rows != rows)
         same = false;
     else if (code == 0)
         code = compare_operators(apply_strategy, asked, p->strategy, steps, rows, &same);
     dpmf_strategy_free(asked);
-    for (size_t i = 0; code == 0 && !same && i < sizeof makers / sizeof *makers; ++i)
+    for (size_t i = 0; code == 0 && !same && i < sizeof makers / sizeof *makers; i++)
         if (option_given(given, makers[i])) return contradiction(given, makers[i], "another strategy");
     return code;
 }
 
-/* What the file's strategy says of itself. */
+/* The parameters of the file's strategy. */
 static int check_strategy_named(const arguments *given, const problem *p) {
     char held[40];
-    const char *name = dpmf_strategy_family(p->strategy);
-    int64_t stamps = dpmf_strategy_stamps(p->strategy);
+    const char *name = dpmf_strategy_get(p->strategy).family;
+    int64_t stamps = dpmf_strategy_get(p->strategy).stamps;
     if (option_given(given, OPTION_FAMILY)) {
         const char *asked = option_text(given, OPTION_FAMILY);
         if (find_family(asked) == NULL) return check_family(asked, given);
@@ -294,17 +298,17 @@ static int check_strategy_named(const arguments *given, const problem *p) {
     if (strcmp(decoded_family(name, given), name) != 0 || only_restart)
         return contradiction(given, OPTION_DECODER, name);
     if (option_given(given, OPTION_STAMPS) && given->count[OPTION_STAMPS] != stamps) {
-        snprintf(held, sizeof held, "%lld", (long long)stamps);
+        snprintf(held, sizeof held, "%" PRId64, stamps);
         return contradiction(given, OPTION_STAMPS, held);
     }
-    if (option_given(given, OPTION_COLUMN_NORMALIZE) && !dpmf_strategy_is_normalized(p->strategy))
+    if (option_given(given, OPTION_COLUMN_NORMALIZE) && !dpmf_strategy_get(p->strategy).is_normalized)
         return contradiction(given, OPTION_COLUMN_NORMALIZE, "columns not normalized");
     return 0;
 }
 
 static int check_strategy(const arguments *given, const problem *p) {
     char held[40];
-    const char *name = dpmf_strategy_family(p->strategy);
+    const char *name = dpmf_strategy_get(p->strategy).family;
     const dpmf_family *kind = find_family(name);
     int code = check_strategy_named(given, p);
     if (code != 0) return code;
@@ -315,18 +319,18 @@ static int check_strategy(const arguments *given, const problem *p) {
     code = check_family(name, given);
     if (code != 0) return code;
     if (parameters || kind->closed_form) return check_strategy_made(given, p, kind);
-    if (bands && given->count[OPTION_BANDS] != dpmf_strategy_bands(p->strategy)) {
-        snprintf(held, sizeof held, "%lld", (long long)dpmf_strategy_bands(p->strategy));
+    if (bands && given->count[OPTION_BANDS] != dpmf_strategy_get(p->strategy).bands) {
+        snprintf(held, sizeof held, "%" PRId64, dpmf_strategy_get(p->strategy).bands);
         return contradiction(given, OPTION_BANDS, held);
     }
-    return 0; /* what a given strategy was made for does not matter */
+    return 0; /* the purpose of a given strategy does not matter */
 }
 
 static int check_small(const arguments *given, const problem *p) {
     char held[40];
-    int64_t steps = dpmf_workload_steps(p->workload);
+    int64_t steps = dpmf_workload_get(p->workload).steps;
     if (option_given(given, OPTION_STEPS) && given->count[OPTION_STEPS] != steps) {
-        snprintf(held, sizeof held, "%lld", (long long)steps);
+        snprintf(held, sizeof held, "%" PRId64, steps);
         return contradiction(given, OPTION_STEPS, held);
     }
     if (option_given(given, OPTION_ADJACENCY) && adjacency_of(given) != p->adjacency)
@@ -340,14 +344,14 @@ int problem_from_file(const arguments *given, problem *out) {
     dpmf_status status = dpmf_mechanism_load(given->operand, &out->mechanism);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
     if (status != DPMF_OK) return fail_status(status, NULL);
-    out->workload = dpmf_mechanism_workload(out->mechanism);
-    out->participation = dpmf_mechanism_participation(out->mechanism);
-    out->strategy = dpmf_mechanism_strategy(out->mechanism);
-    out->weights = dpmf_mechanism_weights(out->mechanism);
-    out->adjacency = dpmf_mechanism_adjacency(out->mechanism);
-    out->sensitivity = dpmf_mechanism_sensitivity_bound(out->mechanism);
-    out->sampling = dpmf_mechanism_sampling(out->mechanism);
-    out->made_by = dpmf_mechanism_made_by(out->mechanism);
+    out->workload = dpmf_mechanism_get(out->mechanism).workload;
+    out->participation = dpmf_mechanism_get(out->mechanism).participation;
+    out->strategy = dpmf_mechanism_get(out->mechanism).strategy;
+    out->weights = dpmf_mechanism_get(out->mechanism).weights;
+    out->adjacency = dpmf_mechanism_get(out->mechanism).adjacency;
+    out->sensitivity = dpmf_mechanism_get(out->mechanism).sensitivity_bound;
+    out->sampling = dpmf_mechanism_get(out->mechanism).sampling;
+    out->made_by = dpmf_mechanism_get(out->mechanism).made_by;
     int code = check_small(given, out);
     if (code == 0) code = check_workload(given, out);
     if (code == 0) code = check_participation(given, out);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a command is about: a workload, a participation and a strategy, from options or from a mechanism file. */
+/* The problem of a command: a workload, a participation and a strategy, from options or from a mechanism file. */
 #ifndef DPMF_CLI_PROBLEM_H
 #define DPMF_CLI_PROBLEM_H
 
@@ -30,14 +30,14 @@ int problem_from_options(const arguments *given, problem *out);
 /* The same without a strategy; *optimize_for is NULL or the workload of --optimize-workload, the caller's to free. */
 int problem_without_strategy(const arguments *given, problem *out, dpmf_workload **optimize_for);
 
-/* From the operand FILE; options that say something else than the file are refused. */
+/* From the operand FILE; options that contradict the file are refused. */
 int problem_from_file(const arguments *given, problem *out);
 
 void problem_free(problem *p);
 
 /*
- * A guarantee is printed or relied on only if it holds: the mechanism of a file, its sensitivity and epsilon computed
- * again; one that claims less is refused. Everything else that a file claims is for `verify`.
+ * A guarantee is printed or relied on only if it holds: the sensitivity and epsilon of a file's mechanism are computed
+ * again, and a file that claims less is refused. `verify` checks all other claims.
  */
 int load_confirmed(const char *path, int threads, dpmf_mechanism **out);
 

@@ -24,7 +24,7 @@ static void ask_stop(int number) {
     if (!ends_at_once) return;
     if (left_behind != NULL) unlink(left_behind);
     if (line_shown && write(STDERR_FILENO, CLEAR, sizeof CLEAR - 1) < 0) {}
-    if (write(STDERR_FILENO, MESSAGE, sizeof MESSAGE - 1) < 0) {} /* nobody reads it: then the exit code alone tells */
+    if (write(STDERR_FILENO, MESSAGE, sizeof MESSAGE - 1) < 0) {} /* stderr has no reader: the exit code must suffice */
     _exit(EXIT_CANCELLED);
 }
 
@@ -48,7 +48,7 @@ void watch_signals(void) {
     /* Not SA_RESTART: a read that waits must end. A second signal finds the default handler, and kills. */
     action.sa_handler = ask_stop;
     action.sa_flags = (int)SA_RESETHAND;
-    for (size_t i = 0; i < sizeof stops / sizeof *stops; ++i) {
+    for (size_t i = 0; i < sizeof stops / sizeof *stops; i++) {
         struct sigaction before;
         if (sigaction(stops[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
             sigaction(stops[i], &action, NULL); /* one that the shell ignores for us (nohup, &) stays ignored */
@@ -64,7 +64,7 @@ bool wait_readable(int file) {
     /* A signal may come just before the wait and not end it, so no wait is long. */
     while (!interrupted()) {
         int ready = poll(&wanted, 1, 100);
-        if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* the read will tell what is wrong */
+        if (ready > 0 || (ready < 0 && errno != EINTR)) return true; /* the read will report the failure */
     }
     return false;
 }
@@ -76,7 +76,8 @@ static double seconds(void) {
 }
 
 /*
- * Seconds between lines in a log: DPMF_PROGRESS, 0 for no lines, 10 without it. Read once: every call asks.
+ * Seconds between lines in a log: DPMF_PROGRESS, 0 for no lines, 10 without it. It is read once, since every call needs
+ * it.
  */
 static double seconds_between_lines(void) {
     static double found = -1.0;

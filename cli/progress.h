@@ -7,12 +7,13 @@
 
 #include <stdbool.h>
 
-/* Takes over SIGINT, SIGTERM and SIGHUP (unless ignored) and ignores SIGPIPE: a closed pipe is then a write error. */
+/* Handles SIGINT, SIGTERM and SIGHUP (unless ignored) and ignores SIGPIPE: a closed pipe is then a write error. */
 void watch_signals(void);
 
 /*
- * From now on one of them ends the program at once, and removes the file `leaving` (NULL: none), which must stay: for work
- * that may not ask for long and leaves nothing half-written. False if one came before: then the caller stops.
+ * From now on one of them ends the program at once and removes the file `leaving` (NULL: none); the string must stay
+ * valid. For work that calls no progress function for long and leaves no incomplete file. False if a signal came
+ * before: then the caller stops.
  */
 bool end_at_once(const char *leaving);
 

@@ -7,12 +7,13 @@
 #include "progress.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* What count prints of a deviation has six digits. */
+/* count prints a deviation with six digits. */
 static const double AGREES = 2e-5;
 
 typedef struct reader {
@@ -39,7 +40,7 @@ static char *next_field(char **at) {
     if (*start == '\0') return NULL;
     const bool quoted = *start == '"';
     char *end = quoted ? strchr(start + 1, '"') : start + strcspn(start, between);
-    if (quoted && end != NULL) ++start;
+    if (quoted && end != NULL) start++;
     if (end == NULL) end = start + strlen(start);
     *at = *end == '\0' ? end : end + 1;
     *end = '\0';
@@ -47,8 +48,8 @@ static char *next_field(char **at) {
 }
 
 /*
- * "[step,] [time] v_1 ... v_D deviation", or {"step":..., "sums":[v_1, ..., v_D], "standard_deviation":...}: fields that are
- * not numbers (times, the words of JSON) are passed over, and what stands before the sums in CSV and JSON with them.
+ * "[step,] [time] v_1 ... v_D deviation", or {"step":..., "sums":[v_1, ..., v_D], "standard_deviation":...}: fields
+ * that are not numbers (times, the words of JSON) are skipped, and so are the fields before the sums in CSV and JSON.
  */
 static int take_line(reader *r) {
     double number = 0.0, wanted = NAN;
@@ -65,8 +66,10 @@ static int take_line(reader *r) {
         if (read_number(word, &number) && ++found == r->column) wanted = number;
     }
     if (found <= r->column)
-        return fail(EXIT_UNABLE, "%s, line %lld: %lld numbers, but column %lld and a standard deviation are needed",
-                    show(r->path, shown), (long long)r->lines + 1, (long long)found, (long long)r->column);
+        return fail(EXIT_UNABLE,
+                    "%s, line %" PRId64 ": %" PRId64 " numbers, but column %" PRId64
+                    " and a standard deviation are needed",
+                    show(r->path, shown), r->lines + 1, found, r->column);
     if (r->lines == r->places) {
         r->places = 2 * r->places + 1024;
         if (!grow(&r->total, r->places) || !grow(&r->stated, r->places)) return fail_memory();
@@ -88,34 +91,34 @@ static int read_lines(reader *r) {
     return code;
 }
 
-/* The deviations of the lines, and that the stream says the same. */
+/* Reads the deviations of the lines and checks that they agree with the stream's. */
 static int compute_errors(const arguments *given, const reader *from, released *r) {
-    const double sigma = dpmf_mechanism_sigma(r->mechanism);
+    const double sigma = dpmf_mechanism_get(r->mechanism).sigma;
     char shown[SHOWN];
     r->scale = given->number[OPTION_CLIP] * (sigma > 0.0 ? sigma : 1.0) *
-               dpmf_mechanism_evaluation(r->mechanism).sensitivity.value;
+               dpmf_mechanism_get(r->mechanism).evaluation.sensitivity.value;
     r->error = allocate(r->lines, sizeof *r->error);
     if (r->error == NULL) return fail_memory();
     dpmf_run run = run_with(0);
     dpmf_status status = dpmf_error_range(r->workload, r->strategy, 0, r->lines, &run, r->error);
     if (status != DPMF_OK) return fail_status(status, NULL);
-    for (int64_t t = 0; t < r->lines; ++t) {
+    for (int64_t t = 0; t < r->lines; t++) {
         r->error[t] *= r->scale;
         if (!(fabs(from->stated[t] / r->error[t] - 1.0) <= AGREES))
             return fail(EXIT_UNABLE,
-                        "%s, line %lld: the standard deviation is %.6g there but %.6g by the mechanism: another "
+                        "%s, line %" PRId64 ": the standard deviation is %.6g there but %.6g by the mechanism: another "
                         "mechanism, or another --clip",
-                        show(from->path, shown), (long long)t + 1, from->stated[t], r->error[t]);
+                        show(from->path, shown), t + 1, from->stated[t], r->error[t]);
     }
     return 0;
 }
 
 static int combine(const arguments *given, reader *from, released *r) {
-    r->workload = dpmf_mechanism_workload(r->mechanism);
-    r->strategy = dpmf_mechanism_strategy(r->mechanism);
-    if (from->lines > dpmf_strategy_steps(r->strategy))
-        return fail(EXIT_UNABLE, "the stream has %lld lines, the mechanism %lld steps", (long long)from->lines,
-                    (long long)dpmf_strategy_steps(r->strategy));
+    r->workload = dpmf_mechanism_get(r->mechanism).workload;
+    r->strategy = dpmf_mechanism_get(r->mechanism).strategy;
+    if (from->lines > dpmf_strategy_get(r->strategy).steps)
+        return fail(EXIT_UNABLE, "the stream has %" PRId64 " lines, the mechanism %" PRId64 " steps", from->lines,
+                    dpmf_strategy_get(r->strategy).steps);
     r->lines = from->lines;
     r->total = from->total;
     from->total = NULL;
@@ -147,9 +150,9 @@ void released_free(released *r) {
 
 int released_span(const released *r, const char *name, const char *text, span *out) {
     char first[64], shown[SHOWN];
-    if (strcmp(dpmf_workload_text(r->workload), "prefix") != 0)
+    if (strcmp(dpmf_workload_get(r->workload).text, "prefix") != 0)
         return fail(EXIT_UNABLE, "%s: the stream's workload is %s; running sums (prefix) are accepted", name,
-                    dpmf_workload_text(r->workload));
+                    dpmf_workload_get(r->workload).text);
     const char *colon = strchr(text, ':');
     const size_t length = colon != NULL ? (size_t)(colon - text) : 0;
     if (colon != NULL && length < sizeof first) {
@@ -159,8 +162,8 @@ int released_span(const released *r, const char *name, const char *text, span *o
             out->first <= out->last && out->last <= r->lines)
             return 0;
     }
-    return fail(EXIT_USAGE, "%s %s: A:B is accepted, with 1 <= A <= B <= %lld (the lines of the stream)", name,
-                show(text, shown), (long long)r->lines);
+    return fail(EXIT_USAGE, "%s %s: A:B is accepted, with 1 <= A <= B <= %" PRId64 " (the lines of the stream)", name,
+                show(text, shown), r->lines);
 }
 
 double released_sum(const released *r, span s) {
@@ -169,7 +172,7 @@ double released_sum(const released *r, span s) {
 }
 
 static void add_weights(double *weights, span s, double by) {
-    for (int64_t t = s.first; t >= 1 && t <= s.last; ++t)
+    for (int64_t t = s.first; t >= 1 && t <= s.last; t++)
         weights[t - 1] += by;
 }
 

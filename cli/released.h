@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream that count has written, with the mechanism that it had. */
+/* A stream that count has written, with its mechanism. */
 #ifndef DPMF_CLI_RELEASED_H
 #define DPMF_CLI_RELEASED_H
 

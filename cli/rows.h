@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where noise and count write: whole rows to standard output as they come, or a file that appears when complete. */
+/* Outputs of noise and count: whole rows to standard output as they come, or a file that appears when complete. */
 #ifndef DPMF_CLI_ROWS_H
 #define DPMF_CLI_ROWS_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/atomic_file.h"
 
 typedef struct row_output {
     int file;
-    const char *path; /* NULL: standard output */
-    char *temporary;  /* a name for the time before it is complete */
-    bool named;       /* it has that name */
+    const char *path;     /* NULL: standard output */
+    atomic_file complete; /* the file, where there is a path */
 } row_output;
 
-/*
- * Each: 0, or the exit code after a message. `secret`: a file for the owner alone. Until it is complete it has no name, so
- * that nothing is left of a program that is killed; where the file system cannot do that, the next one that writes to
- * `path` removes what was left.
- */
+/* Each: 0, or the exit code after a message. `secret`: a file for the owner alone. */
 int rows_open(const char *path, bool secret, row_output *out);
 
 /* Whole rows. A signal that comes while they are being written lets them be completed if the reader still reads. */

@@ -5,6 +5,6 @@ foreach(input IN LISTS INPUTS)
     file(READ "${input}" hex HEX)
     string(APPEND bytes "${hex}")
 endforeach()
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-string(REGEX REPLACE "((0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,)(0x..,))" "\\1\n" bytes "${bytes}")
+string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${bytes}") # literals have the sign of char
+string(REGEX REPLACE "(('.x..',)('.x..',)('.x..',)('.x..',)('.x..',)('.x..',)('.x..',)('.x..',))" "\\1\n" bytes "${bytes}")
 file(WRITE "${OUTPUT}" "extern const char ${NAME}[];\nconst char ${NAME}[] = {\n${bytes}0};\n")

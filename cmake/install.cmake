@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# What `cmake --install` puts where. Both the CMake package and dpmf.pc may be moved with the tree they are in.
+# The rules of `cmake --install`. The CMake package and dpmf.pc may both be moved with the tree they are in.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/dpmf)
 
-install(FILES include/dpmf.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/dpmf.h include/dpmf_experimental.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# Two exports: who links the static library needs our dependencies too, who links the shared one does not.
+# Two exports: programs that link the static library need our dependencies too, those that link the shared one do not.
 install(TARGETS dpmf_static EXPORT dpmfStaticTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT dpmfStaticTargets NAMESPACE dpmf:: DESTINATION ${package_dir})
 if(DPMF_SHARED)
@@ -23,7 +23,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/cmake/dpmfConfigVersion.
 install(FILES "${PROJECT_BINARY_DIR}/cmake/dpmfConfig.cmake" "${PROJECT_BINARY_DIR}/cmake/dpmfConfigVersion.cmake"
         DESTINATION ${package_dir})
 
-# dpmf.pc finds its prefix from where it lies, however deep the library directory is.
+# dpmf.pc finds its prefix relative to itself, for any depth of the library directory.
 file(RELATIVE_PATH pc_prefix "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
 list(JOIN OPENBLAS_LDFLAGS " " pc_openblas)

@@ -4,8 +4,8 @@
 
     hourly_stream.py [--csv] [--years 5] [--seed 1] > hours.txt
 
-One number per line, or with --csv a header and the time beside it. A private running count of it, whose end nobody has to
-know, and questions on it:
+One number per line, or with --csv a header and the time beside it. A private running count of it without a planned end,
+and questions on it:
 
     dpmf evaluate --family unbounded --steps 1e12 -o endless.dpmf
     dpmf count endless.dpmf < hours.txt > hours.out
@@ -18,11 +18,11 @@ import math
 import random
 
 HOLIDAYS = {(1, 1), (5, 1), (12, 24), (12, 25), (12, 26), (12, 31)}
-OUTAGE_HOURS = range(11, 30)  # of the 400th day and after: nothing arrives, and then what had waited
+OUTAGE_HOURS = range(11, 30)  # of the 400th day and the next: nothing arrives, and then all that had waited
 
 
 def expected(hour, start):
-    """Visits that an hour can expect."""
+    """The expected visits of an hour."""
     day = hour.weekday()
     daily = 0.15 + math.exp(-(((hour.hour - 13.5) / 4.5) ** 2)) + 0.6 * math.exp(-(((hour.hour - 20) / 2.0) ** 2))
     weekly = (1.05, 1.1, 1.1, 1.05, 0.95, 0.6, 0.5)[day]

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A noise stream of your own, y_t = z_t - a s_t, s_{t+1} = b s_t + z_t, and the best values of its two parameters. */
-#include <dpmf.h>
+/* Your own noise stream, y_t = z_t - a s_t, s_{t+1} = b s_t + z_t, and the best values of its two parameters. */
+#define DPMF_EXPERIMENTAL
+#include <dpmf_experimental.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -11,7 +11,7 @@ int main(void) {
     if (status == DPMF_OK) status = dpmf_mechanism_create(workload, NULL, strategy, NULL, &mechanism);
     if (status == DPMF_OK) status = dpmf_mechanism_save(mechanism, "momentum.dpmf");
     if (status == DPMF_OK) {
-        dpmf_evaluation found = dpmf_mechanism_evaluation(mechanism);
+        dpmf_evaluation found = dpmf_mechanism_get(mechanism).evaluation;
         printf("RMS loss %.4f at sensitivity %.4f\n", found.rms_loss, found.sensitivity.value);
     } else {
         fprintf(stderr, "%s\n", dpmf_last_error());

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Private training in a few calls: data, a mechanism for (epsilon, delta) and three passes over the data, a sampler that
- * does what the mechanism assumes, a trainer with a checkpoint. The data are made up: points on a disc in four classes.
+ * Private training in a few calls: data, a mechanism for (epsilon, delta) and three passes over the data, a sampler
+ * that draws batches as the mechanism assumes, a trainer with a checkpoint. The data are synthetic: points on a disc in
+ * four classes.
  */
 #include <dpmf.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
 
     examples/train_torch.py [--data FOLDER] [--examples 60000] [--epochs 4] [--epsilon 8] [--folder .]
 
-The key, its state file and the checkpoint go to --folder. Run it again after an interruption, and it goes on.
+The key, its state file and the checkpoint go to --folder. Run it again after an interruption, and it continues.
 """
-# %% What is asked
+# %% The options
 import argparse
 import gzip
 import os
@@ -49,7 +49,7 @@ model = torch.nn.Sequential(
     torch.nn.Flatten(), torch.nn.Linear(512, 32), torch.nn.Tanh(), torch.nn.Linear(32, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.3, momentum=0.9)
 
-# %% The mechanism: what the optimizer does with gradients is the workload, how often an example is used the participation
+# %% The mechanism: the workload is the optimizer's sum of gradients, the participation the number of uses of an example
 per_epoch, saved_mechanism = -(-len(data) // asked.batch), asked.folder / "run.dpmf"
 if saved_mechanism.exists():
     mechanism = dpmf.load(saved_mechanism)
@@ -60,12 +60,12 @@ else:
     print(mechanism.design.why)
 print(mechanism)
 
-# %% Batches in the order that was assumed, and the private step; one key for both
+# %% Batches in the assumed order, and the private step; one key for both
 key = asked.folder / "run.key"
 sampler = dpmf.torch.BatchSampler("cyclic:%d" % asked.batch, data, key, mechanism=mechanism)
 private = dpmf.torch.make_private(model, optimizer, mechanism, clip_norm=1.0, sampler=sampler, key=key)
 
-# %% A checkpoint from before? The noise state is in the optimizer's
+# %% Continue from a checkpoint, if there is one. The optimizer's state contains that of the noise
 checkpoint = asked.folder / "run.pt"
 
 
@@ -80,7 +80,7 @@ if checkpoint.exists():
     optimizer.load_state_dict(saved["optimizer"])
     print("resumed at step", private.steps_taken)
 else:
-    save()  # so that a run that is killed before its first epoch is over can go on too
+    save()  # so that a run that is killed in its first epoch can continue too
 
 
 # %% Training
@@ -96,5 +96,5 @@ for x, y in dpmf.torch.data_loader(data, sampler):
         save()
         print("epoch %d: test accuracy %.4f" % (private.steps_taken // per_epoch, accuracy(test_images, test_labels)), flush=True)
 
-# %% What may be said about the model
+# %% The guarantee of the model
 print(private.statement())

@@ -2,7 +2,7 @@
 /*
  * A private training loop: least squares by SGD with momentum, gradients clipped and summed, correlated noise added in
  * one call over the buffers of the "model" (weights and a bias), with a state file that would let it be resumed. The
- * data are made up; what matters is the order of things in one step.
+ * data are synthetic; the order of the calls in one step matters.
  */
 #include <dpmf.h>
 #include <stdio.h>
@@ -29,7 +29,7 @@ static double make_example(int64_t i, double features[FEATURES]) {
 
 /* Adds the clipped gradient of one example to the two sums. */
 static void add_gradient(const double *weights, double bias, int64_t i, float *weight_sum, float *bias_sum) {
-    const double longest = 2.6458; /* above sqrt(DIM): no longer are the features, of at most 1 each, and the 1 */
+    const double longest = 2.6458; /* above sqrt(DIM), which bounds the norm of the features, at most 1 each */
     double features[FEATURES], error = bias - make_example(i, features);
     for (int k = 0; k < FEATURES; k++)
         error += weights[k] * features[k];
@@ -43,7 +43,7 @@ static void add_gradient(const double *weights, double bias, int64_t i, float *w
 /* The loop itself: sum clipped gradients, add a row of noise, step. */
 static dpmf_status train(dpmf_noise *noise, double weights[FEATURES], double *bias) {
     double velocity[DIM] = {0};
-    for (int64_t step = dpmf_noise_step(noise); step < STEPS; step++) {
+    for (int64_t step = dpmf_noise_get(noise).step; step < STEPS; step++) {
         float weight_sum[FEATURES] = {0}, bias_sum = 0;
         for (int64_t i = step * BATCH; i < (step + 1) * BATCH; i++) /* each example once: single participation */
             add_gradient(weights, *bias, i, weight_sum, &bias_sum);
@@ -83,7 +83,7 @@ int main(void) {
     if (status == DPMF_OK) status = train(noise, weights, &bias);
     if (status == DPMF_OK)
         printf("%d private steps, noise of scale %.3f: bias %.2f (0.50 without noise), last weight %.2f (1.00)\n",
-               STEPS, dpmf_noise_scale(noise), bias, weights[FEATURES - 1]);
+               STEPS, dpmf_noise_get(noise).release.scale, bias, weights[FEATURES - 1]);
     else
         fprintf(stderr, "%s\n", dpmf_last_error());
     dpmf_noise_free(noise);

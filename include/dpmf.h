@@ -20,11 +20,17 @@
  *  14  arrays on disk  .npy
  *  15  audit           runs with planted canaries that try to break the guarantee
  *
- * Sections have up to three tiers, in this order and marked by a line:
+ * Sections have up to two tiers, in this order and marked by a line:
  *
  *   simple         what most programs call, the shortest call first; not marked
  *   expert         parts of the simple calls, objects from your own numbers, bytes in memory
- *   experimental   a user's own operators and families: works and is tested, but may change or disappear with any version
+ *
+ * A third tier, a user's own operators and families, is in dpmf_experimental.h: it works and is tested, but may change or
+ * disappear with any version.
+ *
+ * How structs grow: options structs come from their `..._defaults` call, and facts come as a struct from a `..._get` call. A later
+ * version may add fields to both. Before 1.0 a minor version may break the binary interface, so the shared library's name
+ * carries major and minor version; compile against the header of the library that you load.
  *
  * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
  *
@@ -164,10 +170,17 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create(int64_t steps, const d
                                                           dpmf_workload **out);
 
 DPMF_API void dpmf_workload_free(dpmf_workload *workload);
-DPMF_API int64_t dpmf_workload_steps(const dpmf_workload *workload);
 
-/* The text above in its shortest form; a schedule from a file is "lr", a matrix "file", an operator "operator". */
-DPMF_API const char *dpmf_workload_text(const dpmf_workload *workload);
+/* Facts about a workload. `text` is the text above in its shortest form; a schedule from a file is "lr", a matrix "file", an
+ * operator "operator". */
+typedef struct dpmf_workload_info {
+    int64_t steps;
+    const char *text;                     /* valid while the workload exists */
+    int is_toeplitz;                      /* 1: A is the same at every step */
+    int inverse_q_bands, inverse_r_bands; /* of A^-1, see dpmf_workload_inverse_row */
+} dpmf_workload_info;
+
+DPMF_API dpmf_workload_info dpmf_workload_get(const dpmf_workload *workload);
 
 /* ---- expert ---- */
 
@@ -179,39 +192,13 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_dense(int64_t steps, c
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, double *y);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_solve(const dpmf_workload *workload, const double *y, double *x);
 
-/* Is A a Toeplitz matrix (the same at every step)? 1 or 0. */
-DPMF_API int dpmf_workload_is_toeplitz(const dpmf_workload *workload);
-
 /*
- * The bands of A^-1 = R^-1 Q. Q has `*q_bands` sub-diagonals (0 to 2) and R `*r_bands` (0 or 1); -1 in `*q_bands`
- * means that none are known (a matrix or an operator). Then row t: q[j] = Q[t,t-j] for j = 0..q_bands and
- * r[j] = R[t,t-j] for j = 0..r_bands, entries left of column 0 being 0.
+ * The bands of A^-1 = R^-1 Q. Q has `inverse_q_bands` sub-diagonals (0 to 2) and R `inverse_r_bands` (0 or 1); -1 in the first
+ * means that none are known (a matrix or an operator). Row t: q[j] = Q[t,t-j] for j = 0..inverse_q_bands and
+ * r[j] = R[t,t-j] for j = 0..inverse_r_bands, entries left of column 0 being 0.
  */
-DPMF_API void dpmf_workload_inverse_bands(const dpmf_workload *workload, int *q_bands, int *r_bands);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_inverse_row(const dpmf_workload *workload, int64_t t, double q[3],
                                                                double r[2]);
-
-/* ---- experimental: may change or disappear with any version ---- */
-
-/*
- * Experimental.
- *
- * A streaming linear operator (McKenna 2024, Definition D.1): a lower-triangular matrix given by what it does to a
- * stream. `step` reads row t of the input (`count` numbers), updates `state` (buffers x count numbers, row-major,
- * zero before the first row) and writes row t of the output. It must be linear in (x, state) and is called with
- * t rising by one; a run may begin at any t, from a zero state, when all earlier input rows are zero. It may be called
- * from several threads at once with different states.
- */
-typedef struct dpmf_operator {
-    void *context;
-    int64_t buffers;
-    void (*step)(void *context, int64_t t, int64_t count, const double *x, double *state, double *y);
-    void (*release)(void *context); /* called once when the last user is freed; may be NULL */
-} dpmf_operator;
-
-/* Experimental. A user's operator as the workload. It owns `operator->context` from here on if the call succeeds. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_operator(int64_t steps, const dpmf_operator *operator_,
-                                                                   dpmf_workload **out);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 3  Participation: in which steps may the data of one privacy unit be used?
@@ -226,16 +213,12 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_operator(int64_t steps
 typedef struct dpmf_participation dpmf_participation;
 
 /*
- * From text: "single", "cyclic:K,B", "min-sep:K,B", "shuffled:K,B", "full". dpmf_participation_text has it as files do,
+ * From text: "single", "cyclic:K,B", "min-sep:K,B", "shuffled:K,B", "full". dpmf_participation_get has it as files do,
  * where min-sep is spelled "minsep"; that is read too.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_parse(const char *text, int64_t steps,
                                                               dpmf_participation **out);
 DPMF_API void dpmf_participation_free(dpmf_participation *participation);
-DPMF_API const char *dpmf_participation_text(const dpmf_participation *participation);
-
-/* ---- expert ---- */
-
 typedef enum dpmf_participation_kind {
     DPMF_PARTICIPATION_SINGLE = 0,
     DPMF_PARTICIPATION_CYCLIC,
@@ -244,18 +227,23 @@ typedef enum dpmf_participation_kind {
     DPMF_PARTICIPATION_FULL
 } dpmf_participation_kind;
 
+typedef struct dpmf_participation_info {
+    dpmf_participation_kind kind;
+    int64_t steps;
+    int64_t count;      /* k; n for full */
+    int64_t separation; /* b; n for single, 1 for full */
+    int is_single;      /* 1: of the kind single; others may be equivalent, for example cyclic:1,N */
+    const char *text;   /* valid while the participation exists */
+} dpmf_participation_info;
+
+DPMF_API dpmf_participation_info dpmf_participation_get(const dpmf_participation *participation);
+
+/* ---- expert ---- */
+
 /* `count` is k and `separation` is b; both are ignored for single and full. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps,
                                                                int64_t count, int64_t separation,
                                                                dpmf_participation **out);
-DPMF_API dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *participation);
-DPMF_API int64_t dpmf_participation_steps(const dpmf_participation *participation);
-DPMF_API int64_t dpmf_participation_count(const dpmf_participation *participation); /* k; n for full */
-DPMF_API int64_t
-dpmf_participation_separation(const dpmf_participation *participation); /* b; n for single, 1 for full */
-
-/* Is it of the kind single? (Others may be equivalent, for example cyclic:1,N.) 1 or 0. */
-DPMF_API int dpmf_participation_is_single(const dpmf_participation *participation);
 
 /* How a kind is written, "single", "cyclic:K,B", ...; NULL if there is no such kind. */
 DPMF_API const char *dpmf_participation_form(dpmf_participation_kind kind);
@@ -330,7 +318,7 @@ typedef struct dpmf_family {
     int optimize_shared_seeds; /* the most shared_seeds, 0: it has none */
     int optimize_normalize;    /* 1: takes dpmf_optimize_options.normalize */
     int optimize_constraint;   /* 1: takes dpmf_optimize_options.constraint */
-    int optimize_variants;     /* 1: takes sweep, taper and settled_after */
+    int optimize_variants;     /* 1: takes sweep and taper */
     int designed;              /* its place among the families that dpmf_design_create tries, from 1; 0: it does not */
 } dpmf_family;
 
@@ -366,45 +354,43 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create(const char *family, co
                                                           const dpmf_strategy_options *options, dpmf_strategy **out);
 
 DPMF_API void dpmf_strategy_free(dpmf_strategy *strategy);
-DPMF_API int64_t dpmf_strategy_steps(const dpmf_strategy *strategy);
-DPMF_API const char *dpmf_strategy_family(const dpmf_strategy *strategy); /* a name of the command line's --family */
-DPMF_API int dpmf_strategy_is_normalized(const dpmf_strategy *strategy);
-DPMF_API int64_t dpmf_strategy_stamps(const dpmf_strategy *strategy);  /* how often a block is repeated; 1: once */
-DPMF_API int64_t dpmf_strategy_bands(const dpmf_strategy *strategy);   /* diagonals of C that can be non-zero */
-DPMF_API int64_t dpmf_strategy_buffers(const dpmf_strategy *strategy); /* rows that a noise stream must keep */
-DPMF_API double
-dpmf_strategy_normals(const dpmf_strategy *strategy);               /* normal numbers per number of noise, on average */
-DPMF_API int64_t dpmf_strategy_rows(const dpmf_strategy *strategy); /* rows of C: total seeds */
-DPMF_API int dpmf_strategy_streams(const dpmf_strategy *strategy);  /* does dpmf_strategy_step work? */
+
+typedef struct dpmf_strategy_info {
+    const char *family; /* a name of the command line's --family; a string constant */
+    int64_t steps;
+    int64_t rows;    /* rows of C: total seeds */
+    int64_t bands;   /* diagonals of C that can be non-zero */
+    int64_t buffers; /* rows that a noise stream must keep */
+    int64_t stamps;  /* how often a block is repeated; 1: once */
+    double normals;  /* normal numbers per number of noise, on average */
+    int is_normalized;
+    int streams; /* 1: dpmf_strategy_step works */
+} dpmf_strategy_info;
+
+DPMF_API dpmf_strategy_info dpmf_strategy_get(const dpmf_strategy *strategy);
 
 /* ---- expert ---- */
 
 /*
  * C Toeplitz with the given first `count` coefficients (c[0] != 0), zero after: 1 <= count <= steps. Its family is
- * toeplitz when all are given and banded-toeplitz when fewer are; with the second call it is always banded-toeplitz.
+ * toeplitz when all are given and banded-toeplitz when fewer are; with the shape banded it is always banded-toeplitz. With the
+ * shape inverse, C^-1 is Toeplitz with these coefficients.
  */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_toeplitz(int64_t steps, int64_t count,
-                                                                   const double *coefficients, dpmf_strategy **out);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_banded_toeplitz(int64_t steps, int64_t bands,
-                                                                          const double *coefficients,
-                                                                          dpmf_strategy **out);
-
-/* The same for C^-1: C^-1 is Toeplitz with these coefficients. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_inverse_toeplitz(int64_t steps, int64_t count,
-                                                                           const double *coefficients,
-                                                                           dpmf_strategy **out);
+typedef enum dpmf_toeplitz_shape { DPMF_TOEPLITZ = 0, DPMF_TOEPLITZ_BANDED, DPMF_TOEPLITZ_INVERSE } dpmf_toeplitz_shape;
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_toeplitz(int64_t steps, dpmf_toeplitz_shape shape,
+                                                                   int64_t count, const double *coefficients,
+                                                                   dpmf_strategy **out);
 
 /*
  * C a buffered linear Toeplitz matrix (Pillutla et al. 2025, Section 2.5): first column 1, then sum_i scale_i
  * decay_i^(t-1) for t >= 1; its noise stream keeps `buffers` rows, 1 to DPMF_BLT_BUFFERS_MAX. Scales are finite, 0 <=
- * decay < 1. A decay that matters over n steps is about 1/n away from 1: the second call takes gap = 1 - decay, which
- * keeps all its digits, 0 < gap <= 1.
+ * decay < 1. A decay that matters over n steps is about 1/n away from 1; then give gap = 1 - decay instead, which keeps all
+ * its digits, 0 < gap <= 1. One of `decay` and `gap` is NULL.
  */
 #define DPMF_BLT_BUFFERS_MAX 16
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *scale,
-                                                              const double *decay, dpmf_strategy **out);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_blt_gaps(int64_t steps, int buffers, const double *scale,
-                                                                   const double *gap, dpmf_strategy **out);
+                                                              const double *decay, const double *gap,
+                                                              dpmf_strategy **out);
 
 /* Number of buffers, 0 if it is not a BLT; `*scale` and `*gap` then point to that many numbers, valid while it exists. */
 DPMF_API int dpmf_strategy_blt_parameters(const dpmf_strategy *strategy, const double **scale, const double **gap);
@@ -459,15 +445,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_column_norms(const dpmf_strat
 DPMF_API int64_t dpmf_strategy_seeds(const dpmf_strategy *strategy, int64_t t);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_step(const dpmf_strategy *strategy, int64_t t, int64_t count,
                                                         const double *seed, double *state, double *row);
-
-/* ---- experimental: may change or disappear with any version ---- */
-
-/*
- * Experimental. A user's operator as C (inverse = 0) or as C^-1 (inverse = 1). On success it owns `context` from
- * here on.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *operator_,
-                                                                   int inverse, dpmf_strategy **out);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 5  Sensitivity, error, evaluation
@@ -592,7 +569,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workloa
  * A stream has released the answers o = A x of `count` steps, x_t = g_t + noise of step t. Anybody who has them can ask any
  * linear question, sum over t of weights_t x_t: a total (weights 1 up to some step), a range (1 within it), a difference of
  * ranges. The first call gives the standard deviation of its noise, exactly and with all correlations, per unit of the
- * noise's scale (dpmf_noise_scale). The second turns a question on the answers, sum of answers_t o_t, into those weights: A'
+ * noise's scale (`release.scale` of dpmf_noise_get). The second turns a question on the answers, sum of answers_t o_t, into those weights: A'
  * times it (in place allowed).
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count,
@@ -669,11 +646,9 @@ typedef struct dpmf_optimize_options {
     int shared_seeds;    /* tvblt, several epochs: seeds that a unit's steps share, 1 to 8; 0: replayed seeds */
     dpmf_normalize normalize;
     dpmf_constraint constraint;
-    int sweep;     /* banded-toeplitz: 1: the best of c_i = 1/(i+1) + c, without gradients (McKenna 2024, App. J) */
-    int64_t taper; /* banded-toeplitz: the least separation, below `bands`; fades them out (App. H); 0: none */
-    int64_t
-        settled_after; /* banded-toeplitz: take errors as settled after this many steps (App. I); 0: when they have */
-    double tolerance;  /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
+    int sweep;        /* banded-toeplitz: 1: the best of c_i = 1/(i+1) + c, without gradients (McKenna 2024, App. J) */
+    int64_t taper;    /* banded-toeplitz: the least separation, below `bands`; fades them out (App. H); 0: none */
+    double tolerance; /* on optimum_upper/optimum_lower - 1 where there are bounds; 1e-10 to 1 */
     const double *weights; /* NULL or `steps` numbers > 0; RMS loss only */
     dpmf_run run;
 } dpmf_optimize_options;
@@ -698,34 +673,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize(const char *family, const dpm
                                                    const dpmf_participation *participation,
                                                    const dpmf_optimize_options *options, dpmf_strategy **out,
                                                    dpmf_optimization *result);
-
-/* ---- experimental: may change or disappear with any version ---- */
-
-/*
- * Experimental.
- *
- * The best of a user's own strategies (McKenna 2024, Appendix D.2): `make` gives the strategy at theta, for example an
- * operator with a copy of theta. DPMF_ERROR_ARGUMENT or DPMF_ERROR_NUMERICAL from it, or noise that diverges, means that theta
- * lies outside the domain; any other failure ends the call. The loss is sensitivity x error as dpmf_evaluate has them
- * (an upper bound where that is one). `gradient`: the derivatives of ln loss; NULL: central differences, 2 strategies per
- * parameter and step. theta: in, a start inside the domain; out, the best point seen, a local minimum at best. `result`
- * has the outcome and the size of the gradient. Of the options loss, tolerance, weights and run are read, and bands,
- * buffers, wanted_ratio, normalize and constraint must be 0.
- */
-#define DPMF_PARAMETERS_MAX 100000
-
-typedef struct dpmf_parametric {
-    void *context;
-    int64_t parameters;
-    dpmf_status (*make)(void *context, const double *theta, dpmf_strategy **out);
-    dpmf_status (*gradient)(void *context, const double *theta, double *gradient); /* NULL: central differences */
-} dpmf_parametric;
-
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family,
-                                                              const dpmf_workload *workload,
-                                                              const dpmf_participation *participation,
-                                                              const dpmf_optimize_options *options, double *theta,
-                                                              dpmf_strategy **out, dpmf_optimization *result);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 7  Accounting: (epsilon, delta) from sigma, sigma from (epsilon, delta)
@@ -1015,36 +962,33 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_calibrate(const dpmf_mechani
                                                               const dpmf_run *run, dpmf_mechanism **out,
                                                               dpmf_privacy *found);
 
-/* Borrowed from the mechanism: valid while it exists. */
-DPMF_API const dpmf_workload *dpmf_mechanism_workload(const dpmf_mechanism *mechanism);
-DPMF_API const dpmf_participation *dpmf_mechanism_participation(const dpmf_mechanism *mechanism);
-DPMF_API const dpmf_strategy *dpmf_mechanism_strategy(const dpmf_mechanism *mechanism);
-DPMF_API const double *dpmf_mechanism_weights(const dpmf_mechanism *mechanism); /* NULL: none */
-DPMF_API dpmf_evaluation dpmf_mechanism_evaluation(const dpmf_mechanism *mechanism);
-DPMF_API dpmf_adjacency dpmf_mechanism_adjacency(const dpmf_mechanism *mechanism);
-DPMF_API dpmf_sensitivity_bound dpmf_mechanism_sensitivity_bound(const dpmf_mechanism *mechanism); /* as requested */
-DPMF_API double dpmf_mechanism_sigma(const dpmf_mechanism *mechanism); /* 0: not calibrated */
-DPMF_API dpmf_sampling dpmf_mechanism_sampling(const dpmf_mechanism *mechanism);
-DPMF_API double dpmf_mechanism_epsilon(const dpmf_mechanism *mechanism); /* as claimed; 0: nothing is */
-DPMF_API double dpmf_mechanism_delta(const dpmf_mechanism *mechanism);
-DPMF_API const char *dpmf_mechanism_made_by(const dpmf_mechanism *mechanism);
-DPMF_API dpmf_design_limits dpmf_mechanism_designed(const dpmf_mechanism *mechanism);
+/* What it is made of, its figures and its claims. Pointers are borrowed from the mechanism: valid while it exists. */
+typedef struct dpmf_mechanism_info {
+    const dpmf_workload *workload;
+    const dpmf_participation *participation;
+    const dpmf_strategy *strategy;
+    const double *weights; /* NULL: none */
+    dpmf_evaluation evaluation;
+    dpmf_adjacency adjacency;
+    dpmf_sensitivity_bound sensitivity_bound; /* as requested */
+    dpmf_sampling sampling;
+    double sigma;          /* 0: not calibrated */
+    double epsilon, delta; /* as claimed; 0: nothing is */
+    const char *made_by;
+    const char *digest; /* SHA-256 over everything in the file, 64 hexadecimal digits */
+    dpmf_design_limits designed;
+    double response; /* one number that depends on every coefficient of workload, weights and strategy: u' A W v for two
+                      * vectors that a digest of all that is given (and not computed) chooses. It ties the figures to the
+                      * coefficients more finely than any loss does. 0: not taken */
+} dpmf_mechanism_info;
+
+DPMF_API dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *mechanism);
 
 /* `times` runs of it into a ledger; it must be calibrated. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledger, const dpmf_mechanism *mechanism,
                                                                int64_t times);
 
-/* SHA-256 over everything in the file, 64 hexadecimal digits. */
-DPMF_API const char *dpmf_mechanism_digest(const dpmf_mechanism *mechanism);
-
 /* ---- expert ---- */
-
-/*
- * One number that depends on every coefficient of workload, weights and strategy: u' A W v for two vectors of numbers
- * that a digest of all that is given (and not computed) chooses. It ties the figures to the coefficients more finely
- * than any loss does. 0: not taken.
- */
-DPMF_API double dpmf_mechanism_response(const dpmf_mechanism *mechanism);
 
 /*
  * The options to account for this mechanism: sampling, steps, strategy, adjacency and the unit of sigma, the rest at its
@@ -1145,12 +1089,16 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_enter_account(const char *path,
                                                                const dpmf_ledger_options *options,
                                                                dpmf_ledger_receipt *out);
 
-/* All entries of a file as a ledger in memory, and facts about the file. */
+/* All entries of a file as a ledger in memory, and facts about it. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_load(const char *path, dpmf_ledger **out);
-DPMF_API int64_t dpmf_ledger_entries(const dpmf_ledger *ledger);
-DPMF_API double dpmf_ledger_budget_epsilon(const dpmf_ledger *ledger); /* 0: none */
-DPMF_API double dpmf_ledger_budget_delta(const dpmf_ledger *ledger);
-DPMF_API dpmf_adjacency dpmf_ledger_adjacency(const dpmf_ledger *ledger);
+
+typedef struct dpmf_ledger_info {
+    int64_t entries;
+    double budget_epsilon, budget_delta; /* 0: none */
+    dpmf_adjacency adjacency;
+} dpmf_ledger_info;
+
+DPMF_API dpmf_ledger_info dpmf_ledger_get(const dpmf_ledger *ledger);
 
 /* Its entries into another ledger, with the same adjacency. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other);
@@ -1169,12 +1117,7 @@ DPMF_API void dpmf_key_wipe(uint8_t key[DPMF_KEY_SIZE]);
 
 typedef enum dpmf_precision { DPMF_FLOAT32 = 0, DPMF_FLOAT64 } dpmf_precision; /* two different streams */
 
-/* Experimental. Makes the rows in the library's place: see the end of this section. */
-typedef struct dpmf_noise_maker {
-    void *context;
-    dpmf_status (*read)(void *context, int64_t *made, void *buffers);
-    dpmf_status (*write)(void *context, int64_t step, int64_t made, const void *buffers);
-} dpmf_noise_maker;
+typedef struct dpmf_noise_maker dpmf_noise_maker; /* dpmf_experimental.h */
 
 typedef struct dpmf_noise_options {
     dpmf_precision precision; /* of the rows and of the buffers */
@@ -1193,7 +1136,7 @@ typedef struct dpmf_noise_options {
     dpmf_run run;        /* threads; progress of seeking */
     int exact;           /* 1: the exact release, see below; rows are double for any `precision` */
     double grid;         /* of the exact release: 0 chosen, or a power of two that sums are multiples of */
-    const dpmf_noise_maker *maker; /* experimental: NULL, or the maker of the rows */
+    const dpmf_noise_maker *maker; /* NULL, or the maker of the rows (dpmf_experimental.h) */
 } dpmf_noise_options;
 
 DPMF_API dpmf_noise_options dpmf_noise_options_defaults(void);
@@ -1257,12 +1200,26 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_bind_sum(dpmf_noise *noise, cons
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step);
 
-DPMF_API int64_t dpmf_noise_step(const dpmf_noise *noise);     /* of the next row */
-DPMF_API int64_t dpmf_noise_reserved(const dpmf_noise *noise); /* rows that the state file records; 0 without one */
-DPMF_API int dpmf_noise_in_doubt(const dpmf_noise *noise);     /* 1: the row before it may not have arrived */
-DPMF_API int64_t dpmf_noise_count(const dpmf_noise *noise);    /* numbers in a row */
-DPMF_API double dpmf_noise_scale(const dpmf_noise *noise);     /* clip x sigma x sensitivity */
-DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise);   /* 0: the mechanism has no sigma, and 1 is used */
+/* The scale of a stream's noise, and what it consists of in an exact release (dpmf_exact_plan). */
+typedef struct dpmf_exact {
+    double grid;        /* a power of two; 0: not exact */
+    double sensitivity; /* of the exact release: the strategy's, and the two that follow */
+    double rounding;    /* the grid's part */
+    double arithmetic;  /* the part of the feedback in double */
+    double scale;       /* clip x sigma x sensitivity */
+} dpmf_exact;
+
+typedef struct dpmf_noise_info {
+    int64_t step;     /* of the next row */
+    int64_t count;    /* numbers in a row */
+    int64_t reserved; /* rows that the state file records; 0 without one */
+    int in_doubt;     /* 1: the row before it may not have arrived */
+    int calibrated;   /* 0: the mechanism has no sigma, and 1 is used */
+    double grid;      /* of an exact release; 0: not exact */
+    dpmf_exact release;
+} dpmf_noise_info;
+
+DPMF_API dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise);
 
 /* ---- expert ---- */
 
@@ -1272,19 +1229,12 @@ DPMF_API int dpmf_noise_calibrated(const dpmf_noise *noise);   /* 0: the mechani
  * coordinate: dpmf_noise_next gives it as doubles, which hold it exactly, and dpmf_noise_add_whole adds it to sums that are
  * 64-bit integers of grid steps; dpmf_noise_add is refused, because a sum in floating point rounds. Contributions go on the
  * grid by dpmf_clip_add and the like, each clipped in integers. The noise's scale is that of a sensitivity that includes
- * the effects of rounding and of the recursion's arithmetic: dpmf_noise_sensitivity, and, before there is a stream,
+ * the effects of rounding and of the recursion's arithmetic: dpmf_noise_get, and, before there is a stream,
  * dpmf_exact_plan (grid 0: chosen; NULL run: the defaults).
  *
  * DPMF_ERROR_UNSUPPORTED for strategies without a square form (trees, low rank, shared seeds, Fourier), for a user's own,
  * and where a sampling's account is not proven for it.
  */
-typedef struct dpmf_exact {
-    double grid;        /* a power of two */
-    double sensitivity; /* of the exact release: the strategy's, and the two that follow */
-    double rounding;    /* the grid's part */
-    double arithmetic;  /* the part of the feedback in double */
-    double scale;       /* clip x sigma x sensitivity */
-} dpmf_exact;
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_exact_plan(const dpmf_mechanism *mechanism, int64_t dim, double clip,
                                                      double grid, const dpmf_run *run, dpmf_exact *out);
 
@@ -1297,9 +1247,6 @@ DPMF_API size_t dpmf_exact_statement(const dpmf_exact *exact, const char *statem
 /* The next row of an exact stream added to segments of int64_t, in grid steps. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_add_whole(dpmf_noise *noise, int64_t segments,
                                                           const dpmf_segment *segment);
-DPMF_API double dpmf_noise_grid(const dpmf_noise *noise);        /* 0: not exact */
-DPMF_API double dpmf_noise_sensitivity(const dpmf_noise *noise); /* the one in the scale */
-DPMF_API dpmf_exact dpmf_noise_release(const dpmf_noise *noise); /* all of it; grid 0: not exact */
 
 /* Memory that dpmf_noise_create would take, and the part of it that buffers take: rows kept x count x their size. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim,
@@ -1381,19 +1328,8 @@ DPMF_API void dpmf_counter_free(dpmf_counter *counter); /* wipes keys, sums and 
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_add(dpmf_counter *counter, int64_t rows, const double *values,
                                                       double *sums);
 
-/* The sums of the last dpmf_counter_add, for a program that was killed before it could use them; 0: there are none. */
-DPMF_API int64_t dpmf_counter_last_rows(const dpmf_counter *counter);
+/* The sums of the last dpmf_counter_add (`last_rows` of them), for a program that was killed before it could use them. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_last(const dpmf_counter *counter, double *sums);
-
-DPMF_API int64_t dpmf_counter_step(const dpmf_counter *counter); /* of the next row */
-DPMF_API int64_t dpmf_counter_columns(const dpmf_counter *counter);
-DPMF_API double dpmf_counter_scale(const dpmf_counter *counter);   /* clip x sigma x sensitivity */
-DPMF_API double dpmf_counter_grid(const dpmf_counter *counter);    /* of the exact release; 0: it is plain */
-DPMF_API int dpmf_counter_calibrated(const dpmf_counter *counter); /* 0: the mechanism has no sigma, and 1 is used */
-DPMF_API double dpmf_counter_error(const dpmf_counter *counter,
-                                   int64_t step); /* standard deviation; NaN: no such step */
-
-/* ---- expert ---- */
 
 /* A whole number of 128 bits, two's complement: a multiple of 2^-places. */
 typedef struct dpmf_int128 {
@@ -1401,8 +1337,23 @@ typedef struct dpmf_int128 {
     int64_t high;
 } dpmf_int128;
 
-DPMF_API int dpmf_counter_places(const dpmf_counter *counter);        /* the grid is 2^-places, 0 to 60 */
-DPMF_API dpmf_int128 dpmf_counter_limit(const dpmf_counter *counter); /* numbers of rows stay below it in size */
+typedef struct dpmf_counter_info {
+    int64_t step; /* of the next row */
+    int64_t columns;
+    int64_t last_rows;  /* rows whose sums dpmf_counter_last has; 0: there are none */
+    int calibrated;     /* 0: the mechanism has no sigma, and 1 is used */
+    int places;         /* the grid of dpmf_counter_prepare is 2^-places, 0 to 60 */
+    double scale;       /* clip x sigma x sensitivity */
+    double grid;        /* of the exact release; 0: it is plain */
+    dpmf_int128 limit;  /* numbers of rows stay below it in size */
+    int64_t input_size; /* bytes of input that the state file records */
+} dpmf_counter_info;
+
+DPMF_API dpmf_counter_info dpmf_counter_get(const dpmf_counter *counter);
+DPMF_API double dpmf_counter_error(const dpmf_counter *counter,
+                                   int64_t step); /* standard deviation; NaN: no such step */
+
+/* ---- expert ---- */
 
 /*
  * dpmf_counter_add in two parts: rows on the grid to sums on the grid, any number of times, and then the state file, with a
@@ -1418,74 +1369,12 @@ DPMF_API const void *dpmf_counter_note(const dpmf_counter *counter,
 
 /*
  * Where rows come from a file: its bytes, as rows are prepared from them. The state file keeps their number and a keyed
- * hash. A program that resumes first gives the same bytes to `again`, in any pieces; bytes that differ from those that were
- * counted are refused with the last piece. Or it continues with others: call `anew`, and the hash begins there.
+ * hash. A program that resumes first gives the same bytes to `verify`, in any pieces; bytes that differ from those that were
+ * counted are refused with the last piece. Or it continues with others: call `restart`, and the hash begins there.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input(dpmf_counter *counter, const void *bytes, int64_t size);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_again(dpmf_counter *counter, const void *bytes, int64_t size);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_anew(dpmf_counter *counter);
-DPMF_API int64_t dpmf_counter_input_size(const dpmf_counter *counter); /* bytes that the state file records */
-
-/* ---- experimental: may change or disappear with any version ---- */
-
-/*
- * Experimental. Rows that are made elsewhere: on a device, by dpmf_device.h. A stream whose options name a maker has the key,
- * the state file and all rules, and no buffers: dpmf_noise_step, _seek, _bind_sum, _save, _load and _load_parts work, with files
- * that other streams read and write; dpmf_noise_next and _add are refused. Seeking only sets which row is next. For each row:
- *
- *     dpmf_noise_recipe(noise, dpmf_noise_step(noise), &recipe);
- *     dpmf_noise_reserve(noise, 1.0, &scale);       // every reason to refuse the row is checked here; then it is reserved
- *     ... makes the row, stores or adds scale x y ...
- *     dpmf_noise_arrived(noise);                    // the row belongs to the caller: continue with the next
- *
- * `read` copies the buffers out, slot after slot, count numbers each, and stores in *made the rows that the buffers have had;
- * `write` copies them in: the next row is `step`, and where rows run ahead (feedback) the buffers have had `made` >= step of
- * them. Both are called by dpmf_noise_save, _load and _load_parts alone. `buffers` is NULL where there are none.
- */
-
-/*
- * Experimental. How a row y is made of seeds z_i = Z[seed[i], .], buffers x_j and weights w. Every operation is rounded separately,
- * in this order, in the precision of the stream:
- *
- *     sum            u = ((0 + w_0 z_0) + w_1 z_1) + ...; y = u
- *     feedback       y = ((w_0 z + w_p x_{t-p}) + ...) + w_1 x_{t-1}, p = weights - 1; buffer t mod buffers becomes y
- *     blt            y = (z - a_0 x_0) - a_1 x_1 ..., x_j <- (x_j - g_j x_j) + y, out f y; w = a, g, f
- *     tvblt          y = (d z + x_0) + x_1 ..., x_j <- x_j + (l_j x_j + g_j z), out f y; w = d, l, g, f
- *     tvblt-second   of h = buffers / 2 nodes: y as before over x_0 .. x_{h-1}, c = k_j x_j + k'_j x_{h+j},
- *                    x_j <- x_j + (c + g_j z), x_{h+j} <- c + g'_j z, out f y; w = d, k, k', g, g', f
- *     replay         u as in sum; y = (u + h_0 x_0) + h_1 x_1 ..., x_j <- x_j + (l_j x_j + g_j u), out f y;
- *                    w = those of the seeds, h, l, g, f
- *
- * The buffers before row `start` do not matter: row `start` begins with buffers of 0, or none.
- */
-typedef enum dpmf_recipe_kind {
-    DPMF_RECIPE_SUM = 0,
-    DPMF_RECIPE_FEEDBACK,
-    DPMF_RECIPE_BLT,
-    DPMF_RECIPE_TVBLT,
-    DPMF_RECIPE_TVBLT_SECOND,
-    DPMF_RECIPE_REPLAY
-} dpmf_recipe_kind;
-
-typedef struct dpmf_recipe {
-    dpmf_recipe_kind kind;
-    int64_t start;                   /* of the block of steps that the row is in */
-    int64_t buffers, seeds, weights; /* how many */
-    const uint64_t *seed;            /* rows of Z; until the next recipe is asked for, as `weight` */
-    const void *weight;              /* floats or doubles */
-} dpmf_recipe;
-
-/* Any step, independent of the next row. This and the next three refuse a stream without a maker. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_recipe(dpmf_noise *noise, int64_t step, dpmf_recipe *out);
-
-/* The AES-256 key of the seeds (docs/noise.md). As secret as the key. It is given once. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_subkey(dpmf_noise *noise, uint8_t subkey[DPMF_KEY_SIZE]);
-
-/* The next row may be made: it is reserved in the state file. *scale multiplies y, before rounding. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_reserve(dpmf_noise *noise, double factor, double *scale);
-
-/* The row has been made. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_arrived(dpmf_noise *noise);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_verify(dpmf_counter *counter, const void *bytes, int64_t size);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_restart(dpmf_counter *counter);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 10  Design: from a training run to a mechanism
@@ -1543,14 +1432,20 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_design_create(const dpmf_workload *wor
                                                         const dpmf_design_options *options, dpmf_design **out);
 DPMF_API void dpmf_design_free(dpmf_design *design);
 
-/* Borrowed: the chosen one, calibrated, ready to be saved and used. */
-DPMF_API const dpmf_mechanism *dpmf_design_mechanism(const dpmf_design *design);
+/* The answer. Pointers are borrowed: valid while the design exists. */
+typedef struct dpmf_design_info {
+    const dpmf_mechanism *mechanism; /* the chosen one, calibrated, ready to be saved and used */
+    dpmf_privacy privacy;            /* its guarantee */
+    const char *why;                 /* the reason for the choice */
+    int64_t warnings;                /* number of dpmf_design_warning: what to take care of */
+    int64_t count;                   /* number of candidates */
+    int64_t chosen;                  /* index of the chosen one */
+} dpmf_design_info;
 
-/* Borrowed: the guarantee (unit: "example" or "user"), the reason for the choice, and what to take care of. */
-DPMF_API dpmf_privacy dpmf_design_privacy(const dpmf_design *design);
+DPMF_API dpmf_design_info dpmf_design_get(const dpmf_design *design);
+
+/* Borrowed: the guarantee in sentences (unit: "example" or "user"); what to take care of. */
 DPMF_API size_t dpmf_design_statement(const dpmf_design *design, const char *unit, char *out, size_t size);
-DPMF_API const char *dpmf_design_why(const dpmf_design *design);
-DPMF_API int64_t dpmf_design_warnings(const dpmf_design *design);
 DPMF_API const char *dpmf_design_warning(const dpmf_design *design, int64_t i);
 
 /* ---- expert ---- */
@@ -1581,9 +1476,7 @@ typedef struct dpmf_candidate {
 } dpmf_candidate;
 
 /* Least noise first (federated: least worst ratio). */
-DPMF_API int64_t dpmf_design_count(const dpmf_design *design);
 DPMF_API const dpmf_candidate *dpmf_design_candidate(const dpmf_design *design, int64_t i);
-DPMF_API int64_t dpmf_design_chosen(const dpmf_design *design); /* its index */
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 11  Verify
@@ -1609,19 +1502,24 @@ typedef struct dpmf_verification dpmf_verification;
  * DPMF_OK for any result of the checks. A file that is a container but whose digest, description or objects do not hold
  * together is a check that fails; DPMF_ERROR_FORMAT if it is not a container.
  */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify_file(const char *path, const dpmf_run *run, dpmf_verification **out);
-DPMF_API void dpmf_verification_free(dpmf_verification *verification);
-DPMF_API int dpmf_verification_ok(const dpmf_verification *verification);
-DPMF_API int64_t dpmf_verification_count(const dpmf_verification *verification);
-DPMF_API const dpmf_check *dpmf_verification_check(const dpmf_verification *verification, int64_t i);
+typedef struct dpmf_verify_source { /* one of the three */
+    const char *path;
+    const uint8_t *bytes; /* of a file */
+    size_t size;
+    const dpmf_mechanism *mechanism;
+} dpmf_verify_source;
 
-/* ---- expert ---- */
-
-/* The same for the bytes of a file, and for a mechanism in memory. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run *run,
-                                                       dpmf_verification **out);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run,
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_verify(const dpmf_verify_source *source, const dpmf_run *run,
                                                  dpmf_verification **out);
+DPMF_API void dpmf_verification_free(dpmf_verification *verification);
+
+typedef struct dpmf_verification_info {
+    int ok; /* 1: no check failed */
+    int64_t count;
+} dpmf_verification_info;
+
+DPMF_API dpmf_verification_info dpmf_verification_get(const dpmf_verification *verification);
+DPMF_API const dpmf_check *dpmf_verification_check(const dpmf_verification *verification, int64_t i);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 12  Sampler: which units (examples, users) take part in step t
@@ -1654,19 +1552,21 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_create(const char *text, int64
                                                          dpmf_sampler **out);
 DPMF_API void dpmf_sampler_free(dpmf_sampler *sampler);
 
-/* The largest possible batch: `batch` must have room for it. */
-DPMF_API int64_t dpmf_sampler_capacity(const dpmf_sampler *sampler);
+typedef struct dpmf_sampler_info {
+    int64_t step;     /* of the next batch */
+    int64_t capacity; /* the largest possible batch: `batch` must have room for it */
+    double
+        expected; /* the expected size of a batch: sums are divided by it. The actual size would reveal who took part */
+    const char *
+        participation; /* what it realises, "cyclic:4,250", ...; NULL: none is certain. Valid while it exists, as `text` */
+    dpmf_sampling sampling;
+    const char *text;
+} dpmf_sampler_info;
 
-/* The expected size of a batch: sums are divided by it. The actual size would reveal who took part. */
-DPMF_API double dpmf_sampler_expected(const dpmf_sampler *sampler);
+DPMF_API dpmf_sampler_info dpmf_sampler_get(const dpmf_sampler *sampler);
 
 /* The units of the next step, rising, each once; past the last step an error. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_next(dpmf_sampler *sampler, int64_t *batch, int64_t *count);
-
-/* What it realises: a participation ("cyclic:4,250", ...; NULL: none is certain) and a sampling. */
-DPMF_API const char *dpmf_sampler_participation(const dpmf_sampler *sampler);
-DPMF_API dpmf_sampling dpmf_sampler_sampling(const dpmf_sampler *sampler);
-DPMF_API const char *dpmf_sampler_text(const dpmf_sampler *sampler);
 
 /*
  * Does it realise what the mechanism's guarantee assumes? With DPMF_ERROR_ARGUMENT the message has both.
@@ -1674,8 +1574,6 @@ DPMF_API const char *dpmf_sampler_text(const dpmf_sampler *sampler);
  * A participation that allows less is fine: single for cyclic with one epoch, cyclic for min-sep or shuffled, ...
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_check(const dpmf_sampler *sampler, const dpmf_mechanism *mechanism);
-
-DPMF_API int64_t dpmf_sampler_step(const dpmf_sampler *sampler); /* of the next batch */
 
 /* ---- expert ---- */
 
@@ -1941,7 +1839,14 @@ typedef struct dpmf_audit dpmf_audit;
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_audit_create(const dpmf_mechanism *mechanism,
                                                        const dpmf_audit_options *options, dpmf_audit **out);
 DPMF_API void dpmf_audit_free(dpmf_audit *audit);
-DPMF_API dpmf_audit_result dpmf_audit_outcome(const dpmf_audit *audit);
+
+typedef struct dpmf_audit_info {
+    dpmf_audit_result result;
+    const double *scores;    /* borrowed, one for each canary: a larger score means more likely in */
+    const uint8_t *included; /* 1: it was in */
+} dpmf_audit_info;
+
+DPMF_API dpmf_audit_info dpmf_audit_get(const dpmf_audit *audit);
 
 /* ---- expert ---- */
 
@@ -1954,10 +1859,6 @@ DPMF_API dpmf_audit_result dpmf_audit_outcome(const dpmf_audit *audit);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_audit_create_from(const dpmf_mechanism *mechanism, const uint8_t *included,
                                                             const uint8_t *taken, const double *released,
                                                             const dpmf_audit_options *options, dpmf_audit **out);
-
-/* Borrowed, one for each canary: a larger score means more likely in; 1: it was in. */
-DPMF_API const double *dpmf_audit_scores(const dpmf_audit *audit);
-DPMF_API const uint8_t *dpmf_audit_included(const dpmf_audit *audit);
 
 #ifdef __cplusplus
 }

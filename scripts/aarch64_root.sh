@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-# Sourced, in the top folder: Debian's arm64 libraries under build/aarch64/root, and what CMake, pkg-config and qemu need to use them.
-# Sets place, root and libraries.
+# Sourced, in the top folder: Debian's arm64 libraries under build/aarch64/root, and the settings with which CMake,
+# pkg-config and qemu use them. Sets place, root and libraries.
 place=$PWD/build/aarch64
 root=$place/root
 libraries=$root/usr/lib/aarch64-linux-gnu
 # The last five are for wheels: scripts/build_wheels.sh.
 scripts/unpack_debian.sh arm64 "$place" libssl-dev libcjson-dev libopenblas-dev libopenblas-pthread-dev liblapacke-dev \
     libcmocka-dev zlib1g-dev libopenblas-serial-dev python3 libstdc++6 opencl-c-headers src:cjson
-# What the packages' own scripts would have set up.
+# The links that the packages' own scripts would have made.
 for name in libblas.so.3 liblapack.so.3 libopenblas.so.0 libopenblas.so; do
     ln -sf "openblas-pthread/$name" "$libraries/$name"
 done

@@ -6,8 +6,8 @@ as_root=()
 if [ "$(id -u)" != 0 ]; then as_root=(sudo); fi
 no_bare_debian="no namespaces, mounts or device files on this machine"
 
-# A sandbox may take away what a machine of its own needs: namespaces, mounts, device files. Then its tests are skipped with the
-# reason.
+# A sandbox may forbid what a separate system needs: namespaces, mounts, device files. Then its tests are skipped with
+# the reason.
 may_make_bare_debian() {
     "${as_root[@]}" rm -rf "$bare.probe"
     # shellcheck disable=SC2016
@@ -19,7 +19,7 @@ make_bare_debian() { # 77: not on this machine
     may_make_bare_debian || return 77
     if [ -e "$bare/ready" ]; then return; fi
     "${as_root[@]}" rm -rf "$bare"
-    # In a namespace of its own, so that nothing stays mounted there.
+    # In a separate namespace, so that nothing stays mounted there.
     "${as_root[@]}" unshare --mount debootstrap --variant=minbase --include=python3,python3-venv bookworm "$bare" &&
         "${as_root[@]}" touch "$bare/ready"
 }

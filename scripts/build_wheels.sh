@@ -7,8 +7,8 @@
 #
 # Each wheel is built from the source distribution and has Debian's static OpenBLAS, LAPACKE, cJSON, libcrypto and zlib
 # inside (python/bundle). That of x86_64 is tried on a bare Debian in build/bare-debian, without a compiler and without any of these
-# libraries, and beside torch where test_python.sh has installed it; that of aarch64 in Debian's arm64 Python under qemu. What is
-# published is in build/wheels/dist, results go to build/results/wheels*.xml.
+# libraries, and beside torch where test_python.sh has installed it; that of aarch64 in Debian's arm64 Python under
+# qemu. The files to publish are in build/wheels/dist, results in build/results/wheels*.xml.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 case ${1:-} in
@@ -63,7 +63,7 @@ collect_bundle() { # folder with root and sources, name of its architecture
 }
 
 unpack_source() {
-    # All times in the archive are the same: of files that are as they were the old ones stay, and their objects with them.
+    # All times in the archive are the same: unchanged files keep their old ones, so that their objects stay current.
     local new=$work/source.new file
     rm -rf "$new"
     mkdir -p "$new" "$work/source"
@@ -80,8 +80,8 @@ build_wheel() { # architecture, folder with bundle, further options of pip
     rm -rf "$raw"
     run_logged "build-$1.log" "$tools/bin/python" -m pip wheel --disable-pip-version-check --no-deps --wheel-dir "$raw" \
         -C build-dir="$work/build-$1" -C cmake.define.DPMF_BUNDLE="$2/bundle" -C cmake.define.DPMF_DEVICE=ON "${@:3}" "$work"/source/dpmf-*
-    # The lowest platform that it proves to be good for is in the name that it gives. libdpmf_device finds libdpmf by its name, because
-    # the package has loaded it: no second copy.
+    # auditwheel names the wheel after the oldest platform that it supports. libdpmf_device finds libdpmf by its name,
+    # because the package has loaded it: no second copy.
     run_logged "repair-$1.log" env PATH="$tools/bin:$PATH" "$tools/bin/auditwheel" repair --exclude 'libdpmf.so.*' --wheel-dir "$dist" "$raw"/*.whl
 }
 
@@ -136,7 +136,7 @@ download_numpy() { # architecture
         --python-version 3.11 --platform "manylinux_2_28_$1" --platform "manylinux2014_$1" numpy
 }
 
-# A machine of its own: nothing of this one but its kernel and its processor, and no network.
+# A separate system: only the kernel and the processor are those of this machine, and there is no network.
 on_bare() { # command...
     # shellcheck disable=SC2016
     "${as_root[@]}" unshare --mount --net sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" env -i \
@@ -154,7 +154,7 @@ test_on_bare() {
         return 1
     fi
     on_bare sh -c 'cd /try && python3 -m venv venv && venv/bin/pip install --quiet --no-index --find-links . dpmf' || return 1
-    # Away from the sources: what is imported is what was installed.
+    # Runs outside of the sources, so that the installed package is imported.
     local code=0
     on_bare sh -c 'cd / && /try/venv/bin/python /try/source/python/tests/run_all.py /try/wheels-bare.xml' >"$work/tests-bare.log" || code=1
     on_bare sh -c 'cd / && /try/venv/bin/python /try/source/python/tests/run_all.py /try/wheels-bundle.xml test_bundle' \

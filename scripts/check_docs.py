@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Checks the pages: every relative link leads to a file, every #anchor to a heading, the index names every page, the README
-has at most 200 lines, and nobody uses the words that CONTRIBUTING asks to avoid.
+has at most 200 lines, and no page uses the words that CONTRIBUTING asks to avoid.
 
     check_docs.py [ROOT]
+    check_docs.py --words FOLDER     only the words, in the pages of a folder
     check_docs.py --self-test
 """
 import pathlib
@@ -11,21 +12,11 @@ import re
 import sys
 import tempfile
 
+from check_words import AVOID
+
 README_LINES = 200
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
-#: The plainest cases of the table in CONTRIBUTING.md, section Words, which is left out itself.
-AVOID = re.compile("|".join((
-    r"\b(?:says?|said|saying) (?:how|what|why|which|who|whose|where|when|whether)\b",
-    r"\b(?:who|what|which)ever\b",
-    r"\bso many\b",
-    r"\b(?:once|steps?|bytes|lines?|numbers?|rows?|files?|seconds?|[mnµ]?s|operations|counts?|one)"
-    r" an? (?:step|epoch|row|line|column|unit|second|coordinate|parameter|process|number|call|node|block|weight)\b",
-    r"\bsee to\b",
-    r"\bthat really (?:are|is)\b",
-    r"\bgone on\b|\b(?:go|goes|going) on (?:with|from|where|after|at|in)\b",
-    r"\bbe had\b|\bhanded out\b",
-    r"\b(?:anew|afresh)\b|\bmend(?:ed|s)?\b",
-)))
+#: The section with the table of words is left out itself.
 WORDS = re.compile(r"^## Words\n.*?(?=^## |\Z)", re.M | re.S)
 
 
@@ -106,6 +97,10 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
+    if sys.argv[1:2] == ["--words"]:  # pages that were written elsewhere, from help texts, comments and docstrings
+        found = [problem for page in sorted(pathlib.Path(sys.argv[2]).glob("*.md")) for problem in word_problems(page)]
+        print("\n".join(found), end="\n" if found else "")
+        return 1 if found else 0
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
     found = list(problems(root))
     print("\n".join(found), end="\n" if found else "")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Is every C file as .clang-format wants it? Names those that are not. With --fix: formats them (`make format`).
+# Names the C files that are not formatted as in .clang-format; --fix formats them (`make format`).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

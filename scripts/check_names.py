@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that what a family, a participation or a sampling is called stands in few places.
+"""Checks that the name of a family, a participation or a sampling stands in few files.
 
 A family's name (a `#define DPMF_FAMILY_X "name"` of include/dpmf.h) may stand as a string literal in at most 3 C files
-of src/ and cli/ besides its own: those below src/ whose name, or whose folder's, is the family's, and its table,
-src/strategy/families.c. Not counted are keys of JSON and labels of tables, which are words of their own ("workload"):
-the second argument of functions whose names have json_ or table_ in them, `.name` of an option, and `.class_name`.
+of src/ and cli/ outside src/families, where the families and their table are. Not counted are keys of JSON and labels of
+tables, which are words of their own ("workload"): the second argument of functions whose names have json_ or table_ in them,
+`.name` of an option, and `.class_name`.
+
+The stages of src/ name no family at all, neither by such a literal nor by a DPMF_FAMILY_ constant, and compare no class_name
+with a literal: they ask the table of operations what an object can do. Free are src/design, which lists its candidates by
+name, and the libraries of their own over dpmf.h, src/mpi and src/device.
 
 A constant of dpmf_participation_kind may stand in at most 8 C files of src/ and cli/ outside src/workload, and one of
 dpmf_sampling_kind in at most 8 outside src/account: others ask the object.
 
-    check_names.py [ROOT]      exit 1 and one line a name that stands in too many files, and these
+    check_names.py [ROOT]      exit 1 and one line per name in too many files
     check_names.py --self-test
 """
 import pathlib
@@ -20,7 +24,9 @@ import sys
 from checking import finds_exactly, run
 
 FAMILY_FILES, KIND_FILES = 3, 8
-TABLE = "src/strategy/families.c"
+FAMILIES = "src/families/"
+MAY_NAME = (FAMILIES, "src/design/", "src/mpi/", "src/device/")
+NAMING = re.compile(r'\bDPMF_FAMILY_\w+|strcmp\((?:[^;"]*\bclass_name\b[^;)"]*"|"[^"]*",[^;)]*\bclass_name\b)')
 KINDS = {"dpmf_participation_kind": "src/workload", "dpmf_sampling_kind": "src/account"}
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 OTHER_WORDS = re.compile(r'\b\w*(?:json|table)_\w*\(\s*[^,()]*,\s*"[^"]*"|\.(?:class_)?name = "[^"]*"')
@@ -36,14 +42,8 @@ def sources(root):
     return found
 
 
-def is_own(path, family):
-    """src/strategy/blt_algebra.c and src/optimize/blt/loss.c are files of the family blt."""
-    if path == TABLE:
-        return True
-    parts = pathlib.PurePosixPath(path)
-    stem = family.replace("-", "_")
-    words = [*parts.parent.parts[1:], parts.stem]
-    return parts.parts[0] == "src" and any(word == stem or word.startswith(stem + "_") for word in words)
+def is_stage(path):
+    return path.startswith("src/") and not path.startswith(MAY_NAME)
 
 
 def check(root):
@@ -61,8 +61,14 @@ def check(root):
     literals = {path: OTHER_WORDS.sub(" ", text) for path, text in texts.items()}
     for family in families:
         literal = f'"{family}"'
-        files = [path for path, text in literals.items() if literal in text and not is_own(path, family)]
-        report(literal, files, FAMILY_FILES, "that are not its own")
+        own = (FAMILIES, f"src/{family}/")  # a stage may have the family's name, as workload: then the word is its own
+        files = [path for path, text in literals.items() if literal in text and not path.startswith(own)]
+        report(literal, files, FAMILY_FILES, "outside src/families")
+        if not any(path.startswith(own[1]) for path in texts):
+            violations.extend(f"{path}: names the family {literal}" for path in files if is_stage(path))
+    for path, text in texts.items():
+        if is_stage(path) and NAMING.search(text):
+            violations.append(f"{path}: names a family: {NAMING.search(text).group(0)}")
     for kind, stage in KINDS.items():
         block = re.search(r"typedef enum %s \{(.*?)\}" % kind, header, re.DOTALL)
         if not block:
@@ -80,8 +86,12 @@ def self_test():
     header = ('#define DPMF_FAMILY_OAK "oak"\n#define DPMF_FAMILY_ELM "elm-tree"\n#define DPMF_FAMILY_ASH "ash"\n'
               "typedef enum dpmf_participation_kind { DPMF_P_ONE = 0, DPMF_P_TWO } dpmf_participation_kind;\n"
               "typedef enum dpmf_sampling_kind {\n DPMF_S_ONE, /* DPMF_S_NOT */\n DPMF_S_TWO\n} dpmf_sampling_kind;\n")
-    tree = {"include/dpmf.h": header, TABLE: '"oak" "elm-tree" "ash"', "src/strategy/oak.c": 'f("oak");',
-            "src/strategy/elm_tree_parts.c": '"elm-tree"', "src/optimize/ash/search.c": '"ash"'}
+    tree = {"include/dpmf.h": header, "src/families/families.c": '"oak" "elm-tree" "ash"',
+            "src/families/oak/oak.c": 'f("oak");', "src/families/elm/parts.c": 'strcmp(s->class_name, "elm-tree")',
+            "src/families/ash/search.c": 'f(DPMF_FAMILY_ASH)', "src/design/candidates.c": "f(DPMF_FAMILY_ASH)",
+            "src/error/literal.c": 'f("ash");', "src/noise/constant.c": "f(DPMF_FAMILY_OAK);",
+            "src/noise/compares.c": 'if (strcmp(s->ops->class_name, "lowrank") == 0) f();',
+            "src/noise/shows.c": 'fail("%s", s->ops->class_name); strcmp(class_name, table.name);'}
     for i in range(4):
         tree[f"cli/four_{i}.c"] = 'g("oak");'
         tree[f"cli/three_{i}.c"] = 'json_text(t, "elm-tree", name(x)); /* "elm-tree" */' if i == 3 else 'h("elm-tree");'
@@ -91,7 +101,8 @@ def self_test():
         tree[f"src/design/eight_{i}.h"] = "" if i == 8 else "DPMF_P_TWO DPMF_S_ONE"
         tree[f"src/workload/own_{i}.c"] = "DPMF_P_TWO DPMF_P_TWO_MORE"
         tree[f"src/account/grid/own_{i}.inc"] = "DPMF_S_ONE"
-    expected = {'"oak"', "DPMF_P_ONE", "DPMF_S_TWO"}
+    expected = {'"oak"', "DPMF_P_ONE", "DPMF_S_TWO", "src/error/literal.c", "src/noise/constant.c",
+                "src/noise/compares.c"}
     return finds_exactly(check, tree, expected)
 
 

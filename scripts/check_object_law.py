@@ -3,7 +3,8 @@
 """Checks the laws of src/ in the compiled objects, where no header can hide a call.
 
 For the objects of the library, by `nm`:
-  - no stage calls a stage that is not below it in the law of src/README.md, through dpmf.h neither;
+  - no stage calls a stage that is not below it in the law of src/README.md, through dpmf.h neither; of families, the
+    others use public functions alone; what the law lists as `stage reads name` is free;
   - a name that other files see is public (one of tests/symbols.txt), or it begins with a word of its file's path:
     account/grid/power.c may define account_..., grid_... and power_...;
   - two files of a stage that call each other are a circle: at most 8 pairs in all, and each is written, with its
@@ -21,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-from check_include_law import read_law
+from check_include_law import FAMILIES, read_exceptions, read_law
 from checking import report
 
 CIRCLES_MAX = 8
@@ -34,7 +35,7 @@ def read_objects(objects):
     names = {str(path): str(path.relative_to(objects))[:-2] for path in sorted(objects.rglob("*.o"))}
     # One nm for all: it prints "FILE:" before the symbols of each.
     listing = subprocess.run(["nm", "--", *names], capture_output=True, text=True, check=True).stdout if names else ""
-    if len(names) == 1:  # where there is but one, it does not
+    if len(names) == 1:  # for a single object it does not
         listing = "%s:\n%s" % (*names, listing)
     for line in listing.splitlines():
         fields = line.split()
@@ -48,18 +49,22 @@ def read_objects(objects):
     return home, uses
 
 
-def check_calls(home, uses, law):
+def check_calls(home, uses, law, free, public):
     for caller, symbols in sorted(uses.items()):
         stage = caller.split("/")[0]
         for symbol in sorted(symbols & home.keys()):
             target = home[symbol].split("/")[0]
-            if target != stage and target not in law.get(stage, ()):
+            if target == stage or (stage, symbol) in free:
+                continue
+            if target not in law.get(stage, ()):
                 yield f"{caller}: calls {symbol} of {home[symbol]}: {target} is not below {stage}"
+            elif target == FAMILIES and symbol not in public:
+                yield f"{caller}: calls {symbol} of {home[symbol]}: a stage asks the table of operations"
 
 
 def check_names(home, public):
     for symbol, name in sorted(home.items()):
-        if symbol in public or symbol.startswith(("__", "_sub_")):  # sanitizers add some of their own
+        if symbol in public or symbol.startswith(("__", "_sub_")):  # sanitizers add some
             continue
         words = re.split(r"[/_.]", name)[:-1]
         if symbol.split("_")[0] not in words:
@@ -91,7 +96,7 @@ def check(objects, root):
     home, uses = read_objects(objects)
     if not home:
         sys.exit(f"{objects} holds no objects")
-    return [*check_calls(home, uses, law), *check_names(home, public), *check_circles(circles(home, uses), root)]
+    return [*check_calls(home, uses, law, read_exceptions(root), public), *check_names(home, public), *check_circles(circles(home, uses), root)]
 
 
 def self_test():
@@ -105,8 +110,14 @@ def self_test():
         "strategy/two.c": "int strategy_new(void); int strategy_two(void){return strategy_new();}",
         "strategy/told.c": "int strategy_b(void); int strategy_a(void){return strategy_b();}",
         "strategy/other.c": "int strategy_a(void); int strategy_b(void){return strategy_a();}",
+        "strategy/table.c": "extern int families_table; int families_list(void);"
+                            "int strategy_table(void){return families_table + families_list();}",
+        "families/families.c": "int families_table = 1; int families_list(void){return 1;}",
+        "families/oak/oak.c": "int oak_height(void){return 1;} int dpmf_oak(void){return 1;}",
+        "design/design.c": "int oak_height(void); int dpmf_oak(void);"
+                           "int design_oak(void){return oak_height() + dpmf_oak();}",
     }
-    expected = ("calls strategy_new", "dpmf_helper is seen", "helper is seen", "strategy/one.c and strategy/two.c")
+    expected = ("calls families_list", "calls oak_height", "calls strategy_new", "dpmf_helper is seen", "helper is seen", "strategy/one.c and strategy/two.c")
     with tempfile.TemporaryDirectory() as directory:
         root = pathlib.Path(directory)
         for name, text in sources.items():
@@ -115,10 +126,10 @@ def self_test():
             (root / "src" / name).write_text(text, encoding="utf-8")
             subprocess.run([os.environ.get("CC", "cc"), "-c", str(root / "src" / name), "-o", str(root / "objects" / (name + ".o"))],
                            check=True)
-        (root / "src" / "README.md").write_text("```law\nbase < workload < strategy\n```\n", encoding="utf-8")
+        (root / "src" / "README.md").write_text("```law\nbase < workload < strategy < families < design\nstrategy reads families_table\n```\n", encoding="utf-8")
         (root / "src" / "strategy" / "README.md").write_text("- `other.c` and `told.c`: a reason\n", encoding="utf-8")
         (root / "tests").mkdir()
-        (root / "tests" / "symbols.txt").write_text("dpmf_workload_size\n", encoding="utf-8")
+        (root / "tests" / "symbols.txt").write_text("dpmf_workload_size dpmf_oak\n", encoding="utf-8")
         found = check(root / "objects", root)
     unmatched = [part for part in expected if not any(part in line for line in found)]
     if unmatched or len(found) != len(expected):

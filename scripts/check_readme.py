@@ -13,7 +13,7 @@ import re
 import sys
 
 SECTIONS = {"python": "## From Python", "command-line": "## From the command line", "c": "## From C"}
-#: Blocks of a language go to a file; this runs it, or nothing where a command of the section does.
+#: Blocks of a language are written to a file; this command runs it, or none if the section has its own.
 FILES = {"python": ("example.py", "python example.py"), "c": ("example.c", "")}
 
 

@@ -28,7 +28,7 @@ def spoken_lines(path):
 
 
 def grow(one, i, other, j, same_file):
-    """How many lines from one[i] on equal those from other[j] on; within one file the two may not overlap."""
+    """The number of lines from one[i] on that equal those from other[j] on; within one file the two may not overlap."""
     length = 0
     while (i + length < len(one) and j + length < len(other) and one[i + length][1] == other[j + length][1]
            and not (same_file and i + length >= j)):
@@ -63,7 +63,7 @@ def check(root):
 
 
 def self_test():
-    """Small trees: repetitions of 13 lines are found, wherever they stand; of 12 not; nor what does not count."""
+    """Small trees: repetitions of 13 lines are found in any place; those of 12 are not, nor lines that do not count."""
     def block(count, name="x"):
         return "".join(f"    {name}{i} = {i};\n" for i in range(count))
 

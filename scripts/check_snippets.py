@@ -8,8 +8,8 @@
 Blocks are indented or fenced. Those that begin with a known command are run by bash, in one folder for each page, from the top
 of the page to its end, and must succeed; a blank line ends a run of commands, and what follows may be their output. Those that
 begin with a call of the library are compiled as the body of a function ("for each step:" is a loop, a line of dots is nothing).
-Everything else is formulas and output. Blocks of Python are run by python/tests/test_docs.py. A comment on the line before the
-blank line above a block, which readers of the page do not see, says what it needs:
+Everything else is formulas and output. Blocks of Python are run by python/tests/test_docs.py. A comment on the line
+before the blank line above a block, which readers of the page do not see, controls how it is run:
 
     <!-- before: COMMANDS -->      run first (C: declarations)
     <!-- not run: REASON -->       not run
@@ -23,7 +23,6 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-GENERATED = ("cli.md", "c-api.md", "python-api.md")  # of the program's help and the header: their own tests
 COMMANDS = re.compile(r"(?:dpmf|awk|seq|tail|cmake|mpirun|pip|scripts/\S+|build/\S+) ")
 C = re.compile(r"dpmf_\w+[ (*]")
 NOTE = re.compile(r"<!-- (before|not run|long): ((?:(?!-->).)*?) -->\s*\Z", re.S)
@@ -31,7 +30,7 @@ SECONDS = 600
 
 
 def blocks(text):
-    """(what the comments before it say, kind, body) of each block, in their order."""
+    """(the comments before it, kind, body) of each block, in their order."""
     pattern = re.compile(r"^```(\w*)\n(.*?)^```$|(?:(?<=\n\n)|\A)((?: {4}[^\n]*\n|\n(?= {4}))+)", re.M | re.S)
     for found in pattern.finditer(text):
         notes, before = {}, text[:found.start()]
@@ -52,7 +51,7 @@ def kind_of(part):
 
 
 def run_shell(notes, body, folder, program):
-    """What is wrong with it, or None."""
+    """The failure, or None."""
     path = "%s:%s" % (folder / ".bin", os.environ["PATH"])
     (folder / ".bin").mkdir(exist_ok=True)
     if not (folder / ".bin" / "dpmf").exists():
@@ -91,7 +90,7 @@ def problems(page, program, everything, counted):
 
 
 def self_test():
-    """Planted mistakes are found, and what must not run does not."""
+    """Planted mistakes are found, and blocks that must not run do not."""
     page = "\n\n".join(["# A page", "    true false", "<!-- before: touch there -->", "    tail -n 1 there", "words",
                         "    awk 'BEGIN { exit 0 }'\n    seq 3 |\n        tail -n 1\n\n    the output of it", "more",
                         "<!-- before: int64_t steps = dpmf_workload_steps(0); -->", "    dpmf_workload_free(0);   /* %d */" % 1, "end",
@@ -117,7 +116,7 @@ def main():
         return self_test()
     program, *more = sys.argv[1:]
     pages = [pathlib.Path(name) for name in more if name != "--all"]
-    pages = pages or [page for page in sorted((ROOT / "docs").glob("*.md")) if page.name not in GENERATED]
+    pages = pages or sorted((ROOT / "docs").glob("*.md"))
     counted, wrong = {"shell": 0, "c": 0, "left": 0}, []
     for page in pages:
         wrong += problems(page, pathlib.Path(program), "--all" in more, counted)

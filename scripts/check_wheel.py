@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Can this wheel be published? check_wheel.py WHEEL... | --self-test
+"""Checks that a wheel can be published: check_wheel.py WHEEL... | --self-test
 
-For any Python 3 on a manylinux platform; libdpmf, which needs the C library alone and exports what tests/symbols.txt lists and
-nothing else; libdpmf_device, which needs libdpmf besides and exports what its header declares; no search paths; the licences of all
-that is inside; a README without relative links. Needs readelf and nm.
+It must be for any Python 3 on a manylinux platform, with libdpmf, which needs only the C library and exports exactly
+the names in tests/symbols.txt; libdpmf_device, which needs libdpmf besides and exports what its header declares; no
+search paths; the licences of all that is inside; a README without relative links. Needs readelf and nm.
 """
 import pathlib
 import re
@@ -20,7 +20,7 @@ NEEDED = re.compile(r"lib(c|m|gcc_s)\.so\.\d+|ld-linux-[a-z0-9_-]+\.so\.\d+")
 CORE, DEVICE = "dpmf/libdpmf.so", "dpmf/libdpmf_device.so"
 CORE_NAME = re.compile(r"libdpmf\.so\.\d+")  # which the package has loaded before it loads the device's
 LICENCES = ["libcjson", "liblapacke", "libopenblas-serial", "libssl", "zlib1g"]
-LARGEST = 100 << 20  # what PyPI accepts without asking
+LARGEST = 100 << 20  # the size that PyPI accepts without a request
 
 
 def exported():
@@ -56,7 +56,7 @@ def check_text(names, metadata):
 
 
 def check(wheel, symbols):
-    """What is wrong with the wheel, one line each; `symbols` has those of each library."""
+    """The problems of the wheel, one line each; `symbols` has those of each library."""
     wheel = pathlib.Path(wheel)
     if not re.fullmatch(r"dpmf-[0-9.]+-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl", wheel.name):
         yield "its tag is not py3-none-manylinux_2_*"

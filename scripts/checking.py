@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the checks of the tree share: a small tree to try them on, and their command line.
+"""Shared by the checks of the tree: a small tree to try them on, and their command line.
 
 A check is a function from a root to a list of violations, one line each, which begins with the place and ": ".
 """
@@ -9,7 +9,7 @@ import tempfile
 
 
 def check_tree(check, tree):
-    """What `check` finds in a tree made of {path: text}."""
+    """The violations that `check` finds in a tree made of {path: text}."""
     with tempfile.TemporaryDirectory() as directory:
         root = pathlib.Path(directory)
         for name, text in tree.items():
@@ -36,7 +36,7 @@ def report(violations):
 
 
 def run(check, self_test):
-    """The command line [ROOT] or --self-test; without ROOT, the tree that this file stands in."""
+    """The command line [ROOT] or --self-test; ROOT is by default the tree of this file."""
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
     root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent

@@ -9,7 +9,7 @@ import pathlib
 import sys
 import xml.etree.ElementTree
 
-TAIL = 15  # lines of a failed test's output: logs of whole runs get cut, their ends are kept
+TAIL = 15  # lines of a failed test's output: logs of complete runs get cut, but their ends are kept
 
 
 def count(path):

@@ -59,7 +59,7 @@ def main():
 
 
 def compare(pool, best, sgd, page):
-    """What follows from the two files: commands that need nothing from each other run side by side."""
+    """Runs the commands on the two files; those that are independent of each other run side by side."""
     verified = pool.submit(dpmf, "verify", best)
     trained = [pool.submit(tuned, path) for path in (best, sgd)]
     noiseless = pool.submit(dpmf, "train", "--data", DATA, *MODEL, "--noiseless", "--epochs", str(EPOCHS), "--steps", str(STEPS),

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/cli.md from the program's help and docs/c-api.md from include/dpmf.h.
+"""Writes cli.md from the program's help and c-api.md from include/dpmf.h, for the site and for the checks of words.
 
-    generate_reference.py DPMF            write both; DPMF is the program
-    generate_reference.py DPMF --check    check that they are current
+    generate_reference.py DPMF FOLDER     DPMF is the program
 """
 import pathlib
 import re
@@ -36,13 +35,13 @@ def plain(comment):
 
 
 def escaped(text):
-    """For Markdown; what stands between backticks needs nothing."""
+    """Escaped for Markdown; text between backticks needs no escapes."""
     parts = text.split("`")
     return "`".join(re.sub(r"([_*<>\\])", r"\\\1", part) if i % 2 == 0 else part for i, part in enumerate(parts))
 
 
 def prose(text):
-    """Paragraphs as they are; blocks that are indented, or that hold a table, as code."""
+    """Paragraphs stay; blocks that are indented, or that hold a table, become code."""
     out = []
     for block in re.split(r"\n\s*\n", text):
         lines = block.split("\n")
@@ -53,7 +52,7 @@ def prose(text):
 
 
 def declarations(body):
-    """A section's comments at the margin as prose, what is between them as code."""
+    """A section: comments at the margin become prose, the text between them code."""
     out, code = [], []
 
     def flush():
@@ -75,32 +74,31 @@ def declarations(body):
 
 
 def c_page():
-    header = (ROOT / "include" / "dpmf.h").read_text(encoding="utf-8")
-    first = re.search(r"^/\*\n \* dpmf:.*?\*/$", header, re.M | re.S).group()
+    page = ["# The C interface\n", MADE % "the headers in include/"]
+    for name in ("dpmf.h", "dpmf_experimental.h"):
+        page += header_part((ROOT / "include" / name).read_text(encoding="utf-8"))
+    return "\n".join(page)
+
+
+def header_part(header):
+    first = re.search(r"^/\*\n \* dpmf[:,].*?\*/$", header, re.M | re.S).group()
     end = header.index("#ifdef __cplusplus\n}")
     marks = list(DASHES.finditer(header))
-    out = ["# The C interface\n", MADE % "include/dpmf.h", prose(plain(first)) + "\n"]
+    out = [prose(plain(first)) + "\n"]
     for mark, following in zip(marks, marks[1:] + [None]):
         body = header[mark.end():following.start() if following else end]
         head = plain("/*\n" + mark.group(3) + " */")
         out.append("## %s. %s\n\n%s%s\n" % (mark.group(1), mark.group(2), prose(head) + "\n\n" if head.strip() else "",
                                           declarations(body)))
-    return "\n".join(out)
+    return out
 
 
 def main():
-    program, check = sys.argv[1], "--check" in sys.argv[2:]
-    stale = []
-    for name, text in (("cli.md", cli_page(program)), ("c-api.md", c_page())):
-        path = ROOT / "docs" / name
-        if not check:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(name)
-    if stale:
-        print("not current: %s; run scripts/generate_reference.py build/dpmf" % ", ".join("docs/" + name for name in stale))
-    return 1 if stale else 0
+    program, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "cli.md").write_text(cli_page(program), encoding="utf-8")
+    (folder / "c-api.md").write_text(c_page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Looks for what a target needs and installs what is missing; does nothing, quickly, when all is there.
+# Looks for what a target needs, prints what is missing and installs it; does nothing, quickly, when all is there.
+# DPMF_INSTALL=no only prints what is missing, and fails if anything is.
 #
 #   install_dependencies.sh build    compiler, cmake, libraries
 #   install_dependencies.sh demo     and the images that the demo trains on (Debian's Fashion-MNIST)
@@ -85,7 +86,7 @@ install_packages() {
         echo "Install them with this system's package manager and run again." >&2
         exit 1
     fi
-    echo "Installing: ${missing[*]}" >&2
+    echo "These Debian packages are missing and will be installed (DPMF_INSTALL=no: only check): ${missing[*]}" >&2
     log=$("${run[@]}" env DEBIAN_FRONTEND=noninteractive sh -c \
         'apt-get update -qq && apt-get install -y -qq --no-install-recommends "$@"' sh "${missing[@]}" 2>&1) || {
         echo "$log" >&2
@@ -100,13 +101,24 @@ sys.exit(any(importlib.util.find_spec(name) is None for name in ("codespell_lib"
 }
 
 install_python() {
-    echo "Making build/venv with codespell, mpmath, numpy and safetensors" >&2
+    echo "codespell, mpmath, numpy and safetensors will be installed from the package index into build/venv" >&2
     rm -rf build/venv
     python3 -m venv build/venv
     build/venv/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: 'codespell==2.4.*' mpmath numpy safetensors >&2
 }
 
 find_missing
+if [ "${DPMF_INSTALL:-yes}" = no ]; then
+    if [ ${#missing[@]} -gt 0 ]; then
+        echo "Missing (names of the Debian packages): ${missing[*]}" >&2
+        exit 1
+    fi
+    if [ "$level" = test ] && ! python_ready; then
+        echo "Missing: build/venv with codespell, mpmath, numpy and safetensors" >&2
+        exit 1
+    fi
+    exit 0
+fi
 if [ ${#missing[@]} -gt 0 ]; then
     install_packages
     find_missing

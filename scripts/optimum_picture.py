@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Loss over the proven optimum against buffers: docs/optimum.csv from the program, docs/optimum.svg from the csv.
+"""The ratio of loss to proven optimum by number of buffers: docs/optimum.csv from the program, docs/optimum.svg from the csv.
 
-    scripts/optimum_picture.py build/dpmf            what the csv lacks is computed, then the picture is drawn
-    scripts/optimum_picture.py --draw                the picture alone
+    scripts/optimum_picture.py build/dpmf            computes the missing rows of the csv, then draws the picture
+    scripts/optimum_picture.py --draw                only draws the picture
 
 RMS loss of prefix sums, single participation. TV-BLT with r buffers, beside Toeplitz mechanisms: the square root cut to
 r+1 bands (r buffers), and the whole square root, which needs n-1 buffers.

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Configures, builds and tests presets, one after the other, whatever happens to each:
+# Configures, builds and tests presets, one after the other, also after a failure:
 #
 #   run_tests.sh PRESET...        a preset of CMakePresets.json; NAME-long runs the tests labelled `long` of build NAME
 #
-# build/results gets one JUnit file a preset (scripts/count_results.py adds them up). JOBS: how many at once.
+# build/results gets one JUnit file per preset (scripts/count_results.py adds them up). JOBS: the number of parallel jobs.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # The noise core on another processor: builds for aarch64 with Debian's cross compiler and runs the known-answer tests of
-# the stream under qemu-user. The libraries come from Debian's arm64 packages, unpacked under build/aarch64: nothing is
-# installed but the compiler and qemu, and no foreign architecture is added to the system. Results go to
+# the stream under qemu-user. The libraries come from Debian's arm64 packages, unpacked under build/aarch64: only the
+# compiler and qemu are installed, and no foreign architecture is added to the system. Results go to
 # build/results/aarch64.xml.
 #
 #   test_aarch64.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
-# The bits of seeds, normals and rows, against vectors that an independent program wrote, and files and parsing besides.
+# These compare the bits of seeds, normals and rows with vectors of an independent program, and test files and parsing.
 tests=(test_crypto_seed test_crypto_seed_normal test_crypto_key test_noise_stream test_noise_stream_families test_noise test_base_safetensors test_base_json
     test_base_array test_base_text test_sampler)
 

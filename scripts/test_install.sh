@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs a build into a scratch place, moves it, and builds a user's program against it by find_package and by
+# Installs a build into a scratch folder, moves it, and builds a user's program against it by find_package and by
 # pkg-config, shared and static: test_install.sh BUILD-DIRECTORY
 set -euo pipefail
 build=$(realpath "$1")
@@ -25,7 +25,7 @@ for file in bin/dpmf include/dpmf.h share/man/man1/dpmf.1 share/bash-completion/
 done
 "$prefix/bin/dpmf" --version >/dev/null
 bash -n "$prefix/share/bash-completion/completions/dpmf"
-# Nothing that is installed may point back to where it was built.
+# No installed file may refer to the build directory.
 if grep -rIlF -e "$build" -e "$PWD/" -e "$scratch/first" "$prefix"; then
     echo "test_install.sh: the files above name the build or the source directory" >&2
     exit 1

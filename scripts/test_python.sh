@@ -4,6 +4,7 @@
 # jax_privacy where that can be installed.
 #
 #   test_python.sh [NAME...]     all tests, or test_noise, test_torch, ...
+#   test_python.sh --reference   no test: writes build/reference/python-api.md from the docstrings
 #
 # The environment is build/python-venv; results go to build/results/python.xml.
 set -euo pipefail
@@ -17,7 +18,7 @@ rm -f $results/python.xml $results/python.broken
 trap 'if [ ! -e $results/python.xml ]; then touch $results/python.broken; fi' EXIT
 
 pip_install() {
-    # One more try: package indexes have bad moments.
+    # Tries twice, since package indexes fail now and then.
     $venv/bin/python -m pip install --quiet --disable-pip-version-check "$@" ||
         $venv/bin/python -m pip install --quiet --disable-pip-version-check "$@"
 }
@@ -30,7 +31,11 @@ pip_install -C build-dir="$PWD/build/python-wheel" .
 pip_install --constraint python/tests/versions.txt torch opacus
 pip_install jax-privacy || echo "jax_privacy could not be installed: its test is skipped" >&2
 
-# One thread each: the tests compare bits and rounding, not speed, and share the machine.
+# Each test uses one thread: they compare bits and rounding, not speed, and share the machine.
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
 unset DPMF_LIBRARY PYTHONPATH
+if [ "${1:-}" = --reference ]; then
+    trap - EXIT
+    exec $venv/bin/python python/tools/generate_api.py build/reference
+fi
 $venv/bin/python python/tests/run_all.py $results/python.xml "$@"

@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # A new reader's test: the three quick starts of README.md (Python, command line, C), as pasted, on a Debian that has nothing but
 # make, Python, the images and what debootstrap calls a minimal system. That system is made once, in build/readme/clean; each run starts
-# from a copy of it. Needs root or sudo, and a network. Skipped with the reason where the machine allows no system of its own.
+# from a copy of it. Needs root or sudo, and a network. Skipped with the reason where the machine allows no separate
+# system.
 #
 #   test_readme.sh [PART...]   makes what is missing, runs the parts (command-line, c, python; all), writes build/results/readme.xml
 #
-# README_FILE: another README, to see that its mistakes are found.
+# README_FILE: another README, to show that its mistakes are found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 readme=${README_FILE:-README.md}
@@ -39,9 +40,9 @@ elif [ $code != 0 ]; then
     exit 1
 fi
 
-# pip asks where it asks on this machine: its settings, certificates and folders of packages hold in the container too. Where there
-# are none, torch comes from its index for processors alone: the other has gigabytes that this machine cannot use. Its version is that
-# of the other tests.
+# pip uses the package index of this machine: its settings, certificates and folders of packages are valid in the
+# container too. Where there are none, torch comes from its index for processors only: the other has gigabytes that this
+# machine cannot use. Its version is that of the other tests.
 settings=(PIP_CONSTRAINT=/try/dpmf/python/tests/versions.txt)
 while read -r name; do settings+=("$name=${!name}"); done < <(compgen -e | grep '^PIP_' | grep -v '^PIP_CONSTRAINT$' || true)
 if [ ${#settings[@]} = 1 ]; then settings+=(PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu); fi
@@ -75,7 +76,7 @@ if ! [ -e "$work/clean/with-make" ]; then
     "${as_root[@]}" touch "$work/clean/with-make"
 fi
 
-# The clone as git has it, with what is not committed yet; nothing that was built here.
+# Copies the files that git tracks, with uncommitted changes, but nothing that was built here.
 root=$work/root
 copy_system "$work/clean" "$root"
 "${as_root[@]}" mkdir -p "$root/try/dpmf"

@@ -42,7 +42,7 @@ apt-get update -qq
 apt-get install -y -qq --no-install-recommends --download-only "${packages[@]}" >/dev/null
 for file in "$place"/cache/archives/*.deb; do dpkg-deb -x "$file" "$root"; done
 if [ ${#sources[@]} -gt 0 ]; then (cd "$place/sources" && apt-get source -qq "${sources[@]}" >/dev/null 2>"$place/sources.log"); fi
-# Links that are meant from the root of a system, from this one.
+# Makes absolute links point into this folder.
 find "$root" -type l -lname '/*' -printf '%p %l\n' | while read -r link target; do
     ln -sfn "$root$target" "$link"
 done

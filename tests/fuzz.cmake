@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-# Fuzz targets: tests/fuzz/fuzz_NAME.c with driver.c as plain programs for any compiler, or with libFuzzer. The files
-# that they start from are made by make_corpus. Each runs in a directory of its own, where it leaves an input that fails.
+# Fuzz targets: tests/fuzz/fuzz_NAME.c with driver.c as plain programs for any compiler, or with libFuzzer. make_corpus
+# makes the files that they start from. Each runs in a separate directory, where it leaves an input that fails.
 set(fuzz_directory "${CMAKE_CURRENT_BINARY_DIR}/fuzz")
 file(GLOB fuzz_sources CONFIGURE_DEPENDS fuzz/fuzz_*.c)
 
 add_executable(make_corpus fuzz/make_corpus.c fuzz/corpus_secret.c fuzz/corpus_text.c)
-target_link_libraries(make_corpus PRIVATE dpmf_static)
+target_link_libraries(make_corpus PRIVATE dpmf_internal)
 file(MAKE_DIRECTORY "${fuzz_directory}/corpus")
 dpmf_test(fuzz_corpus COMMAND make_corpus "${fuzz_directory}/corpus")
 set_tests_properties(fuzz_corpus PROPERTIES FIXTURES_SETUP fuzz_corpus)
@@ -24,7 +24,7 @@ foreach(source IN LISTS fuzz_sources)
     cmake_path(GET source STEM name)
     string(REPLACE fuzz_ "" reader ${name})
     set(short_executions 20000)
-    if(reader MATCHES "^(state|log)$") # whose files take the longest to write
+    if(reader MATCHES "^(state|log)$") # its files take the longest to write
         set(short_executions 10000)
     endif()
     set(work "${fuzz_directory}/${reader}")
@@ -32,7 +32,7 @@ foreach(source IN LISTS fuzz_sources)
 
     add_executable(${name} "${source}")
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/src")
-    target_link_libraries(${name} PRIVATE dpmf_static PkgConfig::CJSON m)
+    target_link_libraries(${name} PRIVATE dpmf_internal PkgConfig::CJSON m)
     if(reader MATCHES "^(log|command)$")
         target_link_libraries(${name} PRIVATE dpmf_program_objects)
     endif()

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processor time a number of noise: a device's rows beside the library's own, by the clock that counts all threads of this
- * process, so that other programs on the machine matter little. For OpenCL devices that are the processor itself (PoCL).
+ * Processor time per number of noise: a device's rows beside the library's own, by the clock that counts all threads of
+ * this process, so that other programs on the machine matter little. For OpenCL devices that are the processor itself
+ * (PoCL).
  *
  * usage: bench_device [COORDINATES]    default 4000000
  */
@@ -59,7 +60,7 @@ static void measure(dpmf_device *device, const char *name, int buffers, int64_t 
     double took[2] = {0, 0};
     need(dpmf_noise_create(mechanism, count, 1, key, NULL, &own));
     need_device(dpmf_device_noise_create(device, mechanism, count, 1, key, NULL, &other));
-    for (int t = 0; t < STEPS; t++) { /* in turns; the first row finds memory that nobody has touched */
+    for (int t = 0; t < STEPS; t++) { /* alternating; the first row finds untouched memory */
         const double start = seconds();
         need(dpmf_noise_add(own, 1, 1, &whole));
         const double middle = seconds();
@@ -69,7 +70,7 @@ static void measure(dpmf_device *device, const char *name, int buffers, int64_t 
         took[1] += seconds() - middle;
     }
     const double each = 1e9 / ((double)count * (STEPS - 1));
-    printf("%-18s library %6.2f ns a number, device %6.2f: %5.1f times\n", name, took[0] * each, took[1] * each,
+    printf("%-18s library %6.2f ns per number, device %6.2f: %5.1f times\n", name, took[0] * each, took[1] * each,
            took[1] / took[0]);
     dpmf_noise_free(own);
     dpmf_device_noise_free(other);

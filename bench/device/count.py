@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Instructions of the CUDA kernel, counted in what nvcc makes of it, and what a GPU would need by a stated model.
+"""Counts the instructions of the compiled CUDA kernel and estimates its time on a GPU by a stated model.
 
     count.py [--nvcc NVCC]      prints the tables of docs/device.md
 
@@ -8,9 +8,9 @@ Nothing is run on a GPU. From sm_70 on an instruction of the machine has 16 byte
 code of a kernel is cut at branches, and the piece that ends at EXIT, with the pieces before it that are not out of the way (calls for
 subnormal divisors and the like are), is what a thread runs.
 
-The model: a thread's instructions are issued at 128 lanes a clock and multiprocessor, those of the integer unit at 64, loads from
-local memory at 32; memory at its nominal bandwidth. The lower bound is the largest of the four, the expectation their sum of memory
-and the largest of the others: as if nothing overlapped.
+The model: a thread's instructions are issued at 128 lanes per clock and multiprocessor, those of the integer unit at
+64, loads from local memory at 32; memory at its nominal bandwidth. The lower bound is the largest of the four, the
+expectation their sum of memory and the largest of the others: as if nothing overlapped.
 """
 import argparse
 import collections
@@ -28,7 +28,7 @@ FLAGS = ["-std=c++17", "--fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ft
 CALL, EXIT, BRANCH, LOCAL_LOAD, NOTHING = 0x944, 0x94D, 0x947, 0x984, 0x918
 # Logic, shifts, byte permutations, additions, comparisons and selections of integers, in all their forms.
 INTEGER_UNIT = {0x10, 0x11, 0x12, 0x16, 0x19, 0x0C, 0x07}
-GPUS = {  # multiprocessors, clock in GHz, bytes a nanosecond: NVIDIA's data sheets
+GPUS = {  # multiprocessors, clock in GHz, bytes per nanosecond: NVIDIA's data sheets
     "A100 40 GB": (108, 1.41, 1555),
     "A100 80 GB": (108, 1.41, 2039),
     "H100 SXM": (132, 1.755, 3350),
@@ -38,7 +38,7 @@ Found = collections.namedtuple("Found", "instructions integer loads")
 
 
 def compile_kernel(nvcc, architecture, folder, source=("portable.cl", "rows.cl"), more="", options=()):
-    """(path of the cubin, what ptxas reports)."""
+    """(path of the cubin, the report of ptxas)."""
     text = "".join((KERNEL / name).read_text(encoding="utf-8") for name in source) + more
     path = pathlib.Path(folder) / "kernel.cu"
     path.write_text(text, encoding="utf-8")
@@ -85,7 +85,7 @@ def code_of(cubin):
 
 
 def fast_path(operations):
-    """What a thread runs up to EXIT if every branch to a call is not needed."""
+    """The instructions of a thread up to EXIT without the rare calls."""
     run, piece = [], []
     for operation in operations:
         piece.append(operation)
@@ -111,7 +111,7 @@ def plus(*all_of):
 
 
 def count_parts(nvcc, architecture):
-    """Instructions a number of noise, by part."""
+    """Instructions per number of noise, by part."""
     with tempfile.TemporaryDirectory() as folder:
         cubin, _ = compile_kernel(nvcc, architecture, folder, more=(HERE / "parts.cu").read_text(encoding="utf-8"))
         found = {name: fast_path(code) for name, code in code_of(cubin).items() if name.startswith("part_")}
@@ -126,7 +126,7 @@ def count_parts(nvcc, architecture):
 
 
 def model(per_number, bytes_of_number, gpu):
-    """(lower bound, expectation) in picoseconds a number."""
+    """(lower bound, expectation) in picoseconds per number."""
     processors, clock, bandwidth = GPUS[gpu]
     lanes = processors * clock / 1000  # a picosecond, for each lane of a multiprocessor
     work = max(per_number.instructions / 128, per_number.integer / 64, per_number.loads / 32) / lanes
@@ -142,7 +142,7 @@ def print_tables(nvcc):
                   len(code_of(cubin)["dpmf_rows"]), " fused in PTX:", fused_in_ptx(nvcc, architecture, folder))
         parts = count_parts(nvcc, architecture)
         for name, found in parts.items():
-            print("    %-20s %6.1f instructions a number, %6.1f integer, %5.1f loads" % (name, *found))
+            print("    %-20s %6.1f instructions per number, %6.1f integer, %5.1f loads" % (name, *found))
         seed = plus(parts["AES"], parts["normals"])
         buffer_ = parts["a buffer"]
         rows = {

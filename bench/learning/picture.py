@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The picture of docs/learning.md: for each task one panel, for each mechanism a dot with its 95 % interval; right is better.
 
-Colours say what the figures decide: better than amplified DP-SGD beyond the interval of the difference, worse, or neither. The card has a
-background of its own, light or dark as the reader's system asks, so that it can be read on any page.
+Colours show the result: better than amplified DP-SGD beyond the interval of the difference, worse, or neither. The card
+has a background of its own, light or dark as the reader's system asks, so that it can be read on any page.
 """
 import math
 

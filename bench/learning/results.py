@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tables of runs say: for every task, epsilon and mechanism the mean of the final runs, its 95 % interval, and the
+"""The results of the tables of runs: for every task, epsilon and mechanism the mean of the final runs, its 95 % interval, and the
 difference from amplified DP-SGD. Intervals are Student's; that of a difference is Welch's, with its degrees of freedom rounded down.
 
 The transformer's score is kept as bits per character, where less is better; `gain` is larger when a mechanism is better, in all tasks.

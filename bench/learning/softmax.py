@@ -59,7 +59,7 @@ def read(path):
 
 
 def write(path, rows):
-    """Whole or not at all."""
+    """Writes the complete file or nothing."""
     with open(f"{path}.new", "w", encoding="utf-8", newline="") as file:
         out = csv.DictWriter(file, FIELDS, lineterminator="\n")
         out.writeheader()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cnn.py and text.py share: mechanisms at equal (epsilon, delta), learning rates from held-out data, seeds, and the table of runs.
+"""Shared by cnn.py and text.py: mechanisms at equal (epsilon, delta), learning rates from held-out data, seeds, and the table of runs.
 
 The workload is SGD with momentum at a constant rate. Every mechanism of a task takes the same number of steps and the same (expected)
 batch, except those that see each example once: they take smaller batches.
@@ -115,7 +115,7 @@ def read_rows(path):
 
 
 def add_row(path, row):
-    """Whole or not at all."""
+    """Writes the complete file or nothing."""
     rows = [[r[name] for name in HEADER] for r in read_rows(path)] + [row]
     with open(str(path) + ".new", "w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER] + rows)
@@ -146,7 +146,7 @@ def next_rate(rows, name, epsilon, grid):
 
 
 def make_runs(task, path, epsilons, mechanisms, seeds, say=print):
-    """Everything that the file lacks: rates first, then seed after seed."""
+    """Makes all runs that the file lacks: rates first, then seed after seed."""
 
     def make(*what):
         row = run(task, *what)

@@ -19,7 +19,7 @@ import torch
 DATA = pathlib.Path("/usr/lib/bible.data")
 ALPHABET = "\n abcdefghijklmnopqrstuvwxyz,.;:'?!-()"  # the first is END, and START in front
 LENGTH, WIDTH, HEADS = 24, 32, 2
-IGNORED = -100  # what cross_entropy leaves out: places after END
+IGNORED = -100  # cross_entropy ignores these places, those after END
 
 
 def read_verses(path=DATA):

@@ -5,11 +5,11 @@
  *     noise_ranks [COORDINATES [FAMILY[:SIZE]]...]
  *         the slowest rank's median over steps of g += row, and the buffers that it needs. With P = 1 in the same sitting
  *         it is what P = 2 is compared with (run.sh does both). SIZE: bands, or buffers. Default 10000000, the usual ones
- *         prints FAMILY:SIZE,P,COORDINATES,SECONDS A STEP,THE LEAST OF THEM,BYTES OF BUFFERS A COORDINATE
+ *         prints FAMILY:SIZE,P,COORDINATES,SECONDS PER STEP,THE LEAST OF THEM,BYTES OF BUFFERS PER COORDINATE
  *     noise_ranks visit COORDINATES SHARD ROWS [FAMILY[:SIZE]]...
  *         a model that is larger than the memory, SHARD coordinates at a time: a hash of every block of it over all
- *         rows. Blocks do not depend on SHARD, so that the same answer for another one says that the bytes are the same
- *         prints FAMILY:SIZE,COORDINATES,SHARD,ROWS,SECONDS,HASH OF ALL BLOCKS
+ *         rows. Blocks do not depend on SHARD, so that the same answer for another one shows that the bytes are the
+ *         same prints FAMILY:SIZE,COORDINATES,SHARD,ROWS,SECONDS,HASH OF ALL BLOCKS
  */
 #include "dpmf_mpi.h"
 
@@ -71,7 +71,7 @@ static dpmf_mechanism *make(const char *text, int *together) {
 
 /* ---- time ---- */
 
-/* The median; *least: the least, which on a machine that is not quiet comes nearer to what it could be. */
+/* The median; *least: the least, which is closer to the true cost on a busy machine. */
 static double seconds_a_step(const dpmf_mechanism *mechanism, int together, int64_t dim, double *least) {
     const int repeats = together == 1 ? MEASURED : together < 20 ? 13 : 3;
     dpmf_noise_options o = dpmf_noise_options_defaults();
@@ -126,7 +126,7 @@ static uint64_t mix(uint64_t h, const float *x, int64_t count) {
     return h;
 }
 
-/* Shards go round the ranks; a shard is some blocks, whole. */
+/* Shards are distributed over the ranks; a shard consists of whole blocks. */
 static void visit_shard(const dpmf_mechanism *mechanism, int64_t dim, int64_t from, int64_t count, int rows,
                         uint64_t *hash) {
     dpmf_noise_options o = dpmf_noise_options_defaults();

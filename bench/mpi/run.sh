@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Noise time a step with 2 processes against 1, medians of alternating runs: run.sh BUILD_DIRECTORY [COORDINATES]
-# The build directory needs -DDPMF_MPI=ON and the target noise_ranks. MPIRUN is the launcher, ROUNDS how many runs.
+# Noise time per step with 2 processes compared with 1, medians of alternating runs: run.sh BUILD_DIRECTORY [COORDINATES]
+# The build directory needs -DDPMF_MPI=ON and the target noise_ranks. MPIRUN is the launcher, ROUNDS the number of runs.
 set -euo pipefail
 program=$(realpath "$1")/bench/noise_ranks
 dim=${2:-10000000}
@@ -12,7 +12,7 @@ fi
 launcher=${MPIRUN:-mpirun}
 start=("$launcher")
 version=$("$launcher" --version)
-# A process that is bound to a core waits for whatever else runs there, even when another core is free.
+# A process that is bound to a core waits for other programs there, even when another core is free.
 if [[ $version == *"Open MPI"* || $version == *OpenRTE* ]]; then start+=(--allow-run-as-root --oversubscribe --bind-to none); fi
 results=$(mktemp)
 trap 'rm -f "$results"' EXIT

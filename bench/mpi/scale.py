@@ -14,7 +14,7 @@ BEGIN, END = "<!-- scale.py begins -->", "<!-- scale.py ends -->"
 PARAMETERS = (10 ** 8, 10 ** 9, 10 ** 10, 10 ** 11, 10 ** 12)
 RANKS = (1, 8, 64, 512, 4096)
 FLOAT = 4
-LARGE = 2 ** 40  # bytes of buffers on one process: beyond what a machine has, and nothing is said
+LARGE = 2 ** 40  # bytes of buffers on one process, more than a machine has: such rows stay empty
 
 
 def read(path):

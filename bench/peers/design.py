@@ -3,9 +3,10 @@
 
     bench/peers/run.sh design     # makes bench/peers/venv, builds the program, runs this
 
-16384 steps, 8 epochs, delta 1e-8, a model of a million parameters, 4 GiB. Ours: the whole command `dpmf design` with
-block-cyclic sampling, process and measurements of time included: every family, every number of bands, certified
-privacy; and the same of banded matrices alone, which is what jax_privacy searches. Medians of three calls. Theirs, the second call, when everything that JAX compiles once has been compiled:
+16384 steps, 8 epochs, delta 1e-8, a model of a million parameters, 4 GiB. Ours is the complete command `dpmf design`
+with block-cyclic sampling, process and measurements of time included: every family, every number of bands, certified
+privacy; and the same of banded matrices alone, which is what jax_privacy searches. Medians of three calls. Theirs, the
+second call, when everything that JAX compiles once has been compiled:
 
     BandMF alone     the coefficients for one number of bands (the best power of two) and their noise multiplier
     bands searched   their own search over the bands, which divide the data set's size (--all: takes minutes)

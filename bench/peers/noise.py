@@ -36,9 +36,9 @@ def main(program):
     peers = {"torch normal_": (nanoseconds(tensor.normal_), 8),
              "numpy standard_normal": (nanoseconds(lambda: generator.standard_normal(COUNT, dtype=np.float32)),
                                        20 if name == "avx512" else 16)}
-    rows = [["noise", "float32 normals, %s, ns a number" % name, "%.3f" % ours, peer, "%.3f" % theirs, "%.2f" % (theirs / ours),
+    rows = [["noise", "float32 normals, %s, ns per number" % name, "%.3f" % ours, peer, "%.3f" % theirs, "%.2f" % (theirs / ours),
              "goal >= %d" % goal] for peer, (theirs, goal) in peers.items()]
-    rows.append(["noise", "float32 normals, %s, ns a number" % name, "%.3f" % ours, "their own AES-256 keystream",
+    rows.append(["noise", "float32 normals, %s, ns per number" % name, "%.3f" % ours, "their own AES-256 keystream",
                  "%.3f" % keystream, "%.2f" % (ours / keystream), "ours over it; goal <= 2"])
     for row in rows:
         print("%s: %s, %s %s: %s times (%s)" % (row[1], row[2], row[3], row[4], row[5], row[6]))

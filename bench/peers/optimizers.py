@@ -61,7 +61,7 @@ def dense_task(n):
 
 def tasks():
     yield dense_task(512)
-    # ours stops where the tolerance is proven, so one is asked for at which its loss is not above theirs
+    # ours stops where the tolerance is proven, so the tolerance is one at which its loss is not above theirs
     yield ("banded n=1024 b=16", ["--family", "banded", "--bands", 16, "--steps", 1024, "--tolerance", "2e-7"], "rms",
            lambda: banded.optimize(1024, bands=16),
            lambda value: loss_of({"diagonals": diagonals_of(np.asarray(value.materialize()), 16)}, "--family", "banded",

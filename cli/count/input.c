@@ -121,12 +121,12 @@ int input_taken(input *in, dpmf_counter *counter) {
 }
 
 int input_resume(input *in, dpmf_counter *counter, int64_t step, slice *first) {
-    const int64_t wanted = dpmf_counter_input_size(counter);
+    const int64_t wanted = dpmf_counter_get(counter).input_size;
     int64_t seen = 0;
     *first = (slice){NULL, 0};
     if (step == 0) return 0;
     if (!in->whole) {
-        dpmf_status status = dpmf_counter_input_anew(counter);
+        dpmf_status status = dpmf_counter_input_restart(counter);
         return status == DPMF_OK ? 0 : fail_status(status, NULL);
     }
     if (wanted == 0)
@@ -145,7 +145,7 @@ int input_resume(input *in, dpmf_counter *counter, int64_t step, slice *first) {
         /* The first line stays in memory for its header; what follows is read over it. */
         const size_t fresh = in->used - in->taken;
         const int64_t part = wanted - seen < (int64_t)fresh ? wanted - seen : (int64_t)fresh;
-        dpmf_status status = dpmf_counter_input_again(counter, in->bytes + in->taken, part);
+        dpmf_status status = dpmf_counter_input_verify(counter, in->bytes + in->taken, part);
         if (status != DPMF_OK) return fail_status(DPMF_ERROR_IO, NULL);
         seen += part;
         in->taken += (size_t)part;

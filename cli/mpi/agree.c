@@ -82,7 +82,7 @@ static int write_terms(const training *t, char out[TERMS_MAX]) {
                  "learning rate: %.17g\nmomentum: %.17g\ndecay: %.17g\nschedule: %.17g\nseed: %llu\n"
                  "noiseless: %d\ncheckpoint: %s\nevery: %lld\ntest curve: %s\n",
                  data, (long long)dpmf_dataset_count(t->train), label == NULL ? "" : label, user == NULL ? "" : user,
-                 o->by_unit ? "user" : "example", (long long)t->units, dpmf_sampler_text(t->sampler),
+                 o->by_unit ? "user" : "example", (long long)t->units, dpmf_sampler_get(t->sampler).text,
                  (long long)t->steps, (long long)t->hidden, o->clip, o->zero_above, (int)o->optimizer, o->learning_rate,
                  o->momentum, o->decay, schedule_sum(t), (unsigned long long)o->seed, o->noiseless,
                  option_given(t->given, OPTION_CHECKPOINT) ? "kept" : "none", (long long)t->given->count[OPTION_EVERY],

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The words of an option's values as far as they can be typed for the user: "momentum:BETA" gives "momentum:". */
+/* The beginnings of an option's values that can be completed: "momentum:BETA" gives "momentum:". */
 static void add_values(text_buffer *t, const option_row *o) {
     const char *list = option_values(o), *join = "";
     int length;
@@ -20,7 +20,7 @@ static bool takes_verb(verb_id verb) {
 }
 
 static void add_verb_names(text_buffer *t) {
-    for (int i = 0; i < VERB_TOTAL; ++i)
+    for (int i = 0; i < VERB_TOTAL; i++)
         text_add(t, "%s%s", i > 0 ? " " : "", verbs[i].name);
 }
 
@@ -44,7 +44,7 @@ static void add_bash_option(text_buffer *t, const option_row *o) {
 static void add_bash_verb(text_buffer *t, verb_id verb) {
     text_add(t, "    %s)\n        options='", verbs[verb].name);
     const char *join = "";
-    for (int i = 0; i < OPTION_TOTAL; ++i) {
+    for (int i = 0; i < OPTION_TOTAL; i++) {
         if (!option_of_verb((option_id)i, verb)) continue;
         text_add(t, "%s--%s", join, options[i].name);
         if (options[i].letter != '\0') text_add(t, " -%c", options[i].letter);
@@ -72,11 +72,11 @@ void add_bash_completion(text_buffer *t) {
                 "        return\n"
                 "    fi\n"
                 "    case $before in\n");
-    for (int i = 0; i < OPTION_TOTAL; ++i)
+    for (int i = 0; i < OPTION_TOTAL; i++)
         add_bash_option(t, &options[i]);
     text_add(t, "    esac\n"
                 "    case ${COMP_WORDS[1]} in\n");
-    for (int i = 0; i < VERB_TOTAL; ++i)
+    for (int i = 0; i < VERB_TOTAL; i++)
         add_bash_verb(t, (verb_id)i);
     text_add(t, "    esac\n"
                 "    if [[ $word == -* ]]; then\n"
@@ -94,7 +94,7 @@ void add_bash_completion(text_buffer *t) {
 
 /* Text inside '...[here]...' of an _arguments specification: as much as one line of a menu can show. */
 static void add_zsh_text(text_buffer *t, const char *words) {
-    for (; *words != '\0'; ++words) {
+    for (; *words != '\0'; words++) {
         if (strchr(".:;,", *words) != NULL && words[1] == ' ') return;
         if (*words == '\'')
             text_add(t, "'\\''");
@@ -131,7 +131,7 @@ static void add_zsh_option(text_buffer *t, const option_row *o) {
 
 static void add_zsh_verb(text_buffer *t, verb_id verb) {
     text_add(t, "        %s)\n            _arguments", verbs[verb].name);
-    for (int i = 0; i < OPTION_TOTAL; ++i)
+    for (int i = 0; i < OPTION_TOTAL; i++)
         if (option_of_verb((option_id)i, verb)) add_zsh_option(t, &options[i]);
     if (takes_verb(verb)) {
         text_add(t, " \\\n            '1:VERB:(");
@@ -154,7 +154,7 @@ void add_zsh_completion(text_buffer *t) {
                 "    case $state in\n"
                 "    verb)\n"
                 "        verbs=(\n");
-    for (int i = 0; i < VERB_TOTAL; ++i) {
+    for (int i = 0; i < VERB_TOTAL; i++) {
         text_add(t, "            '%s:", verbs[i].name);
         text_add(t, "%s'\n", verbs[i].summary);
     }
@@ -162,7 +162,7 @@ void add_zsh_completion(text_buffer *t) {
                 "        _describe verb verbs ;;\n"
                 "    argument)\n"
                 "        case $line[1] in\n");
-    for (int i = 0; i < VERB_TOTAL; ++i)
+    for (int i = 0; i < VERB_TOTAL; i++)
         add_zsh_verb(t, (verb_id)i);
     text_add(t, "        esac ;;\n"
                 "    esac\n"

@@ -16,8 +16,8 @@ const char *sampling_values(void);
 const char *family_help(void);
 
 /*
- * Names of some families in a sentence: "a, b and c". `place` says where one stands, from 1, 0: not in the list; those in
- * the same place follow the library's table. Returns `out`.
+ * Names of some families in a sentence: "a, b and c". `place` is the position of each, from 1, or 0 for names that are
+ * left out; those in the same place follow the library's table. Returns `out`.
  */
 enum { FAMILY_LIST = 400 };
 const char *family_list(int (*place)(const dpmf_family *kind), const char *last, char out[FAMILY_LIST]);

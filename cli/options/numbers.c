@@ -27,20 +27,20 @@ static bool is_digit(char c) {
 static bool scan(const char *text, decimal *out) {
     memset(out, 0, sizeof *out);
     out->negative = *text == '-';
-    if (*text == '+' || *text == '-') ++text;
+    if (*text == '+' || *text == '-') text++;
     out->digits = text;
     int before = 0;
     while (is_digit(*text))
-        ++text, ++before;
+        text++, before++;
     if (*text == '.')
-        for (++text; is_digit(*text); ++text) {
+        for (text++; is_digit(*text); text++) {
             if (out->point > 10000) return false; /* keeps the arithmetic on exponents far from overflow */
-            ++out->point;
+            out->point++;
         }
     if (before + out->point == 0) return false;
     out->length = (size_t)(text - out->digits);
     if (*text == 'e' || *text == 'E') {
-        ++text;
+        text++;
         if (!is_digit(text[*text == '+' || *text == '-'])) return false;
         char *end;
         errno = 0;
@@ -72,13 +72,13 @@ bool read_count(const char *text, int64_t *out) {
     while (d.length > 0 && shift < 0) {
         char last = d.digits[d.length - 1];
         if (last != '0' && last != '.') return false;
-        --d.length;
-        if (last == '0') ++shift;
+        d.length--;
+        if (last == '0') shift++;
     }
     int64_t value = 0;
-    for (size_t i = 0; i < d.length; ++i)
+    for (size_t i = 0; i < d.length; i++)
         if (d.digits[i] != '.' && !append_digit(&value, d.digits[i] - '0')) return false;
-    for (; shift > 0 && value != 0; --shift)
+    for (; shift > 0 && value != 0; shift--)
         if (!append_digit(&value, 0)) return false;
     *out = d.negative ? -value : value;
     return true;
@@ -88,7 +88,7 @@ bool read_bytes(const char *text, int64_t *out) {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
     char mantissa[64];
     size_t length = strlen(text);
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 4; i++) {
         if (length <= 3 || length - 3 >= sizeof mantissa || strcmp(text + length - 3, units[i]) != 0) continue;
         memcpy(mantissa, text, length - 3);
         mantissa[length - 3] = '\0';
@@ -100,9 +100,9 @@ bool read_bytes(const char *text, int64_t *out) {
         return true;
     }
     /* 1GB, 2g, 1T: powers of 1000 as in counts, in either case and with or without a B. */
-    if (length > 1 && (text[length - 1] == 'B' || text[length - 1] == 'b')) --length;
+    if (length > 1 && (text[length - 1] == 'B' || text[length - 1] == 'b')) length--;
     const char *letters = "kKmMgGtT", *unit = length > 1 ? strchr(letters, text[length - 1]) : NULL;
-    if (unit != NULL) --length;
+    if (unit != NULL) length--;
     if (length == 0 || length >= sizeof mantissa - 3) return false;
     memcpy(mantissa, text, length);
     mantissa[length] = '\0';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options: what exists, in the order in which help shows it. */
+/* The options, in the order in which help shows them. */
 #include "options/options.h"
 
 #include "options/kinds.h"
@@ -18,7 +18,6 @@
 #define VERIFY (1u << VERB_VERIFY)
 #define AUDIT (1u << VERB_AUDIT)
 #define REPORT (1u << VERB_REPORT)
-#define REPRODUCE (1u << VERB_REPRODUCE)
 #define BENCH (1u << VERB_BENCH)
 #define HELP (1u << VERB_HELP)
 
@@ -637,7 +636,7 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_NO_STATE] = {.name = "no-state",
                          .kind = KIND_FLAG,
                          .verbs = NOISE | TRAIN,
-                         .help = "keep no state file beside the key file: rows may repeat, and nobody notices"},
+                         .help = "keep no state file beside the key file: rows that repeat go unnoticed"},
     [OPTION_EXACT] =
         {.name = "exact",
          .kind = KIND_FLAG,
@@ -815,12 +814,12 @@ const option_row options[OPTION_TOTAL] = {
                                  .count_high = MOST_STEPS,
                                  .verbs = TRAIN,
                                  .help = "steps between points of the curve. Without it, about 50 points"},
-    [OPTION_PUBLIC_TEST] = {.name = "public-test",
-                            .kind = KIND_FLAG,
-                            .verbs = TRAIN,
-                            .help =
-                                "the test data (or the hold-out) are public, or may be told of: --test-curve computes "
-                                "exact figures on them at many steps"},
+    [OPTION_PUBLIC_TEST] =
+        {.name = "public-test",
+         .kind = KIND_FLAG,
+         .verbs = TRAIN,
+         .help = "the test data (or the hold-out) are public, or exact figures about them may be published: "
+                 "--test-curve computes such figures at many steps"},
     [OPTION_NOISELESS] = {.name = "noiseless",
                           .kind = KIND_FLAG,
                           .verbs = TRAIN,
@@ -830,14 +829,15 @@ const option_row options[OPTION_TOTAL] = {
                         .argument = "T",
                         .count_low = 1,
                         .count_high = 1024,
-                        .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE |
-                                 REPRODUCE | BENCH | TRAIN | PREDICT | AUDIT,
+                        .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | BENCH |
+                                 TRAIN | PREDICT | AUDIT,
                         .help = "number of threads. Default: one per processor; no figure depends on it"},
     [OPTION_JSON] = {.name = "json",
                      .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | NOISE | COUNT | QUERY |
-                              INSPECT | REPRODUCE | BENCH | TRAIN | PREDICT | AUDIT,
-                     .help = "print one JSON object instead of a table. noise, count: needs --out"},
+                              INSPECT | BENCH | TRAIN | PREDICT | AUDIT | REPORT,
+                     .help = "print one JSON object instead of a table. noise, count: needs --out. report: the object "
+                             "that the page is drawn from"},
     [OPTION_OUT] = {.name = "out",
                     .letter = 'o',
                     .kind = KIND_FILE,
@@ -845,20 +845,6 @@ const option_row options[OPTION_TOTAL] = {
                     .verbs =
                         DESIGN | REPORT | EVALUATE | OPTIMIZE | CALIBRATE | NOISE | COUNT | TRAIN | PREDICT | AUDIT,
                     .help = "write there" /* options/tour.c has the words of each verb */},
-    [OPTION_MARKDOWN] = {.name = "markdown",
-                         .kind = KIND_FLAG,
-                         .verbs = REPRODUCE,
-                         .help = "print Markdown instead of tables for a terminal"},
-    [OPTION_PERTURB] =
-        {.name = "perturb",
-         .kind = KIND_NUMBER,
-         .argument = "X",
-         .number_low = 0.0,
-         .number_high = 1.0,
-         .preset = "0",
-         .verbs = REPRODUCE,
-         .help = "self-test: make a mistake on purpose, so that the comparison fails. Where sensitivities are "
-                 "computed, one row of every strategy (the coefficient c_0 of a Toeplitz one) is multiplied by 1+X"},
     [OPTION_THROUGH] = {.name = "through",
                         .kind = KIND_CHOICE,
                         .argument = "WHAT",
@@ -895,7 +881,7 @@ const option_row options[OPTION_TOTAL] = {
                      .letter = 'h',
                      .kind = KIND_FLAG,
                      .verbs = DESIGN | VERIFY | REPORT | EVALUATE | OPTIMIZE | ACCOUNT | CALIBRATE | QUERY | NOISE |
-                              COUNT | INSPECT | REPRODUCE | BENCH | HELP | TRAIN | PREDICT | AUDIT,
+                              COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
                      .help = "explain the verb and its options"},
 };
 

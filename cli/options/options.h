@@ -24,7 +24,6 @@ typedef enum verb_id {
     VERB_VERIFY,
     VERB_AUDIT,
     VERB_REPORT,
-    VERB_REPRODUCE,
     VERB_BENCH,
     VERB_HELP,
     VERB_TOTAL
@@ -148,8 +147,6 @@ typedef enum option_id {
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_OUT,
-    OPTION_MARKDOWN,
-    OPTION_PERTURB,
     OPTION_THROUGH,
     OPTION_CANARIES,
     OPTION_NOISE_FACTOR,
@@ -202,7 +199,7 @@ typedef struct verb_row {
 extern const verb_row verbs[VERB_TOTAL];
 extern const option_row options[OPTION_TOTAL];
 
-/* What was typed. `text` is NULL for an option that was not given; a flag that was has "". */
+/* The given arguments. `text` is NULL for an option that was not given, and "" for a flag that was. */
 struct arguments {
     verb_id verb;
     const char *text[OPTION_TOTAL];
@@ -213,7 +210,7 @@ struct arguments {
     int operand_count;
 };
 
-/* What it accepts (NULL: anything), and its help, wherever they come from. */
+/* The accepted values (NULL: anything) and the help, from the table or made. */
 const char *option_values(const option_row *o);
 const char *option_help(const option_row *o);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * From argv to `arguments`, by the table of options/options.c. `--name VALUE`, `--name=VALUE` and `-o VALUE` are read; `--`
- * ends the options. A value of its own may start with one dash (its own check then refuses it, with the accepted range)
- * but not with two, so that a forgotten value does not eat the next option; `-oVALUE` is refused, so that `-out FILE`
- * does not write a file named "ut".
+ * ends the options. A separate value may start with one dash (its own check then refuses it, with the accepted range)
+ * but not with two, so that a forgotten value does not swallow the next option; `-oVALUE` is refused, so that `-out
+ * FILE` does not write a file named "ut".
  */
 #include "options/options.h"
 
@@ -11,6 +11,7 @@
 #include "output.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -42,12 +43,12 @@ static int distance(const char *a, const char *b) {
     int row[40];
     int m = (int)strlen(b);
     if (strlen(a) >= 40 || m >= 40) return 1000;
-    for (int j = 0; j <= m; ++j)
+    for (int j = 0; j <= m; j++)
         row[j] = j;
-    for (int i = 1; a[i - 1] != '\0'; ++i) {
+    for (int i = 1; a[i - 1] != '\0'; i++) {
         int diagonal = row[0];
         row[0] = i;
-        for (int j = 1; j <= m; ++j) {
+        for (int j = 1; j <= m; j++) {
             int replaced = diagonal + (a[i - 1] != b[j - 1]);
             int shorter = (row[j] < row[j - 1] ? row[j] : row[j - 1]) + 1;
             diagonal = row[j];
@@ -57,7 +58,7 @@ static int distance(const char *a, const char *b) {
     return row[m];
 }
 
-/* Keeps in *best the name nearest to what was typed: a third of it may differ, or it may be a beginning. */
+/* Keeps in *best the name nearest to the typed one: a third of it may differ, or it may be a beginning. */
 static void consider(const char *typed, const char *name, int *best_distance, const char **best) {
     size_t length = strlen(typed);
     int d = distance(typed, name);
@@ -71,7 +72,7 @@ static void consider(const char *typed, const char *name, int *best_distance, co
 bool find_verb(const char *name, verb_id *out, const char **closest) {
     int best = 1000;
     *closest = NULL;
-    for (int i = 0; i < VERB_TOTAL; ++i) {
+    for (int i = 0; i < VERB_TOTAL; i++) {
         if (strcmp(name, verbs[i].name) == 0) {
             *out = (verb_id)i;
             return true;
@@ -113,11 +114,12 @@ static int refuse_choice(const option_row *o, const char *text) {
 static int refuse_range(const option_row *o, const char *text) {
     char shown[SHOWN];
     if (o->kind == KIND_BYTES)
-        return fail(EXIT_USAGE, "--%s %s: a number of bytes from %lld to %lld is accepted (500M, 4GiB)", o->name,
-                    show(text, shown), (long long)o->count_low, (long long)o->count_high);
+        return fail(EXIT_USAGE, "--%s %s: a number of bytes from %" PRId64 " to %" PRId64 " is accepted (500M, 4GiB)",
+                    o->name, show(text, shown), o->count_low, o->count_high);
     if (o->kind == KIND_COUNT)
-        return fail(EXIT_USAGE, "--%s %s: a whole number from %lld to %lld is accepted (1e6, 10k, 2M, 1G are too)",
-                    o->name, show(text, shown), (long long)o->count_low, (long long)o->count_high);
+        return fail(EXIT_USAGE,
+                    "--%s %s: a whole number from %" PRId64 " to %" PRId64 " is accepted (1e6, 10k, 2M, 1G are too)",
+                    o->name, show(text, shown), o->count_low, o->count_high);
     return fail(EXIT_USAGE, "--%s %s: a number from %g to below %g is accepted", o->name, show(text, shown),
                 o->number_low, o->number_high);
 }
@@ -162,7 +164,7 @@ static int refuse_option(const char *typed, verb_id verb) {
     int best = 1000;
     const char *start = typed + strspn(typed, "-");
     snprintf(name, sizeof name, "%.*s", (int)strcspn(start, "="), start);
-    for (int i = 0; i < OPTION_TOTAL; ++i) {
+    for (int i = 0; i < OPTION_TOTAL; i++) {
         if (strncmp(typed, "--", 2) == 0 && strcmp(options[i].name, name) == 0)
             return fail(EXIT_USAGE, "--%s is not an option of %s", name, verbs[verb].name);
         if (option_of_verb((option_id)i, verb)) consider(name, options[i].name, &best, &closest);
@@ -173,7 +175,7 @@ static int refuse_option(const char *typed, verb_id verb) {
 }
 
 static int find_option(const char *name, size_t length, char letter, verb_id verb) {
-    for (int i = 0; i < OPTION_TOTAL; ++i) {
+    for (int i = 0; i < OPTION_TOTAL; i++) {
         if (!option_of_verb((option_id)i, verb)) continue;
         if (letter != '\0' ? options[i].letter == letter
                            : strlen(options[i].name) == length && strncmp(options[i].name, name, length) == 0)
@@ -182,7 +184,7 @@ static int find_option(const char *name, size_t length, char letter, verb_id ver
     return -1;
 }
 
-/* Splits argv[*at] (which starts with a dash) into an option and its value, and moves *at to what was used last. */
+/* Splits argv[*at] (which starts with a dash) into an option and its value, and moves *at to the last argument used. */
 static int read_option(int argc, char **argv, int *at, verb_id verb, arguments *out) {
     const char *typed = argv[*at];
     const char *value = NULL;
@@ -232,7 +234,7 @@ int parse_arguments(int argc, char **argv, int first, verb_id verb, arguments *o
     memset(out, 0, sizeof *out);
     out->verb = verb;
     bool options_over = false;
-    for (int at = first; at < argc; ++at) {
+    for (int at = first; at < argc; at++) {
         int code = 0;
         if (options_over || argv[at][0] != '-' || argv[at][1] == '\0')
             code = read_operand(argv[at], verb, out);
@@ -251,7 +253,7 @@ int parse_arguments(int argc, char **argv, int first, verb_id verb, arguments *o
     if (out->operand == NULL && verbs[verb].operands_needed > 0)
         return fail(EXIT_USAGE, "%s needs a %s: dpmf %.*s", verbs[verb].name, verbs[verb].operand,
                     (int)strcspn(verbs[verb].usage, "\n"), verbs[verb].usage);
-    for (int i = 0; i < OPTION_TOTAL; ++i) {
+    for (int i = 0; i < OPTION_TOTAL; i++) {
         if (out->text[i] != NULL || options[i].preset == NULL) continue;
         int code = read_value((option_id)i, options[i].preset, out);
         assert(code == 0); /* every default in the table is acceptable to itself */

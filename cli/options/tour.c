@@ -72,7 +72,7 @@ const verb_tour tours[VERB_TOTAL] = {
                                {OPTION_MECHANISM, "--mechanism counts.dpmf"},
                                {OPTION_RANGE, "--range 1:31,32:59"},
                                {OPTION_LEVEL, "--level 0.95"}},
-                     .out = "the page (required)"},
+                     .out = "the page (required without --json)"},
     [VERB_HELP] = {.first = {{OPTION_MAN, "help --man | man -l -"}, {OPTION_COMPLETION, "--completion bash"}}},
 };
 

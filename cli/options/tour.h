@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a newcomer needs first: of each verb the options that most runs give, with an example each, and what -o writes. */
+/*
+ * The help for newcomers: the options of each verb that most runs give, with an example each, and the file that -o
+ * writes.
+ */
 #ifndef DPMF_CLI_TOUR_H
 #define DPMF_CLI_TOUR_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs: what exists, in the order in which help shows it. */
+/* The verbs, in the order in which help shows them. */
 #include "options/verbs.h"
 
 const verb_row verbs[VERB_TOTAL] = {
@@ -206,8 +206,8 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_REPORT] =
         {
             .name = "report",
-            .usage = "report FILE --out PAGE.html [OPTION]...\n"
-                     "report STREAM --mechanism FILE --out PAGE.html [OPTION]...",
+            .usage = "report FILE --out PAGE.html|--json [OPTION]...\n"
+                     "report STREAM --mechanism FILE --out PAGE.html|--json [OPTION]...",
             .operand = "FILE",
             .operands_needed = 1,
             .summary = "write a page with the statement, the comparison and the pictures",
@@ -216,27 +216,8 @@ const verb_row verbs[VERB_TOTAL] = {
                 "other families at equal privacy, C and its inverse, coefficients, the error of every step beside the "
                 "optimum's, noise against bands and buffers, epsilon against delta, and the cost. With --mechanism, "
                 "the page is about a STREAM that count wrote: its totals with bands that hold together at --level, the "
-                "requested ranges with their intervals, and the statement.",
+                "requested ranges with their intervals, and the statement. --json prints the figures of the page.",
             .run = cmd_report,
-        },
-    [VERB_REPRODUCE] =
-        {
-            .name = "reproduce",
-            .usage = "reproduce NAME|all [OPTION]...",
-            .operand = "NAME",
-            .operands_needed = 1,
-            .summary = "compute the tables of published papers, ours beside theirs",
-            .description =
-                "Computes the figures of a published table again and compares them with the printed ones: they agree "
-                "within half a unit of the last printed digit, or as claimed in the text (at most, at least). Exit "
-                "code 3 means that one does not agree. Figures that are shown without being compared have a note with "
-                "the reason. NAME is all or one of denisov-2022-table-2, choquette-choo-2023-table-1, "
-                "choquette-choo-2023-table-3, choquette-choo-2023-table-6, mckenna-2024-example-b.1, "
-                "mckenna-2024-figure-1a, mckenna-2024-figure-1b, mckenna-2024-figure-2a, mckenna-2024-figure-2b, "
-                "mckenna-2024-figure-6a, mckenna-2024-figure-6b, mckenna-2024-figure-7a, mckenna-2024-figure-7b, "
-                "mckenna-2024-figure-8, mckenna-2024-figure-10a, mckenna-2024-figure-10b, mckenna-2024-figure-11, "
-                "mckenna-2024-memory, mckenna-2024-appendix-i, pillutla-2025-table-2.2, pillutla-2025-table-2.3.",
-            .run = cmd_reproduce,
         },
     [VERB_BENCH] =
         {

@@ -19,7 +19,6 @@ int cmd_inspect(const arguments *given);
 int cmd_verify(const arguments *given);
 int cmd_audit(const arguments *given);
 int cmd_report(const arguments *given);
-int cmd_reproduce(const arguments *given);
 int cmd_bench(const arguments *given);
 int cmd_help(const arguments *given);
 

@@ -12,7 +12,8 @@ static void add_first(text_buffer *t, const arguments *given, const account *a) 
         t,
         "This is for the first %lld of %lld steps only, with an end that was fixed before the run. If you looked at "
         "results or data to decide when to stop, state the epsilon of the whole run, which covers every stop.\n",
-        (long long)given->count[OPTION_FIRST], (long long)dpmf_strategy_steps(dpmf_mechanism_strategy(a->mechanism)));
+        (long long)given->count[OPTION_FIRST],
+        (long long)dpmf_strategy_get(dpmf_mechanism_get(a->mechanism).strategy).steps);
 }
 
 static void add_tuning(text_buffer *t, const arguments *given, const account *a) {
@@ -42,7 +43,7 @@ static int64_t steps_of(const account *a) {
     if (a->how.compositions > 0) return a->how.compositions;
     if (dpmf_sampling_describe(a->how.sampling.kind)->allocates && a->how.strategy == NULL)
         return a->how.sampling.count * (a->how.epochs > 0 ? a->how.epochs : 1);
-    return a->how.strategy == NULL ? 1 : dpmf_strategy_steps(a->how.strategy);
+    return a->how.strategy == NULL ? 1 : dpmf_strategy_get(a->how.strategy).steps;
 }
 
 static void print_json(text_buffer *t, const arguments *given, const account *a, const char *sampling) {
@@ -69,7 +70,7 @@ static void print_json(text_buffer *t, const arguments *given, const account *a,
     if (a->recomputed > 0.0) json_double(t, "epsilon_recomputed", a->recomputed);
     if (option_given(given, OPTION_FIRST)) {
         json_integer(t, "first", given->count[OPTION_FIRST]);
-        json_integer(t, "whole", dpmf_strategy_steps(dpmf_mechanism_strategy(a->mechanism)));
+        json_integer(t, "whole", dpmf_strategy_get(dpmf_mechanism_get(a->mechanism).strategy).steps);
     }
     if (a->tuned.delta > 0.0) {
         json_text(t, "tuning", option_text(given, OPTION_TUNING));

@@ -50,7 +50,7 @@ static int load_ledger(part *p) {
 }
 
 static dpmf_adjacency adjacency_of(const part *p) {
-    return p->mechanism != NULL ? dpmf_mechanism_adjacency(p->mechanism) : dpmf_ledger_adjacency(p->entries);
+    return p->mechanism != NULL ? dpmf_mechanism_get(p->mechanism).adjacency : dpmf_ledger_get(p->entries).adjacency;
 }
 
 static dpmf_status add_part(dpmf_ledger *to, const part *p) {
@@ -120,7 +120,7 @@ static const char *condition_of(const composition *c) {
     if (!(c->found.total_mu > 0.0))
         return "if the choice of runs did not depend on what earlier runs released, and if each was sampled as its "
                "file describes";
-    if (c->count == 1 && first->mechanism == NULL && dpmf_ledger_budget_epsilon(first->entries) > 0.0)
+    if (c->count == 1 && first->mechanism == NULL && dpmf_ledger_get(first->entries).budget_epsilon > 0.0)
         return "even if runs were chosen by what earlier runs released: all are Gaussian, and each was entered under a "
                "budget that was fixed beforehand (a filter for Gaussian privacy, Smith and Thakurta 2022)";
     return "if the choice of runs did not depend on what earlier runs released (all are Gaussian: a ledger with a "
@@ -140,17 +140,17 @@ static void json_part(text_buffer *t, const part *p) {
     json_open(t, NULL, '{');
     json_text(t, "file", p->path);
     if (p->mechanism != NULL) {
-        const dpmf_sampling of_part = dpmf_mechanism_sampling(p->mechanism);
+        const dpmf_sampling of_part = dpmf_mechanism_get(p->mechanism).sampling;
         char sampling[64] = "";
         if (dpmf_sampling_format(&of_part, sampling) != DPMF_OK) sampling[0] = '\0';
-        json_text(t, "digest", dpmf_mechanism_digest(p->mechanism));
+        json_text(t, "digest", dpmf_mechanism_get(p->mechanism).digest);
         json_integer(t, "times", p->times);
-        json_double(t, "sigma", dpmf_mechanism_sigma(p->mechanism));
+        json_double(t, "sigma", dpmf_mechanism_get(p->mechanism).sigma);
         json_text(t, "sampling", sampling);
     } else {
-        json_integer(t, "entries", dpmf_ledger_entries(p->entries));
-        json_known(t, "budget_epsilon", dpmf_ledger_budget_epsilon(p->entries));
-        json_known(t, "budget_delta", dpmf_ledger_budget_delta(p->entries));
+        json_integer(t, "entries", dpmf_ledger_get(p->entries).entries);
+        json_known(t, "budget_epsilon", dpmf_ledger_get(p->entries).budget_epsilon);
+        json_known(t, "budget_delta", dpmf_ledger_get(p->entries).budget_delta);
     }
     json_double(t, "epsilon_alone", p->epsilon);
     json_close(t, '}');

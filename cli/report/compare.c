@@ -35,30 +35,28 @@ static bool amplified(const report *r) {
            s->picks == 1 /* random allocation */;
 }
 
-/* Of the data, in one step, on average. */
-static double fraction(const dpmf_sampling *s) {
-    return s->picks > 0 ? (double)s->picks / (double)s->count : s->probability;
-}
-
 /* Passes over the data, and whether they describe the file's participation exactly. */
 static int64_t epochs_of(const report *r, bool *same) {
-    dpmf_participation_kind kind = dpmf_participation_get_kind(r->participation);
-    int64_t count = dpmf_participation_count(r->participation);
+    dpmf_participation_kind kind = dpmf_participation_get(r->participation).kind;
+    int64_t count = dpmf_participation_get(r->participation).count;
     if (amplified(r)) {
-        double expected = fraction(&r->sampling) * (double)r->steps;
+        const dpmf_sampling *s = &r->sampling;
+        double fraction =
+            s->picks > 0 ? (double)s->picks / (double)s->count : s->probability; /* of the data, per step */
+        double expected = fraction * (double)r->steps;
         int64_t epochs = llround(expected);
         if (epochs < 1) epochs = 1;
         *same = fabs(expected - (double)epochs) <= 1e-9 * expected;
         return epochs;
     }
     *same = kind != DPMF_PARTICIPATION_CYCLIC ||
-            dpmf_participation_separation(r->participation) == (r->steps + count - 1) / count;
-    return dpmf_participation_is_single(r->participation) ? 1 : count;
+            dpmf_participation_get(r->participation).separation == (r->steps + count - 1) / count;
+    return dpmf_participation_get(r->participation).is_single ? 1 : count;
 }
 
 static bool design_covers(const report *r) {
-    dpmf_participation_kind kind = dpmf_participation_get_kind(r->participation);
-    return r->steps <= DESIGN_MOST && dpmf_mechanism_weights(r->mechanism) == NULL &&
+    dpmf_participation_kind kind = dpmf_participation_get(r->participation).kind;
+    return r->steps <= DESIGN_MOST && dpmf_mechanism_get(r->mechanism).weights == NULL &&
            kind != DPMF_PARTICIPATION_SHUFFLED && kind != DPMF_PARTICIPATION_FULL && !(r->sampled && !r->claimed);
 }
 
@@ -84,19 +82,19 @@ static dpmf_status run_design(report *r) {
     dpmf_design_options how = dpmf_design_options_defaults();
     bool same = true;
     how.epochs = epochs_of(r, &same);
-    how.epsilon = r->claimed ? dpmf_mechanism_epsilon(r->mechanism) : 1.0;
+    how.epsilon = r->claimed ? dpmf_mechanism_get(r->mechanism).epsilon : 1.0;
     how.delta = r->delta;
     take_limits(r, &how);
-    how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
+    how.adjacency = dpmf_mechanism_get(r->mechanism).adjacency;
     if (amplified(r)) {
         how.sampling = r->sampling.picks > 0 ? r->sampling.kind : DPMF_SAMPLING_BLOCK_CYCLIC;
         how.batch_cap = r->sampling.cap;
         how.units = r->sampling.units;
     }
     how.run = r->run;
-    if (dpmf_participation_get_kind(r->participation) == DPMF_PARTICIPATION_MIN_SEPARATION) {
+    if (dpmf_participation_get(r->participation).kind == DPMF_PARTICIPATION_MIN_SEPARATION) {
         how.federated = 1;
-        how.separation_low = how.separation_high = dpmf_participation_separation(r->participation);
+        how.separation_low = how.separation_high = dpmf_participation_get(r->participation).separation;
         if (r->limits.separation_high > how.separation_low) how.separation_high = r->limits.separation_high;
     }
     dpmf_status status = dpmf_design_create(r->workload, &how, &r->design);
@@ -127,8 +125,8 @@ static dpmf_status evaluate_closed(const report *r, const char *family, int64_t 
     dpmf_strategy *strategy = NULL;
     dpmf_mechanism *made = NULL;
     shape.bands = bands;
-    how.evaluate.adjacency = dpmf_mechanism_adjacency(r->mechanism);
-    how.evaluate.weights = dpmf_mechanism_weights(r->mechanism);
+    how.evaluate.adjacency = dpmf_mechanism_get(r->mechanism).adjacency;
+    how.evaluate.weights = dpmf_mechanism_get(r->mechanism).weights;
     how.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     how.evaluate.run = r->run;
     how.sigma = sigma;
@@ -136,8 +134,8 @@ static dpmf_status evaluate_closed(const report *r, const char *family, int64_t 
     dpmf_status status = dpmf_strategy_create(family, r->workload, &shape, &strategy);
     if (status == DPMF_OK) status = dpmf_mechanism_create(r->workload, r->participation, strategy, &how, &made);
     if (status == DPMF_OK) {
-        dpmf_evaluation found = dpmf_mechanism_evaluation(made);
-        *c = (dpmf_candidate){.family = family, .bands = bands, .buffers = dpmf_strategy_buffers(strategy)};
+        dpmf_evaluation found = dpmf_mechanism_get(made).evaluation;
+        *c = (dpmf_candidate){.family = family, .bands = bands, .buffers = dpmf_strategy_get(strategy).buffers};
         c->sigma = sigma;
         c->sensitivity = found.sensitivity;
         c->rms_loss = found.rms_loss, c->max_loss = found.max_loss;
@@ -204,10 +202,10 @@ static int compare_closed_forms(report *r) {
 /* ---- the file's own, and the order ---- */
 
 static dpmf_candidate own_candidate(const report *r) {
-    dpmf_candidate c = {.family = dpmf_strategy_family(r->strategy), .sampling = r->sampling, .eligible = 1};
+    dpmf_candidate c = {.family = dpmf_strategy_get(r->strategy).family, .sampling = r->sampling, .eligible = 1};
     c.bands = family_bands(r->strategy);
-    c.buffers = dpmf_strategy_buffers(r->strategy);
-    c.normalized = dpmf_strategy_is_normalized(r->strategy);
+    c.buffers = dpmf_strategy_get(r->strategy).buffers;
+    c.normalized = dpmf_strategy_get(r->strategy).is_normalized;
     c.sigma = r->scale;
     c.sigma_kind = r->accounted ? r->privacy.kind : DPMF_EXACT;
     c.sensitivity = r->held.sensitivity;
@@ -241,7 +239,7 @@ static void by_loss(dpmf_candidate *c) {
 
 /*
  * Eligible is what fits and is fast enough. The file's own mechanism was found fast enough when it was designed: a
- * measurement here that comes out a little above the limit is told, and does not undo that.
+ * measurement a little above the limit here is a remark, and does not undo that.
  */
 static void keep_eligible(const report *r, dpmf_candidate *own) {
     const dpmf_design_limits *held = &r->designed, *used = &r->limits;
@@ -296,12 +294,6 @@ static int mark_own(report *r) {
     return code;
 }
 
-/* What the design says of its choice holds for the file if the file is that choice. */
-static void take_warnings(report *r) {
-    for (int64_t i = 0; i < dpmf_design_warnings(r->design); ++i)
-        report_note(r, "%s", dpmf_design_warning(r->design, i));
-}
-
 int report_compare(report *r) {
     int code = 0;
     r->equal_privacy = r->claimed;
@@ -310,12 +302,12 @@ int report_compare(report *r) {
     if (status == DPMF_ERROR_CANCELLED) return fail_status(status, NULL);
     if (status != DPMF_OK) report_note(r, "No design for this setting: %s.", dpmf_last_error());
     if (r->design != NULL) {
-        for (int64_t i = 0; code == 0 && i < dpmf_design_count(r->design); ++i) {
+        for (int64_t i = 0; code == 0 && i < dpmf_design_get(r->design).count; ++i) {
             dpmf_candidate c = *dpmf_design_candidate(r->design, i);
             if (!r->claimed) by_loss(&c);
             if (r->claimed && c.ratio > 0.0) r->least_proven = c.noise_rms / c.ratio;
             code = add_rival(r, &c);
-            if (code == 0 && i == dpmf_design_chosen(r->design)) r->rivals[i].chosen = true;
+            if (code == 0 && i == dpmf_design_get(r->design).chosen) r->rivals[i].chosen = true;
         }
     }
     if (code == 0 && r->design == NULL) code = compare_closed_forms(r);
@@ -324,7 +316,9 @@ int report_compare(report *r) {
             by_loss(&r->rivals[i].is);
     if (code == 0) code = mark_own(r);
     for (int64_t i = 0; i < r->rival_count; ++i)
-        if (r->rivals[i].own && r->rivals[i].chosen) take_warnings(r);
+        if (r->rivals[i].own && r->rivals[i].chosen) /* what the design warns of holds for the file, its choice */
+            for (int64_t k = 0; k < dpmf_design_get(r->design).warnings; ++k)
+                report_note(r, "%s", dpmf_design_warning(r->design, k));
     if (code == 0) name_best(r);
     if (code == 0) qsort(r->rivals, (size_t)r->rival_count, sizeof *r->rivals, by_noise);
     return code;

@@ -22,9 +22,7 @@ void report_note(report *r, const char *format, ...) {
     va_start(values, format);
     vsnprintf(text, sizeof text, format, values);
     va_end(values);
-    text_add(&r->notes, "<li>");
-    html_words(&r->notes, text);
-    text_add(&r->notes, "</li>\n");
+    json_text(&r->notes, NULL, text);
 }
 
 int report_without(report *r, dpmf_status status, const char *part) {
@@ -37,17 +35,13 @@ int report_without(report *r, dpmf_status status, const char *part) {
 
 /* ---- privacy ---- */
 
-static bool simulated(const report *r) {
-    return r->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || r->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
-}
-
 static int find_privacy(report *r, const char *unit) {
     dpmf_account_options how = dpmf_mechanism_account(r->mechanism);
     how.run = r->run;
     dpmf_status status = dpmf_account_epsilon(r->sigma, r->delta, &how, &r->privacy);
     if (status != DPMF_OK) return report_without(r, status, "Privacy");
     r->accounted = true;
-    double claimed = dpmf_mechanism_epsilon(r->mechanism);
+    double claimed = dpmf_mechanism_get(r->mechanism).epsilon;
     dpmf_privacy said = r->privacy;
     if (r->claimed && said.kind != DPMF_EXACT && said.epsilon < claimed)
         said.epsilon = claimed; /* as true, and round */
@@ -65,7 +59,9 @@ static int find_privacy(report *r, const char *unit) {
 static int find_curve(report *r) {
     dpmf_account_options how = dpmf_mechanism_account(r->mechanism);
     how.run = r->run;
-    const double per_decade = r->sampled ? 1.0 : 2.0, least = simulated(r) ? r->delta : 1e-10;
+    const bool simulated =
+        r->sampling.kind == DPMF_SAMPLING_BALLS_IN_BINS || r->sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
+    const double per_decade = r->sampled ? 1.0 : 2.0, least = simulated ? r->delta : 1e-10;
     for (int i = 0; r->curve_points < CURVE_MOST; ++i) {
         double delta = pow(10.0, -2.0 - i / per_decade);
         if (delta < least * (1.0 - 1e-9)) break;
@@ -81,8 +77,8 @@ static int find_curve(report *r) {
 }
 
 static int gather_privacy(report *r) {
-    double delta = dpmf_mechanism_delta(r->mechanism);
-    r->claimed = r->sigma > 0.0 && delta > 0.0 && dpmf_mechanism_epsilon(r->mechanism) > 0.0;
+    double delta = dpmf_mechanism_get(r->mechanism).delta;
+    r->claimed = r->sigma > 0.0 && delta > 0.0 && dpmf_mechanism_get(r->mechanism).epsilon > 0.0;
     r->delta = r->claimed ? delta : DEFAULT_DELTA;
     if (r->sigma <= 0.0) return 0;
     const char *unit = option_text(r->given, OPTION_UNIT);
@@ -94,9 +90,9 @@ static int gather_privacy(report *r) {
 
 static int gather_errors(report *r) {
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
-    how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
-    how.sensitivity = dpmf_mechanism_sensitivity_bound(r->mechanism);
-    how.weights = dpmf_mechanism_weights(r->mechanism);
+    how.adjacency = dpmf_mechanism_get(r->mechanism).adjacency;
+    how.sensitivity = dpmf_mechanism_get(r->mechanism).sensitivity_bound;
+    how.weights = dpmf_mechanism_get(r->mechanism).weights;
     how.lower_bound = DPMF_LOWER_BOUND_NONE; /* the file's evaluation has it */
     how.of = r->held.sensitivity.of;
     how.run = r->run;
@@ -116,10 +112,9 @@ static int gather_errors(report *r) {
 
 /* The optimum that can be had in some seconds; NULL: none. */
 static const char *optimum_family(const report *r) {
-    bool single = dpmf_participation_is_single(r->participation);
-    int q_bands = -1, r_bands = 0;
-    dpmf_workload_inverse_bands(r->workload, &q_bands, &r_bands);
-    const dpmf_participation_kind kind = dpmf_participation_get_kind(r->participation);
+    bool single = dpmf_participation_get(r->participation).is_single;
+    const int q_bands = dpmf_workload_get(r->workload).inverse_q_bands;
+    const dpmf_participation_kind kind = dpmf_participation_get(r->participation).kind;
     const bool patterns = kind == DPMF_PARTICIPATION_SHUFFLED || kind == DPMF_PARTICIPATION_MIN_SEPARATION;
     if (r->steps <= (single ? DENSE_MOST : patterns ? PATTERNS_MOST : SEVERAL_MOST)) return DPMF_FAMILY_DENSE;
     return single && q_bands >= 0 && r->steps <= STREAMED_MOST ? DPMF_FAMILY_TVBLT : NULL;
@@ -128,8 +123,8 @@ static const char *optimum_family(const report *r) {
 static dpmf_status evaluate_optimum(report *r, const dpmf_strategy *best, const dpmf_optimization *result) {
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
     dpmf_evaluation found;
-    how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
-    how.weights = dpmf_mechanism_weights(r->mechanism);
+    how.adjacency = dpmf_mechanism_get(r->mechanism).adjacency;
+    how.weights = dpmf_mechanism_get(r->mechanism).weights;
     how.lower_bound = DPMF_LOWER_BOUND_NONE;
     how.run = r->run;
     dpmf_status status = dpmf_evaluate(r->workload, r->participation, best, &how, &found, r->best);
@@ -156,9 +151,9 @@ static dpmf_status optimum_scale(report *r) {
     }
     dpmf_account_options how = dpmf_account_options_defaults();
     dpmf_privacy found;
-    how.adjacency = dpmf_mechanism_adjacency(r->mechanism);
+    how.adjacency = dpmf_mechanism_get(r->mechanism).adjacency;
     if (how.adjacency == DPMF_ADJACENCY_REPLACE_ONE) how.sigma_unit = 2.0;
-    dpmf_status status = dpmf_calibrate_sigma(dpmf_mechanism_epsilon(r->mechanism), r->delta, &how, &found);
+    dpmf_status status = dpmf_calibrate_sigma(dpmf_mechanism_get(r->mechanism).epsilon, r->delta, &how, &found);
     if (status == DPMF_OK) r->best_scale = found.sigma;
     return status;
 }
@@ -171,7 +166,7 @@ static bool all_positive(const double *weights, int64_t count) {
 
 static int gather_optimum(report *r) {
     const char *family = optimum_family(r);
-    const double *weights = dpmf_mechanism_weights(r->mechanism);
+    const double *weights = dpmf_mechanism_get(r->mechanism).weights;
     if (family == NULL || r->per_step == NULL || !all_positive(weights, r->steps)) return 0;
     if (r->best_scale <= 0.0) return 0;
     dpmf_optimize_options how = dpmf_optimize_options_defaults();
@@ -198,32 +193,26 @@ static int gather_optimum(report *r) {
     return 0;
 }
 
-/* ---- the constraints of the comparison ---- */
+/* ---- all of it ---- */
 
-static void gather_limits(report *r) {
+int report_gather(report *r) {
     const arguments *given = r->given;
-    r->limits = r->designed = dpmf_mechanism_designed(r->mechanism);
+    r->workload = dpmf_mechanism_get(r->mechanism).workload;
+    r->participation = dpmf_mechanism_get(r->mechanism).participation;
+    r->strategy = dpmf_mechanism_get(r->mechanism).strategy;
+    r->held = dpmf_mechanism_get(r->mechanism).evaluation;
+    r->steps = dpmf_workload_get(r->workload).steps;
+    r->sigma = dpmf_mechanism_get(r->mechanism).sigma;
+    r->scale = r->sigma > 0.0 ? r->sigma : 1.0;
+    r->sampling = dpmf_mechanism_get(r->mechanism).sampling;
+    r->sampled = !dpmf_sampling_is_none(&r->sampling);
+    if (dpmf_sampling_format(&r->sampling, r->sampling_text) != DPMF_OK) return fail_status(DPMF_ERROR_FORMAT, NULL);
+    r->limits = r->designed = dpmf_mechanism_get(r->mechanism).designed;
     if (r->limits.dim == 0) r->limits.dim = DEFAULT_DIM;
     if (option_given(given, OPTION_DIM)) r->limits.dim = given->count[OPTION_DIM];
     if (option_given(given, OPTION_MEMORY)) r->limits.memory = (uint64_t)given->count[OPTION_MEMORY];
     if (option_given(given, OPTION_MAX_OVERHEAD)) r->limits.max_overhead = given->number[OPTION_MAX_OVERHEAD];
     r->dim = r->limits.dim;
-}
-
-/* ---- all of it ---- */
-
-int report_gather(report *r) {
-    r->workload = dpmf_mechanism_workload(r->mechanism);
-    r->participation = dpmf_mechanism_participation(r->mechanism);
-    r->strategy = dpmf_mechanism_strategy(r->mechanism);
-    r->held = dpmf_mechanism_evaluation(r->mechanism);
-    r->steps = dpmf_workload_steps(r->workload);
-    r->sigma = dpmf_mechanism_sigma(r->mechanism);
-    r->scale = r->sigma > 0.0 ? r->sigma : 1.0;
-    r->sampling = dpmf_mechanism_sampling(r->mechanism);
-    r->sampled = !dpmf_sampling_is_none(&r->sampling);
-    if (dpmf_sampling_format(&r->sampling, r->sampling_text) != DPMF_OK) return fail_status(DPMF_ERROR_FORMAT, NULL);
-    gather_limits(r);
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, NULL, &r->memory, &r->memory_buffers);
     int code = report_without(r, status, "Memory of the noise");
     if (code == 0) code = gather_privacy(r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpmf report: C and its left inverse W as heat maps. A cell shows the entry of largest magnitude, with its sign, among
- * the rows of its block and the columns that were read of it. Where both matrices are Toeplitz, or repeat a Toeplitz
+ * dpmf report: C and its left inverse W, as cells of heat maps and as columns. A cell has the entry of largest
+ * magnitude, with its sign, among the rows of its block and the columns that were read of it. Where both matrices are Toeplitz, or repeat a Toeplitz
  * block, every column is the first one shifted, and one column of each is enough; that they are is checked on another.
  */
 #include "report/report.h"
@@ -14,10 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CELLS_MOST = 128 };
+enum {
+    CELLS_MOST = 128,
+    LEVELS = 12, /* colours of each sign */
+    DECADES = 4, /* below the largest magnitude: how far the colours reach */
+    POINTS = 64, /* of a column on a logarithmic axis, */
+    STEMS = 400  /* and on a linear one */
+};
 static const double ENTRIES_MOST = 67108864.0; /* entries read at most, */
 static const double WORK_MOST = 1e9;           /* and multiplications for them: about a second */
 static const double DENSE_WORK_MOST = 1.5e9;   /* multiplications at most for the inverse of a dense C */
+
+typedef struct heat {
+    int64_t rows, columns;
+    double *cells;
+} heat;
 
 typedef struct matrix {
     report *r;
@@ -36,7 +47,7 @@ static void matrix_free(matrix *m) {
 }
 
 static int matrix_start(report *r, bool inverse, matrix *m) {
-    int64_t encoded = dpmf_strategy_rows(r->strategy);
+    int64_t encoded = dpmf_strategy_get(r->strategy).rows;
     *m = (matrix){.r = r, .inverse = inverse};
     m->rows = inverse ? r->steps : encoded;
     m->columns = inverse ? encoded : r->steps;
@@ -60,8 +71,8 @@ static double shifted(const matrix *m, int64_t i, int64_t j) {
 }
 
 static bool may_be_toeplitz(const report *r) {
-    const dpmf_family *kind = find_family(dpmf_strategy_family(r->strategy));
-    if (dpmf_strategy_is_normalized(r->strategy) || dpmf_strategy_rows(r->strategy) != r->steps) return false;
+    const dpmf_family *kind = find_family(dpmf_strategy_get(r->strategy).family);
+    if (dpmf_strategy_get(r->strategy).is_normalized || dpmf_strategy_get(r->strategy).rows != r->steps) return false;
     return kind != NULL && kind->toeplitz;
 }
 
@@ -71,7 +82,7 @@ static dpmf_status look_at_first(matrix *m) {
     if (status != DPMF_OK || !may_be_toeplitz(m->r)) return status;
     double largest = 0.0;
     const int64_t middle = m->columns / 2;
-    m->block = m->columns / dpmf_strategy_stamps(m->r->strategy);
+    m->block = m->columns / dpmf_strategy_get(m->r->strategy).stamps;
     status = compute_column(m, middle, m->column);
     for (int64_t i = 0; i < m->rows; ++i)
         largest = fmax(largest, fabs(m->first[i]));
@@ -90,9 +101,9 @@ static int64_t at_most(double wanted, int64_t limit) {
 static int64_t columns_to_read(const matrix *m) {
     int64_t most = at_most(ENTRIES_MOST / (double)m->rows, m->columns);
     /* A solve multiplies every buffer once a row; where there are very many it is done by FFT. */
-    double each = fmin(32.0, 1.0 + (double)dpmf_strategy_buffers(m->r->strategy));
+    double each = fmin(32.0, 1.0 + (double)dpmf_strategy_get(m->r->strategy).buffers);
     if (m->block == 0 && m->inverse) most = at_most(WORK_MOST / (each * (double)m->rows), most);
-    bool dense = strcmp(dpmf_strategy_family(m->r->strategy), DPMF_FAMILY_DENSE) == 0;
+    bool dense = strcmp(dpmf_strategy_get(m->r->strategy).family, DPMF_FAMILY_DENSE) == 0;
     if (dense && m->inverse) most = at_most(DENSE_WORK_MOST / (0.5 * (double)m->rows * (double)m->rows), most);
     return most;
 }
@@ -102,12 +113,12 @@ static int64_t begins(int64_t k, int64_t cells, int64_t count) {
     return (int64_t)((double)count * (double)k / (double)cells + 1e-9);
 }
 
-static void take_column(const heat *h, int64_t cell, const double *column, double *cells) {
+static void take_column(const matrix *m, const heat *h, int64_t cell) {
     for (int64_t k = 0; k < h->rows; ++k) {
-        double *kept = cells + k * h->columns + cell;
-        int64_t end = begins(k + 1, h->rows, h->all_rows);
-        for (int64_t i = begins(k, h->rows, h->all_rows); i < end; ++i)
-            if (fabs(column[i]) > fabs(*kept)) *kept = column[i];
+        double *kept = h->cells + k * h->columns + cell;
+        int64_t end = begins(k + 1, h->rows, m->rows);
+        for (int64_t i = begins(k, h->rows, m->rows); i < end; ++i)
+            if (fabs(m->column[i]) > fabs(*kept)) *kept = m->column[i];
     }
 }
 
@@ -118,8 +129,8 @@ static dpmf_status read_column(matrix *m, int64_t j) {
     return DPMF_OK;
 }
 
-/* Fills `cells`; *read counts the columns looked at. */
-static dpmf_status fill_cells(matrix *m, const heat *h, double *cells, int64_t *read) {
+/* Fills the cells; *read counts the columns looked at. */
+static dpmf_status fill_cells(matrix *m, const heat *h, int64_t *read) {
     int64_t a_cell = columns_to_read(m) / h->columns;
     if (a_cell < 1) a_cell = 1;
     if (columns_to_read(m) == m->columns) a_cell = m->columns; /* all of every block */
@@ -129,7 +140,7 @@ static dpmf_status fill_cells(matrix *m, const heat *h, double *cells, int64_t *
         for (int64_t i = 0; i < count; ++i, ++*read) {
             dpmf_status status = read_column(m, from + begins(i, count, width));
             if (status != DPMF_OK) return status;
-            take_column(h, k, m->column, cells);
+            take_column(m, h, k);
         }
         double done = (double)(k + 1) / (double)h->columns;
         if (m->r->run.progress(m->r->run.context, m->inverse ? "picture of the inverse" : "picture of C", done) != 0)
@@ -138,85 +149,111 @@ static dpmf_status fill_cells(matrix *m, const heat *h, double *cells, int64_t *
     return DPMF_OK;
 }
 
-/* ---- the picture ---- */
-
-static void caption(const matrix *m, const heat *h, int64_t read, text_buffer *t) {
-    char rows[NUMBER], columns[NUMBER], seen[NUMBER], name[120];
-    snprintf(name, sizeof name, "%s, %s × %s.",
-             !m->inverse             ? "C, the encoder"
-             : m->rows == m->columns ? "C⁻¹"
-                                     : "W, the decoder, a left inverse of C",
-             pretty_count(m->rows, rows), pretty_count(m->columns, columns));
-    bool whole = h->rows == m->rows && h->columns == m->columns;
-    const char *scale = "Blue is positive, red negative; the colour scale is logarithmic over four decades.";
-    if (whole)
-        figure_caption(t, "%s Every entry is shown. %s", name, scale);
-    else
-        figure_caption(t,
-                       "%s Each cell has the entry of largest magnitude of its block; %s of %s columns were read. %s",
-                       name, read == m->columns ? "all" : pretty_count(read, seen), columns, scale);
-    figure_end(t);
+/* -LEVELS to LEVELS, logarithmic; 0 for what is smaller than the colours show. */
+static int level_of(double value, double largest) {
+    if (value == 0.0 || largest <= 0.0) return 0;
+    double decades = log10(fabs(value) / largest) + DECADES; /* 0 to DECADES in sight */
+    int level = decades < 0.0 ? 0 : 1 + (int)(decades / DECADES * LEVELS);
+    if (level > LEVELS) level = LEVELS;
+    return value > 0.0 ? level : -level;
 }
 
-static dpmf_status draw(matrix *m, text_buffer *t) {
-    heat h = {.all_rows = m->rows, .all_columns = m->columns};
+static dpmf_status add_cells(matrix *m, text_buffer *t) {
+    heat h = {.rows = m->rows < CELLS_MOST ? m->rows : CELLS_MOST,
+              .columns = m->columns < CELLS_MOST ? m->columns : CELLS_MOST};
     int64_t affordable = columns_to_read(m), read = 0;
-    h.rows = m->rows < CELLS_MOST ? m->rows : CELLS_MOST;
-    h.columns = m->columns < CELLS_MOST ? m->columns : CELLS_MOST;
+    double largest = 0.0;
     if (m->block == 0 && h.columns > affordable) h.columns = affordable;
-    double *cells = allocate(h.rows * h.columns, sizeof *cells);
-    if (cells == NULL) return DPMF_ERROR_MEMORY;
-    dpmf_status status = fill_cells(m, &h, cells, &read);
+    h.cells = allocate(h.rows * h.columns, sizeof *h.cells);
+    if (h.cells == NULL) return DPMF_ERROR_MEMORY;
+    dpmf_status status = fill_cells(m, &h, &read);
+    for (int64_t i = 0; i < h.rows * h.columns; ++i)
+        largest = fmax(largest, fabs(h.cells[i]));
     if (status == DPMF_OK) {
-        char label[200], largest[NUMBER];
-        for (int64_t i = 0; i < h.rows * h.columns; ++i)
-            h.largest = fmax(h.largest, fabs(cells[i]));
-        h.cells = cells;
-        snprintf(label, sizeof label, "Heat map of %s, %lld rows and %lld columns, entries up to %s in magnitude",
-                 m->inverse ? "the left inverse of C" : "C", (long long)m->rows, (long long)m->columns,
-                 pretty(h.largest, 4, largest));
-        figure_begin(t);
-        heat_picture(t, &h, label);
-        caption(m, &h, read, t);
+        json_open(t, NULL, '{');
+        json_bool(t, "inverse", m->inverse);
+        json_integer(t, "rows", m->rows);
+        json_integer(t, "columns", m->columns);
+        json_integer(t, "columns_read", read);
+        json_double(t, "largest", largest);
+        json_open(t, "levels", '[');
+        for (int64_t i = 0; i < h.rows; ++i) {
+            json_open(t, NULL, '[');
+            for (int64_t j = 0; j < h.columns; ++j)
+                json_integer(t, NULL, level_of(h.cells[i * h.columns + j], largest));
+            json_close(t, ']');
+        }
+        json_close(t, ']');
     }
-    free(cells);
+    free(h.cells);
     return status;
 }
 
-static void coefficients(matrix *m, text_buffer *t) {
-    column_pair pair = {.rows = m->rows, .steps = m->columns, .first = m->first};
-    if (m->block == 0 && m->columns > 2 && m->rows == m->columns &&
-        compute_column(m, m->columns / 2, m->column) == DPMF_OK)
-        pair.middle = m->column;
-    picture_coefficients(t, &pair, m->inverse);
+/* ---- columns ---- */
+
+/*
+ * Entries by lag, from `lag` on: of each group of lags the one of largest magnitude. Groups grow by `factor` where that
+ * is more than `width`, so that they are even on a logarithmic axis (width 1) or on a linear one (factor 1). Groups of
+ * zeros are left out.
+ */
+static void add_column(text_buffer *t, const char *key, const double *entries, int64_t lag, int64_t last, int64_t width,
+                       double factor) {
+    json_open(t, key, '[');
+    for (int64_t end; lag <= last; lag = end) {
+        int64_t largest = lag;
+        end = (int64_t)((double)lag * factor);
+        if (end < lag + width) end = lag + width;
+        for (int64_t i = lag; i < end && i <= last; ++i)
+            if (fabs(entries[i]) > fabs(entries[largest])) largest = i;
+        if (entries[largest] == 0.0) continue;
+        json_open(t, NULL, '[');
+        json_integer(t, NULL, largest);
+        json_double(t, NULL, entries[largest]);
+        json_close(t, ']');
+    }
+    json_close(t, ']');
 }
 
-int section_matrices(report *r, text_buffer *t) {
-    text_buffer later = {0};
-    bool square = dpmf_strategy_rows(r->strategy) == r->steps;
+/*
+ * The first column, and the middle one where it is not the first one shifted. Lags that matter range over many decades,
+ * so the axes are logarithmic, and lag 0 stands alone; few entries, or rows that are no steps, are shown as they are.
+ */
+static void add_columns(matrix *m, text_buffer *t) {
+    const bool square = m->rows == m->columns;
+    const int64_t middle = m->columns / 2;
+    const double root = 1.0 / (POINTS - 16);
+    int64_t non_zero = 0, last = 0;
+    for (int64_t i = 0; i < m->rows; ++i) {
+        if (m->first[i] == 0.0) continue;
+        last = i;
+        ++non_zero;
+    }
+    const bool logarithmic = square && non_zero >= 4;
+    json_integer(t, "non_zero", non_zero);
+    json_double(t, "at_zero", m->first[0]);
+    json_bool(t, "logarithmic", logarithmic);
+    if (logarithmic)
+        add_column(t, "first", m->first, 1, m->rows - 1, 1, fmax(1.0, pow((double)(m->rows - 1), root)));
+    else
+        add_column(t, "first", m->first, 0, last, last / STEMS + 1, 1.0);
+    if (logarithmic && m->block == 0 && m->columns > 2 && compute_column(m, middle, m->column) == DPMF_OK)
+        add_column(t, "middle", m->column + middle, 1, m->rows - middle - 1, 1,
+                   fmax(1.0, pow((double)(m->rows - middle - 1), root)));
+    json_close(t, '}');
+}
+
+int report_matrices(report *r, text_buffer *t) {
     int code = 0;
-    section_begin(t, "matrices", square ? "The matrices C and C⁻¹" : "The matrices C and W",
-                  "Row t of the second matrix mixes the independent normal rows Z into the noise of step t: negative "
-                  "entries cancel noise that earlier steps added.");
-    text_add(t, "<div class=\"pair\">\n");
+    json_open(t, "matrices", '[');
     for (int inverse = 0; code == 0 && inverse <= 1; ++inverse) {
         matrix m;
         code = matrix_start(r, inverse == 1, &m);
         dpmf_status status = code == 0 ? look_at_first(&m) : DPMF_OK;
-        if (code == 0 && status == DPMF_OK) status = draw(&m, t);
-        if (code == 0 && status == DPMF_OK) coefficients(&m, &later);
+        if (code == 0 && status == DPMF_OK) status = add_cells(&m, t);
+        if (code == 0 && status == DPMF_OK) add_columns(&m, t);
         if (code == 0) code = report_without(r, status, inverse ? "The picture of the inverse" : "The picture of C");
         matrix_free(&m);
     }
-    text_add(t, "</div>\n");
-    section_end(t);
-    section_begin(t, "coefficients", "Coefficients",
-                  "The first column of each matrix: how far back in time a step's noise reaches.");
-    text_add(t, "<div class=\"pair\">\n");
-    if (later.length > 0) text_add_bytes(t, later.bytes, later.length);
-    t->failed = t->failed || later.failed;
-    text_free(&later);
-    text_add(t, "</div>\n");
-    section_end(t);
+    json_close(t, ']');
     return code;
 }

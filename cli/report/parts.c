@@ -4,11 +4,13 @@
 
 #include <stdio.h>
 
-static void row(text_buffer *t, const char *name, double epsilon, dpmf_kind kind, const char *theorem) {
-    char text[NUMBER];
-    text_add(t, "<tr><td>%s</td><td class=\"num\">%s</td><td>", name, pretty(epsilon, 5, text));
-    html_kind(t, kind);
-    text_add(t, "</td><td>%s</td></tr>\n", theorem);
+static void add_part(text_buffer *t, const char *released, double epsilon, dpmf_kind kind, const char *theorem) {
+    json_open(t, NULL, '{');
+    json_text(t, "released", released);
+    json_double(t, "epsilon", epsilon);
+    json_text(t, "kind", dpmf_kind_name(kind));
+    json_text(t, "by", theorem);
+    json_close(t, '}');
 }
 
 static void add_first(const report *r, text_buffer *t, int64_t steps) {
@@ -20,7 +22,7 @@ static void add_first(const report *r, text_buffer *t, int64_t steps) {
     if (dpmf_mechanism_account_first(r->mechanism, steps, &r->run, &sigma, &how) != DPMF_OK) return;
     if (dpmf_account_epsilon(sigma, r->delta, &how, &found) != DPMF_OK) return;
     snprintf(name, sizeof name, "the first %lld steps alone", (long long)steps);
-    row(t, name, found.epsilon, found.kind, "leading block of C; an end fixed before the run");
+    add_part(t, name, found.epsilon, found.kind, "leading block of C; an end fixed before the run");
 }
 
 static void add_tuning(const report *r, text_buffer *t, const char *law, const char *name, const char *theorem) {
@@ -30,26 +32,23 @@ static void add_tuning(const report *r, text_buffer *t, const char *law, const c
     how.run = r->run;
     if (dpmf_tuning_parse(law, &tuning) != DPMF_OK) return;
     if (dpmf_account_tuning(r->sigma, r->delta, &how, &tuning, &found) != DPMF_OK) return;
-    row(t, name, found.epsilon, found.kind, theorem);
+    add_part(t, name, found.epsilon, found.kind, theorem);
 }
 
 static void add_runs(const report *r, text_buffer *t) {
     dpmf_ledger *ledger = NULL;
     dpmf_privacy found;
-    dpmf_status status = dpmf_ledger_create(dpmf_mechanism_adjacency(r->mechanism), &ledger);
+    dpmf_status status = dpmf_ledger_create(dpmf_mechanism_get(r->mechanism).adjacency, &ledger);
     if (status == DPMF_OK) status = dpmf_ledger_add_mechanism(ledger, r->mechanism, 2);
     if (status == DPMF_OK) status = dpmf_ledger_epsilon(ledger, r->delta, &r->run, &found);
     if (status == DPMF_OK)
-        row(t, "two such runs on the same data", found.epsilon, found.kind,
-            found.total_mu > 0.0 ? "Gaussian privacy adds its squares" : "composition, in the certified engine");
+        add_part(t, "two such runs on the same data", found.epsilon, found.kind,
+                 found.total_mu > 0.0 ? "Gaussian privacy adds its squares" : "composition, in the certified engine");
     dpmf_ledger_free(ledger);
 }
 
-void table_parts(const report *r, text_buffer *t) {
-    text_add(t, "<h3>A part of the run, and several runs</h3>\n"
-                "<p>At the same noise and δ. If you looked at results or data to decide when to stop, the ε of the "
-                "whole run holds. Simulated accounts have none of these.</p>\n");
-    table_begin(t, "epsilon of a part of the run and of several runs", "Released|#ε|Kind|By");
+void report_parts(const report *r, text_buffer *t) {
+    json_open(t, "parts", '[');
     add_first(r, t, r->steps / 4);
     add_first(r, t, r->steps / 2);
     add_first(r, t, r->steps / 4 * 3);
@@ -58,5 +57,5 @@ void table_parts(const report *r, text_buffer *t) {
                "Papernot and Steinke 2022, Theorem 6");
     add_tuning(r, t, "negative-binomial:1,0.1", "the best of 10 runs on average, geometric law",
                "Papernot and Steinke 2022, Theorem 2");
-    table_end(t);
+    json_close(t, ']');
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpmf report: one HTML page about a mechanism file. cmd_report.c gathers everything into a `report`, in the order of
- * the functions below, and then lets each part write its section into one text.
+ * dpmf report: the figures about a mechanism file. cmd_report.c gathers them into a `report`, in the order of the
+ * functions below, and writes them as one JSON object, from which the script of the page (report.js) draws everything.
  */
 #ifndef DPMF_CLI_REPORT_H
 #define DPMF_CLI_REPORT_H
 
 #include "options/options.h"
 #include "output.h"
-#include "report/html.h"
+#include "report/page.h"
 
 enum { CURVE_MOST = 17, STATEMENT_MOST = 4096, DEFAULT_DIM = 1000000 };
 
@@ -61,63 +61,24 @@ typedef struct report {
     double least_proven; /* RMS noise that no mechanism without sampling can beat; 0: not known */
     char compared[1200]; /* what is compared, in sentences */
 
-    text_buffer notes; /* list items, HTML: what to see to */
+    text_buffer notes; /* strings of a JSON array: what to see to */
 } report;
 
-/* A note of plain text for the last section. */
 void report_note(report *r, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* A part of the page that could not be made becomes a note, and 0 is returned; a cancelled call is the exit code. */
 int report_without(report *r, dpmf_status status, const char *part);
 
 /* Each: 0, or the exit code after a message. */
-int report_gather(report *r);  /* privacy, memory, the losses of every step, the optimum's */
-int report_compare(report *r); /* the rivals */
+int report_gather(report *r);                            /* privacy, memory, the losses of every step, the optimum's */
+int report_compare(report *r);                           /* the rivals */
+int report_object(report *r, text_buffer *object);       /* all of it as JSON */
+int report_matrices(report *r, text_buffer *object);     /* the member "matrices" of it */
+void report_parts(const report *r, text_buffer *object); /* and "parts": epsilon of a part of the run, and of several */
+void report_plain(const report *r, text_buffer *plain);  /* the main figures as HTML, for readers without script */
 void report_free(report *r);
 
-/* Sections, in the order of the page. */
-void section_head(const report *r, text_buffer *t);
-void section_figures(const report *r, text_buffer *t);
-void section_comparison(const report *r, text_buffer *t);
-int section_matrices(report *r, text_buffer *t);     /* heat maps and coefficients */
-void section_steps(const report *r, text_buffer *t); /* the error of each step */
-void section_sweeps(const report *r, text_buffer *t);
-/* Rows of that section: a part of the run, and several runs (parts.c). */
-void table_parts(const report *r, text_buffer *t);
-void section_curve(const report *r, text_buffer *t);
-void section_cost(const report *r, text_buffer *t);
-void section_assumptions(const report *r, text_buffer *t);
-void section_foot(const report *r, text_buffer *t);
-
-/* The two pictures of coefficients (report/coefficients.c), from columns of C and of W. */
-typedef struct column_pair {
-    int64_t rows, steps;  /* of C */
-    const double *first;  /* column 0 */
-    const double *middle; /* column steps/2, NULL where it is the same shifted */
-} column_pair;
-void picture_coefficients(text_buffer *t, const column_pair *pair, bool inverse);
-
-/* Parts of sections. `lead` is HTML of this program's own. */
-void page_begin(text_buffer *t, const char *title);
-void page_end(text_buffer *t);
-int page_write(const char *path, const text_buffer *t); /* when it is complete; 0, or the exit code after a message */
-void section_begin(text_buffer *t, const char *id, const char *title, const char *lead);
-void section_end(text_buffer *t);
-void figure_begin(text_buffer *t);
-void figure_caption(text_buffer *t, const char *format, ...) PRINTF_LIKE(2, 3); /* plain text; then perhaps details */
-void figure_end(text_buffer *t);
-
-/* A table in its own scrolling frame; `heads` are joined by '|', a leading '#' marks a column of numbers. */
-void table_begin(text_buffer *t, const char *label, const char *heads);
-void table_end(text_buffer *t);
-void details_begin(text_buffer *t, const char *heads); /* the numbers behind a picture */
-void details_row(text_buffer *t, int count, const double *values);
-void details_end(text_buffer *t);
-
-/* What a rival is called: family, and what tells it from others of the family. Plain text. */
-const char *rival_name(const dpmf_candidate *c, char out[160]);
-
-/* A whole page about a stream that count has written (report/stream.c): 0, or the exit code after a message. */
-int report_stream(const arguments *given, text_buffer *t);
+/* The same for a stream that count has written (report/stream.c): 0, or the exit code after a message. */
+int report_stream(const arguments *given, page *p);
 
 #endif

@@ -1,145 +1,125 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf report STREAM: the released totals with their bands, ranges with their intervals, and what is promised. */
 #include "released.h"
-#include "report/html.h"
 #include "report/report.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct banded {
-    double *lower, *upper;
-} banded;
+static void add_statement(const arguments *given, const released *r, text_buffer *t) {
+    if (dpmf_mechanism_get(r->mechanism).epsilon > 0.0)
+        text_add(t, "The %lld lines together are (%.4g, %.3g)-differentially private", (long long)r->lines,
+                 dpmf_mechanism_get(r->mechanism).epsilon, dpmf_mechanism_get(r->mechanism).delta);
+    else
+        text_add(t, "No guarantee is claimed: the mechanism is not calibrated. The %lld lines have noise",
+                 (long long)r->lines);
+    text_add(t,
+             " for units that each add at most %.6g to a line, in l2 norm, and take part as %s describes, under %s "
+             "adjacency.\nMechanism: %s, digest %.16s…. Everything on this page is computed from the released lines "
+             "and the mechanism; it costs no privacy.",
+             given->number[OPTION_CLIP], dpmf_participation_get(dpmf_mechanism_get(r->mechanism).participation).text,
+             dpmf_adjacency_name(dpmf_mechanism_get(r->mechanism).adjacency), dpmf_strategy_get(r->strategy).family,
+             dpmf_mechanism_get(r->mechanism).digest);
+}
 
-static int fill_bands(const arguments *given, const released *r, banded *b) {
+static int add_totals(const arguments *given, const released *r, page *p) {
     double times = 0.0;
     dpmf_status status = dpmf_query_multiplier(given->number[OPTION_LEVEL], r->lines, &times);
     if (status != DPMF_OK) return fail_status(status, NULL);
-    b->lower = allocate(r->lines, sizeof(double));
-    b->upper = allocate(r->lines, sizeof(double));
-    if (b->lower == NULL || b->upper == NULL) return fail_memory();
-    for (int64_t t = 0; t < r->lines; ++t) {
-        b->lower[t] = r->total[t] - times * r->error[t];
-        b->upper[t] = r->total[t] + times * r->error[t];
+    double *lower = allocate(r->lines, sizeof *lower), *upper = allocate(r->lines, sizeof *upper);
+    int code = lower == NULL || upper == NULL ? fail_memory() : 0;
+    if (code == 0) {
+        for (int64_t i = 0; i < r->lines; ++i) {
+            lower[i] = r->total[i] - times * r->error[i];
+            upper[i] = r->total[i] + times * r->error[i];
+        }
+        json_sequence(&p->object, "total", r->lines, r->total);
+        json_sequence(&p->object, "lower", r->lines, lower);
+        json_sequence(&p->object, "upper", r->lines, upper);
+        const sequence curves[] = {{"released", r->total}, {"lower end", lower}, {"upper end", upper}};
+        plain_picture(&p->plain, "Released totals and their bands against the lines of the stream", r->lines, false, 3,
+                      curves);
     }
-    return 0;
+    free(lower);
+    free(upper);
+    return code;
 }
 
-static void picture_totals(const arguments *given, const released *r, const banded *b, text_buffer *t) {
-    plot p = {.x = axis_start("line", false), .y = axis_start("released total", false)};
-    axis_cover(&p.x, 0.0);
-    axis_cover(&p.x, (double)(r->lines - 1));
-    for (int64_t i = 0; i < r->lines; ++i) {
-        axis_cover(&p.y, b->lower[i]);
-        axis_cover(&p.y, b->upper[i]);
-    }
-    axis_round(&p.x, true);
-    axis_round(&p.y, false);
-    figure_begin(t);
-    plot_begin(&p, t, "released totals and their bands against the lines of the stream");
-    plot_sequence(&p, 2, r->lines, b->lower);
-    plot_sequence(&p, 2, r->lines, b->upper);
-    plot_sequence(&p, 1, r->lines, r->total);
-    plot_end(&p);
-    legend_begin(t);
-    legend_line(t, 1, "released");
-    legend_line(t, 2, "bands that hold for all lines together, level %g", given->number[OPTION_LEVEL]);
-    legend_end(t);
-    figure_caption(t, "Totals of %lld lines; where the bands cannot be seen they are narrower than the line.",
-                   (long long)r->lines);
-    figure_end(t);
-}
-
-static int add_range(const released *r, const char *text, double times, text_buffer *t) {
+static int add_range(const released *r, const char *text, double times, page *p) {
     span plus = {0};
     const span none = {0};
     double deviation = 0.0;
-    char number[NUMBER];
     int code = released_span(r, "--range", text, &plus);
     if (code == 0) code = released_deviation(r, plus, none, &deviation);
     if (code != 0) return code;
-    const double estimate = released_sum(r, plus),
-                 shown[] = {estimate, deviation, estimate - times * deviation, estimate + times * deviation};
-    text_add(t, "<tr><th scope=\"row\">");
-    html_text(t, text);
-    text_add(t, "</th>");
-    for (int i = 0; i < 4; ++i)
-        text_add(t, "<td class=\"num\">%s</td>", pretty(shown[i], 6, number));
-    text_add(t, "</tr>\n");
+    const double estimate = released_sum(r, plus);
+    const double lower = estimate - times * deviation, upper = estimate + times * deviation;
+    json_open(&p->object, NULL, '{');
+    json_text(&p->object, "range", text);
+    json_double(&p->object, "estimate", estimate);
+    json_double(&p->object, "deviation", deviation);
+    json_double(&p->object, "lower", lower);
+    json_double(&p->object, "upper", upper);
+    json_close(&p->object, '}');
+    text_add(&p->plain, "<tr><th scope=\"row\">");
+    html_text(&p->plain, text);
+    text_add(&p->plain, "</th><td>%.6g</td><td>%.6g</td><td>%.6g</td><td>%.6g</td></tr>\n", estimate, deviation, lower,
+             upper);
     return 0;
 }
 
-static int section_ranges(const arguments *given, const released *r, text_buffer *t) {
-    char heads[] = "lines|#estimate|#standard deviation|#lower|#upper", *list = NULL;
+static int add_ranges(const arguments *given, const released *r, page *p) {
     double times = 0.0;
+    char *list = NULL;
     int code = 0;
-    if (!option_given(given, OPTION_RANGE)) return 0;
-    dpmf_status status = dpmf_query_multiplier(given->number[OPTION_LEVEL], 1, &times);
-    if (status != DPMF_OK) return fail_status(status, NULL);
-    list = strdup(given->text[OPTION_RANGE]);
-    if (list == NULL) return fail_memory();
-    section_begin(
-        t, "ranges", "Ranges",
-        "Sums over some lines, both ends included. Deviations are exact, and each interval holds separately.");
-    table_begin(t, "ranges with their intervals", heads);
-    for (char *rest = NULL, *part = strtok_r(list, ",", &rest); part != NULL && code == 0;
-         part = strtok_r(NULL, ",", &rest))
-        code = add_range(r, part, times, t);
-    table_end(t);
-    section_end(t);
+    json_open(&p->object, "ranges", '[');
+    if (option_given(given, OPTION_RANGE)) {
+        dpmf_status status = dpmf_query_multiplier(given->number[OPTION_LEVEL], 1, &times);
+        if (status != DPMF_OK) return fail_status(status, NULL);
+        list = strdup(given->text[OPTION_RANGE]);
+        if (list == NULL) return fail_memory();
+        plain_table(&p->plain, "lines|estimate|standard deviation|lower|upper");
+        for (char *rest = NULL, *part = strtok_r(list, ",", &rest); part != NULL && code == 0;
+             part = strtok_r(NULL, ",", &rest))
+            code = add_range(r, part, times, p);
+        plain_table_end(&p->plain);
+    }
+    json_close(&p->object, ']');
     free(list);
     return code;
 }
 
-static void section_promise(const arguments *given, const released *r, text_buffer *t) {
-    char epsilon[NUMBER], delta[NUMBER], count[NUMBER], clip[NUMBER];
-    section_begin(t, "statement", "Guarantee", NULL);
-    text_add(t, "<div class=\"statement\"><p>");
-    if (dpmf_mechanism_epsilon(r->mechanism) > 0.0)
-        text_add(t, "The %s lines together are (%s, %s)-differentially private", pretty_count(r->lines, count),
-                 pretty(dpmf_mechanism_epsilon(r->mechanism), 4, epsilon),
-                 pretty(dpmf_mechanism_delta(r->mechanism), 3, delta));
-    else
-        text_add(t, "No guarantee is claimed: the mechanism is not calibrated. The %s lines have noise",
-                 pretty_count(r->lines, count));
-    text_add(t, " for units that each add at most %s to a line, in l2 norm, and take part as <code>",
-             pretty(given->number[OPTION_CLIP], 6, clip));
-    html_text(t, dpmf_participation_text(dpmf_mechanism_participation(r->mechanism)));
-    text_add(t,
-             "</code> describes, under <code>%s</code> adjacency.</p><p>Mechanism: <code>%s</code>, digest "
-             "<code>%.16s…</code>. Everything on this page is computed from the released lines and the mechanism; it "
-             "costs no privacy.</p></div>\n",
-             dpmf_adjacency_name(dpmf_mechanism_adjacency(r->mechanism)), dpmf_strategy_family(r->strategy),
-             dpmf_mechanism_digest(r->mechanism));
-    section_end(t);
-}
-
-static int write_sections(const arguments *given, const released *r, text_buffer *t) {
-    banded b = {0};
-    int code = fill_bands(given, r, &b);
-    if (code == 0) {
-        page_begin(t, "A private stream, dpmf report");
-        text_add(t, "<header><h1>");
-        html_text(t, given->operand);
-        text_add(t, "</h1></header>\n<main>\n");
-        section_promise(given, r, t);
-        section_begin(t, "totals", "Totals", "The released running sums.");
-        picture_totals(given, r, &b, t);
-        section_end(t);
-        code = section_ranges(given, r, t);
-        text_add(t, "</main>\n<footer><p>Made by dpmf %s.</p></footer>\n", dpmf_version());
-        page_end(t);
-    }
-    free(b.lower);
-    free(b.upper);
-    return code;
-}
-
-int report_stream(const arguments *given, text_buffer *t) {
+int report_stream(const arguments *given, page *p) {
     released r = {0};
+    text_buffer statement = {0}, *t = &p->object;
     int code = released_read(given, &r);
-    if (code == 0) code = write_sections(given, &r, t);
+    if (code == 0) {
+        add_statement(given, &r, &statement);
+        text_add(&p->title, "A private stream, dpmf report");
+        json_begin(t);
+        json_text(t, "page", "stream");
+        json_text(t, "name", given->operand);
+        json_text(t, "statement", statement.bytes != NULL ? statement.bytes : "");
+        json_integer(t, "lines", r.lines);
+        json_text(t, "family", dpmf_strategy_get(r.strategy).family);
+        json_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(r.mechanism).participation).text);
+        json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(r.mechanism).adjacency));
+        json_text(t, "digest", dpmf_mechanism_get(r.mechanism).digest);
+        json_double(t, "clip", given->number[OPTION_CLIP]);
+        json_double(t, "level", given->number[OPTION_LEVEL]);
+        json_known(t, "epsilon", dpmf_mechanism_get(r.mechanism).epsilon);
+        json_known(t, "delta", dpmf_mechanism_get(r.mechanism).delta);
+        text_add(&p->plain, "<h1>");
+        html_text(&p->plain, given->operand);
+        text_add(&p->plain, "</h1>\n<section>\n");
+        plain_paragraphs(&p->plain, statement.bytes != NULL ? statement.bytes : "");
+        t->failed = t->failed || statement.failed;
+        code = add_totals(given, &r, p);
+        if (code == 0) code = add_ranges(given, &r, p);
+        text_add(&p->plain, "</section>\n");
+        json_close(t, '}');
+    }
+    text_free(&statement);
     released_free(&r);
     return code;
 }

@@ -18,7 +18,7 @@ typedef struct guarantee {
 
 /* epsilon of the mechanism at its own delta, or at the one given; computed here, not taken from the file. */
 static int account_for(const training *t, guarantee *g) {
-    const double claimed = dpmf_mechanism_delta(t->mechanism);
+    const double claimed = dpmf_mechanism_get(t->mechanism).delta;
     const double delta = option_given(t->given, OPTION_DELTA) ? t->given->number[OPTION_DELTA] : claimed;
     dpmf_account_options how = dpmf_mechanism_account(t->mechanism);
     if (t->how.noiseless) {
@@ -31,7 +31,7 @@ static int account_for(const training *t, guarantee *g) {
         return 0;
     }
     how.run = run_with((int)t->given->count[OPTION_THREADS]);
-    dpmf_status status = dpmf_account_epsilon(dpmf_mechanism_sigma(t->mechanism), delta, &how, &g->found);
+    dpmf_status status = dpmf_account_epsilon(dpmf_mechanism_get(t->mechanism).sigma, delta, &how, &g->found);
     if (status != DPMF_OK) return fail_status(status, NULL);
     g->known = true;
     dpmf_privacy_statement(&g->found, &how, option_text(t->given, OPTION_UNIT), g->statement, sizeof g->statement);
@@ -72,18 +72,19 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_known(out, "delta", g->known ? g->found.delta : 0.0);
     if (g->known && delta_too_large(g->found.delta, t->units)) json_bool(out, "delta_below_one_unit", false);
     json_text_or_null(out, "kind", g->known ? dpmf_kind_name(g->found.kind) : NULL);
-    json_known(out, "sigma", t->how.noiseless ? 0.0 : dpmf_mechanism_sigma(m));
-    json_text_or_null(out, "family", t->how.noiseless ? NULL : dpmf_strategy_family(dpmf_mechanism_strategy(m)));
-    json_text(out, "workload", dpmf_workload_text(dpmf_mechanism_workload(m)));
+    json_known(out, "sigma", t->how.noiseless ? 0.0 : dpmf_mechanism_get(m).sigma);
+    json_text_or_null(out, "family",
+                      t->how.noiseless ? NULL : dpmf_strategy_get(dpmf_mechanism_get(m).strategy).family);
+    json_text(out, "workload", dpmf_workload_get(dpmf_mechanism_get(m).workload).text);
     json_text(out, "model", option_text(t->given, OPTION_MODEL));
     json_integer(out, "dim", t->dim);
     json_integer(out, "examples", dpmf_dataset_count(t->train));
     json_text(out, "unit", option_text(t->given, OPTION_UNIT));
     json_integer(out, "units", t->units);
     json_integer(out, "steps", t->steps);
-    json_double(out, "batch", dpmf_sampler_expected(t->sampler));
-    json_double(out, "epochs", (double)t->steps * dpmf_sampler_expected(t->sampler) / (double)t->units);
-    json_text(out, "sampler", dpmf_sampler_text(t->sampler));
+    json_double(out, "batch", dpmf_sampler_get(t->sampler).expected);
+    json_double(out, "epochs", (double)t->steps * dpmf_sampler_get(t->sampler).expected / (double)t->units);
+    json_text(out, "sampler", dpmf_sampler_get(t->sampler).text);
     json_double(out, "clip", t->how.clip);
     json_text(out, "optimizer", option_text(t->given, OPTION_OPTIMIZER));
     json_double(out, "learning_rate", t->how.learning_rate);
@@ -93,7 +94,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_double(out, "seconds_noise", dpmf_trainer_noise_seconds(t->trainer));
     json_text_or_null(out, "release", t->how.noiseless ? NULL : t->how.exact ? "exact" : "plain");
     json_bool(out, "private", !t->how.noiseless && !option_given(t->given, OPTION_TESTING_SEED));
-    json_text_or_null(out, "digest", t->how.noiseless ? NULL : dpmf_mechanism_digest(m));
+    json_text_or_null(out, "digest", t->how.noiseless ? NULL : dpmf_mechanism_get(m).digest);
     json_text_or_null(out, "out", t->given->text[OPTION_OUT]);
     json_text_or_null(out, "test_curve", t->given->text[OPTION_TEST_CURVE]);
     json_text(out, "statement", g->statement);
@@ -103,12 +104,12 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
 static void print_table(const training *t, const guarantee *g, text_buffer *out) {
     table_text(out, "model", option_text(t->given, OPTION_MODEL));
     table_integer(out, "weights", t->dim);
-    table_text(out, "sampler", dpmf_sampler_text(t->sampler));
+    table_text(out, "sampler", dpmf_sampler_get(t->sampler).text);
     table_integer(out, "steps", t->steps);
-    table_double(out, "batch", dpmf_sampler_expected(t->sampler), "expected");
+    table_double(out, "batch", dpmf_sampler_get(t->sampler).expected, "expected");
     if (!t->how.noiseless) {
-        table_text(out, "family", dpmf_strategy_family(dpmf_mechanism_strategy(t->mechanism)));
-        table_double(out, "sigma", dpmf_mechanism_sigma(t->mechanism), NULL);
+        table_text(out, "family", dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).family);
+        table_double(out, "sigma", dpmf_mechanism_get(t->mechanism).sigma, NULL);
     }
     if (g->known) {
         table_double(out, "epsilon", g->found.epsilon, dpmf_kind_name(g->found.kind));

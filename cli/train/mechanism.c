@@ -166,7 +166,7 @@ static int mechanism_from_file(training *t) {
                         options[refused[i]].name);
     int code = load_mechanism(t, given->operand);
     if (code != 0) return code;
-    const int64_t steps = dpmf_strategy_steps(dpmf_mechanism_strategy(t->mechanism));
+    const int64_t steps = dpmf_strategy_get(dpmf_mechanism_get(t->mechanism).strategy).steps;
     if (option_given(given, OPTION_STEPS) && t->steps != steps)
         return fail(EXIT_USAGE, "--steps %lld: the FILE has %lld", (long long)t->steps, (long long)steps);
     t->steps = steps;
@@ -249,7 +249,7 @@ static int design_mechanism(training *t) {
     dpmf_status status = dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &how.adjacency);
     if (status == DPMF_OK) status = dpmf_design_create(t->workload, &how, &t->design);
     if (status != DPMF_OK) return fail_status(status, NULL);
-    t->mechanism = dpmf_design_mechanism(t->design);
+    t->mechanism = dpmf_design_get(t->design).mechanism;
     return 0;
 }
 
@@ -263,17 +263,17 @@ static bool listed(const char *list, const char *name) {
 
 /* How often, and how far apart: as the plan has it, or by the same probability. */
 static bool same_batches(const training *t) {
-    const dpmf_sampling sampling = dpmf_mechanism_sampling(t->own);
-    const dpmf_participation *assumed = dpmf_mechanism_participation(t->own);
+    const dpmf_sampling sampling = dpmf_mechanism_get(t->own).sampling;
+    const dpmf_participation *assumed = dpmf_mechanism_get(t->own).participation;
     if (sampling.kind == DPMF_SAMPLING_ALLOCATION) return sampling.count == t->epoch && sampling.picks == 1;
     if (!dpmf_sampling_is_none(&sampling))
         return sampling.probability == (double)t->epochs / (double)t->steps &&
                sampling.cap == t->given->count[OPTION_BATCH_CAP];
-    return dpmf_participation_count(assumed) == t->epochs && dpmf_participation_separation(assumed) == t->epoch;
+    return dpmf_participation_get(assumed).count == t->epochs && dpmf_participation_get(assumed).separation == t->epoch;
 }
 
 static bool same_sampling(const training *t) {
-    const dpmf_sampling held = dpmf_mechanism_sampling(t->own);
+    const dpmf_sampling held = dpmf_mechanism_get(t->own).sampling;
     if (option_is(t->given, OPTION_SAMPLING, "none")) return dpmf_sampling_is_none(&held);
     if (option_is(t->given, OPTION_SAMPLING, "poisson")) return held.kind == DPMF_SAMPLING_POISSON;
     if (option_is(t->given, OPTION_SAMPLING, "allocation")) return held.kind == DPMF_SAMPLING_ALLOCATION;
@@ -283,15 +283,15 @@ static bool same_sampling(const training *t) {
 /* The design of an earlier run of the same command, kept beside its checkpoint. NULL: it is that. */
 static const char *differs_in(const training *t) {
     const arguments *given = t->given;
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(t->own);
-    if (dpmf_strategy_steps(strategy) != t->steps) return "steps";
-    if (dpmf_mechanism_epsilon(t->own) != given->number[OPTION_EPSILON]) return "epsilon";
-    if (dpmf_mechanism_delta(t->own) != given->number[OPTION_DELTA]) return "delta";
-    if (strcmp(dpmf_workload_text(dpmf_mechanism_workload(t->own)), dpmf_workload_text(t->workload)) != 0)
+    const dpmf_strategy *strategy = dpmf_mechanism_get(t->own).strategy;
+    if (dpmf_strategy_get(strategy).steps != t->steps) return "steps";
+    if (dpmf_mechanism_get(t->own).epsilon != given->number[OPTION_EPSILON]) return "epsilon";
+    if (dpmf_mechanism_get(t->own).delta != given->number[OPTION_DELTA]) return "delta";
+    if (strcmp(dpmf_workload_get(dpmf_mechanism_get(t->own).workload).text, dpmf_workload_get(t->workload).text) != 0)
         return "workload";
-    if (strcmp(dpmf_adjacency_name(dpmf_mechanism_adjacency(t->own)), option_text(given, OPTION_ADJACENCY)) != 0)
+    if (strcmp(dpmf_adjacency_name(dpmf_mechanism_get(t->own).adjacency), option_text(given, OPTION_ADJACENCY)) != 0)
         return "adjacency";
-    if (option_given(given, OPTION_FAMILY) && !listed(given->text[OPTION_FAMILY], dpmf_strategy_family(strategy)))
+    if (option_given(given, OPTION_FAMILY) && !listed(given->text[OPTION_FAMILY], dpmf_strategy_get(strategy).family))
         return "family";
     if (!same_sampling(t)) return "sampling";
     return same_batches(t) ? NULL : "batch";
@@ -372,7 +372,7 @@ static void name_run(const training *t, char out[NAME_ROOM]) {
     const char *schedule = t->given->text[OPTION_SCHEDULE];
     snprintf(out, NAME_ROOM,
              "%s %lld %.17g %.17g %d %d %.17g %.17g %d %.17g %.17g %.17g %.17g %llu %lld %lld %lld %.200s",
-             dpmf_mechanism_digest(t->mechanism), (long long)o->hidden, o->clip, o->zero_above, o->by_unit,
+             dpmf_mechanism_get(t->mechanism).digest, (long long)o->hidden, o->clip, o->zero_above, o->by_unit,
              (int)o->optimizer, o->learning_rate, o->momentum, o->nesterov, o->beta1, o->beta2, o->adam_epsilon,
              o->decay, (unsigned long long)o->seed, (long long)dpmf_dataset_count(t->train),
              (long long)dpmf_dataset_features(t->train), (long long)dpmf_dataset_classes(t->train),
@@ -380,8 +380,8 @@ static void name_run(const training *t, char out[NAME_ROOM]) {
 }
 
 int training_sampler(training *t) {
-    const dpmf_sampling sampling = dpmf_mechanism_sampling(t->mechanism);
-    const dpmf_participation *assumed = dpmf_mechanism_participation(t->mechanism);
+    const dpmf_sampling sampling = dpmf_mechanism_get(t->mechanism).sampling;
+    const dpmf_participation *assumed = dpmf_mechanism_get(t->mechanism).participation;
     char text[64], name[NAME_ROOM];
     int code = 0;
     dpmf_status status = DPMF_OK;
@@ -389,10 +389,10 @@ int training_sampler(training *t) {
         if (t->given->operand != NULL && t->batch > 0)
             return fail(EXIT_USAGE, "--batch: the FILE's sampling determines the batch size");
         status = dpmf_sampling_format(&sampling, text);
-    } else if (dpmf_participation_get_kind(assumed) == DPMF_PARTICIPATION_SHUFFLED) {
-        code = order_text(t, "shuffled", dpmf_participation_separation(assumed), text);
+    } else if (dpmf_participation_get(assumed).kind == DPMF_PARTICIPATION_SHUFFLED) {
+        code = order_text(t, "shuffled", dpmf_participation_get(assumed).separation, text);
     } else {
-        code = order_text(t, "cyclic", dpmf_participation_separation(assumed), text);
+        code = order_text(t, "cyclic", dpmf_participation_get(assumed).separation, text);
     }
     if (code != 0) return code;
     name_run(t, name);

@@ -16,7 +16,7 @@ from .keys import create_key, testing_key
 from .ledger import Ledger
 from .make import evaluate, load, optimize, save
 from .mechanism import Certificate, Check, LowerBound, Mechanism, Sensitivity, Verification
-from .noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
+from .noise import NO_STATE, NoiseStream
 from .privacy import Privacy, account, best_of, calibrate
 from .problem import Family, Participation, Strategy, Workload, families
 from .query import Answer, bands, deviation, query
@@ -25,7 +25,7 @@ from .sampler import Sampler
 __all__ = [
     "Answer", "ArgumentError", "ArgumentTypeError", "CancelledError", "Candidate", "Certificate", "Check", "ClosedError",
     "Counter", "Design", "Error", "Family", "FileError", "FormatError", "Ledger", "LowerBound", "Mechanism",
-    "NO_STATE_ROWS_MAY_REPEAT",
+    "NO_STATE",
     "NoiseStream", "NumericalError", "OutOfMemoryError",
     "Participation", "Privacy", "Sampler", "Sensitivity", "StateError", "Strategy", "UnsupportedError", "Verification",
     "Workload", "__version__", "account", "bands", "best_of", "calibrate", "create_key", "design", "deviation", "evaluate",

@@ -30,7 +30,6 @@ DPMF_BLT_BUFFERS_MAX = 16
 DPMF_LOWRANK_MAX = 64
 DPMF_TRIANGULAR_STEPS_MAX = 16384
 DPMF_DENSE_STEPS_MAX = 8192
-DPMF_PARAMETERS_MAX = 100000
 DPMF_STREAM_VERSION = 1
 DPMF_KEY_SIZE = 32
 DPMF_DIGEST_SIZE = 32
@@ -60,6 +59,12 @@ class dpmf_decoder(enum.IntEnum):
     DPMF_DECODER_DEFAULT = 0
     DPMF_DECODER_RESTART = 1
     DPMF_DECODER_OPTIMAL = 2
+
+
+class dpmf_toeplitz_shape(enum.IntEnum):
+    DPMF_TOEPLITZ = 0
+    DPMF_TOEPLITZ_BANDED = 1
+    DPMF_TOEPLITZ_INVERSE = 2
 
 
 class dpmf_kind(enum.IntEnum):
@@ -148,15 +153,6 @@ class dpmf_release(enum.IntEnum):
     DPMF_RELEASE_PLAIN = 2
 
 
-class dpmf_recipe_kind(enum.IntEnum):
-    DPMF_RECIPE_SUM = 0
-    DPMF_RECIPE_FEEDBACK = 1
-    DPMF_RECIPE_BLT = 2
-    DPMF_RECIPE_TVBLT = 3
-    DPMF_RECIPE_TVBLT_SECOND = 4
-    DPMF_RECIPE_REPLAY = 5
-
-
 class dpmf_optimizer(enum.IntEnum):
     DPMF_OPTIMIZER_SGD = 0
     DPMF_OPTIMIZER_ADAM = 1
@@ -184,6 +180,10 @@ class dpmf_ledger(Structure):
 
 
 class dpmf_mechanism(Structure):
+    pass
+
+
+class dpmf_noise_maker(Structure):
     pass
 
 
@@ -244,12 +244,24 @@ class dpmf_workload_options(Structure):
     ]
 
 
-class dpmf_operator(Structure):
+class dpmf_workload_info(Structure):
     _fields_ = [
-        ("context", c_void_p),
-        ("buffers", c_int64),
-        ("step", CFUNCTYPE(None, c_void_p, c_int64, c_int64, POINTER(c_double), POINTER(c_double), POINTER(c_double))),
-        ("release", CFUNCTYPE(None, c_void_p)),
+        ("steps", c_int64),
+        ("text", c_char_p),
+        ("is_toeplitz", c_int),
+        ("inverse_q_bands", c_int),
+        ("inverse_r_bands", c_int),
+    ]
+
+
+class dpmf_participation_info(Structure):
+    _fields_ = [
+        ("kind", c_int),
+        ("steps", c_int64),
+        ("count", c_int64),
+        ("separation", c_int64),
+        ("is_single", c_int),
+        ("text", c_char_p),
     ]
 
 
@@ -285,6 +297,20 @@ class dpmf_family(Structure):
         ("optimize_constraint", c_int),
         ("optimize_variants", c_int),
         ("designed", c_int),
+    ]
+
+
+class dpmf_strategy_info(Structure):
+    _fields_ = [
+        ("family", c_char_p),
+        ("steps", c_int64),
+        ("rows", c_int64),
+        ("bands", c_int64),
+        ("buffers", c_int64),
+        ("stamps", c_int64),
+        ("normals", c_double),
+        ("is_normalized", c_int),
+        ("streams", c_int),
     ]
 
 
@@ -337,7 +363,6 @@ class dpmf_optimize_options(Structure):
         ("constraint", c_int),
         ("sweep", c_int),
         ("taper", c_int64),
-        ("settled_after", c_int64),
         ("tolerance", c_double),
         ("weights", POINTER(c_double)),
         ("run", dpmf_run),
@@ -354,15 +379,6 @@ class dpmf_optimization(Structure):
         ("scope", c_char_p),
         ("stationarity", c_double),
         ("searched", c_char_p),
-    ]
-
-
-class dpmf_parametric(Structure):
-    _fields_ = [
-        ("context", c_void_p),
-        ("parameters", c_int64),
-        ("make", CFUNCTYPE(c_int, c_void_p, POINTER(c_double), POINTER(POINTER(dpmf_strategy)))),
-        ("gradient", CFUNCTYPE(c_int, c_void_p, POINTER(c_double), POINTER(c_double))),
     ]
 
 
@@ -468,6 +484,26 @@ class dpmf_mechanism_options(Structure):
     ]
 
 
+class dpmf_mechanism_info(Structure):
+    _fields_ = [
+        ("workload", POINTER(dpmf_workload)),
+        ("participation", POINTER(dpmf_participation)),
+        ("strategy", POINTER(dpmf_strategy)),
+        ("weights", POINTER(c_double)),
+        ("evaluation", dpmf_evaluation),
+        ("adjacency", c_int),
+        ("sensitivity_bound", c_int),
+        ("sampling", dpmf_sampling),
+        ("sigma", c_double),
+        ("epsilon", c_double),
+        ("delta", c_double),
+        ("made_by", c_char_p),
+        ("digest", c_char_p),
+        ("designed", dpmf_design_limits),
+        ("response", c_double),
+    ]
+
+
 class dpmf_ledger_options(Structure):
     _fields_ = [
         ("budget_epsilon", c_double),
@@ -489,11 +525,12 @@ class dpmf_ledger_receipt(Structure):
     ]
 
 
-class dpmf_noise_maker(Structure):
+class dpmf_ledger_info(Structure):
     _fields_ = [
-        ("context", c_void_p),
-        ("read", CFUNCTYPE(c_int, c_void_p, POINTER(c_int64), c_void_p)),
-        ("write", CFUNCTYPE(c_int, c_void_p, c_int64, c_int64, c_void_p)),
+        ("entries", c_int64),
+        ("budget_epsilon", c_double),
+        ("budget_delta", c_double),
+        ("adjacency", c_int),
     ]
 
 
@@ -535,6 +572,18 @@ class dpmf_exact(Structure):
     ]
 
 
+class dpmf_noise_info(Structure):
+    _fields_ = [
+        ("step", c_int64),
+        ("count", c_int64),
+        ("reserved", c_int64),
+        ("in_doubt", c_int),
+        ("calibrated", c_int),
+        ("grid", c_double),
+        ("release", dpmf_exact),
+    ]
+
+
 class dpmf_counter_options(Structure):
     _fields_ = [
         ("label", c_char_p),
@@ -554,15 +603,17 @@ class dpmf_int128(Structure):
     ]
 
 
-class dpmf_recipe(Structure):
+class dpmf_counter_info(Structure):
     _fields_ = [
-        ("kind", c_int),
-        ("start", c_int64),
-        ("buffers", c_int64),
-        ("seeds", c_int64),
-        ("weights", c_int64),
-        ("seed", POINTER(c_uint64)),
-        ("weight", c_void_p),
+        ("step", c_int64),
+        ("columns", c_int64),
+        ("last_rows", c_int64),
+        ("calibrated", c_int),
+        ("places", c_int),
+        ("scale", c_double),
+        ("grid", c_double),
+        ("limit", dpmf_int128),
+        ("input_size", c_int64),
     ]
 
 
@@ -588,6 +639,17 @@ class dpmf_design_options(Structure):
         ("no_bench", c_int),
         ("tolerance", c_double),
         ("run", dpmf_run),
+    ]
+
+
+class dpmf_design_info(Structure):
+    _fields_ = [
+        ("mechanism", POINTER(dpmf_mechanism)),
+        ("privacy", dpmf_privacy),
+        ("why", c_char_p),
+        ("warnings", c_int64),
+        ("count", c_int64),
+        ("chosen", c_int64),
     ]
 
 
@@ -628,6 +690,33 @@ class dpmf_check(Structure):
         ("found", c_double),
         ("tolerance", c_double),
         ("how", c_char * 200),
+    ]
+
+
+class dpmf_verify_source(Structure):
+    _fields_ = [
+        ("path", c_char_p),
+        ("bytes", POINTER(c_uint8)),
+        ("size", c_size_t),
+        ("mechanism", POINTER(dpmf_mechanism)),
+    ]
+
+
+class dpmf_verification_info(Structure):
+    _fields_ = [
+        ("ok", c_int),
+        ("count", c_int64),
+    ]
+
+
+class dpmf_sampler_info(Structure):
+    _fields_ = [
+        ("step", c_int64),
+        ("capacity", c_int64),
+        ("expected", c_double),
+        ("participation", c_char_p),
+        ("sampling", dpmf_sampling),
+        ("text", c_char_p),
     ]
 
 
@@ -701,6 +790,14 @@ class dpmf_audit_result(Structure):
     ]
 
 
+class dpmf_audit_info(Structure):
+    _fields_ = [
+        ("result", dpmf_audit_result),
+        ("scores", POINTER(c_double)),
+        ("included", POINTER(c_uint8)),
+    ]
+
+
 # name: (type of the answer, types of the arguments); dpmf_status says that the answer must be checked
 FUNCTIONS = {
     "dpmf_version": (c_char_p, []),
@@ -714,44 +811,24 @@ FUNCTIONS = {
     "dpmf_workload_options_defaults": (dpmf_workload_options, []),
     "dpmf_workload_create": (dpmf_status, [c_int64, POINTER(dpmf_workload_options), POINTER(POINTER(dpmf_workload))]),
     "dpmf_workload_free": (None, [POINTER(dpmf_workload)]),
-    "dpmf_workload_steps": (c_int64, [POINTER(dpmf_workload)]),
-    "dpmf_workload_text": (c_char_p, [POINTER(dpmf_workload)]),
+    "dpmf_workload_get": (dpmf_workload_info, [POINTER(dpmf_workload)]),
     "dpmf_workload_create_dense": (dpmf_status, [c_int64, POINTER(c_double), POINTER(POINTER(dpmf_workload))]),
     "dpmf_workload_apply": (dpmf_status, [POINTER(dpmf_workload), POINTER(c_double), POINTER(c_double)]),
     "dpmf_workload_solve": (dpmf_status, [POINTER(dpmf_workload), POINTER(c_double), POINTER(c_double)]),
-    "dpmf_workload_is_toeplitz": (c_int, [POINTER(dpmf_workload)]),
-    "dpmf_workload_inverse_bands": (None, [POINTER(dpmf_workload), POINTER(c_int), POINTER(c_int)]),
     "dpmf_workload_inverse_row": (dpmf_status, [POINTER(dpmf_workload), c_int64, POINTER(c_double), POINTER(c_double)]),
-    "dpmf_workload_create_operator": (dpmf_status, [c_int64, POINTER(dpmf_operator), POINTER(POINTER(dpmf_workload))]),
     "dpmf_participation_parse": (dpmf_status, [c_char_p, c_int64, POINTER(POINTER(dpmf_participation))]),
     "dpmf_participation_free": (None, [POINTER(dpmf_participation)]),
-    "dpmf_participation_text": (c_char_p, [POINTER(dpmf_participation)]),
+    "dpmf_participation_get": (dpmf_participation_info, [POINTER(dpmf_participation)]),
     "dpmf_participation_create": (dpmf_status, [c_int, c_int64, c_int64, c_int64, POINTER(POINTER(dpmf_participation))]),
-    "dpmf_participation_get_kind": (c_int, [POINTER(dpmf_participation)]),
-    "dpmf_participation_steps": (c_int64, [POINTER(dpmf_participation)]),
-    "dpmf_participation_count": (c_int64, [POINTER(dpmf_participation)]),
-    "dpmf_participation_separation": (c_int64, [POINTER(dpmf_participation)]),
-    "dpmf_participation_is_single": (c_int, [POINTER(dpmf_participation)]),
     "dpmf_participation_form": (c_char_p, [c_int]),
     "dpmf_strategy_options_defaults": (dpmf_strategy_options, []),
     "dpmf_family_count": (c_int64, []),
     "dpmf_family_info": (POINTER(dpmf_family), [c_int64]),
     "dpmf_strategy_create": (dpmf_status, [c_char_p, POINTER(dpmf_workload), POINTER(dpmf_strategy_options), POINTER(POINTER(dpmf_strategy))]),
     "dpmf_strategy_free": (None, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_steps": (c_int64, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_family": (c_char_p, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_is_normalized": (c_int, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_stamps": (c_int64, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_bands": (c_int64, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_buffers": (c_int64, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_normals": (c_double, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_rows": (c_int64, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_streams": (c_int, [POINTER(dpmf_strategy)]),
-    "dpmf_strategy_create_toeplitz": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
-    "dpmf_strategy_create_banded_toeplitz": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
-    "dpmf_strategy_create_inverse_toeplitz": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
-    "dpmf_strategy_create_blt": (dpmf_status, [c_int64, c_int, POINTER(c_double), POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
-    "dpmf_strategy_create_blt_gaps": (dpmf_status, [c_int64, c_int, POINTER(c_double), POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_get": (dpmf_strategy_info, [POINTER(dpmf_strategy)]),
+    "dpmf_strategy_create_toeplitz": (dpmf_status, [c_int64, c_int, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
+    "dpmf_strategy_create_blt": (dpmf_status, [c_int64, c_int, POINTER(c_double), POINTER(c_double), POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
     "dpmf_strategy_blt_parameters": (c_int, [POINTER(dpmf_strategy), POINTER(POINTER(c_double)), POINTER(POINTER(c_double))]),
     "dpmf_strategy_create_banded": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
     "dpmf_strategy_create_dense": (dpmf_status, [c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
@@ -765,7 +842,6 @@ FUNCTIONS = {
     "dpmf_strategy_column_norms": (dpmf_status, [POINTER(dpmf_strategy), POINTER(c_double)]),
     "dpmf_strategy_seeds": (c_int64, [POINTER(dpmf_strategy), c_int64]),
     "dpmf_strategy_step": (dpmf_status, [POINTER(dpmf_strategy), c_int64, c_int64, POINTER(c_double), POINTER(c_double), POINTER(c_double)]),
-    "dpmf_strategy_create_operator": (dpmf_status, [c_int64, POINTER(dpmf_operator), c_int, POINTER(POINTER(dpmf_strategy))]),
     "dpmf_kind_name": (c_char_p, [c_int]),
     "dpmf_adjacency_name": (c_char_p, [c_int]),
     "dpmf_adjacency_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
@@ -786,7 +862,6 @@ FUNCTIONS = {
     "dpmf_outcome_name": (c_char_p, [c_int]),
     "dpmf_optimize_options_defaults": (dpmf_optimize_options, []),
     "dpmf_optimize": (dpmf_status, [c_char_p, POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_optimize_options), POINTER(POINTER(dpmf_strategy)), POINTER(dpmf_optimization)]),
-    "dpmf_optimize_parametric": (dpmf_status, [POINTER(dpmf_parametric), POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_optimize_options), POINTER(c_double), POINTER(POINTER(dpmf_strategy)), POINTER(dpmf_optimization)]),
     "dpmf_sampling_parse": (dpmf_status, [c_char_p, POINTER(dpmf_sampling)]),
     "dpmf_sampling_format": (dpmf_status, [POINTER(dpmf_sampling), c_char_p]),
     "dpmf_sampling_is_none": (c_int, [POINTER(dpmf_sampling)]),
@@ -819,22 +894,8 @@ FUNCTIONS = {
     "dpmf_mechanism_save": (dpmf_status, [POINTER(dpmf_mechanism), c_char_p]),
     "dpmf_mechanism_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_mechanism))]),
     "dpmf_mechanism_calibrate": (dpmf_status, [POINTER(dpmf_mechanism), c_double, c_double, POINTER(dpmf_sampling), POINTER(dpmf_run), POINTER(POINTER(dpmf_mechanism)), POINTER(dpmf_privacy)]),
-    "dpmf_mechanism_workload": (POINTER(dpmf_workload), [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_participation": (POINTER(dpmf_participation), [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_strategy": (POINTER(dpmf_strategy), [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_weights": (POINTER(c_double), [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_evaluation": (dpmf_evaluation, [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_adjacency": (c_int, [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_sensitivity_bound": (c_int, [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_sigma": (c_double, [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_sampling": (dpmf_sampling, [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_epsilon": (c_double, [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_delta": (c_double, [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_made_by": (c_char_p, [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_designed": (dpmf_design_limits, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_get": (dpmf_mechanism_info, [POINTER(dpmf_mechanism)]),
     "dpmf_ledger_add_mechanism": (dpmf_status, [POINTER(dpmf_ledger), POINTER(dpmf_mechanism), c_int64]),
-    "dpmf_mechanism_digest": (c_char_p, [POINTER(dpmf_mechanism)]),
-    "dpmf_mechanism_response": (c_double, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_account": (dpmf_account_options, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_account_first": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_run), POINTER(c_double), POINTER(dpmf_account_options)]),
     "dpmf_mechanism_confirm": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_run), POINTER(dpmf_privacy)]),
@@ -845,10 +906,7 @@ FUNCTIONS = {
     "dpmf_ledger_enter": (dpmf_status, [c_char_p, POINTER(dpmf_mechanism), POINTER(c_uint8), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
     "dpmf_ledger_enter_account": (dpmf_status, [c_char_p, c_char_p, c_double, POINTER(dpmf_account_options), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
     "dpmf_ledger_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_ledger))]),
-    "dpmf_ledger_entries": (c_int64, [POINTER(dpmf_ledger)]),
-    "dpmf_ledger_budget_epsilon": (c_double, [POINTER(dpmf_ledger)]),
-    "dpmf_ledger_budget_delta": (c_double, [POINTER(dpmf_ledger)]),
-    "dpmf_ledger_adjacency": (c_int, [POINTER(dpmf_ledger)]),
+    "dpmf_ledger_get": (dpmf_ledger_info, [POINTER(dpmf_ledger)]),
     "dpmf_ledger_add_ledger": (dpmf_status, [POINTER(dpmf_ledger), POINTER(dpmf_ledger)]),
     "dpmf_key_create": (dpmf_status, [POINTER(c_uint8)]),
     "dpmf_key_load": (dpmf_status, [c_char_p, c_int, POINTER(c_uint8)]),
@@ -860,18 +918,10 @@ FUNCTIONS = {
     "dpmf_noise_add": (dpmf_status, [POINTER(dpmf_noise), c_double, c_int64, POINTER(dpmf_segment)]),
     "dpmf_noise_bind_sum": (dpmf_status, [POINTER(dpmf_noise), POINTER(c_uint8)]),
     "dpmf_noise_seek": (dpmf_status, [POINTER(dpmf_noise), c_int64]),
-    "dpmf_noise_step": (c_int64, [POINTER(dpmf_noise)]),
-    "dpmf_noise_reserved": (c_int64, [POINTER(dpmf_noise)]),
-    "dpmf_noise_in_doubt": (c_int, [POINTER(dpmf_noise)]),
-    "dpmf_noise_count": (c_int64, [POINTER(dpmf_noise)]),
-    "dpmf_noise_scale": (c_double, [POINTER(dpmf_noise)]),
-    "dpmf_noise_calibrated": (c_int, [POINTER(dpmf_noise)]),
+    "dpmf_noise_get": (dpmf_noise_info, [POINTER(dpmf_noise)]),
     "dpmf_exact_plan": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, c_double, c_double, POINTER(dpmf_run), POINTER(dpmf_exact)]),
     "dpmf_exact_statement": (c_size_t, [POINTER(dpmf_exact), c_char_p, c_char_p, c_size_t]),
     "dpmf_noise_add_whole": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(dpmf_segment)]),
-    "dpmf_noise_grid": (c_double, [POINTER(dpmf_noise)]),
-    "dpmf_noise_sensitivity": (c_double, [POINTER(dpmf_noise)]),
-    "dpmf_noise_release": (dpmf_exact, [POINTER(dpmf_noise)]),
     "dpmf_noise_memory": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_noise_options), POINTER(c_uint64), POINTER(c_uint64)]),
     "dpmf_noise_save": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
     "dpmf_noise_load": (dpmf_status, [POINTER(dpmf_noise), c_char_p]),
@@ -881,56 +931,31 @@ FUNCTIONS = {
     "dpmf_counter_create": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, c_double, POINTER(c_uint8), POINTER(dpmf_counter_options), POINTER(POINTER(dpmf_counter))]),
     "dpmf_counter_free": (None, [POINTER(dpmf_counter)]),
     "dpmf_counter_add": (dpmf_status, [POINTER(dpmf_counter), c_int64, POINTER(c_double), POINTER(c_double)]),
-    "dpmf_counter_last_rows": (c_int64, [POINTER(dpmf_counter)]),
     "dpmf_counter_last": (dpmf_status, [POINTER(dpmf_counter), POINTER(c_double)]),
-    "dpmf_counter_step": (c_int64, [POINTER(dpmf_counter)]),
-    "dpmf_counter_columns": (c_int64, [POINTER(dpmf_counter)]),
-    "dpmf_counter_scale": (c_double, [POINTER(dpmf_counter)]),
-    "dpmf_counter_grid": (c_double, [POINTER(dpmf_counter)]),
-    "dpmf_counter_calibrated": (c_int, [POINTER(dpmf_counter)]),
+    "dpmf_counter_get": (dpmf_counter_info, [POINTER(dpmf_counter)]),
     "dpmf_counter_error": (c_double, [POINTER(dpmf_counter), c_int64]),
-    "dpmf_counter_places": (c_int, [POINTER(dpmf_counter)]),
-    "dpmf_counter_limit": (dpmf_int128, [POINTER(dpmf_counter)]),
     "dpmf_counter_prepare": (dpmf_status, [POINTER(dpmf_counter), c_int64, POINTER(dpmf_int128), POINTER(dpmf_int128)]),
     "dpmf_counter_commit": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
     "dpmf_counter_note": (c_void_p, [POINTER(dpmf_counter), POINTER(c_int64)]),
     "dpmf_counter_input": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
-    "dpmf_counter_input_again": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
-    "dpmf_counter_input_anew": (dpmf_status, [POINTER(dpmf_counter)]),
-    "dpmf_counter_input_size": (c_int64, [POINTER(dpmf_counter)]),
-    "dpmf_noise_recipe": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(dpmf_recipe)]),
-    "dpmf_noise_subkey": (dpmf_status, [POINTER(dpmf_noise), POINTER(c_uint8)]),
-    "dpmf_noise_reserve": (dpmf_status, [POINTER(dpmf_noise), c_double, POINTER(c_double)]),
-    "dpmf_noise_arrived": (dpmf_status, [POINTER(dpmf_noise)]),
+    "dpmf_counter_input_verify": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
+    "dpmf_counter_input_restart": (dpmf_status, [POINTER(dpmf_counter)]),
     "dpmf_design_options_defaults": (dpmf_design_options, []),
     "dpmf_design_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_design_options), POINTER(POINTER(dpmf_design))]),
     "dpmf_design_free": (None, [POINTER(dpmf_design)]),
-    "dpmf_design_mechanism": (POINTER(dpmf_mechanism), [POINTER(dpmf_design)]),
-    "dpmf_design_privacy": (dpmf_privacy, [POINTER(dpmf_design)]),
+    "dpmf_design_get": (dpmf_design_info, [POINTER(dpmf_design)]),
     "dpmf_design_statement": (c_size_t, [POINTER(dpmf_design), c_char_p, c_char_p, c_size_t]),
-    "dpmf_design_why": (c_char_p, [POINTER(dpmf_design)]),
-    "dpmf_design_warnings": (c_int64, [POINTER(dpmf_design)]),
     "dpmf_design_warning": (c_char_p, [POINTER(dpmf_design), c_int64]),
-    "dpmf_design_count": (c_int64, [POINTER(dpmf_design)]),
     "dpmf_design_candidate": (POINTER(dpmf_candidate), [POINTER(dpmf_design), c_int64]),
-    "dpmf_design_chosen": (c_int64, [POINTER(dpmf_design)]),
-    "dpmf_verify_file": (dpmf_status, [c_char_p, POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),
+    "dpmf_verify": (dpmf_status, [POINTER(dpmf_verify_source), POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),
     "dpmf_verification_free": (None, [POINTER(dpmf_verification)]),
-    "dpmf_verification_ok": (c_int, [POINTER(dpmf_verification)]),
-    "dpmf_verification_count": (c_int64, [POINTER(dpmf_verification)]),
+    "dpmf_verification_get": (dpmf_verification_info, [POINTER(dpmf_verification)]),
     "dpmf_verification_check": (POINTER(dpmf_check), [POINTER(dpmf_verification), c_int64]),
-    "dpmf_verify_bytes": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),
-    "dpmf_verify": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_run), POINTER(POINTER(dpmf_verification))]),
     "dpmf_sampler_create": (dpmf_status, [c_char_p, c_int64, c_int64, POINTER(c_uint8), c_char_p, POINTER(POINTER(dpmf_sampler))]),
     "dpmf_sampler_free": (None, [POINTER(dpmf_sampler)]),
-    "dpmf_sampler_capacity": (c_int64, [POINTER(dpmf_sampler)]),
-    "dpmf_sampler_expected": (c_double, [POINTER(dpmf_sampler)]),
+    "dpmf_sampler_get": (dpmf_sampler_info, [POINTER(dpmf_sampler)]),
     "dpmf_sampler_next": (dpmf_status, [POINTER(dpmf_sampler), POINTER(c_int64), POINTER(c_int64)]),
-    "dpmf_sampler_participation": (c_char_p, [POINTER(dpmf_sampler)]),
-    "dpmf_sampler_sampling": (dpmf_sampling, [POINTER(dpmf_sampler)]),
-    "dpmf_sampler_text": (c_char_p, [POINTER(dpmf_sampler)]),
     "dpmf_sampler_check": (dpmf_status, [POINTER(dpmf_sampler), POINTER(dpmf_mechanism)]),
-    "dpmf_sampler_step": (c_int64, [POINTER(dpmf_sampler)]),
     "dpmf_sampler_seek": (dpmf_status, [POINTER(dpmf_sampler), c_int64]),
     "dpmf_sampler_offer": (dpmf_status, [POINTER(dpmf_sampler), c_int64, POINTER(c_int64), POINTER(c_int64), POINTER(c_int64)]),
     "dpmf_sampler_encode": (dpmf_status, [POINTER(dpmf_sampler), POINTER(POINTER(c_uint8)), POINTER(c_size_t)]),
@@ -973,8 +998,6 @@ FUNCTIONS = {
     "dpmf_audit_options_defaults": (dpmf_audit_options, []),
     "dpmf_audit_create": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_audit_options), POINTER(POINTER(dpmf_audit))]),
     "dpmf_audit_free": (None, [POINTER(dpmf_audit)]),
-    "dpmf_audit_outcome": (dpmf_audit_result, [POINTER(dpmf_audit)]),
+    "dpmf_audit_get": (dpmf_audit_info, [POINTER(dpmf_audit)]),
     "dpmf_audit_create_from": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(c_uint8), POINTER(c_uint8), POINTER(c_double), POINTER(dpmf_audit_options), POINTER(POINTER(dpmf_audit))]),
-    "dpmf_audit_scores": (POINTER(c_double), [POINTER(dpmf_audit)]),
-    "dpmf_audit_included": (POINTER(c_uint8), [POINTER(dpmf_audit)]),
 }

@@ -16,11 +16,11 @@ from . import errors
 
 __all__ = [
     "abi",
-    "among",
     "c",
     "choice",
     "choice_name",
     "doubles",
+    "encode_text",
     "handle",
     "integer",
     "interruptible",
@@ -28,10 +28,10 @@ __all__ = [
     "path_bytes",
     "real",
     "run_options",
+    "select",
     "size_in_bytes",
     "struct_of",
     "text",
-    "words",
 ]
 
 
@@ -130,7 +130,7 @@ def integer(value, name, optional=False):
 
 
 def real(value, name, optional=False):
-    """A number; NaN is left to whoever knows the range."""
+    """A number. The library, which knows the range, refuses NaN."""
     if value is None and optional:
         return None
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kinds.Real):
@@ -138,7 +138,7 @@ def real(value, name, optional=False):
     return float(value)
 
 
-def words(value, name, optional=False):
+def encode_text(value, name, optional=False):
     """A string as the library takes it."""
     if value is None and optional:
         return None
@@ -168,8 +168,8 @@ def size_in_bytes(value, name):
     return int(found)
 
 
-def among(names, values):
-    """Of a function's arguments (its locals()) those that it hands on."""
+def select(names, values):
+    """The named ones of a function's arguments (its locals()), to pass on."""
     return {name: values[name] for name in names}
 
 
@@ -240,7 +240,7 @@ def struct_of(defaults, **values):
 
 
 class Raised(threading.local):
-    """What a signal or a callback has raised in this thread while the library was at work; whoever called it raises it again."""
+    """Exceptions raised in signal handlers and callbacks during a library call; the caller of the library raises them again."""
 
     def __init__(self):
         self.errors = []
@@ -289,7 +289,7 @@ def make_callback(progress=None):
             try:
                 if progress is not None and progress(text(what), done):
                     return 1
-            except BaseException as error:  # noqa: B902 (it is raised again by whoever called)
+            except BaseException as error:  # noqa: B902 (the caller of the library raises it again)
                 _raised.errors.append(error)
         return 1 if _raised.errors else 0
 
@@ -309,7 +309,7 @@ def run_options(threads=0, progress=None):
         with interruptible():
             yield run
     except errors.CancelledError:
-        _raised.again()  # not in the main thread: nobody else raises it
+        _raised.again()  # outside the main thread it is raised here
         raise
     finally:
         del callback

@@ -12,7 +12,7 @@ from . import errors
 
 
 def is_tensor(array: Any) -> bool:
-    """A torch tensor, told without importing torch."""
+    """Whether it is a torch tensor, found without importing torch."""
     return type(array).__module__.partition(".")[0] == "torch" or hasattr(array, "data_ptr")
 
 

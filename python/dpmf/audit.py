@@ -72,10 +72,10 @@ def _audit(create: str, mechanism: Mechanism, arrays: Any, threads: int, progres
         options.run = running
         made = handle(create, "dpmf_audit_free", mechanism._handle, *arrays, ctypes.byref(options))
     try:
-        found = c.dpmf_audit_outcome(made)
+        found = c.dpmf_audit_get(made).result
         count = (found.canaries,)
-        scores = np.ctypeslib.as_array(c.dpmf_audit_scores(made), count).copy()
-        included = np.ctypeslib.as_array(c.dpmf_audit_included(made), count).astype(bool)
+        scores = np.ctypeslib.as_array(c.dpmf_audit_get(made).scores, count).copy()
+        included = np.ctypeslib.as_array(c.dpmf_audit_get(made).included, count).astype(bool)
     finally:
         c.dpmf_audit_free(made)
     names = [name for name in Audit._fields if name not in ("scores", "included")]

@@ -15,7 +15,7 @@ from ._library import abi, c, doubles, interruptible, make_callback, path_bytes
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 from .mechanism import Mechanism
-from .noise import NO_STATE_ROWS_MAY_REPEAT, NoState, StateLike
+from .noise import NO_STATE, NoState, StateLike
 
 __all__ = ["Counter"]
 
@@ -36,7 +36,7 @@ class Counter(Object):
     key         32 bytes; or the path of a key file, made (mode 0600) if it is missing; or None: a new key that lives as long
                 as the counter, which then cannot be resumed
     state       the path of a state file: the next program resumes where this one was, no matter how it ended. None: the
-                key's path + ".state", and no file for a key without a path. NO_STATE_ROWS_MAY_REPEAT: none at all
+                key's path + ".state", and no file for a key without a path. NO_STATE: none at all
     label       a name of this run: runs of other names get other noise from the same key
     release     "auto": exact wherever the mechanism has an exact release (docs/exactness.md); "exact": or it is refused;
                 "plain": noise in floating point
@@ -73,7 +73,7 @@ class Counter(Object):
         release: str = "auto",
     ):
         self._pointer = None
-        if key is None and state is not None and state is not NO_STATE_ROWS_MAY_REPEAT:
+        if key is None and state is not None and state is not NO_STATE:
             raise errors.ArgumentError(
                 "state without a key: a key that is made for this counter alone is gone with it, and its state is of no use"
             )
@@ -96,8 +96,8 @@ class Counter(Object):
         super().__init__(out)
         self._mechanism, self._columns = mechanism, int(columns)
         self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's counter is for one thread
-        if c.dpmf_counter_input_size(self._handle) > 0:
-            c.dpmf_counter_input_anew(self._handle)  # the program counted lines of a file; these rows are no file's
+        if c.dpmf_counter_get(self._handle).input_size > 0:
+            c.dpmf_counter_input_restart(self._handle)  # the program counted lines of a file; these rows are no file's
 
     @property
     def mechanism(self) -> Mechanism:
@@ -110,22 +110,22 @@ class Counter(Object):
     @property
     def step(self) -> int:
         """Rows that have been counted, by any program."""
-        return c.dpmf_counter_step(self._handle)
+        return c.dpmf_counter_get(self._handle).step
 
     @property
     def scale(self) -> float:
         """clip x sigma x sensitivity."""
-        return c.dpmf_counter_scale(self._handle)
+        return c.dpmf_counter_get(self._handle).scale
 
     @property
     def grid(self) -> Optional[float]:
         """Of the exact release, which sums are whole multiples of; None: it is plain."""
-        return c.dpmf_counter_grid(self._handle) or None
+        return c.dpmf_counter_get(self._handle).grid or None
 
     @property
     def calibrated(self) -> bool:
         """False: the mechanism has no sigma, and 1 is taken."""
-        return bool(c.dpmf_counter_calibrated(self._handle))
+        return bool(c.dpmf_counter_get(self._handle).calibrated)
 
     def deviation(self, step: int) -> float:
         """The standard deviation of the sums of a step, from 0."""
@@ -138,7 +138,7 @@ class Counter(Object):
         """What the last `add` or `extend` gave, rows x columns, and the deviations: for a program that was killed before it
         could use them. None: there is nothing, or `dpmf count` wrote the state file last."""
         with self._lock:
-            rows = c.dpmf_counter_last_rows(self._handle)
+            rows = c.dpmf_counter_get(self._handle).last_rows
             if rows == 0:
                 return None
             sums = np.empty((rows, self._columns))
@@ -156,7 +156,7 @@ class Counter(Object):
     def extend(self, rows: Any) -> "Tuple[np.ndarray, np.ndarray]":
         """The next rows, in one call: an array (or a pandas frame or series) of rows x columns, or of rows alone where there
         is one column. Gives the private sums in the same shape, and a standard deviation for each row. An interrupt while
-        they are made ends the counter; a new one goes on from its state file, which has none of them."""
+        they are made ends the counter; a new one resumes from its state file, which has none of them."""
         values = np.array(rows, np.float64, order="C")
         if values.ndim not in (1, 2) or (values.ndim == 1 and self._columns != 1):
             raise errors.ArgumentError("rows of shape %s, accepted: (rows, %d)" % (values.shape, self._columns))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence, Tuple, Union
 
 from . import errors
-from ._library import abi, c, choice, handle, integer, run_options, size_in_bytes, struct_of, text, words
+from ._library import abi, c, choice, encode_text, handle, integer, run_options, size_in_bytes, struct_of, text
 from ._object import Object
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
 from .privacy import UNIT, Privacy, parse, privacy_of, read_text, sampling_text
@@ -69,7 +69,7 @@ class Design:
 
     def statement(self, unit: str = "example") -> str:
         """The guarantee in sentences."""
-        words(unit, "unit")
+        encode_text(unit, "unit")
         return self.said.replace(UNIT, unit)
 
 
@@ -80,13 +80,13 @@ class Report(Object):
 
     def read(self) -> Design:
         own = self._handle
-        mechanism = c.dpmf_design_mechanism(own)
+        mechanism = c.dpmf_design_get(own).mechanism
         return Design(
-            tuple(_candidate(c.dpmf_design_candidate(own, i).contents) for i in range(c.dpmf_design_count(own))),
-            c.dpmf_design_chosen(own),
-            text(c.dpmf_design_why(own)),
-            tuple(text(c.dpmf_design_warning(own, i)) for i in range(c.dpmf_design_warnings(own))),
-            privacy_of(c.dpmf_design_privacy(own), c.dpmf_mechanism_account(mechanism), self),
+            tuple(_candidate(c.dpmf_design_candidate(own, i).contents) for i in range(c.dpmf_design_get(own).count)),
+            c.dpmf_design_get(own).chosen,
+            text(c.dpmf_design_get(own).why),
+            tuple(text(c.dpmf_design_warning(own, i)) for i in range(c.dpmf_design_get(own).warnings)),
+            privacy_of(c.dpmf_design_get(own).privacy, c.dpmf_mechanism_account(mechanism), self),
             read_text(c.dpmf_design_statement, own, UNIT.encode()),
         )
 
@@ -199,7 +199,7 @@ def design(
             delta=delta,
             sampling=choice(abi.dpmf_sampling_kind, "none" if sampling == "any" else sampling, "sampling"),
             any_sampling=int(sampling == "any"),
-            families=words(names, "families", optional=True),
+            families=encode_text(names, "families", optional=True),
             loss=choice(abi.dpmf_loss, loss, "loss"),
             adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value,
             precision=precision[dtype],
@@ -216,4 +216,4 @@ def design(
             units=units,
         )
         report = Report(handle("dpmf_design_create", Report._free, made._handle, ctypes.byref(wanted)))
-    return Mechanism(c.dpmf_design_mechanism(report._handle), owner=report, design=report.read())
+    return Mechanism(c.dpmf_design_get(report._handle).mechanism, owner=report, design=report.read())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of noise made on a device, with the bits of the library: libdpmf_device, by OpenCL or CUDA.
 
-A CUDA tensor's noise is put into torch's current stream, on the tensor's own memory, and nobody waits for it. OpenCL devices
+A CUDA tensor's noise is put into torch's current stream, on the tensor's own memory, without waiting for it. OpenCL devices
 work on the processor's memory, which is how this is tested where there is no GPU.
 """
 
@@ -12,12 +12,13 @@ import ctypes.util
 import os
 import pathlib
 import threading
+import types
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 import numpy as np
 
 from . import errors
-from ._library import abi, find_library, real, text, words
+from ._library import abi, encode_text, find_library, real, text
 from ._memory import is_tensor, segment_of
 from .keys import KeyLike
 from .noise import NoiseStream, StateLike
@@ -118,7 +119,7 @@ def open_device(name: str) -> Tuple[Any, Any]:
         place = os.getpid(), name
         if place not in _opened:
             out = HANDLE()
-            functions.open(words(name, "device"), None, ctypes.byref(out))
+            functions.open(encode_text(name, "device"), None, ctypes.byref(out))
             _opened[place] = out
         return functions, _opened[place]
 
@@ -129,8 +130,12 @@ class Calls:
     def __init__(self, device: str):
         self.functions, self.device = open_device(device)
         self.type, self.stream = TYPES["float32"], None
-        for name in ("step", "reserved", "in_doubt", "count", "scale", "bind_sum", "seek", "save", "load", "free"):
+        for name in ("bind_sum", "seek", "save", "load", "free"):
             setattr(self, "dpmf_noise_" + name, getattr(self.functions, "noise_" + name))
+
+    def dpmf_noise_get(self, handle: Any) -> Any:
+        facts = {name: getattr(self.functions, "noise_" + name)(handle) for name in ("step", "reserved", "in_doubt", "count")}
+        return types.SimpleNamespace(**facts, release=types.SimpleNamespace(scale=self.functions.noise_scale(handle)))
 
     def dpmf_noise_create(self, mechanism: Any, dim: int, clip: float, key: Any, options: Any, out: Any) -> None:
         handle = HANDLE()

@@ -25,7 +25,7 @@ from . import errors
 from ._library import real
 from .keys import KeyLike
 from .mechanism import Mechanism
-from .noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream, StateLike
+from .noise import NO_STATE, NoiseStream, StateLike
 
 __all__ = ["NoiseState", "add_noise"]
 
@@ -92,7 +92,7 @@ def add_noise(
     sizes = [int(np.prod(shape)) for shape in shapes]
     wide = all(jnp.result_type(leaf) == jnp.float64 for leaf in jax.tree_util.tree_leaves(params))
     kind = jnp.float64 if wide else jnp.float32
-    keeps = state is not NO_STATE_ROWS_MAY_REPEAT and (state is not None or isinstance(key, (str, os.PathLike)))
+    keeps = state is not NO_STATE and (state is not None or isinstance(key, (str, os.PathLike)))
     rows = Rows(
         NoiseStream(
             mechanism,
@@ -107,7 +107,7 @@ def add_noise(
             threads=threads,
         )
     )
-    told = jax.ShapeDtypeStruct((sum(sizes),), kind)
+    row_shape = jax.ShapeDtypeStruct((sum(sizes),), kind)
 
     def init(_params: Any) -> NoiseState:
         return NoiseState(jnp.zeros((), jnp.int32))
@@ -119,7 +119,7 @@ def add_noise(
                 "updates of shapes %s, accepted: %s" % ([np.shape(leaf) for leaf in leaves], shapes)
             )
         total = jnp.concatenate([jnp.ravel(leaf).astype(kind) for leaf in leaves])
-        row = jax.pure_callback(rows, told, now.step, *([total] if keeps else []))
+        row = jax.pure_callback(rows, row_shape, now.step, *([total] if keeps else []))
         noisy = (total + row) / divisor
         parts = jnp.split(noisy, list(np.cumsum(sizes)[:-1]))
         made = [part.reshape(shape).astype(leaf.dtype) for part, shape, leaf in zip(parts, shapes, leaves)]

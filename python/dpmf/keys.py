@@ -18,7 +18,7 @@ KeyLike = Union[bytes, bytearray, memoryview, str, "os.PathLike[str]", None]
 
 
 def create_key() -> bytes:
-    """A new key of 32 bytes. Whoever knows it can subtract the noise; a path in place of a key keeps it in a file."""
+    """A new key of 32 bytes. Anybody who knows it can subtract the noise; a path in place of a key keeps it in a file."""
     with KeyBuffer(None) as key:
         return bytes(key.memory)
 
@@ -53,7 +53,7 @@ class KeyBuffer:
             )
 
     def commitment(self) -> str:
-        """Says which key without giving anything of it away; the one that the library's own files have (docs/noise.md)."""
+        """Identifies the key and reveals nothing of it; the library's own files have the same (docs/noise.md)."""
         extracted = hmac.new(b"dpmf subkeys 1", memoryview(self.memory).cast("B"), hashlib.sha256).digest()
         return hmac.new(extracted, b"dpmf noise key commitment 1\0\1", hashlib.sha256).hexdigest()
 

@@ -104,7 +104,7 @@ class Ledger:
         ledger = self._load()
         try:
             if delta is None:
-                delta = self._budget[1] if self._budget else c.dpmf_ledger_budget_delta(ledger)
+                delta = self._budget[1] if self._budget else c.dpmf_ledger_get(ledger).budget_delta
             if not delta:
                 raise errors.ArgumentError("delta: the ledger has no budget to take it from")
             found = abi.dpmf_privacy()
@@ -119,7 +119,7 @@ class Ledger:
         """(epsilon, delta) that the file keeps, or the one given; None: none."""
         ledger = self._load()
         try:
-            held = c.dpmf_ledger_budget_epsilon(ledger), c.dpmf_ledger_budget_delta(ledger)
+            held = c.dpmf_ledger_get(ledger).budget_epsilon, c.dpmf_ledger_get(ledger).budget_delta
         finally:
             c.dpmf_ledger_free(ledger)
         return held if held[0] else self._budget

@@ -9,14 +9,14 @@ import os
 from typing import Any, Optional, Sequence, Union
 
 from . import errors
-from ._library import abi, among, c, choice, doubles, handle, integer, numbers, path_bytes, run_options, struct_of, text, words
+from ._library import abi, c, choice, doubles, encode_text, handle, integer, numbers, path_bytes, run_options, select, struct_of, text
 from .mechanism import Certificate, Mechanism, Progress
 from .privacy import calibrate, parse, sampling_of
 from .problem import Participation, Strategy, Workload
 
 __all__ = ["evaluate", "load", "optimize", "save"]
 
-#: Options of a mechanism that `evaluate` and `optimize` hand on.
+#: Options of a mechanism that `evaluate` and `optimize` pass on.
 MECHANISM = (
     "epsilon",
     "delta",
@@ -75,7 +75,7 @@ def make(
                 "dpmf_mechanism_options_defaults",
                 sigma=sigma,
                 sampling=sampling_of(sampling),
-                made_by=words(made_by, "made_by", optional=True),
+                made_by=encode_text(made_by, "made_by", optional=True),
                 epsilon=epsilon if claim else None,
                 delta=delta if claim else None,
             )
@@ -138,7 +138,7 @@ def evaluate(
     >>> evaluate("tree", 16).rms_loss > evaluate("toeplitz", 16).rms_loss
     True
     """
-    options = among(MECHANISM, locals())
+    options = select(MECHANISM, locals())
     if steps is None and isinstance(strategy, Strategy):
         steps = strategy.steps
     workload, participation = _problem(steps, workload, participation)
@@ -177,7 +177,6 @@ def optimize(
     constraint: Optional[str] = None,
     sweep: Optional[bool] = None,
     taper: Optional[float] = None,
-    settled_after: Optional[int] = None,
     tolerance: Optional[float] = None,
     epsilon: Optional[float] = None,
     delta: Optional[float] = None,
@@ -202,7 +201,7 @@ def optimize(
     >>> optimize("blt", 1000, buffers=3).certificate.outcome
     'converged'
     """
-    options = among(MECHANISM, locals())
+    options = select(MECHANISM, locals())
     workload, participation = _problem(steps, workload, participation)
     values = None if weights is None else numbers(weights, "weights")
     result, out = abi.dpmf_optimization(), ctypes.POINTER(abi.dpmf_strategy)()
@@ -220,11 +219,10 @@ def optimize(
             constraint=None if constraint is None else choice(abi.dpmf_constraint, constraint, "constraint"),
             sweep=sweep,
             taper=taper,
-            settled_after=settled_after,
             tolerance=tolerance,
         )
         c.dpmf_optimize(
-            words(family, "family"),
+            encode_text(family, "family"),
             workload._handle,
             participation._handle,
             ctypes.byref(wanted),
@@ -261,7 +259,7 @@ def load(path: "Union[str, os.PathLike[str]]") -> Mechanism:
     """Reads a mechanism file, and the report of its design where that is beside it (PATH.design).
 
     Anything that the writer would not write is refused.
-    What it claims is computed again when somebody relies on it (Mechanism.confirm).
+    Its claims are computed again before a stream or an account relies on them (Mechanism.confirm).
     """
     made = Mechanism(handle("dpmf_mechanism_load", Mechanism._free, path_bytes(path)))
     made._confirmed = False

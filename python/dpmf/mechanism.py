@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import numpy as np
 
 from . import errors
-from ._library import abi, among, c, choice, doubles, handle, integer, run_options, struct_of, text
+from ._library import abi, c, choice, doubles, handle, integer, run_options, select, struct_of, text
 from ._object import Object
 from .files import Filed
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
 from .privacy import Privacy, account, privacy_of, sampling_of, sampling_text
 from .problem import Participation, Strategy, Workload
-from .shown import Shown
+from .display import Display
 
 if TYPE_CHECKING:
     from .design import Design
@@ -33,7 +33,7 @@ __all__ = [
 Progress = Optional[Callable[[str, float], Any]]
 
 
-class Mechanism(Shown, Filed, Object):
+class Mechanism(Display, Filed, Object):
     """A strategy with its sigma and everything that its figures assumed: made by `design`, `optimize`, `evaluate` or `load`.
 
     `certificate` has the outcome of the search of `optimize`, `design` is the report of `design`; None for others.
@@ -54,13 +54,13 @@ class Mechanism(Shown, Filed, Object):
         super().__init__(made, owner)
         self.certificate = certificate
         self.design = design
-        self._confirmed = True  # what this process made; files and bytes say what they like: from_bytes, load
+        self._confirmed = True  # this process made it; the claims of files and bytes are not trusted: from_bytes, load
 
     # ---- what it is ----
 
     @property
     def strategy(self) -> Strategy:
-        return Strategy._of(c.dpmf_mechanism_strategy(self._handle), self)
+        return Strategy._of(c.dpmf_mechanism_get(self._handle).strategy, self)
 
     @property
     def steps(self) -> int:
@@ -80,40 +80,40 @@ class Mechanism(Shown, Filed, Object):
 
     @property
     def workload(self) -> Workload:
-        return _borrow(Workload, c.dpmf_mechanism_workload(self._handle), self)
+        return _borrow(Workload, c.dpmf_mechanism_get(self._handle).workload, self)
 
     @property
     def participation(self) -> Participation:
-        return _borrow(Participation, c.dpmf_mechanism_participation(self._handle), self)
+        return _borrow(Participation, c.dpmf_mechanism_get(self._handle).participation, self)
 
     @property
     def weights(self) -> Optional[np.ndarray]:
-        pointer = c.dpmf_mechanism_weights(self._handle)
+        pointer = c.dpmf_mechanism_get(self._handle).weights
         return np.array(pointer[: self.steps]) if pointer else None
 
     @property
     def adjacency(self) -> str:
-        return text(c.dpmf_adjacency_name(c.dpmf_mechanism_adjacency(self._handle)))
+        return text(c.dpmf_adjacency_name(c.dpmf_mechanism_get(self._handle).adjacency))
 
     @property
     def sampling(self) -> str:
         """How batches must be drawn for the guarantee to hold; "none": as in the participation."""
-        return sampling_text(c.dpmf_mechanism_sampling(self._handle))
+        return sampling_text(c.dpmf_mechanism_get(self._handle).sampling)
 
     @property
     def made_by(self) -> Optional[str]:
-        return text(c.dpmf_mechanism_made_by(self._handle))
+        return text(c.dpmf_mechanism_get(self._handle).made_by)
 
     @property
     def digest(self) -> str:
         """SHA-256 over every figure and coefficient."""
-        return text(c.dpmf_mechanism_digest(self._handle))
+        return text(c.dpmf_mechanism_get(self._handle).digest)
 
     # ---- its figures ----
 
     @property
     def _evaluation(self) -> Any:
-        return c.dpmf_mechanism_evaluation(self._handle)
+        return c.dpmf_mechanism_get(self._handle).evaluation
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -145,17 +145,17 @@ class Mechanism(Shown, Filed, Object):
     @property
     def sigma(self) -> Optional[float]:
         """The noise multiplier; None: not calibrated."""
-        return c.dpmf_mechanism_sigma(self._handle) or None
+        return c.dpmf_mechanism_get(self._handle).sigma or None
 
     @property
     def epsilon(self) -> Optional[float]:
         """The guarantee that sigma was calibrated for; None: none is claimed. Of a file: computed again first (confirm)."""
         self.confirm()
-        return c.dpmf_mechanism_epsilon(self._handle) or None
+        return c.dpmf_mechanism_get(self._handle).epsilon or None
 
     @property
     def delta(self) -> Optional[float]:
-        return c.dpmf_mechanism_delta(self._handle) or None
+        return c.dpmf_mechanism_get(self._handle).delta or None
 
     @property
     def per_step_error(self) -> np.ndarray:
@@ -163,8 +163,8 @@ class Mechanism(Shown, Filed, Object):
         out = np.empty(self.steps)
         with run_options() as run:
             c.dpmf_error_compute(
-                c.dpmf_mechanism_workload(self._handle),
-                c.dpmf_mechanism_strategy(self._handle),
+                c.dpmf_mechanism_get(self._handle).workload,
+                c.dpmf_mechanism_get(self._handle).strategy,
                 ctypes.byref(run),
                 doubles(out),
             )
@@ -173,7 +173,7 @@ class Mechanism(Shown, Filed, Object):
     def confirm(self, threads: int = 0, progress: Progress = None) -> None:
         """Raises unless it keeps what it claims: a file's sensitivity and epsilon are computed from its coefficients.
 
-        A digest proves that a file is complete, not that it is true: somebody who changes a file can compute a new one. All that
+        A digest proves that a file is complete, not that it is true: anybody who changes a file can compute a new digest. All that
         rely on a guarantee (privacy, epsilon, noise, dpmf.torch, dpmf.opacus, Counter) ask this first. The answer is kept,
         and a mechanism that this process made needs none.
         """
@@ -243,12 +243,12 @@ class Mechanism(Shown, Filed, Object):
         with run_options(threads, progress) as run:
             found = handle("dpmf_verify", "dpmf_verification_free", self._handle, ctypes.byref(run))
         try:
-            rows = [c.dpmf_verification_check(found, i).contents for i in range(c.dpmf_verification_count(found))]
+            rows = [c.dpmf_verification_check(found, i).contents for i in range(c.dpmf_verification_get(found).count)]
             checks = tuple(
                 Check(text(r.name), None if r.ok < 0 else bool(r.ok), r.claimed, r.found, r.tolerance, text(r.how))
                 for r in rows
             )
-            return Verification(bool(c.dpmf_verification_ok(found)), checks)
+            return Verification(bool(c.dpmf_verification_get(found).ok), checks)
         finally:
             c.dpmf_verification_free(found)
 
@@ -270,8 +270,8 @@ class Mechanism(Shown, Filed, Object):
         unit, step = (values.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)) for values in pairs)
         with run_options() as run:
             options = struct_of("dpmf_evaluate_options_defaults", run=run)
-            options.adjacency = c.dpmf_mechanism_adjacency(self._handle)
-            strategy = c.dpmf_mechanism_strategy(self._handle)
+            options.adjacency = c.dpmf_mechanism_get(self._handle).adjacency
+            strategy = c.dpmf_mechanism_get(self._handle).strategy
             c.dpmf_sensitivity_observed(
                 strategy, len(pairs[0]), unit, step, ctypes.byref(options), ctypes.byref(found), ctypes.byref(worst)
             )
@@ -323,7 +323,7 @@ class Mechanism(Shown, Filed, Object):
         given = locals()
         from .noise import SHARD, STREAM, NoiseStream
 
-        return NoiseStream(self, shapes, clip_norm, key, **among(SHARD + STREAM, given))
+        return NoiseStream(self, shapes, clip_norm, key, **select(SHARD + STREAM, given))
 
     def noise_memory(self, dim: int, dtype: str = "float32") -> "tuple[int, int]":
         """(bytes that a stream of `dim` numbers takes, those of its buffers among them).
@@ -341,7 +341,7 @@ class Mechanism(Shown, Filed, Object):
 
     def __repr__(self) -> str:
         sigma = "" if self.sigma is None else ", sigma=%.7g" % self.sigma
-        epsilon, delta = c.dpmf_mechanism_epsilon(self._handle), self.delta
+        epsilon, delta = c.dpmf_mechanism_get(self._handle).epsilon, self.delta
         claim = ", epsilon=%.7g, delta=%.7g" % (epsilon, delta) if epsilon and delta else ""
         if claim and not self._confirmed:
             claim += " (claimed by a file, not confirmed)"

@@ -12,41 +12,41 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
 import numpy as np
 
 from . import errors
-from ._library import abi, c, integer, interruptible, make_callback, path_bytes, real, set_field, words
+from ._library import abi, c, encode_text, integer, interruptible, make_callback, path_bytes, real, set_field
 from ._memory import is_tensor, segment_of, sizes_of
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
-from .saved import Saved
+from .checkpoint import SavesState
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
 
-__all__ = ["NO_STATE_ROWS_MAY_REPEAT", "NoiseStream"]
+__all__ = ["NO_STATE", "NoiseStream"]
 
 DTYPES: Dict[str, Tuple[Any, Any]] = {
     "float32": (np.dtype(np.float32), abi.dpmf_precision.DPMF_FLOAT32),
     "float64": (np.dtype(np.float64), abi.dpmf_precision.DPMF_FLOAT64),
 }
-#: Options of a stream that training hands on, and those of one of several streams of a run.
+#: Options of a stream that training passes on, and those of one of several streams of a run.
 STREAM = ("state", "label", "prefetch", "lookahead", "scratch", "threads")
 SHARD = ("dtype", "offset", "count", "replay", "whole_state")
 
 
 class NoState:
-    """The type of NO_STATE_ROWS_MAY_REPEAT."""
+    """The type of NO_STATE."""
 
     def __repr__(self) -> str:
-        return "dpmf.NO_STATE_ROWS_MAY_REPEAT"
+        return "dpmf.NO_STATE"
 
 
-#: For `state`: no state file, although the key has a path. Whoever opens the key again then gets the same rows again, and
-#: nobody notices; two sums under the same row have a difference without noise.
-NO_STATE_ROWS_MAY_REPEAT = NoState()
+#: For `state`: no state file, although the key has a path. Opening the key again then repeats the same rows without an
+#: error, and two sums under the same row reveal their difference.
+NO_STATE = NoState()
 
 StateLike = Union[str, "os.PathLike[str]", NoState, None]
 
 
-def a_mechanism(value: Any) -> "Mechanism":
+def require_mechanism(value: Any) -> "Mechanism":
     from .mechanism import Mechanism
 
     if not isinstance(value, Mechanism):
@@ -54,7 +54,7 @@ def a_mechanism(value: Any) -> "Mechanism":
     return value
 
 
-class NoiseStream(Saved, Object):
+class NoiseStream(SavesState, Object):
     """Rows of noise, row t for the sum of the clipped gradients of step t: clip x sigma x sensitivity x row t of W Z.
 
     mechanism   the mechanism of the rows
@@ -65,7 +65,7 @@ class NoiseStream(Saved, Object):
     dtype       "float32" or "float64": two different streams
     offset, count   a shard: the coordinates [offset, offset + count) of the row; its arrays then hold `count` numbers
     state       the path of a state file, which remembers durably which rows were used, and for which sums. None: the
-                key's path + ".state", and no file for a key without a path. NO_STATE_ROWS_MAY_REPEAT: none at all
+                key's path + ".state", and no file for a key without a path. NO_STATE: none at all
     replay      with a state file: rows that it has seen may be asked for again, as resuming from a checkpoint needs; for
                 the same sums only
     whole_state    with a shard: the state file is that of the whole row; one of several processes keeps it
@@ -119,11 +119,11 @@ class NoiseStream(Saved, Object):
         if dtype not in DTYPES:
             raise errors.ArgumentError("dtype = %s, accepted: float32, float64" % dtype)
         has_path = isinstance(key, (str, os.PathLike))
-        if key is None and state is not None and state is not NO_STATE_ROWS_MAY_REPEAT:
+        if key is None and state is not None and state is not NO_STATE:
             raise errors.ArgumentError(
                 "state without a key: a key that is made for this stream alone is gone with it, and its state is of no use"
             )
-        mechanism = a_mechanism(mechanism)
+        mechanism = require_mechanism(mechanism)
         offset, count = integer(offset, "offset"), integer(count, "count", optional=True)
         clip_norm = real(clip_norm, "clip_norm")
         if count is not None and count < 1:
@@ -138,7 +138,7 @@ class NoiseStream(Saved, Object):
         options.count = count or 0
         set_field(options, "lookahead", lookahead, ctypes.c_int64)
         options.prefetch, options.replay = int(prefetch), int(replay)
-        options.label = words(label, "label", optional=True)
+        options.label = encode_text(label, "label", optional=True)
         options.state = None if isinstance(state, NoState) else path_bytes(state, "state")
         options.key_file = path_bytes(key) if has_path else None
         options.rows_may_repeat = int(isinstance(state, NoState))
@@ -172,12 +172,12 @@ class NoiseStream(Saved, Object):
     @property
     def step(self) -> int:
         """The number of the next row."""
-        return self._calls.dpmf_noise_step(self._handle)
+        return self._calls.dpmf_noise_get(self._handle).step
 
     @property
     def reserved(self) -> int:
         """Rows that the state file records, from any program; 0 without one."""
-        return self._calls.dpmf_noise_reserved(self._handle)
+        return self._calls.dpmf_noise_get(self._handle).reserved
 
     @property
     def keeps_state(self) -> bool:
@@ -187,7 +187,7 @@ class NoiseStream(Saved, Object):
     @property
     def in_doubt(self) -> bool:
         """The row before it may not have arrived: use seek to decide."""
-        return bool(self._calls.dpmf_noise_in_doubt(self._handle))
+        return bool(self._calls.dpmf_noise_get(self._handle).in_doubt)
 
     @property
     def dim(self) -> int:
@@ -201,7 +201,7 @@ class NoiseStream(Saved, Object):
     @property
     def count(self) -> int:
         """Numbers of this stream's part of a row."""
-        return self._calls.dpmf_noise_count(self._handle)
+        return self._calls.dpmf_noise_get(self._handle).count
 
     @property
     def dtype(self) -> str:
@@ -214,24 +214,24 @@ class NoiseStream(Saved, Object):
     @property
     def scale(self) -> float:
         """clip x sigma x sensitivity."""
-        return self._calls.dpmf_noise_scale(self._handle)
+        return self._calls.dpmf_noise_get(self._handle).release.scale
 
     @property
     def calibrated(self) -> bool:
         """False: the mechanism has no sigma, and 1 is taken."""
-        return bool(self._calls.dpmf_noise_calibrated(self._handle))
+        return bool(self._calls.dpmf_noise_get(self._handle).calibrated)
 
     @property
     def grid(self) -> Optional[float]:
         """Of the exact release; None: the stream is not exact. No device makes exact rows."""
-        return (c.dpmf_noise_grid(self._handle) or None) if self._calls is c else None
+        return (c.dpmf_noise_get(self._handle).grid or None) if self._calls is c else None
 
     @property
     def sensitivity(self) -> float:
         """What the scale is made of: the mechanism's; of an exact release with what rounding adds."""
         if self._calls is not c:
             return self.scale / (self._clip * (self._mechanism.sigma or 1.0))
-        return c.dpmf_noise_sensitivity(self._handle)
+        return c.dpmf_noise_get(self._handle).release.sensitivity
 
     # ---- rows ----
 
@@ -262,11 +262,11 @@ class NoiseStream(Saved, Object):
         with self._lock:
             segments = self._segments(arrays)
             if self._keeps_state and self._bound != self.step and not self.in_doubt:
-                told = hashlib.sha256(np.float64(factor).tobytes())
+                digest = hashlib.sha256(np.float64(factor).tobytes())
                 for segment in segments:
                     size = segment.count * DTYPES[self._dtype][0].itemsize
-                    told.update((ctypes.c_char * size).from_address(segment.memory))
-                self._bind(told.digest())
+                    digest.update((ctypes.c_char * size).from_address(segment.memory))
+                self._bind(digest.digest())
             self._calls.dpmf_noise_add(self._handle, factor, len(segments), segments)
 
     def add_whole_(self, sums: np.ndarray) -> None:

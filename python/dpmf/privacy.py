@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional, Union
 
 from . import errors
-from ._library import abi, among, c, real, run_options, set_field, text, words
+from ._library import abi, c, encode_text, integer, real, run_options, select, set_field, text
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
@@ -65,7 +65,7 @@ class Privacy:
         if self._struct is None:
             return self._said.replace(UNIT, unit)
         return read_text(
-            c.dpmf_privacy_statement, ctypes.byref(self._struct), ctypes.byref(self._options), words(unit, "unit")
+            c.dpmf_privacy_statement, ctypes.byref(self._struct), ctypes.byref(self._options), encode_text(unit, "unit")
         )
 
     def __getstate__(self) -> Any:
@@ -93,7 +93,7 @@ def privacy_of(struct: Any, options: Any, keep: Any = None) -> Privacy:
 
 def parse(function: str, kind: Any, value: str, name: str) -> Any:
     out = kind()
-    getattr(c, function)(words(value, name), ctypes.byref(out))
+    getattr(c, function)(encode_text(value, name), ctypes.byref(out))
     return out
 
 
@@ -173,9 +173,14 @@ def account(
     epochs: Optional[int] = None,
     batch_cap: Optional[int] = None,
     units: Optional[int] = None,
+    rho: Optional[float] = None,
+    gaussian: bool = False,
     progress: Optional[Callable[[str, float], Any]] = None,
 ) -> Privacy:
-    """epsilon at delta, or delta at epsilon.
+    """epsilon at delta, delta at epsilon, or the least sigma for both: the one of sigma, epsilon and delta that is not given.
+
+    With rho in the place of sigma: epsilon at delta of a rho-zCDP mechanism, an upper bound, or exactly if the mechanism is
+    known to be gaussian; of `steps` such mechanisms. Other options do not go with it.
 
     `of` is a mechanism (its sigma, sampling, steps and adjacency are taken) or a strategy. Options: sampling ("none",
     "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T"), steps, adjacency, engine,
@@ -185,20 +190,37 @@ def account(
     'exact'
     >>> round(account(1.0, delta=1e-5, sampling="poisson:0.01", steps=1000).epsilon, 2)
     1.83
+    >>> round(account(epsilon=1.0, delta=1e-6).sigma, 4)
+    4.2247
     """
-    options = among(ACCOUNT, locals())
+    options = select(ACCOUNT, locals())
     from .mechanism import Mechanism
 
+    if rho is not None:
+        return _zcdp(rho, delta, gaussian, steps, {"sigma": sigma, "epsilon": epsilon, "of": of, **options, "steps": None})
+    if sigma is None and epsilon is not None and delta is not None:
+        return calibrate(epsilon, delta, of=of, threads=threads, progress=progress, **options)
     if sigma is None:
         if not isinstance(of, Mechanism) or of.sigma is None:
             raise errors.ArgumentError("sigma: it is not given, and there is no calibrated mechanism to take it from")
         sigma = of.sigma
     if (delta is None) == (epsilon is None):
-        raise errors.ArgumentError("one of delta and epsilon is accepted")
+        raise errors.ArgumentError("two of sigma, epsilon and delta are accepted; a calibrated mechanism has a sigma")
     sigma = real(sigma, "sigma")
     if delta is not None:
         return _ask("dpmf_account_epsilon", sigma, real(delta, "delta"), of, threads, progress, options)
     return _ask("dpmf_account_delta", sigma, real(epsilon, "epsilon"), of, threads, progress, options)
+
+
+def _zcdp(rho: float, delta: Optional[float], gaussian: bool, steps: Optional[int], others: Any) -> Privacy:
+    given = sorted(name for name, value in others.items() if value is not None)
+    if given or delta is None:
+        raise errors.ArgumentError("rho goes with delta, gaussian and steps alone; given: %s" % (", ".join(given) or "no delta"))
+    out = abi.dpmf_privacy()
+    c.dpmf_account_zcdp(
+        real(rho, "rho"), real(delta, "delta"), int(gaussian), 1 if steps is None else integer(steps, "steps"), ctypes.byref(out)
+    )
+    return privacy_of(out, c.dpmf_account_options_defaults())
 
 
 def calibrate(
@@ -227,7 +249,7 @@ def calibrate(
     >>> round(calibrate(1.0, 1e-6).sigma, 4)
     4.2247
     """
-    options = among(ACCOUNT, locals())
+    options = select(ACCOUNT, locals())
     return _ask("dpmf_calibrate_sigma", real(epsilon, "epsilon"), real(delta, "delta"), of, threads, progress, options)
 
 

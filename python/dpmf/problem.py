@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, integer, numbers, struct_of, text, words
+from ._library import abi, c, choice, doubles, encode_text, handle, integer, numbers, struct_of, text
 from ._object import Object
 
 __all__ = ["Family", "Participation", "Strategy", "Workload", "families"]
@@ -72,7 +72,7 @@ class Workload(Object):
         if isinstance(what, str):
             if steps is None:
                 raise errors.ArgumentError("steps: a workload in words needs them")
-            made = handle("dpmf_workload_parse", self._free, words(what, "workload"), integer(steps, "steps"))
+            made = handle("dpmf_workload_parse", self._free, encode_text(what, "workload"), integer(steps, "steps"))
         else:
             matrix = _square(what, "workload")
             steps = integer(steps, "steps", optional=True)
@@ -112,15 +112,15 @@ class Workload(Object):
 
     @property
     def steps(self) -> int:
-        return c.dpmf_workload_steps(self._handle)
+        return c.dpmf_workload_get(self._handle).steps
 
     @property
     def text(self) -> str:
-        return text(c.dpmf_workload_text(self._handle))
+        return text(c.dpmf_workload_get(self._handle).text)
 
     @property
     def is_toeplitz(self) -> bool:
-        return bool(c.dpmf_workload_is_toeplitz(self._handle))
+        return bool(c.dpmf_workload_get(self._handle).is_toeplitz)
 
     def apply(self, x: "np.typing.ArrayLike") -> np.ndarray:
         """A x."""
@@ -144,23 +144,23 @@ class Participation(Object):
     _free = "dpmf_participation_free"
 
     def __init__(self, what: str = "single", steps: int = 1):
-        super().__init__(handle("dpmf_participation_parse", self._free, words(what, "participation"), integer(steps, "steps")))
+        super().__init__(handle("dpmf_participation_parse", self._free, encode_text(what, "participation"), integer(steps, "steps")))
 
     @property
     def steps(self) -> int:
-        return c.dpmf_participation_steps(self._handle)
+        return c.dpmf_participation_get(self._handle).steps
 
     @property
     def count(self) -> int:
-        return c.dpmf_participation_count(self._handle)
+        return c.dpmf_participation_get(self._handle).count
 
     @property
     def separation(self) -> int:
-        return c.dpmf_participation_separation(self._handle)
+        return c.dpmf_participation_get(self._handle).separation
 
     @property
     def text(self) -> str:
-        return text(c.dpmf_participation_text(self._handle))
+        return text(c.dpmf_participation_get(self._handle).text)
 
     def __repr__(self) -> str:
         return "Participation(%r, %d)" % (self.text, self.steps)
@@ -200,7 +200,7 @@ class Strategy(Object):
             column_normalize=int(column_normalize),
         )
         super().__init__(
-            handle("dpmf_strategy_create", self._free, words(family, "family"), workload._handle, ctypes.byref(options))
+            handle("dpmf_strategy_create", self._free, encode_text(family, "family"), workload._handle, ctypes.byref(options))
         )
 
     @classmethod
@@ -261,44 +261,44 @@ class Strategy(Object):
 
     @property
     def steps(self) -> int:
-        return c.dpmf_strategy_steps(self._handle)
+        return c.dpmf_strategy_get(self._handle).steps
 
     @property
     def family(self) -> str:
-        return text(c.dpmf_strategy_family(self._handle))
+        return text(c.dpmf_strategy_get(self._handle).family)
 
     @property
     def bands(self) -> int:
         """Diagonals of C that can be non-zero."""
-        return c.dpmf_strategy_bands(self._handle)
+        return c.dpmf_strategy_get(self._handle).bands
 
     @property
     def buffers(self) -> int:
         """Rows that a noise stream must keep."""
-        return c.dpmf_strategy_buffers(self._handle)
+        return c.dpmf_strategy_get(self._handle).buffers
 
     @property
     def normals_per_number(self) -> float:
         """Normal numbers per number of noise, averaged over the steps."""
-        return c.dpmf_strategy_normals(self._handle)
+        return c.dpmf_strategy_get(self._handle).normals
 
     @property
     def rows(self) -> int:
         """Rows of C: seeds in all."""
-        return c.dpmf_strategy_rows(self._handle)
+        return c.dpmf_strategy_get(self._handle).rows
 
     @property
     def streams(self) -> bool:
         """Does its noise come row by row from the buffers alone?"""
-        return bool(c.dpmf_strategy_streams(self._handle))
+        return bool(c.dpmf_strategy_get(self._handle).streams)
 
     @property
     def is_normalized(self) -> bool:
-        return bool(c.dpmf_strategy_is_normalized(self._handle))
+        return bool(c.dpmf_strategy_get(self._handle).is_normalized)
 
     @property
     def stamps(self) -> int:
-        return c.dpmf_strategy_stamps(self._handle)
+        return c.dpmf_strategy_get(self._handle).stamps
 
     @property
     def blt_parameters(self) -> "Optional[tuple[np.ndarray, np.ndarray]]":

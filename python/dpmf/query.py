@@ -56,7 +56,7 @@ def deviation(mechanism: Mechanism, weights: Any, clip: float = 1.0) -> float:
         raise errors.ArgumentError("weights has shape %s, accepted: one dimension" % (values.shape,))
     with run_options() as run:
         c.dpmf_query_deviation(
-            c.dpmf_mechanism_strategy(mechanism._handle),
+            c.dpmf_mechanism_get(mechanism._handle).strategy,
             values.size,
             doubles(values),
             ctypes.byref(run),
@@ -126,8 +126,8 @@ def bands(
     error = np.empty(values.size)
     with run_options() as run:
         c.dpmf_error_range(
-            c.dpmf_mechanism_workload(mechanism._handle),
-            c.dpmf_mechanism_strategy(mechanism._handle),
+            c.dpmf_mechanism_get(mechanism._handle).workload,
+            c.dpmf_mechanism_get(mechanism._handle).strategy,
             0,
             values.size,
             ctypes.byref(run),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from . import errors
-from ._library import c, handle, integer, text, words
+from ._library import c, encode_text, handle, integer, text
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 from .privacy import sampling_text
@@ -63,23 +63,23 @@ class Sampler(Object):
             made = handle(
                 "dpmf_sampler_create",
                 self._free,
-                words(what, "what"),
+                encode_text(what, "what"),
                 integer(units, "units"),
                 integer(steps, "steps"),
                 memory.memory,
-                words(label, "label", optional=True),
+                encode_text(label, "label", optional=True),
             )
             self._commitment = memory.commitment()
         super().__init__(made)
         self._ephemeral = key is None
         self._units, self._steps, self._label = units, steps, label
-        self._room = np.empty(max(1, c.dpmf_sampler_capacity(made)), np.int64)
+        self._room = np.empty(max(1, c.dpmf_sampler_get(made).capacity), np.int64)
         if mechanism is not None:
             self.check(mechanism)
 
     @property
     def text(self) -> str:
-        return text(c.dpmf_sampler_text(self._handle))
+        return text(c.dpmf_sampler_get(self._handle).text)
 
     @property
     def units(self) -> int:
@@ -92,26 +92,26 @@ class Sampler(Object):
     @property
     def step(self) -> int:
         """Of the next batch."""
-        return c.dpmf_sampler_step(self._handle)
+        return c.dpmf_sampler_get(self._handle).step
 
     @property
     def capacity(self) -> int:
         """The most that a batch can hold."""
-        return c.dpmf_sampler_capacity(self._handle)
+        return c.dpmf_sampler_get(self._handle).capacity
 
     @property
     def expected_batch(self) -> float:
         """The expected size of a batch: sums are divided by it. The actual size would reveal who took part."""
-        return c.dpmf_sampler_expected(self._handle)
+        return c.dpmf_sampler_get(self._handle).expected
 
     @property
     def participation(self) -> Optional[str]:
         """The participation that it realises; None: none that is sure."""
-        return text(c.dpmf_sampler_participation(self._handle))
+        return text(c.dpmf_sampler_get(self._handle).participation)
 
     @property
     def sampling(self) -> str:
-        return sampling_text(c.dpmf_sampler_sampling(self._handle))
+        return sampling_text(c.dpmf_sampler_get(self._handle).sampling)
 
     def check(self, mechanism: "Mechanism") -> None:
         """Raises an error unless it satisfies the assumptions of the mechanism's guarantee."""

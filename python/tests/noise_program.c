@@ -34,7 +34,7 @@ int main(int count, char **word) {
         must(dpmf_noise_load(noise, word[8]));
     else
         must(dpmf_noise_seek(noise, first));
-    if (dpmf_noise_step(noise) != first) return 3;
+    if (dpmf_noise_get(noise).step != first) return 3;
     const size_t bytes = (size_t)dim * (wide ? sizeof(double) : sizeof(float));
     void *row = malloc(bytes);
     if (row == NULL) return 4;

@@ -23,7 +23,7 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 
 import dpmf
 import dpmf.torch
-import dpmf.torch.whole as whole_module
+import dpmf.torch.unshard as unshard
 
 try:
     import opacus

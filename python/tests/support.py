@@ -67,9 +67,9 @@ def compile_c(source, folder):
         ],
         check=True,
     )
-    if not (library.parent / "libdpmf.so.0").exists():
+    if not (library.parent / "libdpmf.so.0.1").exists():
         # The wheel has one plain file, and the loader asks for the library's soname.
-        os.symlink(library, pathlib.Path(folder) / "libdpmf.so.0")
+        os.symlink(library, pathlib.Path(folder) / "libdpmf.so.0.1")
     return functools.partial(run, program, env={**os.environ, "LD_LIBRARY_PATH": str(folder)})
 
 

@@ -173,11 +173,23 @@ class Accounting(Case):
             found = dpmf.calibrate(1.5, 1e-6, **options)
             self.assertAlmostEqual(dpmf.account(found.sigma, delta=1e-6, **options).epsilon, 1.5, delta=3e-3)
             self.assertAlmostEqual(dpmf.account(found.sigma, epsilon=1.5, **options).delta / 1e-6, 1.0, delta=2e-2)
+            self.assertEqual(dpmf.account(epsilon=1.5, delta=1e-6, **options), found)
         self.assertEqual(dpmf.account(1.0, delta=1e-6).kind, "exact")
         self.assertEqual(dpmf.account(1.0, delta=1e-6, sampling="poisson:0.01", steps=10).kind, "upper bound")
 
+    def test_zcdp_is_a_bound_unless_the_mechanism_is_gaussian(self):
+        sigma = 3.0
+        exact = dpmf.account(rho=0.5 / sigma**2, delta=1e-6, gaussian=True, steps=4)
+        self.assertAlmostEqual(exact.epsilon, dpmf.account(sigma / 2, delta=1e-6).epsilon, places=9)
+        bound = dpmf.account(rho=0.5 / sigma**2, delta=1e-6, steps=4)
+        self.assertEqual((bound.kind, exact.kind), ("upper bound", "exact"))
+        self.assertGreater(bound.epsilon, exact.epsilon)
+
     def test_accounting_refuses_bad_questions(self):
-        self.refused(dpmf.ArgumentError, "one of delta and epsilon", dpmf.account, 1.0)
+        self.refused(dpmf.ArgumentError, "two of sigma, epsilon and delta", dpmf.account, 1.0)
+        self.refused(dpmf.ArgumentError, "two of sigma", dpmf.account, 1.0, epsilon=1.0, delta=1e-6)
+        self.refused(dpmf.ArgumentError, "rho goes with delta", dpmf.account, rho=0.5)
+        self.refused(dpmf.ArgumentError, "sampling", dpmf.account, rho=0.5, delta=1e-6, sampling="poisson:0.1")
         self.refused(dpmf.ArgumentError, "sigma", dpmf.account, -1.0, delta=1e-6)
         self.refused(dpmf.ArgumentError, "sampling", dpmf.account, 1.0, delta=1e-6, sampling="bernoulli:1")
         self.refused(TypeError, "sampels", dpmf.account, 1.0, delta=1e-6, sampels=3)

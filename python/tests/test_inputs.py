@@ -17,7 +17,7 @@ try:
 
     import dpmf.torch
     from dpmf.torch import ghost
-    from dpmf.torch.nests import flatten, mapped
+    from dpmf.torch.pytree import flatten, mapped
 except ImportError:
     torch = None
 else:

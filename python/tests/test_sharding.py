@@ -136,7 +136,7 @@ class Sharded(Case):
                 raise RuntimeError("stuck")
 
         model.middle.extra = Stuck()
-        self.refused(dpmf.UnsupportedError, "middle.extra cannot be copied", sharding.whole_module.plain_copy, model)
+        self.refused(dpmf.UnsupportedError, "middle.extra cannot be copied", sharding.unshard.plain_copy, model)
 
     def test_one_process_and_refusals(self):
         m, make = sharding.make_mechanism(), dpmf.torch.ShardedNoise

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/python-api.md from the docstrings of the package.
+"""Writes python-api.md from the docstrings of the package, for the site and for the checks of words.
 
-    generate_api.py            write it
-    generate_api.py --check    say whether it is current
+    generate_api.py FOLDER
 
 The package must be importable, and torch, opacus, jax and optax be installed.
 """
@@ -14,9 +13,8 @@ import pathlib
 import sys
 import warnings
 
-OUTPUT = pathlib.Path(__file__).resolve().parent.parent.parent / "docs" / "python-api.md"
 MODULES = ("dpmf", "dpmf.torch", "dpmf.device", "dpmf.opacus", "dpmf.jax", "dpmf.interchange", "dpmf.audit")
-MIXINS = ("Shown", "Filed", "Saved")
+MIXINS = ("Display", "Filed", "SavesState")
 INTERNAL = ("add_noise",)
 MADE_BY_OTHERS = ("Attached", "Design", "Mechanism", "Private")
 
@@ -84,7 +82,7 @@ def describe(name, thing):
     rows = (
         []
         if issubclass(thing, BaseException)
-        else ["- %s%s" % (head, ": " + told.splitlines()[0] if told else "") for head, told in members(thing)]
+        else ["- %s%s" % (head, ": " + text.splitlines()[0] if text else "") for head, text in members(thing)]
     )
     if rows:
         yield "\n".join(rows) + "\n"
@@ -107,11 +105,9 @@ def write():
 
 def main(arguments):
     warnings.simplefilter("ignore")
-    text = write()
-    if "--check" not in arguments:
-        OUTPUT.write_text(text, encoding="utf-8")
-    elif not OUTPUT.exists() or OUTPUT.read_text(encoding="utf-8") != text:
-        sys.exit("%s is not what the docstrings give: run %s" % (OUTPUT, sys.argv[0]))
+    folder = pathlib.Path(arguments[0])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "python-api.md").write_text(write(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@
 /* ---- the largest column norm ---- */
 
 static dpmf_status largest_norm(const dpmf_strategy *strategy, double *out) {
-    int64_t n = dpmf_strategy_steps(strategy);
+    int64_t n = strategy->steps;
     double *norms = NULL, largest = 0;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(n, "the column norms", &norms));
@@ -46,12 +46,12 @@ static dpmf_status check_claim(double claimed, double norm) {
 }
 
 static dpmf_status check_bands(const dpmf_strategy *strategy, int64_t accepted, const char *sampling) {
-    int64_t bands = dpmf_strategy_bands(strategy);
-    if (bands <= accepted && dpmf_strategy_rows(strategy) == dpmf_strategy_steps(strategy)) return DPMF_OK;
+    int64_t bands = strategy_bands(strategy);
+    if (bands <= accepted && strategy_rows(strategy) == strategy->steps) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT,
                      "%s sampling: the strategy (%s) has %lld bands, accepted at most %lld: a unit's columns would "
                      "overlap",
-                     sampling, dpmf_strategy_family(strategy), (long long)bands, (long long)accepted);
+                     sampling, strategy->family, (long long)bands, (long long)accepted);
 }
 
 dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling, double claimed_norm,
@@ -69,7 +69,7 @@ dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sam
     TRY(check_bands(strategy, blocks, blocks == 1 ? "poisson" : "block-cyclic"));
     TRY(largest_norm(strategy, &norm));
     TRY(check_claim(claimed_norm, norm));
-    int64_t n = dpmf_strategy_steps(strategy);
+    int64_t n = strategy->steps;
     *out = (dpmf_amplification){
         .compositions = n / blocks + (n % blocks != 0),
         .probability = fmin(1, sampling->probability * (double)blocks),
@@ -87,7 +87,7 @@ static dpmf_status refuse_negative(const dpmf_strategy *s, double value) {
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "the strategy (%s) has the negative entry %g: Monte Carlo accounting is proven for entries that "
                      "are not negative",
-                     dpmf_strategy_family(s), value);
+                     s->family, value);
 }
 
 static dpmf_status check_values(const dpmf_strategy *s, int64_t count, const double *values) {
@@ -97,7 +97,7 @@ static dpmf_status check_values(const dpmf_strategy *s, int64_t count, const dou
 }
 
 static dpmf_status check_non_negative(const dpmf_strategy *s) {
-    int64_t count = 0, inverse_count = 0, n = dpmf_strategy_steps(s), rows = dpmf_strategy_rows(s);
+    int64_t count = 0, inverse_count = 0, n = s->steps, rows = strategy_rows(s);
     const double *c = NULL, *inverse = NULL;
     double *column = NULL;
     dpmf_status status = DPMF_OK;
@@ -119,7 +119,7 @@ done:
 
 /* means[j] = C x, x the indicator of the steps of bin j. */
 static dpmf_status bin_means(const dpmf_strategy *s, int64_t bins, double *means, double *x) {
-    int64_t n = dpmf_strategy_steps(s), rows = dpmf_strategy_rows(s);
+    int64_t n = s->steps, rows = strategy_rows(s);
     for (int64_t j = 0; j < bins; j++) {
         memset(x, 0, (size_t)n * sizeof *x);
         for (int64_t t = j; t < n; t += bins)
@@ -146,7 +146,7 @@ static void toeplitz_gram(int64_t n, int64_t bins, int64_t count, const double *
 }
 
 static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) {
-    int64_t n = dpmf_strategy_steps(s), rows = dpmf_strategy_rows(s);
+    int64_t n = s->steps, rows = strategy_rows(s);
     double *means = NULL, *x = NULL, *gram = NULL;
     dpmf_status status = DPMF_OK;
     if (bins > n) {
@@ -185,12 +185,11 @@ done:
 
 /* numbers[t * bands + j] = C[t+j, t]. */
 static dpmf_status banded_columns(const dpmf_strategy *s, int64_t bands, double **out) {
-    int64_t n = dpmf_strategy_steps(s);
+    int64_t n = s->steps;
     double *columns = NULL, *row = NULL;
     dpmf_status status = DPMF_OK;
     if (!strategy_can(s, STRATEGY_CAN_ROW)) {
-        status = base_fail(DPMF_ERROR_UNSUPPORTED, "min-sep: the strategy (%s) is not stored by its bands",
-                           dpmf_strategy_family(s));
+        status = base_fail(DPMF_ERROR_UNSUPPORTED, "min-sep: the strategy (%s) is not stored by its bands", s->family);
         goto done;
     }
     TRY_DONE(base_alloc_doubles(n * bands, "the columns", &columns));
@@ -210,7 +209,7 @@ done:
 
 static dpmf_status sensed(const dpmf_strategy *s, dpmf_participation_kind kind, int64_t b, const dpmf_run *run,
                           dpmf_sensitivity *out) {
-    int64_t n = dpmf_strategy_steps(s);
+    int64_t n = s->steps;
     dpmf_participation *participation = NULL;
     dpmf_evaluate_options options = dpmf_evaluate_options_defaults();
     dpmf_status status = DPMF_OK;
@@ -225,7 +224,7 @@ done:
 dpmf_status account_amplify_scheme(const dpmf_strategy *s, const dpmf_sampling *sampling, int warm, const dpmf_run *run,
                                    account_amplified *out) {
     int bins = account_sampling_allocates(sampling);
-    int64_t n = dpmf_strategy_steps(s), b = sampling->count;
+    int64_t n = s->steps, b = sampling->count;
     account_amplified a = {.scheme = {.kind = bins ? MONTECARLO_SCHEME_BINS : MONTECARLO_SCHEME_SEPARATED,
                                       .bins = b,
                                       .steps = n,
@@ -240,7 +239,7 @@ dpmf_status account_amplify_scheme(const dpmf_strategy *s, const dpmf_sampling *
         a.scheme.gram = a.numbers;
     } else {
         TRY_DONE(check_bands(s, b, "min-sep"));
-        a.scheme.bands = dpmf_strategy_bands(s);
+        a.scheme.bands = strategy_bands(s);
         TRY_DONE(banded_columns(s, a.scheme.bands, &a.numbers));
         TRY_DONE(check_values(s, n * a.scheme.bands, a.numbers));
         a.scheme.columns = a.numbers;

@@ -65,7 +65,7 @@ static void fill_presets(dpmf_account_options *o) {
     if (o->sigma_unit == 0) o->sigma_unit = 1;
     if (o->slack == 0) o->slack = SLACK;
     if (o->confidence == 0) o->confidence = 0.999;
-    if (o->compositions == 0) o->compositions = o->strategy == NULL ? 1 : dpmf_strategy_steps(o->strategy);
+    if (o->compositions == 0) o->compositions = o->strategy == NULL ? 1 : o->strategy->steps;
 }
 
 /* Is the account a simulation where noise is correlated? */
@@ -80,7 +80,7 @@ static int is_simulated(const dpmf_account_options *o) {
 static int is_allocation(const dpmf_account_options *o) {
     if (!account_sampling_allocates(&o->sampling)) return 0;
     return !is_simulated(o) ||
-           (o->engine != DPMF_ENGINE_MONTE_CARLO && (o->strategy == NULL || dpmf_strategy_bands(o->strategy) == 1));
+           (o->engine != DPMF_ENGINE_MONTE_CARLO && (o->strategy == NULL || strategy_bands(o->strategy) == 1));
 }
 
 static int is_monte_carlo(const dpmf_account_options *o) {
@@ -112,10 +112,9 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
                          "sampling %s is accounted for under zero-out and add-remove "
                          "adjacency only",
                          text);
-    if (o->strategy != NULL && !dpmf_sampling_is_none(&o->sampling) &&
-        o->compositions != dpmf_strategy_steps(o->strategy))
+    if (o->strategy != NULL && !dpmf_sampling_is_none(&o->sampling) && o->compositions != o->strategy->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "%lld compositions, but the strategy has %lld steps",
-                         (long long)o->compositions, (long long)dpmf_strategy_steps(o->strategy));
+                         (long long)o->compositions, (long long)o->strategy->steps);
     return DPMF_OK;
 }
 
@@ -190,11 +189,11 @@ static dpmf_status open_allocation(account_request *r) {
     const int64_t bins = o->sampling.count;
     int64_t epochs = o->epochs > 0 ? o->epochs : 1, given = r->default_steps ? bins * epochs : o->compositions;
     const int stays = is_simulated(o) && o->epochs == 0;
-    if (o->strategy != NULL && dpmf_strategy_bands(o->strategy) != 1)
+    if (o->strategy != NULL && strategy_bands(o->strategy) != 1)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "allocation sampling is accounted for with independent noise: the strategy (%s) has %lld "
                          "bands, accepted 1",
-                         dpmf_strategy_family(o->strategy), (long long)dpmf_strategy_bands(o->strategy));
+                         o->strategy->family, (long long)strategy_bands(o->strategy));
     if (stays && given < bins)
         return base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
                          (long long)bins, (long long)given);

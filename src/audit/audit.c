@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The audit: a run that is made to be attacked, the attack, and what its success proves.
+ * The audit: a run that is made to be attacked, the attack, and the bounds that its success proves.
  *
  *     fresh key -> coins -> run with canaries -> a score for each canary -> guesses, and the size of the noise -> bounds
  *
  * Two bounds share the allowed probability of a false alarm, 1 - confidence, in equal parts, so that the larger of them holds
- * with the whole confidence. Everything that touches noise, samplers and training goes through public calls: an audit can do
- * nothing that a program of a user's could not.
+ * with the whole confidence. Noise, samplers and training are used through public calls only, so that an audit can do
+ * nothing that a user's program could not.
  */
 #include "audit/audit.h"
 
@@ -22,7 +22,7 @@ dpmf_audit_options dpmf_audit_options_defaults(void) {
     return (dpmf_audit_options){.canaries = 1000, .confidence = 0.95, .noise_factor = 1, .run = dpmf_run_defaults()};
 }
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 static dpmf_status check_options(const dpmf_audit_options *o) {
     if (o->canaries < CANARIES_MIN || o->canaries > CANARIES_MAX)
@@ -44,30 +44,30 @@ static dpmf_status check_options(const dpmf_audit_options *o) {
 }
 
 static dpmf_status check_mechanism(const dpmf_mechanism *m) {
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(m);
-    if (!(dpmf_mechanism_sigma(m) > 0))
+    const dpmf_strategy *strategy = dpmf_mechanism_get(m).strategy;
+    if (!(dpmf_mechanism_get(m).sigma > 0))
         return base_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, so there is no claim to audit");
-    if (dpmf_strategy_rows(strategy) != dpmf_strategy_steps(strategy))
+    if (dpmf_strategy_get(strategy).rows != dpmf_strategy_get(strategy).steps)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "an audit undoes the correlation of the noise with C, which has %" PRId64 " rows for %" PRId64
                          " steps here; accepted: a square C",
-                         dpmf_strategy_rows(strategy), dpmf_strategy_steps(strategy));
+                         dpmf_strategy_get(strategy).rows, dpmf_strategy_get(strategy).steps);
     return DPMF_OK;
 }
 
-/* What is claimed: by the caller, by the mechanism for this delta, or by nobody, and then it is what sigma gives. */
+/* The claim: the caller's, else the mechanism's for this delta, else the epsilon that sigma gives. */
 static dpmf_status find_claim(dpmf_audit *a) {
     dpmf_account_options how = dpmf_mechanism_account(a->mechanism);
     dpmf_privacy found = {0};
     a->result.delta = a->options.delta;
     a->result.confidence = a->options.confidence;
-    a->result.sigma_claimed = dpmf_mechanism_sigma(a->mechanism);
+    a->result.sigma_claimed = dpmf_mechanism_get(a->mechanism).sigma;
     a->result.epsilon_claimed = a->options.epsilon;
-    if (a->options.epsilon == 0 && a->options.delta == dpmf_mechanism_delta(a->mechanism))
-        a->result.epsilon_claimed = dpmf_mechanism_epsilon(a->mechanism);
+    if (a->options.epsilon == 0 && a->options.delta == dpmf_mechanism_get(a->mechanism).delta)
+        a->result.epsilon_claimed = dpmf_mechanism_get(a->mechanism).epsilon;
     if (a->result.epsilon_claimed > 0) return DPMF_OK;
     how.run = a->options.run;
-    TRY(dpmf_account_epsilon(dpmf_mechanism_sigma(a->mechanism), a->options.delta, &how, &found));
+    TRY(dpmf_account_epsilon(dpmf_mechanism_get(a->mechanism).sigma, a->options.delta, &how, &found));
     a->result.epsilon_claimed = found.epsilon;
     return DPMF_OK;
 }
@@ -84,9 +84,9 @@ static dpmf_status open_audit(const dpmf_mechanism *mechanism, const dpmf_audit_
     if (o->canaries == 0) o->canaries = defaults.canaries;
     if (o->confidence == 0) o->confidence = defaults.confidence;
     if (o->noise_factor == 0) o->noise_factor = 1;
-    if (o->delta == 0) o->delta = dpmf_mechanism_delta(mechanism);
+    if (o->delta == 0) o->delta = dpmf_mechanism_get(mechanism).delta;
     made->mechanism = mechanism;
-    made->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism));
+    made->steps = dpmf_strategy_get(dpmf_mechanism_get(mechanism).strategy).steps;
     TRY_DONE(check_options(o));
     TRY_DONE(find_claim(made));
     *out = made;
@@ -114,21 +114,21 @@ static dpmf_status find_bounds(dpmf_audit *a) {
     return DPMF_OK;
 }
 
-/* The same mechanism with other noise, so that an audit can be seen to fail. */
+/* The same mechanism with other noise, which shows that an audit can fail. */
 static dpmf_status disturb(const dpmf_mechanism *m, double factor, const dpmf_run *run, dpmf_mechanism **out) {
     dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
-    about.sigma = factor * dpmf_mechanism_sigma(m);
-    about.sampling = dpmf_mechanism_sampling(m);
-    about.evaluate.adjacency = dpmf_mechanism_adjacency(m);
-    about.evaluate.sensitivity = dpmf_mechanism_sensitivity_bound(m);
-    about.evaluate.of = dpmf_mechanism_evaluation(m).sensitivity.of;
+    about.sigma = factor * dpmf_mechanism_get(m).sigma;
+    about.sampling = dpmf_mechanism_get(m).sampling;
+    about.evaluate.adjacency = dpmf_mechanism_get(m).adjacency;
+    about.evaluate.sensitivity = dpmf_mechanism_get(m).sensitivity_bound;
+    about.evaluate.of = dpmf_mechanism_get(m).evaluation.sensitivity.of;
     about.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     about.evaluate.run = *run;
-    return dpmf_mechanism_create(dpmf_mechanism_workload(m), dpmf_mechanism_participation(m),
-                                 dpmf_mechanism_strategy(m), &about, out);
+    return dpmf_mechanism_create(dpmf_mechanism_get(m).workload, dpmf_mechanism_get(m).participation,
+                                 dpmf_mechanism_get(m).strategy, &about, out);
 }
 
-/* What only the run needed; coins and scores stay. */
+/* Frees what only the run needed; coins and scores stay. */
 static void forget_run(dpmf_audit *a) {
     base_free(a->taken);
     base_free(a->released);
@@ -202,14 +202,7 @@ void dpmf_audit_free(dpmf_audit *a) {
     base_free(a);
 }
 
-dpmf_audit_result dpmf_audit_outcome(const dpmf_audit *audit) {
-    return audit != NULL ? audit->result : (dpmf_audit_result){0};
-}
-
-const double *dpmf_audit_scores(const dpmf_audit *audit) {
-    return audit != NULL ? audit->score : NULL;
-}
-
-const uint8_t *dpmf_audit_included(const dpmf_audit *audit) {
-    return audit != NULL ? audit->included : NULL;
+dpmf_audit_info dpmf_audit_get(const dpmf_audit *audit) {
+    if (audit == NULL) return (dpmf_audit_info){0};
+    return (dpmf_audit_info){.result = audit->result, .scores = audit->score, .included = audit->included};
 }

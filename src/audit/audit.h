@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Audit: what its parts share. A run (audit/noise.c, audit/trainer.c) becomes scores (audit/score.c), and those bounds. */
+/*
+ * Shared by the parts of an audit. A run (audit/noise.c, audit/trainer.c) gives scores (audit/score.c), and these give
+ * bounds.
+ */
 #ifndef DPMF_AUDIT_H
 #define DPMF_AUDIT_H
 
@@ -15,13 +18,13 @@ struct dpmf_audit {
     double *score;     /* of each canary */
     double *projected; /* the released sums along C u, u the steps that took the canary, over |C u| ... */
     double *norm;      /* ... and |C u|; 0: it was never taken */
-    double largest;    /* the most that a canary that was taken can move, as the mechanism's sensitivity counts it */
+    double largest;    /* the largest change by a canary that was taken, as the mechanism's sensitivity counts it */
     dpmf_audit_result result;
 };
 
 /* +1 or 0 for a canary that is in or out; +1 or -1 where neighbours replace (zero is no form of a canary then). */
 static inline double audit_sign(const dpmf_audit *a, int64_t canary) {
-    const int replaced = dpmf_mechanism_adjacency(a->mechanism) == DPMF_ADJACENCY_REPLACE_ONE;
+    const int replaced = dpmf_mechanism_get(a->mechanism).adjacency == DPMF_ADJACENCY_REPLACE_ONE;
     return a->included[canary] ? 1 : replaced ? -1 : 0;
 }
 
@@ -30,10 +33,10 @@ static inline double audit_sign(const dpmf_audit *a, int64_t canary) {
 DPMF_MUST_CHECK dpmf_status audit_allocate(dpmf_audit *audit, int64_t canaries);
 DPMF_MUST_CHECK dpmf_status audit_toss(dpmf_audit *audit, const uint8_t key[DPMF_KEY_SIZE]);
 
-/* Which steps a sampler takes each canary in. */
+/* Finds the steps in which a sampler takes each canary. */
 DPMF_MUST_CHECK dpmf_status audit_take(dpmf_audit *audit, dpmf_sampler *sampler);
 
-/* The text of the mechanism's sampler; *sampled 0: it has none, and the text is empty. */
+/* The text of the mechanism's sampler; *sampled is 0 and the text empty if it has none. */
 DPMF_MUST_CHECK dpmf_status audit_sampling(const dpmf_mechanism *mechanism, char text[64], int *sampled);
 
 /* The two runs: allocate, and fill included, taken and released. `actual` is the mechanism that makes the noise. */
@@ -48,8 +51,8 @@ DPMF_MUST_CHECK dpmf_status audit_score(dpmf_audit *audit);
 /* ---- bounds ---- */
 
 /*
- * The largest epsilon such that under (epsilon, delta) `correct` or more right ones among `guesses` about `canaries` fair coins have
- * probability at most `failure` (audit/guesses.c); 0: none.
+ * The largest epsilon for which (epsilon, delta) limits the probability of `correct` or more right guesses among
+ * `guesses` about `canaries` fair coins to `failure` (audit/guesses.c); 0: none.
  */
 double audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure);
 

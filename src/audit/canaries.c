@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What both runs do with canaries: memory for them, fair coins, and the steps in which a sampler takes them. */
+/* Canaries of both kinds of run: memory for them, fair coins, and the steps in which a sampler takes them. */
 #include "audit/audit.h"
 
 #include "base/memory.h"
@@ -18,7 +18,7 @@ dpmf_status audit_allocate(dpmf_audit *a, int64_t canaries) {
     return base_alloc_doubles(canaries, "the scores", &a->norm);
 }
 
-/* A step of Poisson sampling with probability 1/2, which is exact in binary, under a label that nothing else has. */
+/* A step of Poisson sampling with probability 1/2, which is exact in binary, under a label that no other code uses. */
 dpmf_status audit_toss(dpmf_audit *a, const uint8_t key[DPMF_KEY_SIZE]) {
     dpmf_sampler *coins = NULL;
     dpmf_status status = DPMF_OK;
@@ -37,7 +37,7 @@ done:
 dpmf_status audit_take(dpmf_audit *a, dpmf_sampler *sampler) {
     dpmf_status status = DPMF_OK;
     int64_t *batch = NULL, count = 0;
-    TRY_DONE(base_alloc(dpmf_sampler_capacity(sampler), sizeof *batch, "a batch", (void **)&batch));
+    TRY_DONE(base_alloc(dpmf_sampler_get(sampler).capacity, sizeof *batch, "a batch", (void **)&batch));
     for (int64_t t = 0; t < a->steps; t++) {
         TRY_DONE(dpmf_sampler_next(sampler, batch, &count));
         for (int64_t i = 0; i < count; i++)
@@ -49,7 +49,7 @@ done:
 }
 
 dpmf_status audit_sampling(const dpmf_mechanism *mechanism, char text[64], int *sampled) {
-    const dpmf_sampling sampling = dpmf_mechanism_sampling(mechanism);
+    const dpmf_sampling sampling = dpmf_mechanism_get(mechanism).sampling;
     text[0] = '\0';
     *sampled = !dpmf_sampling_is_none(&sampling);
     return *sampled ? dpmf_sampling_format(&sampling, text) : DPMF_OK;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A lower bound on epsilon from the size of the noise that the canaries met, for noise that is normal.
+ * A lower bound on epsilon from the measured size of the noise, for noise that is normal.
  *
- * Guesses are bits, and a thousand of them prove at most an epsilon of about 5, of weak signals next to nothing. The scores say
- * more: the projections of audit/score.c are
+ * Guesses are bits: a thousand of them prove at most an epsilon of about 5, and almost nothing for weak signals. The
+ * scores contain more information: the projections of audit/score.c are
  *
  *     y_i = x_i a |C u_i| + s z_i,    z_i independent and standard normal,
  *
- * x_i the canary's sign, s the noise that there really was and a what clipping really let through (1: the clip norm). With m
- * canaries, Q = sum x_i^2 |C u_i|^2, a^ = sum x_i |C u_i| y_i / Q and s^^2 = sum (y_i - x_i a^ |C u_i|)^2 / (m - 1):
+ * x_i the canary's sign, s the actual noise and a the actual size after clipping (1: the clip norm). With m canaries, Q
+ * = sum x_i^2 |C u_i|^2, a^ = sum x_i |C u_i| y_i / Q and s^^2 = sum (y_i - x_i a^ |C u_i|)^2 / (m - 1):
  *
  *     s <= s+ = s^ sqrt((m-1)/chi^2_{m-1}(f/2))     and then     a >= a- = a^ - s+ z(1 - f/2) / sqrt(Q)
  *
- * with probability 1 - f together. The run then is no better than one with sigma+ = s+ / (a- D), D the most that one of the canaries
- * can move (it is a unit like any other), and the accountant that the claim comes from says what epsilon that is: with sampling, for
- * the same sampling.
+ * with probability 1 - f together. The run then is no better than one with sigma+ = s+ / (a- D), D the largest change
+ * that one of the canaries can make (it is a unit like any other). The claim's own accountant gives the epsilon of
+ * sigma+, with sampling for the same sampling.
  *
- * What it rests on: independent normal noise after C has undone its correlation. A stream whose noise is of another law can pass
- * this test and be caught by the guesses only. As one-run audits with normal statistics go this is that of Andrew et al. 2024,
- * with an exact interval in the place of a fit.
+ * The bound assumes independent normal noise after C has undone its correlation. A stream whose noise has another law
+ * can pass this test; only the guesses detect it. This is the one-run audit with normal statistics of Andrew et al.
+ * 2024, with an exact interval in place of a fit.
  */
 #include "audit/audit.h"
 
@@ -39,7 +39,7 @@ static double normal_quantile(double p) {
     return (low + high) / 2;
 }
 
-/* chi^2 with `degrees` >= 10 is below it with probability `p` < 1/2; Wilson and Hilferty 1931: within 1% there. */
+/* The quantile of chi^2 with `degrees` >= 10 at `p` < 1/2; Wilson and Hilferty 1931: within 1% there. */
 static double chi_square_low(double degrees, double p) {
     const double k = 2 / (9 * degrees), root = 1 - k - normal_quantile(1 - p) * sqrt(k);
     return degrees * root * root * root;
@@ -69,8 +69,8 @@ static fit fit_projections(const dpmf_audit *a) {
 }
 
 /*
- * The epsilon of sigma, or of a larger one where the accountant cannot say: less than the run's in any case. What is past the
- * claim by far need not be known better.
+ * The epsilon of sigma, or of a larger sigma where the accountant has no answer: never more than the run's epsilon.
+ * Precision does not matter far above the claim.
  */
 static dpmf_status account(const dpmf_audit *a, double sigma, double *out) {
     dpmf_account_options how = dpmf_mechanism_account(a->mechanism);

@@ -2,17 +2,18 @@
 /*
  * A lower bound on epsilon from one run: Steinke, Nasr and Jagielski 2023, Theorem 5.2.
  *
- * m fair coins say which canaries are in; from what was released somebody guesses r of them and abstains from the rest, r fixed
- * beforehand. If the run is (epsilon, delta)-DP, then for every v
+ * m fair coins decide which canaries are in. From the release an attacker guesses r of them and abstains from the rest,
+ * r fixed beforehand. If the run is (epsilon, delta)-DP, then for every v
  *
  *     Pr[v or more are right] <= Pr[W >= v] + m delta max_{1 <= i <= v} (2/i) Pr[v > W >= v - i],   W ~ Binomial(r, e^eps/(1+e^eps)).
  *
- * The right side grows with epsilon. If it is at most `failure` for the v that was seen, then no smaller epsilon is the run's, but
- * with that probability. Nothing is assumed of noise, canaries or scores.
+ * The right side grows with epsilon. If it is at most `failure` for the v that was seen, then the run has no smaller
+ * epsilon, except with that probability. The theorem assumes nothing about noise, canaries or scores.
  *
- * Who guesses all must be right about the doubtful ones; who guesses few has few. The best number depends on the mechanism, and
- * choosing it by the outcome would cost the confidence. So all of a short list are tried, each with its share of `failure`: the r
- * canaries of the highest scores as in, or half of them so and those with the lowest as out.
+ * An attacker who guesses all must be right about the doubtful ones, and few guesses prove little. The best number
+ * depends on the mechanism, and choosing it by the outcome would invalidate the confidence. So all of a short list are
+ * tried, each with its share of `failure`: the r canaries of the highest scores as in, or half of them so and those
+ * with the lowest as out.
  */
 #include "audit/audit.h"
 
@@ -25,16 +26,16 @@
 enum { WAYS = 7 };
 static const double PART[WAYS] = {1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01};
 static const double FPR = 0.01;
-static const double EPSILON_MAX = 50; /* e^50 guesses nobody has */
+static const double EPSILON_MAX = 50; /* no run has e^50 guesses */
 
-/* The right side. */
+/* The right side of the inequality. */
 static double success_bound(int64_t m, int64_t r, int64_t v, double epsilon, double delta) {
     const double p = 1 / (1 + exp(-epsilon)), tail = base_binomial_at_least(v, r, p);
     double worst = 0;
     for (int64_t i = 1; i <= v; i++) {
         const double between = base_binomial_at_least(v - i, r, p) - tail;
         worst = fmax(worst, 2 / (double)i * between);
-        if (2 / (double)(i + 1) <= worst) break; /* no later one can be more */
+        if (2 / (double)(i + 1) <= worst) break; /* all later terms are smaller */
     }
     return fmin(1, tail + (double)m * delta * worst);
 }
@@ -56,7 +57,7 @@ double audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, d
 
 typedef struct ranked {
     double score;
-    int64_t canary; /* so that the order is one of its own where scores are equal */
+    int64_t canary; /* makes the order unique where scores are equal */
     int included;
 } ranked;
 
@@ -64,14 +65,6 @@ static int compare_ranked(const void *a, const void *b) {
     const ranked *x = a, *y = b;
     if (x->score != y->score) return x->score < y->score ? 1 : -1;
     return x->canary < y->canary ? -1 : 1;
-}
-
-static dpmf_status rank_all(const dpmf_audit *a, ranked **out) {
-    TRY(base_alloc(a->canaries, sizeof **out, "the ranks of the canaries", (void **)out));
-    for (int64_t i = 0; i < a->canaries; i++)
-        (*out)[i] = (ranked){a->score[i], i, a->included[i]};
-    qsort(*out, (size_t)a->canaries, sizeof **out, compare_ranked);
-    return DPMF_OK;
 }
 
 /* ---- guesses ---- */
@@ -89,7 +82,7 @@ static void guess_some(dpmf_audit *a, const ranked *order, int64_t in, int64_t o
     a->result.correct = correct;
 }
 
-/* The most canaries found while at most FPR of the others are accused. */
+/* The largest number of canaries found while at most FPR of the others are accused. */
 static void find_rates(dpmf_audit *a, const ranked *order) {
     const int64_t out = a->canaries - a->result.included;
     int64_t found = 0, accused = 0;
@@ -104,7 +97,10 @@ static void find_rates(dpmf_audit *a, const ranked *order) {
 
 dpmf_status audit_guess(dpmf_audit *a, double failure) {
     ranked *order = NULL;
-    TRY(rank_all(a, &order));
+    TRY(base_alloc(a->canaries, sizeof *order, "the ranks of the canaries", (void **)&order));
+    for (int64_t i = 0; i < a->canaries; i++)
+        order[i] = (ranked){a->score[i], i, a->included[i]};
+    qsort(order, (size_t)a->canaries, sizeof *order, compare_ranked);
     for (int i = 0; i < WAYS; i++) {
         const int64_t r = (int64_t)ceil(PART[i] * (double)a->canaries), half = r / 2;
         guess_some(a, order, r, 0, failure / (2 * WAYS));

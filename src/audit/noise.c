@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A run of the noise stream with canaries: canary i is coordinate i of the row, of size 1 with a clip norm of 1. Under sampling
- * the mechanism's own sampler says who is taken when. Without, every canary has the same steps: of those that the participation
- * allows and that follow each other at equal distances, those with the largest |C u|, which is the worst pattern itself for
- * single and cyclic participation.
+ * the mechanism's own sampler chooses the steps of each canary. Without sampling every canary has the same steps: the
+ * pattern with the largest |C u| among those of equal distances that the participation allows. For single and cyclic
+ * participation it is the worst pattern.
  */
 #include "audit/audit.h"
 
@@ -15,13 +15,13 @@ enum { STARTS_MAX = 64 }; /* first steps that are tried */
 
 /* u = first, first + b, ..., k of them; returns |C u|^2. */
 static dpmf_status try_start(const dpmf_audit *a, int64_t first, double *u, double *image, double *squared) {
-    const dpmf_participation *p = dpmf_mechanism_participation(a->mechanism);
-    const int64_t b = dpmf_participation_separation(p), k = dpmf_participation_count(p);
+    const dpmf_participation *p = dpmf_mechanism_get(a->mechanism).participation;
+    const int64_t b = dpmf_participation_get(p).separation, k = dpmf_participation_get(p).count;
     for (int64_t t = 0; t < a->steps; t++)
         u[t] = 0;
     for (int64_t i = 0, t = first; i < k && t < a->steps; i++, t += b)
         u[t] = 1;
-    TRY(dpmf_strategy_apply(dpmf_mechanism_strategy(a->mechanism), u, image));
+    TRY(dpmf_strategy_apply(dpmf_mechanism_get(a->mechanism).strategy, u, image));
     *squared = 0;
     for (int64_t t = 0; t < a->steps; t++)
         *squared += image[t] * image[t];
@@ -29,8 +29,8 @@ static dpmf_status try_start(const dpmf_audit *a, int64_t first, double *u, doub
 }
 
 static dpmf_status find_pattern(const dpmf_audit *a, double *u) {
-    const dpmf_participation *p = dpmf_mechanism_participation(a->mechanism);
-    const int64_t b = dpmf_participation_separation(p), starts = b < a->steps ? b : a->steps;
+    const dpmf_participation *p = dpmf_mechanism_get(a->mechanism).participation;
+    const int64_t b = dpmf_participation_get(p).separation, starts = b < a->steps ? b : a->steps;
     const int64_t tried = starts < STARTS_MAX ? starts : STARTS_MAX;
     double *image = NULL, best = -1, squared = 0;
     int64_t at = 0;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A score for each canary: the logarithm of the likelihood ratio of "in" and "out", for an attacker who knows the mechanism and
- * the sampler's law but neither coins nor batches. Any score is a valid attack; this one is the best there is where C is square
- * and, under sampling, columns of steps that take the same unit do not overlap.
+ * the sampler's law but neither coins nor batches. Any score is a valid attack; this one is optimal where C is square
+ * and, under sampling, the columns of steps that take the same unit do not overlap.
  *
- * Along canary i the releases are r = x u + s W z, where x is the canary's sign, u says which steps took it, z is standard normal
- * and s = sigma sensitivity. With v = C r = x C u + s z, c_t column t of C and l(y, q) = (y - q/2)/s^2:
+ * Along canary i the releases are r = x u + s W z, where x is the canary's sign, u marks the steps that took it, z is
+ * standard normal and s = sigma sensitivity. With v = C r = x C u + s z, c_t column t of C and l(y, q) = (y - q/2)/s^2:
  *
  *     without sampling, u is known:     l(<C u, v>, |C u|^2)                                       (a matched filter)
- *     with probability p in each step of one of B blocks t mod B, which one nobody knows:
+ *     with probability p in each step of one of B blocks t mod B, an unknown one:
  *         ln (1/B) sum_b exp sum_{t = b mod B} ln(1 - p + p exp l(<c_t, v>, |c_t|^2))
  *
- * Poisson is B = 1, balls-in-bins p = 1; samplers with other laws are taken as Poisson of the same expectation. Where neighbours
- * replace, the score of v less that of -v.
+ * Poisson is B = 1, balls-in-bins p = 1; samplers with other laws are treated as Poisson of the same expectation. Where
+ * neighbours replace, the score is that of v minus that of -v.
  *
  * The auditor, who made the run, knows u under sampling too: projected = <C u, v>/|C u| and |C u| are for audit/gaussian.c.
  */
@@ -33,9 +33,9 @@ typedef struct scorer {
     double probability, variance;
 } scorer;
 
-/* ---- what there is to know ---- */
+/* ---- what the attacker knows ---- */
 
-/* Do the steps that took a canary all have the same rest by `period`? */
+/* Are the steps that took a canary all equal modulo `period`? */
 static int one_class(const scorer *s, int64_t period) {
     for (int64_t i = 0; i < s->audit->canaries; i++) {
         int64_t rest = -1;
@@ -48,9 +48,9 @@ static int one_class(const scorer *s, int64_t period) {
     return 1;
 }
 
-/* What the batches show of the sampler's law, whose B is a number of blocks or bins for some and not for others. */
+/* The sampler's law as the batches show it: B is a number of blocks or bins for some samplers only. */
 static void read_sampling(scorer *s) {
-    const dpmf_sampling sampling = dpmf_mechanism_sampling(s->audit->mechanism);
+    const dpmf_sampling sampling = dpmf_mechanism_get(s->audit->mechanism).sampling;
     const int64_t cells = s->audit->canaries * s->n;
     int64_t taken = 0;
     if (dpmf_sampling_is_none(&sampling)) return;
@@ -61,7 +61,7 @@ static void read_sampling(scorer *s) {
 }
 
 static dpmf_status read_columns(scorer *s) {
-    const int64_t n = s->n, bands = dpmf_strategy_bands(s->strategy);
+    const int64_t n = s->n, bands = dpmf_strategy_get(s->strategy).bands;
     s->bands = bands > 0 && bands < n ? bands : n;
     TRY(base_alloc_doubles(n * s->bands, "the columns of C", &s->column));
     TRY(base_alloc_doubles(n, "their norms", &s->squared));
@@ -76,9 +76,9 @@ static dpmf_status read_columns(scorer *s) {
 }
 
 static dpmf_status open_scorer(scorer *s) {
-    const dpmf_evaluation about = dpmf_mechanism_evaluation(s->audit->mechanism);
-    const double scale = dpmf_mechanism_sigma(s->audit->mechanism) * about.sensitivity.value;
-    s->strategy = dpmf_mechanism_strategy(s->audit->mechanism);
+    const dpmf_evaluation about = dpmf_mechanism_get(s->audit->mechanism).evaluation;
+    const double scale = dpmf_mechanism_get(s->audit->mechanism).sigma * about.sensitivity.value;
+    s->strategy = dpmf_mechanism_get(s->audit->mechanism).strategy;
     s->n = s->audit->steps;
     s->variance = scale * scale;
     TRY(base_alloc_doubles(s->n, "a canary", &s->u));
@@ -86,14 +86,6 @@ static dpmf_status open_scorer(scorer *s) {
     TRY(base_alloc_doubles(s->n, "a canary", &s->v));
     read_sampling(s);
     return s->blocks > 0 ? read_columns(s) : DPMF_OK;
-}
-
-static void close_scorer(scorer *s) {
-    base_free(s->column);
-    base_free(s->squared);
-    base_free(s->u);
-    base_free(s->image);
-    base_free(s->v);
 }
 
 /* ---- scores ---- */
@@ -115,11 +107,14 @@ static double mixture(const scorer *s, double sign) {
     return all - log((double)s->blocks);
 }
 
-/* The sensitivity counts a whole pattern, or one column, and twice that where neighbours replace and it is a pattern's. */
+/*
+ * The sensitivity is that of a whole pattern or of one column; where neighbours replace, that of a pattern counts
+ * twice.
+ */
 static void note_size(scorer *s, int64_t canary, double norm) {
     dpmf_audit *a = s->audit;
-    const dpmf_sensitivity about = dpmf_mechanism_evaluation(a->mechanism).sensitivity;
-    const int replaced = dpmf_mechanism_adjacency(a->mechanism) == DPMF_ADJACENCY_REPLACE_ONE;
+    const dpmf_sensitivity about = dpmf_mechanism_get(a->mechanism).evaluation.sensitivity;
+    const int replaced = dpmf_mechanism_get(a->mechanism).adjacency == DPMF_ADJACENCY_REPLACE_ONE;
     if (s->blocks == 0) {
         a->largest = fmax(a->largest, norm * (replaced && about.of == DPMF_SENSITIVITY_PARTICIPATION ? 2 : 1));
         return;
@@ -130,7 +125,7 @@ static void note_size(scorer *s, int64_t canary, double norm) {
 
 static dpmf_status score_canary(scorer *s, int64_t i) {
     dpmf_audit *a = s->audit;
-    const int replaced = dpmf_mechanism_adjacency(a->mechanism) == DPMF_ADJACENCY_REPLACE_ONE;
+    const int replaced = dpmf_mechanism_get(a->mechanism).adjacency == DPMF_ADJACENCY_REPLACE_ONE;
     double product = 0, squared = 0;
     for (int64_t t = 0; t < s->n; t++)
         s->u[t] = a->taken[i * s->n + t];
@@ -159,6 +154,10 @@ dpmf_status audit_score(dpmf_audit *a) {
         TRY_DONE(score_canary(&s, i));
     }
 done:
-    close_scorer(&s);
+    base_free(s.column);
+    base_free(s.squared);
+    base_free(s.u);
+    base_free(s.image);
+    base_free(s.v);
     return status;
 }

@@ -30,8 +30,8 @@ static const double LEARNING_RATE = 0x1p-40;
  */
 static dpmf_status choose_sampler(const dpmf_audit *a, const uint8_t key[DPMF_KEY_SIZE], char text[64],
                                   int64_t *canaries) {
-    const dpmf_participation *p = dpmf_mechanism_participation(a->mechanism);
-    const int64_t b = dpmf_participation_separation(p), batch = (a->options.canaries + b - 1) / b;
+    const dpmf_participation *p = dpmf_mechanism_get(a->mechanism).participation;
+    const int64_t b = dpmf_participation_get(p).separation, batch = (a->options.canaries + b - 1) / b;
     int sampled = 0;
     dpmf_status status = DPMF_OK;
     TRY(audit_sampling(a->mechanism, text, &sampled));
@@ -41,7 +41,7 @@ static dpmf_status choose_sampler(const dpmf_audit *a, const uint8_t key[DPMF_KE
         if (way == 0)
             snprintf(text, 64, "cyclic:%" PRId64, batch);
         else
-            snprintf(text, 64, "scheduled:%" PRId64 ",%" PRId64 ",%" PRId64, batch, dpmf_participation_count(p), b);
+            snprintf(text, 64, "scheduled:%" PRId64 ",%" PRId64 ",%" PRId64, batch, dpmf_participation_get(p).count, b);
         TRY(dpmf_sampler_create(text, *canaries, a->steps, key, "dpmf audit", &tried));
         status = dpmf_sampler_check(tried, a->mechanism);
         dpmf_sampler_free(tried);
@@ -118,7 +118,7 @@ dpmf_status audit_run_trainer(dpmf_audit *a, const dpmf_mechanism *actual, const
     TRY_DONE(audit_take(a, twin));
     TRY_DONE(make_data(a, &data));
     TRY_DONE(dpmf_trainer_create(data, actual, sampler, key, &options, &trainer));
-    TRY_DONE(train(a, trainer, dpmf_sampler_expected(sampler)));
+    TRY_DONE(train(a, trainer, dpmf_sampler_get(sampler).expected));
 done:
     dpmf_trainer_free(trainer);
     dpmf_dataset_free(data);

@@ -8,9 +8,9 @@
  *     header        a Python dictionary: {'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }, spaces, newline
  *     values
  *
- * The dictionary is read by a parser of its own that knows just these three keys and their values. What is read is
- * either exactly what the file says or a refusal: float64, float32, int64 and int32, rows or columns first; whole numbers
- * beyond 2^53, which a double cannot hold, and big-endian numbers are refused.
+ * A parser for just these three keys and their values reads the dictionary. It accepts float64, float32, int64 and
+ * int32, rows or columns first. It refuses everything else, among it whole numbers beyond 2^53, which a double cannot
+ * hold, and big-endian numbers.
  */
 #include "base/file.h"
 #include "base/memory.h"
@@ -50,7 +50,7 @@ static void skip_spaces(cursor *c) {
         c->at++;
 }
 
-/* Is the next thing, after spaces, this character? Then it is taken. */
+/* Skips spaces, and takes the next character if it is this one. */
 static int take_character(cursor *c, char wanted) {
     skip_spaces(c);
     if (c->at == c->end || *c->at != wanted) return 0;
@@ -66,7 +66,7 @@ static int take_word(cursor *c, const char *word) {
     return 1;
 }
 
-/* 'text' or "text" without escapes; 0 if it is not there. */
+/* Reads 'text' or "text" without escapes; returns 0 if there is none. */
 static int take_string(cursor *c, const char **text, size_t *length) {
     skip_spaces(c);
     if (c->at == c->end || (*c->at != '\'' && *c->at != '"')) return 0;
@@ -171,7 +171,7 @@ static dpmf_status read_dictionary(const char *text, size_t length, npy_header *
     return DPMF_OK;
 }
 
-/* Everything before the values; *used is how many bytes that is. */
+/* Reads everything before the values; *used is the number of bytes of that. */
 static dpmf_status read_header(const uint8_t *bytes, size_t size, npy_header *h, size_t *used) {
     if (size < MAGIC_LENGTH + 4 || memcmp(bytes, magic, MAGIC_LENGTH) != 0)
         return refuse_array("it does not begin like a .npy file");
@@ -193,7 +193,7 @@ static dpmf_status read_header(const uint8_t *bytes, size_t size, npy_header *h,
     return DPMF_OK;
 }
 
-/* The shape against what is there. Divides, not multiplies: the shape may say anything. */
+/* Compares the shape with the bytes that are there. Divides, since a product of hostile numbers could overflow. */
 static dpmf_status check_size(const npy_header *h, size_t left) {
     if (h->shape[0] == 0 || h->shape[1] == 0) return refuse_array("it is empty");
     const uint64_t rows = (uint64_t)h->shape[0], columns = (uint64_t)h->shape[1], items = left / h->item_size;
@@ -216,7 +216,7 @@ static dpmf_status check_finite(dpmf_status status, const dpmf_array *array) {
     return DPMF_OK;
 }
 
-/* Item i of the file as a double; 0: it is a whole number that no double holds. */
+/* Item i of the file as a double. Returns 0 for an integer that no double holds. */
 static int get_item(const npy_header *h, const uint8_t *items, int64_t i, double *out) {
     const uint8_t *at = items + h->item_size * (size_t)i;
     float single;
@@ -239,7 +239,7 @@ static int get_item(const npy_header *h, const uint8_t *items, int64_t i, double
     return 1;
 }
 
-/* Row by row, however the file has them. */
+/* Writes the values row by row, also from a file that has the columns first. */
 static dpmf_status read_values(const npy_header *h, const uint8_t *items, double *out) {
     const int64_t rows = h->shape[0], columns = h->shape[1];
     for (int64_t i = 0; i < rows; i++) {
@@ -281,7 +281,7 @@ dpmf_status dpmf_array_load(const char *path, dpmf_array *out) {
     TRY(base_file_read(path, "array file", &bytes, &size));
     dpmf_status status = dpmf_array_decode(bytes, size, out);
     base_free(bytes);
-    if (status == DPMF_ERROR_FORMAT) { /* of a long path the end says more */
+    if (status == DPMF_ERROR_FORMAT) { /* the end of a long path is the more useful part */
         const size_t length = strlen(path), from = length > 60 ? length - 60 : 0;
         char shown[64];
         return base_fail(status, "'%s%s': %s", from > 0 ? "..." : "", base_show(path + from, length - from, shown),

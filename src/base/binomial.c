@@ -95,7 +95,7 @@ double base_binomial_at_least(int64_t k, int64_t n, double p) {
     return x >= trials * p ? fmin(tail_above(x, trials, p), 1) : fmax(1 - tail_below(x - 1, trials, p), 0);
 }
 
-/* Bisection over the logarithm of p: 2^-70 of ln(1e-300) is below a rounding. The end that errs to safety is given. */
+/* Bisection over the logarithm of p: 2^-70 of ln(1e-300) is below a rounding. Returns the conservative end. */
 enum { BISECTIONS = 70 };
 
 double base_binomial_upper(int64_t k, int64_t n, double failure) {

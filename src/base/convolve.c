@@ -14,8 +14,8 @@
  *     a g = 1 + x^m e  (mod x^n),    1/a = g - x^m (g e)  (mod x^n).
  *
  * a g has fewer than m + n terms, so that a cyclic product of length N >= n folds only terms n.. onto terms below m,
- * which are known to be 1, 0, 0, ...: transforms of the length of the answer are enough, five a doubling. A short a is
- * inverted by its recursion, which is exact up to rounding of each step.
+ * which are known to be 1, 0, 0, ...: transforms of the length of the answer are enough, five per doubling. A short a
+ * is inverted by its recursion, which is exact up to rounding of each step.
  */
 #include "base/fft.h"
 
@@ -71,7 +71,7 @@ static int64_t transform_length(int64_t s_count, int64_t l_count) {
 }
 
 /*
- * Is term by term cheaper? It does up to s x count multiplications; the transforms, two a piece, and their table take
+ * Is term by term cheaper? It does up to s x count multiplications; the transforms, two per piece, and their table take
  * about as long as 2 N log2 N of them (measured, N from 2^8 to 2^20).
  */
 static int direct_is_cheaper(int64_t s_count, int64_t l_count, int64_t count) {
@@ -176,7 +176,9 @@ static dpmf_status invert_by_newton(int64_t a_count, const double *a, int64_t co
     TRY_DONE(base_alloc_doubles(longest, "the inverse of a power series", &g_hat));
     TRY_DONE(base_alloc_doubles(longest, "the inverse of a power series", &work));
 
-    /* Lengths count/2^k rounded up, so that the last step, the dearest, ends at count and not past it. */
+    /*
+     * Lengths are count/2^k rounded up, so that the last step, the most expensive one, ends at count and not past it.
+     */
     int halvings = 0;
     while ((count - 1) >> halvings >= DIRECT_TERMS) {
         halvings++;

@@ -4,14 +4,15 @@
  * iteration with implicit shifts (Martin, Reinsch and Wilkinson 1968; Bowdler, Martin, Reinsch and Wilkinson 1968: tred2 and
  * tql2), as stable as LAPACK's.
  *
- * Why not LAPACK: climbs and searches ask for the eigenvalues of k x k matrices, k a number of epochs, many thousand times. There
- * OpenBLAS wakes its threads for ten numbers, and these then spin for milliseconds each time.
+ * We do not use LAPACK here because ascents and searches compute the eigenvalues of k x k matrices, k a number of
+ * epochs, many thousand times. OpenBLAS would wake its threads for ten numbers, and these then spin for milliseconds
+ * each time.
  *
  * Numbers far from 1 are first divided by a power of two, since products of two of them must not leave the range of a double. An
  * answer that is not finite is an error: callers prove bounds with it.
  *
- * V[i,j] is held at v[j n + i], so that the columns that are rotated are contiguous, and are the rows of the answer; the matrix itself is
- * symmetric.
+ * V[i,j] is held at v[j n + i], so that the columns that are rotated are contiguous and are the rows of the result; the
+ * matrix itself is symmetric.
  */
 #include "base/linalg.h"
 
@@ -24,7 +25,7 @@ enum { N_MAX = BASE_EIGEN_SMALL, ROUNDS_MAX = 60, NEAR_EXPONENT = 200 };
 
 typedef struct eigen {
     int n;
-    double *v, d[N_MAX], e[N_MAX]; /* d, e: the diagonal and what is beside it */
+    double *v, d[N_MAX], e[N_MAX]; /* d, e: the diagonal and the first subdiagonal */
 } eigen;
 
 static double *column(eigen *g, int j) {
@@ -38,9 +39,9 @@ static double dot(int n, const double *x, const double *y) {
     return sum;
 }
 
-/* ---- to a tridiagonal matrix ---- */
+/* ---- reduction to a tridiagonal matrix ---- */
 
-/* The reflection that clears row i but for its last number, d holding that row; what is left of the matrix becomes H A H. */
+/* The reflection that clears row i except its last number, d holding that row; the rest of the matrix becomes H A H. */
 static void reflect(eigen *g, int i, double scale) {
     double h = 0, f = 0, *d = g->d, *e = g->e;
     for (int k = 0; k < i; k++)
@@ -125,7 +126,7 @@ static void reduce(eigen *g) {
     g->e[n - 1] = 0;
 }
 
-/* ---- to a diagonal one ---- */
+/* ---- reduction to a diagonal matrix ---- */
 
 static void rotate(eigen *g, int i, double c, double s) {
     double *restrict x = column(g, i), *restrict y = column(g, i + 1);
@@ -169,7 +170,7 @@ static double take_shift(eigen *g, int l) {
     return shift;
 }
 
-/* 0: it did not converge. */
+/* Returns 0 if it did not converge. */
 static int iterate(eigen *g) {
     double shift = 0, size = 0;
     for (int l = 0; l < g->n; l++) {

@@ -2,8 +2,8 @@
 /*
  * Real fast Fourier transform of power-of-two length N.
  *
- * Why our own: FFTW is GPL, and the KissFFT that distributions ship is single precision. Powers of two are all that
- * accounting and Toeplitz products need.
+ * We wrote our own because FFTW is GPL, and the KissFFT that distributions ship is single precision. Powers of two are
+ * all that accounting and Toeplitz products need.
  *
  * Notation: M = N/2; z_j = x_{2j} + i x_{2j+1}, j < M, the real numbers taken in pairs; phi(b) = sum_i b_i 2^-(i+1)
  * for b = sum_i b_i 2^i, the bits of b mirrored at the point (van der Corput's sequence).
@@ -15,10 +15,10 @@
  *     (lo, hi) -> (lo + r hi, lo - r hi),    r = exp(-pi i phi(b)),
  *
  * with the same r for the whole block, two such steps at a time (radix 4). It ends with Z_k in slot j, k = M phi(j).
- * Why this route: r depends on b alone, not on the level, so one table in the order of phi serves every level and every
- * shorter transform, and is read in sequence; each block is finished before the next is begun, so a block that fits in
- * a cache stays there; nothing but the table is allocated. The table comes from sine and cosine of angles below pi/4,
- * not from a recurrence, which keeps the error near 1e-16 sqrt(log N).
+ * The reason for this route: r depends on b alone, not on the level, so one table in the order of phi serves every
+ * level and every shorter transform, and is read in sequence; each block is finished before the next is begun, so a
+ * block that fits in a cache stays there; nothing but the table is allocated. The table comes from sine and cosine of
+ * angles below pi/4, not from a recurrence, which keeps the error near 1e-16 sqrt(log N).
  *
  * The real spectrum (Cooley, Lewis and Welch 1970) is, with E = (Z_k + conj Z_{M-k})/2, O = (Z_k - conj Z_{M-k})/2i,
  *
@@ -47,7 +47,7 @@ struct base_fft {
 
 enum {
     CACHED = 1024, /* complex numbers in a block that is worked on level by level: 16 KiB, half a level-1 cache */
-    TILE_BITS = 5, /* the permutation moves tiles of 32 x 32 slots: 512 consecutive bytes a row */
+    TILE_BITS = 5, /* the permutation moves tiles of 32 x 32 slots: 512 consecutive bytes per row */
     TILE = 1 << TILE_BITS
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Real fast Fourier transform of power-of-two length, and what is built on it: convolution and power-series inverse.
+ * Real fast Fourier transform of power-of-two length; convolution and power-series inverse by it.
  */
 #ifndef DPMF_BASE_FFT_H
 #define DPMF_BASE_FFT_H
@@ -21,9 +21,9 @@ int64_t base_fft_length(const base_fft *fft);
 void base_fft_forward(const base_fft *fft, double *data);
 
 /*
- * The same without the last step, which puts the frequencies in order: for products of spectra, where their order does
- * not matter; and its inverse, exact up to rounding (it divides by length). X_0 and X_{length/2} are still the first two numbers. `length` is a power of two from 2 to the
- * length that `fft` was made for.
+ * The same without the last step, which puts the frequencies in order, for products of spectra, where the order does
+ * not matter; and its inverse, exact up to rounding (it divides by length). X_0 and X_{length/2} are still the first
+ * two numbers. `length` is a power of two from 2 to the length that `fft` was made for.
  */
 void base_fft_forward_unordered(const base_fft *fft, int64_t length, double *data);
 void base_fft_inverse_unordered(const base_fft *fft, int64_t length, double *data);

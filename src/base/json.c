@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * JSON. cJSON builds the tree, but it is lenient: it takes duplicate keys, control characters, bytes that are not
- * UTF-8, lone surrogates, and any tail. So a strict scan of our own (RFC 8259, one object) goes first, and cJSON only
- * ever sees a text that passed it. The scan takes O(length log length) time whatever the text, and its recursion is
- * bounded by the depth allowed.
+ * UTF-8, lone surrogates, and any tail. So our own strict scan (RFC 8259, one object) runs first, and cJSON only ever
+ * sees a text that passed it. The scan takes O(length log length) time for any text, and its recursion is bounded by
+ * the depth allowed.
  */
 #include "base/json.h"
 #include "base/memory.h"
@@ -22,12 +22,15 @@ typedef struct span {
     uint32_t at, length;
 } span;
 
-/* The keys of the objects now open, unescaped: a stack, since an inner object is closed before its parent goes on. */
+/*
+ * The keys of the open objects, unescaped. A stack suffices, since an inner object is closed before its parent
+ * continues.
+ */
 typedef struct scanner {
     const char *text, *what;
     size_t length, at;
     int max_depth;
-    int64_t values; /* how many nodes cJSON's tree will have */
+    int64_t values; /* the number of nodes of cJSON's tree */
     span *keys;
     size_t key_count;
     char *names;
@@ -186,7 +189,7 @@ static void sift_down(const scanner *s, span *heap, size_t root, size_t count) {
     }
 }
 
-/* Heap sort: in place, and no order of keys makes it quadratic. Then equal keys are neighbours. */
+/* Heap sort works in place, and no order of keys makes it quadratic. Equal keys become neighbours. */
 static dpmf_status check_unique(const scanner *s, span *keys, size_t count) {
     for (size_t i = count / 2; i > 0; i--)
         sift_down(s, keys, i - 1, count);
@@ -296,8 +299,8 @@ done:
 }
 
 /*
- * cJSON's tree comes from malloc: its allocator is one for the whole process, and not ours to change. So that the
- * memory limit holds all the same, our allocator is asked for as much first.
+ * cJSON's tree comes from malloc, since its allocator is global to the process and not ours to change. We first take as
+ * much from our own allocator, so that the memory limit holds for the tree too.
  */
 static dpmf_status check_room(const scanner *s) {
     const size_t node = sizeof(cJSON) + 64; /* and what malloc adds to it and its two strings */

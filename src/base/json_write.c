@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The canonical JSON writer: no spaces, keys in the order given, one form for every text and number. A digest of the
- * text is then a digest of what it says.
+ * The canonical JSON writer: no spaces, keys in the order given, one form for every text and number. So equal contents
+ * have equal digests.
  */
 #include "base/json.h"
 #include "base/memory.h"
@@ -35,7 +35,7 @@ static void append(base_writer *w, const char *text, size_t length) {
     w->text[w->length] = '\0';
 }
 
-/* In quotes, with only what must be escaped escaped: one text has one form. */
+/* Writes the text in quotes and escapes only what must be escaped, so that one text has one form. */
 static void append_quoted(base_writer *w, const char *text) {
     static const char short_form[32] = {['\b'] = 'b', ['\f'] = 'f', ['\n'] = 'n', ['\r'] = 'r', ['\t'] = 't'};
     if (w->status == DPMF_OK && !base_utf8_valid((const uint8_t *)text, strlen(text))) {
@@ -61,7 +61,7 @@ static void append_quoted(base_writer *w, const char *text) {
     append(w, "\"", 1);
 }
 
-/* What stands before a value. */
+/* Writes the separator and the key before a value. */
 static void begin(base_writer *w, const char *key) {
     if (w->need_comma) append(w, ",", 1);
     w->need_comma = 1;

@@ -6,10 +6,10 @@
  * keeps the error near log2(n/128) + 16 roundings where a plain loop has n. Products with a vector are ours and not
  * BLAS's: they are bound by memory, and so give the same bits for any number of BLAS threads.
  *
- * LAPACK thinks column-major. A row-major matrix is the transpose of the column-major one with the same bytes, so we
- * hand over our matrices as they are and ask for the transposed problem: our lower L is its upper U = L^T, A = L L^T is
- * A = U^T U, and L Q is (Q^T L^T)^T. The _work calls with column-major order neither copy nor allocate; work space is
- * ours. A matrix that is factored in place is lost where the factorization itself fails.
+ * LAPACK is column-major. A row-major matrix is the transpose of the column-major one with the same bytes, so we pass
+ * our matrices as they are and solve the transposed problem: our lower L is its upper U = L^T, A = L L^T is A = U^T U,
+ * and L Q is (Q^T L^T)^T. The _work calls with column-major order neither copy nor allocate; we allocate the work
+ * space. A matrix that is factored in place is lost if the factorization itself fails.
  */
 #include "base/linalg.h"
 
@@ -192,7 +192,7 @@ static dpmf_status check_finite(int64_t count, const double *a, const char *what
     return DPMF_OK;
 }
 
-/* LAPACK's answer to a question for work space, a whole number in a double. */
+/* The size of LAPACK's work space from the answer to its query, an integer in a double. */
 static dpmf_status work_space(double answer, double **work, lapack_int *size) {
     if (!(answer >= 1 && answer <= INT_MAX)) {
         return base_fail(DPMF_ERROR_UNSUPPORTED,

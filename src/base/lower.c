@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole lower-triangular matrices as users hand them in. */
+/* Whole lower-triangular matrices as users give them. */
 #include "base/lower.h"
 
 #include "base/memory.h"
 
+#include <inttypes.h>
 #include <math.h>
 
 dpmf_status base_alloc_square(int64_t n, const char *what, double **out) {
     /* 2^31 squared still fits an int64_t; the allocator refuses what does not fit the machine */
     if (n > ((int64_t)1 << 31))
-        return base_fail(DPMF_ERROR_MEMORY, "%s: %lld x %lld numbers are beyond any memory", what, (long long)n,
-                         (long long)n);
+        return base_fail(DPMF_ERROR_MEMORY, "%s: %" PRId64 " x %" PRId64 " numbers are beyond any memory", what, n, n);
     return base_alloc_doubles(n * n, what, out);
 }
 
@@ -19,16 +19,16 @@ dpmf_status base_lower_check(int64_t n, const double *matrix, const char *what, 
         for (int64_t u = 0; u < n; u++) {
             double x = matrix[t * n + u];
             if (!isfinite(x))
-                return base_fail(DPMF_ERROR_ARGUMENT, "%s[%lld,%lld] = %g, accepted: finite numbers", what,
-                                 (long long)t, (long long)u, x);
+                return base_fail(DPMF_ERROR_ARGUMENT, "%s[%" PRId64 ",%" PRId64 "] = %g, accepted: finite numbers",
+                                 what, t, u, x);
             if (u > t && x != 0)
                 return base_fail(DPMF_ERROR_ARGUMENT,
-                                 "%s[%lld,%lld] = %g, accepted: 0 above the diagonal (lower triangular)", what,
-                                 (long long)t, (long long)u, x);
+                                 "%s[%" PRId64 ",%" PRId64 "] = %g, accepted: 0 above the diagonal (lower triangular)",
+                                 what, t, u, x);
         }
         if (need_inverse && matrix[t * n + t] == 0)
-            return base_fail(DPMF_ERROR_ARGUMENT, "%s[%lld,%lld] = 0, accepted: a non-zero diagonal", what,
-                             (long long)t, (long long)t);
+            return base_fail(DPMF_ERROR_ARGUMENT, "%s[%" PRId64 ",%" PRId64 "] = 0, accepted: a non-zero diagonal",
+                             what, t, t);
     }
     return DPMF_OK;
 }
@@ -36,7 +36,6 @@ dpmf_status base_lower_check(int64_t n, const double *matrix, const char *what, 
 dpmf_status base_check_finite(int64_t count, const double *values, const char *what) {
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(values[i]))
-            return base_fail(DPMF_ERROR_ARGUMENT, "%s %lld = %g, accepted: finite numbers", what, (long long)i,
-                             values[i]);
+            return base_fail(DPMF_ERROR_ARGUMENT, "%s %" PRId64 " = %g, accepted: finite numbers", what, i, values[i]);
     return DPMF_OK;
 }

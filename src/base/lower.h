@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole lower-triangular matrices as users hand them in: room for them, and the checks. */
+/* Whole lower-triangular matrices as users give them: room for them, and the checks. */
 #ifndef DPMF_BASE_LOWER_H
 #define DPMF_BASE_LOWER_H
 
@@ -11,7 +11,7 @@ DPMF_MUST_CHECK dpmf_status base_alloc_square(int64_t n, const char *what, doubl
 /* Finite, zero above the diagonal and, with `need_inverse`, no zero on it. `what` names the matrix in the message. */
 DPMF_MUST_CHECK dpmf_status base_lower_check(int64_t n, const double *matrix, const char *what, int need_inverse);
 
-/* `count` finite numbers? The message names the first that is not. */
+/* Checks that `count` numbers are finite. The message names the first that is not. */
 DPMF_MUST_CHECK dpmf_status base_check_finite(int64_t count, const double *values, const char *what);
 
 #endif

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory: one hook, a count of what is in use, a limit.
+ * Memory: one hook, a count of the bytes in use, a limit.
  *
  * Each block is taken from the allocator with room for a header and for alignment:
  *
  *     | slack | header (64 bytes) | the caller's bytes, 64-byte aligned ... |
  *
- * The header remembers how much was taken and how to give it back, so the count is exact and a block is released by
- * the allocator that made it. The count is of bytes taken, header and slack included: that is what the machine gives.
- * The default allocator is calloc, whose large blocks are fresh pages: zeroed, and not touched until used.
+ * The header stores the size and the allocator, so the count is exact and a block is released by the allocator that
+ * made it. The count includes header and slack, since they take memory too. The default allocator is calloc, whose
+ * large blocks are fresh pages: zeroed, and not touched until used.
  */
 #include "base/memory.h"
 
@@ -63,7 +63,7 @@ uint64_t base_memory_limit(void) {
     if (limit != 0) return limit;
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_size = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page_size <= 0) return UINT64_MAX; /* unknown: leave it to the allocator */
+    if (pages <= 0 || page_size <= 0) return UINT64_MAX; /* unknown: the allocator decides */
     return (uint64_t)pages * (uint64_t)page_size;
 }
 

@@ -3,8 +3,8 @@
  * Limited-memory BFGS (base/descent/lbfgs.c) with a line search that brackets (base/descent/line_search.c).
  *
  * A search that ends without meeting its conditions (against a wall beyond which everything is infinite, f still
- * falling) has often seen lower points: the run starts anew from the lowest one, with an empty memory. Where rounding is
- * all that trials show, the run has come to its normal end at full precision, and is called converged if |gradient| is
+ * falling) has often seen lower points: the run restarts from the lowest one, with an empty memory. Where trials differ
+ * by rounding only, the run has come to its normal end at full precision, and counts as converged if |gradient| is
  * small enough for the remaining decrease to be invisible.
  */
 #include "base/minimize.h"
@@ -16,12 +16,13 @@
 
 #include <assert.h>
 #include <float.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    LEVEL_TRIALS = 4, /* in one line search, after which rounding is all that is left to see */
+    LEVEL_TRIALS = 4, /* in one line search; after that, only rounding changes f */
     RUNS = 100,       /* from new starts, each of which must have gained something */
     PAIRS = 10,       /* of the memory, and */
     PAST = 5,         /* steps of the decrease rule, where the caller names none */
@@ -42,7 +43,7 @@ typedef struct walk {
     base_minimum last;
     place at, trial; /* the point that the last step ended on, and the last one tried */
     double *direction;
-    int level;    /* trials since then whose f cannot be told from its f */
+    int level;    /* trials since then whose f equals its f up to rounding */
     double low_f; /* the lowest trial since then that was not accepted */
     double *low;
     double past[PAST_MAX]; /* f after the last steps of this run, step k in place k modulo the rule's number */
@@ -59,7 +60,7 @@ static dpmf_status evaluate_at(walk *w, place *p) {
     return DPMF_OK;
 }
 
-/* w->at is a new point: what is said about the last one is over. */
+/* Forgets the trials of the last point, since w->at is a new one. */
 static dpmf_status arrive(walk *w) {
     char what[160];
     w->last.f = w->low_f = w->at.f;
@@ -101,16 +102,16 @@ static dpmf_status try_step(walk *w, descent_line_search *line, descent_line_end
     return DPMF_OK;
 }
 
-/* From w->at along the direction; *found says if w->trial is the point to go to. */
+/* Searches from w->at along the direction; *found: w->trial is the next point. */
 static dpmf_status search_line(walk *w, int *found) {
     const int64_t n = w->objective->count;
     const double slope = base_dot(n, w->at.gradient, w->direction);
-    /* without a memory the length of the direction says nothing: the first trial has length 1 */
+    /* without a memory the length of the direction has no meaning: the first trial has length 1 */
     const double first = w->memory->used > 0 ? 1 : 1 / base_norm(n, w->direction);
     descent_line_search line;
     descent_line_end end = DESCENT_LINE_GOES_ON;
     *found = 0;
-    if (!(slope < 0 && first > 0)) return DPMF_OK; /* rounding has made it no way down */
+    if (!(slope < 0 && first > 0)) return DPMF_OK; /* by rounding, the direction does not descend */
     descent_line_start(&line, w->at.f, slope, first);
     while (end == DESCENT_LINE_GOES_ON && w->level < LEVEL_TRIALS)
         TRY(try_step(w, &line, &end));
@@ -209,7 +210,7 @@ dpmf_status base_minimize(const base_objective *objective, const base_minimize_o
     assert(options->memory == NULL || options->memory->n == objective->count);
     dpmf_status status = DPMF_OK;
     if (objective->count < 1)
-        return base_fail(DPMF_ERROR_ARGUMENT, "%lld unknowns, accepted 1 and more", (long long)objective->count);
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " unknowns, accepted 1 and more", objective->count);
     TRY_DONE(create_walk(&w));
     memcpy(w.at.x, x, size);
     TRY_DONE(start_walk(&w));

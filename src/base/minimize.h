@@ -7,8 +7,8 @@
 #include "base/status.h"
 
 /*
- * value: f and its gradient at x. A point outside the domain answers f = INFINITY (the gradient is then not read): the
- * line search turns back. NaN counts as infinity.
+ * value: f and its gradient at x. Outside the domain, f = INFINITY (the gradient is then not read): the line search
+ * turns back. NaN counts as infinity.
  */
 typedef struct base_objective {
     int64_t count;
@@ -25,13 +25,13 @@ typedef struct base_minimize_options {
     const char *what; /* for the progress callback, with f and the step appended; NULL: silent, cannot be cancelled */
     const dpmf_run *run;
     /*
-     * NULL, or a rule of the caller's own: asked after every step with the objective's context, it may evaluate what it
-     * likes and sets *end to stop there. `gradient` is the norm.
+     * NULL, or the caller's own stopping rule. It is called after every step with the objective's context, may evaluate
+     * anything, and sets *end to stop there. `gradient` is the norm.
      */
     dpmf_status (*enough)(void *context, const double *x, double gradient, int *end);
     /*
-     * NULL, or the caller's memory for as many unknowns: the search starts with what an earlier one of a function like
-     * this one has left in it, and leaves its own there.
+     * NULL, or the caller's memory for as many unknowns: the search starts with the pairs that an earlier search of a
+     * similar function left there, and leaves its own.
      */
     descent_lbfgs *memory;
 } base_minimize_options;

@@ -13,8 +13,10 @@ typedef struct base_quadrature {
     double error; /* a bound on |e| over [low, high] */
 } base_quadrature;
 
-/* How many nodes make `error` at most `tolerance` (4e-14 if that is less) for this ratio high/low; BASE_NODES_MAX at
- * most. */
+/*
+ * The number of nodes for which `error` is at most `tolerance` (4e-14 if that is less) at this ratio high/low; at most
+ * BASE_NODES_MAX.
+ */
 int base_quadrature_nodes(double ratio, double tolerance);
 
 /* 0 < low <= high, both finite; 1 <= count <= BASE_NODES_MAX. */

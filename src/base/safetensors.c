@@ -7,9 +7,9 @@
  *                 "data_offsets":[BEGIN,END]},...} and spaces
  *     arrays      float64, little-endian, one after the other; nothing after the last
  *
- * The reader takes the numbers out of the header with every check that hostile bytes need, then asks the writer for
- * the header of what it found and compares the bytes: whatever spelling the checks let pass (spaces, escapes, 1e3,
- * another order) is refused there. With the digest, which covers the text and the arrays, no byte is free to change.
+ * The reader takes the numbers out of the header with every check that hostile bytes need. It then writes the header of
+ * what it found and compares the bytes, which refuses every other spelling (spaces, escapes, 1e3, another order). With
+ * the digest, which covers the text and the arrays, no byte is free to change.
  */
 #include "base/safetensors.h"
 #include "base/file.h"
@@ -132,7 +132,7 @@ done:
     return status;
 }
 
-/* --- reading --- */
+/* ---- reading ---- */
 
 static dpmf_status refuse_file(const char *problem) {
     return base_fail(DPMF_ERROR_FORMAT, "%s: %s", file_what, problem);
@@ -158,7 +158,7 @@ static int get_numbers(const cJSON *array, int *count, int64_t out[2]) {
     return found > 0;
 }
 
-/* An entry {"dtype","shape","data_offsets"}: adds it to `tensors`. `offset` is where it must begin, then its end. */
+/* Adds the entry {"dtype","shape","data_offsets"} to `tensors`. `offset` is where it must begin, then its end. */
 static dpmf_status read_entry(const cJSON *entry, const uint8_t *data, int64_t data_size, int64_t *offset,
                               base_tensors *tensors) {
     const char *name = entry->string;
@@ -181,7 +181,7 @@ static dpmf_status read_entry(const cJSON *entry, const uint8_t *data, int64_t d
     if (range[0] != *offset) return refuse_array(name, "it does not begin where the one before it ends");
     if (range[1] < range[0]) return refuse_array(name, "it ends before it begins");
     if (range[1] > data_size) return refuse_array(name, "the file is truncated: it does not end within it");
-    /* Divide, not multiply: the shape may say anything. */
+    /* Divides, since a product of hostile numbers could overflow. */
     const int64_t values = (range[1] - range[0]) / 8, columns = dimensions == 2 ? shape[1] : 1;
     if ((range[1] - range[0]) % 8 != 0 || values % columns != 0 || values / columns != shape[0])
         return refuse_array(name, "its shape and its offsets disagree");
@@ -249,7 +249,7 @@ static dpmf_status read_header(const cJSON *tree, const uint8_t *bytes, size_t s
     return DPMF_OK;
 }
 
-/* It begins like a mechanism file and ends within its header. */
+/* The bytes begin like a mechanism file and end within its header. */
 static int is_cut_header(const uint8_t *bytes, size_t size, uint64_t length) {
     return length <= HEADER_MAX && length % 8 == 0 && length > size - LENGTH_WORD &&
            (size == LENGTH_WORD || bytes[LENGTH_WORD] == '{');
@@ -286,7 +286,7 @@ int base_safetensors_is_container(const uint8_t *bytes, size_t size) {
     const size_t header_size = LENGTH_WORD + (size_t)length;
     const int64_t data_size = (int64_t)(size - header_size);
     char message[1024];
-    snprintf(message, sizeof message, "%s", dpmf_last_error()); /* this is a question, not a failure */
+    snprintf(message, sizeof message, "%s", dpmf_last_error()); /* a file of another kind is no failure here */
     dpmf_status status =
         base_json_parse((const char *)bytes + LENGTH_WORD, (size_t)length, HEADER_DEPTH, file_what, &tree);
     if (status == DPMF_OK) status = read_metadata(tree->child, &text, &digest);

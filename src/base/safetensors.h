@@ -47,8 +47,8 @@ DPMF_MUST_CHECK dpmf_status base_safetensors_read(const uint8_t *bytes, size_t s
                                                   base_tensors *tensors);
 
 /*
- * Are the bytes such a container at all: a header with our metadata, and arrays that lie one after the other and fill
- * the rest? What the reader then still may refuse is its form, its digest or a value. Leaves the last message alone.
+ * Returns 1 if the bytes are such a container: a header with our metadata, and arrays that lie one after the other and
+ * fill the rest. The reader may still refuse its form, its digest or a value. Does not change the last message.
  */
 int base_safetensors_is_container(const uint8_t *bytes, size_t size);
 

@@ -56,7 +56,7 @@ static void keep_message(const char *text) {
     memcpy(message + cut, dots, sizeof dots);
 }
 
-/* A message is one line, whatever a file or a path put into it. */
+/* A message is one line, even if a file or a path put line breaks into it. */
 static void make_one_line(void) {
     for (char *at = message; *at != '\0'; at++)
         if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
@@ -67,7 +67,7 @@ void base_set_message(const char *text) {
 }
 
 dpmf_status base_fail(dpmf_status status, const char *format, ...) {
-    /* One byte more than is kept, plus the terminator: `keep_message` then sees that something was cut. */
+    /* One byte more than is kept, plus the terminator, so that `keep_message` can see that the text was cut. */
     char text[MESSAGE_SIZE + 1];
     const locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     const locale_t callers = plain != (locale_t)0 ? uselocale(plain) : (locale_t)0;

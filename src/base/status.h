@@ -7,7 +7,8 @@
 #ifndef DPMF_BASE_STATUS_H
 #define DPMF_BASE_STATUS_H
 
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 /* Sets this thread's message and returns `status`. Name the value and the accepted range. */
 #if defined(__GNUC__)
@@ -31,7 +32,7 @@ void base_set_message(const char *text);
         if (status != DPMF_OK) goto done;                                                                              \
     } while (0)
 
-/* Asks the caller's progress function; DPMF_ERROR_CANCELLED if it wants to stop. `run` may be NULL. */
+/* Calls the progress function; DPMF_ERROR_CANCELLED if it wants to stop. `run` may be NULL. */
 dpmf_status base_progress(const dpmf_run *run, const char *what, double done);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers to and from text, whatever the locale, and UTF-8 checks.
+ * Numbers to and from text, independent of the locale, and UTF-8 checks.
  *
- * strtod and printf obey the locale's decimal point. strtod never sees one here: 1.25e3 is handed to it as 125e1. What
- * printf writes for the point is replaced by '.', whichever bytes it is made of.
+ * strtod and printf obey the locale's decimal point. strtod never sees one here: it gets 125e1 for 1.25e3. The bytes
+ * that printf writes for the point are replaced by '.'.
  */
 #include "base/text.h"
 
@@ -15,12 +15,12 @@
 #include <string.h>
 
 /*
- * A half-way case between two doubles has at most 767 significant digits; with more, only whether the rest is zero
- * matters, and one digit can say that.
+ * A half-way case between two doubles has at most 767 significant digits; of the others only one fact matters, whether
+ * they are all zero, and one digit can carry that.
  */
 enum { DIGITS_KEPT = 770 };
 
-/* Exponents stop growing here, far past what the digits of any text in memory could bring back to a double's range. */
+/* Exponents stop growing here, far beyond the exponent that the digits of any text in memory could compensate. */
 #define EXPONENT_ENOUGH ((int64_t)1 << 58)
 
 /* The value is 0.d1 d2 d3... x 10^exponent with d1 != 0, `digits` of them and no trailing zeros; none: it is 0. */
@@ -45,7 +45,7 @@ static void add_digit(decimal *d, char c) {
     d->digits++;
 }
 
-/* The digits on both sides of the point; returns where they end, or NULL if there is none. */
+/* Reads the digits on both sides of the point; returns where they end, or NULL if there is none. */
 static const char *scan_digits(const char *p, const char *end, decimal *d) {
     int any = 0, after_point = 0;
     for (; p < end; p++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers to and from text, whatever the locale, and UTF-8 checks. */
+/* Numbers to and from text, independent of the locale, and UTF-8 checks. */
 #ifndef DPMF_BASE_TEXT_H
 #define DPMF_BASE_TEXT_H
 
@@ -26,7 +26,7 @@ int base_utf8_valid(const uint8_t *text, size_t length);
 /* `text` cut to what an error message can show: at most 60 bytes, unprintable bytes as '?'. Returns `out`. */
 const char *base_show(const char *text, size_t length, char out[64]);
 
-/* Text made piece by piece: what does not fit in `size` is left out, and counted in `length` all the same. */
+/* A text made piece by piece. What does not fit in `size` is left out, but `length` counts it. */
 typedef struct base_text {
     char *out; /* always ends with a 0 if size > 0: begin with out[0] = 0 */
     size_t size, length;

@@ -2,12 +2,12 @@
 /*
  * A small pool of threads.
  *
- * The workers sleep until a run is posted (`round` goes up), then they and the caller take items from one counter until
- * it runs out; the caller sleeps until the last worker has left the run. Items are taken in rising order, and after a
+ * The workers sleep until a run is posted (`round` increases). Then they and the caller take items from one counter
+ * until it ends; the caller sleeps until the last worker has left the run. Items are taken in rising order, and after a
  * failure no more are taken. So every item below one that was taken has been taken too, and the lowest item that fails
- * is the same whatever the number of threads: its status and message are the run's.
+ * is the same for any number of threads: its status and message are those of the run.
  *
- * One run at a time: a pool belongs to one caller, and work may not run its own pool again.
+ * A pool belongs to one caller and does one run at a time: work must not run its own pool.
  */
 #include "base/threads.h"
 
@@ -89,7 +89,7 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-/* Signals stay with the program's own threads: its handlers must not find themselves on ours. */
+/* Signals stay with the program's own threads, so that its handlers do not run on ours. */
 static void start_workers(base_pool *pool, int wanted) {
     sigset_t all, callers;
     sigfillset(&all);
@@ -98,7 +98,7 @@ static void start_workers(base_pool *pool, int wanted) {
         worker *next = &pool->workers[pool->threads - 1];
         next->pool = pool;
         next->index = pool->threads;
-        /* The machine may refuse a thread; those that there are do the work. */
+        /* The machine may refuse a thread; the existing ones then do the work. */
         if (pthread_create(&next->thread, NULL, worker_main, next) != 0) break;
         pool->threads++;
     }
@@ -117,7 +117,7 @@ dpmf_status base_pool_create(int threads, base_pool **out) {
     }
     const int wanted = threads == 0 ? processor_count() : threads;
     void *memory = NULL, *workers = NULL;
-    int made = 0; /* how many of the mutex and the two conditions exist */
+    int made = 0; /* the number of the mutex and the two conditions that exist */
     base_pool *pool = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc(1, sizeof(base_pool), "a pool of threads", &memory));

@@ -16,9 +16,9 @@ void base_pool_free(base_pool *pool); /* NULL is fine */
 int base_pool_threads(const base_pool *pool);
 
 /*
- * Runs work(context, item, worker) for item = 0..count-1; worker < threads says whose scratch to use. If items fail,
- * the others still run or are skipped, and the status and message of the failing item with the lowest index among
- * those that ran are the caller's.
+ * Runs work(context, item, worker) for item = 0..count-1; worker < threads is the index of the scratch memory to use.
+ * If items fail, the others still run or are skipped, and the caller gets the status and message of the failing item
+ * with the lowest index among those that ran.
  */
 typedef dpmf_status (*base_work)(void *context, int64_t item, int worker);
 DPMF_MUST_CHECK dpmf_status base_pool_run(base_pool *pool, int64_t count, base_work work, void *context);

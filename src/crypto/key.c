@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys: where they come from, and how one master key gives as many independent subkeys as there are uses and
- * mechanisms: HKDF with SHA-256 (Krawczyk and Eronen 2010, RFC 5869), on libcrypto's HMAC.
+ * Keys. One master key gives an independent subkey for every use and mechanism by HKDF with SHA-256 (Krawczyk and
+ * Eronen 2010, RFC 5869), on libcrypto's HMAC.
  *
  *     PRK = HMAC(salt, master),   subkey = HMAC(PRK, info || 0x01)
  *
- * One block of output is all that is ever needed, so that the expansion has a single step. The salt is fixed and names
- * the project; info is label, a zero byte, digest: the zero keeps ("ab", "c") and ("a", "bc") apart.
+ * A subkey needs one block of output, so the expansion has a single step. The salt is fixed and names the project; info
+ * is label, a zero byte, digest: the zero keeps ("ab", "c") and ("a", "bc") apart.
  */
 #include "crypto/crypto.h"
 
@@ -42,7 +42,7 @@ dpmf_status crypto_hkdf(const uint8_t *salt_bytes, size_t salt_size, const uint8
     }
     goto done;
 crypto:
-    status = base_fail(DPMF_ERROR_MEMORY, "libcrypto could not compute HMAC-SHA256"); /* it has no other reason */
+    status = base_fail(DPMF_ERROR_MEMORY, "libcrypto could not compute HMAC-SHA256"); /* no other reason */
 done:
     crypto_wipe(prk, sizeof prk);
     crypto_wipe(block, sizeof block);
@@ -86,4 +86,9 @@ dpmf_status crypto_key_random(uint8_t key[32]) {
 
 void crypto_wipe(void *memory, size_t bytes) {
     if (bytes > 0) explicit_bzero(memory, bytes);
+}
+
+void crypto_wipe_free(void *memory, int64_t bytes) {
+    if (memory != NULL) crypto_wipe(memory, (size_t)bytes);
+    base_free(memory);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seed noise Z[row, coordinate]: whole groups of 64 coordinates go straight to the caller's memory, the group at either
- * end by way of a small buffer. The kernels and the specification: kernels/seed/body.inc, docs/noise.md.
+ * Seed noise Z[row, coordinate]: whole groups of 64 coordinates are written straight to the caller's memory, the group
+ * at either end through a small buffer. kernels/seed/body.inc has the kernels, docs/noise.md the specification.
  */
 #include "crypto/crypto.h"
 
@@ -45,7 +45,7 @@ static size_t size_of(dpmf_precision precision) {
     return precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
 }
 
-/* Numbers that cannot be made must not look like noise: a caller who adds them sees it. */
+/* On failure the numbers become NaN, which a caller cannot mistake for noise. */
 static void spoil(dpmf_precision precision, size_t count, void *out) {
     for (size_t i = 0; i < count; i++)
         if (precision == DPMF_FLOAT32)
@@ -54,7 +54,7 @@ static void spoil(dpmf_precision precision, size_t count, void *out) {
             ((double *)out)[i] = NAN;
 }
 
-/* What is asked for: `scale` > 0 for exactly rounded numbers, in double. */
+/* The kind of numbers: `scale` > 0 for exactly rounded ones, in double. */
 typedef struct request {
     const crypto_seed *seed;
     dpmf_precision precision;

@@ -13,6 +13,7 @@
  */
 #include "base/memory.h"
 #include "design/design.h"
+#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -34,7 +35,7 @@ static const double CLEARLY = 1.5; /* noise over the least so far: past the mini
 /* ---- limits ---- */
 
 static int is_single(const design_problem *p) {
-    return dpmf_participation_is_single(p->participation);
+    return participation_is_single(p->participation);
 }
 
 /*
@@ -43,13 +44,13 @@ static int is_single(const design_problem *p) {
  */
 static int64_t most_bands(const design_problem *p) {
     const double n = (double)p->steps;
-    double most = is_single(p) ? n : (double)dpmf_participation_separation(p->participation);
+    double most = is_single(p) ? n : (double)p->participation->separation;
     if (p->workload->toeplitz)
         most = fmin(most, fmin(8192, fmax(512, 5e8 / n)));
     else if (p->workload->form != WORKLOAD_NAMED)
         most = fmin(most, 16);
     else if (p->workload->decay == 0)
-        most = fmin(most, n > 65536 ? 2048 : n); /* near linear in n, or O(n^2) (error/schedule.c) */
+        most = fmin(most, n > 65536 ? 2048 : n); /* near linear in n, or O(n^2) (error/toeplitz.c) */
     else if (n > 65536)
         most = fmin(most, fmax(16, sqrt(1e9 / n)));
     /* One pass and no sampling: a handful of buffers does better than any band that is not the whole matrix. */
@@ -69,7 +70,7 @@ static dpmf_status bands_that_fit(const design_problem *p, int64_t most, int64_t
         int64_t middle = high > 2 * low ? low * 2 : low + (high - low) / 2;
         uint64_t bytes = 0;
         dpmf_strategy *s = NULL;
-        TRY_DONE(dpmf_strategy_create_banded_toeplitz(p->steps, middle, c, &s));
+        TRY_DONE(dpmf_strategy_create_toeplitz(p->steps, DPMF_TOEPLITZ_BANDED, middle, c, &s));
         status = design_memory(p, s, &bytes);
         dpmf_strategy_free(s);
         if (status != DPMF_OK) goto done;
@@ -112,8 +113,8 @@ static void keep_better(design_problem *p, int64_t first) {
 
 static dpmf_status offer(sweep *s, const dpmf_strategy *strategy, const dpmf_sampling *sampling) {
     char made_by[160];
-    snprintf(made_by, sizeof made_by, "design: %s, %s loss, %lld bands", dpmf_strategy_family(strategy),
-             s->p->options.loss == DPMF_LOSS_MAX ? "max" : "rms", (long long)dpmf_strategy_bands(strategy));
+    snprintf(made_by, sizeof made_by, "design: %s, %s loss, %lld bands", strategy->family,
+             s->p->options.loss == DPMF_LOSS_MAX ? "max" : "rms", (long long)strategy_bands(strategy));
     return design_add(
         s->p, &(design_offer){.strategy = strategy, .sampling = *sampling, .swept = 1, .made_by = made_by}, NULL);
 }
@@ -324,7 +325,7 @@ static dpmf_status general_banded(sweep *s) {
     if (s->best_bands >= 2 && s->best_bands <= affordable(s, 1)) TRY(offer_banded(s, s->best_bands, 1));
     if (bands >= 2) TRY(design_is_beaten(s->p, "banded without sampling", &beaten));
     if (beaten) return DPMF_OK;
-    if (bands < s->most && bands < dpmf_participation_separation(s->p->participation))
+    if (bands < s->most && bands < s->p->participation->separation)
         design_limit(s->p,
                      "General banded C was tried with up to %lld bands: more take too long (--families banded,... "
                      "tries more, optimize --family banded --bands B any number).",
@@ -371,7 +372,7 @@ dpmf_status design_bands_in_time(design_problem *p) {
 
 dpmf_status design_bands(design_problem *p) {
     sweep s = begin(p);
-    const int64_t all = is_single(p) ? p->steps : dpmf_participation_separation(p->participation);
+    const int64_t all = is_single(p) ? p->steps : p->participation->separation;
     if (s.most < all && !(is_single(p) && p->options.sampling == DPMF_SAMPLING_NONE))
         design_limit(p,
                      "Banded Toeplitz C was tried with up to %lld of at most %lld bands: more take too long to "

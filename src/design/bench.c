@@ -111,7 +111,7 @@ done:
 
 dpmf_status design_bench(const design_problem *p, const dpmf_strategy *strategy, double *seconds, double *overhead) {
     const dpmf_precision precision = p->options.precision;
-    const int64_t row_bytes = (dpmf_strategy_buffers(strategy) + 1) * (precision == DPMF_FLOAT64 ? 8 : 4);
+    const int64_t row_bytes = (strategy_buffers(strategy) + 1) * (precision == DPMF_FLOAT64 ? 8 : 4);
     int64_t count = BUFFER_BYTES / row_bytes;
     double own = 0, independent = 0;
     dpmf_strategy *identity = NULL;
@@ -121,8 +121,7 @@ dpmf_status design_bench(const design_problem *p, const dpmf_strategy *strategy,
     if (count > p->options.dim) count = p->options.dim;
     TRY(strategy_create_identity(p->steps, &identity));
     TRY_DONE(time_rows(strategy, identity, precision, count, &own, &independent));
-    if (strcmp(dpmf_strategy_family(strategy), DPMF_FAMILY_IDENTITY) == 0)
-        own = independent; /* the same by definition */
+    if (strcmp(strategy->family, DPMF_FAMILY_IDENTITY) == 0) own = independent; /* the same by definition */
     *seconds = own * (double)p->options.dim / (double)count;
     *overhead = independent > 0 ? own / independent : 1;
 done:

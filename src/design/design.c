@@ -88,24 +88,8 @@ void dpmf_design_free(dpmf_design *d) {
     base_free(d);
 }
 
-int64_t dpmf_design_count(const dpmf_design *d) {
-    return d->problem.list.count;
-}
-
 const dpmf_candidate *dpmf_design_candidate(const dpmf_design *d, int64_t i) {
     return i >= 0 && i < d->problem.list.count ? &d->problem.list.entry[i].shown : NULL;
-}
-
-int64_t dpmf_design_chosen(const dpmf_design *d) {
-    return d->chosen;
-}
-
-const dpmf_mechanism *dpmf_design_mechanism(const dpmf_design *d) {
-    return d->mechanism;
-}
-
-dpmf_privacy dpmf_design_privacy(const dpmf_design *d) {
-    return d->problem.list.entry[d->chosen].privacy;
 }
 
 size_t dpmf_design_statement(const dpmf_design *d, const char *unit, char *out, size_t size) {
@@ -114,12 +98,13 @@ size_t dpmf_design_statement(const dpmf_design *d, const char *unit, char *out, 
     return dpmf_privacy_statement(&e->privacy, &a, unit, out, size);
 }
 
-const char *dpmf_design_why(const dpmf_design *d) {
-    return d->why;
-}
-
-int64_t dpmf_design_warnings(const dpmf_design *d) {
-    return d->warnings;
+dpmf_design_info dpmf_design_get(const dpmf_design *d) {
+    return (dpmf_design_info){.mechanism = d->mechanism,
+                              .privacy = d->problem.list.entry[d->chosen].privacy,
+                              .why = d->why,
+                              .warnings = d->warnings,
+                              .count = d->problem.list.count,
+                              .chosen = d->chosen};
 }
 
 const char *dpmf_design_warning(const dpmf_design *d, int64_t i) {

@@ -14,7 +14,7 @@
 #include <string.h>
 
 static int has_several(const design_problem *p) {
-    return !dpmf_participation_is_single(p->participation);
+    return !participation_is_single(p->participation);
 }
 
 /* A family without parameters; one that does not know the workload is passed over. */
@@ -96,7 +96,7 @@ static dpmf_status sweep_bisr(design_problem *p) {
  * momentum very slowly (0.1 %, 5 epochs: 266 steps of prefix sums 9 s, 120 with momentum more than a minute).
  */
 static double dense_seconds(const design_problem *p) {
-    const double n = (double)p->steps, k = (double)dpmf_participation_count(p->participation);
+    const double n = (double)p->steps, k = (double)p->participation->count;
     const int momentum = p->workload->momentum > 0, max_loss = p->options.loss == DPMF_LOSS_MAX;
     if (!has_several(p)) return 1e-9 * (max_loss ? 10 : 1) * n * n * n;
     const double evaluations = (momentum ? 9e-5 : 3e-5) * n * k * k * (!max_loss ? 1 : momentum ? 300 : 40);

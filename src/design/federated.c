@@ -112,7 +112,7 @@ static dpmf_status sensitivity_at(const design_problem *p, const dpmf_strategy *
 
 static dpmf_status fill_losses(const design_problem *p, const design_federated_range *f, design_federated_item *item) {
     const int many = f->points == DESIGN_FEDERATED_POINTS;
-    const int64_t every = many && strategy_tvblt(item->strategy) != NULL ? TVBLT_EVERY : 1;
+    const int64_t every = many && item->strategy->ops->gram_row != NULL ? TVBLT_EVERY : 1;
     double error = 0, sensitivity = 0;
     TRY(error_of(p, item->strategy, &error));
     for (int64_t i = 0; i < f->points; i++) {
@@ -180,8 +180,8 @@ static dpmf_status add_tapered(const design_problem *p, design_federated_range *
     dpmf_status status = DPMF_OK;
     TRY(base_alloc_doubles(bands, "the coefficients", &c));
     memcpy(c, plain, (size_t)bands * sizeof *c);
-    TRY_DONE(toeplitz_taper(bands, from, c));
-    TRY_DONE(dpmf_strategy_create_banded_toeplitz(p->steps, bands, c, &s));
+    TRY_DONE(optimize_taper(bands, from, c));
+    TRY_DONE(dpmf_strategy_create_toeplitz(p->steps, DPMF_TOEPLITZ_BANDED, bands, c, &s));
     snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld, tapered from %lld",
              (long long)bands, (long long)from);
     TRY_DONE(take_strategy(p, f, s, made_by, &kept));
@@ -303,17 +303,17 @@ static void find_worst(design_federated_range *f) {
 }
 
 static int same_family(const design_federated_item *a, const design_federated_item *b) {
-    return strcmp(dpmf_strategy_family(a->strategy), dpmf_strategy_family(b->strategy)) == 0;
+    return strcmp(a->strategy->family, b->strategy->family) == 0;
 }
 
 /* Those that another of the family makes useless; a few that need less memory stay choices. */
 static void find_dominated(design_federated_range *f) {
     for (int64_t i = 0; i < f->count; i++) {
         design_federated_item *item = &f->item[i];
-        int64_t buffers = dpmf_strategy_buffers(item->strategy);
+        int64_t buffers = strategy_buffers(item->strategy);
         for (int64_t j = 0; j < f->count; j++) {
             const design_federated_item *other = &f->item[j];
-            int64_t theirs = dpmf_strategy_buffers(other->strategy);
+            int64_t theirs = strategy_buffers(other->strategy);
             if (j == i || !same_family(item, other) || theirs > buffers || other->worst > item->worst) continue;
             if (theirs < buffers || other->worst < item->worst || j < i) item->dominated = 1;
         }

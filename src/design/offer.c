@@ -109,9 +109,9 @@ static dpmf_status make_room(design_list *list) {
 
 /* Diagonals of C, or of C^-1, where they are what the family is named for. */
 static int64_t bands_of(const dpmf_strategy *s) {
-    const dpmf_family *family = dpmf_family_info(strategy_family_find(s->family, strlen(s->family)));
-    if (family == NULL || !family->bands) return 0;
-    return family->inverse ? dpmf_strategy_buffers(s) + 1 : dpmf_strategy_bands(s);
+    const strategy_family *family = strategy_family_find(s->family, strlen(s->family));
+    if (family == NULL || !family->shown.bands) return 0;
+    return family->shown.inverse ? strategy_buffers(s) + 1 : strategy_bands(s);
 }
 
 static void fill_noise(double rms, double largest, dpmf_candidate *c) {
@@ -129,19 +129,19 @@ dpmf_status design_add(design_problem *p, const design_offer *given, double *noi
     double rms = 0, largest = 0, found = 0;
     if (noise == NULL) noise = &found;
     *noise = INFINITY;
-    TRY(base_progress(&p->options.run, dpmf_strategy_family(s), -1));
+    TRY(base_progress(&p->options.run, s->family, -1));
     TRY(errors_of(p, s, &rms, &largest));
     if (!isfinite(rms)) return DPMF_OK;
     TRY(design_settle_cap(p, &settled.sampling));
-    e.shown = (dpmf_candidate){.family = dpmf_strategy_family(s),
+    e.shown = (dpmf_candidate){.family = s->family,
                                .sampling = offer->sampling,
                                .bands = bands_of(s),
-                               .buffers = dpmf_strategy_buffers(s),
-                               .normalized = dpmf_strategy_is_normalized(s),
+                               .buffers = strategy_buffers(s),
+                               .normalized = strategy_is_normalized(s),
                                .swept = offer->swept,
                                .worst_ratio = offer->worst_ratio,
                                .worst_at = offer->worst_at,
-                               .normals_per_number = dpmf_strategy_normals(s)};
+                               .normals_per_number = strategy_normals(s)};
     TRY(sensitivity_of(p, offer, &e.shown.sensitivity));
     TRY(privacy_of(p, offer, &e.privacy));
     TRY(design_memory(p, s, &e.shown.memory_bytes));
@@ -188,7 +188,7 @@ dpmf_status design_optimize(const design_problem *p, const design_wish *wish, in
 
 static void say_how(const design_problem *p, const design_wish *wish, char out[160]) {
     snprintf(out, 160, "design: %s, %s loss, %s", wish->family,
-             p->options.loss == DPMF_LOSS_MAX && !wish->rms ? "max" : "rms", dpmf_participation_text(p->participation));
+             p->options.loss == DPMF_LOSS_MAX && !wish->rms ? "max" : "rms", p->participation->text);
 }
 
 /* A proof for all mechanisms under this participation, where the optimizer gives one, and a stronger one. */

@@ -56,8 +56,8 @@ int design_worth(design_problem *p, const char *family, int64_t steps_max) {
 
 static dpmf_status check_family(const char *name, size_t length) {
     char shown[64], list[STRATEGY_FAMILY_LIST];
-    const dpmf_family *known = dpmf_family_info(strategy_family_find(name, length));
-    if (known != NULL && known->designed != 0) return DPMF_OK;
+    const strategy_family *known = strategy_family_find(name, length);
+    if (known != NULL && known->shown.designed != 0) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT, "design: family '%s', accepted: %s, joined by commas",
                      base_show(name, length, shown), strategy_family_list(designed_place, ", ", list));
 }

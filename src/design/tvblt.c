@@ -73,7 +73,7 @@ static const double HOPELESS = 1.25; /* times the time that a row may take: no b
 static const double SHOWN_TOLERANCE = 3e-3;
 
 static double epochs_of(const design_problem *p) {
-    return (double)dpmf_participation_count(p->participation);
+    return (double)p->participation->count;
 }
 
 /* 250 evaluations, O(n k^2) each. */
@@ -181,7 +181,6 @@ static dpmf_status offer_epochs(design_problem *p) {
 dpmf_status design_tvblt(design_problem *p) {
     const dpmf_participation *a = p->participation;
     if (!design_wants(p, DPMF_FAMILY_TVBLT)) return DPMF_OK;
-    if (dpmf_participation_is_single(a))
-        return design_worth(p, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(p) : DPMF_OK;
+    if (participation_is_single(a)) return design_worth(p, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(p) : DPMF_OK;
     return a->pattern == WORKLOAD_FIXED && a->separation > 1 ? offer_epochs(p) : DPMF_OK;
 }

@@ -232,7 +232,7 @@ static void warn_sampling(warnings *w, const design_problem *p, const dpmf_candi
         warn(w,
              "The guarantee assumes the same order of the data in every pass: a unit's steps are exactly %lld apart "
              "(%s). A loader that shuffles again for every epoch is not cyclic.",
-             (long long)dpmf_participation_separation(p->participation), dpmf_participation_text(p->participation));
+             (long long)p->participation->separation, p->participation->text);
     if (dpmf_sampling_is_none(s) && !p->options.federated && p->options.epochs == 1)
         warn(w, "The guarantee assumes that no unit is used in more than one step: duplicates in the data break it.");
 }
@@ -276,14 +276,13 @@ int64_t design_warn(const design_problem *p, int64_t chosen, char out[DESIGN_WAR
                  "sampling.");
     if (sampled(c) && c->sigma < 0.5)
         warn(&w, "sigma = %.3g is small: the guarantee depends strongly on secret sampling.", c->sigma);
-    if (!p->options.federated && dpmf_participation_count(p->participation) < p->options.epochs)
+    if (!p->options.federated && p->participation->count < p->options.epochs)
         warn(&w,
              "%lld steps do not divide into %lld epochs: a pass in a fixed order takes %lld steps, so a unit takes "
              "part %lld times, and mechanisms without sampling were designed for that; with sampling %lld times are "
              "expected.",
-             (long long)p->steps, (long long)p->options.epochs,
-             (long long)dpmf_participation_separation(p->participation),
-             (long long)dpmf_participation_count(p->participation), (long long)p->options.epochs);
+             (long long)p->steps, (long long)p->options.epochs, (long long)p->participation->separation,
+             (long long)p->participation->count, (long long)p->options.epochs);
     if (p->options.epsilon > 10)
         warn(&w, "epsilon = %g is a weak guarantee: likelihoods may differ by a factor of e^epsilon.",
              p->options.epsilon);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel needs of AES-256 (FIPS 197): the table of a round and the expanded key. The S-box is computed: the inverse in
+ * AES-256 (FIPS 197) for the kernel: the table of a round and the expanded key. The S-box is computed: the inverse in
  * GF(2^8) by powers of the generator 3, then the affine map of the standard.
  *
  *     T[s] = (2 S[s], S[s], S[s], 3 S[s]),   lowest byte first
@@ -28,7 +28,7 @@ static void make_box(uint8_t box[256]) {
         power[i] = x;
         x ^= doubled(x); /* times 3 */
     }
-    box[0] = 0x63; /* 0 has no inverse and counts as its own */
+    box[0] = 0x63; /* 0 has no inverse and counts as its own inverse */
     for (int i = 0; i < 255; i++)
         box[power[i]] = (uint8_t)affine(power[(255 - i) % 255]);
 }

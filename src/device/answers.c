@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Known answers. A small mechanism for each route of the kernel; rows of it by libdpmf, made when the device is opened, added to
- * a pattern; and the same rows by the device, compared bit for bit, before every stream. The types take turns from row to row,
- * in another order for each of the two shards: one that begins at an odd coordinate, where numbers go to memory one by one, and
- * one where they go as vectors. Both have a pair of numbers whose radius word is small (docs/noise.md): it is looked for in the
- * first row of independent noise, where the radius is then above sqrt(2 ln 2^12).
+ * Known answers. There is a small mechanism for each route of the kernel. When a device is opened, libdpmf makes some
+ * rows of it, added to a pattern; before every stream the device makes the same rows, and they are compared bit for
+ * bit. The types alternate from row to row, in another order for each of the two shards: one begins at an odd
+ * coordinate, where numbers are written one by one, and one where they are written as vectors. Both have a pair of
+ * numbers whose radius word is small (docs/noise.md): it is searched in the first row of independent noise, where the
+ * radius is then above sqrt(2 ln 2^12).
  *
- * A device that fuses a multiplication and an addition changes one number in twenty; one wrong entry of the table of AES all.
+ * A device that fuses a multiplication and an addition changes one number in twenty; one wrong entry of the table of
+ * AES changes all.
  */
 #include "shared.h"
 
@@ -16,7 +18,7 @@
 #include <string.h>
 
 enum { ROUTES = 8, SHARDS = 2, STEPS = 6, COUNT = 75, SEARCHED = 1 << 17 };
-static const uint64_t SEED = 20220101; /* of a testing key: nothing is hidden here */
+static const uint64_t SEED = 20220101; /* of a testing key, which hides nothing */
 
 typedef struct route {
     const char *name, *family, *workload;
@@ -55,11 +57,7 @@ struct device_answers {
     shard shards[ROUTES * SHARDS];
 };
 
-static int64_t offset_of(int64_t unit, int k) {
-    return 32 * unit - (k == 0 ? 7 : 12);
-}
-
-/* Few bits, so that it is the same number in every type. */
+/* Few bits, so that the number is the same in every type. */
 static float pattern(int64_t i) {
     return (float)(i * 37 % 64 - 32) / 8;
 }
@@ -72,7 +70,7 @@ static dpmf_status make_strategy(const route *r, const dpmf_workload *workload, 
     dpmf_strategy_options options = dpmf_strategy_options_defaults();
     dpmf_optimize_options optimize = dpmf_optimize_options_defaults();
     dpmf_optimization found;
-    if (strcmp(r->family, "blt") == 0) return dpmf_strategy_create_blt(STEPS, r->buffers, scale, decay, out);
+    if (strcmp(r->family, "blt") == 0) return dpmf_strategy_create_blt(STEPS, r->buffers, scale, decay, NULL, out);
     if (strcmp(r->family, "tvblt") == 0) {
         optimize.buffers = r->buffers;
         optimize.shared_seeds = r->shared;
@@ -109,7 +107,7 @@ static dpmf_status find_unit(const dpmf_mechanism *identity, const uint8_t key[D
     DEVICE_TRY(device_alloc(SEARCHED, sizeof *row, "a row", (void **)&row));
     status = dpmf_noise_create(identity, SEARCHED, 1.0, key, NULL, &noise);
     if (status == DPMF_OK) status = dpmf_noise_next(noise, row);
-    const float scale = status == DPMF_OK ? (float)dpmf_noise_scale(noise) : 1;
+    const float scale = status == DPMF_OK ? (float)dpmf_noise_get(noise).release.scale : 1;
     for (int64_t i = 32; status == DPMF_OK && i < SEARCHED; i++) {
         if (i % 32 >= 16) continue;
         const float x = row[i] / scale, y = row[i + 16] / scale;
@@ -177,8 +175,10 @@ dpmf_status device_answers_create(dpmf_device *device, device_answers **out) {
     for (int r = 0; r < ROUTES; r++) {
         DEVICE_TRY_DONE(make_mechanism(&routes[r], &mechanism));
         if (r == 0) DEVICE_TRY_DONE(find_unit(mechanism, key, &unit));
-        for (int k = 0; k < SHARDS; k++)
-            DEVICE_TRY_DONE(make_shard(device, mechanism, key, offset_of(unit, k), &answers->shards[r * SHARDS + k]));
+        for (int k = 0; k < SHARDS; k++) {
+            const int64_t offset = 32 * unit - (k == 0 ? 7 : 12);
+            DEVICE_TRY_DONE(make_shard(device, mechanism, key, offset, &answers->shards[r * SHARDS + k]));
+        }
         dpmf_mechanism_free(mechanism);
         mechanism = NULL;
     }
@@ -192,7 +192,7 @@ done:
 
 /* ---- the comparison ---- */
 
-/* To the nearest, ties to even: as the kernel does it, here by arithmetic on doubles, which have room for the exact value. */
+/* Rounds to the nearest, ties to even, as the kernel does, by arithmetic on doubles, which can hold the exact value. */
 static uint32_t rounded(float x, int type) {
     uint32_t bits;
     int exponent;
@@ -231,7 +231,8 @@ static dpmf_status check_row(device_answers *a, const route *r, shard *s, int t,
     const device_backend *b = a->device->backend;
     unsigned char bytes[COUNT * sizeof(float)];
     const size_t size = type == DPMF_DEVICE_FLOAT32 ? 4 : 2;
-    const device_target target = {.type = type, .add = 1, .scale = dpmf_noise_scale(s->recipes), .memory = a->out};
+    const device_target target = {
+        .type = type, .add = 1, .scale = dpmf_noise_get(s->recipes).release.scale, .memory = a->out};
     for (int64_t i = 0; i < COUNT; i++) {
         const uint32_t bits = rounded(pattern(i), type);
         memcpy(bytes + (size_t)i * size, &bits, size);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA back end: the driver and NVRTC, both opened when they are asked for, in the device's primary context, which is the one
- * of PyTorch and of the CUDA runtime, so that their pointers and streams are ours too. The few declarations are written here: the
- * numbers are those of the driver's interface, which keeps them.
+ * The CUDA back end. The driver and NVRTC are opened on first use, in the device's primary context, which PyTorch and
+ * the CUDA runtime use too, so that their pointers and streams are valid here. The few declarations are written here;
+ * the driver's interface keeps its numbers.
  *
- * Nothing waits for the device but reading, freeing and `wait`. Copies of weights and seeds are from ordinary memory, which the
- * driver copies before it returns. A kernel of ours waits on the device for the last one of the same program, in whatever stream
- * that was: an event is recorded after each.
+ * Only reading, freeing and `wait` wait for the device. Copies of weights and seeds are from ordinary memory, which the
+ * driver copies before it returns. Each of our kernels waits on the device for the last one of the same program, in any
+ * stream: an event is recorded after each.
  *
- * Compiled and linked here, never run: docs/device.md.
+ * This code has been compiled and linked, but never run: docs/device.md.
  */
 #include "shared.h"
 
@@ -143,13 +143,16 @@ static dpmf_status refuse_log(const context *c, nvrtcProgram compiled, int answe
     return status;
 }
 
-/* IEEE arithmetic, one rounding an operation. The kernel's intrinsics say so too; the flags are for what the compiler adds. */
+/*
+ * IEEE arithmetic, one rounding per operation. The kernel's intrinsics ask for it too; the flags cover what the
+ * compiler adds.
+ */
 static dpmf_status build(context *c, const char *flags) {
     char architecture[64];
     int major = 0, minor = 0;
     nvrtcProgram compiled = NULL;
-    DEVICE_TRY(check(cu.cuDeviceGetAttribute(&major, ATTRIBUTE_MAJOR, c->device), "say what it is"));
-    DEVICE_TRY(check(cu.cuDeviceGetAttribute(&minor, ATTRIBUTE_MINOR, c->device), "say what it is"));
+    DEVICE_TRY(check(cu.cuDeviceGetAttribute(&major, ATTRIBUTE_MAJOR, c->device), "report its attributes"));
+    DEVICE_TRY(check(cu.cuDeviceGetAttribute(&minor, ATTRIBUTE_MINOR, c->device), "report its attributes"));
     snprintf(architecture, sizeof architecture, "--gpu-architecture=sm_%d%d", major, minor);
     const char *const options[] = {architecture,       "--std=c++17", "--fmad=false", "--prec-div=true",
                                    "--prec-sqrt=true", "--ftz=false", flags};
@@ -179,7 +182,7 @@ static dpmf_status find_device(context *c, int index) {
                            devices);
     DEVICE_TRY(check(cu.cuDeviceGet(&c->device, index), "open the device"));
     DEVICE_TRY(check(cu.cuDeviceGetName(c->name, (int)sizeof c->name - 1, c->device), "name the device"));
-    return check(cu.cuDeviceGetAttribute(&c->processors, ATTRIBUTE_PROCESSORS, c->device), "say what it is");
+    return check(cu.cuDeviceGetAttribute(&c->processors, ATTRIBUTE_PROCESSORS, c->device), "report its attributes");
 }
 
 static dpmf_status open_context(int index, const char *flags, void **out) {
@@ -208,7 +211,7 @@ static dpmf_status wait_for_all(void *opened) {
     return leave(check(cu.cuCtxSynchronize(), "finish its work"));
 }
 
-/* Kernels of any stream may still write to it: all of them are waited for, before and after. */
+/* Kernels of any stream may still write to it, so all of them must end first, before and after. */
 static int wipe(CUdeviceptr memory, uint64_t bytes) {
     int answer = cu.cuCtxSynchronize();
     if (answer == CUDA_SUCCESS) answer = cu.cuMemsetD8_v2(memory, 0, (size_t)bytes);
@@ -217,7 +220,7 @@ static int wipe(CUdeviceptr memory, uint64_t bytes) {
 
 static void release(void *opened, device_memory memory, uint64_t bytes) {
     if (memory == 0 || enter(opened) != DPMF_OK) return;
-    int answer = wipe(memory, bytes); /* fails on a device that is gone, and its memory with it */
+    int answer = wipe(memory, bytes); /* fails if the device is lost, and its memory with it */
     const int freed = cu.cuMemFree_v2(memory);
     if (leave(check(answer == CUDA_SUCCESS ? freed : answer, "free memory")) != DPMF_OK) return;
 }
@@ -247,7 +250,7 @@ static dpmf_status read_bytes(void *opened, device_memory from, uint64_t place, 
     return leave(check(cu.cuMemcpyDtoH_v2(bytes, from + place, (size_t)size), "copy from the device"));
 }
 
-/* The caller's memory is on the device already. */
+/* The caller's memory is already on the device. */
 static dpmf_status lend(void *opened, void *memory, uint64_t bytes, device_memory *out) {
     (void)opened, (void)bytes;
     *out = (device_memory)(uintptr_t)memory;
@@ -315,7 +318,10 @@ static dpmf_status mark(void *opened, void *made, void *stream) {
     return DPMF_OK;
 }
 
-/* Groups stay for many units, so that filling the table of AES costs little: eight for each processor's worth of threads. */
+/*
+ * Groups work on many units each, so that filling the table of AES costs little: eight groups for the threads of each
+ * processor.
+ */
 static dpmf_status launch(void *opened, void *made, const device_launch *l, void *stream) {
     enum { GROUP = 256, EACH = 8 };
     const context *c = opened;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device: its back end opened, the kernels compiled, the table of AES in its memory, and the known rows made once. What a
- * device is asked for before every stream is in device/answers.c.
+ * Opens a device: its back end, the compiled kernels, the table of AES in its memory, and the known rows, made once.
+ * device/answers.c has the test before every stream.
  */
 #include "shared.h"
 
@@ -43,7 +43,7 @@ static dpmf_status write_table(dpmf_device *device, int broken) {
 
 void dpmf_device_close(dpmf_device *device) {
     if (device == NULL) return;
-    if (device->pid == getpid()) { /* after fork() the driver's threads are the parent's */
+    if (device->pid == getpid()) { /* after fork() the driver's threads exist in the parent only */
         device_answers_free(device->answers);
         if (device->context != NULL) {
             device->backend->release(device->context, device->table, DEVICE_TABLE_WORDS * sizeof(uint32_t));

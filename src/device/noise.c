@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The public stream: libdpmf's own stream has the key, the state file and the rules (dpmf_noise_maker of dpmf.h), and the
- * device makes the rows.
+ * The public stream: libdpmf's own stream holds the key and the state file and checks the rules (dpmf_noise_maker of
+ * dpmf.h); the device makes the rows.
  *
- * A row leaves in libdpmf's order: everything that can refuse has been asked, the row is reserved, it is made. Nobody waits for
- * it, so that it counts as arrived when the next one is asked for, or when the device is found to have finished: a program that
- * ends before that leaves the row in doubt, as it would with libdpmf.
+ * A row is made in libdpmf's order: first all checks, then the reservation, then the row. The call does not wait for
+ * the device, so the row counts as arrived when the next one is requested, or when the device is seen to have finished.
+ * A program that ends before that leaves the row in doubt, as it would with libdpmf.
  */
 #include "shared.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,7 +17,7 @@
 struct dpmf_device_noise {
     dpmf_noise *rules;
     device_rows rows;
-    int given; /* the row of `rules` has been handed out, and not yet been counted as arrived */
+    int given; /* the row of `rules` was given to the caller, but not yet counted as arrived */
     int ended; /* a row that was reserved could not be made */
     pid_t pid;
 };
@@ -52,8 +53,9 @@ dpmf_status dpmf_device_noise_create(dpmf_device *device, const dpmf_mechanism *
     o.maker = &maker;
     o.prefetch = 0;
     DEVICE_TRY_DONE(device_took(dpmf_noise_create(mechanism, dim, clip, key, &o, &noise->rules)));
-    DEVICE_TRY_DONE(device_rows_create(device, noise->rules, dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism)),
-                                       o.offset, dpmf_noise_count(noise->rules), ahead, &noise->rows));
+    DEVICE_TRY_DONE(device_rows_create(device, noise->rules,
+                                       dpmf_strategy_get(dpmf_mechanism_get(mechanism).strategy).steps, o.offset,
+                                       dpmf_noise_get(noise->rules).count, ahead, &noise->rows));
     *out = noise;
     noise = NULL;
 done:
@@ -61,7 +63,7 @@ done:
     return status;
 }
 
-/* The last row is there, and so it has arrived. */
+/* The last row is complete, and so it has arrived. */
 static dpmf_status settle(dpmf_device_noise *noise) {
     if (!noise->given) return DPMF_OK;
     DEVICE_TRY(device_took(dpmf_noise_arrived(noise->rules)));
@@ -74,7 +76,7 @@ void dpmf_device_noise_free(dpmf_device_noise *noise) {
     if (noise->pid == getpid() && noise->rows.device != NULL) {
         const dpmf_device *device = noise->rows.device;
         if (device->backend->wait(device->context) == DPMF_OK && !noise->ended && settle(noise) != DPMF_OK)
-            noise->ended = 1; /* the state file then leaves the row in doubt, which is what is known of it */
+            noise->ended = 1; /* the state file then leaves the row in doubt, as it should */
         device_rows_free(&noise->rows);
     }
     dpmf_noise_free(noise->rules);
@@ -90,8 +92,8 @@ static dpmf_status check_usable(const dpmf_device_noise *noise) {
         return device_fail(DPMF_ERROR_UNSUPPORTED, "this stream belongs to process %lld, which forked",
                            (long long)noise->pid);
     if (noise->ended)
-        return device_fail(DPMF_ERROR_IO, "this stream has ended: row %lld was reserved and could not be made",
-                           (long long)dpmf_noise_step(noise->rules));
+        return device_fail(DPMF_ERROR_IO, "this stream has ended: row %" PRId64 " was reserved and could not be made",
+                           dpmf_noise_get(noise->rules).step);
     return DPMF_OK;
 }
 
@@ -102,20 +104,21 @@ static dpmf_status check_target(const dpmf_device_noise *noise, const device_tar
         return device_fail(DPMF_ERROR_ARGUMENT, "type %d, accepted 1 (float32), 2 (bfloat16) and 3 (float16)",
                            (int)target->type);
     if (target->segments < 0 || (target->segments > 0 && target->segment == NULL))
-        return device_fail(DPMF_ERROR_ARGUMENT, "%lld segments, accepted 0 or more, and their list",
-                           (long long)target->segments);
+        return device_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " segments, accepted 0 or more, and their list",
+                           target->segments);
     for (int64_t i = 0; i < target->segments; i++) {
         const dpmf_segment *s = &target->segment[i];
         if (s->count < 0 || s->count > count - sum || (s->count > 0 && s->memory == NULL))
             return device_fail(DPMF_ERROR_ARGUMENT,
-                               "segment %lld is NULL or has count %lld, accepted 0 to %lld: what is left of a row of "
-                               "%lld",
-                               (long long)i, (long long)s->count, (long long)(count - sum), (long long)count);
+                               "segment %" PRId64 " is NULL or has count %" PRId64 ", accepted 0 to %" PRId64
+                               ": what is left of a row of "
+                               "%" PRId64,
+                               i, s->count, count - sum, count);
         sum += s->count;
     }
     if (sum == count) return DPMF_OK;
-    return device_fail(DPMF_ERROR_ARGUMENT, "the segments have %lld numbers in total, accepted: %lld", (long long)sum,
-                       (long long)count);
+    return device_fail(DPMF_ERROR_ARGUMENT, "the segments have %" PRId64 " numbers in total, accepted: %" PRId64, sum,
+                       count);
 }
 
 static dpmf_status hand_out(dpmf_device_noise *noise, double factor, device_target *target, void *stream) {
@@ -125,7 +128,7 @@ static dpmf_status hand_out(dpmf_device_noise *noise, double factor, device_targ
     device = noise->rows.device;
     DEVICE_TRY(device->backend->order(device->context, noise->rows.program, stream));
     DEVICE_TRY(settle(noise));
-    const int64_t step = dpmf_noise_step(noise->rules);
+    const int64_t step = dpmf_noise_get(noise->rules).step;
     if (step < noise->rows.steps) DEVICE_TRY(device_rows_seek(&noise->rows, step, stream));
     DEVICE_TRY(device_took(dpmf_noise_reserve(noise->rules, factor, &target->scale)));
     dpmf_status status = device_rows_make(&noise->rows, step, target, stream);
@@ -163,9 +166,9 @@ dpmf_status dpmf_device_noise_wait(dpmf_device_noise *noise) {
     return settle(noise);
 }
 
-/* ---- to any row, and files ---- */
+/* ---- seek, and files ---- */
 
-/* Of saving and loading: where the device failed in between, the message is its own. */
+/* Of saving and loading: if the device failed in between, the message is the device's. */
 static dpmf_status took_files(dpmf_device_noise *noise, dpmf_status status) {
     const int failed = noise->rows.failed;
     noise->rows.failed = 0;
@@ -178,7 +181,7 @@ dpmf_status dpmf_device_noise_bind_sum(dpmf_device_noise *noise, const uint8_t d
     return device_took(dpmf_noise_bind_sum(noise->rules, digest));
 }
 
-/* The buffers follow when they are needed. */
+/* The buffers are computed on the next use. */
 dpmf_status dpmf_device_noise_seek(dpmf_device_noise *noise, int64_t step) {
     DEVICE_TRY(dpmf_device_noise_wait(noise));
     return device_took(dpmf_noise_seek(noise->rules, step));
@@ -186,8 +189,8 @@ dpmf_status dpmf_device_noise_seek(dpmf_device_noise *noise, int64_t step) {
 
 dpmf_status dpmf_device_noise_save(dpmf_device_noise *noise, const char *path) {
     DEVICE_TRY(dpmf_device_noise_wait(noise));
-    noise->rows.ahead_of = -1; /* a checkpoint has no place for it */
-    DEVICE_TRY(device_rows_seek(&noise->rows, dpmf_noise_step(noise->rules), NULL));
+    noise->rows.ahead_of = -1; /* a checkpoint has no field for it */
+    DEVICE_TRY(device_rows_seek(&noise->rows, dpmf_noise_get(noise->rules).step, NULL));
     return took_files(noise, dpmf_noise_save(noise->rules, path));
 }
 
@@ -201,18 +204,18 @@ dpmf_status dpmf_device_noise_load_parts(dpmf_device_noise *noise, int64_t parts
     return took_files(noise, dpmf_noise_load_parts(noise->rules, parts, path));
 }
 
-/* ---- plain questions ---- */
+/* ---- properties ---- */
 
 int64_t dpmf_device_noise_step(const dpmf_device_noise *noise) {
-    return dpmf_noise_step(noise->rules) + noise->given;
+    return dpmf_noise_get(noise->rules).step + noise->given;
 }
 
 int64_t dpmf_device_noise_reserved(const dpmf_device_noise *noise) {
-    return dpmf_noise_reserved(noise->rules);
+    return dpmf_noise_get(noise->rules).reserved;
 }
 
 int dpmf_device_noise_in_doubt(const dpmf_device_noise *noise) {
-    return dpmf_noise_in_doubt(noise->rules);
+    return dpmf_noise_get(noise->rules).in_doubt;
 }
 
 int64_t dpmf_device_noise_count(const dpmf_device_noise *noise) {
@@ -220,5 +223,5 @@ int64_t dpmf_device_noise_count(const dpmf_device_noise *noise) {
 }
 
 double dpmf_device_noise_scale(const dpmf_device_noise *noise) {
-    return dpmf_noise_scale(noise->rules);
+    return dpmf_noise_get(noise->rules).release.scale;
 }

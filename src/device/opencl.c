@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OpenCL back end, for any driver of version 1.2 or later that divides and takes roots with correct rounding, has float
- * subnormals and says so; others are refused before anything is compiled. Memory of the caller is the program's own (that of
- * the processor): it is lent to the device for a call. One queue, in order.
+ * The OpenCL back end, for any driver of version 1.2 or later that divides and takes roots with correct rounding, has
+ * float subnormals and reports both; others are refused before anything is compiled. The caller's memory is ordinary
+ * memory of the processor, which the device uses during a call. There is one queue, in order.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include "shared.h"
@@ -66,7 +66,7 @@ typedef struct program {
     cl_mem key;
 } program;
 
-/* The statuses that a user can do something about; the others are a number in the driver's manual. */
+/* The statuses that a user can act on; the others are shown as numbers of the driver's manual. */
 static dpmf_status check(cl_int answer, const char *what) {
     if (answer == CL_SUCCESS) return DPMF_OK;
     if (answer == CL_MEM_OBJECT_ALLOCATION_FAILURE || answer == CL_OUT_OF_RESOURCES ||
@@ -179,12 +179,11 @@ static dpmf_status fill_zeros(context *c, cl_mem memory, uint64_t bytes) {
 
 static void release(void *opened, device_memory memory, uint64_t bytes) {
     if (memory == 0) return;
-    if (fill_zeros(opened, memory_of(memory), bytes) != DPMF_OK)
-        bytes = 0; /* a device that is gone keeps nothing to wipe */
+    if (fill_zeros(opened, memory_of(memory), bytes) != DPMF_OK) bytes = 0; /* a lost device has nothing to wipe */
     cl.clReleaseMemObject(memory_of(memory));
 }
 
-/* Drivers may put off taking memory to its first use: clearing it is one. */
+/* Drivers may allocate only on first use; clearing is a use. */
 static dpmf_status allocate(void *opened, uint64_t bytes, device_memory *out) {
     context *c = opened;
     cl_int answer = CL_SUCCESS;
@@ -232,7 +231,7 @@ static dpmf_status lend(void *opened, void *memory, uint64_t bytes, device_memor
     return DPMF_OK;
 }
 
-/* Mapping it is what brings the device's numbers to the caller's memory. */
+/* Mapping copies the device's numbers to the caller's memory. */
 static dpmf_status give_back(void *opened, device_memory memory, uint64_t bytes) {
     context *c = opened;
     cl_int answer = CL_SUCCESS;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recipes into launches of the kernel; the buffers, on the device.
+ * Turns recipes into launches of the kernel; holds the buffers on the device.
  *
- * The coordinates in memory start and end at multiples of 32, what a unit of the seeds has, so that vectors are aligned whatever
- * the shard: buffer j has that of coordinate c at j x padded + c - base. Coordinates outside of the shard are never emitted. A
- * row goes to one launch for each segment; segments that end inside of a unit have its seeds made twice, and each coordinate
- * still moves its own buffers on once.
+ * The coordinates in memory start and end at multiples of 32, the size of a unit of the seeds, so that vectors are
+ * aligned in every shard: buffer j has coordinate c at j x padded + c - base. Coordinates outside of the shard are
+ * never emitted. A row takes one launch per segment. The seeds of a unit are made twice if a segment ends inside it,
+ * but each coordinate still advances its own buffers once.
  *
  * Where the strategy feeds outputs back, the buffers are a ring of rows, and a checkpoint of libdpmf may hold rows that it made
- * ahead: those are emitted from the ring. A row made ahead here has memory of its own.
+ * ahead: those are emitted from the ring. A row that is made ahead here has separate memory.
  */
 #include "shared.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { UNIT = 32 };
@@ -56,10 +57,10 @@ static dpmf_status take_memory(device_rows *rows, int ahead) {
     DEVICE_TRY(device_took(dpmf_noise_recipe(rows->noise, rows->steps - 1, &last)));
     rows->buffers = last.buffers;
     if (__builtin_mul_overflow((uint64_t)(rows->buffers + 1) * sizeof(float), (uint64_t)rows->padded, &sum))
-        return device_fail(DPMF_ERROR_MEMORY, "%lld buffers of %lld numbers are beyond any memory",
-                           (long long)rows->buffers, (long long)rows->count);
+        return device_fail(DPMF_ERROR_MEMORY, "%" PRId64 " buffers of %" PRId64 " numbers are beyond any memory",
+                           rows->buffers, rows->count);
     rows->weight_bytes =
-        bytes_of(last.weights + rows->buffers, sizeof(float)); /* a ring that is not yet full has fewer */
+        bytes_of(last.weights + rows->buffers, sizeof(float)); /* a ring that is not full yet has fewer */
     rows->seed_bytes = bytes_of(last.seeds, sizeof(uint64_t));
     DEVICE_TRY(b->allocate(context, rows->weight_bytes, &rows->weight));
     DEVICE_TRY(b->allocate(context, rows->seed_bytes, &rows->seed));
@@ -86,7 +87,7 @@ done:
 
 /* ---- launches ---- */
 
-/* What a launch for row t needs but for where it goes: weights and seeds are on the device afterwards. */
+/* Prepares a launch for row t, except its target: weights and seeds are on the device afterwards. */
 static dpmf_status prepare(device_rows *rows, int64_t t, void *stream, device_launch *l) {
     const device_backend *b = rows->device->backend;
     dpmf_recipe recipe;
@@ -111,22 +112,19 @@ static dpmf_status prepare(device_rows *rows, int64_t t, void *stream, device_la
     l->fresh = t == recipe.start;
     if (bytes_of(recipe.weights, sizeof(float)) > rows->weight_bytes ||
         bytes_of(recipe.seeds, sizeof(uint64_t)) > rows->seed_bytes)
-        return device_fail(DPMF_ERROR_UNSUPPORTED, "row %lld takes more seeds than the last one", (long long)t);
+        return device_fail(DPMF_ERROR_UNSUPPORTED, "row %" PRId64 " takes more seeds than the last one", t);
     DEVICE_TRY(b->write(rows->device->context, rows->weight, 0, recipe.weight, bytes_of(recipe.weights, sizeof(float)),
                         stream));
     return b->write(rows->device->context, rows->seed, 0, recipe.seed, bytes_of(recipe.seeds, sizeof(uint64_t)),
                     stream);
 }
 
-static size_t size_of(int32_t type) {
-    return type == DPMF_DEVICE_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
-}
-
 static dpmf_status emit_segment(const device_rows *rows, device_launch *l, const dpmf_segment *segment, int64_t before,
                                 void *stream) {
     const device_backend *b = rows->device->backend;
     void *context = rows->device->context;
-    const uint64_t bytes = bytes_of(segment->count, size_of(l->type));
+    const size_t number_size = l->type == DPMF_DEVICE_FLOAT32 ? sizeof(float) : sizeof(uint16_t);
+    const uint64_t bytes = bytes_of(segment->count, number_size);
     if (segment->count == 0) return DPMF_OK;
     l->from = (uint64_t)(rows->first + before);
     l->to = l->from + (uint64_t)segment->count;
@@ -163,7 +161,7 @@ static dpmf_status make_all(const device_rows *rows, device_launch *l, device_me
     return rows->device->backend->launch(rows->device->context, rows->program, l, stream);
 }
 
-/* One row more: in a ring it takes the place of the oldest. */
+/* Makes one more row; in a ring it replaces the oldest. */
 static void count_made(device_rows *rows) {
     rows->made++;
     if (rows->kept < rows->made - rows->buffers) rows->kept = rows->made - rows->buffers;
@@ -196,7 +194,7 @@ dpmf_status device_rows_ahead(device_rows *rows, int64_t t, void *stream) {
     return b->mark(rows->device->context, rows->program, stream);
 }
 
-/* ---- to any row ---- */
+/* ---- seek ---- */
 
 dpmf_status device_rows_seek(device_rows *rows, int64_t step, void *stream) {
     dpmf_recipe recipe;
@@ -240,7 +238,7 @@ dpmf_status device_rows_write(void *context, int64_t step, int64_t made, const v
     device_rows *rows = context;
     dpmf_status status = copy_buffers(rows, NULL, buffers);
     rows->failed = status != DPMF_OK;
-    rows->made = status == DPMF_OK ? made : -1; /* half of them are new: the next row begins at its block's start */
+    rows->made = status == DPMF_OK ? made : -1; /* some are new: the next row starts again at its block */
     rows->kept = status == DPMF_OK ? step : -1;
     rows->ahead_of = -1;
     return status;

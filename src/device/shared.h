@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of libdpmf_device share. It stands on dpmf.h alone: a library of its own, beside libdpmf. */
+/* Shared by the files of libdpmf_device, a separate library that uses dpmf.h only. */
 #ifndef DPMF_DEVICE_SHARED_H
 #define DPMF_DEVICE_SHARED_H
 
+#define DPMF_EXPERIMENTAL
 #include "dpmf_device.h"
+#include "dpmf_experimental.h"
 
 #include <stddef.h>
 #include <sys/types.h>
@@ -30,7 +32,7 @@ DPMF_MUST_CHECK dpmf_status device_took(dpmf_status status);
 
 DPMF_MUST_CHECK dpmf_status device_alloc(size_t count, size_t size, const char *what, void **out); /* of 0s */
 
-/* ---- libraries that are opened when they are asked for (device/status.c) ---- */
+/* ---- libraries that are opened on first use (device/status.c) ---- */
 
 typedef struct device_symbol {
     const char *name;
@@ -51,7 +53,7 @@ void device_aes_expand(const uint8_t key[32], uint32_t words[DEVICE_KEY_WORDS]);
 
 typedef uint64_t device_memory; /* a cl_mem or a CUdeviceptr; 0: none */
 
-/* What a row goes to besides the three public types: nothing. */
+/* The target of a row besides the three public types: nothing. */
 enum { DEVICE_NOTHING = 0 };
 /* A row that lies in a buffer, beside the kinds of dpmf_recipe_kind. */
 enum { DEVICE_HELD = DPMF_RECIPE_REPLAY + 1 };
@@ -65,7 +67,7 @@ typedef struct device_launch {
 } device_launch;
 
 /*
- * A context is an opened device with its kernels compiled; a program is the kernel with a key of its own. Everything that
+ * A context is an opened device with its kernels compiled; a program is the kernel with its own key. Everything that
  * takes a stream is put into it, in order; `order` comes before the first of a row's calls and `mark` after the last.
  */
 typedef struct device_backend {
@@ -81,7 +83,7 @@ typedef struct device_backend {
     dpmf_status (*write)(void *context, device_memory to, uint64_t place, const void *bytes, uint64_t size,
                          void *stream);
     dpmf_status (*read)(void *context, device_memory from, uint64_t place, void *bytes, uint64_t size);
-    /* Memory of the caller's as the kernel takes it, and back: it is then the caller's again. */
+    /* Maps the caller's memory for the kernel, and back: afterwards it is the caller's again. */
     dpmf_status (*lend)(void *context, void *memory, uint64_t bytes, device_memory *out);
     dpmf_status (*give_back)(void *context, device_memory memory, uint64_t bytes);
     dpmf_status (*order)(void *context, void *program, void *stream);
@@ -105,7 +107,7 @@ struct dpmf_device {
     pid_t pid; /* a device does not survive fork() */
 };
 
-/* ---- rows (device/rows.c): recipes into launches; buffers on the device ---- */
+/* ---- rows (device/rows.c) ---- */
 
 typedef struct device_rows {
     dpmf_device *device;
@@ -114,12 +116,12 @@ typedef struct device_rows {
     int64_t steps, first, count; /* coordinates */
     int64_t base, padded;        /* those in memory: multiples of 32 */
     int64_t buffers;
-    int64_t made;                             /* rows that the buffers have had */
-    int64_t kept;                             /* and those from here on are in the ring, if there is one */
+    int64_t made;                             /* rows that the buffers include */
+    int64_t kept;                             /* rows from here on are in the ring, if there is one */
     int64_t ahead_of;                         /* the row in `ahead`; -1: none */
     device_memory weight, seed, state, ahead; /* ahead: 0 if rows are not made ahead */
     uint64_t weight_bytes, seed_bytes;
-    int failed; /* copying buffers did, and left the message */
+    int failed; /* copying buffers failed, and left the message */
 } device_rows;
 
 typedef struct device_target {
@@ -130,15 +132,15 @@ typedef struct device_target {
     device_memory memory;        /* 0, or memory of the device's for the whole row, in the place of segments */
 } device_target;
 
-/* `steps` of the mechanism. The key of the seeds is taken from `noise`. */
+/* Opens the rows for `steps` of the mechanism. The key of the seeds is taken from `noise`. */
 DPMF_MUST_CHECK dpmf_status device_rows_create(dpmf_device *device, dpmf_noise *noise, int64_t steps, int64_t first,
                                                int64_t count, int ahead, device_rows *rows);
 void device_rows_free(device_rows *rows);
 
-/* The buffers as they are before row `step`, made again from the start of its block if they have had more. */
+/* Brings the buffers to row `step`, from the start of its block if they include later rows. */
 DPMF_MUST_CHECK dpmf_status device_rows_seek(device_rows *rows, int64_t step, void *stream);
 
-/* Row t, to which the buffers have been brought. */
+/* Makes row t, which the buffers must have been brought to. */
 DPMF_MUST_CHECK dpmf_status device_rows_make(device_rows *rows, int64_t t, const device_target *target, void *stream);
 DPMF_MUST_CHECK dpmf_status device_rows_ahead(device_rows *rows, int64_t t, void *stream);
 

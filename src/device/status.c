@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages, memory, and libraries that are opened when they are asked for. */
+/* Messages, memory, and libraries that are opened on first use. */
 #include "shared.h"
 
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ dpmf_status device_alloc(size_t count, size_t size, const char *what, void **out
     return DPMF_OK;
 }
 
-/* Drivers keep threads and handlers of their own, which must not lose their code: what was opened stays open. */
+/* Libraries stay open, since drivers keep threads and handlers whose code must not be unloaded. */
 dpmf_status device_library_open(const char *what, const char *const *names, const device_symbol *symbol, void **out) {
     void *library = NULL;
     for (int i = 0; names[i] != NULL && library == NULL; i++)

@@ -118,19 +118,6 @@ done:
     return status;
 }
 
-/* C^-1 as a whole matrix, where C is one. */
-static dpmf_status whole_inverse(const dpmf_strategy *s, double *matrix) {
-    const double *c = strategy_dense_matrix(s);
-    if (c == NULL) c = strategy_own_workload(s)->matrix;
-    memcpy(matrix, c, (size_t)(s->steps * s->steps) * sizeof *matrix);
-    return base_lower_invert(s->steps, matrix);
-}
-
-static int is_matrix(const dpmf_strategy *s) {
-    const dpmf_workload *own = strategy_own_workload(s);
-    return strategy_dense_matrix(s) != NULL || (own != NULL && own->form == WORKLOAD_DENSE);
-}
-
 /* B = A W in place, row by row: the workload's stream over all columns at once. */
 static dpmf_status apply_rows(const dpmf_workload *a, int64_t rows, double *b) {
     int64_t buffers = workload_buffers(a);
@@ -145,8 +132,9 @@ static dpmf_status apply_rows(const dpmf_workload *a, int64_t rows, double *b) {
     return DPMF_OK;
 }
 
-dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *per_step) {
-    int64_t n = s->steps, rows = dpmf_strategy_rows(s);
+dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const double *matrix, const dpmf_run *run,
+                        double *per_step) {
+    int64_t n = s->steps, rows = strategy_rows(s);
     double *b = NULL;
     dpmf_status status = DPMF_OK;
     if (n > DENSE_STEPS_MAX)
@@ -155,9 +143,14 @@ dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dp
                          (long long)n, DENSE_STEPS_MAX);
     TRY_DONE(base_alloc_doubles(n * rows, "the matrix B", &b));
     TRY_DONE(base_progress(run, "error", 0));
-    TRY_DONE(is_matrix(s) ? whole_inverse(s, b) : strategy_left_inverse(s, b));
+    if (matrix != NULL) {
+        memcpy(b, matrix, (size_t)(n * n) * sizeof *b);
+        TRY_DONE(base_lower_invert(n, b));
+    } else {
+        TRY_DONE(strategy_left_inverse(s, b));
+    }
     TRY_DONE(base_progress(run, "error", 0.5));
-    int lower = is_matrix(s) || strategy_can(s, STRATEGY_CAN_ROW);
+    int lower = matrix != NULL || strategy_can(s, STRATEGY_CAN_ROW);
     if (a->form == WORKLOAD_DENSE && lower)
         base_lower_multiply(n, a->matrix, b);
     else

@@ -3,24 +3,19 @@
  * Error: the row norms of B = A W. Row t of B Z is the noise in answer t, so |B[t,:]| is its standard deviation per
  * unit of seed noise (Pillutla et al. 2025, Theorem 2.2).
  *
+ *     the family's own way       ask its table of operations: BLT, TV-BLT, replayed seeds, trees, ... (families/)
  *     A and C Toeplitz           B is Toeplitz with first column w = C^-1 (A e_0); |B[t,:]|^2 = w_0^2 + ... + w_t^2
  *                                (McKenna 2024, Proposition D.1), O(n b) or O(n log n)
  *     A named, C^-1 of b bands   covariance of (past seeds, momentum, sum), O(n b)
  *     A named, C Toeplitz        with normalized columns or under a schedule O(n log n) to O(n log^2 n); with both and momentum,
  *                                or with decay, O(n b) or O(n^2): all columns together
  *     A named, C of b bands      covariance of (past outputs, momentum, sum), O(n b^2) against O(n^2 b) in McKenna 2024
- *     A named, C a BLT           the same with C^-1 from buffers, O(n d); else covariance of (buffers, momentum, sum),
- *                                O(n d^2)
- *     A named, C a TV-BLT        covariance of (buffers, momentum, sum), O(n r^2)
- *     A named, C unbounded       covariance of (buffers, momentum, sum), O(n d^2)
- *     ... with replayed seeds    covariance of (buffers, momentum, sum) and of these with seeds of earlier epochs, O(n k r^2)
- *     A named, C a tree          covariance of (pending nodes, momentum, sum), O(n log n)
- *     A named, C the FFT's       closed form for prefix sums, else rows of W W', O(n^2) time, O(n) memory
+ *     A named, rows of W W'      O(n^2) time, O(n) memory
  *     A or C a matrix            whole matrices with BLAS
  *     otherwise                  impulse responses (McKenna 2024, Algorithm 5), O(n^2) time, O(n) memory
  */
-#include "error/error.h"
 
+#include "error/error.h"
 #include "base/linalg.h"
 #include "base/lower.h"
 #include "base/memory.h"
@@ -28,6 +23,7 @@
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -70,25 +66,12 @@ static int recursion_is_cheap(const dpmf_strategy *s) {
 }
 
 static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
-    const dpmf_workload *own = strategy_own_workload(s);
-    return a->form == WORKLOAD_DENSE || strategy_dense_matrix(s) != NULL ||
-           (own != NULL && own->form == WORKLOAD_DENSE);
+    return a->form == WORKLOAD_DENSE || strategy_matrix(s) != NULL;
 }
 
 /* Square, and with a step that takes one seed: impulses can be sent through it. */
 static int has_impulses(const dpmf_strategy *s) {
-    return (s->ops->rows == NULL || dpmf_strategy_rows(s) == s->steps) && strategy_can(s, STRATEGY_CAN_STEP);
-}
-
-/* Under prefix sums the blocks of a stamped mechanism add up: block k, step t has k q_last + q_t. */
-static int fft_prefix(const dpmf_workload *a, const dpmf_strategy *s, double *squares) {
-    int64_t stamps = 1;
-    const dpmf_strategy *block = strategy_block(s, &stamps);
-    if (!workload_is_prefix(a) || !strategy_fft_prefix_error(block, squares)) return 0;
-    for (int64_t k = stamps - 1; k >= 0; k--)
-        for (int64_t t = block->steps - 1; t >= 0; t--)
-            squares[k * block->steps + t] = (double)k * squares[block->steps - 1] + squares[t];
-    return 1;
+    return (s->ops->rows == NULL || strategy_rows(s) == s->steps) && strategy_can(s, STRATEGY_CAN_STEP);
 }
 
 /* The coefficients of a Toeplitz C, whether those of its inverse are held or not. */
@@ -105,7 +88,7 @@ static int toeplitz_bands(const dpmf_strategy *s, int64_t *count, const double *
     return strategy_toeplitz(s, count, c, &inverse_count, &inverse) && *c != NULL && inverse_count == 0;
 }
 
-/* Near linear by error/schedule.c? Where A is Toeplitz too, and C has few bands, its columns are cheaper. */
+/* Near linear by error/toeplitz.c? Where A is Toeplitz too, and C has few bands, its columns are cheaper. */
 static int has_long_schedule(const dpmf_workload *a, const double *scale, int64_t count) {
     enum { LONG = 512 };
     if (a->decay != 0 || a->steps < LONG || (scale != NULL && a->momentum > 0)) return 0;
@@ -124,19 +107,8 @@ static int columns_are_cheap(const dpmf_workload *a, const dpmf_strategy *scaled
 
 static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
     const double *scale = NULL, *c = NULL;
-    int64_t stamps = 1, count = 0;
-    strategy_tree_kind kind;
-    const dpmf_strategy *scaled = strategy_scaled(s, &scale), *block = strategy_block(scaled, &stamps);
-    if (strategy_tree(block, &kind)) return error_tree(a, kind, stamps, scale, run, squares);
-    const blt_parameters *blt = strategy_blt(block);
-    if (blt != NULL) return error_blt(a, blt, block->steps, stamps, scale, run, squares);
-    const tvblt_parameters *tvblt = strategy_tvblt(block);
-    if (tvblt != NULL) return error_tvblt(a, tvblt, stamps, scale, run, squares);
-    const unbounded_shape *unbounded = strategy_unbounded(block);
-    if (unbounded != NULL) return error_unbounded(a, unbounded, block->steps, stamps, scale, run, squares);
-    const replay_parts *replay = replay_of(s);
-    if (replay != NULL) return error_replay_squares(a, &replay->c, NULL, squares);
-    if (fft_prefix(a, s, squares)) return DPMF_OK;
+    int64_t count = 0;
+    const dpmf_strategy *scaled = strategy_scaled(s, &scale);
     if (strategy_can(s, STRATEGY_CAN_COVARIANCE)) return error_covariance(a, s, run, squares);
     if (strategy_inverse_bands(s) < s->steps) return error_filtered(a, s, run, squares);
     if (toeplitz_series(scaled, &count, &c) && has_long_schedule(a, scale, count)) {
@@ -146,20 +118,25 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
     }
     if (columns_are_cheap(a, scaled, &count, &c)) return error_toeplitz_columns(a, count, c, scale, run, squares);
     if (recursion_is_cheap(s)) return error_fed_back(a, s, run, squares);
-    return has_impulses(s) ? error_columns(a, s, run, squares) : error_dense(a, s, run, squares);
+    return has_impulses(s) ? error_columns(a, s, run, squares) : error_dense(a, s, NULL, run, squares);
+}
+
+/* The family's own way, which is for one block of repeated and normalized strategies. */
+static dpmf_status ask_family(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, int *done,
+                              double *squares) {
+    error_question q = {.a = a, .run = run};
+    const dpmf_strategy *block = strategy_block(strategy_scaled(s, &q.scale), &q.stamps);
+    *done = 0;
+    return block->ops->squared_errors == NULL ? DPMF_OK : block->ops->squared_errors(block, &q, done, squares);
 }
 
 static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run, double *squares) {
-    const dpmf_workload *own = strategy_own_workload(s);
-    if (own != NULL && workload_equal(own, a)) { /* B = I */
-        for (int64_t t = 0; t < s->steps; t++)
-            squares[t] = 1;
-        return DPMF_OK;
-    }
-    const blt_parameters *blt = strategy_blt(s);
-    if (a->toeplitz && blt != NULL) return error_blt(a, blt, s->steps, 1, NULL, run, squares);
+    int done = 0;
+    TRY(ask_family(a, s, run, &done, squares));
+    if (done) return DPMF_OK;
     if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
-    if (has_matrix(a, s) || (a->form == WORKLOAD_OPERATOR && !has_impulses(s))) return error_dense(a, s, run, squares);
+    if (has_matrix(a, s) || (a->form == WORKLOAD_OPERATOR && !has_impulses(s)))
+        return error_dense(a, s, strategy_matrix(s), run, squares);
     if (a->form == WORKLOAD_NAMED) return named_route(a, s, run, squares);
     return error_columns(a, s, run, squares);
 }
@@ -194,9 +171,8 @@ dpmf_status dpmf_error_range(const dpmf_workload *workload, const dpmf_strategy 
     if (first < 0 || count < 0 || count > strategy->steps || first > strategy->steps - count)
         return base_fail(DPMF_ERROR_ARGUMENT, "errors of %lld steps from %lld on, accepted: within the %lld steps",
                          (long long)count, (long long)first, (long long)strategy->steps);
-    const unbounded_shape *unbounded = strategy_unbounded(strategy);
-    if (unbounded != NULL && workload_is_prefix(workload) && workload->steps == strategy->steps) {
-        error_unbounded_range(unbounded, first, count, per_step);
+    if (strategy->ops->squared_error_range != NULL && workload->steps == strategy->steps &&
+        strategy->ops->squared_error_range(strategy, workload, first, count, per_step)) {
         for (int64_t t = 0; t < count; t++)
             per_step[t] = sqrt(per_step[t]);
         return DPMF_OK;
@@ -207,4 +183,62 @@ dpmf_status dpmf_error_range(const dpmf_workload *workload, const dpmf_strategy 
 done:
     base_free(all);
     return status;
+}
+
+int error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest) {
+    return s->ops->squared_error_sums != NULL && a->steps == s->steps &&
+           s->ops->squared_error_sums(s, a, total, largest);
+}
+
+/*
+ * Errors one step after another, for a stream that is running. Most families' are all computed at once and held. Those of
+ * prefix sums without a horizon are computed a stretch at a time, since there may be 2^40 of them.
+ */
+
+enum { STRETCH = 4096 };
+
+struct error_lookup {
+    const dpmf_workload *workload;
+    const dpmf_strategy *strategy;
+    int64_t first, count; /* held */
+    double *values;
+};
+
+dpmf_status error_lookup_create(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
+                                error_lookup **out) {
+    error_lookup *l = NULL;
+    dpmf_status status = DPMF_OK;
+    const int by_stretch =
+        s->steps > STRETCH && s->ops->squared_error_range != NULL && s->ops->squared_error_range(s, a, 0, 0, NULL);
+    TRY_DONE(base_alloc(1, sizeof *l, "error bars", (void **)&l));
+    *l = (error_lookup){.workload = a, .strategy = s, .count = by_stretch ? STRETCH : s->steps};
+    TRY_DONE(base_alloc_doubles(l->count, "error bars", &l->values));
+    if (by_stretch)
+        TRY_DONE(dpmf_error_range(a, s, 0, l->count, run, l->values));
+    else
+        TRY_DONE(dpmf_error_compute(a, s, run, l->values));
+    *out = l;
+    l = NULL;
+done:
+    error_lookup_free(l);
+    return status;
+}
+
+/* The next stretch needs no memory and cannot fail: its steps are within the strategy's. */
+double error_lookup_at(error_lookup *l, int64_t t) {
+    assert(t >= 0 && t < l->strategy->steps);
+    if (t < l->first || t >= l->first + l->count) {
+        l->first = t - t % STRETCH;
+        l->count = l->strategy->steps - l->first < STRETCH ? l->strategy->steps - l->first : STRETCH;
+        l->strategy->ops->squared_error_range(l->strategy, l->workload, l->first, l->count, l->values);
+        for (int64_t i = 0; i < l->count; i++)
+            l->values[i] = sqrt(l->values[i]);
+    }
+    return l->values[t - l->first];
+}
+
+void error_lookup_free(error_lookup *l) {
+    if (l == NULL) return;
+    base_free(l->values);
+    base_free(l);
 }

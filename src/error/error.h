@@ -4,7 +4,6 @@
 #define DPMF_ERROR_H
 
 #include "base/status.h"
-#include "error/replay.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
@@ -39,16 +38,23 @@ static inline void error_moments_advance(const error_drive *d, double yy, double
 }
 
 /*
- * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are BLT_MAX
- * apart. A step (error/blt.c): y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed
- * factor x y.
+ * What a family is asked for (squared_errors of strategy/strategy.h): the errors under workload `a` of the strategy repeated
+ * `stamps` times, each time restarted, with the noise of step t multiplied by scale[t] where `scale` is not NULL.
  */
-typedef struct error_buffers {
-    double mm[BLT_MAX * BLT_MAX];
-    double mom[BLT_MAX], mo[BLT_MAX];
-} error_buffers;
-void error_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
-                           const error_drive *drive, error_buffers *k, error_moments *moments);
+typedef struct error_question {
+    const dpmf_workload *a;
+    int64_t stamps;
+    const double *scale;
+    const dpmf_run *run;
+} error_question;
+
+/* The strategy as it is, not repeated and not scaled? */
+static inline int error_question_is_plain(const error_question *q) {
+    return q->stamps == 1 && q->scale == NULL;
+}
+
+/* The sum and the largest of the squares, where the family has them without an array of all: 1; else 0. */
+int error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
 
 /* Progress of step t of n, where a step takes so many operations: asked some dozen times a second, and no oftener. */
 DPMF_MUST_CHECK dpmf_status error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations);
@@ -67,29 +73,22 @@ DPMF_MUST_CHECK dpmf_status error_toeplitz_columns(const dpmf_workload *a, int64
                                                    const double *scale, const dpmf_run *run, double *per_step);
 
 /*
- * error/schedule.c: the same for workloads with a schedule and without decay; columns divided only where there is no momentum:
+ * error/toeplitz.c: the same for workloads with a schedule and without decay; columns divided only where there is no momentum:
  * O(n log n + l^2), l some dozens of bands, or O(n log^2 n). *done = 0, and nothing else, where that is no gain.
  */
 DPMF_MUST_CHECK dpmf_status error_schedule(const dpmf_workload *a, int64_t count, const double *c, const double *scale,
                                            const dpmf_run *run, int *done, double *per_step);
 
-/* error/triangle.c: q_t = sum over s < t of rates_s (H H')[t,s], H Toeplitz with first column g; O(n log^2 n). */
+/* error/toeplitz.c: q_t = sum over s < t of rates_s (H H')[t,s], H Toeplitz with first column g; O(n log^2 n). */
 DPMF_MUST_CHECK dpmf_status error_triangle(int64_t n, const double *g, const double *rates, const dpmf_run *run,
                                            double *q);
 
-/* error/covariance.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
+/* error/recursion.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
 DPMF_MUST_CHECK dpmf_status error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                              double *per_step);
 
 /*
- * error/tree.c: trees under named workloads, `stamps` of them one after the other, O(n log n). `scale` is NULL or
- * multiplies the noise of each step (column normalization).
- */
-DPMF_MUST_CHECK dpmf_status error_tree(const dpmf_workload *a, strategy_tree_kind kind, int64_t stamps,
-                                       const double *scale, const dpmf_run *run, double *per_step);
-
-/*
- * error/lookup.c: |B[t,:]| for a stream that is running, whose workload and strategy must live as long. Steps in order are
+ * error/error.c: |B[t,:]| for a stream that is running, whose workload and strategy must live as long. Steps in order are
  * cheap; memory does not grow with the steps for prefix sums without a horizon. Not for two threads at once.
  */
 typedef struct error_lookup error_lookup;
@@ -98,10 +97,11 @@ DPMF_MUST_CHECK dpmf_status error_lookup_create(const dpmf_workload *a, const dp
 double error_lookup_at(error_lookup *lookup, int64_t t);
 void error_lookup_free(error_lookup *lookup);
 
-/* error/columns.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS. */
+/* error/columns.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS, where
+ * `matrix` is C itself, if it is held. */
 DPMF_MUST_CHECK dpmf_status error_columns(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                           double *per_step);
-DPMF_MUST_CHECK dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                        double *per_step);
+DPMF_MUST_CHECK dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const double *matrix,
+                                        const dpmf_run *run, double *per_step);
 
 #endif

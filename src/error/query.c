@@ -109,10 +109,10 @@ dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count, c
     dpmf_strategy *s = NULL;
     double found = 0;
     TRY(check_question(strategy, count, weights));
-    TRY(unbounded_head(strategy, count, &s));
-    const double *matrix = strategy_dense_matrix(s);
+    TRY(strategy_cut(strategy, count, &s));
+    const double *matrix = strategy_matrix(s);
     dpmf_status status;
-    if (strategy_can(s, STRATEGY_CAN_TOEPLITZ) || strategy_blt(s) != NULL)
+    if (strategy_can(s, STRATEGY_CAN_TOEPLITZ) || s->ops->is_toeplitz)
         status = deviation_toeplitz(s, count, weights, &found);
     else if (matrix != NULL)
         status = deviation_dense(s->steps, matrix, count, weights, &found);

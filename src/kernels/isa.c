@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Picks the instruction set once: the widest that processor and operating system have, or what DPMF_KERNELS names. */
+/*
+ * Picks the instruction set once: the widest that processor and operating system have, or the one that DPMF_KERNELS
+ * names.
+ */
 #include "kernels/isa.h"
 
 #include <assert.h>
@@ -13,14 +16,14 @@ static const char *const names[KERNELS_ISA_COUNT] = {"avx512", "vaes", "avx2", "
 #include <cpuid.h>
 
 static int has_vectors(kernels_isa set) {
-    __builtin_cpu_init(); /* looks at cpuid and at what the system saves (XCR0) */
+    __builtin_cpu_init(); /* checks cpuid and which registers the system saves (XCR0) */
     if (set == KERNELS_ISA_AVX512)
         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
                __builtin_cpu_supports("avx512dq");
     return set == KERNELS_ISA_REF || __builtin_cpu_supports("avx2");
 }
 
-/* Not all compilers' __builtin_cpu_supports knows these. What the system saves has been looked at with AVX. */
+/* Not every compiler's __builtin_cpu_supports knows these. The check of AVX has covered what the system saves. */
 static int has_aes(kernels_isa set) {
     const unsigned aes = 1u << 25, conflict_detection = 1u << 28, byte_and_word = 1u << 30, vaes = 1u << 9;
     unsigned a, b, c, d;
@@ -54,7 +57,7 @@ static int has(kernels_isa set, kernels_isa_needs needs) {
     return needs == KERNELS_ISA_AES ? has_aes(set) : needs == KERNELS_ISA_FUSED ? has_fused(set) : 1;
 }
 
-static kernels_isa chosen[KERNELS_ISA_NEEDS]; /* by what a kernel needs */
+static kernels_isa chosen[KERNELS_ISA_NEEDS]; /* indexed by the kernel's needs */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void choose(void) {
@@ -65,7 +68,7 @@ static void choose(void) {
     for (kernels_isa_needs needs = 0; needs < KERNELS_ISA_NEEDS; needs++) {
         chosen[needs] = first;
         while (!has(chosen[needs], needs))
-            chosen[needs]++; /* ends: every machine has the last */
+            chosen[needs]++; /* ends, since every machine has the last set */
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which instruction set the kernels use: chosen once for all of them, and looked up for each in its table. */
+/* The instruction set of the kernels: chosen once for all of them, and looked up for each in its table. */
 #ifndef DPMF_KERNELS_ISA_H
 #define DPMF_KERNELS_ISA_H
 
@@ -12,7 +12,7 @@ typedef enum kernels_isa {
     KERNELS_ISA_COUNT
 } kernels_isa;
 
-/* What a kernel's AVX2 and AVX-512 sets need besides. */
+/* Requirements of a kernel's AVX2 and AVX-512 sets besides the set itself. */
 typedef enum kernels_isa_needs {
     KERNELS_ISA_PLAIN,
     KERNELS_ISA_AES,
@@ -28,12 +28,12 @@ typedef struct kernels_isa_table {
 
 /*
  * The kernel of the widest set that processor and system have, or of the one that the environment variable DPMF_KERNELS
- * names (a name that is unknown, or that this machine does not have, counts as none); read once. Where the machine lacks
- * what that kernel needs besides, the next narrower set that it has all of.
+ * names (a name that is unknown, or that this machine does not have, counts as none); read once. If the machine lacks
+ * what the kernel needs besides, the next narrower set whose needs it meets.
  */
 const void *kernels_isa_get(const kernels_isa_table *table);
 
-/* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build does not have it. */
+/* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build lacks it. */
 const void *kernels_isa_find(const kernels_isa_table *table, const char *name);
 
 #endif

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of the kernels: each of them in every instruction set, looked up by kernels/isa.c. */
-#include "kernels/block.h"
-#include "kernels/combine.h"
-#include "kernels/exact.h"
-#include "kernels/grid.h"
+#include "kernels/block/block.h"
+#include "kernels/combine/combine.h"
+#include "kernels/exact/exact.h"
+#include "kernels/grid/grid.h"
 #include "kernels/isa.h"
-#include "kernels/ladder.h"
-#include "kernels/multiply.h"
+#include "kernels/ladder/ladder.h"
+#include "kernels/multiply/multiply.h"
 #include "kernels/sample/sample.h"
 #include "kernels/seed/seed.h"
-#include "kernels/toeplitz.h"
+#include "kernels/toeplitz/toeplitz.h"
 #include "kernels/tvblt/tvblt.h"
 #include "kernels/whole/whole.h"
 
@@ -18,10 +18,10 @@
 #if defined(__x86_64__)
 #define IF_X86_64(set) &(set)
 #else
-#define IF_X86_64(set) NULL /* other machines leave the files NAME_avx*.c out */
+#define IF_X86_64(set) NULL /* other machines leave the files NAME/avx*.c out */
 #endif
 
-/* What NAME_ref.c, NAME_avx2.c and NAME_avx512.c define, and the two calls that NAME.h declares. */
+/* The tables that NAME/{ref,avx2,avx512}.c define, and the two calls that NAME/NAME.h declares. */
 extern const kernels_seed_set kernels_seed_vaes;
 #define KERNEL(kernel, needs_what) KERNEL_WITH(kernel, needs_what, NULL)
 #define KERNEL_WITH(kernel, needs_what, with_vaes)                                                                     \

@@ -2,6 +2,7 @@
 /* Evaluation: sensitivity and error put together into the losses, beside their bounds. */
 #include "base/memory.h"
 #include "base/sum.h"
+#include "error/error.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
@@ -20,8 +21,7 @@ static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strate
     base_running total = {0};
     dpmf_status status = DPMF_OK;
     if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
-        (error_blt_sums(workload, strategy, &sum, &largest) ||
-         error_unbounded_sums(workload, strategy, &sum, &largest))) {
+        error_sums(workload, strategy, &sum, &largest)) {
         result->total_squared_loss = s * s * sum;
         result->max_loss = s * sqrt(largest);
         return DPMF_OK;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The account of the first steps of a run. The noise that they had is what it is, sigma x the sensitivity of the whole C;
- * how far a unit can move them is the sensitivity of the leading block (strategy/leading.c) under the participation cut to
+ * how far a unit can move them is the sensitivity of the leading block (strategy/triangular.c) under the participation cut to
  * these steps. So they are the same mechanism with a larger sigma. Under sampling the column norms take its place, and there
  * are fewer compositions.
  */
@@ -9,14 +9,15 @@
 
 #include "account/account.h"
 #include "strategy/strategy.h"
+#include "workload/workload.h"
 
 #include <math.h>
 
 /* The participation of the first steps alone: epochs that have begun. */
 static dpmf_status cut_participation(const dpmf_participation *p, int64_t steps, dpmf_participation **out) {
-    const int64_t separation = dpmf_participation_separation(p), b = separation < steps ? separation : steps;
-    const int64_t begun = steps / b + (steps % b != 0), k = dpmf_participation_count(p);
-    return dpmf_participation_create(dpmf_participation_get_kind(p), steps, k < begun ? k : begun, b, out);
+    const int64_t separation = p->separation, b = separation < steps ? separation : steps;
+    const int64_t begun = steps / b + (steps % b != 0), k = p->count;
+    return dpmf_participation_create(p->kind, steps, k < begun ? k : begun, b, out);
 }
 
 static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *out) {
@@ -43,7 +44,7 @@ done:
 /* Samplings whose accounts know numbers only, not C. */
 static int is_composed(const dpmf_mechanism *m) {
     if (account_sampling_composes(&m->sampling)) return 1;
-    return account_sampling_allocates(&m->sampling) && dpmf_strategy_bands(m->strategy) == 1;
+    return account_sampling_allocates(&m->sampling) && strategy_bands(m->strategy) == 1;
 }
 
 dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *sigma,

@@ -74,10 +74,10 @@ static dpmf_status check_sampling(const dpmf_mechanism *m) {
                          (long long)m->sampling.cap);
     int64_t accepted = account_sampling_bands(&m->sampling);
     if (accepted == 0) return DPMF_OK;
-    if (dpmf_strategy_bands(m->strategy) <= accepted && dpmf_strategy_rows(m->strategy) == m->steps) return DPMF_OK;
-    return base_fail(
-        DPMF_ERROR_ARGUMENT, "mechanism: the strategy (%s) has %lld bands, but its sampling accepts at most %lld",
-        dpmf_strategy_family(m->strategy), (long long)dpmf_strategy_bands(m->strategy), (long long)accepted);
+    if (strategy_bands(m->strategy) <= accepted && strategy_rows(m->strategy) == m->steps) return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "mechanism: the strategy (%s) has %lld bands, but its sampling accepts at most %lld",
+                     m->strategy->family, (long long)strategy_bands(m->strategy), (long long)accepted);
 }
 
 dpmf_status mechanism_finish(dpmf_mechanism *m) {
@@ -170,54 +170,6 @@ void dpmf_mechanism_free(dpmf_mechanism *m) {
     base_free(m);
 }
 
-const dpmf_workload *dpmf_mechanism_workload(const dpmf_mechanism *m) {
-    return m->workload;
-}
-
-const dpmf_participation *dpmf_mechanism_participation(const dpmf_mechanism *m) {
-    return m->participation;
-}
-
-const dpmf_strategy *dpmf_mechanism_strategy(const dpmf_mechanism *m) {
-    return m->strategy;
-}
-
-const double *dpmf_mechanism_weights(const dpmf_mechanism *m) {
-    return m->weights;
-}
-
-dpmf_evaluation dpmf_mechanism_evaluation(const dpmf_mechanism *m) {
-    return m->evaluation;
-}
-
-dpmf_adjacency dpmf_mechanism_adjacency(const dpmf_mechanism *m) {
-    return m->adjacency;
-}
-
-dpmf_sensitivity_bound dpmf_mechanism_sensitivity_bound(const dpmf_mechanism *m) {
-    return m->bound;
-}
-
-double dpmf_mechanism_sigma(const dpmf_mechanism *m) {
-    return m->sigma;
-}
-
-dpmf_sampling dpmf_mechanism_sampling(const dpmf_mechanism *m) {
-    return m->sampling;
-}
-
-double dpmf_mechanism_epsilon(const dpmf_mechanism *m) {
-    return m->epsilon;
-}
-
-double dpmf_mechanism_delta(const dpmf_mechanism *m) {
-    return m->delta;
-}
-
-double dpmf_mechanism_response(const dpmf_mechanism *m) {
-    return m->response;
-}
-
 /* One release, whatever C is, when nothing is sampled; sigma is then per sensitivity under the adjacency. */
 dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *m) {
     dpmf_account_options o = dpmf_account_options_defaults();
@@ -230,14 +182,20 @@ dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *m) {
     return o;
 }
 
-const char *dpmf_mechanism_made_by(const dpmf_mechanism *m) {
-    return m->made_by;
-}
-
-dpmf_design_limits dpmf_mechanism_designed(const dpmf_mechanism *m) {
-    return m->designed;
-}
-
-const char *dpmf_mechanism_digest(const dpmf_mechanism *m) {
-    return m->digest;
+dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *m) {
+    return (dpmf_mechanism_info){.workload = m->workload,
+                                 .participation = m->participation,
+                                 .strategy = m->strategy,
+                                 .weights = m->weights,
+                                 .evaluation = m->evaluation,
+                                 .adjacency = m->adjacency,
+                                 .sensitivity_bound = m->bound,
+                                 .sampling = m->sampling,
+                                 .sigma = m->sigma,
+                                 .epsilon = m->epsilon,
+                                 .delta = m->delta,
+                                 .made_by = m->made_by,
+                                 .digest = m->digest,
+                                 .designed = m->designed,
+                                 .response = m->response};
 }

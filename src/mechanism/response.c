@@ -47,7 +47,7 @@ done:
 
 static dpmf_status compute_response(const dpmf_mechanism *m, uint64_t salt, double *v, double *x, double *response,
                                     double *size) {
-    int64_t n = m->steps, rows = dpmf_strategy_rows(m->strategy);
+    int64_t n = m->steps, rows = strategy_rows(m->strategy);
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < rows; i++)
         v[i] = mechanism_response_number(salt, 2 * (uint64_t)i + 1);
@@ -72,7 +72,7 @@ dpmf_status mechanism_response_of(const dpmf_mechanism *m, double *response, dou
     if (m->steps > MECHANISM_RESPONSE_STEPS_MAX) return DPMF_OK;
     status = mechanism_response_salt(m, &salt);
     if (status != DPMF_OK) return status == DPMF_ERROR_UNSUPPORTED ? DPMF_OK : status; /* a user's operator */
-    TRY_DONE(base_alloc_doubles(dpmf_strategy_rows(m->strategy), "the seeds of a response", &v));
+    TRY_DONE(base_alloc_doubles(strategy_rows(m->strategy), "the seeds of a response", &v));
     TRY_DONE(base_alloc_doubles(m->steps, "a response", &x));
     status = compute_response(m, salt, v, x, response, size);
 done:

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Agreement between processes: failures that all hear of, and the comparison of what they were started with. Rank 0
- * sends its fields round, every process compares them with its own, and the first that differs says so. The key is
- * compared by HMAC-SHA256(key, a constant): equal for equal keys, and nothing of the key can be read off it.
+ * Agreement between processes: failures are reported to all, and the processes compare their arguments. Rank 0
+ * broadcasts its fields, every process compares them with its own, and the first that differs reports it. The key is
+ * compared by HMAC-SHA256(key, a constant), which is equal for equal keys and reveals nothing of the key.
  */
 #include "shared.h"
 
+#include <inttypes.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
@@ -40,7 +41,7 @@ dpmf_status mpi_check(int answer, const char *what) {
     return mpi_fail(DPMF_ERROR_IO, "MPI could not %s: %s", what, words);
 }
 
-/* The first failing rank speaks for all. */
+/* All processes return the status and message of the first failing rank. */
 dpmf_status mpi_together(MPI_Comm communicator, dpmf_status mine) {
     struct {
         int place, rank;
@@ -60,9 +61,9 @@ dpmf_status mpi_together(MPI_Comm communicator, dpmf_status mine) {
 }
 
 dpmf_status dpmf_mpi_shard(MPI_Comm communicator, int64_t dim, int64_t *offset, int64_t *count) {
-    const int64_t unit = 64; /* noise is made 64 numbers at a time: a cut inside would make some twice */
+    const int64_t unit = 64; /* noise is made 64 numbers at a time, so a cut inside would make some of them twice */
     int rank = 0, ranks = 1;
-    if (dim < 1) return mpi_fail(DPMF_ERROR_ARGUMENT, "dim = %lld, accepted 1 and up", (long long)dim);
+    if (dim < 1) return mpi_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 ", accepted 1 and up", dim);
     MPI_Comm_rank(communicator, &rank);
     MPI_Comm_size(communicator, &ranks);
     const int64_t units = (dim + unit - 1) / unit, each = units / ranks, more = units % ranks;
@@ -99,13 +100,11 @@ static dpmf_status compare_terms(const terms *own, const terms *first) {
     if (memcmp(own->label, first->label, sizeof own->label) != 0)
         return mpi_fail(DPMF_ERROR_ARGUMENT, "another label than on rank 0");
     if (own->dim != first->dim)
-        return mpi_fail(DPMF_ERROR_ARGUMENT, "dim = %lld here, %lld on rank 0", (long long)own->dim,
-                        (long long)first->dim);
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 " here, %" PRId64 " on rank 0", own->dim, first->dim);
     if (memcmp(&own->clip, &first->clip, sizeof own->clip) != 0)
         return mpi_fail(DPMF_ERROR_ARGUMENT, "clip = %.17g here, %.17g on rank 0", own->clip, first->clip);
     if (own->row != first->row)
-        return mpi_fail(DPMF_ERROR_ARGUMENT, "at row %lld here, %lld on rank 0", (long long)own->row,
-                        (long long)first->row);
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "at row %" PRId64 " here, %" PRId64 " on rank 0", own->row, first->row);
     return DPMF_OK;
 }
 
@@ -120,7 +119,7 @@ dpmf_status dpmf_mpi_agree(MPI_Comm communicator, const dpmf_mechanism *mechanis
     if (mechanism == NULL || key == NULL)
         status = mpi_fail(DPMF_ERROR_ARGUMENT, "the mechanism or the key is NULL");
     else
-        snprintf(own.digest, sizeof own.digest, "%s", dpmf_mechanism_digest(mechanism));
+        snprintf(own.digest, sizeof own.digest, "%s", dpmf_mechanism_get(mechanism).digest);
     if (status == DPMF_OK) status = commit(key, DPMF_KEY_SIZE, "dpmf mpi agreement 1", own.commitment);
     if (status == DPMF_OK) status = commit("label", 5, label == NULL ? "" : label, own.label);
     status = mpi_together(communicator, status);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The noise of one shard, agreed on by all. Rows are libdpmf's own, of the shard [offset, offset + count): their bits do
- * not depend on how many processes there are. Only creating, gathering, seeking and checkpoints communicate.
+ * The noise of one shard, after all processes have agreed on it. libdpmf makes the rows of the shard [offset, offset +
+ * count): their bits do not depend on the number of processes. Only creating, gathering, seeking and checkpoints
+ * communicate.
  */
 #include "shared.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +28,11 @@ static dpmf_status share_bounds(dpmf_mpi_noise *n) {
         }
         n->bounds[n->ranks] = at;
         if (n->bounds[n->rank] != n->offset || at != n->dim)
-            status = mpi_fail(DPMF_ERROR_ARGUMENT,
-                              "the shard [%lld, %lld) does not follow those of the ranks before it, or the "
-                              "shards do not end at dim = %lld",
-                              (long long)n->offset, (long long)(n->offset + n->count), (long long)n->dim);
+            status =
+                mpi_fail(DPMF_ERROR_ARGUMENT,
+                         "the shard [%" PRId64 ", %" PRId64 ") does not follow those of the ranks before it, or the "
+                         "shards do not end at dim = %" PRId64,
+                         n->offset, n->offset + n->count, n->dim);
     }
     free(counts);
     return mpi_together(n->communicator, status);
@@ -43,7 +46,7 @@ static dpmf_status choose_shard(dpmf_mpi_noise *n, const dpmf_noise_options *o) 
     n->count = o->count;
     if (most == 0) return dpmf_mpi_shard(n->communicator, n->dim, &n->offset, &n->count);
     if (least == most || n->offset >= 0) return DPMF_OK; /* a process with offset but no count has no coordinates */
-    return mpi_fail(DPMF_ERROR_ARGUMENT, "offset = %lld, accepted 0 and up", (long long)n->offset);
+    return mpi_fail(DPMF_ERROR_ARGUMENT, "offset = %" PRId64 ", accepted 0 and up", n->offset);
 }
 
 static dpmf_status open_local(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism, double clip, const uint8_t *key,
@@ -61,10 +64,10 @@ static dpmf_status open_local(dpmf_mpi_noise *n, const dpmf_mechanism *mechanism
     return mpi_took(dpmf_noise_create(mechanism, n->dim, clip, key, &o, &n->local));
 }
 
-/* Where rank 0's state file says, on all. */
+/* Seeks to the row of rank 0's state file, on all processes. */
 static dpmf_status adopt_row(dpmf_mpi_noise *n) {
-    int64_t row = n->local == NULL ? 0 : dpmf_noise_step(n->local);
-    int doubt = n->rank == 0 && dpmf_noise_in_doubt(n->local);
+    int64_t row = n->local == NULL ? 0 : dpmf_noise_get(n->local).step;
+    int doubt = n->rank == 0 && dpmf_noise_get(n->local).in_doubt;
     dpmf_status status = DPMF_OK;
     MPI_Bcast(&row, 1, MPI_INT64_T, 0, n->communicator);
     MPI_Bcast(&doubt, 1, MPI_INT, 0, n->communicator);
@@ -92,8 +95,8 @@ dpmf_status dpmf_mpi_noise_create(MPI_Comm communicator, const dpmf_mechanism *m
     MPI_Comm_size(n->communicator, &n->ranks);
     n->dim = dim;
     n->precision = o.exact ? DPMF_FLOAT64 : o.precision;
-    n->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism));
-    memcpy(n->digest, dpmf_mechanism_digest(mechanism), strlen(dpmf_mechanism_digest(mechanism)) + 1);
+    n->steps = dpmf_strategy_get(dpmf_mechanism_get(mechanism).strategy).steps;
+    memcpy(n->digest, dpmf_mechanism_get(mechanism).digest, strlen(dpmf_mechanism_get(mechanism).digest) + 1);
     status = mpi_together(n->communicator, choose_shard(n, &o));
     if (status == DPMF_OK) status = share_bounds(n);
     if (status == DPMF_OK) status = mpi_together(n->communicator, open_local(n, mechanism, clip, key, o));
@@ -123,16 +126,15 @@ void dpmf_mpi_noise_shard(const dpmf_mpi_noise *n, int64_t *offset, int64_t *cou
 }
 
 int64_t dpmf_mpi_noise_step(const dpmf_mpi_noise *n) {
-    return n->local == NULL ? n->step : dpmf_noise_step(n->local);
+    return n->local == NULL ? n->step : dpmf_noise_get(n->local).step;
 }
 
 /* ---- rows ---- */
 
-/* A process without coordinates keeps count of the rows, so that it ends where the others do. */
+/* A process without coordinates counts the rows, so that it ends with the others. */
 static dpmf_status no_row(dpmf_mpi_noise *n) {
     if (n->step >= n->steps)
-        return mpi_fail(DPMF_ERROR_ARGUMENT, "row %lld, accepted 0 to %lld", (long long)n->step,
-                        (long long)(n->steps - 1));
+        return mpi_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 ", accepted 0 to %" PRId64, n->step, n->steps - 1);
     n->step++;
     return DPMF_OK;
 }
@@ -140,9 +142,9 @@ static dpmf_status no_row(dpmf_mpi_noise *n) {
 static dpmf_status check_doubt(const dpmf_mpi_noise *n) {
     if (!n->in_doubt) return DPMF_OK;
     return mpi_fail(DPMF_ERROR_ARGUMENT,
-                    "row %lld was reserved when a program ended, and it is not known if it arrived: seek to row "
-                    "%lld if it did, or to the row itself, with the option replay, if not",
-                    (long long)(n->step - 1), (long long)n->step);
+                    "row %" PRId64 " was reserved when a program ended, and it is not known if it arrived: seek to row "
+                    "%" PRId64 " if it did, or to the row itself, with the option replay, if not",
+                    n->step - 1, n->step);
 }
 
 dpmf_status dpmf_mpi_noise_next(dpmf_mpi_noise *n, void *row) {
@@ -157,7 +159,7 @@ dpmf_status dpmf_mpi_noise_add(dpmf_mpi_noise *n, double factor, int64_t segment
     return n->local == NULL ? no_row(n) : mpi_took(dpmf_noise_add(n->local, factor, segments, segment));
 }
 
-/* In pieces whose length an int can hold. */
+/* Sends pieces whose length an int can hold. */
 static dpmf_status receive(const dpmf_mpi_noise *n, int from, char *row, size_t size) {
     const int64_t most = INT_MAX / 16;
     for (int64_t at = n->bounds[from]; at < n->bounds[from + 1]; at += most) {
@@ -208,7 +210,7 @@ done:
 
 dpmf_status dpmf_mpi_noise_seek(dpmf_mpi_noise *n, int64_t step) {
     dpmf_status status = DPMF_OK;
-    /* Rank 0 first: only it knows whether the state file allows it. */
+    /* Rank 0 seeks first, since only its state file decides whether the seek is allowed. */
     if (n->rank == 0) status = mpi_took(dpmf_noise_seek(n->local, step));
     status = mpi_together(n->communicator, status);
     if (status != DPMF_OK) return status;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of libdpmf_mpi share. It stands on dpmf.h alone: a library of its own, beside libdpmf. */
+/* Shared by the files of libdpmf_mpi, a separate library that uses dpmf.h only. */
 #ifndef DPMF_MPI_SHARED_H
 #define DPMF_MPI_SHARED_H
 
 #include "dpmf_mpi.h"
 
 struct dpmf_mpi_noise {
-    MPI_Comm communicator; /* a copy of the caller's: our messages never meet theirs */
+    MPI_Comm communicator; /* a copy of the caller's communicator, so that our messages never mix with theirs */
     int rank, ranks;
     int64_t dim, offset, count;
     dpmf_precision precision;
     int64_t step;
-    int in_doubt;      /* rank 0's state file has a row that may not have arrived: everybody waits for a seek */
+    int in_doubt;      /* rank 0's state file has a row that may not have arrived: all processes wait for a seek */
     dpmf_noise *local; /* NULL: this process has no coordinates */
     int64_t *bounds;   /* ranks + 1: where each shard begins */
     int64_t steps;
@@ -27,7 +27,7 @@ DPMF_MUST_CHECK dpmf_status mpi_took(dpmf_status status);
 /* Collective: OK if it is on every process; else the first failing rank's status and message, on all. */
 DPMF_MUST_CHECK dpmf_status mpi_together(MPI_Comm communicator, dpmf_status mine);
 
-/* An MPI call's answer as a status. */
+/* The result of an MPI call as a status. */
 DPMF_MUST_CHECK dpmf_status mpi_check(int answer, const char *what);
 
 #endif

@@ -3,8 +3,8 @@
  * The counter: private running sums of a stream of rows, in a program that may end at any moment and go on later.
  *
  * Noise is a pure function of (key, mechanism, row, column), and all that the rows so far have left behind is in the state
- * file: running sums with their noise, the stream's buffers, the number of rows. So whoever goes on computes the same
- * bits, without seeing an earlier row again. Sums leave in this order: rows are prepared, everything is on the disk
+ * file: running sums with their noise, the stream's buffers, the number of rows. So the program that goes on computes the
+ * same bits, without seeing an earlier row again. Sums leave in this order: rows are prepared, everything is on the disk
  * together with a note of the caller's (the lines that are about to go out, say), and then the caller may let them go.
  */
 #include "noise/counter.h"
@@ -33,7 +33,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
     if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the mechanism is NULL");
     if (columns < 1 || columns > 1000000)
         return base_fail(DPMF_ERROR_ARGUMENT, "columns = %" PRId64 ", accepted 1 to 1000000", columns);
-    dpmf_workload_inverse_bands(mechanism->workload, &q, &r);
+    workload_inverse_bands(mechanism->workload, &q, &r);
     if (q < 0)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the workload of the mechanism is a matrix: counting takes the named ones (prefix, ...)");
@@ -85,13 +85,13 @@ static dpmf_status allocate_memory(dpmf_counter *c) {
     const int64_t kept = NOISE_COUNTER_HISTORY * c->columns;
     TRY(base_alloc_doubles(c->columns, "a row of noise", &c->noisy));
     TRY(base_alloc(c->columns, sizeof *c->sum, "a row of sums", (void **)&c->sum));
-    if (strcmp(dpmf_workload_text(c->workload), "prefix") == 0)
+    if (strcmp(c->workload->text, "prefix") == 0)
         return base_alloc(c->columns, sizeof *c->total, "running sums", (void **)&c->total);
     TRY(base_alloc_doubles(kept, "rows of a counter", &c->x));
     return base_alloc_doubles(kept, "rows of a counter", &c->o);
 }
 
-/* H(subkey | bytes): nobody without the key can tell which bytes it is of. */
+/* H(subkey | bytes): without the key the hash tells nothing of the bytes. */
 static dpmf_status begin_hash(dpmf_counter *c) {
     if (c->input == NULL) c->input = EVP_MD_CTX_new();
     if (c->scratch == NULL) c->scratch = EVP_MD_CTX_new();
@@ -102,38 +102,16 @@ static dpmf_status begin_hash(dpmf_counter *c) {
     return DPMF_OK;
 }
 
-/* KEY_FILE.state unless a path is given; a file that nobody named says how it came to be asked. */
 static dpmf_status open_state(dpmf_counter *c, const dpmf_counter_options *o) {
-    char *path = NULL, words[600];
+    char *path = NULL;
     if (o->state != NULL && *o->state == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     if (o->state != NULL && o->rows_may_repeat)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "rows_may_repeat: it is for streams without a state file, but one is given");
-    if (o->state != NULL) return noise_counter_open(c, o->state);
-    if (o->key_file == NULL || o->rows_may_repeat) return DPMF_OK;
-    const size_t room = strlen(o->key_file) + sizeof ".state";
-    TRY(base_alloc((int64_t)room, 1, "a path", (void **)&path));
-    snprintf(path, room, "%s.state", o->key_file);
-    dpmf_status status = noise_counter_open(c, path);
+    TRY(noise_state_path(o->state, o->key_file, o->rows_may_repeat, &path));
+    dpmf_status status = path != NULL ? noise_counter_open(c, path) : DPMF_OK;
     base_free(path);
-    if (status != DPMF_ERROR_ARGUMENT) return status;
-    snprintf(words, sizeof words, "%s", dpmf_last_error());
-    return base_fail(status, "%s; a key file serves one run: another run needs its own key or its own state file",
-                     words);
-}
-
-static dpmf_status create_checked(dpmf_counter *c, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
-                                  const dpmf_counter_options *o) {
-    c->workload = workload_retain(mechanism->workload);
-    c->steps = mechanism->steps;
-    dpmf_workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
-    assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
-    TRY(open_noise(c, mechanism, key, o));
-    TRY(noise_counter_grid(c));
-    TRY(allocate_memory(c));
-    TRY(begin_hash(c));
-    TRY(error_lookup_create(c->workload, mechanism->strategy, &o->run, &c->error));
-    return open_state(c, o);
+    return o->state == NULL ? noise_state_explain(status) : status;
 }
 
 dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns, double clip,
@@ -147,7 +125,16 @@ dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns
     c->columns = columns;
     c->clip = clip;
     c->clip_rows = o.clip_rows != 0;
-    TRY_DONE(create_checked(c, mechanism, key, &o));
+    c->workload = workload_retain(mechanism->workload);
+    c->steps = mechanism->steps;
+    workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
+    assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
+    TRY_DONE(open_noise(c, mechanism, key, &o));
+    TRY_DONE(noise_counter_grid(c));
+    TRY_DONE(allocate_memory(c));
+    TRY_DONE(begin_hash(c));
+    TRY_DONE(error_lookup_create(c->workload, mechanism->strategy, &o.run, &c->error));
+    TRY_DONE(open_state(c, &o));
     *out = c;
     c = NULL;
 done:
@@ -155,23 +142,19 @@ done:
     return status;
 }
 
-static void wipe_free(void *memory, int64_t size) {
-    if (memory != NULL) crypto_wipe(memory, (size_t)size);
-    base_free(memory);
-}
-
 void dpmf_counter_free(dpmf_counter *c) {
     if (c == NULL) return;
     const int64_t kept = NOISE_COUNTER_HISTORY * c->columns * (int64_t)sizeof(double);
-    noise_counter_close(c->file);
+    if (c->file != NULL) noise_journal_close(c->file);
+    base_free(c->file);
     error_lookup_free(c->error); /* before the workload and the strategy, which the noise holds */
     dpmf_noise_free(c->noise);
     dpmf_workload_free(c->workload);
-    wipe_free(c->noisy, c->columns * (int64_t)sizeof *c->noisy);
-    wipe_free(c->sum, c->columns * (int64_t)sizeof *c->sum);
-    wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);
-    wipe_free(c->x, kept);
-    wipe_free(c->o, kept);
+    crypto_wipe_free(c->noisy, c->columns * (int64_t)sizeof *c->noisy);
+    crypto_wipe_free(c->sum, c->columns * (int64_t)sizeof *c->sum);
+    crypto_wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);
+    crypto_wipe_free(c->x, kept);
+    crypto_wipe_free(c->o, kept);
     base_free(c->note_memory);
     EVP_MD_CTX_free(c->input);
     EVP_MD_CTX_free(c->scratch);
@@ -201,7 +184,7 @@ dpmf_status dpmf_counter_commit(dpmf_counter *c, const void *note, int64_t size)
                          "counter: the counter or the note is NULL, or the note's size is below 0");
     if (c->ended) return base_fail(DPMF_ERROR_IO, "this counter has ended: rows or its state file failed before");
     if (c->input_wanted > 0) /* the hash of a part of the input must not replace that of all */
-        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
+        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_verify");
     TRY(noise_check_usable(c->noise));
     dpmf_status status = c->file != NULL ? noise_counter_write(c, note, size) : keep_note(c, note, size);
     if (status == DPMF_OK)
@@ -229,7 +212,7 @@ static dpmf_status hash_bytes(dpmf_counter *c, const void *bytes, int64_t size) 
 
 dpmf_status dpmf_counter_input(dpmf_counter *c, const void *bytes, int64_t size) {
     if (c != NULL && c->input_wanted > 0)
-        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_again");
+        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_verify");
     return hash_bytes(c, bytes, size);
 }
 
@@ -248,7 +231,7 @@ static dpmf_status check_digest(dpmf_counter *c) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_counter_input_again(dpmf_counter *c, const void *bytes, int64_t size) {
+dpmf_status dpmf_counter_input_verify(dpmf_counter *c, const void *bytes, int64_t size) {
     if (c == NULL || size > c->input_wanted - c->input_size)
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bytes again, accepted: 0 to %" PRId64, size,
                          c != NULL ? c->input_wanted - c->input_size : 0);
@@ -256,15 +239,11 @@ dpmf_status dpmf_counter_input_again(dpmf_counter *c, const void *bytes, int64_t
     return c->input_wanted > 0 && c->input_size == c->input_wanted ? check_digest(c) : DPMF_OK;
 }
 
-dpmf_status dpmf_counter_input_anew(dpmf_counter *c) {
+dpmf_status dpmf_counter_input_restart(dpmf_counter *c) {
     if (c == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter is NULL");
     TRY(begin_hash(c));
     c->input_wanted = 0;
     return DPMF_OK;
-}
-
-int64_t dpmf_counter_input_size(const dpmf_counter *c) {
-    return c->input_wanted > 0 ? c->input_wanted : c->input_size;
 }
 
 /* ---- numbers in, numbers out ---- */
@@ -300,12 +279,12 @@ dpmf_status dpmf_counter_add(dpmf_counter *c, int64_t rows, const double *values
     TRY_DONE(dpmf_counter_commit(c, note, size));
     memcpy(sums, note + sizeof SUMS + sizeof rows, (size_t)(8 * count));
 done:
-    wipe_free(grid, grid != NULL ? rows * c->columns * (int64_t)sizeof *grid : 0);
+    crypto_wipe_free(grid, grid != NULL ? rows * c->columns * (int64_t)sizeof *grid : 0);
     base_free(note);
     return status;
 }
 
-int64_t dpmf_counter_last_rows(const dpmf_counter *c) {
+static int64_t last_rows(const dpmf_counter *c) {
     int64_t rows = 0;
     const int64_t head = (int64_t)(sizeof SUMS + sizeof rows);
     if (c->note_size < head || memcmp(c->note, SUMS, sizeof SUMS) != 0) return 0;
@@ -314,7 +293,7 @@ int64_t dpmf_counter_last_rows(const dpmf_counter *c) {
 }
 
 dpmf_status dpmf_counter_last(const dpmf_counter *c, double *sums) {
-    const int64_t rows = dpmf_counter_last_rows(c);
+    const int64_t rows = last_rows(c);
     if (rows == 0) return base_fail(DPMF_ERROR_ARGUMENT, "there is no last answer of dpmf_counter_add to repeat");
     memcpy(sums, c->note + sizeof SUMS + sizeof rows, (size_t)(8 * rows * c->columns));
     return DPMF_OK;
@@ -322,36 +301,21 @@ dpmf_status dpmf_counter_last(const dpmf_counter *c, double *sums) {
 
 /* ---- plain questions ---- */
 
-int64_t dpmf_counter_step(const dpmf_counter *c) {
-    return c->step;
-}
-
-int64_t dpmf_counter_columns(const dpmf_counter *c) {
-    return c->columns;
-}
-
-double dpmf_counter_grid(const dpmf_counter *c) {
-    return dpmf_noise_grid(c->noise);
-}
-
-double dpmf_counter_scale(const dpmf_counter *c) {
-    return dpmf_noise_scale(c->noise);
-}
-
-int dpmf_counter_calibrated(const dpmf_counter *c) {
-    return dpmf_noise_calibrated(c->noise);
-}
-
 double dpmf_counter_error(const dpmf_counter *c, int64_t step) {
-    return step >= 0 && step < c->steps ? dpmf_noise_scale(c->noise) * error_lookup_at(c->error, step) : NAN;
+    return step >= 0 && step < c->steps ? dpmf_noise_get(c->noise).release.scale * error_lookup_at(c->error, step)
+                                        : NAN;
 }
 
-int dpmf_counter_places(const dpmf_counter *c) {
-    return c->places;
-}
-
-dpmf_int128 dpmf_counter_limit(const dpmf_counter *c) {
-    dpmf_int128 limit;
-    memcpy(&limit, &c->limit, sizeof limit);
-    return limit;
+dpmf_counter_info dpmf_counter_get(const dpmf_counter *c) {
+    const dpmf_noise_info noise = dpmf_noise_get(c->noise);
+    dpmf_counter_info info = {.step = c->step,
+                              .columns = c->columns,
+                              .last_rows = last_rows(c),
+                              .calibrated = noise.calibrated,
+                              .places = c->places,
+                              .scale = noise.release.scale,
+                              .grid = noise.grid,
+                              .input_size = c->input_wanted > 0 ? c->input_wanted : c->input_size};
+    memcpy(&info.limit, &c->limit, sizeof info.limit);
+    return info;
 }

@@ -66,12 +66,12 @@ double noise_counter_exact_grid(double scale) {
 }
 
 dpmf_status noise_counter_grid(dpmf_counter *c) {
-    const double scale = dpmf_noise_scale(c->noise), least = 0x1p-40, most = 0x1p50;
+    const double scale = dpmf_noise_get(c->noise).release.scale, least = 0x1p-40, most = 0x1p50;
     if (!(scale >= least && scale <= most))
         return base_fail(DPMF_ERROR_ARGUMENT, "clip x sigma x sensitivity = %.6g, accepted for counting: %.3g to %.3g",
                          scale, least, most);
-    if (dpmf_noise_grid(c->noise) > 0)
-        c->places = -ilogb(dpmf_noise_grid(c->noise)); /* the noise's own */
+    if (dpmf_noise_get(c->noise).grid > 0)
+        c->places = -ilogb(dpmf_noise_get(c->noise).grid); /* the noise's own */
     else
         c->places = places_of(scale, 40);
     c->limit = ((wide)1 << 125) / c->steps; /* as much again is left for the noise */

@@ -46,7 +46,7 @@ dpmf_status dpmf_noise_reserve(dpmf_noise *noise, double factor, double *scale) 
 
 dpmf_status dpmf_noise_arrived(dpmf_noise *noise) {
     TRY(check_elsewhere(noise));
-    if (noise->step >= noise->binding.steps || (noise->state != NULL && noise->step >= dpmf_noise_reserved(noise)))
+    if (noise->step >= noise->binding.steps || (noise->state != NULL && noise->step >= dpmf_noise_get(noise).reserved))
         return base_fail(DPMF_ERROR_ARGUMENT, "row %" PRId64 " has not been reserved: it cannot have arrived",
                          noise->step);
     noise->step++;

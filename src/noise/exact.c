@@ -70,7 +70,7 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
                          (long long)dim, clip);
     TRY(noise_plan_make(m->strategy, &wanted, 1, &plan));
     TRY(noise_exact_covers(&plan, &m->sampling, m->adjacency));
-    TRY(noise_exact_bound(&plan, run, &b));
+    TRY(plan.bound(&plan, run, &b));
     const double sigma = m->sigma > 0 ? m->sigma : 1, s = m->evaluation.sensitivity.value;
     const double spread = b.spread * sqrt((double)dim), share = 2 * b.arithmetic * sigma * spread;
     dpmf_exact made = {0};

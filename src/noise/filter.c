@@ -206,7 +206,7 @@ static dpmf_status start_own(noise_stream *s) {
 /* W whole, length x seeds doubles. A dense C is inverted in place; else column j is the answer to the unit vector j. */
 static dpmf_status start_whole(noise_stream *s) {
     const dpmf_strategy *leaf = s->plan.leaf;
-    const double *matrix = strategy_dense_matrix(leaf);
+    const double *matrix = strategy_matrix(leaf);
     double *w = filter_parts(s)->w;
     if (matrix == NULL) {
         TRY(strategy_left_inverse(leaf, w));
@@ -248,6 +248,7 @@ static int is_whole(const noise_plan *plan) {
 }
 
 static void plan_rows(noise_plan *plan, int64_t chosen, int64_t lookahead) {
+    plan->bound = noise_bound_filter;
     int64_t ahead = lookahead > 0 ? lookahead : plan->mapped ? AHEAD_FILE : chosen;
     if (lookahead == 0 && ahead > WEIGHTS_MAX / plan->lags) ahead = WEIGHTS_MAX / plan->lags;
     plan->seeds = plan->lags;
@@ -316,6 +317,7 @@ void noise_plan_filter(noise_plan *plan, int64_t lookahead) {
     plan->route = &FILTER;
     if (plan->lags == 1) {
         plan->route = &ONE;
+        plan->bound = noise_bound_own;
         plan->mapped = 0;
         plan->scratch_rows = 2;
         plan->cache = CACHE / 16; /* the first-level cache */

@@ -314,38 +314,12 @@ dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {
 
 /* ---- plain questions ---- */
 
-int64_t dpmf_noise_step(const dpmf_noise *noise) {
-    return noise->step;
-}
-
-int64_t dpmf_noise_reserved(const dpmf_noise *noise) {
-    return noise->state != NULL ? noise_state_reserved(noise->state) : 0;
-}
-
-int dpmf_noise_in_doubt(const dpmf_noise *noise) {
-    return noise->in_doubt;
-}
-
-int64_t dpmf_noise_count(const dpmf_noise *noise) {
-    return noise->binding.count;
-}
-
-double dpmf_noise_grid(const dpmf_noise *noise) {
-    return noise->binding.grid;
-}
-
-double dpmf_noise_sensitivity(const dpmf_noise *noise) {
-    return noise->release.sensitivity;
-}
-
-dpmf_exact dpmf_noise_release(const dpmf_noise *noise) {
-    return noise->release;
-}
-
-double dpmf_noise_scale(const dpmf_noise *noise) {
-    return noise->release.scale;
-}
-
-int dpmf_noise_calibrated(const dpmf_noise *noise) {
-    return noise->calibrated;
+dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise) {
+    return (dpmf_noise_info){.step = noise->step,
+                             .count = noise->binding.count,
+                             .reserved = noise->state != NULL ? noise_state_reserved(noise->state) : 0,
+                             .in_doubt = noise->in_doubt,
+                             .calibrated = noise->calibrated,
+                             .grid = noise->binding.grid,
+                             .release = noise->release};
 }

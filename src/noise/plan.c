@@ -13,47 +13,28 @@
 
 #include "strategy/strategy.h"
 
-#include <string.h>
-
 /* A tile is at most so wide; more only costs cache. */
 enum { TILE_MAX = 4096 };
 
 /* ---- which route ---- */
 
-static const dpmf_strategy *innermost(const dpmf_strategy *s) {
-    for (;;) {
-        const double *norms = NULL;
-        int64_t stamps = 1;
-        const dpmf_strategy *inner = strategy_block(strategy_scaled(s, &norms), &stamps);
-        if (inner == s) return s;
-        s = inner;
-    }
-}
-
-static int is(const dpmf_strategy *s, const char *class_name) {
-    return strcmp(s->ops->class_name, class_name) == 0;
-}
-
 /*
- * Few bands of C: outputs are fed back. Few of C^-1: seeds are filtered, and made again rather than kept. A stream of
- * few buffers by its own recursion. What is left needs every earlier seed (or every seed) for a row.
+ * The family's own route, if it has one. Few bands of C: outputs are fed back. Few of C^-1: seeds are filtered, and made
+ * again rather than kept. A stream of few buffers by its own step. What is left needs every earlier seed (or every seed)
+ * for a row.
  */
 static void choose_route(noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
     int by_rows = strategy_can(leaf, STRATEGY_CAN_ROW);
     int by_inverse = strategy_can(leaf, STRATEGY_CAN_INVERSE_ROW);
-    if (strategy_blt(leaf) != NULL || strategy_tvblt(leaf) != NULL)
-        noise_plan_states(plan);
-    else if (replay_of(leaf) != NULL)
-        noise_plan_replay(plan);
+    if (leaf->ops->plan_noise != NULL)
+        leaf->ops->plan_noise(plan);
     else if (by_inverse && !(by_rows && leaf->ops->bands(leaf) < leaf->ops->inverse_bands(leaf)))
         noise_plan_filter(plan, lookahead);
     else if (by_rows && leaf->ops->bands(leaf) == 1)
         noise_plan_filter(plan, lookahead);
     else if (by_rows)
         noise_plan_feedback(plan, lookahead);
-    else if (is(leaf, "tree") || is(leaf, "lowrank"))
-        noise_plan_program(plan);
     else if (strategy_can(leaf, STRATEGY_CAN_STEP) && leaf->ops->buffers(leaf) < leaf->steps - 1)
         noise_plan_steps(plan);
     else
@@ -115,7 +96,7 @@ static void place_rows(noise_plan *plan) {
         plan->stride = noise_round_up(plan->padded, way) + plan->tile % way;
 }
 
-/* Who makes rows elsewhere has memory of his own for them. */
+/* A stream whose rows are made elsewhere needs no slots or scratch here. */
 static dpmf_status sum_up(noise_plan *plan) {
     int64_t size = plan->route->in_doubles ? (int64_t)sizeof(double) : (int64_t)plan->size, rows = 0, all = 0;
     int over = __builtin_mul_overflow(plan->slots, (plan->stride > 0 ? plan->stride : plan->padded) * size,
@@ -140,10 +121,11 @@ dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_op
         return base_fail(DPMF_ERROR_ARGUMENT, "noise stream: the strategy or the options are NULL");
     TRY(check_options(o));
     TRY(strategy_need_inverse(strategy));
-    *plan = (noise_plan){.strategy = strategy, .leaf = innermost(strategy), .first = o->first, .count = o->count};
+    *plan =
+        (noise_plan){.strategy = strategy, .leaf = strategy_innermost(strategy), .first = o->first, .count = o->count};
     plan->size = o->precision == DPMF_FLOAT32 ? sizeof(float) : sizeof(double);
     plan->length = plan->leaf->steps;
-    plan->leaf_rows = dpmf_strategy_rows(plan->leaf);
+    plan->leaf_rows = strategy_rows(plan->leaf);
     plan->threads = threads < 1 ? 1 : threads;
     plan->seeds = plan->ahead = plan->replay = 1;
     plan->exact = o->exact;
@@ -157,7 +139,7 @@ dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_op
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "rows of the family '%s' cannot be made elsewhere: the library makes them itself, and "
                          "dpmf_noise_add adds them",
-                         dpmf_strategy_family(strategy));
+                         strategy->family);
     if (o->exact > 0) TRY(check_exact(plan));
     plan->mapped = plan->mapped && plan->slots > 0;
     plan->shared_bytes = noise_aligned(plan->shared_bytes);

@@ -14,7 +14,7 @@
 #ifndef DPMF_NOISE_PLAN_H
 #define DPMF_NOISE_PLAN_H
 
-#include "kernels/combine.h"
+#include "kernels/combine/combine.h"
 #include "kernels/whole/whole.h"
 #include "noise/stream.h"
 #include "strategy/strategy.h"
@@ -39,11 +39,20 @@ typedef struct noise_recipe {
 typedef enum noise_exact_kind {
     NOISE_EXACT_NONE = 0,
     NOISE_EXACT_OWN,      /* a row is its own seed */
-    NOISE_EXACT_FEEDBACK, /* C applied to earlier rows: banded */
-    NOISE_EXACT_STATES,   /* the same by buffers: BLT, TV-BLT */
-    NOISE_EXACT_FILTER,   /* W applied to seeds */
-    NOISE_EXACT_REPLAY    /* the same by buffers and replayed seeds */
+    NOISE_EXACT_FEEDBACK, /* C applied to earlier rows */
+    NOISE_EXACT_STATES,   /* the same by buffers */
+    NOISE_EXACT_FILTER    /* W applied to seeds */
 } noise_exact_kind;
+
+/*
+ * What a route's arithmetic can be off by in an exact stream, for seeds of standard deviation 1; the probability that a
+ * number of the run leaves `reach` is below 2^-1000.
+ */
+typedef struct noise_exact_bounds {
+    double arithmetic; /* the largest error of what is fed back, relative to one seed */
+    double reach;      /* the largest number of a row */
+    double spread;     /* so much larger than one grid step is the norm of the shift's error, for one coordinate */
+} noise_exact_bounds;
 
 typedef struct noise_route {
     int holds;      /* rows made ahead stay in the slots */
@@ -58,8 +67,21 @@ typedef struct noise_route {
     void (*recipe)(const noise_stream *s, int64_t t, noise_recipe *out);
 } noise_route;
 
+/*
+ * A leaf whose noise is a few buffers that one kernel moves on at every step: which kernel, how many buffers or nodes it is
+ * given, and the kernel's weights of step t of the leaf, whose noise is multiplied by `factor`.
+ */
+typedef struct noise_states {
+    dpmf_recipe_kind kernel; /* DPMF_RECIPE_BLT, _TVBLT or _TVBLT_SECOND */
+    int nodes;
+    void (*fill)(const noise_stream *s, int64_t t, double factor, void *weight);
+} noise_states;
+
 typedef struct noise_plan {
     const noise_route *route;
+    /* the proven bounds of its exact rows; needed where route->exact is not NOISE_EXACT_NONE */
+    dpmf_status (*bound)(const struct noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
+    noise_states states;                               /* of the route of few buffers (noise/states.c) */
     const dpmf_strategy *strategy, *leaf;              /* leaf: without norms and stamps */
     double exact;                                      /* as in the stream's options */
     int64_t length, leaf_rows;                         /* of the leaf: steps, seeds */
@@ -106,13 +128,31 @@ struct noise_stream {
 };
 
 /* ---- the routes: each fills in its part of the plan ---- */
-void noise_plan_feedback(noise_plan *plan, int64_t lookahead); /* noise/banded.c */
-void noise_plan_states(noise_plan *plan);                      /* noise/blt.c: BLT and TV-BLT */
-void noise_plan_replay(noise_plan *plan);                    /* noise/replay.c: TV-BLT with replayed or shared seeds */
-void noise_plan_filter(noise_plan *plan, int64_t lookahead); /* noise/filter.c: C^-1 of few bands */
-void noise_plan_whole(noise_plan *plan, int64_t lookahead);  /* noise/filter.c: any W */
-void noise_plan_program(noise_plan *plan);                   /* noise/tree.c: trees, low rank */
-void noise_plan_steps(noise_plan *plan);                     /* noise/steps.c: the strategy's own step, in double */
+void noise_plan_feedback(noise_plan *plan, int64_t lookahead);        /* noise/feedback.c: C of few bands */
+void noise_plan_filter(noise_plan *plan, int64_t lookahead);          /* noise/filter.c: C^-1 of few bands */
+void noise_plan_whole(noise_plan *plan, int64_t lookahead);           /* noise/filter.c: any W */
+void noise_plan_states(noise_plan *plan, const noise_states *states); /* noise/states.c: few buffers */
+void noise_plan_program(noise_plan *plan,
+                        int64_t seeds); /* noise/program.c: a list of combinations, of so many seeds per step at most */
+void noise_plan_steps(noise_plan *plan); /* noise/steps.c: the strategy's own step, in double */
+
+/* ---- proven bounds of the arithmetic (noise/exact_bounds.c) ---- */
+
+#define NOISE_EPS 0x1p-53
+#define NOISE_TAILS 41.0 /* standard deviations that no number of a run leaves but for a probability of 2^-1000 */
+
+/* Where `b` is not a number, the answer is none: a bound that could not be computed does not vanish. */
+static inline double noise_larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+/* The largest error of running sums of the strategy's rows. */
+DPMF_MUST_CHECK dpmf_status noise_bound_running_sums(const dpmf_strategy *s, const dpmf_run *run, double *out);
+/* The spread of routes that apply W to seeds. */
+DPMF_MUST_CHECK dpmf_status noise_bound_forward_spread(const noise_plan *plan, const dpmf_run *run, double *spread);
+DPMF_MUST_CHECK dpmf_status noise_bound_own(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
+DPMF_MUST_CHECK dpmf_status noise_bound_feedback(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
+DPMF_MUST_CHECK dpmf_status noise_bound_filter(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 
 /* Which route, how large the tiles, how much memory (noise/plan.c). */
 DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,

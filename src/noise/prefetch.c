@@ -7,7 +7,7 @@
 #include "noise/prefetch.h"
 
 #include "base/memory.h"
-#include "kernels/combine.h"
+#include "kernels/combine/combine.h"
 #include "kernels/whole/whole.h"
 
 #include <assert.h>

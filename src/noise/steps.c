@@ -51,7 +51,7 @@ static const noise_route STEPS = {
 
 void noise_plan_steps(noise_plan *plan) {
     plan->route = &STEPS;
-    plan->slots = dpmf_strategy_buffers(plan->leaf);
+    plan->slots = strategy_buffers(plan->leaf);
     plan->replay = REPLAY;
     plan->mapped = 0;
     plan->scratch_rows = 4;

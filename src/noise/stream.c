@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stream of W Z: made by its plan (noise/plan.c), its steps, where rows go, its state as bytes. How rows are computed
- * is in the routes: noise/banded.c, noise/filter.c, noise/blt.c, noise/tree.c and noise/steps.c.
+ * is in the routes: noise/feedback.c, noise/filter.c, noise/states.c, noise/program.c and noise/steps.c.
  *
  * Nothing here computes: a row is a function of the seeds, of coefficients that are computed in double and rounded once,
  * and of a fixed order of additions. Tiles, look-ahead and threads decide when a number is made, never what it is.

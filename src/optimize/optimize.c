@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Optimize: the best strategy of a family for a workload, a participation and a loss, with the bounds or the
- * stationarity that say how good it is. Each family is in a file of its own; this file dispatches to them.
+ * stationarity that say how good it is. The families' own searches are in their folders; this file asks the table for them.
  */
-#include "optimize/optimize.h"
 
+#include "optimize/optimize.h"
 #include "base/memory.h"
+#include "base/status.h"
 #include "base/text.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
@@ -14,29 +15,15 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- dense and tvblt under single participation, from one solution of the dual ---- */
-
-static dpmf_status make_strategy(int tvblt, const dpmf_workload *workload, const dpmf_optimize_options *o,
-                                 const optimum_answer *optimum, dpmf_strategy **out) {
-    if (tvblt) {
-        double wanted = o->wanted_ratio > 1 ? o->wanted_ratio : 1.001;
-        return tvblt_optimize(workload, o->loss == DPMF_LOSS_MAX, o->buffers, wanted, optimum, &o->run, out, NULL);
-    }
-    if (workload->steps > DPMF_DENSE_STEPS_MAX) return DPMF_OK; /* the bounds are the answer */
-    return optimum_explicit(workload, optimum, &o->run, out);
-}
-
-static dpmf_status optimize_optimum(const optimize_task *task, int tvblt, dpmf_strategy **out,
-                                    dpmf_optimization *result) {
+dpmf_status optimize_single(const optimize_task *task, optimize_maker make, dpmf_strategy **out,
+                            dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
     optimum_answer optimum = {0};
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(optimum_solve(task->workload, o->loss == DPMF_LOSS_MAX, o->weights, o->tolerance, &o->run, &optimum));
-    if (out != NULL) TRY_DONE(make_strategy(tvblt, task->workload, o, &optimum, &strategy));
-    const tvblt_parameters *made = strategy == NULL ? NULL : strategy_tvblt(strategy);
-    *result = (dpmf_optimization){.nodes = made == NULL ? 0 : made->nodes,
-                                  .outcome = optimum.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+    if (out != NULL) TRY_DONE(make(task, &optimum, &strategy));
+    *result = (dpmf_optimization){.outcome = optimum.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = optimum.iterations,
                                   .optimum_lower = optimum.lower,
                                   .optimum_upper = optimum.upper,
@@ -47,83 +34,125 @@ done:
     return status;
 }
 
-static int is_single(const optimize_task *task) {
-    return dpmf_participation_is_single(task->participation);
-}
-
-static dpmf_status optimize_dense(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!is_single(task)) return optimize_epochs(task, out, result);
-    if (task->options->constraint != DPMF_CONSTRAINT_ZERO)
-        return base_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
-                         (int)task->options->constraint);
-    return optimize_optimum(task, 0, out, result);
-}
-
-static dpmf_status optimize_tvblt(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!is_single(task)) return replay_epochs(task, out, result);
-    if (task->options->shared_seeds != 0)
-        return base_fail(DPMF_ERROR_ARGUMENT, "%d shared seeds, but only several epochs have seeds to share",
-                         task->options->shared_seeds);
-    return optimize_optimum(task, 1, out, result);
-}
-
-static dpmf_status optimize_banded_toeplitz(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    const dpmf_optimize_options *o = task->options;
-    if (o->sweep || o->taper != 0 || o->settled_after != 0) return toeplitz_variant(task, out, result);
-    return toeplitz_optimize_banded(task, out, result);
-}
-
-/* ---- who answers ---- */
-
-static const optimize_call CALLS[STRATEGY_FAMILY_COUNT] = {
-    [STRATEGY_FAMILY_DENSE] = optimize_dense,
-    [STRATEGY_FAMILY_TVBLT] = optimize_tvblt,
-    [STRATEGY_FAMILY_BANDED] = optimize_banded,
-    [STRATEGY_FAMILY_TOEPLITZ] = optimize_toeplitz,
-    [STRATEGY_FAMILY_BANDED_TOEPLITZ] = optimize_banded_toeplitz,
-    [STRATEGY_FAMILY_BISR] = toeplitz_banded_inverse,
-    [STRATEGY_FAMILY_BLT] = optimize_blt,
-    [STRATEGY_FAMILY_LOWRANK] = optimize_lowrank,
-};
-
-int optimize_knows(strategy_family_id family) {
-    return family < STRATEGY_FAMILY_COUNT && CALLS[family] != NULL;
+dpmf_status optimize_taper(int64_t bands, int64_t least, double *c) {
+    if (bands < 2 || least < 1 || least >= bands)
+        return base_fail(DPMF_ERROR_ARGUMENT, "taper from %lld of %lld bands, accepted: 1 to bands - 1",
+                         (long long)least, (long long)bands);
+    for (int64_t i = least; i <= bands; i++)
+        c[i - 1] *= (double)(bands - i) / (double)(bands - least);
+    return DPMF_OK;
 }
 
 static int optimized_place(const dpmf_family *f) {
     return f->optimized;
 }
 
-static dpmf_status run_call(const optimize_task *task, optimize_call call, dpmf_strategy **out,
-                            dpmf_optimization *result) {
-    dpmf_optimization found = {.optimum_upper = INFINITY};
-    dpmf_strategy *strategy = NULL;
-    TRY(call(task, out == NULL ? NULL : &strategy, &found));
-    if (out != NULL) *out = strategy;
-    *result = found;
-    return DPMF_OK;
-}
-
 dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, const dpmf_participation *participation,
                           const dpmf_optimize_options *options, dpmf_strategy **out, dpmf_optimization *result) {
     dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
     dpmf_participation *single = NULL;
+    dpmf_optimization found = {.optimum_upper = INFINITY};
+    dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
     char shown[64], list[STRATEGY_FAMILY_LIST];
     if (family == NULL || workload == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "optimize: the family or the workload is NULL");
-    const strategy_family_id id = strategy_family_find(family, strlen(family));
-    if (!optimize_knows(id))
+    const strategy_family *known = strategy_family_find(family, strlen(family));
+    if (known == NULL || known->optimize == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "optimize: family '%s', accepted: %s",
                          base_show(family, strlen(family), shown), strategy_family_list(optimized_place, ", ", list));
-    TRY(optimize_check(dpmf_family_info(id), workload->steps, &o));
-    if (participation != NULL && dpmf_participation_steps(participation) != workload->steps)
+    TRY(optimize_check(&known->shown, workload->steps, &o));
+    if (participation != NULL && participation->steps != workload->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
-                         (long long)dpmf_participation_steps(participation), (long long)workload->steps);
+                         (long long)participation->steps, (long long)workload->steps);
     if (participation == NULL) TRY(workload_participation_single(workload->steps, &single));
     optimize_task task = {workload, participation == NULL ? single : participation, &o};
-    TRY_DONE(run_call(&task, CALLS[id], out, result));
+    TRY_DONE(known->optimize(&task, out == NULL ? NULL : &strategy, &found));
+    if (out != NULL) *out = strategy;
+    *result = found;
 done:
     dpmf_participation_free(single);
     return status;
+}
+
+/* Optimize: defaults, names, and the checks that all families share. */
+
+dpmf_optimize_options dpmf_optimize_options_defaults(void) {
+    return (dpmf_optimize_options){.tolerance = 1e-6, .run = dpmf_run_defaults()};
+}
+
+static const char *const OUTCOMES[] = {[DPMF_CONVERGED] = "converged", [DPMF_ITERATION_LIMIT] = "iteration limit"};
+
+const char *dpmf_outcome_name(dpmf_outcome outcome) {
+    return (unsigned)outcome < sizeof OUTCOMES / sizeof OUTCOMES[0] ? OUTCOMES[outcome] : "unknown";
+}
+
+static int may_choose(const dpmf_family *f) {
+    return f->optimize_chooses;
+}
+
+static int takes_variants(const dpmf_family *f) {
+    return f->optimize_variants;
+}
+
+static dpmf_status check_bands(const dpmf_family *f, int64_t steps, int64_t bands) {
+    if (!f->optimize_bands && bands != 0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, but it has none to choose", f->name,
+                         (long long)bands);
+    if (f->optimize_bands && (bands < 1 || bands > steps))
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %lld bands, accepted 1 to %lld (the steps)", f->name,
+                         (long long)bands, (long long)steps);
+    return DPMF_OK;
+}
+
+static dpmf_status check_buffers(const dpmf_family *f, const dpmf_optimize_options *o) {
+    char list[STRATEGY_FAMILY_LIST];
+    if (f->optimize_buffers == 0 && o->buffers != 0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, but it has none to choose", f->name, o->buffers);
+    if (f->optimize_buffers > 0 &&
+        (o->buffers < 0 || o->buffers > f->optimize_buffers || (o->buffers == 0 && !f->optimize_chooses)))
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d buffers, accepted 1 to %d%s", f->name, o->buffers,
+                         f->optimize_buffers, f->optimize_chooses ? ", or 0 to choose" : "");
+    if (o->shared_seeds != 0 && (o->shared_seeds < 0 || o->shared_seeds > f->optimize_shared_seeds))
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: %d shared seeds, accepted 0%s", f->name, o->shared_seeds,
+                         f->optimize_shared_seeds > 0 ? " (replayed) to 8" : "");
+    if (o->wanted_ratio != 0 && !(f->optimize_chooses && o->wanted_ratio > 1 && isfinite(o->wanted_ratio)))
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: wanted ratio %g, accepted: above 1, for %s", f->name,
+                         o->wanted_ratio, strategy_family_list(may_choose, " and ", list));
+    return DPMF_OK;
+}
+
+static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_options *o) {
+    char list[STRATEGY_FAMILY_LIST];
+    if ((unsigned)o->loss > DPMF_LOSS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
+    if ((unsigned)o->normalize > DPMF_NORMALIZE_WITHIN || (o->normalize != 0 && !f->optimize_normalize))
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: column normalization %d, accepted 0%s", f->name,
+                         (int)o->normalize, f->optimize_normalize ? " to 2" : "");
+    if ((unsigned)o->constraint > DPMF_CONSTRAINT_CORNERS || (o->constraint != 0 && !f->optimize_constraint))
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: constraint %d, accepted 0%s", f->name, (int)o->constraint,
+                         f->optimize_constraint ? " to 2" : "");
+    if ((o->sweep || o->taper != 0) && !f->optimize_variants)
+        return base_fail(DPMF_ERROR_ARGUMENT, "family %s: sweep and taper are for %s", f->name,
+                         strategy_family_list(takes_variants, " and ", list));
+    if (!(o->tolerance >= 1e-10 && o->tolerance <= 1))
+        return base_fail(DPMF_ERROR_ARGUMENT, "tolerance %g, accepted 1e-10 to 1", o->tolerance);
+    if (o->weights != NULL && o->loss == DPMF_LOSS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "weights are for the RMS loss, not for the max loss");
+    return DPMF_OK;
+}
+
+static dpmf_status check_weights(int64_t n, const double *weights) {
+    for (int64_t t = 0; weights != NULL && t < n; t++)
+        if (!(weights[t] > 0 && isfinite(weights[t])))
+            return base_fail(DPMF_ERROR_ARGUMENT, "weight %g at step %lld, accepted: above 0", weights[t],
+                             (long long)t);
+    return DPMF_OK;
+}
+
+dpmf_status optimize_check(const dpmf_family *family, int64_t steps, const dpmf_optimize_options *options) {
+    TRY(check_choices(family, options));
+    TRY(check_bands(family, steps, options->bands));
+    TRY(check_buffers(family, options));
+    return check_weights(steps, options->weights);
 }

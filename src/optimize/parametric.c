@@ -48,14 +48,14 @@ static int is_outside(dpmf_status status) {
 /* The user's strategy at theta; *out stays NULL outside the domain. */
 static dpmf_status make_strategy(const search *s, const double *theta, dpmf_strategy **out) {
     dpmf_strategy *made = NULL;
-    int64_t steps = dpmf_workload_steps(s->task->workload);
+    int64_t steps = s->task->workload->steps;
     dpmf_status status = s->family->make(s->family->context, theta, &made);
     if (is_outside(status)) return DPMF_OK;
     if (status == DPMF_OK && made == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "parametric: make gave DPMF_OK and no strategy");
-    if (status == DPMF_OK && dpmf_strategy_steps(made) != steps) {
+    if (status == DPMF_OK && made->steps != steps) {
         status = base_fail(DPMF_ERROR_ARGUMENT, "parametric: make gave a strategy of %lld steps, accepted %lld",
-                           (long long)dpmf_strategy_steps(made), (long long)steps);
+                           (long long)made->steps, (long long)steps);
         dpmf_strategy_free(made);
         return status;
     }
@@ -65,7 +65,7 @@ static dpmf_status make_strategy(const search *s, const double *theta, dpmf_stra
 
 /* ln of the root of the mean square, of the maximum, or of the power mean in its place. */
 static double log_error(const search *s, double power) {
-    int64_t n = dpmf_workload_steps(s->task->workload);
+    int64_t n = s->task->workload->steps;
     const dpmf_optimize_options *o = s->task->options;
     double largest = 0, sum = 0;
     for (int64_t t = 0; t < n; t++)
@@ -176,7 +176,7 @@ static dpmf_status check_start(search *s, const double *theta) {
 }
 
 static dpmf_status run_search(search *s, double *theta, dpmf_strategy **out, dpmf_optimization *result) {
-    int64_t n = dpmf_workload_steps(s->task->workload), count = s->family->parameters;
+    int64_t n = s->task->workload->steps, count = s->family->parameters;
     dpmf_strategy *strategy = NULL;
     double *point = NULL;
     dpmf_status status = DPMF_OK;
@@ -217,10 +217,10 @@ static dpmf_status check_arguments(const dpmf_parametric *family, const dpmf_wor
         if (!isfinite(theta[i]))
             return base_fail(DPMF_ERROR_ARGUMENT, "parametric: theta[%lld] = %g, accepted: finite", (long long)i,
                              theta[i]);
-    if (participation != NULL && dpmf_participation_steps(participation) != dpmf_workload_steps(workload))
+    if (participation != NULL && participation->steps != workload->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "parametric: a participation of %lld steps for a workload of %lld",
-                         (long long)dpmf_participation_steps(participation), (long long)dpmf_workload_steps(workload));
-    return optimize_check(&none, dpmf_workload_steps(workload), options);
+                         (long long)participation->steps, (long long)workload->steps);
+    return optimize_check(&none, workload->steps, options);
 }
 
 dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family, const dpmf_workload *workload,

@@ -9,10 +9,10 @@
  * Unknowns are the square roots y_i of the weights. There the Hessian is that of the objective with row and column i
  * scaled by sqrt(v_i), whose eigenvalues stay within a factor of 50 or so (momentum 0.95), plus the slack mean - r_i on
  * the diagonal for weights that vanish: for max loss with momentum or a schedule the errors of many steps are not tight
- * and their weights are 0 (a fixed-point iteration on log v, which those weights send to minus infinity, stalls there).
- * Such a weight must not be 0 on the way, for r_i is needed: a barrier (mu/n) sum log v_i keeps it at (mu/n)/slack. At
- * the barrier's own optimum the gap is mu exactly, so mu is lowered in a few stages to half the tolerance. RMS optima
- * have no zeros and need none.
+ * and their weights are 0 (a fixed-point iteration on log v stalls there, since log v tends to minus infinity). Such a
+ * weight must not be 0 during the ascent, since r_i is needed: a barrier (mu/n) sum log v_i keeps it at (mu/n)/slack.
+ * At the barrier's own optimum the gap is mu exactly, so mu is lowered in a few stages to half the tolerance. RMS
+ * optima have no zeros and need none.
  *
  * Every evaluation certifies (e the error of phi, sum v = 1):
  *
@@ -33,7 +33,7 @@
 
 enum { EVALUATIONS_MAX = 5000, BACKTRACKS_MAX = 12, PAIRS = 10 };
 
-/* A weight changes by at most the square of this in one step: the quadratic model knows nothing beyond. */
+/* A weight changes by at most the square of this in one step, since the quadratic model is valid nearby only. */
 static const double CHANGE_MAX = 5;
 /* Stages of the barrier: from the first value, or from the second near the top, by this factor. */
 static const double BARRIER = 0.01, BARRIER_NEAR = 0.001, BARRIER_STAGE = 0.02;
@@ -42,7 +42,7 @@ dpmf_status optimum_ascent_create(const dpmf_workload *workload, int max_loss, c
                                   optimum_ascent *out) {
     optimum_ascent s = {.n = workload->steps, .max_loss = max_loss, .weights = weights};
     dpmf_status status = DPMF_OK;
-    s.mirrored = max_loss && dpmf_workload_is_toeplitz(workload);
+    s.mirrored = max_loss && workload->toeplitz;
     s.unknowns = max_loss && !s.mirrored ? 2 * s.n : s.n;
     double **const point[] = {&s.y, &s.next, &s.gradient, &s.next_gradient, &s.direction};
     for (int i = 0; i < 5; i++)
@@ -87,7 +87,7 @@ static void read_weights(int64_t n, const double *x, double *weights) {
         weights[i] = x[i] * x[i] / sum;
 }
 
-/* The largest (a + floor)/b; infinite if one of them is not a number: a bound must not overlook it. */
+/* The largest (a + floor)/b; infinite if one of them is not a number, since a bound must not overlook it. */
 static double largest_ratio(int64_t n, const double *a, const double *b, double floor_) {
     double ratio = 0;
     int known = 1;
@@ -158,19 +158,21 @@ static double objective(const optimum_ascent *s, const double *y, double barrier
     return value;
 }
 
-/* ---- the climb ---- */
+/* ---- the ascent ---- */
 
 /* At the barrier's optimum a weight is (barrier/n)/slack, slack < 1 + barrier: half the root is out of its way. */
 static double least(const optimum_ascent *s, const double *x, double barrier) {
     return barrier > 0 ? 0.5 * sqrt(barrier / (double)s->n) * base_norm(s->n, x) : 0;
 }
 
-/* b if a is no number. */
+/* b if a is not a number. */
 static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/* From y to s->next along the direction, every unknown within CHANGE_MAX of itself; how the objective should change. */
+/*
+ * Moves from y to s->next along the direction, every unknown within CHANGE_MAX of itself; returns the expected change.
+ */
 static double move(optimum_ascent *s, double length, double barrier) {
     double change = 0;
     for (int64_t part = 0; part < s->unknowns; part += s->n) {
@@ -185,7 +187,7 @@ static double move(optimum_ascent *s, double length, double barrier) {
     return change;
 }
 
-/* Backtracking (Armijo). *value and the gradient are those of y before and after; *moved says if there was a step. */
+/* Backtracking (Armijo). *value and the gradient are those of y before and after; *moved: there was a step. */
 static dpmf_status search_line(optimum_ascent *s, double rule, double barrier, double *value, int *moved) {
     double length = 1, noise = s->error;
     *moved = 0;
@@ -193,7 +195,7 @@ static dpmf_status search_line(optimum_ascent *s, double rule, double barrier, d
         double change = move(s, length, barrier);
         TRY(evaluate_phi(s, s->next, rule));
         double next = objective(s, s->next, barrier, s->next_gradient);
-        /* two values of the objective tell no more than the errors of phi allow */
+        /* a smaller difference of the objective is below the error of phi */
         *moved = next <= *value + 1e-4 * change + noise + s->error;
         if (*moved) *value = next;
     }
@@ -230,13 +232,13 @@ static dpmf_status climb_dual(optimum_ascent *s, descent_lbfgs *memory, double t
         if (barrier > last && (s->here < 3 * barrier || !moved)) {
             barrier = fmax(barrier * BARRIER_STAGE, last);
             descent_lbfgs_forget(memory);
-            TRY(evaluate_phi(s, s->y, finest)); /* a failed search has left another point's values behind */
+            TRY(evaluate_phi(s, s->y, finest)); /* a failed search has left the values of another point */
             value = objective(s, s->y, barrier, s->gradient);
         } else if (!moved) {
             if (memory->used == 0) break; /* not even along the gradient */
             descent_lbfgs_forget(memory);
         }
-        /* far from the top a rule of few nodes will do */
+        /* far from the top a rule with few nodes suffices */
         double rule = fmax(finest, fmin(1e-3, 1e-3 * optimum_ascent_gap(s)));
         descent_lbfgs_direction(memory, s->gradient, s->direction);
         TRY(search_line(s, rule, barrier, &value, &moved));
@@ -244,7 +246,7 @@ static dpmf_status climb_dual(optimum_ascent *s, descent_lbfgs *memory, double t
         descent_lbfgs_remember(memory, s->y, s->gradient, s->next, s->next_gradient);
         swap(&s->y, &s->next);
         swap(&s->gradient, &s->next_gradient);
-        if (rule <= finest && s->spread < 0.05 * s->here) break; /* what is left is the error of phi */
+        if (rule <= finest && s->spread < 0.05 * s->here) break; /* the rest is the error of phi */
     }
     return DPMF_OK;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The dual of the optimum, climbed with a certificate at every step: what optimum/optimum.c runs at each size. */
+/* The dual of the optimum, maximised with a certificate at every step; optimum/optimum.c runs it at each size. */
 #ifndef DPMF_OPTIMUM_ASCENT_H
 #define DPMF_OPTIMUM_ASCENT_H
 
@@ -11,8 +11,8 @@ typedef struct optimum_ascent {
     int64_t n, unknowns; /* n, or 2n for max loss with p apart from v */
     int max_loss, mirrored;
     const double *weights; /* RMS: NULL or p */
-    const dpmf_run *run;   /* NULL: nobody to report to */
-    int coarse;            /* on the way to a longer run: nothing of that is done yet */
+    const dpmf_run *run;   /* progress callback, or NULL */
+    int coarse;            /* a coarse run for a longer one: progress stays at 0 */
     optimum_phi *phi;
     double *y;               /* the point: square roots of v and, if apart, of p; any scale */
     double *v, *p;           /* of the last evaluation: v sums to 1, for max loss p too */
@@ -31,7 +31,7 @@ DPMF_MUST_CHECK dpmf_status optimum_ascent_create(const dpmf_workload *workload,
                                                   base_pool *pool, optimum_ascent *out);
 void optimum_ascent_free(optimum_ascent *ascent);
 
-/* Climbs from y until upper/lower - 1 <= tolerance or nothing more is gained. `near`: y is near the top already. */
+/* Ascends from y until upper/lower - 1 <= tolerance or no more is gained. `near`: y is already near the top. */
 DPMF_MUST_CHECK dpmf_status optimum_ascent_run(optimum_ascent *ascent, double tolerance, int near);
 
 /* upper/lower - 1. */

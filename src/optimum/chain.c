@@ -20,7 +20,7 @@
 
 /*
  * cross is a difference with Nesterov momentum only, and then of learning rates, which is exact where they are equal or
- * nearly so: it must be right to the last digits, not just small.
+ * nearly so: it needs a small relative error, not just a small one.
  */
 static void fill_forward(const dpmf_workload *a, optimum_chain *c) {
     for (int64_t t = 0; t < a->steps; t++) {

@@ -4,19 +4,19 @@
  *
  *     X = sum_j w_j (K + s_j V)^-1,    C lower triangular with C'C = X / max_i X_ii + diag(1 - X_ii / max_i X_ii).
  *
- * X over the largest entry of its diagonal is the mechanism that `upper` speaks of; what is added makes every column
- * norm 1 and can only lower errors, so C keeps that bound whatever v is. (Scaling rows and columns by 1/sqrt(X_ii)
- * instead would promise nothing.) With J the reversal of the steps, J X J = L L' gives C = J L' J.
+ * X over the largest entry of its diagonal is the mechanism of the bound `upper`; the added diagonal makes every column
+ * norm 1 and can only lower errors, so C keeps that bound for any v. (Scaling rows and columns by 1/sqrt(X_ii) instead
+ * would prove nothing.) With J the reversal of the steps, J X J = L L' gives C = J L' J.
  *
  * Named workloads. (K + sV)^-1 is the covariance of a chain (optimum/chain.h) given observations of each x_t with noise
- * of variance 1/(s v_t); the filters of kernels/ladder_body.inc give that of z = (l, m) at one step, and the chain
+ * of variance 1/(s v_t); the filters of kernels/ladder/body.inc give that of z = (l, m) at one step, and the chain
  * given the observations is z_t = E_t z_{t+1} + (something independent of z_{t+1}), so that with q = O (1, u)', d = 1 +
  * p (q_1 + u q_2)
  *
  *     E_t = 1/d [ k       -p b q_2      ]         cov(z_i, x_k) = E_i E_{i+1} ... E_{k-1} cov(z_k, x_k),  i < k
  *               [ u k      b (1 + p q_1) ]
  *
- * O(n^2) a node. One band is the case without momentum.
+ * This takes O(n^2) per node. One band is the case without momentum.
  *
  * A matrix A. X = V^-1/2 Z Sigma Z' V^-1/2 from the singular vectors of P^1/2 A V^1/2, never formed: L comes from the
  * L Q factorization of J [X^1/2 | diag(1 - X_ii)^1/2].
@@ -243,7 +243,7 @@ done:
     return status;
 }
 
-/* Column norms are 1 but for rounding; now to the last digits. */
+/* Column norms are 1 up to rounding; this makes them 1 to the last digits. */
 static dpmf_status normalise_columns(int64_t n, double *c) {
     double *norms = NULL;
     TRY(base_alloc_doubles(n, "column norms", &norms));
@@ -275,7 +275,7 @@ dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer
                                               : factor_matrix(workload, optimum, x));
     base_reverse_across(n, x);
     TRY_DONE(normalise_columns(n, x));
-    TRY_DONE(dpmf_strategy_create_dense(n, x, out));
+    TRY_DONE(strategy_create_matrix(n, x, out));
 done:
     base_free(x);
     return status;

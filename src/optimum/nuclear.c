@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nuclear norm |A|_* of a workload, the sum of its singular values, from below. Each route takes away what rounding
- * can have added, so that the result is a true lower bound; u = 2^-53 is the unit roundoff.
+ * The nuclear norm |A|_* of a workload, the sum of its singular values, from below. Each route subtracts a bound on its
+ * rounding errors, so that the result is a true lower bound; u = 2^-53 is the unit roundoff.
  *
  *     prefix sums   (S'S)^-1 = S^-1 S^-T is the tridiagonal matrix (-1, 2, -1) with a 1 in its first corner, whose
  *                   eigenvalues are 4 sin^2 x_t, x_t = (2t-1) pi/(2(2n+1)), t = 1..n: |S|_* = sum_t 1/(2 sin x_t), O(n)
@@ -82,14 +82,14 @@ dpmf_status optimum_nuclear_banded(const dpmf_workload *a, const double *weights
     int q_bands = 0, r_bands = 0;
     double *rows = NULL, *values = NULL, norm = 0;
     dpmf_status status = DPMF_OK;
-    dpmf_workload_inverse_bands(a, &q_bands, &r_bands);
+    workload_inverse_bands(a, &q_bands, &r_bands);
     assert(q_bands >= 1 && r_bands == 0);
     int64_t bands = q_bands + 1 < n ? q_bands + 1 : n;
     TRY_DONE(base_alloc_doubles(n * bands, "the bands of an inverse", &rows));
     TRY_DONE(base_alloc_doubles(n, "the singular values", &values));
     TRY_DONE(inverse_rows(a, weights, bands, rows, &norm));
     *out = 0;
-    if (!isfinite(norm)) goto done; /* weights that small: nothing to be had */
+    if (!isfinite(norm)) goto done; /* the weights are too small for a bound */
     TRY_DONE(base_banded_singular_values(n, bands, rows, values));
     base_running sum = {0};
     double relative = 64 * (double)n * U, absolute = bands <= 2 ? 0 : 32 * (double)n * U * norm;
@@ -196,17 +196,19 @@ static int all_positive(int64_t n, const double *weights) {
     return 1;
 }
 
-/* Weights may span many orders of magnitude, which the rotations of three bands would mix: then not. */
+/*
+ * Weights may span many orders of magnitude, which the rotations of three bands would mix: this route is then not used.
+ */
 static int banded_is_sure(const dpmf_workload *a, const double *weights) {
     int q_bands = 0, r_bands = 0;
-    dpmf_workload_inverse_bands(a, &q_bands, &r_bands);
+    workload_inverse_bands(a, &q_bands, &r_bands);
     return q_bands > 0 && r_bands == 0 && (weights == NULL || (q_bands == 1 && all_positive(a->steps, weights)));
 }
 
 dpmf_status optimum_nuclear_norm(const dpmf_workload *a, const double *weights, const dpmf_run *run, double *out) {
     double value = 0;
     TRY(base_progress(run, "lower bound", 0));
-    if (a->form == WORKLOAD_OPERATOR) { /* what rounding does inside it is not known */
+    if (a->form == WORKLOAD_OPERATOR) { /* its rounding errors are not known */
         *out = 0;
         return DPMF_OK;
     }

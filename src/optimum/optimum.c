@@ -17,10 +17,10 @@
  *
  * A Toeplitz A is its own reversed transpose, so p = reverse(q) there and one evaluation of phi serves both sides.
  *
- * Either dual is climbed by optimum/ascent.c, from the solution for a quarter of the steps, stretched. The first and the last
- * steps do not stretch: near either end v depends on how many steps away it is, whatever n. What stretching got wrong there a
- * quarter of the way down it gets wrong again at the same steps, so long runs take it off (prefix sums, 10^6 steps: the climb
- * begins with a gap of 0.006 instead of 0.13).
+ * optimum/ascent.c maximises either dual, starting from the stretched solution for a quarter of the steps. The first
+ * and the last steps do not stretch: near either end v depends on the number of steps to that end, not on n. The coarse
+ * run made the same error at the same steps, so long runs correct for it (prefix sums, 10^6 steps: the ascent begins
+ * with a gap of 0.006 instead of 0.13).
  */
 #include "optimum/optimum.h"
 
@@ -66,15 +66,15 @@ static void stretch(int64_t n, int64_t coarse, const double *from, double *to) {
 }
 
 /*
- * Up to here a climb begins where it always has, so that bounds in files are found again to the last digit. A quarter of the
- * steps of a longer run is solved this far.
+ * Up to this many steps the start is not corrected, so that bounds in files are found again to the last digit. A
+ * quarter of the steps of a longer run is solved to this tolerance.
  */
 static const int64_t LONG = 131072;
 static const double COARSE_TOLERANCE = 1e-4, COARSE_TOLERANCE_LONG = 2e-5;
 
 /*
- * What stretching got wrong: start and found are roots of v and v, and `wrong` is ln(found / start^2), 0 on average where most
- * of v is. No more than `most` is believed.
+ * The error of stretching: `start` holds roots of v, `found` v itself, and `wrong` is ln(found / start^2), 0 on average
+ * where most of v is, cut at `most`.
  */
 static void fill_wrong(int64_t n, double most, const double *start, const double *found, double *wrong) {
     double sum = 0, mass = 0;
@@ -88,16 +88,17 @@ static void fill_wrong(int64_t n, double most, const double *start, const double
 }
 
 /*
- * Weights of the max loss that all but vanish may be off by decades and say nothing: a factor e is believed. Those of the RMS
- * loss do not vanish, and decades are meant: with momentum 0.9 the first weight is 14 times the second and with 0.999 a thousand
- * times, which stretching spreads over the first steps (wrong by e^2.8 and e^8). But a search that ends at a gap of thousandths
- * knows its ends no better than that, and with less wrong there it ends sooner, on a weaker bound (momentum 0.99: by 4e-5).
+ * Nearly vanishing weights of the max loss may be wrong by orders of magnitude without meaning: the correction is cut
+ * at a factor e. Those of the RMS loss do not vanish, and large corrections are real: with momentum 0.9 the first
+ * weight is 14 times the second and with 0.999 a thousand times, which stretching spreads over the first steps (wrong
+ * by e^2.8 and e^8). But a search that ends at a gap of thousandths determines its ends no better than that, and with a
+ * smaller error there it ends sooner, on a weaker bound (momentum 0.99: by 4e-5).
  */
 static double believed(int max_loss, double tolerance) {
     return max_loss || tolerance > 1e-3 ? 1 : 40;
 }
 
-/* Takes off at both ends what went wrong in a run of `coarse` steps. */
+/* Corrects both ends by the error of a run of `coarse` steps. */
 static void correct_ends(int64_t n, int64_t coarse, const double *wrong, double *y) {
     for (int64_t i = 0; i < coarse / 2; i++) {
         y[i] *= exp(0.5 * wrong[i]);
@@ -106,8 +107,8 @@ static void correct_ends(int64_t n, int64_t coarse, const double *wrong, double 
 }
 
 /*
- * The scale of y means nothing to the dual, but the first step of a climb has the length of the gradient: with this one the
- * weights go half as far as to phi(v), where a fixed-point iteration would take them.
+ * The dual does not depend on the scale of y, but the first step of an ascent has the length of the gradient: with this
+ * scale it is half as long as the step of a fixed-point iteration, to phi(v).
  */
 static void scale_start(optimum_ascent *s) {
     for (int64_t part = 0; part < s->unknowns; part += s->n) {
@@ -118,14 +119,14 @@ static void scale_start(optimum_ascent *s) {
 }
 
 /*
- * wrong: NULL, or room for what stretching got wrong here, for v and then p; then this run is itself a coarse one. phi: NULL, or
- * where the map goes that was climbed with, for the caller to free.
+ * wrong: NULL, or gets the error of stretching, for v and then p; then this run is itself a coarse one. phi: NULL, or
+ * gets the map of the ascent, which the caller frees.
  */
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
                             const dpmf_run *run, base_pool *pool, int coarse, double *wrong, optimum_phi **phi,
                             optimum_answer *out);
 
-/* stretched: NULL, or where y goes as it was stretched. */
+/* stretched: NULL, or gets y right after stretching. */
 static dpmf_status start_coarse(const dpmf_workload *a, optimum_ascent *s, double tolerance, base_pool *pool,
                                 double *stretched) {
     dpmf_workload *coarse = NULL;
@@ -216,12 +217,12 @@ dpmf_status optimum_solve(const dpmf_workload *workload, int max_loss, const dou
 /* ---- a bound from a short search ---- */
 
 /*
- * The dual is flat at its top: where the gap is a few thousandths, most of it is the upper bound's, and the dual itself is
- * within a millionth. (Prefix sums, 10^6 steps: 3e-3 leaves 3e-8, and 1e-2 for the max loss 2e-6.)
+ * The dual is flat at its top: where the gap is a few thousandths, most of it comes from the upper bound, and the dual
+ * itself is within a millionth. (Prefix sums, 10^6 steps: 3e-3 leaves 3e-8, and 1e-2 for the max loss 2e-6.)
  */
 static const double SHORT_RMS = 3e-3, SHORT_MAX = 1e-2, SHORT_RULE = 2e-8;
 
-/* The dual at v and p, scaled to the sum 1, by a rule that takes nothing from it. */
+/* The dual at v and p, scaled to the sum 1, by a rule so accurate that its error costs nothing. */
 static dpmf_status value_of_dual(int64_t n, int max_loss, const double *p, const dpmf_run *run, optimum_phi *phi,
                                  double *v, double *lower) {
     double *columns = NULL, error = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The certified optimum under single participation: what evaluate, optimize and TV-BLT know of it. */
+/* The certified optimum under single participation, for evaluate, optimize and TV-BLT. */
 #ifndef DPMF_OPTIMUM_H
 #define DPMF_OPTIMUM_H
 
@@ -31,21 +31,21 @@ typedef struct optimum_answer {
 DPMF_MUST_CHECK dpmf_status optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights,
                                           double tolerance, const dpmf_run *run, optimum_answer *out);
 /*
- * The lower bound alone, in a third of the time: the dual near its top, which is below the optimum wherever the search
- * ends. Within 1e-6 of the optimum (RMS loss) and 1e-5 (max loss) for prefix sums; other workloads were seen 1e-3 short.
+ * The lower bound alone, in a third of the time: the dual near its top, which is below the optimum at every point.
+ * Within 1e-6 of the optimum (RMS loss) and 1e-5 (max loss) for prefix sums; other workloads were seen 1e-3 short.
  */
 DPMF_MUST_CHECK dpmf_status optimum_single_bound(const dpmf_workload *workload, int max_loss, const double *weights,
                                                  const dpmf_run *run, double *lower);
 /*
- * The optimal C as a matrix, columns of norm 1, its loss at most optimum->upper but for rounding; up to 8192 steps
- * (optimum/explicit.c). n x n numbers twice while it is made.
+ * The optimal C as a matrix, columns of norm 1, its loss at most optimum->upper up to rounding; up to 8192 steps
+ * (optimum/explicit.c). Needs n x n numbers twice.
  */
 DPMF_MUST_CHECK dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer *optimum,
                                              const dpmf_run *run, dpmf_strategy **out);
 
 void optimum_free(optimum_answer *optimum);
 
-/* ---- lower bounds (optimum/bound.c, optimum/nuclear.c): nuclear norms, and the names of scopes, which a file spells out ---- */
+/* ---- lower bounds (optimum/bound.c, optimum/nuclear.c) ---- */
 
 /* Weights of the steps: finite, not negative, not all zero. */
 DPMF_MUST_CHECK dpmf_status optimum_check_weights(int64_t steps, const double *weights);
@@ -54,39 +54,42 @@ DPMF_MUST_CHECK dpmf_status optimum_check_weights(int64_t steps, const double *w
 const char *optimum_lower_bound_scope(const char *text);
 
 /*
- * dpmf_lower_bound_compute for the losses that are needed. Over several epochs the climb for the max loss takes most of the
- * time: where it is left out, the bound for the max loss is the one that follows from the RMS loss, and may be weaker.
+ * dpmf_lower_bound_compute for the losses that are needed. Over several epochs the ascent for the max loss takes most
+ * of the time: without it the bound for the max loss is the one that follows from the RMS loss, and may be weaker.
  */
 DPMF_MUST_CHECK dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
                                                 const dpmf_evaluate_options *options, epochs_losses losses,
                                                 dpmf_lower_bound *out);
 
 /*
- * The bound of the kind that `scope` names, at any size: what a file claims is to be found again, though stronger bounds
- * have become known. *tolerance: how far, relatively, two climbs of the same dual may end apart; 0 for other bounds.
+ * The bound of the kind that `scope` names, at any size, to confirm a file's claim even if stronger bounds have become
+ * known. *tolerance: the relative difference that two ascents of the same dual may end with; 0 for other bounds.
  */
 DPMF_MUST_CHECK dpmf_status optimum_lower_bound_like(const dpmf_workload *workload,
                                                      const dpmf_participation *participation,
                                                      const dpmf_evaluate_options *options, const char *scope,
                                                      dpmf_lower_bound *out, double *tolerance);
 
-/* 1 if a bound has no more digits than one of its scope keeps; another number within `tolerance` was never one. */
+/*
+ * 1 if a bound has no more digits than bounds of its scope keep; otherwise no run has printed it, even if it is within
+ * `tolerance`.
+ */
 int optimum_lower_bound_is_cut(double bound, const char *scope);
 
 /*
- * 1 if a file's bound over several epochs is one that an earlier climb may have ended on, below what is found now: climbs
- * become better, and what they proved stays proven.
+ * 1 if a file's bound over several epochs may be the result of an earlier, weaker ascent: later versions ascend
+ * further, and the older bound stays proven.
  */
 int optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found, const char *found_scope);
 
 /*
- * optimum/nuclear.c. A number that the nuclear norm of diag(sqrt(weights)) A is not below, whatever the rounding; 0 where
- * none is known. `weights` may be NULL, and so may `run`.
+ * optimum/nuclear.c. A proven lower bound on the nuclear norm of diag(sqrt(weights)) A, rounding included; 0 where none
+ * is known. `weights` may be NULL, and so may `run`.
  */
 DPMF_MUST_CHECK dpmf_status optimum_nuclear_norm(const dpmf_workload *a, const double *weights, const dpmf_run *run,
                                                  double *out);
 
-/* The routes to it, for those who know which they want. */
+/* The routes to it, for callers that need one of them. */
 DPMF_MUST_CHECK dpmf_status optimum_nuclear_prefix(int64_t steps, const dpmf_run *run, double *out);
 DPMF_MUST_CHECK dpmf_status optimum_nuclear_banded(const dpmf_workload *a, const double *weights, double *out);
 DPMF_MUST_CHECK dpmf_status optimum_nuclear_dense(const dpmf_workload *a, const double *weights, double *out);

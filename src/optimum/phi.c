@@ -6,19 +6,19 @@
  * With K = A^-1 P^-1 A^-T, which is banded for the named workloads, (W'W)^-1 = V^-1/2 K V^-1/2 =: M, and
  *
  *     (W'W)^1/2 = M^-1/2 = sum_j w_j (M + s_j)^-1      (base/quadrature.h)
- *     phi_i = v_i sum_j w_j [(K + s_j V)^-1]_ii         (kernels/ladder.h)
+ *     phi_i = v_i sum_j w_j [(K + s_j V)^-1]_ii         (kernels/ladder/ladder.h)
  *
  * Since each phi_i is an average of lambda^-1/2 over the spectrum with positive weights, a relative error of the rule
  * on [low, high] is a relative error of every phi_i. The interval must enclose the spectrum of M:
  *
  *     low    A >= 0, so for any x > 0 the largest eigenvalue of A'PAV is at most max_i (A'PAVx)_i / x_i
- *            (Collatz-Wielandt), O(n) a try; x is improved by power iteration and kept between calls
+ *            (Collatz-Wielandt), O(n) per try; x is improved by power iteration and kept between calls
  *     high   Gershgorin on V^-1 K
  *
  * [(W W')^1/2] is the same with everything reversed: J A' J is lower triangular with a banded inverse too, and the
  * spectrum is the same.
  *
- * A dense A goes by the singular value decomposition of W: (W'W)^1/2 = Z Sigma Z'.
+ * For a dense A the singular value decomposition of W gives (W'W)^1/2 = Z Sigma Z'.
  */
 #include "optimum/phi.h"
 
@@ -27,7 +27,7 @@
 #include "base/memory.h"
 #include "base/quadrature.h"
 #include "base/svd.h"
-#include "kernels/ladder.h"
+#include "kernels/ladder/ladder.h"
 #include "optimum/chain.h"
 #include "workload/workload.h"
 
@@ -44,7 +44,7 @@ struct optimum_phi {
     double r0, r1;
     double *q[3];                  /* bands of Q */
     double *scaled[2];             /* one band: a^2 g and c^2 g; two: p alone */
-    int scaled_plainly;            /* are these of no weights, not flipped? */
+    int scaled_plainly;            /* are these for no weights, not flipped? */
     optimum_chain chain, reversed; /* two bands */
     double *vector;                /* x of the power iteration */
     int has_vector;                /* is it that of an earlier call? */
@@ -53,7 +53,7 @@ struct optimum_phi {
     int width;
     double *matrix, *u; /* dense */
     double floor;
-    const dpmf_run *run; /* asked between waves */
+    const dpmf_run *run; /* the progress callback, called between waves */
     double done;
 };
 
@@ -106,7 +106,7 @@ dpmf_status optimum_phi_create(const dpmf_workload *workload, base_pool *pool, o
     f->a = workload;
     f->pool = pool;
     f->n = workload->steps;
-    dpmf_workload_inverse_bands(workload, &f->q_bands, &f->r_bands);
+    workload_inverse_bands(workload, &f->q_bands, &f->r_bands);
     TRY_DONE(alloc_each(f->work, 2, f->n, "vectors"));
     TRY_DONE(base_alloc_doubles(f->n, "an eigenvector", &f->vector));
     for (int64_t t = 0; t < f->n; t++)
@@ -205,7 +205,10 @@ static double gershgorin(optimum_phi *f, const double *v, const double *p) {
 dpmf_status optimum_phi_interval(optimum_phi *f, const double *v, const double *p, double *low, double *high) {
     double ratio = 0, before;
     TRY(power_step(f, v, p, &ratio));
-    /* from x = 1 within 1.2 at once; more steps while they pay, and one is enough when x comes from the last call */
+    /*
+     * from x = 1 the ratio is within 1.2 at once; more steps while they help, and one suffices if x comes from the last
+     * call
+     */
     for (int steps = 1; steps < 12 && !f->has_vector; steps++) {
         before = ratio;
         TRY(power_step(f, v, p, &ratio));
@@ -245,7 +248,7 @@ static dpmf_status run_group(void *context, int64_t item, int worker) {
     (void)worker;
     for (int j = 0; j < KERNELS_LADDER_LANES; j++) {
         int node = (w->first + (int)item) * KERNELS_LADDER_LANES + j, used = node < w->rule->count;
-        shift[j] = w->rule->shift[used ? node : 0]; /* lanes left over weigh nothing */
+        shift[j] = w->rule->shift[used ? node : 0]; /* unused lanes have weight 0 */
         weight[j] = used ? w->rule->weight[node] : 0;
     }
     if (f->q_bands == 1) {
@@ -272,7 +275,7 @@ static dpmf_status run_group(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* What the kernels take for weights p; `flip` for J A' J, whose band j of row t is A's at (n-1-t+j, n-1-t). */
+/* The arguments of the kernels for weights p; `flip` for J A' J, whose band j of row t is A's at (n-1-t+j, n-1-t). */
 static void scale_bands(optimum_phi *f, const double *p, int flip) {
     int64_t n = f->n;
     const int plainly = p == NULL && !flip;
@@ -321,10 +324,11 @@ dpmf_status optimum_phi_resolvents(optimum_phi *f, const double *v, const double
 }
 
 /*
- * Rounding: a bound, since in either ladder errors only add up. One band: at most six roundings a step and, where rates
- * or weights make the bands inexact, fourteen in these. Two bands: at most 24 a step in each of two filters that share
- * the n steps, in a numerator and in a denominator. Chains with a negative coefficient (Nesterov momentum with rising
- * learning rates or decay) subtract mildly; there the bound is ten times what 50-digit arithmetic shows.
+ * Rounding: a bound, since in either ladder errors only add up. One band: at most six roundings per step and, where
+ * rates or weights make the bands inexact, fourteen in these. Two bands: at most 24 per step in each of two filters
+ * that share the n steps, in a numerator and in a denominator. Chains with a negative coefficient (Nesterov momentum
+ * with rising learning rates or decay) subtract mildly; there the bound is ten times the error measured with 50-digit
+ * arithmetic.
  */
 static double rounding_error(const optimum_phi *f, const double *p, const optimum_chain *chain) {
     double u = DBL_EPSILON / 2, n = (double)f->n + 16;

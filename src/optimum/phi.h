@@ -12,8 +12,9 @@ DPMF_MUST_CHECK dpmf_status optimum_phi_create(const dpmf_workload *workload, ba
 void optimum_phi_free(optimum_phi *phi);
 
 /*
- * From now on evaluations ask `run` (NULL: nobody) whether to go on, and report that `done` is done, several times per second.
- * Returns what is reported: the most so far, because a climb that begins anew must not go backwards.
+ * From now on evaluations call the progress function of `run` (or none, if NULL) several times per second and report
+ * `done`. Returns the reported value: the largest so far, because progress must not go backwards when an ascent
+ * restarts.
  */
 double optimum_phi_watch(optimum_phi *phi, const dpmf_run *run, double done);
 
@@ -31,8 +32,7 @@ DPMF_MUST_CHECK dpmf_status optimum_phi_eval(optimum_phi *phi, const double *v, 
                                              int nodes, double *columns, double *rows, double *error);
 
 /*
- * out_i = v_i sum_j weight_j [(K + shift_j V)^-1]_ii, K = A^-1 P^-1 A^-T, for any shifts >= 0, few and of one's own choice;
- * named workloads.
+ * out_i = v_i sum_j weight_j [(K + shift_j V)^-1]_ii, K = A^-1 P^-1 A^-T, for any few shifts >= 0; named workloads.
  */
 struct base_quadrature;
 DPMF_MUST_CHECK dpmf_status optimum_phi_resolvents(optimum_phi *phi, const double *v, const double *p,

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random allocation: in every epoch of T steps each unit takes part in exactly K, a uniformly random K of the T, chosen for each
- * unit by itself and afresh in each epoch. allocation:1,T is "one batch of every epoch".
+ * Random allocation: in every epoch of T steps each unit takes part in exactly K, a uniformly random K of the T, chosen
+ * independently for each unit and each epoch. allocation:1,T is "one batch of every epoch".
  *
  * The K steps of a unit are found with K numbers (Floyd's method: for j = T-K .. T-1 draw r from 0 .. j and take r, or j if r
- * has been taken), unit after unit from the words of (allocate, epoch): the batches are a function of (key, epoch), and going to
- * any step costs one epoch's choice.
+ * has been taken), unit after unit from the words of (allocate, epoch): the batches are a function of (key, epoch), and
+ * a seek to any step costs the choice of one epoch.
  *
- * The capacity is the number of units: how many a step really has is a secret.
+ * The capacity is the number of units, since the actual size of a batch is a secret.
  */
 #include "sampler/sampler.h"
 
@@ -52,7 +52,7 @@ static dpmf_status allocate_epoch(dpmf_sampler *s, int64_t epoch) {
     sampler_reader r = {
         .words = &s->words, .use = SAMPLER_WORDS_ALLOCATE, .row = (uint64_t)epoch, .used = SAMPLER_WORDS_CHUNK};
     if (s->epoch == epoch) return DPMF_OK;
-    s->epoch = -1; /* half a choice is none */
+    s->epoch = -1; /* an incomplete choice counts as none */
     const dpmf_status status = choose_steps(s, &r);
     crypto_wipe(&r, sizeof r);
     if (status != DPMF_OK) return status;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Balls in bins: every unit in one of B bins, uniformly and independently of all others, once; step t takes bin t mod B
- * whole. This is the mixture that account/montecarlo/scheme.c accounts for: one bin of B, each with probability 1/B.
+ * Balls in bins: every unit is in one of B bins, chosen once, uniformly and independently of all others; step t takes
+ * all of bin t mod B. This is the mixture that account/montecarlo/scheme.c accounts for: one bin of B, each with
+ * probability 1/B.
  *
  * The bin of unit u is word u of (bin, 0), cut to the bits that B - 1 has; where that is B or more, word u of (bin, 1),
  * and so on. It depends on (key, u) alone.
  *
- * The capacity is the number of units, not that of the fullest bin: that one is a secret.
+ * The capacity is the number of units, since the size of the fullest bin is a secret.
  */
 #include "sampler/sampler.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hard cap M on the batch: of more than M units that were drawn, a uniformly random M take part. Who is drawn does not depend
- * on the cap, and a unit that was drawn and not kept counts as drawn (min-separation: it waits).
+ * A hard cap M on the batch: of more than M units that were drawn, a uniformly random M take part. The draw does not
+ * depend on the cap, and a unit that was drawn but not kept counts as drawn (under min-separation it waits).
  *
- * The choice is the first M places of a shuffle of those drawn, by the words of (keep, step): with the draws a function of (key,
- * step), so is what is kept. Padding to M is the caller's: batches have at most M units, whoever takes part.
+ * The choice is the first M places of a shuffle of those drawn, by the words of (keep, step): the draws are a function
+ * of (key, step), and so is the choice. The caller pads batches to M: their true size depends on the data.
  *
  * Expected size: E min(X, M) = N q P[Bin(N-1, q) < M] + M P[Bin(N, q) > M], since x times the probability of x successes is N q
  * times that of x - 1 among the others.
@@ -37,7 +37,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The first `kept` of `count` places hold a uniformly random choice. */
+/* Makes the first `kept` of `count` places a uniformly random choice. */
 static dpmf_status choose(const dpmf_sampler *s, int64_t count, int64_t kept) {
     sampler_reader r = {
         .words = &s->words, .use = SAMPLER_WORDS_KEEP, .row = (uint64_t)s->step, .used = SAMPLER_WORDS_CHUNK};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Does a sampler realise what a mechanism's guarantee assumes?
+ * Does a sampler realise the participation or sampling that a mechanism's guarantee assumes?
  *
  * Without sampling the guarantee is the sensitivity under a participation: a set of patterns, each a set of steps. It
  * holds for every sampler all of whose patterns are inside one of these, since a unit that stays away from a step of
@@ -15,14 +15,15 @@
  *     full                       yes      yes               yes               yes
  *
  * (full is cyclic with b = 1.) Shuffled epochs have units in the last step of one and the first of the next: 1 apart.
- * Units b' >= b apart are never twice in b neighbouring steps. Samplers that draw at random have no participation that
- * is claimed, and pass for full alone.
+ * Units b' >= b apart are never twice in b neighbouring steps. Samplers that draw at random have no guaranteed
+ * participation and are accepted for full only.
  *
  * With sampling the guarantee is for one law. A smaller probability of Poisson sampling is fine: its outputs are a
  * mixture of those with the assumed one and those of a run without the unit, round by round, and the divergences that
- * define (epsilon, delta) are jointly convex. Bins and min-sep patterns are not thinned versions of each other, so there
- * nothing but the assumed values will do. block-cyclic and min-sep with B = 1 are Poisson sampling. A cap is a part of the
- * law: with it a unit moves others out of the batch, and a capped sampler passes for the same cap on as many units alone.
+ * define (epsilon, delta) are jointly convex. Bins and min-sep patterns are not thinned versions of each other, so only
+ * the assumed values are accepted there. block-cyclic and min-sep with B = 1 are Poisson sampling. A cap is a part of
+ * the law: with it a unit moves others out of the batch, and a capped sampler is accepted only for the same cap on as
+ * many units.
  */
 #include "sampler/sampler.h"
 
@@ -48,7 +49,7 @@ dpmf_status sampler_realise(const sampler_plan *plan, int64_t steps, dpmf_partic
 
 /* ---- without sampling ---- */
 
-/* One form for each set of patterns: with k = n, the steps, it is full and taken for cyclic with b = 1. */
+/* One form for each set of patterns: k = n, the number of steps, is full and is treated as cyclic with b = 1. */
 typedef struct pattern {
     dpmf_participation_kind kind;
     int64_t count, separation;
@@ -83,25 +84,21 @@ static int participation_holds(const dpmf_sampler *s, const dpmf_participation *
 
 /* ---- with sampling ---- */
 
-/* A cap that no batch can reach is none. */
-static int64_t cap_of(const dpmf_sampling *s) {
-    const int64_t blocks = s->kind == DPMF_SAMPLING_BLOCK_CYCLIC ? s->count : 1;
-    return s->units > 0 && s->cap >= (s->units - 1) / blocks + 1 ? 0 : s->cap;
-}
-
 static dpmf_sampling law_of(dpmf_sampling sampling) {
     const int apart = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC || sampling.kind == DPMF_SAMPLING_MIN_SEPARATION;
     dpmf_sampling law = sampling;
     if (sampling.kind == DPMF_SAMPLING_POISSON || (apart && sampling.count == 1))
         law = (dpmf_sampling){DPMF_SAMPLING_POISSON, sampling.probability, 1, 0, 0, 0};
-    law.cap = cap_of(&sampling);
+    const int64_t blocks = sampling.kind == DPMF_SAMPLING_BLOCK_CYCLIC ? sampling.count : 1;
+    const int cap_has_no_effect = sampling.units > 0 && sampling.cap >= (sampling.units - 1) / blocks + 1;
+    law.cap = cap_has_no_effect ? 0 : sampling.cap;
     law.units = law.cap == 0 ? 0 : sampling.units;
     return law;
 }
 
 static int sampling_holds(dpmf_sampling realised, dpmf_sampling assumed) {
     const dpmf_sampling r = law_of(realised), a = law_of(assumed);
-    const double rounding = 1e-12; /* of a probability that somebody wrote down; far below what moves epsilon */
+    const double rounding = 1e-12; /* of a probability that was rounded for writing; far too small to change epsilon */
     if (r.kind != a.kind || r.count != a.count || r.picks != a.picks) return 0;
     if (r.cap != a.cap || r.units != a.units) return 0;
     if (r.kind == DPMF_SAMPLING_BALLS_IN_BINS || r.kind == DPMF_SAMPLING_ALLOCATION) return 1;
@@ -123,8 +120,8 @@ static dpmf_status describe(const dpmf_sampling *sampling, const char *participa
 }
 
 /*
- * Where one unit more or less moves others to other batches, adding or removing it changes what those contribute too:
- * orders and dealt blocks hold for zero-out and replace-one adjacency only.
+ * Where adding or removing a unit moves others to other batches, it changes their contributions too: orders and dealt
+ * blocks are valid for zero-out and replace-one adjacency only.
  */
 static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
     const dpmf_sampling law = law_of(s->plan.sampling);
@@ -150,8 +147,8 @@ dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mech
                           ? participation_holds(s, mechanism->participation)
                           : sampling_holds(s->plan.sampling, mechanism->sampling);
     if (holds) return DPMF_OK;
-    TRY(describe(&mechanism->sampling, dpmf_participation_text(mechanism->participation), assumed));
-    TRY(describe(&s->plan.sampling, s->realised == NULL ? "" : dpmf_participation_text(s->realised), realised));
+    TRY(describe(&mechanism->sampling, mechanism->participation->text, assumed));
+    TRY(describe(&s->plan.sampling, s->realised == NULL ? "" : s->realised->text, realised));
     return base_fail(DPMF_ERROR_ARGUMENT,
                      "the mechanism's guarantee assumes %s, but the sampler %s does %s: the guarantee would not hold",
                      assumed, s->plan.text, realised);

@@ -2,9 +2,9 @@
 /*
  * Epochs of b = ceil(units/M) batches of M units, the last one smaller where M does not divide the units.
  *
- * cyclic: batch i is the units M i to M i + M - 1, always. Nothing is secret, and nothing is amplified.
- * shuffled: the same of a new secret order in every epoch, which is a function of (key, epoch) alone: going to any step
- * costs one shuffle. The guarantee is that of "once in each epoch, anywhere": no amplification by shuffling is claimed.
+ * cyclic: batch i is always the units M i to M i + M - 1. Nothing is secret, and nothing is amplified. shuffled: the
+ * same with a new secret order in every epoch, which is a function of (key, epoch) alone: a seek to any step costs one
+ * shuffle. The guarantee is that of "once in each epoch, anywhere": no amplification by shuffling is claimed.
  */
 #include "sampler/sampler.h"
 

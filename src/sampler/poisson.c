@@ -2,15 +2,16 @@
 /*
  * Poisson sampling, of all units or of one block of them.
  *
- * poisson: unit u takes part in step t if word u of (join, t) says so: independent in u and t, probability Q.
+ * poisson: word u of (join, t) decides whether unit u takes part in step t: independently in u and t, with probability
+ * Q.
  *
  * block-cyclic (McKenna 2024, Algorithm 2; Pillutla et al. 2025, Definition 3.20): the units are dealt to B blocks in a
- * random order (a shuffle; position i goes to block i mod B), so that sizes differ by one at most. In step t the i-th
- * unit of block t mod B, in rising order, takes part if word i of (join, t) says so: probability min(1, Q B). The
- * theorem asks nothing of the blocks but that they are fixed; dealing them at random is for the training, whose data
- * may come sorted. A step costs the words of its block and no more.
+ * random order (a shuffle; position i goes to block i mod B), so that sizes differ by one at most. In step t word i of
+ * (join, t) decides about the i-th unit of block t mod B, in rising order, with probability min(1, Q B). The theorem
+ * needs fixed blocks only; they are dealt at random because training data may be sorted. A step costs only the words of
+ * its block.
  *
- * Each unit has a word of its own, rather than gaps being drawn: sampler/words.c says why.
+ * Each unit has its own word instead of random gaps; sampler/random.c gives the reason.
  */
 #include "sampler/sampler.h"
 
@@ -29,7 +30,7 @@ static dpmf_status join_units(const dpmf_sampler *s, int64_t size, const int64_t
     for (int64_t first = 0; first < size; first += SAMPLER_WORDS_CHUNK) {
         const int64_t here = size - first < SAMPLER_WORDS_CHUNK ? size - first : SAMPLER_WORDS_CHUNK;
         TRY_DONE(sampler_words_fill(&s->words, SAMPLER_WORDS_JOIN, (uint64_t)s->step, (uint64_t)first, here, words));
-        for (int64_t i = 0; i < here; i++) { /* written always and kept or not: no branch on a secret */
+        for (int64_t i = 0; i < here; i++) { /* always written, kept or not: no branch depends on a secret */
             batch[taken] = name == NULL ? first + i : name[first + i];
             taken += sampler_chance_says(chance, words[i]);
         }

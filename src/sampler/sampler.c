@@ -2,15 +2,16 @@
 /*
  * Samplers: the public calls over each kind's table of operations.
  *
- * The secret words come from a subkey of their own, HKDF(key, "dpmf sampler 1", text/units[/SHA-256 of the label]): it
- * has nothing to do with those of the noise, and another text, number of units or label gives other batches. The number
- * of steps is no part of it, so that a longer run begins with the batches of a shorter one.
+ * The secret words come from their own subkey, HKDF(key, "dpmf sampler 1", text/units[/SHA-256 of the label]). It is
+ * independent of those of the noise, and another text, number of units or label gives other batches. The number of
+ * steps is no part of it, so that a longer run begins with the batches of a shorter one.
  */
 #include "sampler/sampler.h"
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "crypto/crypto.h"
+#include "workload/workload.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -77,17 +78,13 @@ void dpmf_sampler_free(dpmf_sampler *s) {
 
 /* ---- batches ---- */
 
-static dpmf_status check_step(const dpmf_sampler *s) {
-    if (s->step < s->steps) return DPMF_OK;
-    return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: past the last of %" PRId64 " steps", s->plan.text, s->steps);
-}
-
 static dpmf_status take_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     if (batch == NULL || count == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "sampler %s: batch or count is NULL, accepted: room for %" PRId64 " units", s->plan.text,
                          s->capacity);
-    TRY(check_step(s));
+    if (s->step >= s->steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "sampler %s: past the last of %" PRId64 " steps", s->plan.text, s->steps);
     if (s->drawn == NULL) {
         TRY(s->ops->batch(s, offer, batch, count));
     } else {
@@ -136,28 +133,13 @@ dpmf_status dpmf_sampler_seek(dpmf_sampler *s, int64_t step) {
     return DPMF_OK;
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
-int64_t dpmf_sampler_capacity(const dpmf_sampler *s) {
-    return s->capacity;
-}
-
-double dpmf_sampler_expected(const dpmf_sampler *s) {
-    return s->expected;
-}
-
-int64_t dpmf_sampler_step(const dpmf_sampler *s) {
-    return s->step;
-}
-
-const char *dpmf_sampler_participation(const dpmf_sampler *s) {
-    return s->realised == NULL ? NULL : dpmf_participation_text(s->realised);
-}
-
-dpmf_sampling dpmf_sampler_sampling(const dpmf_sampler *s) {
-    return s->plan.sampling;
-}
-
-const char *dpmf_sampler_text(const dpmf_sampler *s) {
-    return s->plan.text;
+dpmf_sampler_info dpmf_sampler_get(const dpmf_sampler *s) {
+    return (dpmf_sampler_info){.capacity = s->capacity,
+                               .expected = s->expected,
+                               .step = s->step,
+                               .participation = s->realised == NULL ? NULL : s->realised->text,
+                               .sampling = s->plan.sampling,
+                               .text = s->plan.text};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samplers: the record behind the public calls, the secret words that they draw, and what a kind of sampler must do.
- * docs/samplers.md is the specification of the bits.
+ * Samplers: the record behind the public calls, the secret words that they draw, and the operations of a kind of
+ * sampler. docs/samplers.md is the specification of the bits.
  */
 #ifndef DPMF_SAMPLER_H
 #define DPMF_SAMPLER_H
@@ -9,18 +9,18 @@
 #include "base/status.h"
 #include "kernels/seed/seed.h"
 
-/* ---- secret words (sampler/words.c) ---- */
+/* ---- secret words (sampler/random.c) ---- */
 
-/* Changes when the batches that a key gives change. */
+/* Increases when a key gives other batches than before. */
 #define SAMPLER_VERSION 1
 
-/* What a word is for: it and a row (a step, an epoch, an attempt) choose one of the key's independent streams. */
+/* The use of a word: it and a row (a step, an epoch, an attempt) choose one of the key's independent streams. */
 typedef enum sampler_words_use {
     SAMPLER_WORDS_JOIN = 0, /* row: the step. Word i: does the i-th candidate take part? */
     SAMPLER_WORDS_ORDER,    /* row: the epoch. The words of a shuffle, one after the other */
     SAMPLER_WORDS_BIN,      /* row: the attempt. Word u: the bin of unit u */
     SAMPLER_WORDS_PRIORITY, /* row: the step. Word u: the rank of unit u among its equals */
-    SAMPLER_WORDS_KEEP,     /* row: the step. Who of too many is kept, one number after the other */
+    SAMPLER_WORDS_KEEP,     /* row: the step. The units that a cap keeps, one number after the other */
     SAMPLER_WORDS_ALLOCATE  /* row: the epoch. The steps of each unit, one number after the other */
 } sampler_words_use;
 
@@ -39,7 +39,7 @@ void sampler_words_close(sampler_words *words); /* wipes */
 DPMF_MUST_CHECK dpmf_status sampler_words_fill(const sampler_words *words, sampler_words_use use, uint64_t row,
                                                uint64_t first, int64_t count, uint64_t out[SAMPLER_WORDS_CHUNK]);
 
-/* A probability as a comparison: a word w says yes if `always` or w < below. */
+/* A probability as a comparison: true for a word w if `always` or w < below. */
 typedef struct sampler_chance {
     int always;
     uint64_t below;
@@ -97,7 +97,7 @@ typedef enum sampler_kind {
     SAMPLER_ALLOCATION
 } sampler_kind;
 
-/* What the text says. */
+/* The parameters of the text. */
 typedef struct sampler_plan {
     sampler_kind kind;
     int64_t batch;          /* M: cyclic, shuffled, scheduled */
@@ -107,7 +107,7 @@ typedef struct sampler_plan {
     char text[64];          /* in its one canonical form */
 } sampler_plan;
 
-/* Reads and checks `text` for so many units and steps. */
+/* Reads and checks `text` for this many units and steps. */
 DPMF_MUST_CHECK dpmf_status sampler_parse(const char *text, int64_t units, int64_t steps, sampler_plan *out);
 
 /* Units that can be reached; unit NULL: 0 to count - 1. */
@@ -119,15 +119,16 @@ typedef struct sampler_offer {
 typedef struct sampler_ops {
     dpmf_status (*open)(dpmf_sampler *sampler); /* allocates, and sets capacity and expected */
     void (*close)(dpmf_sampler *sampler);       /* also after a failed open; NULL: nothing to do */
-    /* The batch of s->step. On failure the sampler and *count are as before, `batch` may be overwritten. */
+    /* Fills the batch of s->step. On failure the sampler and *count are as before, `batch` may be overwritten. */
     dpmf_status (*batch)(dpmf_sampler *sampler, sampler_offer offer, int64_t *batch, int64_t *count);
     /* NULL: the batch is a function of (key, step) that needs no past */
     dpmf_status (*seek)(dpmf_sampler *sampler, int64_t step);
-    /* The past, for a saved state: NULL where there is none */
+    /* The past, for a saved state; NULL where there is none */
     int64_t (*past_size)(const dpmf_sampler *sampler);
     void (*past_save)(const dpmf_sampler *sampler, uint8_t *bytes);
-    /* 0, and nothing is changed, where no run can have had it: authentic bytes may still have been made by anybody with
-     * the key */
+    /*
+     * returns 0 and changes nothing for a past that no run can have: anybody who has the key can make authentic bytes
+     */
     int (*past_load)(dpmf_sampler *sampler, const uint8_t *bytes);
 } sampler_ops;
 
@@ -141,8 +142,8 @@ struct dpmf_sampler {
     int64_t units, steps, step;
     int64_t capacity;
     double expected;
-    dpmf_participation *realised; /* NULL: none that is sure */
-    int offered;                  /* 1: the past holds offers, and cannot be had again from the key */
+    dpmf_participation *realised; /* NULL: none is guaranteed */
+    int offered;                  /* 1: the past holds offers, which the key cannot reproduce */
     char label[65];               /* SHA-256 of the label; empty: none */
     uint8_t mac_key[32], commitment[32];
 
@@ -162,18 +163,18 @@ struct dpmf_sampler {
 
 /* ---- a cap on the batch (sampler/capped.c) ---- */
 
-/* After the kind's own open: makes room, and lowers the capacity to the cap. Nothing where there is no cap. */
+/* Called after the kind's own open: allocates, and lowers the capacity to the cap. No effect without a cap. */
 DPMF_MUST_CHECK dpmf_status sampler_capped_open(dpmf_sampler *sampler);
 void sampler_capped_close(dpmf_sampler *sampler); /* wipes */
 /* batch = all of `drawn`, or a uniformly random `cap` of them, rising; `drawn` is overwritten. */
 DPMF_MUST_CHECK dpmf_status sampler_capped_keep(const dpmf_sampler *sampler, int64_t drawn, int64_t *batch,
                                                 int64_t *count);
-/* E min(X, cap) of X units out of so many; cap 0: none. */
+/* E min(X, cap), X the number drawn out of `units`; cap 0: none. */
 double sampler_capped_expected(int64_t units, double probability, int64_t cap);
 
 /* sampler/check.c */
 DPMF_MUST_CHECK dpmf_status sampler_realise(const sampler_plan *plan, int64_t steps,
-                                            dpmf_participation **out); /* NULL: none that is sure */
+                                            dpmf_participation **out); /* NULL: none is guaranteed */
 
 /* sampler/state.c: the keys that authenticate saved states */
 DPMF_MUST_CHECK dpmf_status sampler_keys(const uint8_t master[32], dpmf_sampler *sampler);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scheduled units (clients): each takes part at most K times, at least B steps apart, whatever is offered. Of the units
- * that may and can, the M of lowest rank (times taken part, word u of (priority, t), u) are taken: those who took part
- * least come first, and a secret word decides among equals. A batch is smaller where fewer than M may take part.
+ * Scheduled units (clients): each takes part at most K times, at least B steps apart, for any offers. Of the offered
+ * units that may take part, the M of lowest rank (times taken part, word u of (priority, t), u) are taken: those with
+ * the fewest participations come first, and a secret word decides among equals. A batch is smaller where fewer than M
+ * may take part.
  *
  * Two passes over the candidates: a heap of M ranks finds the highest rank that is taken, and the second pass takes all
  * up to it, in rising order of units. Nothing of the past changes before both have succeeded.
  *
- * The participation is min-separation K, B surely, since it is counted here. No amplification is claimed.
+ * The participation is guaranteed to be min-separation K, B, since it is counted here. No amplification is claimed.
  */
 #include "sampler/sampler.h"
 
@@ -152,13 +153,7 @@ static dpmf_status scheduled_batch(dpmf_sampler *s, sampler_offer offer, int64_t
     return DPMF_OK;
 }
 
-static void forget(dpmf_sampler *s) {
-    memset(s->joined, 0, (size_t)s->units * sizeof *s->joined);
-    memset(s->next_free, 0, (size_t)s->units * sizeof *s->next_free);
-    s->step = 0;
-}
-
-/* A failure on the way leaves it at the step that it reached. */
+/* A failure leaves the sampler at the step that it reached. */
 static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
     const sampler_offer all = {s->units, NULL};
     if (step == s->step) return DPMF_OK;
@@ -167,7 +162,11 @@ static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
                          "sampler %s: at step %" PRId64
                          " after offers, which only dpmf_sampler_decode can restore; step %" PRId64 " was asked for",
                          s->plan.text, s->step, step);
-    if (step < s->step) forget(s);
+    if (step < s->step) {
+        memset(s->joined, 0, (size_t)s->units * sizeof *s->joined);
+        memset(s->next_free, 0, (size_t)s->units * sizeof *s->next_free);
+        s->step = 0;
+    }
     for (; s->step < step; s->step++) {
         int64_t taken = 0;
         TRY(choose_units(s, all, &taken));

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * b-min-separation sampling (Choquette-Choo et al. 2024): a unit that is free in step t takes part if word u of
- * (join, t) says so, with probability P, and is then free again in step t + B. At the first step every unit is free: the
- * cold start, which is what a mechanism's account assumes (account/montecarlo/scheme.c; dpmf_account_options.warm = 0).
+ * b-min-separation sampling (Choquette-Choo et al. 2024): word u of (join, t) decides with probability P whether unit
+ * u, if it is free, takes part in step t; it is then free again in step t + B. At the first step every unit is free:
+ * the cold start, which a mechanism's account assumes (account/montecarlo/scheme.c; dpmf_account_options.warm = 0).
  *
- * The words do not depend on who is free, so the batch of step t is a function of (key, t); going back to a step
- * replays the steps before it, going forward those in between.
+ * The words do not depend on which units are free, so the batch of step t is a function of (key, t). A seek back
+ * replays all steps before the new one, a seek forward the steps in between.
  *
  * Expected size. With x_i the probability that a unit takes part in step i and f_i that it is free,
  *     f_0 = 1,   f_i = f_{i-1} - x_{i-1} + x_{i-B},   x_i = P f_i:
@@ -50,7 +50,7 @@ static void start_anew(dpmf_sampler *s) {
     s->reached = 0;
 }
 
-/* The step s->reached, for the units first .. first + count - 1; batch NULL: only what follows from it. */
+/* The step s->reached, for the units first .. first + count - 1; with batch NULL only the waits are updated. */
 static int64_t join_some(dpmf_sampler *s, int64_t first, int64_t count, const uint64_t *words, int64_t *batch) {
     const uint32_t step = (uint32_t)s->reached, after = step + (uint32_t)s->plan.separation; /* below 2^29 + 1 */
     uint32_t *free_at = s->free_at + first;
@@ -77,7 +77,7 @@ static dpmf_status take_step(dpmf_sampler *s, int64_t *batch, int64_t *count) {
     s->reached++;
     if (count != NULL) *count = taken;
 done:
-    if (status != DPMF_OK) start_anew(s); /* half a step has been taken: the next call replays */
+    if (status != DPMF_OK) start_anew(s); /* the step is incomplete: the next call replays */
     crypto_wipe(words, sizeof words);
     return status;
 }
@@ -109,7 +109,7 @@ static void separated_past_save(const dpmf_sampler *s, uint8_t *bytes) {
 static int separated_past_load(dpmf_sampler *s, const uint8_t *bytes) {
     int64_t reached = 0;
     memcpy(&reached, bytes, 8);
-    if (reached < 0 || reached > s->steps) return 0; /* it would be waited for, up to 2^63 steps */
+    if (reached < 0 || reached > s->steps) return 0; /* the sampler would replay up to 2^63 steps */
     s->reached = reached;
     memcpy(s->free_at, bytes + 8, (size_t)s->units * sizeof *s->free_at);
     return 1;

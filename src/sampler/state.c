@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of a sampler as bytes: which sampler, the step, the past where it matters, and an HMAC-SHA256 of all
+ * The state of a sampler as bytes: the sampler, the step, the past where it matters, and an HMAC-SHA256 of all bytes
  * before (little-endian):
  *
  *     0 magic (16)   16 format, 20 version of the batches   24 units, 32 steps, 40 step, 48 offered, 56 size of the past
  *     64 text (64)   128 SHA-256 of the label (64)   192 commitment to the key (32)   224 the past   HMAC (32)
  *
- * The key of the HMAC and the commitment depend on the master key alone: another sampler of the same key can say what
- * differs. The past says who took part: it is as secret as the batches.
+ * The key of the HMAC and the commitment depend on the master key alone, so that another sampler of the same key can
+ * name the difference. The past contains participations: it is as secret as the batches.
  */
 #include "sampler/sampler.h"
 

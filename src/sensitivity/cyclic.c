@@ -12,7 +12,7 @@
  *   - Toeplitz C: the columns of p_l are those of p_0 moved down and cut off, so X on p_l lies below X on p_0 as a
  *     semidefinite matrix: only p_0 matters. If its coefficients are of one sign, the answer is
  *     |C[:,0] + C[:,b] + ...|^2 in O(n) (Pillutla et al. 2025, Eq. 3.25).
- *   - Trees: counts (sensitivity/tree.c).
+ *   - Trees: counts (families/tree/sensitivity.c).
  */
 #include "sensitivity/sensitivity.h"
 
@@ -179,16 +179,11 @@ done:
 static dpmf_status shortcut(const sensitivity_task *task, int *there, sensitivity_found *out) {
     int64_t count = 0;
     const double *c = NULL;
-    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
-    double square = 0, factor = 1;
+    double square = 0;
     int one_sign = 0, non_increasing = 0;
     *there = 0;
     if (task->bound == DPMF_BOUND_SPECTRAL) return DPMF_OK; /* needs the matrices */
-    if (sensitivity_task_tree(task, &kind, &factor)) {
-        TRY(sensitivity_tree_cyclic(task, kind, &square));
-        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
-        *there = 1;
-    } else if (task->stamps == 1 && task->norms == NULL && sensitivity_task_toeplitz(task, &count, &c)) {
+    if (task->stamps == 1 && task->norms == NULL && sensitivity_task_toeplitz(task, &count, &c)) {
         sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
         if (!one_sign) return DPMF_OK;
         square = sensitivity_earliest_square(task->n, task->k, task->b, count, c);

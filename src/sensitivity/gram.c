@@ -49,7 +49,7 @@ static int without_structure(const sensitivity_task *task) {
 
 /* The columns, where they begin and end, and from that how far apart two of them can overlap. */
 static dpmf_status hold_columns(sensitivity_task *task) {
-    const int64_t n = task->length, rows = dpmf_strategy_rows(task->core);
+    const int64_t n = task->length, rows = strategy_rows(task->core);
     void *begins = NULL, *ends = NULL;
     task->rows = rows;
     TRY(base_alloc(n, sizeof *task->begins, "the columns of C", &begins));
@@ -77,8 +77,11 @@ static dpmf_status hold_columns(sensitivity_task *task) {
 }
 
 /* Through the wrappers to the core; a second normalization divides by 1: the innermost norms are those that count. */
-static void unwrap(sensitivity_task *task) {
+void sensitivity_task_unwrap(sensitivity_task *task) {
     const dpmf_strategy *s = task->strategy;
+    if (task->work_max == 0) task->work_max = WORK_MAX;
+    if (task->search_max == 0) task->search_max = SEARCH_MAX;
+    if (task->bytes_max == 0) task->bytes_max = BYTES_MAX;
     task->norms = NULL;
     task->stamps = 1;
     for (;;) {
@@ -91,19 +94,15 @@ static void unwrap(sensitivity_task *task) {
         s = inside;
     }
     task->core = s;
-    task->length = s->steps;
+    task->length = task->reach = s->steps;
     assert(task->stamps * task->length == task->strategy->steps);
 }
 
 dpmf_status sensitivity_task_open(sensitivity_task *task) {
     int64_t count = 0;
     const double *c = NULL, *matrix = NULL;
-    if (task->work_max == 0) task->work_max = WORK_MAX;
-    if (task->search_max == 0) task->search_max = SEARCH_MAX;
-    if (task->bytes_max == 0) task->bytes_max = BYTES_MAX;
-    unwrap(task);
-    matrix = strategy_dense_matrix(task->core);
-    task->reach = task->length;
+    sensitivity_task_unwrap(task);
+    matrix = strategy_matrix(task->core);
     if (sensitivity_task_toeplitz(task, &count, &c))
         task->reach = count;
     else if (matrix != NULL)
@@ -127,7 +126,7 @@ void sensitivity_task_close(sensitivity_task *task) {
 double sensitivity_gram_cost(const sensitivity_task *task) {
     const double n = (double)task->n, length = (double)task->length;
     if (without_structure(task)) return task->columns != NULL ? length * (double)task->reach + n : INFINITY;
-    if (strategy_dense_matrix(task->core) != NULL) return length * length / 2 + n;
+    if (strategy_matrix(task->core) != NULL) return length * length / 2 + n;
     if (strategy_can(task->core, STRATEGY_CAN_GRAM | STRATEGY_CAN_COVARIANCE)) return n; /* FFT: one number each */
     if (strategy_can(task->core, STRATEGY_CAN_GRAM) || strategy_can(task->core, STRATEGY_CAN_TOEPLITZ)) return 4 * n;
     return length * (double)strategy_bands(task->core) + n;

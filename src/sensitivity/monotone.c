@@ -69,11 +69,9 @@ double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t coun
 static dpmf_status open_monotone(const sensitivity_task *task, sensitivity_gram *gram, int *there, int *tight) {
     int64_t count = 0;
     const double *c = NULL;
-    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
-    double factor = 1;
     int one_sign = 0, non_increasing = 0;
     *gram = sensitivity_gram_of(task);
-    *there = *tight = sensitivity_task_tree(task, &kind, &factor);
+    *there = *tight = task->falls;
     if (*there || !sensitivity_task_toeplitz(task, &count, &c)) return DPMF_OK;
     TRY(base_alloc_doubles(count, "the majorant of C", &gram->majorant));
     gram->count = count;

@@ -34,9 +34,9 @@ enum { SENSITIVITY_MAJORANT_BLOCKS = 16 }; /* of steps: each has its own largest
 typedef struct sensitivity_lines {
     const sensitivity_task *task;
     const sensitivity_log *log;
-    const tvblt_parameters *by_rows; /* NULL: diagonals */
-    double *vectors;                 /* of the rows */
-    int64_t *offset;                 /* of a line in `values`: -1 not wanted, -2 wanted but not held */
+    const dpmf_strategy *by_rows; /* the core, where it gives rows of X; NULL: diagonals */
+    double *vectors;              /* of the rows */
+    int64_t *offset;              /* of a line in `values`: -1 not wanted, -2 wanted but not held */
     double *values;
     double *diagonal; /* X[t,t] */
     double *majorant; /* [block of t][lag]: at least |X[t, t+lag]| */

@@ -40,7 +40,7 @@ static dpmf_status make_line(const sensitivity_lines *s, int64_t line, double *v
     const sensitivity_gram gram = sensitivity_gram_of(s->task);
     if (s->by_rows == NULL) return sensitivity_gram_lag(&gram, line, values);
     const int64_t count = line_length(s, line);
-    tvblt_gram_row(s->by_rows, s->vectors, line, count, values);
+    s->by_rows->ops->gram_row(s->by_rows, s->vectors, line, count, values);
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(values[i]))
             return base_fail(DPMF_ERROR_NUMERICAL, "the product of columns %lld and %lld of C is not finite",
@@ -72,7 +72,7 @@ static int64_t want(sensitivity_lines *s, int64_t count, const int64_t *which) {
 
 static double line_cost(const sensitivity_lines *s) {
     if (s->by_rows == NULL) return sensitivity_gram_cost(s->task);
-    return 4.0 * (double)s->task->n * tvblt_states(s->by_rows);
+    return 4.0 * (double)s->task->n * (double)s->by_rows->ops->gram_numbers(s->by_rows);
 }
 
 dpmf_status sensitivity_lines_open(const sensitivity_task *task, const sensitivity_log *log, sensitivity_lines *lines,
@@ -81,7 +81,7 @@ dpmf_status sensitivity_lines_open(const sensitivity_task *task, const sensitivi
     void *offset = NULL;
     dpmf_status status = DPMF_OK;
     *lines = (sensitivity_lines){.task = task, .log = log};
-    if (task->stamps == 1 && task->norms == NULL) lines->by_rows = strategy_tvblt(task->core);
+    if (task->stamps == 1 && task->norms == NULL && task->core->ops->gram_row != NULL) lines->by_rows = task->core;
     TRY_DONE(base_alloc(line_count(lines), sizeof *lines->offset, "the lines of C'C", &offset));
     lines->offset = offset;
     *affordable = (double)(1 + want(lines, log->count, NULL)) * line_cost(lines) <= task->work_max;
@@ -89,8 +89,9 @@ dpmf_status sensitivity_lines_open(const sensitivity_task *task, const sensitivi
     TRY_DONE(base_alloc_doubles(task->n, "the diagonal of C'C", &lines->diagonal));
     TRY_DONE(sensitivity_gram_lag(&gram, 0, lines->diagonal));
     if (lines->by_rows != NULL) {
-        TRY_DONE(base_alloc_doubles(task->n * tvblt_states(lines->by_rows), "the Gramian's vectors", &lines->vectors));
-        tvblt_gram_vectors(lines->by_rows, lines->vectors);
+        const strategy_ops *ops = task->core->ops;
+        TRY_DONE(base_alloc_doubles(task->n * ops->gram_numbers(task->core), "the Gramian's vectors", &lines->vectors));
+        ops->gram_prepare(task->core, lines->vectors);
     }
 done:
     if (status != DPMF_OK) sensitivity_lines_close(lines);

@@ -28,11 +28,6 @@
 /* ---- one participation ---- */
 
 static dpmf_status largest_column(const dpmf_strategy *s, double *out) {
-    const blt_parameters *blt = strategy_blt(s);
-    if (blt != NULL && !strategy_can(s, STRATEGY_CAN_TOEPLITZ)) { /* too long to be held: the closed form */
-        *out = sqrt(blt_pattern_square(blt, s->steps, 1, s->steps));
-        return DPMF_OK;
-    }
     double *norms = NULL;
     TRY(base_alloc_doubles(s->steps, "the column norms", &norms));
     dpmf_status status = dpmf_strategy_column_norms(s, norms);
@@ -47,60 +42,40 @@ static dpmf_status largest_column(const dpmf_strategy *s, double *out) {
     return status;
 }
 
-/* A stream without a horizon has one sensitivity, whatever number of steps a machine gives it: 1, else 0. */
-static int for_ever(const dpmf_strategy *s, dpmf_sensitivity_of of, dpmf_sensitivity *out) {
-    const unbounded_shape *shape = strategy_unbounded(s);
-    if (shape == NULL) return 0;
-    *out = (dpmf_sensitivity){unbounded_longest(shape), DPMF_UPPER_BOUND, of,
-                              sensitivity_method_text(SENSITIVITY_METHOD_FOR_EVER)};
-    return 1;
+/* The longest column of C: the family's own answer, if there is one that `exact` allows; else from all norms. */
+static dpmf_status longest_column(const dpmf_strategy *s, int exact, dpmf_sensitivity *out) {
+    dpmf_sensitivity found = {.kind = DPMF_EXACT, .method = sensitivity_method_text(SENSITIVITY_METHOD_COLUMN)};
+    if (s->ops->longest_column == NULL || !s->ops->longest_column(s, &found) || (exact && found.kind != DPMF_EXACT)) {
+        found = (dpmf_sensitivity){.kind = DPMF_EXACT, .method = sensitivity_method_text(SENSITIVITY_METHOD_COLUMN)};
+        TRY(largest_column(s, &found.value));
+    }
+    *out = found;
+    return DPMF_OK;
 }
 
 /* A bound that was asked for by name is given by name, though the column norm is what it comes to. */
 static dpmf_status single(const dpmf_strategy *s, dpmf_sensitivity_bound bound, dpmf_sensitivity *out) {
-    static const sensitivity_method_kind methods[] = {[DPMF_BOUND_AUTO] = SENSITIVITY_METHOD_COLUMN,
-                                                      [DPMF_BOUND_SPECTRAL] = SENSITIVITY_METHOD_SPECTRAL,
+    static const sensitivity_method_kind methods[] = {[DPMF_BOUND_SPECTRAL] = SENSITIVITY_METHOD_SPECTRAL,
                                                       [DPMF_BOUND_ABSOLUTE] = SENSITIVITY_METHOD_ABSOLUTE,
                                                       [DPMF_BOUND_SIGNS] = SENSITIVITY_METHOD_SIGNS};
-    double value = 0;
-    if (bound == DPMF_BOUND_AUTO && for_ever(s, DPMF_SENSITIVITY_PARTICIPATION, out)) return DPMF_OK;
-    TRY(largest_column(s, &value));
-    if (bound == DPMF_BOUND_SIGNS) value *= sqrt(M_PI_2);
-    *out = (dpmf_sensitivity){value, bound == DPMF_BOUND_AUTO ? DPMF_EXACT : DPMF_UPPER_BOUND,
-                              DPMF_SENSITIVITY_PARTICIPATION, sensitivity_method_text(methods[bound])};
-    return DPMF_OK;
-}
-
-/* What sampling needs, under any adjacency: accounting knows what neighbours make of it. */
-static dpmf_status column(const dpmf_strategy *s, dpmf_sensitivity *out) {
-    double value = 0;
-    if (for_ever(s, DPMF_SENSITIVITY_COLUMN, out)) return DPMF_OK;
-    TRY(largest_column(s, &value));
-    *out = (dpmf_sensitivity){value, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN,
-                              sensitivity_method_text(SENSITIVITY_METHOD_COLUMN)};
+    TRY(longest_column(s, bound != DPMF_BOUND_AUTO, out));
+    out->of = DPMF_SENSITIVITY_PARTICIPATION;
+    if (bound == DPMF_BOUND_AUTO) return DPMF_OK;
+    if (bound == DPMF_BOUND_SIGNS) out->value *= sqrt(M_PI_2);
+    out->kind = DPMF_UPPER_BOUND;
+    out->method = sensitivity_method_text(methods[bound]);
     return DPMF_OK;
 }
 
 /* ---- several ---- */
 
-/* A BLT that is too long to be held, non-negative and falling: the earliest pattern in closed form. */
-static int long_blt(const dpmf_strategy *s, const dpmf_participation *p, dpmf_sensitivity_bound bound, double *square) {
-    const blt_parameters *c = strategy_blt(s);
-    double sum = 0;
-    if (c == NULL || strategy_can(s, STRATEGY_CAN_TOEPLITZ) || bound != DPMF_BOUND_AUTO) return 0;
-    if (p->pattern == WORKLOAD_EPOCHS && p->separation > 1) return 0;
-    for (int i = 0; i < c->count; i++) {
-        if (!(c->scale[i] >= 0)) return 0;
-        sum += c->scale[i];
-    }
-    if (!(sum <= 1)) return 0;
-    *square = blt_pattern_square(c, s->steps, p->count, p->separation);
-    return 1;
+workload_pattern sensitivity_task_pattern(const sensitivity_task *task) {
+    const int fixed = task->pattern == WORKLOAD_EPOCHS ? task->b == 1 : task->k == task->n;
+    return fixed ? WORKLOAD_FIXED : task->pattern;
 }
 
 static dpmf_status by_pattern(sensitivity_task *task, sensitivity_found *out) {
-    if (task->pattern == WORKLOAD_EPOCHS && task->b == 1) task->pattern = WORKLOAD_FIXED;
-    if (task->pattern == WORKLOAD_APART && task->k == task->n) task->pattern = WORKLOAD_FIXED;
+    task->pattern = sensitivity_task_pattern(task);
     if (task->pattern == WORKLOAD_APART) return sensitivity_separated(task, out);
     if (task->pattern == WORKLOAD_EPOCHS) return sensitivity_shuffled(task, out);
     return sensitivity_cyclic(task, out);
@@ -114,30 +89,25 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
                              .n = strategy->steps,
                              .k = participation->count,
                              .b = participation->separation,
-                             .run = run,
-                             .core = strategy,
-                             .stamps = 1,
-                             .length = strategy->steps,
-                             .reach = strategy->steps};
+                             .run = run};
     sensitivity_found found = SENSITIVITY_NOT_FOUND;
-    double square = 0;
-    int there = 0;
-    if (long_blt(strategy, participation, bound, &square)) {
-        *out = (dpmf_sensitivity){sqrt(square), DPMF_EXACT, DPMF_SENSITIVITY_PARTICIPATION,
-                                  sensitivity_method_text(SENSITIVITY_METHOD_EARLIEST)};
-        return DPMF_OK;
-    }
+    dpmf_status status = DPMF_OK;
+    int done = 0;
     if (bound == DPMF_BOUND_SIGNS && task.k > SENSITIVITY_SIGNS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "sensitivity bound signs: %lld participations, accepted up to %d",
                          (long long)task.k, SENSITIVITY_SIGNS_MAX);
     TRY(base_pool_create(run->threads, &task.pool));
-    dpmf_status status = sensitivity_replay(&task, &there, &found);
-    if (status == DPMF_OK && !there) status = sensitivity_task_open(&task);
-    if (status == DPMF_OK && !there) status = by_pattern(&task, &found);
+    sensitivity_task_unwrap(&task);
+    if (task.core->ops->sensitivity != NULL) TRY_DONE(task.core->ops->sensitivity(task.core, &task, &done, &found));
+    if (!done) {
+        TRY_DONE(sensitivity_task_open(&task));
+        TRY_DONE(by_pattern(&task, &found));
+    }
+    TRY_DONE(sensitivity_conclude(&task, &found, out));
+done:
     sensitivity_task_close(&task);
     base_pool_free(task.pool);
-    if (status != DPMF_OK) return status;
-    return sensitivity_conclude(&task, &found, out);
+    return status;
 }
 
 dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_participation *participation,
@@ -145,7 +115,12 @@ dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy, const dpmf_p
     const dpmf_evaluate_options o = options == NULL ? (dpmf_evaluate_options){.run = dpmf_run_defaults()} : *options;
     dpmf_sensitivity found = {0};
     TRY(sensitivity_check(strategy, participation, &o));
-    if (o.of == DPMF_SENSITIVITY_COLUMN) return column(strategy, out);
+    if (o.of ==
+        DPMF_SENSITIVITY_COLUMN) { /* what sampling needs, under any adjacency: accounting knows what neighbours make of it */
+        TRY(longest_column(strategy, 0, out));
+        out->of = DPMF_SENSITIVITY_COLUMN;
+        return DPMF_OK;
+    }
     if (participation == NULL || participation->count == 1)
         TRY(single(strategy, o.sensitivity, &found));
     else

@@ -14,7 +14,7 @@
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
-/* How a value was found; sensitivity/found.c has the texts, which mechanism files spell out. */
+/* How a value was found; sensitivity/result.c has the texts, which mechanism files spell out. */
 typedef enum sensitivity_method_kind {
     /* exact */
     SENSITIVITY_METHOD_COLUMN = 0,
@@ -78,13 +78,20 @@ typedef struct sensitivity_task {
     const double *norms; /* `length` numbers */
     int64_t stamps, length;
     int64_t reach; /* X[t,u] = 0 for |t-u| >= reach, 1 <= reach <= length */
+    int falls;     /* X is known to be non-negative, and not to rise with the distance of two steps */
 
     /* A core without structure, held whole: columns of `rows` numbers, not zero from `begins` to before `ends` */
     double *columns;
     int64_t rows, *begins, *ends;
 } sensitivity_task;
 
-/* Fills in the limits and what is known of C, from `strategy` and `run`. */
+/* The limits, and the core inside the wrappers: what a family is asked with (sensitivity of strategy/strategy.h). */
+void sensitivity_task_unwrap(sensitivity_task *task);
+
+/* The pattern as the general routes take it: one step per epoch and every step are fixed patterns. */
+workload_pattern sensitivity_task_pattern(const sensitivity_task *task);
+
+/* That, and what is known of C, from `strategy` and `run`. */
 DPMF_MUST_CHECK dpmf_status sensitivity_task_open(sensitivity_task *task);
 void sensitivity_task_close(sensitivity_task *task);
 
@@ -145,7 +152,7 @@ static inline const double *sensitivity_band_lag(const sensitivity_band *band, i
     return band->values + before * (band->n - band->first) - before * (before - 1) / 2;
 }
 
-/* ---- one pattern (sensitivity/pattern.c, sensitivity/ascent.c) ---- */
+/* ---- one pattern (sensitivity/pattern.c) ---- */
 
 /* f(X) for a k x k matrix, or the bound asked for. */
 DPMF_MUST_CHECK dpmf_status sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensitivity_bound bound,
@@ -185,7 +192,7 @@ typedef struct sensitivity_patterns {
 DPMF_MUST_CHECK dpmf_status sensitivity_patterns_search(const sensitivity_task *task,
                                                         const sensitivity_patterns *patterns, sensitivity_found *out);
 
-/* Min-separation and shuffled patterns one by one, if they are few: then `there` = 1. (sensitivity/enumerate.c) */
+/* Min-separation and shuffled patterns one by one, if they are few: then `there` = 1. (sensitivity/search.c) */
 DPMF_MUST_CHECK dpmf_status sensitivity_enumerate(const sensitivity_task *task, int *there, sensitivity_found *out);
 
 /* ---- the kinds of participation ---- */
@@ -196,9 +203,6 @@ DPMF_MUST_CHECK dpmf_status sensitivity_cyclic(const sensitivity_task *task,
 DPMF_MUST_CHECK dpmf_status sensitivity_separated(const sensitivity_task *task, sensitivity_found *out);
 DPMF_MUST_CHECK dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out);
 
-/* sensitivity/replay.c: TV-BLT with replayed seeds under its own cyclic participation, or a multiple of it: `there` = 1. */
-DPMF_MUST_CHECK dpmf_status sensitivity_replay(const sensitivity_task *task, int *there, sensitivity_found *out);
-
 /* The refusal of a bound for which the patterns are too many. */
 dpmf_status sensitivity_too_many(const sensitivity_task *task);
 
@@ -207,7 +211,7 @@ void sensitivity_found_sum(const sensitivity_task *task, double square, sensitiv
                            sensitivity_found *out);
 
 /*
- * sensitivity/place.c: max sum_{t in p} r_t over at most k steps at least b apart (Pillutla et al. 2025, Algorithm 3.2); r >= 0. `work` has
+ * sensitivity/rows.c: max sum_{t in p} r_t over at most k steps at least b apart (Pillutla et al. 2025, Algorithm 3.2); r >= 0. `work` has
  * 2 n numbers. With `best` not NULL, best[j] for j = 0..k gets the maximum with at most j steps.
  */
 double sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best);
@@ -222,20 +226,6 @@ void sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_sign, i
 
 /* Shuffled, or (for cyclic too) min-separation: improves *best, or makes it exact, if C is of this kind. */
 DPMF_MUST_CHECK dpmf_status sensitivity_monotone(const sensitivity_task *task, sensitivity_found *best);
-
-/* ---- trees (sensitivity/tree.c, sensitivity/tree_separated.c) ---- */
-
-/* Does task->strategy repeat a tree whose X is that of counts, up to a factor? Then 1. */
-int sensitivity_task_tree(const sensitivity_task *task, strategy_tree_kind *kind, double *factor);
-DPMF_MUST_CHECK dpmf_status sensitivity_tree_cyclic(const sensitivity_task *task, strategy_tree_kind kind,
-                                                    double *square);
-DPMF_MUST_CHECK dpmf_status sensitivity_tree_shuffled(const sensitivity_task *task, strategy_tree_kind kind,
-                                                      double *square);
-double
-sensitivity_tree_separated_work(const sensitivity_task *task); /* multiplications of the next; INFINITY: no room */
-DPMF_MUST_CHECK dpmf_status sensitivity_tree_separated(const sensitivity_task *task, strategy_tree_kind kind,
-                                                       double *square);
-double sensitivity_tree_levels_bound(const sensitivity_task *task); /* min-separation */
 
 /* ---- upper bounds for any C (sensitivity/rows.c); each improves *best ---- */
 

@@ -13,7 +13,7 @@
  *              taken diagonal by diagonal, O(n k (w-b)).
  *
  * Both are exact for any signs. So are the earliest pattern of non-negative, non-increasing Toeplitz matrices
- * (sensitivity/monotone.c), counts on trees (sensitivity/tree_separated.c), and patterns that are few enough to try.
+ * (sensitivity/monotone.c), counts on trees (families/tree/sensitivity.c), and patterns that are few enough to try.
  * For anything else there are upper bounds (sensitivity/rows.c).
  */
 #include "sensitivity/sensitivity.h"
@@ -132,26 +132,11 @@ done:
 
 /* ---- together ---- */
 
-static dpmf_status tree(const sensitivity_task *task, strategy_tree_kind kind, double factor, sensitivity_found *out) {
-    double square = 0;
-    if (sensitivity_tree_separated_work(task) <= task->work_max / 4) {
-        TRY(sensitivity_tree_separated(task, kind, &square));
-        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
-        return DPMF_OK;
-    }
-    if (task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);
-    sensitivity_found_improve(out, sensitivity_tree_levels_bound(task) * factor, SENSITIVITY_METHOD_LEVELS);
-    return sensitivity_monotone(task, out);
-}
-
 /* The shortcuts where X >= 0 is known; *out is unchanged if there is none. */
 static dpmf_status shortcut(const sensitivity_task *task, sensitivity_found *out) {
     int64_t count = 0;
     const double *c = NULL;
-    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
-    double factor = 1;
     int one_sign = 0, non_increasing = 0;
-    if (sensitivity_task_tree(task, &kind, &factor)) return tree(task, kind, factor, out);
     if (task->stamps > 1 || task->norms != NULL || !sensitivity_task_toeplitz(task, &count, &c)) return DPMF_OK;
     sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
     if (one_sign && non_increasing)

@@ -10,7 +10,7 @@
  *
  * is exact, with w^2/2 entries of X at each boundary between epochs. A strategy that restarts every few whole epochs is
  * the sum over its blocks; one that restarts at least every b + 1 steps is in the case above. Trees are exact
- * (sensitivity/tree.c), and patterns that are few are tried one by one. For anything else there are upper bounds
+ * (families/tree/sensitivity.c), and patterns that are few are tried one by one. For anything else there are upper bounds
  * (sensitivity/rows.c, sensitivity/monotone.c).
  */
 #include "sensitivity/sensitivity.h"
@@ -131,17 +131,10 @@ static dpmf_status restarted(const sensitivity_task *task, sensitivity_found *ou
 
 dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out) {
     sensitivity_found found = SENSITIVITY_NOT_FOUND;
-    strategy_tree_kind kind = STRATEGY_TREE_VANILLA;
-    double factor = 1, square = 0;
     int there = 0;
     if (task->k == 1 && task->bound != DPMF_BOUND_SPECTRAL) { /* one epoch of a strategy that restarts with each */
         TRY(sensitivity_bound_norms(task, &found));
         sensitivity_found_sum(task, found.square, SENSITIVITY_METHOD_COLUMN, out);
-        return DPMF_OK;
-    }
-    if (task->bound != DPMF_BOUND_SPECTRAL && sensitivity_task_tree(task, &kind, &factor)) {
-        TRY(sensitivity_tree_shuffled(task, kind, &square));
-        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
         return DPMF_OK;
     }
     if (task->reach <= task->b + 1 && task->bound != DPMF_BOUND_SPECTRAL && coupled_work(task) <= task->work_max)

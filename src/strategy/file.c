@@ -1,35 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strategies read from a mechanism file: {"class": how it is held, "family": its name, ...}, the arrays beside it. A
- * normalized strategy holds the inner one and its norms are computed again, so that they cannot disagree with it.
+ * Strategies in a mechanism file: {"class": how it is held, "family": its name, ...}, the arrays beside it. Each class
+ * writes and reads its own numbers.
  */
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <string.h>
 
-static dpmf_status read_normalized(const strategy_source *source, dpmf_strategy **out) {
-    const cJSON *object = NULL;
-    dpmf_strategy *inner = NULL;
-    TRY(base_json_get_object(source->object, "inner", "strategy", &object));
-    TRY(strategy_read(object, source->steps, source->workload, source->tensors, &inner));
-    dpmf_status status = dpmf_strategy_create_normalized(inner, out);
-    dpmf_strategy_free(inner);
-    return status;
+void strategy_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
+    if (!strategy_can(s, STRATEGY_CAN_SAVE)) {
+        w->status = base_fail(DPMF_ERROR_UNSUPPORTED, "family %s: it cannot be saved in a file", s->family);
+        return;
+    }
+    base_json_text(w, "class", s->ops->class_name);
+    base_json_text(w, "family", s->family);
+    s->ops->write(s, w, tensors);
 }
 
-static dpmf_status read_stamped(const strategy_source *source, dpmf_strategy **out) {
-    const cJSON *object = NULL;
-    dpmf_strategy *inner = NULL;
-    int64_t stamps = 0;
-    TRY(base_json_get_object(source->object, "inner", "strategy", &object));
-    TRY(base_json_get_integer(source->object, "stamps", "strategy", 2, source->steps, &stamps));
-    if (source->steps % stamps != 0)
-        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %lld stamps do not divide the steps", (long long)stamps);
-    TRY(strategy_read(object, source->steps / stamps, source->workload, source->tensors, &inner));
-    dpmf_status status = dpmf_strategy_create_stamped(inner, stamps, out);
-    dpmf_strategy_free(inner);
-    return status;
+dpmf_status strategy_array(const strategy_source *source, const char *name, int64_t rows, int64_t columns,
+                           const base_tensor **out) {
+    const base_tensor *t = base_tensors_find(source->tensors, name);
+    if (t == NULL) return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the array %s is missing", name);
+    int fits = t->dimensions == (columns == 0 ? 1 : 2) && (rows < 0 || t->shape[0] == rows) &&
+               (columns <= 0 || t->shape[1] == columns);
+    if (!fits) return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the array %s has the wrong shape", name);
+    *out = t;
+    return DPMF_OK;
 }
 
 dpmf_status strategy_read(const cJSON *object, int64_t steps, const dpmf_workload *workload,
@@ -38,12 +35,10 @@ dpmf_status strategy_read(const cJSON *object, int64_t steps, const dpmf_workloa
     strategy_source source = {.object = object, .tensors = tensors, .workload = workload, .steps = steps};
     TRY(base_json_get_text(object, "class", "strategy", &class_name));
     TRY(base_json_get_text(object, "family", "strategy", &family));
-    const dpmf_family *known = dpmf_family_info(strategy_family_find(family, strlen(family)));
+    const strategy_family *known = strategy_family_find(family, strlen(family));
     if (known == NULL) return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the strategy's family is not known");
-    source.family = known->name;
-    if (strcmp(class_name, "normalized") == 0) return read_normalized(&source, out);
-    if (strcmp(class_name, "stamped") == 0) return read_stamped(&source, out);
-    strategy_reader read = strategy_family_reader(class_name);
-    if (read == NULL) return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the strategy's class is not known");
-    return read(&source, out);
+    source.family = known->shown.name;
+    for (int64_t i = 0; i < families_table.classes; i++)
+        if (strcmp(class_name, families_table.class[i].name) == 0) return families_table.class[i].read(&source, out);
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the strategy's class is not known");
 }

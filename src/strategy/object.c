@@ -3,11 +3,11 @@
  * Strategy C: the object that every family's file makes. Its life, and the public calls on it, each a check and one
  * entry of the family's table, or what can be built for families that leave an entry out. Calls no family's file.
  */
-#include "strategy/strategy.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "base/sum.h"
+#include "strategy/strategy.h"
 
 #include <assert.h>
 #include <math.h>
@@ -51,15 +51,7 @@ void dpmf_strategy_free(dpmf_strategy *strategy) {
 
 /* ---- plain questions ---- */
 
-int64_t dpmf_strategy_steps(const dpmf_strategy *s) {
-    return s->steps;
-}
-
-const char *dpmf_strategy_family(const dpmf_strategy *s) {
-    return s->family;
-}
-
-int64_t dpmf_strategy_rows(const dpmf_strategy *s) {
+int64_t strategy_rows(const dpmf_strategy *s) {
     return s->ops->rows == NULL ? s->steps : s->ops->rows(s);
 }
 
@@ -67,28 +59,33 @@ int64_t dpmf_strategy_seeds(const dpmf_strategy *s, int64_t t) {
     return s->ops->seeds == NULL ? 1 : s->ops->seeds(s, t);
 }
 
-int dpmf_strategy_streams(const dpmf_strategy *s) {
-    return strategy_can(s, STRATEGY_CAN_STEP);
-}
-
 int64_t strategy_bands(const dpmf_strategy *s) {
     return strategy_can(s, STRATEGY_CAN_ROW) ? s->ops->bands(s) : s->steps;
-}
-
-int64_t dpmf_strategy_bands(const dpmf_strategy *s) {
-    return strategy_bands(s);
 }
 
 int64_t strategy_inverse_bands(const dpmf_strategy *s) {
     return strategy_can(s, STRATEGY_CAN_INVERSE_ROW) ? s->ops->inverse_bands(s) : s->steps;
 }
 
-int64_t dpmf_strategy_buffers(const dpmf_strategy *s) {
+int64_t strategy_buffers(const dpmf_strategy *s) {
     return s->ops->buffers(s);
 }
 
-double dpmf_strategy_normals(const dpmf_strategy *s) {
+double strategy_normals(const dpmf_strategy *s) {
     return s->ops->normals == NULL ? 1 : s->ops->normals(s);
+}
+
+dpmf_strategy_info dpmf_strategy_get(const dpmf_strategy *s) {
+    const dpmf_strategy_info info = {.family = s->family,
+                                     .steps = s->steps,
+                                     .rows = strategy_rows(s),
+                                     .bands = strategy_bands(s),
+                                     .buffers = strategy_buffers(s),
+                                     .normals = strategy_normals(s),
+                                     .is_normalized = strategy_is_normalized(s),
+                                     .stamps = strategy_stamps(s),
+                                     .streams = strategy_can(s, STRATEGY_CAN_STEP)};
+    return info;
 }
 
 int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
@@ -96,6 +93,56 @@ int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, 
     if (!strategy_can(s, STRATEGY_CAN_TOEPLITZ)) return 0;
     s->ops->toeplitz(s, count, c, inverse_count, inverse);
     return 1;
+}
+
+const double *strategy_matrix(const dpmf_strategy *s) {
+    return s->ops->matrix == NULL ? NULL : s->ops->matrix(s);
+}
+
+dpmf_status strategy_cut(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out) {
+    if (s->ops->cut != NULL) return s->ops->cut(s, steps, out);
+    *out = strategy_retain(s);
+    return DPMF_OK;
+}
+
+/* ---- wrappers ---- */
+
+const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps) {
+    const double *norms = NULL;
+    *stamps = 1;
+    const dpmf_strategy *inside = s->ops->inside == NULL ? s : s->ops->inside(s, stamps, &norms);
+    return *stamps > 1 ? inside : s;
+}
+
+const dpmf_strategy *strategy_scaled(const dpmf_strategy *s, const double **norms) {
+    int64_t stamps = 1;
+    *norms = NULL;
+    const dpmf_strategy *inside = s->ops->inside == NULL ? s : s->ops->inside(s, &stamps, norms);
+    return *norms != NULL ? inside : s;
+}
+
+const dpmf_strategy *strategy_innermost(const dpmf_strategy *s) {
+    const double *norms = NULL;
+    int64_t stamps = 1;
+    while (s->ops->inside != NULL)
+        s = s->ops->inside(s, &stamps, &norms);
+    return s;
+}
+
+int strategy_is_normalized(const dpmf_strategy *strategy) {
+    const double *norms = NULL;
+    strategy_scaled(strategy, &norms);
+    return norms != NULL;
+}
+
+int64_t strategy_stamps(const dpmf_strategy *s) {
+    int64_t all = 1, stamps = 1;
+    const double *norms = NULL;
+    do {
+        s = strategy_block(strategy_scaled(s, &norms), &stamps);
+        all *= stamps;
+    } while (stamps > 1);
+    return all;
 }
 
 dpmf_status strategy_need_inverse(const dpmf_strategy *s) {
@@ -125,7 +172,7 @@ dpmf_status dpmf_strategy_apply(const dpmf_strategy *s, const double *x, double 
 
 dpmf_status dpmf_strategy_solve(const dpmf_strategy *s, const double *y, double *x) {
     TRY(strategy_need_inverse(s));
-    return through_copy(s->ops->solve, s, dpmf_strategy_rows(s), y, x);
+    return through_copy(s->ops->solve, s, strategy_rows(s), y, x);
 }
 
 dpmf_status dpmf_strategy_step(const dpmf_strategy *s, int64_t t, int64_t count, const double *seed, double *state,
@@ -176,7 +223,7 @@ static dpmf_status norms_from_rows(const dpmf_strategy *s, double *norms) {
 }
 
 static dpmf_status norms_from_columns(const dpmf_strategy *s, double *norms) {
-    int64_t rows = dpmf_strategy_rows(s);
+    int64_t rows = strategy_rows(s);
     double *column = NULL;
     TRY(base_alloc_doubles(rows, "a column", &column));
     dpmf_status status = DPMF_OK;
@@ -198,4 +245,65 @@ dpmf_status dpmf_strategy_column_norms(const dpmf_strategy *s, double *norms) {
     }
     if (strategy_bands(s) < s->steps) return norms_from_rows(s, norms);
     return norms_from_columns(s, norms);
+}
+
+/*
+ * Entries of X = C'C one diagonal at a time: X[t, t+lag] for all t. Sensitivity under several participations needs only
+ * the diagonals whose lag can separate two of them, so this is O(n) numbers at a time, whatever C is.
+ *
+ *     Toeplitz   X[t, t+lag] = sum_{i <= n-1-t-lag} c_i c_{i+lag}: one running sum, O(n)
+ *     banded     from the rows, O(n b)
+ *     others     from the columns, O(n) products of columns
+ */
+
+static void gram_toeplitz(int64_t n, int64_t count, const double *c, int64_t lag, double *values) {
+    base_running sum = {0};
+    for (int64_t i = 0; i + lag < n; i++) {
+        if (i + lag < count) base_running_add(&sum, c[i] * c[i + lag]);
+        values[n - 1 - lag - i] = base_running_value(&sum);
+    }
+}
+
+/* Row i meets columns u = i - j and t = u - lag. */
+static dpmf_status gram_banded(const dpmf_strategy *s, int64_t lag, double *values) {
+    int64_t bands = strategy_bands(s);
+    double *row = NULL;
+    memset(values, 0, (size_t)(s->steps - lag) * sizeof *values);
+    if (lag >= bands) return DPMF_OK;
+    TRY(base_alloc_doubles(bands, "a row", &row));
+    for (int64_t i = lag; i < s->steps; i++) {
+        s->ops->row(s, i, row);
+        for (int64_t j = 0; j + lag < bands && j + lag <= i; j++)
+            values[i - lag - j] += row[j] * row[j + lag];
+    }
+    base_free(row);
+    return DPMF_OK;
+}
+
+static dpmf_status gram_columns(const dpmf_strategy *s, int64_t lag, double *values) {
+    int64_t rows = strategy_rows(s);
+    double *columns = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY(base_alloc_doubles(2 * rows, "two columns", &columns));
+    for (int64_t t = 0; t + lag < s->steps; t++) {
+        TRY_DONE(dpmf_strategy_column(s, t, columns));
+        if (lag > 0) TRY_DONE(dpmf_strategy_column(s, t + lag, columns + rows));
+        values[t] = base_dot(rows, columns, lag > 0 ? columns + rows : columns);
+    }
+done:
+    base_free(columns);
+    return status;
+}
+
+dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values) {
+    int64_t count = 0, inverse_count = 0;
+    const double *c = NULL, *inverse = NULL;
+    assert(lag >= 0 && lag < s->steps);
+    if (strategy_can(s, STRATEGY_CAN_GRAM)) return s->ops->gram(s, lag, values);
+    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
+        gram_toeplitz(s->steps, count, c, lag, values);
+        return DPMF_OK;
+    }
+    if (strategy_bands(s) < s->steps) return gram_banded(s, lag, values);
+    return gram_columns(s, lag, values);
 }

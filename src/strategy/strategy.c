@@ -1,14 +1,74 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strategies by name: the options checked against what the family takes (strategy/families.c), and the family's block
- * made, repeated and normalized.
+ * Strategies by name: the table of families asked (families/families.c), the options checked against what the family takes,
+ * and the family's block made, repeated and normalized.
  */
 #include "strategy/strategy.h"
 
 #include "base/text.h"
 #include "workload/workload.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <string.h>
+
+/* ---- the table ---- */
+
+int64_t dpmf_family_count(void) {
+    return families_table.families;
+}
+
+const dpmf_family *dpmf_family_info(int64_t i) {
+    return i >= 0 && i < families_table.families ? &families_table.family[i].shown : NULL;
+}
+
+const strategy_family *strategy_family_find(const char *name, size_t length) {
+    for (int64_t i = 0; i < families_table.families; i++) {
+        const char *known = families_table.family[i].shown.name;
+        if (strlen(known) == length && memcmp(known, name, length) == 0) return &families_table.family[i];
+    }
+    return NULL;
+}
+
+static int next_place(strategy_family_place place, int after) {
+    int next = 0;
+    for (int64_t i = 0; i < families_table.families; i++) {
+        int at = place(&families_table.family[i].shown);
+        if (at > after && (next == 0 || at < next)) next = at;
+    }
+    return next;
+}
+
+const char *strategy_family_list(strategy_family_place place, const char *last, char out[STRATEGY_FAMILY_LIST]) {
+    int64_t count = 0, shown = 0;
+    int used = 0;
+    for (int64_t i = 0; i < families_table.families; i++)
+        count += place(&families_table.family[i].shown) != 0;
+    out[0] = 0;
+    for (int at = next_place(place, 0); at != 0; at = next_place(place, at))
+        for (int64_t i = 0; i < families_table.families && used < STRATEGY_FAMILY_LIST; i++) {
+            const dpmf_family *f = &families_table.family[i].shown;
+            if (place(f) != at) continue;
+            used += snprintf(out + used, (size_t)(STRATEGY_FAMILY_LIST - used), "%s%s",
+                             shown == 0           ? ""
+                             : shown == count - 1 ? last
+                                                  : ", ",
+                             f->name);
+            shown++;
+        }
+    assert(used < STRATEGY_FAMILY_LIST);
+    return out;
+}
+
+dpmf_status strategy_create_identity(int64_t steps, dpmf_strategy **out) {
+    return families_table.identity(steps, out);
+}
+
+dpmf_status strategy_create_matrix(int64_t steps, const double *matrix, dpmf_strategy **out) {
+    return families_table.matrix(steps, matrix, out);
+}
+
+/* ---- by name ---- */
 
 dpmf_strategy_options dpmf_strategy_options_defaults(void) {
     return (dpmf_strategy_options){0};
@@ -44,17 +104,22 @@ static dpmf_status check_options(const dpmf_family *f, int64_t steps, const dpmf
 }
 
 /* The block, then its repetition, then the norms of its columns. */
-static dpmf_status create_checked(strategy_family_id family, const dpmf_workload *workload,
+static dpmf_status create_checked(const strategy_family *family, const dpmf_workload *workload,
                                   const dpmf_strategy_options *o, dpmf_strategy **out) {
     int64_t stamps = o->stamps > 0 ? o->stamps : 1;
+    /* One encoder may have two decoders: the family names the default, the option the other. */
+    const char *decoded = o->decoder == DPMF_DECODER_RESTART   ? family->shown.restart
+                          : o->decoder == DPMF_DECODER_OPTIMAL ? family->shown.optimal
+                                                               : NULL;
+    if (decoded != NULL) family = strategy_family_find(decoded, strlen(decoded));
     dpmf_workload *block = NULL;
     dpmf_strategy *plain = NULL, *repeated = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(workload_head(workload, dpmf_workload_steps(workload) / stamps, &block));
-    TRY_DONE(strategy_family_create(family, block, o, &plain));
-    TRY_DONE(dpmf_strategy_create_stamped(plain, stamps, &repeated));
+    TRY_DONE(workload_head(workload, workload->steps / stamps, &block));
+    TRY_DONE(family->create(block, o, &plain));
+    TRY_DONE(families_table.repeat(plain, stamps, &repeated));
     if (o->column_normalize)
-        TRY_DONE(dpmf_strategy_create_normalized(repeated, out));
+        TRY_DONE(families_table.normalize(repeated, out));
     else
         *out = strategy_retain(repeated);
 done:
@@ -70,11 +135,10 @@ dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *worklo
     char shown[64], list[STRATEGY_FAMILY_LIST];
     if (family == NULL || workload == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "strategy: the family or the workload is NULL");
-    strategy_family_id id = strategy_family_find(family, strlen(family));
-    const dpmf_family *known = dpmf_family_info(id);
-    if (known == NULL || !known->closed_form)
+    const strategy_family *known = strategy_family_find(family, strlen(family));
+    if (known == NULL || known->create == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "family '%s', accepted without parameters: %s",
                          base_show(family, strlen(family), shown), strategy_family_list(is_closed_form, ", ", list));
-    TRY(check_options(known, dpmf_workload_steps(workload), &o));
-    return create_checked(id, workload, &o, out);
+    TRY(check_options(&known->shown, workload->steps, &o));
+    return create_checked(known, workload, &o, out);
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Strategy: the ops table that every family fills in. C has `rows` rows and one column a step; W is a left inverse,
- * W C = I, which for a square C is C^-1. Optional entries may be NULL; strategy/object.c then builds what it can from the
- * others (a column from apply, norms from columns, ...).
+ * Strategy: the table of operations that every family fills in. C has `rows` rows and one column per step; W is a left
+ * inverse, W C = I, which for a square C is C^-1. Optional entries may be NULL; strategy/object.c then builds what it can
+ * from the others (a column from apply, norms from columns, ...).
+ *
+ * The stages ask this table what an object can do, and never which family it is of. Where an entry is missing, or answers
+ * that it has no way of its own, the stage takes its general route.
  */
 #ifndef DPMF_STRATEGY_H
 #define DPMF_STRATEGY_H
@@ -10,13 +13,15 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "base/status.h"
-#include "strategy/blt.h"
-#include "strategy/replay/replay.h"
-#include "strategy/tree.h"
-#include "strategy/tvblt.h"
-#include "strategy/unbounded/unbounded.h"
 
 #include <stddef.h>
+
+/* Questions of the stages above (error/error.h, sensitivity/sensitivity.h, noise/plan.h, optimize/optimize.h). */
+struct error_question;
+struct sensitivity_task;
+struct sensitivity_found;
+struct noise_plan;
+struct optimize_task;
 
 typedef struct strategy_ops {
     const char *class_name;            /* how the file names the representation: "toeplitz", "banded", "tree", ... */
@@ -47,6 +52,40 @@ typedef struct strategy_ops {
     /* First columns of C and C^-1 if C is Toeplitz (counts may be less than steps: zeros follow). */
     void (*toeplitz)(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                      const double **inverse);
+
+    int is_toeplitz; /* C is Toeplitz by its class, also where its coefficients are too many to be held */
+
+    const double *(*matrix)(const dpmf_strategy *s); /* optional: C itself, where it is held as a matrix */
+
+    /* optional: the strategy inside a wrapper; fills in how often it is repeated, or by what its columns are divided */
+    const dpmf_strategy *(*inside)(const dpmf_strategy *s, int64_t *stamps, const double **norms);
+
+    /* optional: its first steps, m <= steps: the leading block of C by itself; or the same stream, cut off */
+    dpmf_status (*leading)(const dpmf_strategy *s, int64_t m, dpmf_strategy **out);
+    dpmf_status (*cut)(const dpmf_strategy *s, int64_t m, dpmf_strategy **out);
+
+    /* Rows of C'C where most of them are needed, optional: from some numbers per step, (C'C)[t, t+1..t+count]. */
+    int64_t (*gram_numbers)(const dpmf_strategy *s);
+    void (*gram_prepare)(const dpmf_strategy *s, double *prepared);
+    void (*gram_row)(const dpmf_strategy *s, const double *prepared, int64_t t, int64_t count, double *values);
+
+    /* ---- what a stage leaves to the family; all optional; `done` = 0, and nothing else: the general route ---- */
+
+    /* |B[t,:]|^2 of s as the question has it: repeated, its rows scaled */
+    dpmf_status (*squared_errors)(const dpmf_strategy *s, const struct error_question *question, int *done,
+                                  double *squares);
+    /* those of steps first..first+count-1 alone, and their sum and largest without an array of them; 0: it cannot */
+    int (*squared_error_range)(const dpmf_strategy *s, const dpmf_workload *a, int64_t first, int64_t count,
+                               double *squares);
+    int (*squared_error_sums)(const dpmf_strategy *s, const dpmf_workload *a, double *total, double *largest);
+
+    /* the longest column: value, kind and method; 0: it has no way of its own */
+    int (*longest_column)(const dpmf_strategy *s, dpmf_sensitivity *out);
+    /* several participations; `task` is unwrapped (sensitivity_task_unwrap), and s its core */
+    dpmf_status (*sensitivity)(const dpmf_strategy *s, const struct sensitivity_task *task, int *done,
+                               struct sensitivity_found *out);
+
+    void (*plan_noise)(struct noise_plan *plan); /* the route of its stream; plan->leaf is the strategy */
 
     /* The file: numbers to an open JSON object, arrays to `tensors` (borrowed). Each class has a reader in its file. */
     void (*write)(const dpmf_strategy *s, base_writer *w, base_tensors *tensors);
@@ -95,71 +134,89 @@ DPMF_MUST_CHECK dpmf_status strategy_new(const strategy_ops *ops, size_t size, c
 dpmf_strategy *strategy_retain(const dpmf_strategy *strategy);
 
 /* Structure, with the missing entries of the table filled in. */
+int64_t strategy_rows(const dpmf_strategy *s);
+int64_t strategy_buffers(const dpmf_strategy *s);
+double strategy_normals(const dpmf_strategy *s);
+int strategy_is_normalized(const dpmf_strategy *s);
+int64_t strategy_stamps(const dpmf_strategy *s);
 int64_t strategy_bands(const dpmf_strategy *s);
 int64_t strategy_inverse_bands(const dpmf_strategy *s);
 int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                       const double **inverse); /* 1 if Toeplitz */
 
-/* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy/gram.c). */
+/* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy/object.c). */
 DPMF_MUST_CHECK dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values);
 
-/* The repeated block and how often; the strategy itself and 1 if it is not stamped. */
+/* The repeated block and how often; the strategy itself and 1 if it is not repeated. */
 const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps);
 
 /* The strategy inside a column normalization and its norms; the strategy itself and NULL if there is none. */
 const dpmf_strategy *strategy_scaled(const dpmf_strategy *s, const double **norms);
 
-/* Is it a tree, and which? */
-int strategy_tree(const dpmf_strategy *s, strategy_tree_kind *kind);
-
-/* Squared errors of fft and fft-opt under prefix sums, in closed form; 0 if it is neither. */
-int strategy_fft_prefix_error(const dpmf_strategy *s, double *squares);
+/* The strategy inside all wrappers. */
+const dpmf_strategy *strategy_innermost(const dpmf_strategy *s);
 
 /* W whole, steps x rows numbers (strategy/triangular.c). */
 DPMF_MUST_CHECK dpmf_status strategy_left_inverse(const dpmf_strategy *s, double *w);
 
-/* Its first `steps` steps as a strategy of their own: the leading block of C (strategy/leading.c). */
+/* The same stream cut off after `steps` steps, where the family has that; else it whole, retained. */
+DPMF_MUST_CHECK dpmf_status strategy_cut(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
+
+/* Its first `steps` steps as a strategy of their own: the leading block of C (strategy/triangular.c). */
 DPMF_MUST_CHECK dpmf_status strategy_create_leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy **out);
 
 /* DPMF_ERROR_NUMERICAL with a message if C has no inverse. */
 DPMF_MUST_CHECK dpmf_status strategy_need_inverse(const dpmf_strategy *s);
 
-/* The dense matrix itself where there is one, else NULL. */
-const double *strategy_dense_matrix(const dpmf_strategy *s);
+/* C itself where it is held as a matrix, else NULL. */
+const double *strategy_matrix(const dpmf_strategy *s);
 
-/* C = A for which workload? NULL if it is not of that class. */
-const dpmf_workload *strategy_own_workload(const dpmf_strategy *s);
+/* ---- the table of families ---- */
 
-/* ---- the families (strategy/families.c) ---- */
+/* A strategy in a mechanism file: its JSON object and arrays. */
+typedef struct strategy_source {
+    const cJSON *object;
+    const base_tensors *tensors;
+    const dpmf_workload *workload;
+    const char *family; /* a string constant */
+    int64_t steps;
+} strategy_source;
 
-/* In the order in which lists show them: the i of dpmf_family_info. */
-typedef enum strategy_family_id {
-    STRATEGY_FAMILY_IDENTITY = 0,
-    STRATEGY_FAMILY_WORKLOAD,
-    STRATEGY_FAMILY_DENSE,
-    STRATEGY_FAMILY_BANDED,
-    STRATEGY_FAMILY_TOEPLITZ,
-    STRATEGY_FAMILY_BANDED_TOEPLITZ,
-    STRATEGY_FAMILY_BSR,
-    STRATEGY_FAMILY_BISR,
-    STRATEGY_FAMILY_BLT,
-    STRATEGY_FAMILY_TVBLT,
-    STRATEGY_FAMILY_UNBOUNDED,
-    STRATEGY_FAMILY_LOWRANK,
-    STRATEGY_FAMILY_TREE,
-    STRATEGY_FAMILY_TREE_ONLINE,
-    STRATEGY_FAMILY_TREE_FULL,
-    STRATEGY_FAMILY_FFT,
-    STRATEGY_FAMILY_FFT_OPT,
-    STRATEGY_FAMILY_COUNT
-} strategy_family_id;
+typedef struct strategy_family {
+    dpmf_family shown;
+    /* From a workload, for the block of one stamp; the options have been checked. NULL: it has no closed form. */
+    dpmf_status (*create)(const dpmf_workload *block, const dpmf_strategy_options *o, dpmf_strategy **out);
+    /* The best of the family; `out` may be NULL. NULL: it is not optimized. */
+    dpmf_status (*optimize)(const struct optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+} strategy_family;
 
-/* The family of that name, of `length` bytes; STRATEGY_FAMILY_COUNT if there is none. */
-strategy_family_id strategy_family_find(const char *name, size_t length);
+/* How a file names a representation, and its reader. */
+typedef struct strategy_class {
+    const char *name;
+    dpmf_status (*read)(const strategy_source *source, dpmf_strategy **out);
+} strategy_class;
 
-/* A family that has a closed form, made for the block of one stamp; the options have been checked. */
-DPMF_MUST_CHECK dpmf_status strategy_family_create(strategy_family_id id, const dpmf_workload *block,
-                                                   const dpmf_strategy_options *o, dpmf_strategy **out);
+/*
+ * All that is known of the families by name, and the plain forms into which any strategy can be brought. It is filled in by
+ * families/families.c, and only the files of this stage look into it.
+ */
+typedef struct strategy_table {
+    const strategy_family *family; /* in the order in which lists show them: the i of dpmf_family_info */
+    int64_t families;
+    const strategy_class *class;
+    int64_t classes;
+    dpmf_status (*identity)(int64_t steps, dpmf_strategy **out);
+    dpmf_status (*matrix)(int64_t steps, const double *matrix, dpmf_strategy **out);
+    dpmf_status (*bands)(int64_t steps, int64_t bands, const double *rows, dpmf_strategy **out);
+    dpmf_status (*toeplitz)(int64_t steps, dpmf_toeplitz_shape shape, int64_t count, const double *c,
+                            dpmf_strategy **out);
+    dpmf_status (*repeat)(const dpmf_strategy *strategy, int64_t stamps, dpmf_strategy **out);
+    dpmf_status (*normalize)(const dpmf_strategy *strategy, dpmf_strategy **out);
+} strategy_table;
+extern const strategy_table families_table;
+
+/* The family of that name, of `length` bytes; NULL if there is none. */
+const strategy_family *strategy_family_find(const char *name, size_t length);
 
 /*
  * The names of some families, joined by ", " and before the last by `last`. `place`: where a family stands in the list,
@@ -169,35 +226,9 @@ enum { STRATEGY_FAMILY_LIST = 400 };
 typedef int (*strategy_family_place)(const dpmf_family *family);
 const char *strategy_family_list(strategy_family_place place, const char *last, char out[STRATEGY_FAMILY_LIST]);
 
-/* Each in its file: */
+/* Plain forms: C = I; C from a lower-triangular matrix. */
 DPMF_MUST_CHECK dpmf_status strategy_create_identity(int64_t steps, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_workload(const dpmf_workload *workload, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_tree(strategy_tree_kind kind, int64_t steps, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_create_fft(int64_t steps, int best, dpmf_strategy **out);
-
-/* Their readers: from a mechanism file's JSON object and arrays. */
-typedef struct strategy_source {
-    const cJSON *object;
-    const base_tensors *tensors;
-    const dpmf_workload *workload;
-    const char *family; /* a string constant */
-    int64_t steps;
-} strategy_source;
-DPMF_MUST_CHECK dpmf_status strategy_toeplitz_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_banded_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_dense_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status replay_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_tree_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_lowrank_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_fft_read(const strategy_source *source, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status strategy_workload_read(const strategy_source *source, dpmf_strategy **out);
-typedef dpmf_status (*strategy_reader)(const strategy_source *source, dpmf_strategy **out);
-
-/* Who reads strategies of that class; NULL: no family's (strategy/families.c). */
-strategy_reader strategy_family_reader(const char *class_name);
+DPMF_MUST_CHECK dpmf_status strategy_create_matrix(int64_t steps, const double *matrix, dpmf_strategy **out);
 
 /* An array of the file with this shape (columns 0: a vector; rows or columns -1: any), or DPMF_ERROR_FORMAT. */
 DPMF_MUST_CHECK dpmf_status strategy_array(const strategy_source *source, const char *name, int64_t rows,

@@ -12,7 +12,7 @@
  */
 #include "train/train.h"
 
-#include "kernels/exact.h"
+#include "kernels/exact/exact.h"
 
 #include <math.h>
 

@@ -26,7 +26,7 @@
  */
 #include "base/memory.h"
 #include "base/threads.h"
-#include "kernels/grid.h"
+#include "kernels/grid/grid.h"
 #include "train/grid.h"
 #include "train/train.h"
 

@@ -23,7 +23,7 @@
  * R is near 2^42 and E near 2^21 sqrt(m)/2: of the clip norm 2^-20 sqrt(m)/2 is given away.
  *
  * Products are summed in double, 512 examples at a time: |a_i b_j| <= R < 2^42, so that all partial sums are whole numbers
- * below 2^51 times xi: exact (kernels/exact.h).
+ * below 2^51 times xi: exact (kernels/exact/exact.h).
  *
  * Users. The gradient of a user is the mean of its examples' and is formed, v/n, whatever rounding makes of it: a function
  * of that user's data. q = rint(s v) with s = min(1/(n xi), (R - sqrt(dim)/2 - 1)(1 - dim 2^-49)/|v|): |q| <= s|v| +

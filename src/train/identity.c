@@ -82,7 +82,7 @@ static void add_run(base_writer *w, const dpmf_trainer *t) {
     const dpmf_trainer_options *o = &t->options;
     char model[32] = "softmax";
     if (o->hidden > 0) snprintf(model, sizeof model, "mlp:%" PRId64, o->hidden);
-    add_text(w, "mechanism", dpmf_mechanism_digest(t->mechanism));
+    add_text(w, "mechanism", dpmf_mechanism_get(t->mechanism).digest);
     add_text(w, "data", t->data->digest);
     add_text(w, "model", model);
     add_integer(w, "seed", (int64_t)o->seed);
@@ -90,7 +90,7 @@ static void add_run(base_writer *w, const dpmf_trainer *t) {
     add_double(w, "clip", o->clip);
     add_double(w, "zero above", o->zero_above);
     add_text(w, "noise", o->noiseless ? "none" : o->exact ? "private, exact" : "private");
-    add_text(w, "sampler", dpmf_sampler_text(t->sampler));
+    add_text(w, "sampler", dpmf_sampler_get(t->sampler).text);
     add_integer(w, "units", t->sampler->units);
     add_bytes(w, "sampler's key", t->sampler->commitment);
 }
@@ -130,7 +130,7 @@ static const char *value_of(const char *line, char out[72]) {
 }
 
 dpmf_status train_identity_compare(const char *held, const char *own, const char *path) {
-    char shown[CRYPTO_SHOWN_PATH], there[72], here[72];
+    char shown[BASE_SHOWN_PATH], there[72], here[72];
     for (;;) {
         const size_t a = strcspn(held, "\n"), b = strcspn(own, "\n");
         if (a != b || memcmp(held, own, a) != 0) break;
@@ -140,5 +140,5 @@ dpmf_status train_identity_compare(const char *held, const char *own, const char
     }
     const int name = (int)strcspn(own, ":\n");
     return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: %.*s is %s in it and %s here",
-                     crypto_secret_show(path, shown), name, own, value_of(held, there), value_of(own, here));
+                     base_show_path(path, shown), name, own, value_of(held, there), value_of(own, here));
 }

@@ -5,7 +5,7 @@
  *     z = W x + b,  p = softmax(z),  loss = -ln p[label],      d loss / d z = p - e_label =: d
  *     a = tanh(W1 x + b1),  z = W2 a + b2,                     d loss / d (W1 x + b1) = (W2' d) (1 - a^2)
  *
- * Sums have one order each (kernels/multiply.h), and exp and tanh are our own, of basic operations alone, so that a
+ * Sums have one order each (kernels/multiply/multiply.h), and exp and tanh are our own, of basic operations alone, so that a
  * training run has the same bits on every machine; mathematical libraries differ in the last place.
  */
 #include "train/train.h"

@@ -77,10 +77,10 @@ static dpmf_status check_sampler(const dpmf_trainer *t) {
                          s->steps, t->steps);
     if (s->offered)
         return base_fail(DPMF_ERROR_ARGUMENT, "the sampler has been offered units: the trainer uses all of them");
-    if (!(dpmf_sampler_expected(s) > 0.0))
+    if (!(dpmf_sampler_get(s).expected > 0.0))
         return base_fail(DPMF_ERROR_ARGUMENT, "the sampler's batches are empty: more than 0 units are accepted");
     if (t->options.noiseless) return DPMF_OK;
-    if (dpmf_mechanism_adjacency(t->mechanism) == DPMF_ADJACENCY_ADD_REMOVE)
+    if (dpmf_mechanism_get(t->mechanism).adjacency == DPMF_ADJACENCY_ADD_REMOVE)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "training divides by the expected size of a batch, which reveals the number of units: "
                          "zero-out and replace-one adjacency are accepted, add-remove is not");
@@ -89,11 +89,11 @@ static dpmf_status check_sampler(const dpmf_trainer *t) {
 
 static dpmf_status check_mechanism(const dpmf_trainer *t) {
     if (t->options.noiseless) return DPMF_OK;
-    if (!(dpmf_mechanism_sigma(t->mechanism) > 0.0))
+    if (!(dpmf_mechanism_get(t->mechanism).sigma > 0.0))
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "the mechanism has no sigma, so training with it would have no known guarantee: "
                          "dpmf_design_create (`dpmf design -o`) makes mechanisms that have one");
-    if (*dpmf_mechanism_digest(t->mechanism) == '\0')
+    if (*dpmf_mechanism_get(t->mechanism).digest == '\0')
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the mechanism has no digest (a user's operator), so its noise cannot be bound to it");
     return DPMF_OK;
@@ -151,15 +151,15 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
     t->options.schedule = NULL;
     TRY(base_alloc(t->model.dim, sizeof(float), "the weights", (void **)&t->weights));
     TRY(base_alloc(t->model.dim, sizeof(float), "the sum of a step", (void **)&t->released));
-    TRY(base_alloc(dpmf_sampler_capacity(t->sampler), sizeof(int64_t), "a batch", (void **)&t->batch));
+    TRY(base_alloc(dpmf_sampler_get(t->sampler).capacity, sizeof(int64_t), "a batch", (void **)&t->batch));
     TRY(train_model_start(&t->model, o->seed, t->weights));
     TRY(base_pool_create(o->run.threads, &t->pool));
     TRY(train_identify(t, key, &t->identity, label));
     TRY(crypto_key_derive(key, "dpmf trainer checkpoint 1", "", t->mac_key));
     TRY(open_noise(t, key, label));
-    clip.units = dpmf_sampler_capacity(t->sampler);
-    clip.noise = t->noise != NULL ? dpmf_noise_scale(t->noise) : 0.0;
-    clip.grid = t->noise != NULL ? dpmf_noise_grid(t->noise) : 0.0;
+    clip.units = dpmf_sampler_get(t->sampler).capacity;
+    clip.noise = t->noise != NULL ? dpmf_noise_get(t->noise).release.scale : 0.0;
+    clip.grid = t->noise != NULL ? dpmf_noise_get(t->noise).grid : 0.0;
     return train_gradient_create(t->data, &t->model, clip, t->pool, &t->gradient);
 }
 
@@ -176,7 +176,7 @@ dpmf_status dpmf_trainer_create(const dpmf_dataset *dataset, const dpmf_mechanis
     made->sampler = sampler;
     made->options = options != NULL ? *options : dpmf_trainer_options_defaults();
     if (made->options.parts == 0) made->options.parts = 1;
-    made->steps = dpmf_strategy_steps(dpmf_mechanism_strategy(mechanism));
+    made->steps = dpmf_strategy_get(dpmf_mechanism_get(mechanism).strategy).steps;
     dpmf_status status = open_trainer(made, key);
     made->options.state = made->options.key_file = NULL; /* the caller's */
     if (status == DPMF_OK)
@@ -194,7 +194,7 @@ void dpmf_trainer_free(dpmf_trainer *t) {
     train_stepper_close(&t->stepper);
     base_free(t->weights);
     base_free(t->released);
-    if (t->batch != NULL) crypto_wipe(t->batch, (size_t)dpmf_sampler_capacity(t->sampler) * sizeof *t->batch);
+    if (t->batch != NULL) crypto_wipe(t->batch, (size_t)dpmf_sampler_get(t->sampler).capacity * sizeof *t->batch);
     base_free(t->batch);
     base_free(t->identity);
     crypto_wipe(t->mac_key, sizeof t->mac_key);
@@ -218,7 +218,7 @@ static dpmf_status fail_size(const dpmf_trainer *t, const char *what) {
 /* This part's sum. It can only be wrong without a clip norm, where there is nothing to protect. */
 static dpmf_status sum_batch(dpmf_trainer *t) {
     int64_t count = 0;
-    if (dpmf_sampler_step(t->sampler) != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
+    if (dpmf_sampler_get(t->sampler).step != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
     TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
     dpmf_status status =
         train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
@@ -255,14 +255,15 @@ static dpmf_status add_row(dpmf_trainer *t, int64_t count) {
 static dpmf_status add_noise(dpmf_trainer *t) {
     if (t->noise == NULL) return DPMF_OK;
     const double before = seconds();
-    if (dpmf_noise_step(t->noise) != t->step || dpmf_noise_in_doubt(t->noise)) TRY(dpmf_noise_seek(t->noise, t->step));
+    if (dpmf_noise_get(t->noise).step != t->step || dpmf_noise_get(t->noise).in_doubt)
+        TRY(dpmf_noise_seek(t->noise, t->step));
     if (t->noise->state != NULL) TRY(bind_sum(t)); /* nothing else remembers */
     if (t->options.exact) {
-        const dpmf_segment sums = {t->gradient->sums + t->offset, dpmf_noise_count(t->noise)};
+        const dpmf_segment sums = {t->gradient->sums + t->offset, dpmf_noise_get(t->noise).count};
         TRY(dpmf_noise_add_whole(t->noise, 1, &sums));
     } else {
         TRY(dpmf_noise_next(t->noise, t->released + t->offset));
-        TRY(add_row(t, dpmf_noise_count(t->noise)));
+        TRY(add_row(t, dpmf_noise_get(t->noise).count));
     }
     t->noise_seconds += seconds() - before;
     return DPMF_OK;
@@ -272,7 +273,7 @@ static dpmf_status add_noise(dpmf_trainer *t) {
 static dpmf_status move_weights(dpmf_trainer *t) {
     for (int64_t i = 0; i < t->model.dim; i++)
         t->released[i] = (float)((double)t->gradient->sums[i] * t->gradient->grid.step);
-    train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_expected(t->sampler), t->weights);
+    train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_get(t->sampler).expected, t->weights);
     for (int64_t i = 0; i < t->model.dim; i++)
         if (!isfinite(t->weights[i])) return fail_size(t, "a weight is not finite");
     return DPMF_OK;
@@ -299,7 +300,7 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
 }
 
 dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer) {
-    return trainer != NULL && trainer->noise != NULL ? dpmf_noise_release(trainer->noise) : (dpmf_exact){0};
+    return trainer != NULL && trainer->noise != NULL ? dpmf_noise_get(trainer->noise).release : (dpmf_exact){0};
 }
 
 int64_t dpmf_trainer_step(const dpmf_trainer *trainer) {
@@ -307,7 +308,7 @@ int64_t dpmf_trainer_step(const dpmf_trainer *trainer) {
 }
 
 int64_t dpmf_trainer_begun(const dpmf_trainer *trainer) {
-    return trainer != NULL && trainer->noise != NULL ? dpmf_noise_reserved(trainer->noise) : 0;
+    return trainer != NULL && trainer->noise != NULL ? dpmf_noise_get(trainer->noise).reserved : 0;
 }
 
 int64_t dpmf_trainer_steps(const dpmf_trainer *trainer) {

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "base/threads.h"
-#include "kernels/multiply.h"
+#include "kernels/multiply/multiply.h"
 #include "train/dataset.h"
 #include "train/grid.h"
 

@@ -152,7 +152,7 @@ static dpmf_status draw(verify_task *v, const dpmf_noise_options *o, const sampl
     TRY(dpmf_key_create(key));
     TRY_DONE(base_alloc(s->dim, sizeof *row, "a row of noise", (void **)&row));
     TRY_DONE(dpmf_noise_create(v->mechanism, s->dim, 1, key, o, &noise));
-    *scale = dpmf_noise_scale(noise);
+    *scale = dpmf_noise_get(noise).release.scale;
     for (int64_t t = 0; t < s->steps; t++) {
         TRY_DONE(dpmf_noise_next(noise, row));
         for (int64_t i = 0; i < s->dim; i++)

@@ -61,14 +61,11 @@ void dpmf_verification_free(dpmf_verification *verification) {
     base_free(verification);
 }
 
-int dpmf_verification_ok(const dpmf_verification *v) {
+dpmf_verification_info dpmf_verification_get(const dpmf_verification *v) {
+    dpmf_verification_info info = {.ok = 1, .count = v->count};
     for (int64_t i = 0; i < v->count; i++)
-        if (v->check[i].ok == 0) return 0;
-    return 1;
-}
-
-int64_t dpmf_verification_count(const dpmf_verification *v) {
-    return v->count;
+        if (v->check[i].ok == 0) info.ok = 0;
+    return info;
 }
 
 const dpmf_check *dpmf_verification_check(const dpmf_verification *v, int64_t i) {

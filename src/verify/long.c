@@ -34,7 +34,7 @@ static dpmf_status moved(const dpmf_strategy *s, int64_t start, int64_t gap, int
     for (int64_t t = start; t < s->steps && k > 0; t += gap, k--)
         x[t] = 1;
     TRY(dpmf_strategy_apply(s, x, y));
-    for (int64_t i = 0; i < dpmf_strategy_rows(s); i++)
+    for (int64_t i = 0; i < strategy_rows(s); i++)
         base_running_add(&sum, y[i] * y[i]);
     *out = sqrt(base_running_value(&sum));
     return DPMF_OK;
@@ -66,7 +66,7 @@ static dpmf_status check_sensitivity(verify_task *v) {
         return DPMF_OK;
     }
     TRY_DONE(base_alloc_doubles(m->steps, "a pattern", &x));
-    TRY_DONE(base_alloc_doubles(dpmf_strategy_rows(m->strategy), "C times a pattern", &y));
+    TRY_DONE(base_alloc_doubles(strategy_rows(m->strategy), "C times a pattern", &y));
     TRY_DONE(most_moved(m, x, y, &found));
     const dpmf_check check = {.name = "stream.sensitivity",
                               .ok = found <= claimed * (1 + tolerance),
@@ -112,7 +112,7 @@ static dpmf_status block_make(const dpmf_mechanism *m, const crypto_seed *seed, 
 static dpmf_status add_block(verify_task *v, const crypto_seed *seed, int64_t first, int64_t count,
                              base_running *squares) {
     const dpmf_mechanism *m = v->mechanism;
-    const double all = (double)dpmf_strategy_rows(m->strategy);
+    const double all = (double)strategy_rows(m->strategy);
     block b = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(block_make(m, seed, first, count, &b));
@@ -153,7 +153,7 @@ static void check_losses(verify_task *v, const base_running *squares) {
 
 static dpmf_status measure_losses(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
-    const int64_t rows = dpmf_strategy_rows(m->strategy);
+    const int64_t rows = strategy_rows(m->strategy);
     base_running *squares = NULL;
     crypto_seed *seed = NULL;
     dpmf_status status = DPMF_OK;
@@ -169,10 +169,10 @@ done:
 }
 
 static double work_of_losses(const dpmf_mechanism *m) {
-    const double kept = (double)(dpmf_strategy_buffers(m->strategy) + workload_buffers(m->workload) + OWN) +
-                        dpmf_strategy_normals(m->strategy);
+    const double kept =
+        (double)(strategy_buffers(m->strategy) + workload_buffers(m->workload) + OWN) + strategy_normals(m->strategy);
     if (verify_stream_is_whole(m->strategy)) return INFINITY;
-    return kept * (double)m->steps * (double)dpmf_strategy_rows(m->strategy);
+    return kept * (double)m->steps * (double)strategy_rows(m->strategy);
 }
 
 dpmf_status verify_long(verify_task *v) {

@@ -104,26 +104,21 @@ done:
 }
 
 int verify_stream_is_whole(const dpmf_strategy *s) {
-    for (;;) {
-        const double *norms = NULL;
-        int64_t stamps = 1;
-        const dpmf_strategy *inner = strategy_block(strategy_scaled(s, &norms), &stamps);
-        if (inner == s) return strategy_dense_matrix(s) != NULL || (!dpmf_strategy_streams(s) && replay_of(s) == NULL);
-        s = inner;
-    }
+    s = strategy_innermost(s);
+    return strategy_matrix(s) != NULL || (!strategy_can(s, STRATEGY_CAN_STEP) && s->ops->plan_noise == NULL);
 }
 
 int64_t verify_seeds_before(const dpmf_strategy *s, int64_t steps) {
     int64_t seeds = 0;
-    if (verify_stream_is_whole(s) || !dpmf_strategy_streams(s))
-        return dpmf_strategy_rows(s) == s->steps ? steps : dpmf_strategy_rows(s);
+    if (verify_stream_is_whole(s) || !strategy_can(s, STRATEGY_CAN_STEP))
+        return strategy_rows(s) == s->steps ? steps : strategy_rows(s);
     for (int64_t t = 0; t < steps; t++)
         seeds += dpmf_strategy_seeds(s, t);
     return seeds;
 }
 
 int verify_is_lower(const dpmf_strategy *s, int64_t steps) {
-    if (dpmf_strategy_rows(s) != s->steps) return 0;
+    if (strategy_rows(s) != s->steps) return 0;
     for (int64_t t = 0; t < steps; t++)
         if (dpmf_strategy_seeds(s, t) != 1) return 0;
     return 1;
@@ -133,8 +128,8 @@ dpmf_status verify_first_columns(const dpmf_strategy *strategy, int64_t count, i
     double *whole = NULL;
     dpmf_strategy *head = NULL; /* a stream without a horizon may have more steps than a memory has room for */
     dpmf_status status = DPMF_OK;
-    TRY(unbounded_head(strategy, rows, &head));
-    TRY_DONE(base_alloc_doubles(dpmf_strategy_rows(head), "a column", &whole));
+    TRY(strategy_cut(strategy, rows, &head));
+    TRY_DONE(base_alloc_doubles(strategy_rows(head), "a column", &whole));
     for (int64_t j = 0; j < count; j++) {
         TRY_DONE(dpmf_strategy_column(head, j, whole));
         memcpy(columns + j * rows, whole, (size_t)rows * sizeof *whole);

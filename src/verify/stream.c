@@ -30,7 +30,7 @@ static dpmf_status affordable(const dpmf_strategy *s, int64_t lanes, int64_t ste
     uint64_t bytes = 0;
     *out = 0;
     if (verify_stream_is_whole(s)) return DPMF_OK;
-    if ((double)steps * (double)(dpmf_strategy_buffers(s) + 1) * (double)lanes > WORK_MAX) return DPMF_OK;
+    if ((double)steps * (double)(strategy_buffers(s) + 1) * (double)lanes > WORK_MAX) return DPMF_OK;
     TRY(noise_stream_memory(s, &options, 1, &bytes, NULL));
     *out = bytes <= BYTES_MAX;
     return DPMF_OK;

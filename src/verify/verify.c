@@ -32,20 +32,6 @@ static dpmf_status verify_all(const dpmf_mechanism *m, const dpmf_run *run, dpmf
     return verify_law(&v);
 }
 
-dpmf_status dpmf_verify(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_verification **out) {
-    const dpmf_run defaults = dpmf_run_defaults();
-    dpmf_verification *v = NULL;
-    if (mechanism == NULL || out == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "verify: the mechanism or the output is NULL");
-    TRY(base_alloc(1, sizeof *v, "the checks", (void **)&v));
-    dpmf_status status = verify_all(mechanism, run == NULL ? &defaults : run, v);
-    if (status == DPMF_OK)
-        *out = v;
-    else
-        base_free(v);
-    return status;
-}
-
 /* ---- the bytes of a file ---- */
 
 static void add_outcome(dpmf_verification *v, const char *name, dpmf_status status, const char *how) {
@@ -84,11 +70,8 @@ done:
     return status;
 }
 
-dpmf_status dpmf_verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run *run, dpmf_verification **out) {
-    const dpmf_run defaults = dpmf_run_defaults();
+static dpmf_status verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run *run, dpmf_verification **out) {
     uint8_t *copy = NULL;
-    if (bytes == NULL || out == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "verify: the bytes or the output is NULL");
-    if (run == NULL) run = &defaults;
     if ((uintptr_t)bytes % sizeof(double) == 0) return verify_aligned(bytes, size, run, out);
     TRY(base_alloc((int64_t)size, 1, "a copy of the bytes", (void **)&copy));
     memcpy(copy, bytes, size);
@@ -97,12 +80,37 @@ dpmf_status dpmf_verify_bytes(const uint8_t *bytes, size_t size, const dpmf_run 
     return status;
 }
 
-dpmf_status dpmf_verify_file(const char *path, const dpmf_run *run, dpmf_verification **out) {
+static dpmf_status verify_file(const char *path, const dpmf_run *run, dpmf_verification **out) {
     uint8_t *bytes = NULL;
     size_t size = 0;
-    if (path == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "verify: the path is NULL");
     TRY(base_file_read(path, "mechanism file", &bytes, &size));
-    dpmf_status status = dpmf_verify_bytes(bytes, size, run, out);
+    dpmf_status status = verify_bytes(bytes, size, run, out);
     base_free(bytes);
     return status;
+}
+
+/* ---- the call ---- */
+
+static dpmf_status verify_mechanism(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_verification **out) {
+    dpmf_verification *v = NULL;
+    TRY(base_alloc(1, sizeof *v, "the checks", (void **)&v));
+    dpmf_status status = verify_all(mechanism, run, v);
+    if (status == DPMF_OK)
+        *out = v;
+    else
+        base_free(v);
+    return status;
+}
+
+dpmf_status dpmf_verify(const dpmf_verify_source *source, const dpmf_run *run, dpmf_verification **out) {
+    const dpmf_run defaults = dpmf_run_defaults();
+    if (source == NULL || out == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "verify: the source or the output is NULL");
+    if ((source->path != NULL) + (source->bytes != NULL) + (source->mechanism != NULL) != 1)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "verify: the source names none or several, accepted one of path, bytes and mechanism");
+    if (run == NULL) run = &defaults;
+    if (source->path != NULL) return verify_file(source->path, run, out);
+    if (source->bytes != NULL) return verify_bytes(source->bytes, source->size, run, out);
+    return verify_mechanism(source->mechanism, run, out);
 }

@@ -20,7 +20,7 @@
 enum { ALL_SEEDS_STEPS = 1000 };
 
 int verify_is_small(const dpmf_mechanism *m) {
-    const int all = verify_stream_is_whole(m->strategy) && dpmf_strategy_rows(m->strategy) > m->steps;
+    const int all = verify_stream_is_whole(m->strategy) && strategy_rows(m->strategy) > m->steps;
     return m->steps <= (all ? ALL_SEEDS_STEPS : DPMF_VERIFY_WHOLE_STEPS);
 }
 
@@ -106,7 +106,7 @@ static dpmf_status check_losses(verify_task *v, int64_t rows, const double *b) {
 
 static dpmf_status verify_whole(verify_task *v, base_pool *pool) {
     const dpmf_mechanism *m = v->mechanism;
-    const int64_t n = m->steps, rows = dpmf_strategy_rows(m->strategy);
+    const int64_t n = m->steps, rows = strategy_rows(m->strategy);
     double *w = NULL, *columns = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(n * rows, "W", &w));

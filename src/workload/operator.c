@@ -14,6 +14,7 @@
 #include "base/memory.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -50,10 +51,10 @@ static dpmf_status read_diagonal(const workload_operator *op, double *state) {
         memset(state, 0, (size_t)op->user.buffers * sizeof *state);
         op->user.step(op->user.context, t, 1, &one, state, &d);
         if (!isfinite(d) || d == 0)
-            return base_fail(
-                DPMF_ERROR_NUMERICAL,
-                "operator: an impulse at step %lld answers %g at once; the diagonal must be finite and not 0",
-                (long long)t, d);
+            return base_fail(DPMF_ERROR_NUMERICAL,
+                             "operator: an impulse at step %" PRId64
+                             " answers %g at once; the diagonal must be finite and not 0",
+                             t, d);
         op->diagonal[t] = d;
     }
     return DPMF_OK;
@@ -61,7 +62,7 @@ static dpmf_status read_diagonal(const workload_operator *op, double *state) {
 
 /*
  * Linearity on a short run: three columns, the third twice the first minus the second. A non-linear callback would
- * make every figure wrong without a sign of it.
+ * silently make every figure wrong.
  */
 static dpmf_status probe_linearity(const workload_operator *op, double *state) {
     int64_t probe = op->steps < 32 ? op->steps : 32;
@@ -73,7 +74,7 @@ static dpmf_status probe_linearity(const workload_operator *op, double *state) {
         double scale = fabs(y[0]) + fabs(y[1]) + fabs(y[2]);
         if (!(fabs(2 * y[0] - y[1] - y[2]) <= 1e-9 * scale + 1e-300))
             return base_fail(DPMF_ERROR_ARGUMENT,
-                             "operator: not linear at step %lld (2 f(a) - f(b) = %g, f(2a - b) = %g)", (long long)t,
+                             "operator: not linear at step %" PRId64 " (2 f(a) - f(b) = %g, f(2a - b) = %g)", t,
                              2 * y[0] - y[1], y[2]);
     }
     return DPMF_OK;
@@ -85,7 +86,7 @@ dpmf_status workload_operator_create(int64_t steps, const dpmf_operator *user, w
     dpmf_status status = DPMF_OK;
     if (user == NULL || user->step == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "operator: step is NULL");
     if (user->buffers < 0 || user->buffers > ((int64_t)1 << 40))
-        return base_fail(DPMF_ERROR_ARGUMENT, "operator: buffers = %lld, accepted 0 to 2^40", (long long)user->buffers);
+        return base_fail(DPMF_ERROR_ARGUMENT, "operator: buffers = %" PRId64 ", accepted 0 to 2^40", user->buffers);
     TRY_DONE(base_alloc(1, sizeof *op, "an operator", (void **)&op));
     op->user = *user;
     op->steps = steps;

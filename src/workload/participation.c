@@ -14,9 +14,9 @@
 #include <string.h>
 
 /*
- * The kinds: one row each, from which parsing, texts, lists and errors come. `name` stands in an object's text, and so in
- * mechanism files and JSON: "minsep" stays as it is there, since digests cover it. What people type, and read as what to
- * type, is "min-sep", as for samplings; both are read.
+ * The kinds, one row each, from which parsing, texts, lists and errors come. `name` stands in an object's text, and so
+ * in mechanism files and JSON: "minsep" stays there, since digests cover it. Help and messages write "min-sep", as for
+ * samplings; both are accepted.
  */
 typedef struct kind_row {
     const char *name, *typed, *form;
@@ -42,7 +42,7 @@ static int is_name(const char *name, const char *text, size_t length) {
     return strlen(name) == length && memcmp(text, name, length) == 0;
 }
 
-/* Can k participations, b apart, happen in n steps, and can no more happen where the pattern fixes their number? */
+/* Can k participations, b apart, happen in n steps? If the pattern fixes their number, can no more happen? */
 static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64_t k, int64_t b) {
     const char *name = KINDS[kind].typed;
     if (k < 1 || k > n)
@@ -124,7 +124,7 @@ dpmf_status workload_participation_single(int64_t steps, dpmf_participation **ou
 }
 
 dpmf_participation *workload_participation_retain(const dpmf_participation *participation) {
-    dpmf_participation *p = (dpmf_participation *)participation; /* the count is the one thing that changes */
+    dpmf_participation *p = (dpmf_participation *)participation; /* only the count changes */
     __atomic_add_fetch(&p->references, 1, __ATOMIC_RELAXED);
     return p;
 }
@@ -134,26 +134,15 @@ void dpmf_participation_free(dpmf_participation *p) {
     base_free(p);
 }
 
-dpmf_participation_kind dpmf_participation_get_kind(const dpmf_participation *p) {
-    return p->kind;
-}
-
-int dpmf_participation_is_single(const dpmf_participation *p) {
+int participation_is_single(const dpmf_participation *p) {
     return p->kind == DPMF_PARTICIPATION_SINGLE;
 }
 
-int64_t dpmf_participation_steps(const dpmf_participation *p) {
-    return p->steps;
-}
-
-int64_t dpmf_participation_count(const dpmf_participation *p) {
-    return p->count;
-}
-
-int64_t dpmf_participation_separation(const dpmf_participation *p) {
-    return p->separation;
-}
-
-const char *dpmf_participation_text(const dpmf_participation *p) {
-    return p->text;
+dpmf_participation_info dpmf_participation_get(const dpmf_participation *p) {
+    return (dpmf_participation_info){.kind = p->kind,
+                                     .steps = p->steps,
+                                     .count = p->count,
+                                     .separation = p->separation,
+                                     .is_single = participation_is_single(p),
+                                     .text = p->text};
 }

@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-/* A number of a schedule and what it may be. */
+/* A parameter of a schedule and its range. */
 typedef struct workload_schedule_value {
     const char *name;
     int open; /* 1: `low` itself is not accepted */
@@ -17,7 +17,7 @@ typedef struct workload_schedule {
     const char *name, *form, *example;
     int values;
     workload_schedule_value value[2];
-    void (*fill)(int64_t steps, const double *value, double *rates); /* multiplies */
+    void (*fill)(int64_t steps, const double *value, double *rates); /* a multiplication */
 } workload_schedule;
 
 int64_t workload_schedule_count(void);

@@ -15,7 +15,8 @@
  *
  *     (k+1) f_{k+1} = sum_{j>=0} M_j f_{k-j} - sum_{j>=1} D_j (k+1-j) f_{k+1-j}.
  *
- * O(n), relative accuracy (f is its dominant solution), no FFT. A dense Toeplitz matrix goes by a f' = p a' f, O(n^2).
+ * O(n), relative accuracy (f is its dominant solution), no FFT. For a dense Toeplitz matrix, a f' = p a' f takes
+ * O(n^2).
  */
 #include "workload/workload.h"
 
@@ -70,7 +71,7 @@ static void named_series(const factored *f, double power, int64_t count, double 
     out[0] = pow(f->scale, power);
     for (int64_t k = 0; k + 1 < count; k++) {
         double sum = 0;
-        /* the two sums taken together term by term: for prefix sums this is the exact ratio (k + p)/(k + 1) */
+        /* the sums are combined term by term: for prefix sums this is the exact ratio (k + p)/(k + 1) */
         for (int j = 0; j < f->count && j <= k; j++)
             sum += (m[j] - d[j + 1] * (double)(k - j)) * out[k - j];
         out[k + 1] = sum / (double)(k + 1);

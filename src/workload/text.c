@@ -17,6 +17,7 @@
 #include "workload/schedule.h"
 #include "workload/workload.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ typedef struct slice {
     size_t length;
 } slice;
 
-/* `part` begins with `name` and a colon? Then *rest is what follows. */
+/* Does `part` begin with `name` and a colon? Then *rest is the rest. */
 static int starts(slice part, const char *name, slice *rest) {
     size_t length = strlen(name);
     if (part.length < length + 1 || memcmp(part.text, name, length) != 0 || part.text[length] != ':') return 0;
@@ -112,9 +113,10 @@ static dpmf_status parse_rates(slice path, int64_t steps, parsed *p) {
     TRY(load_array(path, "learning rates", &array));
     if (array.dimensions != 1 || array.shape[0] != steps) {
         status = base_fail(DPMF_ERROR_ARGUMENT,
-                           "workload: the lr file has %lld numbers in %d dimension(s), accepted: one for each of %lld "
+                           "workload: the lr file has %" PRId64
+                           " numbers in %d dimension(s), accepted: one for each of %" PRId64 " "
                            "steps",
-                           (long long)(array.shape[0] * array.shape[1]), array.dimensions, (long long)steps);
+                           array.shape[0] * array.shape[1], array.dimensions, steps);
         goto done;
     }
     TRY_DONE(need_rates(p, steps));
@@ -157,15 +159,16 @@ static dpmf_status parse_matrix(slice path, int64_t steps, dpmf_workload **out) 
     TRY(load_array(path, "the workload matrix", &array));
     if (array.dimensions != 2 || array.shape[0] != steps || array.shape[1] != steps)
         status = base_fail(DPMF_ERROR_ARGUMENT,
-                           "workload: the matrix file is %lld x %lld, accepted: %lld x %lld (the steps)",
-                           (long long)array.shape[0], (long long)array.shape[1], (long long)steps, (long long)steps);
+                           "workload: the matrix file is %" PRId64 " x %" PRId64 ", accepted: %" PRId64 " x %" PRId64
+                           " (the steps)",
+                           array.shape[0], array.shape[1], steps, steps);
     else
         status = dpmf_workload_create_dense(steps, array.values, out);
     dpmf_array_free(&array);
     return status;
 }
 
-/* o_t, the mean of g_0..g_t. */
+/* o_t is the mean of g_0..g_t. */
 static dpmf_status parse_mean(int64_t steps, dpmf_workload **out) {
     dpmf_workload_options options = {.decay = 1};
     double *rates = NULL;
@@ -231,7 +234,7 @@ static dpmf_status parse_decay_power(slice rest, int64_t steps, dpmf_workload **
     return status;
 }
 
-/* Those that stand alone: `there` = 1. */
+/* Reads the workloads that stand alone; `there` = 1 if it is one. */
 static dpmf_status parse_alone(slice text, int64_t steps, int *there, dpmf_workload **out) {
     slice rest = {0};
     *there = 1;
@@ -244,24 +247,20 @@ static dpmf_status parse_alone(slice text, int64_t steps, int *there, dpmf_workl
     return DPMF_OK;
 }
 
-static dpmf_status parse_parts(const char *text, int64_t steps, parsed *p) {
-    for (const char *at = text;; at++) {
-        size_t length = strcspn(at, ",");
-        TRY(parse_part((slice){at, length}, steps, p));
-        at += length;
-        if (*at == '\0') return p->schedule.status;
-    }
-}
-
 dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out) {
     parsed p = {0};
     int there = 0;
     dpmf_status status = DPMF_OK;
     if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
-    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
     TRY(parse_alone((slice){text, strlen(text)}, steps, &there, out));
     if (there) return DPMF_OK;
-    TRY_DONE(parse_parts(text, steps, &p));
+    for (const char *at = text; at != NULL; at = *at == '\0' ? NULL : at + 1) {
+        const size_t length = strcspn(at, ",");
+        TRY_DONE(parse_part((slice){at, length}, steps, &p));
+        at += length;
+    }
+    TRY_DONE(p.schedule.status);
     p.options.learning_rate = p.rates;
     TRY_DONE(workload_create_named(steps, &p.options, p.schedule.text, out));
 done:
@@ -292,7 +291,7 @@ void workload_write(const dpmf_workload *w, const char *prefix, base_writer *out
     if (w->schedule != NULL) base_json_text(out, "schedule", w->schedule);
     if (w->learning_rate != NULL)
         base_tensors_add(tensors, array_name(prefix, "learning_rate", name), w->steps, 0, w->learning_rate);
-    if (w->matrix != NULL && strcmp(w->text, "file") == 0) /* the others follow from their text */
+    if (w->matrix != NULL && strcmp(w->text, "file") == 0) /* the text determines the others */
         base_tensors_add(tensors, array_name(prefix, "matrix", name), w->steps, w->steps, w->matrix);
 }
 
@@ -302,13 +301,13 @@ static dpmf_status find_array(const base_tensors *tensors, const char *prefix, c
     const base_tensor *t = base_tensors_find(tensors, array_name(prefix, suffix, name));
     if (t == NULL || t->dimensions != (columns == 0 ? 1 : 2) || t->shape[0] != rows ||
         (columns != 0 && t->shape[1] != columns))
-        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %lld steps", name,
-                         (long long)rows);
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s is missing or does not fit %" PRId64 " steps", name,
+                         rows);
     *out = t;
     return DPMF_OK;
 }
 
-/* The text alone must mean the same workload, unless part of it is in an array only. */
+/* The text must mean the same workload without the arrays, unless part of it is in an array only. */
 static dpmf_status check_text(const dpmf_workload *w) {
     dpmf_workload *again = NULL;
     if (w->schedule != NULL && strstr(w->schedule, "lr") != NULL) return DPMF_OK;
@@ -319,7 +318,7 @@ static dpmf_status check_text(const dpmf_workload *w) {
     return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the learning rates are not those of its workload text");
 }
 
-/* A matrix that its text makes: no other text may stand here. */
+/* A matrix that follows from its text: no other text is accepted here. */
 static dpmf_status read_toeplitz(const char *text, int64_t steps, dpmf_workload **out) {
     slice whole = {text, strlen(text)}, rest = {0};
     dpmf_workload *w = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * x = A' y. For a named workload the adjoint of its recursion (workload/workload.c), run backwards:
+ * x = A' y. For a named workload this is the adjoint of its recursion (workload/workload.c), run backwards:
  *
- *     lo_t = y_t + keep_{t+1} lo_{t+1},   lm_t = from_m rate_t lo_t + momentum lm_{t+1},   x_t = from_y rate_t lo_t +
- * lm_t.
+ *     lo_t = y_t + keep_{t+1} lo_{t+1},   lm_t = from_m rate_t lo_t + momentum lm_{t+1},
+ *     x_t = from_y rate_t lo_t + lm_t.
  */
 #include "workload/workload.h"
 

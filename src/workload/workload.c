@@ -25,6 +25,7 @@
 #include "base/text.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +36,7 @@ dpmf_workload_options dpmf_workload_options_defaults(void) {
 /* ---- making and freeing ---- */
 
 dpmf_workload *workload_retain(const dpmf_workload *workload) {
-    dpmf_workload *w = (dpmf_workload *)workload; /* the count is the one thing that changes */
+    dpmf_workload *w = (dpmf_workload *)workload; /* only the count changes */
     __atomic_add_fetch(&w->references, 1, __ATOMIC_RELAXED);
     return w;
 }
@@ -50,10 +51,10 @@ void dpmf_workload_free(dpmf_workload *workload) {
     base_free(workload);
 }
 
-/* n beyond 2^53 could not be told apart from its neighbours in a double; no algorithm here reaches it anyway. */
+/* A double cannot tell n beyond 2^53 from its neighbours; no algorithm here reaches it anyway. */
 static dpmf_status check_steps(int64_t steps) {
     if (steps < 1 || steps > ((int64_t)1 << 53))
-        return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+        return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
     return DPMF_OK;
 }
 
@@ -84,11 +85,11 @@ static dpmf_status check_named(int64_t steps, const dpmf_workload_options *o) {
         double eta = o->learning_rate[t];
         /* 1/eta enters A^-1: beyond these bounds its products would leave the range of a double */
         if (!(eta >= 1e-100 && eta <= 1e100))
-            return base_fail(DPMF_ERROR_ARGUMENT, "learning rate of step %lld = %g, accepted 1e-100 to 1e100",
-                             (long long)t, eta);
+            return base_fail(DPMF_ERROR_ARGUMENT, "learning rate of step %" PRId64 " = %g, accepted 1e-100 to 1e100", t,
+                             eta);
         if (!(eta * o->decay <= 1))
-            return base_fail(DPMF_ERROR_ARGUMENT, "learning rate x decay at step %lld = %g, accepted up to 1",
-                             (long long)t, eta * o->decay);
+            return base_fail(DPMF_ERROR_ARGUMENT, "learning rate x decay at step %" PRId64 " = %g, accepted up to 1", t,
+                             eta * o->decay);
     }
     return DPMF_OK;
 }
@@ -196,7 +197,7 @@ static dpmf_status dense_head(const dpmf_workload *w, int64_t steps, dpmf_worklo
     char *text = NULL;
     dpmf_status status = dpmf_workload_create_dense(steps, corner, &head);
     base_free(corner);
-    if (status == DPMF_OK) status = base_copy_text(w->text, &text); /* window:W stays what it is */
+    if (status == DPMF_OK) status = base_copy_text(w->text, &text); /* window:W keeps its text */
     if (status != DPMF_OK) {
         dpmf_workload_free(head);
         return status;
@@ -215,23 +216,17 @@ dpmf_status workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload *
     }
     if (w->form == WORKLOAD_DENSE) return dense_head(w, steps, out);
     if (w->form == WORKLOAD_OPERATOR)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be cut to %lld steps", (long long)steps);
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator cannot be cut to %" PRId64 " steps", steps);
     dpmf_workload_options o = {w->momentum, w->nesterov, w->decay, w->learning_rate};
     return workload_create_named(steps, &o, w->learning_rate == NULL ? NULL : "lr", out);
 }
 
-/* ---- plain questions ---- */
+/* ---- properties ---- */
 
-int64_t dpmf_workload_steps(const dpmf_workload *workload) {
-    return workload->steps;
-}
-
-const char *dpmf_workload_text(const dpmf_workload *workload) {
-    return workload->text;
-}
-
-int dpmf_workload_is_toeplitz(const dpmf_workload *workload) {
-    return workload->toeplitz;
+dpmf_workload_info dpmf_workload_get(const dpmf_workload *w) {
+    dpmf_workload_info info = {.steps = w->steps, .text = w->text, .is_toeplitz = w->toeplitz};
+    workload_inverse_bands(w, &info.inverse_q_bands, &info.inverse_r_bands);
+    return info;
 }
 
 int workload_is_prefix(const dpmf_workload *w) {
@@ -297,7 +292,7 @@ static void named_step(const dpmf_workload *w, int64_t t, int64_t count, const d
     }
 }
 
-/* Rows of A are known: the state is the past inputs. */
+/* The rows of A are known, so the state is the past inputs. */
 static void dense_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
     const double *a = w->matrix + t * w->steps;
     for (int64_t i = 0; i < count; i++) {
@@ -409,7 +404,7 @@ dpmf_status dpmf_workload_solve(const dpmf_workload *workload, const double *y, 
 
 /* ---- structure ---- */
 
-void dpmf_workload_inverse_bands(const dpmf_workload *w, int *q_bands, int *r_bands) {
+void workload_inverse_bands(const dpmf_workload *w, int *q_bands, int *r_bands) {
     if (w->form != WORKLOAD_NAMED) {
         *q_bands = -1;
         *r_bands = 0;
@@ -423,7 +418,7 @@ dpmf_status dpmf_workload_inverse_row(const dpmf_workload *w, int64_t t, double 
     if (w->form != WORKLOAD_NAMED)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "workload %s: no bands of its inverse are known", w->text);
     if (t < 0 || t >= w->steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "step %lld, accepted 0 to %lld", (long long)t, (long long)(w->steps - 1));
+        return base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 ", accepted 0 to %" PRId64, t, w->steps - 1);
     workload_recursion_form now = workload_recursion(w, t);
     q[0] = 1 / now.rate;
     q[1] = q[2] = 0;

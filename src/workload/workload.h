@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workload: what the other stages may know of A beyond the public calls. */
+/* Workload: what the other stages see of A beyond the public calls. */
 #ifndef DPMF_WORKLOAD_H
 #define DPMF_WORKLOAD_H
 
@@ -31,7 +31,7 @@ struct dpmf_workload {
     workload_operator *operator_;
 };
 
-/* Shares it: one more free is needed. Returns its argument. */
+/* Shares the object: one more free is needed. Returns its argument. */
 dpmf_workload *workload_retain(const dpmf_workload *workload);
 
 /* The recursion of a named workload at step t, from the state (m, o) and the input y. */
@@ -44,16 +44,19 @@ typedef struct workload_recursion_form {
 } workload_recursion_form;
 workload_recursion_form workload_recursion(const dpmf_workload *workload, int64_t t);
 
-/* Same matrix? (same form and parameters; operators only if the same object) */
+/* Is it the same matrix (same form and parameters; operators only if the same object)? */
 int workload_equal(const dpmf_workload *a, const dpmf_workload *b);
 
-/* Plain prefix sums? */
+/* Is it plain prefix sums? */
 int workload_is_prefix(const dpmf_workload *workload);
+
+/* Bands of A^-1 = R^-1 Q as in dpmf_workload_info. */
+void workload_inverse_bands(const dpmf_workload *workload, int *q_bands, int *r_bands);
 
 /* The first `steps` rows and columns of A; shares it when that is all of it. */
 DPMF_MUST_CHECK dpmf_status workload_head(const dpmf_workload *workload, int64_t steps, dpmf_workload **out);
 
-/* The schedule 1/(t+1) of a decay of 1, which are named together: the mean so far. */
+/* The schedule 1/(t+1) that belongs to a decay of 1: the mean so far. */
 #define WORKLOAD_MEAN "mean"
 
 /* A named workload; `schedule` is the text that stands for its learning rates ("lr" if NULL). */
@@ -104,7 +107,8 @@ struct dpmf_participation {
     char text[64];
 };
 
-/* Shares it: one more free is needed. Returns its argument. */
+/* Shares the object: one more free is needed. Returns its argument. */
+int participation_is_single(const dpmf_participation *participation);
 dpmf_participation *workload_participation_retain(const dpmf_participation *participation);
 
 /* Single participation, which a NULL participation of a public call stands for. */

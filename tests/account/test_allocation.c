@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random allocation: bounds from both sides that meet, simulation between them, and what it reduces to. The pairs on a grid
- * that several epochs are made of are in account/test_product.c.
+ * Random allocation: bounds from both sides that meet, simulation between them, and exact reductions.
+ * account/test_product.c tests the pairs on a grid that make up several epochs.
  */
 #include "account/allocation/allocation.h"
 #include "base/random.h"
@@ -53,8 +53,8 @@ static void test_all_of_the_steps_is_the_gaussian(void **state) {
 }
 
 /*
- * 50 settings: the bound is not below what simulation finds less five standard errors (a false alarm in 3e-7 of them), and the
- * bound from below is near it.
+ * 50 settings: the bound is not below the simulated value minus five standard errors (a false alarm in 3e-7 of them),
+ * and the bound from below is near it.
  */
 static void test_allocation_is_not_below_simulation(void **state) {
     (void)state;
@@ -157,7 +157,7 @@ static void test_picks_and_epochs_compose(void **state) {
     assert_true(uneven.epsilon > twice.epsilon && uneven.epsilon < uneven.without_sampling);
 }
 
-/* delta and sigma are the same question turned round; bins that stay are one use with less noise. */
+/* delta and sigma are inverse questions; bins that stay are one use with less noise. */
 static void test_the_questions_turn_round(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy p, back, bins;

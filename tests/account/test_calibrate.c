@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Accounting as it is asked for: sampling and strategy to numbers, calibration in every unknown, statements. */
+/* Accounting as users call it: sampling and strategy to numbers, calibration in every unknown, statements. */
 #include "account/account.h"
 #include "account/amplify.h"
 #include "account/question.h"
@@ -124,13 +124,13 @@ static void test_amplification_refuses_strategies_that_are_not_square(void **sta
     dpmf_sampling sampling = {DPMF_SAMPLING_BLOCK_CYCLIC, 0.01, 64, 0, 0, 0};
     OK(dpmf_workload_parse("prefix", 64, &workload));
     OK(dpmf_strategy_create("tree-online", workload, NULL, &tree));
-    assert_true(dpmf_strategy_rows(tree) > 64);
+    assert_true(dpmf_strategy_get(tree).rows > 64);
     assert_int_equal(dpmf_amplify(tree, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
     dpmf_strategy_free(tree);
     dpmf_workload_free(workload);
 }
 
-/* Columns and Gram matrices as the definitions say, from whole columns. */
+/* Columns and Gram matrices by their definitions, from complete columns. */
 static void test_schemes_have_the_columns_and_gram_matrices_of_the_definition(void **state) {
     (void)state;
     enum { N = 12, B = 3 };
@@ -168,7 +168,7 @@ static void test_negative_entries_are_refused(void **state) {
     static const double coefficients[] = {1, -0.5};
     dpmf_strategy *c = NULL;
     dpmf_privacy found;
-    OK(dpmf_strategy_create_banded_toeplitz(8, 2, coefficients, &c));
+    OK(dpmf_strategy_create_toeplitz(8, DPMF_TOEPLITZ_BANDED, 2, coefficients, &c));
     dpmf_account_options o = dpmf_account_options_defaults();
     o.strategy = c;
     o.sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 2, 0, 0, 0};
@@ -359,7 +359,7 @@ static dpmf_status simulate_once(void) {
     static const double coefficients[] = {1, 0.5};
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy found;
-    dpmf_status status = dpmf_strategy_create_banded_toeplitz(8, 2, coefficients, &c);
+    dpmf_status status = dpmf_strategy_create_toeplitz(8, DPMF_TOEPLITZ_BANDED, 2, coefficients, &c);
     o.strategy = c;
     o.samples = 2000;
     o.run.threads = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Capped sampling: never below what all outcomes of sampling give for tiny data sets, equal to uncapped sampling when the cap
- * cannot bind, known values, and what is refused.
+ * Capped sampling: never below the sum over all outcomes for tiny data sets, equal to uncapped sampling when the cap
+ * cannot bind, known values, and refusals.
  */
 #include "account/capped/capped.h"
 #include "base/binomial.h"
@@ -22,7 +22,7 @@ static void test_never_below_all_outcomes(void **state) {
                                       epsilons[e], n <= 4);
 }
 
-/* Accounted for as if there were no cap, the true delta would be above: the reason for all this. */
+/* Without accounting for the cap the true delta would be larger: the reason for these tests. */
 static void test_ignoring_the_cap_is_wrong(void **state) {
     density with, without;
     dpmf_account_options o = dpmf_account_options_defaults();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contour: known values, its two questions against each other, closed forms, hard corners. The comparison with 32
- * digits is account/test_oracle.c.
+ * The contour: known values, its two questions compared with each other, closed forms, hard corners. The comparison
+ * with 32 digits is account/test_oracle.c.
  */
 #include "account/account.h"
 #include "support/account_ask.h"
@@ -95,7 +95,7 @@ static void test_the_contour_meets_its_closed_forms(void **state) {
     assert_true(value == 0);
 }
 
-/* Nothing but a number and an honest error, or INFINITY, comes out of the corners. */
+/* In the corners the result is a number with an honest error, or INFINITY. */
 static void test_corners_of_the_contour_give_a_number_and_an_error(void **state) {
     (void)state;
     static const double sigmas[] = {0.05, 0.5, 8, 1e3}, probabilities[] = {1e-9, 1e-5, 0.1, 0.999999};

@@ -235,7 +235,7 @@ static void test_corners_of_the_dots_are_not_below_what_is_certain(void **state)
         const double add = epsilon_of(ACCOUNT_ADD, sigma, q, n, log_delta);
         assert_true(add <= -(double)n * log1p(-q) * (1 + 1e-9)); /* the loss of adding is bounded */
         const double remove = epsilon_of(ACCOUNT_REMOVE, sigma, q, n, log_delta);
-        /* One step of the n can be had alone. */
+        /* A single step of the n is a bound too. */
         const account_pair one = {ACCOUNT_REMOVE, sigma, q, 1};
         if (isfinite(remove) && remove > 1e-3) assert_true(one_step_log_delta(&one, remove) <= log_delta + 1e-6);
     }

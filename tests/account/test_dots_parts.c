@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What certified accounting rests on, held against plain arithmetic in long double. */
+/* The parts that certified accounting rests on, compared with plain arithmetic in long double. */
 #include "account/grid/grid.h"
 #include "support/check.h"
 
@@ -58,7 +58,7 @@ static void test_atoms_keep_masses(void **state) {
         for (int64_t k = -plan.length / 2; k < plan.length / 2; k++) {
             const long double x = (long double)k * plan.step;
             const double weight = w[k < 0 ? k + plan.length : k];
-            if (weight < 1e-280) continue; /* what is there lest underflow takes anything */
+            if (weight < 1e-280) continue; /* a margin against underflow */
             const long double atom = weight * expl(m.log_moment - plan.order * x);
             mass_p += atom;
             mass_q += atom * expl(-x);

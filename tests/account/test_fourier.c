@@ -22,7 +22,7 @@ static double epsilon_of(const account_pair *pair, double log_delta, double slac
     return epsilon;
 }
 
-/* A bound above the true value, and near it where it says so. */
+/* A bound above the true value, and near it where `met` is set. */
 static void check_row(const account_row *r, int *answered) {
     double epsilon = NAN, log_delta = NAN;
     int met = -1, delta_met = -1;
@@ -137,7 +137,7 @@ static void test_more_steps_lose_more_and_finer_slack_less(void **state) {
     }
 }
 
-/* Where it cannot say anything it says so, and nothing wrong. */
+/* Where it has no answer it reports that, and nothing wrong. */
 static void test_few_steps_are_left_to_others(void **state) {
     (void)state;
     static const account_pair pairs[] = {{ACCOUNT_REMOVE, 1, 0.1, 1},
@@ -244,7 +244,7 @@ static void test_the_rule_with_outcomes_apart_is_within_its_error(void **state) 
     }
 }
 
-/* 1 - |phi| is at least what is promised, at y and beyond; and the promise is worth something. */
+/* 1 - |phi| is at least the promised value, at y and beyond; and the promise is not trivial. */
 static void test_the_decay_holds_beyond_y(void **state) {
     (void)state;
     for (int i = 0; i < PARTS; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions at random, sigma from 0.2 to 50, q from 1e-12 to 0.5, up to 1e15 steps, delta from 1e-30 to 1e-3: no answer is below the
- * true value, and one that says so is within the slack. Values in quadruple precision, made as those of
- * test_rare_sampling_is_near_exact in test_line.c.
+ * Questions at random, sigma from 0.2 to 50, q from 1e-12 to 0.5, up to 1e15 steps, delta from 1e-30 to 1e-3: no answer
+ * is below the true value, and one that is marked as met is within the slack. Values in quadruple precision, made as
+ * those of test_rare_sampling_is_near_exact in test_line.c.
  */
 #include "support/account_ask.h"
 #include "support/account_rows.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ledgers: equal parts are the n-fold account, order does not matter, Gaussians are exact, what is refused. */
+/* Ledgers: equal parts are the n-fold account, order does not matter, Gaussians are exact; refusals. */
 #include "account/account.h"
 #include "support/check.h"
 
@@ -112,7 +112,7 @@ static void test_bad_runs_are_refused(void **state) {
     o.adjacency = DPMF_ADJACENCY_ZERO_OUT;
     o.sampling = (dpmf_sampling){DPMF_SAMPLING_MIN_SEPARATION, 0.1, 2, 0, 0, 0};
     assert_int_equal(dpmf_ledger_add_sampled(ledger, 1, &o, 1), DPMF_ERROR_UNSUPPORTED);
-    assert_true(epsilon_of(ledger, 1e-6) == 0); /* nothing of it was taken in */
+    assert_true(epsilon_of(ledger, 1e-6) == 0); /* nothing of it was added */
     dpmf_ledger_free(ledger);
 }
 

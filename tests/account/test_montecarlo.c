@@ -104,7 +104,7 @@ static void test_fast_and_exact_ratios_agree(void **unused) {
         }
 }
 
-/* E_Q[dP/dQ] = 1: whatever the scheme, over outcomes without the example. */
+/* E_Q[dP/dQ] = 1 for any scheme, over outcomes without the example. */
 static void test_ratios_average_to_one(void **unused) {
     enum { COUNT = 20000, MOST = 12 };
     static const double slow[4] = {1, 0.5, 0.375, 0.3125};

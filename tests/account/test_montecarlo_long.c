@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Monte Carlo accounting, long runs: do the bounds hold as often as they say, and how near do they come?
+ * Monte Carlo accounting, long runs: do the bounds hold as often as stated, and how close are they?
  *
  * Coverage: 400 repeats at confidence 0.9 with other seeds. If the probability were 0.9, fewer than 336 of 400 would
  * hold in 1e-4 of the tests (four standard deviations of 6).

@@ -15,7 +15,7 @@ static int read_rows(void **state) {
     return 0;
 }
 
-/* What the file is supposed to hold. */
+/* The expected contents of the file. */
 static void test_the_reference_file_covers_what_it_should(void **state) {
     (void)state;
     int direct = 0, direction[3] = {0}, gaussian = 0, tiny = 0;
@@ -29,7 +29,7 @@ static void test_the_reference_file_covers_what_it_should(void **state) {
     assert_true(direction[0] >= 80 && direction[1] >= 80 && direction[2] >= 50);
 }
 
-/* ln delta and epsilon within the stated errors; it may fail, but not often, and not state nonsense. */
+/* ln delta and epsilon within the stated errors; it may fail, but rarely, and never with a wrong value. */
 static void test_the_contour_is_within_its_error_of_the_reference(void **state) {
     (void)state;
     int failed = 0, few = 0;

@@ -79,7 +79,10 @@ static void test_divergences_grow_with_the_order_and_replacing_is_worst(void **s
     }
 }
 
-/* The proven error of the quadrature holds where the step is so coarse that it is seen, and is nothing where it is fine. */
+/*
+ * The proven error of the quadrature holds where the step is so coarse that it shows, and is negligible where it is
+ * fine.
+ */
 static void test_the_error_of_the_quadrature_is_proven(void **state) {
     static const double sigmas[] = {0.6, 1, 3}, probabilities[] = {0.01, 0.3, 0.9}, orders[] = {0.7, 4, 60};
     int seen = 0;
@@ -104,7 +107,7 @@ static void test_the_error_of_the_quadrature_is_proven(void **state) {
     assert_true(seen > 20);
 }
 
-/* Whatever the numbers: finite or INFINITY, never NaN. */
+/* For any numbers the bounds are finite or INFINITY, never NaN. */
 static void test_renyi_bounds_are_never_nan(void **state) {
     (void)state;
     static const double sigmas[] = {0.05, 0.3, 1, 30, 1e3}, probabilities[] = {1e-9, 1e-4, 0.5, 1 - DBL_EPSILON, 1};

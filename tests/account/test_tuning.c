@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The best of a random number of runs: known values, the laws' means, texts, one run, never below what a search finds. */
+/*
+ * The best of a random number of runs: known values, the laws' means, texts, one run, never below the result of a
+ * search.
+ */
 #include "account/account.h"
 #include "support/check.h"
 
@@ -25,7 +28,7 @@ static double epsilon_of(double sigma, double delta, const dpmf_account_options 
     return p.epsilon;
 }
 
-/* A Gaussian with epsilon 1 at delta 1e-6; values of a program of its own, to three decimals. */
+/* A Gaussian with epsilon 1 at delta 1e-6; values of an independent program, to three decimals. */
 static void test_the_known_values_are_met(void **state) {
     dpmf_privacy one;
     (void)state;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the attacks on the program share: the harness of the command-line tests, and small data."""
+"""Shared by the attacks on the program: the harness of the command-line tests, and small data."""
 import os
 import random
 import sys

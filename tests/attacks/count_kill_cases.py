@@ -12,9 +12,7 @@ LINES = 4000
 
 
 class CountKilled(Case):
-    """The attacker ends the program at moments of their choice. Promised: when it has gone on to the end, the output is that
-    of a program which never stopped: no line is lost, repeated or changed; and at no moment does the output hold anything
-    but a beginning of that."""
+    """The attacker ends the program at moments of their choice. Promised: when it has been resumed to the end, the output is that of a program which never stopped: no line is lost, repeated or changed; and at every moment the output is a beginning of that."""
 
     def prepare(self, seed):
         self.numbers = random.Random(seed)
@@ -48,7 +46,7 @@ class CountKilled(Case):
             os.remove(self.path(name))
 
     def kill(self, moments, seed):
-        """From a file, some lines a batch; then from a file that grows while it is followed."""
+        """From a file, some lines per batch; then from a file that grows while it is followed."""
         self.prepare(seed)
         killed = ended = 0
         while killed < moments:
@@ -75,7 +73,7 @@ class CountKilled(Case):
         return killed, ended
 
     def finish(self):
-        """Whatever was left, the same command brings it to its end."""
+        """The same command completes the run from any state."""
         with open(self.path("data.csv"), "rb") as data:
             done = subprocess.run([*self.asked, "--key-file", self.path("key"), "--out", self.path("out")], stdin=data,
                                   stderr=subprocess.PIPE, check=False)

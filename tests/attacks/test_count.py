@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks on the state of a count: each test tells what the attacker did and what is promised."""
+"""Attacks on the state of a count: each test describes the attack and the promise."""
 import os
 import shutil
 import subprocess
@@ -54,7 +54,7 @@ class Stream(Case):
         self.assertIn("the state file is an older copy", said)
 
     def test_the_same_input_after_an_older_state_gives_the_same_lines(self):
-        """With state and output both from the backup nobody can tell; the same input then gives the same bits."""
+        """State and output both from the backup cannot be detected; the same input then gives the same bits."""
         self.assertEqual(self.count(self.lines(0, 10))[0], 0)
         for name in ("key.state", "out"):
             shutil.copy(self.path(name), self.path("old " + name))
@@ -66,7 +66,7 @@ class Stream(Case):
         self.assertEqual(self.read("out"), before)
 
     def test_input_that_was_counted_is_changed(self):
-        """A line that was released is changed in the file, and the program goes on: refused, by a keyed hash."""
+        """A line that was released is changed in the file, and the program continues: refused, by a keyed hash."""
         self.assertEqual(self.count(self.lines(0, 10))[0], 0)
         before = self.read("out")
         changed = self.lines(0, 3) + "500\n" + self.lines(4, 20)
@@ -106,7 +106,7 @@ class Stream(Case):
         self.assertEqual(sorted(len(self.read(name)) > 0 for name in ("a", "b")), [False, True])
 
     def test_a_byte_of_the_state_is_changed(self):
-        """Wherever a byte is changed that somebody reads, nothing comes out, or what comes out is right."""
+        """After a change of any byte that is read there is no output, or the output is right."""
         self.killed_after(5)
         state, output = self.read("key.state"), self.read("out")
         self.assertEqual(self.count(self.lines(0, 10))[0], 0)
@@ -129,7 +129,7 @@ class Stream(Case):
         self.assertGreater(refused, 12)
 
     def test_the_newest_slot_is_damaged(self):
-        """A damaged slot would make the one before it look true, and its rows be had again: the seal knows better."""
+        """A damaged slot would make the one before it look current, and its rows would be repeated: the seal detects it."""
         self.killed_after(5)
         with open(self.path("key.state"), "r+b") as file:
             file.seek(4096 + 30)
@@ -183,7 +183,7 @@ class Stream(Case):
         self.assertIn("has mode 640", self.count(self.lines(0, 9))[1])
 
     def test_an_output_without_its_state(self):
-        """The state file was removed: the noise would begin again. The output is there, and says that it did before."""
+        """The state file was removed: the noise would begin again. The output exists and shows that it had begun."""
         self.assertEqual(self.count(self.lines(0, 5))[0], 0)
         os.remove(self.path("key.state"))
         code, said = self.count(self.lines(0, 9))

@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines that do not do as they are told: disks that are full, streams that are closed, links, directories that cannot be
-written, a DPMF_KERNELS of anybody's. A run that cannot be completed says so in one line, leaves no half of a file, no row that
-nobody kept account of, and what was there before.
+"""Hostile environments: disks that are full, streams that are closed, links, directories that cannot be written, any DPMF_KERNELS. A run that cannot be completed reports it in one line, leaves no incomplete file and no unrecorded row, and keeps the files that were there before.
 
 A full disk is a limit on the size of files (RLIMIT_FSIZE, whose signal is ignored): writes then fail in the middle of a file,
 wherever it is, as root and as anybody.
@@ -86,7 +84,7 @@ class Environment(Case):
                 code, err = self.start(command, given, place, preexec_fn=full_disk(size))
                 self.check_message(name, code, err)
                 self.assertEqual(os.listdir(folder), [], (name, size))
-                if os.path.exists(self.path("sums.out")):  # nothing was let go that no state knows of
+                if os.path.exists(self.path("sums.out")):  # no row was released that no state has recorded
                     self.assertEqual(os.path.getsize(self.path("sums.out")), 0)
                     os.unlink(self.path("sums.out"))
                 if os.path.exists(self.path("t.state")):

@@ -2,9 +2,9 @@
 /*
  * Attack: the low-order bits of a release. Independent noise at epsilon = 1, 200 coordinates, two data sets: sums of 0, and
  * sums of norm 1. Noise in float is fl(scale z), z a float, and not every float is one: a released number that is none
- * cannot have come from the sum 0. Who looks at 200 coordinates tells the data sets apart nearly always, whatever epsilon
- * says. Every whole number of grid steps can be exact noise, so that this attack has nothing to look for there; another one is
- * tried on it, by agreement of low-order bits, and is right as often as a coin. (The claim: docs/exactness.md.)
+ * cannot have come from the sum 0. 200 coordinates nearly always reveal the data set, for any claimed epsilon. Every
+ * whole number of grid steps can be exact noise, so this attack finds nothing there; another one, by agreement of
+ * low-order bits, is right as often as a coin. (The claim: docs/exactness.md.)
  */
 #include "support/noise_cases.h"
 
@@ -21,7 +21,7 @@ static int truth_of(int64_t trial) {
     return (int)(trial * 7 / 3 % 2);
 }
 
-/* Is it scale z, rounded, for some float z? */
+/* Is x equal to scale z, rounded, for some float z? */
 static int could_be_noise(float y, float scale) {
     float z = y / scale;
     for (int i = 0; i < 3; i++)
@@ -38,7 +38,7 @@ static void test_floats_tell_who_was_in(void **unused) {
     int right = 0;
     (void)unused;
     check_ok(dpmf_noise_create(m, COORDINATES, 1.0, case_key, &o, &noise));
-    const float scale = (float)dpmf_noise_scale(noise);
+    const float scale = (float)dpmf_noise_get(noise).release.scale;
     for (int64_t t = 0; t < TRIALS; t++) {
         float y[COORDINATES];
         const dpmf_segment all = {y, COORDINATES};
@@ -68,7 +68,7 @@ static void test_the_exact_release_tells_nothing_by_its_low_bits(void **unused) 
     (void)unused;
     o.exact = 1;
     check_ok(dpmf_noise_create(m, COORDINATES, 1.0, case_key, &o, &noise));
-    const double grid = dpmf_noise_grid(noise);
+    const double grid = dpmf_noise_get(noise).grid;
     const int64_t each = (int64_t)(1 / sqrt(COORDINATES) / grid) | 0xFFFF; /* all low bits set: they would show */
     for (int64_t t = 0; t < TRIALS; t++) {
         int64_t y[COORDINATES];
@@ -99,14 +99,14 @@ static void test_counts_tell_nothing_by_their_low_bits(void **unused) {
     int right = 0;
     (void)unused;
     check_ok(dpmf_counter_create(m, 1, 1.0, case_key, &o, &counter));
-    const double grid = dpmf_counter_grid(counter);
+    const double grid = dpmf_counter_get(counter).grid;
     assert_true(grid > 0);
     const double added = 1 - grid; /* an odd number of grid steps */
     for (int64_t t = 0; t < COUNTS; t++) {
         const double value = truth_of(t) ? added : 0;
         double sum = 0;
         check_ok(dpmf_counter_add(counter, 1, &value, &sum));
-        assert_true(fmod(sum, grid) == 0); /* nothing is off the grid */
+        assert_true(fmod(sum, grid) == 0); /* every number is on the grid */
         const int odd = fmod(fabs(sum - before) / grid, 2) == 1;
         right += odd == truth_of(t);
         before = sum;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A machine that runs out of memory: each allocation of a life of a mechanism (design, file, noise, training, counting) fails
- * once, wherever it is made: in the library, in cJSON, OpenSSL, LAPACK or the C library. Every failure must be
- * DPMF_ERROR_MEMORY with nothing handed out, nothing may leak, and what comes after must be as if nothing had happened.
+ * A machine that runs out of memory: each allocation in the life of a mechanism (design, file, noise, training,
+ * counting) fails once, in any code: in the library, in cJSON, OpenSSL, LAPACK or the C library. Every failure must be
+ * DPMF_ERROR_MEMORY without output, nothing may leak, and later calls must behave as if nothing had happened.
  *
  * This program's malloc, calloc, realloc and free stand before the C library's for all shared libraries, so the sanitizers'
  * builds, which bring their own, leave it out.
@@ -67,7 +67,7 @@ static uint8_t key[DPMF_KEY_SIZE];
 static dpmf_mechanism *mechanism;
 static dpmf_dataset *data;
 
-/* Each ends with everything freed, its files gone, and `seen` holding what it showed the world. */
+/* Each ends with everything freed, its files gone, and `seen` holding its visible results. */
 typedef dpmf_status stage(double seen[16]);
 
 static dpmf_status design_stage(double seen[16]) {
@@ -84,9 +84,9 @@ static dpmf_status design_stage(double seen[16]) {
     dpmf_status status = dpmf_workload_parse("prefix", STEPS, &workload);
     if (status == DPMF_OK) status = dpmf_design_create(workload, &options, &design);
     if (status == DPMF_OK) {
-        seen[0] = dpmf_mechanism_sigma(dpmf_design_mechanism(design));
-        seen[1] = dpmf_mechanism_evaluation(dpmf_design_mechanism(design)).rms_loss;
-        status = dpmf_mechanism_save(dpmf_design_mechanism(design), other_path);
+        seen[0] = dpmf_mechanism_get(dpmf_design_get(design).mechanism).sigma;
+        seen[1] = dpmf_mechanism_get(dpmf_design_get(design).mechanism).evaluation.rms_loss;
+        status = dpmf_mechanism_save(dpmf_design_get(design).mechanism, other_path);
     } else {
         assert_null(design);
     }
@@ -102,8 +102,8 @@ static dpmf_status file_stage(double seen[16]) {
     run.threads = 1;
     dpmf_status status = dpmf_mechanism_load(mechanism_path, &loaded);
     if (status != DPMF_OK) assert_null(loaded);
-    if (status == DPMF_OK) status = dpmf_verify(loaded, &run, &verified);
-    if (status == DPMF_OK) seen[0] = dpmf_verification_ok(verified);
+    if (status == DPMF_OK) status = dpmf_verify(&(dpmf_verify_source){.mechanism = loaded}, &run, &verified);
+    if (status == DPMF_OK) seen[0] = dpmf_verification_get(verified).ok;
     dpmf_verification_free(verified);
     dpmf_mechanism_free(loaded);
     return status;
@@ -175,7 +175,7 @@ static dpmf_status ledger_stage(double seen[16]) {
     dpmf_status status = dpmf_ledger_enter(state_path, mechanism, key, &options, NULL);
     if (status == DPMF_OK) status = dpmf_ledger_load(state_path, &ledger);
     if (status != DPMF_OK) assert_null(ledger);
-    if (status == DPMF_OK) seen[0] = (double)dpmf_ledger_entries(ledger);
+    if (status == DPMF_OK) seen[0] = (double)dpmf_ledger_get(ledger).entries;
     dpmf_ledger_free(ledger);
     return status;
 }
@@ -220,7 +220,7 @@ static void check_stage(stage *run, const char *name, double tolerance) {
                 fail_msg("%s, allocation %lld of %lld: status %d, '%s'", name, (long long)k, (long long)total,
                          (int)status, dpmf_last_error());
             refused++;
-        } else { /* somebody could do without */
+        } else { /* the caller could do without it */
             if (!same(seen, expected, tolerance))
                 fail_msg("%s, allocation %lld of %lld: %.17g and %.17g, not %.17g and %.17g", name, (long long)k,
                          (long long)total, seen[0], seen[1], expected[0], expected[1]);

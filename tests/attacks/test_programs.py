@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks on the program: each test tells what the attacker did, what came out before, and what is promised now."""
+"""Attacks on the program: each test describes the attack, the former result, and the promise now."""
 import json
 import os
 import subprocess
@@ -23,8 +23,7 @@ class Streams(Case):
         return self.path("m")
 
     def test_sums_that_swallow_the_noise(self):
-        """A step brings 1e18, beside which a double has no room for the noise: 1e18 came out, exactly. Now the noise is
-        added on its own grid in 128 bits, and is seen in every sum."""
+        """A step has the value 1e18, beside which a double cannot hold the noise: the program printed 1e18, exactly. Now the noise is added on its own grid in 128 bits, and every sum shows it."""
         found = [count("1e18\n0\n-1e18\n", self.mechanism(), "--testing-seed", seed)[1].split() for seed in range(4)]
         for rows in found:
             self.assertGreater(abs(int(rows[0].split(".")[0]) - 10 ** 18) + int(rows[0].split(".")[1]), 0)
@@ -33,14 +32,13 @@ class Streams(Case):
         self.assertEqual(len({rows[0] for rows in found}), 4)
 
     def test_the_sum_is_exact(self):
-        """What cancels leaves the same sums behind as what never came, to the last digit."""
+        """Values that cancel leave the same sums as no values, to the last digit."""
         with_it = count("1e20\n-99999999999999999999\n5\n", self.mechanism(), "--testing-seed", 1)[1].splitlines()
         without = count("0\n1\n5\n", self.path("m"), "--testing-seed", 1)[1].splitlines()
         self.assertEqual(with_it[1:], without[1:])
 
     def test_numbers_that_do_not_fit(self):
-        """1e308 twice gave inf. Now what cannot be held on the grid in all steps is refused before anything of its row is
-        printed, in the same words as what is no number: they tell the place, and nothing of what was there."""
+        """1e308 twice gave inf. Now values that the grid cannot hold in all steps are refused before anything of their row is printed, in the same words as text that is no number: the message has the place and nothing of the contents."""
         words = set()
         for bad in HOSTILE:
             code, out, err = count("1 2\n3 %s\n" % bad, self.mechanism(), "--columns", 2, "--testing-seed", 1)
@@ -51,8 +49,7 @@ class Streams(Case):
         self.assertEqual(count("1e308\n1e308\n", self.path("m"))[:2], (1, ""))
 
     def test_a_capped_loader_behind_an_uncapped_account(self):
-        """Somebody calibrates for Poisson sampling and lets a loader with static shapes drop whoever is too many: the true
-        delta is above the account's. A file without a cap is refused by a sampler with one, and a forged claim about a
+        """A user calibrates for Poisson sampling, and a loader with static shapes drops the units that do not fit: the true delta is above the account's. A file without a cap is refused by a sampler with one, and a forged claim about a
         capped run that takes the uncapped sigma is found."""
         data = self.write("train.csv", table(200, 1))
         base = ["train", "--train-csv", data, "--test-csv", data, "--batch", 20, "--epochs", 2, "--epsilon", 2, "--delta",
@@ -72,7 +69,7 @@ class Streams(Case):
 
     def test_epsilon_that_rests_on_sampling(self):
         """A mechanism whose epsilon rests on secret sampling was taken by count, which draws nothing, and called private.
-        Now count refuses it, and noise says what its rows are good for."""
+        Now count refuses it, and noise explains the limits of its rows."""
         data = self.write("train.csv", table(200, 1))
         self.assertEqual(run("train", "--train-csv", data, "--test-csv", data, "--batch", 20, "--epochs", 2, "--epsilon", 2,
                              "--delta", 1e-5, "--sampling", "poisson", "--testing-seed", 1, "--checkpoint",
@@ -91,7 +88,7 @@ class Streams(Case):
 class Files(Case):
     def test_tampered_mechanism(self):
         """The attacker lowers epsilon, or the sensitivity, in a mechanism file and computes its digest again. noise, count
-        and report believed it, and report printed the claim. Now whoever relies on a guarantee computes it again."""
+        and report believed it, and report printed the claim. Now every command that relies on a guarantee computes it again."""
         self.ok("design", "--steps", 50, "--epochs", 1, "--epsilon", 8, "--delta", 1e-5, "--no-bench", "-o",
                 self.path("m"))
         with open(self.path("m"), "rb") as file:
@@ -129,8 +126,7 @@ class Files(Case):
 
     @unittest.skipIf(os.geteuid() != 0, "only root can give a file to somebody else")
     def test_keys_of_another_owner(self):
-        """The attacker leaves a key file of their own, mode 0600, where the run looks for one: it was taken, and they knew
-        the key. Now a key, a state file or a checkpoint must belong to whoever runs the program."""
+        """The attacker leaves their own key file, mode 0600, where the run looks for one: the run used it, and they knew the key. Now a key, a state file or a checkpoint must belong to the user of the program."""
         self.ok("evaluate", "--steps", 5, "--family", "identity", "--bound", "none", "-o", self.path("m"))
         self.write("key", b"k" * 32)
         os.chmod(self.path("key"), 0o600)
@@ -158,8 +154,7 @@ class Files(Case):
         self.assertEqual(self.left_behind(), ["m", "rows"])
 
     def test_the_same_key_file_twice(self):
-        """Two runs with one key file and no --state gave the same noise twice. Now KEYFILE.state is there by default:
-        going on works, the same rows are refused, and --no-state says in its help what it does."""
+        """Two runs with one key file and no --state gave the same noise twice. Now KEYFILE.state is kept by default: a run can continue, the same rows are refused, and the help of --no-state explains the risk."""
         self.ok("evaluate", "--steps", 20, "--family", "identity", "--bound", "none", "-o", self.path("m"))
         asked = ["noise", self.path("m"), "--dim", 4, "--key-file", self.path("key"), "--rows"]
         self.assertEqual(run(*asked, "0:10", "-o", self.path("first"))[0], 0)
@@ -174,8 +169,7 @@ class Files(Case):
 
 class Accounts(Case):
     def test_coins_of_an_unconditional_bound(self):
-        """Where the simulation is a part of the mechanism, whoever chose --seed chose its coins, again and again until the
-        bound was small. Now they come from the system, and the answer records them."""
+        """Where the simulation is a part of the mechanism, a user-chosen --seed could be retried until the bound was small. Now the seed comes from the system, and the answer records it."""
         self.ok("evaluate", "--steps", 8, "--family", "identity", "--bound", "none", "-o", self.path("m"))
         asked = ["account", self.path("m"), "--sampling", "balls-in-bins:4", "--sigma", "2", "--delta", "1e-2",
                  "--samples", "20000", "--unconditional"]
@@ -194,7 +188,7 @@ class Runs(Case):
 
     def test_a_finished_run(self):
         """The same command twice: the second run trained nothing, wrote the model again and printed the guarantee as if it
-        had. Now a complete run is said to be one and refused; its model can be had where it was never written."""
+        had. Now a complete run is reported as such and refused; its model can be written if it never was."""
         asked = ["train", *self.data, *self.plan, "--checkpoint", self.path("c"), "--out", self.path("w")]
         self.assertEqual(run(*asked)[0], 0)
         self.refused(1, *asked, says="complete: all of its 50 steps were taken")
@@ -206,8 +200,7 @@ class Runs(Case):
             self.assertEqual(a.read(), b.read())
 
     def test_a_lost_run(self):
-        """A run without a checkpoint is stopped and started again: its noise goes on, or begins again, under a fresh
-        model. Now the state file knows that it was begun, and without a checkpoint it is refused."""
+        """A run without a checkpoint is stopped and started again: its noise continues, or starts again, under a fresh model. Now the state file records that it was begun, and without a checkpoint it is refused."""
         asked = ["train", *self.data, *self.plan]
         self.assertEqual(run(*asked)[0], 0)
         self.refused(1, *asked, says="started before: the noise of 50 of its 50 steps has been used")
@@ -236,10 +229,10 @@ class Runs(Case):
 
 
 class Neighbours(Case):
-    """Two data sets that differ in one example: nothing that is seen may tell them apart but the noisy sums."""
+    """Two data sets that differ in one example: no visible output but the noisy sums may distinguish them."""
 
     def seen(self, answer):
-        """What a run's answer says beside what follows from its weights and the clock."""
+        """A run's answer without what follows from its weights and the clock."""
         return {key: value for key, value in answer.items()
                 if key not in ("test_accuracy", "test_loss", "seconds", "seconds_noise")}
 
@@ -268,7 +261,7 @@ class Neighbours(Case):
             self.assertEqual((code, len(err), shape), expected)
 
     def test_count(self):
-        """Sums that differ by what one unit adds, at any size: as many lines, of the same form, and nothing said."""
+        """Sums that differ by what one unit adds, at any size: as many lines, of the same form, and no message."""
         self.ok("evaluate", "--steps", 4, "--family", "toeplitz", "-o", self.path("m"))
         for first, second in [("0", "1"), ("0", "4.9e-324"), ("0", "1e-400"), ("1e18", "1000000000000000001"),
                               ("-1e20", "-99999999999999999999"), ("1e24", "1000000000000000000000001")]:

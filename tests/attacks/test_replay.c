@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attacks on what the noise meets: one row over two sums, rows had twice, and mechanisms that promise too much. */
+/* Attacks on the use of noise: one row over two sums, rows used twice, and mechanisms that promise too much. */
 #include "support/check.h"
 #include "support/train_cases.h"
 
@@ -56,9 +56,9 @@ static dpmf_noise *stream(const dpmf_mechanism *mechanism, int replay) {
 }
 
 /*
- * The attacker sees a run that was resumed. Its batches went through dropout again, so that the sums of the repeated steps
- * are others, and the rows of noise the same: the difference of what was released before and after the crash has no noise.
- * Promised now: a row that was handed out for one sum is handed out again for that sum only.
+ * The attacker sees a run that was resumed. Its batches went through dropout again, so that the sums of the repeated
+ * steps differ while the rows of noise are the same: the difference of the releases before and after the crash has no
+ * noise. Promised now: a row that was used for one sum is given again for that sum only.
  */
 static void test_replay_over_another_sum(void **unused) {
     dpmf_mechanism *mechanism = mechanism_of();
@@ -73,7 +73,7 @@ static void test_replay_over_another_sum(void **unused) {
     }
     dpmf_noise_free(noise);
     noise = stream(mechanism, 1);
-    assert_int_equal(dpmf_noise_reserved(noise), 6);
+    assert_int_equal(dpmf_noise_get(noise).reserved, 6);
     check_ok(dpmf_noise_seek(noise, 3));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_bind_sum(noise, sums[4]));
     check_message("row 3 was used for another sum");
@@ -85,7 +85,7 @@ static void test_replay_over_another_sum(void **unused) {
     check_ok(dpmf_noise_next(noise, again));
     assert_memory_equal(first, again, sizeof first);
     check_ok(dpmf_noise_seek(noise, 6));
-    check_ok(dpmf_noise_next(noise, again)); /* a row for no named sum cannot be had for one later */
+    check_ok(dpmf_noise_next(noise, again)); /* a row for no named sum cannot be bound to one later */
     check_ok(dpmf_noise_seek(noise, 6));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_bind_sum(noise, sums[5]));
     check_message("does not record for which sum");
@@ -110,7 +110,7 @@ static void test_marks_are_authentic(void **unused) {
     assert_non_null(file);
     fseek(file, 1536, SEEK_SET);
     assert_int_equal(fread(marks, 1, 64, file), 64);
-    assert_memory_not_equal(marks, marks + 32, 32); /* equal sums of two rows cannot be told */
+    assert_memory_not_equal(marks, marks + 32, 32); /* equal sums of two rows cannot be recognised */
     fseek(file, 1536, SEEK_SET);
     assert_int_equal(fwrite(marks + 32, 1, 32, file), 32);
     fclose(file);
@@ -155,7 +155,7 @@ static void test_trainer_with_another_sum(void **unused) {
 
 /*
  * The attacker has a script run twice with one key file and no state file: both runs get the same noise, over other data.
- * Promised now: a key that comes from a file has its state beside it, and going without is a choice with a name.
+ * Promised now: a key that comes from a file has its state beside it, and an explicit option is needed to go without.
  */
 static void test_key_file_without_state(void **unused) {
     dpmf_mechanism *mechanism = mechanism_of();
@@ -171,9 +171,9 @@ static void test_key_file_without_state(void **unused) {
         check_ok(dpmf_noise_create(mechanism, DIM, 1.0, key, &o, &noise));
         if (run == 1) check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_seek(noise, 0));
         if (run == 3)
-            assert_int_equal(dpmf_noise_step(noise), 0);
+            assert_int_equal(dpmf_noise_get(noise).step, 0);
         else
-            assert_int_equal(dpmf_noise_step(noise), run); /* it goes on where the last one ended */
+            assert_int_equal(dpmf_noise_get(noise).step, run); /* it continues where the last one ended */
         check_ok(dpmf_noise_next(noise, row));
         if (run == 0) memcpy(first, row, sizeof first);
         if (run == 3)
@@ -190,8 +190,9 @@ static void test_key_file_without_state(void **unused) {
 }
 
 /*
- * The attacker offers a mechanism that claims more than its noise gives: here epsilon, which is what its maker says.
- * Before, whoever printed the claim believed it. Promised now: dpmf_mechanism_confirm finds out, and answers again at once.
+ * The attacker offers a mechanism that claims more than its noise gives: here epsilon, which its maker can set freely.
+ * Before, every command that printed the claim believed it. Promised now: dpmf_mechanism_confirm finds it, and a second
+ * call answers at once.
  */
 static void test_a_file_that_claims_too_much_is_refused(void **unused) {
     dpmf_workload *workload = NULL;

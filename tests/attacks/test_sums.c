@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attacks on the sum of a batch, through the public trainer: what one example can change beyond its clip norm, or tell by
- * ending the run.
+ * Attacks on the sum of a batch, through the public trainer: the change by one example beyond its clip norm, or what it
+ * reveals by ending the run.
  */
 #include "support/check.h"
 #include "train/train.h"
@@ -82,11 +82,11 @@ static void step_of(const float *x, int unit_is_user, float *weights, int64_t *e
 }
 
 /*
- * The attacker holds one example. The others of the batch bring a coordinate's sum to just below 1024 and go on in pairs
- * of +1.49 u and -0.99 u, u the distance of floats there. Without the attacker's example the pairs cancel: they round to
- * +u and -u. With it the sum passes 1024, where floats are 2u apart, and each pair adds 2u. Before, in float sums: the sums
- * of the two data sets differed by 4.9 at 20 000 examples and clip 1, 4.9 here at clip 1.5. Promised now: by at most the
- * clip norm, exactly, in any batch.
+ * The attacker holds one example. The others of the batch bring a coordinate's sum to just below 1024 and continue with
+ * pairs of +1.49 u and -0.99 u, u the distance of floats there. Without the attacker's example the pairs cancel: they
+ * round to +u and -u. With it the sum passes 1024, where floats are 2u apart, and each pair adds 2u. Before, in float
+ * sums: the sums of the two data sets differed by 4.9 at 20 000 examples and clip 1, 4.9 here at clip 1.5. Promised
+ * now: by at most the clip norm, exactly, in any batch.
  */
 static void nudge(int unit_is_user) {
     static float x[EXAMPLES * FEATURES];
@@ -153,9 +153,9 @@ static int64_t train_with(float value, int noiseless, int64_t hidden, float *wei
 }
 
 /*
- * The attacker's example has features of 3e38, infinity or NaN, so that its gradient is not finite. Before, the run ended
- * in the step of its batch: that it ended told that the example was there, and when told its batch. Promised now: such an
- * example adds 0, and the run is the one in which it does.
+ * The attacker's example has features of 3e38, infinity or NaN, so that its gradient is not finite. Before, the run
+ * ended in the step of its batch: the end revealed that the example was there, and its time revealed the batch.
+ * Promised now: such an example adds 0, and the run continues.
  */
 static void test_a_unit_that_is_not_finite_adds_nothing(void **unused) {
     const float hostile[] = {NAN, INFINITY, -INFINITY, 3e38f, 1e38f, FLT_TRUE_MIN, 0};

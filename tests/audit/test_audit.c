@@ -56,7 +56,7 @@ static dpmf_audit_result run_audit(const dpmf_mechanism *m, const audited *c, ui
     options.noise_factor = factor;
     options.run.threads = 1;
     check_ok(dpmf_audit_create(m, &options, &audit));
-    const dpmf_audit_result found = dpmf_audit_outcome(audit);
+    const dpmf_audit_result found = dpmf_audit_get(audit).result;
     dpmf_audit_free(audit);
     return found;
 }
@@ -176,10 +176,10 @@ static void test_honest_runs_are_accused_as_seldom_as_promised(void **unused) {
         for (int i = 0; i < CANARIES; i++) {
             included[i] = check_random(&seed) < 0;
             taken[i] = 1;
-            released[i] = included[i] + dpmf_mechanism_sigma(m) * normal(&seed);
+            released[i] = included[i] + dpmf_mechanism_get(m).sigma * normal(&seed);
         }
         check_ok(dpmf_audit_create_from(m, included, taken, released, &options, &audit));
-        const dpmf_audit_result found = dpmf_audit_outcome(audit);
+        const dpmf_audit_result found = dpmf_audit_get(audit).result;
         accused += found.epsilon_lower > found.epsilon_claimed;
         dpmf_audit_free(audit);
     }

@@ -123,7 +123,7 @@ static void falls_for_ever(double t, double *value, double *slope) {
     *slope = -1;
 }
 
-static void lies(double t, double *value, double *slope) { /* rises, whatever its slope says */
+static void lies(double t, double *value, double *slope) { /* rises, against its slope */
     *value = t;
     *slope = -1;
 }

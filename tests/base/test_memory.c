@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-/* An allocator that counts, fails its `fail_at`-th call (0: never) and hands out dirty, badly aligned memory. */
+/* An allocator that counts, fails its `fail_at`-th call (0: never) and gives dirty, badly aligned memory. */
 typedef struct counting {
     int calls, fail_at, live;
 } counting;

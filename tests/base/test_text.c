@@ -83,7 +83,7 @@ static void test_texts_that_are_no_numbers_are_refused(void **state) {
     assert_true(value == 12.0);
 }
 
-/* Only the sign of the distance to the half-way point counts, however far out the digit that gives it is. */
+/* Only the sign of the distance to the half-way point counts, at any digit. */
 static void test_long_texts_are_rounded_correctly(void **state) {
     static const char half_way[] = "1.00000000000000011102230246251565404236316680908203125"; /* 1 + 2^-53 */
     char text[4000];

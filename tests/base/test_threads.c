@@ -23,7 +23,7 @@ enum { ITEMS = 1000 };
 typedef struct job {
     double results[ITEMS];
     atomic_int runs[ITEMS];
-    atomic_int in_use[256]; /* is the scratch of this worker in somebody's hands? */
+    atomic_int in_use[256]; /* is the scratch of this worker in use? */
     atomic_int mistakes;
     int threads;
     int64_t fail_from; /* items at and after this one fail if their index is a multiple of fail_step */

@@ -32,15 +32,15 @@ sys.dont_write_bytecode = True  # leaves nothing beside the script
 from inputs import write_inputs
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LONGEST = 60  # seconds that a line may take, 20 times what it should: a hang becomes a difference, not a hang of ours
+LONGEST = 60  # seconds that a line may take, 20 times the usual time: a hang becomes a difference, not a hang of this script
 FORMAT = 1    # of the records
 NUMBER = r"-?\d[\d.]*(?:e[-+]?\d+)?"
 
-# What may differ between two runs of one and the same program, and nothing else. Each rule is (what, where, pattern,
-# replacement); where: "text" for standard output and error, "page" for .html files. No rule touches any other file.
+# Only these may differ between two runs of the same program. Each rule is (what, where, pattern, replacement); where:
+# "text" for standard output and error, "page" for .html files. No rule touches any other file.
 RULES = [
-    # Wall time in JSON: optimize and train "seconds", train "seconds_noise", design "seconds_per_step". A null, which
-    # says that nothing was measured, stays: whether something is measured is behaviour.
+    # Wall time in JSON: optimize and train "seconds", train "seconds_noise", design "seconds_per_step". A null, which #
+    # means that nothing was measured, stays: whether something is measured is behaviour.
     ("seconds in JSON", "text", r'"(seconds|seconds_noise|seconds_per_step)":' + NUMBER, r'"\1":<clock>'),
     # design: time of the noise over that of independent noise, as measured. null stays, as above.
     ("overhead in JSON", "text", r'"overhead":' + NUMBER, r'"overhead":<clock>'),
@@ -49,16 +49,11 @@ RULES = [
     # train in words: a line of its own.
     ("seconds of train", "text", r"(?m)^(seconds {13})%s$" % NUMBER, r"\1<clock>"),
     # design in words: the columns "time/step" and "x i.i.d." right after the memory; "-" (not measured) stays. The
-    # blanks before them go as well, because they depend on how many digits there are.
+    # blanks before them go as well, because they depend on the number of digits.
     ("time columns of design", "text",
      r"(?m)^([> ] \S.* (?:B|[KMGTPE]iB)) +%s (?:us|ms|s) +%s(?= )" % (NUMBER, NUMBER), r"\1 <clock> <clock>"),
-    # report with --max-overhead: the two rows of the own mechanism, which say "measured here" ...
-    ("own time on the page", "page",
-     r'<td class="num">[^<]*</td>(?=<td><span class="badge guess">measured here</span>)', '<td class="num"><clock></td>'),
-    # ... and the table of the others: a time (number, no-break space, unit) and, next to it, a multiple.
-    ("times on the page", "page",
-     r'<td class="num">%s\u00a0(?:ns|µs|ms|s)</td><td class="num">× %s</td>' % (NUMBER, NUMBER),
-     '<td class="num"><clock></td><td class="num"><clock></td>'),
+    # report with --max-overhead: the same two keys, in the object that the page is drawn from.
+    ("times on the page", "page", r'"(seconds_per_step|overhead)":' + NUMBER, r'"\1":<clock>'),
     # verify tests the noise under a fresh key, so what it finds in four checks is new each time; in words with the blanks
     # that fill the column. Verdict, claim and words stay, and the tolerance but for that of the correlation, which is
     # made from the rows themselves.
@@ -68,9 +63,9 @@ RULES = [
      r'("name":"noise\.correlation","ok":[a-z]+,"claimed":[^,]*,"found":[^,]*,"tolerance":)' + NUMBER, r"\1<fresh key>"),
     ("fresh key of verify, in words", "text", r"(?m)^(\S+ +noise\.[a-z]+ +%s) +%s +" % (NUMBER, NUMBER),
      r"\1 <fresh key> "),
-    # The version of the program: --version, the manual page, the foot and head of a page; and in every JSON answer.
+    # The version of the program: --version, the manual page, the head of a page; and in every JSON answer.
     ("version in words", "text page", r"\bdpmf \d+\.\d+\.\d+(?:[-+]\w+)*", "dpmf <version>"),
-    ("version in JSON", "text", r'"version":"\d+\.\d+\.\d+[^"]*"', '"version":"<version>"'),
+    ("version in JSON", "text page", r'"version":"\d+\.\d+\.\d+[^"]*"', '"version":"<version>"'),
 ]
 RULES = [(what, where.split(), re.compile(pattern), new) for what, where, pattern, new in RULES]
 
@@ -118,7 +113,8 @@ def look(path, name, paths):
     if name.endswith(FRESH_KEY):
         return "mode %s, %d bytes, fresh" % (mode, len(content))
     if name.endswith(PAGE):
-        return {"mode": mode, "page": pack(normalise(content.decode(errors="replace"), "page", paths))}
+        text = normalise(content.decode(errors="replace"), "page", paths)
+        return {"mode": mode, "page": pack(text.replace(',"', ',\n"'))}  # the object on lines of its own, for the diff
     return "mode %s, %d bytes, SHA-256 %s" % (mode, len(content), hashlib.sha256(content).hexdigest())
 
 
@@ -250,7 +246,7 @@ def describe(file):
 
 
 def compare_results(old, new, allowed):
-    """Lines that say how two results of one command line differ; none if they do not."""
+    """Lines with the differences of two results of one command line; none if they are equal."""
     said = [] if old["code"] == new["code"] else ["exit code: %s, now %s" % (old["code"], new["code"])]
     for name in ("stdout", "stderr"):
         said += compare_texts(name, old[name], new[name], allowed)
@@ -258,7 +254,7 @@ def compare_results(old, new, allowed):
 
 
 def print_differences(old, new, allowed):
-    """Prints each line that differs; returns how many do."""
+    """Prints each line that differs; returns their number."""
     differ = 0
     for number, (one, two) in enumerate(zip(old, new), 1):
         said = compare_results(one, two, allowed)
@@ -322,7 +318,7 @@ def run_programs(programs, lines, jobs, base):
 
 
 def print_times(lines, seconds):
-    """The slowest lines, for whoever adds some."""
+    """The slowest lines, for developers who add some."""
     for took, line in sorted(zip(seconds, lines), reverse=True)[:25]:
         print("%6.2f s  %s" % (took, line), file=sys.stderr)
     print("%6.2f s  in all" % sum(seconds), file=sys.stderr)

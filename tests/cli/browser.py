@@ -108,7 +108,7 @@ class Browser:
         return result["result"].get("value")
 
     def picture(self, most=20000):
-        """The whole page as the bytes of a PNG, at most so many pixels high."""
+        """The whole page as the bytes of a PNG, at most `most` pixels high."""
         height = min(most, self.run("document.documentElement.scrollHeight"))
         shot = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True,
                         clip={"x": 0, "y": 0, "width": self.width, "height": height, "scale": 1})

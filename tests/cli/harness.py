@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the command-line tests share: running the program, its stream rules, and small dense linear algebra.
+"""Shared by the command-line tests: running the program, its stream rules, and small dense linear algebra.
 
 The program is $DPMF, the source tree $DPMF_SOURCE. Nothing but the standard library is used.
 """
@@ -51,7 +51,7 @@ class Case(unittest.TestCase):
         return self.path(name)
 
     def ok(self, *arguments, **options):
-        """The program must succeed and say nothing on stderr; returns stdout."""
+        """The program must succeed and print nothing on stderr; returns stdout."""
         code, out, err = run(*arguments, **options)
         self.assertEqual((code, err), (0, ""), arguments)
         return out

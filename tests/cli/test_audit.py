@@ -7,6 +7,7 @@ import os
 import unittest
 
 from harness import Case, run
+from page import seen
 
 
 class Audit(Case):
@@ -45,11 +46,18 @@ class Audit(Case):
 
     def test_the_page_has_two_pictures(self):
         path, page = self.mechanism(), self.path("page.html")
-        self.ok("audit", path, "--testing-seed", 1, "-o", page)
-        with open(page, encoding="utf-8") as file:
-            text = file.read()
-        self.assertEqual(text.count("<figure"), 2)
-        self.assertNotIn("<script", text)
+        found = self.json("audit", path, "--testing-seed", 1, "-o", page)
+        page = seen(self, page)
+        if page.drawn:
+            self.assertEqual(page.drawn["pictures"], ["Number of canaries by score, for those that were in and those that were not",
+                                                      "Canaries found against others accused"])
+            self.assertIn("%.6g with confidence" % found["epsilon_lower"], page.drawn["text"])
+        self.assertEqual({**found, **page.object}, page.object, "every figure of the answer is in the page")
+        ranking = page.object["ranking"]
+        self.assertEqual((len(ranking), ranking.count("1")), (found["canaries"], found["included"]))
+        self.assertEqual([sum(one[k] for one in page.object["scores"]) for k in (1, 2)],
+                         [found["included"], found["canaries"] - found["included"]])
+        self.assertIn("%.6g with confidence" % found["epsilon_lower"], page.plain.text)
 
     def test_no_key_of_the_users_is_accepted(self):
         path = self.mechanism()

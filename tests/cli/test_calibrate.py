@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dpmf calibrate, and the --epsilon and --delta of evaluate and optimize: sigma into a file, and what account says of it."""
+"""dpmf calibrate, and the --epsilon and --delta of evaluate and optimize: sigma into a file, and its account."""
 import os
 import unittest
 
@@ -130,7 +130,7 @@ class First(Case):
 
 class Tuning(Case):
     def test_the_best_of_a_random_number_of_runs(self):
-        # Base epsilon 1 at delta 1e-6; by a program of its own, to four digits.
+        # Base epsilon 1 at delta 1e-6; by an independent program, to four digits.
         sigma = repr(self.json("account", "--epsilon", 1, "--delta", 1e-6)["sigma"])
         for law, expected in (("negative-binomial:1,0.1", 2.150), ("poisson:10", 1.925)):
             found = self.json("account", "--sigma", sigma, "--delta", 1e-6, "--tuning", law)

@@ -129,7 +129,7 @@ class Lines(Case):
             self.assertTrue(all(math.isclose(float(x), float(y), abs_tol=1e-6) for x, y in zip(a.split(), b.split())))
 
     def test_numbers_of_every_form_are_read_exactly(self):
-        """The short way of reading and printing numbers and the long one meet."""
+        """The short way of reading and printing numbers agrees with the long one."""
         for word, other in [("1", "1e0"), ("-0.5", "-5e-1"), ("123456789012345678", "1.23456789012345678e17"),
                             ("0.000000000000000001", "1e-18"), (".5", "0.5000000000000000000000001"), ("7.", "+7"),
                             ("-0", "0"), ("00012.2500", "12.25"), ("99999.999999", "9999999.9999e-2")]:

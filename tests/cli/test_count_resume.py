@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dpmf count with a state file: going on in another program, following a file, mending a line."""
+"""dpmf count with a state file: continuing in another program, following a file, repairing a line."""
 import json
 import os
 import random

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""design: the published setting, the choice, what is refused, and what the saved file says."""
+"""design: the published setting, the choice, refusals, and the contents of the saved file."""
 import json
 import math
 import unittest
@@ -113,7 +113,7 @@ class Federated(Case):
         self.assertGreaterEqual(ratios[0], 1)
         self.assertLessEqual(found["chosen"]["worst_ratio"], 1.001 * ratios[0])
         self.assertTrue(all(200 <= c["worst_separation"] <= 400 for c in found["candidates"]))
-        self.assertNotEqual([c["noise_rms"] for c in found["candidates"]],  # else the column would tell nothing
+        self.assertNotEqual([c["noise_rms"] for c in found["candidates"]],  # else the column would show nothing
                             sorted(c["noise_rms"] for c in found["candidates"]))
         lines = self.ok(*asked).splitlines()
         head = next(i for i, line in enumerate(lines) if "worst ratio" in line)
@@ -269,7 +269,7 @@ class LeftOut(Case):
 
     def test_families_left_out_for_size_are_named_with_the_flag(self):
         found = self.json(*self.asked(9000, "--families", "identity,blt"))
-        self.assertNotIn("Left out", found["why"])  # nobody asked for them
+        self.assertNotIn("Left out", found["why"])  # they were not requested
         found = self.json(*self.asked(9000))
         tried = {c["family"] for c in found["candidates"]}
         line = next(line for line in found["why"].splitlines() if line.startswith("Left out because of the number of steps"))
@@ -355,7 +355,7 @@ class PeopleWhoComeBack(Case):
         self.refused(2, *self.ASKED, "--contributions", "50,7", says="at most")
 
     def test_whoever_exceeds_the_bound_is_seen_in_the_log(self):
-        """What docs/counting.md says to do: later events of a user are left out, and the log shows who still exceeds."""
+        """The advice of docs/counting.md: later events of a user are left out, and the log shows the users that still exceed."""
         path = self.path("m")
         self.assertEqual(run(*self.ASKED, "--contributions", "3,5", "-o", path)[0], 0)
         good, bad = [("a", t) for t in (0, 5, 30)], [("b", t) for t in (0, 2, 9, 20)]

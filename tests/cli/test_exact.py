@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""dpmf with --exact: rows on a grid, the same bits from any place, statements that say what is proven, and refusals."""
+"""dpmf with --exact: rows on a grid, the same bits from any place, statements of what is proven, and refusals."""
 import json
 import struct
 import subprocess

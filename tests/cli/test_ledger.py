@@ -87,7 +87,7 @@ class Entering(Ledgers):
         code, _, err = run(*at)
         self.assertEqual(code, 0, err)
         self.assertEqual([e["what"] for e in self.entries(ledger)], ["train"])
-        run(*at, "-o", self.path("weights.npy"))  # goes on from the checkpoint, which is complete
+        run(*at, "-o", self.path("weights.npy"))  # continues from the checkpoint, which is complete
         self.assertEqual(len(self.entries(ledger)), 1)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dpmf account FILE --log: the sensitivity of the run that happened, its epsilon and delta, and strict logs."""
+"""dpmf account FILE --log: the sensitivity of the actual run, its epsilon and delta, and strict logs."""
 import json
 import math
 import random
@@ -60,7 +60,7 @@ class Figures(Log):
         # what the design promises is as without the log
         plain = self.json("account", path, "--sigma", 2, "--delta", 1e-6)
         del found["observed"]
-        self.assertEqual({**found, "statement": plain["statement"]}, plain)  # which says that it does not hold
+        self.assertEqual({**found, "statement": plain["statement"]}, plain)  # the statement that it does not hold
 
     def test_a_log_of_the_worst_pattern_has_the_designed_epsilon(self):
         # A log that realises the worst pattern of the participation: the figures of the design.

@@ -232,7 +232,7 @@ class Streams(NoiseCase):
             self.assertEqual(self.left_behind(), ["m"])
 
     def test_an_interrupt_in_a_long_row_keeps_it_reserved(self):
-        """The row that was not finished is not in the output; the state file has it, and gives it when it is asked for again."""
+        """The row that was not finished is not in the output; the state file has recorded it, and a replay gives it again."""
         self.ok("evaluate", "--steps", 1000, "--family", "bsr", "--bands", 5, "--bound", "none", "-o", self.file)
         key = ["--key-file", self.path("k")]
         command = [DPMF, "noise", self.file, "--dim", "4000003", *key]

@@ -1,78 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dpmf report: the page parses, has all its parts for every family, takes nothing from elsewhere, escapes what files
-hold, and looks as it should in a browser at two widths, light and dark."""
+"""dpmf report: the object has every part for every family, with the figures of the file; the page takes nothing from elsewhere,
+keeps what files hold as text, shows what the object has, tells the main figures without script too, and looks as it should in a
+browser at two widths, light and dark, and on paper."""
 import hashlib
-import html.parser
 import json
+import math
 import os
 import re
 import struct
 import unittest
 
 import browser
-from harness import DPMF, Case, npy, run
+from harness import Case, npy, run
+from page import DRAWN, LOOKED_AT, Page
 
-VOID = {"meta", "br", "img", "input", "link", "hr"}
 SECTIONS = ["privacy", "comparison", "matrices", "coefficients", "steps", "sweeps", "curve", "cost", "assumptions"]
 KINDS = {"exact", "upper bound", "lower bound", "estimate"}
 
 
-class Page(html.parser.HTMLParser):
-    """A page: raises ValueError where tags are not balanced; keeps what the tests ask for."""
-
-    def __init__(self, text):
-        super().__init__(convert_charrefs=True)
-        self.open, self.tags, self.ids, self.pictures, self.words = [], [], [], [], []
-        self.title = self.style = ""
-        self.badges, self.own, self.links = [], "", []
-        self.feed(text)
-        self.close()
-        if self.open:
-            raise ValueError("left open: %s" % self.open)
-        self.text = " ".join(" ".join(self.words).split())
-
-    def handle_startendtag(self, tag, attributes):
-        self.handle_starttag(tag, attributes)
-        if tag not in VOID:
-            self.handle_endtag(tag)
-
-    def handle_starttag(self, tag, attributes):
-        values = dict(attributes)
-        if len(values) != len(attributes):
-            raise ValueError("an attribute twice in <%s>" % tag)
-        self.tags.append(tag)
-        if "id" in values:
-            self.ids.append(values["id"])
-        if "href" in values:
-            self.links.append(values["href"])
-        if tag == "svg" and "aria-hidden" not in values:
-            self.pictures.append(values)
-        if tag not in VOID:
-            self.open.append((tag, values.get("class", "") or ""))
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open[-1][0] != tag:
-            raise ValueError("</%s> after %s at %s" % (tag, self.open[-3:], self.getpos()))
-        self.open.pop()
-
-    def handle_data(self, data):
-        if not self.open:
-            return
-        tag, style = self.open[-1]
-        if tag == "title":
-            self.title += data
-        elif tag == "style":
-            self.style += data
-        else:
-            self.words.append(data)
-        if "badge" in style.split() and "mine" not in style:
-            self.badges.append(data)
-        if any(one == ("tr", "own") for one in self.open):
-            self.own += data + " "
-
-
 def remade(path, made_by):
-    """Another maker's name in a mechanism file, with a digest that fits: what anybody can write by hand."""
+    """Another maker's name in a mechanism file, with a digest that fits, as anybody can write by hand."""
     with open(path, "rb") as file:
         data = file.read()
     size = struct.unpack("<Q", data[:8])[0]
@@ -94,6 +41,16 @@ def remade(path, made_by):
 
 
 class ReportCase(Case):
+    tab = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if LOOKED_AT:
+            opened = browser.Browser()
+            cls.tab = opened.__enter__()
+            cls.addClassCleanup(opened.__exit__, None, None, None)
+
     def mechanism(self, name, *arguments):
         self.ok("evaluate", *arguments, "-o", self.path(name))
         return self.path(name)
@@ -103,32 +60,28 @@ class ReportCase(Case):
         return self.path(name)
 
     def page(self, file, *more):
-        """The page about a file: parsed, with what every page must have."""
+        """The page about a file, with what every page must have; --json prints the object that is in it."""
         out = self.path("page.html")
-        self.assertEqual(self.ok("report", file, "-o", out, *more), "")
-        with open(out, "rb") as stream:
-            text = stream.read().decode("utf-8")
-        page = Page(text)
-        self.assertTrue(text.startswith("<!DOCTYPE html>\n"))
-        self.assertEqual([one for one in page.ids if one in SECTIONS], SECTIONS)
-        self.assertEqual(len(page.ids), len(set(page.ids)))
-        self.assertTrue(page.title)
-        self.assertIn("svg", page.tags)
-        self.assertNotIn("script", page.tags)
-        for one in page.pictures:
-            self.assertEqual(one.get("role"), "img")
-            self.assertTrue(one.get("aria-label"), one)
-        self.assertTrue(all(link.startswith("#") and link[1:] in page.ids for link in page.links), page.links)
-        self.assertIsNone(re.search(r"https?:|//[a-z]|url\(|@import|src=|<link|<iframe|data:", text))
-        self.assertIsNone(re.search(r'[" A-Z>]-?(nan|inf)\\b', text), "numbers that are none")
-        self.assertTrue(KINDS & set(page.badges))
-        self.assertIn("this file", page.own)
-        self.raw = text
+        printed = json.loads(self.ok("report", file, "-o", out, "--json", *more))
+        page = Page(self, out, self.tab)
+        self.assertEqual(printed, page.object)
+        self.assertEqual(page.object["page"], "mechanism")
+        self.assertIn(page.object["digest"], page.plain.text)
+        self.assertEqual(len([c for c in page.object["comparison"]["candidates"] if c["this_file"]]), 1)
+        if page.drawn:
+            self.assertEqual([one for one in page.drawn["ids"] if one in SECTIONS], SECTIONS)
+            self.assertTrue(KINDS & set(page.drawn["badges"]))
+            self.assertIn("this file", page.drawn["own"])
         return page
+
+    def shows(self, page, *words):
+        """The page shows these words, as far as there is a browser to ask."""
+        for one in words if page.drawn else ():
+            self.assertIn(one, page.drawn["text"])
 
 
 class Families(ReportCase):
-    def test_every_family_has_its_pictures(self):
+    def test_every_family_has_its_figures_and_pictures(self):
         """C and its inverse, two columns of coefficients, steps, sweeps, memory: at least six pictures."""
         for steps, *arguments in [
                 (40, "identity"), (40, "toeplitz"), (300, "toeplitz", "--column-normalize"), (40, "workload"),
@@ -141,12 +94,20 @@ class Families(ReportCase):
             with self.subTest(steps=steps, arguments=arguments):
                 file = self.mechanism("m", "--steps", steps, "--family", *arguments)
                 page = self.page(file)
-                self.assertGreaterEqual(len(page.pictures), 6)
-                self.assertIn("no noise multiplier", page.text)
-                self.assertIn("by loss", page.text)
-                labels = " ".join(one["aria-label"] for one in page.pictures)
+                encoder, decoder = page.object["matrices"]
+                self.assertEqual((encoder["columns"], decoder["rows"]), (steps, steps))
+                self.assertEqual((encoder["rows"], decoder["columns"]), (decoder["columns"], encoder["rows"]))
+                for matrix in (encoder, decoder):
+                    self.assertEqual(len(matrix["levels"]), min(128, matrix["rows"]))
+                    self.assertEqual({len(row) for row in matrix["levels"]}, {min(128, matrix["columns"])})
+                    self.assertEqual(max(abs(at) for row in matrix["levels"] for at in row), 12)
+                self.assertEqual([step for step, _ in page.object["per_step"]["noise"]], list(range(steps)))
+                self.assertIsNone(page.object["privacy"])
+                self.assertIn("no noise multiplier", page.plain.text)
+                self.shows(page, "no noise multiplier", "Compared by loss")
+                labels = " ".join(page.drawn["pictures"] if page.drawn else [])
                 for words in ["Heat map of C,", "Heat map of the left inverse", "first column of C", "each step",
-                              "against the rows", "Memory"]:
+                              "against the rows", "Memory"] if page.drawn else []:
                     self.assertIn(words, labels)
 
     def test_optimized_families_have_a_page(self):
@@ -155,16 +116,50 @@ class Families(ReportCase):
             with self.subTest(family=family):
                 self.ok("optimize", "--steps", 64, "--family", family, *more, "-o", self.path("m"))
                 page = self.page(self.path("m"))
-                self.assertIn(family, page.title)
+                self.assertEqual(page.object["family"], family)
+                self.assertIn(family, page.plain.title)
 
     def test_figures_are_those_of_the_file(self):
         file = self.mechanism("m", "--steps", 100, "--family", "bsr", "--bands", "4")
-        held = self.json("inspect", file)
-        page = self.page(file)
+        held, page = self.json("inspect", file), self.page(file)
+        for key in ["rms_loss", "max_loss", "sensitivity", "lower_bound", "digest", "family", "workload", "participation"]:
+            self.assertEqual(page.object[key], held[key], key)
         for value in [held["rms_loss"], held["max_loss"], held["sensitivity"]["value"]]:
-            self.assertIn("%.9g" % value, page.text)
-        self.assertIn(held["digest"], page.text)
-        self.assertIn("bsr, 4 bands", page.own)
+            self.assertIn("%.9g" % value, page.plain.text)
+            self.shows(page, "%.9g" % value)
+        self.shows(page, held["digest"])
+        own, = [c for c in page.object["comparison"]["candidates"] if c["this_file"]]
+        self.assertEqual((own["family"], own["bands"], own["rms_loss"]), ("bsr", 4, held["rms_loss"]))
+        if page.drawn:
+            self.assertIn("bsr, 4 bands", page.drawn["own"])
+
+    def test_curves_are_those_of_the_mechanism(self):
+        """The errors of all steps are evaluate's; columns and colours of the square root of the prefix sums are binomials."""
+        page = self.page(self.mechanism("m", "--steps", 100, "--family", "toeplitz"))
+        wanted = self.json("evaluate", "--steps", 100, "--family", "toeplitz", "--per-step")["per_step_error"]
+        for (_, found), value in zip(page.object["per_step"]["noise"], wanted):
+            self.near(found, value, 1e-12)
+        column = [math.comb(2 * k, k) / 4 ** k for k in range(100)]
+        encoder = page.object["matrices"][0]
+        self.assertEqual((encoder["at_zero"], encoder["largest"], encoder["non_zero"]), (1, 1, 100))
+        for lag, value in encoder["first"]:
+            self.near(value, column[lag], 1e-12)
+        for i, row in enumerate(encoder["levels"]):
+            levels = [1 + int((4 + math.log10(column[i - j])) * 3) if j <= i else 0 for j in range(100)]
+            self.assertEqual(row, [min(12, level) for level in levels])
+        if self.tab:
+            drawn = self.tab.run("""[document.querySelector("#steps .line.s1").getAttribute("d").match(/[ML]/g).length,
+                [...document.querySelectorAll("#matrices figure:first-child g path")]
+                    .flatMap(one => one.getAttribute("d").match(/h\\d+/g)).reduce((sum, one) => sum + Number(one.slice(1)), 0)]""")
+            self.assertEqual(drawn, [100, 100 * 101 // 2], "points of the curve, cells with a colour")
+
+    def test_long_curves_keep_their_extremes(self):
+        page = self.page(self.mechanism("m", "--steps", 5000, "--family", "tree-online"))
+        points = page.object["per_step"]["noise"]
+        self.assertLessEqual(len(points), 361)
+        self.assertEqual([step for step, _ in points], sorted({step for step, _ in points}))
+        self.assertEqual(points[-1][0], 4999)
+        self.near(max(value for _, value in points), page.object["max_loss"], 1e-12)
 
     def test_a_matrix_and_weights_have_a_page(self):
         rows = [[1.0 + 0.1 * j if j <= i else 0.0 for j in range(12)] for i in range(12)]
@@ -172,128 +167,188 @@ class Families(ReportCase):
         w = self.write("w.npy", npy([1.0 / (1 + t) for t in range(12)]))
         page = self.page(self.mechanism("m", "--steps", 12, "--family", "identity", "--workload", "file:" + a,
                                         "--weights", w))
-        self.assertIn("Weights of the steps", page.text)
+        self.assertTrue(page.object["weights"])
+        self.shows(page, "Weights of the steps")
 
     def test_threads_do_not_change_a_page(self):
         file = self.mechanism("m", "--steps", 64, "--family", "tree-online")
-        pages = set()
-        for threads in [1, 2, 3]:
-            self.page(file, "--threads", threads)
-            pages.add(self.raw)
-        self.assertEqual(len(pages), 1)
+        self.assertEqual(len({self.page(file, "--threads", threads).raw for threads in [1, 2, 3]}), 1)
 
 
 class Designed(ReportCase):
+    def own(self, page):
+        own, = [c for c in page.object["comparison"]["candidates"] if c["this_file"]]
+        return own
+
+    def left_out(self, page):
+        """The mechanisms of the table that are not eligible, and what the page shows in their rows."""
+        out = [c for c in page.object["comparison"]["candidates"] if not (c["eligible"] or c["swept"] or c["this_file"])]
+        if page.drawn:
+            self.assertEqual(len(page.drawn["out"]), len(out))
+        return out
+
     def test_the_page_states_the_guarantee(self):
         file = self.designed("m", "--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", "1e-6")
         page = self.page(file, "--dim", "2000000")
-        for words in ["are (ε, δ)-differentially private with ε = 2 and δ = 1e-06",
-                      "Compared at equal privacy", "2 000 000 numbers", "dpmf verify m", "best eligible"]:
-            self.assertIn(words, page.text)
-        self.assertIn("delta, logarithmic, against epsilon for this mechanism",
-                      [one["aria-label"] for one in page.pictures])
-        self.assertGreaterEqual(len(page.pictures), 9)
+        privacy = page.object["privacy"]
+        self.assertEqual((privacy["epsilon_claimed"], privacy["delta"], privacy["kind"]), (2, 1e-6, "exact"))
+        self.near(privacy["epsilon"], 2, 1e-9)
+        self.assertIn("are (epsilon, delta)-differentially private with epsilon = 2 and delta = 1e-06", privacy["statement"])
+        self.assertEqual([one["delta"] > 0 and one["epsilon"] > 0 for one in privacy["curve"]], [True] * 17)
+        self.assertEqual(len(privacy["parts"]), 6)
+        self.assertEqual((page.object["cost"]["dim"], page.object["cost"]["dim_is"]), (2000000, "as given"))
+        self.assertIn("are (ε, δ)-differentially private with ε = 2 and δ = 1e-06", page.plain.text)
+        self.shows(page, "are (ε, δ)-differentially private with ε = 2 and δ = 1e-06", "Compared at equal privacy",
+                   "2 000 000 numbers", "dpmf verify m", "best eligible", "claimed by the file; computed again: 2 exact")
+        if page.drawn:
+            self.assertIn("delta, logarithmic, against epsilon for this mechanism", page.drawn["pictures"])
+            self.assertGreaterEqual(len(page.drawn["pictures"]), 9)
+
+    def test_the_table_has_the_figures_of_the_design(self):
+        asked = ["--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", "1e-6", "--no-bench"]
+        wanted = {(c["family"], c["buffers"], c["sigma"]): c for c in self.json("design", *asked)["candidates"]}
+        page = self.page(self.designed("m", *asked))
+        listed = [c for c in page.object["comparison"]["candidates"] if not c["swept"]]
+        self.assertGreater(len(listed), 8)
+        for c in listed:
+            for key in ["noise_rms", "noise_max", "ratio", "memory_bytes", "sensitivity"]:
+                self.assertEqual(c[key], wanted[c["family"], c["buffers"], c["sigma"]][key], (c["family"], key))
+            self.shows(page, "%.5g" % c["noise_rms"], "%.6g" % c["ratio"])
 
     def test_the_page_says_that_sampling_must_stay_secret(self):
         file = self.designed("m", "--steps", 50, "--epochs", 5, "--epsilon", 4, "--delta", "1e-5", "--sampling",
                              "block-cyclic", "--families", "banded-toeplitz", "--no-bench")
         page = self.page(file)
-        for words in ["upper bound", "kept secret", "if the sampling were known"]:
-            self.assertIn(words, page.text)
+        self.assertEqual(page.object["privacy"]["kind"], "upper bound")
+        self.assertTrue(all(one["epsilon_sampling_known"] > one["epsilon"] for one in page.object["privacy"]["curve"]))
+        self.assertIn("kept secret", page.plain.text)
+        self.shows(page, "upper bound", "with real randomness that is kept secret", "if the sampling were known")
 
     def test_the_constraints_of_the_design_are_repeated(self):
         asked = ["--steps", 64, "--epochs", 1, "--epsilon", 1, "--delta", "1e-6", "--dim", "1000"]
         page = self.page(self.designed("m", *asked, "--memory", "18k", "--max-overhead", "1000"))
         words = "rows of 1000 numbers, memory at most 17.6 KiB, at most 1000 times the time of independent noise"
-        self.assertIn("under the limits of the file's design: " + words, page.text)
-        self.assertIn("Designed for " + words, page.text)
-        self.assertGreater(self.raw.count('<tr class="out">'), 0)  # the memory is a limit here too
-        self.assertIn("more than the 18000 bytes allowed", page.text)
-        self.assertIn("Time per step, measured", page.text)
-        self.assertIn("best eligible", page.own)
+        self.assertIn("under the limits of the file's design: " + words, page.object["comparison"]["words"])
+        self.assertEqual(page.object["designed"], words + ", least RMS noise")
+        self.assertGreater(len(self.left_out(page)), 0)  # the memory is a limit here too
+        self.assertIn("more than the 18000 bytes allowed", self.left_out(page)[0]["reason"])
+        self.assertGreater(self.own(page)["seconds_per_step"], 0)
+        self.assertTrue(self.own(page)["best_eligible"])
+        self.shows(page, "under the limits of the file's design: " + words, "Designed for " + words,
+                   "more than the 18000 bytes allowed", "Time per step, measured")
         page = self.page(self.path("m"), "--memory", "1G")
         self.assertIn("under other limits than those of the file's design: rows of 1000 numbers, memory at most 954 MiB",
-                      page.text)
-        self.assertEqual(self.raw.count('<tr class="out">'), 0)
+                      page.object["comparison"]["words"])
+        self.assertEqual(self.left_out(page), [])
 
     def test_the_max_loss_and_the_range_of_a_design_are_repeated(self):
         asked = ["--steps", 64, "--epsilon", 1, "--delta", "1e-6", "--dim", "1000", "--no-bench"]
         page = self.page(self.designed("m", *asked, "--epochs", 1, "--loss", "max"))
-        self.assertIn("least max noise", page.text)
-        self.assertIn("best eligible", page.own)
+        self.assertIn("least max noise", page.object["designed"])
+        self.assertTrue(self.own(page)["best_eligible"])
         page = self.page(self.designed("m", *asked, "--federated", "3,8..16"))
-        self.assertIn("Worst ratio", page.text)
-        self.assertIn("separations up to 16", page.text)
-        self.assertIn("best eligible", page.own)
+        self.assertIn("separations up to 16", page.object["designed"])
+        self.assertGreaterEqual(self.own(page)["worst_ratio"], 1)
+        self.assertTrue(self.own(page)["best_eligible"])
+        self.shows(page, "Worst ratio", "separations up to 16")
 
     def best(self, page):
-        """The rows that are called best."""
-        return [row for row in re.findall("<tr.*?</tr>", self.raw, re.S) if "best eligible" in row]
+        """The one row that is called best."""
+        best, = [c for c in page.object["comparison"]["candidates"] if c["best_eligible"]]
+        if page.drawn:
+            self.assertEqual(len(page.drawn["best"]), 1)
+        return best
 
     def test_no_other_is_called_best_where_the_file_has_less_noise(self):
         """Under random allocation, which the design covers for one step of each epoch and not for two."""
         asked = ["--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", "1e-8", "--no-bench", "--sampling", "allocation"]
-        page = self.page(self.designed("m", *asked, "--families", "identity"))
-        best, = self.best(page)
-        self.assertIn("this file", best)
+        self.assertTrue(self.best(self.page(self.designed("m", *asked, "--families", "identity")))["this_file"])
         self.ok("calibrate", self.path("m"), "--epsilon", 0.5, "--delta", "1e-8", "--sampling", "allocation:2,64", "-o",
                 self.path("twice"))
         page = self.page(self.path("twice"))
-        best, = self.best(page)
-        self.assertIn("this file", best)
-        self.assertIn("as good as, or better than, the choice", page.text)
-        self.assertIn("what a design chooses among its candidates", page.text)
+        self.assertTrue(self.best(page)["this_file"])
+        self.assertIn("as good as, or better than, the choice", page.object["comparison"]["words"])
+        self.assertIn("what a design chooses among its candidates",
+                      [c["reason"] for c in page.object["comparison"]["candidates"]])
+        self.shows(page, "as good as, or better than, the choice", "what a design chooses among its candidates")
 
     def test_the_limits_of_the_page_are_kept(self):
         file = self.designed("m", "--steps", 64, "--epochs", 1, "--epsilon", 1, "--delta", "1e-6", "--no-bench")
-        self.page(file)
-        self.assertEqual(self.raw.count('<tr class="out">'), 0)
+        self.assertEqual(self.left_out(self.page(file)), [])
         page = self.page(file, "--memory", "20M")
-        self.assertGreater(self.raw.count('<tr class="out">'), 0)
-        self.assertIn("not measured; use --max-overhead", page.text)
-        self.assertIn("Time per step, measured", self.page(file, "--dim", "1000", "--max-overhead", "1000").text)
+        self.assertGreater(len(self.left_out(page)), 0)
+        self.assertIsNone(self.own(page)["seconds_per_step"])
+        self.shows(page, "not measured; use --max-overhead")
+        page = self.page(file, "--dim", "1000", "--max-overhead", "1000")
+        self.assertGreater(self.own(page)["overhead"], 0)
+        self.shows(page, "Time per step, measured")
 
     def test_many_steps_compare_what_needs_no_search(self):
-        """Above some ten thousand steps only what needs no search is compared, and the page says so."""
+        """Above some ten thousand steps only mechanisms that need no search are compared, and the page mentions it."""
         page = self.page(self.mechanism("m", "--steps", "400", "--family", "toeplitz", "--participation",
                                         "cyclic:4,100"))
-        self.assertTrue("banded-toeplitz" in page.text, "the design's families are missing")
-        self.assertTrue("all of 400 columns" in page.text, "not every column was read")
+        self.assertIn("banded-toeplitz", {c["family"] for c in page.object["comparison"]["candidates"]})
+        self.assertEqual([m["columns_read"] for m in page.object["matrices"]], [400, 400])
+        self.shows(page, "all of 400 columns")
         page = self.page(self.mechanism("m", "--steps", "40000", "--family", "tree-online"))
-        for words in ("need no search", "columns were read", "optimum's own curve is not drawn"):
-            self.assertTrue(words in page.text, words)
+        self.assertIn("need no search", page.object["comparison"]["words"])
+        self.assertLess(page.object["matrices"][0]["columns_read"], 40000)
+        self.assertIsNone(page.object["optimum"])
+        self.shows(page, "need no search", "columns were read", "optimum's own curve is not drawn")
 
 
 class Escaping(ReportCase):
-    NASTY = "<script>alert(1)</script> \"'&amp; <img onerror=alert(2)> \u00e9\u4e2d"
+    NASTY = ("<script>alert(1)</script> <!-- \"'&amp; </script><img src=x onerror=\"document.title='planted'\"> "
+             "\u00e9\u4e2d \u2028")
+
+    def stays_text(self, page):
+        """Nothing of the page but its own markup: no element of the planted text, no reaction to it."""
+        self.assertNotIn("<img", page.raw)
+        self.assertNotIn("<script>alert", page.raw)
+        self.assertNotIn("img", page.drawn["tags"] if page.drawn else [])
+        self.assertNotIn("planted", page.drawn["title"] if page.drawn else "")
 
     def test_names_of_files_are_escaped(self):
-        name = "<script>alert(1)<&'\".mech"
-        file = self.mechanism(name, "--steps", 8, "--family", "toeplitz")
-        page = self.page(file)
-        self.assertNotIn("<script", self.raw)
-        self.assertIn(name, page.title)
-        self.assertIn("dpmf verify '<script>alert(1)<&'\\''\".mech'", page.text)
+        name = "<script>alert(1)<&'\"<img src=x onerror=alert(2)>.mech"
+        page = self.page(self.mechanism(name, "--steps", 8, "--family", "toeplitz"))
+        self.stays_text(page)
+        self.assertEqual(page.object["name"], name)
+        self.assertIn(name, page.plain.title)
+        self.assertIn(name, page.plain.text)
+        self.shows(page, name, "dpmf verify '<script>alert(1)<&'\\''\"<img src=x onerror=alert(2)>.mech'")
 
     def test_names_that_are_not_text_are_shown_as_such(self):
         source = self.mechanism("m", "--steps", 8, "--family", "toeplitz")
-        name = os.path.join(os.fsencode(self.directory.name), b"\xff\xfe\x01\xed\xa0\x80.mech")
+        name = os.path.join(os.fsencode(self.directory.name), b"\xff\xfe\x01\xed\xa0\x80\xe2\x80\xae.mech")
         os.rename(source, name)
         code, _, err = run("report", os.fsdecode(name), "-o", self.path("page.html"))
         self.assertEqual((code, err), (0, ""))
-        with open(self.path("page.html"), "rb") as file:
-            text = file.read().decode("utf-8")
-        self.assertIn("\ufffd", Page(text).title)
-        self.assertNotIn("\x01", text)
+        page = Page(self, self.path("page.html"), self.tab)
+        self.assertIn("\ufffd", page.plain.title)
+        self.assertIn("\ufffd", page.object["name"])
+        self.assertIsNone(re.search("[\x01\u202e]", page.raw))
+        self.shows(page, "\ufffd" * 9 + ".mech")
 
     def test_the_maker_of_a_file_is_escaped(self):
         file = self.mechanism("m", "--steps", 8, "--family", "toeplitz")
         remade(file, self.NASTY)
         self.assertEqual(self.json("inspect", file)["made_by"], self.NASTY)
         page = self.page(file)
-        self.assertIn(self.NASTY, page.text)
-        self.assertNotIn("<script", self.raw)
-        self.assertNotIn("<img", self.raw)
+        self.stays_text(page)
+        self.assertEqual(page.object["made_by"], self.NASTY)
+        self.shows(page, " ".join(self.NASTY.split()))
+
+    @unittest.skipUnless(LOOKED_AT, "no Chromium here")
+    def test_the_policy_lets_nothing_else_run(self):
+        """Markup that got into the page all the same would neither run nor load."""
+        self.page(self.mechanism("m", "--steps", 8, "--family", "toeplitz"))
+        self.tab.run("""document.body.insertAdjacentHTML("beforeend",
+            "<img src='data:,x' onerror='document.title=\\"planted\\"'><p style='color:red' onclick='document.title=\\"planted\\"'>p</p>");
+            document.body.lastChild.click();
+            const script = document.createElement("script"); script.textContent = "document.title = 'planted'";
+            document.body.append(script)""")
+        self.assertNotIn("planted", self.tab.run("document.title"))
+        self.assertEqual(len([one for one in self.tab.complaints if "Content Security Policy" in one]), 5, self.tab.complaints)
 
 
 class Refused(ReportCase):
@@ -302,7 +357,7 @@ class Refused(ReportCase):
         self.file = self.mechanism("m", "--steps", 8, "--family", "toeplitz")
 
     def test_report_refuses_missing_and_bad_options(self):
-        self.refused(2, "report", self.file, says="--out")
+        self.refused(2, "report", self.file, says=["--out", "--json"])
         self.refused(2, "report", says="FILE")
         self.refused(2, "report", self.file, "-o", self.path("p"), "--dim", "0", says="--dim")
         self.refused(2, "report", self.file, "-o", self.path("p"), "--steps", "9", says="--steps")
@@ -321,6 +376,11 @@ class Refused(ReportCase):
         self.refused(1, "report", self.path("missing"), "-o", out)
         with open(out) as file:
             self.assertEqual(file.read(), "old")
+
+    def test_the_object_alone_needs_no_page(self):
+        found = self.json("report", self.file)
+        self.assertEqual((found["page"], found["family"], found["steps"]), ("mechanism", "toeplitz", 8))
+        self.assertEqual(self.left_behind(), ["m"])
 
     def test_an_old_page_is_replaced(self):
         out = self.write("p.html", "old")
@@ -344,8 +404,7 @@ LOOK = """(() => {
 })()"""
 
 
-@unittest.skipIf(browser.PROGRAM is None, "no Chromium here")
-@unittest.skipIf("asan" in DPMF, "the page is that of the release build, which is looked at")
+@unittest.skipUnless(LOOKED_AT, "no Chromium here")
 class Seen(ReportCase):
     def look(self, tab, page, width, dark):
         """The page in a window of that width; nothing to complain about; its background."""
@@ -370,16 +429,43 @@ class Seen(ReportCase):
         files = [self.designed("designed", "--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", "1e-6"),
                  self.mechanism("tree", "--steps", 100, "--family", "tree-online"),
                  self.mechanism("one", "--steps", 1, "--family", "identity")]
-        with browser.Browser() as tab:
-            for file in files:
-                page = file + ".html"
-                self.ok("report", file, "-o", page)
-                for width in [1200, 400]:
-                    with self.subTest(file=os.path.basename(file), width=width):
-                        self.assertGreater(self.look(tab, page, width, False), 600, "light")
-                        self.assertLess(self.look(tab, page, width, True), 150, "dark")
-            tab.open(files[0] + ".html", 1200, dark=True)
-            self.assertTrue(tab.printed().startswith(b"%PDF"))
+        for file in files:
+            page = file + ".html"
+            self.ok("report", file, "-o", page)
+            for width in [1200, 400]:
+                with self.subTest(file=os.path.basename(file), width=width):
+                    self.assertGreater(self.look(self.tab, page, width, False), 600, "light")
+                    self.assertLess(self.look(self.tab, page, width, True), 150, "dark")
+
+    def test_a_page_prints_in_black_on_white_with_its_pictures(self):
+        page = self.page(self.designed("m", "--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", "1e-6"))
+        self.tab.open(page.path, 700, dark=True)
+        self.assertTrue(self.tab.printed().startswith(b"%PDF"))
+        self.tab.ask("Emulation.setEmulatedMedia", media="print")
+        found = self.tab.run(LOOK)
+        self.assertLessEqual(found["width"], 700)
+        self.assertGreater(found["pictures"], 6)
+        self.assertEqual(found["out"], [])
+        _, _, rows, channels = browser.pixels(self.tab.picture())
+        self.assertEqual(sum(rows[2][0:3]), 3 * 255)
+        self.assertGreater(len({row[x * channels:x * channels + 3] for row in rows[::3] for x in range(0, 700, 3)}), 20)
+        self.tab.ask("Emulation.setEmulatedMedia", media="")
+
+    def test_the_main_figures_are_there_without_script(self):
+        file = self.designed("m", "--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", "1e-6")
+        held, page = self.json("inspect", file), self.page(file)
+        self.tab.ask("Emulation.setScriptExecutionDisabled", value=True)
+        self.addCleanup(self.tab.ask, "Emulation.setScriptExecutionDisabled", value=False)
+        for width in [1200, 400]:
+            self.tab.open(page.path, width)
+            found, look = self.tab.run(DRAWN), self.tab.run(LOOK)
+            self.assertEqual(self.tab.complaints, [])
+            for words in ["are (ε, δ)-differentially private with ε = 2 and δ = 1e-06", "ε of the file 2 claimed", "δ 1e-06",
+                          "RMS loss %.9g exact" % held["rms_loss"], "RMS loss / bound %.9g upper bound" % page.object["ratio"]]:
+                self.assertIn(words, found["text"])
+            self.assertEqual(len(found["pictures"]), 1)
+            self.assertLessEqual(look["width"], width)
+            self.assertEqual(look["out"], [], "text that leaves its picture")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ PATIENCE = 120  # seconds before a test gives up; no result depends on it
 
 
 def start(arguments, **options):
-    """Starts the program with the signals of a foreground job, whatever this test was started with."""
+    """Starts the program with the signals of a foreground job, even if this test runs in the background."""
     def defaults():
         for number in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]:
             signal.signal(number, signal.SIG_DFL)

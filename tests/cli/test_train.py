@@ -43,7 +43,7 @@ class Training(Case):
         self.seed = ["--testing-seed", "3"]
 
     def train(self, *arguments, data=None, **options):
-        """A run that must succeed; returns its JSON. stderr may only say that it is not private."""
+        """A run that must succeed; returns its JSON. stderr may only report that it is not private."""
         code, out, err = run("train", *(self.csv if data is None else data), *arguments, "--json", **options)
         self.assertEqual(code, 0, (arguments, err))
         for line in err.splitlines():
@@ -108,7 +108,7 @@ class Runs(Training):
         self.assertGreater(once["sigma"], free["sigma"])
 
     def test_one_key_is_one_run_whatever_the_threads(self):
-        """One key is one run, whatever the threads; another key or setting is another."""
+        """One key is one run for any number of threads; another key or setting is another."""
         made = {}
         for name, arguments in [("a", []), ("b", ["--threads", "3"]), ("c", ["--learning-rate", "0.4"])]:
             self.train(*self.plan, *self.private, *self.seed, *arguments, "--out", self.path(name))
@@ -239,7 +239,7 @@ class Resume(Training):
         self.key = ["--key-file", self.path("key")]
 
     def kill(self, arguments, checkpoints, number):
-        """Starts the run and kills it when its checkpoint has been replaced so many times; True if it was alive."""
+        """Starts the run and kills it when its checkpoint has been replaced this many times; True if it was alive."""
         path = self.path("run")
         process = subprocess.Popen([DPMF, "train", *self.csv, *arguments, "--json"], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -261,7 +261,7 @@ class Resume(Training):
         self.train(*self.long, *self.key, "--out", self.path("whole"))
         state = ["--checkpoint", self.path("run"), "--every", "10"]
         kills = 0
-        for _ in range(60):  # a run that was through before the signal came is begun anew
+        for _ in range(60):  # a run that ended before the signal came is started again
             if kills == 8:
                 break
             if self.kill([*self.long, *self.key, *state], moments.randrange(1, 6), signal.SIGKILL) == -signal.SIGKILL:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""train --test-curve: on the test data alone, declared public by whoever asks, whole or not at all, the same after a kill."""
+"""train --test-curve: on the test data alone, which the user declares public; complete or not at all, the same after a kill."""
 import os
 import random
 import signal

@@ -10,7 +10,7 @@ import unittest
 from harness import Case, run
 
 VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
-         "report", "reproduce", "bench", "help"]
+         "report", "bench", "help"]
 LATER_VERBS = ["predicts"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
                   "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "no-bench", "exact", "threads", "json",
@@ -44,10 +44,10 @@ OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": O
            "verify": ["threads", "json", "help"],
            "audit": ["epsilon", "delta", "confidence", "testing-seed", "threads", "json", "out", "through", "canaries",
                      "noise-factor", "help"],
-           "report": ["unit", "dim", "memory", "max-overhead", "clip", "mechanism", "range", "level", "column", "threads", "out",
-                      "help"],
+           "report": ["unit", "dim", "memory", "max-overhead", "clip", "mechanism", "range", "level", "column", "threads", "json",
+                      "out", "help"],
            "bench": ["threads", "json", "help"],
-           "reproduce": ["threads", "json", "markdown", "perturb", "help"], "help": ["man", "completion", "help"]}
+           "help": ["man", "completion", "help"]}
 BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]
 IDENTITY = ["evaluate", "--family", "identity"]
 
@@ -297,7 +297,7 @@ class Help(Case):
             if len(set(OPTIONS[verb]) - general) >= 5:
                 self.assertEqual(len(first), 5, verb)
             if "out" in OPTIONS[verb]:
-                self.assertNotIn("write there.", words)  # each verb says what -o writes
+                self.assertNotIn("write there.", words)  # each verb describes the file that -o writes
             self.assertLessEqual(max(map(len, words.split("\n"))), 80)
 
     def test_help_has_only_the_sentences_of_its_verb(self):

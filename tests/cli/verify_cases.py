@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of verify share: mechanism files taken apart, changed by one number, and put together again."""
+"""Shared by the tests of verify: mechanism files taken apart, changed by one number, and put together again."""
 import copy
 import hashlib
 import json
@@ -153,7 +153,7 @@ class Verify(Case):
         return [name for name, check in checks.items() if check["ok"] is False]
 
     def mutate(self, file, seed=1):
-        """Every number of the description and a sample of every array, in both directions; how many there were."""
+        """Every number of the description and a sample of every array, in both directions; returns their number."""
         count, rng = 0, random.Random(seed)
         self.survives(file)
         for path in numbers_of(file.root):

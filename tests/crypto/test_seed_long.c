@@ -61,7 +61,7 @@ static void *run(void *context) {
     return NULL;
 }
 
-/* P(N <= count) and P(N >= count) for N Poisson, whichever is less. */
+/* The smaller of P(N <= count) and P(N >= count) for N Poisson. */
 static double poisson_tail(double mean, uint64_t count) {
     double below = 0, above = 0;
     const double spread = 40 * sqrt(mean) + 40;

@@ -19,7 +19,7 @@
 static const char *const names[] = {"ref", "avx2", "vaes", "avx512"};
 enum { SETS = 4 };
 
-/* What the specification means by the words, without rounding: u, and the angle word of `bits` bits. */
+/* The specification of the words without rounding: u, and the angle word of `bits` bits. */
 static void exact_pair(long double u, uint64_t a, int bits, long double *x, long double *y) {
     const uint64_t top = bits == 32 ? a << 32 : a; /* the word at the top of 64 bits */
     const uint64_t fraction = top << 2 | (bits == 32 ? (uint64_t)2 << 32 : 2);
@@ -40,11 +40,11 @@ typedef struct float_case {
     uint32_t word, angle, more[2];
 } float_case;
 
-/* 32 cases through one set: 16 a unit. */
+/* 32 cases through one set: 16 per unit. */
 static void run_floats(const kernels_seed_set *set, const float_case *cases, float *x, float *y) {
     uint32_t words[64], more[64][4];
     float out[64];
-    memset(more, 0xAA, sizeof more); /* what is not asked for must not matter */
+    memset(more, 0xAA, sizeof more); /* numbers that are not requested must not matter */
     for (int i = 0; i < 32; i++) {
         const int at = i / 16 * 32 + i % 16;
         words[at] = cases[i].word;

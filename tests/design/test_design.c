@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Design: published figures, what is chosen and why, constraints that bind, refusals. */
+/* Design: published figures, the choice and its reasons, constraints that bind, refusals. */
 #include "design/design.h"
 #include "strategy/strategy.h"
 #include "support/check.h"
@@ -33,7 +33,7 @@ static void test_one_epoch_takes_a_tvblt_next_to_the_optimum(void **state) {
         assert_true(c->buffers <= 6);
         assert_int_equal(c->sampling.kind, DPMF_SAMPLING_NONE);
         assert_int_equal(c->sigma_kind, DPMF_EXACT);
-        assert_non_null(strstr(dpmf_design_why(d), "tvblt"));
+        assert_non_null(strstr(dpmf_design_get(d).why, "tvblt"));
         dpmf_design_free(d);
     }
 }
@@ -56,11 +56,11 @@ static void test_the_design_for_the_max_loss_is_not_above_that_for_the_rms_loss(
     }
 }
 
-/* ---- what is true of every design ---- */
+/* ---- properties of every design ---- */
 
 static void check_order(const dpmf_design *d, const dpmf_design_options *o) {
     double before = 0;
-    for (int64_t i = 0; i < dpmf_design_count(d); i++) {
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         const double noise = o->loss == DPMF_LOSS_MAX ? c->noise_max : c->noise_rms;
         check_near(c->noise_rms, c->sigma * c->rms_loss, 1e-14);
@@ -71,8 +71,8 @@ static void check_order(const dpmf_design *d, const dpmf_design_options *o) {
         before = noise;
     }
     assert_null(dpmf_design_candidate(d, -1));
-    assert_null(dpmf_design_candidate(d, dpmf_design_count(d)));
-    assert_null(dpmf_design_warning(d, dpmf_design_warnings(d)));
+    assert_null(dpmf_design_candidate(d, dpmf_design_get(d).count));
+    assert_null(dpmf_design_warning(d, dpmf_design_get(d).warnings));
 }
 
 /* The fewest buffers of the eligible within 0.1 % of the least noise. */
@@ -81,7 +81,7 @@ static void check_choice(const dpmf_design *d, const dpmf_design_options *o) {
     double least = 0;
     assert_true(chosen->eligible);
     assert_int_equal(chosen->swept, 0);
-    for (int64_t i = 0; i < dpmf_design_count(d); i++) {
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         const double noise = o->loss == DPMF_LOSS_MAX ? c->noise_max : c->noise_rms;
         if (!c->eligible) continue;
@@ -93,21 +93,21 @@ static void check_choice(const dpmf_design *d, const dpmf_design_options *o) {
 
 /* The mechanism is the candidate, and its guarantee is found again from it alone. */
 static void check_mechanism(const dpmf_design *d, const dpmf_design_options *o) {
-    const dpmf_mechanism *m = dpmf_design_mechanism(d);
+    const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
     const dpmf_candidate *c = chosen_of(d);
-    const dpmf_evaluation e = dpmf_mechanism_evaluation(m);
+    const dpmf_evaluation e = dpmf_mechanism_get(m).evaluation;
     const dpmf_account_options a = dpmf_mechanism_account(m);
-    const dpmf_privacy p = dpmf_design_privacy(d);
+    const dpmf_privacy p = dpmf_design_get(d).privacy;
     dpmf_privacy found;
     char text[4000];
-    check_near(dpmf_mechanism_sigma(m), c->sigma, 0);
+    check_near(dpmf_mechanism_get(m).sigma, c->sigma, 0);
     check_near(e.sensitivity.value, c->sensitivity.value, 1e-14);
     assert_int_equal(e.sensitivity.of, c->sensitivity.of);
     check_near(e.rms_loss, c->rms_loss, 1e-12);
     check_near(e.max_loss, c->max_loss, 1e-12);
     check_near(p.epsilon, o->epsilon, 0);
     check_near(p.delta, o->delta, 0);
-    check_ok(dpmf_account_epsilon(dpmf_mechanism_sigma(m), o->delta, &a, &found));
+    check_ok(dpmf_account_epsilon(dpmf_mechanism_get(m).sigma, o->delta, &a, &found));
     assert_true(found.epsilon <= o->epsilon * (1 + 1e-9));
     assert_true(found.epsilon >= o->epsilon * (1 - 2e-3));
     assert_true(dpmf_design_statement(d, "example", text, sizeof text) < sizeof text);
@@ -178,7 +178,7 @@ static void test_the_choice_fits_the_memory(void **state) {
     assert_true(free_buffers > 2);
     assert_true(chosen_of(d)->buffers == 2);
     assert_true(chosen_of(d)->memory_bytes <= o.memory);
-    assert_non_null(strstr(dpmf_design_why(d), "MiB"));
+    assert_non_null(strstr(dpmf_design_get(d).why, "MiB"));
     dpmf_design_free(d);
     o.memory = 3000000; /* independent noise keeps no rows */
     d = make_design("prefix", 120, &o);
@@ -226,7 +226,7 @@ static void test_the_choice_is_fast_enough_with_the_fewest_buffers(void **state)
     check_fails(DPMF_ERROR_UNSUPPORTED, design_choose(&p, &chosen));
 }
 
-/* Times are measured, whatever they are. */
+/* Times are measured; their values are not tested. */
 static void test_times_are_measured(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(2);
@@ -241,7 +241,7 @@ static void test_times_are_measured(void **state) {
     }
 }
 
-/* ---- words ---- */
+/* ---- texts ---- */
 
 static void test_a_design_says_why_and_what_to_see_to(void **state) {
     (void)state;
@@ -251,8 +251,8 @@ static void test_a_design_says_why_and_what_to_see_to(void **state) {
     o.epsilon = 2;
     dpmf_design *d = make_design("prefix", 1024, &o);
     assert_int_equal(chosen_of(d)->sampling.kind, DPMF_SAMPLING_BLOCK_CYCLIC);
-    assert_non_null(strstr(dpmf_design_why(d), "independent noise (DP-SGD)"));
-    assert_non_null(strstr(dpmf_design_why(d), "McKenna 2024, Section 4.2"));
+    assert_non_null(strstr(dpmf_design_get(d).why, "independent noise (DP-SGD)"));
+    assert_non_null(strstr(dpmf_design_get(d).why, "McKenna 2024, Section 4.2"));
     assert_non_null(strstr(dpmf_design_warning(d, 0), "block-cyclic Poisson"));
     dpmf_design_free(d);
     o.sampling = DPMF_SAMPLING_NONE;

@@ -146,8 +146,8 @@ static void check_comparison(const design_federated_range *f) {
         assert_true(a->worst == worst && worst >= 1);
         for (int64_t j = 0; j < f->count; j++) { /* strictly better in one, no worse in the other */
             const design_federated_item *b = &f->item[j];
-            if (strcmp(dpmf_strategy_family(a->strategy), dpmf_strategy_family(b->strategy)) != 0) continue;
-            int64_t mine = dpmf_strategy_buffers(a->strategy), theirs = dpmf_strategy_buffers(b->strategy);
+            if (strcmp(dpmf_strategy_get(a->strategy).family, dpmf_strategy_get(b->strategy).family) != 0) continue;
+            int64_t mine = dpmf_strategy_get(a->strategy).buffers, theirs = dpmf_strategy_get(b->strategy).buffers;
             useless |= theirs <= mine && b->worst <= a->worst && (theirs < mine || b->worst < a->worst);
         }
         if (useless) assert_true(a->dominated);
@@ -200,7 +200,7 @@ static void test_named_families_alone_are_tried_and_replacing_doubles(void **unu
     design_federated_range banded = open(&s);
     assert_int_equal(blt.count + banded.count + 1, both.count); /* and a TV-BLT */
     for (int64_t i = 0; i < blt.count; i++)
-        assert_string_equal(dpmf_strategy_family(blt.item[i].strategy), "blt");
+        assert_string_equal(dpmf_strategy_get(blt.item[i].strategy).family, "blt");
     assert_int_equal(banded.count, 5 + 4 + 3 + 2 + 1);
     design_federated_close(&both);
     design_federated_close(&doubled);
@@ -222,7 +222,7 @@ static void test_a_tvblt_is_offered_over_a_range_with_a_schedule(void **unused) 
     check_ok(dpmf_workload_parse(s.workload, s.steps, &workload));
     assert_int_equal(f.count, 1);
     assert_int_equal(f.points, 33);
-    assert_string_equal(dpmf_strategy_family(f.item[0].strategy), "tvblt");
+    assert_string_equal(dpmf_strategy_get(f.item[0].strategy).family, "tvblt");
     for (int64_t j = 0; j < f.points; j += 4) {
         dpmf_participation *participation = NULL;
         dpmf_evaluation e;
@@ -240,7 +240,7 @@ static void test_a_tvblt_is_offered_over_a_range_with_a_schedule(void **unused) 
 /* ---- brute force over all patterns, and a dense error ---- */
 
 static double dense_rms(const dpmf_workload *a, const dpmf_strategy *s) {
-    const int64_t n = dpmf_workload_steps(a);
+    const int64_t n = dpmf_workload_get(a).steps;
     double *w = check_strategy_inverse(s), *matrix = check_workload_matrix(a), sum = 0;
     for (int64_t t = 0; t < n; t++)
         for (int64_t u = 0; u < n; u++) {
@@ -334,14 +334,14 @@ static void test_a_federated_design_holds_at_the_low_separation(void **unused) {
     o.dim = 1000;
     check_ok(dpmf_workload_parse("prefix", 2000, &workload));
     check_ok(dpmf_design_create(workload, &o, &design));
-    const dpmf_candidate *chosen = dpmf_design_candidate(design, dpmf_design_chosen(design));
-    const dpmf_mechanism *mechanism = dpmf_design_mechanism(design);
-    assert_string_equal(dpmf_participation_text(dpmf_mechanism_participation(mechanism)), "minsep:5,200");
+    const dpmf_candidate *chosen = dpmf_design_candidate(design, dpmf_design_get(design).chosen);
+    const dpmf_mechanism *mechanism = dpmf_design_get(design).mechanism;
+    assert_string_equal(dpmf_participation_get(dpmf_mechanism_get(mechanism).participation).text, "minsep:5,200");
     assert_string_equal(chosen->family, "blt"); /* 1.0441 of the best at worst; the best tapered: 1.0478 */
     assert_int_equal(chosen->buffers, 2);       /* three: 1.0433, less than 0.1 % better */
     assert_int_equal(chosen->swept, 0);
     check_near(chosen->rms_loss, 9.0566, 1e-4);
-    check_near(dpmf_design_privacy(design).epsilon, 2, 1e-9);
+    check_near(dpmf_design_get(design).privacy.epsilon, 2, 1e-9);
     dpmf_design_free(design);
     dpmf_workload_free(workload);
 }

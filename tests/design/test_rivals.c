@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What design chooses is not clearly worse than anything that the library makes: 14 random settings of up to 300 steps, each
- * workload twice. test_rivals_long.c has more of them. */
+/*
+ * The mechanism that design chooses is not clearly worse than any other of the library: 14 random settings of up to 300
+ * steps, each workload twice. test_rivals_long.c has more of them.
+ */
 #include "support/design_rivals.h"
 
 static void test_design_misses_nothing(void **unused) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What design chooses is not clearly worse than anything that the library makes: random settings of up to 2000 steps. */
+/*
+ * The mechanism that design chooses is not clearly worse than any other of the library: random settings of up to 2000
+ * steps.
+ */
 #include "support/design_rivals.h"
 
 static void test_design_misses_nothing_at_length(void **unused) {

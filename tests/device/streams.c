@@ -60,7 +60,7 @@ const char *const case_names[CASES] = {"identity",
 static dpmf_strategy *blt_of(int64_t steps, int stamps) {
     static const double scale[] = {0.31, 0.17, 0.05}, decay[] = {0.93, 0.5, 0.21};
     dpmf_strategy *inner = NULL, *normal = NULL, *out = NULL;
-    check_ok(dpmf_strategy_create_blt(steps / stamps, 3, scale, decay, &inner));
+    check_ok(dpmf_strategy_create_blt(steps / stamps, 3, scale, decay, NULL, &inner));
     if (stamps == 1) return inner;
     check_ok(dpmf_strategy_create_normalized(inner, &normal));
     check_ok(dpmf_strategy_create_stamped(normal, stamps, &out));

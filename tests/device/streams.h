@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of devices share: mechanisms by every route, and a device's rows held against the library's. */
+/* Shared by the tests of devices: mechanisms by every route, and a device's rows compared with the library's. */
 #ifndef DPMF_TESTS_DEVICE_STREAMS_H
 #define DPMF_TESTS_DEVICE_STREAMS_H
 
@@ -12,7 +12,7 @@
 void check_device_(dpmf_status got, dpmf_status expected, const char *part, const char *call, const char *file,
                    int line);
 
-/* The first OpenCL device, opened once; skips the test, saying why, where there is none. */
+/* The first OpenCL device, opened once; skips the test with the reason where there is none. */
 dpmf_device *the_device(void);
 void close_the_device(void);
 

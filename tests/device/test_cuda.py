@@ -32,7 +32,7 @@ class Compiled(unittest.TestCase):
                 self.assertEqual(count.fused_in_ptx(NVCC, architecture, folder), 0)
 
     def test_a_number_takes_the_instructions_that_the_documentation_says(self):
-        """Within a quarter: other compilers count otherwise."""
+        """Within a quarter, since compilers differ."""
         parts = count.count_parts(NVCC, "sm_80")
         self.assertAlmostEqual(parts["AES"].instructions, 238, delta=60)
         self.assertAlmostEqual(parts["AES"].loads, 55, delta=2)  # 16 look-ups in each of 14 rounds, for four numbers

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is refused: devices that do not give the bits, arguments that make no sense, more memory than there is. */
+/* Refusals: devices that do not give the bits, arguments that make no sense, more memory than there is. */
 #include "device/streams.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints, state files and sums of a device's stream: the library's own, which either can go on with. */
+/* Checkpoints, state files and sums of a device's stream: the library's own, which both can continue from. */
 #include "device/streams.h"
 
 #include <stdio.h>
@@ -199,8 +199,8 @@ static void test_a_state_file_goes_from_one_to_the_other(void **state) {
     assert_null(second); /* the file is locked */
     dpmf_device_noise_free(other);
     dpmf_noise *own = library_stream(m, &o);
-    assert_int_equal(dpmf_noise_step(own), 3);
-    assert_int_equal(dpmf_noise_in_doubt(own), 0);
+    assert_int_equal(dpmf_noise_get(own).step, 3);
+    assert_int_equal(dpmf_noise_get(own).in_doubt, 0);
     check_ok(dpmf_noise_next(own, row));
     dpmf_noise_free(own);
     other = device_stream(m, &o);

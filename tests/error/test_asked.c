@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Long evaluations ask whether to go on after every few million operations, however long a step is, and stop when told. */
+/*
+ * Long evaluations call the progress function after every few million operations, for steps of any length, and stop on
+ * request.
+ */
 #include "support/check.h"
 
 #include "error/error.h"
@@ -17,7 +20,7 @@ static int ask(void *context, const char *what, double done) {
     return ++c->asked == c->stop_at;
 }
 
-/* A route that takes `operations` a step, and so must ask once for every 2^24 of them. */
+/* A route that takes `operations` per step, and so must call the progress function once for every 2^24 of them. */
 static void check_asks(const char *family, const char *text, int normalized, int64_t n, int64_t operations) {
     dpmf_workload *a = NULL;
     dpmf_strategy *s = NULL, *other = NULL;

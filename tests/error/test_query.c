@@ -13,7 +13,7 @@ enum { STEPS = 48, QUESTIONS = 100, STREAMS = 2000 };
 
 /* |W'q| from the whole W. */
 static double dense_deviation(const dpmf_strategy *s, const double *w, int64_t count, const double *q) {
-    int64_t rows = dpmf_strategy_rows(s);
+    int64_t rows = dpmf_strategy_get(s).rows;
     double sum = 0;
     for (int64_t u = 0; u < rows; u++) {
         double x = 0;
@@ -89,7 +89,7 @@ static double normal(uint64_t *x) {
 
 /* Noise of one stream: y = W z. */
 static void simulate(const dpmf_strategy *s, const double *w, uint64_t *x, double *y) {
-    int64_t rows = dpmf_strategy_rows(s);
+    int64_t rows = dpmf_strategy_get(s).rows;
     double *z = calloc((size_t)rows, sizeof *z);
     for (int64_t u = 0; u < rows; u++)
         z[u] = normal(x);

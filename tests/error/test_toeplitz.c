@@ -12,7 +12,7 @@ static dpmf_strategy *toeplitz(int64_t steps, int64_t bands) {
     double *c = malloc((size_t)bands * sizeof *c);
     for (int64_t i = 0; i < bands; i++)
         c[i] = 1.3 / (double)(1 + i) + (i == 1 ? -0.2 : 0.01);
-    check_ok(dpmf_strategy_create_banded_toeplitz(steps, bands, c, &s));
+    check_ok(dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ_BANDED, bands, c, &s));
     free(c);
     return s;
 }

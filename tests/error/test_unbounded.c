@@ -15,7 +15,7 @@ static void test_a_range_of_errors_is_part_of_all_of_them(void **state) {
     dpmf_workload *a = workload_of("prefix", STEPS), *whole = workload_of("prefix", DPMF_UNBOUNDED_STEPS_MAX);
     double *all = malloc(STEPS * sizeof *all), *part = malloc(STEPS * sizeof *part);
     (void)state;
-    check_ok(unbounded_head(endless, STEPS, &brief));
+    check_ok(strategy_cut(endless, STEPS, &brief));
     check_ok(dpmf_error_compute(a, brief, NULL, all));
     for (size_t i = 0; i < sizeof FIRST / sizeof FIRST[0]; i++) {
         check_ok(dpmf_error_range(whole, endless, FIRST[i], COUNT[i], NULL, part));
@@ -40,7 +40,7 @@ static void test_errors_of_a_running_stream_are_the_same_in_any_order(void **sta
     error_lookup *far = NULL, *near = NULL;
     double *all = malloc(STEPS * sizeof *all), last = 0;
     (void)state;
-    check_ok(unbounded_head(endless, STEPS, &brief));
+    check_ok(strategy_cut(endless, STEPS, &brief));
     check_ok(dpmf_error_compute(a, brief, NULL, all));
     FAIL_EACH(error_lookup_create(whole, endless, NULL, &far));
     for (size_t i = 0; i < sizeof AT / sizeof AT[0]; i++)
@@ -84,13 +84,13 @@ static void test_sums_of_errors_in_leaps_are_those_step_by_step(void **state) {
         dpmf_workload *a = workload_of("prefix", STEPS[i]);
         dpmf_strategy *s = NULL;
         double *all = malloc((size_t)STEPS[i] * sizeof *all), sum = 0, largest = 0, total = 0, most = 0;
-        check_ok(unbounded_head(endless, STEPS[i], &s));
+        check_ok(strategy_cut(endless, STEPS[i], &s));
         check_ok(dpmf_error_compute(a, s, NULL, all));
         for (int64_t t = 0; t < STEPS[i]; t++) {
             sum += all[t] * all[t];
             largest = fmax(largest, all[t]);
         }
-        assert_int_equal(error_unbounded_sums(a, s, &total, &most), 1);
+        assert_int_equal(error_sums(a, s, &total, &most), 1);
         check_near(total / sum, 1, 1e-11);
         check_near(sqrt(most) / largest, 1, 2e-4); /* there may be several tops */
         free(all);

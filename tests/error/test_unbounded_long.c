@@ -4,8 +4,8 @@
  * certified optimum for that very step, and no mechanism stays below 1.25 at the first 2048 steps.
  *
  * The optimum does not fall with the steps (the first part of a mechanism is one), so that of a step on a grid below
- * stands for it: every step to 1024; 32 steps an octave to 2^16; 4 to 2^20; 2 to 2^22. Beyond, the nuclear norm, which is
- * in closed form, is near enough, with 8 an octave.
+ * stands for it: every step to 1024; 32 steps per octave to 2^16; 4 to 2^20; 2 to 2^22. Beyond, the nuclear norm, which
+ * is in closed form, is near enough, with 8 per octave.
  */
 #include "support/unbounded_ratio.h"
 

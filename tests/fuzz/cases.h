@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the secret files of the corpus belong to: the key, the mechanisms and the run that make_corpus writes them with
- * and that the targets open them with. And a file for the reader under test, in memory where that can be had.
+ * The key, the mechanisms and the run of the corpus's secret files, for make_corpus, which writes them, and for the
+ * targets, which open them. Also a file for the reader under test, in memory where the system allows it.
  */
 #ifndef DPMF_TESTS_FUZZ_CASES_H
 #define DPMF_TESTS_FUZZ_CASES_H
@@ -99,7 +99,7 @@ static inline case_training case_trainer(void) {
     return c;
 }
 
-/* ---- a file of the process's own ---- */
+/* ---- a file of this process ---- */
 
 /* Mode 0600, with these bytes, always the same one; removed at the end. */
 static char fuzz_path[64];
@@ -120,7 +120,7 @@ static inline const char *fuzz_file(const uint8_t *bytes, size_t size) {
     return fuzz_path;
 }
 
-/* A refusal has a message of one line, and is of a kind that a file can be blamed for. */
+/* A refusal has a message of one line, and its kind is one that a file can cause. */
 static inline void fuzz_refused(dpmf_status status) {
     REQUIRE(status == DPMF_ERROR_FORMAT || status == DPMF_ERROR_MEMORY || status == DPMF_ERROR_ARGUMENT ||
             status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_IO);

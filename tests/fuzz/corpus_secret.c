@@ -26,7 +26,7 @@ static const char *temporary(void) {
     return path;
 }
 
-/* A stream's state after so many rows, some of them bound to a sum. */
+/* A stream's state after `rows` rows, some of them bound to a sum. */
 static void make_state(const char *name, int rows, int bound) {
     const char *path = temporary();
     uint8_t digest[DPMF_DIGEST_SIZE] = {1};

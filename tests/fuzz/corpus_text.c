@@ -29,7 +29,7 @@ static void make_stream(const char *name, const char *start, const char *between
     dpmf_workload *workload = NULL;
     double error[CASE_STEPS];
     MUST(dpmf_workload_parse("prefix", CASE_STEPS, &workload));
-    MUST(dpmf_error_range(workload, dpmf_mechanism_strategy(mechanism), 0, CASE_STEPS, NULL, error));
+    MUST(dpmf_error_range(workload, dpmf_mechanism_get(mechanism).strategy, 0, CASE_STEPS, NULL, error));
     for (int t = 0; t < CASE_STEPS; t++) {
         const double deviation = 0.5 * error[t];
         if (csv) used += snprintf(text + used, sizeof text - (size_t)used, "%d,", t + 1);

@@ -4,9 +4,9 @@
  *
  *     fuzz_NAME [--executions N] [--seed S] FILE_OR_DIRECTORY...
  *
- * The same files, N and S give the same inputs on every machine. The last line of the output says how many inputs were
- * run; any crash, hang of more than a minute or broken invariant ends the process with another code than 0, and the
- * input that did it is written to ./crash-input.
+ * The same files, N and S give the same inputs on every machine. The last line of the output has the number of inputs;
+ * any crash, hang of more than a minute or broken invariant ends the process with another code than 0, and the input
+ * that did it is written to ./crash-input.
  */
 #include "fuzz.h"
 
@@ -39,7 +39,7 @@ static size_t below(size_t bound) {
     return fuzz_below(&random_state, bound);
 }
 
-/* --- crashes --- */
+/* ---- crashes ---- */
 
 static void save_current(void) {
     static const char name[] = "crash-input", said[] = "the input that did it is in ./crash-input\n";
@@ -77,7 +77,7 @@ static void run(const uint8_t *bytes, size_t size) {
     free(exact);
 }
 
-/* --- mutations --- */
+/* ---- mutations ---- */
 
 static size_t insert(uint8_t *data, size_t size, size_t max_size, size_t at, const void *bytes, size_t count) {
     if (count > max_size - size) return size;
@@ -219,7 +219,7 @@ static size_t mutate(uint8_t *data, size_t size) {
     return size;
 }
 
-/* --- files --- */
+/* ---- files ---- */
 
 static int load_file(const char *path) {
     struct stat info;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the fuzz targets and the driver know of each other. Names with LLVMFuzzer are libFuzzer's interface. */
+/* The interface of the fuzz targets and the driver. Names with LLVMFuzzer are libFuzzer's interface. */
 #ifndef DPMF_TESTS_FUZZ_H
 #define DPMF_TESTS_FUZZ_H
 
@@ -17,13 +17,13 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
 /* One random mutation in place; libFuzzer's or the driver's. */
 size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size);
 
-/* In every target: how many inputs were read without a refusal. */
+/* In every target: the number of inputs that were read without a refusal. */
 extern uint64_t fuzz_accepted;
 
 /* Small enough that a hostile size is refused at once, large enough for every file of the corpus. */
 #define FUZZ_MEMORY_LIMIT ((uint64_t)256 << 20)
 
-/* Where a broken requirement is told: targets that send what the program says on stderr to nowhere keep the real one. */
+/* Where a broken requirement is reported: targets that redirect the program's stderr keep the real one here. */
 __attribute__((weak)) int fuzz_messages = 2;
 
 #define REQUIRE(condition)                                                                                             \

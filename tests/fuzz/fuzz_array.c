@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpmf_array_decode on any bytes. What it accepts must be a sound array, written in the plainest form it must be read
- * back as the same numbers, and no memory may be left in use.
+ * dpmf_array_decode on any bytes. An accepted array must be sound, it must be read back as the same numbers from its
+ * plainest form, and no memory may be left in use.
  */
 #include "fuzz.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints on any bytes: n: of a noise stream (the second byte says which mechanism), t: of a training run, p: the state
- * of a sampler (the second byte says which). What is accepted must be gone on from, a refusal must leave everything as it
- * was, and no memory may be left in use. As in fuzz_state.c, the mutator makes the codes fit what it has changed.
+ * Checkpoints on any bytes: n: of a noise stream (the second byte chooses the mechanism), t: of a training run, p: the
+ * state of a sampler (the second byte chooses it). After acceptance the run must continue, a refusal must leave
+ * everything as it was, and no memory may be left in use. As in fuzz_state.c, the mutator makes the codes fit what it
+ * has changed.
  */
 #include "cases.h"
 
@@ -34,9 +35,9 @@ static void set_up(void) {
 
 static dpmf_status read_noise(int which, const uint8_t *data, size_t size) {
     float row[CASE_DIM];
-    const int64_t before = dpmf_noise_step(noise[which]);
+    const int64_t before = dpmf_noise_get(noise[which]).step;
     dpmf_status status = dpmf_noise_load(noise[which], fuzz_file(data, size));
-    const int64_t step = dpmf_noise_step(noise[which]);
+    const int64_t step = dpmf_noise_get(noise[which]).step;
     REQUIRE(status == DPMF_OK || step == before);
     REQUIRE(step >= 0 && step <= CASE_STEPS);
     if (status == DPMF_OK && step < CASE_STEPS) MUST(dpmf_noise_next(noise[which], row));
@@ -53,7 +54,7 @@ static dpmf_status read_training(const uint8_t *data, size_t size) {
     const int64_t step = dpmf_trainer_step(t);
     REQUIRE(step >= 0 && step <= CASE_STEPS);
     REQUIRE(status == DPMF_OK || (step == before && memcmp(weights, t->weights, sizeof weights) == 0));
-    if (step < CASE_STEPS) { /* weights of the file may be what no step can go on from */
+    if (step < CASE_STEPS) { /* weights of the file may make the next step fail */
         dpmf_status next = dpmf_trainer_next(t);
         REQUIRE(next == DPMF_OK || next == DPMF_ERROR_NUMERICAL);
     }
@@ -63,9 +64,9 @@ static dpmf_status read_training(const uint8_t *data, size_t size) {
 static dpmf_status read_sampler(int which, const uint8_t *data, size_t size) {
     dpmf_sampler *s = sampler[which];
     int64_t batch[CASE_UNITS], count = -1;
-    const int64_t before = dpmf_sampler_step(s);
+    const int64_t before = dpmf_sampler_get(s).step;
     dpmf_status status = dpmf_sampler_decode(s, data, size);
-    const int64_t step = dpmf_sampler_step(s);
+    const int64_t step = dpmf_sampler_get(s).step;
     REQUIRE(step >= 0 && step <= CASE_STEPS && (status == DPMF_OK || step == before));
     if (step == CASE_STEPS) return status;
     MUST(dpmf_sampler_next(s, batch, &count));
@@ -105,7 +106,7 @@ static void seal_noise(uint8_t *file, size_t size) {
     seal_last(key, file, size);
 }
 
-/* The sampler's state is a piece of it, with a code of its own. */
+/* The sampler's state is a piece of it, with its own code. */
 static void seal_training(uint8_t *file, size_t size) {
     int64_t piece[5], at = 64;
     if (size < 64 + MAC) return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line on any words: a word is a line of the input, the first the verb. What is accepted must be within the bounds
- * of the table of options, and the library's readers of texts must survive what the words say. Nothing is run.
+ * The command line on any words: a word is a line of the input, the first the verb. Accepted words must be within the
+ * bounds of the table of options, and the library's readers of texts must survive any words. Nothing is run.
  */
 #include "cases.h"
 
@@ -47,15 +47,15 @@ static void read_texts(const arguments *given) {
     uint8_t key[DPMF_KEY_SIZE];
     if (text != NULL && strstr(text, "file:") == NULL && strstr(text, "lr:") == NULL)
         if (dpmf_workload_parse(text, CASE_STEPS, &workload) == DPMF_OK)
-            REQUIRE(dpmf_workload_steps(workload) == CASE_STEPS);
+            REQUIRE(dpmf_workload_get(workload).steps == CASE_STEPS);
     text = given->text[OPTION_PARTICIPATION];
     if (text != NULL && dpmf_participation_parse(text, CASE_STEPS, &participation) == DPMF_OK)
-        REQUIRE(dpmf_participation_text(participation)[0] != '\0');
+        REQUIRE(dpmf_participation_get(participation).text[0] != '\0');
     text = given->text[OPTION_SAMPLING];
     if (text != NULL && dpmf_sampling_parse(text, &sampling) == DPMF_OK) {
         case_key(key);
         if (dpmf_sampler_create(text, CASE_UNITS, CASE_STEPS, key, NULL, &sampler) == DPMF_OK)
-            REQUIRE(dpmf_sampler_capacity(sampler) <= CASE_UNITS);
+            REQUIRE(dpmf_sampler_get(sampler).capacity <= CASE_UNITS);
     }
     dpmf_sampler_free(sampler);
     dpmf_participation_free(participation);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The readers of data sets on any bytes: the first says which (i: IDX images, l: IDX labels, c: CSV), the rest is the
- * file. What is accepted must be whole and within bounds, and no memory may be left in use.
+ * The readers of data sets on any bytes: the first chooses the reader (i: IDX images, l: IDX labels, c: CSV), the rest
+ * is the file. Accepted data must be complete and within bounds, and no memory may be left in use.
  */
 #include "fuzz.h"
 

@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         REQUIRE(ledger == NULL);
         fuzz_refused(status);
     } else {
-        const double epsilon = dpmf_ledger_budget_epsilon(ledger), delta = dpmf_ledger_budget_delta(ledger);
+        const double epsilon = dpmf_ledger_get(ledger).budget_epsilon, delta = dpmf_ledger_get(ledger).budget_delta;
         fuzz_accepted++;
         REQUIRE(epsilon == 0 || (epsilon > 0 && delta > 0 && delta < 1));
         dpmf_ledger_free(ledger);

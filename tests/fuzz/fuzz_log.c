@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program's readers of text on any bytes. The first says which: p, v, w: lines for count (plain, CSV, CSV with a time),
- * g: a log of who took part, q: a stream that count released, j: a file of parameters. What is accepted must be whole and
- * within bounds; a refusal is an exit code of 1 or 2.
+ * The program's readers of text on any bytes. The first chooses the reader: p, v, w: lines for count (plain, CSV, CSV
+ * with a time), g: a log of participations, q: a stream that count released, j: a file of parameters. Accepted data
+ * must be complete and within bounds; a refusal is an exit code of 1 or 2.
  */
 #include "cases.h"
 
@@ -47,7 +47,7 @@ static void set_up(void) {
     parse(&plain, 4, two);
     parse(&table, 4, named);
     parse(&timed, 6, day);
-    fuzz_messages = dup(STDERR_FILENO); /* refusals are told there, a million of them */
+    fuzz_messages = dup(STDERR_FILENO); /* a million refusals are printed there */
     const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
     REQUIRE(fuzz_messages >= 0 && nowhere >= 0 && dup2(nowhere, STDERR_FILENO) >= 0);
     close(nowhere);
@@ -116,7 +116,7 @@ static int read_parameters(const uint8_t *data, size_t size) {
     int64_t bands = -1;
     REQUIRE(kind != NULL);
     const int code = read_strategy(fuzz_file(data, size), kind, CASE_STEPS, &bands, &strategy);
-    if (code == 0) REQUIRE(strategy != NULL && dpmf_strategy_steps(strategy) == CASE_STEPS && bands > 0);
+    if (code == 0) REQUIRE(strategy != NULL && dpmf_strategy_get(strategy).steps == CASE_STEPS && bands > 0);
     dpmf_strategy_free(strategy);
     return code;
 }

@@ -18,13 +18,13 @@ uint64_t fuzz_accepted;
 
 /* A mechanism that was accepted can be used: one column of C and of W, where that is little work. */
 static void use(const dpmf_mechanism *mechanism) {
-    const dpmf_strategy *strategy = dpmf_mechanism_strategy(mechanism);
-    const int64_t n = dpmf_strategy_steps(strategy);
-    REQUIRE(n > 0 && n == dpmf_workload_steps(dpmf_mechanism_workload(mechanism)));
-    REQUIRE(strlen(dpmf_mechanism_digest(mechanism)) == 64);
-    REQUIRE(dpmf_mechanism_sigma(mechanism) >= 0);
+    const dpmf_strategy *strategy = dpmf_mechanism_get(mechanism).strategy;
+    const int64_t n = dpmf_strategy_get(strategy).steps;
+    REQUIRE(n > 0 && n == dpmf_workload_get(dpmf_mechanism_get(mechanism).workload).steps);
+    REQUIRE(strlen(dpmf_mechanism_get(mechanism).digest) == 64);
+    REQUIRE(dpmf_mechanism_get(mechanism).sigma >= 0);
     if (n > 1000) return;
-    const int64_t rows = dpmf_strategy_rows(strategy);
+    const int64_t rows = dpmf_strategy_get(strategy).rows;
     REQUIRE(rows >= n);
     double *x = calloc(2 * (size_t)rows, sizeof *x), *y = x + rows;
     REQUIRE(x != NULL);
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
 }
 
-/* --- the mutator --- */
+/* ---- the mutator ---- */
 
 enum { TEXT_ROOM = 4096, ARRAY_ROOM = 1 << 16 };
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that say which rows have been used, on any bytes: s: the state file of a stream, c: that of a counter, k: a key
- * file. The first byte says which; for a counter the second which mechanism. What is accepted must be a state that a stream
- * can go on from, and no memory may be left in use.
+ * The files that record used rows, on any bytes: s: the state file of a stream, c: that of a counter, k: a key file.
+ * The first byte chooses the kind; for a counter the second chooses the mechanism. A stream must be able to continue
+ * from an accepted state, and no memory may be left in use.
  *
  * Every byte of a state is authenticated. The mutator knows the key of the corpus and makes the codes fit what it has
- * changed: whoever holds the key, or a disk that is damaged before the code was computed, is no reason for a crash either.
+ * changed: a holder of the key, or damage before the code was computed, must not cause a crash either.
  */
 #include "cases.h"
 
@@ -29,7 +29,7 @@ static void set_up(void) {
     binding.dim = binding.count = CASE_DIM;
     binding.clip = 1.0;
     binding.precision = DPMF_FLOAT32;
-    memcpy(binding.digest, dpmf_mechanism_digest(mechanism[0]), 64);
+    memcpy(binding.digest, dpmf_mechanism_get(mechanism[0]).digest, 64);
     MUST(noise_binding_keys(key, &binding));
 }
 
@@ -49,7 +49,7 @@ static dpmf_status read_state(const uint8_t *data, size_t size, int replay) {
     int found = 0;
     for (int64_t row = 0; row < reserved; row++)
         MUST(noise_state_marked(state, row, mark, &found));
-    if (reserved < CASE_STEPS) { /* it goes on, and the next program sees it */
+    if (reserved < CASE_STEPS) { /* it continues, and the next program sees it */
         MUST(noise_state_reserve(state, NULL));
         REQUIRE(noise_state_reserved(state) == reserved + 1);
     }
@@ -75,14 +75,14 @@ static dpmf_status read_counter(const uint8_t *data, size_t size) {
         REQUIRE(counter == NULL);
         return status;
     }
-    const int64_t step = dpmf_counter_step(counter);
+    const int64_t step = dpmf_counter_get(counter).step;
     int64_t note_size = 0;
     REQUIRE(step >= 0 && step <= CASE_STEPS);
     const uint8_t *note = dpmf_counter_note(counter, &note_size);
     for (int64_t i = 0; i < note_size; i++)
         REQUIRE(note[i] <= 255); /* every byte is there to be read */
     double sums[2 * CASE_STEPS];
-    const int64_t last = dpmf_counter_last_rows(counter);
+    const int64_t last = dpmf_counter_get(counter).last_rows;
     REQUIRE(last >= 0 && last <= CASE_STEPS);
     if (last > 0) (void)!dpmf_counter_last(counter, sums);
     dpmf_counter_free(counter);

@@ -29,7 +29,7 @@ static const char *place(const char *folder, const char *name, const char *exten
     return path;
 }
 
-/* --- arrays --- */
+/* ---- arrays ---- */
 
 static void save_array(const char *name, int dimensions, int64_t rows, int64_t columns) {
     double values[64];
@@ -65,7 +65,7 @@ static void make_arrays(void) {
     save_bytes("tight", 1, "{'shape':(2,),'fortran_order':True,\"descr\":'<f8'}\n", value, sizeof value);
 }
 
-/* --- data sets: a letter for the reader (i: images, l: labels, c: CSV), then the file --- */
+/* ---- data sets: a letter for the reader (i: images, l: labels, c: CSV), then the file ---- */
 
 static void save_data(const char *name, char letter, const void *data, size_t size) {
     FILE *file = fopen(place("dataset", name, "data"), "wb");
@@ -131,14 +131,14 @@ static void make_data(void) {
     save_data("table", 'c', table, sizeof table - 1);
 }
 
-/* --- mechanisms --- */
+/* ---- mechanisms ---- */
 
-/* Takes over the strategy and the workload. NULL options: the defaults. */
+/* Takes ownership of the strategy and the workload. NULL options: the defaults. */
 static void save(const char *name, dpmf_workload *workload, const char *participation, dpmf_strategy *strategy,
                  const dpmf_mechanism_options *options) {
     dpmf_participation *parsed = NULL;
     dpmf_mechanism *mechanism = NULL;
-    check(dpmf_participation_parse(participation, dpmf_workload_steps(workload), &parsed), name);
+    check(dpmf_participation_parse(participation, dpmf_workload_get(workload).steps, &parsed), name);
     check(dpmf_mechanism_create(workload, parsed, strategy, options, &mechanism), name);
     check(dpmf_mechanism_save(mechanism, place("mechanism", name, "safetensors")), name);
     dpmf_mechanism_free(mechanism);
@@ -219,10 +219,10 @@ static void make_given(void) {
         for (int j = 0; j <= i; j++)
             matrix[i * STEPS + j] = 1.0 / (1 + i - j);
     }
-    check(dpmf_strategy_create_toeplitz(STEPS, 3, coefficients, &strategy), "toeplitz");
+    check(dpmf_strategy_create_toeplitz(STEPS, DPMF_TOEPLITZ, 3, coefficients, &strategy), "toeplitz");
     save("given_toeplitz", workload, "minsep:1,3", strategy, NULL);
     workload = workload_of("prefix");
-    check(dpmf_strategy_create_inverse_toeplitz(STEPS, 3, coefficients, &strategy), "inverse toeplitz");
+    check(dpmf_strategy_create_toeplitz(STEPS, DPMF_TOEPLITZ_INVERSE, 3, coefficients, &strategy), "inverse toeplitz");
     save("given_inverse", workload, "single", strategy, NULL);
     workload = workload_of("prefix");
     check(dpmf_strategy_create_banded(STEPS, 2, rows, &strategy), "banded");

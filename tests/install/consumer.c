@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A user's program: is the library that was linked the one whose header was read, and does it work? */
+/* A user's program: it checks that the linked library belongs to the header that was read, and that it works. */
 #include <dpmf.h>
 #include <math.h>
 #include <stdio.h>

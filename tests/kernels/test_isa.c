@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of the instruction set: one for all kernels, made once in a process, or what DPMF_KERNELS names. */
-#include "kernels/block.h"
-#include "kernels/combine.h"
+/* The choice of the instruction set: one for all kernels, made once per process, or the one that DPMF_KERNELS names. */
+#include "kernels/block/block.h"
+#include "kernels/combine/combine.h"
 #include "kernels/isa.h"
-#include "kernels/ladder.h"
-#include "kernels/multiply.h"
+#include "kernels/ladder/ladder.h"
+#include "kernels/multiply/multiply.h"
 #include "kernels/seed/seed.h"
-#include "kernels/toeplitz.h"
+#include "kernels/toeplitz/toeplitz.h"
 #include "support/check.h"
 
 #include <stdlib.h>
@@ -21,14 +21,14 @@ static int same(const char *a, const char *b) {
     return strcmp(a, b) == 0;
 }
 
-/* The first set from `from` on that this machine has all of for the seed kernels, or for the others. */
+/* The first set from `from` on whose needs this machine meets, for the seed kernels or for the others. */
 static int first_from(int from, int seed) {
     while (seed ? kernels_seed_find(names[from]) == NULL : kernels_ladder_find(names[from]) == NULL)
         from++;
     return from;
 }
 
-/* In a process that has not chosen yet: 0 if DPMF_KERNELS = wanted (NULL: not set) gives what it should. */
+/* Runs in a process that has not chosen yet: 0 if DPMF_KERNELS = wanted (NULL: not set) gives the right set. */
 static int chosen_wrongly(const char *wanted) {
     int from = 0;
     if (wanted != NULL)

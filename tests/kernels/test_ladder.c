@@ -3,7 +3,7 @@
  * The ladders: every instruction set gives the bits of the reference; the values are those of dense inverses in long
  * double, entry by entry, for shifts over sixteen decades; the chains that feed them are A' and its reversal.
  */
-#include "kernels/ladder.h"
+#include "kernels/ladder/ladder.h"
 
 #include "optimum/chain.h"
 #include "support/check.h"
@@ -256,7 +256,7 @@ static void test_ladders_agree_with_dense_inverses(void **unused) {
             compare_all(TEXTS[i], sizes[k], 6, 1e-14, 1e2, 1e-12);
 }
 
-/* Longer than a block, where the condition number has grown: long double still knows the answer for small shifts. */
+/* Longer than a block, where the condition number has grown: long double is still accurate for small shifts. */
 static void test_nothing_cancels_at_small_shifts(void **unused) {
     static const int which[] = {0, 4, 5, 8};
     (void)unused;
@@ -313,7 +313,7 @@ static void test_chains_are_the_transposed_workload(void **unused) {
         }
 }
 
-/* Where nothing may be subtracted the chain says so; rates that rise make a Nesterov chain subtract. */
+/* A chain without subtractions is marked as such; rising rates make a Nesterov chain subtract. */
 static void test_a_chain_says_when_nothing_is_subtracted(void **unused) {
     static const double rising[] = {0.1, 0.5, 1};
     const struct {

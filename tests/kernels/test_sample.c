@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernels of simulated losses give the same bits in every instruction set, and what they say that they give. */
+/* The kernels of simulated losses give the same bits in every instruction set, and the documented values. */
 #include "base/random.h"
 #include "kernels/sample/sample.h"
 #include "support/check.h"

@@ -38,8 +38,8 @@ static void test_the_constraints_come_back(void **unused) {
         check_ok(dpmf_mechanism_encode(m, &bytes, &size));
         check_ok(dpmf_mechanism_decode(bytes, size, &again));
         check_ok(dpmf_mechanism_calibrate(again, 1, 1e-5, NULL, NULL, &calibrated, NULL));
-        const dpmf_design_limits found[] = {dpmf_mechanism_designed(m), dpmf_mechanism_designed(again),
-                                            dpmf_mechanism_designed(calibrated)};
+        const dpmf_design_limits found[] = {dpmf_mechanism_get(m).designed, dpmf_mechanism_get(again).designed,
+                                            dpmf_mechanism_get(calibrated).designed};
         for (int j = 0; j < 3; j++) {
             assert_int_equal(found[j].dim, cases[i].dim);
             assert_int_equal(found[j].memory, cases[i].memory);
@@ -47,7 +47,7 @@ static void test_the_constraints_come_back(void **unused) {
             assert_int_equal(found[j].loss, cases[i].loss);
             assert_int_equal(found[j].separation_high, cases[i].separation_high);
         }
-        memcpy(digests[i], dpmf_mechanism_digest(m), 65);
+        memcpy(digests[i], dpmf_mechanism_get(m).digest, 65);
         for (int j = 0; j < i; j++)
             assert_string_not_equal(digests[i], digests[j]);
         dpmf_bytes_free(bytes);

@@ -31,7 +31,7 @@ static dpmf_evaluation evaluate(const char *family, int64_t steps, int normalize
     setting s = make(family, "prefix", steps, normalize);
     dpmf_evaluation e;
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
-    o.lower_bound = DPMF_LOWER_BOUND_NONE; /* it has tests of its own, and takes its time */
+    o.lower_bound = DPMF_LOWER_BOUND_NONE; /* it has its own tests, and takes long */
     check_ok(dpmf_evaluate(s.a, NULL, s.c, &o, &e, NULL));
     drop(&s);
     return e;
@@ -101,7 +101,7 @@ static dpmf_evaluation evaluate_stamped(const char *family, int64_t stamps, dpmf
     check_ok(dpmf_workload_parse("prefix", 2000, &a));
     check_ok(dpmf_participation_parse("cyclic:20,100", 2000, &p));
     check_ok(dpmf_strategy_create(family, a, &s, &c));
-    assert_int_equal(dpmf_strategy_stamps(c), stamps);
+    assert_int_equal(dpmf_strategy_get(c).stamps, stamps);
     check_ok(dpmf_evaluate(a, p, c, &o, &e, NULL));
     assert_true(e.rms_loss > e.lower_bound.rms_loss && e.lower_bound.rms_loss > 0);
     dpmf_workload_free(a);
@@ -172,7 +172,7 @@ static void test_one_strategy_has_the_same_errors_by_every_route(void **unused) 
         for (int j = 0; j < B && j <= t; j++)
             rows[t * B + j] = matrix[t * N + t - j] = c[j];
     dpmf_strategy *s[3] = {0};
-    check_ok(dpmf_strategy_create_toeplitz(N, B, c, &s[0]));
+    check_ok(dpmf_strategy_create_toeplitz(N, DPMF_TOEPLITZ, B, c, &s[0]));
     check_ok(dpmf_strategy_create_banded(N, B, rows, &s[1]));
     check_ok(dpmf_strategy_create_dense(N, matrix, &s[2]));
     for (int w = 0; w < 3; w++) {
@@ -265,7 +265,7 @@ static void step_identity(void *context, int64_t t, int64_t count, const double 
     memcpy(y, x, (size_t)count * sizeof *y);
 }
 
-/* What dpmf_evaluate reports is what dpmf_lower_bound_compute finds, for the same options. */
+/* dpmf_evaluate reports the bound of dpmf_lower_bound_compute, for the same options. */
 static void test_the_reported_lower_bound_is_the_computed_one(void **unused) {
     enum { N = 40 };
     double weights[N];
@@ -322,7 +322,7 @@ static void test_objects_of_different_steps_are_refused(void **unused) {
     const double growing[2] = {1, 2};
     dpmf_strategy *c = NULL;
     dpmf_workload *a = NULL;
-    check_ok(dpmf_strategy_create_toeplitz(2000, 2, growing, &c));
+    check_ok(dpmf_strategy_create_toeplitz(2000, DPMF_TOEPLITZ, 2, growing, &c));
     check_ok(dpmf_workload_parse("prefix", 2000, &a));
     check_fails(DPMF_ERROR_NUMERICAL, dpmf_evaluate(a, NULL, c, NULL, &e, NULL));
     dpmf_workload_free(a);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first steps of a run, and calibration: against mechanisms made of the leading block, and what is refused. */
+/* The first steps of a run, and calibration: compared with mechanisms made of the leading block, and refusals. */
 #include "dpmf.h"
 #include "support/check.h"
 
@@ -14,7 +14,7 @@ static void fill_matrix(double *c) {
 }
 
 static dpmf_mechanism *calibrated(const dpmf_strategy *strategy, const char *participation, const char *sampling) {
-    const int64_t n = dpmf_strategy_steps(strategy);
+    const int64_t n = dpmf_strategy_get(strategy).steps;
     dpmf_workload *workload = NULL;
     dpmf_participation *pattern = NULL;
     dpmf_mechanism *plain = NULL, *made = NULL;
@@ -30,7 +30,7 @@ static dpmf_mechanism *calibrated(const dpmf_strategy *strategy, const char *par
     return made;
 }
 
-/* The leading block as a matrix of its own, under the participation that is left. */
+/* The leading block as a separate matrix, under the remaining participation. */
 static void test_it_is_the_leading_block(void **state) {
     static const struct {
         int steps;
@@ -56,7 +56,7 @@ static void test_it_is_the_leading_block(void **state) {
         check_ok(dpmf_participation_parse(cases[i].left, n, &left));
         check_ok(dpmf_sensitivity_compute(leading, left, NULL, &part));
         check_ok(dpmf_mechanism_account_first(m, n, NULL, &sigma, &how));
-        const double noise = dpmf_mechanism_sigma(m) * dpmf_mechanism_evaluation(m).sensitivity.value;
+        const double noise = dpmf_mechanism_get(m).sigma * dpmf_mechanism_get(m).evaluation.sensitivity.value;
         check_near(sigma * part.value, noise, 1e-12);
         dpmf_strategy_free(leading);
         dpmf_participation_free(left);
@@ -82,8 +82,8 @@ static void test_structured_strategies_have_the_same_blocks(void **state) {
         dpmf_mechanism *a = calibrated(made, "single", "none"), *b = calibrated(dense, "single", "none");
         check_ok(dpmf_mechanism_account_first(a, 7, NULL, &one, &how));
         check_ok(dpmf_mechanism_account_first(b, 7, NULL, &two, &how));
-        const double noise_a = dpmf_mechanism_evaluation(a).sensitivity.value,
-                     noise_b = dpmf_mechanism_evaluation(b).sensitivity.value;
+        const double noise_a = dpmf_mechanism_get(a).evaluation.sensitivity.value,
+                     noise_b = dpmf_mechanism_get(b).evaluation.sensitivity.value;
         check_near(one / noise_a, two / noise_b, 1e-9);
         dpmf_mechanism_free(a);
         dpmf_mechanism_free(b);
@@ -105,7 +105,7 @@ static void test_sampled_runs_have_fewer_compositions(void **state) {
     check_ok(dpmf_strategy_create("bsr", workload, &o, &bsr));
     dpmf_mechanism *m = calibrated(bsr, "single", "block-cyclic:0.1,3");
     check_ok(dpmf_mechanism_account_first(m, 7, NULL, &sigma, &how));
-    check_near(sigma, dpmf_mechanism_sigma(m), 1e-12); /* the largest column is among them */
+    check_near(sigma, dpmf_mechanism_get(m).sigma, 1e-12); /* the largest column is among them */
     check_ok(dpmf_account_epsilon(sigma, 1e-6, &how, &p));
     assert_int_equal(p.compositions, 3);
     assert_true(p.epsilon < 1);

@@ -64,7 +64,7 @@ static dpmf_mechanism *make(int kind) {
     else if (kind == 6)
         check_ok(dpmf_strategy_create_dense(N, matrix, &c));
     else if (kind == 7)
-        check_ok(dpmf_strategy_create_toeplitz(N, 6, coefficients, &c));
+        check_ok(dpmf_strategy_create_toeplitz(N, DPMF_TOEPLITZ, 6, coefficients, &c));
     else if (kind == 8)
         check_ok(dpmf_strategy_create("workload", a, &s, &c));
     else {
@@ -92,40 +92,41 @@ static dpmf_mechanism *make(int kind) {
 }
 
 static void assert_same(const dpmf_mechanism *a, const dpmf_mechanism *b) {
-    dpmf_evaluation ea = dpmf_mechanism_evaluation(a), eb = dpmf_mechanism_evaluation(b);
-    const dpmf_strategy *sa = dpmf_mechanism_strategy(a), *sb = dpmf_mechanism_strategy(b);
+    dpmf_evaluation ea = dpmf_mechanism_get(a).evaluation, eb = dpmf_mechanism_get(b).evaluation;
+    const dpmf_strategy *sa = dpmf_mechanism_get(a).strategy, *sb = dpmf_mechanism_get(b).strategy;
     double x[3 * N], ya[N], yb[N], za[N], zb[N];
     uint64_t seed = 41;
-    assert_in_range(dpmf_strategy_rows(sa), N, 3 * N);
+    assert_in_range(dpmf_strategy_get(sa).rows, N, 3 * N);
     for (int t = 0; t < 3 * N; t++)
         x[t] = check_random(&seed);
-    assert_string_equal(dpmf_mechanism_digest(a), dpmf_mechanism_digest(b));
-    assert_string_equal(dpmf_strategy_family(sa), dpmf_strategy_family(sb));
-    assert_int_equal(dpmf_strategy_is_normalized(sa), dpmf_strategy_is_normalized(sb));
-    assert_string_equal(dpmf_workload_text(dpmf_mechanism_workload(a)), dpmf_workload_text(dpmf_mechanism_workload(b)));
-    assert_string_equal(dpmf_participation_text(dpmf_mechanism_participation(a)),
-                        dpmf_participation_text(dpmf_mechanism_participation(b)));
-    assert_string_equal(dpmf_mechanism_made_by(a), dpmf_mechanism_made_by(b));
-    assert_true(dpmf_mechanism_sigma(a) == dpmf_mechanism_sigma(b));
-    assert_int_equal(dpmf_mechanism_adjacency(a), dpmf_mechanism_adjacency(b));
+    assert_string_equal(dpmf_mechanism_get(a).digest, dpmf_mechanism_get(b).digest);
+    assert_string_equal(dpmf_strategy_get(sa).family, dpmf_strategy_get(sb).family);
+    assert_int_equal(dpmf_strategy_get(sa).is_normalized, dpmf_strategy_get(sb).is_normalized);
+    assert_string_equal(dpmf_workload_get(dpmf_mechanism_get(a).workload).text,
+                        dpmf_workload_get(dpmf_mechanism_get(b).workload).text);
+    assert_string_equal(dpmf_participation_get(dpmf_mechanism_get(a).participation).text,
+                        dpmf_participation_get(dpmf_mechanism_get(b).participation).text);
+    assert_string_equal(dpmf_mechanism_get(a).made_by, dpmf_mechanism_get(b).made_by);
+    assert_true(dpmf_mechanism_get(a).sigma == dpmf_mechanism_get(b).sigma);
+    assert_int_equal(dpmf_mechanism_get(a).adjacency, dpmf_mechanism_get(b).adjacency);
     assert_true(ea.rms_loss == eb.rms_loss && ea.max_loss == eb.max_loss);
     assert_true(ea.total_squared_loss == eb.total_squared_loss && ea.sensitivity.value == eb.sensitivity.value);
     assert_ptr_equal(ea.sensitivity.method, eb.sensitivity.method);
     assert_int_equal(ea.sensitivity.kind, eb.sensitivity.kind);
-    assert_int_equal(dpmf_mechanism_sensitivity_bound(a), dpmf_mechanism_sensitivity_bound(b));
+    assert_int_equal(dpmf_mechanism_get(a).sensitivity_bound, dpmf_mechanism_get(b).sensitivity_bound);
     assert_true(ea.lower_bound.rms_loss == eb.lower_bound.rms_loss);
     assert_true(ea.lower_bound.max_loss == eb.lower_bound.max_loss);
     assert_ptr_equal(ea.lower_bound.scope, eb.lower_bound.scope);
-    assert_int_equal(dpmf_strategy_stamps(sa), dpmf_strategy_stamps(sb));
-    assert_int_equal(dpmf_strategy_rows(sa), dpmf_strategy_rows(sb));
-    assert_int_equal(dpmf_mechanism_weights(a) == NULL, dpmf_mechanism_weights(b) == NULL);
-    if (dpmf_mechanism_weights(a) != NULL)
-        assert_memory_equal(dpmf_mechanism_weights(a), dpmf_mechanism_weights(b), sizeof weights);
+    assert_int_equal(dpmf_strategy_get(sa).stamps, dpmf_strategy_get(sb).stamps);
+    assert_int_equal(dpmf_strategy_get(sa).rows, dpmf_strategy_get(sb).rows);
+    assert_int_equal(dpmf_mechanism_get(a).weights == NULL, dpmf_mechanism_get(b).weights == NULL);
+    if (dpmf_mechanism_get(a).weights != NULL)
+        assert_memory_equal(dpmf_mechanism_get(a).weights, dpmf_mechanism_get(b).weights, sizeof weights);
     check_ok(dpmf_strategy_solve(sa, x, ya));
     check_ok(dpmf_strategy_solve(sb, x, yb));
     assert_memory_equal(ya, yb, sizeof ya); /* the same noise, to the bit */
-    check_ok(dpmf_workload_apply(dpmf_mechanism_workload(a), x, za));
-    check_ok(dpmf_workload_apply(dpmf_mechanism_workload(b), x, zb));
+    check_ok(dpmf_workload_apply(dpmf_mechanism_get(a).workload, x, za));
+    check_ok(dpmf_workload_apply(dpmf_mechanism_get(b).workload, x, zb));
     assert_memory_equal(za, zb, sizeof za);
 }
 
@@ -139,7 +140,7 @@ static void test_every_kind_of_mechanism_comes_back(void **unused) {
         uint8_t *bytes = NULL, *second = NULL;
         size_t size = 0, second_size = 0;
         struct stat info;
-        assert_int_equal(strlen(dpmf_mechanism_digest(m)), 64);
+        assert_int_equal(strlen(dpmf_mechanism_get(m).digest), 64);
         check_ok(dpmf_mechanism_save(m, path));
         check_ok(dpmf_mechanism_load(path, &again));
         assert_same(m, again);
@@ -199,7 +200,7 @@ static void test_bounds_that_no_version_writes_are_refused(void **unused) {
     m->evaluation.lower_bound = (dpmf_lower_bound){0}; /* none: that is fine */
     check_ok(mechanism_finish(m));
     check_ok(copied(m, &other));
-    assert_null(dpmf_mechanism_evaluation(other).lower_bound.scope);
+    assert_null(dpmf_mechanism_get(other).evaluation.lower_bound.scope);
     dpmf_mechanism_free(other);
     dpmf_mechanism_free(m);
 }
@@ -234,7 +235,7 @@ static void test_any_change_of_a_file_is_noticed(void **unused) {
     }
 }
 
-/* The digest tells apart whatever differs. */
+/* Mechanisms that differ in anything have different digests. */
 static void test_the_digest_tells_apart_whatever_differs(void **unused) {
     dpmf_workload *a = NULL;
     dpmf_strategy *c = NULL, *d = NULL;
@@ -245,7 +246,7 @@ static void test_the_digest_tells_apart_whatever_differs(void **unused) {
     check_ok(dpmf_strategy_create_banded(N, BANDS, rows, &c));
     check_ok(dpmf_mechanism_create(a, NULL, c, &o, &m[0]));
     check_ok(dpmf_mechanism_create(a, NULL, c, &o, &m[1]));
-    assert_string_equal(dpmf_mechanism_digest(m[0]), dpmf_mechanism_digest(m[1]));
+    assert_string_equal(dpmf_mechanism_get(m[0]).digest, dpmf_mechanism_get(m[1]).digest);
     o.sigma = 1;
     check_ok(dpmf_mechanism_create(a, NULL, c, &o, &m[2]));
     o.sigma = 1 + 0x1p-52;
@@ -257,7 +258,7 @@ static void test_the_digest_tells_apart_whatever_differs(void **unused) {
     check_ok(dpmf_mechanism_create(a, NULL, d, &o, &m[4]));
     for (int i = 1; i < 5; i++)
         for (int j = i + 1; j < 5; j++)
-            assert_string_not_equal(dpmf_mechanism_digest(m[i]), dpmf_mechanism_digest(m[j]));
+            assert_string_not_equal(dpmf_mechanism_get(m[i]).digest, dpmf_mechanism_get(m[j]).digest);
     for (int i = 0; i < 5; i++)
         dpmf_mechanism_free(m[i]);
     dpmf_strategy_free(c);
@@ -374,7 +375,7 @@ static void test_bad_sigmas_and_texts_and_operators_are_refused(void **unused) {
     /* a user's operator can be used, not saved */
     check_ok(dpmf_strategy_create_operator(N, &op, 0, &custom));
     check_ok(dpmf_mechanism_create(a, NULL, custom, NULL, &m));
-    assert_string_equal(dpmf_mechanism_digest(m), "");
+    assert_string_equal(dpmf_mechanism_get(m).digest, "");
     check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_mechanism_save(m, "/tmp/dpmf_never_written"));
     assert_int_not_equal(access("/tmp/dpmf_never_written", F_OK), 0);
     dpmf_mechanism_free(m);

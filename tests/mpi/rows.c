@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tests of many processes run: rows.c MODE MECHANISM DIM [ARGUMENT]..., under mpirun.
+ * The program of the tests on many processes: rows.c MODE MECHANISM DIM [ARGUMENT]..., under mpirun.
  *
  *     bytes FILE DIM even|odd        every row, gathered, equals the row of one process, byte for byte
  *     save FILE DIM PATH ROWS        that many rows, then a checkpoint; prints a hash of all rows after it
- *     resume FILE DIM PATH           loads it, whatever the number of processes; prints the same hash
+ *     resume FILE DIM PATH           loads it on any number of processes; prints the same hash
  *     run FILE DIM PATH STATE DIE    rows with a state file and a checkpoint every 3; rank 1 kills itself at row DIE
- *     again FILE DIM PATH STATE      goes on from there
+ *     again FILE DIM PATH STATE      continues from there
  *     differ FILE DIM WHAT [FILE2]   rank 1 has another key, clip, dim or mechanism: refused on every rank
  *     count FILE DIM                 communication that adding noise takes, by counting the calls of MPI
  */
@@ -54,7 +54,7 @@ static uint64_t hash(uint64_t h, const void *bytes, size_t size) { /* FNV-1a */
     return h;
 }
 
-/* Shards of sizes that no cache line or tile likes: the first gets 1, the others what is left, unevenly. */
+/* Shards of sizes that fit no cache line or tile: the first gets 1, the others the rest, unevenly. */
 static void odd_shard(int64_t dim, dpmf_noise_options *o) {
     int64_t at = 0;
     for (int r = 0; r <= rank; r++) {
@@ -66,7 +66,7 @@ static void odd_shard(int64_t dim, dpmf_noise_options *o) {
 }
 
 static void test_bytes(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, const char *how) {
-    const int64_t steps = dpmf_strategy_steps(dpmf_mechanism_strategy(m));
+    const int64_t steps = dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps;
     dpmf_noise_options o = dpmf_noise_options_defaults();
     dpmf_mpi_noise *noise = NULL;
     dpmf_noise *alone = NULL;
@@ -108,7 +108,7 @@ static void test_save(const dpmf_mechanism *m, int64_t dim, const uint8_t *key, 
     for (int t = 0; t < rows; t++)
         NEED(dpmf_mpi_noise_next(noise, row) == DPMF_OK);
     NEED(dpmf_mpi_noise_save(noise, path) == DPMF_OK);
-    print_rest(noise, dim, dpmf_strategy_steps(dpmf_mechanism_strategy(m)));
+    print_rest(noise, dim, dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps);
     dpmf_mpi_noise_free(noise);
     free(row);
 }
@@ -121,7 +121,7 @@ static void test_resume(const dpmf_mechanism *m, int64_t dim, const uint8_t *key
     NEED(dpmf_mpi_noise_create(MPI_COMM_WORLD, m, dim, 1, key, &o, &noise) == DPMF_OK);
     NEED(dpmf_mpi_noise_load(noise, path) == DPMF_OK);
     if (rank == 0) fprintf(stderr, "row %lld\n", (long long)dpmf_mpi_noise_step(noise));
-    print_rest(noise, dim, dpmf_strategy_steps(dpmf_mechanism_strategy(m)));
+    print_rest(noise, dim, dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps);
     dpmf_mpi_noise_free(noise);
 }
 
@@ -165,7 +165,7 @@ static void test_count(const dpmf_mechanism *m, int64_t dim, const uint8_t *key)
     float *sums = calloc((size_t)count + 1, sizeof *sums);
     NEED(sums != NULL && calls > 0);
     calls = 0;
-    while (dpmf_mpi_noise_step(noise) < dpmf_strategy_steps(dpmf_mechanism_strategy(m)))
+    while (dpmf_mpi_noise_step(noise) < dpmf_strategy_get(dpmf_mechanism_get(m).strategy).steps)
         NEED(dpmf_mpi_noise_add(noise, 1, 1, &(dpmf_segment){sums, count}) == DPMF_OK);
     NEED(calls == 0);
     free(sums);

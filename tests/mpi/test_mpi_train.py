@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""dpmf-mpi train: the weights of one process up to the rounding of sums, noise once, kill -9, and who is refused.
+"""dpmf-mpi train: the weights of one process up to the rounding of sums, noise once, kill -9, and refusals.
 
 $DPMF is the program, $DPMF_MPI the one for several processes, $MPIRUN the launcher.
 """
@@ -81,7 +81,7 @@ class Case(unittest.TestCase):
         return done.returncode, done.stdout, [text for text in done.stderr.splitlines() if text.startswith("dpmf: ")]
 
     def train(self, ranks, *words, data=None):
-        """A run that must succeed: one answer, and not a word but that it is not private, or complete. 0 processes: dpmf."""
+        """A run that must succeed: one answer, and no message except that it is not private, or complete. 0 processes: dpmf."""
         line = ["train", *(self.csv if data is None else data), *map(str, words), "--json"]
         if ranks == 0:
             done = subprocess.run([DPMF, *line], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=True)
@@ -179,7 +179,7 @@ class Resuming(Case):
         return sorted(found)
 
     def run_and_hit(self, ranks, words, checkpoints, number):
-        """Starts a run and sends one of its ranks a signal after so many checkpoints; its exit code."""
+        """Starts a run and sends one of its ranks a signal after this many checkpoints; returns its exit code."""
         line = [*START, "-n", str(ranks), DPMF_MPI, "train", *self.csv, *words, "--json"]
         with subprocess.Popen(line, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as process:
@@ -220,7 +220,7 @@ class Resuming(Case):
     def test_all_ranks_stop_when_one_is_told(self):
         words = ["--batch", "30", "--epochs", "60", "--epsilon", "8", "--delta", "1e-5", "--family", "blt", *self.seed,
                  "--checkpoint", self.path("run"), "--every", "3", "--out", self.path("hit")]
-        self.assertNotEqual(self.run_and_hit(2, words, 3, signal.SIGTERM), 0)  # one rank hears it, both stop
+        self.assertNotEqual(self.run_and_hit(2, words, 3, signal.SIGTERM), 0)  # one rank gets it, both stop
         self.assertEqual(len(self.parts()), 2)
         self.train(2, *words)
         self.train(2, *words[:-6], "--out", self.path("alone"))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The counter: sums are those of rows and noise, programs that go on give the same bits, what differs is refused. */
+/* The counter: sums are those of rows and noise, restarted programs give the same bits, differences are refused. */
 #include "support/failing_allocator.h"
 #include "support/noise_cases.h"
 
@@ -53,7 +53,7 @@ static void check_release(dpmf_release release) {
     check_ok(dpmf_counter_create(mechanism, COLUMNS, 2.0, case_key, &wanted, &counter));
     check_ok(dpmf_counter_add(counter, CASE_STEPS, values, sums));
     o.precision = DPMF_FLOAT64;
-    o.grid = dpmf_counter_grid(counter);
+    o.grid = dpmf_counter_get(counter).grid;
     o.exact = o.grid > 0;
     assert_int_equal(o.exact, release != DPMF_RELEASE_PLAIN);
     if (o.exact) assert_memory_equal(sums, reference, sizeof sums); /* it is the default here */
@@ -86,19 +86,19 @@ static void test_counters_in_turn_give_the_sums_of_one(void **unused) {
         double sums[CASE_STEPS * COLUMNS], again[CASE_STEPS * COLUMNS];
         dpmf_counter *counter = NULL;
         check_ok(open_counter(state, 2.0, &counter));
-        assert_int_equal(dpmf_counter_step(counter), first);
+        assert_int_equal(dpmf_counter_get(counter).step, first);
         check_ok(dpmf_counter_add(counter, rows, values + first * COLUMNS, sums));
         assert_memory_equal(sums, reference + first * COLUMNS, (size_t)(rows * COLUMNS) * sizeof *sums);
         dpmf_counter_free(counter);
         check_ok(open_counter(state, 2.0, &counter));
-        assert_int_equal(dpmf_counter_last_rows(counter), rows);
+        assert_int_equal(dpmf_counter_get(counter).last_rows, rows);
         check_ok(dpmf_counter_last(counter, again));
         assert_memory_equal(again, sums, (size_t)(rows * COLUMNS) * sizeof *sums);
         dpmf_counter_free(counter);
     }
 }
 
-/* A note that needs more room makes the file anew; nothing is lost by it, and the lock holds. */
+/* A note that needs more room makes a new file; nothing is lost by it, and the lock holds. */
 static void test_notes_of_any_size_are_kept(void **unused) {
     const int64_t sizes[] = {0, 10, 100000, 7, 3000000, 65536};
     char *note = malloc(3000000);
@@ -119,8 +119,8 @@ static void test_notes_of_any_size_are_kept(void **unused) {
         const char *held = dpmf_counter_note(counter, &size);
         assert_int_equal(size, sizes[k]);
         if (size > 0) assert_memory_equal(held, note, (size_t)size);
-        assert_int_equal(dpmf_counter_step(counter), k + 1);
-        assert_int_equal(dpmf_counter_last_rows(counter), 0);
+        assert_int_equal(dpmf_counter_get(counter).step, k + 1);
+        assert_int_equal(dpmf_counter_get(counter).last_rows, 0);
         dpmf_counter_free(counter);
     }
     free(note);
@@ -137,7 +137,7 @@ static void test_rows_that_are_not_committed_were_not_counted(void **unused) {
     check_ok(dpmf_counter_prepare(counter, 1, grid, grid));
     dpmf_counter_free(counter);
     check_ok(open_counter(state, 2.0, &counter));
-    assert_int_equal(dpmf_counter_step(counter), 2);
+    assert_int_equal(dpmf_counter_get(counter).step, 2);
     check_ok(dpmf_counter_add(counter, 3, values + 2 * COLUMNS, sums));
     assert_memory_equal(sums, reference + 2 * COLUMNS, 3 * COLUMNS * sizeof *sums);
     dpmf_counter_free(counter);
@@ -153,22 +153,22 @@ static void test_the_input_that_was_counted_comes_first(void **unused) {
     check_ok(dpmf_counter_add(counter, 1, values, sums));
     dpmf_counter_free(counter);
     check_ok(open_counter(state, 2.0, &counter));
-    assert_int_equal(dpmf_counter_input_size(counter), 6);
+    assert_int_equal(dpmf_counter_get(counter).input_size, 6);
     refused(dpmf_counter_add(counter, 1, values, sums), DPMF_ERROR_ARGUMENT, "6 bytes of input");
     refused(dpmf_counter_commit(counter, NULL, 0), DPMF_ERROR_ARGUMENT, "counted first");
     refused(dpmf_counter_input(counter, "4 5 6\n", 6), DPMF_ERROR_ARGUMENT, "counted first");
-    refused(dpmf_counter_input_again(counter, "1 2 3\n4", 7), DPMF_ERROR_ARGUMENT, "0 to 6");
-    refused(dpmf_counter_input_again(counter, "1 2 4\n", 6), DPMF_ERROR_ARGUMENT,
+    refused(dpmf_counter_input_verify(counter, "1 2 3\n4", 7), DPMF_ERROR_ARGUMENT, "0 to 6");
+    refused(dpmf_counter_input_verify(counter, "1 2 4\n", 6), DPMF_ERROR_ARGUMENT,
             "differ from those that were counted");
-    check_ok(dpmf_counter_input_again(counter, "1 2", 3));
-    check_ok(dpmf_counter_input_again(counter, " 3\n", 3));
+    check_ok(dpmf_counter_input_verify(counter, "1 2", 3));
+    check_ok(dpmf_counter_input_verify(counter, " 3\n", 3));
     check_ok(dpmf_counter_add(counter, 1, values + COLUMNS, sums));
     assert_memory_equal(sums, reference + COLUMNS, sizeof sums);
     dpmf_counter_free(counter);
     check_ok(open_counter(state, 2.0, &counter));
-    check_ok(dpmf_counter_input_anew(counter));
+    check_ok(dpmf_counter_input_restart(counter));
     check_ok(dpmf_counter_add(counter, 1, values + 2 * COLUMNS, sums));
-    assert_int_equal(dpmf_counter_input_size(counter), 0);
+    assert_int_equal(dpmf_counter_get(counter).input_size, 0);
     dpmf_counter_free(counter);
 }
 
@@ -180,7 +180,7 @@ static void test_numbers_and_counters_that_do_not_fit_are_refused(void **unused)
     check_ok(open_counter(NULL, 2.0, &counter));
     for (int i = 0; i < 3; i++) {
         refused(dpmf_counter_add(counter, 1, bad[i], sums), DPMF_ERROR_ARGUMENT, "finite numbers below");
-        assert_true(sums[0] == 7 && dpmf_counter_step(counter) == 0);
+        assert_true(sums[0] == 7 && dpmf_counter_get(counter).step == 0);
     }
     refused(dpmf_counter_add(counter, CASE_STEPS + 1, values, sums), DPMF_ERROR_ARGUMENT, "12 steps");
     refused(dpmf_counter_add(counter, -1, values, sums), DPMF_ERROR_ARGUMENT, "12 steps");
@@ -274,7 +274,7 @@ static int stop_at_once(void *context, const char *what, double done) {
     return strcmp(what, "counting rows") == 0;
 }
 
-/* Nothing of a cancelled batch is counted: the counter has ended, and the next one goes on from the file. */
+/* Nothing of a cancelled batch is counted: the counter has ended, and the next one continues from the file. */
 static void test_a_cancelled_batch_was_not_counted(void **unused) {
     dpmf_counter_options o = dpmf_counter_options_defaults();
     dpmf_counter *counter = NULL;
@@ -295,7 +295,7 @@ static void test_a_cancelled_batch_was_not_counted(void **unused) {
     refused(dpmf_counter_add(counter, 1, values, sums), DPMF_ERROR_IO, "has ended");
     dpmf_counter_free(counter);
     check_ok(open_counter(state, 2.0, &counter));
-    assert_int_equal(dpmf_counter_step(counter), 1);
+    assert_int_equal(dpmf_counter_get(counter).step, 1);
     check_ok(dpmf_counter_add(counter, CASE_STEPS - 1, values + COLUMNS, sums + COLUMNS));
     assert_memory_equal(sums, reference, sizeof sums);
     dpmf_counter_free(counter);

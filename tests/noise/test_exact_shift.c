@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The shift of docs/exactness.md by brute force. Two data sets whose sums differ by Delta release the same numbers y if
- * their seeds differ by s, which the stream itself tells: seeds of our own choice go through it, m comes out, and for the
- * other data set the seeds are found, step by step, that give m + Delta. Over small runs, all families with an exact
- * release, grids so coarse that rounding is large, every contribution of a unit on the grid and hostile seeds, |s| never
- * exceeds the sensitivity of the exact release; and without the allowance it would.
+ * their seeds differ by s. The stream itself shows s: seeds of our choice give m, and for the other data set the test
+ * finds, step by step, the seeds that give m + Delta. Over small runs, all families with an exact release, grids so
+ * coarse that rounding is large, every contribution of a unit on the grid and hostile seeds, |s| never exceeds the
+ * sensitivity of the exact release; and without the allowance it would.
  */
 #include "kernels/seed/seed.h"
 #include "mechanism/mechanism.h"
@@ -101,8 +101,8 @@ typedef struct worst_case {
 } worst_case;
 
 /*
- * A participation at `step` of every contribution of norm at most `radius` grid steps; with `again` > 0 another, so many
- * steps later, of the same one or its negative.
+ * A participation at `step` of every contribution of norm at most `radius` grid steps; with `again` > 0 another, that
+ * many steps later, of the same one or its negative.
  */
 static worst_case search_step(small_run *r, const double diagonal[STEPS], const dpmf_exact *exact, double sensitivity,
                               int64_t step, int64_t again, int radius, uint64_t *x) {
@@ -174,7 +174,7 @@ static void test_no_shift_exceeds_the_sensitivity_with_its_allowance(void **stat
         dpmf_strategy_free(s);
     }
     assert_true(families > 30);
-    assert_true(needed > 20); /* it is no idle allowance */
+    assert_true(needed > 20); /* the allowance is needed */
 }
 
 int main(void) {

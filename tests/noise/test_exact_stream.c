@@ -2,7 +2,7 @@
 /*
  * Exact streams, for every family that has one: rows are whole numbers, C rows is off from the exactly rounded seeds by
  * rounding and by no more than the proven bound on the arithmetic, and no bit depends on tiles, look-ahead, the kernels,
- * or where a stream stops and goes on. The others are refused by name.
+ * or where a stream stops and continues. Other families are refused by name.
  */
 #include "noise/exact.h"
 #include "support/stream_cases.h"
@@ -31,7 +31,7 @@ static noise_stream *open_stream(const dpmf_strategy *s, const crypto_seed *seed
 
 static double *make_rows(const dpmf_strategy *s, const crypto_seed *seed, double exact, int64_t lookahead,
                          int64_t tile) {
-    const int64_t n = dpmf_strategy_steps(s);
+    const int64_t n = dpmf_strategy_get(s).steps;
     double *rows = calloc((size_t)(n * COUNT), sizeof(double));
     noise_stream *stream = open_stream(s, seed, exact, lookahead, tile);
     for (int64_t t = 0; t < n; t++) {
@@ -44,7 +44,7 @@ static double *make_rows(const dpmf_strategy *s, const crypto_seed *seed, double
 
 /* C whole, by unit vectors. */
 static double *matrix_of(const dpmf_strategy *s) {
-    const int64_t n = dpmf_strategy_steps(s);
+    const int64_t n = dpmf_strategy_get(s).steps;
     double *c = calloc((size_t)(n * n), sizeof(double)), *x = calloc((size_t)n, sizeof(double)),
            *y = calloc((size_t)n, sizeof(double));
     for (int64_t j = 0; j < n; j++) {
@@ -71,11 +71,11 @@ static int is_usable(const dpmf_strategy *s, noise_plan *plan) {
 /* C m against the seeds: a step off by (1/2 + eta) C[t,t] where C is fed back, by that times the row of |C| elsewhere. */
 static void check_products(const char *name, const dpmf_strategy *s, const noise_plan *plan, const crypto_seed *seed,
                            double exact, const double *rows) {
-    const int64_t n = dpmf_strategy_steps(s);
-    const int forward = plan->route->exact == NOISE_EXACT_FILTER || plan->route->exact == NOISE_EXACT_REPLAY;
+    const int64_t n = dpmf_strategy_get(s).steps;
+    const int forward = plan->route->exact == NOISE_EXACT_FILTER;
     double *c = matrix_of(s), z[COUNT];
     noise_exact_bounds b;
-    check_ok(noise_exact_bound(plan, NULL, &b));
+    check_ok(plan->bound(plan, NULL, &b));
     const double each = plan->route->exact == NOISE_EXACT_OWN ? 0 : 0.5 + b.arithmetic * exact;
     for (int64_t t = 0; t < n; t++) {
         const double diagonal = c[t * n + t];
@@ -101,10 +101,10 @@ static void check_products(const char *name, const dpmf_strategy *s, const noise
     free(c);
 }
 
-/* Stopped in the middle and gone on from its bytes, and from a seek. */
+/* Stopped in the middle and continued from its bytes, and from a seek. */
 static void check_resumed(const char *name, const dpmf_strategy *s, const crypto_seed *seed, double exact,
                           const double *rows) {
-    const int64_t n = dpmf_strategy_steps(s), stop = n / 3;
+    const int64_t n = dpmf_strategy_get(s).steps, stop = n / 3;
     double row[COUNT];
     const noise_segment segment = {row, COUNT};
     noise_stream *first = open_stream(s, seed, exact, 0, 0), *then = open_stream(s, seed, exact, 0, 64);

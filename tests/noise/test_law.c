@@ -4,7 +4,7 @@
  *
  * Law: with W the left inverse that the strategy solves with, columns of the rows are independent and normal with
  * covariance S = scale^2 W W'. L^-1 rows, L the Cholesky factor of S, are then white: over N columns the entries of
- * their second moments, less I, have standard deviation 1/sqrt(N) off the diagonal and sqrt(2/N) on it. 136 entries a
+ * their second moments, less I, have standard deviation 1/sqrt(N) off the diagonal and sqrt(2/N) on it. 136 entries per
  * case, each refused beyond 6.5 of them, which a normal number passes with probability 8e-11: a false alarm in fewer
  * than one of 1e7 runs of all cases together, and none as the key is fixed.
  */
@@ -95,10 +95,10 @@ static dpmf_strategy *make_tvblt(const dpmf_workload *a) {
     return optimize("tvblt", a, 0, 3);
 }
 static dpmf_strategy *make_replayed(const dpmf_workload *a) {
-    return replay_strategy(dpmf_workload_steps(a), 5, 3, 0);
+    return replay_strategy(dpmf_workload_get(a).steps, 5, 3, 0);
 }
 static dpmf_strategy *make_shared(const dpmf_workload *a) {
-    return replay_strategy(dpmf_workload_steps(a), 4, 2, 2);
+    return replay_strategy(dpmf_workload_get(a).steps, 4, 2, 2);
 }
 static dpmf_strategy *make_lowrank(const dpmf_workload *a) {
     return optimize("lowrank", a, 3, 2);
@@ -130,7 +130,7 @@ static const made CASES[] = {
 
 /* S = W W' (N x N), W by solving with unit vectors. */
 static void covariance_of(const dpmf_strategy *s, double *out) {
-    int64_t rows = dpmf_strategy_rows(s);
+    int64_t rows = dpmf_strategy_get(s).rows;
     double *unit = calloc((size_t)rows, sizeof *unit), column[N];
     assert_non_null(unit);
     memset(out, 0, N * N * sizeof *out);
@@ -153,7 +153,7 @@ static double *rows_of(const dpmf_mechanism *m, double clip, double *scale) {
     assert_true(row != NULL && rows != NULL);
     check_ok(dpmf_key_testing(42, key));
     check_ok(dpmf_noise_create(m, COLUMNS, clip, key, NULL, &noise));
-    *scale = dpmf_noise_scale(noise);
+    *scale = dpmf_noise_get(noise).release.scale;
     for (int t = 0; t < N; t++) {
         check_ok(dpmf_noise_next(noise, row));
         for (int i = 0; i < COLUMNS; i++)
@@ -201,7 +201,7 @@ static void test_whitened_rows_have_the_normal_law(void **state) {
         dpmf_strategy *s = CASES[i].make(a);
         check_ok(dpmf_mechanism_create(a, NULL, s, &o, &m));
         double *rows = rows_of(m, clip, &scale);
-        double wanted = clip * sigma * dpmf_mechanism_evaluation(m).sensitivity.value;
+        double wanted = clip * sigma * dpmf_mechanism_get(m).evaluation.sensitivity.value;
         assert_true(fabs(scale / wanted - 1) < 1e-14);
         covariance_of(s, lower);
         check_ok(base_cholesky(N, lower));

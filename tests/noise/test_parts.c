@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shards that go on from the checkpoints of other shards (dpmf_noise_load_parts), and the state file that one process
- * keeps for all (options.whole_state): the rows of one stream, byte for byte, or a refusal that changes nothing.
+ * Shards that continue from the checkpoints of other shards (dpmf_noise_load_parts), and the state file that one
+ * process keeps for all (options.whole_state): the rows of one stream, byte for byte, or a refusal that changes
+ * nothing.
  */
 #include "support/stream_cases.h"
 
@@ -41,7 +42,7 @@ static dpmf_mechanism *mechanism_of(dpmf_strategy *strategy) {
     dpmf_mechanism *made = NULL;
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
     o.sigma = 2;
-    check_ok(dpmf_workload_parse("prefix", dpmf_strategy_steps(strategy), &workload));
+    check_ok(dpmf_workload_parse("prefix", dpmf_strategy_get(strategy).steps, &workload));
     check_ok(dpmf_mechanism_create(workload, NULL, strategy, &o, &made));
     dpmf_workload_free(workload);
     dpmf_strategy_free(strategy);
@@ -89,14 +90,14 @@ static void check_rest(const dpmf_mechanism *m, dpmf_noise *noise, int64_t from,
         double wanted[DIM], got[DIM];
         check_ok(dpmf_noise_next(whole, wanted));
         if (t < SAVED) continue;
-        assert_int_equal(dpmf_noise_step(noise), t);
+        assert_int_equal(dpmf_noise_get(noise).step, t);
         check_ok(dpmf_noise_next(noise, got));
         assert_memory_equal(got, (const char *)wanted + (size_t)from * size, (size_t)(to - from) * size);
     }
     dpmf_noise_free(whole);
 }
 
-/* ---- what is given back ---- */
+/* ---- results ---- */
 
 static void resume_on(const dpmf_mechanism *m, int64_t shards, const int64_t *bounds, dpmf_precision precision) {
     for (int64_t i = 0; i < shards; i++) {
@@ -146,9 +147,9 @@ static void test_parts_load_whatever_was_done_before(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
-/* It fails with that message, and the stream goes on as if nothing had been asked. */
+/* It fails with that message, and the stream continues as if nothing had happened. */
 static void refused_(const dpmf_mechanism *m, int64_t from, int64_t to, int64_t parts, const char *const *path,
                      dpmf_status expected, const char *message) {
     float row[DIM];
@@ -206,7 +207,7 @@ static void test_parts_of_another_row_or_stream_are_refused(void **unused) {
     dpmf_mechanism_free(other);
 }
 
-/* Rows that were made ahead are in the file, or made again: another look-ahead goes on with the same bytes. */
+/* Rows that were made ahead are in the file, or made again: another look-ahead continues with the same bytes. */
 static void test_another_lookahead_goes_on_with_the_same_bytes(void **unused) {
     (void)unused;
     for (int k = 0; k < PLAIN_CASES; k++) {
@@ -294,20 +295,22 @@ static void test_a_whole_state_outlives_the_sharding(void **unused) {
     const int64_t shard[][2] = {{0, 1}, {0, 100}, {70, 110}, {0, DIM}};
     for (int i = 0; i < 4; i++) {
         check_ok(open_keeper(m, shard[i][0], shard[i][1], 1, 1, &noise));
-        assert_int_equal(dpmf_noise_step(noise), i == 0 ? SAVED : STEPS);
-        assert_int_equal(dpmf_noise_in_doubt(noise), 0);
+        assert_int_equal(dpmf_noise_get(noise).step, i == 0 ? SAVED : STEPS);
+        assert_int_equal(dpmf_noise_get(noise).in_doubt, 0);
         check_ok(dpmf_noise_seek(noise, SAVED));
         check_rest(m, noise, shard[i][0], shard[i][1], DPMF_FLOAT32);
         dpmf_noise_free(noise);
     }
     check_ok(open_keeper(m, 0, DIM, 0, 0, &noise)); /* of the whole row, asked for as such */
-    assert_int_equal(dpmf_noise_step(noise), STEPS);
+    assert_int_equal(dpmf_noise_get(noise).step, STEPS);
     dpmf_noise_free(noise);
     check_fails(DPMF_ERROR_ARGUMENT, open_keeper(m, 0, 70, 0, 0, &noise)); /* not of this shard */
     dpmf_mechanism_free(m);
 }
 
-/* Loading parts keeps the rules of seeking: not past what the state file has handed out, back with replay alone. */
+/*
+ * Loading parts keeps the rules of seeking: not past the rows that the state file has recorded, back with replay only.
+ */
 static void test_parts_keep_the_rules_of_the_state_file(void **unused) {
     dpmf_mechanism *m = mechanism_of(banded_case(STEPS, 6));
     dpmf_noise *noise = NULL;
@@ -323,8 +326,8 @@ static void test_parts_keep_the_rules_of_the_state_file(void **unused) {
     check_message("may not be skipped");
     for (int64_t t = 1; t < SAVED + 2; t++)
         check_ok(dpmf_noise_next(noise, row));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_load_parts(noise, PARTS, all)); /* rows that were handed out */
-    assert_int_equal(dpmf_noise_step(noise), SAVED + 2);
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_load_parts(noise, PARTS, all)); /* rows that were used */
+    assert_int_equal(dpmf_noise_get(noise).step, SAVED + 2);
     dpmf_noise_free(noise);
     check_ok(open_keeper(m, 0, 64, 1, 1, &noise));
     check_ok(dpmf_noise_load_parts(noise, PARTS, all));

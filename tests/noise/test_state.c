@@ -40,13 +40,13 @@ static dpmf_status open_stream(int replay, dpmf_noise **noise) {
 static void take(dpmf_noise *noise, int64_t first, int64_t last) {
     for (int64_t t = first; t < last; t++) {
         float row[CASE_DIM];
-        assert_int_equal(dpmf_noise_step(noise), t);
+        assert_int_equal(dpmf_noise_get(noise).step, t);
         check_ok(dpmf_noise_next(noise, row));
         assert_memory_equal(row, reference + t * CASE_DIM, sizeof row);
     }
 }
 
-/* Rows 0 .. rows-1 by a program that ends well, or by one that just ends. */
+/* Rows 0 .. rows-1 by a program that frees its stream, or by one that just ends. */
 static void make_state(int64_t rows, int crash) {
     dpmf_noise *noise = NULL;
     int how = 0;
@@ -78,7 +78,7 @@ static void write_whole(const char *path, const uint8_t *bytes, size_t size) {
     close(file);
 }
 
-/* ---- going on ---- */
+/* ---- resuming ---- */
 
 static void test_a_resumed_stream_gives_the_same_rows(void **unused) {
     (void)unused;
@@ -86,7 +86,7 @@ static void test_a_resumed_stream_gives_the_same_rows(void **unused) {
     for (int64_t t = 0; t <= CASE_STEPS; t++) {
         dpmf_noise *noise = NULL;
         check_ok(open_stream(0, &noise));
-        assert_int_equal(dpmf_noise_in_doubt(noise), 0);
+        assert_int_equal(dpmf_noise_get(noise).in_doubt, 0);
         if (t < CASE_STEPS) {
             take(noise, t, t + 1);
         } else {
@@ -114,7 +114,7 @@ static void test_nothing_is_made_before_the_first_row(void **unused) {
     dpmf_noise_free(noise);
 }
 
-/* The durable record comes before the row: a copy of the file, taken while row t is in hand, has t + 1. */
+/* The durable record comes before the row: a copy of the file, taken right after row t, has t + 1. */
 static void test_a_row_is_reserved_before_it_is_handed_out(void **unused) {
     dpmf_noise *noise = NULL;
     uint8_t bytes[STATE_SIZE];
@@ -144,8 +144,8 @@ static void test_after_a_crash_the_last_row_is_in_doubt(void **unused) {
         make_state(rows, 1);
         for (int again = 0; again < 2; again++) { /* looking changes nothing */
             check_ok(open_stream(0, &noise));
-            assert_int_equal(dpmf_noise_in_doubt(noise), 1);
-            assert_int_equal(dpmf_noise_step(noise), rows);
+            assert_int_equal(dpmf_noise_get(noise).in_doubt, 1);
+            assert_int_equal(dpmf_noise_get(noise).step, rows);
             check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_next(noise, row));
             check_message("not known if it arrived");
             check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_seek(noise, rows - 1)); /* not without asking for it */
@@ -159,8 +159,8 @@ static void test_after_a_crash_the_last_row_is_in_doubt(void **unused) {
         take(noise, rows - 1, rows); /* identical bits */
         dpmf_noise_free(noise);
         check_ok(open_stream(0, &noise));
-        assert_int_equal(dpmf_noise_in_doubt(noise), 0);
-        assert_int_equal(dpmf_noise_step(noise), rows);
+        assert_int_equal(dpmf_noise_get(noise).in_doubt, 0);
+        assert_int_equal(dpmf_noise_get(noise).step, rows);
         dpmf_noise_free(noise);
 
         make_state(rows, 1);
@@ -176,13 +176,13 @@ static void test_replay_never_takes_back_a_reservation(void **unused) {
     (void)unused;
     make_state(8, 0);
     check_ok(open_stream(1, &noise));
-    assert_int_equal(dpmf_noise_step(noise), 8);
+    assert_int_equal(dpmf_noise_get(noise).step, 8);
     check_ok(dpmf_noise_seek(noise, 2));
     take(noise, 2, 5);
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_seek(noise, 9));
     dpmf_noise_free(noise);
     check_ok(open_stream(0, &noise));
-    assert_int_equal(dpmf_noise_step(noise), 8);
+    assert_int_equal(dpmf_noise_get(noise).step, 8);
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_noise_seek(noise, 7));
     take(noise, 8, 9);
     dpmf_noise_free(noise);
@@ -191,7 +191,7 @@ static void test_replay_never_takes_back_a_reservation(void **unused) {
     take(noise, 0, CASE_STEPS); /* from old rows into new ones */
     dpmf_noise_free(noise);
     check_ok(open_stream(0, &noise));
-    assert_int_equal(dpmf_noise_step(noise), CASE_STEPS);
+    assert_int_equal(dpmf_noise_get(noise).step, CASE_STEPS);
     dpmf_noise_free(noise);
 }
 
@@ -208,7 +208,7 @@ static void test_a_prefetched_row_is_not_reserved(void **unused) {
     }
 }
 
-/* ---- refused ---- */
+/* ---- refusals ---- */
 
 typedef struct stream {
     const dpmf_mechanism *mechanism;
@@ -276,7 +276,7 @@ static void test_every_byte_of_a_state_is_authenticated(void **unused) {
             assert_int_not_equal(forgiven, DPMF_OK);
         else
             check_ok(forgiven); /* and it is never the step before the newest that it lets through as new */
-        if (noise != NULL) assert_in_range(dpmf_noise_step(noise), 5, 6);
+        if (noise != NULL) assert_in_range(dpmf_noise_get(noise).step, 5, 6);
         dpmf_noise_free(noise);
         bytes[i] ^= bit;
     }
@@ -430,7 +430,7 @@ static void test_a_checkpoint_goes_on_with_the_same_rows(void **unused) {
             check_ok(dpmf_noise_create(m, CASE_DIM, 2.0, case_key, &o, &two));
             check_ok(dpmf_noise_next(two, row));
             check_ok(dpmf_noise_load(two, path));
-            assert_int_equal(dpmf_noise_step(two), at);
+            assert_int_equal(dpmf_noise_get(two).step, at);
             for (int64_t t = at; t < CASE_STEPS; t++) {
                 check_ok(dpmf_noise_next(two, row));
                 assert_memory_equal(row, rows + t * CASE_DIM, sizeof row);

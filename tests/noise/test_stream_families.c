@@ -29,7 +29,7 @@ static void to_doubles(dpmf_precision precision, const void *from, double *to) {
 }
 
 static run run_stream(const dpmf_strategy *s, const crypto_seed *seed, dpmf_precision precision) {
-    run r = {dpmf_strategy_steps(s), dpmf_strategy_rows(s), NULL, NULL};
+    run r = {dpmf_strategy_get(s).steps, dpmf_strategy_get(s).rows, NULL, NULL};
     double row[COUNT];
     const noise_segment segment = {row, COUNT};
     const noise_stream_options o = {.precision = precision, .first = FIRST, .count = COUNT};
@@ -100,8 +100,8 @@ static void check_products(const char *name, const dpmf_strategy *s, const run *
 }
 
 static void check_step(const char *name, const dpmf_strategy *s, const run *r) {
-    if (!dpmf_strategy_streams(s)) return;
-    double *state = calloc((size_t)(dpmf_strategy_buffers(s) * COUNT + 1), sizeof(double)), row[COUNT];
+    if (!dpmf_strategy_get(s).streams) return;
+    double *state = calloc((size_t)(dpmf_strategy_get(s).buffers * COUNT + 1), sizeof(double)), row[COUNT];
     const double *z = r->z;
     for (int64_t t = 0; t < r->n; t++) {
         check_ok(dpmf_strategy_step(s, t, COUNT, z, state, row));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A noise stream that is stopped, moved, saved and loaded goes on with the same bits; it refuses what it cannot do; its
- * memory is what it says, for any number of threads (base_pool_create).
+ * A noise stream that is stopped, moved, saved and loaded continues with the same bits; it refuses what it cannot do;
+ * its memory is as announced, for any number of threads (base_pool_create).
  */
 #include "support/failing_allocator.h"
 #include "support/stream_runs.h"
@@ -116,7 +116,7 @@ static int stop_at_once(void *context, const char *what, double done) {
     return 1;
 }
 
-/* A cancelled replay leaves a stream that says where it is, and goes on from there. */
+/* A cancelled replay leaves a stream that knows its step and continues from there. */
 static void test_a_cancelled_seek_leaves_a_stream_that_goes_on(void **state) {
     (void)state;
     crypto_seed *seed = open_seed();
@@ -210,7 +210,7 @@ static void test_stream_options_out_of_range_are_refused(void **state) {
     crypto_seed_close(seed);
 }
 
-/* What is printed before is what is taken; after that nothing more. */
+/* The announced memory is the memory taken; later calls take no more. */
 static void test_a_stream_takes_the_memory_it_announced(void **state) {
     (void)state;
     crypto_seed *seed = open_seed();

@@ -80,7 +80,7 @@ static void test_rows_made_in_turn_have_the_same_bits(void **unused) {
     crypto_seed_close(seed);
 }
 
-/* A saved state goes on in a stream of other tiles and look-ahead, and saving changes no row of the stream itself. */
+/* A saved state continues in a stream of other tiles and look-ahead, and saving changes no row of the stream itself. */
 static void test_states_saved_between_turns_go_on(void **unused) {
     crypto_seed *seed = open_seed();
     dpmf_strategy *s = banded(0);
@@ -110,7 +110,7 @@ static void test_states_saved_between_turns_go_on(void **unused) {
     crypto_seed_close(seed);
 }
 
-/* Rows of tiles that a step makes: from the first step on about one a tile, never all rows ahead at once. */
+/* Rows of tiles that a step makes: from the first step on about one per tile, never all rows ahead at once. */
 static void test_no_step_makes_more_than_its_share(void **unused) {
     crypto_seed *seed = open_seed();
     dpmf_strategy *s = banded(0);

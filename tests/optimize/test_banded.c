@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The best banded C: known optima, bounds that hold, refusals, cancellation, memory. */
+#include "families/banded/banded.h"
 #include "support/optimize_banded_cases.h"
 
 #include "optimize/optimize.h"
@@ -26,9 +27,9 @@ static answer optimize(const char *work, int64_t n, int64_t bands, const char *w
     answer out = {0};
     evaluate.weights = weights;
     evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
-    check_ok(optimize_banded(&task, &out.strategy, &out.result));
+    check_ok(banded_optimize(&task, &out.strategy, &out.result));
     check_ok(dpmf_evaluate(a, p, out.strategy, &evaluate, &out.evaluation, NULL));
-    assert_int_equal(dpmf_strategy_bands(out.strategy), bands);
+    assert_int_equal(dpmf_strategy_get(out.strategy).bands, bands);
     assert_int_equal(out.evaluation.sensitivity.kind, DPMF_EXACT);
     assert_true(out.evaluation.sensitivity.value <= 1 + 1e-12);
     double found = loss == DPMF_LOSS_MAX ? out.evaluation.max_loss : out.evaluation.rms_loss;
@@ -169,8 +170,8 @@ static void test_the_bound_of_banded_strategies_holds(void **state) {
 }
 
 /*
- * Weights of many orders of magnitude make the best C nearly singular: what a search finds is never below a bound, also one
- * of another search.
+ * Weights of many orders of magnitude make the best C nearly singular: the result of a search is never below a bound,
+ * not even one of another search.
  */
 static void test_the_bound_holds_for_weights_of_many_orders(void **state) {
     (void)state;
@@ -187,7 +188,7 @@ static void test_the_bound_holds_for_weights_of_many_orders(void **state) {
             dpmf_participation *p = participation(WHO[i % 3], N);
             dpmf_strategy *found = NULL;
             dpmf_optimization result = {0};
-            check_ok(optimize_banded(&(const optimize_task){a, p, &options}, &found, &result));
+            check_ok(banded_optimize(&(const optimize_task){a, p, &options}, &found, &result));
             low = fmax(low, result.optimum_lower);
             up = fmin(up, result.optimum_upper);
             dpmf_strategy_free(found);
@@ -195,11 +196,11 @@ static void test_the_bound_holds_for_weights_of_many_orders(void **state) {
             dpmf_participation_free(p);
         }
         assert_true(low > 0 || i >= 9);      /* with weights from 6 to 1e-16 double precision leaves none */
-        assert_true(low <= up * (1 + 1e-9)); /* the loss of a C that is nearly singular has rounding of its own */
+        assert_true(low <= up * (1 + 1e-9)); /* the loss of a nearly singular C has its own rounding errors */
     }
 }
 
-/* Letting the column norms vary is worth something as soon as a unit takes part twice, and nothing else is lost. */
+/* Variable column norms help as soon as a unit takes part twice, and never hurt. */
 static void test_free_column_norms_gain_as_soon_as_a_unit_returns(void **state) {
     (void)state;
     answer one = optimize("prefix", 48, 8, "single", DPMF_LOSS_RMS, NULL, 1e-6);
@@ -222,7 +223,7 @@ static dpmf_status attempt(const char *work, int64_t n, int64_t bands, const cha
     const optimize_task task = {a, p, &options};
     dpmf_strategy *c = NULL;
     dpmf_optimization result = {.iterations = -7};
-    dpmf_status status = optimize_banded(&task, &c, &result);
+    dpmf_status status = banded_optimize(&task, &c, &result);
     assert_null(c);
     assert_int_equal(result.iterations, -7);
     dpmf_workload_free(a);
@@ -251,7 +252,7 @@ static void test_bands_out_of_range_and_shuffled_epochs_are_refused(void **state
     dpmf_optimization result;
     check_ok(dpmf_workload_create_dense(1, &one, &a));
     const optimize_task task = {a, p, &options};
-    check_fails(DPMF_ERROR_UNSUPPORTED, optimize_banded(&task, NULL, &result));
+    check_fails(DPMF_ERROR_UNSUPPORTED, banded_optimize(&task, NULL, &result));
     check_message("named workloads");
     dpmf_workload_free(a);
     dpmf_participation_free(p);
@@ -275,7 +276,7 @@ static void test_the_banded_optimizer_may_be_cancelled(void **state) {
     dpmf_strategy *c = NULL;
     dpmf_optimization result;
     const uint64_t before = dpmf_memory_in_use();
-    check_fails(DPMF_ERROR_CANCELLED, optimize_banded(&task, &c, &result));
+    check_fails(DPMF_ERROR_CANCELLED, banded_optimize(&task, &c, &result));
     assert_int_equal(calls, 6);
     assert_int_equal(dpmf_memory_in_use(), before);
     dpmf_workload_free(a);
@@ -290,7 +291,7 @@ static void test_any_allocation_of_the_banded_optimizer_may_fail(void **state) {
     const optimize_task task = {a, p, &options};
     dpmf_strategy *c = NULL;
     dpmf_optimization result;
-    FAIL_EACH(optimize_banded(&task, &c, &result));
+    FAIL_EACH(banded_optimize(&task, &c, &result));
     assert_int_equal(result.outcome, DPMF_CONVERGED);
     dpmf_strategy_free(c);
     dpmf_workload_free(a);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The best banded C: known optima that take longer, the max loss, and many steps. */
+#include "families/banded/banded.h"
 #include "support/check.h"
 
 #include "optimize/optimize.h"
@@ -18,7 +19,7 @@ static dpmf_optimization optimize(const char *work, int64_t n, int64_t bands, co
     check_ok(dpmf_workload_parse(work, n, &a));
     check_ok(dpmf_participation_parse(who, n, &p));
     const optimize_task task = {a, p, &options};
-    check_ok(optimize_banded(&task, &c, &result));
+    check_ok(banded_optimize(&task, &c, &result));
     evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     check_ok(dpmf_evaluate(a, p, c, &evaluate, &e, NULL));
     check_near((loss == DPMF_LOSS_MAX ? e.max_loss : e.rms_loss) / result.optimum_upper, 1, 1e-6);

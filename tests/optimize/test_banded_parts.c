@@ -3,6 +3,7 @@
  * The parts of the best banded C: errors and derivatives against the library's own errors and finite differences, the
  * class of a participation against its patterns, the start.
  */
+#include "families/banded/banded.h"
 #include "support/optimize_banded_cases.h"
 
 #include "sensitivity/sensitivity.h"

@@ -3,10 +3,11 @@
  * The best BLT: gradients against differences, losses against known ones and against brute force (tests/data/blt.csv,
  * made by tests/python/reference_blt.py), options, refusals.
  */
+#include "families/blt/blt.h"
 #include "oracle/oracle.h"
 #include "support/check.h"
 
-#include "optimize/blt/blt.h"
+#include "families/blt/search.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 #include "workload/workload.h"
@@ -29,7 +30,7 @@ static dpmf_status optimize(const char *workload, const char *participation, int
     check_ok(dpmf_workload_parse(workload, n, &a));
     check_ok(dpmf_participation_parse(participation, n, &p));
     const optimize_task task = {a, p, &options};
-    dpmf_status status = optimize_blt(&task, strategy, result);
+    dpmf_status status = blt_optimize(&task, strategy, result);
     dpmf_workload_free(a);
     dpmf_participation_free(p);
     return status;
@@ -63,7 +64,7 @@ static double best(const char *workload, const char *participation, int64_t n, d
     dpmf_optimization r = {0};
     check_ok(optimize(workload, participation, n, with(loss, buffers), &s, &r));
     assert_int_equal(r.nodes, buffers);
-    assert_int_equal(dpmf_strategy_buffers(s), buffers);
+    assert_int_equal(dpmf_strategy_get(s).buffers, buffers);
     assert_int_equal(r.outcome, DPMF_CONVERGED);
     /* scales of any sign often end in a kink of the sensitivity, beside which its smooth version is steep */
     const double flat = strncmp(participation, "cyclic", 6) == 0 ? 1e-4 : 1e-5;
@@ -167,7 +168,7 @@ static void test_the_linear_route_gives_the_closed_form(void **unused) {
 
 /* ---- losses ---- */
 
-/* Computed independently; the square root's own max losses (2.388848, 3.272554, 3.934529) are what they tend to. */
+/* Computed independently; they tend to the square root's own max losses (2.388848, 3.272554, 3.934529). */
 static void test_losses_of_the_best_blt_are_the_known_ones(void **unused) {
     static const struct {
         int64_t n;
@@ -206,7 +207,9 @@ static void test_the_best_blt_is_no_worse_than_many_random_starts(void **unused)
     assert_int_equal(lines, 18);
 }
 
-/* A buffer more never hurts, at ten thousand million steps as well; and the losses stay above the best Toeplitz one. */
+/*
+ * One more buffer never hurts, at ten thousand million steps as well; and the losses stay above the best Toeplitz one.
+ */
 static void test_a_buffer_more_never_hurts_at_ten_billion_steps(void **unused) {
     const double n = 1e10;
     /* the square root's max loss: (ln n + 4 ln 2 + Euler's constant) / pi, to O(1/n) (Landau's constants) */
@@ -219,7 +222,7 @@ static void test_a_buffer_more_never_hurts_at_ten_billion_steps(void **unused) {
             dpmf_optimization r = {0};
             oracle_losses losses;
             check_ok(optimize("prefix", "single", (int64_t)n, with((dpmf_loss)loss, d), &s, &r));
-            check_ok(oracle_blt_losses(strategy_blt(s), (int64_t)n, 1, (int64_t)n, &losses));
+            check_ok(oracle_blt_losses(blt_of(s), (int64_t)n, 1, (int64_t)n, &losses));
             double value = loss == DPMF_LOSS_MAX ? losses.max_loss : losses.rms_loss;
             assert_true(value < before);
             before = value;
@@ -253,7 +256,7 @@ static void test_no_neighbour_beats_the_best_blt_of_another_workload(void **unus
             else
                 g[j % 2] = fmin(g[j % 2] * by, 1);
             if (a[0] + a[1] > 1) continue;
-            check_ok(dpmf_strategy_create_blt_gaps(N, 2, a, g, &moved));
+            check_ok(dpmf_strategy_create_blt(N, 2, a, NULL, g, &moved));
             assert_true(evaluated(w, p, N, moved, loss, NULL) >= ours * (1 - 1e-9));
             dpmf_strategy_free(moved);
         }
@@ -289,7 +292,7 @@ static void test_weights_make_another_blt_best(void **unused) {
 
 /* ---- options ---- */
 
-/* The fewest that come within the ratio: they do, and one less does not. Max loss: of the square root's. */
+/* The smallest number within the ratio: one less is not enough. Max loss: relative to the square root's. */
 static void test_as_few_buffers_are_taken_as_the_ratio_needs(void **unused) {
     static const double wanted[] = {1.1, 1.01, 1.001};
     /* the square root's max losses and, for the RMS loss, what 8 buffers reach */
@@ -340,8 +343,8 @@ static void test_a_blt_normalized_after_has_less_loss(void **unused) {
     check_ok(optimize("prefix", "single", 64, o, &plain, &r));
     o.normalize = DPMF_NORMALIZE_AFTER;
     check_ok(optimize("prefix", "single", 64, o, &normal, &r));
-    assert_true(dpmf_strategy_is_normalized(normal));
-    assert_int_equal(dpmf_strategy_buffers(normal), 3);
+    assert_true(dpmf_strategy_get(normal).is_normalized);
+    assert_int_equal(dpmf_strategy_get(normal).buffers, 3);
     check_strategy(normal, 1e-12);
     assert_true(evaluated("prefix", "single", 64, normal, DPMF_LOSS_RMS, NULL) <
                 evaluated("prefix", "single", 64, plain, DPMF_LOSS_RMS, NULL));
@@ -365,7 +368,7 @@ static void test_a_blt_normalized_within_has_still_less_loss(void **unused) {
         check_ok(optimize("prefix", "single", N, o, &after, &r));
         o.normalize = DPMF_NORMALIZE_WITHIN;
         check_ok(optimize("prefix", "single", N, o, &within, &r));
-        assert_true(dpmf_strategy_is_normalized(within));
+        assert_true(dpmf_strategy_get(within).is_normalized);
         assert_true(r.stationarity < 1e-5);
         double ours = evaluated("prefix", "single", N, within, DPMF_LOSS_RMS, o.weights);
         assert_true(ours < (1 - 1e-4) * evaluated("prefix", "single", N, after, DPMF_LOSS_RMS, o.weights));
@@ -455,13 +458,13 @@ static void test_any_allocation_of_the_blt_optimizer_may_fail(void **unused) {
     check_ok(dpmf_participation_parse("single", 20, &p));
     full.workload = a;
     full.participation = p;
-    FAIL_EACH(optimize_blt(&full, &s, &r));
+    FAIL_EACH(blt_optimize(&full, &s, &r));
     dpmf_strategy_free(s);
     dpmf_workload_free(a);
     check_ok(dpmf_workload_parse("prefix", 20, &a));
     full.workload = a;
     o.normalize = DPMF_NORMALIZE_WITHIN;
-    FAIL_EACH(optimize_blt(&full, &s, &r));
+    FAIL_EACH(blt_optimize(&full, &s, &r));
     dpmf_strategy_free(s);
     dpmf_workload_free(a);
     dpmf_participation_free(p);

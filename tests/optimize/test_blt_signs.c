@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * BLTs with scales of any sign: their coordinates against plain sums, gradients against differences, and the search:
- * a buffer more never hurts, known ends are reached, and scales stay within what float32 can carry.
+ * one more buffer never hurts, known results are reached, and scales stay within the range of float32.
  */
+#include "families/blt/blt.h"
 #include "support/check.h"
 
-#include "optimize/blt/blt.h"
+#include "families/blt/search.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 #include "workload/workload.h"
@@ -149,13 +150,13 @@ static void test_a_buffer_more_never_hurts_with_scales_of_any_sign(void **unused
         double before = INFINITY;
         for (int d = 1; d <= cases[i].most; d++) {
             const double loss = best(&cases[i].what, d, 1e5);
-            assert_true(loss <= before * (1 + 1e-5)); /* what rounding in float32 may count for, and mu */
+            assert_true(loss <= before * (1 + 1e-5)); /* the share of float32 rounding, and mu */
             before = loss;
         }
     }
 }
 
-/* Ends of this search and, in comments, the best that others have found in scales and decays as unknowns. */
+/* Results of this search and, in comments, the best that others have found with scales and decays as unknowns. */
 static void test_good_ends_of_scales_of_any_sign_are_found(void **unused) {
     static const struct {
         setting what;
@@ -182,7 +183,7 @@ static void test_any_allocation_of_the_search_among_signs_may_fail(void **unused
     check_ok(dpmf_workload_parse("prefix", 6, &a));
     check_ok(dpmf_participation_parse("cyclic:2,3", 6, &p));
     const optimize_task task = {a, p, &o};
-    FAIL_EACH(optimize_blt(&task, &s, &r));
+    FAIL_EACH(blt_optimize(&task, &s, &r));
     dpmf_strategy_free(s);
     dpmf_workload_free(a);
     dpmf_participation_free(p);

@@ -50,7 +50,7 @@ static int read_table(void **state) {
     return 0;
 }
 
-/* Brute force looked at fewer: positive and falling coefficients, where the library looks at all signs. */
+/* Brute force searched fewer: positive and falling coefficients, where the library searches all signs. */
 static int is_wider(const row *r) {
     return strncmp(r->participation, "cyclic", 6) == 0 &&
            (strcmp(r->family, "toeplitz") == 0 || strcmp(r->family, "blt") == 0);

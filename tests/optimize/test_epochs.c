@@ -4,6 +4,7 @@
  * (tests/python/reference_epochs.py) and against Choquette-Choo et al. 2023, Table 6; every upper bound is the loss
  * that the library's other code finds for the strategy.
  */
+#include "families/dense/dense.h"
 #include "optimize/optimize.h"
 
 #include "strategy/strategy.h"
@@ -23,7 +24,7 @@ typedef struct wish {
     double tolerance, value; /* expected; 0: not known */
 } wish;
 
-/* Optimizes and holds the answer against the library's own evaluation. */
+/* Optimizes and compares the result with the library's own evaluation. */
 static void assert_optimum(const wish *w, const double *weights, double within) {
     dpmf_workload *a = workload_of(w->text, w->n);
     dpmf_participation *p = NULL;
@@ -39,7 +40,7 @@ static void assert_optimum(const wish *w, const double *weights, double within) 
     o.weights = evaluate.weights = weights;
     evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     optimize_task task = {a, p, &o};
-    check_ok(optimize_epochs(&task, &c, &r));
+    check_ok(dense_optimize_epochs(&task, &c, &r));
     assert_int_equal(r.outcome, DPMF_CONVERGED);
     assert_non_null(r.scope);
     assert_true(r.optimum_lower <= r.optimum_upper && r.optimum_upper <= r.optimum_lower * (1 + w->tolerance));
@@ -125,7 +126,7 @@ static void test_weaker_constraints_never_cost(void **unused) {
             o.loss = (dpmf_loss)max_loss;
             o.constraint = (dpmf_constraint)i;
             o.tolerance = 1e-4;
-            check_ok(optimize_epochs(&task, NULL, &r));
+            check_ok(dense_optimize_epochs(&task, NULL, &r));
             upper[i] = r.optimum_upper;
             lower[i] = r.optimum_lower;
             assert_true(lower[i] <= upper[i]);
@@ -143,7 +144,7 @@ static dpmf_status run(const char *text, int64_t n, const char *participation, c
     dpmf_participation *p = NULL;
     check_ok(dpmf_participation_parse(participation, n, &p));
     optimize_task task = {a, p, &o};
-    dpmf_status status = optimize_epochs(&task, out, r);
+    dpmf_status status = dense_optimize_epochs(&task, out, r);
     dpmf_participation_free(p);
     dpmf_workload_free(a);
     return status;
@@ -228,7 +229,7 @@ static void test_the_optimum_of_epochs_has_the_same_bits_for_any_threads(void **
         check_ok(run("momentum:0.9", 190, "cyclic:3,64", &o, &c[i], &r[i]));
     }
     assert_memory_equal(&r[0].optimum_lower, &r[1].optimum_lower, sizeof(double));
-    assert_memory_equal(strategy_dense_matrix(c[0]), strategy_dense_matrix(c[1]), 190 * 190 * sizeof(double));
+    assert_memory_equal(strategy_matrix(c[0]), strategy_matrix(c[1]), 190 * 190 * sizeof(double));
     dpmf_strategy_free(c[0]);
     dpmf_strategy_free(c[1]);
 }
@@ -251,7 +252,7 @@ static void test_any_allocation_of_the_optimizer_of_epochs_may_fail(void **unuse
         o.tolerance = few[i].tolerance;
         o.run.threads = 1;
         optimize_task task = {a, p, &o};
-        FAIL_EACH(optimize_epochs(&task, &c, &r));
+        FAIL_EACH(dense_optimize_epochs(&task, &c, &r));
         dpmf_strategy_free(c);
         dpmf_participation_free(p);
         dpmf_workload_free(a);

@@ -4,7 +4,7 @@
  * defines it, gradients against differences, and the same bits from every instruction set.
  */
 #include "base/linalg.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 #include "optimum/epochs/epochs.h"
 #include "sensitivity/sensitivity.h"
 #include "support/check.h"
@@ -82,10 +82,10 @@ static void compare_routes(const shape *s, int max_loss, const double *weights) 
     }
     assert_int_equal(e[1].dense, 1);
     check_near(c[0].point.trace / c[1].point.trace, 1, 2e-11);
-    /* what the routes claim of their errors */
+    /* the errors that the routes claim */
     assert_true(fabs(c[0].point.trace / c[1].point.trace - 1) <= c[0].point.error + c[1].point.error);
     check_near(f[0] / f[1], 1, 1e-10);
-    for (int64_t t = n; t < s->k * s->b; t++) /* steps past the last are blocks' own affair */
+    for (int64_t t = n; t < s->k * s->b; t++) /* steps past the last exist in the blocks only */
         for (int64_t q = 0; q < s->k; q++) {
             int64_t at = t % s->b * s->k * s->k, r = t / s->b;
             c[0].point.blocks[at + r * s->k + q] = c[0].point.blocks[at + q * s->k + r] = 0;
@@ -118,7 +118,7 @@ static void test_the_dual_is_the_same_by_both_routes(void **unused) {
     }
 }
 
-/* X V X = A'PA at any point: X is the geometric mean that the dual says. */
+/* X V X = A'PA at any point: X is the geometric mean of the dual. */
 static void test_x_is_the_geometric_mean_that_the_dual_says(void **unused) {
     enum { N = 23, K = 4, B = 6 };
     base_pool *pool = NULL;
@@ -202,7 +202,9 @@ static void test_the_gradient_of_the_dual_is_that_of_differences(void **unused) 
             check_gradient(&few[i], max_loss);
 }
 
-/* What is added to the block of class i makes it diagonal, is positive semidefinite and costs f; the trace. */
+/*
+ * The matrix added to the block of class i makes it diagonal, is positive semidefinite and costs f; returns the trace.
+ */
 static double check_cover(const epochs_climb *c, int64_t i) {
     const optimum_epochs *e = c->epochs;
     const int64_t k = e->k, m = (e->n - i + e->b - 1) / e->b;

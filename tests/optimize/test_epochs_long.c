@@ -4,6 +4,7 @@
  * Choquette-Choo et al. 2023, Table 1 (with more digits, found with full eigendecompositions), a workload with momentum
  * and cooldown whose condition is 1e13, and more steps than a matrix can have.
  */
+#include "families/dense/dense.h"
 #include "optimize/optimize.h"
 #include "support/check.h"
 
@@ -20,7 +21,7 @@ static dpmf_strategy *optimum_of(const char *text, int64_t n, const char *partic
     o.tolerance = tolerance;
     o.loss = loss;
     optimize_task task = {a, p, &o};
-    check_ok(optimize_epochs(&task, &c, r));
+    check_ok(dense_optimize_epochs(&task, &c, r));
     assert_int_equal(r->outcome, DPMF_CONVERGED);
     assert_true(r->optimum_lower <= r->optimum_upper && r->optimum_upper <= r->optimum_lower * (1 + tolerance));
     dpmf_participation_free(p);
@@ -91,7 +92,9 @@ static void test_the_max_loss_of_a_long_run_is_certified(void **unused) {
     dpmf_strategy_free(optimum_of("prefix", 1024, "cyclic:4,256", 1e-4, DPMF_LOSS_MAX, &r));
 }
 
-/* Weights that go to 0 and a V that is nearly singular: 71 steps, where it were 552 while sums of |X| said when to stop. */
+/*
+ * Weights that go to 0 and a V that is nearly singular: 71 steps instead of 552 with sums of |X| as the stopping rule.
+ */
 static void test_the_max_loss_of_momentum_is_certified_in_few_steps(void **unused) {
     dpmf_optimization r = {0};
     (void)unused;

@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "optimize/lowrank/lowrank.h"
+#include "families/lowrank/lowrank.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 
@@ -38,7 +38,7 @@ static dpmf_strategy *random_strategy(int64_t n, int64_t bands, int64_t rank, ui
     return s;
 }
 
-/* W entry by entry is what was asked for, and everything else follows from it. */
+/* W is the given matrix entry by entry, and everything else follows from it. */
 static void test_a_low_rank_strategy_is_its_band_plus_its_rank(void **unused) {
     static const int sizes[][3] = {{1, 1, 1}, {2, 1, 1}, {2, 2, 1}, {9, 1, 2}, {23, 3, 2}, {40, 6, 5}, {12, 12, 3}};
     (void)unused;
@@ -56,8 +56,8 @@ static void test_a_low_rank_strategy_is_its_band_plus_its_rank(void **unused) {
                 check_near(w[t * n + u], want, 1e-14);
             }
         free(w);
-        assert_string_equal(dpmf_strategy_family(s), "lowrank");
-        assert_int_equal(dpmf_strategy_buffers(s), bands - 1 + rank);
+        assert_string_equal(dpmf_strategy_get(s).family, "lowrank");
+        assert_int_equal(dpmf_strategy_get(s).buffers, bands - 1 + rank);
         check_strategy(s, 1e-10);
         dpmf_workload *a = NULL;
         check_ok(dpmf_workload_parse("momentum:0.5", n, &a));
@@ -80,13 +80,13 @@ static void test_a_low_rank_strategy_comes_back_from_its_bytes(void **unused) {
     check_ok(dpmf_mechanism_create(a, NULL, s, NULL, &made));
     check_ok(dpmf_mechanism_encode(made, &bytes, &size));
     check_ok(dpmf_mechanism_decode(bytes, size, &read));
-    assert_string_equal(dpmf_strategy_family(dpmf_mechanism_strategy(read)), "lowrank");
-    assert_string_equal(dpmf_mechanism_digest(read), dpmf_mechanism_digest(made));
-    assert_true(dpmf_mechanism_evaluation(read).rms_loss == dpmf_mechanism_evaluation(made).rms_loss);
+    assert_string_equal(dpmf_strategy_get(dpmf_mechanism_get(read).strategy).family, "lowrank");
+    assert_string_equal(dpmf_mechanism_get(read).digest, dpmf_mechanism_get(made).digest);
+    assert_true(dpmf_mechanism_get(read).evaluation.rms_loss == dpmf_mechanism_get(made).evaluation.rms_loss);
     x[0] = 1;
     x[7] = -2;
     check_ok(dpmf_strategy_solve(s, x, y));
-    check_ok(dpmf_strategy_solve(dpmf_mechanism_strategy(read), x, z));
+    check_ok(dpmf_strategy_solve(dpmf_mechanism_get(read).strategy, x, z));
     assert_memory_equal(y, z, sizeof y);
     dpmf_bytes_free(bytes);
     dpmf_mechanism_free(read);
@@ -129,9 +129,9 @@ static void test_a_low_rank_strategy_out_of_range_is_refused(void **unused) {
 static dpmf_status optimize_(const dpmf_workload *a, const char *participation, const dpmf_optimize_options *options,
                              dpmf_strategy **out, dpmf_optimization *result) {
     dpmf_participation *p = NULL;
-    dpmf_status status = dpmf_participation_parse(participation, dpmf_workload_steps(a), &p);
+    dpmf_status status = dpmf_participation_parse(participation, dpmf_workload_get(a).steps, &p);
     optimize_task task = {a, p, options};
-    if (status == DPMF_OK) status = optimize_lowrank(&task, out, result);
+    if (status == DPMF_OK) status = lowrank_optimize(&task, out, result);
     dpmf_participation_free(p);
     return status;
 }
@@ -164,7 +164,7 @@ static double ratio(const char *text, int64_t n, int64_t bands, int rank, dpmf_l
     return value / result.optimum_lower;
 }
 
-/* Denisov et al. 2022, Table 2, the efficient column: not above what is printed, but for its last digit. */
+/* Denisov et al. 2022, Table 2, the efficient column: not above the printed value, up to its last digit. */
 static void test_low_rank_losses_are_not_above_the_published_ones(void **unused) {
     static const struct {
         int n, bands, rank;
@@ -215,7 +215,7 @@ static void test_a_matrix_of_rank_two_is_found_again(void **unused) {
                 target[t * n + u] = t - u < 3 ? 100 : (1 + x) * exp(y) + x * x * cos(3 * y);
             }
         lowrank_fit fit = {.steps = n, .bands = 3, .rank = 2, .target = target, .left = left, .right = right};
-        check_ok(optimize_lowrank_solve(&fit, NULL));
+        check_ok(lowrank_solve(&fit, NULL));
         assert_true(fit.converged);
         assert_true(fit.residual < 1e-3);
         double worst = 0;
@@ -255,7 +255,7 @@ static void test_the_low_rank_optimizer_refuses_epochs_and_long_runs(void **unus
     assert_null(s);
     assert_int_equal(result.iterations, -7);
     o.run.progress = NULL;
-    o.run.threads = 1; /* a thread takes memory of its own when it starts */
+    o.run.threads = 1; /* a thread allocates when it starts */
     FAIL_EACH(optimize_(a, "single", &o, &s, &result));
     dpmf_strategy_free(s);
     check_ok(optimize_(a, "single", &o, NULL, &result)); /* the bounds alone */

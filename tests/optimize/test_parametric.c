@@ -33,7 +33,7 @@ static dpmf_status make_coefficients(void *context, const double *theta, dpmf_st
     if (!(theta[1] > 0 && theta[1] <= (u->edge > 0 ? u->edge : 1))) return u->refuse_with;
     for (int64_t t = 1; t < u->steps; t++, power *= theta[1])
         c[t] = power;
-    return dpmf_strategy_create_toeplitz(u->wrong_steps > 0 ? u->wrong_steps : u->steps,
+    return dpmf_strategy_create_toeplitz(u->wrong_steps > 0 ? u->wrong_steps : u->steps, DPMF_TOEPLITZ,
                                          u->wrong_steps > 0 ? u->wrong_steps : u->steps, c, out);
 }
 
@@ -180,7 +180,7 @@ static void test_a_best_point_beyond_the_edge_ends_at_the_edge(void **unused) {
     }
 }
 
-/* With weights on the first half the second one is as good as free: the mean of the first is what is minimized. */
+/* With weights on the first half only, the second half is free: the mean over the first half is minimized. */
 static void test_weighted_steps_are_what_is_minimized(void **unused) {
     user u = user_of(64);
     dpmf_workload *a = prefix(64);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TV-BLT with replayed seeds: the gradient of the loss against differences. */
+#include "families/replay/replay.h"
 #include "support/check.h"
 
-#include "optimize/replay/replay.h"
+#include "families/replay/search.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The search for TV-BLT with replayed seeds: how near it comes to the certified bound for all mechanisms, what it finds
- * against dense matrices, the number of buffers for a wanted ratio, threads, refusals.
+ * The search for TV-BLT with replayed seeds: its distance to the certified bound for all mechanisms, its result
+ * compared with dense matrices, the number of buffers for a wanted ratio, threads, refusals.
  */
+#include "families/dense/dense.h"
+#include "families/replay/replay.h"
 #include "support/check.h"
 
+#include "families/replay/search.h"
 #include "optimize/optimize.h"
-#include "optimize/replay/replay.h"
 #include "support/failing_allocator.h"
 #include "support/replay_cases.h"
 
@@ -16,7 +18,7 @@
 /* The certified lower bound of the dense optimum. */
 static double bound(const dpmf_workload *a, int64_t b, int max_loss) {
     char text[64];
-    const int64_t n = dpmf_workload_steps(a);
+    const int64_t n = dpmf_workload_get(a).steps;
     dpmf_participation *p = NULL;
     dpmf_optimization found = {0};
     dpmf_optimize_options o = dpmf_optimize_options_defaults();
@@ -25,7 +27,7 @@ static double bound(const dpmf_workload *a, int64_t b, int max_loss) {
     snprintf(text, sizeof text, "cyclic:%lld,%lld", (long long)((n + b - 1) / b), (long long)b);
     check_ok(dpmf_participation_parse(text, n, &p));
     optimize_task task = {a, p, &o};
-    check_ok(optimize_epochs(&task, NULL, &found));
+    check_ok(dense_optimize_epochs(&task, NULL, &found));
     dpmf_participation_free(p);
     return found.optimum_lower;
 }
@@ -43,7 +45,7 @@ static void check_wish(const wish *w) {
     replay_result found = {0};
     const replay_options o = {.buffers = w->buffers, .max_loss = w->max_loss};
     const double lower = w->lower > 0 ? w->lower : bound(a, w->b, w->max_loss);
-    check_ok(optimize_replay(a, w->b, &o, &found));
+    check_ok(replay_search(a, w->b, &o, &found));
     if (!(found.loss <= w->ratio * lower && found.loss >= lower * (1 - 1e-9)))
         fail_msg("%s, n = %lld, b = %lld, %d buffers: loss %.10g, bound %.10g, ratio %.7f, wanted %g", w->workload,
                  (long long)w->n, (long long)w->b, w->buffers, found.loss, lower, found.loss / lower, w->ratio);
@@ -69,7 +71,7 @@ static void test_the_search_comes_near_the_bound(void **unused) {
         check_wish(WISHES + i);
 }
 
-/* What is found, as a mechanism, is what it claims to be. */
+/* The result, as a mechanism, has the claimed figures. */
 static void test_found_is_dense(void **unused) {
     static const char *const WORKLOADS[] = {"prefix", "momentum:0.9", "nesterov:0.8", "decay:0.02", "cooldown:0.3:0.2"};
     (void)unused;
@@ -79,11 +81,11 @@ static void test_found_is_dense(void **unused) {
         replay_result found = {0};
         const replay_options o = {.buffers = 1 + i % 4, .max_loss = i % 6 == 5, .iterations = 60};
         replay c = {0};
-        check_ok(optimize_replay(a, b, &o, &found));
+        check_ok(replay_search(a, b, &o, &found));
         check_ok(replay_create(&found.shape, found.parameters, NULL, &c));
         check_dense(&c, WORKLOADS[i % 5]);
         double *squares = doubles(n), sum = 0, largest = 0;
-        check_ok(error_replay_squares(a, &c, NULL, squares));
+        check_ok(replay_errors(a, &c, NULL, squares));
         for (int64_t t = 0; t < n; t++) {
             sum += squares[t] / (double)n;
             largest = fmax(largest, squares[t]);
@@ -101,14 +103,14 @@ static void test_the_fewest_buffers_are_found(void **unused) {
     replay_result found = {0};
     replay_options o = {.wanted_ratio = 1.002, .lower = bound(a, 24, 0)};
     (void)unused;
-    check_ok(optimize_replay(a, 24, &o, &found));
+    check_ok(replay_search(a, 24, &o, &found));
     assert_true(found.loss <= 1.002 * o.lower);
     assert_in_range(found.shape.buffers, 2, 4);
     replay_result_free(&found);
     o.wanted_ratio = 1;
-    check_fails(DPMF_ERROR_ARGUMENT, optimize_replay(a, 24, &o, &found));
+    check_fails(DPMF_ERROR_ARGUMENT, replay_search(a, 24, &o, &found));
     o = (replay_options){.buffers = 13};
-    check_fails(DPMF_ERROR_ARGUMENT, optimize_replay(a, 24, &o, &found));
+    check_fails(DPMF_ERROR_ARGUMENT, replay_search(a, 24, &o, &found));
     dpmf_workload_free(a);
 }
 
@@ -117,9 +119,9 @@ static void test_threads_do_not_change_the_search(void **unused) {
     replay_result one = {0}, two = {0};
     replay_options o = {.buffers = 3, .iterations = 5};
     (void)unused;
-    check_ok(optimize_replay(a, 500, &o, &one));
+    check_ok(replay_search(a, 500, &o, &one));
     check_ok(base_pool_create(3, &o.pool));
-    check_ok(optimize_replay(a, 500, &o, &two));
+    check_ok(replay_search(a, 500, &o, &two));
     assert_memory_equal(one.parameters, two.parameters, (size_t)replay_count(&one.shape) * sizeof *one.parameters);
     base_pool_free(o.pool);
     replay_result_free(&one);
@@ -158,7 +160,7 @@ static void test_any_allocation_of_the_search_may_fail(void **unused) {
     replay_options o = {.buffers = 1, .iterations = 1};
     replay c = {0};
     (void)unused;
-    FAIL_EACH(optimize_replay(a, 6, &o, &found));
+    FAIL_EACH(replay_search(a, 6, &o, &found));
     FAIL_EACH(replay_create(&found.shape, found.parameters, NULL, &c));
     replay_free(&c);
     replay_result_free(&found);

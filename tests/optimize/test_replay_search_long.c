@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "optimize/replay/shared.h"
+#include "families/replay/search.h"
 
 #include <stdio.h>
 
@@ -23,9 +23,9 @@ static void check_wish(const wish *w, base_pool *pool) {
     double loss = 0;
     check_ok(dpmf_workload_parse("prefix", w->n, &a));
     if (w->shared > 0)
-        check_ok(optimize_replay_shared(a, w->b, w->shared, &o, &shared));
+        check_ok(replay_shared_search(a, w->b, w->shared, &o, &shared));
     else
-        check_ok(optimize_replay(a, w->b, &o, &found));
+        check_ok(replay_search(a, w->b, &o, &found));
     loss = w->shared > 0 ? shared.loss : found.loss;
     if (!(loss <= w->ratio * w->lower && loss >= w->lower))
         fail_msg("n = %lld, b = %lld, %d buffers, %d shared seeds: loss %.10g, ratio %.7f, wanted %g", (long long)w->n,

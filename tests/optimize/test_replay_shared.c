@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared class seeds: the gradient against differences, what the search finds against dense matrices, its ratio. */
+#include "families/replay/replay.h"
 #include "support/check.h"
 
-#include "optimize/replay/shared.h"
+#include "families/replay/search.h"
 #include "support/replay_cases.h"
 
 #include <math.h>
@@ -21,9 +22,9 @@ static void check_gradient(const char *text, int64_t n, int64_t b, int seeds) {
     replay_result r = {0};
     replay_shared_work s = {0};
     replay c = {0};
-    check_ok(optimize_replay(a, b, &o, &r));
+    check_ok(replay_search(a, b, &o, &r));
     check_ok(replay_create(&r.shape, r.parameters, NULL, &c));
-    check_ok(optimize_replay_shared_alloc(a, &r.shape, seeds, NULL, &s));
+    check_ok(replay_shared_work_alloc(a, &r.shape, seeds, NULL, &s));
     check_ok(replay_shared_start(&c, r.parameters, &s));
     s.smoothing = 0.5;
     const int64_t count = replay_shared_count(&r.shape, seeds);
@@ -38,7 +39,7 @@ static void check_gradient(const char *text, int64_t n, int64_t b, int seeds) {
         s.parameters[i] = here;
     }
     free(gradient);
-    optimize_replay_shared_free(&s);
+    replay_shared_work_free(&s);
     replay_free(&c);
     replay_result_free(&r);
     dpmf_workload_free(a);
@@ -51,12 +52,12 @@ static void test_the_shared_gradient_is_that_of_differences(void **unused) {
 }
 
 /* The covariance of the noise from own and shared seeds is W W', and the sensitivity is at most 1. */
-static void check_law(replay *c, const strategy_replay_shared *s) {
+static void check_law(replay *c, const replay_shared *s) {
     const int64_t n = c->shape.steps, b = c->shape.period;
     const int r = c->shape.buffers, l = s->seeds;
     double *w = matrix_of(c, 1), *squares = doubles(b), *state = doubles(r * (n + b * l)), *u = doubles(n + b * l);
     double *rows = doubles(n * (n + b * l)), *unused_mix = doubles(c->shape.epochs);
-    const int64_t wide = n + b * l; /* seeds: n own ones, then l a class */
+    const int64_t wide = n + b * l; /* seeds: n own ones, then l per class */
     for (int64_t t = 0; t < n; t++) {
         const replay_step now = replay_at(c, t, unused_mix);
         memset(u, 0, (size_t)wide * sizeof *u);
@@ -86,19 +87,19 @@ static void check_found(const char *text, int64_t n, int64_t b, int seeds, int i
     dpmf_workload *a = workload_of(text, n);
     const replay_options o = {.buffers = 4, .iterations = iterations};
     replay_shared_result found = {0};
-    strategy_replay_shared s = {0};
+    replay_shared s = {0};
     replay c = {0};
-    check_ok(optimize_replay_shared(a, b, seeds, &o, &found));
+    check_ok(replay_shared_search(a, b, seeds, &o, &found));
     check_ok(replay_shared_create(&found.shape, seeds, found.parameters, NULL, &c, &s));
     double *squares = doubles(n);
-    check_ok(error_replay_squares(a, &c, NULL, squares));
+    check_ok(replay_errors(a, &c, NULL, squares));
     check_near(found.loss / sqrt(base_sum(n, squares) / (double)n), 1, 1e-10);
     if (!(found.loss <= largest_loss))
         fail_msg("%s, n = %lld, %d shared seeds: loss %.8g, wanted %.8g", text, (long long)n, seeds, found.loss,
                  largest_loss);
     if (n <= 64) check_law(&c, &s);
     free(squares);
-    strategy_replay_shared_free(&s);
+    replay_shared_free(&s);
     replay_free(&c);
     replay_shared_result_free(&found);
     dpmf_workload_free(a);
@@ -116,8 +117,8 @@ static void test_max_loss_and_bad_seed_counts_are_refused(void **unused) {
     const replay_options o = {.buffers = 2, .max_loss = 1}, p = {.buffers = 2, .iterations = 2};
     replay_shared_result found = {0};
     (void)unused;
-    check_fails(DPMF_ERROR_UNSUPPORTED, optimize_replay_shared(a, 8, 1, &o, &found));
-    check_fails(DPMF_ERROR_ARGUMENT, optimize_replay_shared(a, 8, 9, &p, &found));
+    check_fails(DPMF_ERROR_UNSUPPORTED, replay_shared_search(a, 8, 1, &o, &found));
+    check_fails(DPMF_ERROR_ARGUMENT, replay_shared_search(a, 8, 9, &p, &found));
     dpmf_workload_free(a);
 }
 

@@ -3,6 +3,7 @@
  * The Toeplitz optimizers from outside: published optima, optima of an independent dense optimization
  * (tests/python/brute_force.py), local optimality, participations.
  */
+#include "families/toeplitz/toeplitz.h"
 #include "strategy/strategy.h"
 #include "support/optimize_toeplitz_wish.h"
 
@@ -19,13 +20,13 @@ static void test_toeplitz_optima_are_the_known_ones(void **unused) {
                  {1024, 3.056588, 3.002684}, {2048, 3.277012, 3.221365}, {8192, 3.718111, 3.659563}};
     (void)unused;
     for (int i = 0; i < 6; i++) {
-        wish w = {optimize_toeplitz, "prefix", "single", cases[i].n, {.bands = 0}};
+        wish w = {toeplitz_optimize, "prefix", "single", cases[i].n, {.bands = 0}};
         check_near(loss_of(&w) / cases[i].plain, 1, 6e-7); /* half a digit of the smallest */
         w.options.normalize = DPMF_NORMALIZE_AFTER;
         check_near(loss_of(&w) / cases[i].normalized, 1, 6e-7);
     }
     /* the max loss is least at the square root (Pillutla et al. 2025, Table 2.2) */
-    const wish w = {optimize_toeplitz, "prefix", "single", 1024, {.loss = DPMF_LOSS_MAX}};
+    const wish w = {toeplitz_optimize, "prefix", "single", 1024, {.loss = DPMF_LOSS_MAX}};
     check_near(loss_of(&w), 3.272554, 1e-6);
 }
 
@@ -68,7 +69,7 @@ static void test_toeplitz_optima_agree_with_dense_optimization(void **unused) {
     for (int i = 0; i < 10; i++)
         for (int p = 0; p < 3; p++) {
             const wish w = {
-                cases[i].bands == 0 ? optimize_toeplitz : toeplitz_optimize_banded,
+                cases[i].bands == 0 ? toeplitz_optimize : toeplitz_optimize_banded,
                 "prefix",
                 participations[p],
                 64,
@@ -88,9 +89,9 @@ static double perturbed(const made *m, int inverse, const double *c, int64_t cou
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.lower_bound = DPMF_LOWER_BOUND_NONE;
     if (inverse)
-        check_ok(dpmf_strategy_create_inverse_toeplitz(n, count, c, &s));
+        check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_INVERSE, count, c, &s));
     else
-        check_ok(dpmf_strategy_create_banded_toeplitz(n, count, c, &s));
+        check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, count, c, &s));
     check_ok(dpmf_evaluate(m->workload, m->participation, s, &o, &figures, NULL));
     dpmf_strategy_free(s);
     return loss == DPMF_LOSS_MAX ? figures.max_loss : figures.rms_loss;
@@ -102,7 +103,7 @@ static void check_local(const wish *w) {
     const double *c = NULL, *h = NULL;
     double moved[64];
     uint64_t seed = 9;
-    const int inverse = w->family == toeplitz_banded_inverse;
+    const int inverse = w->family == toeplitz_optimize_inverse;
     assert_true(strategy_toeplitz(m.strategy, &count, &c, &inverse_count, &h));
     if (inverse) count = inverse_count, c = h;
     assert_int_equal(count, w->options.bands);
@@ -129,7 +130,7 @@ static void test_no_neighbour_beats_a_toeplitz_optimum(void **unused) {
                         &k); /* a minimax is not smooth: see test_the_optimum_of_a_schedule_beats_that_without_it */
                 k.participation = "minsep:5,40";
                 if (!schedule) check_local(&k);
-                k.family = toeplitz_banded_inverse;
+                k.family = toeplitz_optimize_inverse;
                 k.participation = "single";
                 if (!schedule) check_local(&k);
             }
@@ -173,13 +174,13 @@ static void test_more_bands_than_the_separation_never_hurt(void **unused) {
                 assert_true(now <= before * (1 + 1e-6));
                 before = now;
             }
-            w.family = optimize_toeplitz;
+            w.family = toeplitz_optimize;
             check_near(loss_of(&w) / before, 1, p ? 1e-6 : 1e-4); /* not convex: two ends of one search */
         }
     /* in every step: nothing is gained by correlation for the max loss, sqrt(n) sqrt(n) */
-    const wish full = {optimize_toeplitz, "prefix", "full", 64, {.loss = DPMF_LOSS_MAX}};
+    const wish full = {toeplitz_optimize, "prefix", "full", 64, {.loss = DPMF_LOSS_MAX}};
     assert_true(loss_of(&full) <= 64 * (1 + 1e-6));
-    /* a last column that is cut short counts for what is left of it */
+    /* a last column that is cut short counts with the rest of it */
     const wish cut = {toeplitz_optimize_banded, "prefix", "minsep:3,10", 23, {.bands = 10}};
     made m = make(&cut);
     assert_true(m.figures.sensitivity.value * m.figures.sensitivity.value < 3 * (1 - 1e-3));
@@ -190,7 +191,7 @@ static void test_optimized_inverse_bands_beat_those_of_the_root(void **unused) {
     static const char *const participations[] = {"single", "cyclic:4,64", "minsep:4,64"};
     (void)unused;
     for (int p = 0; p < 3; p++) {
-        wish w = {toeplitz_banded_inverse, "prefix", participations[p], 256, {.bands = 2}};
+        wish w = {toeplitz_optimize_inverse, "prefix", participations[p], 256, {.bands = 2}};
         dpmf_strategy *root = NULL;
         double before = INFINITY;
         for (; w.options.bands <= 8; w.options.bands *= 2) {

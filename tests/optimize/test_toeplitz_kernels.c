@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Toeplitz kernels: every instruction set gives the same bits, and what plain sums give. */
-#include "kernels/toeplitz.h"
+/* The Toeplitz kernels: every instruction set gives the same bits, and the values of plain sums. */
+#include "kernels/toeplitz/toeplitz.h"
 
 #include "base/memory.h"
 #include "support/check.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Toeplitz optimizers: weights, normalization, dense workloads, what is refused, failing allocations; the sweep and
- * the taper.
+ * The Toeplitz optimizers: weights, normalization, dense workloads, refusals, failing allocations; the sweep and the
+ * taper.
  */
+#include "families/toeplitz/toeplitz.h"
 #include "oracle/oracle.h"
 #include "support/failing_allocator.h"
 #include "support/optimize_toeplitz_wish.h"
@@ -17,7 +18,9 @@ static void test_toeplitz_families_take_weights(void **unused) {
         last[t] = t == 99 ? 100 : 1e-9;
     }
     for (int f = 0; f < 3; f++) {
-        optimize_call family = f == 0 ? optimize_toeplitz : f == 1 ? toeplitz_optimize_banded : toeplitz_banded_inverse;
+        optimize_call family = f == 0   ? toeplitz_optimize
+                               : f == 1 ? toeplitz_optimize_banded
+                                        : toeplitz_optimize_inverse;
         wish w = {family, "momentum:0.5", "single", 100, {.bands = 9}};
         double plain = loss_of(&w);
         w.options.weights = ones;
@@ -31,22 +34,22 @@ static void test_toeplitz_families_take_weights(void **unused) {
 }
 
 static void test_toeplitz_families_give_the_strategy_they_name(void **unused) {
-    wish w = {optimize_toeplitz, "prefix", "single", 40, {.bands = 5}};
+    wish w = {toeplitz_optimize, "prefix", "single", 40, {.bands = 5}};
     (void)unused;
     made m = make(&w);
-    assert_string_equal(dpmf_strategy_family(m.strategy), "toeplitz");
+    assert_string_equal(dpmf_strategy_get(m.strategy).family, "toeplitz");
     check_factorization(m.workload, m.strategy, 1e-11);
     undo(&m);
     w.family = toeplitz_optimize_banded;
     m = make(&w);
-    assert_string_equal(dpmf_strategy_family(m.strategy), "banded-toeplitz");
-    assert_int_equal(dpmf_strategy_bands(m.strategy), 5);
+    assert_string_equal(dpmf_strategy_get(m.strategy).family, "banded-toeplitz");
+    assert_int_equal(dpmf_strategy_get(m.strategy).bands, 5);
     check_near(m.figures.sensitivity.value, 1, 1e-12);
     assert_true(m.result.stationarity < 1e-6 && m.result.iterations > 0);
     undo(&m);
     w.options.normalize = DPMF_NORMALIZE_AFTER;
     m = make(&w);
-    assert_true(dpmf_strategy_is_normalized(m.strategy));
+    assert_true(dpmf_strategy_get(m.strategy).is_normalized);
     undo(&m);
 }
 
@@ -76,7 +79,7 @@ static void test_a_toeplitz_matrix_is_optimized_like_its_workload(void **unused)
     check_ok(dpmf_workload_create_dense(20, matrix, &a));
     check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_optimize_banded(&(optimize_task){a, p, &o}, &s, &result));
     check_message("--optimize-workload");
-    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_banded_inverse(&(optimize_task){a, p, &o}, &s, &result));
+    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_optimize_inverse(&(optimize_task){a, p, &o}, &s, &result));
     assert_null(s);
     dpmf_workload_free(a);
     dpmf_participation_free(p);
@@ -92,9 +95,9 @@ static void test_toeplitz_families_refuse_what_has_no_theorem(void **unused) {
         {{banded, "cooldown:0.2:0.1", "single", 10000, {.bands = 4}}, "--optimize-workload"},
         {{banded, "prefix", "single", 10000, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "8192"},
         {{banded, "prefix", "minsep:4,16", 64, {.bands = 17, .normalize = DPMF_NORMALIZE_WITHIN}}, "up to 16"},
-        {{toeplitz_banded_inverse, "cooldown:0.2:0.1", "single", 64, {.bands = 4}}, "bisr"},
-        {{toeplitz_banded_inverse, "prefix", "single", 64, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "bisr"},
-        {{toeplitz_banded_inverse, "prefix", "shuffled:4,16", 64, {.bands = 4}}, "shuffled:4,16"}};
+        {{toeplitz_optimize_inverse, "cooldown:0.2:0.1", "single", 64, {.bands = 4}}, "bisr"},
+        {{toeplitz_optimize_inverse, "prefix", "single", 64, {.bands = 4, .normalize = DPMF_NORMALIZE_WITHIN}}, "bisr"},
+        {{toeplitz_optimize_inverse, "prefix", "shuffled:4,16", 64, {.bands = 4}}, "shuffled:4,16"}};
     (void)unused;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         made m = {0};
@@ -109,7 +112,7 @@ static int stop_at_once(void *context, const char *what, double done) {
 }
 
 static void test_toeplitz_optimizers_may_be_cancelled(void **unused) {
-    const optimize_call families[] = {optimize_toeplitz, toeplitz_optimize_banded, toeplitz_banded_inverse};
+    const optimize_call families[] = {toeplitz_optimize, toeplitz_optimize_banded, toeplitz_optimize_inverse};
     (void)unused;
     for (int f = 0; f < 3; f++) {
         made m = {0};
@@ -135,9 +138,9 @@ static void test_any_allocation_of_a_toeplitz_optimizer_may_fail(void **unused) 
     check_ok(dpmf_participation_parse("minsep:3,8", 24, &p));
     const dpmf_optimize_options o = {.bands = 10}, max = {.bands = 4, .loss = DPMF_LOSS_MAX, .normalize = 2};
     const optimize_task task = {a, p, &o}, columns = {scheduled, p, &max};
-    FAIL_EACH(run_task(optimize_toeplitz, &task));
+    FAIL_EACH(run_task(toeplitz_optimize, &task));
     FAIL_EACH(run_task(toeplitz_optimize_banded, &columns));
-    FAIL_EACH(run_task(toeplitz_banded_inverse, &task));
+    FAIL_EACH(run_task(toeplitz_optimize_inverse, &task));
     dpmf_workload_free(a);
     dpmf_workload_free(scheduled);
     dpmf_participation_free(p);
@@ -177,11 +180,11 @@ static void test_a_taper_fades_the_bands_out(void **unused) {
     double c[6] = {1, 1, 1, 1, 1, 1};
     const double want[6] = {1, 1, 0.75, 0.5, 0.25, 0}; /* from the second on: (6-i)/4 */
     (void)unused;
-    check_ok(toeplitz_taper(6, 2, c));
+    check_ok(optimize_taper(6, 2, c));
     for (int i = 0; i < 6; i++)
         check_near(c[i], want[i], 1e-15);
-    check_fails(DPMF_ERROR_ARGUMENT, toeplitz_taper(6, 6, c));
-    check_fails(DPMF_ERROR_ARGUMENT, toeplitz_taper(6, 0, c));
+    check_fails(DPMF_ERROR_ARGUMENT, optimize_taper(6, 6, c));
+    check_fails(DPMF_ERROR_ARGUMENT, optimize_taper(6, 0, c));
 }
 
 int main(void) {

@@ -3,7 +3,7 @@
  * The parts of the Toeplitz optimizers: errors and squared sensitivities against plain sums, every gradient
  * against differences, the steady state against all steps, divergence.
  */
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 
 #include "oracle/oracle.h"
 #include "support/check.h"
@@ -203,7 +203,7 @@ static void test_the_last_row_is_the_largest(void **unused) {
     double c[8], errors[50];
     (void)unused;
     coefficients(8, 0.2, 1, c);
-    check_ok(dpmf_strategy_create_banded_toeplitz(n, 8, c, &s));
+    check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, 8, c, &s));
     check_ok(dpmf_error_compute(a, s, NULL, errors));
     for (int64_t t = 1; t < n; t++)
         assert_true(errors[t] >= errors[t - 1]);
@@ -254,7 +254,8 @@ static void test_squared_sensitivities_are_sums_of_columns(void **unused) {
             }
             check_near(value / sum, 1, 1e-13);
             check_gradient(cases[k].participation, q.bands, c, gradient, square_at, &q, 1e-8);
-            check_ok(dpmf_strategy_create_toeplitz(n, bands[b], c, &s)); /* non-negative, does not rise */
+            check_ok(
+                dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ, bands[b], c, &s)); /* non-negative, does not rise */
             check_ok(dpmf_sensitivity_compute(s, p, NULL, &sensitivity));
             check_near(sensitivity.value * sensitivity.value / value, 1, 1e-12);
             assert_int_equal(sensitivity.kind, DPMF_EXACT);
@@ -273,7 +274,7 @@ static double columns_at(void *context, const double *c) {
 
 static void check_columns(const char *text, int64_t n, int64_t bands, int normalized, double sharpness) {
     dpmf_workload *a = workload_of(text, n);
-    optimize_toeplitz_columns e = {0};
+    toeplitz_columns e = {0};
     dpmf_strategy *plain = NULL, *s = NULL;
     double c[150], gradient[150], errors[150], p[150], value = 0, norm = 0, want = 0;
     for (int64_t t = 0; t < n; t++)
@@ -283,7 +284,7 @@ static void check_columns(const char *text, int64_t n, int64_t bands, int normal
     e.sharpness = sharpness;
     check_ok(toeplitz_columns_value(&e, c, &value, gradient));
     check_gradient(text, bands, c, gradient, columns_at, &e, 2e-7);
-    check_ok(dpmf_strategy_create_banded_toeplitz(n, bands, c, &plain));
+    check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, bands, c, &plain));
     check_ok(dpmf_strategy_create_normalized(plain, &s));
     check_ok(dpmf_error_compute(a, normalized ? s : plain, NULL, errors));
     for (int64_t i = 0; i < bands; i++)
@@ -345,7 +346,7 @@ static void test_the_value_of_inverse_bands_is_their_log_loss(void **unused) {
                     check_ok(toeplitz_inverse_value(&k.task, k.barrier, h, &f, gradient));
                     check_gradient(texts[w], bands, h, gradient, inverse_at, &k, 1e-7);
                     check_ok(toeplitz_inverse_value(&k.task, 0, h, &f, gradient));
-                    check_ok(dpmf_strategy_create_inverse_toeplitz(n, bands, h, &s));
+                    check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_INVERSE, bands, h, &s));
                     check_ok(dpmf_evaluate(a, p, s, NULL, &figures, NULL));
                     check_near(exp(f) / (l == 0 ? figures.rms_loss : figures.max_loss), 1, 1e-11);
                     dpmf_strategy_free(s);

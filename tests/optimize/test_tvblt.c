@@ -5,9 +5,9 @@
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "error/error.h"
+#include "families/tvblt/tvblt.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
 #include "support/failing_allocator.h"
 
 #include <math.h>
@@ -30,8 +30,8 @@ static optimum_answer optimum_of(const dpmf_workload *a, int max_loss, const dou
 static dpmf_strategy *tvblt(const dpmf_workload *a, int max_loss, int nodes, double *loss, double *lower) {
     optimum_answer o = optimum_of(a, max_loss, NULL);
     dpmf_strategy *c = NULL;
-    check_ok(tvblt_optimize(a, max_loss, nodes, 0, &o, NULL, &c, loss));
-    assert_string_equal(dpmf_strategy_family(c), "tvblt");
+    check_ok(tvblt_search(a, max_loss, nodes, 0, &o, NULL, &c, loss));
+    assert_string_equal(dpmf_strategy_get(c).family, "tvblt");
     if (lower != NULL) *lower = o.lower;
     optimum_free(&o);
     return c;
@@ -41,9 +41,9 @@ static dpmf_strategy *tvblt(const dpmf_workload *a, int max_loss, int nodes, dou
 
 /* C^-1, n x n, by running the stream on all unit seeds at once. */
 static double *stream_matrix(const dpmf_strategy *c) {
-    int64_t n = dpmf_strategy_steps(c);
+    int64_t n = dpmf_strategy_get(c).steps;
     double *matrix = calloc((size_t)(n * n), sizeof *matrix), *seed = calloc((size_t)n, sizeof *seed);
-    double *state = calloc((size_t)(n * dpmf_strategy_buffers(c)), sizeof *state);
+    double *state = calloc((size_t)(n * dpmf_strategy_get(c).buffers), sizeof *state);
     for (int64_t t = 0; t < n; t++) {
         seed[t] = 1;
         check_ok(dpmf_strategy_step(c, t, n, seed, state, matrix + t * n));
@@ -55,7 +55,7 @@ static double *stream_matrix(const dpmf_strategy *c) {
 
 /* Row norms squared of A times a matrix. */
 static void row_squares(const dpmf_workload *a, const double *matrix, double *squares) {
-    int64_t n = dpmf_workload_steps(a);
+    int64_t n = dpmf_workload_get(a).steps;
     double *state = calloc((size_t)(n * workload_buffers(a)), sizeof *state);
     double *row = calloc((size_t)n, sizeof *row);
     for (int64_t t = 0; t < n; t++) {
@@ -70,18 +70,18 @@ static void row_squares(const dpmf_workload *a, const double *matrix, double *sq
  * The weights (or NULL) are those of the steps.
  */
 static void check_dense(const dpmf_workload *a, int max_loss, int nodes, const double *weights) {
-    int64_t n = dpmf_workload_steps(a);
+    int64_t n = dpmf_workload_get(a).steps;
     optimum_answer o = optimum_of(a, max_loss, weights);
     dpmf_strategy *c = NULL;
     double loss = 0, total = 0, largest = 0, *squares = calloc((size_t)n, sizeof *squares);
     double *ours = calloc((size_t)n, sizeof *ours), *x = calloc((size_t)n, sizeof *x);
     uint64_t seed = 5;
-    check_ok(tvblt_optimize(a, max_loss, nodes, 0, &o, NULL, &c, &loss));
+    check_ok(tvblt_search(a, max_loss, nodes, 0, &o, NULL, &c, &loss));
     assert_true(loss >= o.lower * (1 - 1e-9));
 
     double *inverse = stream_matrix(c);
     row_squares(a, inverse, squares);
-    check_ok(error_tvblt(a, strategy_tvblt(c), 1, NULL, NULL, ours));
+    check_ok(tvblt_errors(a, tvblt_of(c), 1, NULL, NULL, ours));
     double tolerance = 1e-10;
     for (int64_t t = 0; t < n; t++) {
         check_near(ours[t] / squares[t], 1, tolerance);
@@ -154,7 +154,7 @@ static void test_a_tvblt_is_a_strategy_of_few_buffers(void **unused) {
                 dpmf_workload *a = workload(WORKLOADS[w], sizes[i]);
                 dpmf_strategy *c = tvblt(a, 0, nodes[k], NULL, NULL);
                 int order = strstr(WORKLOADS[w], "m:") != NULL || strstr(WORKLOADS[w], "nesterov") != NULL ? 2 : 1;
-                assert_int_equal(dpmf_strategy_buffers(c), nodes[k] * order);
+                assert_int_equal(dpmf_strategy_get(c).buffers, nodes[k] * order);
                 check_strategy(c, 1e-11);
                 check_factorization(a, c, 1e-10);
                 dpmf_strategy_free(c);
@@ -173,7 +173,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
             double squares[STEPS], scaled[STEPS], want[STEPS], scale[STEPS];
             check_ok(dpmf_strategy_create_stamped(c, STAMPS, &repeated));
             double *inverse = stream_matrix(repeated);
-            check_ok(error_tvblt(a, strategy_tvblt(c), STAMPS, NULL, NULL, squares));
+            check_ok(tvblt_errors(a, tvblt_of(c), STAMPS, NULL, NULL, squares));
             row_squares(a, inverse, want);
             for (int t = 0; t < STEPS; t++) {
                 check_near(squares[t] / want[t], 1, 1e-11);
@@ -181,7 +181,7 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
                 for (int u = 0; u < STEPS; u++)
                     inverse[t * STEPS + u] *= scale[t];
             }
-            check_ok(error_tvblt(a, strategy_tvblt(c), STAMPS, scale, NULL, scaled));
+            check_ok(tvblt_errors(a, tvblt_of(c), STAMPS, scale, NULL, scaled));
             row_squares(a, inverse, want);
             for (int t = 0; t < STEPS; t++)
                 check_near(scaled[t] / want[t], 1, 1e-11);
@@ -189,15 +189,9 @@ static void test_errors_of_repeated_and_scaled_tvblts_are_right(void **unused) {
             dpmf_strategy_free(c), dpmf_strategy_free(repeated);
             dpmf_workload_free(own), dpmf_workload_free(a);
         }
-    dpmf_workload *a = workload("prefix", BLOCK);
-    dpmf_strategy *other = NULL;
-    check_ok(dpmf_strategy_create("identity", a, NULL, &other));
-    assert_null(strategy_tvblt(other));
-    dpmf_strategy_free(other);
-    dpmf_workload_free(a);
 }
 
-/* ---- how good it is ---- */
+/* ---- quality ---- */
 
 /*
  * Losses over the known optimum. Optima: prefix sums from dual bounds computed independently, 7 digits (0: from the
@@ -265,11 +259,11 @@ static void test_as_few_nodes_are_taken_as_the_ratio_needs(void **unused) {
         optimum_answer o = optimum_of(a, cases[i].max_loss, NULL);
         dpmf_strategy *c = NULL, *fewer = NULL;
         double loss = 0, less = 0;
-        check_ok(tvblt_optimize(a, cases[i].max_loss, 0, cases[i].wanted, &o, NULL, &c, &loss));
-        int nodes = strategy_tvblt(c)->nodes;
+        check_ok(tvblt_search(a, cases[i].max_loss, 0, cases[i].wanted, &o, NULL, &c, &loss));
+        int nodes = tvblt_of(c)->nodes;
         assert_true(loss <= cases[i].wanted * o.lower);
         if (nodes > 1) {
-            check_ok(tvblt_optimize(a, cases[i].max_loss, nodes - 1, 0, &o, NULL, &fewer, &less));
+            check_ok(tvblt_search(a, cases[i].max_loss, nodes - 1, 0, &o, NULL, &fewer, &less));
             assert_true(less > cases[i].wanted * o.lower);
         }
         dpmf_strategy_free(c), dpmf_strategy_free(fewer);
@@ -319,7 +313,7 @@ static void test_a_tvblt_comes_back_from_its_tensors(void **unused) {
         check_ok(tvblt_read(&source, &again));
         double *before = stream_matrix(c), *after = stream_matrix(again);
         assert_memory_equal(before, after, STEPS * STEPS * sizeof *before);
-        assert_string_equal(dpmf_strategy_family(again), "tvblt");
+        assert_string_equal(dpmf_strategy_get(again).family, "tvblt");
         free(before), free(after);
         dpmf_strategy_free(again);
 
@@ -360,39 +354,39 @@ static void test_the_tvblt_optimizer_refuses_other_optima_and_nodes(void **unuse
     dpmf_strategy *none = NULL;
     double loss = 7, matrix[4] = {1, 0, 1, 1}, two[2] = {1, 1}, *own = o.v;
     (void)unused;
-    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, -1, 1.1, &o, NULL, &none, &loss));
-    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, 33, 1.1, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_search(a, 0, -1, 1.1, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_search(a, 0, 33, 1.1, &o, NULL, &none, &loss));
     check_message("33 nodes, accepted 1 to 32");
-    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, 0, 1, &o, NULL, &none, &loss));
-    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, 0, NAN, &o, NULL, &none, &loss));
-    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(longer, 0, 2, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_search(a, 0, 0, 1, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_search(a, 0, 0, NAN, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_search(longer, 0, 2, 0, &o, NULL, &none, &loss));
     check_message("50 steps, the workload 51");
-    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 1, 2, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_search(a, 1, 2, 0, &o, NULL, &none, &loss));
     check_message("max loss");
-    check_fails(DPMF_ERROR_NUMERICAL, tvblt_optimize(a, 0, 0, 1 + 1e-15, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_NUMERICAL, tvblt_search(a, 0, 0, 1 + 1e-15, &o, NULL, &none, &loss));
     check_message("nodes reach a loss of");
 
     check_ok(dpmf_workload_create_dense(2, matrix, &dense));
     optimum_answer small = {.steps = 2, .v = two, .lower = 1, .upper = 2};
-    check_fails(DPMF_ERROR_UNSUPPORTED, tvblt_optimize(dense, 0, 2, 0, &small, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_UNSUPPORTED, tvblt_search(dense, 0, 2, 0, &small, NULL, &none, &loss));
 
     double bad[STEPS];
     memcpy(bad, own, sizeof bad);
     bad[20] = 0;
     o.v = bad;
-    check_fails(DPMF_ERROR_ARGUMENT, tvblt_optimize(a, 0, 2, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_ARGUMENT, tvblt_search(a, 0, 2, 0, &o, NULL, &none, &loss));
     check_message("column weight 20");
     for (int t = 0; t < STEPS; t++)
         bad[t] = t % 2 == 0 ? 1e300 : 1e-300;
-    check_fails(DPMF_ERROR_NUMERICAL, tvblt_optimize(a, 0, 2, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_NUMERICAL, tvblt_search(a, 0, 2, 0, &o, NULL, &none, &loss));
     o.v = own;
 
     int asked = 0;
     dpmf_run run = {.progress = stop_at_once, .context = &asked};
-    check_fails(DPMF_ERROR_CANCELLED, tvblt_optimize(a, 0, 4, 0, &o, &run, &none, &loss));
+    check_fails(DPMF_ERROR_CANCELLED, tvblt_search(a, 0, 4, 0, &o, &run, &none, &loss));
 
     dpmf_memory_set_limit(dpmf_memory_in_use() + STEPS * 8 * 20);
-    check_fails(DPMF_ERROR_MEMORY, tvblt_optimize(a, 0, 32, 0, &o, NULL, &none, &loss));
+    check_fails(DPMF_ERROR_MEMORY, tvblt_search(a, 0, 32, 0, &o, NULL, &none, &loss));
     dpmf_memory_set_limit(0);
     assert_null(none);
     assert_true(loss == 7);
@@ -412,8 +406,8 @@ static void test_any_allocation_of_the_tvblt_optimizer_may_fail(void **unused) {
         optimum_answer o = optimum_of(a, max_loss, NULL);
         dpmf_strategy *c = NULL, *again = NULL;
         double values[20];
-        FAIL_EACH(tvblt_optimize(a, max_loss, 2, 0, &o, NULL, &c, NULL));
-        FAIL_EACH(strategy_tvblt_gram(strategy_tvblt(c), 3, values));
+        FAIL_EACH(tvblt_search(a, max_loss, 2, 0, &o, NULL, &c, NULL));
+        FAIL_EACH(tvblt_gram(tvblt_of(c), 3, values));
         saved s = save(c);
         strategy_source source = {s.object, &s.tensors, a, "tvblt", 20};
         FAIL_EACH(tvblt_read(&source, &again));

@@ -2,9 +2,9 @@
 /* TV-BLT at large n: it stays positive, its norms stay 1, its losses stay near the optimum. */
 #include "support/check.h"
 
+#include "families/tvblt/tvblt.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -19,13 +19,13 @@ static void check_large(const char *text, int64_t n, int max_loss, int count, co
     for (int i = 0; i < count; i++) {
         dpmf_strategy *c = NULL;
         double loss = 0, total = 0, largest = 0;
-        check_ok(tvblt_optimize(a, max_loss, nodes[i], 0, &o, NULL, &c, &loss));
+        check_ok(tvblt_search(a, max_loss, nodes[i], 0, &o, NULL, &c, &loss));
         check_ok(dpmf_strategy_column_norms(c, values));
         for (int64_t t = 0; t < n; t++) {
             check_near(values[t], 1, 1e-12);
-            assert_true(strategy_tvblt(c)->diagonal[t] > 0);
+            assert_true(tvblt_of(c)->diagonal[t] > 0);
         }
-        check_ok(error_tvblt(a, strategy_tvblt(c), 1, NULL, NULL, values));
+        check_ok(tvblt_errors(a, tvblt_of(c), 1, NULL, NULL, values));
         for (int64_t t = 0; t < n; t++) {
             total += values[t];
             largest = fmax(largest, values[t]);

@@ -5,8 +5,8 @@
  */
 #include "support/check.h"
 
+#include "families/tvblt/search.h"
 #include "kernels/tvblt/tvblt.h"
-#include "optimize/tvblt/tvblt.h"
 #include "optimum/optimum.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lower bounds: their routes against each other, published bounds, optima and random mechanisms, which none may beat;
- * and the published upper bounds, which the mechanisms that they speak of must keep.
+ * Lower bounds: their routes compared with each other, published bounds, optima and random mechanisms, which none may
+ * beat; and the published upper bounds on the losses of named mechanisms.
  */
 #include "optimum/optimum.h"
 
@@ -20,7 +20,7 @@ static const double PI = 3.14159265358979323846, EULER = 0.57721566490153286061;
 static dpmf_lower_bound bound_of(const dpmf_workload *a, const char *participation, const dpmf_evaluate_options *o) {
     dpmf_participation *p = NULL;
     dpmf_lower_bound found = {-1, -1, NULL};
-    check_ok(dpmf_participation_parse(participation, dpmf_workload_steps(a), &p));
+    check_ok(dpmf_participation_parse(participation, dpmf_workload_get(a).steps, &p));
     check_ok(dpmf_lower_bound_compute(a, p, o, &found));
     dpmf_participation_free(p);
     return found;
@@ -81,7 +81,7 @@ static void test_every_route_to_the_nuclear_norm_is_just_below_it(void **unused)
             dpmf_workload *a = workload_of(texts[i], n);
             double *matrix = check_workload_matrix(a), *values = calloc((size_t)n, sizeof *values);
             check_ok(base_singular_values(n, n, matrix, values));
-            double want = base_sum(n, values) * (1 + 1e-13), found = 0; /* its own rounding, not to be blamed */
+            double want = base_sum(n, values) * (1 + 1e-13), found = 0; /* its own rounding error */
             check_ok(optimum_nuclear_dense(a, NULL, &found));
             assert_just_below(found, want, 1e-8);
             if (i != 3) {
@@ -151,7 +151,7 @@ static void test_singular_values_of_bands_are_those_of_the_matrix(void **unused)
             memset(matrix, 0, sizeof matrix);
             for (int64_t t = 0; t < n; t++)
                 for (int64_t j = 0; j < bands; j++) {
-                    rows[t * bands + j] = check_random(&seed); /* what lies left of column 0 is not looked at */
+                    rows[t * bands + j] = check_random(&seed); /* entries left of column 0 are ignored */
                     if (j <= t) matrix[t * n + t - j] = rows[t * bands + j];
                 }
             check_ok(base_singular_values(n, n, matrix, want));
@@ -262,7 +262,7 @@ static void test_losses_keep_the_published_upper_bounds(void **unused) {
 
 /* ---- several participations ---- */
 
-/* Mechanism files carry the scope: words that were used once must still be read. */
+/* Mechanism files carry the scope: names of earlier versions must still be read. */
 static void test_the_scopes_of_earlier_files_are_known(void **unused) {
 #define DUAL "any mechanism (contributions of k or more coordinates): dual of the optimum"
     static const char *const known[] = {
@@ -342,7 +342,7 @@ static void test_the_bound_is_the_least_loss_of_all_mechanisms(void **unused) {
 static double sensitivity_of(const dpmf_strategy *c, const char *participation) {
     dpmf_participation *p = NULL;
     reference r = {.starts = 10, .seed = 11};
-    check_ok(dpmf_participation_parse(participation, dpmf_strategy_steps(c), &p));
+    check_ok(dpmf_participation_parse(participation, dpmf_strategy_get(c).steps, &p));
     reference_run(&r, c, p);
     dpmf_participation_free(p);
     return sqrt(r.reached);

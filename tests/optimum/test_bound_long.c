@@ -63,8 +63,8 @@ static void test_nothing_is_below_the_bound(void **unused) {
             check_ok(dpmf_evaluate(a, p, c, &o, &e, NULL));
             if (j % 4 == 0) e = by_brute_force(c, p, e);
             if (e.rms_loss < least.rms_loss * (1 - 1e-9) || e.max_loss < least.max_loss * (1 - 1e-9))
-                fail_msg("%s, %s, %s: losses %.9g and %.9g below the bounds %.9g and %.9g", dpmf_workload_text(a), text,
-                         dpmf_strategy_family(c), e.rms_loss, e.max_loss, least.rms_loss, least.max_loss);
+                fail_msg("%s, %s, %s: losses %.9g and %.9g below the bounds %.9g and %.9g", dpmf_workload_get(a).text,
+                         text, dpmf_strategy_get(c).family, e.rms_loss, e.max_loss, least.rms_loss, least.max_loss);
             dpmf_strategy_free(c);
         }
         dpmf_participation_free(p);

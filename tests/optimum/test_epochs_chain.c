@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prefix sums over long epochs: the traces of a chain of runs against those of single positions, and the bound from a V that
- * shorter epochs foretell against the dual climbed to its top.
+ * Prefix sums over long epochs: the traces of a chain of runs compared with those of single positions, and the bound
+ * from a V that shorter epochs predict with the maximum of the dual.
  */
 #include "optimum/epochs/chain.h"
 #include "optimum/optimum.h"
@@ -15,7 +15,7 @@
 
 /* ---- traces ---- */
 
-/* One random factor of V for each run; strangers past the last step. */
+/* One random factor of V for each run; padding past the last step. */
 typedef struct chain {
     int64_t n, k, b, count;
     epochs_run *runs;
@@ -118,7 +118,7 @@ static double foretold(int64_t n, int64_t k, int64_t b) {
     return sqrt(lower / (double)n);
 }
 
-/* Both ends of what the dual encloses when it is climbed to its top. */
+/* Both bounds of the dual at its maximum. */
 static void climb(int64_t n, int64_t k, int64_t b, double *lower, double *upper) {
     dpmf_workload *a = workload_of("prefix", n);
     base_pool *pool = NULL;
@@ -139,7 +139,7 @@ static void climb(int64_t n, int64_t k, int64_t b, double *lower, double *upper)
     dpmf_workload_free(a);
 }
 
-/* gap: how far below the top the bound is. */
+/* gap: the relative distance of the bound from the maximum. */
 static void test_what_is_foretold_is_a_bound_and_near_the_top(void **unused) {
     static const struct {
         int64_t n, k, b;

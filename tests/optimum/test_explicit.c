@@ -56,8 +56,8 @@ static void assert_between_bounds(const dpmf_workload *a, int max_loss, const do
     check_ok(optimum_solve(a, max_loss, weights, tolerance, NULL, &o));
     assert_true(o.converged);
     check_ok(optimum_explicit(a, &o, NULL, &c));
-    assert_int_equal(dpmf_strategy_steps(c), a->steps);
-    assert_string_equal(dpmf_strategy_family(c), "dense");
+    assert_int_equal(dpmf_strategy_get(c).steps, a->steps);
+    assert_string_equal(dpmf_strategy_get(c).family, "dense");
     double loss = loss_of(a, c, max_loss, weights);
     if (!(loss <= o.upper * (1 + 1e-11) && loss >= o.lower * (1 - 1e-11)))
         fail_msg("%s, n = %lld, max %d: loss %.15g, bounds %.15g and %.15g", a->text, (long long)a->steps, max_loss,
@@ -95,7 +95,7 @@ static void test_matrices_and_weights_give_the_same_strategy(void **unused) {
         check_ok(optimum_solve(a, 0, NULL, 1e-6, NULL, &o));
         check_ok(optimum_explicit(a, &o, NULL, &one));
         check_ok(optimum_explicit(dense, &o, NULL, &other));
-        const double *x = strategy_dense_matrix(one), *y = strategy_dense_matrix(other);
+        const double *x = strategy_matrix(one), *y = strategy_matrix(other);
         for (int k = 0; k < 40 * 40; k++)
             check_near(x[k], y[k], 1e-10);
         dpmf_strategy_free(one);
@@ -151,7 +151,7 @@ static void test_the_explicit_strategy_has_the_same_bits_for_any_threads(void **
         dpmf_strategy *other = NULL;
         run.threads = threads;
         check_ok(optimum_explicit(a, &o, &run, &other));
-        assert_memory_equal(strategy_dense_matrix(one), strategy_dense_matrix(other), N * N * sizeof(double));
+        assert_memory_equal(strategy_matrix(one), strategy_matrix(other), N * N * sizeof(double));
         dpmf_strategy_free(other);
     }
     dpmf_strategy_free(one);

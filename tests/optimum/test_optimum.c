@@ -236,7 +236,7 @@ static void test_the_optimum_scales_with_the_learning_rate(void **unused) {
         dpmf_workload_free(plain);
         dpmf_workload_free(a);
     }
-    /* beyond what products of their squares can hold: an answer that is no answer is refused, not given */
+    /* beyond the range of products of their squares: a result that is not finite is refused */
     for (int t = 0; t < 50; t++)
         rates[t] = t % 2 == 0 ? 1e100 : 1e-100;
     dpmf_workload_options options = {.learning_rate = rates};

@@ -35,7 +35,10 @@ static void test_optima_of_a_million_prefix_sums_are_the_known_ones(void **unuse
     }
 }
 
-/* A long run begins so near the top that a few evaluations at full length are enough: dozens, were it not for its ends. */
+/*
+ * A long run starts so near the top that a few evaluations at full length are enough; without the correction of its
+ * ends it takes dozens.
+ */
 static void test_long_runs_begin_near_the_top(void **unused) {
     static const char *const texts[] = {"prefix", "cooldown:0.25:0.05", "momentum:0.9"};
     (void)unused;

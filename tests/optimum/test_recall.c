@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bounds that were found before: each for its own question, the same as when it is asked for the first time. */
+/* Stored bounds: each belongs to its own question and equals the first result. */
 #include "optimum/optimum.h"
 
 #include "support/check.h"
@@ -73,7 +73,7 @@ static void test_the_second_answer_is_the_first(void **unused) {
     dpmf_workload_free(other);
 }
 
-/* So many other answers that all earlier ones are forgotten. */
+/* Stores enough other answers to displace all earlier ones. */
 static void forget(void) {
     const epochs_lower other = {.rms_loss = 1};
     for (uint8_t i = 0; i < 100; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses of a BLT put together from the closed forms of strategy/blt.h: what the whole evaluation must agree with. */
+/* Losses of a BLT put together from the closed forms of families/blt/blt.h: what the whole evaluation must agree with. */
 #include "oracle/oracle.h"
 
 #include <math.h>

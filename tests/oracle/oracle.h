@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the library's figures are held against: the same numbers by plainer ways, which nothing but the tests needs.
+ * References for the library's figures: the same numbers by plainer ways, for the tests only.
  */
 #ifndef DPMF_TESTS_ORACLE_H
 #define DPMF_TESTS_ORACLE_H
 
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
 #include "workload/workload.h"
 
 /* One block of Philox 4x32-10: four words from a counter of four words and a key of two. */

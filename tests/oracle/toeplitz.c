@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The error of a Toeplitz C from all n steps, one after the other: what the shortcuts of optimize/toeplitz (a steady
- * state, transforms) are measured by.
+ * The error of a Toeplitz C from all n steps, one after the other: the reference for the shortcuts of optimize/toeplitz
+ * (a steady state, transforms).
  */
 #include "oracle/oracle.h"
 
 #include "base/memory.h"
 #include "base/sum.h"
-#include "kernels/toeplitz.h"
+#include "kernels/toeplitz/toeplitz.h"
 
 #include <assert.h>
 #include <string.h>

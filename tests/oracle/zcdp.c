@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ln delta of rho-zCDP at epsilon, straight from what it is the least of (Canonne, Kamath and Steinke 2020, Proposition
- * 12): h(b) = b ((1+b) rho - epsilon) + b ln b - (1+b) ln(1+b), convex in b > 0, by the golden section. The library
- * solves h' = 0 instead.
+ * ln delta of rho-zCDP at epsilon, directly as a minimum (Canonne, Kamath and Steinke 2020, Proposition 12): h(b) = b
+ * ((1+b) rho - epsilon) + b ln b - (1+b) ln(1+b), convex in b > 0, by the golden section. The library solves h' = 0
+ * instead.
  */
 #include "oracle/oracle.h"
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Other people's readers and ours agree on files.
+"""Checks that other readers and ours agree on files.
 
     check_safetensors.py FILE...        check these mechanism files
     DPMF=PROGRAM check_safetensors.py   make some with the program, and check them
 
-Each file is read with the `safetensors` package and compared with what the container must hold: metadata, types,
-shapes, order, digest (recomputed here). With DPMF_TEST_ARRAY=build/tests/test_array, also .npy files both ways: what
-numpy.save writes our reader reads (test_array checks the numbers), what we write is byte for byte what numpy.save
+Each file is read with the `safetensors` package and compared with the required contents of the container: metadata,
+types, shapes, order, digest (recomputed here). With DPMF_TEST_ARRAY=build/tests/test_array, also .npy files both ways:
+what numpy.save writes our reader reads (test_array checks the numbers), what we write is byte for byte what numpy.save
 writes. Exit code 0 if all is well.
 """
 import hashlib

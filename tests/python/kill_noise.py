@@ -3,9 +3,9 @@
 
     DPMF=build/dpmf python3 kill_noise.py [KILLS [SEED]]
 
-After each kill the receiver has r whole rows and goes on with row r. That must give the bits of a stream that was never
-stopped; the row may be refused only if the program was killed between reserving it and writing it, and then --replay
-must give it; a row before r must always be refused.
+After each kill the receiver has r whole rows and continues with row r. That must give the bits of a stream that was
+never stopped; the row may be refused only if the program was killed between reserving it and writing it, and then
+--replay must give it; a row before r must always be refused.
 """
 import os
 import random
@@ -26,7 +26,7 @@ class Failure(Exception):
 
 
 def reserved(state):
-    """Rows that the state file says are reserved: the larger of its two records."""
+    """The reserved rows of the state file: the larger of its two records."""
     if not os.path.exists(state):
         return 0
     with open(state, "rb") as file:
@@ -35,7 +35,7 @@ def reserved(state):
 
 
 class Run:
-    """One stream from row 0 to its end, however often it is killed."""
+    """One stream from row 0 to its end, after any number of kills."""
 
     def __init__(self, directory, mechanism):
         self.directory = directory
@@ -69,7 +69,7 @@ class Run:
             raise Failure("row %d was given again (%d)" % (first, done.returncode))
 
     def go_on(self, delay, *more):
-        """Streams from the next row on and kills after `delay`; what it said on stderr if it ended by itself."""
+        """Streams from the next row on and kills after `delay`; returns its stderr if it ended without a kill."""
         first = self.rows()
         with open(self.received, "ab") as out:
             child = subprocess.Popen(self.command(first, STEPS, *more), stdout=out, stderr=subprocess.PIPE)

@@ -6,7 +6,7 @@ numbers y >= 0 with sum 1 and X_cc <= diag(y) (the dual of the largest tr(V X_cc
 
     minimise tr(A'A X^-1) over X and y,   X_cc <= diag(y_c), sum y_c = 1,
 
-a semidefinite program, for which a general solver is asked. Needs numpy and cvxpy with Clarabel.
+a semidefinite program, which a general solver solves. Needs numpy and cvxpy with Clarabel.
     python3 reference_bound.py > ../data/bound.csv
 """
 import cvxpy as cp

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reference values for the optimum under cyclic participation, found another way than the library's.
 
-The library climbs a dual with shifted inverses; here X = C'C itself is varied (primal), with plain dense inverses:
+The library maximises a dual with shifted inverses; this script varies X = C'C itself (primal), with plain dense
+inverses:
 
     minimise  tr(A' P A X^-1)   or   max_t (A X^-1 A')_tt
     subject to  X[t,u] = 0 for two steps of one unit, sum of X[t,t] over the steps of each unit = 1.

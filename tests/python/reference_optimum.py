@@ -94,7 +94,7 @@ def newton(residual, x, steps, limit=1e-11):
 
 
 def refine(residual, residual_exact, x):
-    """Newton with a double's Jacobian and a residual of 50 digits: six digits more a step, three steps."""
+    """Newton with a double's Jacobian and a residual of 50 digits: six more digits per step, three steps."""
     j = jacobian(residual, x)
     exact = [mpf(t) for t in x]
     for _ in range(4):

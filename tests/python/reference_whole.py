@@ -74,7 +74,7 @@ def cases():
 
 
 def undecided():
-    """Words whose number is so near to a boundary that double arithmetic cannot tell: a scale is made for them."""
+    """Words whose number is so near to a boundary that double arithmetic cannot decide: a scale is made for them."""
     draw = random.Random(21)
     for i in range(600):
         radius, angle = draw.getrandbits(64) | 2**60, draw.getrandbits(64)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random allocation: every unit in exactly K of the T steps of every epoch, every set of K steps as likely, afresh in each
- * epoch. Statistical tests fail with probability below 1e-9 for a right sampler, and keys are fixed.
+ * Random allocation: every unit in exactly K of the T steps of every epoch, every set of K steps as likely,
+ * independently in each epoch. Statistical tests fail with probability below 1e-9 for a right sampler, and keys are
+ * fixed.
  */
 #include "sampler/sampler.h"
 #include "support/check.h"
@@ -27,7 +28,7 @@ static void test_every_unit_is_in_exactly_k_of_t_steps(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dpmf_sampler *s = make(cases[i].text, UNITS, cases[i].steps);
         int64_t batch[UNITS], count = 0, times[UNITS] = {0};
-        check_near(dpmf_sampler_expected(s), (double)(UNITS * cases[i].picks) / (double)cases[i].bins, 1e-12);
+        check_near(dpmf_sampler_get(s).expected, (double)(UNITS * cases[i].picks) / (double)cases[i].bins, 1e-12);
         for (int64_t t = 0; t < cases[i].steps; t++) {
             check_ok(dpmf_sampler_next(s, batch, &count));
             for (int64_t j = 0; j < count; j++) {

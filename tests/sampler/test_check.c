@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which samplers a mechanism accepts. Without sampling: against the definition, by listing every set of steps of both
- * sides for small numbers of steps. With sampling: by cases.
+ * The samplers that a mechanism accepts. Without sampling they are compared with the definition, by listing every set
+ * of steps of both sides for small numbers of steps; with sampling, by cases.
  */
 #include "mechanism/mechanism.h"
 #include "support/check.h"
@@ -14,8 +14,8 @@ static const uint8_t key[DPMF_KEY_SIZE] = {1, 2, 3};
 
 /* Is `set` of steps one that the participation allows (a unit may always stay away)? */
 static int allows(const dpmf_participation *p, unsigned set) {
-    const int n = (int)dpmf_participation_steps(p), b = (int)dpmf_participation_separation(p);
-    const dpmf_participation_kind kind = dpmf_participation_get_kind(p);
+    const int n = (int)dpmf_participation_get(p).steps, b = (int)dpmf_participation_get(p).separation;
+    const dpmf_participation_kind kind = dpmf_participation_get(p).kind;
     int count = 0;
     for (int i = 0; i < n; i++) {
         count += (int)(set >> i & 1);
@@ -26,37 +26,37 @@ static int allows(const dpmf_participation *p, unsigned set) {
             if (kind == DPMF_PARTICIPATION_MIN_SEPARATION && i - j < b) return 0;
         }
     }
-    return count <= dpmf_participation_count(p);
+    return count <= dpmf_participation_get(p).count;
 }
 
 static int inside(const dpmf_participation *realised, const dpmf_participation *assumed) {
-    for (unsigned set = 0; set < 1u << dpmf_participation_steps(assumed); set++)
+    for (unsigned set = 0; set < 1u << dpmf_participation_get(assumed).steps; set++)
         if (allows(realised, set) && !allows(assumed, set)) return 0;
     return 1;
 }
 
 static dpmf_status check_of(const dpmf_sampler *s, const dpmf_participation *assumed) {
-    const dpmf_mechanism mechanism = {.steps = dpmf_participation_steps(assumed),
+    const dpmf_mechanism mechanism = {.steps = dpmf_participation_get(assumed).steps,
                                       .participation = (dpmf_participation *)assumed};
     return dpmf_sampler_check(s, &mechanism);
 }
 
 /* The one case that is inside and still refused: two participations at the two ends of the run, in a cyclic order. */
 static int ends_only(const dpmf_participation *r, const dpmf_participation *a) {
-    return dpmf_participation_get_kind(a) == DPMF_PARTICIPATION_CYCLIC &&
-           dpmf_participation_get_kind(r) == DPMF_PARTICIPATION_MIN_SEPARATION &&
-           dpmf_participation_separation(r) == dpmf_participation_steps(r) - 1;
+    return dpmf_participation_get(a).kind == DPMF_PARTICIPATION_CYCLIC &&
+           dpmf_participation_get(r).kind == DPMF_PARTICIPATION_MIN_SEPARATION &&
+           dpmf_participation_get(r).separation == dpmf_participation_get(r).steps - 1;
 }
 
 static int compare(const char *text, int64_t units, int64_t n, const dpmf_participation *assumed) {
     dpmf_sampler *s = NULL;
     dpmf_participation *r = NULL;
     check_ok(dpmf_sampler_create(text, units, n, key, NULL, &s));
-    check_ok(dpmf_participation_parse(dpmf_sampler_participation(s), n, &r));
+    check_ok(dpmf_participation_parse(dpmf_sampler_get(s).participation, n, &r));
     const int accepted = check_of(s, assumed) == DPMF_OK, right = inside(r, assumed);
     if (accepted != right && !(right && ends_only(r, assumed)))
         fail_msg("%s of %d units, %d steps (%s) for %s: accepted %d, inside %d", text, (int)units, (int)n,
-                 dpmf_participation_text(r), dpmf_participation_text(assumed), accepted, right);
+                 dpmf_participation_get(r).text, dpmf_participation_get(assumed).text, accepted, right);
     dpmf_participation_free(r);
     dpmf_sampler_free(s);
     return accepted;
@@ -98,7 +98,7 @@ static void test_a_sampler_fits_where_its_patterns_are_among_the_assumed(void **
     assert_true(participations > 100 && accepted > 1000);
 }
 
-/* Samplers that draw at random have no participation that is sure: nothing but full will do. */
+/* Samplers that draw at random have no guaranteed participation: only full is accepted. */
 static void test_random_samplers_fit_full_participation_alone(void **state) {
     (void)state;
     static const char *const texts[] = {"poisson:0.1", "block-cyclic:0.1,3", "balls-in-bins:3", "min-sep:0.1,3",
@@ -190,7 +190,10 @@ static void test_a_sampling_fits_where_it_is_the_assumed_or_less(void **state) {
 }
 
 /* Mechanisms as they are made, for a plain run and an amplified one. */
-/* One unit more or less moves others: only coins that a unit has to itself realise add-remove adjacency. */
+/*
+ * Adding or removing a unit moves others: only samplers that decide about each unit separately realise add-remove
+ * adjacency.
+ */
 static void test_add_remove_needs_coins_of_a_units_own(void **state) {
     static const struct {
         const char *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samplers: what is sure of every batch, and the laws that guarantees rest on.
+ * Samplers: the certain properties of every batch, and the laws that guarantees rest on.
  *
  * A count of independent events of probability p in n trials is refused if n KL(count/n, p) > ln(2 T / 1e-11), T the
  * number of counts tested in a row: by Chernoff's bound a right sampler fails a row with probability at most 1e-11, and
@@ -32,7 +32,7 @@ static uint8_t *run(const char *text, int64_t units, int64_t steps, uint64_t see
     dpmf_sampler *s = NULL;
     check_ok(dpmf_key_testing(seed, key));
     check_ok(dpmf_sampler_create(text, units, steps, key, NULL, &s));
-    int64_t *batch = calloc((size_t)dpmf_sampler_capacity(s), sizeof *batch), count = 0;
+    int64_t *batch = calloc((size_t)dpmf_sampler_get(s).capacity, sizeof *batch), count = 0;
     for (int64_t t = 0; t < steps; t++) {
         check_ok(dpmf_sampler_next(s, batch, &count));
         for (int64_t i = 0; i < count; i++) {
@@ -230,7 +230,7 @@ static void test_separated_units_wait_and_then_join_at_the_rate(void **state) {
         both += in[20 * UNITS + u] & in[20 * UNITS + u + 1];
     check_rate(both, UNITS / 2, joins[20] * joins[20], 1);
     free(in);
-    in = run("min-sep:1,4", 50, 21, 6); /* everybody at once, then every fourth step */
+    in = run("min-sep:1,4", 50, 21, 6); /* all units at once, then every fourth step */
     for (int64_t t = 0; t < 21; t++)
         assert_int_equal(total(in + 50 * t, 50), t % 4 == 0 ? 50 : 0);
     free(in);
@@ -326,7 +326,7 @@ static void test_scheduled_units_wait_and_take_part_equally(void **state) {
     }
     assert_int_equal(left, 0);
     free(in);
-    for (uint64_t seed = 0; seed < KEYS; seed++) { /* who comes first is decided by the key alone */
+    for (uint64_t seed = 0; seed < KEYS; seed++) { /* the key alone decides the order */
         in = run("scheduled:4,2,2", 12, 4, seed);
         chosen[0] += in[2];
         chosen[1] += in[2] & in[3];

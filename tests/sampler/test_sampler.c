@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samplers: the same batches in any order of steps and after a saved state; what they say of themselves; offers; what
- * they refuse.
+ * Samplers: the same batches in any order of steps and after a saved state; their properties; offers; refusals.
  */
 #include "support/check.h"
 #include "support/failing_allocator.h"
@@ -30,9 +29,9 @@ typedef struct recorded {
 
 static void record(dpmf_sampler *s, recorded *r) {
     for (int t = 0; t < STEPS; t++) {
-        assert_int_equal(dpmf_sampler_step(s), t);
+        assert_int_equal(dpmf_sampler_get(s).step, t);
         check_ok(dpmf_sampler_next(s, r->batch[t], &r->count[t]));
-        assert_true(r->count[t] >= 0 && r->count[t] <= dpmf_sampler_capacity(s));
+        assert_true(r->count[t] >= 0 && r->count[t] <= dpmf_sampler_get(s).capacity);
         for (int64_t i = 0; i < r->count[t]; i++)
             assert_true(r->batch[t][i] >= (i == 0 ? 0 : r->batch[t][i - 1] + 1) && r->batch[t][i] < UNITS);
     }
@@ -41,7 +40,7 @@ static void record(dpmf_sampler *s, recorded *r) {
 static void check_step_is(dpmf_sampler *s, const recorded *r, int64_t t) {
     static int64_t batch[UNITS];
     int64_t count = -1;
-    assert_int_equal(dpmf_sampler_step(s), t);
+    assert_int_equal(dpmf_sampler_get(s).step, t);
     check_ok(dpmf_sampler_next(s, batch, &count));
     assert_int_equal(count, r->count[t]);
     assert_memory_equal(batch, r->batch[t], (size_t)count * sizeof *batch);
@@ -69,7 +68,7 @@ static void test_seeking_draws_the_batch_of_any_step(void **state) {
         check_fails(DPMF_ERROR_ARGUMENT, dpmf_sampler_seek(s, STEPS + 1));
         check_fails(DPMF_ERROR_ARGUMENT, dpmf_sampler_seek(s, -1));
         check_message("accepted 0 to 40");
-        assert_int_equal(dpmf_sampler_step(s), STEPS);
+        assert_int_equal(dpmf_sampler_get(s).step, STEPS);
         dpmf_sampler_free(s);
         dpmf_sampler_free(longer);
     }
@@ -97,22 +96,22 @@ static void test_another_key_label_text_or_size_draws_other_batches(void **state
     }
 }
 
-/* ---- what they say ---- */
+/* ---- properties ---- */
 
 static void check_claims(const char *text, int64_t units, int64_t steps, const char *same, const char *participation,
                          int64_t capacity, double expected) {
     char sampling[64];
     dpmf_sampler *s = make(text, units, steps, NULL);
-    assert_string_equal(dpmf_sampler_text(s), same);
-    assert_int_equal(dpmf_sampler_capacity(s), capacity);
-    check_near(dpmf_sampler_expected(s), expected, 1e-12);
-    const dpmf_sampling is = dpmf_sampler_sampling(s);
+    assert_string_equal(dpmf_sampler_get(s).text, same);
+    assert_int_equal(dpmf_sampler_get(s).capacity, capacity);
+    check_near(dpmf_sampler_get(s).expected, expected, 1e-12);
+    const dpmf_sampling is = dpmf_sampler_get(s).sampling;
     check_ok(dpmf_sampling_format(&is, sampling));
     if (participation == NULL) {
-        assert_null(dpmf_sampler_participation(s));
+        assert_null(dpmf_sampler_get(s).participation);
         assert_string_equal(sampling, same);
     } else {
-        assert_string_equal(dpmf_sampler_participation(s), participation);
+        assert_string_equal(dpmf_sampler_get(s).participation, participation);
         assert_string_equal(sampling, "none");
     }
     dpmf_sampler_free(s);
@@ -150,7 +149,7 @@ static void test_offered_clients_are_taken_as_often_as_they_may(void **state) {
         last[i] = -B;
     for (int t = 0; t < ROUNDS; t++) {
         int64_t available = 0, able = 0, count = 0, fewest_left = K, most_taken = -1;
-        for (int i = 0; i < CLIENTS; i++) /* one client in thirty, and now and then nobody */
+        for (int i = 0; i < CLIENTS; i++) /* one client in thirty, and now and then none */
             if (t % 10 != 9 && check_random(&seed) > 0.93) offer[available++] = i;
         for (int64_t i = 0; i < available; i++)
             able += times[offer[i]] < K && t - last[offer[i]] >= B;
@@ -165,7 +164,8 @@ static void test_offered_clients_are_taken_as_often_as_they_may(void **state) {
             if (times[u] > most_taken) most_taken = times[u];
             last[u] = t;
         }
-        for (int64_t i = 0; i < available; i++) /* able and left out: at least as often as any who was taken */
+        for (int64_t i = 0; i < available;
+             i++) /* able and left out: with at least as many participations as any unit taken */
             if (last[offer[i]] != t && times[offer[i]] < K && t - last[offer[i]] >= B && times[offer[i]] < fewest_left)
                 fewest_left = times[offer[i]];
         assert_true(most_taken <= fewest_left);
@@ -193,7 +193,7 @@ static void test_offers_that_do_not_rise_or_fit_are_refused(void **state) {
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_sampler_offer(s, 1, NULL, batch, &count));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_sampler_next(s, NULL, &count));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_sampler_next(s, batch, NULL));
-    assert_int_equal(dpmf_sampler_step(s), 0);
+    assert_int_equal(dpmf_sampler_get(s).step, 0);
     assert_int_equal(count, 9);
     for (int t = 0; t < 5; t++)
         check_ok(dpmf_sampler_offer(s, 1, (int64_t[]){6}, batch, &count));
@@ -288,7 +288,7 @@ static void check_state(const char *text, recorded *r) {
     for (int i = 0; i < 4; i++) {
         check_fails(DPMF_ERROR_ARGUMENT, dpmf_sampler_decode(others[i], bytes, size));
         check_message(names[i]);
-        assert_int_equal(dpmf_sampler_step(others[i]), 0);
+        assert_int_equal(dpmf_sampler_get(others[i]).step, 0);
         dpmf_sampler_free(others[i]);
     }
     key[0] ^= 1;
@@ -305,7 +305,7 @@ static void check_state(const char *text, recorded *r) {
     for (size_t cut = 1; cut < size; cut = 2 * cut + 1)
         check_fails(DPMF_ERROR_FORMAT, dpmf_sampler_decode(again, bytes, size - cut));
     check_fails(DPMF_ERROR_FORMAT, dpmf_sampler_decode(again, NULL, size));
-    assert_int_equal(dpmf_sampler_step(again), 4);
+    assert_int_equal(dpmf_sampler_get(again).step, 4);
     check_step_is(again, r, 4); /* nothing of what was refused was taken over */
     dpmf_bytes_free(bytes);
     dpmf_sampler_free(s);
@@ -320,7 +320,7 @@ static void test_a_state_goes_on_with_the_same_batches(void **state) {
     free(r);
 }
 
-/* A state with offers in its past goes on as the sampler itself does, and knows that it cannot seek. */
+/* A state with offers in its past continues as the sampler itself does, and refuses to seek. */
 static void test_a_state_with_offers_goes_on_but_cannot_seek(void **state) {
     (void)state;
     int64_t offer[50], batch[2][10], count[2];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * States that authenticate and that no run can have: whoever holds the key can make them. They are refused, and the sampler
- * stays as it was. (A step of 2^62 was once taken, and a past that ends at -2^63 was caught up with, step by step.)
+ * Authentic states that no run can have: a holder of the key can make them. They are refused, and the sampler stays as
+ * it was. (An earlier version accepted a step of 2^62, and a past that ends at -2^63 was replayed step by step.)
  */
 #include "noise/noise.h"
 #include "sampler/sampler.h"
@@ -26,7 +26,7 @@ static void check_refused(const char *text, size_t at, int64_t value) {
     memcpy(bytes + at, &value, sizeof value);
     check_ok(noise_mac(s->mac_key, bytes, size - NOISE_MAC, bytes + size - NOISE_MAC));
     check_fails(DPMF_ERROR_FORMAT, dpmf_sampler_decode(s, bytes, size));
-    assert_int_equal(dpmf_sampler_step(s), 4);
+    assert_int_equal(dpmf_sampler_get(s).step, 4);
     check_ok(dpmf_sampler_next(s, batch, &count));
     dpmf_bytes_free(bytes);
     dpmf_sampler_free(s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sensitivity of a run that happened: against brute force over the units, against the participations whose every
+ * The sensitivity of an actual run: compared with brute force over the units, against the participations whose every
  * pattern a log realises, and the structures of C'C that it reads by diagonals and by rows.
  */
 #include "support/failing_allocator.h"
@@ -104,7 +104,7 @@ static void check_against_brute_force(const dpmf_strategy *s, const log_ *l) {
                     found.value <= sqrt(M_PI_2 * r.reached) * (1 + 1e-9));
     if (!r.negative) assert_int_equal(found.kind, DPMF_EXACT);
     brute_force(s, l, &worst, &alone);
-    if (found.kind == DPMF_EXACT) check_near(sqrt(alone.reached), found.value, 1e-9); /* it is the worst indeed */
+    if (found.kind == DPMF_EXACT) check_near(sqrt(alone.reached), found.value, 1e-9); /* it is the worst one */
     check_near(observe(s, l, DPMF_BOUND_ABSOLUTE, NULL).value, sqrt(r.absolute), 1e-12);
     check_near(observe(s, l, DPMF_BOUND_SPECTRAL, NULL).value, sqrt(r.spectral), 1e-10);
     check_near(observe(s, l, DPMF_BOUND_SIGNS, NULL).value, sqrt(M_PI_2 * r.best_signs), 1e-9);
@@ -126,7 +126,7 @@ static dpmf_strategy *mixed_toeplitz(int64_t steps) {
     dpmf_strategy *s = NULL;
     for (int i = 0; i < 30; i++)
         c[i] = (i % 3 == 1 ? -1.0 : 1.0) / (1 + i);
-    check_ok(dpmf_strategy_create_toeplitz(steps, 30, c, &s));
+    check_ok(dpmf_strategy_create_toeplitz(steps, DPMF_TOEPLITZ, 30, c, &s));
     return s;
 }
 
@@ -158,7 +158,7 @@ static void check_cyclic(const dpmf_strategy *s, int64_t k, int64_t b) {
     log_ *l = calloc(1, sizeof *l);
     char text[40];
     int64_t worst = -1;
-    for (int64_t t = 0; t < dpmf_strategy_steps(s); t++)
+    for (int64_t t = 0; t < dpmf_strategy_get(s).steps; t++)
         put(l, t % b, t);
     shuffle(l, 11);
     snprintf(text, sizeof text, "cyclic:%d,%d", (int)k, (int)b);
@@ -255,11 +255,11 @@ static void test_the_worst_of_many_units_is_found(void **unused) {
 }
 
 static double product(const dpmf_strategy *s, int64_t t, int64_t u) {
-    double x = 0, *left = calloc(2 * (size_t)dpmf_strategy_rows(s), sizeof *left);
-    double *right = left + dpmf_strategy_rows(s);
+    double x = 0, *left = calloc(2 * (size_t)dpmf_strategy_get(s).rows, sizeof *left);
+    double *right = left + dpmf_strategy_get(s).rows;
     check_ok(dpmf_strategy_column(s, t, left));
     check_ok(dpmf_strategy_column(s, u, right));
-    for (int64_t i = 0; i < dpmf_strategy_rows(s); i++)
+    for (int64_t i = 0; i < dpmf_strategy_get(s).rows; i++)
         x += left[i] * right[i];
     free(left);
     return x;
@@ -287,7 +287,7 @@ static void check_sums(const sensitivity_lines *lines, int64_t pattern, const se
     if (negative) assert_true(sums->negative);
 }
 
-/* Room for a few lines at a time: every entry is taken once all the same. By rows for a TV-BLT. */
+/* Memory for a few lines at a time: every entry is still used once. By rows for a TV-BLT. */
 static void test_few_lines_at_a_time_take_every_entry_once(void **unused) {
     enum { N = 600, PATTERNS = 60 };
     (void)unused;
@@ -342,14 +342,14 @@ static void test_equal_patterns_are_one_named_by_the_smallest_unit(void **unused
     dpmf_strategy_free(s);
 }
 
-/* So many lines that only column norms are affordable: labelled, and above the truth; one step each: exact. */
+/* With this many lines only column norms are affordable: labelled, and above the truth; one step each: exact. */
 static void test_a_log_too_long_for_entries_is_bounded_by_norms(void **unused) {
     const int64_t n = (int64_t)3000000;
     const double scale[2] = {0.2, 0.1}, gap[2] = {0.1, 1e-3};
     dpmf_strategy *s = NULL;
     log_ *l = calloc(1, sizeof *l);
     (void)unused;
-    check_ok(dpmf_strategy_create_blt_gaps(n, 2, scale, gap, &s));
+    check_ok(dpmf_strategy_create_blt(n, 2, scale, NULL, gap, &s));
     for (int64_t i = 0; i < 9000; i++) {
         put(l, i, i);
         put(l, i, 4000 + 3 * i);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sensitivity against brute force on random strategies of a few steps (sensitivity_reference.h). What must hold, for
- * every kind of participation: nothing called exact is below what vectors reach, and nothing called exact is above it;
- * no upper bound is below it; where brute force is exact, so is the answer.
+ * Sensitivity against brute force on random strategies of a few steps (sensitivity_reference.h). For every kind of
+ * participation the following must hold: no figure called exact is below the value that vectors reach, and none is
+ * above it; no upper bound is below it; where brute force is exact, so is the answer.
  */
 #include "support/sensitivity_reference.h"
 
@@ -117,7 +117,7 @@ static dpmf_strategy *some_family(uint64_t *seed, int index, int *n) {
     if (kind < 5)
         check_ok(dpmf_strategy_create(names[kind], a, NULL, &s));
     else
-        check_ok(dpmf_strategy_create_toeplitz(length, whole(seed, 1, length), c, &s));
+        check_ok(dpmf_strategy_create_toeplitz(length, DPMF_TOEPLITZ, whole(seed, 1, length), c, &s));
     check_ok(dpmf_strategy_create_stamped(s, stamps, &repeated));
     if (index % 5 == 0)
         check_ok(dpmf_strategy_create_normalized(repeated, &out));
@@ -176,9 +176,9 @@ static void open_task(const dpmf_strategy *s, const dpmf_participation *p, const
                       sensitivity_task *task) {
     *task = (sensitivity_task){.strategy = s,
                                .pattern = p->pattern,
-                               .n = dpmf_strategy_steps(s),
-                               .k = dpmf_participation_count(p),
-                               .b = dpmf_participation_separation(p),
+                               .n = dpmf_strategy_get(s).steps,
+                               .k = dpmf_participation_get(p).count,
+                               .b = dpmf_participation_get(p).separation,
                                .run = run};
     check_ok(sensitivity_task_open(task));
     check_ok(base_pool_create(1, &task->pool));
@@ -237,7 +237,7 @@ static void test_places_taken_together_bound_each_of_them(void **unused) {
     (void)unused;
     for (int i = 0; i < N; i++)
         c[i] = 1 / sqrt(1 + i);
-    check_ok(dpmf_strategy_create_toeplitz(N, N, c, &s));
+    check_ok(dpmf_strategy_create_toeplitz(N, DPMF_TOEPLITZ, N, c, &s));
     check_ok(dpmf_participation_parse("shuffled:4,260", N, &p));
     open_task(s, p, &run, &task);
     check_ok(sensitivity_monotone(&task, &places));
@@ -249,7 +249,7 @@ static void test_places_taken_together_bound_each_of_them(void **unused) {
     dpmf_participation_free(p);
 }
 
-/* With less work and memory allowed than is usual, other routes are taken, and what must hold still holds. */
+/* With less work and memory allowed, other routes are taken, and the same properties hold. */
 static void test_less_work_and_memory_still_gives_bounds(void **unused) {
     uint64_t seed = 7;
     const dpmf_run run = dpmf_run_defaults();
@@ -337,7 +337,7 @@ static void test_many_patterns_with_negative_entries_are_searched(void **unused)
     for (int i = 0; i < N; i++)
         c[i] = check_random(&seed);
     c[0] = 1;
-    check_ok(dpmf_strategy_create_toeplitz(N, N, c, &plain));
+    check_ok(dpmf_strategy_create_toeplitz(N, DPMF_TOEPLITZ, N, c, &plain));
     check_ok(dpmf_strategy_create_normalized(plain, &s));
     check_ok(dpmf_participation_parse("cyclic:4,150", N, &p));
     compare(s, p, &seed, &t);

@@ -108,8 +108,8 @@ static void test_identity_prefix_and_stamps_have_closed_forms(void **unused) {
     check_square(s, "minsep:10,7", DPMF_BOUND_SPECTRAL, 10, DPMF_UPPER_BOUND, 1e-12);
     check_square(s, "minsep:10,7", DPMF_BOUND_SIGNS, 5 * M_PI, DPMF_UPPER_BOUND, 1e-12);
     dpmf_strategy_free(s);
-    const double padded[5] = {2, -1, 0, 0, 0}; /* two bands, whatever the length of the list */
-    check_ok(dpmf_strategy_create_toeplitz(100, 5, padded, &s));
+    const double padded[5] = {2, -1, 0, 0, 0}; /* two bands, for any length of the list */
+    check_ok(dpmf_strategy_create_toeplitz(100, DPMF_TOEPLITZ, 5, padded, &s));
     check_square(s, "minsep:10,2", DPMF_BOUND_AUTO, 50, DPMF_EXACT, 1e-15);
     dpmf_strategy_free(s);
     s = family("workload", 1000, 1, 0); /* prefix sums: sum over steps of (participations so far)^2 */
@@ -133,7 +133,7 @@ static void routes(const filter *f, int64_t n, dpmf_strategy *s[4]) {
     for (int64_t t = 0; t < n; t++)
         for (int64_t j = 0; j < f->count && j <= t; j++)
             rows[t * f->count + j] = matrix[t * n + t - j] = f->c[j];
-    check_ok(dpmf_strategy_create_toeplitz(n, f->count, f->c, &s[0]));
+    check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ, f->count, f->c, &s[0]));
     check_ok(dpmf_strategy_create_banded(n, f->count, rows, &s[1]));
     check_ok(dpmf_strategy_create_dense(n, matrix, &s[2]));
     check_ok(dpmf_strategy_create_operator(n, &operator_, 0, &s[3]));
@@ -190,7 +190,7 @@ static void test_a_long_operator_is_bounded_by_its_column_norms(void **unused) {
     static const char *const kinds[] = {"cyclic:6,700", "minsep:6,700", "shuffled:6,700"};
     (void)unused;
     check_ok(dpmf_strategy_create_operator(N, &operator_, 0, &s));
-    check_ok(dpmf_strategy_create_toeplitz(N, 3, f.c, &known));
+    check_ok(dpmf_strategy_create_toeplitz(N, DPMF_TOEPLITZ, 3, f.c, &known));
     for (int i = 0; i < 3; i++) {
         dpmf_sensitivity found = compute(s, kinds[i], DPMF_BOUND_AUTO),
                          truth = compute(known, kinds[i], DPMF_BOUND_AUTO);
@@ -226,18 +226,19 @@ static void test_bounds_of_larger_cases_are_close(void **unused) {
     dpmf_strategy_free(s);
 }
 
-/* Too large for the closer ways: the bounds that are left, where they are known to be attained or in closed form. */
+/* Too large for the sharper methods: the remaining bounds, where they are attained or known in closed form. */
 static void test_bounds_are_left_where_the_closer_ways_are_too_large(void **unused) {
     enum { N = 1000000 };
     const double two[2] = {1, -0.5}, three[3] = {1, -0.5, 0.25};
     double *c = malloc(N * sizeof *c);
     dpmf_strategy *s = NULL, *positive = NULL;
     (void)unused;
-    check_ok(dpmf_strategy_create_toeplitz(N, 2, two, &s)); /* 2 10^5 columns of square norm 1.25 */
+    check_ok(dpmf_strategy_create_toeplitz(N, DPMF_TOEPLITZ, 2, two, &s)); /* 2 10^5 columns of square norm 1.25 */
     check_square(s, "minsep:200000,5", DPMF_BOUND_AUTO, 250000, DPMF_UPPER_BOUND, 1e-9);
     check_square(s, "full", DPMF_BOUND_AUTO, 1.25 * N - 0.25 + (N - 1), DPMF_EXACT, 1e-12); /* tridiagonal */
     dpmf_strategy_free(s);
-    check_ok(dpmf_strategy_create_toeplitz(5000, 3, three, &s)); /* X has 21/16, -5/8 and 1/4, less at the end */
+    check_ok(dpmf_strategy_create_toeplitz(5000, DPMF_TOEPLITZ, 3, three,
+                                           &s)); /* X has 21/16, -5/8 and 1/4, less at the end */
     check_square(s, "full", DPMF_BOUND_AUTO, 5000 * (1.3125 + 1.25 + 0.5), DPMF_UPPER_BOUND, 1e-3);
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     o.sensitivity = DPMF_BOUND_SPECTRAL;
@@ -247,10 +248,10 @@ static void test_bounds_are_left_where_the_closer_ways_are_too_large(void **unus
     /* signs that alternate, seen every ten steps: those of |c| */
     for (int i = 0; i < N; i++)
         c[i] = (i % 2 ? -1 : 1) / sqrt(1 + i);
-    check_ok(dpmf_strategy_create_toeplitz(N, N, c, &s));
+    check_ok(dpmf_strategy_create_toeplitz(N, DPMF_TOEPLITZ, N, c, &s));
     for (int i = 0; i < N; i++)
         c[i] = fabs(c[i]);
-    check_ok(dpmf_strategy_create_toeplitz(N, N, c, &positive));
+    check_ok(dpmf_strategy_create_toeplitz(N, DPMF_TOEPLITZ, N, c, &positive));
     dpmf_sensitivity bound = compute(s, "cyclic:100000,10", DPMF_BOUND_AUTO);
     dpmf_sensitivity exact = compute(positive, "cyclic:100000,10", DPMF_BOUND_AUTO);
     assert_true(bound.kind == DPMF_UPPER_BOUND && exact.kind == DPMF_EXACT);

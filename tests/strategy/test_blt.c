@@ -6,7 +6,7 @@
 #include "oracle/oracle.h"
 #include "support/check.h"
 
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
 #include "strategy/strategy.h"
 #include "support/failing_allocator.h"
 
@@ -157,13 +157,13 @@ static void test_geometric_sums_and_slopes_agree_with_long_sums(void **unused) {
                 previous = power;
                 power *= 1 - y;
             }
-            strategy_slope one = strategy_geometric(n, gaps[g]), two = strategy_geometric_ramp(n, gaps[g]);
+            blt_slope one = blt_geometric(n, gaps[g]), two = blt_geometric_ramp(n, gaps[g]);
             check_relative(one.value, (double)sum, 1e-14);
             check_relative(two.value, (double)ramp, 1e-14);
             if (n > 1) check_near(one.slope, (double)slope, 1e-12);
             if (n > 1) check_near(two.slope, (double)ramp_slope, 1e-12);
         }
-    check_near(strategy_geometric(0, 0.5).value, 0, 0);
+    check_near(blt_geometric(0, 0.5).value, 0, 0);
 }
 
 static void test_coefficients_of_a_blt_are_sums_of_powers(void **unused) {
@@ -222,9 +222,9 @@ static void test_closed_forms_refuse_what_they_do_not_hold_for(void **unused) {
 
 static dpmf_strategy *make(int64_t n, int d, const double *scale, const double *decay) {
     dpmf_strategy *s = NULL;
-    check_ok(dpmf_strategy_create_blt(n, d, scale, decay, &s));
-    assert_string_equal(dpmf_strategy_family(s), "blt");
-    assert_int_equal(dpmf_strategy_buffers(s), d);
+    check_ok(dpmf_strategy_create_blt(n, d, scale, decay, NULL, &s));
+    assert_string_equal(dpmf_strategy_get(s).family, "blt");
+    assert_int_equal(dpmf_strategy_get(s).buffers, d);
     return s;
 }
 
@@ -276,7 +276,7 @@ static void test_the_closed_form_is_the_general_sensitivity(void **unused) {
         check_ok(dpmf_participation_parse(texts[i], 100, &p));
         check_ok(dpmf_sensitivity_compute(s, p, NULL, &found));
         double want =
-            blt_pattern_square(strategy_blt(s), 100, dpmf_participation_count(p), dpmf_participation_separation(p));
+            blt_pattern_square(blt_of(s), 100, dpmf_participation_get(p).count, dpmf_participation_get(p).separation);
         check_relative(found.value, sqrt(want), 1e-13);
         assert_int_equal(found.kind, DPMF_EXACT);
         dpmf_participation_free(p);
@@ -299,17 +299,17 @@ static void test_a_blt_of_100000_steps_has_its_known_losses(void **unused) {
     check_relative(e.sensitivity.value * e.sensitivity.value, 4.166791846703, 1e-11);
     check_relative(pow(e.max_loss / e.sensitivity.value, 2), 6.733124995055, 1e-11);
     oracle_losses closed;
-    check_ok(oracle_blt_losses(strategy_blt(s), n, 1, n, &closed));
+    check_ok(oracle_blt_losses(blt_of(s), n, 1, n, &closed));
     check_relative(closed.sensitivity, e.sensitivity.value, 1e-13);
     check_relative(closed.max_loss, e.max_loss, 1e-12);
     check_relative(closed.rms_loss, e.rms_loss, 1e-12);
     double total = 0, largest = 0;
-    assert_true(error_blt_sums(a, s, &total, &largest));
+    assert_true(error_sums(a, s, &total, &largest));
     check_relative(total * pow(e.sensitivity.value, 2), e.total_squared_loss, 1e-12);
     check_relative(largest, pow(e.max_loss / e.sensitivity.value, 2), 1e-12);
     dpmf_workload_free(a);
     check_ok(dpmf_workload_parse("momentum:0.5", n, &a));
-    assert_false(error_blt_sums(a, s, &total, &largest));
+    assert_false(error_sums(a, s, &total, &largest));
     dpmf_workload_free(a);
     dpmf_strategy_free(s);
 }
@@ -321,7 +321,7 @@ static void test_a_blt_of_ten_billion_steps_takes_no_memory(void **unused) {
     uint64_t before = dpmf_memory_in_use();
     dpmf_strategy *s = NULL;
     (void)unused;
-    check_ok(dpmf_strategy_create_blt_gaps(10000000000, 2, scale, gap, &s));
+    check_ok(dpmf_strategy_create_blt(10000000000, 2, scale, NULL, gap, &s));
     assert_true(dpmf_memory_in_use() - before < 4096);
     assert_int_equal(dpmf_strategy_blt_parameters(s, &found_scale, &found_gap), 2);
     assert_memory_equal(found_scale, scale, sizeof scale);
@@ -341,7 +341,7 @@ static void test_a_blt_comes_back_from_its_bytes(void **unused) {
     dpmf_strategy *s = NULL, *normal = NULL;
     dpmf_workload *a = NULL;
     (void)unused;
-    check_ok(dpmf_strategy_create_blt_gaps(50, 3, scale, gap, &s));
+    check_ok(dpmf_strategy_create_blt(50, 3, scale, NULL, gap, &s));
     check_ok(dpmf_strategy_create_normalized(s, &normal));
     check_ok(dpmf_workload_parse("momentum:0.5", 50, &a));
     for (int i = 0; i < 2; i++) {
@@ -355,8 +355,8 @@ static void test_a_blt_comes_back_from_its_bytes(void **unused) {
         check_ok(dpmf_mechanism_encode(again, &same, &same_size));
         assert_int_equal(size, same_size);
         assert_memory_equal(bytes, same, size);
-        const dpmf_strategy *read = dpmf_mechanism_strategy(again);
-        assert_string_equal(dpmf_strategy_family(read), "blt");
+        const dpmf_strategy *read = dpmf_mechanism_get(again).strategy;
+        assert_string_equal(dpmf_strategy_get(read).family, "blt");
         check_strategy(read, 1e-12);
         assert_int_equal(dpmf_strategy_blt_parameters(read, &got, &got_gap), i == 0 ? 3 : 0);
         if (i == 0) assert_memory_equal(got, scale, sizeof scale);
@@ -399,19 +399,20 @@ static void test_a_blt_out_of_range_is_refused(void **unused) {
     const double *p = NULL, *q = NULL;
     dpmf_workload *a = NULL;
     (void)unused;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 0, scale, good, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 17, scale, good, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 0, scale, good, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 17, scale, good, NULL, &s));
     check_message("17");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, one, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, one, NULL, &s));
     check_message("decay 1");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, below, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, nan_decay, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, infinite, good, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, NULL, good, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, NULL, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(0, 2, scale, good, &s));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, huge, good, &s)); /* a coefficient overflows */
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt_gaps(8, 2, scale, zero, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, below, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, nan_decay, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, infinite, good, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, NULL, good, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, NULL, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(0, 2, scale, good, NULL, &s));
+    check_fails(DPMF_ERROR_ARGUMENT,
+                dpmf_strategy_create_blt(8, 2, huge, good, NULL, &s)); /* a coefficient overflows */
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_blt(8, 2, scale, NULL, zero, &s));
     check_message("gap 1");
     assert_null(s);
     check_ok(dpmf_workload_parse("prefix", 8, &a));
@@ -426,7 +427,7 @@ static void test_any_allocation_of_a_blt_may_fail(void **unused) {
     const double scale[] = {0.2, 0.1}, decay[] = {0.5, 0.9};
     dpmf_strategy *s = NULL;
     (void)unused;
-    FAIL_EACH(dpmf_strategy_create_blt(100, 2, scale, decay, &s));
+    FAIL_EACH(dpmf_strategy_create_blt(100, 2, scale, decay, NULL, &s));
     dpmf_strategy_free(s);
 }
 

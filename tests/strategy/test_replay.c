@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TV-BLT with replayed seeds: random parameters against dense matrices, the stream's coefficients, threads, refusals. */
+#include "families/replay/replay.h"
 #include "support/check.h"
 
 #include "support/replay_cases.h"

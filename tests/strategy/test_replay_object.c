@@ -22,9 +22,9 @@ static void test_replayed_strategies_are_consistent(void **unused) {
     for (int i = 0; i < COUNT; i++) {
         const setting s = SETTINGS[i];
         dpmf_strategy *c = replay_strategy(s.n, s.b, s.buffers, s.seeds), *normalized = NULL, *stamped = NULL;
-        assert_string_equal(dpmf_strategy_family(c), "tvblt");
-        assert_int_equal(dpmf_strategy_buffers(c), s.buffers);
-        assert_int_equal(dpmf_strategy_rows(c), s.n + s.b * s.seeds);
+        assert_string_equal(dpmf_strategy_get(c).family, "tvblt");
+        assert_int_equal(dpmf_strategy_get(c).buffers, s.buffers);
+        assert_int_equal(dpmf_strategy_get(c).rows, s.n + s.b * s.seeds);
         check_strategy(c, 1e-11);
         check_ok(dpmf_strategy_create_normalized(c, &normalized));
         check_strategy(normalized, 1e-11);
@@ -71,7 +71,7 @@ static void test_no_unit_moves_a_replayed_strategy_further_than_its_sensitivity(
             check_ok(dpmf_participation_parse(text, s.n, &p));
             check_ok(dpmf_sensitivity_compute(c, p, NULL, &found));
             for (int64_t l = 0; l < period; l++)
-                best = fmax(best, tried(s.n, dpmf_strategy_rows(c), period, matrix, l, &seed));
+                best = fmax(best, tried(s.n, dpmf_strategy_get(c).rows, period, matrix, l, &seed));
             assert_true(best <= found.value * (1 + 1e-12));
             if (s.seeds == 0 || period == s.b) assert_true(found.value <= 1 + 1e-12);
             if (s.seeds == 0) {

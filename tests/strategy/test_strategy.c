@@ -19,12 +19,12 @@ enum { WORKLOAD_COUNT = sizeof WORKLOADS / sizeof WORKLOADS[0] };
 
 /* Checks it plain and normalized against every workload, then frees it. */
 static void check_everywhere(dpmf_strategy *c, double tolerance) {
-    int64_t n = dpmf_strategy_steps(c);
+    int64_t n = dpmf_strategy_get(c).steps;
     dpmf_strategy *unit = NULL;
     double *norms = calloc((size_t)n, sizeof *norms);
     check_ok(dpmf_strategy_create_normalized(c, &unit));
-    assert_true(dpmf_strategy_is_normalized(unit));
-    assert_false(dpmf_strategy_is_normalized(c));
+    assert_true(dpmf_strategy_get(unit).is_normalized);
+    assert_false(dpmf_strategy_get(c).is_normalized);
     check_strategy(c, tolerance);
     check_strategy(unit, tolerance);
     check_ok(dpmf_strategy_column_norms(unit, norms));
@@ -60,8 +60,8 @@ static void test_named_families_have_an_inverse_and_a_stream(void **unused) {
             o.nu = cases[i].nu;
             check_ok(dpmf_workload_parse(WORKLOADS[w], 70, &a));
             check_ok(dpmf_strategy_create(cases[i].family, a, &o, &c));
-            dpmf_workload_free(a); /* the strategy keeps what it needs */
-            assert_string_equal(dpmf_strategy_family(c), cases[i].family);
+            dpmf_workload_free(a); /* the strategy has its own copy */
+            assert_string_equal(dpmf_strategy_get(c).family, cases[i].family);
             check_everywhere(c, 1e-11);
         }
 }
@@ -77,7 +77,7 @@ static void test_trees_and_fft_work_at_every_size(void **unused) {
             dpmf_strategy *c = NULL;
             check_ok(dpmf_workload_parse("prefix", sizes[k], &a));
             check_ok(dpmf_strategy_create(families[i], a, NULL, &c));
-            assert_string_equal(dpmf_strategy_family(c), families[i]);
+            assert_string_equal(dpmf_strategy_get(c).family, families[i]);
             dpmf_workload_free(a);
             check_everywhere(c, 1e-13); /* B C = A to 1e-12 */
         }
@@ -96,13 +96,13 @@ static void test_the_best_decoders_are_the_pseudo_inverse(void **unused) {
         dpmf_strategy_options o = dpmf_strategy_options_defaults();
         check_ok(dpmf_strategy_create(pairs[i][0], a, NULL, &online));
         check_ok(dpmf_strategy_create(pairs[i][1], a, NULL, &best));
-        for (int64_t lag = 0; lag < N; lag++) { /* one encoder as far as privacy can tell */
+        for (int64_t lag = 0; lag < N; lag++) { /* the same encoder as far as privacy is concerned */
             check_ok(strategy_gram(online, lag, gram));
             check_ok(strategy_gram(best, lag, other));
             for (int64_t t = 0; t + lag < N; t++)
                 check_near(gram[t], other[t], 1e-13);
         }
-        int64_t rows = dpmf_strategy_rows(best);
+        int64_t rows = dpmf_strategy_get(best).rows;
         double *w = check_strategy_inverse(best);
         for (int j = 0; j < N; j++) { /* X (W W') = I */
             for (int t = 0; t < N; t++) {
@@ -125,11 +125,11 @@ static void test_the_best_decoders_are_the_pseudo_inverse(void **unused) {
         free(w);
         o.decoder = DPMF_DECODER_OPTIMAL; /* the first family with the other decoder is the second */
         check_ok(dpmf_strategy_create(pairs[i][0], a, &o, &switched));
-        assert_string_equal(dpmf_strategy_family(switched), pairs[i][1]);
+        assert_string_equal(dpmf_strategy_get(switched).family, pairs[i][1]);
         dpmf_strategy_free(switched);
         o.decoder = DPMF_DECODER_RESTART;
         check_ok(dpmf_strategy_create(pairs[i][1], a, &o, &switched));
-        assert_string_equal(dpmf_strategy_family(switched), pairs[i][0]);
+        assert_string_equal(dpmf_strategy_get(switched).family, pairs[i][0]);
         dpmf_strategy_free(switched);
         dpmf_strategy_free(online);
         dpmf_strategy_free(best);
@@ -154,12 +154,12 @@ static void test_every_family_can_be_stamped(void **unused) {
             check_ok(dpmf_workload_parse("prefix", cases[k].steps, &a));
             check_ok(dpmf_strategy_create(families[i], a, &o, &c));
             dpmf_workload_free(a);
-            assert_int_equal(dpmf_strategy_steps(c), cases[k].steps);
+            assert_int_equal(dpmf_strategy_get(c).steps, cases[k].steps);
             check_ok(dpmf_workload_parse("prefix", length, &a));
             o.stamps = 0;
             check_ok(dpmf_strategy_create(families[i], a, &o, &block));
-            assert_int_equal(dpmf_strategy_buffers(c), dpmf_strategy_buffers(block));
-            assert_int_equal(dpmf_strategy_rows(c), cases[k].stamps * dpmf_strategy_rows(block));
+            assert_int_equal(dpmf_strategy_get(c).buffers, dpmf_strategy_get(block).buffers);
+            assert_int_equal(dpmf_strategy_get(c).rows, cases[k].stamps * dpmf_strategy_get(block).rows);
             dpmf_strategy_free(block);
             dpmf_workload_free(a);
             check_everywhere(c, 1e-13);
@@ -249,8 +249,8 @@ static void test_families_keep_as_many_rows_as_they_need(void **unused) {
         dpmf_strategy_options o = dpmf_strategy_options_defaults();
         o.bands = cases[i].bands;
         check_ok(dpmf_strategy_create(cases[i].family, a, &o, &c));
-        assert_int_equal(dpmf_strategy_buffers(c), cases[i].buffers);
-        assert_int_equal(dpmf_strategy_bands(c), cases[i].c_bands);
+        assert_int_equal(dpmf_strategy_get(c).buffers, cases[i].buffers);
+        assert_int_equal(dpmf_strategy_get(c).bands, cases[i].c_bands);
         dpmf_strategy_free(c);
     }
     dpmf_workload_free(a);
@@ -262,15 +262,15 @@ static void test_given_coefficients_make_a_toeplitz_strategy(void **unused) {
     (void)unused;
     for (int i = 0; i < 100; i++)
         c[i] = pow(0.7, i) * (i % 3 == 1 ? -0.5 : 1);
-    check_ok(dpmf_strategy_create_toeplitz(100, 100, c, &s));
-    assert_string_equal(dpmf_strategy_family(s), "toeplitz");
+    check_ok(dpmf_strategy_create_toeplitz(100, DPMF_TOEPLITZ, 100, c, &s));
+    assert_string_equal(dpmf_strategy_get(s).family, "toeplitz");
     check_everywhere(s, 1e-11);
-    check_ok(dpmf_strategy_create_toeplitz(100, 7, c, &s));
-    assert_string_equal(dpmf_strategy_family(s), "banded-toeplitz");
+    check_ok(dpmf_strategy_create_toeplitz(100, DPMF_TOEPLITZ, 7, c, &s));
+    assert_string_equal(dpmf_strategy_get(s).family, "banded-toeplitz");
     check_everywhere(s, 1e-11);
-    check_ok(dpmf_strategy_create_inverse_toeplitz(100, 7, c, &s));
+    check_ok(dpmf_strategy_create_toeplitz(100, DPMF_TOEPLITZ_INVERSE, 7, c, &s));
     check_everywhere(s, 1e-11);
-    check_ok(dpmf_strategy_create_toeplitz(1, 1, c, &s));
+    check_ok(dpmf_strategy_create_toeplitz(1, DPMF_TOEPLITZ, 1, c, &s));
     check_everywhere(s, 1e-13);
 }
 
@@ -287,8 +287,8 @@ static void test_a_banded_strategy_is_its_dense_matrix(void **unused) {
         }
     check_ok(dpmf_strategy_create_banded(N, B, rows, &banded));
     check_ok(dpmf_strategy_create_dense(N, matrix, &dense));
-    assert_int_equal(dpmf_strategy_buffers(banded), B - 1);
-    assert_int_equal(dpmf_strategy_buffers(dense), N - 1);
+    assert_int_equal(dpmf_strategy_get(banded).buffers, B - 1);
+    assert_int_equal(dpmf_strategy_get(dense).buffers, N - 1);
     double errors[2][N];
     dpmf_workload *a = NULL;
     check_ok(dpmf_workload_parse("momentum:0.9", N, &a));
@@ -317,7 +317,7 @@ static void test_a_users_operator_is_a_strategy_either_way(void **unused) {
     for (int inverse = 0; inverse < 2; inverse++) {
         dpmf_strategy *c = NULL;
         check_ok(dpmf_strategy_create_operator(70, &op, inverse, &c));
-        assert_string_equal(dpmf_strategy_family(c), "operator");
+        assert_string_equal(dpmf_strategy_get(c).family, "operator");
         check_everywhere(c, 1e-11);
     }
     dpmf_strategy *c = NULL;
@@ -393,12 +393,12 @@ static void test_families_options_and_coefficients_out_of_range_are_refused(void
     o.decoder = (dpmf_decoder)5;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create("fft", a, &o, &c));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_stamped(NULL, 2, &c));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, 0, bad, &c));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, 11, bad, &c));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(0, 1, bad, &c));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, 2, bad, &c));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, 1, zero, &c));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_inverse_toeplitz(10, 1, zero, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, DPMF_TOEPLITZ, 0, bad, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, DPMF_TOEPLITZ, 11, bad, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(0, DPMF_TOEPLITZ, 1, bad, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, DPMF_TOEPLITZ, 2, bad, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, DPMF_TOEPLITZ, 1, zero, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(10, DPMF_TOEPLITZ_INVERSE, 1, zero, &c));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_banded(2, 2, rows, &c)); /* left of column 0 */
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_banded(2, 3, rows, &c));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_banded(2, 2, NULL, &c));
@@ -410,7 +410,7 @@ static void test_families_options_and_coefficients_out_of_range_are_refused(void
     dpmf_strategy_free(NULL);
     /* an inverse series that overflows is refused, not passed on */
     const double growing[2] = {1, -3};
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_inverse_toeplitz(2000, 2, growing, &c));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_strategy_create_toeplitz(2000, DPMF_TOEPLITZ_INVERSE, 2, growing, &c));
     check_ok(dpmf_workload_parse("prefix", (int64_t)1 << 45, &a));
     check_fails(DPMF_ERROR_MEMORY, dpmf_strategy_create("toeplitz", a, NULL, &c));
     assert_null(c);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams without a horizon: the strategy against dense matrices, the length of its columns by brute force on finite
- * parts and on small shapes whose columns end soon, files, and what does not depend on the number of steps.
+ * parts and on small shapes whose columns end soon, files, and the figures that do not depend on the number of steps.
  */
+#include "families/unbounded/unbounded.h"
 #include "strategy/strategy.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
@@ -39,7 +40,7 @@ static void test_an_unbounded_strategy_is_its_matrix(void **state) {
 static double square_of_column(const dpmf_strategy *s, int64_t j, double *column) {
     double sum = 0;
     check_ok(dpmf_strategy_column(s, j, column));
-    for (int64_t t = dpmf_strategy_steps(s) - 1; t >= j; t--)
+    for (int64_t t = dpmf_strategy_get(s).steps - 1; t >= j; t--)
         sum += column[t] * column[t];
     return sum;
 }
@@ -136,7 +137,7 @@ static void test_the_sensitivity_of_a_stream_without_a_horizon_is_one(void **sta
     }
 }
 
-/* ---- what does not depend on the steps, and files ---- */
+/* ---- figures that do not depend on the steps, and files ---- */
 
 static void test_buffers_grow_with_the_logarithm_of_the_steps(void **state) {
     static const int64_t STEPS[] = {1, 1 << 13, 1 << 20, 1 << 24, 1 << 30, (int64_t)1 << 40};
@@ -144,7 +145,7 @@ static void test_buffers_grow_with_the_logarithm_of_the_steps(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof STEPS / sizeof STEPS[0]; i++) {
         dpmf_strategy *s = unbounded(STEPS[i]);
-        assert_int_equal(dpmf_strategy_buffers(s), BUFFERS[i]);
+        assert_int_equal(dpmf_strategy_get(s).buffers, BUFFERS[i]);
         dpmf_strategy_free(s);
     }
 }
@@ -155,8 +156,8 @@ static void test_rows_of_noise_do_not_depend_on_the_steps_to_come(void **state) 
     double first[16] = {0}, second[16] = {0}, third[16] = {0};
     uint64_t x = 5;
     (void)state;
-    check_ok(unbounded_head(endless, STEPS, &head));
-    assert_int_equal(dpmf_strategy_steps(head), STEPS);
+    check_ok(strategy_cut(endless, STEPS, &head));
+    assert_int_equal(dpmf_strategy_get(head).steps, STEPS);
     for (int64_t t = 0; t < STEPS; t++) {
         double z = check_random(&x), a = 0, b = 0, c = 0;
         check_ok(dpmf_strategy_step(brief, t, 1, &z, first, &a));
@@ -209,7 +210,7 @@ static void test_an_unsound_shape_is_refused(void **state) {
     unbounded_shape_free(&c);
 }
 
-/* A file whose columns are longer than 1 says so: the sensitivity is computed from its numbers. */
+/* A file whose columns are longer than 1 is detected: the sensitivity is computed from its numbers. */
 static void test_longer_columns_in_a_file_show_in_the_sensitivity(void **state) {
     unbounded_shape c = {0};
     (void)state;

@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* DPMF_TEST=PATTERN runs only the cases whose names match it, with any test program. */
+__attribute__((constructor)) static void set_filter(void) {
+    cmocka_set_test_filter(getenv("DPMF_TEST"));
+}
+
 void check_status_(dpmf_status got, dpmf_status expected, const char *call, const char *file, int line) {
     if (got == expected && (got == DPMF_OK || dpmf_last_error()[0] != '\0')) return;
     print_error("%s\n  gave '%s', expected '%s'; message: %s\n", call, dpmf_status_name(got),
@@ -77,15 +82,15 @@ static double *dense_form(const void *object, int64_t rows, int64_t columns, lin
 }
 
 double *check_workload_matrix(const dpmf_workload *a) {
-    return dense_form(a, dpmf_workload_steps(a), dpmf_workload_steps(a), workload_apply);
+    return dense_form(a, dpmf_workload_get(a).steps, dpmf_workload_get(a).steps, workload_apply);
 }
 
 double *check_strategy_matrix(const dpmf_strategy *c) {
-    return dense_form(c, dpmf_strategy_rows(c), dpmf_strategy_steps(c), strategy_apply);
+    return dense_form(c, dpmf_strategy_get(c).rows, dpmf_strategy_get(c).steps, strategy_apply);
 }
 
 double *check_strategy_inverse(const dpmf_strategy *c) {
-    return dense_form(c, dpmf_strategy_steps(c), dpmf_strategy_rows(c), strategy_solve);
+    return dense_form(c, dpmf_strategy_get(c).steps, dpmf_strategy_get(c).rows, strategy_solve);
 }
 
 static double largest(int64_t count, const double *x) {
@@ -157,7 +162,7 @@ static int looks_toeplitz(int64_t n, const double *m, double tolerance) {
 static void assert_inverse_bands(const dpmf_workload *a, int64_t n, const double *inverse, double tolerance) {
     int q_bands = 0, r_bands = 0;
     double q[3], r[2], scale = fmax(1, largest(n * n, inverse));
-    dpmf_workload_inverse_bands(a, &q_bands, &r_bands);
+    workload_inverse_bands(a, &q_bands, &r_bands);
     if (q_bands < 0) {
         check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_workload_inverse_row(a, 0, q, r));
         return;
@@ -198,7 +203,7 @@ static void assert_workload_stream(const dpmf_workload *a, int64_t n, double tol
 }
 
 void check_workload(const dpmf_workload *a, double tolerance) {
-    int64_t n = dpmf_workload_steps(a);
+    int64_t n = dpmf_workload_get(a).steps;
     double *matrix = check_workload_matrix(a), *inverse = dense_form(a, n, n, workload_solve), *norms = numbers(n);
     assert_lower(n, matrix, 1);
     assert_identity(n, n, matrix, inverse, tolerance);
@@ -207,7 +212,7 @@ void check_workload(const dpmf_workload *a, double tolerance) {
     assert_linear(a, n, n, workload_solve, tolerance);
     assert_inverse_bands(a, n, inverse, tolerance);
     assert_workload_stream(a, n, tolerance);
-    if (dpmf_workload_is_toeplitz(a)) assert_true(looks_toeplitz(n, matrix, tolerance));
+    if (dpmf_workload_get(a).is_toeplitz) assert_true(looks_toeplitz(n, matrix, tolerance));
     check_ok(workload_column_norms(a, norms));
     for (int64_t j = 0; j < n; j++) {
         double sum = 0;
@@ -221,7 +226,7 @@ void check_workload(const dpmf_workload *a, double tolerance) {
 /* ---- strategies ---- */
 
 static void assert_columns(const dpmf_strategy *c, int64_t n, const double *matrix, double tolerance) {
-    int64_t rows = dpmf_strategy_rows(c);
+    int64_t rows = dpmf_strategy_get(c).rows;
     double *column = numbers(rows), *norms = numbers(n), scale = fmax(1, largest(rows * n, matrix));
     check_ok(dpmf_strategy_column_norms(c, norms));
     for (int64_t j = 0; j < n; j++) {
@@ -241,7 +246,7 @@ static void assert_columns(const dpmf_strategy *c, int64_t n, const double *matr
 /* Every diagonal of C'C, and every row of W W' where rows are claimed. */
 static void assert_gram(const dpmf_strategy *c, int64_t n, const double *matrix, const double *inverse,
                         double tolerance) {
-    int64_t rows = dpmf_strategy_rows(c);
+    int64_t rows = dpmf_strategy_get(c).rows;
     double *values = numbers(n), scale = pow(fmax(1, largest(rows * n, matrix)), 2);
     for (int64_t lag = 0; lag < n; lag++) {
         check_ok(strategy_gram(c, lag, values));
@@ -307,14 +312,14 @@ static void assert_toeplitz_view(const dpmf_strategy *c, int64_t n, const double
 }
 
 /*
- * The stream over three columns against W, each step taking its own seeds. For one seed a step, again from step n/2 on
- * when the first half of the seeds of a column is zero.
+ * The stream over three columns against W, each step taking its own seeds. For one seed per step, again from step n/2
+ * on when the first half of the seeds of a column is zero.
  */
 static void assert_stream(const dpmf_strategy *c, int64_t n, const double *inverse, double tolerance) {
     uint64_t seed = 23;
-    int64_t rows = dpmf_strategy_rows(c), used = 0;
+    int64_t rows = dpmf_strategy_get(c).rows, used = 0;
     double scale = fmax(1, largest(n * rows, inverse)), *z = numbers(3 * rows), row[3], spare[3] = {9, 9, 9};
-    double *state = numbers(3 * dpmf_strategy_buffers(c)), *late = numbers(3 * dpmf_strategy_buffers(c));
+    double *state = numbers(3 * dpmf_strategy_get(c).buffers), *late = numbers(3 * dpmf_strategy_get(c).buffers);
     for (int64_t i = 0; i < 3 * rows; i++)
         z[i] = i < 3 * (n / 2) && i % 3 == 2 ? 0 : check_random(&seed);
     for (int64_t t = 0; t < n; t++) {
@@ -342,7 +347,7 @@ static void assert_stream(const dpmf_strategy *c, int64_t n, const double *inver
 }
 
 void check_strategy(const dpmf_strategy *c, double tolerance) {
-    int64_t n = dpmf_strategy_steps(c), rows = dpmf_strategy_rows(c);
+    int64_t n = dpmf_strategy_get(c).steps, rows = dpmf_strategy_get(c).rows;
     double *matrix = check_strategy_matrix(c), *inverse = check_strategy_inverse(c), spare;
     assert_true(rows >= n);
     assert_identity(n, rows, inverse, matrix, tolerance);
@@ -361,7 +366,7 @@ void check_strategy(const dpmf_strategy *c, double tolerance) {
     }
     assert_inverse_parts(c, n, inverse, tolerance);
     assert_toeplitz_view(c, n, matrix, inverse, tolerance);
-    if (dpmf_strategy_streams(c))
+    if (dpmf_strategy_get(c).streams)
         assert_stream(c, n, inverse, tolerance);
     else
         check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_strategy_step(c, 0, 0, &spare, &spare, &spare));
@@ -369,7 +374,7 @@ void check_strategy(const dpmf_strategy *c, double tolerance) {
 }
 
 void check_factorization(const dpmf_workload *a, const dpmf_strategy *c, double tolerance) {
-    int64_t n = dpmf_workload_steps(a), rows = dpmf_strategy_rows(c);
+    int64_t n = dpmf_workload_get(a).steps, rows = dpmf_strategy_get(c).rows;
     double *dense_a = check_workload_matrix(a), *dense_c = check_strategy_matrix(c), *w = check_strategy_inverse(c);
     double *b = product(n, n, rows, dense_a, w), *again = product(n, rows, n, b, dense_c);
     double *errors = numbers(n), scale = fmax(1, largest(n * n, dense_a));
@@ -379,7 +384,7 @@ void check_factorization(const dpmf_workload *a, const dpmf_strategy *c, double 
     dpmf_evaluate_options options = dpmf_evaluate_options_defaults();
     dpmf_evaluation e;
     double total = 0, worst = 0, sensitivity = 0;
-    options.lower_bound = DPMF_LOWER_BOUND_NONE; /* it has tests of its own, and takes its time */
+    options.lower_bound = DPMF_LOWER_BOUND_NONE; /* it has its own tests, and takes long */
     for (int64_t j = 0; j < n; j++) {
         double sum = 0;
         for (int64_t t = 0; t < rows; t++)
@@ -396,7 +401,7 @@ void check_factorization(const dpmf_workload *a, const dpmf_strategy *c, double 
         worst = fmax(worst, sqrt(sum));
     }
     check_ok(dpmf_evaluate(a, NULL, c, &options, &e, errors));
-    if (strcmp(dpmf_strategy_family(c), DPMF_FAMILY_UNBOUNDED) == 0 && e.sensitivity.kind == DPMF_UPPER_BOUND) {
+    if (strcmp(dpmf_strategy_get(c).family, DPMF_FAMILY_UNBOUNDED) == 0 && e.sensitivity.kind == DPMF_UPPER_BOUND) {
         assert_true(e.sensitivity.value >= sensitivity); /* it is that of a stream that goes on */
         sensitivity = e.sensitivity.value;
     }

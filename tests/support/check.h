@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One checker for every mechanism: what must be true of any workload or strategy, whatever its family, held against
- * plain dense arithmetic. Each fails the running cmocka test with the place and the difference.
+ * One checker for every mechanism: properties of any workload or strategy of any family, compared with plain dense
+ * arithmetic. Each fails the running cmocka test with the place and the difference.
  */
 #ifndef DPMF_TESTS_CHECK_H
 #define DPMF_TESTS_CHECK_H
@@ -13,7 +13,8 @@
 
 #include <cmocka.h>
 
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 /* Fails with the library's message unless the call gives DPMF_OK. */
 #define check_ok(call) check_status_((call), DPMF_OK, #call, __FILE__, __LINE__)

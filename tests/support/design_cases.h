@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of design share. */
+/* Shared by the tests of design. */
 #ifndef DPMF_TESTS_DESIGN_CASES_H
 #define DPMF_TESTS_DESIGN_CASES_H
 
@@ -38,13 +38,13 @@ static inline void check_refused(const char *workload, int64_t steps, const dpmf
 }
 
 static inline const dpmf_candidate *chosen_of(const dpmf_design *d) {
-    return dpmf_design_candidate(d, dpmf_design_chosen(d));
+    return dpmf_design_candidate(d, dpmf_design_get(d).chosen);
 }
 
 /* The candidate of this family, sampling and size with the least noise, or NULL. bands, buffers: -1 any. */
 static inline const dpmf_candidate *find_candidate(const dpmf_design *d, const char *family, dpmf_sampling_kind kind,
                                                    int64_t bands, int64_t buffers) {
-    for (int64_t i = 0; i < dpmf_design_count(d); i++) {
+    for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         if (strcmp(c->family, family) == 0 && c->sampling.kind == kind && (bands < 0 || c->bands == bands) &&
             (buffers < 0 || c->buffers == buffers))

@@ -3,8 +3,8 @@
  * Every mechanism that the library makes for a setting, against the one that design chooses: each family of the table,
  * optimized for the setting's loss and for the RMS loss, or in closed form; bands and buffers over powers of two, with the
  * epoch's length and all steps among them; columns normalized and not; with seeds shared and not; and, where sampling
- * is asked for, accounted for with it. What counts is sigma x loss, as for design, of those that fit the memory. Nothing
- * is timed: without measurements every candidate passes for fast enough.
+ * is asked for, accounted for with it. The measure is sigma x loss, as for design, of those that fit the memory.
+ * Nothing is timed: without measurements every candidate counts as fast enough.
  *
  * In longer runs rivals without sampling are tried only where the proven bound (optimum/bound.c, which has tests of its own)
  * leaves room for them, and banded and dense C for the max loss only where they take seconds.
@@ -42,7 +42,7 @@ typedef struct rivals {
     dpmf_design_options options;
     const dpmf_workload *workload;
     const dpmf_participation *participation;
-    double sigma[RIVAL_SIGMAS + 1]; /* for so many blocks, 0 where not calibrated yet; [0]: not sampled */
+    double sigma[RIVAL_SIGMAS + 1]; /* for this many blocks, 0 where not calibrated yet; [0]: not sampled */
     double least;                   /* noise */
     int tried, proven;              /* proven: without sampling there is nothing clearly better */
     char best[200];
@@ -75,14 +75,14 @@ static inline void rival_weigh(rivals *r, const dpmf_strategy *s, const dpmf_sam
     o.sampling = *sampling;
     if (dpmf_mechanism_create(r->workload, r->participation, s, &o, &m) != DPMF_OK) return;
     if (rival_fits(r, m)) {
-        const dpmf_evaluation e = dpmf_mechanism_evaluation(m);
+        const dpmf_evaluation e = dpmf_mechanism_get(m).evaluation;
         const double loss = r->setting.loss == DPMF_LOSS_MAX ? e.max_loss : e.rms_loss;
         const double noise = rival_sigma(r, m, sampling) * loss;
         r->tried++;
         if (noise < r->least) {
             r->least = noise;
             snprintf(r->best, sizeof r->best, "%s%s, %lld buffers%s", how,
-                     dpmf_strategy_is_normalized(s) ? " normalized" : "", (long long)dpmf_strategy_buffers(s),
+                     dpmf_strategy_get(s).is_normalized ? " normalized" : "", (long long)dpmf_strategy_get(s).buffers,
                      dpmf_sampling_is_none(sampling) ? "" : ", sampled");
         }
     }
@@ -90,18 +90,18 @@ static inline void rival_weigh(rivals *r, const dpmf_strategy *s, const dpmf_sam
 }
 
 /*
- * Without sampling, and with as many blocks as C has bands; as it is, and with normalized columns. With more blocks than
- * an epoch has steps a unit would be used less often than the setting says.
+ * Without sampling, and with as many blocks as C has bands; as it is, and with normalized columns. More blocks than
+ * steps per epoch would use a unit less often than the setting requires.
  */
 static inline void rival_enter(rivals *r, const dpmf_strategy *s, const char *how) {
     const double q = (double)r->setting.epochs / (double)r->setting.steps;
-    const int64_t bands = dpmf_strategy_bands(s), epoch = dpmf_participation_separation(r->participation);
+    const int64_t bands = dpmf_strategy_get(s).bands, epoch = dpmf_participation_get(r->participation).separation;
     const dpmf_sampling none = {0}, poisson = {DPMF_SAMPLING_POISSON, q, 1, 0, 0, 0},
                         blocks = {DPMF_SAMPLING_BLOCK_CYCLIC, q, bands, 0, 0, 0};
     dpmf_strategy *normalized = NULL;
     if (!r->proven) rival_weigh(r, s, &none, how);
     if (r->setting.sampled && bands > 0 && bands <= epoch) rival_weigh(r, s, bands == 1 ? &poisson : &blocks, how);
-    if (dpmf_strategy_is_normalized(s) || dpmf_strategy_create_normalized(s, &normalized) != DPMF_OK) return;
+    if (dpmf_strategy_get(s).is_normalized || dpmf_strategy_create_normalized(s, &normalized) != DPMF_OK) return;
     if (!r->proven) rival_weigh(r, normalized, &none, how);
     if (r->setting.sampled && bands > 1 && bands <= epoch) rival_weigh(r, normalized, &blocks, how);
     dpmf_strategy_free(normalized);
@@ -123,8 +123,8 @@ static inline void rival_optimize(rivals *r, const char *family, const dpmf_part
         if (rival_takes_long(r, family, o.bands, loss)) continue;
         o.loss = (dpmf_loss)loss;
         snprintf(how, sizeof how, "%s for the %s loss, %s, bands %lld buffers %d seeds %d normalize %d", family,
-                 loss ? "max" : "RMS", p == NULL ? "single" : dpmf_participation_text(p), (long long)o.bands, o.buffers,
-                 o.shared_seeds, (int)o.normalize);
+                 loss ? "max" : "RMS", p == NULL ? "single" : dpmf_participation_get(p).text, (long long)o.bands,
+                 o.buffers, o.shared_seeds, (int)o.normalize);
         if (dpmf_optimize(family, r->workload, p, &o, &s, &found) != DPMF_OK || s == NULL) continue;
         rival_enter(r, s, how);
         dpmf_strategy_free(s);
@@ -148,7 +148,7 @@ static inline void rival_variants(rivals *r, const dpmf_family *f, dpmf_optimize
 
 /* The next size after `at`: powers of two, the epoch's length and all steps. */
 static inline int64_t rival_next(const rivals *r, int64_t at) {
-    const int64_t epoch = dpmf_participation_separation(r->participation), n = r->setting.steps;
+    const int64_t epoch = dpmf_participation_get(r->participation).separation, n = r->setting.steps;
     int64_t next = 1;
     while (next <= at)
         next *= 2;
@@ -194,14 +194,14 @@ static inline dpmf_design_options rival_options(const rival_setting *s) {
     return o;
 }
 
-/* The chosen one's noise over the least of all rivals; `r` says which that is. */
+/* The chosen one's noise over the least of all rivals; `r` names that one. */
 static inline double rival_ratio(const rival_setting *s, rivals *r) {
     dpmf_workload *a = workload_of(s->workload, s->steps);
     dpmf_design *d = NULL;
     *r = (rivals){.setting = *s, .options = rival_options(s), .workload = a, .least = INFINITY};
     check_ok(dpmf_design_create(a, &r->options, &d));
-    const dpmf_candidate *chosen = dpmf_design_candidate(d, dpmf_design_chosen(d));
-    r->participation = dpmf_mechanism_participation(dpmf_design_mechanism(d));
+    const dpmf_candidate *chosen = dpmf_design_candidate(d, dpmf_design_get(d).chosen);
+    r->participation = dpmf_mechanism_get(dpmf_design_get(d).mechanism).participation;
     r->proven = s->steps > RIVAL_SHORT && chosen->ratio > 0 && chosen->ratio <= RIVAL_CLEARLY;
     for (int64_t i = 0; i < dpmf_family_count() && (!r->proven || s->sampled); i++)
         rival_family(r, dpmf_family_info(i));

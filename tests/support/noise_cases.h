@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the noise stream share: small mechanisms, streams that must open, a directory of their own. */
+/* Shared by the tests of the noise stream: small mechanisms, streams that must open, a separate directory. */
 #ifndef DPMF_TESTS_NOISE_CASES_H
 #define DPMF_TESTS_NOISE_CASES_H
 
@@ -49,7 +49,7 @@ static inline dpmf_mechanism *case_mechanism(const char *family, int64_t steps, 
     o.sigma = sigma;
     check_ok(dpmf_workload_parse("prefix", steps, &a));
     if (strcmp(family, "blt") == 0)
-        check_ok(dpmf_strategy_create_blt(steps, 2, scale, decay, &c));
+        check_ok(dpmf_strategy_create_blt(steps, 2, scale, decay, NULL, &c));
     else
         check_ok(dpmf_strategy_create(family, a, &s, &c));
     check_ok(dpmf_mechanism_create(a, NULL, c, &o, &m));

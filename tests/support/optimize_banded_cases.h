@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of the best banded C share: workloads, participations and matrices to try. */
+/* Shared by the tests of the best banded C: workloads, participations and matrices to try. */
 #ifndef DPMF_TESTS_OPTIMIZE_BANDED_CASES_H
 #define DPMF_TESTS_OPTIMIZE_BANDED_CASES_H
 
 #include "support/check.h"
 
-#include "optimize/banded/banded.h"
+#include "families/banded/banded.h"
 
 #include <stdlib.h>
 

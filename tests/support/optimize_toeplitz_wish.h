@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A wish for an optimized Toeplitz strategy, and what was made of it, evaluated: for the tests of that name. */
+/* A request for an optimized Toeplitz strategy, and its evaluated result: for the tests of that name. */
 #ifndef DPMF_TESTS_OPTIMIZE_TOEPLITZ_WISH_H
 #define DPMF_TESTS_OPTIMIZE_TOEPLITZ_WISH_H
 
 #include <string.h>
 
-#include "optimize/toeplitz/toeplitz.h"
+#include "families/toeplitz/toeplitz.h"
 #include "support/check.h"
 
 #include <math.h>
@@ -23,7 +23,7 @@ typedef struct made {
     dpmf_strategy *strategy;
     dpmf_optimization result;
     dpmf_evaluation figures;
-    double loss; /* the one that was asked for */
+    double loss; /* the requested one */
 } made;
 
 static void undo(made *m) {

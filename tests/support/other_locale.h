@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A locale with a decimal comma, for tests that results do not depend on it: an installed one, or one compiled by
- * localedef into a directory of its own. Neither: the test is skipped.
+ * localedef into a separate directory. Without either the test is skipped.
  */
 #ifndef DPMF_TESTS_OTHER_LOCALE_H
 #define DPMF_TESTS_OTHER_LOCALE_H

@@ -7,12 +7,12 @@
 
 #include "base/linalg.h"
 #include "error/error.h"
-#include "strategy/replay/replay.h"
+#include "families/replay/replay.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-typedef strategy_replay replay;
+typedef replay_coefficients replay;
 typedef replay_shape shape_t;
 
 static inline double *doubles(int64_t count) {
@@ -64,7 +64,7 @@ static inline void check_errors(const replay *c, const char *text, const double 
     dpmf_workload *a = NULL;
     check_ok(dpmf_workload_parse(text, n, &a));
     double *ours = doubles(n), *state = doubles(n * workload_buffers(a)), *row = doubles(n);
-    check_ok(error_replay_squares(a, c, NULL, ours));
+    check_ok(replay_errors(a, c, NULL, ours));
     for (int64_t t = 0; t < n; t++) {
         workload_step(a, t, n, w + t * n, state, row);
         check_near(ours[t] / base_dot(n, row, row), 1, 1e-10);

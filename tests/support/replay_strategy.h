@@ -3,6 +3,7 @@
 #ifndef DPMF_TESTS_REPLAY_STRATEGY_H
 #define DPMF_TESTS_REPLAY_STRATEGY_H
 
+#include "families/replay/replay.h"
 #include "support/check.h"
 
 #include "strategy/strategy.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The sensitivity by brute force, for a few steps: every pattern, and on each a block ascent over unit vectors from
- * many starts. Written without the library's code: what it reaches is a lower bound of the truth whatever its quality,
- * and with vectors of as many dimensions as participations almost always the truth itself.
+ * many starts. It is written without the library's code: its result is always a lower bound of the truth, and with
+ * vectors of as many dimensions as participations almost always the truth itself.
  */
 #ifndef DPMF_TESTS_SENSITIVITY_REFERENCE_H
 #define DPMF_TESTS_SENSITIVITY_REFERENCE_H
@@ -27,7 +27,7 @@ typedef struct reference {
     double absolute;    /* max over patterns of sum |X| */
     int absolute_exact; /* ... is the truth: the pattern has at most two steps, or X >= 0 on it */
     int absolute_picks; /* its size */
-    double reached;     /* max over patterns of what the ascent reaches */
+    double reached;     /* max over patterns of the value that the ascent reaches */
     double best_signs;  /* max over patterns and signs */
     double spectral;    /* max over patterns of size x largest eigenvalue */
     int negative;       /* has X a negative entry on some pattern? */
@@ -36,7 +36,7 @@ typedef struct reference {
 
 /* X = C'C from the columns. */
 static inline void reference_gram(const dpmf_strategy *s, reference *r) {
-    int64_t n = dpmf_strategy_steps(s), rows = dpmf_strategy_rows(s);
+    int64_t n = dpmf_strategy_get(s).steps, rows = dpmf_strategy_get(s).rows;
     double *c = malloc((size_t)(n * rows) * sizeof *c);
     r->x = malloc((size_t)(n * n) * sizeof *r->x);
     for (int64_t j = 0; j < n; j++)
@@ -86,7 +86,7 @@ static inline double reference_climb(reference *r, int m, reference_square x, in
         }
         if (gain <= tolerance * value) break;
     }
-    value = 0; /* of these unit vectors, whatever the sweeps did */
+    value = 0; /* of these unit vectors, even if the sweeps did not converge */
     for (int i = 0; i < m; i++)
         for (int j = 0; j < m; j++)
             for (int a = 0; a < m; a++)
@@ -155,7 +155,7 @@ static inline void reference_pattern(reference *r, int m, const int *steps, int 
         if (!negative) r->reached = fmax(r->reached, absolute); /* equal vectors */
         return;
     }
-    /* no vectors reach more than the sum of |X|: a pattern whose sum is below what is reached need not be climbed */
+    /* no vectors reach more than the sum of |X|: a pattern whose sum is below the value reached so far is skipped */
     for (int s = 0; s < r->starts && absolute > r->reached * (1 + 1e-12); s++)
         r->reached = fmax(r->reached, reference_climb(r, m, x, 500, 1e-14));
 }
@@ -183,9 +183,9 @@ static inline void reference_walk(reference *r, int depth, int *steps, int pass)
 /* Every result, for a strategy under a participation of at most REFERENCE_PICKS picks. */
 static inline void reference_run(reference *r, const dpmf_strategy *s, const dpmf_participation *p) {
     int steps[REFERENCE_PICKS];
-    r->kind = dpmf_participation_get_kind(p);
-    r->k = (int)dpmf_participation_count(p);
-    r->b = (int)dpmf_participation_separation(p);
+    r->kind = dpmf_participation_get(p).kind;
+    r->k = (int)dpmf_participation_get(p).count;
+    r->b = (int)dpmf_participation_get(p).separation;
     assert_true(r->k <= REFERENCE_PICKS);
     reference_gram(s, r);
     r->absolute = r->reached = r->best_signs = r->spectral = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One strategy of every family, plain, normalized, repeated, and both: what the tests of the noise stream run through. */
+/* One strategy of every family, plain, normalized, repeated, and both, for the tests of the noise stream. */
 #ifndef DPMF_TESTS_STREAM_CASES_H
 #define DPMF_TESTS_STREAM_CASES_H
 
-#include "strategy/blt.h"
+#include "families/blt/blt.h"
+#include "families/tvblt/tvblt.h"
 #include "strategy/strategy.h"
-#include "strategy/tvblt.h"
 #include "support/check.h"
 #include "support/replay_strategy.h"
 
@@ -70,7 +70,7 @@ static dpmf_strategy *blt_case(int64_t n, int buffers) {
         scale[i] = 0.3 / (1 + i);
         decay[i] = 1 - pow(0.2, i + 1);
     }
-    check_ok(dpmf_strategy_create_blt(n, buffers, scale, decay, &s));
+    check_ok(dpmf_strategy_create_blt(n, buffers, scale, decay, NULL, &s));
     return s;
 }
 
@@ -197,7 +197,7 @@ static dpmf_strategy *plain_case(int which, int64_t n) {
     case 31:
         return named_case("unbounded", "prefix", n, 0);
     default:
-        check_ok(dpmf_strategy_create_banded_toeplitz(n, n < 6 ? n : 6, coefficients, &s));
+        check_ok(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, n < 6 ? n : 6, coefficients, &s));
         return s;
     }
 }
@@ -212,7 +212,7 @@ static inline dpmf_strategy *stream_case(int k, int64_t n, char name[96]) {
         check_ok(dpmf_strategy_create_normalized(repeated, &s));
     else
         s = strategy_retain(repeated);
-    snprintf(name, 96, "case %d: %s%s", k % PLAIN_CASES, dpmf_strategy_family(s), how[wrapping]);
+    snprintf(name, 96, "case %d: %s%s", k % PLAIN_CASES, dpmf_strategy_get(s).family, how[wrapping]);
     dpmf_strategy_free(plain);
     dpmf_strategy_free(repeated);
     return s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small training runs for the tests: made-up data, a mechanism, a sampler and a trainer in one place. */
+/* Small training runs for the tests: synthetic data, a mechanism, a sampler and a trainer in one place. */
 #ifndef DPMF_TESTS_TRAIN_CASES_H
 #define DPMF_TESTS_TRAIN_CASES_H
 
@@ -38,7 +38,7 @@ typedef struct case_run {
     uint8_t key[DPMF_KEY_SIZE];
 } case_run;
 
-/* What a run is made of; the zeros mean: identity, prefix sums, single participation, key 1. */
+/* The settings of a run; the zeros mean: identity, prefix sums, single participation, key 1. */
 typedef struct case_plan {
     const char *family, *workload, *participation, *sampling, *sampler;
     int64_t steps, bands;
@@ -87,7 +87,7 @@ static inline void case_mechanism(const case_plan *p, dpmf_mechanism **out) {
     dpmf_workload_free(workload);
 }
 
-/* Everything but the trainer, whose making may be what is tested. */
+/* Everything except the trainer, whose creation may be under test. */
 static inline case_run case_begin(const dpmf_dataset *data, const case_plan *p) {
     case_run r = {.data = data};
     case_mechanism(p, &r.mechanism);

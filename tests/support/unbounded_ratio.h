@@ -24,7 +24,7 @@ static double certified_optimum(int64_t n, int from_above) {
 
 /* The standard deviation at the t-th step, t from 1. */
 static double unbounded_error(const dpmf_strategy *endless, int64_t t) {
-    dpmf_workload *a = workload_of("prefix", dpmf_strategy_steps(endless));
+    dpmf_workload *a = workload_of("prefix", dpmf_strategy_get(endless).steps);
     double error = 0;
     check_ok(dpmf_error_range(a, endless, t - 1, 1, NULL, &error));
     dpmf_workload_free(a);

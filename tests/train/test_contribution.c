@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Exact sums of clipped contributions: every unit's integers are within the clip norm, counted in 128 bits, and close to
- * the clipped gradient; sums know no order, threads or instruction set; hostile units add 0.
+ * the clipped gradient; sums do not depend on order, threads or instruction set; hostile units add 0.
  */
-#include "kernels/grid.h"
+#include "kernels/grid/grid.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
 

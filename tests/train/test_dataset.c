@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data sets: IDX plain and in gzip, CSV, copies and slices; what is refused, and where. */
+/* Data sets: IDX plain and in gzip, CSV, copies and slices; refusals with their place. */
 #include "base/memory.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
@@ -98,7 +98,7 @@ static void test_changed_bytes_in_gzip_are_refused(void **unused) {
         changed[i] ^= 0x10;
         check_fails(DPMF_ERROR_FORMAT, decode(changed, packed_size, 3));
     }
-    /* A payload longer or shorter than the header says, well packed. */
+    /* A payload longer or shorter than in the header, packed correctly. */
     for (int by = -1; by <= 1; by += 2) {
         const size_t other = make_gzip(plain, (size_t)((int)size + by), packed, sizeof packed);
         check_fails(DPMF_ERROR_FORMAT, decode(packed, other, 3));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training that cannot go on, or may not begin: gradients that are not finite, bad options, samplers, memory. */
+/* Training that cannot continue, or may not begin: gradients that are not finite, bad options, samplers, memory. */
 #include "support/failing_allocator.h"
 #include "support/train_cases.h"
 
@@ -108,7 +108,7 @@ static void test_trainer_options_out_of_range_are_refused(void **unused) {
     dpmf_dataset_free(data);
 }
 
-/* A sampler that does something else than the mechanism assumes, or draws from other units, is refused. */
+/* A sampler that does not do what the mechanism assumes, or draws from other units, is refused. */
 static void test_a_sampler_must_fit_the_mechanism_and_the_data(void **unused) {
     dpmf_dataset *data = case_data(16), *part = NULL;
     case_plan plan = case_defaults();

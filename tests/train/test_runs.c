@@ -28,7 +28,7 @@ static int teardown(void **unused) {
 
 /* ---- resuming ---- */
 
-/* A run to the end; the same stopped at `stop` and gone on with from its checkpoint, in a new trainer. */
+/* A run to the end; the same run stopped at `stop` and continued from its checkpoint, in a new trainer. */
 static void check_resume(const dpmf_dataset *data, const case_plan *plan, int64_t stop) {
     case_run whole = case_open(data, plan), first = case_open(data, plan);
     case_steps(&whole, plan->steps);
@@ -96,7 +96,7 @@ static void test_a_resumed_run_has_the_same_weights_for_every_sampler(void **unu
     dpmf_dataset_free(data);
 }
 
-/* ---- what is refused ---- */
+/* ---- refusals ---- */
 
 static void refuse_load(case_run *r, dpmf_status expected, const char *says) {
     const size_t bytes = (size_t)r->trainer->model.dim * sizeof(float);
@@ -229,7 +229,7 @@ static void test_a_damaged_checkpoint_is_refused(void **unused) {
 
 enum { PARTS = 3, DIM_MAX = 4096 };
 
-/* Adds up what the parts bring, in their order, when all are there. */
+/* Adds up the sums of the parts, in their order, when all have arrived. */
 typedef struct meeting {
     pthread_barrier_t barrier;
     int64_t *brought[PARTS];

@@ -25,7 +25,7 @@ static void plain_sgd(int64_t hidden, double momentum, int nesterov, double deca
     if (by_unit) plan.sampler = "cyclic:5", plan.participation = "cyclic:4,5";
     case_run r = case_open(data, &plan);
     const int64_t dim = r.trainer->model.dim, units = by_unit ? CASE_USERS : CASE_EXAMPLES;
-    const double expected = dpmf_sampler_expected(r.sampler);
+    const double expected = dpmf_sampler_get(r.sampler).expected;
     const train_clip none = {INFINITY, 0, by_unit, units, 0, 0};
     dpmf_sampler *same = NULL;
     int64_t batch[CASE_EXAMPLES], count = 0;
@@ -91,9 +91,9 @@ static void test_adam_is_its_definition(void **unused) {
 }
 
 /*
- * Momentum inside the workload (Denisov et al. 2022, Section 4): what the optimizer makes of the gradients is A times
- * them, so that momentum as post-processing of private gradients, and a mechanism whose workload has it, walk the same
- * way where there is no noise. Softmax regression starts at zero, so decay fits too (its lambda is per unit of rate).
+ * Momentum inside the workload (Denisov et al. 2022, Section 4): the optimizer's sum of the gradients is A times them,
+ * so that momentum as post-processing of private gradients and a mechanism whose workload has it give the same weights
+ * without noise. Softmax regression starts at zero, so decay fits too (its lambda is per unit of rate).
  */
 static void compare_workload(const char *text, double momentum, int nesterov, double decay, const double *schedule) {
     enum { STEPS = 20 };
@@ -117,7 +117,7 @@ static void compare_workload(const char *text, double momentum, int nesterov, do
         check_ok(dpmf_trainer_next(after.trainer));
         check_same_weights(&inside, &after);
         for (int64_t i = 0; i < dim; i++) {
-            g[i * STEPS + t] = (double)inside.trainer->released[i] / dpmf_sampler_expected(inside.sampler);
+            g[i * STEPS + t] = (double)inside.trainer->released[i] / dpmf_sampler_get(inside.sampler).expected;
             iterate[i * STEPS + t] = (double)inside.trainer->weights[i];
         }
     }
@@ -181,7 +181,7 @@ static void test_the_row_of_noise_is_added_to_the_clipped_sum(void **unused) {
             assert_true(noisy->sums[i] - sum->sums[i] == (int64_t)floor((double)row[i] * sum->grid.per_step + 0.5));
     }
     /* 0.5 is the clip, 0.7 is sigma, and k = 4 participations of unit columns that do not overlap make 2. */
-    assert_true(dpmf_noise_scale(noise) > 0.5 * 0.7 * 1.99);
+    assert_true(dpmf_noise_get(noise).release.scale > 0.5 * 0.7 * 1.99);
     assert_true(dpmf_trainer_noise_seconds(private.trainer) > 0);
     free(row);
     dpmf_noise_free(noise);
@@ -248,7 +248,7 @@ static void test_weights_have_the_same_bits_for_any_threads(void **unused) {
     dpmf_dataset_free(data);
 }
 
-/* Sums are divided by the expected batch size; a batch with nobody in it is a step like any other. */
+/* Sums are divided by the expected batch size; an empty batch is a step like any other. */
 static void test_an_empty_batch_is_a_step_like_any_other(void **unused) {
     dpmf_dataset *data = case_data(13);
     case_plan plan = case_defaults();

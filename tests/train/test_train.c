@@ -2,7 +2,7 @@
 /* Products of matrices, and the clipped sum of a batch against the definition. */
 #include "support/train_reference.h"
 
-#include "kernels/exact.h"
+#include "kernels/exact/exact.h"
 
 /* ---- products ---- */
 
@@ -165,7 +165,7 @@ static void test_no_unit_adds_more_than_the_clip_norm(void **unused) {
             for (int64_t i = 0; i < model.dim; i++)
                 sum += (double)g->sums[i] * g->grid.step * (double)g->sums[i] * g->grid.step;
             assert_true(sqrt(sum) <= clip);
-            if (g->clipped) assert_true(sqrt(sum) >= clip * (1 - 1e-5)); /* what rounding may give away */
+            if (g->clipped) assert_true(sqrt(sum) >= clip * (1 - 1e-5)); /* a margin for rounding */
         }
         free(w);
         train_gradient_free(g);
@@ -178,7 +178,7 @@ static void test_no_unit_adds_more_than_the_clip_norm(void **unused) {
 
 /* ---- numbers at the end of the range ---- */
 
-/* Softmax regression at zero, or a hidden layer: the norm of what the units of a small data set add, each alone. */
+/* Softmax regression at zero, or a hidden layer: the norm of the contribution of each unit of a small data set. */
 static double largest_added(int64_t hidden, train_clip clip, int64_t count, int64_t features, const float *x,
                             const int32_t *label, const int64_t *unit, int64_t *clipped) {
     dpmf_dataset *data = NULL;
@@ -209,8 +209,9 @@ static double largest_added(int64_t hidden, train_clip clip, int64_t count, int6
 }
 
 /*
- * A user whose examples cancel: a and b of one class and a + b of the other, of size 1e30. Their sum in float is what
- * rounding makes of it, and another one if the terms are scaled before; what is added must be what was measured.
+ * A user whose examples cancel: a and b of one class and a + b of the other, of size 1e30. Their sum in float consists
+ * of rounding errors and changes if the terms are scaled first; the sum that is added must be the one whose norm was
+ * measured.
  */
 static void test_a_user_whose_examples_cancel_stays_within_the_clip(void **unused) {
     const int32_t label[6] = {0, 0, 1, 0, 1, 1};
@@ -250,7 +251,7 @@ static void test_subnormal_derivatives_stay_within_the_clip(void **unused) {
                 const double added = largest_added(kind / 2 * 3, clip, 2, 1, x, label, unit, &clipped);
                 assert_true(added <= clips[c]);
                 if (clips[c] < 0.3) assert_int_equal(clipped, 2);
-                if (clipped > 0) assert_true(added >= clips[c] * (1 - 1e-5)); /* what rounding may give away */
+                if (clipped > 0) assert_true(added >= clips[c] * (1 - 1e-5)); /* a margin for rounding */
             }
 }
 

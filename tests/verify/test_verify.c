@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verification: everything that this library makes agrees, by every route; the routes themselves against brute force and
- * closed forms; every single change of a mechanism is found; a stream that is not that of its strategy is found; files
- * that do not hold together. A verification of good noise fails by chance with probability below 2e-10 (verify/law.c);
- * there are fewer than 2000 here, most of which do not get that far.
+ * Verification: all mechanisms of this library agree, by every route; the routes themselves are compared with brute
+ * force and closed forms; every single change of a mechanism is found; a stream that is not that of its strategy is
+ * found; files that do not hold together. A verification of good noise fails by chance with probability below 2e-10
+ * (verify/law.c); there are fewer than 2000 here, most of which do not get that far.
  */
 #include "account/account.h"
 #include "mechanism/mechanism.h"
@@ -72,22 +72,23 @@ static dpmf_mechanism *make(const recipe *r) {
 }
 
 static const dpmf_check *find(const dpmf_verification *v, const char *name) {
-    for (int64_t i = 0; i < dpmf_verification_count(v); i++)
+    for (int64_t i = 0; i < dpmf_verification_get(v).count; i++)
         if (strcmp(dpmf_verification_check(v, i)->name, name) == 0) return dpmf_verification_check(v, i);
     return NULL;
 }
 
 static void must_agree(const dpmf_mechanism *m) {
     dpmf_verification *v = NULL;
-    check_ok(dpmf_verify(m, NULL, &v));
-    for (int64_t i = 0; i < dpmf_verification_count(v); i++) {
+    check_ok(dpmf_verify(&(dpmf_verify_source){.mechanism = m}, NULL, &v));
+    for (int64_t i = 0; i < dpmf_verification_get(v).count; i++) {
         const dpmf_check *check = dpmf_verification_check(v, i);
         if (check->ok == 0)
-            fail_msg("%s, %s: %s: claimed %.17g, found %.17g (%s)", dpmf_strategy_family(m->strategy),
-                     dpmf_participation_text(m->participation), check->name, check->claimed, check->found, check->how);
+            fail_msg("%s, %s: %s: claimed %.17g, found %.17g (%s)", dpmf_strategy_get(m->strategy).family,
+                     dpmf_participation_get(m->participation).text, check->name, check->claimed, check->found,
+                     check->how);
         assert_true(strlen(check->how) > 0 && strlen(check->how) < sizeof check->how - 1);
     }
-    assert_true(dpmf_verification_ok(v));
+    assert_true(dpmf_verification_get(v).ok);
     dpmf_verification_free(v);
 }
 
@@ -97,11 +98,11 @@ static void must_be(const dpmf_verification *v, const char *name, int ok) {
     if (check->ok != ok) fail_msg("%s: ok = %d, expected %d (%s)", name, check->ok, ok, check->how);
 }
 
-/* Does not agree, and for this reason? */
+/* Does it disagree, and for this reason? */
 static void must_not_agree(const dpmf_mechanism *m, const char *name) {
     dpmf_verification *v = NULL;
-    check_ok(dpmf_verify(m, NULL, &v));
-    assert_false(dpmf_verification_ok(v));
+    check_ok(dpmf_verify(&(dpmf_verify_source){.mechanism = m}, NULL, &v));
+    assert_false(dpmf_verification_get(v).ok);
     must_be(v, name, 0);
     dpmf_verification_free(v);
 }
@@ -142,7 +143,9 @@ static void test_what_we_make_agrees(void **unused) {
     }
 }
 
-/* Whole up to DPMF_VERIFY_WHOLE_STEPS; above by other ways, and hardly for a W that must be whole. */
+/*
+ * Complete matrices up to DPMF_VERIFY_WHOLE_STEPS; other routes above, and few of them for a W that must be complete.
+ */
 static void test_what_is_checked_depends_on_the_steps(void **unused) {
     static const char *const whole[] = {"sensitivity",     "rms_loss",
                                         "max_loss",        "total_squared_loss",
@@ -155,14 +158,14 @@ static void test_what_is_checked_depends_on_the_steps(void **unused) {
     dpmf_verification *v = NULL;
     (void)unused;
     dpmf_mechanism *m = make(&RECIPES[1]);
-    check_ok(dpmf_verify(m, NULL, &v));
+    check_ok(dpmf_verify(&(dpmf_verify_source){.mechanism = m}, NULL, &v));
     for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
         must_be(v, whole[i], 1);
     }
     dpmf_verification_free(v);
     dpmf_mechanism_free(m);
     m = make(&RECIPES[RECIPES_COUNT - 3]);
-    check_ok(dpmf_verify(m, NULL, &v));
+    check_ok(dpmf_verify(&(dpmf_verify_source){.mechanism = m}, NULL, &v));
     must_be(v, "stream.response", 1);
     must_be(v, "stream.left_inverse", 1);
     must_be(v, "stream.sensitivity", 1);
@@ -172,12 +175,12 @@ static void test_what_is_checked_depends_on_the_steps(void **unused) {
     dpmf_verification_free(v);
     dpmf_mechanism_free(m);
     m = make(&RECIPES[RECIPES_COUNT - 1]);
-    check_ok(dpmf_verify(m, NULL, &v));
+    check_ok(dpmf_verify(&(dpmf_verify_source){.mechanism = m}, NULL, &v));
     must_be(v, "stream.response", -1);
     must_be(v, "noise", -1);
     must_be(v, "stream.rms_loss", -1);
     must_be(v, "stream.sensitivity", 1);
-    assert_null(dpmf_verification_check(v, dpmf_verification_count(v)));
+    assert_null(dpmf_verification_check(v, dpmf_verification_get(v).count));
     assert_null(dpmf_verification_check(v, -1));
     dpmf_verification_free(v);
     dpmf_mechanism_free(m);
@@ -208,7 +211,7 @@ static void test_a_changed_claim_of_many_steps_is_found(void **unused) {
     dpmf_mechanism_free(m);
 }
 
-/* An earlier climb ended lower: its bound is still one, but never a higher one, and never one of more digits. */
+/* An earlier ascent ended lower: its bound is still valid, but never a higher one, and never one of more digits. */
 static void test_the_weaker_bound_of_an_earlier_file_agrees(void **unused) {
     dpmf_mechanism *m = make(&RECIPES[2]);
     dpmf_lower_bound *bound = &m->evaluation.lower_bound;
@@ -239,7 +242,7 @@ static void test_a_changed_claim_is_found(void **unused) {
             change_double(m, &e->lower_bound.max_loss, "lower_bound.max_loss");
         }
         change_double(m, &m->response, "response");
-        /* under sampling a little more noise than is needed is an older account's: the response knows better */
+        /* under sampling a little more noise than needed is an older account's: the response detects the change */
         const int sampled = !dpmf_sampling_is_none(&m->sampling);
         const char *finds = sampled ? "response" : "sigma";
         change_double(m, &m->sigma, finds);
@@ -269,7 +272,7 @@ static void test_a_changed_claim_is_found(void **unused) {
 
 enum { CHEATING = 256 };
 
-/* W = I, and 2 % more for those who ask for many coordinates at once, as a noise stream does. */
+/* W = I, and 2 % more for many coordinates at once, as a noise stream calls it. */
 static void cheat(void *context, int64_t t, int64_t count, const double *x, double *state, double *y) {
     (void)context, (void)t, (void)state;
     for (int64_t i = 0; i < count; i++)
@@ -286,7 +289,7 @@ static void test_a_stream_of_something_else_is_found(void **unused) {
     check_ok(dpmf_workload_parse("prefix", 300, &a));
     check_ok(dpmf_strategy_create_operator(300, &cheating, 1, &c));
     check_ok(dpmf_mechanism_create(a, NULL, c, NULL, &m));
-    check_ok(dpmf_verify(m, NULL, &v));
+    check_ok(dpmf_verify(&(dpmf_verify_source){.mechanism = m}, NULL, &v));
     must_be(v, "rms_loss", 1);
     must_be(v, "stream.left_inverse", 0);
     must_be(v, "stream.rms_loss", 0);
@@ -317,7 +320,7 @@ static void test_impulses_give_w(void **unused) {
     for (int i = 0; i < RECIPES_COUNT; i++) {
         if (RECIPES[i].steps > 100) continue;
         dpmf_mechanism *m = make(&RECIPES[i]);
-        const int64_t n = m->steps, rows = dpmf_strategy_rows(m->strategy);
+        const int64_t n = m->steps, rows = dpmf_strategy_get(m->strategy).rows;
         double *w = malloc((size_t)(n * rows) * sizeof *w), *expected = check_strategy_inverse(m->strategy);
         float *single = malloc((size_t)(n * rows) * sizeof *single);
         assert_non_null(w);
@@ -386,9 +389,9 @@ static void test_patterns_agree_with_brute_force(void **unused) {
                     g.x[t][u] += columns[t * N + i] * columns[u * N + i];
         check_ok(dpmf_participation_parse(kinds[round % 6], N, &m.participation));
         check_ok(dpmf_strategy_create_banded(N, bands, rows, &m.strategy));
-        g.k = dpmf_participation_count(m.participation);
-        g.b = dpmf_participation_separation(m.participation);
-        const dpmf_participation_kind kind = dpmf_participation_get_kind(m.participation);
+        g.k = dpmf_participation_get(m.participation).count;
+        g.b = dpmf_participation_get(m.participation).separation;
+        const dpmf_participation_kind kind = dpmf_participation_get(m.participation).kind;
         g.shuffled = kind == DPMF_PARTICIPATION_SHUFFLED;
         check_ok(verify_reach_of(&m, N, columns, NULL, &found));
         if (kind == DPMF_PARTICIPATION_MIN_SEPARATION || g.shuffled) {
@@ -419,22 +422,23 @@ static void test_changed_bytes_fail_the_digest_and_others_are_no_container(void 
     uint8_t *moved = malloc(size + 1);
     assert_non_null(moved);
     memcpy(moved + 1, bytes, size);
-    check_ok(dpmf_verify_bytes(moved + 1, size, NULL, &v)); /* not aligned */
-    assert_true(dpmf_verification_ok(v));
+    check_ok(dpmf_verify(&(dpmf_verify_source){.bytes = moved + 1, .size = size}, NULL, &v)); /* not aligned */
+    assert_true(dpmf_verification_get(v).ok);
     assert_string_equal(dpmf_verification_check(v, 0)->name, "digest");
     assert_string_equal(dpmf_verification_check(v, 1)->name, "description");
     dpmf_verification_free(v);
     v = NULL;
     moved[size] ^= 1;
-    check_ok(dpmf_verify_bytes(moved + 1, size, NULL, &v));
-    assert_false(dpmf_verification_ok(v));
-    assert_int_equal(dpmf_verification_count(v), 1);
+    check_ok(dpmf_verify(&(dpmf_verify_source){.bytes = moved + 1, .size = size}, NULL, &v));
+    assert_false(dpmf_verification_get(v).ok);
+    assert_int_equal(dpmf_verification_get(v).count, 1);
     assert_non_null(strstr(dpmf_verification_check(v, 0)->how, "digest"));
     dpmf_verification_free(v);
     v = NULL;
-    check_fails(DPMF_ERROR_FORMAT, dpmf_verify_bytes(moved + 1, size - 8, NULL, &v));
-    check_fails(DPMF_ERROR_FORMAT, dpmf_verify_bytes((const uint8_t *)"not a container", 15, NULL, &v));
-    check_fails(DPMF_ERROR_FORMAT, dpmf_verify_bytes(bytes, 0, NULL, &v));
+    check_fails(DPMF_ERROR_FORMAT, dpmf_verify(&(dpmf_verify_source){.bytes = moved + 1, .size = size - 8}, NULL, &v));
+    check_fails(DPMF_ERROR_FORMAT,
+                dpmf_verify(&(dpmf_verify_source){.bytes = (const uint8_t *)"not a container", .size = 15}, NULL, &v));
+    check_fails(DPMF_ERROR_FORMAT, dpmf_verify(&(dpmf_verify_source){.bytes = bytes, .size = 0}, NULL, &v));
     assert_null(v);
     free(moved);
     dpmf_bytes_free(bytes);
@@ -451,15 +455,16 @@ static void test_null_is_refused_and_a_verification_may_be_cancelled(void **unus
     dpmf_verification *v = NULL;
     int left = 0, stopped = 0;
     (void)unused;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_verify(NULL, NULL, &v));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_verify(m, NULL, NULL));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_verify_bytes(NULL, 8, NULL, &v));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_verify_bytes((const uint8_t *)"12345678", 8, NULL, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_verify(&(dpmf_verify_source){.mechanism = NULL}, NULL, &v));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_verify(&(dpmf_verify_source){.mechanism = m}, NULL, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_verify(&(dpmf_verify_source){.bytes = NULL, .size = 8}, NULL, &v));
+    check_fails(DPMF_ERROR_ARGUMENT,
+                dpmf_verify(&(dpmf_verify_source){.bytes = (const uint8_t *)"12345678", .size = 8}, NULL, NULL));
     const uint64_t before = dpmf_memory_in_use();
     dpmf_run run = {.threads = 1, .progress = refuse_at, .context = &left};
     for (int allowed = 0; v == NULL; allowed += 1 + allowed / 4, stopped++) {
         left = allowed;
-        dpmf_status status = dpmf_verify(m, &run, &v);
+        dpmf_status status = dpmf_verify(&(dpmf_verify_source){.mechanism = m}, &run, &v);
         if (status == DPMF_OK) break;
         assert_int_equal(status, DPMF_ERROR_CANCELLED);
         assert_int_equal(dpmf_memory_in_use(), before);
@@ -479,8 +484,8 @@ static void test_any_allocation_of_a_verification_may_fail(void **unused) {
     size_t size = 0;
     (void)unused;
     check_ok(dpmf_mechanism_encode(m, &bytes, &size));
-    FAIL_EACH(dpmf_verify_bytes(bytes, size, &run, &v));
-    assert_true(dpmf_verification_ok(v));
+    FAIL_EACH(dpmf_verify(&(dpmf_verify_source){.bytes = bytes, .size = size}, &run, &v));
+    assert_true(dpmf_verification_get(v).ok);
     dpmf_verification_free(v);
     dpmf_bytes_free(bytes);
     dpmf_mechanism_free(m);

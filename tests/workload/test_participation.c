@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Participation: what is feasible, and its text. */
+/* Participation: feasibility, and its text. */
 #include "support/check.h"
 
 #include "workload/workload.h"
@@ -7,10 +7,10 @@
 static void assert_pattern(const char *text, int64_t steps, int64_t k, int64_t b) {
     dpmf_participation *p = NULL;
     check_ok(dpmf_participation_parse(text, steps, &p));
-    assert_string_equal(dpmf_participation_text(p), text);
-    assert_int_equal(dpmf_participation_steps(p), steps);
-    assert_int_equal(dpmf_participation_count(p), k);
-    assert_int_equal(dpmf_participation_separation(p), b);
+    assert_string_equal(dpmf_participation_get(p).text, text);
+    assert_int_equal(dpmf_participation_get(p).steps, steps);
+    assert_int_equal(dpmf_participation_get(p).count, k);
+    assert_int_equal(dpmf_participation_get(p).separation, b);
     dpmf_participation_free(p);
 }
 
@@ -27,17 +27,17 @@ static void test_patterns_that_fit_are_accepted(void **unused) {
     assert_pattern("minsep:1,1", 1, 1, 1);
     dpmf_participation *p = NULL;
     check_ok(dpmf_participation_parse("cyclic:1e1,1e5", 1000000, &p));
-    assert_string_equal(dpmf_participation_text(p), "cyclic:10,100000");
+    assert_string_equal(dpmf_participation_get(p).text, "cyclic:10,100000");
     dpmf_participation_free(p);
 }
 
-/* People type min-sep, files say minsep: both are read, and a message says what to type. */
+/* People type min-sep, files contain minsep: both are read, and messages use the former. */
 static void test_min_sep_is_read_with_and_without_its_hyphen(void **unused) {
     dpmf_participation *p = NULL;
     (void)unused;
     check_ok(dpmf_participation_parse("min-sep:3,4", 9, &p));
-    assert_int_equal(dpmf_participation_get_kind(p), DPMF_PARTICIPATION_MIN_SEPARATION);
-    assert_string_equal(dpmf_participation_text(p), "minsep:3,4");
+    assert_int_equal(dpmf_participation_get(p).kind, DPMF_PARTICIPATION_MIN_SEPARATION);
+    assert_string_equal(dpmf_participation_get(p).text, "minsep:3,4");
     dpmf_participation_free(p);
     p = NULL;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_participation_parse("minsep:3", 9, &p));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules by name: against their definitions, their texts through a mechanism file, what is refused. */
+/* Schedules by name: compared with their definitions, their texts through a mechanism file, refusals. */
 #include "support/check.h"
 
 #include "workload/workload.h"
@@ -50,7 +50,7 @@ static void test_they_are_what_they_say(void **unused) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dpmf_workload *w = NULL;
         check_ok(dpmf_workload_parse(cases[i].text, N, &w));
-        assert_string_equal(dpmf_workload_text(w), cases[i].text);
+        assert_string_equal(dpmf_workload_get(w).text, cases[i].text);
         for (int t = 0; t < N; t++)
             check_near(rate_of(w, t), cases[i].rate(t), 4e-16 * N);
         dpmf_workload_free(w);
@@ -86,7 +86,7 @@ static void test_files_hold_them(void **unused) {
     check_ok(dpmf_mechanism_create(w, NULL, strategy, NULL, &made));
     check_ok(dpmf_mechanism_encode(made, &bytes, &size));
     check_ok(dpmf_mechanism_decode(bytes, size, &read));
-    assert_string_equal(dpmf_workload_text(dpmf_mechanism_workload(read)), dpmf_workload_text(w));
+    assert_string_equal(dpmf_workload_get(dpmf_mechanism_get(read).workload).text, dpmf_workload_get(w).text);
     dpmf_bytes_free(bytes);
     dpmf_mechanism_free(made);
     dpmf_mechanism_free(read);

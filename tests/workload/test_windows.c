@@ -26,8 +26,8 @@ static void test_windows_powers_and_the_mean_are_their_definitions(void **state)
     for (int i = 0; i < TEXTS; i++) {
         dpmf_workload *w = workload_of(TEXT[i], STEPS);
         double *matrix = check_workload_matrix(w);
-        assert_string_equal(dpmf_workload_text(w), TEXT[i]);
-        assert_int_equal(dpmf_workload_is_toeplitz(w), i > 0);
+        assert_string_equal(dpmf_workload_get(w).text, TEXT[i]);
+        assert_int_equal(dpmf_workload_get(w).is_toeplitz, i > 0);
         for (int64_t t = 0; t < STEPS; t++)
             for (int64_t u = 0; u <= t; u++)
                 check_near(matrix[t * STEPS + u], entry(i < 3 ? i : 3, t, u), 1e-14);
@@ -37,7 +37,7 @@ static void test_windows_powers_and_the_mean_are_their_definitions(void **state)
     }
 }
 
-/* The best there is, enclosed: and prefix sums under another name have the optimum of prefix sums. */
+/* The enclosed optimum; prefix sums under another name have the optimum of prefix sums. */
 static void test_windows_powers_and_the_mean_have_a_certified_optimum(void **state) {
     double found[TEXTS + 1];
     dpmf_run run = dpmf_run_defaults();
@@ -70,9 +70,9 @@ static void test_mechanisms_for_windows_come_back_from_their_file(void **state) 
         check_ok(dpmf_mechanism_encode(m, &bytes, &size));
         assert_true(size < 4000 + 8 * 3 * STEPS); /* the matrix is not in it */
         check_ok(dpmf_mechanism_decode(bytes, size, &back));
-        assert_true(workload_equal(w, dpmf_mechanism_workload(back)));
-        assert_string_equal(dpmf_workload_text(dpmf_mechanism_workload(back)), TEXT[i]);
-        assert_string_equal(dpmf_mechanism_digest(back), dpmf_mechanism_digest(m));
+        assert_true(workload_equal(w, dpmf_mechanism_get(back).workload));
+        assert_string_equal(dpmf_workload_get(dpmf_mechanism_get(back).workload).text, TEXT[i]);
+        assert_string_equal(dpmf_mechanism_get(back).digest, dpmf_mechanism_get(m).digest);
         dpmf_bytes_free(bytes);
         dpmf_mechanism_free(m);
         dpmf_mechanism_free(back);
@@ -86,7 +86,7 @@ static void test_the_first_steps_of_a_window_are_that_window(void **state) {
     for (int i = 1; i < TEXTS; i++) {
         dpmf_workload *w = workload_of(TEXT[i], STEPS), *wanted = workload_of(TEXT[i], 12), *head = NULL;
         check_ok(workload_head(w, 12, &head));
-        assert_string_equal(dpmf_workload_text(head), TEXT[i]);
+        assert_string_equal(dpmf_workload_get(head).text, TEXT[i]);
         assert_true(workload_equal(head, wanted));
         dpmf_workload_free(head);
         dpmf_workload_free(wanted);

@@ -51,13 +51,13 @@ static void test_named_workloads_are_what_an_optimizer_does(void **unused) {
     }
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         dpmf_workload *w = parse(cases[i].text, N);
-        assert_string_equal(dpmf_workload_text(w), cases[i].text);
+        assert_string_equal(dpmf_workload_get(w).text, cases[i].text);
         simulate(N, cases[i].beta, cases[i].nesterov, cases[i].lambda, cases[i].cooldown ? eta : NULL, g, want);
         check_ok(dpmf_workload_apply(w, g, got));
         for (int t = 0; t < N; t++)
             check_near(got[t], want[t], 1e-13);
         check_workload(w, 1e-12);
-        assert_int_equal(dpmf_workload_is_toeplitz(w), !cases[i].cooldown);
+        assert_int_equal(dpmf_workload_get(w).is_toeplitz, !cases[i].cooldown);
         dpmf_workload_free(w);
     }
 }
@@ -73,8 +73,8 @@ static void test_the_inverse_of_momentum_with_a_schedule_has_three_bands(void **
     o.momentum = 0.9;
     o.learning_rate = eta;
     check_ok(dpmf_workload_create(4, &o, &w));
-    assert_string_equal(dpmf_workload_text(w), "momentum:0.9,lr");
-    dpmf_workload_inverse_bands(w, &q_bands, &r_bands);
+    assert_string_equal(dpmf_workload_get(w).text, "momentum:0.9,lr");
+    workload_inverse_bands(w, &q_bands, &r_bands);
     assert_int_equal(q_bands, 2);
     assert_int_equal(r_bands, 0);
     check_ok(dpmf_workload_inverse_row(w, 3, q, r));
@@ -132,7 +132,7 @@ static void test_a_schedule_is_left_out_of_the_square_root(void **unused) {
         constant[t] = 4;
     o.learning_rate = constant;
     check_ok(dpmf_workload_create(N, &o, &w));
-    assert_true(dpmf_workload_is_toeplitz(w));
+    assert_true(dpmf_workload_get(w).is_toeplitz);
     check_ok(workload_series(w, 0.5, N, root));
     check_ok(workload_series(prefix, 0.5, N, plain));
     for (int t = 0; t < N; t++)
@@ -156,7 +156,7 @@ static void test_a_dense_matrix_is_a_workload(void **unused) {
             matrix[t * N + u] = check_random(&seed) + (t == u ? 3 : 0);
     check_ok(dpmf_workload_create_dense(N, matrix, &w));
     check_workload(w, 1e-11);
-    assert_false(dpmf_workload_is_toeplitz(w));
+    assert_false(dpmf_workload_get(w).is_toeplitz);
     check_fails(DPMF_ERROR_UNSUPPORTED, workload_series(w, 0.5, N, root));
     dpmf_workload_free(w);
 
@@ -164,7 +164,7 @@ static void test_a_dense_matrix_is_a_workload(void **unused) {
         for (int u = 0; u <= t; u++)
             matrix[t * N + u] = pow(0.5, t - u) * 4;
     check_ok(dpmf_workload_create_dense(N, matrix, &w));
-    assert_true(dpmf_workload_is_toeplitz(w));
+    assert_true(dpmf_workload_get(w).is_toeplitz);
     check_ok(workload_series(w, 0.5, N, root));
     for (int t = 0; t < N; t++) {
         double square = 0;
@@ -239,7 +239,7 @@ static void test_rates_and_matrices_are_read_from_files(void **unused) {
     check_ok(dpmf_array_save(rates, &array));
     snprintf(text, sizeof text, "lr:%s,momentum:0.5", rates);
     check_ok(dpmf_workload_parse(text, 4, &w));
-    assert_string_equal(dpmf_workload_text(w), "momentum:0.5,lr"); /* no path in it */
+    assert_string_equal(dpmf_workload_get(w).text, "momentum:0.5,lr"); /* no path in it */
     check_workload(w, 1e-12);
     dpmf_workload_free(w);
     w = NULL;
@@ -250,7 +250,7 @@ static void test_rates_and_matrices_are_read_from_files(void **unused) {
     check_ok(dpmf_array_save(rates, &array));
     snprintf(text, sizeof text, "file:%s", rates);
     check_ok(dpmf_workload_parse(text, 3, &w));
-    assert_string_equal(dpmf_workload_text(w), "file");
+    assert_string_equal(dpmf_workload_get(w).text, "file");
     check_workload(w, 1e-12);
     dpmf_workload_free(w);
     w = NULL;

@@ -9,7 +9,7 @@ or, where PrivacyEngine.make_private is called already, beside it:
                                                    noise_multiplier=1.0, max_grad_norm=1.0, poisson_sampling=False)
     dpmf.opacus.attach(optimizer, mechanism, key="run.key", loader=loader, privacy_engine=engine)
 
-The noise multiplier handed to Opacus is replaced by the mechanism's. Batches must be drawn as the mechanism assumes
+The noise multiplier given to Opacus is replaced by the mechanism's. Batches must be drawn as the mechanism assumes
 (`mechanism.participation`, `mechanism.sampling`): a loader in a fixed order for cyclic participation, for one. The loader is
 checked against that; one that cannot be is counted, and the reported epsilon is that of the actual run.
 

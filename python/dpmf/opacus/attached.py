@@ -161,7 +161,7 @@ class Attached:
         """The guarantee in sentences, and how gradients were clipped."""
         found = self._taken.privacy(None)
         if found is None:
-            return "Nobody has taken part yet.\n"
+            return "No example has taken part yet.\n"
         return found.statement(unit) + (ROUNDED if self.ghost else EXACT)
 
     # ---- checkpoints ----

@@ -11,13 +11,13 @@ from opacus.optimizers import DPOptimizer
 from opacus.optimizers.ddpoptimizer import DistributedDPOptimizer
 
 from .. import errors
-from .._library import among, real
+from .._library import real, select
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import STREAM
 from ..torch.batches import BatchSampler
 from ..torch.make import check_arguments, check_part
-from ..torch.taken import taken_of
+from ..torch.participation import participation_tracker
 from .attached import GHOST, Attached
 
 ONE_NORM = "one clip norm for all layers and all steps is accepted (DPOptimizer, ghost clipping)"
@@ -53,7 +53,7 @@ def attach(
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream. The noise state is in optimizer.state_dict() from then
                on, and loading one without it is an error
     """
-    options = among(STREAM, locals())
+    options = select(STREAM, locals())
     if not isinstance(mechanism, Mechanism):
         raise errors.ArgumentTypeError("mechanism is a %s, a Mechanism is accepted" % type(mechanism).__name__)
     if not isinstance(optimizer, DPOptimizer):
@@ -70,7 +70,7 @@ def attach(
     mechanism.confirm()
     if loader is None:
         raise errors.ArgumentError(
-            "loader: without the loader nobody knows who takes part, and any epsilon would be a guess. Give the DataLoader "
+            "loader: without the loader it is not known which examples take part, and any epsilon would be a guess. Give the DataLoader "
             "that Opacus gave, or a dpmf.torch.BatchSampler"
         )
     rank, world = getattr(optimizer, "rank", 0), getattr(optimizer, "world_size", 1)
@@ -78,7 +78,7 @@ def attach(
         raise errors.ArgumentError("key: %d processes need the same one" % world)
     batches = loader if isinstance(loader, BatchSampler) else getattr(loader, "batch_sampler", None)
     check_part(batches, rank, world)
-    attached = Attached(optimizer, mechanism, key, taken_of(mechanism, loader), options, module)
+    attached = Attached(optimizer, mechanism, key, participation_tracker(mechanism, loader), options, module)
     if isinstance(batches, BatchSampler):
         batches.follow(lambda: attached.noise.step)
         # Opacus takes the loader's batches for one epoch, and these are those of all epochs.
@@ -127,7 +127,7 @@ def make_private(
     wrap_model  False: hooks on the model itself, which stays what it is (for models of HuggingFace)
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
     """
-    options = among(STREAM, locals())
+    options = select(STREAM, locals())
     modes = {"per-example": "hooks", "ghost": "ghost"}
     if clipping not in modes:
         raise errors.ArgumentError("clipping = %r, accepted: %s" % (clipping, ", ".join(modes)))

@@ -12,7 +12,7 @@ from .adaptive import AdaptiveClip
 from .batches import BatchSampler, data_loader
 from .make import make_private
 from .noise import Recursion, shard_of, shard_views
-from .private import Private, Told
+from .private import Private, StepReport
 from .sharded import ShardedNoise
 
 __all__ = [
@@ -21,7 +21,7 @@ __all__ = [
     "Private",
     "Recursion",
     "ShardedNoise",
-    "Told",
+    "StepReport",
     "data_loader",
     "make_private",
     "shard_of",

@@ -14,7 +14,7 @@ the count, both together are one Gaussian release of multiplier z exactly if
 
 z_g is taken from this, so that the run keeps the epsilon that its mechanism states, and gradients get a little more noise. The
 gradients over C, and the count, are an adaptively chosen stream of vectors of norm 1, and every C is computed from what has been
-released. So this holds for whatever the account assumes about batches.
+released. So this holds for every assumption of the account about batches.
 
 Independent noise only. Rows of correlated noise take back a part of earlier rows, which they do at one scale: under a clip
 norm that moves, the design's error does not hold, nor does the paper's analysis.

@@ -14,7 +14,7 @@ from ..keys import KeyBuffer, KeyLike
 from ..mechanism import Mechanism
 from ..sampler import Sampler
 from .group import rank_of
-from .nests import flatten, mapped
+from .pytree import flatten, mapped
 from .randomness import seeded
 
 #: What a tensor of a batch is marked with.
@@ -79,7 +79,7 @@ class BatchSampler(torch.utils.data.Sampler):
         self._position: Callable[[], int] = lambda: self.sampler.step
         self._allowed: Callable[[], None] = lambda: None
         self._sizes: Dict[int, int] = {}
-        self._handed: Optional[int] = None
+        self._given_step: Optional[int] = None
         self._first = 0
         #: Of every batch of this process, padding included; None: batches are as long as they come.
         self.length: Optional[int] = -(-self.sampler.capacity // self.world) if self.sampler.capped else None
@@ -118,20 +118,20 @@ class BatchSampler(torch.utils.data.Sampler):
         return self.sampler.expected_batch
 
     def follow(self, position: Callable[[], int], allowed: Callable[[], None] = lambda: None) -> None:
-        """Begin where `position()` is: the noise's step, however far a DataLoader has read ahead; `allowed` may refuse."""
+        """Begin where `position()` is: the noise's step, even if a DataLoader has read ahead; `allowed` may refuse."""
         self._position, self._allowed = position, allowed
 
     def seek(self, step: int) -> None:
         self.sampler.seek(step)
 
     @property
-    def handed(self) -> Optional[int]:
+    def given_step(self) -> Optional[int]:
         """The step of the last batch."""
-        return self._handed
+        return self._given_step
 
-    def hand_out(self, step: int) -> None:
-        """The batch of this step is in the caller's hands."""
-        self._handed = step
+    def give(self, step: int) -> None:
+        """Records that the caller has the batch of this step."""
+        self._given_step = step
         done = min(self._position(), step)
         self._sizes = {t: size for t, size in self._sizes.items() if t >= done}
 
@@ -149,7 +149,7 @@ class BatchSampler(torch.utils.data.Sampler):
             drawn = self.sampler.next()[self.rank :: self.world].tolist()
             batch = Batch(drawn + [0] * ((self.length or 0) - len(drawn)), step, len(drawn))
             self._sizes[step] = len(drawn)
-            self._handed = step
+            self._given_step = step
             yield batch
 
     def __len__(self) -> int:
@@ -236,7 +236,7 @@ class Loader(torch.utils.data.DataLoader):
         first = None
         for batch in batches:
             first = self.batch_sampler._first if first is None else first + 1
-            self.batch_sampler.hand_out(first)
+            self.batch_sampler.give(first)
             yield marked(batch, first)
 
 

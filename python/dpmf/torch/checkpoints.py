@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checkpoints of a whole private run through torch.distributed.checkpoint: model, optimizer, noise state, random numbers.
 
-Tensors go by the names of their parameters, so that another number of processes, or other placements, can go on. An optimizer
+Tensors go by the names of their parameters, so that another number of processes, or other placements, can resume. An optimizer
 that has not taken a step has no state yet; torch would make it by a step of rate 0, which counts, so nothing is saved then, and
 nothing is asked for in reading such a checkpoint. On the way back that step is the way to tensors to read into: everything that
 it changed is overwritten.
@@ -67,7 +67,7 @@ def load(private: "Private", folder: PathLike) -> None:
     reader = distributed.FileSystemReader(os.fspath(folder))
     try:
         known = reader.read_metadata().state_dict_metadata
-    except Exception as error:  # whatever a missing or broken folder raises there
+    except Exception as error:  # a missing or broken folder may raise anything there
         raise errors.StateError("folder: there is no checkpoint in %s (%s)" % (folder, error)) from None
     if "dpmf" not in known:
         raise errors.StateError("folder: the checkpoint in %s has no noise state" % folder)

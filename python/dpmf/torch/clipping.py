@@ -15,7 +15,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from .. import errors
 from . import randomness
-from .nests import Examples
+from .pytree import Examples
 from .sums import ExactSum
 
 ROUTES = ("auto", "per-example", "ghost")
@@ -25,7 +25,7 @@ GHOST_ABOVE = 1 << 26
 #: In errors of torch about models that torch.func cannot map over examples: their steps depend on values, for one.
 NOT_MAPPED = ("vmap", "Batching rule not implemented")
 #: Of the free memory, what gradients of examples may take. Each is there about three times: itself, what backward passes
-#: keep for it, a copy on the way; the rest is for the activations, which nobody knows beforehand.
+#: keep for it, a copy on the way; the rest is for the activations, whose size is not known beforehand.
 SHARE, COPIES = 0.25, 3
 
 EXACT = (
@@ -38,7 +38,7 @@ ROUNDED = (
 )
 
 
-TOLD = (
+STATED = (
     "It does not cover the reports of the steps beside the model, which have no noise: %s. Anybody who sees those can "
     "learn about single "
     "examples from them.\n"

@@ -24,7 +24,7 @@ from torch.func import vmap
 
 from .. import errors
 from .clipping import ROUNDED, Loss, Tally, member
-from .nests import Examples, flatten
+from .pytree import Examples, flatten
 from .sums import ExactSum
 
 try:
@@ -163,7 +163,7 @@ class Ghost:
         else:
             middle = (first + last) // 2
             devices = [found[0].device] if found[0].device.type == "cuda" else []
-            with torch.random.fork_rng(devices):  # whoever draws next draws what it would have drawn
+            with torch.random.fork_rng(devices):  # the caller's next random numbers stay the same
                 self._add(sums, examples, first, middle, tally)
                 self._add(sums, examples, middle, last, tally)
 
@@ -217,7 +217,7 @@ class Ghost:
 
     def _try(self, examples: Examples) -> None:
         devices = [p.device for p in self._parameters[:1] if p.device.type == "cuda"]
-        told = "the norms of made-up examples are not finite numbers above 0"
+        reason = "the norms of made-up examples are not finite numbers above 0"
         for whole in (1, 0):  # numbers of classes and tokens, masks: what may be asked with 1, or else with 0
             with torch.random.fork_rng(devices):
                 torch.manual_seed(1)
@@ -232,7 +232,7 @@ class Ghost:
                 except errors.Error:
                     raise
                 except Exception as error:  # the model's own, about such inputs
-                    told = "%s: %s" % (type(error).__name__, error)
+                    reason = "%s: %s" % (type(error).__name__, error)
                     continue
             if not bool((torch.isfinite(by_autograd) & (by_autograd > 0)).all()):
                 continue
@@ -244,7 +244,7 @@ class Ghost:
                 )
             return
         raise errors.UnsupportedError(
-            "clipping='ghost' could not be tried out on this model (%s); clipping='per-example' is accepted" % told
+            "clipping='ghost' could not be tried out on this model (%s); clipping='per-example' is accepted" % reason
         )
 
     def _both_norms(self, examples: Examples, tensors: List[torch.Tensor]) -> Any:

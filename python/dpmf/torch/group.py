@@ -42,8 +42,8 @@ class Group:
         """Raises in all processes unless all have the same."""
         if self.world == 1:
             return
-        told = hashlib.sha256(repr(sorted(what.items())).encode()).digest()
-        mine = torch.tensor([int.from_bytes(told[:7], "little")], dtype=torch.int64, device=self._device)
+        digest = hashlib.sha256(repr(sorted(what.items())).encode()).digest()
+        mine = torch.tensor([int.from_bytes(digest[:7], "little")], dtype=torch.int64, device=self._device)
         low, high = mine.clone(), mine
         torch.distributed.all_reduce(low, op=torch.distributed.ReduceOp.MIN, group=self._group)
         torch.distributed.all_reduce(high, op=torch.distributed.ReduceOp.MAX, group=self._group)

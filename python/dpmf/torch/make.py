@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Union
 import torch
 
 from .. import errors
-from .._library import among, integer, real
+from .._library import integer, real, select
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import STREAM
@@ -18,8 +18,8 @@ from .batches import BatchSampler
 from .group import rank_of
 from .parameters import check_layers, is_sharded
 from .private import Private
-from .taken import taken_of
-from .whole import check_sharding, reshard
+from .participation import participation_tracker
+from .unshard import check_sharding, reshard
 
 
 def make_private(
@@ -75,12 +75,7 @@ def make_private(
     exact            the exact release (docs/exactness.md): noise on the grid of the sums, added in integers, with a proof for the
                      numbers that leave; needs clipping="per-example"
     """
-    options = among(STREAM, locals())
-    if noise == "device":
-        raise errors.UnsupportedError(
-            "noise='device' is gone: its seeds were those of torch's generators, 32 bits on the CPU. Rows of the library go "
-            "to the device by themselves; leave noise= out"
-        )
+    options = select(STREAM, locals())
     if noise != "host" and str(noise).partition(":")[0] not in ("cuda", "opencl"):
         raise errors.ArgumentError("noise = %r, accepted: host, cuda, opencl, or one of those two with a number" % noise)
     if noise != "host":
@@ -105,7 +100,7 @@ def make_private(
         raise errors.ArgumentError("key: %d processes need the same one" % world)
     batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
     check_part(batches, rank, world)
-    taken = taken_of(mechanism, sampler)
+    taken = participation_tracker(mechanism, sampler)
     if expected_batch is None and isinstance(batches, BatchSampler):
         expected_batch = batches.expected_batch
     if expected_batch is None or not (expected_batch > 0 and math.isfinite(expected_batch)):

@@ -12,7 +12,7 @@ import torch
 from .. import errors
 from ..keys import KeyLike
 from ..mechanism import Mechanism
-from ..noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
+from ..noise import NO_STATE, NoiseStream
 from ..problem import Strategy
 from .group import Group
 
@@ -101,9 +101,9 @@ def make_stream(
     """
     options = dict(options)
     if group.rank > 0:
-        options["state"] = NO_STATE_ROWS_MAY_REPEAT
+        options["state"] = NO_STATE
     state = options.get("state")
-    if state is not NO_STATE_ROWS_MAY_REPEAT and (state is not None or isinstance(key, (str, os.PathLike))):
+    if state is not NO_STATE and (state is not None or isinstance(key, (str, os.PathLike))):
         options.setdefault("replay", True)
         options["whole_state"] = group.world > 1
     offset, count = shard_of(dim, group.rank, group.world)
@@ -118,7 +118,7 @@ def make_stream(
 class Rows:
     """The library's rows on any device: made on the CPU, the same bits everywhere.
 
-    For a GPU a row goes through one of two pinned buffers in a copy that nobody waits for; a buffer is filled again only
+    For a GPU a row goes through one of two pinned buffers in an asynchronous copy; a buffer is filled again only
     when its copy is over.
     """
 

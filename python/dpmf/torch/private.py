@@ -15,13 +15,13 @@ from ..mechanism import Mechanism
 from ..privacy import Privacy
 from . import randomness
 from .adaptive import AdaptiveClip, AdaptiveSum
-from .clipping import TOLD, Loss, PerExample, Tally, choose, chunk_for
+from .clipping import STATED, Loss, PerExample, Tally, choose, chunk_for
 from .group import Group
-from .nests import Examples
+from .pytree import Examples
 from .noise import Rows, make_stream, shard_of
 from .parameters import check_layers, check_parameters, one_device, row_type, trained_parameters
 from .sums import ExactSum
-from .whole import Twin, has_shards, placed, reshard
+from .unshard import Twin, has_shards, placed, reshard
 
 STATE = "dpmf"
 NOTHING_LOADED = (
@@ -30,7 +30,7 @@ NOTHING_LOADED = (
 )
 
 
-class Told(NamedTuple):
+class StepReport(NamedTuple):
     """The report of a step. The last two are None unless they were requested; they have no noise and are not private."""
 
     step: int
@@ -63,7 +63,7 @@ class Private:
         self.model, self.optimizer, self.mechanism = model, optimizer, mechanism
         self.expected_batch = float(expected_batch)
         self._taken, self._tally = taken, Tally(tell)
-        self._listeners: List[Callable[[Told], Any]] = []
+        self._listeners: List[Callable[[StepReport], Any]] = []
         self._params, others = trained_parameters(model, optimizer)
         self._twin = Twin(model, self._params) if has_shards(model) else None
         if self._twin is not None:
@@ -119,7 +119,7 @@ class Private:
 
     def step(
         self, inputs: Any = None, *targets: Any, drawn_for: Optional[int] = None, units: Any = None, **keywords: Any
-    ) -> Told:
+    ) -> StepReport:
         """One logical step: of these examples, as for `accumulate`, or of what it has gathered if none are given.
 
         Returns the number of the step, and what `tell` of make_private requested, which is not private.
@@ -139,13 +139,13 @@ class Private:
             self.optimizer.step()
         finally:
             self._inside = False
-        told = Told(taken_for, self.mechanism.steps, self._tally.loss(), self._tally.clipped())
+        report = StepReport(taken_for, self.mechanism.steps, self._tally.loss(), self._tally.clipped())
         for listener in list(self._listeners):
-            listener(told)
-        return told
+            listener(report)
+        return report
 
-    def on_step(self, listener: "Callable[[Told], Any]") -> "Callable[[], None]":
-        """Has listener(told) called after every step, for a logger; gives a function that ends it."""
+    def on_step(self, listener: "Callable[[StepReport], Any]") -> "Callable[[], None]":
+        """Has listener(report) called after every step, for a logger; gives a function that ends it."""
         if not callable(listener):
             raise errors.ArgumentTypeError("listener is a %s, a function is accepted" % type(listener).__name__)
         self._listeners.append(listener)
@@ -274,7 +274,7 @@ class Private:
     def _take(self, own: Dict[str, Any]) -> None:
         for name, value in self._identity().items():
             if name == "chunk" and self._own_chunk and isinstance(own.get(name), int):
-                continue  # that of the run that goes on, whatever memory is free here
+                continue  # the resumed run keeps its own, for any amount of free memory here
             if name == "processes" and self._group.worst(int(self.noise.keeps_state)):
                 continue  # sums may round otherwise: the state file then refuses rows that were used
             if own.get(name) != value:
@@ -314,7 +314,7 @@ class Private:
         checkpoints.save(self, folder)
 
     def load(self, folder: "Union[str, os.PathLike[str]]") -> None:
-        """Goes on from what `save` wrote."""
+        """Resumes from what `save` wrote."""
         from . import checkpoints
 
         checkpoints.load(self, folder)
@@ -359,7 +359,7 @@ class Private:
     def privacy(self, delta: Optional[float] = None) -> Optional[Privacy]:
         """The guarantee, computed again: of the whole run as designed, or, where `counted`, of the run that happened so far.
 
-        None: nobody has taken part yet.
+        None: no example has taken part yet.
         """
         return self._taken.privacy(delta)
 
@@ -375,10 +375,10 @@ class Private:
         """The guarantee in sentences, and what kind of guarantee it is."""
         found = self.privacy()
         if found is None:
-            return "Nobody has taken part yet.\n"
+            return "No example has taken part yet.\n"
         said = found.statement(unit) + self._sum.sentence() + self._route.sentence
         if self._tally.names:
-            said += TOLD % ", ".join({"loss": "mean losses", "clipped": "clipped fractions"}[n] for n in sorted(self._tally.names))
+            said += STATED % ", ".join({"loss": "mean losses", "clipped": "clipped fractions"}[n] for n in sorted(self._tally.names))
         if not self.counted:
             return said
         return said + (

@@ -45,10 +45,10 @@ def restore(saved: Dict[str, Any]) -> None:
 def seeded(secret: bytes, step: int) -> Iterator[None]:
     """Inside, the generators of the CPU are functions of (secret, step); outside, as they were."""
     before = (torch.get_rng_state(), random.getstate(), np.random.get_state())
-    told = hashlib.sha256(secret + step.to_bytes(8, "little")).digest()
-    torch.default_generator.manual_seed(int.from_bytes(told[:8], "little") >> 1)
-    random.seed(told)
-    np.random.seed(np.frombuffer(told, np.uint32))
+    digest = hashlib.sha256(secret + step.to_bytes(8, "little")).digest()
+    torch.default_generator.manual_seed(int.from_bytes(digest[:8], "little") >> 1)
+    random.seed(digest)
+    np.random.seed(np.frombuffer(digest, np.uint32))
     try:
         yield
     finally:

@@ -20,7 +20,7 @@ from .. import errors
 from .._library import real
 from ..keys import KeyLike
 from ..mechanism import Mechanism
-from ..noise import NO_STATE_ROWS_MAY_REPEAT, NoiseStream
+from ..noise import NO_STATE, NoiseStream
 from .group import Group
 from .parameters import is_sharded
 
@@ -122,7 +122,7 @@ class ShardedNoise:
         self.dim, self._shapes = at, [tuple(p.shape) for _, p in named]
         kind = str(named[0][1].dtype).replace("torch.", "")
         self._streams: List[Tuple[NoiseStream, List[int]]] = []
-        files = state is not NO_STATE_ROWS_MAY_REPEAT and (state is not None or isinstance(key, (str, os.PathLike)))
+        files = state is not NO_STATE and (state is not None or isinstance(key, (str, os.PathLike)))
         refused: Optional[BaseException] = None
         try:
             for first, count, members in self._ranges():
@@ -135,7 +135,7 @@ class ShardedNoise:
                     dtype=kind,
                     offset=first,
                     count=count,
-                    state=state if one else NO_STATE_ROWS_MAY_REPEAT,
+                    state=state if one else NO_STATE,
                     replay=one,
                     whole_state=one and (first, count) != (0, self.dim),
                     label=label,
@@ -189,10 +189,10 @@ class ShardedNoise:
                 raise errors.ArgumentError("gradient %d is not placed as its parameter is" % i)
         rows: List[Any] = []
         refused: Optional[BaseException] = None
-        told = self._digest(parts)
+        digest = self._digest(parts)
         try:
             if self._streams[0][0].keeps_state:
-                self._streams[0][0].bind_sum(told)
+                self._streams[0][0].bind_sum(digest)
             rows = [torch.from_numpy(stream.next()) for stream, _ in self._streams]
         except Exception as error:  # in one process: the others must not wait for it
             refused = error

@@ -13,7 +13,7 @@ fl(sum q^2) (1 + d 2^-50) <= N^2, where the factor covers what a sum of d positi
 itself); an example that fails is scaled down and tried again. Sums of integers are exact, so that with or without one
 example they differ by at most N xi <= clip: in any order, by any number of threads, chunks and processes.
 
-A gradient whose norm is not a finite double adds 0, and nobody is told: an error, a count or a log line would say that the
+A gradient whose norm is not a finite double adds 0 silently: an error, a count or a log line would reveal that the
 example was there. A norm in double is finite for all finite single-precision gradients.
 
 The sums stay below 2^53: doubles hold them exactly, and what is rounded to the parameters' type is the sum with its noise.
@@ -76,7 +76,7 @@ class ExactSum:
         self.added = 0
 
     def count(self, norms: Callable[[], torch.Tensor]) -> None:
-        """Is told the norms of the examples that are added, where it wants them."""
+        """Receives the norms of the examples that are added; the base class ignores them."""
 
     def add(self, gradients: Sequence[torch.Tensor]) -> None:
         """Adds examples: tensors of (examples, ...) that together hold `dim` numbers of each."""

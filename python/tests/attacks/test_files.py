@@ -57,7 +57,7 @@ class Files(Case):
                 rows.append(noise.next())
         self.assertFalse(any(np.array_equal(a, b) for a, b in ((rows[0], rows[1]), (rows[1], rows[2]))))
         self.assertTrue((self.folder / "run.key.state").exists())
-        again = m.noise(8, 1.0, key, state=dpmf.NO_STATE_ROWS_MAY_REPEAT)  # said in so many words
+        again = m.noise(8, 1.0, key, state=dpmf.NO_STATE)  # said in so many words
         np.testing.assert_array_equal(again.next(), rows[0])
 
     def test_counting_twice_with_a_key(self):

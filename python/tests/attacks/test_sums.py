@@ -125,12 +125,12 @@ class Sums(Case):
 
     def test_noise_from_32_bits(self):
         """noise="device" drew its seeds from torch's generator, which keeps 32 bits of a seed on the CPU: 2^32 tries, and the
-        noise is gone. Now it is refused, and the rows of the library go to every device.
+        noise is known. There is no such option: the library's own rows go to every device.
         """
         x = Inner(3)
         self.refused(
-            dpmf.UnsupportedError,
-            "32 bits",
+            dpmf.ArgumentError,
+            "accepted: host, cuda, opencl",
             dpmf.torch.make_private,
             x,
             torch.optim.SGD(x.parameters(), lr=0.1),

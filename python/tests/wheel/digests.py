@@ -20,7 +20,7 @@ def main(folder, make):
         if make:
             dpmf.evaluate(family, 20, sigma=1.0, **options).save(path)
         with dpmf.load(path).noise(
-            1000, clip_norm=1.0, key=dpmf.testing_key(1), state=dpmf.NO_STATE_ROWS_MAY_REPEAT
+            1000, clip_norm=1.0, key=dpmf.testing_key(1), state=dpmf.NO_STATE
         ) as noise:
             print(family, hashlib.sha256(b"".join(noise.next().tobytes() for _ in range(20))).hexdigest())
     dense = dpmf.optimize("dense", 40, "momentum:0.9", participation="cyclic:4,10", epsilon=8, delta=1e-5)

@@ -37,7 +37,7 @@ with open("/proc/self/maps") as file:
 ROWS = """
 import hashlib
 mechanism = dpmf.optimize("dense", 40, "momentum:0.9", participation="cyclic:4,10", sigma=1.0)
-noise = mechanism.noise(100, clip_norm=1.0, key=dpmf.testing_key(3), state=dpmf.NO_STATE_ROWS_MAY_REPEAT)
+noise = mechanism.noise(100, clip_norm=1.0, key=dpmf.testing_key(3), state=dpmf.NO_STATE)
 print(hashlib.sha256(b"".join(noise.next().tobytes() for _ in range(40))).hexdigest())
 """
 

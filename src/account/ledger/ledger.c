@@ -149,22 +149,12 @@ done:
 
 /* ---- the file ---- */
 
-int64_t dpmf_ledger_entries(const dpmf_ledger *ledger) {
-    return ledger->runs;
+dpmf_ledger_info dpmf_ledger_get(const dpmf_ledger *ledger) {
+    return (dpmf_ledger_info){.entries = ledger->runs,
+                              .budget_epsilon = ledger->budget_epsilon,
+                              .budget_delta = ledger->budget_delta,
+                              .adjacency = ledger->adjacency};
 }
-
-double dpmf_ledger_budget_epsilon(const dpmf_ledger *ledger) {
-    return ledger->budget_epsilon;
-}
-
-double dpmf_ledger_budget_delta(const dpmf_ledger *ledger) {
-    return ledger->budget_delta;
-}
-
-dpmf_adjacency dpmf_ledger_adjacency(const dpmf_ledger *ledger) {
-    return ledger->adjacency;
-}
-
 void ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta) {
     ledger->budget_epsilon = epsilon;
     ledger->budget_delta = delta;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The two loops of limited-memory BFGS (Nocedal 1980; Nocedal and Wright 2006, Algorithm 7.4), with the usual scaling
- * s.y / y.y of the first guess. Ours and no library's because the optimum changes its objective on the way, bounds the
- * change of each unknown and stops on a certificate, because memory comes from our allocator, and because sums must not
- * depend on a library's threads.
+ * s.y / y.y of the first guess. We wrote our own because the optimum changes its objective on the way, bounds the
+ * change of each unknown and stops on a certificate, because memory must come from our allocator, and because sums must
+ * not depend on a library's threads.
  *
  * Both loops are bound by memory. A multiple of one vector is added and the product with the next one taken in the same
  * pass (add_and_dot), so that each pass reads three vectors where two would read four. Vectors lie at a distance that
@@ -105,7 +105,7 @@ void descent_lbfgs_remember(descent_lbfgs *m, const double *x, const double *gra
         change[j] = next_gradient[j] - gradient[j];
     }
     const double product = base_dot(m->n, step, change), length = base_norm(m->n, change);
-    /* curvature below rounding says nothing and would spoil the estimate; the slot is written over next time */
+    /* curvature below rounding would spoil the estimate; the next pair overwrites the slot */
     if (!(product > 1e-10 * base_norm(m->n, step) * length)) {
         if (m->used == m->pairs) m->used--; /* the slot held the oldest pair */
         return;

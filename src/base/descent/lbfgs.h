@@ -9,7 +9,7 @@ enum { DESCENT_LBFGS_PAIRS_MAX = 160 };
 
 typedef struct descent_lbfgs {
     int64_t n;
-    int pairs;                               /* room for so many */
+    int pairs;                               /* capacity */
     int used;                                /* pairs held */
     int64_t turn;                            /* where the next one goes, modulo pairs */
     int64_t stride;                          /* from one vector to the next */
@@ -26,7 +26,7 @@ void descent_lbfgs_forget(descent_lbfgs *memory);
 /* direction = - H gradient, H the estimate of the inverse Hessian; minus the gradient itself when nothing is held. */
 void descent_lbfgs_direction(const descent_lbfgs *memory, const double *gradient, double *direction);
 
-/* Takes in a step from (x, gradient) to (next, next_gradient); a pair that shows no positive curvature is dropped. */
+/* Stores a step from (x, gradient) to (next, next_gradient); a pair that shows no positive curvature is dropped. */
 void descent_lbfgs_remember(descent_lbfgs *memory, const double *x, const double *gradient, const double *next,
                             const double *next_gradient);
 

@@ -7,12 +7,13 @@
  *
  * the strong conditions of Wolfe, under which the next pair of BFGS has positive curvature. It keeps an interval
  * between the best step so far and another end, such that the slope at the best one points into it, and interpolates:
- * by a cubic through both values and slopes, a parabola, or the secant of the slopes, whichever of two is the safer one
+ * by a cubic through both values and slopes, a parabola, or the secant of the slopes, always the safer one of two
  * (Section 4). Until a trial meets the first condition with a slope that is not too steep, the interval is one for
  * psi(t) = phi(t) - MU phi'(0) t, whose minimum has steps that meet both conditions around it (Section 2).
  *
- * This one because L-BFGS accepts its first trial nearly always, and where it does not, against walls of infinite loss
- * and in narrow valleys, interpolation with both slopes takes fewest evaluations, each of which is dear here.
+ * We use this search because L-BFGS accepts its first trial nearly always, and where it does not, against walls of
+ * infinite loss and in narrow valleys, interpolation with both slopes takes the fewest evaluations, which are expensive
+ * here.
  */
 #include "base/descent/line_search.h"
 
@@ -25,11 +26,11 @@ typedef descent_line_search search;
 
 enum { TRIALS = 40 };
 static const double MU = 1e-4;     /* of the decrease that the first slope promises */
-static const double ETA = 0.9;     /* of the first slope may be left; BFGS needs no more exact a search */
-static const double STRETCH = 4;   /* a step beyond all trials goes so many times as far as the last */
+static const double ETA = 0.9;     /* this part of the first slope may be left; BFGS needs no more exact a search */
+static const double STRETCH = 4;   /* a step beyond all trials is this many times as long as the last one */
 static const double SHRINK = 0.66; /* the interval must shrink to this part in two trials, or is halved */
-static const double LEAST = 1e-20; /* steps outside of these bounds */
-static const double MOST = 1e20;   /* say that the function is not one to be minimized */
+static const double LEAST = 1e-20; /* a step outside of these bounds */
+static const double MOST = 1e20;   /* means that the function cannot be minimized */
 
 void descent_line_start(search *s, double value, double slope, double step) {
     const point start = {0, value, slope};
@@ -41,7 +42,7 @@ void descent_line_start(search *s, double value, double slope, double step) {
 
 /* ---- interpolation ---- */
 
-/* Where the cubic through a and b, values and slopes, is least; beyond them where it falls on: NAN if nowhere. */
+/* The minimum of the cubic through a and b, values and slopes, possibly beyond them; NAN if there is none. */
 static double cubic(const point *a, const point *b) {
     const double length = b->step - a->step;
     const double mean = 3 * (a->value - b->value) / length + a->slope + b->slope;
@@ -52,13 +53,13 @@ static double cubic(const point *a, const point *b) {
     return b->step - length * ((b->slope + root - mean) / (b->slope - a->slope + 2 * root));
 }
 
-/* Where the parabola through both values and the slope at a is least. */
+/* The minimum of the parabola through both values and the slope at a. */
 static double parabola(const point *a, const point *b) {
     const double length = b->step - a->step;
     return a->step + length * (a->slope / ((a->value - b->value) / length + a->slope) / 2);
 }
 
-/* Where the line through both slopes is zero. */
+/* The zero of the line through both slopes. */
 static double secant(const point *a, const point *b) {
     return b->step + (a->step - b->step) * (b->slope / (b->slope - a->slope));
 }

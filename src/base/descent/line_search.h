@@ -16,7 +16,7 @@ typedef struct descent_line_search {
     double width, width_before;     /* of the interval now and one trial before */
     double next;                    /* the step to try */
     int bracketed;                  /* the interval holds a minimum */
-    int early; /* no trial has met the first condition yet while rising enough: it is phi - MU phi'(0) step that counts */
+    int early; /* no trial has met the first condition while rising enough: phi - MU phi'(0) step is searched */
     int trials;
 } descent_line_search;
 
@@ -29,13 +29,13 @@ typedef enum descent_line_end {
 /* value and slope < 0 at step 0; `step` > 0 is the first to try. */
 void descent_line_start(descent_line_search *search, double value, double slope, double step);
 
-/* What was found at search->next. */
+/* Reports the value and slope at search->next. */
 descent_line_end descent_line_take(descent_line_search *search, double value, double slope);
 
 /*
- * Phi is infinite there, or not a number: the interval ends at this place, which is never accepted, and is halved.
- * Where the other end's numbers are asked for later, they are those of the start with the slope's sign turned: a parabola
- * that falls and rises again.
+ * Reports that phi is infinite or not a number at search->next. The interval ends there and is halved, and this step is
+ * never accepted. As the numbers of that end serve those of the start with the slope's sign turned: a parabola that
+ * falls and rises again.
  */
 descent_line_end descent_line_take_wall(descent_line_search *search);
 

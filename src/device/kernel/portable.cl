@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few words in which OpenCL C and CUDA C differ. rows.cl is written in what is left. Both texts are part of the
- * library, in this order, and are compiled by the driver when a device is opened.
+ * The few words in which OpenCL C and CUDA C differ; rows.cl is written in the common part. The library contains both
+ * texts, in this order, and the driver compiles them when a device is opened.
  *
- * DPMF_COPIES: how often the table of AES is in local memory, a power of two. With one copy for each memory bank, 32, no two
- * lanes of a warp ever wait for each other, and how long a look-up takes does not depend on the key. A processor takes 1.
+ * DPMF_COPIES: the number of copies of the table of AES in local memory, a power of two. With one copy for each memory
+ * bank, 32, no two lanes of a warp ever wait for each other, and the time of a look-up does not depend on the key. A
+ * processor needs 1.
  */
 #ifndef DPMF_COPIES
 #define DPMF_COPIES 32
@@ -20,7 +21,7 @@ typedef unsigned short half_word;
 #define KERNEL extern "C" __global__ void __launch_bounds__(256)
 #define GLOBAL
 #define LOCAL __shared__
-#define LOCAL_WORDS word /* where they are, in 32 bits: with a pointer's 64 every look-up takes one instruction more */
+#define LOCAL_WORDS word /* their addresses in 32 bits: with a pointer's 64 every look-up would take one more instruction */
 #define UNROLL _Pragma("unroll")
 #define LEAVE_ROLLED _Pragma("unroll 1")
 #define WAIT_FOR_GROUP() __syncthreads()
@@ -34,20 +35,20 @@ typedef unsigned short half_word;
 #define LEADING_ZEROS(x) ((word)__clz((int)(x)))
 #define ROTATE(x, n) __funnelshift_l(x, x, n)
 #define BYTE(x, k) __byte_perm(x, 0u, 0x4440u | (k)) /* one instruction */
-/* These are never fused, whatever the flags. */
+/* These are never fused, with any flags. */
 #define ADD(a, b) __fadd_rn(a, b)
 #define MULTIPLY(a, b) __fmul_rn(a, b)
 #define DIVIDE(a, b) __fdiv_rn(a, b)
 #define ROOT(a) __fsqrt_rn(a)
 #define FUSED(a, b, c) __fmaf_rn(a, b, c)
-/* A module's constant memory is an operand of its instructions: the key costs none of its own. */
+/* A module's constant memory is an operand of its instructions, so reading the key costs no instruction. */
 __constant__ word dpmf_key[60];
 #define KEY_PARAMETER
 #define KEY_POINTER const word *
 #define KEY dpmf_key
 #define VECTOR_ALIGNED(pointer, bytes) (((wide)(pointer) & ((bytes) - 1)) == 0)
 
-/* To be called after WAIT_FOR_GROUP: no look-up can go before this, whose address it needs. */
+/* To be called after WAIT_FOR_GROUP: every look-up needs this address, so none can run earlier. */
 FUNCTION LOCAL_WORDS words_at(const word *words) {
     word at = (word)__cvta_generic_to_shared(words);
     asm volatile("" : "+r"(at) : : "memory");
@@ -80,7 +81,7 @@ FUNCTION void write_four_halves(half_word *to, const word v[4]) {
 typedef uint word;
 typedef ulong wide;
 typedef ushort half_word;
-/* Always in line: PoCL 3.1 loses the local memory of a function that it calls. */
+/* Always in line, because PoCL 3.1 loses the local memory of a function that it calls. */
 #define FUNCTION __attribute__((always_inline)) static inline
 #define FAR_FUNCTION FUNCTION
 #define KERNEL __kernel void
@@ -108,7 +109,7 @@ typedef ushort half_word;
 #define KEY_PARAMETER __constant const word *dpmf_key,
 #define KEY_POINTER __constant const word *
 #define KEY dpmf_key
-#define VECTOR_ALIGNED(pointer, bytes) 1 /* vload4 asks for nothing */
+#define VECTOR_ALIGNED(pointer, bytes) 1 /* vload4 needs no alignment */
 
 FUNCTION LOCAL_WORDS words_at(LOCAL_WORDS words) {
     return words;
@@ -134,7 +135,7 @@ FUNCTION void write_four_halves(__global half_word *to, const word v[4]) {
 
 #endif
 
-/* a b + c, each operation rounded on its own. The test hook fuses them, as a device with another idea of arithmetic would. */
+/* a b + c, each operation rounded separately. The test hook fuses them, as a device with other arithmetic would. */
 #ifdef DPMF_BROKEN_FUSED
 #define MULTIPLY_ADD(a, b, c) FUSED(a, b, c)
 #else

@@ -2,14 +2,14 @@
 /*
  * Rows of noise, of the coordinates [from, to): seeds, recursion, and the row added into the caller's gradients, in one pass.
  *
- * docs/noise.md is the specification, src/kernels/seed/body.inc the same on processors. A unit is 32 coordinates and 8 blocks
- * of AES, four of radius words and four of angle words. A thread takes blocks q and 4 + q of a unit, q < 4, which are its
- * coordinates 4q .. 4q+3 and 16+4q .. 16+4q+3: two blocks, eight numbers, two vector accesses to every row that is touched,
- * and no word is shared with another thread.
+ * docs/noise.md is the specification, src/kernels/seed/body.inc the implementation on processors. A unit is 32
+ * coordinates and 8 blocks of AES, four of radius words and four of angle words. A thread takes blocks q and 4 + q of a
+ * unit, q < 4, which are its coordinates 4q .. 4q+3 and 16+4q .. 16+4q+3: two blocks, eight numbers, two vector
+ * accesses to every row that is touched, and no word is shared with another thread.
  *
- * AES by one table of 256 words in local memory: T[s] = (2 S, S, S, 3 S), S the S-box at s, lowest byte first; the other three
- * columns of MixColumns are rotations of it and the S-box is its second byte. Bitslicing needs no table, but 128 registers of
- * state for 32 blocks at a time and about as many instructions (docs/device.md has the count).
+ * AES uses one table of 256 words in local memory: T[s] = (2 S, S, S, 3 S), S the S-box at s, lowest byte first; the
+ * other three columns of MixColumns are rotations of it and the S-box is its second byte. Bitslicing needs no table,
+ * but 128 registers of state for 32 blocks at a time and about as many instructions (docs/device.md has the count).
  */
 
 /* ---- AES-256 ---- */
@@ -67,12 +67,12 @@ FUNCTION void polar(float f, float two, float base, word a, float *x, float *y) 
     log = MULTIPLY(s, MULTIPLY_ADD(log, ss, -4.0f));
     const float radius = ROOT(ADD(base, log));
     const word rs = BITS(MULTIPLY(radius, sine)), rc = BITS(MULTIPLY(radius, cosine)) ^ (a & 0x80000000u);
-    const word change = (rs ^ rc) & (0u - (a >> 30 & 1u)); /* by masks: no branch shows the bits to a clock */
+    const word change = (rs ^ rc) & (0u - (a >> 30 & 1u)); /* masks, since the timing of a branch would reveal the bits */
     *x = OF_BITS(rc ^ change);
     *y = OF_BITS(rs ^ change);
 }
 
-/* A radius word below 2^20, one of 4096: 48 bits more, from a block of its own. */
+/* A radius word below 2^20, one of 4096, gets 48 more bits from a separate block. */
 FAR_FUNCTION wide small_pair(LOCAL_WORDS table, KEY_POINTER key, wide row, wide index, word w, word a) {
     word s[4];
     float x, y;
@@ -84,7 +84,7 @@ FAR_FUNCTION wide small_pair(LOCAL_WORDS table, KEY_POINTER key, wide row, wide 
     const word bits = BITS(u), n = 127u + 79u - (bits >> 23);
     const float f = ADD(OF_BITS(bits + (n << 23) - (80u << 23)), -1.0f);
     polar(f, 2.0f, MULTIPLY(SIGNED_TO_FLOAT(n), 0x1.62e43p+0f), a, &x, &y);
-    return (wide)BITS(y) << 32 | BITS(x); /* in registers: pointers would put the caller's numbers into memory */
+    return (wide)BITS(y) << 32 | BITS(x); /* in registers, since pointers would put the caller's numbers into memory */
 }
 
 /* Z[row, .] of the thread's eight coordinates. */
@@ -100,7 +100,7 @@ FUNCTION void make_seed(LOCAL_WORDS table, KEY_POINTER key, wide row, wide unit,
     last_round(table, key + 56, w);
     last_round(table, key + 56, a);
     UNROLL for (int i = 0; i < 4; i++) {
-        const word n = LEADING_ZEROS(w[i] | 1u), shift = n & 31u; /* a word of 0 is small, and not used here */
+        const word n = LEADING_ZEROS(w[i] | 1u), shift = n & 31u; /* a word of 0 is small, and its result is not used */
         polar(SIGNED_TO_FLOAT(w[i] << shift), 0x1p33f, MULTIPLY(SIGNED_TO_FLOAT(n), 0x1.62e43p+0f), a[i], &z[i],
               &z[4 + i]);
     }
@@ -122,7 +122,7 @@ FUNCTION word to_bfloat16(float x) {
 FUNCTION word to_float16(float x) {
     const word b = BITS(x), sign = b >> 16 & 0x8000u, size = b & 0x7FFFFFFFu;
     const word normal = (size + 0xFFFu + (size >> 13 & 1u) - (112u << 23)) >> 13;
-    /* Below 2^-14 steps are 2^-24, which is where adding 1/2 rounds. */
+    /* Below 2^-14 the spacing is 2^-24, where adding 1/2 rounds. */
     const word small = BITS(ADD(OF_BITS(size), 0.5f)) - 0x3F000000u;
     const word large = size > 0x7F800000u ? 0x7E00u : 0x7C00u;
     return sign | (size < 0x38800000u ? small : size < 0x47800000u ? normal : large);
@@ -140,14 +140,17 @@ FUNCTION float of_float16(word h) {
 enum { KIND_SUM = 0, KIND_FEEDBACK, KIND_BLT, KIND_TVBLT, KIND_TVBLT_SECOND, KIND_REPLAY, KIND_HELD };
 enum { TYPE_NONE = 0, TYPE_FLOAT32, TYPE_BFLOAT16, TYPE_FLOAT16 };
 
-/* Which of the four coordinates from `at` on are in [from, to): a mask. */
+/* The mask of the four coordinates from `at` on that are in [from, to). */
 FUNCTION word inside(wide at, wide from, wide to) {
     word mask = 0;
     UNROLL for (int i = 0; i < 4; i++) mask |= (word)(at + (wide)i >= from && at + (wide)i < to) << i;
     return mask;
 }
 
-/* A thread's eight numbers of a buffer: four at x, four at x + 16. What is not in the mask is neither read nor written. */
+/*
+ * A thread's eight numbers of a buffer: four at x, four at x + 16. Numbers outside of the mask are neither read nor
+ * written.
+ */
 FUNCTION void read_eight(GLOBAL const float *x, const word mask[2], float v[8]) {
     UNROLL for (int h = 0; h < 2; h++) {
         if (mask[h] == 15u)
@@ -231,7 +234,7 @@ FUNCTION void feed_back(GLOBAL float *x, wide stride, const word mask[2], GLOBAL
     write_eight(x + (wide)slot * stride, mask, y);
 }
 
-/* Twice over the buffers: each needs the whole of y. The second time they come from the cache. */
+/* Two passes over the buffers, since each needs the complete y. The second pass reads them from the cache. */
 FUNCTION void step_blt(GLOBAL float *x, wide stride, const word mask[2], GLOBAL const float *weight, int buffers,
                        int fresh, float y[8]) {
     float old[8];
@@ -300,8 +303,8 @@ FUNCTION void step_second(GLOBAL float *x, wide stride, const word mask[2], GLOB
 
 /*
  * state: buffers of `stride` numbers, the first of coordinate `base`, a multiple of 32. out: the caller's numbers, that of
- * coordinate `from` first. weight, seed: as a recipe of dpmf.h has them. fresh: the buffers are 0, whatever they hold.
- * slot: that of the row, in a ring.
+ * coordinate `from` first. weight, seed: as a recipe of dpmf.h has them. fresh: the buffers count as 0. slot: that of
+ * the row, in a ring.
  */
 KERNEL dpmf_rows(KEY_PARAMETER GLOBAL const word *tables, GLOBAL const float *weight, GLOBAL const wide *seed,
                  GLOBAL float *state, GLOBAL float *out, wide base, wide stride, wide from, wide to, int KIND_ARGUMENT,
@@ -332,7 +335,7 @@ KERNEL dpmf_rows(KEY_PARAMETER GLOBAL const word *tables, GLOBAL const float *we
         if (kind == KIND_REPLAY)
             step_tvblt(x, stride, mask, weight + seeds, weight + seeds + buffers, buffers, fresh, y);
         UNROLL for (int h = 0; h < 2; h++) {
-            const wide place = at + (wide)(16 * h) - from; /* wraps around where nothing is inside */
+            const wide place = at + (wide)(16 * h) - from; /* wraps around where no coordinate is inside */
             if (mask[h] == 0u) continue;
             if (type == TYPE_FLOAT32) emit_floats(out + place, mask[h], add, scale, y + 4 * h);
             if (type == TYPE_BFLOAT16 || type == TYPE_FLOAT16)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What simulated privacy losses spend their time on (account/montecarlo/), compiled once per instruction set from body.inc.
- * KERNELS_SAMPLE_LANES samples lie side by side: number j of sample i at j * LANES + i. Sums have one order and no fused
- * operations, so that an account does not depend on the set.
+ * The inner loops of simulated privacy losses (account/montecarlo/), compiled once per instruction set from body.inc.
+ * KERNELS_SAMPLE_LANES samples lie side by side: number j of sample i at j * LANES + i. Sums have one order and no
+ * fused operations, so that an account does not depend on the set.
  */
 #ifndef DPMF_KERNELS_SAMPLE_H
 #define DPMF_KERNELS_SAMPLE_H
@@ -12,7 +12,7 @@
 enum { KERNELS_SAMPLE_LANES = 32 };
 
 typedef struct kernels_sample_set {
-    const char *name; /* as in kernels/ladder.h */
+    const char *name; /* as in kernels/ladder/ladder.h */
 
     /* The numbers of base_random_normals. */
     void (*normals)(uint64_t seed, uint64_t stream, int64_t count, double *out);
@@ -28,8 +28,8 @@ typedef struct kernels_sample_set {
     void (*add_up)(int64_t count, const double *factors, const double *e, double sum[KERNELS_SAMPLE_LANES]);
 
     /*
-     * out = e^x, x = scale (column[0] y[0] + ... + column[rows - 1] y[rows - 1]) - constant, and wild = max(wild, |x|): where that
-     * is above 200 out is nothing.
+     * out = e^x, x = scale (column[0] y[0] + ... + column[rows - 1] y[rows - 1]) - constant, and wild = max(wild, |x|):
+     * above 200, out has no meaning.
      */
     void (*factors)(int64_t rows, const double *column, const double *y, double scale, double constant,
                     double out[KERNELS_SAMPLE_LANES], double wild[KERNELS_SAMPLE_LANES]);

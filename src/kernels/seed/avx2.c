@@ -16,7 +16,7 @@ typedef struct round_keys {
     const __m128i *round; /* in memory: eight blocks fill half of the registers */
 } round_keys;
 
-/* Already encrypted: to interleave the rounds with arithmetic takes more registers than there are. */
+/* Already encrypted: interleaving the rounds with arithmetic would take more registers than there are. */
 typedef struct pending {
     batch done;
 } pending;

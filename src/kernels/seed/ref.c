@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seed noise on any machine: AES by libcrypto, numbers one pair at a time. And, for all sets, the pairs of small radius
+ * Seed noise on any machine: AES by libcrypto, numbers one pair at a time; for all sets, the pairs of small radius
  * words.
  *
- * A cipher context of libcrypto is not for two threads at once: there are a few, each with a lock, and a thread takes
- * the first that is free.
+ * Two threads must not use one cipher context of libcrypto at once: there are a few, each with a lock, and a thread
+ * takes the first that is free.
  */
 #include "base/memory.h"
 #include "kernels/seed/seed.h"
@@ -76,7 +76,7 @@ ALWAYS vu leading_zeros(vu x) {
 ALWAYS vf times_2_ln_2(vu n) {
     return to_float(n) * 0x1.62e43p+0f;
 }
-/* By masks: a branch on random bits is slow, and shows them to who can watch the clock. */
+/* Masks, since a branch on random bits is slow and its timing would reveal them. */
 ALWAYS void pick_f(vu a, vf sine, vf cosine, vf *x, vf *y) {
     const vu s = float_bits(sine), c = float_bits(cosine), change = (s ^ c) & (0u - (a >> 30 & 1));
     *x = float_of_bits(c ^ change);

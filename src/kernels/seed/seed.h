@@ -37,14 +37,14 @@ static inline uint64_t kernels_seed_high(kernels_seed_domain domain, uint64_t ro
     return (uint64_t)domain << KERNELS_SEED_ROW_BITS | row;
 }
 
-/* What the kernels make of a key, theirs to read; `contexts` is used by the portable set alone, `second` by the others. */
+/* The expanded key, for the kernels only; `contexts` is used by the portable set alone, `second` by the others. */
 typedef struct kernels_seed_key {
     _Alignas(64) uint8_t round[15][16];
     _Alignas(64) uint8_t second[256][16]; /* kernels/seed/second.inc */
     struct kernels_seed_contexts *contexts;
 } kernels_seed_key;
 
-/* Bytes in the place of AES blocks, for tests: all blocks of one group, and a block more for each of their words. */
+/* Bytes in place of AES blocks, for tests: all blocks of one group, and one more block for each of their words. */
 typedef struct kernels_seed_words {
     const uint8_t *words; /* 256 bytes for floats, 512 for doubles */
     const uint8_t *more;  /* 1024 bytes: 64 blocks; for exactly rounded numbers 16 times that */
@@ -54,8 +54,8 @@ typedef struct kernels_seed_words {
 typedef struct kernels_seed_set {
     const char *name; /* of the instruction set (kernels/isa.h) */
     dpmf_status (*open)(const uint8_t key[32], kernels_seed_key *out);
-    void (*close)(kernels_seed_key *key); /* gives back what open made; the caller wipes *key */
-    /* out = the encrypted counters (high, index), (high, index + 1), ...: 16 bytes a block */
+    void (*close)(kernels_seed_key *key); /* frees what open made; the caller wipes *key */
+    /* out = the encrypted counters (high, index), (high, index + 1), ...: 16 bytes per block */
     int (*keystream)(const kernels_seed_key *key, uint64_t high, uint64_t index, size_t blocks, uint8_t *out);
     /* groups of 64 numbers, from the group of that index on */
     int (*floats)(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, float *out);
@@ -65,7 +65,7 @@ typedef struct kernels_seed_set {
     void (*doubles_of)(const kernels_seed_words *words, double out[KERNELS_SEED_GROUP]);
     /* the same for scale x normal numbers, exactly rounded to whole ones: docs/exactness.md; scales as in whole.h */
     int (*wholes)(const kernels_seed_key *key, uint64_t row, uint64_t group, size_t groups, double scale, double *out);
-    /* `digits` 0: as wholes() does it; else all by kernels/seed/whole.c, from so many words on */
+    /* `digits` 0: as wholes() does it; else all by kernels/seed/whole.c, starting with this many words */
     void (*wholes_of)(const kernels_seed_words *words, double scale, int digits, double out[KERNELS_SEED_GROUP]);
 } kernels_seed_set;
 
@@ -73,7 +73,7 @@ typedef struct kernels_seed_set {
 void kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y);
 void kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more[16], double *x, double *y);
 
-/* What can be called with the scale of exactly rounded numbers. */
+/* Is this scale accepted for exactly rounded numbers? */
 int kernels_seed_is_scale(double scale);
 
 /*

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exactly rounded normal numbers, where double arithmetic cannot tell. The pair of a radius u and an angle v, both real
- * numbers whose binary digits are random bits without end, is that of kernels/seed/body.inc:
+ * Exactly rounded normal numbers, where double arithmetic cannot decide. The pair of a radius u and an angle v, both
+ * real numbers whose binary digits are random bits without end, is that of kernels/seed/body.inc:
  *
  *     r = sqrt(-2 ln u),   B = +-r cos(pi t/4),   A = r sin(pi t/4),   t in [-1, 1) from v;      wanted: floor(scale A + 1/2)
  *
  * Everything is computed with n words of fraction, n = 2, then 4, then 8, from the first digits of u and v. Each line below
- * has an error that is proven (in ulps of 2^(-64 n), docs/exactness.md), so the result has: if the rounding boundary is
- * farther away than that, the answer is certain, whatever the digits that have not been read; else more are read. Two words
- * leave one number in 2^50 undecided, eight one in 2^400, which is rounded as it stands.
+ * has an error that is proven (in ulps of 2^(-64 n), docs/exactness.md), and so has the result: if the rounding
+ * boundary is farther away than that, the answer is certain for any further digits; else more digits are read. Two
+ * words leave one number in 2^50 undecided, eight one in 2^400, which is rounded as it stands.
  *
  *     u = m 2^-n', 1/sqrt 2 <= m < sqrt 2      -2 ln u = n' 2 ln 2 - 4 atanh(s), s = (m - 1)/(m + 1), |s| < 0.1716
  *     1/(m + 1) and 1/sqrt(L)                  Newton's iteration, from double
  *     atanh, sin, cos                          Taylor's series, by Horner's rule from the last term
  *
- * Why own arithmetic: it takes 150 lines with errors that can be checked by hand, once for all precisions. A library of
- * many digits (MPFR) would be a dependency of every user for what happens in one number of a thousand, and allocates.
+ * We wrote our own arithmetic because it takes 150 lines with errors that can be checked by hand, once for all
+ * precisions. A library of many digits (MPFR) would be a dependency of every user for what happens in one number of a
+ * thousand, and allocates.
  */
 #include "kernels/seed/whole.h"
 
@@ -29,7 +30,7 @@ enum { MOST = KERNELS_SEED_WHOLE_MOST, ZERO_WORDS = 8, READ_MAX = ZERO_WORDS + M
 
 __extension__ typedef unsigned __int128 fixed_wide;
 
-/* Lowest word first; of fewer words, the upper ones are taken. */
+/* Lowest word first; shorter numbers take the upper words. */
 static const uint64_t QUARTER_PI[MOST + 1] = {0x4FE1356D6D51C245, 0x302B0A6DF25F1437, 0xEF9519B3CD3A431B,
                                               0x514A08798E3404DD, 0x020BBEA63B139B22, 0x29024E088A67CC74,
                                               0xC4C6628B80DC1CD1, 0xC90FDAA22168C234, 0x0000000000000000};
@@ -38,8 +39,10 @@ static const uint64_t TWO_LN_2[MOST + 1] = {0x4EAE765222D3704A, 0xDA5D5C6B827042
                                             0x93C7673007E5ED5E, 0x62E42FEFA39EF357, 0x0000000000000001};
 static const uint64_t HALF_ROOT_2 = 0xB504F333F9DE6484; /* 2^64 / sqrt 2 */
 
-/* Two words decide nearly always: their loops are unrolled into one body. More words are rare, and so long that this would take the
- * compiler seconds. */
+/*
+ * Two words decide nearly always, so their loops are unrolled into one body. More words are rare, and unrolling them
+ * would take the compiler seconds.
+ */
 #define FIXED static inline __attribute__((always_inline))
 
 #define WORDS 2
@@ -84,7 +87,7 @@ int kernels_seed_whole_pair(const kernels_seed_bits *bits, double scale, int wor
     uint64_t u[READ_MAX], v[READ_MAX];
     int certain = 0, good = 1;
     for (int n = words; n <= MOST && !certain && good; n *= 2) {
-        /* Zeros of u are read as long as they last: with a first word that is not 0, n + 1 words. */
+        /* Reads all leading zeros of u: n + 1 words if the first one is not 0. */
         good = read_words(bits, 0, bits->radius != 0 ? n + 1 : READ_MAX, u) && read_words(bits, 1, n + 1, v);
         if (!good) break;
         certain = (n == 2 ? decide_2 : n == 4 ? decide_4 : decide_8)(u, v, scale, x, y);

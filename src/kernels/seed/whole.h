@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exactly rounded normal numbers where double arithmetic cannot tell which way they go (kernels/seed/whole.c). */
+/* Exactly rounded normal numbers where double arithmetic cannot decide (kernels/seed/whole.c). */
 #ifndef DPMF_KERNELS_SEED_WHOLE_H
 #define DPMF_KERNELS_SEED_WHOLE_H
 
 #include <stdint.h>
 
-/* What a scale may be: the rounded numbers are then below 2^51. */
+/* The accepted scales: the rounded numbers are then below 2^51. */
 #define KERNELS_SEED_SCALE_MIN 0x1p-10
 #define KERNELS_SEED_SCALE_MAX 0x1p45
 
@@ -16,8 +16,9 @@ enum {
 };
 
 /*
- * The random bits of a pair of numbers: the word of its radius and that of its angle, and behind each as many as are asked
- * for. `more` gives block i < KERNELS_SEED_WHOLE_BLOCKS of 128 bits, the first half first; 0: it could not.
+ * The random bits of a pair of numbers: the word of its radius and that of its angle, and as many further bits of each
+ * as needed. `more` gives block i < KERNELS_SEED_WHOLE_BLOCKS of 128 bits, the first half first, and returns 0 on
+ * failure.
  */
 typedef struct kernels_seed_bits {
     uint64_t radius, angle;
@@ -27,7 +28,7 @@ typedef struct kernels_seed_bits {
 
 /*
  * x and y = scale times the two normal numbers of the bits, rounded to whole numbers: exactly, but for a probability of
- * 2^-400. `words`: what to begin with, 2, 4 or 8; never changes the answer. Returns 0 if `more` failed.
+ * 2^-400. `words` is the precision to begin with, 2, 4 or 8; it never changes the result. Returns 0 if `more` failed.
  */
 int kernels_seed_whole_pair(const kernels_seed_bits *bits, double scale, int words, double *x, double *y);
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The noise of a TV-BLT as its loss sees it (optimize/tvblt/loss.c), for eight nodes at once: compiled once per instruction
+ * The noise of a TV-BLT as its loss sees it (families/tvblt/loss.c), for eight nodes at once: compiled once per instruction
  * set from tvblt/body.inc with identical results (additions, multiplications, divisions and square roots, lane by lane).
  *
  * E_j = (K + shift_j V)^-1, K = Q diag(e) Q' (two sub-diagonals: R^-1 Q diag(e) Q' R^-T). The noise y has
  *
  *     Var y_t = v_t sum_j weight_j (1 - shift_j v_t E_j[t,t]),   Cov(y_t, y_u) = -v_t v_u sum_j weight_j shift_j E_j[t,u].
  *
- * Wanted are variance_t = Var y_t / v_t and the covariances of y_t with what the workload has made of y_0 ... y_{t-1},
- * times -1/v_t.
+ * The results are variance_t = Var y_t / v_t and, times -1/v_t, the covariances of y_t with the workload's outputs of
+ * y_0 ... y_{t-1}.
  */
 #ifndef DPMF_KERNELS_TVBLT_H
 #define DPMF_KERNELS_TVBLT_H
@@ -43,7 +43,7 @@ typedef struct kernels_tvblt_two {
     double *variance, *with_m, *with_o;
 } kernels_tvblt_two;
 
-/* Numbers of scratch a step. */
+/* Numbers of scratch per step. */
 static inline int64_t kernels_tvblt_scratch(int order) {
     return (order == 1 ? 1 : 3) * KERNELS_TVBLT_LANES;
 }

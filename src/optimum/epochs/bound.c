@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What no mechanism can beat when one unit takes part at the steps i, i + b, i + 2b, ..., k of them at most.
+ * Losses that no mechanism can beat when one unit takes part at the steps i, i + b, i + 2b, ..., k of them at most.
  *
  * Let V be positive semidefinite, supported on the classes of steps of one unit, with the constant diagonal nu_i in class
  * i. V_i / nu_i is the Gram matrix of k unit vectors, so unit i may contribute these where contributions have k
@@ -9,14 +9,14 @@
  *
  *     sens^2 |P^1/2 B|_F^2 >= |P^1/2 A V^1/2|_*^2 / sum_i nu_i      for every such V,
  *
- * and with p in the simplex the same for the max loss. This is the dual of optimum/epochs/epochs.h, whose top is attained
- * by a mechanism with X zero within classes: that mechanism is the best of all (docs/optimum.md has the proof).
+ * and with p in the simplex the same for the max loss. This is the dual of optimum/epochs/epochs.h. A mechanism with X
+ * zero within classes attains its maximum: that mechanism is the best of all (docs/optimum.md has the proof).
  *
- * Any V will do, so the climb stops when its time is up. An evaluation costs O(n k^2); a long run is climbed with fewer
- * positions to an epoch, the V found there stretched and evaluated, or climbed further as far as that is cheap. Prefix
- * sums of any length have their V foretold by shorter epochs (optimum/epochs/long.c). The max loss has p besides, found in
- * the same way, with fewer positions first. The result depends on the problem
- * alone, not on the machine's speed or threads.
+ * Any V gives a bound, so the ascent stops after a fixed amount of work. An evaluation costs O(n k^2); for a long run
+ * the dual is maximised with fewer positions per epoch, and the V found there is stretched and evaluated, or improved
+ * as far as that is cheap. For prefix sums of any length shorter epochs predict V (optimum/epochs/bound_long.c). The
+ * max loss also has p, found in the same way, with fewer positions first. The result depends on the problem alone, not
+ * on the machine's speed or threads.
  */
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -28,16 +28,16 @@
 #include <string.h>
 
 /* Microseconds of one core, as epochs_cost counts them. */
-static const double CLIMB = 2e5;     /* spent in one climb */
+static const double CLIMB = 2e5;     /* of one ascent */
 static const double MOST = 5e5;      /* of one evaluation */
-static const double LONG = 5e3;      /* prefix sums: from here on foretold, for a climb would be a few steps */
+static const double LONG = 5e3;      /* prefix sums: V is predicted from here on, where an ascent would be too short */
 static const double MAX_CLIMB = 5e5; /* the max loss: more unknowns, slower to converge */
 static const double MAX_MOST = 7e5;
-static const double MAX_DENSE = 4e3; /* where nothing shorter can be asked */
+static const double MAX_DENSE = 4e3; /* for problems that no shorter one can start */
 enum {
     ITERATIONS = 120,
-    MAX_WHOLE = 60, /* steps that make it worth to climb from the top of the RMS dual, and twice */
-    MAX_LEAST = 8   /* steps after which what shorter epochs foretell of p no longer shows */
+    MAX_WHOLE = 60, /* steps that make an ascent from the top of the RMS dual worthwhile, and twice */
+    MAX_LEAST = 8   /* steps after which the prediction of p by shorter epochs no longer shows */
 };
 enum { LONG_POSITIONS = 64, LONG_EPOCHS = 32 }; /* more epochs: k^3 numbers of work for each of many runs */
 
@@ -46,7 +46,7 @@ static int iterations_for(const optimum_epochs *e) {
     return many > ITERATIONS ? ITERATIONS : (int)many;
 }
 
-/* The error of the rule comes off the bound; a single evaluation is not worth as many nodes. */
+/* The error of the rule lowers the bound; a single evaluation is not worth as many nodes. */
 static const double FINE = 1e-8, ROUGH = 1e-5;
 
 /* The bounds at y. */
@@ -58,7 +58,7 @@ static dpmf_status evaluate_whole(epochs_climb *c) {
     return status;
 }
 
-/* The value at y alone: the lower bound without the blocks that an upper one would need. */
+/* The value at y alone: the lower bound without the blocks that an upper bound would need. */
 static dpmf_status evaluate_once(epochs_climb *c) {
     return c->epochs->dense ? evaluate_whole(c) : epochs_climb_lower(c);
 }
@@ -73,7 +73,7 @@ static dpmf_status climb_rms(epochs_climb *c) {
     return epochs_climb_run(c, 1e-8, iterations);
 }
 
-/* From the top of the RMS dual, with equal weights: the bound can only rise from there. */
+/* Starts at the top of the RMS dual with equal weights: the bound can only rise from there. */
 static dpmf_status climb_max(epochs_climb *c, int iterations) {
     static const double BARRIERS[] = {1e-3, 1e-5};
     c->enough = 1 + 1e-5;
@@ -86,7 +86,7 @@ static dpmf_status climb_max(epochs_climb *c, int iterations) {
     return DPMF_OK;
 }
 
-/* From V and p of shorter epochs, where there are any, and then for a few steps. */
+/* Starts from V and p of shorter epochs, where there are any, for a few steps. */
 static dpmf_status climb_max_long(epochs_climb *c, int iterations) {
     c->barrier = 1e-3 / (double)c->epochs->n;
     c->spend = MAX_CLIMB;
@@ -104,7 +104,7 @@ typedef struct question {
     const dpmf_run *run;
 } question;
 
-/* rms: NULL if V was foretold. */
+/* rms: NULL if V was predicted. */
 static dpmf_status bound_max(const question *q, base_pool *pool, const epochs_climb *rms, epochs_lower *out) {
     optimum_epochs epochs = {0};
     epochs_climb climb = {0};
@@ -123,12 +123,12 @@ done:
     return status;
 }
 
-/* Of one evaluation, at least: known before any memory is taken. */
+/* The cost of one evaluation, from below, before any memory is allocated. */
 static double least_cost(const question *q) {
     return 0.1 * (double)q->workload->steps * (double)q->k * (double)q->k;
 }
 
-/* Prefix sums over long epochs: nothing where that is not what is asked, or did not work. */
+/* Prefix sums over long epochs; does nothing for other problems, or where the prediction fails. */
 static dpmf_status bound_long(const question *q, base_pool *pool, epochs_lower *out) {
     double lower = 0;
     if (!workload_is_prefix(q->workload) || q->weights != NULL || least_cost(q) < LONG) return DPMF_OK;
@@ -162,7 +162,7 @@ done:
     return status;
 }
 
-/* X is diagonal: in closed form for the RMS loss. */
+/* X is diagonal: a closed form for the RMS loss. */
 static dpmf_status bound_full(const question *q, epochs_lower *out) {
     enum { WEIGHTED_MAX = 8192, MAX_LOSS_STEPS = 1024 };
     const double tolerance = 1e-6;
@@ -187,7 +187,7 @@ static int all_positive(int64_t n, const double *weights) {
     return 1;
 }
 
-/* Below so many steps a node is done before a thread wakes. */
+/* A node of fewer steps takes less time than waking a thread. */
 enum { THREADS_STEPS_MIN = 1024 };
 
 dpmf_status epochs_lower_bound(const dpmf_workload *workload, int64_t k, int64_t b, const double *weights,
@@ -201,7 +201,7 @@ dpmf_status epochs_lower_bound(const dpmf_workload *workload, int64_t k, int64_t
     if (workload->form == WORKLOAD_OPERATOR || !all_positive(workload->steps, weights)) return DPMF_OK;
     TRY(epochs_digest(workload, k, b, weights, digest));
     if (epochs_recall(digest, out) && (losses != EPOCHS_BOTH || !out->rms_only)) return DPMF_OK;
-    if (out->foretold) found = *out; /* only the max loss is missing, and does not need the climb for the RMS loss */
+    if (out->foretold) found = *out; /* only the max loss is missing, and needs no ascent for the RMS loss */
     *out = (epochs_lower){0};
     found.rms_only = out->rms_only = q.rms_only;
     if (b == 1) {

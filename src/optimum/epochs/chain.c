@@ -15,16 +15,16 @@
  *     M = N + F_1 + E_2,  D = M + Q_1' + Q_2,
  *     Q = Q_1 D^-1 Q_2,   E = E_1 + Q_1 D^-1 M,   F = F_2 + Q_2' D^-1 M:
  *
- * Gaussian elimination that adds what leads to the ground instead of subtracting what does not, so that no digit of sV is
- * lost however long the chain is. log det(K + sV) is the sum of log det D over all eliminations, and the trace its derivative
- * by s, which each of these quantities carries along: dQ = Q_1' X + Q_1 D^-1 (Q_2' - D' X) for X = D^-1 Q_2 (here ' is d/ds),
- * and so on. A run of equal positions is made by doubling. Missing steps of a last epoch are strangers: 1 on the
- * diagonal, joined to nothing.
+ * Gaussian elimination that adds the conductances to the ground instead of subtracting the others, so that no digit of
+ * sV is lost in a chain of any length. log det(K + sV) is the sum of log det D over all eliminations, and the trace its
+ * derivative by s, which each of these quantities carries along: dQ = Q_1' X + Q_1 D^-1 (Q_2' - D' X) for X = D^-1 Q_2
+ * (here ' is d/ds), and so on. A run of equal positions is built by doubling. Missing steps of a last epoch are
+ * padding: 1 on the diagonal, joined to nothing.
  */
 #include "optimum/epochs/chain.h"
 
 #include "base/memory.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 
 #include <assert.h>
 #include <math.h>
@@ -67,7 +67,7 @@ static int64_t lay_out(double *from, chain *c) {
     return at;
 }
 
-/* a^-1 for a positive definite; `l` is scratch. 0 if it is not. */
+/* a^-1 for a positive definite; `l` is scratch. Returns 0 if it is not. */
 static int invert(int64_t n, int64_t stride, const double *a, double *l, double *inverse) {
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j <= i; j++) {
@@ -143,7 +143,7 @@ static void add_ground(chain *c, const double *b_pair, const double *solved, dou
     add(c->k * c->stride, c->part, ground);
 }
 
-/* out, none of the others: a, the node, b. */
+/* out = a, the node and b together; out is none of the others. */
 static void join(chain *c, const stretch *a, const stretch *b, stretch *out) {
     const int64_t k = c->k, single = k * c->stride, pair = k * c->wide;
     double trace = 0;
@@ -193,7 +193,7 @@ static void set_link(const chain *c, int64_t members, stretch *out) {
         out->pair[e * c->wide + e] = 1;
 }
 
-/* N of a run: sV, the ground of the last step, and strangers. */
+/* N of a run: sV, the ground of the last step, and padding. */
 static void set_node(chain *c, const epochs_run *run, double shift) {
     const int64_t k = c->k;
     memset(c->node, 0, (size_t)(k * c->stride) * sizeof *c->node);
@@ -208,7 +208,7 @@ static void set_node(chain *c, const epochs_run *run, double shift) {
     if (run->grounded) c->node[(k - 1) * c->stride + k - 1] += 1;
 }
 
-/* whole, the positions of a run, and the conductances after each of them: by doubling. */
+/* whole = the positions of a run and the conductances after each of them, by doubling. */
 static void append(chain *c, const epochs_run *run, int64_t members_after, double shift) {
     int64_t left = run->length;
     set_node(c, run, shift);
@@ -226,7 +226,7 @@ static void append(chain *c, const epochs_run *run, int64_t members_after, doubl
     }
 }
 
-/* The first and the last position, joined by everything between them and by the ends of epochs. */
+/* Joins the first and the last position through everything between them and through the ends of epochs. */
 static void fill_ends(chain *c, const epochs_run *first, const epochs_run *last, double shift, double *sum,
                       double *d_sum, int64_t stride) {
     const int64_t k = c->k;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The dual of optimum/epochs/epochs.c climbed by limited-memory BFGS. V must stay positive definite with a constant diagonal
- * in each class, without constraints on the unknowns:
+ * Maximises the dual of optimum/epochs/epochs.c by limited-memory BFGS. V must stay positive definite with a constant
+ * diagonal in each class, without constraints on the unknowns:
  *
  *     V_i = e^theta_i R R',   row r of R = (m_r0, ..., m_r,r-1, 1, 0, ...) over its norm,
  *
- * so that V_i has e^theta_i on its whole diagonal. For the max loss p_t = y_t^2. What is climbed is
- * trace^2 / (sum_i e^theta_i  sum_t p_t), which does not feel a scaling of V or p; its inverse is minimised. With
- * N = tr V X, dN/dV = X/2:
+ * so that V_i has e^theta_i on its whole diagonal. For the max loss p_t = y_t^2. The objective is trace^2 / (sum_i
+ * e^theta_i sum_t p_t), which a scaling of V or p does not change; its inverse is minimised. With N = tr V X, dN/dV =
+ * X/2:
  *
  *     d ln N / d theta_i = <V_i, X_i> / 2N,
  *     d ln N / d m = strictly lower part of (G - diag(row sums of G o R) R) / row norms,   G = e^theta_i X_i R / N,
  *     d ln N / d ln p_t = rows_t / 2N.
  *
  * With momentum and many epochs the optimum lies at the edge, V nearly singular, and for the max loss many steps have
- * no weight, but one that loses it too early has an error that nothing bounds. So a barrier mu (ln det V + sum ln p_t)
- * joins. At its top Y = X + mu N V^-1, which is no worse than X for any error, satisfies all constraints but for a
- * common factor, and the bounds that follow are 1 + mu n apart for V, and as much for p.
+ * no weight, but the error of a step that loses its weight too early is not bounded. So a barrier mu (ln det V + sum ln
+ * p_t) is added. At its top Y = X + mu N V^-1, which is no worse than X for any error, satisfies all constraints up to
+ * a common factor, and the bounds that follow are 1 + mu n apart for V, and as much for p.
  */
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -46,7 +46,7 @@ void epochs_climb_free(epochs_climb *c) {
 /*
  * A unit that contributes 1 at each of its steps moves C g by at most the sensitivity, 1, and A g by A g itself: its
  * squared norm, or for the max loss its largest square, is a lower bound. With momentum the max loss often attains it,
- * and the dual, whose maximum is then at the edge of its domain, comes near only.
+ * and the dual, whose maximum is then at the edge of its domain, only comes near it.
  */
 static dpmf_status contribution_bound(const optimum_epochs *e, double *bound) {
     const double work = 2e7; /* the first unit has the longest sums; of many, some are tried */
@@ -148,7 +148,7 @@ static double sum_of_weights(const epochs_climb *c) {
     return c->epochs->max_loss ? base_sum(c->epochs->n, c->point.p) : 1;
 }
 
-/* Both barriers, with V and p over their means: what a scaling of them does not change. */
+/* Both barriers, with V and p over their means, which makes them invariant to scaling. */
 static double barrier_of(const epochs_climb *c, const double *y, double total, double weights) {
     const optimum_epochs *e = c->epochs;
     double sum = -(double)e->n * log(total / (double)e->b);
@@ -192,9 +192,9 @@ static void class_gradient(const epochs_climb *c, const double *y, double total,
 }
 
 /*
- * Bounds for nothing: from below the dual, from above Y = X + mu N V^-1, whose squared sensitivity is at most the
- * largest sum of |Y| over a class; adding |Y| to the diagonal for what is zeroed beside it lowers every error and keeps
- * that sum, so that a mechanism with zeros there is no worse. Or, mostly far better, by the smallest diagonal.
+ * Bounds without extra work: from below the dual, from above Y = X + mu N V^-1, whose squared sensitivity is at most
+ * the largest sum of |Y| over a class; adding |Y| to the diagonal for what is zeroed beside it lowers every error and
+ * keeps that sum, so that a mechanism with zeros there is no worse. The smallest diagonal is mostly far better.
  */
 static dpmf_status note_bounds(epochs_climb *c, const double *y, double total, double weights) {
     const optimum_epochs *e = c->epochs;
@@ -276,15 +276,16 @@ dpmf_status epochs_climb_value(void *context, const double *y, double *f, double
     TRY(fill_added(c));
     TRY(note_bounds(c, y, total, weights));
     if (!c->stopped) return DPMF_OK;
-    memmove(c->y, y, (size_t)c->unknowns * sizeof *y); /* this is the point; the climb ends here */
+    memmove(c->y, y, (size_t)c->unknowns * sizeof *y); /* this point is the result; the ascent ends here */
     return base_fail(DPMF_ERROR_CANCELLED, "near enough");
 }
 
 /*
- * What is walked in: y = from + scale o z, where the value curves about as much along any z. A class with the diagonal nu
- * has the share nu / sum nu in the value, and an entry of m moves its row by the inverse of the row's norm. Momentum 0.9,
- * eight epochs of 48: the dual is within 1e-7 of its top after 50 steps; without the scales after 60, with 20 pairs
- * instead of 60 besides after 85. The max loss of prefix sums, five epochs of 60: bounds 1e-3 apart after 48 steps, not 140.
+ * The search runs over z with y = from + scale o z, such that the curvature of the value is similar along every z. A
+ * class with the diagonal nu has the share nu / sum nu in the value, and an entry of m moves its row by the inverse of
+ * the row's norm. With momentum 0.9 and eight epochs of 48 the dual is within 1e-7 of its top after 50 steps; without
+ * the scales after 60, and with 20 pairs instead of 60 after 85. The max loss of prefix sums, five epochs of 60: bounds
+ * 1e-3 apart after 48 steps, not 140.
  */
 enum { PAIRS = 60 };
 
@@ -352,7 +353,7 @@ dpmf_status epochs_climb_run(epochs_climb *c, double decrease, int iterations) {
     assert(isfinite(f));
 done:
     if (c->stopped && status == DPMF_ERROR_CANCELLED) {
-        c->iterations += c->evaluations; /* near enough: a step mostly takes one */
+        c->iterations += c->evaluations; /* near enough: a step mostly takes one trial */
         c->converged = 1;
         status = DPMF_OK;
     }

@@ -4,14 +4,14 @@
  *
  *     f(X_i) = min { tr D : D diagonal, D - X_i positive semidefinite }
  *
- * (sensitivity/ascent.c). X with D in the place of X_i for every class is X plus something positive semidefinite: no error is
+ * (sensitivity/pattern.c). Replacing X_i by D in every class adds a positive semidefinite matrix to X: no error becomes
  * larger, the steps of a class are orthogonal, and the squared sensitivity is the largest trace.
  *
- * At the top of the dual V_i over its diagonal is the matrix of inner products that attains f(X_i), and close to it D follows
- * from V_i to the second order in what is missing, where the sum of |X_i| is off in the first: momentum 0.9, ten epochs of
- * 100, a barrier that keeps the bounds 3e-4 apart: after 60 steps 1.0004 times what the dual allows, the sum 1.59 times, and
- * still 1.03 after 200 more. V nearly vanishes in some directions, and there X_i says nothing. So the vectors begin
- * as rows of the factor of V_i, and a few sweeps finish them.
+ * At the top of the dual V_i over its diagonal is the matrix of inner products that attains f(X_i), and close to it the
+ * error of D is of second order in the distance, that of the sum of |X_i| of first order. Example: momentum 0.9, ten
+ * epochs of 100, a barrier that keeps the bounds 3e-4 apart: after 60 steps D gives 1.0004 times the value of the dual,
+ * the sum 1.59 times, and still 1.03 after 200 more. V nearly vanishes in some directions, where X_i has no
+ * information. So the vectors begin as rows of the factor of V_i, and a few sweeps finish them.
  */
 #include "base/memory.h"
 #include "optimum/epochs/epochs.h"
@@ -20,14 +20,14 @@
 #include <float.h>
 #include <math.h>
 
-/* One class: its block of X and unit vectors, m of m numbers; room. */
+/* One class: its block of X, m unit vectors of m numbers, and work space. */
 typedef struct block {
     int64_t m;
     double *x, *g, *work, *d;
 } block;
 
 enum { SWEEPS = 2, MORE_SWEEPS = 8 };
-static const double NEAR = 1e-7; /* the two sides of f: nearer needs no more sweeps */
+static const double NEAR = 1e-7; /* the two sides of f: closer needs no more sweeps */
 
 /* 0 where X is not finite, as it may be at a trial of the line search. */
 static int load_block(const optimum_epochs *e, const epochs_point *point, int64_t i, block *b) {
@@ -48,7 +48,7 @@ static int load_block(const optimum_epochs *e, const epochs_point *point, int64_
     return sum < 1 / DBL_EPSILON / DBL_EPSILON;
 }
 
-/* D of a class; not to the end where its trace is below `least` already. */
+/* D of a class; stops early where its trace is already below `least`. */
 static dpmf_status cover_block(block *b, double least, double *trace) {
     double low = 0;
     TRY(sensitivity_cover(b->m, b->m, SWEEPS, b->x, b->g, b->work, b->d, &low, trace));

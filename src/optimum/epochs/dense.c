@@ -4,8 +4,8 @@
  *
  *     tr V X = tr Sigma,    X = Y'Y with Y = Sigma^1/2 Z' L^-1,    P^1/2 A X^-1 A' P^1/2 = U Sigma U'.
  *
- * For workloads whose inverse is not banded and for very short epochs. L couples the steps of one class alone, so that
- * everything but the decomposition itself costs O(n^2 k).
+ * This serves workloads whose inverse is not banded and very short epochs. L couples only the steps of one class, so
+ * that everything except the decomposition costs O(n^2 k).
  */
 #include "base/linalg.h"
 #include "base/lower.h"

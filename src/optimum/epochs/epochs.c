@@ -11,18 +11,18 @@
  * are lower bounds, attained at the optimum. For the max loss p is free in the simplex: max_t [A X^-1 A']_tt is the
  * maximum over p of tr(A'PA X^-1).
  *
- * Everything needed is in the blocks of X(V) = sum_j w_j (K + s_j V)^-1, K = A^-1 P^-1 A^-T (base/quadrature.h):
- * the norm is tr V X, its derivative by V is X/2. Since (K + sV)^-1 is needed within classes only and K is banded, that is
- * O(n k^2) a node (optimum/epochs/node.c) instead of O(n^3). For the max loss, p_t [A X^-1 A']_tt is the diagonal of
+ * All results come from the blocks of X(V) = sum_j w_j (K + s_j V)^-1, K = A^-1 P^-1 A^-T (base/quadrature.h): the norm
+ * is tr V X, its derivative by V is X/2. Since (K + sV)^-1 is needed within classes only and K is banded, that is O(n
+ * k^2) per node (optimum/epochs/node.c) instead of O(n^3). For the max loss, p_t [A X^-1 A']_tt is the diagonal of
  *
  *     P sum_j w_j (A^-T V^-1 A^-1 + s_j P)^-1,
  *
- * the same kind of matrix with time reversed.
+ * a matrix of the same kind with time reversed.
  *
  * Interval: with large_t and small_t bounds on the eigenvalues of V_i at the steps of class i, diag(small) <= V <=
  * diag(large), and the spectrum of V^-1/2 K V^-1/2 lies between that of the two diagonals (optimum/phi.h).
  *
- * Nesterov momentum (K not banded), matrices, and epochs no longer than the bands: optimum/epochs/dense.c.
+ * optimum/epochs/dense.c serves Nesterov momentum (K is not banded), matrices, and epochs no longer than the bands.
  */
 #include "optimum/epochs/epochs.h"
 
@@ -34,7 +34,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A point whose trace is less certain than this counts as outside: a climb must not be led by rounding. */
+/* A point whose trace is less certain than this counts as outside: rounding must not lead the ascent. */
 static const double ERROR_MAX = 0.01;
 
 /* ---- making ---- */
@@ -58,7 +58,7 @@ static dpmf_status wants_dense(const dpmf_workload *a, int64_t b, int *dense) {
     int q_bands = -1, r_bands = 0;
     if (a->form == WORKLOAD_OPERATOR)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
-    dpmf_workload_inverse_bands(a, &q_bands, &r_bands);
+    workload_inverse_bands(a, &q_bands, &r_bands);
     *dense = q_bands < 0 || r_bands > 0 || b <= (q_bands < 1 ? 1 : q_bands);
     if (*dense && a->steps > EPOCHS_DENSE_MAX)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
@@ -155,7 +155,7 @@ static void block_bounds(optimum_epochs *e, const double *lower, int64_t i, doub
     }
 }
 
-/* Fills the bounds and, for the max loss, the inverses that the reversed problem mixes by. */
+/* Fills the bounds and, for the max loss, the inverses that the reversed problem uses. */
 static dpmf_status invert_lower(optimum_epochs *e, const double *lower, int *outside) {
     int64_t k = e->k;
     double *inverse = NULL;
@@ -185,7 +185,7 @@ typedef struct job {
     int64_t first;               /* group of the first item */
 } job;
 
-/* Nodes left over in the last group weigh nothing. */
+/* Unused nodes of the last group have weight 0. */
 void epochs_group(const optimum_epochs *e, int64_t group, double shift[SIDE], double weight[SIDE]) {
     for (int j = 0; j < SIDE; j++) {
         const int64_t node = group * SIDE + j;
@@ -246,7 +246,7 @@ static dpmf_status run_reversed(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* As many groups at a time as there are workers, so that a caller is asked between them whether to go on. */
+/* Runs as many groups at a time as there are workers, so that the caller can cancel between them. */
 static dpmf_status run_groups(optimum_epochs *e, base_work work, job *j) {
     const int64_t groups = groups_of(e);
     for (j->first = 0; j->first < groups; j->first += e->workers) {
@@ -280,17 +280,17 @@ done:
 /*
  * The allowance for rounding: node j works with a matrix W of condition sqrt((high + s_j)/(low + s_j)), orthogonal
  * transformations keep backward errors at a modest multiple of the rounding unit, and the trace then moves by that
- * multiple of the condition, in the relative sense. Against singular values (prefix sums and momentum,
- * 120 to 1920 steps, 4 and 20 epochs) the error stays below a hundredth of this.
+ * multiple of the condition, in the relative sense. Compared with singular values (prefix sums and momentum, 120 to
+ * 1920 steps, 4 and 20 epochs) the error stays below a hundredth of this.
  */
 static double rounding_of(const optimum_epochs *e, double low, double high, double shift) {
     return (64 + sqrt((double)e->n)) * DBL_EPSILON * sqrt((high + shift) / (low + shift));
 }
 
 /*
- * The rule changes only when it must: another one has another error, and the climb would take the difference for a
- * slope. So the interval is taken somewhat too wide at first and kept while the spectrum stays inside without
- * shrinking much.
+ * The rule changes only when it must: another one has another error, and the ascent would mistake the difference for a
+ * slope. So the interval is somewhat too wide at first and is kept while the spectrum stays inside without shrinking
+ * much.
  */
 static void choose_rule(optimum_epochs *e, double tolerance, double low, double high) {
     const double room = 1.5, slack = 30;
@@ -301,7 +301,7 @@ static void choose_rule(optimum_epochs *e, double tolerance, double low, double 
     base_quadrature_fill(e->low, e->high, base_quadrature_nodes(e->high / e->low, tolerance), &e->rule);
 }
 
-/* Room for what each node gives. */
+/* Memory for the results of each node. */
 static dpmf_status make_room(optimum_epochs *e) {
     int64_t count = e->only_traces ? e->workers : groups_of(e);
     double *partial = NULL, *rows = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The optimum under cyclic participation, among the mechanisms whose X = C'C vanishes between two steps of one unit
- * (Choquette-Choo et al. 2023; Pillutla et al. 2025, Problem 4.6): its dual, evaluated and climbed, and the X and C that
- * a point of the dual gives. Steps t = i + e b: unit (class) i takes part at e = 0..k-1, where t < n.
+ * (Choquette-Choo et al. 2023; Pillutla et al. 2025, Problem 4.6): its dual, evaluated and maximised, and the X and C
+ * that a point of the dual gives. Steps t = i + e b: unit (class) i takes part at e = 0..k-1, where t < n.
  */
 #ifndef DPMF_OPTIMUM_EPOCHS_H
 #define DPMF_OPTIMUM_EPOCHS_H
@@ -18,7 +18,7 @@ enum { EPOCHS_DENSE_MAX = 1024 }; /* steps, where K is not banded or epochs are 
 typedef struct optimum_epochs {
     const dpmf_workload *workload;
     base_pool *pool;
-    const dpmf_run *run; /* whom long evaluations ask whether to go on; NULL: nobody */
+    const dpmf_run *run; /* progress callback for long evaluations, or NULL */
     int64_t n, k, b;
     int max_loss;
     const double *weights; /* RMS: NULL or p */
@@ -26,11 +26,11 @@ typedef struct optimum_epochs {
     /* blocks */
     optimum_phi *phi; /* for the interval */
     epochs_shape shape, reversed;
-    epochs_node *scratch; /* one a worker */
+    epochs_node *scratch; /* one per worker */
     int workers;
-    double *partial, *partial_rows; /* what each group of nodes gives: b k k numbers, k b numbers */
-    int room;                       /* for so many groups */
-    int only_traces;                /* partial is room for each worker: the blocks are not kept */
+    double *partial, *partial_rows; /* the results of each group of nodes: b k k numbers, k b numbers */
+    int room;                       /* for this many groups */
+    int only_traces;                /* partial is work space of each worker: the blocks are not kept */
     double *v;                      /* b x k x k: V_i, 0 for steps past the last */
     double traces[BASE_NODES_MAX];
     double *small, *large; /* n each: bounds on the eigenvalues of V at each step */
@@ -45,10 +45,10 @@ typedef struct optimum_epochs {
 DPMF_MUST_CHECK dpmf_status epochs_create(const dpmf_workload *workload, int64_t k, int64_t b, int max_loss,
                                           const double *weights, base_pool *pool, optimum_epochs *out);
 void epochs_free(optimum_epochs *epochs);
-/* Of one evaluation, roughly, in microseconds of one core: for deciding how many are worth it. */
+/* The approximate time of one evaluation, in microseconds of one core: it decides how many are worthwhile. */
 double epochs_cost(const optimum_epochs *epochs);
 
-/* A point of the dual, and what comes of it. */
+/* A point of the dual, and its results. */
 typedef struct epochs_point {
     double *lower;  /* b x k x k: V_i = L_i L_i', L_i lower triangular; 1 on the diagonal for steps past the last */
     double *p;      /* max loss: n weights > 0; NULL otherwise */
@@ -59,12 +59,12 @@ typedef struct epochs_point {
     double error;   /* its relative error: quadrature, proven, and an allowance for rounding */
 } epochs_point;
 
-/* 1 in *outside, and nothing else, where V is too close to singular. */
+/* Sets *outside to 1, and nothing else, where V is too close to singular. */
 DPMF_MUST_CHECK dpmf_status epochs_eval(optimum_epochs *epochs, double tolerance, epochs_point *point, int *outside);
 
 /*
- * The squared sensitivity of X(V) at a point that was evaluated, from above (optimum/epochs/cover.c); add: `added` becomes
- * what makes the blocks of X diagonal with no larger a trace.
+ * The squared sensitivity of X(V) at a point that was evaluated, from above (optimum/epochs/cover.c); add: `added` + X
+ * has diagonal blocks without a larger trace.
  */
 DPMF_MUST_CHECK dpmf_status epochs_cover(const optimum_epochs *epochs, epochs_point *point, int add, double *largest);
 
@@ -74,7 +74,7 @@ void epochs_group(const optimum_epochs *epochs, int64_t group, double shift[EPOC
 /* l^-1 for a lower triangular k x k block. */
 void epochs_invert_block(int64_t k, const double *l, double *inverse);
 
-/* X whole with what the climb adds to it, both triangles, for the point that was evaluated last. */
+/* The complete X with the terms of the barrier, both triangles, for the point that was evaluated last. */
 DPMF_MUST_CHECK dpmf_status epochs_fill(optimum_epochs *epochs, const epochs_point *point, double *x);
 DPMF_MUST_CHECK dpmf_status epochs_fill_dense(optimum_epochs *epochs, double *x);
 
@@ -99,17 +99,16 @@ DPMF_MUST_CHECK dpmf_status epochs_nuclear(const optimum_epochs *epochs, const e
                                            double *error);
 
 /*
- * The dual climbed (optimum/epochs/climb.c). Unknowns: b logarithms of the diagonals of V_i, their correlations as rows
- * of triangular matrices, and for max loss n square roots of weights.
+ * The dual maximised (optimum/epochs/climb.c). The unknowns are b logarithms of the diagonals of V_i, their
+ * correlations as rows of triangular matrices, and for max loss n square roots of weights.
  */
 typedef struct epochs_climb {
     optimum_epochs *epochs;
-    const dpmf_run *run; /* NULL: nobody to report to */
+    const dpmf_run *run; /* progress callback, or NULL */
     int64_t unknowns, correlations, first_weight;
     double tolerance; /* of the quadrature */
     double *y;
-    double *
-        trend; /* what the last longer start added to V's part of y: where the next one leads (optimum/epochs/start.c) */
+    double *trend;      /* the change of V's unknowns by the last longer start: the trend (optimum/epochs/start.c) */
     epochs_point point; /* of the last evaluation */
     double scale;       /* f = scale / value */
     double barrier;     /* mu: keeps V from being singular and weights from 0; 0: none */
@@ -118,53 +117,62 @@ typedef struct epochs_climb {
     double *best;        /* the unknowns that gave this upper bound, and the barrier */
     double best_barrier;
     double spend;    /* on each level of the start, in the units of epochs_cost; 0: 200 iterations */
-    int covers;      /* the upper bound by optimum/epochs/cover.c too: where it decides when to stop */
+    int covers;      /* compute the upper bound by optimum/epochs/cover.c too: if it decides when to stop */
     double enough;   /* stop as soon as upper/lower is no larger than this; 0: never */
-    int stopped;     /* that is why it ended */
+    int stopped;     /* the run ended for this reason */
     int evaluations; /* in the last run */
 } epochs_climb;
 
 DPMF_MUST_CHECK dpmf_status epochs_climb_create(optimum_epochs *epochs, double tolerance, const dpmf_run *run,
                                                 epochs_climb *out);
 void epochs_climb_free(epochs_climb *climb);
-/* y from a closed form; and from the solution for a quarter of the positions, where that pays (optimum/epochs/start.c). */
+/*
+ * y from a closed form, or from the solution for a quarter of the positions, where that is faster
+ * (optimum/epochs/start.c).
+ */
 DPMF_MUST_CHECK dpmf_status epochs_climb_guess(epochs_climb *climb);
 DPMF_MUST_CHECK dpmf_status epochs_climb_start(epochs_climb *climb);
-/* Climbs from that start, for `spend` at most; the trend is then what the climb has changed (optimum/epochs/start.c). */
+/*
+ * Ascends from that start with at most `spend` of work; the trend is then the change by the ascent
+ * (optimum/epochs/start.c).
+ */
 DPMF_MUST_CHECK dpmf_status epochs_climb_coarse(epochs_climb *climb, double spend);
-/* What V of this climb is expected to be at position i of epochs of b positions: theta, and the correlations. */
+/* The V of this ascent expected at position i of epochs of b positions: theta, and the correlations. */
 void epochs_climb_longer(const epochs_climb *climb, int64_t b, int64_t i, double *theta, double *correlations);
-/* Climbs until a few steps gain less than `decrease` of the value; the point is then that of y. */
+/* Ascends until a few steps gain less than `decrease` of the value; the point is then that of y. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_run(epochs_climb *climb, double decrease, int iterations);
-/* The lower bound at y raised, and nothing else: for long runs, where all nodes' blocks are too much memory. */
+/*
+ * Raises the lower bound at y and computes nothing else: for long runs, where the blocks of all nodes need too much
+ * memory.
+ */
 DPMF_MUST_CHECK dpmf_status epochs_climb_lower(epochs_climb *climb);
 /* The point becomes that of the best upper bound; y stays. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_revisit(epochs_climb *climb);
-/* Raises the lower bound by epochs_nuclear at the point of the climb. */
+/* Raises the lower bound by epochs_nuclear at the point of the ascent. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_confirm(epochs_climb *climb);
 /* scale/value, the barrier included, and its gradient: to be minimised; f = INFINITY outside. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_value(void *climb, const double *y, double *f, double *gradient);
 /*
- * Losses that no mechanism can beat (optimum/epochs/bound.c), and how far above them, relatively, one is known to be:
- * infinite if that was not asked. 0 where nothing is known, or it takes too long.
+ * Losses that no mechanism can beat (optimum/epochs/bound.c), and their relative distance to the loss of a known
+ * mechanism: infinite if it was not computed. 0 where no bound is known, or it would take too long.
  */
 typedef struct epochs_lower {
     double rms_loss, max_loss, rms_gap, max_gap;
-    int foretold; /* the RMS bound is from a V that shorter epochs foretell */
-    int rms_only; /* the bound for the max loss was not asked for: 0 */
+    int foretold; /* the RMS bound is from a V that shorter epochs predict */
+    int rms_only; /* the bound for the max loss was not requested: 0 */
 } epochs_lower;
-/* Which of them are needed. */
+/* The losses that are needed. */
 typedef enum epochs_losses {
     EPOCHS_BOTH = 0,
     OPTIMUM_EPOCHS_RMS,
-    EPOCHS_RMS_IF_KNOWN /* the RMS loss is enough if it was found before; otherwise both, as evaluations need them */
+    EPOCHS_RMS_IF_KNOWN /* the RMS loss suffices if it was found before; otherwise both, as evaluations need them */
 } epochs_losses;
 DPMF_MUST_CHECK dpmf_status epochs_lower_bound(const dpmf_workload *workload, int64_t k, int64_t b,
                                                const double *weights, epochs_losses losses, const dpmf_run *run,
                                                epochs_lower *out);
 /*
- * The squared total loss that no mechanism for prefix sums can beat, from a V that shorter epochs foretell
- * (optimum/epochs/long.c): time hardly depends on b. 0 where V turns out not to be positive definite.
+ * The squared total loss that no mechanism for prefix sums can beat, from a V that shorter epochs predict
+ * (optimum/epochs/bound_long.c). Its time hardly depends on b. 0 where V turns out not to be positive definite.
  */
 DPMF_MUST_CHECK dpmf_status epochs_long(const dpmf_workload *workload, int64_t k, int64_t b, base_pool *pool,
                                         const dpmf_run *run, double *lower);

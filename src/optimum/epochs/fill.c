@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * X = sum_j w_j (K + s_j V)^-1 whole, from what optimum/epochs/node.c leaves of each node: with T the inverse of a node
- * and c a column of a position not before i,
+ * The complete X = sum_j w_j (K + s_j V)^-1 from the results of optimum/epochs/node.c for each node: with T the inverse
+ * of a node and c a column of a position not before i,
  *
  *     T[i,c] = E_i T[J,c],    J the p positions after i and the border,
  *
- * so that a chunk of columns is run through from its own positions to the first, all nodes side by side: 4 p k
- * operations an entry and node. Chunks are independent, and each entry is the sum over the nodes in their order.
+ * so that a chunk of columns is computed from its own positions to the first, all nodes side by side: 4 p k operations
+ * per entry and node. Chunks are independent, and each entry is the sum over the nodes in their order.
  */
 #include "base/memory.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 #include "optimum/epochs/epochs.h"
 
 #include <string.h>
@@ -140,7 +140,7 @@ static dpmf_status fill_chunk(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* As many at a time as there are workers: between them the caller may end it all. */
+/* Runs as many at a time as there are workers: between them the caller may cancel. */
 static dpmf_status run_items(filler *f, int64_t count, base_work work) {
     const int64_t workers = f->e->workers;
     for (f->first = 0; f->first < count; f->first += workers) {
@@ -166,7 +166,7 @@ static dpmf_status fill_blocks(optimum_epochs *e, const epochs_point *point, dou
     }
     TRY_DONE(base_alloc_doubles(e->workers * (2 * s->p * nodes + 2) * s->k * f.columns, "columns of X", &f.states));
     TRY_DONE(run_items(&f, (nodes + EPOCHS_SIDE - 1) / EPOCHS_SIDE, run_group));
-    /* one chunk more than the inner positions need is the border */
+    /* one more chunk than the inner positions need is for the border */
     f.positions = (s->inner + chunks - 1) / chunks;
     chunks = (s->inner + f.positions - 1) / f.positions;
     TRY_DONE(run_items(&f, chunks + 1, fill_chunk));

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cyclic participation, other constraints on X = C'C (Choquette-Choo et al. 2023, Appendix I.3): small problems, to see
- * what zeros between the steps of one unit cost.
+ * Cyclic participation, other constraints on X = C'C (Choquette-Choo et al. 2023, Appendix I.3): small problems, which
+ * show the cost of zeros between the steps of one unit.
  *
  *     non-negative   X >= 0 everywhere, and the sum of X over the steps of each unit at most 1
- *     corners        u'Xu <= 1 for every choice of signs u on the steps of each unit: what one coordinate can do
+ *     corners        u'Xu <= 1 for every choice of signs u on the steps of each unit: contributions of one coordinate
  *
  * Minimise tr(A'PA X^-1) under these. With multipliers nu_i of the classes and Z >= 0 of the entries, or mu_u >= 0 of
  * the corners, weak duality gives for every positive definite
  *
  *     V = sum_i nu_i 1_i 1_i' - Z     or     V = sum_u mu_u u u'
  *
- * the lower bound |P^1/2 A L|_*^2 / sum nu (or sum mu), V = L L'. It is climbed by limited-memory BFGS with squares for
- * what must not be negative; a V that is not positive definite lies outside. Then X = V^-1 # A'PA, repaired (negative
- * entries to 0, classes scaled to fit), is a mechanism and its loss an upper bound. Dense: n^3 a step.
+ * the lower bound |P^1/2 A L|_*^2 / sum nu (or sum mu), V = L L'. It is maximised by limited-memory BFGS with squares
+ * for unknowns that must not be negative; a V that is not positive definite lies outside. Then X = V^-1 # A'PA,
+ * repaired (negative entries to 0, classes scaled to fit), is a mechanism and its loss an upper bound. Dense algebra,
+ * n^3 per step.
  */
 #include "optimum/epochs/forms.h"
 
@@ -185,7 +186,7 @@ static dpmf_status dual_value(void *context, const double *y, double *out, doubl
 
 /* ---- the primal ---- */
 
-/* What the constraint bounds by 1 for class i. */
+/* The quantity that the constraint bounds by 1 for class i. */
 static double class_size(const forms *f, const double *x, int64_t i) {
     int64_t count = f->task->constraint == DPMF_CONSTRAINT_CORNERS ? corners(f, i) : 1;
     double largest = 0;

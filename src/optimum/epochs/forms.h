@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The optimum under cyclic participation with weaker demands on X = C'C than zeros between the steps of one unit. */
+/*
+ * The optimum under cyclic participation with weaker constraints on X = C'C than zeros between the steps of one unit.
+ */
 #ifndef DPMF_OPTIMUM_EPOCHS_FORMS_H
 #define DPMF_OPTIMUM_EPOCHS_FORMS_H
 

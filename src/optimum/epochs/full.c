@@ -7,9 +7,9 @@
  *
  * Max: minimise max_t sum_u A_tu^2 / x_u. Weights p on the rows, summing to 1, give the lower bound (sum_u c_u)^2 with
  * c_u^2 = sum_t p_t A_tu^2, and x_u = c_u / sum c the upper one. If the row of largest absolute sum dominates, p = 1
- * there closes the gap: so for prefix sums, where C is the identity up to scale (Pillutla et al. 2025, Proposition
- * 3.11), and wherever rows grow. Otherwise p_t is multiplied by the loss of row t over the mean, which raises the lower
- * bound at each step, and the bounds meet.
+ * there closes the gap, for example for prefix sums, where C is the identity up to scale (Pillutla et al. 2025,
+ * Proposition 3.11), and wherever rows grow. Otherwise p_t is multiplied by the loss of row t over the mean, which
+ * raises the lower bound at each step, and the bounds meet.
  */
 #include "optimum/epochs/full.h"
 

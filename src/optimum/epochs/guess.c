@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a climb begins that has nothing shorter to begin from: V = X^-1 A'A X^-1 at the optimum, and A'A of prefix sums has
- * the correlations sqrt((n - u)/(n - t)) between steps t < u; X takes a part of them away. The diagonal falls along the
- * epoch.
+ * The start of an ascent without shorter epochs to start from. V = X^-1 A'A X^-1 at the optimum, and A'A of prefix sums
+ * has the correlations sqrt((n - u)/(n - t)) between steps t < u; X takes a part of them away. The diagonal falls along
+ * the epoch.
  */
 #include "base/linalg.h"
 #include "base/memory.h"

@@ -8,21 +8,22 @@
  * alone (V). The last p positions, which the first ones touch across the end of an epoch, are eliminated last: a
  * border. Householder reflections turn W into a triangular R = [ R_ii  R_iJ ], k rows for each position, J the p
  * positions after i and the border. K + sV itself, whose condition is the square of W's, is never formed: for momentum
- * with a cooldown that square is 1e13 and more, and the sum of K and sV would keep two or three digits of what matters.
+ * with a cooldown that square is 1e13 and more, and the sum of K and sV would keep two or three digits of the result.
  *
  * R x = z with z standard normal has T as its covariance, so from the border upwards, adding and never subtracting,
  *
  *     E_i = -R_ii^-1 R_iJ,    T[i,J] = E_i T[J,J],    T[i,i] = R_ii^-1 R_ii^-T + T[i,J] E_i'.
  *
- * O(k^3) a position, where a dense inverse costs O(n^3). Rows wait in `pending`, triangular, until their position comes.
+ * This takes O(k^3) per position, where a dense inverse costs O(n^3). Rows stay in `pending`, triangular, until their
+ * position comes.
  *
  * All shifts have the same V and the same zeros, so a few of them run side by side, one in each lane of a vector: the
- * blocks are small, and lanes along their rows were half empty.
+ * blocks are small, and lanes along their rows would be half empty.
  */
 #include "optimum/epochs/node.h"
 
 #include "base/memory.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 #include "workload/workload.h"
 
 #include <assert.h>
@@ -67,7 +68,7 @@ dpmf_status epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_
     epochs_shape s = {.n = workload->steps, .k = k, .b = b};
     int q_bands = 0, r_bands = 0;
     dpmf_status status = DPMF_OK;
-    dpmf_workload_inverse_bands(workload, &q_bands, &r_bands);
+    workload_inverse_bands(workload, &q_bands, &r_bands);
     s.p = q_bands < 1 ? 1 : q_bands;
     assert(r_bands == 0 && s.p <= 2 && b > s.p && (k - 1) * b < s.n && s.n <= k * b);
     s.inner = b - s.p;
@@ -157,8 +158,8 @@ static void to_border(const epochs_shape *s, const kernels_block_set *kernels, i
 }
 
 /*
- * The fresh rows at step i go into the pending ones, then, where a new position enters, form its pending rows, and what
- * is left over goes to the border. `ladder`: rows 2e and 2e+1 are zero before member e of position i.
+ * The fresh rows at step i are merged into the pending ones, then, where a new position enters, form its pending rows;
+ * the rest goes to the border. `ladder`: rows 2e and 2e+1 are zero before member e of position i.
  */
 static int absorb(const epochs_shape *s, const kernels_block_set *kernels, int64_t i, int64_t rows, int ladder,
                   scratch *w, side *border) {

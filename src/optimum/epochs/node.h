@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * (K + sV)^-1 for a few shifts s side by side, where V couples the steps of one unit: the blocks that the dual needs, and what the
- * others follow from. Steps are t = i + e b: position i < b within epoch e < k. Steps past the last, n <= t < k b, are
- * there as strangers: 1 on the diagonal of A^-1 and of V, coupled to nothing.
+ * (K + sV)^-1 for a few shifts s side by side, where V couples the steps of one unit: the blocks that the dual needs,
+ * and the factors that determine the others. Steps are t = i + e b: position i < b within epoch e < k. Steps past the
+ * last, n <= t < k b, are padding: 1 on the diagonal of A^-1 and of V, coupled to nothing.
  */
 #ifndef DPMF_OPTIMUM_EPOCHS_NODE_H
 #define DPMF_OPTIMUM_EPOCHS_NODE_H
 
 #include "base/status.h"
-#include "kernels/block.h"
+#include "kernels/block/block.h"
 
 enum { EPOCHS_SIDE = KERNELS_BLOCK_SIDE }; /* shifts */
 
@@ -34,8 +34,10 @@ DPMF_MUST_CHECK dpmf_status epochs_shape_create(const dpmf_workload *workload, i
 void epochs_shape_weigh(epochs_shape *shape, const dpmf_workload *workload, const double *weights);
 void epochs_shape_free(epochs_shape *shape);
 
-/* What a few shifts leave behind, numbers of all shifts side by side. With T = (K + sV)^-1, J the p positions after i and the
- * border: */
+/*
+ * The results of a few shifts, numbers of all shifts side by side. With T = (K + sV)^-1, J the p positions after i and
+ * the border:
+ */
 typedef struct epochs_node {
     kernels_block_side
         *rows; /* inner x k x width: the factor; afterwards E_i, from column k on, with T[i,c] = E_i T[J,c] */

@@ -2,11 +2,11 @@
 /*
  * From X to a mechanism and its loss. X(V) of a nearly optimal V nearly satisfies the constraints. It is repaired by a
  * congruence: X becomes T X T', T nearly the identity and coupling the steps of one class only, such that the blocks of
- * the classes become diagonal with trace 1. (To overwrite what should be 0 there would add white noise to X, whose
- * small eigenvalues, where X^-1 and the loss come from, are far below it; T changes slowly along an epoch and keeps
- * what cancels cancelling.) Or by adding to the diagonal, which only lowers errors but costs sensitivity: never worse
- * than the bound that optimum/epochs/climb.c has for nothing. With J the reversal of the steps, J X J = L L' gives the lower triangular C = J L' J with
- * C'C = X.
+ * the classes become diagonal with trace 1. (Overwriting the entries that should be 0 would add white noise to X, far
+ * above its small eigenvalues, which dominate X^-1 and the loss; T changes slowly along an epoch and keeps the
+ * cancellations.) Alternatively it is repaired by adding to the diagonal, which only lowers errors but costs
+ * sensitivity: never worse than the bound of optimum/epochs/climb.c. With J the reversal of the steps, J X J = L L'
+ * gives the lower triangular C = J L' J with C'C = X.
  */
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -89,7 +89,7 @@ static void mix_columns(int64_t n, int64_t b, int64_t k, const double *transform
     }
 }
 
-/* Both triangles the same, and zeros where they belong. */
+/* Makes both triangles equal, with zeros where they belong. */
 static void settle(int64_t n, int64_t b, double *x) {
     for (int64_t t = 0; t < n; t++)
         for (int64_t u = 0; u < t; u++)
@@ -120,7 +120,7 @@ done:
     return status;
 }
 
-/* What is zeroed goes to the diagonal as |X|; then all is scaled alike, and diagonals filled up to trace 1. */
+/* Adds the |X| of zeroed entries to the diagonal; then all is scaled alike, and diagonals are raised to trace 1. */
 static void repair_by_adding(int64_t n, int64_t b, double *x) {
     double largest = 0;
     for (int64_t i = 0; i < b; i++) {
@@ -155,7 +155,7 @@ dpmf_status epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *d
     return *definite ? epochs_factor(n, x, definite) : DPMF_OK;
 }
 
-/* ---- what it is worth ---- */
+/* ---- the loss ---- */
 
 dpmf_status epochs_sensitivity(int64_t n, int64_t b, const double *c, double *squared) {
     int64_t k = (n + b - 1) / b;

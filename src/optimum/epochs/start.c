@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the climb of optimum/epochs/climb.c begins when epochs are long: at the solution for a quarter of the positions
+ * The start of the ascent of optimum/epochs/climb.c when epochs are long: the solution for a quarter of the positions
  * in each epoch, found the same way and stretched. A coarse step stands for as many fine ones as it replaces: momentum
  * is raised to that power, learning rates and weights are sampled.
  *
- * V changes as fast between the first two positions of an epoch as between the second and the fourth, whatever the length
- * of the epoch; the same holds from its end. So positions correspond by the logarithms of their odds, ln((i + 1/2)/(b - i
- * - 1/2)), in which first, middle and last ones meet. What then is left changes slowly and steadily with the length
- * (prefix sums, three epochs of 16, 64 and 256 positions: correlations in the middle 0.470, 0.411, 0.362), so that the
- * difference of the last two lengths, a little less of it each time, leads on to the next. Momentum has a length of its
- * own, and of this nothing holds: there positions correspond by their share of the epoch.
+ * V changes as fast between the first two positions of an epoch as between the second and the fourth, for any length of
+ * the epoch; the same holds from its end. So positions correspond by the logarithms of their odds, ln((i + 1/2)/(b - i
+ * - 1/2)), in which first, middle and last ones meet. The rest changes slowly and steadily with the length (prefix
+ * sums, three epochs of 16, 64 and 256 positions: correlations in the middle 0.470, 0.411, 0.362), so we extrapolate
+ * with a damped difference of the last two lengths. With momentum this scaling fails: there positions correspond by
+ * their share of the epoch.
  */
 #include "base/memory.h"
 #include "optimum/epochs/epochs.h"
@@ -19,7 +19,7 @@
 #include <string.h>
 
 enum { COARSE_MIN = 6, COARSER = 4, COARSEST_STEPS = 24, SHORT = 32, SHORT_STEPS = 12 };
-static const double ONWARD = 0.8; /* of the last change, from one length to the next */
+static const double ONWARD = 0.8; /* part of the last change, from one length to the next */
 
 /* The fine step that coarse step t stands for. */
 static int64_t fine_step(const optimum_epochs *e, int64_t coarse, int64_t t) {
@@ -32,7 +32,7 @@ static dpmf_status coarsen(const optimum_epochs *e, int64_t coarse, dpmf_workloa
     int64_t last = e->n - (e->k - 1) * e->b, n = (e->k - 1) * coarse + (last * coarse + e->b - 1) / e->b;
     double *rates = NULL;
     double ratio = (double)e->b / (double)coarse;
-    /* a coarse step forgets what `ratio` fine ones do; the options want decay times every rate below 1 */
+    /* a coarse step decays like `ratio` fine ones; the options want decay times every rate below 1 */
     dpmf_workload_options o = {pow(a->momentum, ratio), a->nesterov, a->decay, NULL};
     dpmf_status status = DPMF_OK;
     if (a->learning_rate != NULL) {
@@ -60,8 +60,8 @@ static double place(int64_t fine, int64_t coarse, int by_share, int64_t i) {
 }
 
 /*
- * to += by x what `coarse` records of `width` numbers are at a place: cubic between them (Catmull and Rom), for kinks would
- * cost the dual little and the mechanism much.
+ * to += by times the value at `at` of `coarse` records of `width` numbers, cubic between them (Catmull and Rom), since
+ * kinks would cost the dual little and the mechanism much.
  */
 static void add_between(int64_t coarse, int64_t width, double by, double at, const double *from, double *to) {
     const int64_t j = (int64_t)at < coarse - 2 ? (int64_t)at : coarse - 2;
@@ -101,7 +101,7 @@ void epochs_climb_longer(const epochs_climb *c, int64_t b, int64_t i, double *th
     }
 }
 
-/* Roots of the weights of the steps, epoch by epoch; the last epoch may lack steps, which take the last one's. */
+/* Roots of the weights of the steps, epoch by epoch; missing steps of the last epoch take the last one's. */
 static void stretch_weights(const epochs_climb *from, epochs_climb *to) {
     const optimum_epochs *fine = to->epochs, *coarse = from->epochs;
     const int by_share = fine->workload->momentum > 0;
@@ -116,14 +116,14 @@ static void stretch_weights(const epochs_climb *from, epochs_climb *to) {
 
 dpmf_status epochs_climb_coarse(epochs_climb *c, double spend) {
     const int64_t coarse = c->epochs->b;
-    const int alone = coarse / COARSER < COARSE_MIN; /* nobody below has climbed */
+    const int alone = coarse / COARSER < COARSE_MIN; /* no shorter run has ascended */
     int iterations = spend > 0 ? (int)fmin(200, spend / epochs_cost(c->epochs)) : 200;
     TRY(epochs_climb_start(c));
     const int least = alone ? COARSEST_STEPS : coarse <= SHORT ? SHORT_STEPS : 0; /* a trend needs two good ones */
     if (iterations < least) iterations = least;
     if (iterations < 2) return DPMF_OK;
     for (int64_t i = 0; i < c->first_weight; i++)
-        c->trend[i] -= c->y[i]; /* minus what was stretched, without its trend */
+        c->trend[i] -= c->y[i]; /* minus the stretched values, without their trend */
     TRY(epochs_climb_run(c, 1e-5, iterations));
     for (int64_t i = 0; i < c->first_weight; i++)
         c->trend[i] = alone ? 0 : c->trend[i] + c->y[i];

@@ -2,8 +2,8 @@
 /*
  * The dual of the optimum over patterns, its value and gradient. Unknowns of a pattern: eta, and vectors g_1, ..., g_m
  * of `rank` numbers; nu = eta^2, Y = the products of the g made unit vectors. Every point is then feasible, every Y can
- * be reached (a rank of sqrt(2m) is enough for the best one), and a pattern leaves by eta = 0, at a finite place. With
- * F = 2 ln T - ln sum nu - ln sum p and dT = <X, dV>/2,
+ * be reached (a rank of sqrt(2m) suffices for the best one), and a pattern leaves at eta = 0, a finite point. With F =
+ * 2 ln T - ln sum nu - ln sum p and dT = <X, dV>/2,
  *
  *     dF/deta = 2 eta (<X_p,Y>/T - 1/sum nu),   dF/dg_i = 2 nu (X_p g)_i / T, the part across g_i over |g_i|.
  *
@@ -98,7 +98,7 @@ static void pull_part(const patterns_dual *d, const patterns_part *part, const d
     gradient[part->at] = -2 * eta * (inner / d->trace - 1 / d->total);
 }
 
-/* p of the max loss; 0 if one is too small to go on with. */
+/* p of the max loss; 0 if one is too small to continue with. */
 static int set_weights(patterns_dual *d, const double *root, double *logarithms) {
     d->weight = 1;
     *logarithms = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which patterns have a value above a level, by branch and bound: steps are chosen from the first to the last, and a
- * beginning is left if even the largest rest cannot lift it over the level.
+ * Finds the patterns with a value above a level by branch and bound: steps are chosen from the first to the last, and a
+ * beginning is dropped if even the largest rest cannot lift it over the level.
  *
  *     f(X_p) <= sum_{t,u in p} |X_tu| = sum_{t in p} ( X_tt + 2 sum_{u in p, u < t} |X_tu| )
  *
@@ -9,7 +9,7 @@
  * where they couple most with t. The largest sum of r over the rest is a dynamic program, made once: D[j][s], the most
  * that picks number j, j+1, ... can add if pick j comes at step s or later. X nearly vanishes between the steps of the
  * patterns that matter, so that r is close and few beginnings are followed. Of a pattern whose sum is above the level
- * f itself is computed (sensitivity/pattern.c): an upper bound, exact where a certificate says so.
+ * f itself is computed (sensitivity/pattern.c): an upper bound, exact where a certificate proves it.
  */
 #include "optimum/patterns/patterns.h"
 
@@ -98,7 +98,7 @@ static void couple_earlier(const tree *s, int64_t t, double *work, double *best)
     }
 }
 
-/* D, from the last pick to the first. `reach` has k+1 numbers a step: r by the number of picks before. */
+/* D, from the last pick to the first. `reach` has k+1 numbers per step: r by the number of picks before. */
 static dpmf_status bound_rest(tree *s) {
     const int64_t n = s->n, k = s->k;
     double *work = NULL, *best = NULL;
@@ -125,7 +125,7 @@ done:
     return status;
 }
 
-/* ---- what was found ---- */
+/* ---- the list of patterns found ---- */
 
 typedef struct place {
     double value;
@@ -176,7 +176,7 @@ static dpmf_status add_pattern(tree *s, int64_t size, double sum) {
     }
     if (value > s->most) s->most = value;
     if (!(value > s->level)) return DPMF_OK;
-    if (list->count == list->room) { /* the better half stays, and only better ones come in */
+    if (list->count == list->room) { /* keep the better half, and accept only better ones */
         TRY(sort_list(list, list->room / 2));
         s->level = list->values[list->count - 1];
         if (!(value > s->level)) return DPMF_OK;

@@ -18,14 +18,14 @@
 #include "base/status.h"
 #include "workload/workload.h"
 
-enum { PATTERNS_STEPS_MAX = 500 }; /* O(n^3) a step, and hundreds of them */
+enum { PATTERNS_STEPS_MAX = 500 }; /* O(n^3) per step, and hundreds of steps */
 
 /* ---- patterns with a large value (optimum/patterns/find.c) ---- */
 
 /* Patterns of steps, `k` places each, and the bounds of their values in X. */
 typedef struct patterns_list {
     int64_t k, count, room;
-    int64_t *steps; /* k a pattern */
+    int64_t *steps; /* k per pattern */
     int64_t *sizes;
     double *values;
 } patterns_list;
@@ -34,8 +34,8 @@ void patterns_list_free(patterns_list *list);
 
 /*
  * The patterns with f(X_p) > level: at most list->room of them, the worst by their values, largest first. `most` gets
- * a number that f is not above for any pattern (not below `level`). Both say so if the tree of patterns is too large to be searched:
- * `whole` = 0, and `most` is a looser bound.
+ * an upper bound on f over all patterns (not below `level`). If the tree of patterns is too large to be searched,
+ * `whole` is 0 and `most` is a looser bound.
  */
 DPMF_MUST_CHECK dpmf_status patterns_find(const dpmf_participation *participation, const double *x, double level,
                                           patterns_list *list, double *most, int *whole);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The optimum over patterns by cutting planes: the dual (optimum/patterns/dual.c) over the patterns found so far, which
- * begin with the classes of cyclic participation, is climbed by limited-memory BFGS; the patterns whose constraint X(V)
- * violates most (optimum/patterns/find.c) join, those whose nu has gone leave; until X(V) violates none. Every V gives
- * a lower bound, whatever patterns there are.
+ * begin with the classes of cyclic participation, is maximised by limited-memory BFGS; then the patterns whose
+ * constraint X(V) violates most (optimum/patterns/find.c) join and those whose nu has become 0 leave, until X(V)
+ * violates none. Every V gives a lower bound, with any set of patterns.
  *
  * The upper bound: X(V) of a nearly optimal V violates constraints mostly at steps where V is small, since these cost
  * the dual little; where V is small the loss hardly depends on X either. So X is repaired by X <- S X S, S diagonal:
@@ -24,13 +24,13 @@
 #include <stdio.h>
 #include <string.h>
 
-static const double WORK = 3e10;           /* n^3 a step of the climb: about two minutes */
-enum { STEPS_MIN = 60, STEPS_MAX = 4000 }; /* of the climb, in all */
+static const double WORK = 3e10;           /* n^3 per step of the ascent: about two minutes */
+enum { STEPS_MIN = 60, STEPS_MAX = 4000 }; /* of the ascent, in total */
 enum { ROUNDS = 30, ITERATIONS = 600, SWEEPS = 40, FOUND_ROOM = 4096 };
 enum { PARTS_PER_STEP = 20 };              /* patterns in the dual, at most, for each step */
 static const double ENTRY = 0.02;          /* nu of a new pattern, of the least V_tt on it */
 static const double LEAVE = 1e-8;          /* a pattern with less than this leaves */
-static const double FIRST_DECREASE = 1e-7; /* of ln bound, over some steps, that ends a climb; falls with the gap */
+static const double FIRST_DECREASE = 1e-7; /* of ln bound, over some steps, that ends an ascent; falls with the gap */
 
 typedef struct search {
     const patterns_task *task;
@@ -43,7 +43,7 @@ typedef struct search {
     patterns_answer best;
 } search;
 
-/* As many dimensions as sensitivity/ascent.c has; */
+/* As many dimensions as sensitivity/pattern.c has; */
 static int64_t dimensions(int64_t size) {
     return (int64_t)ceil(sqrt(2 * (double)size)) + 1;
 }
@@ -90,8 +90,8 @@ static void start_part(const patterns_part *part, double eta, double *y) {
 }
 
 /*
- * A pattern that X(V) violates, with nearly the Y that says so: with another, nu would fall before Y has turned. Not
- * quite that Y, which may be singular: vectors cannot leave a line in which they all lie.
+ * A pattern that X(V) violates, with nearly the Y that shows it: with another Y, nu would fall before Y has turned.
+ * That Y itself may be singular, and vectors cannot leave a line in which they all lie.
  */
 static dpmf_status start_violated(search *s, const patterns_part *part, double eta, double *y) {
     const int64_t m = part->size;
@@ -174,7 +174,7 @@ static void scale_step(search *s, int64_t t, double by) {
     }
 }
 
-/* Lowers the steps of a pattern, in proportion to 1/V_tt, until its value is `level` but for little. */
+/* Lowers the steps of a pattern, in proportion to 1/V_tt, until its value is close to `level`. */
 static dpmf_status lower_pattern(search *s, int64_t size, const int64_t *steps, double level, double *matrix) {
     double value = 0, least = INFINITY;
     for (int64_t i = 0; i < size; i++)
@@ -245,7 +245,7 @@ static double gap_of(const search *s) {
 
 /* ---- patterns come and go ---- */
 
-/* Its place among those held, or their number. */
+/* The index of a pattern among those held, or their number. */
 static int64_t place_of(const search *s, int64_t size, const int64_t *steps) {
     int64_t q = 0;
     while (q < s->held.count &&
@@ -261,7 +261,7 @@ static double least_v(const search *s, int64_t size, const int64_t *steps) {
     return least;
 }
 
-/* Patterns whose nu has gone leave; the others move up, with their unknowns, into s->next. */
+/* Removes patterns whose nu is gone; the others move up, with their unknowns, into s->next. */
 static void drop_parts(search *s) {
     int64_t kept = 0, at = 0;
     for (int64_t q = 0; q < s->held.count; q++) {
@@ -277,7 +277,7 @@ static void drop_parts(search *s) {
     s->held.count = kept;
 }
 
-/* The worst patterns of X(V) join; how many. */
+/* Adds the worst patterns of X(V); returns their number. */
 static dpmf_status exchange(search *s, int64_t *joined) {
     const int64_t before = s->dual.unknowns, n = s->n;
     const double level = s->dual.trace / s->dual.total;
@@ -312,7 +312,7 @@ static dpmf_status exchange(search *s, int64_t *joined) {
 
 /* ---- together ---- */
 
-/* Steps of the climb that are left. */
+/* Steps of the ascent that are left. */
 static double steps_left(const search *s) {
     const double n = (double)s->n;
     return fmin(STEPS_MAX, fmax(STEPS_MIN, WORK / (n * n * n))) - s->best.iterations;
@@ -362,7 +362,7 @@ static dpmf_status run_rounds(search *s) {
         if (stale >= 4 || steps_left(s) < 1) return DPMF_OK;
         before = fmin(before, gap_of(s));
         TRY(exchange(s, &joined));
-        /* the mechanism lacks in the first order what the dual lacks in the second */
+        /* the gap of the mechanism is of first order, that of the dual of second order */
         decrease = fmax(1e-15, fmin(0.3 * decrease, 1e-4 * gap_of(s) * gap_of(s)));
     }
     return DPMF_OK;

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+# An HTML template with its style sheet and script as the text of a C array. The page's Content-Security-Policy names both by
+# their SHA-256, so that a browser runs nothing else: cmake -DOUTPUT=... -DNAME=... -DFOLDER=... -P embed_page.cmake
+cmake_policy(VERSION 3.25)
+
+# CSP wants base64: 12 bits are 3 digits of the hexadecimal text and 2 letters. 256 bits end in one letter and "=".
+function(base64_of_sha256 text out)
+    set(letters "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+    string(SHA256 digits "${text}")
+    string(APPEND digits "00")
+    set(found "")
+    foreach(at RANGE 0 63 3)
+        string(SUBSTRING "${digits}" ${at} 3 part)
+        math(EXPR high "0x${part} >> 6")
+        math(EXPR low "0x${part} & 63")
+        string(SUBSTRING "${letters}" ${high} 1 first)
+        string(SUBSTRING "${letters}" ${low} 1 second)
+        string(APPEND found "${first}${second}")
+    endforeach()
+    string(SUBSTRING "${found}" 0 43 found)
+    set(${out} "${found}=" PARENT_SCOPE)
+endfunction()
+
+file(READ "${FOLDER}/report.html" page)
+foreach(part style:report.css script:report.js)
+    string(REGEX MATCH "(.*):(.*)" matched "${part}")
+    set(name "${CMAKE_MATCH_1}")
+    file(READ "${FOLDER}/${CMAKE_MATCH_2}" text)
+    base64_of_sha256("${text}" hash)
+    string(REPLACE "@${name}-hash@" "sha256-${hash}" page "${page}")
+    string(REPLACE "@${name}@" "${text}" page "${page}")
+endforeach()
+set(INPUTS "${OUTPUT}.html")
+file(WRITE "${INPUTS}" "${page}")
+include("${CMAKE_CURRENT_LIST_DIR}/embed.cmake")

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * dpmf, experimental tier: a user's own operators and families, and rows of noise that are made elsewhere. All of it works and
+ * is tested, but it may change or disappear with any version. So a program asks for it:
+ *
+ *     #define DPMF_EXPERIMENTAL
+ *     #include <dpmf_experimental.h>
+ */
+#ifndef DPMF_EXPERIMENTAL_H
+#define DPMF_EXPERIMENTAL_H
+
+#ifndef DPMF_EXPERIMENTAL
+#error "dpmf_experimental.h may change with any version: define DPMF_EXPERIMENTAL before you include it"
+#endif
+
+#include "dpmf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 1  Operators as workloads
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * A streaming linear operator (McKenna 2024, Definition D.1): a lower-triangular matrix given by what it does to a
+ * stream. `step` reads row t of the input (`count` numbers), updates `state` (buffers x count numbers, row-major,
+ * zero before the first row) and writes row t of the output. It must be linear in (x, state) and is called with
+ * t rising by one; a run may begin at any t, from a zero state, when all earlier input rows are zero. It may be called
+ * from several threads at once with different states.
+ */
+typedef struct dpmf_operator {
+    void *context;
+    int64_t buffers;
+    void (*step)(void *context, int64_t t, int64_t count, const double *x, double *state, double *y);
+    void (*release)(void *context); /* called once when the last user is freed; may be NULL */
+} dpmf_operator;
+
+/* A user's operator as the workload. It owns `operator->context` from here on if the call succeeds. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_operator(int64_t steps, const dpmf_operator *operator_,
+                                                                   dpmf_workload **out);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 2  Operators as strategies
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * A user's operator as C (inverse = 0) or as C^-1 (inverse = 1). On success it owns `context` from
+ * here on.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_operator(int64_t steps, const dpmf_operator *operator_,
+                                                                   int inverse, dpmf_strategy **out);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 3  Families of your own
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * The best of a user's own strategies (McKenna 2024, Appendix D.2): `make` gives the strategy at theta, for example an
+ * operator with a copy of theta. DPMF_ERROR_ARGUMENT or DPMF_ERROR_NUMERICAL from it, or noise that diverges, means that theta
+ * lies outside the domain; any other failure ends the call. The loss is sensitivity x error as dpmf_evaluate has them
+ * (an upper bound where that is one). `gradient`: the derivatives of ln loss; NULL: central differences, 2 strategies per
+ * parameter and step. theta: in, a start inside the domain; out, the best point seen, a local minimum at best. `result`
+ * has the outcome and the size of the gradient. Of the options loss, tolerance, weights and run are read, and bands,
+ * buffers, wanted_ratio, normalize and constraint must be 0.
+ */
+#define DPMF_PARAMETERS_MAX 100000
+
+typedef struct dpmf_parametric {
+    void *context;
+    int64_t parameters;
+    dpmf_status (*make)(void *context, const double *theta, dpmf_strategy **out);
+    dpmf_status (*gradient)(void *context, const double *theta, double *gradient); /* NULL: central differences */
+} dpmf_parametric;
+
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family,
+                                                              const dpmf_workload *workload,
+                                                              const dpmf_participation *participation,
+                                                              const dpmf_optimize_options *options, double *theta,
+                                                              dpmf_strategy **out, dpmf_optimization *result);
+
+/* ------------------------------------------------------------------------------------------------------------------
+ * 4  Rows that are made elsewhere
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Rows that are made elsewhere: on a device, by dpmf_device.h. A stream whose options name a maker has the key,
+ * the state file and all rules, and no buffers: dpmf_noise_get, _seek, _bind_sum, _save, _load and _load_parts work, with files
+ * that other streams read and write; dpmf_noise_next and _add are refused. Seeking only sets which row is next. For each row:
+ *
+ *     dpmf_noise_recipe(noise, dpmf_noise_get(noise).step, &recipe);
+ *     dpmf_noise_reserve(noise, 1.0, &scale);       // every reason to refuse the row is checked here; then it is reserved
+ *     ... makes the row, stores or adds scale x y ...
+ *     dpmf_noise_arrived(noise);                    // the row belongs to the caller: continue with the next
+ *
+ * `read` copies the buffers out, slot after slot, count numbers each, and stores in *made the rows that the buffers have had;
+ * `write` copies them in: the next row is `step`, and where rows run ahead (feedback) the buffers have had `made` >= step of
+ * them. Both are called by dpmf_noise_save, _load and _load_parts alone. `buffers` is NULL where there are none.
+ */
+
+/* Makes the rows in the library's place. */
+struct dpmf_noise_maker {
+    void *context;
+    dpmf_status (*read)(void *context, int64_t *made, void *buffers);
+    dpmf_status (*write)(void *context, int64_t step, int64_t made, const void *buffers);
+};
+
+/*
+ * How a row y is made of seeds z_i = Z[seed[i], .], buffers x_j and weights w. Every operation is rounded separately,
+ * in this order, in the precision of the stream:
+ *
+ *     sum            u = ((0 + w_0 z_0) + w_1 z_1) + ...; y = u
+ *     feedback       y = ((w_0 z + w_p x_{t-p}) + ...) + w_1 x_{t-1}, p = weights - 1; buffer t mod buffers becomes y
+ *     blt            y = (z - a_0 x_0) - a_1 x_1 ..., x_j <- (x_j - g_j x_j) + y, out f y; w = a, g, f
+ *     tvblt          y = (d z + x_0) + x_1 ..., x_j <- x_j + (l_j x_j + g_j z), out f y; w = d, l, g, f
+ *     tvblt-second   of h = buffers / 2 nodes: y as before over x_0 .. x_{h-1}, c = k_j x_j + k'_j x_{h+j},
+ *                    x_j <- x_j + (c + g_j z), x_{h+j} <- c + g'_j z, out f y; w = d, k, k', g, g', f
+ *     replay         u as in sum; y = (u + h_0 x_0) + h_1 x_1 ..., x_j <- x_j + (l_j x_j + g_j u), out f y;
+ *                    w = those of the seeds, h, l, g, f
+ *
+ * The buffers before row `start` do not matter: row `start` begins with buffers of 0, or none.
+ */
+typedef enum dpmf_recipe_kind {
+    DPMF_RECIPE_SUM = 0,
+    DPMF_RECIPE_FEEDBACK,
+    DPMF_RECIPE_BLT,
+    DPMF_RECIPE_TVBLT,
+    DPMF_RECIPE_TVBLT_SECOND,
+    DPMF_RECIPE_REPLAY
+} dpmf_recipe_kind;
+
+typedef struct dpmf_recipe {
+    dpmf_recipe_kind kind;
+    int64_t start;                   /* of the block of steps that the row is in */
+    int64_t buffers, seeds, weights; /* how many */
+    const uint64_t *seed;            /* rows of Z; until the next recipe is asked for, as `weight` */
+    const void *weight;              /* floats or doubles */
+} dpmf_recipe;
+
+/* Any step, independent of the next row. This and the next three refuse a stream without a maker. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_recipe(dpmf_noise *noise, int64_t step, dpmf_recipe *out);
+
+/* The AES-256 key of the seeds (docs/noise.md). As secret as the key. It is given once. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_subkey(dpmf_noise *noise, uint8_t subkey[DPMF_KEY_SIZE]);
+
+/* The next row may be made: it is reserved in the state file. *scale multiplies y, before rounding. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_reserve(dpmf_noise *noise, double factor, double *scale);
+
+/* The row has been made. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_arrived(dpmf_noise *noise);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Participation: which examples took part in which step. Batches are drawn as the mechanism assumes, or counted."""
+
+from __future__ import annotations
+
+import collections
+from typing import Any, Deque, Dict, List, Optional, Sequence
+
+import numpy as np
+import torch
+
+from .. import errors
+from ..mechanism import Mechanism
+from ..privacy import Privacy
+from ..sampler import Sampler
+from .batches import BatchSampler, mark_of
+
+
+class Checked:
+    """Batches of a BatchSampler that was checked against the mechanism: the guarantee is the one that was designed."""
+
+    counted = False
+
+    def __init__(self, mechanism: Mechanism, sampler: BatchSampler):
+        sampler.sampler.check(mechanism)
+        self.mechanism, self.sampler = mechanism, sampler
+        self.capacity = sampler.sampler.capacity
+        self._given = (-1, 0)
+
+    def take(self, step: int, count: int, tensors: Sequence[Any], drawn_for: Optional[int], units: Any) -> int:
+        """Raises unless these examples belong to this step; nothing has been computed of them yet.
+
+        Gives how many of them, the first, take part: those behind are padding.
+        """
+        if units is not None:
+            raise errors.ArgumentError("units: there is a sampler, which knows them")
+        of = drawn_for if drawn_for is not None else mark_of(tensors)
+        of = self.sampler.given_step if of is None else of
+        if of is None:
+            raise errors.StateError(
+                "no batch has been drawn: batches come from dpmf.torch.data_loader, or say drawn_for=, the step that the "
+                "sampler drew these examples for"
+            )
+        if of != step:
+            raise errors.StateError(
+                "these examples were drawn for step %d, and the next row of noise is that of step %d: a batch that was not "
+                "stepped, or two in one step. Resume from a checkpoint, or ask the loader for a new iterator" % (of, step)
+            )
+        before = self._given[1] if self._given[0] == step else 0
+        given = before + count
+        size = self.sampler.size(step)
+        most = size if size is None or self.sampler.length is None else self.sampler.length
+        if size is None or most is None or given > most:
+            raise errors.StateError(
+                "%d examples for step %d, and its batch has %s" % (given, step, "not been drawn" if most is None else most)
+            )
+        self._given = (step, given)
+        return min(count, max(0, size - before))
+
+    def forget(self) -> None:
+        """Drops the batch of the current step, which is not used."""
+        self._given = (-1, 0)
+
+    def close_step(self, step: int) -> None:
+        pass
+
+    def privacy(self, delta: Optional[float] = None) -> Optional[Privacy]:
+        return self.mechanism.privacy(delta)
+
+    def state_dict(self) -> Dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: Dict[str, Any], step: int) -> None:
+        self.forget()
+
+
+class Counted:
+    """Batches of any loader: how they were drawn is not known, so the participations of every example are counted.
+
+    The guarantee is that of the actual run. A loader in a fixed order is checked against the mechanism too, and then
+    every batch against that order: the guarantee is the one that was designed.
+    """
+
+    def __init__(self, mechanism: Mechanism, loader: Any = None):
+        self.mechanism, self.capacity = mechanism, 1 << 20
+        self._units: List[np.ndarray] = []
+        self._steps: List[int] = []
+        self._read: Deque[List[int]] = collections.deque()
+        self._delivered: Deque[List[int]] = collections.deque()
+        self._now: List[int] = []
+        self._given = 0
+        self._order = None if loader is None else fixed_order(loader, mechanism)
+        self._loader = None if loader is None else watch(loader, self)
+
+    @property
+    def counted(self) -> bool:
+        return self._order is None
+
+    # ---- the loader's side ----
+
+    def begin(self) -> None:
+        """A new iterator drops the batches that the previous one had read ahead."""
+        self._read.clear()
+
+    def read(self, indices: Sequence[int]) -> None:
+        self._read.append([int(i) for i in indices])
+
+    def deliver(self) -> None:
+        self._delivered.append(self._read.popleft())
+
+    # ---- the step's side ----
+
+    def take(self, step: int, count: int, tensors: Sequence[Any], drawn_for: Optional[int], units: Any) -> int:
+        if units is not None:
+            if self._loader is not None:
+                raise errors.ArgumentError("units: there is a loader, which knows them")
+            named = [int(u) for u in np.asarray(units).reshape(-1)]
+            if len(named) != count:
+                raise errors.ArgumentError("%d units for %d examples" % (len(named), count))
+            self._delivered.append(named)
+        elif self._loader is None:
+            raise errors.StateError(
+                "which examples took part? Give make_private sampler=, a BatchSampler or the DataLoader, or units= at every step: the "
+                "numbers of these examples, by which their participations are counted"
+            )
+        elif not self._delivered and self._read:
+            self._delivered.append(self._read.popleft())  # another loader over the same batches: Opacus' BatchMemoryManager
+        self._given += count
+        self._now = self._latest(step)
+        if len(set(self._now)) < len(self._now):
+            raise errors.StateError("an example is twice in step %d: a unit is clipped once per step" % step)
+        if self._order is not None:
+            self._order.seek(step)
+            if self._order.next().tolist() != sorted(self._now):
+                raise errors.StateError(
+                    "the batch of step %d is not the one that the loader's order has there: a batch that was not stepped, "
+                    "or two in one step" % step
+                )
+        return count
+
+    def _latest(self, step: int) -> List[int]:
+        """The examples of the batches that the loader gave last, as many of them as the step has used."""
+        found: List[int] = []
+        for batch in reversed(self._delivered):
+            if len(found) >= self._given:
+                break
+            found = batch + found
+        if len(found) < self._given:
+            raise errors.StateError(
+                "%d examples for step %d, but the loader has given %d since the last step"
+                % (self._given, step, len(found))
+            )
+        return found
+
+    def forget(self) -> None:
+        self._now, self._given = [], 0
+        self._delivered.clear()
+
+    def close_step(self, step: int) -> None:
+        """The noise row was used: this batch's participations are recorded."""
+        self._units.append(np.array(self._now, np.int64))
+        self._steps.append(step)
+        self.forget()
+
+    def log(self) -> "tuple[np.ndarray, np.ndarray]":
+        """(units, steps) of every participation; a step that was computed again after a crash counts once."""
+        last = dict(zip(self._steps, self._units))
+        none = [np.zeros(0, np.int64)]
+        units = np.concatenate(none + list(last.values()))
+        return units, np.concatenate(none + [np.full(len(u), t, np.int64) for t, u in last.items()])
+
+    def privacy(self, delta: Optional[float] = None) -> Optional[Privacy]:
+        if self._order is not None:
+            return self.mechanism.privacy(delta)
+        units, steps = self.log()
+        return self.mechanism.observed_privacy(units, steps, delta) if len(units) > 0 else None
+
+    def state_dict(self) -> Dict[str, Any]:
+        units, steps = self.log()
+        return {"units": torch.from_numpy(units), "steps": torch.from_numpy(steps)}
+
+    def load_state_dict(self, state: Dict[str, Any], step: int) -> None:
+        if "units" not in state:
+            raise errors.StateError("the state has no count of participations, and this run counts them")
+        units, steps = state["units"].cpu().numpy(), state["steps"].cpu().numpy()
+        self._steps = list(range(step))
+        self._units = [units[steps == t] for t in range(step)]
+        self.forget()
+        self.begin()
+
+
+# ---- loaders of others ----
+
+
+class _Recorded:
+    """A batch sampler whose batches are recorded."""
+
+    def __init__(self, batches: Any, counted: Counted):
+        self._batches, self._counted = batches, counted
+
+    def __iter__(self) -> Any:
+        self._counted.begin()
+        for indices in self._batches:
+            self._counted.read(indices)
+            yield indices
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_batches", "_counted"):
+            raise AttributeError(name)
+        return getattr(self._batches, name)
+
+
+def watched(kind: type) -> type:
+    """The same class of loaders, which also reports every batch that it gives."""
+
+    def iterate(self: Any) -> Any:
+        for batch in kind.__iter__(self):  # type: ignore[attr-defined]
+            self._dpmf_counted.deliver()
+            yield batch
+
+    return type("Watched" + kind.__name__, (kind,), {"__iter__": iterate, "_dpmf_watched": True})
+
+
+def watch(loader: Any, counted: Counted) -> Any:
+    """Makes the loader report its batches to be counted; the loader stays the same object."""
+    if not isinstance(loader, torch.utils.data.DataLoader):
+        raise errors.ArgumentError(
+            "sampler: a %s; a dpmf.torch.BatchSampler or a torch DataLoader is accepted" % type(loader).__name__
+        )
+    if isinstance(loader.dataset, torch.utils.data.IterableDataset) or loader.batch_sampler is None:
+        raise errors.UnsupportedError(
+            "the loader's batches have no indices, so it cannot be known which examples take part: a map-style data set with "
+            "batches is accepted"
+        )
+    if isinstance(loader.batch_sampler, _Recorded):
+        object.__setattr__(loader, "batch_sampler", loader.batch_sampler._batches)
+    object.__setattr__(loader, "batch_sampler", _Recorded(loader.batch_sampler, counted))
+    object.__setattr__(loader, "_dpmf_counted", counted)
+    if not hasattr(loader, "_dpmf_watched"):
+        object.__setattr__(loader, "__class__", watched(type(loader)))
+    return loader
+
+
+def fixed_order(loader: Any, mechanism: Mechanism) -> Optional[Sampler]:
+    """The library's sampler with the loader's batches, where they come in the data's own order and the mechanism allows it."""
+    batches = getattr(loader, "batch_sampler", None)
+    if isinstance(batches, _Recorded):
+        batches = batches._batches
+    if type(batches) is not torch.utils.data.BatchSampler or (
+        type(batches.sampler) is not torch.utils.data.SequentialSampler
+    ):
+        return None
+    units = len(batches.sampler)
+    if batches.drop_last:
+        units -= units % batches.batch_size
+    if units < 1:
+        return None
+    try:
+        return Sampler("cyclic:%d" % min(batches.batch_size, units), units, mechanism.steps, mechanism=mechanism)
+    except errors.Error:
+        return None
+
+
+def participation_tracker(mechanism: Mechanism, source: Any) -> Any:
+    """For a BatchSampler, a loader over one, any other DataLoader, or None: units are named by hand."""
+    if isinstance(source, BatchSampler):
+        return Checked(mechanism, source)
+    if isinstance(getattr(source, "batch_sampler", None), BatchSampler):
+        return Checked(mechanism, source.batch_sampler)
+    return Counted(mechanism, source)

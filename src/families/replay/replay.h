@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TV-BLT with replayed seeds: a noise stream for several epochs in a fixed order. n steps, period b, k = ceil(n/b)
+ * epochs; step t = f b + p is position p of epoch f, and the steps p, p+b, p+2b, ... are those of one unit, class p.
+ * Seeds are functions of (key, step), so the seeds of earlier epochs cost no memory: they are made again. With r
+ * buffers x
+ *
+ *     u_t = sum_{j=0..f} a_j(f,p) z_{t-jb}        a mix of the class's seeds
+ *     y_t = d_p (u_t + h(f,p)'x)                  the row of noise
+ *     x  <- rho o (x + kappa(f,p) u_t)
+ *
+ * that is W = C^-1 = D F U: U block diagonal over the classes, F a filter of r states, D one scale a class. The law of
+ * the noise depends on U_p through V_p = U_p U_p' alone; P_p = V_p^-1 is the precision. With G = F^-1
+ *
+ *     X = C'C = D^-1 G'P G D^-1
+ *
+ * and P is not free: it is solved from F so that X vanishes between two steps of one class and has the wanted diagonal
+ * (sensitivity.c). Then the sensitivity is exactly 1 for contributions that are vectors of norm 1, one at each participation.
+ *
+ * Arrays. Rows of t = f b + p, also past n (a last epoch that is partial): "by step". Symmetric k x k matrices, one for
+ * each position, are held as their lower triangle, pair by pair: entry (e, g), e >= g, of position p is
+ * [pair(e, g) * b + p].
+ */
+#ifndef DPMF_FAMILIES_REPLAY_H
+#define DPMF_FAMILIES_REPLAY_H
+
+#include "base/threads.h"
+#include "error/error.h"
+#include "noise/noise.h"
+#include "optimize/optimize.h"
+#include "sensitivity/sensitivity.h"
+#include "strategy/strategy.h"
+#include "workload/workload.h"
+
+enum {
+    REPLAY_BUFFERS_MAX = 12,
+    REPLAY_STATES_MAX = REPLAY_BUFFERS_MAX + 2,
+    REPLAY_EPOCHS_MAX = 1024,
+    REPLAY_NODES_MAX = 4096,
+    REPLAY_PAIRS_MAX = 1 << 26 /* pairs x b, numbers of which several arrays are held */
+};
+
+/* ---- shape.c: nodes and parameters ---- */
+
+/* h, kappa, the profile and the scale are piecewise linear in the position, with these nodes. */
+typedef struct replay_shape {
+    int64_t steps, period; /* n, b */
+    int64_t last;          /* positions of the last epoch, 1..b */
+    int epochs, buffers;   /* k, r */
+    int nodes;
+    int64_t *node; /* rising, from 0 to b-1 */
+} replay_shape;
+
+/*
+ * density: nodes per octave of the distance from the ends of an epoch (1 is usual). Freeing a zeroed shape is fine.
+ * The second takes the nodes as they are, from a file.
+ */
+DPMF_MUST_CHECK dpmf_status replay_shape_create(int64_t steps, int64_t period, int buffers, int density,
+                                                replay_shape *out);
+DPMF_MUST_CHECK dpmf_status replay_shape_from(int64_t steps, int64_t period, int buffers, int nodes,
+                                              const int64_t *node, replay_shape *out);
+DPMF_MUST_CHECK dpmf_status replay_shape_copy(const replay_shape *shape, replay_shape *out);
+void replay_shape_free(replay_shape *shape);
+
+/* What a mechanism file holds, one vector of parameters in this order. */
+typedef struct replay_view {
+    double *h, *kappa; /* epochs x nodes x buffers */
+    double *logit;     /* buffers: rho = 1 / (1 + exp(-logit)) */
+    double *profile;   /* epochs x nodes: the diagonal of X in a class is the softmax of it over the class's epochs */
+    double *scale;     /* nodes: log d */
+} replay_view;
+
+int64_t replay_count(const replay_shape *shape);
+replay_view replay_look(const replay_shape *shape, double *parameters);
+
+/* Values at all positions from values at the nodes, `width` numbers each, and the transpose: node += sum over p. */
+void replay_spread(const replay_shape *shape, int width, const double *node, double *position);
+void replay_gather(const replay_shape *shape, int width, const double *position, double *node);
+
+static inline int64_t replay_pair(int e, int g) {
+    return e >= g ? (int64_t)e * (e + 1) / 2 + g : (int64_t)g * (g + 1) / 2 + e;
+}
+static inline int64_t replay_pairs(const replay_shape *s) {
+    return (int64_t)s->epochs * (s->epochs + 1) / 2;
+}
+/* Epochs that have position p. */
+static inline int replay_members(const replay_shape *s, int64_t p) {
+    return p < s->last ? s->epochs : s->epochs - 1;
+}
+
+/* ---- shape.c: the coefficients of every step ---- */
+
+typedef struct replay_coefficients {
+    replay_shape shape;
+    double *h, *beta;   /* by step, x buffers; beta = rho o kappa */
+    double *profile;    /* by step: the diagonal of X, which sums to 1 over a class */
+    double *scale;      /* b: d */
+    double *precision;  /* pairs: P */
+    double *factor;     /* pairs: M = U^-1, lower triangular, P = M'M */
+    double *mix;        /* pairs: U */
+    double *covariance; /* pairs: V = U U' */
+    double rho[REPLAY_BUFFERS_MAX];
+} replay_coefficients;
+
+/* Room for it, zeroed; takes a copy of the shape. */
+DPMF_MUST_CHECK dpmf_status replay_alloc(const replay_shape *shape, replay_coefficients *out);
+void replay_free(replay_coefficients *c);
+
+/* Everything but P, M, U, V from the parameters. */
+void replay_expand(const double *parameters, replay_coefficients *c);
+
+/*
+ * M, U, V from P, position by position. *definite = 0, and nothing else of use, where a P is not positive definite.
+ * The second is the other way: P, M and U from V.
+ */
+DPMF_MUST_CHECK dpmf_status replay_factor(replay_coefficients *c, base_pool *pool, int *definite);
+DPMF_MUST_CHECK dpmf_status replay_unfactor(replay_coefficients *c, base_pool *pool, int *definite);
+
+/*
+ * From parameters, as a mechanism file gives them: P by cancellation, and all that follows. The same bits for any
+ * number of threads; `pool` may be NULL. DPMF_ERROR_NUMERICAL where P is not positive definite.
+ */
+DPMF_MUST_CHECK dpmf_status replay_create(const replay_shape *shape, const double *parameters, base_pool *pool,
+                                          replay_coefficients *out);
+
+/* ---- sensitivity.c: transitions of F^-1 through an epoch ---- */
+
+/* F^-1 has the state matrix R - beta h' (R = diag(rho)) and the input beta. All by epoch, then position. */
+typedef struct replay_filter {
+    double *phi; /* k x (b+1) x r x r: from the start of the epoch to position p */
+    double *psi; /* k x (b+1) x r x r: from position p to its end */
+    double *q;   /* by step, x r: phi_p'h_p */
+    double *w;   /* by step, x r: psi_{p+1} beta_p */
+} replay_filter;
+
+DPMF_MUST_CHECK dpmf_status replay_filter_alloc(const replay_shape *shape, replay_filter *out);
+void replay_filter_free(replay_filter *f);
+DPMF_MUST_CHECK dpmf_status replay_filter_fill(const replay_coefficients *c, base_pool *pool, replay_filter *f);
+
+/* ---- sensitivity.c: X within the classes ---- */
+
+typedef struct replay_gram {
+    int keep;       /* 1: `gram` at every position, for the adjoint; 0: only the last one visited */
+    double *zeta;   /* k x k x b x r, see sensitivity.c */
+    double *gram;   /* pairs x (keep ? b+1 : 1) x r x r */
+    double *values; /* pairs: the wanted X (solve) or the one found (evaluate), before D */
+} replay_gram;
+
+DPMF_MUST_CHECK dpmf_status replay_gram_alloc(const replay_shape *shape, int keep, replay_gram *out);
+void replay_gram_free(replay_gram *g);
+
+/* values = D diag(profile) D, what the classes' blocks of G'P G are to be. */
+void replay_wanted(const replay_coefficients *c, replay_gram *g);
+
+/* The P for which the classes' blocks of G'P G are `values`; or, with solve = 0, these blocks for the P of c. */
+DPMF_MUST_CHECK dpmf_status replay_blocks(replay_coefficients *c, const replay_filter *f, int solve, base_pool *pool,
+                                          replay_gram *g);
+
+/* Stages of pairs: stage s has the pairs (e, g), e >= g, e + g = s, which do not depend on each other. */
+static inline int replay_stage_first(const replay_shape *shape, int s) {
+    (void)shape;
+    return (s + 1) / 2;
+}
+static inline int replay_stage_end(const replay_shape *shape, int s) {
+    return (s < shape->epochs - 1 ? s : shape->epochs - 1) + 1;
+}
+
+/* function(r, context) with the usual numbers of buffers compiled in, so that the loops over them unroll. */
+#define REPLAY_UNROLLED(function, r, context)                                                                          \
+    switch (r) {                                                                                                       \
+    case 1:                                                                                                            \
+        function(1, context);                                                                                          \
+        break;                                                                                                         \
+    case 2:                                                                                                            \
+        function(2, context);                                                                                          \
+        break;                                                                                                         \
+    case 3:                                                                                                            \
+        function(3, context);                                                                                          \
+        break;                                                                                                         \
+    case 4:                                                                                                            \
+        function(4, context);                                                                                          \
+        break;                                                                                                         \
+    case 5:                                                                                                            \
+        function(5, context);                                                                                          \
+        break;                                                                                                         \
+    case 6:                                                                                                            \
+        function(6, context);                                                                                          \
+        break;                                                                                                         \
+    case 7:                                                                                                            \
+        function(7, context);                                                                                          \
+        break;                                                                                                         \
+    case 8:                                                                                                            \
+        function(8, context);                                                                                          \
+        break;                                                                                                         \
+    default:                                                                                                           \
+        function(r, context);                                                                                          \
+    }
+
+/* work(context, item, worker) for all items: by the pool where there is one and the work is worth it. */
+DPMF_MUST_CHECK dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t count, base_work work, void *context);
+
+/* ---- sensitivity.c ---- */
+
+/*
+ * X of class p, k x k (zero for a step past n), from G'P G for all p: `blocks` is pairs. And for every class an upper
+ * bound on its squared sensitivity, max tr(X R) over correlation matrices R: the sum of |X|, or, with exact = 1, the
+ * least sum of y with diag(y) >= X to about 1e-9, whichever is smaller; never below the true one but for rounding.
+ */
+DPMF_MUST_CHECK dpmf_status replay_sensitivities(replay_coefficients *c, int exact, base_pool *pool, double *squares);
+/* The same for one symmetric k x k matrix x. */
+DPMF_MUST_CHECK dpmf_status replay_class_bound(int k, const double *x, double *square);
+
+/* ---- object.c: products and solves ---- */
+
+/* y = C x and x = C^-1 y, O(n (k + r)); in place allowed. */
+DPMF_MUST_CHECK dpmf_status replay_apply(const replay_coefficients *c, const double *x, double *y);
+DPMF_MUST_CHECK dpmf_status replay_solve(const replay_coefficients *c, const double *y, double *x);
+/* Column j of C, n numbers. */
+DPMF_MUST_CHECK dpmf_status replay_column(const replay_coefficients *c, int64_t j, double *column);
+
+/* What step t of the noise stream needs. */
+typedef struct replay_step {
+    int seeds;              /* f + 1: z_t, z_{t-b}, ..., z_{t-fb} */
+    double scale;           /* d */
+    const double *h, *beta; /* r: y = d (u + h'x), x <- rho o x + beta u */
+    const double *rho;      /* r */
+} replay_step;
+
+/* a: room for k numbers, a_j for j = 0..f. */
+replay_step replay_at(const replay_coefficients *c, int64_t t, double *a);
+
+/* ---- shape.c: shared class seeds ---- */
+
+/*
+ * Only V_p matters for the law of the noise. With V_p = diag(g^2) + L L', L of l columns, the mix of seeds can be made
+ *
+ *     u_t = g(f,p) z_t + sum_i L_i(f,p) zeta_{p,i}
+ *
+ * from z_t and l seeds zeta that belong to the class: 1 + l normal numbers however many epochs there are. P is then not
+ * free to cancel; X is what it is, and d_p is the square root of the sum of |X| over class p, so that the sensitivity
+ * is at most 1.
+ */
+typedef struct replay_shared {
+    int seeds;      /* l, 1 to 8 */
+    double *own;    /* by step: g */
+    double *weight; /* by step, x l: L */
+} replay_shared;
+
+enum { REPLAY_SHARED_MAX = 8 };
+
+/* The parameters: h, kappa and logit as above; then */
+typedef struct replay_shared_view {
+    double *h, *kappa, *logit;
+    double *own;    /* epochs x nodes: log g */
+    double *weight; /* epochs x nodes x l */
+} replay_shared_view;
+
+int64_t replay_shared_count(const replay_shape *shape, int seeds);
+replay_shared_view replay_shared_look(const replay_shape *shape, int seeds, double *parameters);
+DPMF_MUST_CHECK dpmf_status replay_shared_alloc(const replay_shape *shape, int seeds, replay_shared *out);
+void replay_shared_free(replay_shared *s);
+/* h, beta, rho, V of c, and g, L; d is set to 1. */
+void replay_shared_expand(const double *parameters, replay_coefficients *c, replay_shared *s);
+/* All of a mechanism: c as for replayed seeds (its `profile` is 0), and g, L for the stream. */
+DPMF_MUST_CHECK dpmf_status replay_shared_create(const replay_shape *shape, int seeds, const double *parameters,
+                                                 base_pool *pool, replay_coefficients *c, replay_shared *out);
+
+/* y = C x, n + b l numbers, and x = W y (object.c says which C that is). */
+DPMF_MUST_CHECK dpmf_status replay_shared_apply(const replay_coefficients *c, const replay_shared *s, const double *x,
+                                                double *y);
+void replay_shared_solve(const replay_coefficients *c, const replay_shared *s, const double *y, double *x);
+
+/* ---- error.c: its errors, and what their derivatives need of the way there ---- */
+
+/* State of the workload (o, or o and m) and the buffers, m numbers; o first. */
+typedef struct replay_error {
+    int heads, states;  /* 1 or 2; heads + r */
+    double *drive;      /* by step, x 4: beta, keep, p, g of the workload */
+    double *power;      /* (b+1) x r: rho^p */
+    double *phi, *psi;  /* k x (b+1) x heads x m: the workload's rows of the transitions, as in the filter */
+    double *w;          /* by step, x m: psi_{p+1} times the input */
+    double *through;    /* k x k x m x m: [f][e] from the end of epoch e to the start of epoch f > e */
+    double *whole;      /* k x m x m: from the start of an epoch to its end */
+    double *omega;      /* by step, x m: Cov(state at the start of the epoch, u_t) */
+    double *gamma;      /* by step, x m: Cov(state, u_t) */
+    double *covariance; /* (k b + 1) x m x m: Cov(state) before step t */
+    double *squares;    /* by step: |B[t,:]|^2, B = A W; 0 past n */
+} replay_error;
+
+DPMF_MUST_CHECK dpmf_status replay_error_alloc(const dpmf_workload *workload, const replay_shape *shape,
+                                               replay_error *out);
+void replay_error_free(replay_error *e);
+/* From h, beta, rho, d and V of c. */
+DPMF_MUST_CHECK dpmf_status replay_error_fill(const replay_coefficients *c, base_pool *pool, replay_error *e);
+/* K (row-major, heads x heads) and c of step t: the workload's rows of a step are (K, c h') on the state, c on u. */
+typedef struct replay_error_head {
+    double k[4], c[2];
+} replay_error_head;
+
+static inline replay_error_head replay_error_head_at(const replay_error *e, const replay_coefficients *c, int64_t t) {
+    const double *d = e->drive + 4 * t, scale = c->scale[t % c->shape.period];
+    if (e->heads == 1) return (replay_error_head){{d[1]}, {scale * d[3]}};
+    return (replay_error_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
+}
+
+/*
+ * function(heads, buffers, ...) with the usual numbers of both compiled in: the loops over them unroll, a factor of two
+ * to three.
+ */
+#define REPLAY_USUAL(function, heads, buffers, ...)                                                                    \
+    do {                                                                                                               \
+        if ((buffers) == 4 && (heads) == 1)                                                                            \
+            function(1, 4, __VA_ARGS__);                                                                               \
+        else if ((buffers) == 4)                                                                                       \
+            function(2, 4, __VA_ARGS__);                                                                               \
+        else                                                                                                           \
+            function(heads, buffers, __VA_ARGS__);                                                                     \
+    } while (0)
+
+/* All of it in one call: n squared row norms of B. Named workloads. */
+DPMF_MUST_CHECK dpmf_status replay_errors(const dpmf_workload *workload, const replay_coefficients *c, base_pool *pool,
+                                          double *per_step);
+
+/* ---- object.c: as a strategy ---- */
+
+#define REPLAY_CLASS "tvblt-replayed"
+
+typedef struct replay_parts {
+    replay_coefficients c;
+    replay_shared shared; /* seeds = 0: earlier epochs' seeds are replayed */
+    double *blocks;       /* pairs: X within the classes */
+    int64_t count;
+    double *parameters, *nodes; /* as a file holds them */
+} replay_parts;
+
+typedef struct replay_object {
+    dpmf_strategy base;
+    replay_parts parts;
+} replay_object;
+
+/* The parts of a strategy that is of this class. */
+static inline const replay_parts *replay_of(const dpmf_strategy *s) {
+    return &((const replay_object *)s)->parts;
+}
+
+/* seeds = 0: replayed; else so many shared class seeds. */
+DPMF_MUST_CHECK dpmf_status replay_make(const replay_shape *shape, int seeds, const double *parameters, base_pool *pool,
+                                        dpmf_strategy **out);
+
+DPMF_MUST_CHECK dpmf_status replay_read(const strategy_source *source, dpmf_strategy **out);
+
+/* ---- sensitivity.c, noise.c, optimize.c: entries of the tables ---- */
+
+/* Under its own cyclic participation, or a multiple of it. */
+DPMF_MUST_CHECK dpmf_status replay_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
+                                               sensitivity_found *out);
+void replay_plan_noise(noise_plan *plan);
+/* The family tvblt under several participations. */
+DPMF_MUST_CHECK dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+
+#endif

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TV-BLT: the optimal mechanism under single participation as a stream with a handful of buffers. The optimum gives the
+ * weights v (and p); tuning (families/tvblt/tune.c) gives r shifts and weights; construction (families/tvblt/build.c)
+ * the coefficients, once; searches go by norms and errors alone (families/tvblt/loss.c). Here: max loss, how many nodes, and
+ * long runs.
+ *
+ * Max loss: tuned with the column and row weights v, p of the dual on the weighted mean sum_t p_t |B[t,:]|^2, which is
+ * smooth. Then rounds of p_t <- p_t |B[t,:]|^2, v_t <- v_t |C e_t|^2 with C rebuilt, whose fixed point has all |C e_t|
+ * and all |B[t,:]| alike, so that the maximum is the mean; the best round is kept. With momentum the rounds converge slowly
+ * (n = 200, 6 nodes: 1.0028, 1.00046 times the optimum after 25, 100), so that short runs have more of them.
+ */
+#include "families/replay/replay.h"
+#include "families/tvblt/search.h"
+
+#include "base/linalg.h"
+#include "base/memory.h"
+#include "optimum/optimum.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+enum { NODES_MAX = TVBLT_NODES_MAX };
+enum { ROUNDS = 25, ROUNDS_MOST = 400 }; /* at least, for any n; where they are cheap */
+/* Of the rounds, in units of steps x states (states + 20). */
+static const double ROUNDS_WORK = 2e9;
+static const double ROUND_GAIN = 1e-6; /* of the loss in ROUNDS rounds: less is not worth going on */
+
+typedef tvblt_tuner tuner;
+
+static void tuner_free(tuner *u) {
+    tvblt_problem_free(&u->problem);
+    tvblt_work_free(&u->work);
+    tvblt_meter_free(&u->meter);
+}
+
+/* The rest of a tuner that knows its optimum and what is asked; the caller frees it, on failure too. */
+static dpmf_status tuner_fill(const dpmf_workload *workload, tuner *u) {
+    TRY(tvblt_problem_create(workload, u->max_loss, u->optimum, &u->problem));
+    return tvblt_work_alloc(&u->problem, 0, &u->work);
+}
+
+/* The coefficients of u->filter, and its norms and errors; once. */
+static dpmf_status build_chosen(tuner *u) {
+    if (u->built) return DPMF_OK;
+    TRY(tvblt_work_room(&u->problem, u->filter.nodes, &u->work));
+    TRY(tvblt_build(&u->problem, &u->filter, &u->work));
+    u->built = 1;
+    return DPMF_OK;
+}
+
+/* ---- one number of nodes ---- */
+
+static double largest_loss(const tuner *u) {
+    double largest = 0;
+    for (int64_t t = 0; t < u->problem.steps; t++)
+        largest = fmax(largest, u->work.squares[t]);
+    return sqrt(largest);
+}
+
+static void rescale(int64_t n, const double *by, double *x) { /* x_t <- x_t by_t, sum 1 */
+    double sum = 0;
+    for (int64_t t = 0; t < n; t++)
+        sum += x[t] *= by[t];
+    for (int64_t t = 0; t < n; t++)
+        x[t] /= sum;
+}
+
+static int rounds_for(const tuner *u) {
+    const double states = u->nodes * u->problem.order;
+    return (int)fmin(ROUNDS_MOST, fmax(ROUNDS, ROUNDS_WORK / ((double)u->problem.steps * states * (states + 20))));
+}
+
+/* The rounds for max loss; leaves the weights of the best, and its loss. */
+static dpmf_status equalize(tuner *u, double *loss) {
+    tvblt_problem *p = &u->problem;
+    int64_t n = p->steps;
+    double *best = NULL, best_loss = INFINITY, marked = INFINITY; /* the best loss ROUNDS rounds ago */
+    const int rounds = rounds_for(u);
+    size_t bytes = (size_t)n * sizeof *best;
+    dpmf_status status = DPMF_OK;
+    TRY(base_alloc_doubles(2 * n, "the best weights", &best));
+    for (int k = 0; k < rounds; k++) {
+        TRY_DONE(base_progress(u->run, "tvblt", (double)k / rounds));
+        if (k % ROUNDS == 0) {
+            if (!(best_loss < marked * (1 - ROUND_GAIN)) && k > 0) break;
+            marked = best_loss;
+        }
+        if (k == 0)
+            TRY_DONE(tvblt_try(u, &u->filter));
+        else if (tvblt_try(u, &u->filter) != DPMF_OK)
+            break; /* weights too far apart: the rounds before stand */
+        if (largest_loss(u) < best_loss) {
+            best_loss = largest_loss(u);
+            memcpy(best, p->v, bytes);
+            memcpy(best + n, p->p, bytes);
+        }
+        for (int64_t t = 0; t < n; t++)
+            u->work.norms[t] *= u->work.norms[t];
+        rescale(n, u->work.squares, p->p);
+        rescale(n, u->work.norms, p->v);
+        tvblt_meter_weigh(p, &u->meter);
+    }
+    memcpy(p->v, best, bytes);
+    memcpy(p->p, best + n, bytes);
+    tvblt_meter_weigh(p, &u->meter);
+    *loss = best_loss;
+done:
+    base_free(best);
+    return status;
+}
+
+/* The filter of u->nodes nodes, for max loss with the weights in u->problem, and its loss. */
+static dpmf_status attempt(tuner *u, int thorough, double *loss) {
+    double excess = 0;
+    if (u->max_loss) {
+        tvblt_take_weights(u->optimum, u->max_loss, &u->problem);
+        tvblt_meter_weigh(&u->problem, &u->meter);
+    }
+    TRY(tvblt_tune(u, thorough, &u->filter, &excess, NULL));
+    if (u->max_loss) return equalize(u, loss);
+    *loss = (1 + excess) * u->optimum->lower;
+    return DPMF_OK;
+}
+
+/* ---- how many nodes ---- */
+
+/*
+ * The fewest nodes that reach the wanted loss. Losses fall with every node, by a factor of 3 to 10 in the excess, and
+ * thorough tuning is worth less than a node: so double, then step down, both with the quadrature's own nodes, and tune
+ * thoroughly only from the first number that fails on. Where twice the nodes do not halve the excess, it is not the nodes
+ * that keep the loss up, and as many more would be minutes for nothing.
+ */
+static dpmf_status fewest_nodes(tuner *u, double wanted, double *loss) {
+    enum { MANY = 8 };
+    int enough = 0, stalled = 0;
+    for (int nodes = 1; nodes <= NODES_MAX && !enough && !stalled; nodes *= 2) {
+        const double before = *loss - u->optimum->lower;
+        u->nodes = nodes;
+        TRY(attempt(u, 0, loss));
+        if (*loss <= wanted) enough = nodes;
+        stalled = nodes > MANY && *loss - u->optimum->lower > 0.5 * before;
+    }
+    if (!enough) {
+        TRY(attempt(u, 1, loss));
+        return *loss <= wanted
+                   ? DPMF_OK
+                   : base_fail(DPMF_ERROR_NUMERICAL,
+                               "tvblt: %d nodes reach a loss of %.10g, the wanted ratio needs %.10g: ask for more",
+                               u->nodes, *loss, wanted);
+    }
+    for (int thorough = 0; thorough <= 1; thorough++)
+        for (; enough > 1; enough--) {
+            u->nodes = enough - 1;
+            TRY(attempt(u, thorough, loss));
+            if (*loss > wanted) break;
+        }
+    u->nodes = enough;
+    TRY(attempt(u, 1, loss));
+    return *loss <= wanted ? DPMF_OK : attempt(u, 0, loss); /* what is best for the mean need not be for the max loss */
+}
+
+/* ---- long runs ---- */
+
+/*
+ * Every evaluation of a run of a million steps takes a tenth of a second, and tuning takes hundreds. But for prefix sums the
+ * logarithms of the best shifts and weights change evenly with ln n, and the Hessian of the excess hardly at all. So the filter
+ * is tuned for n/256 steps (n/64 in shorter runs), and for each four times longer run it is foretold by those before and
+ * improved with gradients alone, up to n/4; the second run finds a Hessian of its own once its nodes are seen to be enough.
+ * A parabola leads on to n. There n/4 steps need no optimum of their own: every fourth of n weights stand for them, since
+ * it is the filter that is sought. What is built is exact as ever; where it misses the wanted loss one more node is tried,
+ * and at last the search at full length.
+ */
+static const int64_t LONG = 65536;
+enum { THINNER = 4, LEVELS_MAX = 4, MORE_NODES = 4 };
+enum { POLISH = 12, FOLLOW = 3 }; /* steps of Newton's method for the second run, and for the others with its Hessian */
+/* An excess with the Hessian of the shorter run is not lowered to less than this part with a new one (seen: 0.95). */
+static const double BY_GRADIENTS = 0.9;
+
+typedef struct thinned {
+    dpmf_workload *workload;
+    optimum_answer optimum;
+    tuner u;
+} thinned;
+
+static int is_long(const tuner *u) {
+    return u->problem.steps > LONG && !u->max_loss && u->problem.p == NULL && workload_is_prefix(u->problem.workload);
+}
+
+static void thinned_free(thinned *t) {
+    tuner_free(&t->u);
+    optimum_free(&t->optimum);
+    dpmf_workload_free(t->workload);
+}
+
+/* The weights of a run from one that is `every` times as long. Near the ends they are not the best ones. sum v = n loss^2. */
+static dpmf_status thin_weights(const optimum_answer *from, int64_t every, optimum_answer *out) {
+    const double ratio = out->lower / from->lower, scale = ratio * ratio / (double)every;
+    out->steps = from->steps / every;
+    TRY(base_alloc_doubles(out->steps, "the weights of a shorter run", &out->v));
+    for (int64_t t = 0; t < out->steps; t++)
+        out->v[t] = scale * base_sum(every, from->v + t * every);
+    return DPMF_OK;
+}
+
+/* before: NULL, or the run of a quarter of the steps: then this one is so long that it gets no optimum of its own. */
+static dpmf_status thin(const tuner *u, int64_t every, const thinned *before, thinned *out) {
+    TRY(dpmf_workload_create(u->problem.steps / every, NULL, &out->workload));
+    out->u = (tuner){.optimum = &out->optimum, .run = u->run};
+    if (before == NULL) {
+        TRY(optimum_solve(out->workload, 0, NULL, 1e-6, u->run, &out->optimum));
+    } else {
+        out->optimum.lower = (before->optimum.lower + u->optimum->lower) / 2; /* which grows evenly with ln n */
+        TRY(thin_weights(u->optimum, every, &out->optimum));
+    }
+    return tuner_fill(out->workload, &out->u);
+}
+
+/*
+ * The filter that the shorter runs foretell. The excess grows with every length by more than with the last:
+ * where it is bound to miss the wanted one the loss is infinite and there is no filter.
+ */
+static dpmf_status foretell_filter(tuner *u, int nodes, double wanted, int levels, thinned *shorter, double *loss) {
+    tvblt_filter level[LEVELS_MAX];
+    tvblt_model model = {0};
+    double excess[LEVELS_MAX] = {0};
+    *loss = INFINITY;
+    u->nodes = nodes;
+    for (int i = 0; i < levels; i++)
+        shorter[i].u.nodes = nodes;
+    TRY(tvblt_tune(&shorter[0].u, 1, &level[0], &excess[0], &model));
+    TRY(tvblt_spectrum(u->run, &shorter[1].u.problem));
+    level[1] = level[0];
+    tvblt_transfer(&shorter[0].u, &shorter[1].u, &level[1]);
+    for (int i = 1; i < levels; i++) {
+        const int count = i < 3 ? i : 3, ahead = levels - i;
+        if (i > 1) tvblt_extrapolate(count, level + i - count, &level[i]);
+        TRY(tvblt_polish(&shorter[i].u, i == 1 ? POLISH : FOLLOW, &model, &level[i], &excess[i]));
+        if (i == 1) { /* longer runs need a better Hessian than that of the shorter one */
+            const double best = BY_GRADIENTS * excess[i];
+            if (best + ahead * (best - excess[i - 1]) > wanted) return DPMF_OK;
+            model.count = 0;
+            TRY(tvblt_polish(&shorter[i].u, POLISH, &model, &level[i], &excess[i]));
+        }
+        if (excess[i] + ahead * (excess[i] - excess[i - 1]) > wanted) return DPMF_OK;
+        const double bend = i > 1 ? excess[i] - 2 * excess[i - 1] + excess[i - 2] : 0;
+        if (excess[i] + ahead * (excess[i] - excess[i - 1]) + ahead * (ahead + 1) / 2 * bend > wanted) return DPMF_OK;
+    }
+    tvblt_extrapolate(3, level + levels - 3, &u->filter);
+    const dpmf_status status = build_chosen(u); /* and not just measured: it is nearly always the one */
+    u->careful = status == DPMF_ERROR_NUMERICAL;
+    TRY(status);
+    *loss = tvblt_mean_loss(u);
+    return DPMF_OK;
+}
+
+/* *made: there is a filter, of few nodes that reach the wanted ratio. */
+static dpmf_status guided(tuner *u, double wanted_ratio, double *loss, int *made) {
+    thinned shorter[LEVELS_MAX] = {{0}};
+    dpmf_status status = DPMF_OK;
+    const int levels = u->problem.steps > THINNER * LONG ? LEVELS_MAX : LEVELS_MAX - 1;
+    int64_t every = 1;
+    for (int i = 0; i < levels; i++)
+        every *= THINNER;
+    for (int i = 0; i < levels; i++, every /= THINNER)
+        TRY_DONE(thin(u, every, i == LEVELS_MAX - 1 ? &shorter[i - 1] : NULL, &shorter[i]));
+    TRY_DONE(fewest_nodes(&shorter[0].u, wanted_ratio * shorter[0].optimum.lower, loss));
+    const int nodes = shorter[0].u.nodes;
+    for (int more = 0; more <= MORE_NODES && !*made && nodes + more <= NODES_MAX; more++) {
+        TRY_DONE(foretell_filter(u, nodes + more, wanted_ratio - 1, levels, shorter, loss));
+        *made = *loss <= wanted_ratio * u->optimum->lower;
+        if (!*made) u->built = 0;
+    }
+done:
+    if (!*made) u->nodes = 0;
+    for (int i = 0; i < levels; i++)
+        thinned_free(&shorter[i]);
+    return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status; /* then at full length */
+}
+
+/* ---- the call ---- */
+
+static dpmf_status check_weights(int64_t n, const double *x, const char *what) {
+    for (int64_t t = 0; t < n; t++)
+        if (!(x[t] > 0 && isfinite(x[t])))
+            return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum's %s %lld is %g, accepted: positive and finite",
+                             what, (long long)t, x[t]);
+    return DPMF_OK;
+}
+
+static dpmf_status check_call(const dpmf_workload *a, int max_loss, int nodes, double wanted_ratio,
+                              const optimum_answer *optimum) {
+    if (nodes < 0 || nodes > NODES_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: %d nodes, accepted 1 to %d", nodes, NODES_MAX);
+    if (nodes == 0 && !(wanted_ratio > 1 && isfinite(wanted_ratio)))
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "tvblt: 0 nodes (as many as needed) with a wanted ratio of %g, accepted: above 1",
+                         wanted_ratio);
+    if (a->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "tvblt: workload %s, accepted: named workloads (their inverse has few "
+                         "bands)",
+                         a->text);
+    if (optimum->steps != a->steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum has %lld steps, the workload %lld: they must agree",
+                         (long long)optimum->steps, (long long)a->steps);
+    if (!(optimum->lower > 0 && isfinite(optimum->lower)))
+        return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum's lower bound is %g, accepted: positive",
+                         optimum->lower);
+    if (max_loss && optimum->p == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "tvblt: max loss needs an optimum for max loss, with weights of the steps");
+    TRY(check_weights(a->steps, optimum->v, "column weight"));
+    return optimum->p == NULL ? DPMF_OK : check_weights(a->steps, optimum->p, "step weight");
+}
+
+static dpmf_status find_filter(tuner *u, int nodes, double wanted_ratio) {
+    double loss = 0;
+    int made = 0;
+    u->nodes = nodes;
+    /* A number of nodes that the caller names gets all that a full search gives: some 2e-5 of the loss. */
+    if (nodes == 0 && is_long(u) && !u->careful) TRY(guided(u, wanted_ratio, &loss, &made));
+    if (made) return DPMF_OK;
+    return nodes > 0 ? attempt(u, 1, &loss) : fewest_nodes(u, wanted_ratio * u->optimum->lower, &loss);
+}
+
+/*
+ * Up to so many steps every filter is built: that is soon done, and its losses have a few digits more than measured ones. The
+ * second differences of a search need them where few nodes are already within 10^-5 of the optimum.
+ */
+enum { STEPS_BUILT = 1024 };
+
+dpmf_status tvblt_search(const dpmf_workload *workload, int max_loss, int nodes, double wanted_ratio,
+                         const optimum_answer *optimum, const dpmf_run *run, dpmf_strategy **out, double *loss) {
+    tuner u = {.optimum = optimum, .run = run, .max_loss = max_loss};
+    dpmf_status status = DPMF_OK;
+    TRY(check_call(workload, max_loss, nodes, wanted_ratio, optimum));
+    u.careful = workload->steps <= STEPS_BUILT;
+    TRY_DONE(tuner_fill(workload, &u));
+    TRY_DONE(find_filter(&u, nodes, wanted_ratio));
+    status = build_chosen(&u);
+    if (status == DPMF_ERROR_NUMERICAL && !u.careful) { /* again, with a search that avoids such filters */
+        u.careful = 1;
+        TRY_DONE(find_filter(&u, nodes, wanted_ratio));
+        status = build_chosen(&u);
+    }
+    if (status != DPMF_OK) goto done;
+    const double found = max_loss ? largest_loss(&u) : tvblt_mean_loss(&u);
+    tvblt_normalize(&u.work.c, u.work.norms);
+    TRY_DONE(tvblt_create(&u.work.c, out));
+    if (loss != NULL) *loss = found;
+done:
+    tuner_free(&u);
+    return status;
+}
+
+/* ---- the family's entry ---- */
+
+static dpmf_status make_tvblt(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out) {
+    const dpmf_optimize_options *o = task->options;
+    const double wanted = o->wanted_ratio > 1 ? o->wanted_ratio : 1.001;
+    return tvblt_search(task->workload, o->loss == DPMF_LOSS_MAX, o->buffers, wanted, optimum, &o->run, out, NULL);
+}
+
+dpmf_status tvblt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    if (!participation_is_single(task->participation)) return replay_optimize(task, out, result);
+    if (task->options->shared_seeds != 0)
+        return base_fail(DPMF_ERROR_ARGUMENT, "%d shared seeds, but only several epochs have seeds to share",
+                         task->options->shared_seeds);
+    TRY(optimize_single(task, make_tvblt, out, result));
+    if (out != NULL) result->nodes = tvblt_of(*out)->nodes;
+    return DPMF_OK;
+}
