@@ -57,8 +57,8 @@ static int load_mechanism(const arguments *given, account *a) {
 }
 
 /*
- * Where the test is a part of the mechanism its coins are too: a seed that the user chooses could be retried until the
- * result looks good. So they are fresh, and recorded.
+ * Where the test is a part of the mechanism its random seed is too: a user-chosen seed could be retried until the
+ * result looks good. So the seed is fresh, and it is recorded.
  */
 static int draw_coins(const arguments *given, account *a) {
     uint8_t coins[DPMF_KEY_SIZE];
@@ -234,8 +234,8 @@ static dpmf_status answer(const arguments *given, account *a) {
 }
 
 /*
- * A FILE asked for its own guarantee: the claim is what people publish, and what was computed again, a little less by
- * the slack of calibration, stands beside it. If any option changes the question, only the new result is printed.
+ * A FILE's own guarantee: people publish the claim, so the computed value, a little smaller by the slack of
+ * calibration, is printed beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
     static const option_id changes[] = {OPTION_SIGMA,  OPTION_MU,    OPTION_COMPOSITIONS, OPTION_EPOCHS,
