@@ -3,21 +3,15 @@
 #ifndef DPMF_CLI_ROWS_H
 #define DPMF_CLI_ROWS_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/atomic_file.h"
 
 typedef struct row_output {
     int file;
-    const char *path; /* NULL: standard output */
-    char *temporary;  /* a name for the time before it is complete */
-    bool named;       /* it has that name */
+    const char *path;     /* NULL: standard output */
+    atomic_file complete; /* the file, where there is a path */
 } row_output;
 
-/*
- * Each: 0, or the exit code after a message. `secret`: a file for the owner alone. Until it is complete it has no name,
- * so that a killed program leaves nothing behind; where the file system cannot do that, the next program that writes to
- * `path` removes the rest.
- */
+/* Each: 0, or the exit code after a message. `secret`: a file for the owner alone. */
 int rows_open(const char *path, bool secret, row_output *out);
 
 /* Whole rows. A signal that comes while they are being written lets them be completed if the reader still reads. */

@@ -9,7 +9,8 @@ shelves of tools, whose headers are all open; families has none for others, whic
 holds folders only, and src/README.md describes every .c file in the section of its stage. The rest is fixed here: dpmf.h
 includes nothing of ours; cli/, examples/ and bench/ include dpmf.h and their own headers, nothing else of ours; src/mpi
 and src/device, separate libraries, are such folders too, and the folders named mpi have dpmf_mpi.h, those named device
-dpmf_device.h.
+dpmf_device.h. A line `base/tool.h < cli, mpi` in the law opens one header to such folders; it includes nothing of ours
+itself.
 
     check_include_law.py [ROOT]      exit 1 and one line for each violation: file:line: rule
     check_include_law.py --self-test
@@ -103,11 +104,13 @@ def check_source(root, path, law, report):
             report(path, number, f'"{name}" is for {target} alone: include "{target}/{target}.h"')
 
 
-def check_outside(root, path, report):
-    """Files outside the library: dpmf.h, and headers of their own folder (in cli/, as seen from cli/)."""
-    folder = path.relative_to(root).parts[0]
-    in_mpi = "mpi" in path.relative_to(root).parts
-    public = [PUBLIC] + [header for name, header in OWN_LIBRARIES.items() if name in path.relative_to(root).parts]
+def check_outside(root, path, law, report):
+    """Files outside the library: dpmf.h, headers opened to them, and those of their own folder (in cli/, as seen from cli/)."""
+    parts = path.relative_to(root).parts
+    folder = parts[0]
+    in_mpi = "mpi" in parts
+    public = {PUBLIC} | {header for name, header in OWN_LIBRARIES.items() if name in parts}
+    public |= law.get(parts[1] if folder == "src" else folder, set())
     for number, ours, name in includes(path):
         if not ours or name in public:
             continue
@@ -136,31 +139,36 @@ def check(root):
         for number, ours, name in includes(path):
             if ours and not (path.name in OWN_LIBRARIES.values() and name == PUBLIC):
                 report(path, number, f'the public header includes the standard library only, not "{name}"')
+    opened = {root / "src" / name for name in law if name.endswith(".h")}
     for path in files("src"):
         inside = path.relative_to(root / "src")
         if inside.parts[0] in OWN_LIBRARIES:
-            check_outside(root, path, report)
+            check_outside(root, path, law, report)
         else:
             check_source(root, path, law, report)
+        for number, ours, name in includes(path) if path in opened else ():
+            if ours:
+                report(path, number, f'a header opened to folders outside includes nothing of ours, not "{name}"')
         if path.suffix == ".c" and len(inside.parts) > 1:
             name = "/".join(inside.parts[1:])
             if not re.search(rf"`{re.escape(name)}`", sections.get(inside.parts[0], "")):
                 report(path, 1, f"is not described in the section {inside.parts[0]}/ of src/README.md")
     for folder in OUTSIDE:
         for path in files(folder):
-            check_outside(root, path, report)
+            check_outside(root, path, law, report)
     return violations
 
 
 def self_test():
     """A small tree with one violation of each rule, each of which must be found, and nothing else."""
     tree = {
-        "src/README.md": "```law\nbase < workload < strategy\nstrategy < families < mechanism\nstrategy reads families_table\n"
+        "src/README.md": "```law\nbase < workload < strategy\nstrategy < families < mechanism\nstrategy reads families_table\nbase/open.h < cli, mpi\n"
                          "```\n### base/\n`bad.c`\n### families/\n`oak/oak.c`\n"
                          "### workload/\n`bad.c` `deep/good.c`\n### strategy/: matrices\n`dense.c`\n"
                          "### mechanism/\n`bad.c`\n### mpi/\n`bad.c`\n### device/\n`bad.c`\n## Other\n`silent.c`\n",
         "include/dpmf.h": '#include <stddef.h>\n#include "base/status.h"\n',
         "src/base/status.h": '#include "dpmf.h"\n',
+        "src/base/open.h": '#include <stddef.h>\n#include "base/status.h"\n',
         "src/base/bad.c": '#include "base/status.h"\n\n#include "workload/workload.h"\n',
         "src/workload/workload.h": '#include "base/status.h"\n',
         "src/workload/inner.h": "",
@@ -175,23 +183,24 @@ def self_test():
         "src/loose.c": "",
         "src/unknown/file.h": '#include "dpmf.h"\n',
         "cli/main.c": '#include "cli.h"\n#include "dpmf.h"\n#include "workload/workload.h"\n',
-        "cli/cli.h": "#include <stdio.h>\n",
+        "cli/cli.h": '#include <stdio.h>\n#include "base/open.h"\n',
         "cli/report/page.c": '#include "cli.h"\n#include "report/page.h"\n#include "../cli.h"\n',
         "cli/report/page.h": "",
         "examples/bad.c": '#include "../src/strategy/strategy.h"\n',
         "include/dpmf_mpi.h": '#include "dpmf.h"\n#include "strategy/strategy.h"\n',
-        "src/mpi/shared.h": '#include "dpmf_mpi.h"\n',
+        "src/mpi/shared.h": '#include "dpmf_mpi.h"\n#include "base/open.h"\n',
         "src/mpi/bad.c": '#include "shared.h"\n#include "dpmf_mpi.h"\n#include "strategy/strategy.h"\n',
         "cli/mpi/bad.c": '#include "cli.h"\n#include "../main.c"\n#include "../cli.h"\n',
         "include/dpmf_device.h": '#include "dpmf.h"\n',
         "src/device/bad.c": '#include "dpmf_device.h"\n#include "dpmf_mpi.h"\n',
-        "bench/bad.c": '#include "dpmf_mpi.h"\n',
+        "bench/bad.c": '#include "dpmf_mpi.h"\n#include "base/open.h"\n',
     }
     expected = {
         "include/dpmf.h:2", "src/base/bad.c:3", "src/workload/bad.c:2", "src/strategy/dense.c:3",
         "src/strategy/silent.c:1", "src/mechanism/bad.c:1", "src/mechanism/bad.c:2", "src/loose.c:1", "src/unknown/file.h:1", "cli/main.c:3",
         "cli/report/page.c:3", "examples/bad.c:1", "include/dpmf_mpi.h:2", "src/mpi/bad.c:3", "cli/mpi/bad.c:3",
-        "src/device/bad.c:2", "bench/bad.c:1",
+        "src/device/bad.c:2", "bench/bad.c:1", "bench/bad.c:2",
+        "src/base/open.h:2",
     }
     return finds_exactly(check, tree, expected)
 

@@ -7,9 +7,9 @@
  *     3  the lines are written
  *
  * So after a kill or a power cut the output is at most a part of one batch behind the state, and that batch is in the
- * state: whoever goes on writes what is missing of it, the same bytes. An output that is longer than the state knows, or
- * has other bytes where the last batch goes, belongs to another state: refused. On standard output nobody can tell what
- * arrived: the lines of a batch that was not the last word of a program that ended well are printed again.
+ * state: the program that goes on writes what is missing of it, the same bytes. An output that is longer than the state
+ * knows, or has other bytes where the last batch goes, belongs to another state and is refused. What arrived on standard
+ * output is not known: the last batch is printed again unless the program that printed it ended well.
  */
 #include "count/count.h"
 
@@ -32,38 +32,17 @@ static int fail_output(const release *r, int error) {
 
 /* ---- the output file of a run with a state file ---- */
 
-/* So that a new name survives a power cut. Not every file system can. */
-static void sync_directory(const char *path) {
-    char directory[4096] = ".";
-    const char *slash = strrchr(path, '/');
-    const size_t length = slash != NULL ? (size_t)(slash - path) + 1 : 0;
-    if (length >= sizeof directory) return;
-    if (length > 0) memcpy(directory, path, length), directory[length] = '\0';
-    const int place = open(directory, O_RDONLY | O_CLOEXEC | O_DIRECTORY);
-    if (place >= 0 && fsync(place) == 0) close(place);
-}
-
 static int write_file(release *r, const char *bytes, size_t size) {
-    while (size > 0) {
-        const ssize_t written = pwrite(r->file, bytes, size < (1u << 30) ? size : 1u << 30, (off_t)r->note.offset);
-        if (written < 0 && errno == EINTR) continue;
-        if (written < 0) return fail_output(r, errno);
-        r->note.offset += written;
-        bytes += written;
-        size -= (size_t)written;
-        r->written = true;
-    }
+    r->written = r->written || size > 0;
+    const int error = file_put(r->file, r->note.offset, bytes, size);
+    if (error != 0) return fail_output(r, error);
+    r->note.offset += (int64_t)size;
     return 0;
 }
 
 /* 0 or an errno, as the thread's answer. */
 static void *sync_apart(void *file) {
     return (void *)(intptr_t)(fdatasync(*(const int *)file) == 0 ? 0 : errno);
-}
-
-/* Many bytes take the disk a while: it may begin while the next batch is computed. */
-static void begin_sync(release *r, size_t size) {
-    if (size >= SYNC_APART) r->syncing = pthread_create(&r->thread, NULL, sync_apart, &r->file) == 0;
 }
 
 static int sync_file(release *r) {
@@ -80,19 +59,19 @@ static int sync_file(release *r) {
     return 0;
 }
 
-/* Does the output from the batch's place on hold the beginning of the batch? */
+/* Refuses an output that does not hold the beginning of the batch at the batch's place. */
 static int compare_tail(const release *r, const char *text, size_t size) {
     char shown[SHOWN], piece[4096];
     for (size_t done = 0; done < size;) {
         const size_t some = size - done < sizeof piece ? size - done : sizeof piece;
-        const ssize_t got = pread(r->file, piece, some, (off_t)r->note.offset + (off_t)done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return fail_output(r, got < 0 ? errno : EIO);
-        if (memcmp(piece, text + done, (size_t)got) != 0)
+        size_t got = 0;
+        const int error = file_get(r->file, r->note.offset + (int64_t)done, piece, some, &got);
+        if (error != 0 || got < some) return fail_output(r, error != 0 ? error : EIO);
+        if (memcmp(piece, text + done, some) != 0)
             return fail(EXIT_UNABLE,
                         "%s was changed: its last lines are not those of the state file, and nothing is released",
                         show(r->path, shown));
-        done += (size_t)got;
+        done += some;
     }
     return 0;
 }
@@ -134,29 +113,28 @@ static int open_file(release *r, const char *text, size_t size, int64_t step) {
     if (r->file < 0 || fstat(r->file, &info) != 0) return fail_output(r, errno);
     if (!S_ISREG(info.st_mode))
         return fail(EXIT_UNABLE, "cannot write %s: it is not a regular file", show(r->path, shown));
-    sync_directory(r->path);
+    const int error = file_sync_directory(r->path);
+    if (error != 0) return fail_output(r, error);
     return mend_file(r, text, size, step);
 }
 
 /* ---- opening ---- */
 
 /* What the last program left: its note, and the lines of its last batch. */
-static int read_note(release *r, const char **text, size_t *size) {
+static void read_note(release *r, const char **text, size_t *size) {
     int64_t all = 0;
     const char *bytes = dpmf_counter_note(r->counter, &all);
     *text = NULL;
     *size = 0;
     memcpy(r->note.magic, MAGIC, sizeof MAGIC);
-    if (bytes == NULL || dpmf_counter_get(r->counter).step == 0) return 0;
+    if (bytes == NULL || dpmf_counter_get(r->counter).step == 0) return;
     if (all < (int64_t)sizeof r->note || memcmp(bytes, MAGIC, sizeof MAGIC) != 0) {
-        r->note.lines =
-            dpmf_counter_get(r->counter).step; /* another program counted: its last answer is its own affair */
-        return 0;
+        r->note.lines = dpmf_counter_get(r->counter).step; /* another program counted, and has its last answer */
+        return;
     }
     memcpy(&r->note, bytes, sizeof r->note);
     *text = bytes + sizeof r->note;
     *size = (size_t)all - sizeof r->note;
-    return 0;
 }
 
 int release_open(release *r, dpmf_counter *counter, const char *path, bool kept) {
@@ -168,14 +146,13 @@ int release_open(release *r, dpmf_counter *counter, const char *path, bool kept)
     r->file = -1;
     if (!kept) return rows_open(path, false, &r->rows);
     const int64_t step = dpmf_counter_get(counter).step;
-    int code = read_note(r, &text, &size);
-    if (code != 0) return code;
+    read_note(r, &text, &size);
     if (size > 0 && r->note.to_file != (path != NULL))
         return fail(EXIT_UNABLE, "the last lines of the state file must first go %s",
                     path != NULL ? "to standard output" : "to a file (--out)");
     r->note.to_file = path != NULL;
     if (path != NULL) return open_file(r, text, size, step);
-    code = rows_open(NULL, false, &r->rows);
+    const int code = rows_open(NULL, false, &r->rows);
     if (code != 0 || size == 0) return code;
     fail(0, "the last lines before %lld may have been printed: they are printed again", (long long)step + 1);
     return rows_write(&r->rows, text, size);
@@ -200,7 +177,8 @@ int release_lines(release *r) {
     const char *lines = r->text.bytes + sizeof r->note;
     const size_t size = r->text.length - sizeof r->note;
     if (code == 0) code = r->file >= 0 ? write_file(r, lines, size) : rows_write(&r->rows, lines, size);
-    if (code == 0 && r->file >= 0) begin_sync(r, size);
+    if (code == 0 && r->file >= 0 && size >= SYNC_APART) /* the disk may begin while the next batch is computed */
+        r->syncing = pthread_create(&r->thread, NULL, sync_apart, &r->file) == 0;
     r->text.length = sizeof r->note;
     return code;
 }

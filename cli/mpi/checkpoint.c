@@ -14,10 +14,10 @@
  */
 #include "team.h"
 
+#include "base/atomic_file.h"
 #include "output.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,17 +33,13 @@ static void part_name(const char *path, int64_t step, int64_t rank, int64_t rank
     snprintf(out, NAME_MAX_HERE, "%s.%lld.%lld-of-%lld", path, (long long)step, (long long)rank, (long long)ranks);
 }
 
-static int fail_file(const char *verb, const char *path) {
-    char shown[SHOWN];
-    return fail(EXIT_UNABLE, "cannot %s the checkpoint %s: %s", verb, show(path, shown), strerror(errno));
-}
-
 static int read_list(const char *path, list *out) {
     char text[LIST_MAX + 1], shown[SHOWN], more = 0;
     long long step = -1, parts = 0;
     *out = (list){-1, 0};
     FILE *file = fopen(path, "r");
-    if (file == NULL) return errno == ENOENT ? 0 : fail_file("read", path);
+    if (file == NULL && errno == ENOENT) return 0;
+    if (file == NULL) return fail(EXIT_UNABLE, "cannot read the checkpoint %s: %s", show(path, shown), strerror(errno));
     text[fread(text, 1, LIST_MAX, file)] = '\0';
     fclose(file);
     const size_t head = sizeof MAGIC - 1;
@@ -54,32 +50,18 @@ static int read_list(const char *path, list *out) {
     return 0;
 }
 
-static int sync_directory(const char *path) {
-    char directory[NAME_MAX_HERE];
-    const char *slash = strrchr(path, '/');
-    snprintf(directory, sizeof directory, "%.*s", slash == NULL ? 1 : (int)(slash - path) + 1,
-             slash == NULL ? "." : path);
-    const int file = open(directory, O_RDONLY | O_DIRECTORY);
-    if (file < 0) return -1;
-    const int answer = fsync(file);
-    close(file);
-    return answer;
-}
-
 static int write_list(const char *path, int64_t step) {
-    char fresh[NAME_MAX_HERE], text[LIST_MAX];
+    char text[LIST_MAX], shown[SHOWN];
+    atomic_file file;
     const int length = snprintf(text, sizeof text, "%sstep %lld\nparts %d\n", MAGIC, (long long)step, own_team.ranks);
-    snprintf(fresh, sizeof fresh, "%s.new", path);
-    const int file = open(fresh, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (file < 0) return fail_file("write", path);
-    int answer = write(file, text, (size_t)length) == length && fsync(file) == 0 ? 0 : -1;
-    if (close(file) != 0) answer = -1;
-    if (answer == 0) answer = rename(fresh, path);
-    if (answer == 0) answer = sync_directory(path);
-    return answer == 0 ? 0 : fail_file("write", path);
+    const bool ok = atomic_file_open(&file, path, true) && atomic_file_write(&file, text, (size_t)length) &&
+                    atomic_file_commit(&file, true);
+    atomic_file_close(&file);
+    if (ok) return 0;
+    return fail(EXIT_UNABLE, "cannot %s the checkpoint %s: %s", file.failed, show(path, shown), file.reason);
 }
 
-/* If they cannot be removed they are in nobody's way. */
+/* Files that cannot be removed do no harm. */
 static void remove_parts(const char *path, list of) {
     char name[NAME_MAX_HERE];
     for (int64_t r = 0; of.step >= 0 && r < of.parts && r < 1 << 20; r++) {

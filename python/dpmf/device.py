@@ -12,6 +12,7 @@ import ctypes.util
 import os
 import pathlib
 import threading
+import types
 from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple
 
 import numpy as np
@@ -129,8 +130,12 @@ class Calls:
     def __init__(self, device: str):
         self.functions, self.device = open_device(device)
         self.type, self.stream = TYPES["float32"], None
-        for name in ("step", "reserved", "in_doubt", "count", "scale", "bind_sum", "seek", "save", "load", "free"):
+        for name in ("bind_sum", "seek", "save", "load", "free"):
             setattr(self, "dpmf_noise_" + name, getattr(self.functions, "noise_" + name))
+
+    def dpmf_noise_get(self, handle: Any) -> Any:
+        facts = {name: getattr(self.functions, "noise_" + name)(handle) for name in ("step", "reserved", "in_doubt", "count")}
+        return types.SimpleNamespace(**facts, release=types.SimpleNamespace(scale=self.functions.noise_scale(handle)))
 
     def dpmf_noise_create(self, mechanism: Any, dim: int, clip: float, key: Any, options: Any, out: Any) -> None:
         handle = HANDLE()

@@ -172,12 +172,12 @@ class NoiseStream(SavesState, Object):
     @property
     def step(self) -> int:
         """The number of the next row."""
-        return self._calls.dpmf_noise_step(self._handle)
+        return self._calls.dpmf_noise_get(self._handle).step
 
     @property
     def reserved(self) -> int:
         """Rows that the state file records, from any program; 0 without one."""
-        return self._calls.dpmf_noise_reserved(self._handle)
+        return self._calls.dpmf_noise_get(self._handle).reserved
 
     @property
     def keeps_state(self) -> bool:
@@ -187,7 +187,7 @@ class NoiseStream(SavesState, Object):
     @property
     def in_doubt(self) -> bool:
         """The row before it may not have arrived: use seek to decide."""
-        return bool(self._calls.dpmf_noise_in_doubt(self._handle))
+        return bool(self._calls.dpmf_noise_get(self._handle).in_doubt)
 
     @property
     def dim(self) -> int:
@@ -201,7 +201,7 @@ class NoiseStream(SavesState, Object):
     @property
     def count(self) -> int:
         """Numbers of this stream's part of a row."""
-        return self._calls.dpmf_noise_count(self._handle)
+        return self._calls.dpmf_noise_get(self._handle).count
 
     @property
     def dtype(self) -> str:
@@ -214,12 +214,12 @@ class NoiseStream(SavesState, Object):
     @property
     def scale(self) -> float:
         """clip x sigma x sensitivity."""
-        return self._calls.dpmf_noise_scale(self._handle)
+        return self._calls.dpmf_noise_get(self._handle).release.scale
 
     @property
     def calibrated(self) -> bool:
         """False: the mechanism has no sigma, and 1 is taken."""
-        return bool(self._calls.dpmf_noise_calibrated(self._handle))
+        return bool(self._calls.dpmf_noise_get(self._handle).calibrated)
 
     @property
     def grid(self) -> Optional[float]:

@@ -17,8 +17,9 @@ DPMF_MUST_CHECK dpmf_status crypto_key_derive(const uint8_t master[32], const ch
 /* 32 bytes from the system (getrandom). */
 DPMF_MUST_CHECK dpmf_status crypto_key_random(uint8_t key[32]);
 
-/* Overwrites memory in a way that the compiler keeps. */
+/* Overwrites memory in a way that the compiler keeps; and frees it (NULL is fine). */
 void crypto_wipe(void *memory, size_t bytes);
+void crypto_wipe_free(void *memory, int64_t bytes);
 
 /* HKDF-SHA256 for any sizes, size <= 8160. On failure out may hold a part of the key. */
 DPMF_MUST_CHECK dpmf_status crypto_hkdf(const uint8_t *salt_bytes, size_t salt_size, const uint8_t *secret,
@@ -46,7 +47,7 @@ DPMF_MUST_CHECK dpmf_status crypto_seed_open_with(const struct kernels_seed_set 
                                                   crypto_seed **out);
 
 /*
- * out[i] = Z[row, first + i] for i < count: floats or doubles as `precision` says (two different streams). Never
+ * out[i] = Z[row, first + i] for i < count: floats or doubles by `precision` (two different streams). Never
  * allocates, never fails; may be called from several threads at once. Fastest when first and count are multiples of 64.
  */
 void crypto_seed_fill(const crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first, size_t count,
@@ -61,20 +62,16 @@ void crypto_seed_fill_wholes(const crypto_seed *seed, double scale, uint64_t row
 
 /* ---- files that only their owner may read: keys, states, checkpoints (crypto/file.c) ---- */
 
-/* DPMF_ERROR_IO: "cannot read the key file 'x': No such file or directory"; `error` is an errno. */
-dpmf_status crypto_secret_fail(const char *verb, const char *what, const char *path, int error);
-
-/* The path as a message can show it. Returns `out`. */
-enum { CRYPTO_SHOWN_PATH = 320 };
-const char *crypto_secret_show(const char *path, char out[CRYPTO_SHOWN_PATH]);
-
 /*
- * Opens a regular file that belongs to us and that only its owner may access; `write`: for reading and writing. A
- * missing file is no failure: *file is -1.
+ * Opens a regular file of this user whose mode keeps all others out; `write`: for reading and writing. A file that does not
+ * exist is no failure: *file is -1.
  */
 DPMF_MUST_CHECK dpmf_status crypto_secret_open(const char *path, const char *what, int write, int *file, int64_t *size);
 
-/* Reads exactly `size` bytes at `place`. `what` and `path` are for the message. */
+/* The whole file, which must exist; free with crypto_wipe_free. */
+DPMF_MUST_CHECK dpmf_status crypto_secret_load(const char *path, const char *what, uint8_t **bytes, int64_t *size);
+
+/* `size` bytes at `place`, all of them. `what` and `path` are for the message. */
 DPMF_MUST_CHECK dpmf_status crypto_secret_read(int file, const char *path, const char *what, int64_t place, void *bytes,
                                                size_t size);
 DPMF_MUST_CHECK dpmf_status crypto_secret_put(int file, const char *path, const char *what, int64_t place,
@@ -83,9 +80,8 @@ DPMF_MUST_CHECK dpmf_status crypto_secret_write(int file, const char *path, cons
                                                 const void *bytes, size_t size); /* and synced */
 
 /*
- * Makes a new file, mode 0600, complete and synced before it gets its name. `replace` 0: an existing file is a failure
- * and stays (*existed, if not NULL, is then 1). `file` is NULL or gets the file, open for reading and writing and
- * locked with flock.
+ * A new file, mode 0600: whole and synced before it has its name. `replace` 0: an existing file is a failure, and stays
+ * (*existed, if not NULL, is 1 then). `file` NULL, or the file, open for reading and writing and locked with flock.
  */
 DPMF_MUST_CHECK dpmf_status crypto_secret_create(const char *path, const char *what, const void *bytes, size_t size,
                                                  int replace, int *existed, int *file);

@@ -87,3 +87,8 @@ dpmf_status crypto_key_random(uint8_t key[32]) {
 void crypto_wipe(void *memory, size_t bytes) {
     if (bytes > 0) explicit_bzero(memory, bytes);
 }
+
+void crypto_wipe_free(void *memory, int64_t bytes) {
+    if (memory != NULL) crypto_wipe(memory, (size_t)bytes);
+    base_free(memory);
+}

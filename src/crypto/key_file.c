@@ -2,6 +2,8 @@
 /* The master key, as users have it: new, from a file, or, for tests, from a number. */
 #include "crypto/crypto.h"
 
+#include "base/file.h"
+
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,9 +29,9 @@ void dpmf_key_wipe(uint8_t key[DPMF_KEY_SIZE]) {
     if (key != NULL) crypto_wipe(key, DPMF_KEY_SIZE);
 }
 
-/* *found says whether there was a file. */
+/* *found: there is a file. */
 static dpmf_status read_key(const char *path, uint8_t key[DPMF_KEY_SIZE], int *found) {
-    char shown[CRYPTO_SHOWN_PATH];
+    char shown[BASE_SHOWN_PATH];
     uint8_t bytes[DPMF_KEY_SIZE];
     int file = -1;
     int64_t size = 0;
@@ -39,7 +41,7 @@ static dpmf_status read_key(const char *path, uint8_t key[DPMF_KEY_SIZE], int *f
     dpmf_status status = DPMF_OK;
     if (size != DPMF_KEY_SIZE)
         status = base_fail(DPMF_ERROR_FORMAT, "the key file '%s' has %" PRId64 " bytes, accepted: %d",
-                           crypto_secret_show(path, shown), size, DPMF_KEY_SIZE);
+                           base_show_path(path, shown), size, DPMF_KEY_SIZE);
     else
         status = crypto_secret_read(file, path, WHAT, 0, bytes, sizeof bytes);
     if (status == DPMF_OK) memcpy(key, bytes, sizeof bytes);
@@ -50,7 +52,7 @@ static dpmf_status read_key(const char *path, uint8_t key[DPMF_KEY_SIZE], int *f
 
 dpmf_status dpmf_key_load(const char *path, int create, uint8_t key[DPMF_KEY_SIZE]) {
     uint8_t fresh[DPMF_KEY_SIZE];
-    char shown[CRYPTO_SHOWN_PATH];
+    char shown[BASE_SHOWN_PATH];
     int found = 0, existed = 0;
     if (path == NULL || *path == '\0' || key == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "key: the path is NULL or empty, or memory for the key is NULL");
@@ -58,16 +60,16 @@ dpmf_status dpmf_key_load(const char *path, int create, uint8_t key[DPMF_KEY_SIZ
     if (found) return DPMF_OK;
     if (!create)
         return base_fail(DPMF_ERROR_IO, "cannot read the key file '%s': it does not exist",
-                         crypto_secret_show(path, shown));
+                         base_show_path(path, shown));
     TRY(crypto_key_random(fresh));
     dpmf_status status = crypto_secret_create(path, WHAT, fresh, sizeof fresh, 0, &existed, NULL);
     if (status == DPMF_OK)
         memcpy(key, fresh, sizeof fresh);
-    else if (existed) { /* somebody else made one meanwhile: there must be one key */
+    else if (existed) { /* another program has made one meanwhile: there must be one key */
         status = read_key(path, key, &found);
         if (status == DPMF_OK && !found)
             status = base_fail(DPMF_ERROR_IO, "the key file '%s' appears and disappears while it is opened",
-                               crypto_secret_show(path, shown));
+                               base_show_path(path, shown));
     }
     crypto_wipe(fresh, sizeof fresh);
     return status;

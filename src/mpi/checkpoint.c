@@ -15,12 +15,12 @@
  */
 #include "shared.h"
 
+#include "base/atomic_file.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char MAGIC[] = "dpmf mpi checkpoint 1";
@@ -48,10 +48,6 @@ static dpmf_status part_path(const char *path, int64_t row, int rank, int ranks,
     int length = snprintf(out, PATH_SIZE, "%s.%lld.%d-of-%d", path, (long long)row, rank, ranks);
     if (length > 0 && length < PATH_SIZE) return DPMF_OK;
     return mpi_fail(DPMF_ERROR_ARGUMENT, "the path of the checkpoint is longer than %d bytes", PATH_SIZE - 64);
-}
-
-static dpmf_status fail_file(const char *verb, const char *path) {
-    return mpi_fail(DPMF_ERROR_IO, "cannot %s the checkpoint '%.300s': %s", verb, path, strerror(errno));
 }
 
 /* ---- reading the list ---- */
@@ -87,7 +83,7 @@ static dpmf_status read_list(const char *path, list *out) {
     char line[LINE_SIZE], end = 0;
     FILE *file = fopen(path, "r");
     dpmf_status status = DPMF_OK;
-    if (file == NULL) return fail_file("read", path);
+    if (file == NULL) return mpi_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%.300s': %s", path, strerror(errno));
     if (!read_line(file, line) || strcmp(line, MAGIC) != 0)
         status = fail_list(path, "it has another beginning");
     else if (!read_line(file, line) || sscanf(line, "row %lld%c", &out->row, &end) != 1 || out->row < 0)
@@ -106,44 +102,28 @@ static dpmf_status read_list(const char *path, list *out) {
 
 /* ---- writing it ---- */
 
-static int sync_directory(const char *path) {
-    char directory[PATH_SIZE];
-    int length = directory_length(path);
-    snprintf(directory, sizeof directory, "%.*s", length == 0 ? 1 : length, length == 0 ? "." : path);
-    int file = open(directory, O_RDONLY | O_DIRECTORY);
-    if (file < 0) return -1;
-    int answer = fsync(file);
-    close(file);
-    return answer;
-}
-
-static int write_names(FILE *file, const dpmf_mpi_noise *n, const char *name, int64_t row) {
+static bool write_names(atomic_file *file, const dpmf_mpi_noise *n, const char *name, int64_t row) {
+    char line[PATH_SIZE];
     int parts = 0;
     for (int r = 0; r < n->ranks; r++)
         parts += n->bounds[r + 1] > n->bounds[r];
-    if (fprintf(file, "%s\nrow %lld\nparts %d\n", MAGIC, (long long)row, parts) < 0) return -1;
-    for (int r = 0; r < n->ranks; r++)
-        if (n->bounds[r + 1] > n->bounds[r] &&
-            fprintf(file, "%s.%lld.%d-of-%d\n", name, (long long)row, r, n->ranks) < 0)
-            return -1;
-    return fflush(file) == 0 && fsync(fileno(file)) == 0 ? 0 : -1;
+    int length = snprintf(line, sizeof line, "%s\nrow %lld\nparts %d\n", MAGIC, (long long)row, parts);
+    bool ok = atomic_file_write(file, line, (size_t)length);
+    for (int r = 0; r < n->ranks && ok; r++) {
+        if (n->bounds[r + 1] == n->bounds[r]) continue;
+        length = snprintf(line, sizeof line, "%s.%lld.%d-of-%d\n", name, (long long)row, r, n->ranks);
+        ok = atomic_file_write(file, line, (size_t)length);
+    }
+    return ok;
 }
 
 static dpmf_status write_list(const dpmf_mpi_noise *n, const char *path, int64_t row) {
-    char temporary[PATH_SIZE];
-    if (snprintf(temporary, sizeof temporary, "%s.new", path) >= PATH_SIZE - 64)
-        return mpi_fail(DPMF_ERROR_ARGUMENT, "the path of the checkpoint is longer than %d bytes", PATH_SIZE - 64);
-    int handle = open(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    FILE *file = handle < 0 ? NULL : fdopen(handle, "w");
-    if (file == NULL) return fail_file("write", path);
-    int answer = write_names(file, n, path + directory_length(path), row);
-    if (fclose(file) != 0) answer = -1;
-    if (answer == 0) answer = rename(temporary, path);
-    if (answer == 0) answer = sync_directory(path);
-    if (answer == 0) return DPMF_OK;
-    dpmf_status status = fail_file("write", path);
-    unlink(temporary);
-    return status;
+    atomic_file file;
+    const bool ok = atomic_file_open(&file, path, true) && write_names(&file, n, path + directory_length(path), row) &&
+                    atomic_file_commit(&file, true);
+    atomic_file_close(&file);
+    if (ok) return DPMF_OK;
+    return mpi_fail(DPMF_ERROR_IO, "cannot %s the checkpoint '%.300s': %s", file.failed, path, file.reason);
 }
 
 /* What the list before named and the new one does not. */
@@ -153,7 +133,7 @@ static void remove_old(const dpmf_mpi_noise *n, const char *path, int64_t row, l
         int again = 0;
         for (int r = 0; r < n->ranks && !again; r++)
             again = part_path(path, row, r, n->ranks, kept) == DPMF_OK && strcmp(kept, old->path[i]) == 0;
-        if (!again) unlink(old->path[i]); /* if it cannot be removed it is in nobody's way */
+        if (!again) unlink(old->path[i]); /* one that cannot be removed does no harm */
     }
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which sum a row is for. Two sums that meet the same row give their difference away, and a run that is resumed may well
+ * Which sum a row is for. Adding the same row to two sums reveals their difference, and a run that is resumed may well
  * come to another sum in a step that it repeats: dropout, another order of additions, another machine. So the caller names
  * the sum by a digest before it takes the row; the state file keeps a mark of (row, digest), and a row that is asked for
  * again is given only for the mark that it has.
@@ -18,22 +18,18 @@
 
 /* ---- the state file of a stream ---- */
 
-/* Where the state is kept: as asked, or beside the key. Allocated; NULL: nowhere. */
-static dpmf_status state_path(const dpmf_noise_options *o, char **path) {
-    static const char ending[] = ".state";
-    if (o->state != NULL) return base_copy_text(o->state, path);
-    if (o->key_file == NULL || o->rows_may_repeat) return DPMF_OK;
-    const size_t length = strlen(o->key_file);
-    TRY(base_alloc((int64_t)(length + sizeof ending), 1, "a path", (void **)path));
-    memcpy(*path, o->key_file, length);
-    memcpy(*path + length, ending, sizeof ending);
+dpmf_status noise_state_path(const char *state, const char *key_file, int rows_may_repeat, char **path) {
+    if (state != NULL) return base_copy_text(state, path);
+    if (key_file == NULL || rows_may_repeat) return DPMF_OK;
+    const size_t room = strlen(key_file) + sizeof ".state";
+    TRY(base_alloc((int64_t)room, 1, "a path", (void **)path));
+    snprintf(*path, room, "%s.state", key_file);
     return DPMF_OK;
 }
 
-/* A file that nobody named: say how it came to be asked. */
-static dpmf_status explain(dpmf_status status, const dpmf_noise_options *o) {
+dpmf_status noise_state_explain(dpmf_status status) {
     char words[600];
-    if (status != DPMF_ERROR_ARGUMENT || o->state != NULL) return status;
+    if (status != DPMF_ERROR_ARGUMENT) return status;
     snprintf(words, sizeof words, "%s", dpmf_last_error());
     return base_fail(status, "%s; a key file serves one run: another run needs its own key or its own state file",
                      words);
@@ -47,9 +43,11 @@ dpmf_status noise_open_state(dpmf_noise *noise, const dpmf_noise_options *o) {
         bound.offset = 0;
         bound.count = bound.dim;
     }
-    TRY_DONE(state_path(o, &path));
+    TRY_DONE(noise_state_path(o->state, o->key_file, o->rows_may_repeat, &path));
     if (path == NULL) goto done;
-    TRY_DONE(explain(noise_state_open(path, &bound, noise->replay, &noise->state), o));
+    status = noise_state_open(path, &bound, noise->replay, &noise->state);
+    if (o->state == NULL) status = noise_state_explain(status);
+    if (status != DPMF_OK) goto done;
     noise->step = noise_state_reserved(noise->state);
     noise->in_doubt = noise_state_arrived(noise->state) < noise->step;
 done:
@@ -68,7 +66,7 @@ dpmf_status noise_reserve(dpmf_noise *noise) {
 
 /* ---- sums ---- */
 
-/* A row that was given before: `bound` says whether the caller names a sum now, and `mark` which. */
+/* Refuses a row that was given before, unless it was for the same sum: `bound`, the caller names one now, of `mark`. */
 static dpmf_status check_given(const dpmf_noise *noise, int bound, const uint8_t mark[NOISE_MAC]) {
     uint8_t held[NOISE_MAC];
     int found = 0;

@@ -8,21 +8,15 @@
  */
 #include "noise/noise.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "crypto/crypto.h"
 
 #include <inttypes.h>
-#include <openssl/crypto.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { HEAD = NOISE_RECORD + 16 };
 static const char WHAT[] = "checkpoint";
-
-static void wipe_and_free(uint8_t *bytes, int64_t size) {
-    if (bytes != NULL) crypto_wipe(bytes, (size_t)size);
-    base_free(bytes);
-}
 
 static dpmf_status check_path(const char *path) {
     if (path == NULL || *path == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path is NULL or empty");
@@ -44,31 +38,8 @@ dpmf_status dpmf_noise_save(dpmf_noise *noise, const char *path) {
     TRY_DONE(noise_mac(noise->binding.mac_key, bytes, (size_t)covered, bytes + covered));
     TRY_DONE(crypto_secret_create(path, WHAT, bytes, (size_t)all, 1, NULL, NULL));
 done:
-    wipe_and_free(bytes, all);
+    crypto_wipe_free(bytes, all);
     return status;
-}
-
-/* The whole file, authentic, of this stream. */
-static dpmf_status read_checkpoint(const dpmf_noise *noise, int file, const char *path, int64_t size, uint8_t *bytes) {
-    char shown[CRYPTO_SHOWN_PATH];
-    uint8_t mac[NOISE_MAC];
-    const int64_t covered = size - NOISE_MAC;
-    TRY(crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)size));
-    TRY(noise_record_check(&noise->binding, NOISE_RECORD_CHECKPOINT, path, bytes));
-    TRY(noise_mac(noise->binding.mac_key, bytes, (size_t)covered, mac));
-    if (CRYPTO_memcmp(mac, bytes + covered, sizeof mac) != 0)
-        return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' has been changed: its authentication does not match",
-                         crypto_secret_show(path, shown));
-    return DPMF_OK;
-}
-
-static dpmf_status check_size(const dpmf_noise *noise, const char *path, int64_t size) {
-    char shown[CRYPTO_SHOWN_PATH];
-    const int64_t wanted = HEAD + noise_stream_state_size(noise->stream) + NOISE_MAC;
-    if (size == wanted) return DPMF_OK;
-    return base_fail(DPMF_ERROR_FORMAT,
-                     "the checkpoint '%s' has %" PRId64 " bytes, accepted for this stream and look-ahead: %" PRId64,
-                     crypto_secret_show(path, shown), size, wanted);
 }
 
 dpmf_status noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers) {
@@ -80,34 +51,31 @@ dpmf_status noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers)
     return DPMF_OK;
 }
 
-static dpmf_status load_bytes(dpmf_noise *noise, const uint8_t *bytes) {
-    int64_t step = 0;
-    memcpy(&step, bytes + NOISE_RECORD, 8);
-    return noise_adopt(noise, step, bytes + HEAD);
+/* A file of another size may be of another stream: its head, which is checked first, can name what differs. */
+static dpmf_status check_bytes(const dpmf_noise *noise, const char *path, const uint8_t *bytes, int64_t size) {
+    char shown[BASE_SHOWN_PATH];
+    const int64_t wanted = HEAD + noise_stream_state_size(noise->stream) + NOISE_MAC;
+    base_show_path(path, shown);
+    if (size < NOISE_RECORD) return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is too short", shown);
+    TRY(noise_record_check(&noise->binding, NOISE_RECORD_CHECKPOINT, path, bytes));
+    if (size != wanted)
+        return base_fail(DPMF_ERROR_FORMAT,
+                         "the checkpoint '%s' has %" PRId64 " bytes, accepted for this stream and look-ahead: %" PRId64,
+                         shown, size, wanted);
+    return noise_mac_check(noise->binding.mac_key, WHAT, path, bytes, size);
 }
 
 dpmf_status dpmf_noise_load(dpmf_noise *noise, const char *path) {
-    char shown[CRYPTO_SHOWN_PATH];
     dpmf_status status = DPMF_OK;
     uint8_t *bytes = NULL;
-    int file = -1;
-    int64_t size = 0;
+    int64_t size = 0, step = 0;
     TRY(check_path(path));
     TRY(noise_check_usable(noise));
-    TRY(crypto_secret_open(path, WHAT, 0, &file, &size));
-    if (file < 0)
-        return base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
-                         crypto_secret_show(path, shown));
-    /* A file of another size may be of another stream: its head can say which field differs. */
-    if (size < NOISE_RECORD) size = NOISE_RECORD; /* the reader will find it too short */
-    TRY_DONE(base_alloc(size, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(crypto_secret_read(file, path, WHAT, 0, bytes, NOISE_RECORD));
-    TRY_DONE(noise_record_check(&noise->binding, NOISE_RECORD_CHECKPOINT, path, bytes));
-    TRY_DONE(check_size(noise, path, size));
-    TRY_DONE(read_checkpoint(noise, file, path, size, bytes));
-    TRY_DONE(load_bytes(noise, bytes));
+    TRY(crypto_secret_load(path, WHAT, &bytes, &size));
+    TRY_DONE(check_bytes(noise, path, bytes, size));
+    memcpy(&step, bytes + NOISE_RECORD, 8);
+    TRY_DONE(noise_adopt(noise, step, bytes + HEAD));
 done:
-    wipe_and_free(bytes, size);
-    close(file);
+    crypto_wipe_free(bytes, size);
     return status;
 }

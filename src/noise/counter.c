@@ -3,8 +3,8 @@
  * The counter: private running sums of a stream of rows, in a program that may end at any moment and go on later.
  *
  * Noise is a pure function of (key, mechanism, row, column), and all that the rows so far have left behind is in the state
- * file: running sums with their noise, the stream's buffers, the number of rows. So whoever goes on computes the same
- * bits, without seeing an earlier row again. Sums leave in this order: rows are prepared, everything is on the disk
+ * file: running sums with their noise, the stream's buffers, the number of rows. So the program that goes on computes the
+ * same bits, without seeing an earlier row again. Sums leave in this order: rows are prepared, everything is on the disk
  * together with a note of the caller's (the lines that are about to go out, say), and then the caller may let them go.
  */
 #include "noise/counter.h"
@@ -91,7 +91,7 @@ static dpmf_status allocate_memory(dpmf_counter *c) {
     return base_alloc_doubles(kept, "rows of a counter", &c->o);
 }
 
-/* H(subkey | bytes): nobody without the key can tell which bytes it is of. */
+/* H(subkey | bytes): without the key the hash tells nothing of the bytes. */
 static dpmf_status begin_hash(dpmf_counter *c) {
     if (c->input == NULL) c->input = EVP_MD_CTX_new();
     if (c->scratch == NULL) c->scratch = EVP_MD_CTX_new();
@@ -102,38 +102,16 @@ static dpmf_status begin_hash(dpmf_counter *c) {
     return DPMF_OK;
 }
 
-/* KEY_FILE.state unless a path is given; a file that nobody named says how it came to be asked. */
 static dpmf_status open_state(dpmf_counter *c, const dpmf_counter_options *o) {
-    char *path = NULL, words[600];
+    char *path = NULL;
     if (o->state != NULL && *o->state == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "state: the path is empty");
     if (o->state != NULL && o->rows_may_repeat)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "rows_may_repeat: it is for streams without a state file, but one is given");
-    if (o->state != NULL) return noise_counter_open(c, o->state);
-    if (o->key_file == NULL || o->rows_may_repeat) return DPMF_OK;
-    const size_t room = strlen(o->key_file) + sizeof ".state";
-    TRY(base_alloc((int64_t)room, 1, "a path", (void **)&path));
-    snprintf(path, room, "%s.state", o->key_file);
-    dpmf_status status = noise_counter_open(c, path);
+    TRY(noise_state_path(o->state, o->key_file, o->rows_may_repeat, &path));
+    dpmf_status status = path != NULL ? noise_counter_open(c, path) : DPMF_OK;
     base_free(path);
-    if (status != DPMF_ERROR_ARGUMENT) return status;
-    snprintf(words, sizeof words, "%s", dpmf_last_error());
-    return base_fail(status, "%s; a key file serves one run: another run needs its own key or its own state file",
-                     words);
-}
-
-static dpmf_status create_checked(dpmf_counter *c, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
-                                  const dpmf_counter_options *o) {
-    c->workload = workload_retain(mechanism->workload);
-    c->steps = mechanism->steps;
-    workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
-    assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
-    TRY(open_noise(c, mechanism, key, o));
-    TRY(noise_counter_grid(c));
-    TRY(allocate_memory(c));
-    TRY(begin_hash(c));
-    TRY(error_lookup_create(c->workload, mechanism->strategy, &o->run, &c->error));
-    return open_state(c, o);
+    return o->state == NULL ? noise_state_explain(status) : status;
 }
 
 dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns, double clip,
@@ -147,7 +125,16 @@ dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns
     c->columns = columns;
     c->clip = clip;
     c->clip_rows = o.clip_rows != 0;
-    TRY_DONE(create_checked(c, mechanism, key, &o));
+    c->workload = workload_retain(mechanism->workload);
+    c->steps = mechanism->steps;
+    workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
+    assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
+    TRY_DONE(open_noise(c, mechanism, key, &o));
+    TRY_DONE(noise_counter_grid(c));
+    TRY_DONE(allocate_memory(c));
+    TRY_DONE(begin_hash(c));
+    TRY_DONE(error_lookup_create(c->workload, mechanism->strategy, &o.run, &c->error));
+    TRY_DONE(open_state(c, &o));
     *out = c;
     c = NULL;
 done:
@@ -155,23 +142,19 @@ done:
     return status;
 }
 
-static void wipe_free(void *memory, int64_t size) {
-    if (memory != NULL) crypto_wipe(memory, (size_t)size);
-    base_free(memory);
-}
-
 void dpmf_counter_free(dpmf_counter *c) {
     if (c == NULL) return;
     const int64_t kept = NOISE_COUNTER_HISTORY * c->columns * (int64_t)sizeof(double);
-    noise_counter_close(c->file);
+    if (c->file != NULL) noise_journal_close(c->file);
+    base_free(c->file);
     error_lookup_free(c->error); /* before the workload and the strategy, which the noise holds */
     dpmf_noise_free(c->noise);
     dpmf_workload_free(c->workload);
-    wipe_free(c->noisy, c->columns * (int64_t)sizeof *c->noisy);
-    wipe_free(c->sum, c->columns * (int64_t)sizeof *c->sum);
-    wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);
-    wipe_free(c->x, kept);
-    wipe_free(c->o, kept);
+    crypto_wipe_free(c->noisy, c->columns * (int64_t)sizeof *c->noisy);
+    crypto_wipe_free(c->sum, c->columns * (int64_t)sizeof *c->sum);
+    crypto_wipe_free(c->total, c->columns * (int64_t)sizeof *c->total);
+    crypto_wipe_free(c->x, kept);
+    crypto_wipe_free(c->o, kept);
     base_free(c->note_memory);
     EVP_MD_CTX_free(c->input);
     EVP_MD_CTX_free(c->scratch);
@@ -296,7 +279,7 @@ dpmf_status dpmf_counter_add(dpmf_counter *c, int64_t rows, const double *values
     TRY_DONE(dpmf_counter_commit(c, note, size));
     memcpy(sums, note + sizeof SUMS + sizeof rows, (size_t)(8 * count));
 done:
-    wipe_free(grid, grid != NULL ? rows * c->columns * (int64_t)sizeof *grid : 0);
+    crypto_wipe_free(grid, grid != NULL ? rows * c->columns * (int64_t)sizeof *grid : 0);
     base_free(note);
     return status;
 }

@@ -4,6 +4,7 @@
 #define DPMF_NOISE_COUNTER_H
 
 #include "error/error.h"
+#include "noise/journal.h"
 #include "noise/noise.h"
 
 #include <openssl/evp.h>
@@ -12,8 +13,6 @@ __extension__ typedef __int128 noise_wide;
 
 /* Rows of inputs and answers that a workload's recursion looks back on, the present one included. */
 enum { NOISE_COUNTER_HISTORY = 3, NOISE_COUNTER_PLACES_MAX = 60 };
-
-typedef struct noise_counter_file noise_counter_file;
 
 struct dpmf_counter {
     dpmf_noise *noise; /* without a state file of its own */
@@ -37,7 +36,7 @@ struct dpmf_counter {
     int64_t note_size, note_room; /* of the last commit */
     const uint8_t *note;          /* in note_memory, or in what was written to the state file last */
     uint8_t *note_memory;
-    noise_counter_file *file; /* NULL: no state file */
+    noise_journal *file; /* NULL: no state file */
 };
 
 /* ---- rows (noise/counter_rows.c) ---- */
@@ -62,6 +61,5 @@ DPMF_MUST_CHECK dpmf_status noise_counter_open(dpmf_counter *counter, const char
 
 /* All that the counter holds and a note, which becomes its note: on the disk when it returns. */
 DPMF_MUST_CHECK dpmf_status noise_counter_write(dpmf_counter *counter, const void *note, int64_t size);
-void noise_counter_close(noise_counter_file *file); /* NULL is fine */
 
 #endif

@@ -3,54 +3,258 @@
  * A ledger on disk: every run on some data, entered before it begins.
  *
  * The file is one JSON object: format, adjacency, the budget, and the entries, each the numbers by which accounting knows
- * a run (sigma, sampling, steps, ...), the mechanism's digest, who entered it, and two names. `run` is HKDF of the key
- * with the mechanism's digest and what else tells runs apart: a run that is resumed has the same one and is not entered again.
- * `key` is HKDF of the key alone: sampled runs with one key would draw the same batches, so that their guarantees would
- * not add up, and a second one is refused. Neither tells anything of the key.
+ * a run (sigma, sampling, steps, ...), the mechanism's digest, a text of the caller's, and two names. `run` is HKDF of the
+ * key with the mechanism's digest and what else tells runs apart: a run that is resumed has the same one and is not entered
+ * again. `key` is HKDF of the key alone: sampled runs with one key would draw the same batches, so that their guarantees
+ * would not add up, and a second one is refused. Neither name reveals anything of the key.
  *
  * Entering: the file is locked (flock, and the name must still be this file's: writers rename over it), read, the new entry
- * composed with the others, refused if that passes the budget, and only then written: a temporary file, synced, renamed, the
- * directory synced. A process that is killed leaves the old ledger or the new one, never a part; killed after it, an entry
- * without a release, which errs to the safe side.
+ * composed with the others, refused if that passes the budget, and only then written as an atomic file
+ * (base/atomic_file.h). A process that is killed leaves the old ledger or the new one, never a part; killed after that, it
+ * leaves an entry without a release, which errs to the safe side.
  *
- * What may be said: where all runs are Gaussian their mu^2 add up and the budget is a mu that was fixed beforehand, which
+ * What the sum means: where all runs are Gaussian their mu^2 add up and the budget is a mu that was fixed beforehand, which
  * may be spent by runs chosen in view of earlier ones (fully adaptive composition of Gaussian privacy, Smith and Thakurta
  * 2022); else the list must not depend on what was released.
  */
-#include "noise/ledger.h"
-
 #include "account/account.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "crypto/crypto.h"
 #include "mechanism/mechanism.h"
 #include "strategy/strategy.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WHAT_MAX = 100 };
+static const char WHAT[] = "ledger", FORMAT[] = "dpmf-ledger";
+enum { WHAT_MAX = 100, ENTRIES_MAX = 100000, NAME = 16 }; /* NAME: bytes of a name, two digits each */
+
+typedef struct entry {
+    char run[2 * NAME + 1], key[2 * NAME + 1]; /* key: "" where there is none */
+    const char *digest, *what;                 /* of one that was read, as long as the tree lives */
+    double sigma;
+    dpmf_account_options how; /* without a strategy */
+    int64_t times;
+} entry;
 
 dpmf_ledger_options dpmf_ledger_options_defaults(void) {
     return (dpmf_ledger_options){.times = 1, .run = dpmf_run_defaults()};
 }
 
+/* ---- reading the file ---- */
+
+static dpmf_status fail_format(const char *path, const char *why) {
+    char shown[BASE_SHOWN_PATH];
+    return base_fail(DPMF_ERROR_FORMAT, "ledger '%s': %s", base_show_path(path, shown), why);
+}
+
+static dpmf_status read_entry(const cJSON *object, entry *e) {
+    const char *run = NULL, *key = NULL, *sampling = NULL;
+    *e = (entry){.how = dpmf_account_options_defaults()};
+    TRY(base_json_get_text(object, "run", WHAT, &run));
+    TRY(base_json_get_text(object, "key", WHAT, &key));
+    if (strlen(run) != 2 * NAME || strlen(key) > 2 * NAME)
+        return base_fail(DPMF_ERROR_FORMAT, "ledger: the name of a run has %d digits", 2 * NAME);
+    snprintf(e->run, sizeof e->run, "%s", run);
+    snprintf(e->key, sizeof e->key, "%s", key);
+    TRY(base_json_get_text(object, "digest", WHAT, &e->digest));
+    TRY(base_json_get_text(object, "what", WHAT, &e->what));
+    TRY(base_json_get_double(object, "sigma", WHAT, &e->sigma));
+    TRY(base_json_get_double(object, "sigma_unit", WHAT, &e->how.sigma_unit));
+    TRY(base_json_get_text(object, "sampling", WHAT, &sampling));
+    TRY(dpmf_sampling_parse(sampling, &e->how.sampling));
+    TRY(base_json_get_integer(object, "compositions", WHAT, 0, INT64_MAX, &e->how.compositions));
+    TRY(base_json_get_integer(object, "epochs", WHAT, 0, INT64_MAX, &e->how.epochs));
+    TRY(base_json_get_integer(object, "batch_cap", WHAT, 0, INT64_MAX, &e->how.batch_cap));
+    TRY(base_json_get_integer(object, "units", WHAT, 0, INT64_MAX, &e->how.units));
+    return base_json_get_integer(object, "times", WHAT, 1, 1000000000, &e->times);
+}
+
+static dpmf_status read_budget(const cJSON *root, dpmf_ledger *ledger) {
+    const cJSON *budget = cJSON_GetObjectItemCaseSensitive(root, "budget");
+    double epsilon = 0, delta = 0;
+    if (cJSON_IsNull(budget)) return DPMF_OK;
+    TRY(base_json_get_object(root, "budget", WHAT, &budget));
+    TRY(base_json_get_double(budget, "epsilon", WHAT, &epsilon));
+    TRY(base_json_get_double(budget, "delta", WHAT, &delta));
+    if (!(epsilon > 0 && delta > 0 && delta < 1))
+        return base_fail(DPMF_ERROR_FORMAT, "ledger: a budget of epsilon %g, delta %g", epsilon, delta);
+    ledger_set_budget(ledger, epsilon, delta);
+    return DPMF_OK;
+}
+
+/* The tree must outlive what is read from it. */
+static dpmf_status read_root(const char *path, const cJSON *root, dpmf_ledger **out) {
+    const char *format = NULL, *adjacency = NULL;
+    int64_t version = 0;
+    dpmf_adjacency kind = DPMF_ADJACENCY_ZERO_OUT;
+    dpmf_ledger *ledger = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY(base_json_get_text(root, "format", WHAT, &format));
+    if (strcmp(format, FORMAT) != 0) return fail_format(path, "its format is not dpmf-ledger");
+    TRY(base_json_get_integer(root, "version", WHAT, 1, 1, &version));
+    TRY(base_json_get_text(root, "adjacency", WHAT, &adjacency));
+    TRY(dpmf_adjacency_parse(adjacency, &kind));
+    TRY(dpmf_ledger_create(kind, &ledger));
+    TRY_DONE(read_budget(root, ledger));
+    const cJSON *entries = cJSON_GetObjectItemCaseSensitive(root, "entries"), *item = NULL;
+    if (!cJSON_IsArray(entries) || cJSON_GetArraySize(entries) > ENTRIES_MAX) {
+        status = fail_format(path, "its entries are not a list");
+        goto done;
+    }
+    cJSON_ArrayForEach(item, entries) {
+        entry e;
+        TRY_DONE(read_entry(item, &e));
+        e.how.adjacency = kind;
+        TRY_DONE(dpmf_ledger_add_sampled(ledger, e.sigma, &e.how, e.times));
+        ledger_count(ledger);
+    }
+    *out = ledger;
+    return DPMF_OK;
+done:
+    dpmf_ledger_free(ledger);
+    return status;
+}
+
+/* The whole file; free both. An empty file is a ledger that nothing was entered in yet: both NULL. */
+static dpmf_status read_ledger(const char *path, cJSON **root, dpmf_ledger **ledger) {
+    uint8_t *bytes = NULL;
+    size_t size = 0;
+    dpmf_status status = DPMF_OK;
+    *root = NULL;
+    *ledger = NULL;
+    TRY(base_file_read(path, WHAT, &bytes, &size));
+    if (size > 0) {
+        TRY_DONE(base_json_parse((const char *)bytes, size, 4, WHAT, root));
+        status = read_root(path, *root, ledger);
+        if (status == DPMF_ERROR_ARGUMENT || status == DPMF_ERROR_UNSUPPORTED) status = DPMF_ERROR_FORMAT;
+    }
+    if (status != DPMF_OK) {
+        cJSON_Delete(*root);
+        *root = NULL;
+    }
+done:
+    base_free(bytes);
+    return status;
+}
+
+dpmf_status dpmf_ledger_load(const char *path, dpmf_ledger **out) {
+    cJSON *root = NULL;
+    dpmf_ledger *ledger = NULL;
+    if (path == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "ledger: the path is NULL");
+    TRY(read_ledger(path, &root, &ledger));
+    cJSON_Delete(root);
+    if (ledger == NULL) TRY(dpmf_ledger_create(DPMF_ADJACENCY_ZERO_OUT, &ledger));
+    *out = ledger;
+    return DPMF_OK;
+}
+
+/* ---- writing it ---- */
+
+static void write_entry(base_writer *w, const entry *e) {
+    char sampling[64] = "";
+    dpmf_status status = dpmf_sampling_format(&e->how.sampling, sampling);
+    if (status != DPMF_OK) w->status = status;
+    base_json_open(w, NULL, '{');
+    base_json_text(w, "run", e->run);
+    base_json_text(w, "key", e->key);
+    base_json_text(w, "digest", e->digest);
+    base_json_text(w, "what", e->what);
+    base_json_double(w, "sigma", e->sigma);
+    base_json_double(w, "sigma_unit", e->how.sigma_unit);
+    base_json_text(w, "sampling", sampling);
+    base_json_integer(w, "compositions", e->how.compositions);
+    base_json_integer(w, "epochs", e->how.epochs);
+    base_json_integer(w, "batch_cap", e->how.batch_cap);
+    base_json_integer(w, "units", e->how.units);
+    base_json_integer(w, "times", e->times);
+    base_json_close(w, '}');
+}
+
+static void write_all(base_writer *w, const dpmf_ledger *ledger, const cJSON *root, const entry *added) {
+    const cJSON *item = NULL;
+    base_json_open(w, NULL, '{');
+    base_json_text(w, "format", FORMAT);
+    base_json_integer(w, "version", 1);
+    base_json_text(w, "adjacency", dpmf_adjacency_name(dpmf_ledger_get(ledger).adjacency));
+    if (dpmf_ledger_get(ledger).budget_epsilon > 0) {
+        base_json_open(w, "budget", '{');
+        base_json_double(w, "epsilon", dpmf_ledger_get(ledger).budget_epsilon);
+        base_json_double(w, "delta", dpmf_ledger_get(ledger).budget_delta);
+        base_json_close(w, '}');
+    } else {
+        base_json_null(w, "budget");
+    }
+    base_json_open(w, "entries", '[');
+    if (root != NULL) {
+        cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "entries")) {
+            entry e;
+            const dpmf_status status = read_entry(item, &e);
+            if (status != DPMF_OK) w->status = status;
+            if (status == DPMF_OK) write_entry(w, &e);
+        }
+    }
+    write_entry(w, added);
+    base_json_close(w, ']');
+    base_json_close(w, '}');
+    base_write_raw(w, "\n");
+}
+
+/* The entries of `root` (NULL: none) and one more, whole and synced, in the place of the file. */
+static dpmf_status write_ledger(const char *path, const dpmf_ledger *ledger, const cJSON *root, const entry *added) {
+    base_writer w = {0};
+    write_all(&w, ledger, root, added);
+    dpmf_status status = w.status;
+    const base_part part = {w.text, w.length};
+    if (status == DPMF_OK) status = base_file_write(path, WHAT, 1, &part);
+    base_writer_free(&w);
+    return status;
+}
+
+/* ---- the lock ---- */
+
+/* Opens (and makes) the file and locks it until it is closed; a file that was replaced while we waited is not the one. */
+static dpmf_status lock_ledger(const char *path, int *out) {
+    for (;;) {
+        struct stat held, named;
+        const int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (file < 0) return base_file_fail("open", WHAT, path, errno);
+        while (flock(file, LOCK_EX) != 0)
+            if (errno != EINTR) {
+                const int error = errno;
+                close(file);
+                return base_file_fail("lock", WHAT, path, error);
+            }
+        if (fstat(file, &held) == 0 && stat(path, &named) == 0 && held.st_ino == named.st_ino &&
+            held.st_dev == named.st_dev) {
+            *out = file;
+            return DPMF_OK;
+        }
+        close(file);
+    }
+}
+
 /* ---- names ---- */
 
-static dpmf_status name_of(const uint8_t *key, const char *label, const char *rest,
-                           char out[2 * NOISE_LEDGER_NAME + 1]) {
+static dpmf_status name_of(const uint8_t *key, const char *label, const char *rest, char out[2 * NAME + 1]) {
     uint8_t bytes[32];
     TRY(crypto_key_derive(key, label, rest, bytes));
-    for (int i = 0; i < NOISE_LEDGER_NAME; i++)
+    for (int i = 0; i < NAME; i++)
         snprintf(out + 2 * i, 3, "%02x", bytes[i]);
     crypto_wipe(bytes, sizeof bytes);
     return DPMF_OK;
 }
 
-static dpmf_status name_run(const uint8_t *key, const char *digest, const char *binding, noise_ledger_entry *e) {
+static dpmf_status name_run(const uint8_t *key, const char *digest, const char *binding, entry *e) {
     char hash[65], both[2 * 65];
     const base_part part = {binding == NULL ? "" : binding, binding == NULL ? 0 : strlen(binding)};
     TRY(base_sha256(1, &part, hash));
@@ -107,14 +311,14 @@ static dpmf_status check_budget(const dpmf_ledger *ledger, const dpmf_ledger_opt
                      r->privacy.epsilon, r->budget_delta, r->budget_epsilon);
 }
 
-/* Is the run in it; or another one whose batches the same key would draw? */
-static dpmf_status look_up(const cJSON *root, const noise_ledger_entry *added, int *there) {
+/* *there: the run is in it. Refuses another one whose batches the same key would draw. */
+static dpmf_status look_up(const cJSON *root, const entry *added, int *there) {
     const cJSON *item = NULL;
     *there = 0;
     if (root == NULL) return DPMF_OK;
     cJSON_ArrayForEach(item, cJSON_GetObjectItemCaseSensitive(root, "entries")) {
-        noise_ledger_entry e;
-        TRY(noise_ledger_read_entry(item, &e));
+        entry e;
+        TRY(read_entry(item, &e));
         if (strcmp(e.run, added->run) == 0) {
             *there = 1;
             return DPMF_OK;
@@ -128,33 +332,28 @@ static dpmf_status look_up(const cJSON *root, const noise_ledger_entry *added, i
     return DPMF_OK;
 }
 
-static int is_empty(int file) {
-    struct stat held;
-    return fstat(file, &held) == 0 && held.st_size == 0;
-}
-
-static dpmf_status enter(const char *path, noise_ledger_entry *added, const dpmf_ledger_options *o,
-                         dpmf_ledger_receipt *out) {
+static dpmf_status enter(const char *path, entry *added, const dpmf_ledger_options *o, dpmf_ledger_receipt *out) {
     dpmf_ledger_receipt r = {0};
     dpmf_ledger *ledger = NULL;
     cJSON *root = NULL;
+    struct stat held;
     int file = -1, there = 0;
     dpmf_status status = DPMF_OK;
     added->times = o->times == 0 ? 1 : o->times;
     added->what = o->what == NULL ? "" : o->what;
-    TRY(noise_ledger_lock(path, &file));
-    TRY_DONE(noise_ledger_read(path, &root, &ledger));
+    TRY(lock_ledger(path, &file));
+    TRY_DONE(read_ledger(path, &root, &ledger));
     if (ledger == NULL) TRY_DONE(dpmf_ledger_create(added->how.adjacency, &ledger));
     TRY_DONE(settle_budget(o, ledger, &r.budget_epsilon, &r.budget_delta));
     TRY_DONE(look_up(root, added, &there));
     if (!there) TRY_DONE(dpmf_ledger_add_sampled(ledger, added->sigma, &added->how, added->times));
     TRY_DONE(check_budget(ledger, o, &r));
-    if (!there) TRY_DONE(noise_ledger_write(path, ledger, root, added));
+    if (!there) TRY_DONE(write_ledger(path, ledger, root, added));
     r.entered = !there;
     r.entries = dpmf_ledger_get(ledger).entries + !there;
     if (out != NULL) *out = r;
 done:
-    if (status != DPMF_OK && is_empty(file)) unlink(path); /* made here, and nothing came of it */
+    if (status != DPMF_OK && fstat(file, &held) == 0 && held.st_size == 0) unlink(path); /* it was made here */
     cJSON_Delete(root);
     dpmf_ledger_free(ledger);
     close(file);
@@ -162,7 +361,7 @@ done:
 }
 
 /* The numbers of the account, without C: what it has to be has been checked when they were taken. */
-static dpmf_status fill_account(double sigma, const dpmf_account_options *how, noise_ledger_entry *e) {
+static dpmf_status fill_account(double sigma, const dpmf_account_options *how, entry *e) {
     dpmf_ledger *alone = NULL;
     e->sigma = sigma;
     e->how = how == NULL ? dpmf_account_options_defaults() : *how;
@@ -179,7 +378,7 @@ static dpmf_status fill_account(double sigma, const dpmf_account_options *how, n
 dpmf_status dpmf_ledger_enter(const char *path, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
                               const dpmf_ledger_options *options, dpmf_ledger_receipt *out) {
     const dpmf_ledger_options o = options == NULL ? dpmf_ledger_options_defaults() : *options;
-    noise_ledger_entry added = {0};
+    entry added = {0};
     if (mechanism == NULL || key == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "ledger: the mechanism or the key is NULL");
     if (mechanism->sigma == 0)
@@ -196,14 +395,14 @@ dpmf_status dpmf_ledger_enter(const char *path, const dpmf_mechanism *mechanism,
 dpmf_status dpmf_ledger_enter_account(const char *path, const char *name, double sigma,
                                       const dpmf_account_options *account, const dpmf_ledger_options *options,
                                       dpmf_ledger_receipt *out) {
-    static const uint8_t nobody[32]; /* the name is no secret */
+    static const uint8_t no_key[32]; /* the name is no secret */
     const dpmf_ledger_options o = options == NULL ? dpmf_ledger_options_defaults() : *options;
-    noise_ledger_entry added = {0};
+    entry added = {0};
     if (name == NULL || name[0] == '\0') return base_fail(DPMF_ERROR_ARGUMENT, "ledger: the run has no name");
     TRY(check_options(path, &o));
     TRY(fill_account(sigma, account, &added));
     added.digest = "";
-    TRY(name_run(nobody, name, o.binding, &added));
+    TRY(name_run(no_key, name, o.binding, &added));
     added.key[0] = '\0';
     return enter(path, &added, &o, out);
 }

@@ -5,14 +5,13 @@
  * two shards share is copied. A checkpoint is read whole, and authenticated, one at a time; nothing of it is used
  * before that. Buffers that no checkpoint covers, or that come from different rows, are refused.
  */
+#include "base/file.h"
 #include "base/memory.h"
 #include "crypto/crypto.h"
 #include "noise/noise.h"
 
 #include <inttypes.h>
-#include <openssl/crypto.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { HEAD = NOISE_RECORD + 16 };
 static const char WHAT[] = "checkpoint";
@@ -38,19 +37,9 @@ static dpmf_status check_record(const dpmf_noise *noise, const char *path, const
     return status;
 }
 
-static dpmf_status check_mac(const dpmf_noise *noise, const char *path, const uint8_t *bytes, int64_t size) {
-    char shown[CRYPTO_SHOWN_PATH];
-    uint8_t mac[NOISE_MAC];
-    const int64_t covered = size - NOISE_MAC;
-    TRY(noise_mac(noise->binding.mac_key, bytes, (size_t)covered, mac));
-    if (CRYPTO_memcmp(mac, bytes + covered, sizeof mac) == 0) return DPMF_OK;
-    return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' has been changed: its authentication does not match",
-                     crypto_secret_show(path, shown));
-}
-
 static dpmf_status refuse_part(const char *path, const char *why) {
-    char shown[CRYPTO_SHOWN_PATH];
-    return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' %s", crypto_secret_show(path, shown), why);
+    char shown[BASE_SHOWN_PATH];
+    return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' %s", base_show_path(path, shown), why);
 }
 
 /* What this shard and the part have in common, slot by slot. */
@@ -87,7 +76,7 @@ static dpmf_status use_part(gathering *g, const char *path, const uint8_t *bytes
     if (offset < 0 || count < 1 || count > g->noise->binding.dim - offset ||
         size != HEAD + g->layout.head + g->layout.slots * count * g->layout.size + NOISE_MAC)
         return refuse_part(path, "does not have the size that its shard and this look-ahead need");
-    TRY(check_mac(g->noise, path, bytes, size));
+    TRY(noise_mac_check(g->noise->binding.mac_key, WHAT, path, bytes, size));
     TRY(check_together(g, path, bytes));
     if (offset < g->end) return refuse_part(path, "begins before the end of the part before it: give parts in order");
     g->end = offset + count;
@@ -96,24 +85,13 @@ static dpmf_status use_part(gathering *g, const char *path, const uint8_t *bytes
 }
 
 static dpmf_status read_part(gathering *g, const char *path) {
-    char shown[CRYPTO_SHOWN_PATH];
-    dpmf_status status = DPMF_OK;
     uint8_t *bytes = NULL;
     int64_t size = 0;
-    int file = -1;
     if (path == NULL || *path == '\0')
         return base_fail(DPMF_ERROR_ARGUMENT, "checkpoint: the path of a part is NULL or empty");
-    TRY(crypto_secret_open(path, WHAT, 0, &file, &size));
-    if (file < 0)
-        return base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
-                         crypto_secret_show(path, shown));
-    TRY_DONE(base_alloc(size > 0 ? size : 1, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)size));
-    TRY_DONE(use_part(g, path, bytes, size));
-done:
-    if (bytes != NULL) crypto_wipe(bytes, (size_t)size);
-    base_free(bytes);
-    close(file);
+    TRY(crypto_secret_load(path, WHAT, &bytes, &size));
+    dpmf_status status = use_part(g, path, bytes, size);
+    crypto_wipe_free(bytes, size);
     return status;
 }
 
@@ -137,7 +115,6 @@ dpmf_status dpmf_noise_load_parts(dpmf_noise *noise, int64_t parts, const char *
     }
     TRY_DONE(noise_adopt(noise, g.step, g.buffers));
 done:
-    crypto_wipe(g.buffers, (size_t)size);
-    base_free(g.buffers);
+    crypto_wipe_free(g.buffers, size);
     return status;
 }

@@ -6,12 +6,13 @@
  *     64 clip        72 digest of the mechanism (64)   136 SHA-256 of the label (64)   200 commitment to the key (32)
  *     232 grid of the exact release, 0 elsewhere
  *
- * The commitment is a subkey of its own label: it says which key without giving anything of it away. It and the key of
- * the HMAC depend on the master key alone: a stream of another mechanism can still authenticate the record and say what
+ * The commitment is a subkey of its own label: it identifies the key without giving anything of it away. It and the key of
+ * the HMAC depend on the master key alone: a stream of another mechanism can still authenticate the record and name what
  * differs.
  */
 #include "noise/record.h"
 
+#include "base/file.h"
 #include "crypto/crypto.h"
 
 #include <inttypes.h>
@@ -21,11 +22,6 @@
 #include <string.h>
 
 static const char MAGIC[17] = "dpmf noise file\n";
-
-/* State files have sums of rows since version 2; those of version 1 have none, and are read. */
-static uint32_t newest_format(noise_record_kind kind) {
-    return kind == NOISE_RECORD_STATE ? 2 : 1;
-}
 
 typedef struct fields {
     char magic[16];
@@ -40,11 +36,6 @@ typedef struct fields {
 _Static_assert(offsetof(fields, clip) == 64 && offsetof(fields, commitment) == 200, "the layout of the file");
 _Static_assert(sizeof(fields) == 240, "no padding");
 
-/* For messages. */
-static const char *kind_name(noise_record_kind kind) {
-    return kind == NOISE_RECORD_CHECKPOINT ? "checkpoint" : "state file";
-}
-
 dpmf_status noise_binding_keys(const uint8_t master[32], noise_binding *binding) {
     TRY(crypto_key_derive(master, "dpmf noise file authentication 1", "", binding->mac_key));
     TRY(crypto_key_derive(master, "dpmf noise sums 1", "", binding->sum_key));
@@ -58,11 +49,22 @@ dpmf_status noise_mac(const uint8_t key[32], const void *bytes, size_t size, uin
     return DPMF_OK;
 }
 
+dpmf_status noise_mac_check(const uint8_t key[32], const char *what, const char *path, const uint8_t *bytes,
+                            int64_t size) {
+    char shown[BASE_SHOWN_PATH];
+    uint8_t mac[NOISE_MAC];
+    const int64_t covered = size - NOISE_MAC;
+    TRY(noise_mac(key, bytes, (size_t)covered, mac));
+    if (CRYPTO_memcmp(mac, bytes + covered, sizeof mac) == 0) return DPMF_OK;
+    return base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has been changed: its authentication does not match", what,
+                     base_show_path(path, shown));
+}
+
 static fields fields_of(const noise_binding *binding, noise_record_kind kind) {
     fields f;
     memset(&f, 0, sizeof f);
     memcpy(f.magic, MAGIC, sizeof f.magic);
-    f.format = newest_format(kind);
+    f.format = kind == NOISE_RECORD_STATE ? 2 : 1; /* state files of format 1 have no sums of rows, and are read */
     f.stream_version = DPMF_STREAM_VERSION;
     f.precision = (uint32_t)binding->precision;
     f.kind = (uint32_t)kind;
@@ -102,7 +104,7 @@ static const char *precision_name(uint32_t precision) {
     return precision == DPMF_FLOAT32 ? "float32" : "float64";
 }
 
-/* The record is authentic: what in it is not ours? */
+/* Names the first field of an authentic record that is another stream's. */
 static dpmf_status compare_records(const fields *held, const fields *now, const char *what, const char *shown) {
     if (memcmp(held->digest, now->digest, sizeof held->digest) != 0)
         return base_fail(DPMF_ERROR_ARGUMENT,
@@ -138,13 +140,12 @@ static dpmf_status compare_records(const fields *held, const fields *now, const 
 
 dpmf_status noise_record_check(const noise_binding *binding, noise_record_kind kind, const char *path,
                                const uint8_t record[NOISE_RECORD]) {
-    const char *what = kind_name(kind);
+    const char *what = kind == NOISE_RECORD_CHECKPOINT ? "checkpoint" : "state file";
     const fields now = fields_of(binding, kind);
-    char shown[CRYPTO_SHOWN_PATH];
-    uint8_t mac[NOISE_MAC];
+    char shown[BASE_SHOWN_PATH];
     fields held;
     memcpy(&held, record, sizeof held);
-    crypto_secret_show(path, shown);
+    base_show_path(path, shown);
     if (memcmp(held.magic, MAGIC, sizeof held.magic) != 0 || held.kind != now.kind)
         return base_fail(DPMF_ERROR_FORMAT, "'%s' is not a %s of a %s", shown, what,
                          kind == NOISE_RECORD_COUNTER ? "counter" : "noise stream");
@@ -158,9 +159,6 @@ dpmf_status noise_record_check(const noise_binding *binding, noise_record_kind k
                          what, shown, held.stream_version, now.stream_version);
     if (CRYPTO_memcmp(held.commitment, now.commitment, sizeof held.commitment) != 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "the %s '%s' belongs to another stream: it has another key", what, shown);
-    TRY(noise_mac(binding->mac_key, record, NOISE_RECORD_BODY, mac));
-    if (CRYPTO_memcmp(mac, record + NOISE_RECORD_BODY, sizeof mac) != 0)
-        return base_fail(DPMF_ERROR_FORMAT, "the %s '%s' has been changed: its authentication does not match", what,
-                         shown);
+    TRY(noise_mac_check(binding->mac_key, what, path, record, NOISE_RECORD));
     return compare_records(&held, &now, what, shown);
 }

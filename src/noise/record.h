@@ -34,6 +34,10 @@ DPMF_MUST_CHECK dpmf_status noise_binding_keys(const uint8_t master[32], noise_b
 /* out = HMAC-SHA256(key, bytes). */
 DPMF_MUST_CHECK dpmf_status noise_mac(const uint8_t key[32], const void *bytes, size_t size, uint8_t out[NOISE_MAC]);
 
+/* Refuses `size` bytes whose last NOISE_MAC are not the HMAC of those before; `what` and `path` are for the message. */
+DPMF_MUST_CHECK dpmf_status noise_mac_check(const uint8_t key[32], const char *what, const char *path,
+                                            const uint8_t *bytes, int64_t size);
+
 /* The head of a file. */
 DPMF_MUST_CHECK dpmf_status noise_record_make(const noise_binding *binding, noise_record_kind kind,
                                               uint8_t record[NOISE_RECORD]);

@@ -14,11 +14,17 @@ typedef struct noise_state noise_state;
 DPMF_MUST_CHECK dpmf_status noise_state_open(const char *path, const noise_binding *binding, int replay,
                                              noise_state **out);
 
+/* Where the state is kept: as asked, or beside the key. Allocated; NULL: nowhere (noise/bind.c). */
+DPMF_MUST_CHECK dpmf_status noise_state_path(const char *state, const char *key_file, int rows_may_repeat, char **path);
+
+/* Adds to the message about a file that the user did not name how its name was found. */
+dpmf_status noise_state_explain(dpmf_status status);
+
 /* Rows 0 .. reserved-1 have been reserved; those from `arrived` on (none or one) may not have been handed out. */
 int64_t noise_state_reserved(const noise_state *state);
 int64_t noise_state_arrived(const noise_state *state);
 
-/* What stands for (row, digest of a sum) in the file: an HMAC that nobody without the key can make or read. */
+/* What stands for (row, digest of a sum) in the file: an HMAC, which only the key can make or compare. */
 DPMF_MUST_CHECK dpmf_status noise_state_mark(const noise_state *state, int64_t row, const uint8_t digest[32],
                                              uint8_t mark[NOISE_MAC]);
 
@@ -33,8 +39,8 @@ DPMF_MUST_CHECK dpmf_status noise_state_marked(const noise_state *state, int64_t
 DPMF_MUST_CHECK dpmf_status noise_state_reserve(noise_state *state, const uint8_t *mark);
 
 /*
- * Closes and wipes. `arrived`: first says in the file, if it can, that all reserved rows have. In a child after fork()
- * that must be 0: the file and its lock are the parent's.
+ * Closes and wipes. `arrived`: first records in the file, if it can, that all reserved rows have arrived. In a child after
+ * fork() that must be 0: the file and its lock are the parent's.
  */
 void noise_state_close(noise_state *state, int arrived);
 

@@ -14,15 +14,14 @@
  */
 #include "train/train.h"
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "crypto/crypto.h"
 #include "noise/noise.h"
 #include "sampler/sampler.h"
 
 #include <inttypes.h>
-#include <openssl/crypto.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char MAGIC[17] = "dpmf trainer 1\n\n";
 static const char WHAT[] = "checkpoint";
@@ -59,11 +58,6 @@ static int64_t noise_size(const dpmf_trainer *t) {
     return t->noise != NULL ? noise_stream_state_size(t->noise->stream) : 0;
 }
 
-static void wipe_and_free(uint8_t *bytes, int64_t size) {
-    if (bytes != NULL) crypto_wipe(bytes, (size_t)size);
-    base_free(bytes);
-}
-
 /* ---- save ---- */
 
 static dpmf_status save_noise(const dpmf_trainer *t, uint8_t *bytes) {
@@ -89,7 +83,7 @@ static dpmf_status fill_checkpoint(const dpmf_trainer *t, const layout *l, const
 
 dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     dpmf_status status = DPMF_OK;
-    char shown[CRYPTO_SHOWN_PATH];
+    char shown[BASE_SHOWN_PATH];
     uint8_t *bytes = NULL, *sampler = NULL;
     size_t sampler_size = 0;
     int64_t whole = 0;
@@ -105,12 +99,12 @@ dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     whole = HEAD + NOISE_MAC;
     for (int i = 0; i < PIECES; i++)
         whole += l.size[i];
-    TRY_DONE(place_pieces(&l, whole, crypto_secret_show(path, shown)));
+    TRY_DONE(place_pieces(&l, whole, base_show_path(path, shown)));
     TRY_DONE(base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
     TRY_DONE(fill_checkpoint(t, &l, sampler, bytes));
     TRY_DONE(crypto_secret_create(path, WHAT, bytes, (size_t)whole, 1, NULL, NULL));
 done:
-    wipe_and_free(bytes, whole);
+    crypto_wipe_free(bytes, whole);
     dpmf_bytes_free(sampler);
     return status;
 }
@@ -126,9 +120,8 @@ static int same_key(const char *held, const char *own) {
 /* The whole file: of a trainer, with this key, authentic, of this run, and of the sizes that follow from it. */
 static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const uint8_t *bytes, int64_t whole,
                                layout *l) {
-    char shown[CRYPTO_SHOWN_PATH];
-    uint8_t mac[NOISE_MAC];
-    crypto_secret_show(path, shown);
+    char shown[BASE_SHOWN_PATH];
+    base_show_path(path, shown);
     if (whole < HEAD + NOISE_MAC || memcmp(bytes, MAGIC, 16) != 0)
         return base_fail(DPMF_ERROR_FORMAT, "'%s' is not a checkpoint of a training run", shown);
     memcpy(l->size, bytes + 16, sizeof l->size);
@@ -139,10 +132,7 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
         return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: it does not name its run", shown);
     if (!same_key(held, t->identity))
         return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: it has another key", shown);
-    TRY(noise_mac(t->mac_key, bytes, (size_t)l->covered, mac));
-    if (CRYPTO_memcmp(mac, bytes + l->covered, sizeof mac) != 0)
-        return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' has been changed: its authentication does not match",
-                         shown);
+    TRY(noise_mac_check(t->mac_key, WHAT, path, bytes, whole));
     TRY(train_identity_compare(held, t->identity, path));
     const int64_t weights = t->model.dim * (int64_t)sizeof(float);
     if (l->size[WEIGHTS] != weights || l->size[OPTIMIZER] != t->stepper.states * weights || l->step < 0 ||
@@ -170,23 +160,15 @@ static dpmf_status use_bytes(dpmf_trainer *t, const layout *l, const uint8_t *by
 }
 
 dpmf_status dpmf_trainer_load(dpmf_trainer *t, const char *path) {
-    char shown[CRYPTO_SHOWN_PATH];
     dpmf_status status = DPMF_OK;
     uint8_t *bytes = NULL;
-    int file = -1;
     int64_t whole = 0;
     layout l;
     TRY(check_path(t, path));
-    TRY(crypto_secret_open(path, WHAT, 0, &file, &whole));
-    if (file < 0)
-        return base_fail(DPMF_ERROR_IO, "cannot read the checkpoint '%s': it does not exist",
-                         crypto_secret_show(path, shown));
-    TRY_DONE(base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(crypto_secret_read(file, path, WHAT, 0, bytes, (size_t)whole));
+    TRY(crypto_secret_load(path, WHAT, &bytes, &whole));
     TRY_DONE(check_bytes(t, path, bytes, whole, &l));
     TRY_DONE(use_bytes(t, &l, bytes));
 done:
-    wipe_and_free(bytes, whole);
-    close(file);
+    crypto_wipe_free(bytes, whole);
     return status;
 }

@@ -130,7 +130,7 @@ static const char *value_of(const char *line, char out[72]) {
 }
 
 dpmf_status train_identity_compare(const char *held, const char *own, const char *path) {
-    char shown[CRYPTO_SHOWN_PATH], there[72], here[72];
+    char shown[BASE_SHOWN_PATH], there[72], here[72];
     for (;;) {
         const size_t a = strcspn(held, "\n"), b = strcspn(own, "\n");
         if (a != b || memcmp(held, own, a) != 0) break;
@@ -140,5 +140,5 @@ dpmf_status train_identity_compare(const char *held, const char *own, const char
     }
     const int name = (int)strcspn(own, ":\n");
     return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: %.*s is %s in it and %s here",
-                     crypto_secret_show(path, shown), name, own, value_of(held, there), value_of(own, here));
+                     base_show_path(path, shown), name, own, value_of(held, there), value_of(own, here));
 }

@@ -57,8 +57,7 @@ class Killed(Case):
         done = subprocess.run(run, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.compare()
-        # No part of a key, a state or a checkpoint is left; a part of a model or a mechanism, which are public, may be.
-        left = [name for name in os.listdir(self.directory.name) if name.startswith(".") and name[:6] != ".dpmf-"]
+        left = [name for name in os.listdir(self.directory.name) if name.startswith(".")]
         self.assertEqual(left, [])
         return killed, refused, ended
 

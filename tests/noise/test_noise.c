@@ -365,7 +365,7 @@ static void test_any_allocation_of_a_noise_stream_may_fail(void **unused) {
     FAIL_EACH(dpmf_noise_save(noise, case_path("failing.checkpoint")));
     FAIL_EACH(dpmf_noise_load(noise, case_path("failing.checkpoint")));
     dpmf_noise_free(noise);
-    FAIL_EACH((unlink(case_path("failing.key")), dpmf_key_load(case_path("failing.key"), 1, key)));
+    NEEDS_NO_MEMORY((unlink(case_path("failing.key")), dpmf_key_load(case_path("failing.key"), 1, key)));
     dpmf_mechanism_free(m);
 }
 

@@ -44,4 +44,16 @@ static void failing_release(void *context, void *memory) {
         assert_true(failing_.fail_at > 0);                                                                             \
     } while (0)
 
+/* The call succeeds without asking for memory. */
+#define NEEDS_NO_MEMORY(call)                                                                                          \
+    do {                                                                                                               \
+        failing_allocator failing_ = {0, 0};                                                                           \
+        const dpmf_allocator hook_ = {failing_allocate, failing_release, &failing_};                                   \
+        dpmf_memory_set_allocator(&hook_);                                                                             \
+        const dpmf_status status_ = (call);                                                                            \
+        dpmf_memory_set_allocator(NULL);                                                                               \
+        assert_int_equal(status_, DPMF_OK);                                                                            \
+        assert_int_equal(failing_.asked, 0);                                                                           \
+    } while (0)
+
 #endif

@@ -43,7 +43,7 @@ typedef struct search {
     patterns_answer best;
 } search;
 
-/* As many dimensions as in sensitivity/pattern.c, */
+/* As many dimensions as sensitivity/pattern.c has; */
 static int64_t dimensions(int64_t size) {
     return (int64_t)ceil(sqrt(2 * (double)size)) + 1;
 }
