@@ -740,10 +740,10 @@ DPMF_API int dpmf_sampling_is_none(const dpmf_sampling *sampling);
 /* What is known of a kind. */
 typedef struct dpmf_sampling_facts {
     const char *name, *form; /* "poisson"; how it is written, "poisson:Q" */
-    int composes;            /* 1: a run is so many compositions of one sampled step */
-    int allocates;           /* 1: every unit is used in so many steps, chosen at random */
+    int composes;            /* 1: a run is a composition of equal sampled steps */
+    int allocates;           /* 1: every unit is used in a fixed number of steps, chosen at random */
     int simulated;           /* 1: with correlated noise the account is a simulation */
-    int waits;               /* 1: a unit that took part waits (`warm` says how that begins) */
+    int waits;               /* 1: a unit that took part waits (`warm`: how that begins) */
     int cappable;            /* 1: there is an account of batches with a cap */
 } dpmf_sampling_facts;
 

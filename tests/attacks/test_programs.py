@@ -163,7 +163,7 @@ class Files(Case):
         self.assertEqual(run(*asked, "0:10", "--no-state", "-o", self.path("again"))[0], 0)
         with open(self.path("first"), "rb") as a, open(self.path("again"), "rb") as b:
             self.assertEqual(a.read(), b.read())
-        self.assertIn("rows may repeat", " ".join(self.ok("noise", "--help").split()))
+        self.assertIn("rows that repeat go unnoticed", " ".join(self.ok("noise", "--help").split()))
         self.refused(2, *asked, "0:1", "--no-state", "--state", self.path("s"), says="--no-state")
 
 
