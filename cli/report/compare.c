@@ -69,8 +69,7 @@ static void take_limits(report *r, dpmf_design_options *how) {
     how->dim = used->dim;
     how->memory = used->memory;
     how->loss = used->loss;
-    how->no_bench = used->max_overhead <= 0.0;
-    if (!how->no_bench) how->max_overhead = used->max_overhead;
+    how->max_overhead = used->max_overhead > 0.0 ? used->max_overhead : INFINITY;
     const bool changed =
         held->dim != used->dim || held->memory != used->memory || held->max_overhead != used->max_overhead;
     says(r, held->dim == 0 ? "The file records no design; candidates were compared for"

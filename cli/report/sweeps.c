@@ -248,33 +248,8 @@ static void cost_table(const report *r, text_buffer *t) {
     for (int64_t i = 0; i < r->rival_count; ++i) {
         const dpmf_candidate *c = &r->rivals[i].is;
         if (!r->rivals[i].own) continue;
-        if (c->seconds_per_step > 0.0) {
-            snprintf(overhead, sizeof overhead, "× %s", pretty(c->overhead, 3, text));
-            cost_row(t, "Time per step", pretty_seconds(c->seconds_per_step, text), "measured here", "guess");
-            cost_row(t, "of independent noise's", overhead, "measured here", "guess");
-        } else {
-            cost_row(t, "Time per step", "–", "not measured; use --max-overhead", "");
-        }
-    }
-    table_end(t);
-}
-
-static void time_table(const report *r, text_buffer *t) {
-    char text[NUMBER], name[160];
-    bool any = false;
-    for (int64_t i = 0; i < r->rival_count; ++i)
-        any = any || r->rivals[i].is.seconds_per_step > 0.0;
-    if (!any) return;
-    text_add(t, "<h3>Time per step, measured while this page was made</h3>\n");
-    table_begin(t, "time per step", "Mechanism|#Time per step|#Over independent noise|#Noise, RMS");
-    for (int64_t i = 0; i < r->rival_count; ++i) {
-        const dpmf_candidate *c = &r->rivals[i].is;
-        if (c->swept || c->seconds_per_step <= 0.0) continue;
-        text_add(t, "<tr%s><th scope=\"row\">", r->rivals[i].own ? " class=\"own\"" : "");
-        html_text(t, rival_name(c, name));
-        text_add(t, "</th><td class=\"num\">%s</td>", pretty_seconds(c->seconds_per_step, text));
-        text_add(t, "<td class=\"num\">× %s</td>", pretty(c->overhead, 3, text));
-        text_add(t, "<td class=\"num\">%s</td></tr>\n", pretty(c->noise_rms, 5, text));
+        snprintf(overhead, sizeof overhead, "× %s", pretty(c->overhead, 3, text));
+        cost_row(t, "Time of a row over that of independent noise", overhead, "by the cost model", "guess");
     }
     table_end(t);
 }
@@ -286,6 +261,5 @@ void section_cost(const report *r, text_buffer *t) {
     text_add(t, "</div>\n");
     picture_memory(r, t);
     text_add(t, "</div>\n");
-    time_table(r, t);
     section_end(t);
 }

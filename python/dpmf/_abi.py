@@ -573,7 +573,7 @@ class dpmf_design_options(Structure):
         ("federated", c_int),
         ("separation_low", c_int64),
         ("separation_high", c_int64),
-        ("no_bench", c_int),
+        ("measure", c_int),
         ("tolerance", c_double),
         ("run", dpmf_run),
     ]

@@ -57,8 +57,8 @@ static int64_t most_bands(const design_problem *p) {
     return (int64_t)most;
 }
 
-/* The most bands up to `most` whose noise stream fits the memory; 1 if even 2 do not. */
-static dpmf_status bands_that_fit(const design_problem *p, int64_t most, int64_t *out) {
+/* The most bands up to `most` whose noise stream fits the memory and takes at most `overhead`; 1 if even 2 do not. */
+static dpmf_status bands_that_fit(const design_problem *p, int64_t most, double overhead, int64_t *out) {
     int64_t low = 1, high = most + 1;
     double *c = NULL;
     dpmf_status status = DPMF_OK;
@@ -68,12 +68,13 @@ static dpmf_status bands_that_fit(const design_problem *p, int64_t most, int64_t
     while (high - low > 1) {
         int64_t middle = high > 2 * low ? low * 2 : low + (high - low) / 2;
         uint64_t bytes = 0;
+        double takes = 0;
         dpmf_strategy *s = NULL;
         TRY_DONE(dpmf_strategy_create_banded_toeplitz(p->steps, middle, c, &s));
-        status = design_memory(p, s, &bytes);
+        status = design_cost(p, s, &bytes, &takes);
         dpmf_strategy_free(s);
         if (status != DPMF_OK) goto done;
-        if (design_fits(p, bytes))
+        if (design_fits(p, bytes) && takes <= overhead)
             low = middle;
         else
             high = middle;
@@ -214,23 +215,25 @@ static int64_t best_that_fits(const design_problem *p) {
 enum { TIME_TRIES = 3 };
 
 /*
- * The best of a kind that fits the memory may be too slow, and powers of two are far apart: more points, where by the
- * last measurement the time would be just enough.
+ * The best of a kind that fits the memory may be too slow, and powers of two are far apart: one more point, with as many
+ * bands as the time allows. Where times are measured, the model's point may be too slow again, and the limit moves by as
+ * much as the measurement was above it.
  */
 static dpmf_status fit_time(sweep *s, dpmf_sampling_kind kind) {
     design_problem *p = s->p;
     const int unsampled = kind == DPMF_SAMPLING_NONE;
-    const double safe = 0.96, allowed = p->options.max_overhead - 1; /* above independent noise */
+    double allowed = p->options.max_overhead;
     int64_t at = best_that_fits(p);
-    if (at < 0 || p->options.no_bench) return DPMF_OK;
-    for (int i = 0; i < TIME_TRIES; i++) {
+    for (int i = 0; i < TIME_TRIES && at >= 0; i++) {
         const dpmf_candidate *c = &p->list.entry[at].shown;
+        int64_t bands = 0;
         int enough = 1;
         if (c->sampling.kind != kind || strcmp(c->family, DPMF_FAMILY_BANDED_TOEPLITZ) != 0)
             return DPMF_OK; /* it cannot win */
         TRY(design_ask_time(p, at, &enough));
-        if (enough || c->overhead == 0) return DPMF_OK;
-        int64_t bands = (int64_t)(safe * (double)c->buffers * allowed / (c->overhead - 1)) + 1;
+        if (enough) return DPMF_OK;
+        if (i > 0) allowed *= p->options.max_overhead / c->overhead;
+        TRY(bands_that_fit(p, c->bands, allowed, &bands));
         if (!unsampled) bands = snap(p->steps, bands);
         if (bands < 2 || bands >= c->bands || tried(s, bands, kind)) return DPMF_OK;
         s->amplify = !unsampled;
@@ -257,7 +260,7 @@ static dpmf_status with_schedule(sweep *s) {
     const int64_t amplified = s->best_bands;
     int64_t fit = 0;
     if (!s->plain || s->p->steps > SCHEDULE_STEPS) return DPMF_OK;
-    TRY(bands_that_fit(s->p, s->most, &fit));
+    TRY(bands_that_fit(s->p, s->most, INFINITY, &fit));
     s->plain = 0;
     s->amplify = 0;
     if (fit >= 2) TRY(try_bands(s, fit, 1));
@@ -269,7 +272,7 @@ static dpmf_status with_schedule(sweep *s) {
 
 static dpmf_status sweep_toeplitz(sweep *s) {
     int64_t fit = 0;
-    TRY(bands_that_fit(s->p, s->most, &fit));
+    TRY(bands_that_fit(s->p, s->most, INFINITY, &fit));
     for (int64_t bands = first_bands(s); bands < s->most; bands *= 2)
         TRY(try_bands(s, bands, 1));
     if (s->most >= 2) TRY(try_bands(s, s->most, 1));
@@ -330,7 +333,7 @@ static dpmf_status general_banded(sweep *s) {
                      "tries more, optimize --family banded --bands B any number).",
                      (long long)(bands < 2 ? 1 : bands));
     if (bands < 2) return DPMF_OK;
-    TRY(bands_that_fit(s->p, bands, &fit));
+    TRY(bands_that_fit(s->p, bands, INFINITY, &fit));
     return fit >= 2 ? offer_banded(s, fit, 0) : DPMF_OK;
 }
 
@@ -341,7 +344,7 @@ static dpmf_status offer_bsr(sweep *s) {
     dpmf_strategy *strategy = NULL;
     dpmf_status status = DPMF_OK;
     if (!design_names(s->p, DPMF_FAMILY_BSR)) return DPMF_OK;
-    TRY(bands_that_fit(s->p, s->most, &o.bands));
+    TRY(bands_that_fit(s->p, s->most, INFINITY, &o.bands));
     TRY_DONE(dpmf_strategy_create(DPMF_FAMILY_BSR, s->p->workload, &o, &strategy));
     TRY_DONE(offer(s, strategy, &none));
     if (s->best_bands < 2) goto done;

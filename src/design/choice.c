@@ -3,7 +3,8 @@
  * The choice: candidates in order of noise; eligible are those whose stream fits the memory and is fast enough; of the
  * eligible within 0.1 % of the least noise the one with the fewest buffers.
  *
- * Time is measured as far as the choice needs it, from the least noise up, and then for what is shown beside it.
+ * Where times are measured, they are as far as the choice needs it, from the least noise up, and then for what is shown
+ * beside it.
  */
 #include "base/memory.h"
 #include "design/design.h"
@@ -168,15 +169,14 @@ static void name_leaders(design_problem *p) {
     }
 }
 
-enum { SHOWN_BUFFERS = 64 }; /* what is measured beside the choice keeps no more, so that it takes milliseconds */
+enum { MEASURED_BUFFERS = 64 }; /* beside the choice: a stream of more takes longer than milliseconds to measure */
 
 static dpmf_status fill_eligible(design_problem *p) {
     for (int64_t i = 0; i < p->list.count; i++) {
         dpmf_candidate *c = &p->list.entry[i].shown;
-        int enough = 1;
-        if (fits(p, i) && !c->swept && c->buffers <= SHOWN_BUFFERS) TRY(design_ask_time(p, i, &enough));
-        c->eligible =
-            fits(p, i) && !p->list.entry[i].too_slow && (c->overhead == 0 || c->overhead <= p->options.max_overhead);
+        int enough = c->overhead <= p->options.max_overhead;
+        if (fits(p, i) && !c->swept && c->buffers <= MEASURED_BUFFERS) TRY(design_ask_time(p, i, &enough));
+        c->eligible = enough && fits(p, i);
     }
     return DPMF_OK;
 }

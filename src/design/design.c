@@ -8,6 +8,8 @@
 
 #include "base/memory.h"
 
+#include <math.h>
+
 struct dpmf_design {
     design_problem problem;
     int64_t chosen;
@@ -41,7 +43,7 @@ static dpmf_status make_mechanism(dpmf_design *d) {
     o.made_by = e->made_by;
     o.designed = (dpmf_design_limits){.dim = p->options.dim,
                                       .memory = p->options.memory < MOST ? p->options.memory : 0,
-                                      .max_overhead = p->options.no_bench ? 0 : p->options.max_overhead,
+                                      .max_overhead = isfinite(p->options.max_overhead) ? p->options.max_overhead : 0,
                                       .loss = p->options.loss,
                                       .separation_high = is_range(&p->options) ? p->options.separation_high : 0};
     return dpmf_mechanism_create(p->workload, p->participation, e->strategy, &o, &d->mechanism);

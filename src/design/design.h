@@ -8,6 +8,7 @@
 #define DPMF_DESIGN_H
 
 #include "base/status.h"
+#include "noise/noise.h"
 
 enum { DESIGN_LIMITS = 1000 };
 
@@ -18,7 +19,6 @@ typedef struct design_entry {
     dpmf_privacy privacy;        /* of its calibration */
     double compared;             /* the noise that candidates are ordered by */
     double rms_error, max_error; /* losses without the sensitivity */
-    int too_slow;                /* not measured, but a mechanism of its kind with about as many buffers or fewer is */
     char made_by[160];
 } design_entry;
 
@@ -136,14 +136,18 @@ DPMF_MUST_CHECK dpmf_status design_offer_best(design_problem *p, const design_wi
 DPMF_MUST_CHECK dpmf_status design_bench(const design_problem *p, const dpmf_strategy *strategy, double *seconds,
                                          double *overhead);
 
-/* design/cost.c: the memory of a noise stream of this strategy, and whether that is allowed. */
-DPMF_MUST_CHECK dpmf_status design_memory(const design_problem *p, const dpmf_strategy *strategy, uint64_t *bytes);
+/* design/cost.c: the time of a row over that of independent noise, by the model. */
+double design_model(noise_work work);
+
+/* The memory of a noise stream of this strategy and its overhead by the model; is that memory allowed? */
+DPMF_MUST_CHECK dpmf_status design_cost(const design_problem *p, const dpmf_strategy *strategy, uint64_t *bytes,
+                                        double *overhead);
 int design_fits(const design_problem *p, uint64_t bytes);
 
 /* One family, sampled alike: their streams differ in the number of buffers alone. */
 int design_same_group(const dpmf_candidate *a, const dpmf_candidate *b);
 
-/* Is entry i fast enough? Measured on first asking, unless it need not be; without measurements everybody is. */
+/* Is entry i fast enough? By the model, or by a measurement that is made on the first call. */
 DPMF_MUST_CHECK dpmf_status design_ask_time(design_problem *p, int64_t i, int *enough);
 
 /*

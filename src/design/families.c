@@ -109,6 +109,7 @@ static dpmf_status dense_fits(const design_problem *p, int *fits) {
     double *c = NULL;
     dpmf_strategy *s = NULL;
     uint64_t bytes = 0;
+    double overhead = 0;
     dpmf_status status = DPMF_OK;
     *fits = 1;
     if (p->options.memory == 0) return DPMF_OK;
@@ -117,7 +118,7 @@ static dpmf_status dense_fits(const design_problem *p, int *fits) {
         for (int64_t u = 0; u <= t; u++)
             c[t * n + u] = u == t ? 2 : 1; /* only where it is not zero matters */
     TRY_DONE(dpmf_strategy_create_dense(n, c, &s));
-    TRY_DONE(design_memory(p, s, &bytes));
+    TRY_DONE(design_cost(p, s, &bytes, &overhead));
     *fits = design_fits(p, bytes);
 done:
     dpmf_strategy_free(s);

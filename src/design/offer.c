@@ -144,7 +144,7 @@ dpmf_status design_add(design_problem *p, const design_offer *given, double *noi
                                .normals_per_number = dpmf_strategy_normals(s)};
     TRY(sensitivity_of(p, offer, &e.shown.sensitivity));
     TRY(privacy_of(p, offer, &e.privacy));
-    TRY(design_memory(p, s, &e.shown.memory_bytes));
+    TRY(design_cost(p, s, &e.shown.memory_bytes, &e.shown.overhead));
     e.rms_error = rms;
     e.max_error = largest;
     e.shown.sigma = e.privacy.sigma;

@@ -100,7 +100,7 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
     if (o->dim < 0 || o->dim > DIM_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "design: dim %lld, accepted 1 to %lld, or 0 for 1e6", (long long)o->dim,
                          (long long)DIM_MAX);
-    if (o->max_overhead != 0 && !(o->max_overhead >= 1 && isfinite(o->max_overhead)))
+    if (o->max_overhead != 0 && !(o->max_overhead >= 1))
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "design: overhead at most %g, accepted: 1 (independent noise) and up, or 0 for 4",
                          o->max_overhead);

@@ -65,10 +65,10 @@ static dpmf_status sweep_nodes(design_problem *p) {
 
 /* ---- several epochs ---- */
 
-enum { SHARED_SEEDS = 2, TIMES_ASKED = 3 }; /* a busy machine may answer once that something is slow */
-enum { BUFFERS = 4, MORE_BUFFERS = 6 };     /* within 0.2 % of the optimum, mostly; where they are not within 0.1 % */
+enum { SHARED_SEEDS = 2 };
+enum { BUFFERS = 4, MORE_BUFFERS = 6 }; /* within 0.2 % of the optimum, mostly; where they are not within 0.1 % */
 static const double LONGEST_SEARCH = 60, LONGEST_SHARED = 12, A_MOMENT = 0.6; /* seconds, about, on one core */
-static const double HOPELESS = 1.25; /* times the time that a row may take: no better measurement would help */
+static const double MODEL_ERROR = 1.25;
 /* Of a long search for the table alone, from the bound: the last parts in a thousand take three quarters of its time. */
 static const double SHOWN_TOLERANCE = 3e-3;
 
@@ -86,34 +86,15 @@ static double shared_seconds(const design_problem *p) {
     return 3.36e-4 * (double)p->steps * epochs_of(p);
 }
 
-/*
- * Is a row of four buffers far too slow? That depends on the shape alone: asked of the point where the search begins, before
- * the search.
- */
-static dpmf_status ask_shape(const design_problem *p, int shared_seeds, double *overhead, int *hopeless) {
-    const design_wish wish = {
-        .family = DPMF_FAMILY_TVBLT, .tolerance = 1, .buffers = BUFFERS, .shared_seeds = shared_seeds, .rms = 1};
-    dpmf_strategy *s = NULL;
-    double seconds = 0;
-    dpmf_status status = DPMF_OK;
-    *hopeless = 0;
-    if (p->options.no_bench) return DPMF_OK;
-    TRY_DONE(design_optimize(p, &wish, 0, &s, NULL));
-    for (int i = 0; i < TIMES_ASKED && (i == 0 || *hopeless); i++) {
-        TRY_DONE(design_bench(p, s, &seconds, overhead));
-        *hopeless = *overhead > HOPELESS * p->options.max_overhead;
-    }
-done:
-    dpmf_strategy_free(s);
-    return design_may_skip(status) ? DPMF_OK : status;
+/* The time of a row of four buffers over that of independent noise, by the model: it depends on the shape alone. */
+static double shape_overhead(const design_problem *p, int shared_seeds) {
+    const double normals = shared_seeds > 0 ? 1 + shared_seeds : (epochs_of(p) + 1) / 2;
+    return design_model(noise_work_replay(normals, BUFFERS));
 }
 
-/* A search that cannot change the choice, and takes seconds. */
-static dpmf_status is_for_show(const design_problem *p, int *shown) {
-    double overhead = 0;
-    *shown = 0;
-    if (p->steps <= DPMF_DENSE_STEPS_MAX || p->options.loss == DPMF_LOSS_MAX) return DPMF_OK;
-    return ask_shape(p, 0, &overhead, shown);
+/* Too slow to be chosen? Where times are measured, the measurement may differ from the model by as much. */
+static int is_too_slow(const design_problem *p, int shared_seeds) {
+    return shape_overhead(p, shared_seeds) > (p->options.measure ? MODEL_ERROR : 1) * p->options.max_overhead;
 }
 
 /* From four buffers down as long as fewer are worth it, or the memory asks for fewer. *fast: the first is fast enough. */
@@ -121,8 +102,7 @@ static dpmf_status sweep_replayed(design_problem *p, int *fast) {
     design_wish wish = {.family = DPMF_FAMILY_TVBLT, .swept = 1, .rms_tolerance = 1e-6};
     const int64_t first = p->list.count;
     double noise = INFINITY, most = INFINITY;
-    int shown = 0;
-    TRY(is_for_show(p, &shown));
+    const int shown = p->steps > DPMF_DENSE_STEPS_MAX && p->options.loss == DPMF_LOSS_RMS && is_too_slow(p, 0);
     if (shown) wish.tolerance = SHOWN_TOLERANCE;
     if (p->options.loss == DPMF_LOSS_MAX) wish.tolerance = 0.1; /* no climb for a bound */
     for (wish.buffers = BUFFERS; wish.buffers >= 1; wish.buffers--) {
@@ -132,7 +112,7 @@ static dpmf_status sweep_replayed(design_problem *p, int *fast) {
             most = 2 * DESIGN_CLOSE * noise - noise;
             TRY(design_ask_time(p, first, fast));
             wish.tolerance = p->options.loss == DPMF_LOSS_MAX ? wish.tolerance : 0;
-            if (shown && *fast) TRY(design_offer_best(p, &wish, &noise)); /* it was the measurement */
+            if (shown && *fast) TRY(design_offer_best(p, &wish, &noise)); /* as measured, against the model */
         }
         const int fits = design_fits(p, p->list.entry[p->list.count - 1].shown.memory_bytes);
         if (fits && (!*fast || noise > most || p->steps > PICTURE_STEPS)) break;
@@ -146,14 +126,11 @@ static dpmf_status offer_shared(design_problem *p) {
     /* for the RMS loss alone: there is no search for the other */
     const design_wish wish = {
         .family = DPMF_FAMILY_TVBLT, .swept = 1, .buffers = BUFFERS, .shared_seeds = SHARED_SEEDS, .rms = 1};
-    double overhead = 0;
-    int hopeless = 0;
-    TRY(ask_shape(p, SHARED_SEEDS, &overhead, &hopeless));
-    if (!hopeless || design_names(p, DPMF_FAMILY_TVBLT)) return design_offer_best(p, &wish, NULL);
+    if (!is_too_slow(p, SHARED_SEEDS) || design_names(p, DPMF_FAMILY_TVBLT)) return design_offer_best(p, &wish, NULL);
     design_limit(p,
                  "TV-BLT with shared seeds was left out: a row takes %.3g times the time of independent noise, "
                  "more than the %g allowed.",
-                 overhead, p->options.max_overhead);
+                 shape_overhead(p, SHARED_SEEDS), p->options.max_overhead);
     return DPMF_OK;
 }
 
@@ -170,7 +147,7 @@ static dpmf_status offer_epochs(design_problem *p) {
                      "(--families tvblt,... includes it).",
                      replayed_seconds(p), LONGEST_SEARCH);
     if (shared_seconds(p) <= (named || !fast ? LONGEST_SHARED : A_MOMENT)) return offer_shared(p);
-    if (!fast && !p->options.no_bench)
+    if (!fast)
         design_limit(p,
                      "TV-BLT with shared seeds was left out: its search would take about %.2g s, more than %g "
                      "(optimize --family tvblt --shared-seeds 2 does it).",

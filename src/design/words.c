@@ -28,6 +28,7 @@ static void name(text *t, const dpmf_candidate *c) {
         add(t, " with %lld bands", (long long)c->bands);
     else if (c->buffers > 0)
         add(t, " with %lld buffer%s", (long long)c->buffers, c->buffers == 1 ? "" : "s");
+    if (c->normals_per_number > 1) add(t, " and %.3g normals per number", c->normals_per_number);
 }
 
 /* Bytes in the unit that people think in. */
@@ -52,10 +53,8 @@ static void obstacle(text *t, const design_problem *p, int64_t i) {
         bytes(t, p->options.memory);
         add(t, " allowed");
     } else if (c->overhead > p->options.max_overhead) {
-        add(t, "a row takes %.4g times the time of independent noise, more than the %g allowed", c->overhead,
-            p->options.max_overhead);
-    } else if (p->list.entry[i].too_slow) {
-        add(t, "too slow, because others of its kind with only a few more buffers are (not measured)");
+        add(t, "a row takes %.4g times the time of independent noise%s, more than the %g allowed", c->overhead,
+            c->seconds_per_step > 0 ? ", as measured here" : "", p->options.max_overhead);
     }
 }
 
@@ -83,7 +82,6 @@ static void reason(const design_problem *p, int64_t i, int64_t chosen, dpmf_cand
         add(&t, "%.3g %% less %s than the chosen one, but more buffers", 100 * (1 - over), measure(p));
     else
         add(&t, "%.5g times the %s of the chosen one", over, measure(p));
-    if (c->overhead == 0 && !p->options.no_bench) add(&t, "; time not measured");
 }
 
 void design_reasons(design_problem *p, int64_t chosen) {
@@ -125,11 +123,13 @@ static void add_choice(text *t, const design_problem *p, int64_t chosen) {
         add(t, " to within 0.1 %%, and it keeps %lld buffers instead of %lld", (long long)c->buffers,
             (long long)p->list.entry[least].shown.buffers);
     add(t, ".\n");
+    /* four decimals, each rounded so that the sentence stays proven */
     if (!sampled(c) && c->ratio > 0)
-        add(t, "No mechanism can have less than 1/%.6g of its loss (%s).\n", c->ratio, p->bound.scope);
+        add(t, "Its loss is at most %.4f times that of the best possible mechanism. The bound is for %s.\n",
+            ceil(1e4 * c->ratio) / 1e4, p->bound.scope);
     if (sampled(c) && c->ratio > 0 && c->ratio < 1)
-        add(t, "No mechanism without sampling can have less than %.4g times its noise (%s).\n", 1 / c->ratio,
-            p->bound.scope);
+        add(t, "No mechanism without sampling can have less than %.4f times its noise. The bound is for %s.\n",
+            floor(1e4 / c->ratio) / 1e4, p->bound.scope);
 }
 
 static void add_rivals(text *t, const design_problem *p, int64_t chosen) {
@@ -199,7 +199,8 @@ void design_why(const design_problem *p, int64_t chosen, char out[DESIGN_WHY]) {
     if (p->too_many[0] != '\0')
         add(&t, "Left out because of the number of steps: %s. --families %s... tries them.\n", p->too_many,
             p->too_many_names);
-    if (p->options.no_bench) add(&t, "Speed was not measured: all candidates count as fast enough.\n");
+    if (p->options.measure)
+        add(&t, "Times were measured on this machine (--measure) and may differ from run to run.\n");
 }
 
 /* ---- what to see to ---- */

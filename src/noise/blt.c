@@ -157,6 +157,7 @@ static const noise_route STATES = {.exact = NOISE_EXACT_STATES,
 void noise_plan_states(noise_plan *plan) {
     plan->route = &STATES;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
+    plan->work = noise_work_recursion(1, plan->slots);
     plan->replay = REPLAY;
     plan->mapped = 0;
     plan->scratch_rows = 1;

@@ -58,8 +58,17 @@ typedef struct noise_route {
     void (*recipe)(const noise_stream *s, int64_t t, noise_recipe *out);
 } noise_route;
 
+/*
+ * What one number of a row takes, averaged over the run: normal numbers that are made, and numbers of rows or buffers that
+ * are read or written in a cache. Multiplications need no count of their own: each belongs to one number that is read.
+ */
+typedef struct noise_work {
+    double normals, touched;
+} noise_work;
+
 typedef struct noise_plan {
     const noise_route *route;
+    noise_work work;
     const dpmf_strategy *strategy, *leaf;              /* leaf: without norms and stamps */
     double exact;                                      /* as in the stream's options */
     int64_t length, leaf_rows;                         /* of the leaf: steps, seeds */
@@ -113,6 +122,21 @@ void noise_plan_filter(noise_plan *plan, int64_t lookahead); /* noise/filter.c: 
 void noise_plan_whole(noise_plan *plan, int64_t lookahead);  /* noise/filter.c: any W */
 void noise_plan_program(noise_plan *plan);                   /* noise/tree.c: trees, low rank */
 void noise_plan_steps(noise_plan *plan);                     /* noise/steps.c: the strategy's own step, in double */
+
+/*
+ * The work of a recursion: every buffer is read and written, and read a second time where there are more than the eight
+ * that the kernels hold in registers; the row itself is written once.
+ */
+static inline noise_work noise_work_recursion(double normals, int64_t buffers) {
+    return (noise_work){normals, (double)((buffers <= 8 ? 2 : 3) * buffers + 1)};
+}
+
+/* The same with a mix of several seeds in the place of one, which is written before it is read. */
+static inline noise_work noise_work_replay(double normals, int64_t buffers) {
+    noise_work work = noise_work_recursion(normals, buffers);
+    work.touched++;
+    return work;
+}
 
 /* Which route, how large the tiles, how much memory (noise/plan.c). */
 DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,

@@ -189,6 +189,7 @@ void noise_plan_replay(noise_plan *plan) {
     plan->route = &ROUTE;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
     plan->seeds = seeds_most(plan);
+    plan->work = noise_work_replay(dpmf_strategy_normals(plan->leaf), plan->slots);
     plan->replay = REPLAY;
     plan->mapped = 0;
     plan->scratch_rows = 1 + CHUNK;

@@ -132,7 +132,10 @@ void noise_plan_program(noise_plan *plan) {
     strategy_tree_kind kind;
     plan->route = &PROGRAM;
     plan->slots = dpmf_strategy_buffers(plan->leaf);
-    plan->seeds = strategy_tree(plan->leaf, &kind) ? strategy_tree_levels(plan->length) + 2 : 1;
+    const int is_tree = strategy_tree(plan->leaf, &kind);
+    plan->seeds = is_tree ? strategy_tree_levels(plan->length) + 2 : 1;
+    /* Few nodes of a tree change in a step, whatever their number; every buffer of a low rank is combined and copied. */
+    plan->work = (noise_work){(double)plan->leaf_rows / (double)plan->length, is_tree ? 8 : 6 * (double)plan->slots};
     plan->mapped = 0;
     plan->scratch_rows = 1 + plan->seeds + plan->slots;
     plan->scratch_bytes = (int64_t)pointer_bytes(plan);

@@ -32,8 +32,8 @@
  * Several participations: the same with one more freedom, correlations within a unit's contributions
  * (optimum/epochs/bound.c), for the patterns of the draws above, which every unit may keep to: the optimum under cyclic
  * and full participation, and by containment a bound under the others. Contributions must then have as many coordinates
- * as a unit has participations. The scope says how near a mechanism is known to come, or that V was not climbed but
- * foretold.
+ * as a unit has participations. The scope says how near a mechanism is known to come, or that V was extrapolated and not
+ * climbed.
  *
  * Weights p turn A into diag(sqrt p) A. Replace-one adjacency doubles sens and so every bound.
  */
@@ -85,39 +85,18 @@ static const char *const SCOPE[SCOPES] = {
     [EPOCHS_RMS + 1] = EPOCHS_TEXT " for the RMS loss, within 0.1 % of it",
     [EPOCHS_RMS + 2] = EPOCHS_TEXT " for the RMS loss, within 1 % of it",
     [EPOCHS_RMS + 3] = EPOCHS_TEXT " for the RMS loss, not converged",
-    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, extrapolated from shorter epochs; not known how near to the optimum",
-    [FORETOLD_BOTH] = EPOCHS_TEXT ", extrapolated from shorter epochs; not known how near to the optimum",
-    [CONTAINED] =
-        EPOCHS_TEXT " under cyclic participation, which is part of this one; not known how near to the optimum here"};
+    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, at a point extrapolated from shorter epochs",
+    [FORETOLD_BOTH] = EPOCHS_TEXT ", at a point extrapolated from shorter epochs",
+    [CONTAINED] = EPOCHS_TEXT " under cyclic participation, which is part of this one"};
 
 static int is_of_epochs(const char *scope) {
     return strncmp(scope, EPOCHS_TEXT, sizeof EPOCHS_TEXT - 1) == 0;
 }
 
-/* What files of earlier versions say for the same. */
-static const struct {
-    int scope;
-    const char *text;
-} EARLIER[] = {
-    {FORETOLD, EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs"},
-    {FORETOLD, EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs; not known how near to the optimum"},
-    {FORETOLD_BOTH, EPOCHS_TEXT ", foretold by shorter epochs; not known how near to the optimum"},
-    {CONTAINED, EPOCHS_TEXT " under cyclic participation, which is part of this one"}};
-enum { EARLIER_COUNT = sizeof EARLIER / sizeof EARLIER[0] };
-
 const char *optimum_lower_bound_scope(const char *text) {
     for (int i = 0; i < SCOPES; i++)
         if (strcmp(text, SCOPE[i]) == 0) return SCOPE[i];
-    for (int i = 0; i < EARLIER_COUNT; i++)
-        if (strcmp(text, EARLIER[i].text) == 0) return EARLIER[i].text;
     return NULL;
-}
-
-/* In the words of `like`, if these are earlier ones for the same. */
-static const char *worded_like(const char *scope, const char *like) {
-    for (int i = 0; i < EARLIER_COUNT; i++)
-        if (scope == SCOPE[EARLIER[i].scope] && strcmp(like, EARLIER[i].text) == 0) return EARLIER[i].text;
-    return scope;
 }
 
 dpmf_status optimum_check_weights(int64_t n, const double *weights) {
@@ -343,7 +322,6 @@ dpmf_status optimum_lower_bound_like(const dpmf_workload *workload, const dpmf_p
     const int climbed = found.scope == SCOPE[OPTIMUM] || found.scope == SCOPE[OPTIMUM_RMS] ||
                         found.scope == SCOPE[SHORT] || found.scope == SCOPE[SHORT_RMS];
     *tolerance = found.scope != NULL && (is_of_epochs(found.scope) || (climbed && workload->steps > LONG)) ? 1e-5 : 0;
-    if (found.scope != NULL && scope != NULL) found.scope = worded_like(found.scope, scope);
     *out = found;
     return DPMF_OK;
 }

@@ -230,7 +230,7 @@ static void test_the_choice_is_fast_enough_with_the_fewest_buffers(void **state)
 static void test_times_are_measured(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(2);
-    o.no_bench = 0;
+    o.measure = 1;
     o.families = "identity,blt";
     o.max_overhead = 1e6;
     o.dim = 1000;
@@ -328,13 +328,13 @@ static void test_a_cancelled_design_leaves_nothing(void **state) {
     }
 }
 
-static void fail_each(const char *families, dpmf_sampling_kind sampling, int bench) {
+static void fail_each(const char *families, dpmf_sampling_kind sampling, int measure) {
     dpmf_design_options o = quick_options(2);
     dpmf_workload *a = NULL;
     dpmf_design *d = NULL;
     o.sampling = sampling;
     o.families = families;
-    o.no_bench = !bench;
+    o.measure = measure;
     o.max_overhead = 1e9;
     o.dim = 10;
     o.run.threads = 1;

@@ -330,7 +330,7 @@ static void test_a_federated_design_holds_at_the_low_separation(void **unused) {
     o.separation_high = 400;
     o.epsilon = 2;
     o.delta = 1e-6;
-    o.no_bench = 1;
+    o.max_overhead = INFINITY;
     o.dim = 1000;
     check_ok(dpmf_workload_parse("prefix", 2000, &workload));
     check_ok(dpmf_design_create(workload, &o, &design));
