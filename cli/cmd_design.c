@@ -152,10 +152,11 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
 }
 
 /* The candidates proper, or the points of the searches over bands and buffers. */
-static void json_candidates(text_buffer *t, const char *key, const dpmf_design *d, bool swept) {
+static void json_candidates(text_buffer *t, const char *key, const dpmf_design *d, bool is_search_point) {
     json_open(t, key, '[');
     for (int64_t i = 0; i < dpmf_design_count(d); ++i)
-        if ((dpmf_design_candidate(d, i)->swept != 0) == swept) json_candidate(t, NULL, dpmf_design_candidate(d, i));
+        if ((dpmf_design_candidate(d, i)->is_search_point != 0) == is_search_point)
+            json_candidate(t, NULL, dpmf_design_candidate(d, i));
     json_close(t, ']');
 }
 
@@ -264,7 +265,7 @@ static void print_accounts(text_buffer *t, const dpmf_design *d) {
     for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         char sampling[64];
-        if (c->swept || dpmf_sampling_is_none(&c->sampling)) continue;
+        if (c->is_search_point || dpmf_sampling_is_none(&c->sampling)) continue;
         if (dpmf_sampling_format(&c->sampling, sampling) != DPMF_OK) continue;
         text_add(t, "    %-29s %-36s by %s%s\n", c->family, sampling, c->account,
                  c->confidence > 0.0 ? " (simulation)" : "");
@@ -284,7 +285,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
     table_head(t, has_worst(d), max_loss, measured);
     for (int64_t i = 0; i < dpmf_design_count(d); ++i) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
-        if (c->swept) continue;
+        if (c->is_search_point) continue;
         table_candidate(t, c, i == dpmf_design_chosen(d), max_loss, measured);
         amplified = amplified || !dpmf_sampling_is_none(&c->sampling);
         refused = refused || !c->eligible;
@@ -298,7 +299,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         char line[sizeof c->reason + 64];
         snprintf(line, sizeof line, "%s: %s", c->family, c->reason);
-        if (!c->swept && !c->eligible) add_wrapped(t, line, 2, TEXT_WIDTH);
+        if (!c->is_search_point && !c->eligible) add_wrapped(t, line, 2, TEXT_WIDTH);
     }
     text_add(t, "\nChosen:\n");
     add_wrapped(t, dpmf_design_why(d), 2, TEXT_WIDTH);

@@ -1550,7 +1550,7 @@ typedef struct dpmf_candidate {
     int64_t bands;          /* 0: not banded */
     int64_t buffers;
     int normalized;
-    int swept; /* 1: a point of a search over bands or buffers, not the family's best of all or of those that fit */
+    int is_search_point; /* 1: a point of a search over bands or buffers, not the family's best of all or of those that fit */
     double sigma;
     dpmf_kind sigma_kind; /* exact, or an upper bound of the least sigma */
     dpmf_sensitivity sensitivity;

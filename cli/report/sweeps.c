@@ -57,7 +57,7 @@ static int make_groups(const report *r, group *groups, const rival **memory) {
         for (int64_t k = i; k < r->rival_count; ++k) {
             if (!together(g.of, &r->rivals[k].is)) continue;
             g.members[g.count++] = &r->rivals[k];
-            searched = searched || r->rivals[k].is.swept;
+            searched = searched || r->rivals[k].is.is_search_point;
         }
         if (!searched) continue;
         qsort(g.members, (size_t)g.count, sizeof *g.members, by_place);
@@ -187,7 +187,8 @@ static void picture_memory(const report *r, text_buffer *t) {
     double least = HUGE_VAL, most = 0.0;
     int rows = 0;
     for (int64_t i = 0; i < r->rival_count; ++i) {
-        if (r->rivals[i].is.swept || r->rivals[i].is.memory_bytes == 0 || (rows >= MOST && !r->rivals[i].own)) continue;
+        if (r->rivals[i].is.is_search_point || r->rivals[i].is.memory_bytes == 0 || (rows >= MOST && !r->rivals[i].own))
+            continue;
         least = fmin(least, (double)r->rivals[i].is.memory_bytes);
         most = fmax(most, (double)r->rivals[i].is.memory_bytes);
         ++rows;
@@ -201,7 +202,7 @@ static void picture_memory(const report *r, text_buffer *t) {
     int row = 0;
     for (int64_t i = 0; i < r->rival_count && row < rows; ++i) {
         const rival *v = &r->rivals[i];
-        if (v->is.swept || v->is.memory_bytes == 0 || (row >= MOST && !v->own)) continue;
+        if (v->is.is_search_point || v->is.memory_bytes == 0 || (row >= MOST && !v->own)) continue;
         double y = 8.0 + ROW * row++, length = BAR * (log((double)v->is.memory_bytes / least) + 1.0) / range;
         text_add(t, "<text class=\"%s\" x=\"%d\" y=\"%.0f\" dy=\".33em\" text-anchor=\"end\">",
                  v->own ? "mark" : "tick", LABEL - 10, y + ROW / 2.0);

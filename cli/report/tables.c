@@ -301,7 +301,7 @@ void section_comparison(const report *r, text_buffer *t) {
                                    : "The file claims no ε, so losses are compared, as noise at σ = 1. Without "
                                      "sampling the same σ gives every mechanism the same privacy: lower is better.");
     for (int64_t i = 0; i < r->rival_count; ++i) {
-        if (r->rivals[i].is.swept) continue;
+        if (r->rivals[i].is.is_search_point) continue;
         least = fmin(least, r->rivals[i].is.noise_rms);
         most = fmax(most, r->rivals[i].is.noise_rms);
     }
@@ -312,7 +312,7 @@ void section_comparison(const report *r, text_buffer *t) {
              r->limits.separation_high > 0 ? "#Worst ratio|" : "", r->equal_privacy ? "#σ|" : "");
     table_begin(t, "comparison of mechanisms", heads);
     for (int64_t i = 0; i < r->rival_count; ++i)
-        if (!r->rivals[i].is.swept) rival_row(r, t, &r->rivals[i], least, most);
+        if (!r->rivals[i].is.is_search_point) rival_row(r, t, &r->rivals[i], least, most);
     table_end(t);
     text_add(t,
              "<p class=\"lead\">Noise is σ × loss, for clip norm 1. Loss / bound is over the proven lower bound for "

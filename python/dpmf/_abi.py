@@ -586,7 +586,7 @@ class dpmf_candidate(Structure):
         ("bands", c_int64),
         ("buffers", c_int64),
         ("normalized", c_int),
-        ("swept", c_int),
+        ("is_search_point", c_int),
         ("sigma", c_double),
         ("sigma_kind", c_int),
         ("sensitivity", dpmf_sensitivity),

@@ -31,7 +31,7 @@ class Candidate:
     bands: int
     buffers: int
     normalized: bool
-    swept: bool
+    is_search_point: bool
     sigma: float
     sigma_kind: str
     sensitivity: Sensitivity
@@ -132,7 +132,7 @@ def _candidate(row: Any) -> Candidate:
         family=text(row.family),
         sampling=sampling_text(row.sampling),
         normalized=bool(row.normalized),
-        swept=bool(row.swept),
+        is_search_point=bool(row.is_search_point),
         sigma_kind=text(c.dpmf_kind_name(row.sigma_kind)),
         sensitivity=sensitivity_of(row.sensitivity),
         eligible=bool(row.eligible),

@@ -11,10 +11,6 @@
  */
 #include "design/design.h"
 
-#include "noise/noise.h"
-
-#include <string.h>
-
 static const double TOUCHED = 0.06; /* median of the measurements: 0.032 ns, where a normal number takes 0.533 ns */
 static const double HOPELESS = 3;   /* times the limit: not measured */
 
@@ -22,33 +18,27 @@ double design_model(noise_work work) {
     return work.normals + TOUCHED * work.touched;
 }
 
-dpmf_status design_cost(const design_problem *p, const dpmf_strategy *strategy, uint64_t *bytes, double *overhead) {
-    const noise_stream_options o = {.precision = p->options.precision, .count = p->options.dim};
+dpmf_status design_cost(const dpmf_design *d, const dpmf_strategy *strategy, uint64_t *bytes, double *overhead) {
+    const noise_stream_options o = {.precision = d->options.precision, .count = d->options.dim};
     noise_plan plan;
     uint64_t all = 0;
-    TRY(noise_stream_memory(strategy, &o, p->threads, &all, NULL));
-    TRY(noise_plan_make(strategy, &o, p->threads, &plan));
+    TRY(noise_stream_memory(strategy, &o, d->threads, &all, NULL));
+    TRY(noise_plan_make(strategy, &o, d->threads, &plan));
     *bytes = all + sizeof(dpmf_noise);
     *overhead = design_model(plan.work);
     return DPMF_OK;
 }
 
-int design_fits(const design_problem *p, uint64_t bytes) {
-    return p->options.memory == 0 || bytes <= p->options.memory;
+int design_fits(const dpmf_design *d, uint64_t bytes) {
+    return d->options.memory == 0 || bytes <= d->options.memory;
 }
 
-int design_same_group(const dpmf_candidate *a, const dpmf_candidate *b) {
-    return strcmp(a->family, b->family) == 0 && a->sampling.kind == b->sampling.kind &&
-           a->normals_per_number == b->normals_per_number;
-}
-
-dpmf_status design_ask_time(design_problem *p, int64_t i, int *enough) {
-    design_entry *e = &p->list.entry[i];
-    dpmf_candidate *c = &e->shown;
-    if (p->options.measure && c->seconds_per_step == 0 && c->overhead <= HOPELESS * p->options.max_overhead) {
-        TRY(base_progress(&p->options.run, "measuring the noise", -1));
-        TRY(design_bench(p, e->strategy, &c->seconds_per_step, &c->overhead));
+dpmf_status design_ask_time(dpmf_design *d, int64_t i, int *enough) {
+    dpmf_candidate *c = &d->candidates[i].info;
+    if (d->options.measure && c->seconds_per_step == 0 && c->overhead <= HOPELESS * d->options.max_overhead) {
+        TRY(base_progress(&d->options.run, "measuring the noise", -1));
+        TRY(design_bench(d, d->candidates[i].strategy, &c->seconds_per_step, &c->overhead));
     }
-    *enough = c->overhead <= p->options.max_overhead;
+    *enough = c->overhead <= d->options.max_overhead;
     return DPMF_OK;
 }

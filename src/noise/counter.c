@@ -33,7 +33,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
     if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the mechanism is NULL");
     if (columns < 1 || columns > 1000000)
         return base_fail(DPMF_ERROR_ARGUMENT, "columns = %" PRId64 ", accepted 1 to 1000000", columns);
-    dpmf_workload_inverse_bands(mechanism->workload, &q, &r);
+    dpmf_workload_inverse_bands(mechanism->problem.workload, &q, &r);
     if (q < 0)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the workload of the mechanism is a matrix: counting takes the named ones (prefix, ...)");
@@ -50,7 +50,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
  */
 static dpmf_status choose_release(const dpmf_counter *c, const dpmf_mechanism *m, dpmf_release release,
                                   dpmf_noise_options *wanted, double *clip) {
-    const double sigma = m->sigma > 0 ? m->sigma : 1, scale = c->clip * sigma * m->evaluation.sensitivity.value;
+    const double sigma = m->sigma > 0 ? m->sigma : 1, scale = c->clip * sigma * m->problem.evaluation.sensitivity.value;
     dpmf_exact exact;
     *clip = c->clip;
     if ((int)release < DPMF_RELEASE_AUTO || release > DPMF_RELEASE_PLAIN)
@@ -124,8 +124,8 @@ static dpmf_status open_state(dpmf_counter *c, const dpmf_counter_options *o) {
 
 static dpmf_status create_checked(dpmf_counter *c, const dpmf_mechanism *mechanism, const uint8_t key[DPMF_KEY_SIZE],
                                   const dpmf_counter_options *o) {
-    c->workload = workload_retain(mechanism->workload);
-    c->steps = mechanism->steps;
+    c->workload = workload_retain(mechanism->problem.workload);
+    c->steps = mechanism->problem.steps;
     dpmf_workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
     assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
     TRY(open_noise(c, mechanism, key, o));

@@ -295,7 +295,7 @@ dpmf_status optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf
 
 dpmf_status optimize_epochs_bound(const optimize_task *task, double tolerance, dpmf_optimization *result) {
     dpmf_optimize_options options = *task->options;
-    const optimize_task coarse = {task->workload, task->participation, &options};
+    const optimize_task coarse = {task->workload, task->participation, &options, NULL};
     const dpmf_participation *p = task->participation;
     const int64_t n = task->workload->steps, b = p->separation < n ? p->separation : n;
     options.tolerance = tolerance;

@@ -104,8 +104,10 @@ static dpmf_status run_call(const optimize_task *task, optimize_call call, dpmf_
     return DPMF_OK;
 }
 
-dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, const dpmf_participation *participation,
-                          const dpmf_optimize_options *options, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status optimize_problem(const char *family, const problem_facts *p, const dpmf_optimize_options *options,
+                             dpmf_strategy **out, dpmf_optimization *result) {
+    const dpmf_workload *workload = p->workload;
+    const dpmf_participation *participation = p->participation;
     dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
     dpmf_participation *single = NULL;
     dpmf_status status = DPMF_OK;
@@ -121,9 +123,15 @@ dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, con
         return base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
                          (long long)dpmf_participation_steps(participation), (long long)workload->steps);
     if (participation == NULL) TRY(workload_participation_single(workload->steps, &single));
-    optimize_task task = {workload, participation == NULL ? single : participation, &o};
+    optimize_task task = {workload, participation == NULL ? single : participation, &o, p};
     TRY_DONE(run_call(&task, CALLS[id], out, result));
 done:
     dpmf_participation_free(single);
     return status;
+}
+
+dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, const dpmf_participation *participation,
+                          const dpmf_optimize_options *options, dpmf_strategy **out, dpmf_optimization *result) {
+    const problem_facts p = {.workload = workload, .participation = participation};
+    return optimize_problem(family, &p, options, out, result);
 }

@@ -74,7 +74,7 @@ done:
 static dpmf_status best_streamed(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const int64_t n = task->workload->steps, k = task->participation->count, b = task->participation->separation;
     dpmf_optimize_options options = *task->options;
-    optimize_task part = {task->workload, task->participation, &options};
+    optimize_task part = {task->workload, task->participation, &options, NULL};
     dpmf_optimization found = {.optimum_upper = INFINITY};
     dpmf_strategy *best = NULL;
     double least = INFINITY, banded = INFINITY;

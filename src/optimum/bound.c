@@ -238,6 +238,10 @@ static dpmf_status single_bound(const dpmf_workload *a, const dpmf_evaluate_opti
     return DPMF_OK;
 }
 
+static double adjacency_factor(const dpmf_evaluate_options *o) {
+    return o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+}
+
 /* Nuclear norm and one unit's contribution: cheap, whatever the participation. */
 static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const dpmf_evaluate_options *o,
                               dpmf_lower_bound *out) {
@@ -262,12 +266,19 @@ static int gap_class(double gap) {
     return i;
 }
 
-/* The dual over several participations, where it is above `found`. */
+/*
+ * The dual over several participations, where it is above `found`. `known` may have the RMS loss of the extrapolated dual,
+ * which the max loss does not depend on; NULL: nothing is known.
+ */
 static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation *participation, const patterns *p,
-                                const dpmf_evaluate_options *o, epochs_losses losses, dpmf_lower_bound *found) {
+                                const dpmf_evaluate_options *o, epochs_losses losses, const dpmf_lower_bound *known,
+                                dpmf_lower_bound *found) {
     epochs_lower dual;
-    TRY(epochs_lower_bound(a, p->count, p->apart, o->weights, losses, &o->run, &dual));
-    double rms = dual.rms_loss > 0 ? round_to(CLIMBED_BITS, dual.rms_loss) : 0;
+    const int has_rms = known != NULL && known->scope == SCOPE[FORETOLD];
+    TRY(epochs_lower_bound(a, p->count, p->apart, o->weights, has_rms ? EPOCHS_MAX_LOSS : losses, &o->run, &dual));
+    double rms = has_rms             ? known->rms_loss / adjacency_factor(o)
+                 : dual.rms_loss > 0 ? round_to(CLIMBED_BITS, dual.rms_loss)
+                                     : 0;
     double max = dual.max_loss > 0 ? round_to(CLIMBED_BITS, dual.max_loss) : 0;
     if (!(rms > found->rms_loss)) { /* no better; the max loss may be */
         found->max_loss = fmax(found->max_loss, max);
@@ -287,7 +298,7 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
 /* like: NULL, or the scope that the bound is to have: files know the bounds of their own time. */
 static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
                              const dpmf_evaluate_options *o, const char *like, epochs_losses losses,
-                             dpmf_lower_bound *out) {
+                             const dpmf_lower_bound *known, dpmf_lower_bound *out) {
     patterns p = patterns_of(participation, a->steps);
     dpmf_lower_bound found = {0};
     if (p.count == 1) {
@@ -295,8 +306,9 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
         if (out->scope != NULL) return DPMF_OK;
     }
     TRY(elementary(a, &p, o, &found));
-    if (p.count > 1 && (like == NULL || is_of_epochs(like))) TRY(epochs_bound(a, participation, &p, o, losses, &found));
-    double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+    if (p.count > 1 && (like == NULL || is_of_epochs(like)))
+        TRY(epochs_bound(a, participation, &p, o, losses, known, &found));
+    const double times = adjacency_factor(o);
     *out = (dpmf_lower_bound){times * found.rms_loss, times * found.max_loss, found.scope};
     return DPMF_OK;
 }
@@ -318,7 +330,7 @@ dpmf_status optimum_lower_bound_like(const dpmf_workload *workload, const dpmf_p
                                      double *tolerance) {
     dpmf_lower_bound found = {0};
     TRY(check_options(workload, participation, o));
-    TRY(strongest(workload, participation, o, scope, EPOCHS_BOTH, &found));
+    TRY(strongest(workload, participation, o, scope, EPOCHS_BOTH, NULL, &found));
     const int climbed = found.scope == SCOPE[OPTIMUM] || found.scope == SCOPE[OPTIMUM_RMS] ||
                         found.scope == SCOPE[SHORT] || found.scope == SCOPE[SHORT_RMS];
     *tolerance = found.scope != NULL && (is_of_epochs(found.scope) || (climbed && workload->steps > LONG)) ? 1e-5 : 0;
@@ -327,14 +339,15 @@ dpmf_status optimum_lower_bound_like(const dpmf_workload *workload, const dpmf_p
 }
 
 dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
-                                const dpmf_evaluate_options *options, epochs_losses losses, dpmf_lower_bound *out) {
+                                const dpmf_evaluate_options *options, epochs_losses losses,
+                                const dpmf_lower_bound *known, dpmf_lower_bound *out) {
     dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
     dpmf_lower_bound found = {0};
     if (workload == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "lower bound: the workload is NULL");
     TRY(check_options(workload, participation, &o));
     int wanted = o.lower_bound == DPMF_LOWER_BOUND_FORCE ||
                  (o.lower_bound == DPMF_LOWER_BOUND_AUTO && workload->steps <= AUTO_STEPS_MAX);
-    if (wanted) TRY(strongest(workload, participation, &o, NULL, losses, &found));
+    if (wanted) TRY(strongest(workload, participation, &o, NULL, losses, known, &found));
     if (o.lower_bound == DPMF_LOWER_BOUND_FORCE && found.scope == NULL)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "no proven lower bound is known for workload %s of %lld steps under participation %s",
@@ -346,5 +359,5 @@ dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_partic
 
 dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_participation *participation,
                                      const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
-    return optimum_lower_bound(workload, participation, options, EPOCHS_BOTH, out);
+    return optimum_lower_bound(workload, participation, options, EPOCHS_BOTH, NULL, out);
 }
