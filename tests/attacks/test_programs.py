@@ -89,7 +89,7 @@ class Files(Case):
     def test_tampered_mechanism(self):
         """The attacker lowers epsilon, or the sensitivity, in a mechanism file and computes its digest again. noise, count
         and report believed it, and report printed the claim. Now every command that relies on a guarantee computes it again."""
-        self.ok("design", "--steps", 50, "--epochs", 1, "--epsilon", 8, "--delta", 1e-5, "--no-bench", "-o",
+        self.ok("design", "--steps", 50, "--epochs", 1, "--epsilon", 8, "--delta", 1e-5, "-o",
                 self.path("m"))
         with open(self.path("m"), "rb") as file:
             content = file.read()
@@ -163,7 +163,7 @@ class Files(Case):
         self.assertEqual(run(*asked, "0:10", "--no-state", "-o", self.path("again"))[0], 0)
         with open(self.path("first"), "rb") as a, open(self.path("again"), "rb") as b:
             self.assertEqual(a.read(), b.read())
-        self.assertIn("rows may repeat", " ".join(self.ok("noise", "--help").split()))
+        self.assertIn("rows that repeat go unnoticed", " ".join(self.ok("noise", "--help").split()))
         self.refused(2, *asked, "0:1", "--no-state", "--state", self.path("s"), says="--no-state")
 
 
