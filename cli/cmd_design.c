@@ -105,7 +105,7 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
     how->max_overhead = given->number[OPTION_MAX_OVERHEAD];
     how->families = option_text(given, OPTION_FAMILIES);
     how->loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
-    how->no_bench = option_given(given, OPTION_NO_BENCH);
+    how->measure = option_given(given, OPTION_MEASURE);
     if (option_given(given, OPTION_TOLERANCE)) how->tolerance = given->number[OPTION_TOLERANCE];
     how->run = run_with((int)given->count[OPTION_THREADS]);
     if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &how->adjacency) != DPMF_OK)
@@ -152,11 +152,12 @@ static void json_candidate(text_buffer *t, const char *key, const dpmf_candidate
     json_close(t, '}');
 }
 
-/* The candidates, or the points of the searches over bands and buffers. */
-static void json_candidates(text_buffer *t, const char *key, const dpmf_design *d, bool swept) {
+/* The candidates proper, or the points of the searches over bands and buffers. */
+static void json_candidates(text_buffer *t, const char *key, const dpmf_design *d, bool is_search_point) {
     json_open(t, key, '[');
     for (int64_t i = 0; i < dpmf_design_get(d).count; i++)
-        if ((dpmf_design_candidate(d, i)->swept != 0) == swept) json_candidate(t, NULL, dpmf_design_candidate(d, i));
+        if ((dpmf_design_candidate(d, i)->is_search_point != 0) == is_search_point)
+            json_candidate(t, NULL, dpmf_design_candidate(d, i));
     json_close(t, ']');
 }
 
@@ -194,13 +195,6 @@ static void print_json(text_buffer *t, const arguments *given, const dpmf_design
 
 /* ---- the table ---- */
 
-static void show_time(double seconds, char out[24]) {
-    if (seconds <= 0.0)
-        snprintf(out, 24, "-");
-    else
-        snprintf(out, 24, "%.3g", 1e3 * seconds);
-}
-
 /*
  * Over a range of separations the worst ratio decides, and has a column after the name, which is then short: nothing is
  * normalized or sampled there.
@@ -211,28 +205,29 @@ static bool has_worst(const dpmf_design *d) {
     return dpmf_design_candidate(d, dpmf_design_get(d).chosen)->worst_ratio > 0.0;
 }
 
-static void table_head(text_buffer *t, bool worst, bool max_loss) {
+static void table_head(text_buffer *t, bool worst, bool max_loss, bool measured) {
     text_add(t, "  %-*s ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, "family");
     if (worst) text_add(t, "%12s ", "worst ratio");
-    text_add(t, "%6s %8s %10s %10s %10s %10s %8s %8s %10s  %s\n", "bands", "buffers", "sigma",
-             max_loss ? "max noise" : "RMS noise", "memory", "ms/step", "x i.i.d.", "normals", "x bound", "eligible");
+    text_add(t, "%6s %8s %10s %10s %10s ", "bands", "buffers", "sigma", max_loss ? "max noise" : "RMS noise", "memory");
+    if (measured) text_add(t, "%10s ", "ms/step");
+    text_add(t, "%8s %8s %10s  %s\n", "x i.i.d.", "normals", "x bound", "eligible");
 }
 
-static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen, bool max_loss) {
-    char name[40], bands[24] = "-", memory[BYTES_SHOWN], seconds[24], overhead[24] = "-", ratio[24] = "-";
+static void table_candidate(text_buffer *t, const dpmf_candidate *c, bool chosen, bool max_loss, bool measured) {
+    char name[40], bands[24] = "-", memory[BYTES_SHOWN], ratio[24] = "-";
     const bool worst = c->worst_ratio > 0.0;
     snprintf(name, sizeof name, "%s%s%s", c->family, c->normalized ? ", normalized" : "",
              !dpmf_sampling_is_none(&c->sampling) ? " *" : "");
     if (c->bands > 0) snprintf(bands, sizeof bands, "%" PRId64, c->bands);
     show_bytes(c->memory_bytes, memory);
-    show_time(c->seconds_per_step, seconds);
-    if (c->overhead > 0.0) snprintf(overhead, sizeof overhead, "%.2f", c->overhead);
     if (c->ratio > 0.0) snprintf(ratio, sizeof ratio, c->ratio < 1.01 ? "%.6f" : "%.4f", c->ratio);
     text_add(t, "%s %-*s ", chosen ? ">" : " ", worst ? NAME_WIDTH_FEDERATED : NAME_WIDTH, name);
     if (worst) text_add(t, "%12.6f ", c->worst_ratio);
-    text_add(t, "%6s %8lld %10.5g %10.5g %10s %10s %8s %8.3g %10s  %s\n", bands, (long long)c->buffers, c->sigma,
-             max_loss ? c->noise_max : c->noise_rms, memory, seconds, overhead, c->normals_per_number, ratio,
-             c->eligible ? "yes" : "no");
+    text_add(t, "%6s %8lld %10.5g %10.5g %10s ", bands, (long long)c->buffers, c->sigma,
+             max_loss ? c->noise_max : c->noise_rms, memory);
+    if (measured && c->seconds_per_step > 0.0) text_add(t, "%10.3g ", 1e3 * c->seconds_per_step);
+    if (measured && c->seconds_per_step <= 0.0) text_add(t, "%10s ", "-");
+    text_add(t, "%8.2f %8.3g %10s  %s\n", c->overhead, c->normals_per_number, ratio, c->eligible ? "yes" : "no");
 }
 
 /* The bytes of `text` that `most` characters of UTF-8 take, to the end of its line at most. */
@@ -271,7 +266,7 @@ static void print_accounts(text_buffer *t, const dpmf_design *d) {
     for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         char sampling[64];
-        if (c->swept || dpmf_sampling_is_none(&c->sampling)) continue;
+        if (c->is_search_point || dpmf_sampling_is_none(&c->sampling)) continue;
         if (dpmf_sampling_format(&c->sampling, sampling) != DPMF_OK) continue;
         text_add(t, "    %-29s %-36s by %s%s\n", c->family, sampling, c->account,
                  c->confidence > 0.0 ? " (simulation)" : "");
@@ -280,19 +275,20 @@ static void print_accounts(text_buffer *t, const dpmf_design *d) {
 
 static void print_table(text_buffer *t, const arguments *given, const dpmf_design *d, const char *statement) {
     const dpmf_mechanism *m = dpmf_design_get(d).mechanism;
-    bool max_loss = option_is(given, OPTION_LOSS, "max"), amplified = false, refused = false;
-    text_add(t, "%" PRId64 " steps, %s, participation %s, ", given->count[OPTION_STEPS],
+    const bool max_loss = option_is(given, OPTION_LOSS, "max"), measured = option_given(given, OPTION_MEASURE);
+    bool amplified = false, refused = false;
+    text_add(t, "%lld steps, %s, participation %s, ", (long long)given->count[OPTION_STEPS],
              dpmf_workload_get(dpmf_mechanism_get(m).workload).text,
              dpmf_participation_get(dpmf_mechanism_get(m).participation).text);
     add_words(t, terminal_alphabet(), "epsilon = %g, delta = %g\n\n", given->number[OPTION_EPSILON],
               given->number[OPTION_DELTA]);
     if (delta_too_large(given->number[OPTION_DELTA], given->count[OPTION_UNITS]))
         text_add(t, "warning: %s\n\n", DELTA_TOO_LARGE);
-    table_head(t, has_worst(d), max_loss);
+    table_head(t, has_worst(d), max_loss, measured);
     for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
-        if (c->swept) continue;
-        table_candidate(t, c, i == dpmf_design_get(d).chosen, max_loss);
+        if (c->is_search_point) continue;
+        table_candidate(t, c, i == dpmf_design_get(d).chosen, max_loss, measured);
         amplified = amplified || !dpmf_sampling_is_none(&c->sampling);
         refused = refused || !c->eligible;
     }
@@ -305,7 +301,7 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         char line[sizeof c->reason + 64];
         snprintf(line, sizeof line, "%s: %s", c->family, c->reason);
-        if (!c->swept && !c->eligible) add_wrapped(t, line, 2, TEXT_WIDTH);
+        if (!c->is_search_point && !c->eligible) add_wrapped(t, line, 2, TEXT_WIDTH);
     }
     text_add(t, "\nChosen:\n");
     add_wrapped(t, dpmf_design_get(d).why, 2, TEXT_WIDTH);

@@ -355,7 +355,7 @@ const char *show_bytes(uint64_t bytes, char out[BYTES_SHOWN]) {
 }
 
 const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]) {
-    char bytes[BYTES_SHOWN], memory[60] = "any memory", time[80] = "speed not measured", range[60] = "";
+    char bytes[BYTES_SHOWN], memory[60] = "any memory", time[80] = "any time", range[60] = "";
     if (d->memory > 0) snprintf(memory, sizeof memory, "memory at most %s", show_bytes(d->memory, bytes));
     if (d->max_overhead > 0.0)
         snprintf(time, sizeof time, "at most %g times the time of independent noise", d->max_overhead);

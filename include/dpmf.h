@@ -1400,12 +1400,12 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_restart(dpmf_counter *co
  * (epsilon, delta); candidates are compared by sigma x loss. The participation is cyclic with separation ceil(steps/epochs),
  * single for one epoch. With block-cyclic sampling (expected batches of epochs/steps of the data) amplified banded
  * mechanisms of several numbers of bands and amplified independent noise (DP-SGD) are among them. A candidate is
- * eligible when its noise stream fits the memory and takes at most max_overhead times the time of independent noise,
- * measured here; of the eligible within 0.1 % of the least noise the one with the fewest buffers is chosen.
+ * eligible when its noise stream fits the memory and takes at most max_overhead times the time of independent noise, by a
+ * cost model (docs/design.md); of the eligible within 0.1 % of the least noise the one with the fewest buffers is chosen.
  *
- * Times are processor times of one thread, on shorter rows, as far as the choice needs them: measurements, which differ
- * from run to run and can move the choice. With no_bench the answer is the same for any number of threads. Families
- * that take long for little gain (dense, toeplitz, banded, lowrank, ... on long runs) are tried only when they are named
+ * The answer is the same on every machine, for any number of threads and at every load. With `measure` candidates that could
+ * be chosen are timed instead (processor time of one thread, on shorter rows): measurements differ from run to run and
+ * can move the choice. Families that take long for little gain (dense, toeplitz, banded, lowrank, ... on long runs) are tried only when they are named
  * in `families`.
  *
  * federated: a user takes part in at most `epochs` rounds that are certainly at least separation_low apart, and usually
@@ -1421,7 +1421,7 @@ typedef struct dpmf_design_options {
     double epsilon, delta;
     int64_t dim;         /* numbers in a row of noise: the model's parameters; 0 means 1e6 */
     uint64_t memory;     /* bytes that the noise stream may take; 0: no limit */
-    double max_overhead; /* 0 means 4 */
+    double max_overhead; /* 0 means 4; INFINITY: no limit */
     dpmf_sampling_kind
         sampling; /* the sampling that candidates may use besides none; block-cyclic: Poisson for independent noise too */
     int any_sampling; /* 1: every one whose account takes no simulation; `sampling` is then ignored */
@@ -1435,7 +1435,7 @@ typedef struct dpmf_design_options {
     dpmf_precision precision; /* of the noise */
     int federated;
     int64_t separation_low, separation_high; /* federated */
-    int no_bench;     /* 1: overhead is not measured, and every candidate counts as fast enough */
+    int measure;      /* 1: times are measured on this machine instead of computed from the cost model */
     double tolerance; /* of the optimizers; 0 means their own */
     dpmf_run run;
 } dpmf_design_options;
@@ -1473,16 +1473,17 @@ typedef struct dpmf_candidate {
     int64_t bands;          /* 0: not banded */
     int64_t buffers;
     int normalized;
-    int swept; /* 1: a point of a search over bands or buffers, not the family's best of all or of those that fit */
+    int is_search_point; /* 1: a point of a search over bands or buffers, not the family's best of all or of those that fit */
     double sigma;
     dpmf_kind sigma_kind; /* exact, or an upper bound of the least sigma */
     dpmf_sensitivity sensitivity;
     double rms_loss, max_loss, noise_rms, noise_max; /* noise = sigma x loss */
     uint64_t memory_bytes;
-    double seconds_per_step, overhead; /* measured; 0: not measured */
+    double seconds_per_step; /* of a row, measured; 0: not measured */
+    double overhead;         /* the time of a row over that of independent noise: by the model, or measured */
     double ratio; /* its noise over the least that any mechanism without sampling can have, as is proven; amplified ones
                    * can be below 1; 0: no bound is known */
-    int eligible; /* 1: fits the memory, and is fast enough as far as that was measured */
+    int eligible; /* 1: fits the memory, and is fast enough */
     char reason[256];          /* why it is chosen, or not eligible, or not chosen */
     double normals_per_number; /* normal numbers that the stream makes for each number of a row; replayed seeds count */
     const char *account;       /* the theorem or simulation behind sigma; a string constant */

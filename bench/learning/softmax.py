@@ -82,7 +82,7 @@ class Setting:
         self.given, self.name, self.epochs, self.epsilon = given, name, epochs, epsilon
         self.file = os.path.join(directory, f"{name}-{epochs}-{epsilon}.dpmf".replace(" ", ""))
         self.chosen = call(given.program, "design", "--steps", STEPS_PER_EPOCH * epochs, "--epochs", epochs, "--epsilon",
-                           epsilon, "--delta", DELTA, "--dim", 7850, "--no-bench", "--json", "-o", self.file,
+                           epsilon, "--delta", DELTA, "--dim", 7850, "--max-overhead", 1e5, "--json", "-o", self.file,
                            *MECHANISMS[name])["chosen"]
         rows = read(given.output)
         kept = [row for row in rows if not self.owns(row) or

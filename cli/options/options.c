@@ -467,11 +467,12 @@ const option_row options[OPTION_TOTAL] = {
                               .verbs = DESIGN,
                               .help = "one user adds to at most K steps, at least B apart; without B, at any time. "
                                       "For counts of people who come back (--unit user)"},
-    [OPTION_NO_BENCH] = {.name = "no-bench",
-                         .kind = KIND_FLAG,
-                         .verbs = DESIGN,
-                         .help = "do not measure times: every candidate counts as fast enough for --max-overhead, and "
-                                 "the answer is the same on every machine"},
+    [OPTION_MEASURE] = {.name = "measure",
+                        .kind = KIND_FLAG,
+                        .verbs = DESIGN,
+                        .help =
+                            "measure on this machine how long the noise takes, instead of computing it from the cost "
+                            "model, whose answer is the same everywhere"},
     [OPTION_ROWS] =
         {.name = "rows", .kind = KIND_TEXT, .argument = "A:B", .verbs = NOISE, .help = "rows A to B-1, counted from 0"},
     [OPTION_OFFSET] = {.name = "offset",

@@ -15,8 +15,9 @@ const verb_row verbs[VERB_TOTAL] = {
                 "(epsilon, delta), by sigma x loss; chooses one and explains the choice. The participation is cyclic "
                 "with ceil(N/K) steps per epoch. With --sampling block-cyclic, amplified banded mechanisms and "
                 "amplified DP-SGD are candidates too, for batches sampled exactly this way. A candidate is eligible if "
-                "it fits --memory and its noise takes at most --max-overhead times as long as independent noise, "
-                "measured on this machine. Among those within 0.1 % of the least noise, the one with the fewest "
+                "it fits --memory and its noise takes at most --max-overhead times as long as independent noise by a "
+                "cost model, which gives the same answer on every machine. Among those within 0.1 % of the least "
+                "noise, the one with the fewest "
                 "buffers is chosen. -o saves it with its sigma.",
             .run = cmd_design,
         },

@@ -67,8 +67,7 @@ static void take_limits(report *r, dpmf_design_options *how) {
     how->dim = used->dim;
     how->memory = used->memory;
     how->loss = used->loss;
-    how->no_bench = used->max_overhead <= 0.0;
-    if (!how->no_bench) how->max_overhead = used->max_overhead;
+    how->max_overhead = used->max_overhead > 0.0 ? used->max_overhead : INFINITY;
     const bool changed =
         held->dim != used->dim || held->memory != used->memory || held->max_overhead != used->max_overhead;
     says(r, held->dim == 0 ? "The file records no design; candidates were compared for"
@@ -169,11 +168,11 @@ static int sweep_bands(report *r, const char *family, double sigma) {
         dpmf_status status = evaluate_closed(r, family, bands, sigma, &c);
         if (status == DPMF_ERROR_CANCELLED) return fail_status(status, NULL);
         if (status != DPMF_OK) continue; /* no such mechanism for this workload */
-        c.swept = 1;
+        c.is_search_point = 1;
         code = add_rival(r, &c);
         if (code == 0 && (best < 0 || c.noise_rms < r->rivals[best].is.noise_rms)) best = r->rival_count - 1;
     }
-    if (code == 0 && best >= 0) r->rivals[best].is.swept = 0;
+    if (code == 0 && best >= 0) r->rivals[best].is.is_search_point = 0;
     return code;
 }
 
@@ -226,7 +225,7 @@ static int by_noise(const void *a, const void *b) {
     const rival *one = a, *other = b;
     double x = one->is.noise_rms, y = other->is.noise_rms;
     if (x != y) return x < y ? -1 : 1;
-    return one->is.swept - other->is.swept;
+    return one->is.is_search_point - other->is.is_search_point;
 }
 
 /* Without an epsilon sigma is 1 for all: a design was calibrated for some other one, which does not matter. */
@@ -279,11 +278,11 @@ static int mark_own(report *r) {
     dpmf_candidate own = own_candidate(r);
     own.eligible = r->limits.memory == 0 || own.memory_bytes <= r->limits.memory;
     if (!r->claimed && !r->sampled) by_loss(&own);
-    for (int swept = 0; swept <= 1; ++swept) /* the family's best, before a point of its sweep */
+    for (int point = 0; point <= 1; ++point) /* the family's best, before a point of its sweep */
         for (int64_t i = 0; i < r->rival_count; ++i)
-            if (r->rivals[i].is.swept == swept && is_own(&r->rivals[i].is, &own)) {
+            if (r->rivals[i].is.is_search_point == point && is_own(&r->rivals[i].is, &own)) {
                 r->rivals[i].own = true;
-                r->rivals[i].is.swept = 0; /* the table shows it */
+                r->rivals[i].is.is_search_point = 0; /* the table shows it */
                 keep_eligible(r, &r->rivals[i].is);
                 return 0;
             }

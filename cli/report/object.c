@@ -102,7 +102,7 @@ static void add_rival(text_buffer *t, const rival *v) {
     json_bool(t, "this_file", v->own);
     json_bool(t, "best_eligible", v->chosen);
     json_bool(t, "eligible", c->eligible != 0);
-    json_bool(t, "swept", c->swept != 0);
+    json_bool(t, "search_point", c->is_search_point != 0);
     json_text(t, "reason", c->reason);
     json_double(t, "sigma", c->sigma);
     json_sensitivity(t, c->sensitivity);
@@ -114,8 +114,7 @@ static void add_rival(text_buffer *t, const rival *v) {
     json_known(t, "ratio", c->ratio);
     json_known(t, "worst_ratio", c->worst_ratio);
     json_count_known(t, "memory_bytes", (int64_t)c->memory_bytes);
-    json_known(t, "seconds_per_step", c->seconds_per_step);
-    json_known(t, "overhead", c->seconds_per_step > 0.0 ? c->overhead : 0.0);
+    json_known(t, "overhead", c->overhead);
     json_close(t, '}');
 }
 

@@ -68,7 +68,6 @@ function scaled(value, units) {
     return pretty(value, value >= 99.95 ? 4 : 3) + "\u00a0" + units[i];
 }
 const bytes = value => scaled(value, ["B", "kB", "MB", "GB", "TB", "PB", "EB"]);
-const seconds = value => scaled(value * 1e9, ["ns", "µs", "ms", "s"]);
 
 // ---- pictures with two axes ----
 
@@ -242,7 +241,7 @@ function coefficients(m) {
 
 function mechanismPage(o) {
     const p = o.privacy, claimed = p && p.epsilon_claimed !== null, bound = o.lower_bound || {}, best = o.optimum;
-    const all = o.comparison.candidates, listed = all.filter(c => !c.swept), own = all.find(c => c.this_file);
+    const all = o.comparison.candidates, listed = all.filter(c => !c.search_point), own = all.find(c => c.this_file);
     const equal = o.comparison.equal_privacy, column = o.sensitivity.of === "column";
     const sampling = p && p.curve.length > 0 && p.curve[0].epsilon_sampling_known !== null;  // a second curve, without it
     const nameOf = c => c.family + (c.bands ? `, ${c.bands} bands` : "") + (c.normalized ? ", normalized" : "");
@@ -349,7 +348,7 @@ function mechanismPage(o) {
     function sweep(banded) {
         const along = c => banded ? c.bands : c.buffers + 1, shown = all.filter(c => !banded || c.bands);
         const groupOf = c => [c.family, (c.sampling || "").split(":")[0], c.normalized, c.bands > 0].join();
-        const groups = [...new Set(all.map(groupOf))].filter(g => all.some(c => c.swept && groupOf(c) === g)).slice(0, 5);
+        const groups = [...new Set(all.map(groupOf))].filter(g => all.some(c => c.search_point && groupOf(c) === g)).slice(0, 5);
         const single = c => !groups.includes(groupOf(c)), least = Math.min(...shown.map(c => c.noise_rms));
         // A single point far away would press the others together.
         const near = shown.filter(c => c.noise_rms <= 4 * least || c.this_file || !single(c)), noise = near.map(c => c.noise_rms);
@@ -403,7 +402,7 @@ function mechanismPage(o) {
             sampling ? pretty(one.epsilon_sampling_known, 5) : kind(p.kind)]));
 
     function cost() {
-        const c = o.cost, time = own.seconds_per_step, exact = () => kind("exact"), measured = () => badge("measured here", "guess");
+        const c = o.cost, exact = () => kind("exact");
         return table("cost of the noise", ["=This file", "#Figure", "Kind"], [
             ["Rows kept (buffers)", count(o.buffers), exact()],
             ["Numbers in a row", count(c.dim), badge(c.dim_is + (c.dim_is === "assumed" ? "; --dim changes it" : ""))],
@@ -411,9 +410,8 @@ function mechanismPage(o) {
             c.memory_bytes && ["of it buffers", bytes(c.memory_buffers_bytes), exact()],
             ["Noise made step by step", c.step_by_step ? "yes" : "no, all rows in advance", exact()],
             c.normals_per_number > 1 && ["Normal numbers per number", pretty(c.normals_per_number, 3), exact()],
-            time ? ["Time per step", seconds(time), measured()]
-                : ["Time per step", "–", badge("not measured; use --max-overhead")],
-            time && ["of independent noise's", "× " + pretty(own.overhead, 3), measured()],
+            own.overhead && ["Time of a row over that of independent noise", "× " + pretty(own.overhead, 3),
+                             badge("by the cost model", "guess")],
         ].filter(row => row));
     }
 
@@ -436,13 +434,6 @@ function mechanismPage(o) {
             "is its bands, the lengths of the bars are logarithmic. This file has the other colour.");
     }
 
-    function times() {
-        const timed = listed.filter(c => c.seconds_per_step);
-        return table("time per step", ["=Mechanism", "#Time per step", "#Over independent noise", "#Noise, RMS"],
-            timed.map(c => [nameOf(c), seconds(c.seconds_per_step), "× " + pretty(c.overhead, 3), pretty(c.noise_rms, 5)]),
-            i => timed[i].this_file ? "own" : "");
-    }
-
     const list = lines => lines.map(line => line && html("li", {}, greek(line)));
     const shell = name => /^[\w.+=,@%][\w.+=,@%-]*$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`;
     return {
@@ -450,7 +441,7 @@ function mechanismPage(o) {
             accounted: p, equal, compared: o.comparison.words, why: o.comparison.why !== null,
             square: o.matrices.every(m => m.rows === m.columns), per_step: o.per_step, optimum: best, bound: o.noise_rms_bound,
             single: o.single_participation, calibrated: o.sigma, curve: p && p.curve.length > 1,
-            no_curve: o.sigma && !(p && p.curve.length > 1), timed: all.some(c => c.seconds_per_step), notes: o.notes.length,
+            no_curve: o.sigma && !(p && p.curve.length > 1), notes: o.notes.length,
             sampled: o.sampled, bounded: o.sensitivity.kind !== "exact", assumed_dim: o.cost.dim_is === "assumed",
             tree: o.family.startsWith("tree"), bsr: o.family === "bsr",
             ["in_" + (o.sampled ? "samples" : o.participation.split(":")[0].replace("-", ""))]: true,
@@ -463,7 +454,7 @@ function mechanismPage(o) {
                 (best.scope && ` (${best.scope})`),
         },
         fill: {
-            tiles, facts, comparison, steps, step_ratio: stepRatio, curve, curve_table: curveTable, cost, memory, times,
+            tiles, facts, comparison, steps, step_ratio: stepRatio, curve, curve_table: curveTable, cost, memory,
             statement: () => [paragraphs(p.statement), !claimed && html("p", {},
                 `The file has σ but claims no ε: δ = ${pretty(p.delta, 6)} was chosen for this page.`)],
             why: () => list(o.comparison.why.split("\n")), notes: () => list(o.notes),

@@ -240,7 +240,7 @@ static int design_mechanism(training *t) {
     how.epsilon = given->number[OPTION_EPSILON];
     how.delta = given->number[OPTION_DELTA];
     how.dim = t->dim;
-    how.no_bench = 1; /* gradients take far longer than any noise here, and the choice is the same on every machine */
+    how.max_overhead = INFINITY; /* gradients take far longer than any noise here */
     how.families = given->text[OPTION_FAMILY];
     how.sampling = strcmp(sampling, "block-cyclic") == 0 ? DPMF_SAMPLING_BLOCK_CYCLIC : DPMF_SAMPLING_NONE;
     how.batch_cap = given->count[OPTION_BATCH_CAP];

@@ -618,7 +618,7 @@ class dpmf_design_options(Structure):
         ("federated", c_int),
         ("separation_low", c_int64),
         ("separation_high", c_int64),
-        ("no_bench", c_int),
+        ("measure", c_int),
         ("tolerance", c_double),
         ("run", dpmf_run),
     ]
@@ -642,7 +642,7 @@ class dpmf_candidate(Structure):
         ("bands", c_int64),
         ("buffers", c_int64),
         ("normalized", c_int),
-        ("swept", c_int),
+        ("is_search_point", c_int),
         ("sigma", c_double),
         ("sigma_kind", c_int),
         ("sensitivity", dpmf_sensitivity),

@@ -31,7 +31,7 @@ class Candidate:
     bands: int
     buffers: int
     normalized: bool
-    swept: bool
+    is_search_point: bool
     sigma: float
     sigma_kind: str
     sensitivity: Sensitivity
@@ -132,7 +132,7 @@ def _candidate(row: Any) -> Candidate:
         family=text(row.family),
         sampling=sampling_text(row.sampling),
         normalized=bool(row.normalized),
-        swept=bool(row.swept),
+        is_search_point=bool(row.is_search_point),
         sigma_kind=text(c.dpmf_kind_name(row.sigma_kind)),
         sensitivity=sensitivity_of(row.sensitivity),
         eligible=bool(row.eligible),
@@ -175,8 +175,8 @@ def design(
     sampling         "none", or what batches may be drawn by in secret, which amplifies: "block-cyclic", "poisson",
                      "allocation", "balls-in-bins", "min-sep" (simulated: slow), or "any" for all that need no simulation
     families         names of those to compare; None: every one that applies
-    measure          True: time the noise of every candidate here and refuse those above max_overhead. Without it the same
-                     call gives the same mechanism everywhere
+    measure          True: time the noise of candidates here. Otherwise a cost model says how long a row takes, and the
+                     same call gives the same mechanism everywhere
     dim              numbers of the model
     memory           that the noise may take, in bytes or as in "1GiB"; large models need a limit
     batch_cap        under sampling: a hard cap on batches; -1: the least that costs next to nothing
@@ -204,7 +204,7 @@ def design(
             adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value,
             precision=precision[dtype],
             federated=int(federated),
-            no_bench=int(not measure),
+            measure=int(measure),
             run=run,
             dim=dim,
             memory=size_in_bytes(memory, "memory"),

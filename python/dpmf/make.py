@@ -11,7 +11,7 @@ from typing import Any, Optional, Sequence, Union
 from . import errors
 from ._library import abi, c, choice, doubles, encode_text, handle, integer, numbers, path_bytes, run_options, select, struct_of, text
 from .mechanism import Certificate, Mechanism, Progress
-from .privacy import calibrate, parse, sampling_of
+from .privacy import parse, sampling_of
 from .problem import Participation, Strategy, Workload
 
 __all__ = ["evaluate", "load", "optimize", "save"]
@@ -69,39 +69,32 @@ def make(
     if values is not None and values.shape != (workload.steps,):
         raise errors.ArgumentError("weights has shape %s, accepted: (%d,)" % (values.shape, workload.steps))
 
-    def once(sigma: Optional[float], bound: Any, claim: bool) -> Mechanism:
-        with run_options(threads, progress) as run:
-            options = struct_of(
-                "dpmf_mechanism_options_defaults",
-                sigma=sigma,
-                sampling=sampling_of(sampling),
-                made_by=encode_text(made_by, "made_by", optional=True),
-                epsilon=epsilon if claim else None,
-                delta=delta if claim else None,
+    with run_options(threads, progress) as run:
+        options = struct_of(
+            "dpmf_mechanism_options_defaults",
+            sigma=sigma,
+            sampling=sampling_of(sampling),
+            made_by=encode_text(made_by, "made_by", optional=True),
+        )
+        options.evaluate.adjacency = parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value
+        options.evaluate.sensitivity = parse("dpmf_sensitivity_bound_parse", ctypes.c_int, sensitivity, "sensitivity").value
+        options.evaluate.lower_bound = choice(abi.dpmf_lower_bound_mode, lower_bound, "lower_bound")
+        options.evaluate.weights = doubles(values)
+        options.evaluate.run = run
+        made = Mechanism(
+            handle(
+                "dpmf_mechanism_create",
+                Mechanism._free,
+                workload._handle,
+                participation._handle,
+                strategy._handle,
+                ctypes.byref(options),
             )
-            options.evaluate.adjacency = parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value
-            options.evaluate.sensitivity = parse("dpmf_sensitivity_bound_parse", ctypes.c_int, sensitivity, "sensitivity").value
-            options.evaluate.lower_bound = bound
-            options.evaluate.weights = doubles(values)
-            options.evaluate.run = run
-            return Mechanism(
-                handle(
-                    "dpmf_mechanism_create",
-                    Mechanism._free,
-                    workload._handle,
-                    participation._handle,
-                    strategy._handle,
-                    ctypes.byref(options),
-                ),
-                certificate=certificate,
-            )
-
-    bound = choice(abi.dpmf_lower_bound_mode, lower_bound, "lower_bound")
-    if epsilon is None or delta is None:
-        return once(sigma, bound, False)
-    draft = once(None, abi.dpmf_lower_bound_mode.DPMF_LOWER_BOUND_NONE, False)
-    found = calibrate(epsilon, delta, of=draft, threads=threads, progress=progress)
-    return once(found.sigma, bound, True)
+        )
+    if epsilon is not None and delta is not None:
+        made = made.calibrate(epsilon, delta, threads=threads, progress=progress)
+    made.certificate = certificate
+    return made
 
 
 def evaluate(

@@ -205,7 +205,7 @@ class Designs(Case):
         chosen = report.candidates[report.chosen]
         self.assertEqual(chosen.family, m.family)
         self.assertEqual(
-            min(c.noise_rms for c in report.candidates if c.eligible and not c.swept) * 1.001 >= chosen.noise_rms, True
+            min(c.noise_rms for c in report.candidates if c.eligible and not c.is_search_point) * 1.001 >= chosen.noise_rms, True
         )
         self.assertEqual((m.epsilon, m.delta, m.participation.text), (4.0, 1e-5, "cyclic:3,20"))
         self.assertIn("epsilon = 4", report.statement())

@@ -109,8 +109,8 @@ done:
     return status;
 }
 
-dpmf_status design_bench(const design_problem *p, const dpmf_strategy *strategy, double *seconds, double *overhead) {
-    const dpmf_precision precision = p->options.precision;
+dpmf_status design_bench(const dpmf_design *d, const dpmf_strategy *strategy, double *seconds, double *overhead) {
+    const dpmf_precision precision = d->options.precision;
     const int64_t row_bytes = (strategy_buffers(strategy) + 1) * (precision == DPMF_FLOAT64 ? 8 : 4);
     int64_t count = BUFFER_BYTES / row_bytes;
     double own = 0, independent = 0;
@@ -118,11 +118,11 @@ dpmf_status design_bench(const design_problem *p, const dpmf_strategy *strategy,
     dpmf_status status = DPMF_OK;
     if (count > COORDINATES) count = COORDINATES;
     if (count < COORDINATES_LEAST) count = COORDINATES_LEAST;
-    if (count > p->options.dim) count = p->options.dim;
-    TRY(strategy_create_identity(p->steps, &identity));
+    if (count > d->options.dim) count = d->options.dim;
+    TRY(strategy_create_identity(d->problem.steps, &identity));
     TRY_DONE(time_rows(strategy, identity, precision, count, &own, &independent));
     if (strcmp(strategy->family, DPMF_FAMILY_IDENTITY) == 0) own = independent; /* the same by definition */
-    *seconds = own * (double)p->options.dim / (double)count;
+    *seconds = own * (double)d->options.dim / (double)count;
     *overhead = independent > 0 ? own / independent : 1;
 done:
     dpmf_strategy_free(identity);

@@ -3,7 +3,8 @@
  * The choice: candidates in order of noise; eligible are those whose stream fits the memory and is fast enough; of the
  * eligible within 0.1 % of the least noise the one with the fewest buffers.
  *
- * Time is measured as far as the choice needs it, from the least noise up, and then for what is shown beside it.
+ * Where times are measured, they are as far as the choice needs it, from the least noise up, and then for what is shown
+ * beside it.
  */
 #include "base/memory.h"
 #include "design/design.h"
@@ -21,122 +22,123 @@ static int compare_integers(int64_t a, int64_t b) {
 }
 
 /* Everything that tells two candidates apart, so that the order does not depend on the sorting algorithm. */
-static int compare_entries(const void *left, const void *right) {
-    const design_entry *a = left, *b = right;
+static int compare_candidates(const void *left, const void *right) {
+    const candidate *a = left, *b = right;
     if (a->compared != b->compared) return a->compared < b->compared ? -1 : 1;
-    if (a->shown.buffers != b->shown.buffers) return compare_integers(a->shown.buffers, b->shown.buffers);
-    if (a->shown.sampling.kind != b->shown.sampling.kind)
-        return compare_integers((int64_t)a->shown.sampling.kind, (int64_t)b->shown.sampling.kind);
-    int families = strcmp(a->shown.family, b->shown.family);
+    if (a->info.buffers != b->info.buffers) return compare_integers(a->info.buffers, b->info.buffers);
+    if (a->info.sampling.kind != b->info.sampling.kind)
+        return compare_integers((int64_t)a->info.sampling.kind, (int64_t)b->info.sampling.kind);
+    int families = strcmp(a->info.family, b->info.family);
     if (families != 0) return families;
-    if (a->shown.sampling.count != b->shown.sampling.count)
-        return compare_integers(a->shown.sampling.count, b->shown.sampling.count);
-    return compare_integers(a->shown.normalized, b->shown.normalized);
+    if (a->info.sampling.count != b->info.sampling.count)
+        return compare_integers(a->info.sampling.count, b->info.sampling.count);
+    return compare_integers(a->info.normalized, b->info.normalized);
 }
 
 /* ---- who is eligible ---- */
 
-static int fits(const design_problem *p, int64_t i) {
-    return design_fits(p, p->list.entry[i].shown.memory_bytes);
+static int fits(const dpmf_design *d, int64_t i) {
+    return design_fits(d, d->candidates[i].info.memory_bytes);
 }
 
 /* ---- nobody ---- */
 
-static dpmf_status fail_memory(const design_problem *p) {
+static dpmf_status fail_memory(const dpmf_design *d) {
     int64_t least = 0;
-    for (int64_t i = 1; i < p->list.count; i++)
-        if (p->list.entry[i].shown.memory_bytes < p->list.entry[least].shown.memory_bytes) least = i;
-    const dpmf_candidate *c = &p->list.entry[least].shown;
+    for (int64_t i = 1; i < d->count; i++)
+        if (d->candidates[i].info.memory_bytes < d->candidates[least].info.memory_bytes) least = i;
+    const dpmf_candidate *c = &d->candidates[least].info;
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "design: no candidate fits the memory of %llu bytes; the smallest, %s with %lld buffers, takes "
                      "%llu for rows of %lld numbers",
-                     (unsigned long long)p->options.memory, c->family, (long long)c->buffers,
-                     (unsigned long long)c->memory_bytes, (long long)p->options.dim);
+                     (unsigned long long)d->options.memory, c->family, (long long)c->buffers,
+                     (unsigned long long)c->memory_bytes, (long long)d->options.dim);
 }
 
-static dpmf_status fail_overhead(const design_problem *p) {
+static dpmf_status fail_overhead(const dpmf_design *d) {
     const dpmf_candidate *fastest = NULL;
-    for (int64_t i = 0; i < p->list.count; i++) {
-        const dpmf_candidate *c = &p->list.entry[i].shown;
+    for (int64_t i = 0; i < d->count; i++) {
+        const dpmf_candidate *c = &d->candidates[i].info;
         if (c->overhead > 0 && (fastest == NULL || c->overhead < fastest->overhead)) fastest = c;
     }
     assert(fastest != NULL);
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "design: no candidate that fits the memory takes at most %g times the time of independent "
                      "noise; the fastest, %s with %lld buffers, takes %.3g times",
-                     p->options.max_overhead, fastest->family, (long long)fastest->buffers, fastest->overhead);
+                     d->options.max_overhead, fastest->family, (long long)fastest->buffers, fastest->overhead);
 }
 
-static dpmf_status fail_empty(const design_problem *p) {
+static dpmf_status fail_empty(const dpmf_design *d) {
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "design: of the families %s none has a mechanism for this workload and participation",
-                     p->options.families == NULL ? "that are known" : p->options.families);
+                     d->options.families == NULL ? "that are known" : d->options.families);
 }
 
 /* ---- the choice ---- */
 
 /* Of the candidates with sampling whose noise is below `most`, the least noise that may be chosen; -1: none. */
-static dpmf_status best_sampled(design_problem *p, double most, int64_t *best) {
+static dpmf_status best_sampled(dpmf_design *d, double most, int64_t *best) {
     double above = -INFINITY;
     int enough = 0;
     do {
         *best = -1;
-        for (int64_t i = 0; i < p->list.count; i++) {
-            const double noise = p->list.entry[i].compared;
-            if (dpmf_sampling_is_none(&p->list.entry[i].shown.sampling) || !fits(p, i)) continue;
-            if (noise < most && noise > above && (*best < 0 || noise < p->list.entry[*best].compared)) *best = i;
+        for (int64_t i = 0; i < d->count; i++) {
+            const double noise = d->candidates[i].compared;
+            if (dpmf_sampling_is_none(&d->candidates[i].info.sampling) || !fits(d, i)) continue;
+            if (noise < most && noise > above && (*best < 0 || noise < d->candidates[*best].compared)) *best = i;
         }
         if (*best < 0) return DPMF_OK;
-        above = p->list.entry[*best].compared;
-        TRY(design_ask_time(p, *best, &enough));
+        above = d->candidates[*best].compared;
+        TRY(design_ask_time(d, *best, &enough));
     } while (!enough);
     return DPMF_OK;
 }
 
-dpmf_status design_is_beaten(design_problem *p, const char *what, int *beaten) {
-    const double bound = design_bound_noise(p);
-    const size_t used = strlen(p->beaten);
+dpmf_status design_cannot_win(dpmf_design *d, const char *what, int *cannot_win) {
+    const double bound = design_bound_noise(d);
+    const size_t used = strlen(d->skipped_by_bound);
     int64_t best = -1;
-    *beaten = 0;
-    if (bound > 0) TRY(best_sampled(p, bound / DESIGN_CLOSE, &best));
+    *cannot_win = 0;
+    if (bound > 0) TRY(best_sampled(d, bound / DESIGN_CLOSE, &best));
     if (best < 0) return DPMF_OK;
-    *beaten = 1;
-    p->beaten_by = p->list.entry[best].shown.family;
-    p->beaten_times = bound / p->list.entry[best].compared;
-    if (what != NULL) snprintf(p->beaten + used, sizeof p->beaten - used, "%s%s", used > 0 ? ", " : "", what);
+    *cannot_win = 1;
+    d->skipped_by_family = d->candidates[best].info.family;
+    d->skipped_by_times = bound / d->candidates[best].compared;
+    if (what != NULL)
+        snprintf(d->skipped_by_bound + used, sizeof d->skipped_by_bound - used, "%s%s", used > 0 ? ", " : "", what);
     return DPMF_OK;
 }
 
-static dpmf_status least_noise(design_problem *p, int64_t *best) {
+static dpmf_status least_noise(dpmf_design *d, int64_t *best) {
     int anybody = 0;
-    for (int64_t i = 0; i < p->list.count; i++) {
+    for (int64_t i = 0; i < d->count; i++) {
         int enough = 0;
-        if (!fits(p, i)) continue;
+        if (!fits(d, i)) continue;
         anybody = 1;
-        TRY(design_ask_time(p, i, &enough));
+        TRY(design_ask_time(d, i, &enough));
         if (!enough) continue;
         *best = i;
         return DPMF_OK;
     }
-    return anybody ? fail_overhead(p) : fail_memory(p);
+    return anybody ? fail_overhead(d) : fail_memory(d);
 }
 
 /* The fewest buffers among those as good as `best`: tried from the fewest up. */
-static dpmf_status fewest_buffers(design_problem *p, int64_t best, int64_t *chosen) {
-    const double close = DESIGN_CLOSE * p->list.entry[best].compared;
+static dpmf_status fewest_buffers(dpmf_design *d, int64_t best, int64_t *chosen) {
+    const double close = DESIGN_CLOSE * d->candidates[best].compared;
     int64_t beyond = -1; /* all with at most so many buffers have been tried */
     *chosen = best;
     for (;;) {
         int64_t next = -1;
-        for (int64_t i = 0; i < p->list.count && p->list.entry[i].compared <= close; i++) {
-            int64_t buffers = p->list.entry[i].shown.buffers;
-            if (buffers <= beyond || buffers >= p->list.entry[best].shown.buffers || !fits(p, i)) continue;
-            if (next < 0 || buffers < p->list.entry[next].shown.buffers) next = i;
+        for (int64_t i = 0; i < d->count && d->candidates[i].compared <= close; i++) {
+            int64_t buffers = d->candidates[i].info.buffers;
+            if (buffers <= beyond || buffers >= d->candidates[best].info.buffers || !fits(d, i)) continue;
+            if (next < 0 || buffers < d->candidates[next].info.buffers) next = i;
         }
         if (next < 0) return DPMF_OK;
         int enough = 0;
-        TRY(design_ask_time(p, next, &enough));
-        beyond = p->list.entry[next].shown.buffers;
+        TRY(design_ask_time(d, next, &enough));
+        beyond = d->candidates[next].info.buffers;
         if (!enough) continue;
         *chosen = next;
         return DPMF_OK;
@@ -145,49 +147,54 @@ static dpmf_status fewest_buffers(design_problem *p, int64_t best, int64_t *chos
 
 /* ---- which points of a sweep stand for their family ---- */
 
-/* The one of entry i's group with the fewest buffers within 0.1 % of its least noise; -1: none fits. */
-static int64_t leader(const design_problem *p, int64_t i, int must_fit) {
-    const design_entry *entry = p->list.entry;
+/* One family, sampled alike: their streams differ in the number of buffers alone. */
+static int same_group(const dpmf_candidate *a, const dpmf_candidate *b) {
+    return strcmp(a->family, b->family) == 0 && a->sampling.kind == b->sampling.kind &&
+           a->normals_per_number == b->normals_per_number;
+}
+
+/* The one of candidate i's group with the fewest buffers within 0.1 % of its least noise; -1: none fits. */
+static int64_t leader(const dpmf_design *d, int64_t i, int must_fit) {
+    const candidate *c = d->candidates;
     int64_t found = -1;
     double close = INFINITY;
-    for (int64_t j = 0; j < p->list.count && entry[j].compared <= close; j++) {
-        if (!design_same_group(&entry[i].shown, &entry[j].shown) || (must_fit && !fits(p, j))) continue;
-        if (found < 0) close = DESIGN_CLOSE * entry[j].compared;
-        if (found < 0 || entry[j].shown.buffers < entry[found].shown.buffers) found = j;
+    for (int64_t j = 0; j < d->count && c[j].compared <= close; j++) {
+        if (!same_group(&c[i].info, &c[j].info) || (must_fit && !fits(d, j))) continue;
+        if (found < 0) close = DESIGN_CLOSE * c[j].compared;
+        if (found < 0 || c[j].info.buffers < c[found].info.buffers) found = j;
     }
     return found;
 }
 
-static void name_leaders(design_problem *p) {
-    for (int64_t i = 0; i < p->list.count; i++) {
-        if (!p->list.entry[i].shown.swept) continue;
+static void name_leaders(dpmf_design *d) {
+    for (int64_t i = 0; i < d->count; i++) {
+        if (!d->candidates[i].info.is_search_point) continue;
         for (int must_fit = 0; must_fit < 2; must_fit++) {
-            int64_t found = leader(p, i, must_fit);
-            if (found >= 0) p->list.entry[found].shown.swept = 0;
+            int64_t found = leader(d, i, must_fit);
+            if (found >= 0) d->candidates[found].info.is_search_point = 0;
         }
     }
 }
 
-enum { SHOWN_BUFFERS = 64 }; /* what is measured beside the choice keeps no more, so that it takes milliseconds */
+enum { MEASURED_BUFFERS = 64 }; /* beside the choice: a stream of more takes longer than milliseconds to measure */
 
-static dpmf_status fill_eligible(design_problem *p) {
-    for (int64_t i = 0; i < p->list.count; i++) {
-        dpmf_candidate *c = &p->list.entry[i].shown;
-        int enough = 1;
-        if (fits(p, i) && !c->swept && c->buffers <= SHOWN_BUFFERS) TRY(design_ask_time(p, i, &enough));
-        c->eligible =
-            fits(p, i) && !p->list.entry[i].too_slow && (c->overhead == 0 || c->overhead <= p->options.max_overhead);
+static dpmf_status fill_eligible(dpmf_design *d) {
+    for (int64_t i = 0; i < d->count; i++) {
+        dpmf_candidate *c = &d->candidates[i].info;
+        int enough = c->overhead <= d->options.max_overhead;
+        if (fits(d, i) && !c->is_search_point && c->buffers <= MEASURED_BUFFERS) TRY(design_ask_time(d, i, &enough));
+        c->eligible = enough && fits(d, i);
     }
     return DPMF_OK;
 }
 
-dpmf_status design_choose(design_problem *p, int64_t *chosen) {
+dpmf_status design_choose(dpmf_design *d, int64_t *chosen) {
     int64_t best = 0;
-    if (p->list.count == 0) return fail_empty(p);
-    qsort(p->list.entry, (size_t)p->list.count, sizeof *p->list.entry, compare_entries);
-    TRY(least_noise(p, &best));
-    TRY(fewest_buffers(p, best, chosen));
-    name_leaders(p);
-    p->list.entry[*chosen].shown.swept = 0;
-    return fill_eligible(p);
+    if (d->count == 0) return fail_empty(d);
+    qsort(d->candidates, (size_t)d->count, sizeof *d->candidates, compare_candidates);
+    TRY(least_noise(d, &best));
+    TRY(fewest_buffers(d, best, chosen));
+    name_leaders(d);
+    d->candidates[*chosen].info.is_search_point = 0;
+    return fill_eligible(d);
 }

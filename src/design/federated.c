@@ -61,9 +61,9 @@ static const double GAIN = 1e-5; /* of the loss, relative, that one more buffer 
 
 /* ---- the range ---- */
 
-static int64_t highest(const design_problem *p) {
-    const int64_t k = p->options.epochs, fits = k > 1 ? (p->steps - 1) / (k - 1) : p->steps;
-    return p->options.separation_high < fits ? p->options.separation_high : fits;
+static int64_t highest(const dpmf_design *d) {
+    const int64_t k = d->options.epochs, fits = k > 1 ? (d->problem.steps - 1) / (k - 1) : d->problem.steps;
+    return d->options.separation_high < fits ? d->options.separation_high : fits;
 }
 
 /* `count` whole numbers from low to high, evenly spaced, each once; gives how many. */
@@ -75,48 +75,49 @@ static int64_t spread(int64_t low, int64_t high, int64_t count, int64_t *out) {
     return count;
 }
 
-static dpmf_status separated(const design_problem *p, int64_t separation, dpmf_participation **out) {
-    return dpmf_participation_create(DPMF_PARTICIPATION_MIN_SEPARATION, p->steps, p->options.epochs, separation, out);
+static dpmf_status separated(const dpmf_design *d, int64_t separation, dpmf_participation **out) {
+    return dpmf_participation_create(DPMF_PARTICIPATION_MIN_SEPARATION, d->problem.steps, d->options.epochs, separation,
+                                     out);
 }
 
 /* ---- losses ---- */
 
 /* The loss that is asked for without the sensitivity; infinite if it is beyond the range of a double. */
-static dpmf_status error_of(const design_problem *p, const dpmf_strategy *s, double *out) {
+static dpmf_status error_of(const dpmf_design *d, const dpmf_strategy *s, double *out) {
     double *per_step = NULL, square = 0, largest = 0;
-    TRY(base_alloc_doubles(p->steps, "the errors", &per_step));
-    dpmf_status status = dpmf_error_compute(p->workload, s, &p->options.run, per_step);
-    for (int64_t t = 0; t < p->steps && status == DPMF_OK; t++) {
-        square += per_step[t] * per_step[t] / (double)p->steps;
+    TRY(base_alloc_doubles(d->problem.steps, "the errors", &per_step));
+    dpmf_status status = dpmf_error_compute(d->problem.workload, s, &d->options.run, per_step);
+    for (int64_t t = 0; t < d->problem.steps && status == DPMF_OK; t++) {
+        square += per_step[t] * per_step[t] / (double)d->problem.steps;
         largest = fmax(largest, per_step[t]);
     }
     base_free(per_step);
     if (status != DPMF_OK) return status;
-    double error = p->options.loss == DPMF_LOSS_MAX ? largest : sqrt(square);
+    double error = d->problem.loss == DPMF_LOSS_MAX ? largest : sqrt(square);
     *out = isfinite(error) ? error : INFINITY;
     return DPMF_OK;
 }
 
-static dpmf_status sensitivity_at(const design_problem *p, const dpmf_strategy *s, int64_t separation, double *out) {
+static dpmf_status sensitivity_at(const dpmf_design *d, const dpmf_strategy *s, int64_t separation, double *out) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     dpmf_participation *participation = NULL;
     dpmf_sensitivity found = {0};
-    o.adjacency = p->options.adjacency;
-    o.run = p->options.run;
-    TRY(separated(p, separation, &participation));
+    o.adjacency = d->problem.adjacency;
+    o.run = d->options.run;
+    TRY(separated(d, separation, &participation));
     dpmf_status status = dpmf_sensitivity_compute(s, participation, &o, &found);
     dpmf_participation_free(participation);
     if (status == DPMF_OK) *out = found.value;
     return status;
 }
 
-static dpmf_status fill_losses(const design_problem *p, const design_federated_range *f, design_federated_item *item) {
+static dpmf_status fill_losses(const dpmf_design *d, const design_federated_range *f, design_federated_item *item) {
     const int many = f->points == DESIGN_FEDERATED_POINTS;
     const int64_t every = many && item->strategy->ops->gram_row != NULL ? TVBLT_EVERY : 1;
     double error = 0, sensitivity = 0;
-    TRY(error_of(p, item->strategy, &error));
+    TRY(error_of(d, item->strategy, &error));
     for (int64_t i = 0; i < f->points; i++) {
-        if (i % every == 0) TRY(sensitivity_at(p, item->strategy, f->separation[i], &sensitivity));
+        if (i % every == 0) TRY(sensitivity_at(d, item->strategy, f->separation[i], &sensitivity));
         item->loss[i] = sensitivity * error;
     }
     return DPMF_OK;
@@ -137,7 +138,7 @@ static dpmf_status make_room(design_federated_range *f) {
 }
 
 /* Takes the strategy over, whatever happens. One whose loss is not finite is passed over: *kept = 0. */
-static dpmf_status take_strategy(const design_problem *p, design_federated_range *f, dpmf_strategy *strategy,
+static dpmf_status take_strategy(const dpmf_design *d, design_federated_range *f, dpmf_strategy *strategy,
                                  const char *made_by, int *kept) {
     dpmf_status status = make_room(f);
     design_federated_item *item = status == DPMF_OK ? &f->item[f->count] : NULL;
@@ -145,7 +146,7 @@ static dpmf_status take_strategy(const design_problem *p, design_federated_range
     if (item != NULL) {
         *item = (design_federated_item){.strategy = strategy};
         snprintf(item->made_by, sizeof item->made_by, "%s", made_by);
-        status = fill_losses(p, f, item);
+        status = fill_losses(d, f, item);
         *kept = status == DPMF_OK && isfinite(item->loss[0]);
         if (status == DPMF_ERROR_NUMERICAL) status = DPMF_OK;
     }
@@ -157,21 +158,22 @@ static dpmf_status take_strategy(const design_problem *p, design_federated_range
 }
 
 /* The optimum of a family; *out stays NULL if the family does not know this workload. */
-static dpmf_status optimum(const design_problem *p, const char *family, int64_t separation,
-                           const dpmf_optimize_options *o, dpmf_strategy **out) {
+static dpmf_status optimum(const dpmf_design *d, const char *family, int64_t separation, const dpmf_optimize_options *o,
+                           dpmf_strategy **out) {
     dpmf_participation *participation = NULL;
     dpmf_optimization result;
-    TRY(separated(p, separation, &participation));
-    dpmf_status status = dpmf_optimize(family, p->workload, participation, o, out, &result);
-    if (design_may_skip(status) && p->plain != p->workload) /* not with a schedule: evaluated with it all the same */
-        status = dpmf_optimize(family, p->plain, participation, o, out, &result);
+    TRY(separated(d, separation, &participation));
+    dpmf_status status = dpmf_optimize(family, d->problem.workload, participation, o, out, &result);
+    if (design_may_skip(status) &&
+        d->plain != d->problem.workload) /* not with a schedule: evaluated with it all the same */
+        status = dpmf_optimize(family, d->plain, participation, o, out, &result);
     dpmf_participation_free(participation);
     return design_may_skip(status) ? DPMF_OK : status;
 }
 
 /* ---- banded Toeplitz ---- */
 
-static dpmf_status add_tapered(const design_problem *p, design_federated_range *f, int64_t bands, const double *plain,
+static dpmf_status add_tapered(const dpmf_design *d, design_federated_range *f, int64_t bands, const double *plain,
                                int64_t from) {
     double *c = NULL;
     dpmf_strategy *s = NULL;
@@ -181,17 +183,17 @@ static dpmf_status add_tapered(const design_problem *p, design_federated_range *
     TRY(base_alloc_doubles(bands, "the coefficients", &c));
     memcpy(c, plain, (size_t)bands * sizeof *c);
     TRY_DONE(optimize_taper(bands, from, c));
-    TRY_DONE(dpmf_strategy_create_toeplitz(p->steps, DPMF_TOEPLITZ_BANDED, bands, c, &s));
+    TRY_DONE(dpmf_strategy_create_toeplitz(d->problem.steps, DPMF_TOEPLITZ_BANDED, bands, c, &s));
     snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld, tapered from %lld",
              (long long)bands, (long long)from);
-    TRY_DONE(take_strategy(p, f, s, made_by, &kept));
+    TRY_DONE(take_strategy(d, f, s, made_by, &kept));
 done:
     base_free(c);
     return status;
 }
 
-static dpmf_status add_banded(const design_problem *p, design_federated_range *f, const int64_t *made_for, int64_t i) {
-    dpmf_optimize_options o = design_optimize_options(p);
+static dpmf_status add_banded(const dpmf_design *d, design_federated_range *f, const int64_t *made_for, int64_t i) {
+    dpmf_optimize_options o = design_optimize_options(d);
     dpmf_strategy *s = NULL;
     char made_by[160];
     int64_t count = 0, inverse_count = 0;
@@ -200,7 +202,7 @@ static dpmf_status add_banded(const design_problem *p, design_federated_range *f
     int kept = 0;
     dpmf_status status = DPMF_OK;
     o.bands = made_for[i];
-    TRY(optimum(p, DPMF_FAMILY_BANDED_TOEPLITZ, made_for[i], &o, &s));
+    TRY(optimum(d, DPMF_FAMILY_BANDED_TOEPLITZ, made_for[i], &o, &s));
     if (s == NULL || !strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
         dpmf_strategy_free(s);
         return DPMF_OK;
@@ -212,9 +214,9 @@ static dpmf_status add_banded(const design_problem *p, design_federated_range *f
     }
     memcpy(plain, c, (size_t)(count < o.bands ? count : o.bands) * sizeof *plain);
     snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld", (long long)o.bands);
-    TRY_DONE(take_strategy(p, f, s, made_by, &kept));
+    TRY_DONE(take_strategy(d, f, s, made_by, &kept));
     for (int64_t j = 0; j < i && kept; j++)
-        TRY_DONE(add_tapered(p, f, o.bands, plain, made_for[j]));
+        TRY_DONE(add_tapered(d, f, o.bands, plain, made_for[j]));
 done:
     base_free(plain);
     return status;
@@ -222,18 +224,18 @@ done:
 
 /* ---- BLT ---- */
 
-static dpmf_status add_blts(const design_problem *p, design_federated_range *f, int64_t separation) {
-    dpmf_optimize_options o = design_optimize_options(p);
+static dpmf_status add_blts(const dpmf_design *d, design_federated_range *f, int64_t separation) {
+    dpmf_optimize_options o = design_optimize_options(d);
     double last = INFINITY;
     for (o.buffers = BUFFERS_FIRST; o.buffers <= BUFFERS_LAST; o.buffers++) {
         dpmf_strategy *s = NULL;
         char made_by[160];
         double error = 0, sensitivity = 0;
         int kept = 0;
-        TRY(optimum(p, DPMF_FAMILY_BLT, separation, &o, &s));
+        TRY(optimum(d, DPMF_FAMILY_BLT, separation, &o, &s));
         if (s == NULL) return DPMF_OK;
-        dpmf_status status = error_of(p, s, &error);
-        if (status == DPMF_OK) status = sensitivity_at(p, s, separation, &sensitivity);
+        dpmf_status status = error_of(d, s, &error);
+        if (status == DPMF_OK) status = sensitivity_at(d, s, separation, &sensitivity);
         int gains = error * sensitivity < last * (1 - GAIN);
         if (status != DPMF_OK || !gains) {
             dpmf_strategy_free(s);
@@ -242,21 +244,21 @@ static dpmf_status add_blts(const design_problem *p, design_federated_range *f, 
         last = error * sensitivity;
         snprintf(made_by, sizeof made_by, "optimal BLT with %d buffers for separation %lld", o.buffers,
                  (long long)separation);
-        TRY(take_strategy(p, f, s, made_by, &kept));
+        TRY(take_strategy(d, f, s, made_by, &kept));
     }
     return DPMF_OK;
 }
 
 /* ---- one separation: mechanisms that were not made for it ---- */
 
-static dpmf_status add_made(const design_problem *p, design_federated_range *f, dpmf_status made, dpmf_strategy *s,
+static dpmf_status add_made(const dpmf_design *d, design_federated_range *f, dpmf_status made, dpmf_strategy *s,
                             const char *made_by) {
     int kept = 0;
     if (made != DPMF_OK) return design_may_skip(made) ? DPMF_OK : made;
-    return take_strategy(p, f, s, made_by, &kept);
+    return take_strategy(d, f, s, made_by, &kept);
 }
 
-static dpmf_status add_others(const design_problem *p, design_federated_range *f) {
+static dpmf_status add_others(const dpmf_design *d, design_federated_range *f) {
     static const struct {
         const char *family, *made_by;
     } others[] = {{DPMF_FAMILY_IDENTITY, "independent noise"},
@@ -265,21 +267,21 @@ static dpmf_status add_others(const design_problem *p, design_federated_range *f
                   {DPMF_FAMILY_TREE_FULL, "tree, least-squares estimates"}};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         dpmf_strategy *s = NULL;
-        if (!design_wants(p, others[i].family)) continue;
-        const dpmf_status made = dpmf_strategy_create(others[i].family, p->workload, NULL, &s);
-        TRY(add_made(p, f, made, s, others[i].made_by));
+        if (!design_is_allowed(d, others[i].family)) continue;
+        const dpmf_status made = dpmf_strategy_create(others[i].family, d->problem.workload, NULL, &s);
+        TRY(add_made(d, f, made, s, others[i].made_by));
     }
     return DPMF_OK;
 }
 
 /* ---- TV-BLT ---- */
 
-static dpmf_status add_tvblt(const design_problem *p, design_federated_range *f) {
-    dpmf_optimize_options o = design_optimize_options(p);
+static dpmf_status add_tvblt(const dpmf_design *d, design_federated_range *f) {
+    dpmf_optimize_options o = design_optimize_options(d);
     dpmf_optimization result;
     dpmf_strategy *s = NULL;
-    const dpmf_status made = dpmf_optimize(DPMF_FAMILY_TVBLT, p->workload, NULL, &o, &s, &result);
-    return add_made(p, f, made, s, "TV-BLT, optimal for one participation");
+    const dpmf_status made = dpmf_optimize(DPMF_FAMILY_TVBLT, d->problem.workload, NULL, &o, &s, &result);
+    return add_made(d, f, made, s, "TV-BLT, optimal for one participation");
 }
 
 /* ---- comparing ---- */
@@ -320,20 +322,20 @@ static void find_dominated(design_federated_range *f) {
     }
 }
 
-dpmf_status design_federated_open(design_problem *p, design_federated_range *out) {
-    const int64_t low = p->options.separation_low, high = highest(p);
+dpmf_status design_federated_open(dpmf_design *d, design_federated_range *out) {
+    const int64_t low = d->options.separation_low, high = highest(d);
     int64_t made_for[DESIGN_FEDERATED_MADE_FOR];
     const int64_t count = spread(low, high, DESIGN_FEDERATED_MADE_FOR, made_for);
     design_federated_range f = {0};
     dpmf_status status = DPMF_OK;
     f.points = spread(low, high, DESIGN_FEDERATED_POINTS, f.separation);
     for (int64_t i = 0; i < count; i++) {
-        TRY_DONE(base_progress(&p->options.run, "federated candidates", (double)i / (double)count));
-        if (design_wants(p, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY_DONE(add_banded(p, &f, made_for, i));
-        if (design_wants(p, DPMF_FAMILY_BLT)) TRY_DONE(add_blts(p, &f, made_for[i]));
+        TRY_DONE(base_progress(&d->options.run, "federated candidates", (double)i / (double)count));
+        if (design_is_allowed(d, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY_DONE(add_banded(d, &f, made_for, i));
+        if (design_is_allowed(d, DPMF_FAMILY_BLT)) TRY_DONE(add_blts(d, &f, made_for[i]));
     }
-    if (f.points == 1) TRY_DONE(add_others(p, &f));
-    if (design_worth(p, DPMF_FAMILY_TVBLT, f.points == 1 ? INT64_MAX : TVBLT_STEPS)) TRY_DONE(add_tvblt(p, &f));
+    if (f.points == 1) TRY_DONE(add_others(d, &f));
+    if (design_is_tried(d, DPMF_FAMILY_TVBLT, f.points == 1 ? INT64_MAX : TVBLT_STEPS)) TRY_DONE(add_tvblt(d, &f));
     find_worst(&f);
     find_dominated(&f);
     *out = f;
@@ -349,21 +351,20 @@ void design_federated_close(design_federated_range *f) {
     *f = (design_federated_range){0};
 }
 
-dpmf_status design_federated(design_problem *p) {
+dpmf_status design_federated(dpmf_design *d) {
     design_federated_range f = {0};
-    dpmf_status status = design_federated_open(p, &f);
+    dpmf_status status = design_federated_open(d, &f);
     for (int64_t i = 0; i < f.count && status == DPMF_OK; i++) {
         design_federated_item *item = &f.item[i];
         const size_t length = strlen(item->made_by);
         snprintf(item->made_by + length, sizeof item->made_by - length, "; at most %.5g of the best at %lld to %lld",
                  item->worst, (long long)f.separation[0], (long long)f.separation[f.points - 1]);
-        const design_offer offer = {.strategy = item->strategy,
-                                    .swept = item->dominated,
-                                    .compared = p->unsampled.sigma * f.least[0] * item->worst,
-                                    .worst_ratio = f.points > 1 ? item->worst : 0,
-                                    .worst_at = f.points > 1 ? item->worst_at : 0,
-                                    .made_by = item->made_by};
-        status = design_add(p, &offer, NULL);
+        const candidate c = {.strategy = item->strategy,
+                             .compared = d->unsampled.sigma * f.least[0] * item->worst,
+                             .info = {.is_search_point = item->dominated,
+                                      .worst_ratio = f.points > 1 ? item->worst : 0,
+                                      .worst_at = f.points > 1 ? item->worst_at : 0}};
+        status = design_add(d, &c, item->made_by, NULL);
     }
     design_federated_close(&f);
     return status;

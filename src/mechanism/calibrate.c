@@ -9,14 +9,14 @@
 static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampling, const dpmf_run *run,
                              dpmf_mechanism **out) {
     dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
-    o.evaluate.adjacency = m->adjacency;
+    o.evaluate.adjacency = m->problem.adjacency;
     o.evaluate.sensitivity = m->bound;
-    o.evaluate.weights = m->weights;
+    o.evaluate.weights = m->problem.weights;
     o.evaluate.run = *run;
     o.sampling = *sampling;
     o.made_by = m->made_by;
     o.designed = m->designed;
-    return dpmf_mechanism_create(m->workload, m->participation, m->strategy, &o, out);
+    return dpmf_mechanism_create(m->problem.workload, m->problem.participation, m->strategy, &o, out);
 }
 
 dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double epsilon, double delta,
@@ -43,8 +43,8 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     how.run = *run;
     TRY_DONE(dpmf_calibrate_sigma(epsilon, delta, &how, &privacy));
     m->sigma = privacy.sigma;
-    m->epsilon = epsilon;
-    m->delta = delta;
+    m->problem.epsilon = epsilon;
+    m->problem.delta = delta;
     TRY_DONE(mechanism_response_of(m, &m->response, &size)); /* it depends on all that is given, sigma too */
     TRY_DONE(mechanism_finish(m));
     *out = m;

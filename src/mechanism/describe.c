@@ -17,7 +17,7 @@ static void describe_known(base_writer *w, const char *key, double value) {
 }
 
 static void describe_sensitivity(const dpmf_mechanism *m, base_writer *w) {
-    const dpmf_sensitivity *s = &m->evaluation.sensitivity;
+    const dpmf_sensitivity *s = &m->problem.evaluation.sensitivity;
     base_json_open(w, "sensitivity", '{');
     base_json_double(w, "value", s->value);
     base_json_text(w, "kind", dpmf_kind_name(s->kind));
@@ -54,31 +54,31 @@ static void describe_designed(const dpmf_design_limits *d, base_writer *w) {
 dpmf_status mechanism_describe_inputs(const dpmf_mechanism *m, base_writer *w, base_tensors *tensors) {
     char sampling[64];
     TRY(dpmf_sampling_format(&m->sampling, sampling));
-    base_json_integer(w, "steps", m->steps);
+    base_json_integer(w, "steps", m->problem.steps);
     base_json_open(w, "workload", '{');
-    workload_write(m->workload, "workload", w, tensors);
+    workload_write(m->problem.workload, "workload", w, tensors);
     base_json_close(w, '}');
-    base_json_text(w, "participation", m->participation->text);
+    base_json_text(w, "participation", m->problem.participation->text);
     base_json_open(w, "strategy", '{');
     strategy_write(m->strategy, w, tensors);
     base_json_close(w, '}');
-    base_json_text(w, "adjacency", dpmf_adjacency_name(m->adjacency));
+    base_json_text(w, "adjacency", dpmf_adjacency_name(m->problem.adjacency));
     base_json_text(w, "sampling", sampling);
     describe_known(w, "sigma", m->sigma);
-    describe_known(w, "epsilon", m->epsilon);
-    describe_known(w, "delta", m->delta);
-    if (m->weights != NULL) base_tensors_add(tensors, "weights", m->steps, 0, m->weights);
+    describe_known(w, "epsilon", m->problem.epsilon);
+    describe_known(w, "delta", m->problem.delta);
+    if (m->problem.weights != NULL) base_tensors_add(tensors, "weights", m->problem.steps, 0, m->problem.weights);
     return w->status;
 }
 
 dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_tensors *tensors) {
-    const dpmf_evaluation *e = &m->evaluation;
+    const dpmf_evaluation *e = &m->problem.evaluation;
     base_json_open(w, NULL, '{');
     base_json_text(w, "format", "dpmf mechanism");
     base_json_integer(w, "format_version", 2);
     TRY(mechanism_describe_inputs(m, w, tensors));
     describe_sensitivity(m, w);
-    base_json_bool(w, "weighted", m->weights != NULL);
+    base_json_bool(w, "weighted", m->problem.weights != NULL);
     base_json_double(w, "rms_loss", e->rms_loss);
     base_json_double(w, "max_loss", e->max_loss);
     base_json_double(w, "total_squared_loss", e->total_squared_loss);

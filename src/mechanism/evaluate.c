@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "base/sum.h"
 #include "error/error.h"
+#include "mechanism/mechanism.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
@@ -40,25 +41,48 @@ done:
     return status;
 }
 
-dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participation *participation,
-                          const dpmf_strategy *strategy, const dpmf_evaluate_options *options, dpmf_evaluation *out,
-                          double *per_step) {
-    dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
+dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
+    const dpmf_lower_bound *known = p->bound_known == PROBLEM_BOUND_UNKNOWN ? NULL : &p->evaluation.lower_bound;
+    if (p->bound_known == PROBLEM_BOUND_BOTH) {
+        *out = *known;
+        return DPMF_OK;
+    }
+    return optimum_lower_bound(p->workload, p->participation, o, EPOCHS_BOTH, known, out);
+}
+
+dpmf_status mechanism_evaluate(problem_facts *p, const dpmf_strategy *strategy, const dpmf_evaluate_options *how,
+                               double *per_step) {
+    dpmf_evaluate_options o = *how;
     dpmf_evaluation result = {0};
-    if (workload == NULL || strategy == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
-    int64_t n = strategy->steps;
-    if (workload->steps != n)
+    const int64_t n = strategy->steps;
+    o.weights = p->weights;
+    o.adjacency = p->adjacency;
+    if (p->workload->steps != n)
         return base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
-                         (long long)workload->steps, (long long)n);
+                         (long long)p->workload->steps, (long long)n);
     if (o.weights != NULL) TRY(optimum_check_weights(n, o.weights));
-    TRY(dpmf_sensitivity_compute(strategy, participation, &o, &result.sensitivity));
-    if (o.of == DPMF_SENSITIVITY_PARTICIPATION)
-        TRY(dpmf_lower_bound_compute(workload, participation, &o, &result.lower_bound));
-    TRY(put_together(workload, strategy, &o, &result, per_step));
+    TRY(dpmf_sensitivity_compute(strategy, p->participation, &o, &result.sensitivity));
+    if (o.of == DPMF_SENSITIVITY_PARTICIPATION) TRY(mechanism_bound(p, &o, &result.lower_bound));
+    TRY(put_together(p->workload, strategy, &o, &result, per_step));
     result.rms_loss = sqrt(result.total_squared_loss / (double)n);
     if (!isfinite(result.total_squared_loss))
         return base_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
-    *out = result;
+    p->evaluation = result;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participation *participation,
+                          const dpmf_strategy *strategy, const dpmf_evaluate_options *options, dpmf_evaluation *out,
+                          double *per_step) {
+    const dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
+    if (workload == NULL || strategy == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
+    problem_facts p = {.steps = strategy->steps,
+                       .workload = workload,
+                       .participation = participation,
+                       .weights = o.weights,
+                       .adjacency = o.adjacency};
+    TRY(mechanism_evaluate(&p, strategy, &o, per_step));
+    *out = p.evaluation;
     return DPMF_OK;
 }

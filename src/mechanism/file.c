@@ -145,10 +145,12 @@ static dpmf_status read_lower_bound(const cJSON *root, dpmf_lower_bound *out) {
 static dpmf_status read_weights(const cJSON *root, const base_tensors *tensors, dpmf_mechanism *m) {
     if (!cJSON_IsTrue(cJSON_GetObjectItemCaseSensitive(root, "weighted"))) return DPMF_OK;
     const base_tensor *t = base_tensors_find(tensors, "weights");
-    if (t == NULL || t->dimensions != 1 || t->shape[0] != m->steps)
+    if (t == NULL || t->dimensions != 1 || t->shape[0] != m->problem.steps)
         return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the weights are missing or do not fit the steps");
-    TRY(base_alloc_doubles(m->steps, "the weights", &m->weights));
-    memcpy(m->weights, t->values, (size_t)m->steps * sizeof *m->weights);
+    double *weights = NULL;
+    TRY(base_alloc_doubles(m->problem.steps, "the weights", &weights));
+    memcpy(weights, t->values, (size_t)m->problem.steps * sizeof *weights);
+    m->problem.weights = weights;
     return DPMF_OK;
 }
 
@@ -173,33 +175,37 @@ static dpmf_status read_designed(const cJSON *root, dpmf_design_limits *out) {
 static dpmf_status read_figures(const cJSON *root, dpmf_mechanism *m) {
     const char *adjacency = NULL, *sampling = NULL, *made_by = NULL;
     TRY(base_json_get_text(root, "adjacency", "mechanism", &adjacency));
-    TRY(dpmf_adjacency_parse(adjacency, &m->adjacency));
+    TRY(dpmf_adjacency_parse(adjacency, &m->problem.adjacency));
     TRY(base_json_get_text(root, "sampling", "mechanism", &sampling));
     TRY(dpmf_sampling_parse(sampling, &m->sampling));
     TRY(positive_or_null(root, "sigma", &m->sigma));
-    TRY(positive_or_null(root, "epsilon", &m->epsilon));
-    TRY(positive_or_null(root, "delta", &m->delta));
+    TRY(positive_or_null(root, "epsilon", &m->problem.epsilon));
+    TRY(positive_or_null(root, "delta", &m->problem.delta));
     if (!is_null(root, "response")) TRY(base_json_get_double(root, "response", "mechanism", &m->response));
-    TRY(read_sensitivity(root, &m->bound, &m->evaluation.sensitivity));
-    TRY(positive(root, "rms_loss", &m->evaluation.rms_loss));
-    TRY(positive(root, "max_loss", &m->evaluation.max_loss));
-    TRY(positive(root, "total_squared_loss", &m->evaluation.total_squared_loss));
-    TRY(read_lower_bound(root, &m->evaluation.lower_bound));
+    TRY(read_sensitivity(root, &m->bound, &m->problem.evaluation.sensitivity));
+    TRY(positive(root, "rms_loss", &m->problem.evaluation.rms_loss));
+    TRY(positive(root, "max_loss", &m->problem.evaluation.max_loss));
+    TRY(positive(root, "total_squared_loss", &m->problem.evaluation.total_squared_loss));
+    TRY(read_lower_bound(root, &m->problem.evaluation.lower_bound));
     TRY(read_designed(root, &m->designed));
     TRY(base_json_get_text(root, "made_by", "mechanism", &made_by));
     return base_copy_text(made_by, &m->made_by);
 }
 
 static dpmf_status read_objects(const cJSON *root, const base_tensors *tensors, dpmf_mechanism *m) {
-    const cJSON *workload = NULL, *strategy = NULL;
-    const char *participation = NULL;
-    TRY(base_json_get_integer(root, "steps", "mechanism", 1, (int64_t)1 << 53, &m->steps));
-    TRY(base_json_get_object(root, "workload", "mechanism", &workload));
-    TRY(workload_read(workload, m->steps, "workload", tensors, &m->workload));
-    TRY(base_json_get_text(root, "participation", "mechanism", &participation));
-    TRY(dpmf_participation_parse(participation, m->steps, &m->participation));
-    TRY(base_json_get_object(root, "strategy", "mechanism", &strategy));
-    return strategy_read(strategy, m->steps, m->workload, tensors, &m->strategy);
+    const cJSON *object = NULL;
+    const char *text = NULL;
+    dpmf_workload *workload = NULL;
+    dpmf_participation *participation = NULL;
+    TRY(base_json_get_integer(root, "steps", "mechanism", 1, (int64_t)1 << 53, &m->problem.steps));
+    TRY(base_json_get_object(root, "workload", "mechanism", &object));
+    TRY(workload_read(object, m->problem.steps, "workload", tensors, &workload));
+    m->problem.workload = workload;
+    TRY(base_json_get_text(root, "participation", "mechanism", &text));
+    TRY(dpmf_participation_parse(text, m->problem.steps, &participation));
+    m->problem.participation = participation;
+    TRY(base_json_get_object(root, "strategy", "mechanism", &object));
+    return strategy_read(object, m->problem.steps, workload, tensors, &m->strategy);
 }
 
 /* What a constructor refuses as an argument is here the fault of the file. */

@@ -21,18 +21,18 @@ static dpmf_status cut_participation(const dpmf_participation *p, int64_t steps,
 }
 
 static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *out) {
-    const dpmf_sensitivity *whole = &m->evaluation.sensitivity;
+    const dpmf_sensitivity *whole = &m->problem.evaluation.sensitivity;
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
     dpmf_strategy *leading = NULL;
     dpmf_participation *cut = NULL;
     dpmf_sensitivity found = {0};
     dpmf_status status = DPMF_OK;
-    how.adjacency = m->adjacency;
+    how.adjacency = m->problem.adjacency;
     how.sensitivity = m->bound;
     how.of = whole->of;
     how.run = *run;
     TRY_DONE(strategy_create_leading(m->strategy, steps, &leading));
-    TRY_DONE(cut_participation(m->participation, steps, &cut));
+    TRY_DONE(cut_participation(m->problem.participation, steps, &cut));
     TRY_DONE(dpmf_sensitivity_compute(leading, cut, &how, &found));
     *out = fmin(found.value, whole->value); /* a block moves no further than the whole, whatever bound was had of it */
 done:
@@ -53,13 +53,13 @@ dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps,
     double part = 0;
     if (m == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_account_first: the mechanism is NULL");
     if (m->sigma == 0) return base_fail(DPMF_ERROR_ARGUMENT, "the mechanism is not calibrated: it has no sigma");
-    if (steps < 1 || steps > m->steps)
+    if (steps < 1 || steps > m->problem.steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "the first %lld steps, accepted 1 to %lld", (long long)steps,
-                         (long long)m->steps);
+                         (long long)m->problem.steps);
     dpmf_account_options how = dpmf_mechanism_account(m);
     if (run == NULL) run = &defaults;
     how.run = *run;
-    if (steps == m->steps) {
+    if (steps == m->problem.steps) {
         *sigma = m->sigma;
         *out = how;
         return DPMF_OK;
@@ -70,7 +70,7 @@ dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps,
     TRY(leading_sensitivity(m, steps, run, &part));
     if (!dpmf_sampling_is_none(&m->sampling)) how.compositions = steps;
     how.strategy = NULL;
-    *sigma = m->sigma * (m->evaluation.sensitivity.value / part);
+    *sigma = m->sigma * (m->problem.evaluation.sensitivity.value / part);
     *out = how;
     return DPMF_OK;
 }

@@ -49,22 +49,22 @@ static dpmf_status check_guarantee(const dpmf_mechanism *m) {
     if (m->sigma != 0 && !(m->sigma > 0 && isfinite(m->sigma)))
         return base_fail(DPMF_ERROR_ARGUMENT, "sigma = %g, accepted: positive and finite, or 0 for not calibrated",
                          m->sigma);
-    if (m->epsilon == 0 && m->delta == 0) return DPMF_OK;
-    if (!(m->epsilon > 0 && isfinite(m->epsilon)) || !(m->delta > 0 && m->delta < 1))
+    if (m->problem.epsilon == 0 && m->problem.delta == 0) return DPMF_OK;
+    if (!(m->problem.epsilon > 0 && isfinite(m->problem.epsilon)) || !(m->problem.delta > 0 && m->problem.delta < 1))
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "epsilon = %g, delta = %g, accepted: epsilon positive and finite, delta above 0 and below 1, "
                          "or both 0",
-                         m->epsilon, m->delta);
+                         m->problem.epsilon, m->problem.delta);
     if (m->sigma == 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "a guarantee of epsilon = %g without sigma: give both or none",
-                         m->epsilon);
+                         m->problem.epsilon);
     return DPMF_OK;
 }
 
 /* What amplification needs of C, as far as it can be told without computing; dpmf_amplify tells the rest. */
 static dpmf_status check_sampling(const dpmf_mechanism *m) {
     TRY(account_sampling_check(&m->sampling));
-    int column = m->evaluation.sensitivity.of == DPMF_SENSITIVITY_COLUMN;
+    int column = m->problem.evaluation.sensitivity.of == DPMF_SENSITIVITY_COLUMN;
     if (column == dpmf_sampling_is_none(&m->sampling))
         return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the sensitivity is of the %s, but there is %s sampling",
                          column ? "largest column" : "participation", column ? "no" : "");
@@ -74,7 +74,7 @@ static dpmf_status check_sampling(const dpmf_mechanism *m) {
                          (long long)m->sampling.cap);
     int64_t accepted = account_sampling_bands(&m->sampling);
     if (accepted == 0) return DPMF_OK;
-    if (strategy_bands(m->strategy) <= accepted && strategy_rows(m->strategy) == m->steps) return DPMF_OK;
+    if (strategy_bands(m->strategy) <= accepted && strategy_rows(m->strategy) == m->problem.steps) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT,
                      "mechanism: the strategy (%s) has %lld bands, but its sampling accepts at most %lld",
                      m->strategy->family, (long long)strategy_bands(m->strategy), (long long)accepted);
@@ -96,42 +96,21 @@ dpmf_status mechanism_finish(dpmf_mechanism *m) {
     return status;
 }
 
-static dpmf_status copy_weights(const double *weights, dpmf_mechanism *m) {
-    if (weights == NULL) return DPMF_OK;
-    TRY(base_alloc_doubles(m->steps, "the weights", &m->weights));
-    memcpy(m->weights, weights, (size_t)m->steps * sizeof *m->weights);
-    return DPMF_OK;
-}
-
-dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_participation *participation,
-                                  const dpmf_strategy *strategy, const dpmf_mechanism_options *options,
-                                  dpmf_mechanism **out) {
-    dpmf_mechanism_options o = options == NULL ? dpmf_mechanism_options_defaults() : *options;
+dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy, const dpmf_mechanism_options *o,
+                           dpmf_mechanism **out) {
     dpmf_mechanism *m = NULL;
     double size = 0;
     dpmf_status status = DPMF_OK;
-    if (workload == NULL || strategy == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the workload or the strategy is NULL");
-    TRY_DONE(base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
-    m->steps = strategy->steps;
-    m->workload = workload_retain(workload);
+    TRY(base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
     m->strategy = strategy_retain(strategy);
-    if (participation != NULL)
-        m->participation = workload_participation_retain(participation);
-    else
-        TRY_DONE(workload_participation_single(m->steps, &m->participation));
-    o.evaluate.of = dpmf_sampling_is_none(&o.sampling) ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
-    TRY_DONE(dpmf_evaluate(workload, m->participation, strategy, &o.evaluate, &m->evaluation, NULL));
-    m->adjacency = o.evaluate.adjacency;
-    m->bound = o.evaluate.sensitivity;
-    m->sigma = o.sigma;
-    m->sampling = o.sampling;
-    m->epsilon = o.epsilon;
-    m->delta = o.delta;
-    m->designed = o.designed;
-    TRY_DONE(copy_weights(o.evaluate.weights, m));
+    m->problem = *p;
+    TRY_DONE(problem_hold(&m->problem));
+    m->bound = o->evaluate.sensitivity;
+    m->sigma = o->sigma;
+    m->sampling = o->sampling;
+    m->designed = o->designed;
     TRY_DONE(mechanism_response_of(m, &m->response, &size));
-    TRY_DONE(base_copy_text(o.made_by == NULL ? "" : o.made_by, &m->made_by));
+    TRY_DONE(base_copy_text(o->made_by == NULL ? "" : o->made_by, &m->made_by));
     TRY_DONE(mechanism_finish(m));
     *out = m;
     m = NULL;
@@ -140,18 +119,34 @@ done:
     return status;
 }
 
+dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_participation *participation,
+                                  const dpmf_strategy *strategy, const dpmf_mechanism_options *options,
+                                  dpmf_mechanism **out) {
+    dpmf_mechanism_options o = options == NULL ? dpmf_mechanism_options_defaults() : *options;
+    if (workload == NULL || strategy == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "mechanism: the workload or the strategy is NULL");
+    problem_facts p = {.steps = strategy->steps,
+                       .workload = workload,
+                       .participation = participation,
+                       .weights = o.evaluate.weights,
+                       .adjacency = o.evaluate.adjacency,
+                       .epsilon = o.epsilon,
+                       .delta = o.delta};
+    o.evaluate.of = dpmf_sampling_is_none(&o.sampling) ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
+    TRY(mechanism_evaluate(&p, strategy, &o.evaluate, NULL));
+    return mechanism_make(&p, strategy, &o, out);
+}
+
 dpmf_status mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out) {
     dpmf_mechanism *m = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
+    TRY(base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
     *m = *mechanism;
-    m->weights = NULL;
     m->made_by = NULL;
     m->digest[0] = '\0';
-    m->workload = workload_retain(mechanism->workload);
+    m->confirmed = 0; /* what is claimed may change */
     m->strategy = strategy_retain(mechanism->strategy);
-    m->participation = workload_participation_retain(mechanism->participation);
-    TRY_DONE(copy_weights(mechanism->weights, m));
+    TRY_DONE(problem_hold(&m->problem));
     TRY_DONE(base_copy_text(mechanism->made_by, &m->made_by));
     *out = m;
     m = NULL;
@@ -162,10 +157,8 @@ done:
 
 void dpmf_mechanism_free(dpmf_mechanism *m) {
     if (m == NULL) return;
-    dpmf_workload_free(m->workload);
-    dpmf_participation_free(m->participation);
+    problem_release(&m->problem);
     dpmf_strategy_free(m->strategy);
-    base_free(m->weights);
     base_free(m->made_by);
     base_free(m);
 }
@@ -173,27 +166,27 @@ void dpmf_mechanism_free(dpmf_mechanism *m) {
 /* One release, whatever C is, when nothing is sampled; sigma is then per sensitivity under the adjacency. */
 dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *m) {
     dpmf_account_options o = dpmf_account_options_defaults();
-    o.adjacency = m->adjacency;
+    o.adjacency = m->problem.adjacency;
     o.sampling = m->sampling;
     if (!dpmf_sampling_is_none(&m->sampling))
         o.strategy = m->strategy;
-    else if (m->adjacency == DPMF_ADJACENCY_REPLACE_ONE)
+    else if (m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE)
         o.sigma_unit = 2;
     return o;
 }
 
 dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *m) {
-    return (dpmf_mechanism_info){.workload = m->workload,
-                                 .participation = m->participation,
+    return (dpmf_mechanism_info){.workload = m->problem.workload,
+                                 .participation = m->problem.participation,
                                  .strategy = m->strategy,
-                                 .weights = m->weights,
-                                 .evaluation = m->evaluation,
-                                 .adjacency = m->adjacency,
+                                 .weights = m->problem.weights,
+                                 .evaluation = m->problem.evaluation,
+                                 .adjacency = m->problem.adjacency,
                                  .sensitivity_bound = m->bound,
                                  .sampling = m->sampling,
                                  .sigma = m->sigma,
-                                 .epsilon = m->epsilon,
-                                 .delta = m->delta,
+                                 .epsilon = m->problem.epsilon,
+                                 .delta = m->problem.delta,
                                  .made_by = m->made_by,
                                  .digest = m->digest,
                                  .designed = m->designed,

@@ -6,23 +6,20 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "base/status.h"
+#include "problem/problem.h"
 
 struct dpmf_mechanism {
-    int64_t steps;
-    dpmf_workload *workload;
-    dpmf_participation *participation;
+    problem_facts problem; /* held; its evaluation is that of the strategy, as computed or as the file claims */
     dpmf_strategy *strategy;
-    double *weights; /* NULL: none */
-    dpmf_evaluation evaluation;
-    dpmf_adjacency adjacency;
     dpmf_sensitivity_bound bound; /* as asked for; the sensitivity's method says what came of it */
     double sigma;                 /* 0: not calibrated */
     dpmf_sampling sampling;
-    double epsilon, delta; /* as claimed; 0: nothing is */
-    double response;       /* u' P A W v; 0: not taken */
+    double response; /* u' P A W v; 0: not taken */
     char *made_by;
     dpmf_design_limits designed; /* dim 0: by no design */
     char digest[65];             /* empty for a strategy or workload that cannot be saved (a user's operator) */
+    int confirmed;               /* 1: this object's claims hold (mechanism/confirm.c), and `found` is what was found */
+    dpmf_privacy found;
 };
 
 enum { MECHANISM_MADE_BY_MAX = 1000 };
@@ -44,6 +41,24 @@ DPMF_MUST_CHECK dpmf_status mechanism_describe_inputs(const dpmf_mechanism *mech
 DPMF_MUST_CHECK dpmf_status mechanism_response_of(const dpmf_mechanism *mechanism, double *response, double *size);
 DPMF_MUST_CHECK dpmf_status mechanism_response_salt(const dpmf_mechanism *mechanism, uint64_t *out);
 double mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) */
+
+/* mechanism/evaluate.c: the lower bound for both losses, as far as it is not known yet. */
+DPMF_MUST_CHECK dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o,
+                                            dpmf_lower_bound *out);
+
+/*
+ * mechanism/evaluate.c: fills in p->evaluation. p gives workload, participation, weights and adjacency, the options the
+ * rest. A bound that is known is kept.
+ */
+DPMF_MUST_CHECK dpmf_status mechanism_evaluate(problem_facts *p, const dpmf_strategy *strategy,
+                                               const dpmf_evaluate_options *how, double *per_step);
+
+/*
+ * A mechanism for a problem that is evaluated, whose evaluation it takes over. Of the options it takes sigma, sampling,
+ * made_by, designed and the bound of the sensitivity.
+ */
+DPMF_MUST_CHECK dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy,
+                                           const dpmf_mechanism_options *o, dpmf_mechanism **out);
 
 /* Its parts shared, its numbers copied; the digest is left empty for mechanism_finish. */
 DPMF_MUST_CHECK dpmf_status mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out);

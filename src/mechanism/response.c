@@ -47,14 +47,14 @@ done:
 
 static dpmf_status compute_response(const dpmf_mechanism *m, uint64_t salt, double *v, double *x, double *response,
                                     double *size) {
-    int64_t n = m->steps, rows = strategy_rows(m->strategy);
+    int64_t n = m->problem.steps, rows = strategy_rows(m->strategy);
     double sum = 0, squares = 0;
     for (int64_t i = 0; i < rows; i++)
         v[i] = mechanism_response_number(salt, 2 * (uint64_t)i + 1);
     TRY(dpmf_strategy_solve(m->strategy, v, x));
-    TRY(dpmf_workload_apply(m->workload, x, x));
+    TRY(dpmf_workload_apply(m->problem.workload, x, x));
     for (int64_t t = 0; t < n; t++) {
-        double answer = m->weights == NULL ? x[t] : sqrt(m->weights[t]) * x[t];
+        double answer = m->problem.weights == NULL ? x[t] : sqrt(m->problem.weights[t]) * x[t];
         sum += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
         squares += answer * answer;
     }
@@ -69,11 +69,11 @@ dpmf_status mechanism_response_of(const dpmf_mechanism *m, double *response, dou
     uint64_t salt = 0;
     dpmf_status status = DPMF_OK;
     *response = *size = 0;
-    if (m->steps > MECHANISM_RESPONSE_STEPS_MAX) return DPMF_OK;
+    if (m->problem.steps > MECHANISM_RESPONSE_STEPS_MAX) return DPMF_OK;
     status = mechanism_response_salt(m, &salt);
     if (status != DPMF_OK) return status == DPMF_ERROR_UNSUPPORTED ? DPMF_OK : status; /* a user's operator */
     TRY_DONE(base_alloc_doubles(strategy_rows(m->strategy), "the seeds of a response", &v));
-    TRY_DONE(base_alloc_doubles(m->steps, "a response", &x));
+    TRY_DONE(base_alloc_doubles(m->problem.steps, "a response", &x));
     status = compute_response(m, salt, v, x, response, size);
 done:
     base_free(v);

@@ -33,7 +33,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
     if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the mechanism is NULL");
     if (columns < 1 || columns > 1000000)
         return base_fail(DPMF_ERROR_ARGUMENT, "columns = %" PRId64 ", accepted 1 to 1000000", columns);
-    workload_inverse_bands(mechanism->workload, &q, &r);
+    workload_inverse_bands(mechanism->problem.workload, &q, &r);
     if (q < 0)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the workload of the mechanism is a matrix: counting takes the named ones (prefix, ...)");
@@ -50,7 +50,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
  */
 static dpmf_status choose_release(const dpmf_counter *c, const dpmf_mechanism *m, dpmf_release release,
                                   dpmf_noise_options *wanted, double *clip) {
-    const double sigma = m->sigma > 0 ? m->sigma : 1, scale = c->clip * sigma * m->evaluation.sensitivity.value;
+    const double sigma = m->sigma > 0 ? m->sigma : 1, scale = c->clip * sigma * m->problem.evaluation.sensitivity.value;
     dpmf_exact exact;
     *clip = c->clip;
     if ((int)release < DPMF_RELEASE_AUTO || release > DPMF_RELEASE_PLAIN)
@@ -125,8 +125,8 @@ dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns
     c->columns = columns;
     c->clip = clip;
     c->clip_rows = o.clip_rows != 0;
-    c->workload = workload_retain(mechanism->workload);
-    c->steps = mechanism->steps;
+    c->workload = workload_retain(mechanism->problem.workload);
+    c->steps = mechanism->problem.steps;
     workload_inverse_bands(c->workload, &c->q_bands, &c->r_bands);
     assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
     TRY_DONE(open_noise(c, mechanism, key, &o));

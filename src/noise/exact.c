@@ -69,9 +69,9 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
                          "accepted: positive and finite",
                          (long long)dim, clip);
     TRY(noise_plan_make(m->strategy, &wanted, 1, &plan));
-    TRY(noise_exact_covers(&plan, &m->sampling, m->adjacency));
+    TRY(noise_exact_covers(&plan, &m->sampling, m->problem.adjacency));
     TRY(plan.bound(&plan, run, &b));
-    const double sigma = m->sigma > 0 ? m->sigma : 1, s = m->evaluation.sensitivity.value;
+    const double sigma = m->sigma > 0 ? m->sigma : 1, s = m->problem.evaluation.sensitivity.value;
     const double spread = b.spread * sqrt((double)dim), share = 2 * b.arithmetic * sigma * spread;
     dpmf_exact made = {0};
     TRY(choose_grid(&b, clip * sigma * s, grid, &made.grid));
@@ -79,7 +79,7 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "exact noise: %lld steps of %lld numbers: the arithmetic's part of the sensitivity cannot "
                          "be bounded by less than the sensitivity itself",
-                         (long long)m->steps, (long long)dim);
+                         (long long)m->problem.steps, (long long)dim);
     made.rounding = made.grid * spread / clip;
     made.arithmetic = (made.rounding + s) / (1 - share) - made.rounding - s;
     made.sensitivity = (s + made.rounding + made.arithmetic) * (1 + 0x1p-40); /* the doubles of this computation */

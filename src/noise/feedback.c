@@ -154,6 +154,7 @@ void noise_plan_feedback(noise_plan *plan, int64_t lookahead) {
     plan->lags = plan->leaf->ops->bands(plan->leaf) - 1;
     assert(plan->lags >= 1);
     plan->slots = plan->lags;
+    plan->work = (noise_work){1, (double)plan->lags + 2}; /* the ring goes to memory and back once in `ahead` rows */
     plan->ahead = noise_at_most(plan->lags, lookahead == 0 ? AHEAD_MAX : lookahead);
     plan->replay = plan->ahead;
     plan->mapped = 0;

@@ -247,6 +247,12 @@ static int is_whole(const noise_plan *plan) {
     return plan->route == &WHOLE;
 }
 
+/* Row t of a triangular W has at most t + 1 terms. A strategy with more rows than steps takes every seed in each step. */
+static double terms_on_average(const noise_plan *plan) {
+    const double terms = (double)plan->lags;
+    return plan->leaf_rows == plan->length ? terms - terms * (terms - 1) / (2 * (double)plan->length) : terms;
+}
+
 static void plan_rows(noise_plan *plan, int64_t chosen, int64_t lookahead) {
     plan->bound = noise_bound_filter;
     int64_t ahead = lookahead > 0 ? lookahead : plan->mapped ? AHEAD_FILE : chosen;
@@ -254,6 +260,8 @@ static void plan_rows(noise_plan *plan, int64_t chosen, int64_t lookahead) {
     plan->seeds = plan->lags;
     plan->ahead = noise_at_most(ahead < 1 ? 1 : ahead, plan->strategy->steps);
     plan->slots = plan->ahead > 1 ? plan->ahead : 0;
+    plan->work.touched = terms_on_average(plan);
+    plan->work.normals = 1 + (plan->work.touched - 1) / (double)plan->ahead;
     plan->scratch_rows = CHUNK + (plan->slots == 0);
     plan->cache = CACHE;
     plan->cache_rows = CHUNK + plan->ahead;
@@ -318,6 +326,7 @@ void noise_plan_filter(noise_plan *plan, int64_t lookahead) {
     if (plan->lags == 1) {
         plan->route = &ONE;
         plan->bound = noise_bound_own;
+        plan->work = (noise_work){1, 0};
         plan->mapped = 0;
         plan->scratch_rows = 2;
         plan->cache = CACHE / 16; /* the first-level cache */

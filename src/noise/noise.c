@@ -95,7 +95,7 @@ static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double cli
         const base_part label = {o->label, strlen(o->label)};
         TRY(base_sha256(1, &label, binding->label));
     }
-    binding->steps = m->steps;
+    binding->steps = m->problem.steps;
     binding->dim = dim;
     binding->offset = o->offset;
     binding->count = o->count;
@@ -154,7 +154,7 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
     TRY(check_options(mechanism, dim, &o));
     if (!(clip > 0 && isfinite(clip)))
         return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: positive and finite", clip);
-    const dpmf_sensitivity *sensitivity = &mechanism->evaluation.sensitivity;
+    const dpmf_sensitivity *sensitivity = &mechanism->problem.evaluation.sensitivity;
     if (sensitivity->kind != DPMF_EXACT && sensitivity->kind != DPMF_UPPER_BOUND)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "the mechanism's sensitivity is only known as %s %s: noise of that size protects nobody",

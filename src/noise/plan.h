@@ -77,8 +77,17 @@ typedef struct noise_states {
     void (*fill)(const noise_stream *s, int64_t t, double factor, void *weight);
 } noise_states;
 
+/*
+ * The work for one number of a row, averaged over the run: normal numbers that are made, and numbers of rows or buffers that
+ * are read or written in a cache. Multiplications are not counted: each belongs to one number that is read.
+ */
+typedef struct noise_work {
+    double normals, touched;
+} noise_work;
+
 typedef struct noise_plan {
     const noise_route *route;
+    noise_work work;
     /* the proven bounds of its exact rows; needed where route->exact is not NOISE_EXACT_NONE */
     dpmf_status (*bound)(const struct noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
     noise_states states;                               /* of the route of few buffers (noise/states.c) */
@@ -153,6 +162,21 @@ DPMF_MUST_CHECK dpmf_status noise_bound_forward_spread(const noise_plan *plan, c
 DPMF_MUST_CHECK dpmf_status noise_bound_own(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 DPMF_MUST_CHECK dpmf_status noise_bound_feedback(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 DPMF_MUST_CHECK dpmf_status noise_bound_filter(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
+
+/*
+ * The work of a recursion: every buffer is read and written, and read a second time where there are more than the eight
+ * that the kernels hold in registers; the row itself is written once.
+ */
+static inline noise_work noise_work_recursion(double normals, int64_t buffers) {
+    return (noise_work){normals, (double)((buffers <= 8 ? 2 : 3) * buffers + 1)};
+}
+
+/* The same with a mix of several seeds in the place of one, which is written before it is read. */
+static inline noise_work noise_work_replay(double normals, int64_t buffers) {
+    noise_work work = noise_work_recursion(normals, buffers);
+    work.touched++;
+    return work;
+}
 
 /* Which route, how large the tiles, how much memory (noise/plan.c). */
 DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,

@@ -132,6 +132,8 @@ void noise_plan_program(noise_plan *plan, int64_t seeds) {
     plan->route = &PROGRAM;
     plan->slots = strategy_buffers(plan->leaf);
     plan->seeds = seeds;
+    /* Few nodes of a tree, which has many seeds, change in a step; every buffer of a low rank is combined and copied. */
+    plan->work = (noise_work){(double)plan->leaf_rows / (double)plan->length, seeds > 1 ? 8 : 6 * (double)plan->slots};
     plan->mapped = 0;
     plan->scratch_rows = 1 + plan->seeds + plan->slots;
     plan->scratch_bytes = (int64_t)pointer_bytes(plan);

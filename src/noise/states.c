@@ -136,6 +136,7 @@ void noise_plan_states(noise_plan *plan, const noise_states *states) {
     plan->route = &STATES;
     plan->states = *states;
     plan->slots = strategy_buffers(plan->leaf);
+    plan->work = noise_work_recursion(1, plan->slots);
     plan->replay = REPLAY;
     plan->mapped = 0;
     plan->scratch_rows = 1;

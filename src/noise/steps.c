@@ -52,6 +52,8 @@ static const noise_route STEPS = {
 void noise_plan_steps(noise_plan *plan) {
     plan->route = &STEPS;
     plan->slots = strategy_buffers(plan->leaf);
+    plan->work =
+        (noise_work){1, 50 * (double)plan->slots}; /* loops in double, one number at a time, with conversions */
     plan->replay = REPLAY;
     plan->mapped = 0;
     plan->scratch_rows = 4;

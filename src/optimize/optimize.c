@@ -47,8 +47,10 @@ static int optimized_place(const dpmf_family *f) {
     return f->optimized;
 }
 
-dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, const dpmf_participation *participation,
-                          const dpmf_optimize_options *options, dpmf_strategy **out, dpmf_optimization *result) {
+dpmf_status optimize_problem(const char *family, const problem_facts *p, const dpmf_optimize_options *options,
+                             dpmf_strategy **out, dpmf_optimization *result) {
+    const dpmf_workload *workload = p->workload;
+    const dpmf_participation *participation = p->participation;
     dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
     dpmf_participation *single = NULL;
     dpmf_optimization found = {.optimum_upper = INFINITY};
@@ -66,13 +68,19 @@ dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, con
         return base_fail(DPMF_ERROR_ARGUMENT, "optimize: a participation of %lld steps for a workload of %lld",
                          (long long)participation->steps, (long long)workload->steps);
     if (participation == NULL) TRY(workload_participation_single(workload->steps, &single));
-    optimize_task task = {workload, participation == NULL ? single : participation, &o};
+    optimize_task task = {workload, participation == NULL ? single : participation, &o, p};
     TRY_DONE(known->optimize(&task, out == NULL ? NULL : &strategy, &found));
     if (out != NULL) *out = strategy;
     *result = found;
 done:
     dpmf_participation_free(single);
     return status;
+}
+
+dpmf_status dpmf_optimize(const char *family, const dpmf_workload *workload, const dpmf_participation *participation,
+                          const dpmf_optimize_options *options, dpmf_strategy **out, dpmf_optimization *result) {
+    const problem_facts p = {.workload = workload, .participation = participation};
+    return optimize_problem(family, &p, options, out, result);
 }
 
 /* Optimize: defaults, names, and the checks that all families share. */

@@ -10,13 +10,20 @@
 
 #include "base/status.h"
 #include "optimum/optimum.h"
+#include "problem/problem.h"
 #include "strategy/strategy.h"
 
 typedef struct optimize_task {
     const dpmf_workload *workload;
     const dpmf_participation *participation; /* never NULL */
     const dpmf_optimize_options *options;
+    const problem_facts *problem; /* what is known of it: its bound; NULL: nothing */
 } optimize_task;
+
+/* dpmf_optimize for a problem of which a bound may be known already. */
+DPMF_MUST_CHECK dpmf_status optimize_problem(const char *family, const problem_facts *p,
+                                             const dpmf_optimize_options *options, dpmf_strategy **out,
+                                             dpmf_optimization *result);
 
 /* A family's entry. */
 typedef dpmf_status (*optimize_call)(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);

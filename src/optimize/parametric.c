@@ -228,7 +228,7 @@ dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family, const dpmf_w
                                      double *theta, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
     TRY(check_arguments(family, workload, participation, &o, theta, result));
-    const optimize_task task = {workload, participation, &o};
+    const optimize_task task = {workload, participation, &o, NULL};
     search s = {.family = family, .task = &task, .best_loss = INFINITY};
     dpmf_optimization found = {.optimum_upper = INFINITY};
     TRY(run_search(&s, theta, out, &found));

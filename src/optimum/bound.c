@@ -32,8 +32,8 @@
  * Several participations: the same with one more freedom, correlations within a unit's contributions
  * (optimum/epochs/bound.c), for the patterns of the draws above, which every unit may keep to: the optimum under cyclic
  * and full participation, and by containment a bound under the others. Contributions must then have as many coordinates
- * as a unit has participations. The scope says how near a mechanism is known to come, or that V was not climbed but
- * foretold.
+ * as a unit has participations. The scope says how near a mechanism is known to come, or that V was extrapolated and not
+ * climbed.
  *
  * Weights p turn A into diag(sqrt p) A. Replace-one adjacency doubles sens and so every bound.
  */
@@ -85,39 +85,18 @@ static const char *const SCOPE[SCOPES] = {
     [EPOCHS_RMS + 1] = EPOCHS_TEXT " for the RMS loss, within 0.1 % of it",
     [EPOCHS_RMS + 2] = EPOCHS_TEXT " for the RMS loss, within 1 % of it",
     [EPOCHS_RMS + 3] = EPOCHS_TEXT " for the RMS loss, not converged",
-    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, extrapolated from shorter epochs; not known how near to the optimum",
-    [FORETOLD_BOTH] = EPOCHS_TEXT ", extrapolated from shorter epochs; not known how near to the optimum",
-    [CONTAINED] =
-        EPOCHS_TEXT " under cyclic participation, which is part of this one; not known how near to the optimum here"};
+    [FORETOLD] = EPOCHS_TEXT " for the RMS loss, at a point extrapolated from shorter epochs",
+    [FORETOLD_BOTH] = EPOCHS_TEXT ", at a point extrapolated from shorter epochs",
+    [CONTAINED] = EPOCHS_TEXT " under cyclic participation, which is part of this one"};
 
 static int is_of_epochs(const char *scope) {
     return strncmp(scope, EPOCHS_TEXT, sizeof EPOCHS_TEXT - 1) == 0;
 }
 
-/* What files of earlier versions say for the same. */
-static const struct {
-    int scope;
-    const char *text;
-} EARLIER[] = {
-    {FORETOLD, EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs"},
-    {FORETOLD, EPOCHS_TEXT " for the RMS loss, foretold by shorter epochs; not known how near to the optimum"},
-    {FORETOLD_BOTH, EPOCHS_TEXT ", foretold by shorter epochs; not known how near to the optimum"},
-    {CONTAINED, EPOCHS_TEXT " under cyclic participation, which is part of this one"}};
-enum { EARLIER_COUNT = sizeof EARLIER / sizeof EARLIER[0] };
-
 const char *optimum_lower_bound_scope(const char *text) {
     for (int i = 0; i < SCOPES; i++)
         if (strcmp(text, SCOPE[i]) == 0) return SCOPE[i];
-    for (int i = 0; i < EARLIER_COUNT; i++)
-        if (strcmp(text, EARLIER[i].text) == 0) return EARLIER[i].text;
     return NULL;
-}
-
-/* In the words of `like`, if these are earlier ones for the same. */
-static const char *worded_like(const char *scope, const char *like) {
-    for (int i = 0; i < EARLIER_COUNT; i++)
-        if (scope == SCOPE[EARLIER[i].scope] && strcmp(like, EARLIER[i].text) == 0) return EARLIER[i].text;
-    return scope;
 }
 
 dpmf_status optimum_check_weights(int64_t n, const double *weights) {
@@ -259,6 +238,10 @@ static dpmf_status single_bound(const dpmf_workload *a, const dpmf_evaluate_opti
     return DPMF_OK;
 }
 
+static double adjacency_factor(const dpmf_evaluate_options *o) {
+    return o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+}
+
 /* Nuclear norm and one unit's contribution: cheap, whatever the participation. */
 static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const dpmf_evaluate_options *o,
                               dpmf_lower_bound *out) {
@@ -283,12 +266,19 @@ static int gap_class(double gap) {
     return i;
 }
 
-/* The dual over several participations, where it is above `found`. */
+/*
+ * The dual over several participations, where it is above `found`. `known` may have the RMS loss of the extrapolated dual,
+ * which the max loss does not depend on; NULL: nothing is known.
+ */
 static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation *participation, const patterns *p,
-                                const dpmf_evaluate_options *o, epochs_losses losses, dpmf_lower_bound *found) {
+                                const dpmf_evaluate_options *o, epochs_losses losses, const dpmf_lower_bound *known,
+                                dpmf_lower_bound *found) {
     epochs_lower dual;
-    TRY(epochs_lower_bound(a, p->count, p->apart, o->weights, losses, &o->run, &dual));
-    double rms = dual.rms_loss > 0 ? round_to(CLIMBED_BITS, dual.rms_loss) : 0;
+    const int has_rms = known != NULL && known->scope == SCOPE[FORETOLD];
+    TRY(epochs_lower_bound(a, p->count, p->apart, o->weights, has_rms ? EPOCHS_MAX_LOSS : losses, &o->run, &dual));
+    double rms = has_rms             ? known->rms_loss / adjacency_factor(o)
+                 : dual.rms_loss > 0 ? round_to(CLIMBED_BITS, dual.rms_loss)
+                                     : 0;
     double max = dual.max_loss > 0 ? round_to(CLIMBED_BITS, dual.max_loss) : 0;
     if (!(rms > found->rms_loss)) { /* no better; the max loss may be */
         found->max_loss = fmax(found->max_loss, max);
@@ -308,7 +298,7 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
 /* like: NULL, or the scope that the bound is to have: files know the bounds of their own time. */
 static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
                              const dpmf_evaluate_options *o, const char *like, epochs_losses losses,
-                             dpmf_lower_bound *out) {
+                             const dpmf_lower_bound *known, dpmf_lower_bound *out) {
     patterns p = patterns_of(participation, a->steps);
     dpmf_lower_bound found = {0};
     if (p.count == 1) {
@@ -316,8 +306,9 @@ static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *p
         if (out->scope != NULL) return DPMF_OK;
     }
     TRY(elementary(a, &p, o, &found));
-    if (p.count > 1 && (like == NULL || is_of_epochs(like))) TRY(epochs_bound(a, participation, &p, o, losses, &found));
-    double times = o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+    if (p.count > 1 && (like == NULL || is_of_epochs(like)))
+        TRY(epochs_bound(a, participation, &p, o, losses, known, &found));
+    const double times = adjacency_factor(o);
     *out = (dpmf_lower_bound){times * found.rms_loss, times * found.max_loss, found.scope};
     return DPMF_OK;
 }
@@ -339,24 +330,24 @@ dpmf_status optimum_lower_bound_like(const dpmf_workload *workload, const dpmf_p
                                      double *tolerance) {
     dpmf_lower_bound found = {0};
     TRY(check_options(workload, participation, o));
-    TRY(strongest(workload, participation, o, scope, EPOCHS_BOTH, &found));
+    TRY(strongest(workload, participation, o, scope, EPOCHS_BOTH, NULL, &found));
     const int climbed = found.scope == SCOPE[OPTIMUM] || found.scope == SCOPE[OPTIMUM_RMS] ||
                         found.scope == SCOPE[SHORT] || found.scope == SCOPE[SHORT_RMS];
     *tolerance = found.scope != NULL && (is_of_epochs(found.scope) || (climbed && workload->steps > LONG)) ? 1e-5 : 0;
-    if (found.scope != NULL && scope != NULL) found.scope = worded_like(found.scope, scope);
     *out = found;
     return DPMF_OK;
 }
 
 dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
-                                const dpmf_evaluate_options *options, epochs_losses losses, dpmf_lower_bound *out) {
+                                const dpmf_evaluate_options *options, epochs_losses losses,
+                                const dpmf_lower_bound *known, dpmf_lower_bound *out) {
     dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
     dpmf_lower_bound found = {0};
     if (workload == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "lower bound: the workload is NULL");
     TRY(check_options(workload, participation, &o));
     int wanted = o.lower_bound == DPMF_LOWER_BOUND_FORCE ||
                  (o.lower_bound == DPMF_LOWER_BOUND_AUTO && workload->steps <= AUTO_STEPS_MAX);
-    if (wanted) TRY(strongest(workload, participation, &o, NULL, losses, &found));
+    if (wanted) TRY(strongest(workload, participation, &o, NULL, losses, known, &found));
     if (o.lower_bound == DPMF_LOWER_BOUND_FORCE && found.scope == NULL)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "no proven lower bound is known for workload %s of %lld steps under participation %s",
@@ -368,5 +359,5 @@ dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_partic
 
 dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_participation *participation,
                                      const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
-    return optimum_lower_bound(workload, participation, options, EPOCHS_BOTH, out);
+    return optimum_lower_bound(workload, participation, options, EPOCHS_BOTH, NULL, out);
 }

@@ -56,10 +56,11 @@ const char *optimum_lower_bound_scope(const char *text);
 /*
  * dpmf_lower_bound_compute for the losses that are needed. Over several epochs the ascent for the max loss takes most
  * of the time: without it the bound for the max loss is the one that follows from the RMS loss, and may be weaker.
+ * `known`: what an earlier call found for the RMS loss alone, so that it need not be found again; or NULL.
  */
 DPMF_MUST_CHECK dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
                                                 const dpmf_evaluate_options *options, epochs_losses losses,
-                                                dpmf_lower_bound *out);
+                                                const dpmf_lower_bound *known, dpmf_lower_bound *out);
 
 /*
  * The bound of the kind that `scope` names, at any size, to confirm a file's claim even if stronger bounds have become

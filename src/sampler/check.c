@@ -127,7 +127,7 @@ static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *
     const dpmf_sampling law = law_of(s->plan.sampling);
     const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||
                       law.kind == DPMF_SAMPLING_MIN_SEPARATION || law.kind == DPMF_SAMPLING_ALLOCATION;
-    if (mechanism->adjacency != DPMF_ADJACENCY_ADD_REMOVE || alone) return DPMF_OK;
+    if (mechanism->problem.adjacency != DPMF_ADJACENCY_ADD_REMOVE || alone) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT,
                      "the mechanism's guarantee is for add-remove adjacency, but the sampler %s moves other "
                      "units when one is added or removed: zero-out and replace-one are accepted",
@@ -138,16 +138,16 @@ dpmf_status dpmf_sampler_check(const dpmf_sampler *s, const dpmf_mechanism *mech
     char assumed[160], realised[160];
     if (s == NULL || mechanism == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "sampler: the sampler or the mechanism is NULL");
-    if (s->steps != mechanism->steps)
+    if (s->steps != mechanism->problem.steps)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "sampler %s: it has %" PRId64 " steps and the mechanism %" PRId64 ", accepted: as many",
-                         s->plan.text, s->steps, mechanism->steps);
+                         s->plan.text, s->steps, mechanism->problem.steps);
     TRY(check_adjacency(s, mechanism));
     const int holds = dpmf_sampling_is_none(&mechanism->sampling)
-                          ? participation_holds(s, mechanism->participation)
+                          ? participation_holds(s, mechanism->problem.participation)
                           : sampling_holds(s->plan.sampling, mechanism->sampling);
     if (holds) return DPMF_OK;
-    TRY(describe(&mechanism->sampling, mechanism->participation->text, assumed));
+    TRY(describe(&mechanism->sampling, mechanism->problem.participation->text, assumed));
     TRY(describe(&s->plan.sampling, s->realised == NULL ? "" : s->realised->text, realised));
     return base_fail(DPMF_ERROR_ARGUMENT,
                      "the mechanism's guarantee assumes %s, but the sampler %s does %s: the guarantee would not hold",

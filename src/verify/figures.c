@@ -14,10 +14,10 @@
 static dpmf_evaluate_options options_of(const verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
-    o.adjacency = m->adjacency;
+    o.adjacency = m->problem.adjacency;
     o.sensitivity = m->bound;
     o.lower_bound = DPMF_LOWER_BOUND_NONE;
-    o.weights = m->weights;
+    o.weights = m->problem.weights;
     o.of = dpmf_sampling_is_none(&m->sampling) ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
     o.run = *v->run;
     return o;
@@ -25,7 +25,7 @@ static dpmf_evaluate_options options_of(const verify_task *v) {
 
 /* The value, and the words that say what it is. */
 static void check_sensitivity(verify_task *v) {
-    const dpmf_sensitivity *claimed = &v->mechanism->evaluation.sensitivity, *found = &v->again.sensitivity;
+    const dpmf_sensitivity *claimed = &v->mechanism->problem.evaluation.sensitivity, *found = &v->again.sensitivity;
     const int same = claimed->kind == found->kind && claimed->of == found->of && claimed->method == found->method;
     if (same) {
         verify_check_equal(v->out, "sensitivity", claimed->value, found->value, VERIFY_TOLERANCE_SAME,
@@ -54,7 +54,7 @@ static void check_bound(verify_task *v, const char *name, double claimed, double
 
 static dpmf_status check_lower_bound(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
-    const dpmf_lower_bound *claimed = &m->evaluation.lower_bound;
+    const dpmf_lower_bound *claimed = &m->problem.evaluation.lower_bound;
     dpmf_evaluate_options o = options_of(v);
     dpmf_lower_bound found = {0};
     double apart = 0;
@@ -63,10 +63,10 @@ static dpmf_status check_lower_bound(verify_task *v) {
         return DPMF_OK;
     }
     o.lower_bound = DPMF_LOWER_BOUND_FORCE;
-    dpmf_status status =
-        dpmf_sampling_is_none(&m->sampling)
-            ? optimum_lower_bound_like(m->workload, m->participation, &o, claimed->scope, &found, &apart)
-            : base_fail(DPMF_ERROR_UNSUPPORTED, "no lower bound is known under sampling");
+    dpmf_status status = dpmf_sampling_is_none(&m->sampling)
+                             ? optimum_lower_bound_like(m->problem.workload, m->problem.participation, &o,
+                                                        claimed->scope, &found, &apart)
+                             : base_fail(DPMF_ERROR_UNSUPPORTED, "no lower bound is known under sampling");
     if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     const int weaker = status == DPMF_OK && found.scope != NULL &&
                        optimum_lower_bound_is_weaker(claimed->rms_loss, claimed->scope, found.rms_loss, found.scope);
@@ -98,10 +98,10 @@ static dpmf_status check_response(verify_task *v) {
 
 dpmf_status verify_figures(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
-    const dpmf_evaluation *claimed = &m->evaluation, *found = &v->again;
+    const dpmf_evaluation *claimed = &m->problem.evaluation, *found = &v->again;
     const dpmf_evaluate_options o = options_of(v);
     TRY(base_progress(v->run, "verify: figures", 0));
-    dpmf_status status = dpmf_evaluate(m->workload, m->participation, m->strategy, &o, &v->again, NULL);
+    dpmf_status status = dpmf_evaluate(m->problem.workload, m->problem.participation, m->strategy, &o, &v->again, NULL);
     if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     v->evaluated = status == DPMF_OK;
     if (!v->evaluated) {

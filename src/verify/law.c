@@ -184,13 +184,14 @@ done:
 dpmf_status verify_law(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_noise_options o = dpmf_noise_options_defaults();
-    sample s = {.steps = m->steps < STEPS ? m->steps : STEPS};
+    sample s = {.steps = m->problem.steps < STEPS ? m->problem.steps : STEPS};
     o.run = *v->run;
     o.lookahead = 1; /* few rows are asked for */
     o.label = "verification";
-    if (m->steps > 65536) s.steps = 32; /* a column of C takes O(n) or more */
+    if (m->problem.steps > 65536) s.steps = 32; /* a column of C takes O(n) or more */
     if (!verify_is_small(m) && verify_stream_is_whole(m->strategy)) {
-        verify_check_skip(v->out, "noise", "not made: a stream of %" PRId64 " steps needs the whole W first", m->steps);
+        verify_check_skip(v->out, "noise", "not made: a stream of %" PRId64 " steps needs the whole W first",
+                          m->problem.steps);
         return DPMF_OK;
     }
     TRY(base_progress(v->run, "verify: the law of the noise", 0));

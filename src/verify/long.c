@@ -41,31 +41,31 @@ static dpmf_status moved(const dpmf_strategy *s, int64_t start, int64_t gap, int
 }
 
 static dpmf_status most_moved(const dpmf_mechanism *m, double *x, double *y, double *out) {
-    const dpmf_participation *p = m->participation;
+    const dpmf_participation *p = m->problem.participation;
     const int one = !dpmf_sampling_is_none(&m->sampling) || p->count == 1;
-    const int64_t n = m->steps, k = one ? 1 : p->count, gap = one ? n : p->separation;
+    const int64_t n = m->problem.steps, k = one ? 1 : p->count, gap = one ? n : p->separation;
     const int64_t starts[] = {0, (one ? n : gap) / 2, (one ? n : gap) - 1};
     double most = 0, found = 0;
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
         TRY(moved(m->strategy, starts[i], gap, k, x, y, &found));
         most = fmax(most, found);
     }
-    const int doubled = dpmf_sampling_is_none(&m->sampling) && m->adjacency == DPMF_ADJACENCY_REPLACE_ONE;
+    const int doubled = dpmf_sampling_is_none(&m->sampling) && m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE;
     *out = doubled ? 2 * most : most;
     return DPMF_OK;
 }
 
 static dpmf_status check_sensitivity(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
-    const double claimed = m->evaluation.sensitivity.value, tolerance = VERIFY_TOLERANCE_OTHER;
+    const double claimed = m->problem.evaluation.sensitivity.value, tolerance = VERIFY_TOLERANCE_OTHER;
     double *x = NULL, *y = NULL, found = 0;
     dpmf_status status = DPMF_OK;
-    if (m->steps > PATTERN_STEPS_MAX) {
+    if (m->problem.steps > PATTERN_STEPS_MAX) {
         verify_check_skip(v->out, "stream.sensitivity", "not made: a pattern over %" PRId64 " steps is too long",
-                          m->steps);
+                          m->problem.steps);
         return DPMF_OK;
     }
-    TRY_DONE(base_alloc_doubles(m->steps, "a pattern", &x));
+    TRY_DONE(base_alloc_doubles(m->problem.steps, "a pattern", &x));
     TRY_DONE(base_alloc_doubles(strategy_rows(m->strategy), "C times a pattern", &y));
     TRY_DONE(most_moved(m, x, y, &found));
     const dpmf_check check = {.name = "stream.sensitivity",
@@ -105,7 +105,7 @@ static dpmf_status block_make(const dpmf_mechanism *m, const crypto_seed *seed, 
     TRY(noise_stream_create(m->strategy, seed, &options, NULL, &b->stream));
     TRY(base_alloc_doubles(count, "a row", &b->row));
     TRY(base_alloc_doubles(count, "a row", &b->answer));
-    return base_alloc_doubles(workload_buffers(m->workload) * count + 1, "the workload's state", &b->state);
+    return base_alloc_doubles(workload_buffers(m->problem.workload) * count + 1, "the workload's state", &b->state);
 }
 
 /* Adds what seeds first..first+count-1 give to the squared norms of the rows of B. */
@@ -117,10 +117,10 @@ static dpmf_status add_block(verify_task *v, const crypto_seed *seed, int64_t fi
     dpmf_status status = DPMF_OK;
     TRY_DONE(block_make(m, seed, first, count, &b));
     const noise_segment segment = {b.row, count};
-    for (int64_t t = 0; t < m->steps; t++) {
+    for (int64_t t = 0; t < m->problem.steps; t++) {
         double sum = 0;
         TRY_DONE(noise_stream_emit(b.stream, 1, 0, 1, &segment));
-        workload_step(m->workload, t, count, b.row, b.state, b.answer);
+        workload_step(m->problem.workload, t, count, b.row, b.state, b.answer);
         for (int64_t i = 0; i < count; i++)
             sum += b.answer[i] * b.answer[i];
         base_running_add(&squares[t], sum);
@@ -133,18 +133,19 @@ done:
 
 static void check_losses(verify_task *v, const base_running *squares) {
     const dpmf_mechanism *m = v->mechanism;
-    const dpmf_evaluation *claimed = &m->evaluation;
+    const dpmf_evaluation *claimed = &m->problem.evaluation;
     const double s = v->again.sensitivity.value;
     static const char how[] = "from the noise stream's responses to all impulses, and the sensitivity";
     base_running total = {0};
     double largest = 0;
-    for (int64_t t = 0; t < m->steps; t++) {
-        const double p = m->weights == NULL ? 1 : m->weights[t], loss = s * s * p * base_running_value(&squares[t]);
+    for (int64_t t = 0; t < m->problem.steps; t++) {
+        const double p = m->problem.weights == NULL ? 1 : m->problem.weights[t],
+                     loss = s * s * p * base_running_value(&squares[t]);
         base_running_add(&total, loss);
         largest = fmax(largest, loss);
     }
     const double all = base_running_value(&total);
-    verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->steps),
+    verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->problem.steps),
                        VERIFY_TOLERANCE_OTHER, "%s", how);
     verify_check_equal(v->out, "stream.max_loss", claimed->max_loss, sqrt(largest), VERIFY_TOLERANCE_OTHER, "%s", how);
     verify_check_equal(v->out, "stream.total_squared_loss", claimed->total_squared_loss, all, VERIFY_TOLERANCE_OTHER,
@@ -157,7 +158,7 @@ static dpmf_status measure_losses(verify_task *v) {
     base_running *squares = NULL;
     crypto_seed *seed = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc(m->steps, sizeof *squares, "the squared norms", (void **)&squares));
+    TRY_DONE(base_alloc(m->problem.steps, sizeof *squares, "the squared norms", (void **)&squares));
     TRY_DONE(verify_seed_open_impulses(&seed));
     for (int64_t first = 0; first < rows; first += BLOCK)
         TRY_DONE(add_block(v, seed, first, rows - first < BLOCK ? rows - first : BLOCK, squares));
@@ -169,10 +170,10 @@ done:
 }
 
 static double work_of_losses(const dpmf_mechanism *m) {
-    const double kept =
-        (double)(strategy_buffers(m->strategy) + workload_buffers(m->workload) + OWN) + strategy_normals(m->strategy);
+    const double kept = (double)(strategy_buffers(m->strategy) + workload_buffers(m->problem.workload) + OWN) +
+                        strategy_normals(m->strategy);
     if (verify_stream_is_whole(m->strategy)) return INFINITY;
-    return kept * (double)m->steps * (double)strategy_rows(m->strategy);
+    return kept * (double)m->problem.steps * (double)strategy_rows(m->strategy);
 }
 
 dpmf_status verify_long(verify_task *v) {
@@ -181,7 +182,7 @@ dpmf_status verify_long(verify_task *v) {
         verify_check_skip(v->out, "stream.rms_loss",
                           "not made: at %" PRId64
                           " steps all impulses would take too long; no second method for the losses",
-                          v->mechanism->steps);
+                          v->mechanism->problem.steps);
         return DPMF_OK;
     }
     return measure_losses(v);

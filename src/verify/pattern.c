@@ -212,8 +212,8 @@ static dpmf_status reach_of_several(const whole *c, workload_pattern pattern, ve
 
 dpmf_status verify_reach_of(const dpmf_mechanism *m, int64_t rows, const double *columns, const dpmf_run *run,
                             verify_reach *out) {
-    const dpmf_participation *p = m->participation;
-    whole c = {.n = m->steps, .k = p->count, .b = p->separation, .rows = rows, .columns = columns, .run = run};
+    const dpmf_participation *p = m->problem.participation;
+    whole c = {.n = m->problem.steps, .k = p->count, .b = p->separation, .rows = rows, .columns = columns, .run = run};
     const int column = !dpmf_sampling_is_none(&m->sampling);
     int64_t *spans = NULL;
     TRY(base_alloc(2 * c.n, sizeof *spans, "where columns begin and end", (void **)&spans));
@@ -226,7 +226,7 @@ dpmf_status verify_reach_of(const dpmf_mechanism *m, int64_t rows, const double 
         largest_column(&c, out);
     else
         status = reach_of_several(&c, p->pattern, out);
-    if (!column && m->adjacency == DPMF_ADJACENCY_REPLACE_ONE) out->value *= 2;
+    if (!column && m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE) out->value *= 2;
     base_free(spans);
     return status;
 }

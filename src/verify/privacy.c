@@ -36,8 +36,8 @@ double verify_gaussian_delta(double mu, double epsilon) {
 
 static void check_unsampled(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
-    const double found = verify_gaussian_delta(1 / m->sigma, m->epsilon);
-    verify_check_equal(v->out, "delta", m->delta, found, VERIFY_TOLERANCE_OTHER,
+    const double found = verify_gaussian_delta(1 / m->sigma, m->problem.epsilon);
+    verify_check_equal(v->out, "delta", m->problem.delta, found, VERIFY_TOLERANCE_OTHER,
                        "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
 }
 
@@ -50,7 +50,7 @@ static dpmf_status check_sampled(verify_task *v) {
     double epsilon = 0;
     int found = 0;
     how.run = *v->run;
-    dpmf_status status = account_estimate_epsilon(m->sigma, m->delta, &how, &epsilon, &found);
+    dpmf_status status = account_estimate_epsilon(m->sigma, m->problem.delta, &how, &epsilon, &found);
     if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
         verify_check_skip(v->out, "epsilon", "the contour integral cannot be computed here: %s", dpmf_last_error());
@@ -61,9 +61,9 @@ static dpmf_status check_sampled(verify_task *v) {
         return DPMF_OK;
     }
     const dpmf_check check = {.name = "epsilon",
-                              .ok = epsilon <= m->epsilon * (1 + VERIFY_TOLERANCE_OTHER) &&
-                                    epsilon >= m->epsilon * (1 - LOOSE),
-                              .claimed = m->epsilon,
+                              .ok = epsilon <= m->problem.epsilon * (1 + VERIFY_TOLERANCE_OTHER) &&
+                                    epsilon >= m->problem.epsilon * (1 - LOOSE),
+                              .claimed = m->problem.epsilon,
                               .found = epsilon,
                               .tolerance = VERIFY_TOLERANCE_OTHER};
     verify_check_add(v->out, check,
@@ -78,16 +78,16 @@ static dpmf_status check_back(verify_task *v) {
     dpmf_account_options how = dpmf_mechanism_account(m);
     dpmf_privacy found = {0};
     how.run = *v->run;
-    dpmf_status status = dpmf_account_epsilon(m->sigma, m->delta, &how, &found);
+    dpmf_status status = dpmf_account_epsilon(m->sigma, m->problem.delta, &how, &found);
     if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
         verify_check_skip(v->out, "epsilon", "it cannot be computed here: %s", dpmf_last_error());
         return DPMF_OK;
     }
     const dpmf_check check = {.name = "epsilon",
-                              .ok =
-                                  found.epsilon <= m->epsilon * (1 + 1e-3) && found.epsilon >= m->epsilon * (1 - LOOSE),
-                              .claimed = m->epsilon,
+                              .ok = found.epsilon <= m->problem.epsilon * (1 + 1e-3) &&
+                                    found.epsilon >= m->problem.epsilon * (1 - LOOSE),
+                              .claimed = m->problem.epsilon,
                               .found = found.epsilon,
                               .tolerance = 1e-3}; /* each of the two bounds has a slack of its own */
     verify_check_add(v->out, check, "at sigma and delta, again: %s (%s)", found.method, dpmf_kind_name(found.kind));
@@ -119,7 +119,7 @@ dpmf_status verify_privacy(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_account_options how = dpmf_mechanism_account(m);
     dpmf_privacy found = {0};
-    if (m->epsilon == 0) {
+    if (m->problem.epsilon == 0) {
         verify_check_skip(v->out, "sigma",
                           m->sigma == 0 ? "not calibrated: no guarantee is claimed"
                                         : "no guarantee is claimed to compare it with");
@@ -127,7 +127,7 @@ dpmf_status verify_privacy(verify_task *v) {
     }
     TRY(base_progress(v->run, "verify: privacy", 0));
     how.run = *v->run;
-    dpmf_status status = dpmf_calibrate_sigma(m->epsilon, m->delta, &how, &found);
+    dpmf_status status = dpmf_calibrate_sigma(m->problem.epsilon, m->problem.delta, &how, &found);
     if (status != DPMF_OK && !verify_is_verdict(status)) return status;
     if (status != DPMF_OK) {
         const dpmf_check check = {.name = "sigma", .claimed = m->sigma, .found = NAN};

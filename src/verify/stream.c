@@ -40,12 +40,12 @@ static dpmf_status respond_by_stream(verify_task *v, uint64_t salt, noise_stream
     const dpmf_mechanism *m = v->mechanism;
     double sum = 0, row[LANES], answer = 0;
     const noise_segment segment = {row, LANES};
-    for (int64_t t = 0; t < m->steps; t++) {
+    for (int64_t t = 0; t < m->problem.steps; t++) {
         TRY(noise_stream_emit(stream, 1, 0, 1, &segment));
-        workload_step(m->workload, t, 1, row, state, &answer);
-        if (m->weights != NULL) answer *= sqrt(m->weights[t]);
+        workload_step(m->problem.workload, t, 1, row, state, &answer);
+        if (m->problem.weights != NULL) answer *= sqrt(m->problem.weights[t]);
         sum += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
-        if (t % 1024 == 0) TRY(base_progress(v->run, "verify: the noise stream", (double)t / (double)m->steps));
+        if (t % 1024 == 0) TRY(base_progress(v->run, "verify: the noise stream", (double)t / (double)m->problem.steps));
     }
     *out = sum;
     return DPMF_OK;
@@ -60,7 +60,7 @@ static dpmf_status check_response(verify_task *v) {
     double *state = NULL, found = 0;
     dpmf_status status = DPMF_OK;
     TRY(mechanism_response_salt(m, &salt));
-    TRY_DONE(base_alloc_doubles(workload_buffers(m->workload) + 1, "the workload's state", &state));
+    TRY_DONE(base_alloc_doubles(workload_buffers(m->problem.workload) + 1, "the workload's state", &state));
     TRY_DONE(verify_seed_open_response(salt, &seed));
     TRY_DONE(noise_stream_create(m->strategy, seed, &options, NULL, &stream));
     TRY_DONE(respond_by_stream(v, salt, stream, state, &found));
@@ -90,7 +90,7 @@ static dpmf_status check_inverse(verify_task *v, int64_t steps, int64_t seeds) {
     verify_check_add(v->out, check,
                      "largest entry of W C - I over the first %" PRId64 " steps of %" PRId64
                      ", W read from the noise stream (absolute)",
-                     steps, v->mechanism->steps);
+                     steps, v->mechanism->problem.steps);
 done:
     base_free(columns);
     base_free(w);
@@ -100,15 +100,15 @@ done:
 dpmf_status verify_stream(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     static const char costly[] = "not made: at %" PRId64 " steps it would take too much time or memory here";
-    int64_t steps = first_steps(m->steps), seeds = verify_seeds_before(m->strategy, steps);
+    int64_t steps = first_steps(m->problem.steps), seeds = verify_seeds_before(m->strategy, steps);
     int can = 0;
-    TRY(affordable(m->strategy, LANES, m->steps, &can));
+    TRY(affordable(m->strategy, LANES, m->problem.steps, &can));
     if (can && v->responded)
         TRY(check_response(v));
     else
-        verify_check_skip(v->out, "stream.response", costly, m->steps);
+        verify_check_skip(v->out, "stream.response", costly, m->problem.steps);
     TRY(affordable(m->strategy, seeds, steps, &can));
     if (can) return check_inverse(v, steps, seeds);
-    verify_check_skip(v->out, "stream.left_inverse", costly, m->steps);
+    verify_check_skip(v->out, "stream.left_inverse", costly, m->problem.steps);
     return DPMF_OK;
 }

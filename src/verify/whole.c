@@ -20,8 +20,8 @@
 enum { ALL_SEEDS_STEPS = 1000 };
 
 int verify_is_small(const dpmf_mechanism *m) {
-    const int all = verify_stream_is_whole(m->strategy) && strategy_rows(m->strategy) > m->steps;
-    return m->steps <= (all ? ALL_SEEDS_STEPS : DPMF_VERIFY_WHOLE_STEPS);
+    const int all = verify_stream_is_whole(m->strategy) && strategy_rows(m->strategy) > m->problem.steps;
+    return m->problem.steps <= (all ? ALL_SEEDS_STEPS : DPMF_VERIFY_WHOLE_STEPS);
 }
 
 static double longest(int64_t count, int64_t size, const double *x) {
@@ -36,7 +36,7 @@ static double longest(int64_t count, int64_t size, const double *x) {
 }
 
 static dpmf_status check_inverse(verify_task *v, int64_t rows, const double *w, const double *columns) {
-    const int64_t n = v->mechanism->steps;
+    const int64_t n = v->mechanism->problem.steps;
     double found = 0, size = fmax(1, longest(n, rows, w) * longest(n, rows, columns));
     TRY(verify_left_inverse_error(n, rows, w, columns, v->run, &found));
     const dpmf_check check = {.name = "stream.left_inverse",
@@ -51,7 +51,7 @@ static dpmf_status check_inverse(verify_task *v, int64_t rows, const double *w, 
 }
 
 static dpmf_status check_sensitivity(verify_task *v, int64_t rows, const double *columns) {
-    const dpmf_sensitivity *claimed = &v->mechanism->evaluation.sensitivity;
+    const dpmf_sensitivity *claimed = &v->mechanism->problem.evaluation.sensitivity;
     verify_reach found = {0};
     TRY(verify_reach_of(v->mechanism, rows, columns, v->run, &found));
     const double off = found.value / claimed->value - 1, tolerance = VERIFY_TOLERANCE_OTHER;
@@ -77,9 +77,9 @@ static dpmf_status check_losses(verify_task *v, int64_t rows, const double *b) {
     uint64_t salt = 0;
     base_running total = {0};
     if (v->responded) TRY(mechanism_response_salt(m, &salt));
-    for (int64_t t = 0; t < m->steps; t++) {
+    for (int64_t t = 0; t < m->problem.steps; t++) {
         base_running square = {0}, answer = {0};
-        const double p = m->weights == NULL ? 1 : m->weights[t];
+        const double p = m->problem.weights == NULL ? 1 : m->problem.weights[t];
         for (int64_t i = 0; i < rows; i++) {
             const double x = b[t * rows + i];
             base_running_add(&square, x * x);
@@ -92,8 +92,8 @@ static dpmf_status check_losses(verify_task *v, int64_t rows, const double *b) {
     }
     const double all = base_running_value(&total);
     static const char how[] = "from every entry of A W, W read from the noise stream, and the sensitivity";
-    const dpmf_evaluation *claimed = &m->evaluation;
-    verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->steps),
+    const dpmf_evaluation *claimed = &m->problem.evaluation;
+    verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->problem.steps),
                        VERIFY_TOLERANCE_OTHER, "%s", how);
     verify_check_equal(v->out, "stream.max_loss", claimed->max_loss, sqrt(largest), VERIFY_TOLERANCE_OTHER, "%s", how);
     verify_check_equal(v->out, "stream.total_squared_loss", claimed->total_squared_loss, all, VERIFY_TOLERANCE_OTHER,
@@ -106,7 +106,7 @@ static dpmf_status check_losses(verify_task *v, int64_t rows, const double *b) {
 
 static dpmf_status verify_whole(verify_task *v, base_pool *pool) {
     const dpmf_mechanism *m = v->mechanism;
-    const int64_t n = m->steps, rows = strategy_rows(m->strategy);
+    const int64_t n = m->problem.steps, rows = strategy_rows(m->strategy);
     double *w = NULL, *columns = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(base_alloc_doubles(n * rows, "W", &w));
@@ -115,7 +115,7 @@ static dpmf_status verify_whole(verify_task *v, base_pool *pool) {
     TRY_DONE(verify_first_columns(m->strategy, n, rows, columns));
     TRY_DONE(check_inverse(v, rows, w, columns));
     TRY_DONE(check_sensitivity(v, rows, columns));
-    TRY_DONE(verify_apply_workload(m->workload, n, rows, w));
+    TRY_DONE(verify_apply_workload(m->problem.workload, n, rows, w));
     TRY_DONE(check_losses(v, rows, w));
 done:
     base_free(columns);

@@ -29,7 +29,7 @@ class Environment(Case):
         super().setUp()
         self.mechanism = self.path("m")
         self.ok("design", "--steps", 8, "--epochs", 2, "--epsilon", 2, "--delta", 1e-5, "--families", "bsr,banded-toeplitz",
-                "--no-bench", "-o", self.mechanism)
+                "-o", self.mechanism)
         self.data = self.write("train.csv", "a,b,label\n" + ROWS)
         self.numbers = self.write("numbers", "".join("%d\n" % i for i in range(8)))
         self.single = self.path("single")
@@ -42,7 +42,7 @@ class Environment(Case):
         count = ["count", self.single]
         return [
             ("design", ["design", "--steps", 8, "--epochs", 1, "--epsilon", 1, "--delta", 1e-5, "--families", "bsr",
-                        "--no-bench", "-o", "{}"], None),
+                        "-o", "{}"], None),
             ("evaluate", ["evaluate", "--steps", 8, "--family", "toeplitz", "-o", "{}"], None),
             ("calibrate", ["calibrate", self.mechanism, "--epsilon", 1, "--delta", 1e-6, "-o", "{}"], None),
             ("rows", ["noise", self.mechanism, "--dim", 100, "--rows", "0:4", "--out", "{}"], None),

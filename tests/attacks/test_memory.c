@@ -79,7 +79,7 @@ static dpmf_status design_stage(double seen[16]) {
     options.epsilon = 2;
     options.delta = 1e-5;
     options.dim = DIM;
-    options.no_bench = 1;
+    options.max_overhead = INFINITY;
     options.families = "identity,bsr,toeplitz";
     options.run.threads = 1;
     dpmf_status status = dpmf_workload_parse("prefix", STEPS, &workload);

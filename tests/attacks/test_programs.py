@@ -89,7 +89,7 @@ class Files(Case):
     def test_tampered_mechanism(self):
         """The attacker lowers epsilon, or the sensitivity, in a mechanism file and computes its digest again. noise, count
         and report believed it, and report printed the claim. Now every command that relies on a guarantee computes it again."""
-        self.ok("design", "--steps", 50, "--epochs", 1, "--epsilon", 8, "--delta", 1e-5, "--no-bench", "-o",
+        self.ok("design", "--steps", 50, "--epochs", 1, "--epsilon", 8, "--delta", 1e-5, "-o",
                 self.path("m"))
         with open(self.path("m"), "rb") as file:
             content = file.read()

@@ -39,21 +39,12 @@ NUMBER = r"-?\d[\d.]*(?:e[-+]?\d+)?"
 # Only these may differ between two runs of the same program. Each rule is (what, where, pattern, replacement); where:
 # "text" for standard output and error, "page" for .html files. No rule touches any other file.
 RULES = [
-    # Wall time in JSON: optimize and train "seconds", train "seconds_noise", design "seconds_per_step". A null, which #
-    # means that nothing was measured, stays: whether something is measured is behaviour.
-    ("seconds in JSON", "text", r'"(seconds|seconds_noise|seconds_per_step)":' + NUMBER, r'"\1":<clock>'),
-    # design: time of the noise over that of independent noise, as measured. null stays, as above.
-    ("overhead in JSON", "text", r'"overhead":' + NUMBER, r'"overhead":<clock>'),
+    # Wall time in JSON: optimize and train "seconds", train "seconds_noise".
+    ("seconds in JSON", "text", r'"(seconds|seconds_noise)":' + NUMBER, r'"\1":<clock>'),
     # optimize in words: "converged after 187 iterations, 0.00124 s". The number of iterations stays.
     ("seconds of optimize", "text", r"(?m)( after \d+ iterations, )%s s$" % NUMBER, r"\1<clock> s"),
     # train in words: a line of its own.
     ("seconds of train", "text", r"(?m)^(seconds {13})%s$" % NUMBER, r"\1<clock>"),
-    # design in words: the columns "time/step" and "x i.i.d." right after the memory; "-" (not measured) stays. The
-    # blanks before them go as well, because they depend on the number of digits.
-    ("time columns of design", "text",
-     r"(?m)^([> ] \S.* (?:B|[KMGTPE]iB)) +%s (?:us|ms|s) +%s(?= )" % (NUMBER, NUMBER), r"\1 <clock> <clock>"),
-    # report with --max-overhead: the same two keys, in the object that the page is drawn from.
-    ("times on the page", "page", r'"(seconds_per_step|overhead)":' + NUMBER, r'"\1":<clock>'),
     # verify tests the noise under a fresh key, so what it finds in four checks is new each time; in words with the blanks
     # that fill the column. Verdict, claim and words stay, and the tolerance but for that of the correlation, which is
     # made from the rows themselves.

@@ -167,7 +167,7 @@ class Poisson(Case):
         self.assertNotIn("warning", self.ok(*at, 999))
         self.assertFalse(self.json(*at, 1000)["delta_below_one_unit"])
         design = ["design", "--steps", 8, "--epochs", 1, "--epsilon", 1, "--delta", 1e-2, "--families", "identity",
-                  "--no-bench", "--units"]
+                  "--units"]
         self.assertIn("warning: delta is 1/units or more", self.ok(*design, 100))
         self.assertTrue(self.json(*design, 99)["delta_below_one_unit"])
 
@@ -319,9 +319,9 @@ class Loaders(Case):
 
     def test_runs_on_the_same_data_compose(self):
         one, two = self.path("one.dpmf"), self.path("two.dpmf")
-        self.ok("design", "--steps", 32, "--epochs", 2, "--epsilon", 2, "--delta", 1e-6, "--no-bench", "-o", one)
+        self.ok("design", "--steps", 32, "--epochs", 2, "--epsilon", 2, "--delta", 1e-6, "-o", one)
         self.ok("design", "--steps", 32, "--epochs", 2, "--epsilon", 3, "--delta", 1e-6, "--sampling", "block-cyclic",
-                "--no-bench", "-o", two)
+                "-o", two)
         both = self.json("account", "--compose", one, two, "--times", "1,2", "--delta", 1e-6)
         self.assertEqual(both["epsilon"], self.json("account", "--compose", two, one, "--times", "2,1", "--delta",
                                                     1e-6)["epsilon"])

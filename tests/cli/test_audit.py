@@ -14,7 +14,7 @@ class Audit(Case):
     def mechanism(self, *arguments):
         path = self.path("m")
         self.ok("design", "--steps", 40, "--epochs", 4, "--epsilon", 3, "--delta", 1e-5, "--families", "banded-toeplitz",
-                "--no-bench", *arguments, "-o", path)
+                *arguments, "-o", path)
         return path
 
     def test_an_honest_file_is_below_its_claim_and_near_it(self):

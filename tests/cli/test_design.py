@@ -9,7 +9,7 @@ from harness import Case, run
 # McKenna 2024: n = 16384, 8 epochs, delta = 1e-8, block-cyclic sampling. Noise RMS of amplified BandMF over powers of
 # two, and the noise of others over it; certified sigma may be 1e-3 above, and a better number of bands below.
 RUN = ["design", "--steps", "16384", "--epochs", "8", "--delta", "1e-8", "--dim", "1e6", "--memory", "4GiB",
-       "--sampling", "block-cyclic", "--no-bench", "--families", "identity,banded-toeplitz,blt"]
+       "--sampling", "block-cyclic", "--max-overhead", "1e5", "--families", "identity,banded-toeplitz,blt"]
 # The other epsilons: tests/design/test_design.c has 1, test_design_long.c 2 and 4.
 PUBLISHED = {8: (8.2129, 5.2100, 1.1293, 1.1807)}
 SMALL = ["design", "--steps", "256", "--epochs", "1", "--epsilon", "4", "--delta", "1e-5", "--dim", "1000"]
@@ -41,13 +41,13 @@ class Choice(Case):
     def test_one_epoch_takes_tvblt_and_says_how_far_from_the_optimum(self):
         for steps in (256, 2048):
             found = self.json("design", "--steps", steps, "--epochs", 1, "--epsilon", 8, "--delta", "1e-5",
-                              "--dim", "1e5", "--no-bench")
+                              "--dim", "1e5")
             self.assertEqual(found["chosen"]["family"], "tvblt", steps)
             self.assertTrue(1 <= found["chosen"]["ratio"] < 1.01)
             self.assertIn("optimum", found["why"])
 
     def test_noise_is_sigma_times_loss_and_the_chosen_is_the_least_eligible(self):
-        found = self.json_once(*SMALL, "--no-bench")
+        found = self.json_once(*SMALL)
         for c in found["candidates"] + found["sweep"]:
             self.near(c["noise_rms"], c["sigma"] * c["rms_loss"])
             self.near(c["noise_max"], c["sigma"] * c["max_loss"])
@@ -61,20 +61,20 @@ class Choice(Case):
 
     def test_independent_noise_is_always_there(self):
         for more in ([], ["--sampling", "block-cyclic"]):
-            found = self.json("design", "--steps", 64, "--epochs", 4, *SMALL[5:], "--no-bench", *more)
+            found = self.json("design", "--steps", 64, "--epochs", 4, *SMALL[5:], *more)
             self.assertTrue([c for c in found["candidates"] if c["family"] == "identity"
                              and c["amplified"] == bool(more)])
 
     def test_the_chosen_has_the_least_max_noise_if_asked(self):
-        found = self.json(*SMALL, "--no-bench", "--loss", "max")
+        found = self.json(*SMALL, "--loss", "max")
         least = min(c["noise_max"] for c in found["candidates"] if c["eligible"])
         self.assertLessEqual(found["chosen"]["noise_max"], least * 1.001)
 
     def test_named_families_alone_are_tried_and_one_step_is_enough(self):
-        found = self.json(*SMALL, "--no-bench", "--families", "blt,identity")
+        found = self.json(*SMALL, "--families", "blt,identity")
         self.assertEqual({c["family"] for c in found["candidates"]}, {"blt", "identity"})
         self.refused(2, *SMALL, "--families", "blt,nothing", says="nothing")
-        self.json("design", "--steps", 1, "--epochs", 1, "--epsilon", 1, "--delta", "1e-5", "--no-bench")
+        self.json("design", "--steps", 1, "--epochs", 1, "--epsilon", 1, "--delta", "1e-5")
 
     def test_overhead_is_measured(self):
         found = self.json(*SMALL)
@@ -83,7 +83,7 @@ class Choice(Case):
 
     def test_what_does_not_fit_the_memory_is_not_eligible(self):
         row = 4 * 1000
-        few = self.json(*SMALL, "--no-bench", "--memory", 8 * row)
+        few = self.json(*SMALL, "--memory", 8 * row)
         for c in few["candidates"]:
             if c["memory_bytes"] > 8 * row:
                 self.assertFalse(c["eligible"])
@@ -91,12 +91,12 @@ class Choice(Case):
         self.assertLessEqual(few["chosen"]["memory_bytes"], 8 * row)
 
     def test_a_design_is_the_same_for_any_threads(self):
-        one = self.ok(*SMALL, "--no-bench", "--threads", 1, "--json")
-        self.assertEqual(one, self.ok(*SMALL, "--no-bench", "--threads", 3, "--json"))
+        one = self.ok(*SMALL, "--threads", 1, "--json")
+        self.assertEqual(one, self.ok(*SMALL, "--threads", 3, "--json"))
 
 
 class Federated(Case):
-    BASE = ["design", "--steps", "2000", "--epsilon", "8", "--delta", "1e-5", "--dim", "1e4", "--no-bench"]
+    BASE = ["design", "--steps", "2000", "--epsilon", "8", "--delta", "1e-5", "--dim", "1e4"]
 
     def test_a_federated_design_holds_at_the_low_separation(self):
         found = self.json_once(*self.BASE, "--federated", "5,200..400")
@@ -125,8 +125,8 @@ class Federated(Case):
         self.assertTrue(all(len(line) <= 130 for line in lines))
 
     def test_elsewhere_the_noise_decides(self):
-        self.assertNotIn("worst ratio", self.ok_once(*SMALL, "--no-bench"))
-        found = self.json_once(*SMALL, "--no-bench")["chosen"]
+        self.assertNotIn("worst ratio", self.ok_once(*SMALL))
+        found = self.json_once(*SMALL)["chosen"]
         self.assertEqual((found["worst_ratio"], found["worst_separation"]), (None, None))
 
     def test_bad_federated_ranges_are_refused(self):
@@ -138,7 +138,7 @@ class Federated(Case):
 class Saved(Case):
     def test_the_file_carries_the_guarantee(self):
         path = self.path("m.dpmf")
-        found = self.json(*SMALL[:3], "--epochs", 8, *SMALL[5:], "--sampling", "block-cyclic", "--no-bench", "-o", path)
+        found = self.json(*SMALL[:3], "--epochs", 8, *SMALL[5:], "--sampling", "block-cyclic", "-o", path)
         held = self.json("inspect", path)
         for key in ("sigma", "sampling", "family"):
             self.assertEqual(held[key], found["chosen"][key], key)
@@ -164,9 +164,9 @@ class Saved(Case):
                          {"dim": 1000, "memory": 1 << 20, "max_overhead": 3.5, "loss": "max", "separation_high": None})
         self.assertIn("rows of 1000 numbers, memory at most 1 MiB, at most 3.5 times the time of independent noise",
                       self.ok("inspect", path))
-        self.ok(*SMALL, "--no-bench", "-o", path)
+        self.ok(*SMALL, "-o", path)
         self.assertEqual(self.json("inspect", path)["designed"],
-                         {"dim": 1000, "memory": None, "max_overhead": None, "loss": "rms", "separation_high": None})
+                         {"dim": 1000, "memory": None, "max_overhead": 4, "loss": "rms", "separation_high": None})
         self.assertEqual(run("verify", path)[0], 0)
         self.ok("calibrate", path, "--epsilon", 1, "--delta", "1e-6", "-o", self.path("again"))
         self.assertEqual(self.json("inspect", self.path("again"))["designed"]["dim"], 1000)
@@ -175,12 +175,38 @@ class Saved(Case):
 
     def test_a_file_for_replace_one_keeps_its_epsilon(self):
         path = self.path("m.dpmf")
-        self.json(*SMALL, "--no-bench", "--adjacency", "replace-one", "-o", path)
+        self.json(*SMALL, "--adjacency", "replace-one", "-o", path)
         self.near(self.json("account", path)["epsilon"], 4, 1e-9)
 
     def test_no_half_written_file_is_left(self):
-        self.refused(1, *SMALL, "--no-bench", "-o", self.path("none/m.dpmf"), says="--out")
+        self.refused(1, *SMALL, "-o", self.path("none/m.dpmf"), says="--out")
         self.assertEqual(self.left_behind(), [])
+
+
+class Time(Case):
+    """Times come from the cost model of docs/design.md, unless --measure is given."""
+
+    RUN = ["design", "--steps", 200, "--epochs", 5, "--epsilon", 4, "--delta", "1e-6", "--families", "identity,blt,banded-toeplitz"]
+
+    def test_overhead_is_that_of_the_model(self):
+        found = self.json_once(*self.RUN)
+        for c in found["candidates"] + found["sweep"]:
+            touched = {"identity": 0, "blt": (2 if c["buffers"] <= 8 else 3) * c["buffers"] + 1, "banded-toeplitz": c["bands"] and c["bands"] + 1}[c["family"]]
+            self.near(c["overhead"], 1 + 0.06 * touched)
+            self.assertEqual(c["eligible"], c["overhead"] <= 4)
+            self.assertIsNone(c["milliseconds_per_step"])
+
+    def test_as_many_bands_as_the_time_allows_are_tried(self):
+        for limit, bands in ((2, 15), (3, 32)):
+            found = self.json(*self.RUN[:-1], "identity,banded-toeplitz", "--max-overhead", limit)
+            self.assertEqual((found["chosen"]["family"], found["chosen"]["bands"]), ("banded-toeplitz", bands))
+
+    def test_measured_times_say_so(self):
+        found = self.json(*self.RUN, "--measure", "--max-overhead", 1e5)
+        self.assertGreater(found["chosen"]["milliseconds_per_step"], 0)
+        self.assertIn("measured on this machine", found["why"])
+        self.assertIn("ms/step", self.ok(*self.RUN, "--measure", "--max-overhead", 1e5))
+        self.assertNotIn("ms/step", self.ok_once(*self.RUN))
 
 
 class Refused(Case):
@@ -206,15 +232,15 @@ class Refused(Case):
         self.refused(2, "design", "--steps", 64, "--epochs", 1, "--epsilon", 0, "--delta", "1e-5", says="--epsilon")
 
     def test_memory_below_one_row_says_what_would_fit(self):
-        err = self.refused(1, *SMALL, "--no-bench", "--memory", 100, says="memory")
+        err = self.refused(1, *SMALL, "--memory", 100, says="memory")
         fits = [int(word) for word in err.replace(",", " ").split() if word.isdigit() and int(word) > 100]
         self.assertTrue(fits, err)
-        self.json(*SMALL, "--no-bench", "--memory", max(fits))
+        self.json(*SMALL, "--memory", max(fits))
 
 
 class Words(Case):
     def test_the_table_of_candidates_is_narrow_and_complete(self):
-        text = self.ok_once(*SMALL, "--no-bench")
+        text = self.ok_once(*SMALL)
         for word in ("family", "buffers", "sigma", "RMS noise", "memory", "x bound", "Chosen", "Privacy", "tvblt"):
             self.assertIn(word, text)
         for line in text.splitlines():
@@ -222,7 +248,7 @@ class Words(Case):
 
     def test_every_pair_of_mechanism_and_sampling_with_an_account_is_compared(self):
         found = self.json("design", "--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", 1e-8, "--sampling", "any",
-                          "--families", "identity,blt,banded-toeplitz", "--no-bench")
+                          "--families", "identity,blt,banded-toeplitz")
         pairs = {(c["family"], c["sampling"].split(":")[0]) for c in found["candidates"]}
         for pair in (("identity", "poisson"), ("identity", "allocation"), ("identity", "none"), ("banded-toeplitz", "balls-in-bins"),
                      ("banded-toeplitz", "block-cyclic"), ("blt", "none"), ("blt", "balls-in-bins")):
@@ -233,14 +259,14 @@ class Words(Case):
         best = min(c["noise_rms"] for c in found["candidates"])
         self.assertLessEqual(chosen["noise_rms"], 1.0011 * best)
         once = self.json("design", "--steps", 64, "--epochs", 4, "--epsilon", 2, "--delta", 1e-8, "--sampling",
-                         "allocation", "--families", "identity", "--no-bench", "-o", self.path("once"))
+                         "allocation", "--families", "identity", "-o", self.path("once"))
         self.assertEqual(once["chosen"]["sampling"], "allocation:1,16")
         self.assertIn("exactly 1 of 16 steps", once["statement"])
         self.assertEqual(run("verify", self.path("once"))[0], 0)
 
     def test_a_cap_that_is_to_be_found_costs_a_thousandth(self):
         base = ["design", "--steps", 200, "--epochs", 4, "--epsilon", 2, "--delta", 1e-6, "--sampling", "poisson",
-                "--families", "identity", "--no-bench"]
+                "--families", "identity"]
         free = self.json(*base)
         capped = self.json(*base, "--batch-cap", "auto", "--units", 20000, "-o", self.path("capped"))
         name, cap, units = capped["chosen"]["sampling"].rsplit(":", 2)
@@ -258,13 +284,13 @@ class Words(Case):
         self.assertIn(str(round(8 * math.sqrt(16384) / 8)), found["why"])  # the rule of thumb b = eps sqrt(n)/k
 
     def test_memory_may_be_written_in_units_or_bytes(self):
-        self.assertEqual(json.loads(run(*SMALL, "--no-bench", "--json", "--memory", "1MiB")[1])["chosen"],
-                         json.loads(run(*SMALL, "--no-bench", "--json", "--memory", 1 << 20)[1])["chosen"])
+        self.assertEqual(json.loads(run(*SMALL, "--json", "--memory", "1MiB")[1])["chosen"],
+                         json.loads(run(*SMALL, "--json", "--memory", 1 << 20)[1])["chosen"])
 
 
 class LeftOut(Case):
     def asked(self, steps, *more):
-        return ["design", "--steps", steps, "--epochs", 1, "--epsilon", 4, "--delta", "1e-5", "--dim", "1000", "--no-bench",
+        return ["design", "--steps", steps, "--epochs", 1, "--epsilon", 4, "--delta", "1e-5", "--dim", "1000",
                 *more]
 
     def test_families_left_out_for_size_are_named_with_the_flag(self):
@@ -292,8 +318,7 @@ class LeftOut(Case):
 
 
 class Beaten(Case):
-    ASKED = ["design", "--steps", 512, "--epochs", 2, "--delta", "1e-6", "--dim", 1000, "--sampling", "block-cyclic",
-             "--no-bench"]
+    ASKED = ["design", "--steps", 512, "--epochs", 2, "--delta", "1e-6", "--dim", 1000, "--sampling", "block-cyclic"]
 
     def test_what_cannot_win_without_sampling_is_left_out_and_named(self):
         found = self.json(*self.ASKED, "--epsilon", 0.5)
@@ -314,7 +339,7 @@ class Beaten(Case):
 
 
 class Memory(Case):
-    ASKED = [*SMALL[:-1], "1e13", "--no-bench", "--families", "identity,blt"]
+    ASKED = [*SMALL[:-1], "1e13", "--families", "identity,blt"]
 
     def test_a_choice_beyond_this_machine_is_warned_about(self):
         words = [w for w in self.json(*self.ASKED)["warnings"] if "this machine has" in w]
@@ -324,12 +349,12 @@ class Memory(Case):
 
     def test_no_warning_where_it_fits_or_memory_is_given(self):
         for more in (["--dim", "1000"], ["--memory", "8000T"]):
-            asked = [*self.ASKED[:-5], *self.ASKED[-3:]] if more[0] == "--dim" else self.ASKED
+            asked = [*self.ASKED[:-4], *self.ASKED[-2:]] if more[0] == "--dim" else self.ASKED
             self.assertNotIn("this machine has", " ".join(self.json(*asked, *more)["warnings"]))
 
 
 class PeopleWhoComeBack(Case):
-    ASKED = ["design", "--steps", "60", "--epsilon", "1", "--delta", "1e-6", "--dim", "1", "--no-bench", "--unit", "user"]
+    ASKED = ["design", "--steps", "60", "--epsilon", "1", "--delta", "1e-6", "--dim", "1", "--unit", "user"]
 
     def test_contributions_are_a_separation_that_is_sure(self):
         """The families of a count are compared, and the two spellings agree."""

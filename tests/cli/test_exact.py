@@ -38,8 +38,8 @@ class Exact(Case):
         self.assertIn("tree has no exact release", err)
 
     def test_design_says_what_is_proven(self):
-        said = self.json("design", "--steps", 50, "--epochs", 1, "--epsilon", 2, "--delta", 1e-6, "--dim", 1000, "--no-bench",
-                         "--families", "toeplitz,identity", "--exact")
+        said = self.json("design", "--steps", 50, "--epochs", 1, "--epsilon", 2, "--delta", 1e-6, "--dim", 1000,
+                         "--families", "toeplitz,identity", "--max-overhead", 9, "--exact")
         self.assertIn("Arithmetic: exact.", said["statement"])
         self.assertNotIn("real-valued", said["statement"])
         self.assertGreater(said["exact"]["rounding"], 0)

@@ -50,7 +50,7 @@ class Letters(Case):
             self.assertEqual(words(greek), ascii_text, command)
 
     def test_a_design_is_wrapped_by_characters(self):
-        command = ("design", "--steps", "64", "--epochs", "4", "--epsilon", "2", "--delta", "1e-6", "--dim", "100", "--no-bench",
+        command = ("design", "--steps", "64", "--epochs", "4", "--epsilon", "2", "--delta", "1e-6", "--dim", "100",
                    "--sampling", "block-cyclic", "--families", "identity,banded-toeplitz")
         ascii_text, greek = self.both(*command)
         self.assertTrue(ascii_text.isascii())
@@ -62,7 +62,7 @@ class Letters(Case):
 
     def test_json_and_files_have_words_alone(self):
         for command in (self.SAMPLED, ("design", "--steps", "16", "--epochs", "1", "--epsilon", "1", "--delta", "1e-6", "--dim", "9",
-                                       "--no-bench", "--families", "identity", "-o", self.path("d.dpmf"))):
+                                       "--families", "identity", "-o", self.path("d.dpmf"))):
             first, second = self.both(*command, "--json")
             self.assertTrue(first.isascii())
             self.assertEqual(first, second)

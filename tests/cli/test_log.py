@@ -96,7 +96,7 @@ class Figures(Log):
         # sigma and delta from the file; a run that is kinder than the design has a smaller epsilon
         path = self.path("d.dpmf")
         self.ok("design", "--steps", 60, "--federated", "3,10..20", "--epsilon", 2, "--delta", 1e-6, "--dim", 100,
-                "--no-bench", "-o", path)
+                "-o", path)
         found = self.json("account", path, "--log", self.log([("a", 0), ("a", 25), ("a", 50), ("b", 3)]))
         self.near(found["epsilon"], 2, 1e-6)
         self.assertEqual((found["observed"]["delta"], found["observed"]["worst_client"]), (1e-6, "a"))
@@ -174,7 +174,7 @@ class Refusals(Log):
                      log, says="stay secret")
         # a file whose guarantee is under sampling, without the option
         self.ok("design", "--steps", 40, "--epochs", 4, "--sampling", "block-cyclic", "--epsilon", 2, "--delta", 1e-6,
-                "--families", "banded-toeplitz", "--dim", 100, "--no-bench", "-o", path)
+                "--families", "banded-toeplitz", "--dim", 100, "-o", path)
         self.assertIn("block-cyclic", self.ok("inspect", path))
         self.refused(2, "account", path, "--sigma", 2, "--delta", 1e-6, "--log", log, says="stay secret")
 

@@ -5,7 +5,7 @@ import unittest
 
 from harness import Case
 
-RUN = ["design", "--steps", 32, "--epochs", 4, "--epsilon", 2, "--delta", 1e-6, "--no-bench", "--dim", 100]
+RUN = ["design", "--steps", 32, "--epochs", 4, "--epsilon", 2, "--delta", 1e-6, "--dim", 100]
 FILES = {
     "random allocation": ["--sampling", "allocation", "--families", "identity"],
     "capped sampling": ["--sampling", "poisson", "--batch-cap", 30, "--units", 200, "--families", "identity"],

@@ -205,7 +205,7 @@ class Designed(Training):
 
     def test_a_forged_file_trains_nothing(self):
         """A sensitivity that is too small, under a digest that fits: no guarantee is printed, and nothing is trained."""
-        self.ok("design", "--steps", "50", "--epochs", "5", "--epsilon", "1", "--delta", "1e-5", "--no-bench", "-o",
+        self.ok("design", "--steps", "50", "--epochs", "5", "--epsilon", "1", "--delta", "1e-5", "-o",
                 self.path("m"))
         forged = File(self.weights("m"))
         forged.root["sensitivity"]["value"] *= 0.999

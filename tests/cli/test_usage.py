@@ -13,7 +13,7 @@ VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "cou
          "report", "bench", "help"]
 LATER_VERBS = ["predicts"]
 DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
-                  "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "no-bench", "exact", "threads", "json",
+                  "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "measure", "exact", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
@@ -54,7 +54,7 @@ IDENTITY = ["evaluate", "--family", "identity"]
 
 class Bytes(Case):
     def test_memory_is_written_as_people_write_it(self):
-        at = ["design", "--steps", 8, "--epochs", 1, "--epsilon", 1, "--delta", 1e-6, "--families", "identity", "--no-bench"]
+        at = ["design", "--steps", 8, "--epochs", 1, "--epsilon", 1, "--delta", 1e-6, "--families", "identity"]
         for accepted in ("1GB", "2g", "1T", "500M", "4GiB", "1TiB", "1.5G", "2tb", "9e9", "70000", "70000B", "100kb"):
             self.json(*at, "--memory", accepted)
         for refused in ("1kk", "GB", "1GBB", "1Gi", "x", "1 GB", "", "9999999T"):

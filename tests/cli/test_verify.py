@@ -45,7 +45,7 @@ class Larger(Verify):
     def test_every_change_of_the_published_run_is_found(self):
         path = self.path("d")
         self.json("design", "--steps", 16384, "--epochs", 8, "--epsilon", 8, "--delta", "1e-8", "--dim", "1e6",
-                  "--sampling", "block-cyclic", "--no-bench", "--families", "banded-toeplitz", "-o", path)  # the choice of all
+                  "--sampling", "block-cyclic", "--families", "banded-toeplitz", "-o", path)  # the choice of all
         file = self.load(path)
         self.survives(file)
         for path in [("sigma",), ("delta",), ("rms_loss",), ("sampling", 0), ("sampling", 1), ("participation", 1)]:

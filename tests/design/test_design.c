@@ -80,7 +80,7 @@ static void check_choice(const dpmf_design *d, const dpmf_design_options *o) {
     const dpmf_candidate *chosen = chosen_of(d);
     double least = 0;
     assert_true(chosen->eligible);
-    assert_int_equal(chosen->swept, 0);
+    assert_int_equal(chosen->is_search_point, 0);
     for (int64_t i = 0; i < dpmf_design_get(d).count; i++) {
         const dpmf_candidate *c = dpmf_design_candidate(d, i);
         const double noise = o->loss == DPMF_LOSS_MAX ? c->noise_max : c->noise_rms;
@@ -193,36 +193,36 @@ static void test_the_choice_fits_the_memory(void **state) {
 }
 
 /* Candidates with times that are given: nothing is measured. */
-static design_entry timed(const char *family, int64_t buffers, double noise, double overhead) {
-    return (design_entry){
+static candidate timed(const char *family, int64_t buffers, double noise, double overhead) {
+    return (candidate){
         .compared = noise,
-        .shown = {.family = family, .buffers = buffers, .memory_bytes = (uint64_t)buffers, .overhead = overhead}};
+        .info = {.family = family, .buffers = buffers, .memory_bytes = (uint64_t)buffers, .overhead = overhead}};
 }
 
 static void test_the_choice_is_fast_enough_with_the_fewest_buffers(void **state) {
     (void)state;
-    design_entry entry[] = {timed("identity", 0, 9, 1),  timed("banded", 50, 1, 6), timed("banded", 30, 1.5, 4.5),
-                            timed("blt", 4, 2.001, 1.5), timed("tvblt", 6, 2, 2),   timed("blt", 3, 2.01, 1.4)};
-    design_problem p = {.list = {.count = 6, .capacity = 6, .entry = entry}};
+    candidate entry[] = {timed("identity", 0, 9, 1),  timed("banded", 50, 1, 6), timed("banded", 30, 1.5, 4.5),
+                         timed("blt", 4, 2.001, 1.5), timed("tvblt", 6, 2, 2),   timed("blt", 3, 2.01, 1.4)};
+    dpmf_design p = {.count = 6, .capacity = 6, .candidates = entry};
     int64_t chosen = -1;
     p.options.max_overhead = 4;
     check_ok(design_choose(&p, &chosen));
     assert_int_equal(chosen, 3); /* 0.05 % more noise than tvblt with 6 buffers, but 4 */
-    assert_string_equal(entry[3].shown.family, "blt");
-    assert_int_equal(entry[3].shown.buffers, 4);
-    assert_false(entry[0].shown.eligible || entry[1].shown.eligible);
-    assert_true(entry[2].shown.eligible && entry[5].shown.eligible);
+    assert_string_equal(entry[3].info.family, "blt");
+    assert_int_equal(entry[3].info.buffers, 4);
+    assert_false(entry[0].info.eligible || entry[1].info.eligible);
+    assert_true(entry[2].info.eligible && entry[5].info.eligible);
     p.options.max_overhead = 5;
     check_ok(design_choose(&p, &chosen));
-    assert_int_equal(entry[chosen].shown.buffers, 30);
+    assert_int_equal(entry[chosen].info.buffers, 30);
     p.options.memory = 20;
     check_ok(design_choose(&p, &chosen));
-    assert_int_equal(entry[chosen].shown.buffers, 4);
+    assert_int_equal(entry[chosen].info.buffers, 4);
     p.options.max_overhead = 1.2;
-    p.list.count = 5; /* all but independent noise */
+    p.count = 5; /* all but independent noise */
     check_fails(DPMF_ERROR_UNSUPPORTED, design_choose(&p, &chosen));
     check_message("the fastest, blt with 3 buffers, takes 1.4 times");
-    p.list.count = 0;
+    p.count = 0;
     check_fails(DPMF_ERROR_UNSUPPORTED, design_choose(&p, &chosen));
 }
 
@@ -230,7 +230,7 @@ static void test_the_choice_is_fast_enough_with_the_fewest_buffers(void **state)
 static void test_times_are_measured(void **state) {
     (void)state;
     dpmf_design_options o = quick_options(2);
-    o.no_bench = 0;
+    o.measure = 1;
     o.families = "identity,blt";
     o.max_overhead = 1e6;
     o.dim = 1000;
@@ -328,13 +328,13 @@ static void test_a_cancelled_design_leaves_nothing(void **state) {
     }
 }
 
-static void fail_each(const char *families, dpmf_sampling_kind sampling, int bench) {
+static void fail_each(const char *families, dpmf_sampling_kind sampling, int measure) {
     dpmf_design_options o = quick_options(2);
     dpmf_workload *a = NULL;
     dpmf_design *d = NULL;
     o.sampling = sampling;
     o.families = families;
-    o.no_bench = !bench;
+    o.measure = measure;
     o.max_overhead = 1e9;
     o.dim = 10;
     o.run.threads = 1;

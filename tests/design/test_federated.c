@@ -19,28 +19,30 @@ typedef struct setting {
     const char *families;
 } setting;
 
-static design_problem problem(const setting *s) {
+static dpmf_design problem(const setting *s) {
     dpmf_workload *workload = NULL;
     check_ok(dpmf_workload_parse(s->workload, s->steps, &workload));
-    design_problem p = {.workload = workload, .steps = s->steps, .options = dpmf_design_options_defaults()};
+    dpmf_design p = {.options = dpmf_design_options_defaults()};
+    p.problem.workload = workload;
+    p.problem.steps = s->steps;
+    p.problem.loss = s->loss;
+    p.problem.adjacency = s->adjacency;
     p.options.federated = 1;
     p.options.epochs = s->count;
     p.options.separation_low = s->low;
     p.options.separation_high = s->high;
-    p.options.loss = s->loss;
-    p.options.adjacency = s->adjacency;
     p.options.families = s->families;
     p.options.tolerance = 1e-8;
     p.options.run.threads = 1;
     return p;
 }
 
-static void problem_free(design_problem *p) {
-    dpmf_workload_free((dpmf_workload *)p->workload);
+static void problem_free(dpmf_design *p) {
+    problem_release(&p->problem);
 }
 
 static design_federated_range open(const setting *s) {
-    design_problem p = problem(s);
+    dpmf_design p = problem(s);
     design_federated_range f = {0};
     check_ok(design_federated_open(&p, &f));
     problem_free(&p);
@@ -285,7 +287,7 @@ static int stop_at(void *context, const char *what, double done) {
     return --*left == 0;
 }
 
-static dpmf_status open_and_close(design_problem *p) {
+static dpmf_status open_and_close(dpmf_design *p) {
     design_federated_range f = {0};
     dpmf_status status = design_federated_open(p, &f);
     assert_true((f.count > 0) == (status == DPMF_OK));
@@ -301,7 +303,7 @@ static void test_a_federated_range_may_be_stopped_and_lose_memory(void **unused)
     };
     (void)unused;
     for (int i = 0; i < 2; i++) {
-        design_problem p = problem(&all[i]);
+        dpmf_design p = problem(&all[i]);
         const uint64_t before = dpmf_memory_in_use();
         if (i == 0) FAIL_EACH(open_and_close(&p));
         p.options.run.progress = stop_at;
@@ -330,7 +332,7 @@ static void test_a_federated_design_holds_at_the_low_separation(void **unused) {
     o.separation_high = 400;
     o.epsilon = 2;
     o.delta = 1e-6;
-    o.no_bench = 1;
+    o.max_overhead = INFINITY;
     o.dim = 1000;
     check_ok(dpmf_workload_parse("prefix", 2000, &workload));
     check_ok(dpmf_design_create(workload, &o, &design));
@@ -339,7 +341,7 @@ static void test_a_federated_design_holds_at_the_low_separation(void **unused) {
     assert_string_equal(dpmf_participation_get(dpmf_mechanism_get(mechanism).participation).text, "minsep:5,200");
     assert_string_equal(chosen->family, "blt"); /* 1.0441 of the best at worst; the best tapered: 1.0478 */
     assert_int_equal(chosen->buffers, 2);       /* three: 1.0433, less than 0.1 % better */
-    assert_int_equal(chosen->swept, 0);
+    assert_int_equal(chosen->is_search_point, 0);
     check_near(chosen->rms_loss, 9.0566, 1e-4);
     check_near(dpmf_design_get(design).privacy.epsilon, 2, 1e-9);
     dpmf_design_free(design);

@@ -179,25 +179,25 @@ static dpmf_status copied(const dpmf_mechanism *m, dpmf_mechanism **out) {
 /* Files with the right digest whose lower bound or sensitivity no version writes. */
 static void test_bounds_that_no_version_writes_are_refused(void **unused) {
     dpmf_mechanism *m = make(14), *other = NULL;
-    const dpmf_evaluation good = m->evaluation;
+    const dpmf_evaluation good = m->problem.evaluation;
     (void)unused;
     assert_non_null(good.lower_bound.scope);
     for (int i = 0; i < 7; i++) {
-        m->evaluation = good;
+        m->problem.evaluation = good;
         m->bound = i == 6 ? (dpmf_sensitivity_bound)7 : DPMF_BOUND_AUTO;
-        if (i == 0) m->evaluation.lower_bound.scope = "any mechanism: trust me";
-        if (i == 1) m->evaluation.lower_bound.scope = "";
-        if (i == 2) m->evaluation.lower_bound.rms_loss = 0;
-        if (i == 3) m->evaluation.lower_bound.max_loss = -1;
-        if (i == 4) m->evaluation.sensitivity.method = "trust me";
-        if (i == 5) m->evaluation.sensitivity.kind = (dpmf_kind)9;
+        if (i == 0) m->problem.evaluation.lower_bound.scope = "any mechanism: trust me";
+        if (i == 1) m->problem.evaluation.lower_bound.scope = "";
+        if (i == 2) m->problem.evaluation.lower_bound.rms_loss = 0;
+        if (i == 3) m->problem.evaluation.lower_bound.max_loss = -1;
+        if (i == 4) m->problem.evaluation.sensitivity.method = "trust me";
+        if (i == 5) m->problem.evaluation.sensitivity.kind = (dpmf_kind)9;
         check_ok(mechanism_finish(m));
         check_fails(DPMF_ERROR_FORMAT, copied(m, &other));
         assert_null(other);
     }
-    m->evaluation = good;
+    m->problem.evaluation = good;
     m->bound = DPMF_BOUND_AUTO;
-    m->evaluation.lower_bound = (dpmf_lower_bound){0}; /* none: that is fine */
+    m->problem.evaluation.lower_bound = (dpmf_lower_bound){0}; /* none: that is fine */
     check_ok(mechanism_finish(m));
     check_ok(copied(m, &other));
     assert_null(dpmf_mechanism_get(other).evaluation.lower_bound.scope);

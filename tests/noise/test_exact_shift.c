@@ -144,7 +144,7 @@ static void check_family(const char *name, const dpmf_strategy *s, int64_t again
         check_ok(dpmf_exact_plan(m, WIDTH, radius, 1.0, NULL, &exact));
         for (int64_t step = 0; step < STEPS - again; step += 2) {
             const worst_case w =
-                search_step(&r, diagonal, &exact, m->evaluation.sensitivity.value, step, again, radius, x);
+                search_step(&r, diagonal, &exact, m->problem.evaluation.sensitivity.value, step, again, radius, x);
             if (!(w.shift <= w.bound * (1 + 1e-9)))
                 fail_msg("%s: shift %g, sensitivity of the exact release %g", name, w.shift, w.bound);
             *needed += w.shift > w.plain * (1 + 1e-9);

@@ -22,7 +22,7 @@ static answer optimize(const char *work, int64_t n, int64_t bands, const char *w
     dpmf_workload *a = workload(work, n);
     dpmf_participation *p = participation(who, n);
     dpmf_optimize_options options = {.loss = loss, .bands = bands, .tolerance = tolerance, .weights = weights};
-    const optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options, NULL};
     dpmf_evaluate_options evaluate = dpmf_evaluate_options_defaults();
     answer out = {0};
     evaluate.weights = weights;
@@ -188,7 +188,7 @@ static void test_the_bound_holds_for_weights_of_many_orders(void **state) {
             dpmf_participation *p = participation(WHO[i % 3], N);
             dpmf_strategy *found = NULL;
             dpmf_optimization result = {0};
-            check_ok(banded_optimize(&(const optimize_task){a, p, &options}, &found, &result));
+            check_ok(banded_optimize(&(const optimize_task){a, p, &options, NULL}, &found, &result));
             low = fmax(low, result.optimum_lower);
             up = fmin(up, result.optimum_upper);
             dpmf_strategy_free(found);
@@ -220,7 +220,7 @@ static dpmf_status attempt(const char *work, int64_t n, int64_t bands, const cha
     dpmf_workload *a = workload(work, n);
     dpmf_participation *p = participation(who, n);
     dpmf_optimize_options options = {.bands = bands, .tolerance = 1e-6};
-    const optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options, NULL};
     dpmf_strategy *c = NULL;
     dpmf_optimization result = {.iterations = -7};
     dpmf_status status = banded_optimize(&task, &c, &result);
@@ -251,7 +251,7 @@ static void test_bands_out_of_range_and_shuffled_epochs_are_refused(void **state
     dpmf_optimize_options options = {.bands = 1, .tolerance = 1e-6};
     dpmf_optimization result;
     check_ok(dpmf_workload_create_dense(1, &one, &a));
-    const optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options, NULL};
     check_fails(DPMF_ERROR_UNSUPPORTED, banded_optimize(&task, NULL, &result));
     check_message("named workloads");
     dpmf_workload_free(a);
@@ -272,7 +272,7 @@ static void test_the_banded_optimizer_may_be_cancelled(void **state) {
     dpmf_participation *p = participation("single", 100);
     dpmf_optimize_options options = {
         .bands = 10, .tolerance = 1e-6, .run = {.progress = stop_later, .context = &calls}};
-    const optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options, NULL};
     dpmf_strategy *c = NULL;
     dpmf_optimization result;
     const uint64_t before = dpmf_memory_in_use();
@@ -288,7 +288,7 @@ static void test_any_allocation_of_the_banded_optimizer_may_fail(void **state) {
     dpmf_workload *a = workload("prefix", 256); /* started from a smaller one */
     dpmf_participation *p = participation("minsep:4,64", 256);
     dpmf_optimize_options options = {.bands = 2, .tolerance = 0.1};
-    const optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options, NULL};
     dpmf_strategy *c = NULL;
     dpmf_optimization result;
     FAIL_EACH(banded_optimize(&task, &c, &result));

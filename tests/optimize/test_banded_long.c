@@ -18,7 +18,7 @@ static dpmf_optimization optimize(const char *work, int64_t n, int64_t bands, co
     dpmf_optimization result;
     check_ok(dpmf_workload_parse(work, n, &a));
     check_ok(dpmf_participation_parse(who, n, &p));
-    const optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options, NULL};
     check_ok(banded_optimize(&task, &c, &result));
     evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
     check_ok(dpmf_evaluate(a, p, c, &evaluate, &e, NULL));

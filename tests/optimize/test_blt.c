@@ -29,7 +29,7 @@ static dpmf_status optimize(const char *workload, const char *participation, int
     dpmf_participation *p = NULL;
     check_ok(dpmf_workload_parse(workload, n, &a));
     check_ok(dpmf_participation_parse(participation, n, &p));
-    const optimize_task task = {a, p, &options};
+    const optimize_task task = {a, p, &options, NULL};
     dpmf_status status = blt_optimize(&task, strategy, result);
     dpmf_workload_free(a);
     dpmf_participation_free(p);
@@ -447,7 +447,7 @@ static void test_any_allocation_of_the_blt_optimizer_may_fail(void **unused) {
     dpmf_strategy *s = NULL;
     dpmf_optimization r = {0};
     dpmf_optimize_options o = with(DPMF_LOSS_RMS, 1);
-    const optimize_task task = {NULL, NULL, &o};
+    const optimize_task task = {NULL, NULL, &o, NULL};
     optimize_task full = task;
     (void)unused;
     for (int t = 0; t < 20; t++)

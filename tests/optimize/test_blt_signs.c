@@ -182,7 +182,7 @@ static void test_any_allocation_of_the_search_among_signs_may_fail(void **unused
     o.buffers = 1;
     check_ok(dpmf_workload_parse("prefix", 6, &a));
     check_ok(dpmf_participation_parse("cyclic:2,3", 6, &p));
-    const optimize_task task = {a, p, &o};
+    const optimize_task task = {a, p, &o, NULL};
     FAIL_EACH(blt_optimize(&task, &s, &r));
     dpmf_strategy_free(s);
     dpmf_workload_free(a);

@@ -39,7 +39,7 @@ static void assert_optimum(const wish *w, const double *weights, double within) 
     o.tolerance = w->tolerance;
     o.weights = evaluate.weights = weights;
     evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
-    optimize_task task = {a, p, &o};
+    optimize_task task = {a, p, &o, NULL};
     check_ok(dense_optimize_epochs(&task, &c, &r));
     assert_int_equal(r.outcome, DPMF_CONVERGED);
     assert_non_null(r.scope);
@@ -122,7 +122,7 @@ static void test_weaker_constraints_never_cost(void **unused) {
         for (int i = 0; i < 3; i++) {
             dpmf_optimize_options o = dpmf_optimize_options_defaults();
             dpmf_optimization r = {0};
-            optimize_task task = {a, p, &o};
+            optimize_task task = {a, p, &o, NULL};
             o.loss = (dpmf_loss)max_loss;
             o.constraint = (dpmf_constraint)i;
             o.tolerance = 1e-4;
@@ -143,7 +143,7 @@ static dpmf_status run(const char *text, int64_t n, const char *participation, c
     dpmf_workload *a = workload_of(text, n);
     dpmf_participation *p = NULL;
     check_ok(dpmf_participation_parse(participation, n, &p));
-    optimize_task task = {a, p, &o};
+    optimize_task task = {a, p, &o, NULL};
     dpmf_status status = dense_optimize_epochs(&task, out, r);
     dpmf_participation_free(p);
     dpmf_workload_free(a);
@@ -251,7 +251,7 @@ static void test_any_allocation_of_the_optimizer_of_epochs_may_fail(void **unuse
         o.constraint = few[i].constraint;
         o.tolerance = few[i].tolerance;
         o.run.threads = 1;
-        optimize_task task = {a, p, &o};
+        optimize_task task = {a, p, &o, NULL};
         FAIL_EACH(dense_optimize_epochs(&task, &c, &r));
         dpmf_strategy_free(c);
         dpmf_participation_free(p);

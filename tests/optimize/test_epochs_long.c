@@ -20,7 +20,7 @@ static dpmf_strategy *optimum_of(const char *text, int64_t n, const char *partic
     check_ok(dpmf_participation_parse(participation, n, &p));
     o.tolerance = tolerance;
     o.loss = loss;
-    optimize_task task = {a, p, &o};
+    optimize_task task = {a, p, &o, NULL};
     check_ok(dense_optimize_epochs(&task, &c, r));
     assert_int_equal(r->outcome, DPMF_CONVERGED);
     assert_true(r->optimum_lower <= r->optimum_upper && r->optimum_upper <= r->optimum_lower * (1 + tolerance));

@@ -130,7 +130,7 @@ static dpmf_status optimize_(const dpmf_workload *a, const char *participation, 
                              dpmf_strategy **out, dpmf_optimization *result) {
     dpmf_participation *p = NULL;
     dpmf_status status = dpmf_participation_parse(participation, dpmf_workload_get(a).steps, &p);
-    optimize_task task = {a, p, options};
+    optimize_task task = {a, p, options, NULL};
     if (status == DPMF_OK) status = lowrank_optimize(&task, out, result);
     dpmf_participation_free(p);
     return status;

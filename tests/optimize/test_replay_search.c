@@ -26,7 +26,7 @@ static double bound(const dpmf_workload *a, int64_t b, int max_loss) {
     o.tolerance = max_loss ? 1e-4 : 1e-5;
     snprintf(text, sizeof text, "cyclic:%lld,%lld", (long long)((n + b - 1) / b), (long long)b);
     check_ok(dpmf_participation_parse(text, n, &p));
-    optimize_task task = {a, p, &o};
+    optimize_task task = {a, p, &o, NULL};
     check_ok(dense_optimize_epochs(&task, NULL, &found));
     dpmf_participation_free(p);
     return found.optimum_lower;

@@ -68,7 +68,7 @@ static void test_a_toeplitz_matrix_is_optimized_like_its_workload(void **unused)
             matrix[t * 20 + u] = 1;
     check_ok(dpmf_workload_create_dense(20, matrix, &a));
     check_ok(dpmf_participation_parse("single", 20, &p));
-    check_ok(toeplitz_optimize_banded(&(optimize_task){a, p, &o}, &s, &result));
+    check_ok(toeplitz_optimize_banded(&(optimize_task){a, p, &o, NULL}, &s, &result));
     check_ok(dpmf_evaluate(a, p, s, NULL, &figures, NULL));
     const wish named = {toeplitz_optimize_banded, "prefix", "single", 20, o};
     check_near(figures.rms_loss, loss_of(&named), 1e-9);
@@ -77,9 +77,9 @@ static void test_a_toeplitz_matrix_is_optimized_like_its_workload(void **unused)
     s = NULL;
     matrix[10 * 20 + 3] = 2; /* not Toeplitz */
     check_ok(dpmf_workload_create_dense(20, matrix, &a));
-    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_optimize_banded(&(optimize_task){a, p, &o}, &s, &result));
+    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_optimize_banded(&(optimize_task){a, p, &o, NULL}, &s, &result));
     check_message("--optimize-workload");
-    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_optimize_inverse(&(optimize_task){a, p, &o}, &s, &result));
+    check_fails(DPMF_ERROR_UNSUPPORTED, toeplitz_optimize_inverse(&(optimize_task){a, p, &o, NULL}, &s, &result));
     assert_null(s);
     dpmf_workload_free(a);
     dpmf_participation_free(p);
@@ -137,7 +137,7 @@ static void test_any_allocation_of_a_toeplitz_optimizer_may_fail(void **unused) 
     check_ok(dpmf_workload_parse("cooldown:0.5:0.1", 24, &scheduled));
     check_ok(dpmf_participation_parse("minsep:3,8", 24, &p));
     const dpmf_optimize_options o = {.bands = 10}, max = {.bands = 4, .loss = DPMF_LOSS_MAX, .normalize = 2};
-    const optimize_task task = {a, p, &o}, columns = {scheduled, p, &max};
+    const optimize_task task = {a, p, &o, NULL}, columns = {scheduled, p, &max, NULL};
     FAIL_EACH(run_task(toeplitz_optimize, &task));
     FAIL_EACH(run_task(toeplitz_optimize_banded, &columns));
     FAIL_EACH(run_task(toeplitz_optimize_inverse, &task));

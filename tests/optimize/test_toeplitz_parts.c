@@ -337,7 +337,7 @@ static void test_the_value_of_inverse_bands_is_their_log_loss(void **unused) {
                     dpmf_workload *a = workload_of(texts[w], n);
                     dpmf_participation *p = participation_of(participations[q], n);
                     dpmf_optimize_options o = {.loss = (dpmf_loss)l, .bands = bands};
-                    inverse_case k = {{a, p, &o}, bands > 1 ? 1e-3 : 0};
+                    inverse_case k = {{a, p, &o, NULL}, bands > 1 ? 1e-3 : 0};
                     dpmf_strategy *s = NULL;
                     dpmf_evaluation figures;
                     double h[MOST], gradient[MOST], f = 0;

@@ -106,7 +106,7 @@ static dpmf_status fits(const char *realised, const char *assumed) {
     dpmf_sampler *s = make(realised, UNITS, 20);
     dpmf_participation *full = NULL;
     check_ok(dpmf_participation_create(DPMF_PARTICIPATION_FULL, 20, 0, 0, &full));
-    dpmf_mechanism mechanism = {.steps = 20, .participation = full};
+    dpmf_mechanism mechanism = {.problem = {.steps = 20, .participation = full}};
     check_ok(dpmf_sampling_parse(assumed, &mechanism.sampling));
     const dpmf_status status = dpmf_sampler_check(s, &mechanism);
     dpmf_participation_free(full);

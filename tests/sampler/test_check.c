@@ -36,8 +36,8 @@ static int inside(const dpmf_participation *realised, const dpmf_participation *
 }
 
 static dpmf_status check_of(const dpmf_sampler *s, const dpmf_participation *assumed) {
-    const dpmf_mechanism mechanism = {.steps = dpmf_participation_get(assumed).steps,
-                                      .participation = (dpmf_participation *)assumed};
+    const dpmf_mechanism mechanism = {.problem.steps = dpmf_participation_get(assumed).steps,
+                                      .problem.participation = (dpmf_participation *)assumed};
     return dpmf_sampler_check(s, &mechanism);
 }
 
@@ -129,12 +129,12 @@ static void test_random_samplers_fit_full_participation_alone(void **state) {
 /* ---- with sampling ---- */
 
 static void check_sampled(const char *assumed, const char *text, int accepted) {
-    dpmf_mechanism mechanism = {.steps = 12};
+    dpmf_mechanism mechanism = {.problem.steps = 12};
     dpmf_participation *p = NULL;
     dpmf_sampler *s = NULL;
     check_ok(dpmf_sampling_parse(assumed, &mechanism.sampling));
     check_ok(dpmf_participation_parse("full", 12, &p));
-    mechanism.participation = p;
+    mechanism.problem.participation = p;
     check_ok(dpmf_sampler_create(text, 100, 12, key, NULL, &s));
     if (accepted)
         check_ok(dpmf_sampler_check(s, &mechanism));
@@ -143,7 +143,7 @@ static void check_sampled(const char *assumed, const char *text, int accepted) {
         check_message(assumed);
         check_message(text);
     }
-    mechanism.steps = 13;
+    mechanism.problem.steps = 13;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_sampler_check(s, &mechanism));
     check_message("it has 12 steps and the mechanism 13");
     dpmf_sampler_free(s);
@@ -215,9 +215,9 @@ static void test_add_remove_needs_coins_of_a_units_own(void **state) {
         dpmf_participation *full = NULL;
         check_ok(dpmf_sampler_create(cases[i].text, 100, 20, key, NULL, &s));
         check_ok(dpmf_participation_create(DPMF_PARTICIPATION_FULL, 20, 0, 0, &full));
-        dpmf_mechanism mechanism = {.steps = 20, .participation = full, .sampling = cases[i].sampling};
+        dpmf_mechanism mechanism = {.problem = {.steps = 20, .participation = full}, .sampling = cases[i].sampling};
         check_ok(dpmf_sampler_check(s, &mechanism));
-        mechanism.adjacency = DPMF_ADJACENCY_ADD_REMOVE;
+        mechanism.problem.adjacency = DPMF_ADJACENCY_ADD_REMOVE;
         assert_int_equal(dpmf_sampler_check(s, &mechanism) == DPMF_OK, cases[i].accepted);
         dpmf_participation_free(full);
         dpmf_sampler_free(s);

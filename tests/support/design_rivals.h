@@ -185,7 +185,7 @@ static inline void rival_family(rivals *r, const dpmf_family *f) {
 static inline dpmf_design_options rival_options(const rival_setting *s) {
     dpmf_design_options o = dpmf_design_options_defaults();
     o.epochs = s->epochs;
-    o.no_bench = 1;
+    o.max_overhead = INFINITY;
     o.dim = RIVAL_DIM;
     o.loss = s->loss;
     o.epsilon = s->epsilon;

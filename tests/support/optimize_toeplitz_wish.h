@@ -36,7 +36,7 @@ static dpmf_status try_wish(const wish *w, made *out) {
     made m = {0};
     check_ok(dpmf_workload_parse(w->workload, w->steps, &m.workload));
     check_ok(dpmf_participation_parse(w->participation, w->steps, &m.participation));
-    const optimize_task task = {m.workload, m.participation, &w->options};
+    const optimize_task task = {m.workload, m.participation, &w->options, NULL};
     dpmf_status status = w->family(&task, &m.strategy, &m.result);
     if (status != DPMF_OK) {
         assert_null(m.strategy);

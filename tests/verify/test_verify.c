@@ -84,7 +84,7 @@ static void must_agree(const dpmf_mechanism *m) {
         const dpmf_check *check = dpmf_verification_check(v, i);
         if (check->ok == 0)
             fail_msg("%s, %s: %s: claimed %.17g, found %.17g (%s)", dpmf_strategy_get(m->strategy).family,
-                     dpmf_participation_get(m->participation).text, check->name, check->claimed, check->found,
+                     dpmf_participation_get(m->problem.participation).text, check->name, check->claimed, check->found,
                      check->how);
         assert_true(strlen(check->how) > 0 && strlen(check->how) < sizeof check->how - 1);
     }
@@ -200,7 +200,7 @@ static void change_double(dpmf_mechanism *m, double *figure, const char *name) {
 /* Above the steps that are verified whole, the other routes find figures that are wrong too. */
 static void test_a_changed_claim_of_many_steps_is_found(void **unused) {
     dpmf_mechanism *m = make(&RECIPES[RECIPES_COUNT - 3]);
-    dpmf_evaluation *e = &m->evaluation;
+    dpmf_evaluation *e = &m->problem.evaluation;
     (void)unused;
     change_double(m, &e->rms_loss, "stream.rms_loss");
     change_double(m, &e->max_loss, "stream.max_loss");
@@ -214,7 +214,7 @@ static void test_a_changed_claim_of_many_steps_is_found(void **unused) {
 /* An earlier ascent ended lower: its bound is still valid, but never a higher one, and never one of more digits. */
 static void test_the_weaker_bound_of_an_earlier_file_agrees(void **unused) {
     dpmf_mechanism *m = make(&RECIPES[2]);
-    dpmf_lower_bound *bound = &m->evaluation.lower_bound;
+    dpmf_lower_bound *bound = &m->problem.evaluation.lower_bound;
     const double before = bound->rms_loss, unit = ldexp(1, ilogb(before) - 19); /* of the last of its 20 bits */
     (void)unused;
     must_agree(m);
@@ -232,7 +232,7 @@ static void test_a_changed_claim_is_found(void **unused) {
     (void)unused;
     for (size_t i = 0; i < sizeof which / sizeof *which; i++) {
         dpmf_mechanism *m = make(&RECIPES[which[i]]);
-        dpmf_evaluation *e = &m->evaluation;
+        dpmf_evaluation *e = &m->problem.evaluation;
         change_double(m, &e->sensitivity.value, "sensitivity");
         change_double(m, &e->rms_loss, "rms_loss");
         change_double(m, &e->max_loss, "max_loss");
@@ -246,8 +246,8 @@ static void test_a_changed_claim_is_found(void **unused) {
         const int sampled = !dpmf_sampling_is_none(&m->sampling);
         const char *finds = sampled ? "response" : "sigma";
         change_double(m, &m->sigma, finds);
-        change_double(m, &m->epsilon, finds);
-        change_double(m, &m->delta, finds);
+        change_double(m, &m->problem.epsilon, finds);
+        change_double(m, &m->problem.delta, finds);
         if (sampled) {
             const double sigma = m->sigma;
             change_double(m, &m->sampling.probability, finds);
@@ -320,7 +320,7 @@ static void test_impulses_give_w(void **unused) {
     for (int i = 0; i < RECIPES_COUNT; i++) {
         if (RECIPES[i].steps > 100) continue;
         dpmf_mechanism *m = make(&RECIPES[i]);
-        const int64_t n = m->steps, rows = dpmf_strategy_get(m->strategy).rows;
+        const int64_t n = m->problem.steps, rows = dpmf_strategy_get(m->strategy).rows;
         double *w = malloc((size_t)(n * rows) * sizeof *w), *expected = check_strategy_inverse(m->strategy);
         float *single = malloc((size_t)(n * rows) * sizeof *single);
         assert_non_null(w);
@@ -377,7 +377,8 @@ static void test_patterns_agree_with_brute_force(void **unused) {
     for (int round = 0; round < 60; round++) {
         const int64_t bands = 1 + round % 5;
         double rows[N * 5] = {0}, columns[N * N] = {0};
-        dpmf_mechanism m = {.steps = N};
+        dpmf_mechanism m = {.problem.steps = N};
+        dpmf_participation *participation = NULL;
         verify_reach found = {0};
         brute g = {.n = N};
         for (int64_t t = 0; t < N; t++)
@@ -387,11 +388,12 @@ static void test_patterns_agree_with_brute_force(void **unused) {
             for (int64_t u = 0; u < N; u++)
                 for (int64_t i = 0; i < N; i++)
                     g.x[t][u] += columns[t * N + i] * columns[u * N + i];
-        check_ok(dpmf_participation_parse(kinds[round % 6], N, &m.participation));
+        check_ok(dpmf_participation_parse(kinds[round % 6], N, &participation));
+        m.problem.participation = participation;
         check_ok(dpmf_strategy_create_banded(N, bands, rows, &m.strategy));
-        g.k = dpmf_participation_get(m.participation).count;
-        g.b = dpmf_participation_get(m.participation).separation;
-        const dpmf_participation_kind kind = dpmf_participation_get(m.participation).kind;
+        g.k = dpmf_participation_get(m.problem.participation).count;
+        g.b = dpmf_participation_get(m.problem.participation).separation;
+        const dpmf_participation_kind kind = dpmf_participation_get(m.problem.participation).kind;
         g.shuffled = kind == DPMF_PARTICIPATION_SHUFFLED;
         check_ok(verify_reach_of(&m, N, columns, NULL, &found));
         if (kind == DPMF_PARTICIPATION_MIN_SEPARATION || g.shuffled) {
@@ -402,10 +404,10 @@ static void test_patterns_agree_with_brute_force(void **unused) {
             assert_true(found.value * found.value <= g.best * (1 + 1e-12));
         }
         dpmf_sensitivity claimed;
-        check_ok(dpmf_sensitivity_compute(m.strategy, m.participation, NULL, &claimed));
+        check_ok(dpmf_sensitivity_compute(m.strategy, m.problem.participation, NULL, &claimed));
         assert_true(found.value <= claimed.value * (1 + 1e-12));
         if (claimed.kind == DPMF_EXACT && found.exact) check_near(found.value, claimed.value, 1e-12);
-        dpmf_participation_free(m.participation);
+        dpmf_participation_free(participation);
         dpmf_strategy_free(m.strategy);
     }
 }

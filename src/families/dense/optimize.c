@@ -297,7 +297,7 @@ dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out
 
 dpmf_status dense_optimize_bound(const optimize_task *task, double tolerance, dpmf_optimization *result) {
     dpmf_optimize_options options = *task->options;
-    const optimize_task coarse = {task->workload, task->participation, &options};
+    const optimize_task coarse = {task->workload, task->participation, &options, NULL};
     const dpmf_participation *p = task->participation;
     const int64_t n = task->workload->steps, b = p->separation < n ? p->separation : n;
     options.tolerance = tolerance;
@@ -391,7 +391,7 @@ done:
 static dpmf_status best_streamed(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const int64_t n = task->workload->steps, k = task->participation->count, b = task->participation->separation;
     dpmf_optimize_options options = *task->options;
-    optimize_task part = {task->workload, task->participation, &options};
+    optimize_task part = {task->workload, task->participation, &options, NULL};
     dpmf_optimization found = {.optimum_upper = INFINITY};
     dpmf_strategy *best = NULL;
     double least = INFINITY, banded = INFINITY;

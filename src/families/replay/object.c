@@ -525,6 +525,7 @@ void replay_plan_noise(noise_plan *plan) {
     plan->bound = bound_arithmetic;
     plan->slots = strategy_buffers(plan->leaf);
     plan->seeds = seeds_most(plan);
+    plan->work = noise_work_replay(strategy_normals(plan->leaf), plan->slots);
     plan->replay = REPLAY;
     plan->mapped = 0;
     plan->scratch_rows = 1 + CHUNK;

@@ -47,8 +47,16 @@ static dpmf_status find_bound(const optimize_task *task, dpmf_optimization *boun
     if (max_loss && n * k * k <= MAX_WORK) return dense_optimize_bound(task, fmax(MAX_TOLERANCE, o->tolerance), bound);
     how.weights = o->weights;
     how.run = o->run;
-    TRY(optimum_lower_bound(task->workload, task->participation, &how, max_loss ? EPOCHS_BOTH : EPOCHS_RMS_IF_KNOWN,
-                            &found));
+    const problem_facts *p = task->problem;
+    if (p != NULL && p->bound_known >= (max_loss ? PROBLEM_BOUND_BOTH : PROBLEM_BOUND_RMS)) {
+        const double times = p->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+        found = p->evaluation.lower_bound;
+        found.rms_loss /= times;
+        found.max_loss /= times;
+    } else {
+        TRY(optimum_lower_bound(task->workload, task->participation, &how, max_loss ? EPOCHS_BOTH : EPOCHS_RMS_LOSS,
+                                NULL, &found));
+    }
     *bound = (dpmf_optimization){
         .optimum_lower = max_loss ? found.max_loss : found.rms_loss, .optimum_upper = INFINITY, .scope = found.scope};
     return DPMF_OK;

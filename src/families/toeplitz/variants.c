@@ -13,7 +13,7 @@
 
 static dpmf_status optimize_tapered(const optimize_task *task, double *c, dpmf_optimization *result) {
     dpmf_optimize_options plain = *task->options;
-    optimize_task inner = {task->workload, task->participation, &plain};
+    optimize_task inner = {task->workload, task->participation, &plain, NULL};
     dpmf_strategy *strategy = NULL;
     double *column = NULL;
     dpmf_status status = DPMF_OK;

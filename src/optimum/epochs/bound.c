@@ -100,7 +100,7 @@ typedef struct question {
     const dpmf_workload *workload;
     int64_t k, b;
     const double *weights;
-    int rms_only;
+    epochs_losses losses;
     const dpmf_run *run;
 } question;
 
@@ -145,8 +145,10 @@ static dpmf_status bound_cyclic(const question *q, base_pool *pool, epochs_lower
     epochs_climb climb = {0};
     dpmf_status status = DPMF_OK;
     double steps = (double)q->workload->steps;
+    out->foretold = q->losses == EPOCHS_MAX_LOSS;
     if (!out->foretold) TRY_DONE(bound_long(q, pool, out));
-    if (out->foretold && !q->rms_only && 2 * least_cost(q) <= MAX_MOST) TRY_DONE(bound_max(q, pool, NULL, out));
+    if (out->foretold && q->losses != EPOCHS_RMS_LOSS && 2 * least_cost(q) <= MAX_MOST)
+        TRY_DONE(bound_max(q, pool, NULL, out));
     if (out->foretold || least_cost(q) > MOST) return DPMF_OK;
     TRY_DONE(epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
     if (epochs_cost(&epochs) > MOST) goto done;
@@ -155,7 +157,7 @@ static dpmf_status bound_cyclic(const question *q, base_pool *pool, epochs_lower
     TRY_DONE(climb_rms(&climb));
     out->rms_loss = sqrt(climb.lower / steps);
     out->rms_gap = sqrt(climb.upper / climb.lower) - 1;
-    if (q->weights == NULL && !q->rms_only) TRY_DONE(bound_max(q, pool, &climb, out));
+    if (q->weights == NULL && q->losses != EPOCHS_RMS_LOSS) TRY_DONE(bound_max(q, pool, &climb, out));
 done:
     epochs_climb_free(&climb);
     epochs_free(&epochs);
@@ -173,7 +175,7 @@ static dpmf_status bound_full(const question *q, epochs_lower *out) {
     out->rms_loss = sqrt(found.lower / (double)n);
     out->rms_gap = sqrt(found.upper / found.lower) - 1;
     base_free(found.diagonal);
-    if (q->weights != NULL || q->rms_only || n > MAX_LOSS_STEPS) return DPMF_OK;
+    if (q->weights != NULL || q->losses == EPOCHS_RMS_LOSS || n > MAX_LOSS_STEPS) return DPMF_OK;
     TRY(epochs_full_solve(q->workload, 1, NULL, 1e-4, q->run, &found));
     out->max_loss = sqrt(found.lower);
     out->max_gap = sqrt(found.upper / found.lower) - 1;
@@ -192,18 +194,12 @@ enum { THREADS_STEPS_MIN = 1024 };
 
 dpmf_status epochs_lower_bound(const dpmf_workload *workload, int64_t k, int64_t b, const double *weights,
                                epochs_losses losses, const dpmf_run *run, epochs_lower *out) {
-    const question q = {workload, k, b, weights, losses == OPTIMUM_EPOCHS_RMS, run};
+    const question q = {workload, k, b, weights, losses, run};
     epochs_lower found = {0};
     base_pool *pool = NULL;
     dpmf_status status = DPMF_OK;
-    uint8_t digest[32];
     *out = found;
     if (workload->form == WORKLOAD_OPERATOR || !all_positive(workload->steps, weights)) return DPMF_OK;
-    TRY(epochs_digest(workload, k, b, weights, digest));
-    if (epochs_recall(digest, out) && (losses != EPOCHS_BOTH || !out->rms_only)) return DPMF_OK;
-    if (out->foretold) found = *out; /* only the max loss is missing, and needs no ascent for the RMS loss */
-    *out = (epochs_lower){0};
-    found.rms_only = out->rms_only = q.rms_only;
     if (b == 1) {
         TRY_DONE(bound_full(&q, &found));
     } else {
@@ -213,6 +209,5 @@ dpmf_status epochs_lower_bound(const dpmf_workload *workload, int64_t k, int64_t
     if (isfinite(found.rms_loss) && isfinite(found.max_loss)) *out = found;
 done:
     base_pool_free(pool);
-    if (status == DPMF_OK) epochs_remember(digest, out);
     return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
 }

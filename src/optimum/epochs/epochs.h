@@ -159,14 +159,9 @@ DPMF_MUST_CHECK dpmf_status epochs_climb_value(void *climb, const double *y, dou
 typedef struct epochs_lower {
     double rms_loss, max_loss, rms_gap, max_gap;
     int foretold; /* the RMS bound is from a V that shorter epochs predict */
-    int rms_only; /* the bound for the max loss was not requested: 0 */
 } epochs_lower;
-/* The losses that are needed. */
-typedef enum epochs_losses {
-    EPOCHS_BOTH = 0,
-    OPTIMUM_EPOCHS_RMS,
-    EPOCHS_RMS_IF_KNOWN /* the RMS loss suffices if it was found before; otherwise both, as evaluations need them */
-} epochs_losses;
+/* The losses that are needed. The max loss alone: the RMS loss is known, from a V that shorter epochs predict. */
+typedef enum epochs_losses { EPOCHS_BOTH = 0, EPOCHS_RMS_LOSS, EPOCHS_MAX_LOSS } epochs_losses;
 DPMF_MUST_CHECK dpmf_status epochs_lower_bound(const dpmf_workload *workload, int64_t k, int64_t b,
                                                const double *weights, epochs_losses losses, const dpmf_run *run,
                                                epochs_lower *out);
@@ -176,11 +171,6 @@ DPMF_MUST_CHECK dpmf_status epochs_lower_bound(const dpmf_workload *workload, in
  */
 DPMF_MUST_CHECK dpmf_status epochs_long(const dpmf_workload *workload, int64_t k, int64_t b, base_pool *pool,
                                         const dpmf_run *run, double *lower);
-/* Bounds found before, by the digest of the question (optimum/epochs/recall.c); recall: 1 if it is known. */
-DPMF_MUST_CHECK dpmf_status epochs_digest(const dpmf_workload *workload, int64_t k, int64_t b, const double *weights,
-                                          uint8_t digest[32]);
-int epochs_recall(const uint8_t digest[32], epochs_lower *out);
-void epochs_remember(const uint8_t digest[32], const epochs_lower *found);
 /*
  * The mechanism of X (optimum/epochs/primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
  * to vanish within each class and to have trace 1 there, by mixing its steps or by adding to its diagonal. *definite is

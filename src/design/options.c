@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The question of a design, checked and filled in: families, presets, participation, the calibration that candidates
- * without sampling share. Those who make candidates and those who choose among them read it.
+ * The question of a design, checked and filled in: families, presets, participation, and the calibration that candidates
+ * without sampling share.
  */
 #include "design/design.h"
 
@@ -31,27 +31,28 @@ static int among(const char *names, const char *family) {
     return 0;
 }
 
-int design_names(const design_problem *p, const char *family) {
-    return p->options.families != NULL && among(p->options.families, family);
+int design_is_named(const dpmf_design *d, const char *family) {
+    return d->options.families != NULL && among(d->options.families, family);
 }
 
-int design_wants(const design_problem *p, const char *family) {
-    return p->options.families == NULL || among(p->options.families, family);
+int design_is_allowed(const dpmf_design *d, const char *family) {
+    return d->options.families == NULL || among(d->options.families, family);
 }
 
 /* One more family that is not tried for more than `steps_max` steps. */
-static void leave_out(design_problem *p, const char *family, int64_t steps_max) {
-    base_text shown = {p->too_many, sizeof p->too_many, strlen(p->too_many)},
-              names = {p->too_many_names, sizeof p->too_many_names, strlen(p->too_many_names)};
+static void leave_out(dpmf_design *d, const char *family, int64_t steps_max) {
+    base_text shown = {d->skipped_for_steps, sizeof d->skipped_for_steps, strlen(d->skipped_for_steps)},
+              names = {d->skipped_for_steps_names, sizeof d->skipped_for_steps_names,
+                       strlen(d->skipped_for_steps_names)};
     base_text_add(&shown, "%s%s (above %lld)", shown.length > 0 ? ", " : "", family, (long long)steps_max);
     base_text_add(&names, "%s,", family);
 }
 
-int design_worth(design_problem *p, const char *family, int64_t steps_max) {
-    if (design_names(p, family)) return 1;
-    if (!design_wants(p, family)) return 0;
-    if (p->steps > steps_max && steps_max > 0) leave_out(p, family, steps_max);
-    return p->steps <= steps_max;
+int design_is_tried(dpmf_design *d, const char *family, int64_t steps_max) {
+    if (design_is_named(d, family)) return 1;
+    if (!design_is_allowed(d, family)) return 0;
+    if (d->problem.steps > steps_max && steps_max > 0) leave_out(d, family, steps_max);
+    return d->problem.steps <= steps_max;
 }
 
 static dpmf_status check_family(const char *name, size_t length) {
@@ -102,7 +103,7 @@ static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
     if (o->dim < 0 || o->dim > DIM_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "design: dim %lld, accepted 1 to %lld, or 0 for 1e6", (long long)o->dim,
                          (long long)DIM_MAX);
-    if (o->max_overhead != 0 && !(o->max_overhead >= 1 && isfinite(o->max_overhead)))
+    if (o->max_overhead != 0 && !(o->max_overhead >= 1))
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "design: overhead at most %g, accepted: 1 (independent noise) and up, or 0 for 4",
                          o->max_overhead);
@@ -141,7 +142,7 @@ static dpmf_status check_federated(const dpmf_design_options *o, int64_t steps) 
     return DPMF_OK;
 }
 
-dpmf_status design_problem_check(const dpmf_workload *workload, const dpmf_design_options *o) {
+dpmf_status design_check(const dpmf_workload *workload, const dpmf_design_options *o) {
     if (workload == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "design: the workload is NULL");
     TRY(check_enums(o));
     TRY(check_numbers(o, workload->steps));
@@ -151,77 +152,70 @@ dpmf_status design_problem_check(const dpmf_workload *workload, const dpmf_desig
 
 /* ---- the problem ---- */
 
-static void fill_presets(dpmf_design_options *o) {
-    if (o->dim == 0) o->dim = 1000000;
-    if (o->max_overhead == 0) o->max_overhead = 4;
-    if (o->tolerance == 0) o->tolerance = 1e-6;
-    if (o->any_sampling) o->sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; design/samplings.c has the rest */
-}
-
-static dpmf_status make_participation(design_problem *p) {
-    const dpmf_design_options *o = &p->options;
+static dpmf_status make_participation(const dpmf_design_options *o, int64_t steps, dpmf_participation **out) {
     dpmf_participation_kind kind = o->federated ? DPMF_PARTICIPATION_MIN_SEPARATION : DPMF_PARTICIPATION_CYCLIC;
-    int64_t apart = o->federated ? o->separation_low : (p->steps - 1) / o->epochs + 1;
-    int64_t count =
-        o->federated ? o->epochs : (p->steps - 1) / apart + 1; /* whole passes of `apart` steps may be fewer */
+    const int64_t apart = o->federated ? o->separation_low : (steps - 1) / o->epochs + 1;
+    const int64_t count = o->federated ? o->epochs : (steps - 1) / apart + 1; /* of whole passes there may be fewer */
     if (o->epochs == 1) kind = DPMF_PARTICIPATION_SINGLE;
-    return dpmf_participation_create(kind, p->steps, count, apart, &p->participation);
+    return dpmf_participation_create(kind, steps, count, apart, out);
 }
 
-static dpmf_status make_plain(design_problem *p) {
-    const dpmf_workload *a = p->workload;
+static dpmf_status make_plain(const dpmf_workload *a, dpmf_workload **out) {
+    dpmf_workload_options o = dpmf_workload_options_defaults();
     if (a->toeplitz) {
-        p->plain = workload_retain(a);
+        *out = workload_retain(a);
         return DPMF_OK;
     }
-    dpmf_workload_options o = dpmf_workload_options_defaults();
     if (a->form == WORKLOAD_NAMED) {
         o.momentum = a->momentum;
         o.nesterov = a->nesterov;
         o.decay = a->decay;
     }
-    return dpmf_workload_create(p->steps, &o, &p->plain);
+    return dpmf_workload_create(a->steps, &o, out);
 }
 
-static dpmf_status count_threads(int *out) {
-    base_pool *pool = NULL;
-    TRY(base_pool_create(0, &pool)); /* as many as a stream has unless told */
-    *out = base_pool_threads(pool);
-    base_pool_free(pool);
-    return DPMF_OK;
-}
-
-dpmf_account_options design_account(const design_problem *p, const dpmf_sampling *sampling,
+dpmf_account_options design_account(const dpmf_design *d, const dpmf_sampling *sampling,
                                     const dpmf_strategy *strategy) {
     dpmf_account_options a = dpmf_account_options_defaults();
     a.sampling = *sampling;
     a.strategy = dpmf_sampling_is_none(sampling) ? NULL : strategy;
-    a.adjacency = p->options.adjacency;
+    a.adjacency = d->problem.adjacency;
     /* without sampling the sensitivity is doubled; with it the largest column norm is not, and sigma takes it up */
     if (dpmf_sampling_is_none(sampling) && a.adjacency == DPMF_ADJACENCY_REPLACE_ONE) a.sigma_unit = 2;
-    a.run = p->options.run;
+    a.run = d->options.run;
     return a;
 }
 
-dpmf_status design_problem_open(const dpmf_workload *workload, const dpmf_design_options *o, design_problem *p) {
+dpmf_status design_open(const dpmf_workload *workload, const dpmf_design_options *o, dpmf_design *d) {
     const dpmf_sampling none = {0};
-    p->workload = workload_retain(workload);
-    p->steps = workload->steps;
-    p->options = *o;
-    fill_presets(&p->options);
-    p->probability = (double)o->epochs / (double)p->steps;
-    TRY(make_participation(p));
-    TRY(make_plain(p));
-    TRY(count_threads(&p->threads));
-    dpmf_account_options a = design_account(p, &none, NULL);
-    return dpmf_calibrate_sigma(o->epsilon, o->delta, &a, &p->unsampled);
+    dpmf_participation *participation = NULL;
+    base_pool *pool = NULL;
+    d->options = *o;
+    if (o->dim == 0) d->options.dim = 1000000;
+    if (o->max_overhead == 0) d->options.max_overhead = 4;
+    if (o->tolerance == 0) d->options.tolerance = 1e-6;
+    if (o->any_sampling) d->options.sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; samplings.c has the rest */
+    d->probability = (double)o->epochs / (double)workload->steps;
+    TRY(make_participation(o, workload->steps, &participation));
+    d->problem = (problem_facts){.steps = workload->steps,
+                                 .workload = workload_retain(workload),
+                                 .participation = participation,
+                                 .adjacency = o->adjacency,
+                                 .loss = o->loss,
+                                 .epsilon = o->epsilon,
+                                 .delta = o->delta};
+    TRY(make_plain(workload, &d->plain));
+    TRY(base_pool_create(0, &pool)); /* a stream has as many threads by default */
+    d->threads = base_pool_threads(pool);
+    base_pool_free(pool);
+    const dpmf_account_options a = design_account(d, &none, NULL);
+    return dpmf_calibrate_sigma(o->epsilon, o->delta, &a, &d->unsampled);
 }
 
-void design_problem_close(design_problem *p) {
-    for (int64_t i = 0; i < p->list.count; i++)
-        dpmf_strategy_free(p->list.entry[i].strategy);
-    base_free(p->list.entry);
-    dpmf_participation_free(p->participation);
-    dpmf_workload_free(p->plain);
-    dpmf_workload_free((dpmf_workload *)p->workload); /* retained above */
+void design_close(dpmf_design *d) {
+    for (int64_t i = 0; i < d->count; i++)
+        dpmf_strategy_free(d->candidates[i].strategy);
+    base_free(d->candidates);
+    dpmf_workload_free(d->plain);
+    problem_release(&d->problem);
 }

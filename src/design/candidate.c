@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a strategy to a candidate: loss = s |B|_F / sqrt(n) and s max_t |B[t,:]|, noise = sigma x loss.
+ *
+ *     not sampled   s under the participation, one sigma for all: (epsilon, delta) of one Gaussian release
+ *     amplified     s the largest column norm, sigma for ceil(n/b) compositions at probability min(1, q b)
+ *                   (McKenna 2024, Proposition 2.1)
+ *
+ * Where sigma depends on the sampling alone, it is calibrated once for each number of blocks.
+ */
+#include "account/account.h"
+#include "base/memory.h"
+#include "base/sum.h"
+#include "design/design.h"
+#include "optimize/optimize.h"
+#include "optimum/optimum.h"
+#include "strategy/strategy.h"
+#include "workload/workload.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+int design_may_skip(dpmf_status status) {
+    return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL || status == DPMF_ERROR_ARGUMENT;
+}
+
+dpmf_optimize_options design_optimize_options(const dpmf_design *d) {
+    dpmf_optimize_options o = dpmf_optimize_options_defaults();
+    o.loss = d->problem.loss;
+    o.tolerance = d->options.tolerance;
+    o.run = d->options.run;
+    return o;
+}
+
+int design_sampling_alone(const dpmf_sampling *sampling) {
+    return !dpmf_sampling_describe(sampling->kind)->simulated;
+}
+
+/* ---- losses and sigma ---- */
+
+/* The errors without the sensitivity; infinite where they diverge. */
+static dpmf_status find_errors(const dpmf_design *d, candidate *c) {
+    base_running total = {0};
+    double *errors = NULL;
+    dpmf_status status = DPMF_OK;
+    for (int64_t i = d->count - 1; i >= 0; i--)
+        if (d->candidates[i].strategy == c->strategy) { /* with another sampling */
+            c->squared_errors = d->candidates[i].squared_errors;
+            c->max_error = d->candidates[i].max_error;
+            return DPMF_OK;
+        }
+    c->squared_errors = INFINITY;
+    TRY(base_alloc_doubles(d->problem.steps, "the errors", &errors));
+    TRY_DONE(dpmf_error_compute(d->problem.workload, c->strategy, &d->options.run, errors));
+    for (int64_t t = 0; t < d->problem.steps; t++) {
+        base_running_add(&total, errors[t] * errors[t]);
+        c->max_error = fmax(c->max_error, errors[t]);
+    }
+    c->squared_errors = base_running_value(&total);
+done:
+    base_free(errors);
+    return design_may_skip(status) ? DPMF_OK : status;
+}
+
+static dpmf_status find_sensitivity(const dpmf_design *d, candidate *c) {
+    const dpmf_sampling *sampling = &c->info.sampling;
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    o.adjacency = d->problem.adjacency;
+    o.run = d->options.run;
+    if (!dpmf_sampling_is_none(sampling)) {
+        dpmf_amplification found;
+        o.of = DPMF_SENSITIVITY_COLUMN;
+        if (account_sampling_composes(sampling)) /* refuses a strategy that the account does not cover */
+            TRY(dpmf_amplify(c->strategy, sampling, 0, &found));
+    }
+    return dpmf_sensitivity_compute(c->strategy, d->problem.participation, &o, &c->info.sensitivity);
+}
+
+static dpmf_status find_privacy(const dpmf_design *d, candidate *c) {
+    const dpmf_sampling *a = &c->info.sampling;
+    if (dpmf_sampling_is_none(a)) {
+        c->privacy = d->unsampled;
+        return DPMF_OK;
+    }
+    for (int64_t i = d->count - 1; i >= 0; i--) {
+        const dpmf_sampling *b = &d->candidates[i].info.sampling;
+        if (a->kind == b->kind && a->probability == b->probability && a->count == b->count && a->picks == b->picks &&
+            a->cap == b->cap && design_sampling_alone(a)) {
+            c->privacy = d->candidates[i].privacy;
+            return DPMF_OK;
+        }
+    }
+    const dpmf_account_options how = design_account(d, a, c->strategy);
+    return dpmf_calibrate_sigma(d->problem.epsilon, d->problem.delta, &how, &c->privacy);
+}
+
+/* A cap on the batch that is to be found: once for each number of blocks. */
+static dpmf_status settle_cap(const dpmf_design *d, dpmf_sampling *sampling) {
+    if (sampling->cap != DPMF_BATCH_CAP_AUTO) return DPMF_OK;
+    for (int64_t i = d->count - 1; i >= 0; i--) {
+        const dpmf_sampling *other = &d->candidates[i].info.sampling;
+        if (other->kind == sampling->kind && other->count == sampling->count) {
+            sampling->cap = other->cap;
+            return DPMF_OK;
+        }
+    }
+    dpmf_account_options how = dpmf_account_options_defaults();
+    how.sampling = *sampling;
+    how.sampling.cap = 0;
+    how.compositions = d->problem.steps;
+    how.adjacency = d->problem.adjacency;
+    how.run = d->options.run;
+    return dpmf_calibrate_cap(d->problem.epsilon, d->problem.delta, 0, &how, &sampling->cap, NULL);
+}
+
+/* ---- the list ---- */
+
+static dpmf_status append(dpmf_design *d, const candidate *c) {
+    if (d->count == d->capacity) {
+        const int64_t capacity = d->capacity == 0 ? 32 : 2 * d->capacity;
+        candidate *more = NULL;
+        TRY(base_alloc(capacity, sizeof *more, "the candidates", (void **)&more));
+        if (d->count > 0) memcpy(more, d->candidates, (size_t)d->count * sizeof *more);
+        base_free(d->candidates);
+        d->candidates = more;
+        d->capacity = capacity;
+    }
+    d->candidates[d->count] = *c;
+    d->candidates[d->count++].strategy = strategy_retain(c->strategy);
+    return DPMF_OK;
+}
+
+/* Diagonals of C, or of C^-1, where they are what the family is named for. */
+static int64_t bands_of(const dpmf_strategy *s) {
+    const strategy_family *family = strategy_family_find(s->family, strlen(s->family));
+    if (family == NULL || !family->shown.bands) return 0;
+    return family->shown.inverse ? strategy_buffers(s) + 1 : strategy_bands(s);
+}
+
+dpmf_status design_add(dpmf_design *d, const candidate *given, const char *made_by, double *noise) {
+    const dpmf_strategy *s = given->strategy;
+    candidate c = *given;
+    dpmf_candidate *info = &c.info;
+    double found = 0;
+    if (noise == NULL) noise = &found;
+    *noise = INFINITY;
+    TRY(base_progress(&d->options.run, s->family, -1));
+    TRY(find_errors(d, &c));
+    if (!isfinite(c.squared_errors)) return DPMF_OK;
+    TRY(settle_cap(d, &info->sampling));
+    info->family = s->family;
+    info->bands = bands_of(s);
+    info->buffers = strategy_buffers(s);
+    info->normalized = strategy_is_normalized(s);
+    info->normals_per_number = strategy_normals(s);
+    TRY(find_sensitivity(d, &c));
+    TRY(find_privacy(d, &c));
+    TRY(design_cost(d, s, &info->memory_bytes, &info->overhead));
+    info->sigma = c.privacy.sigma;
+    info->sigma_kind = c.privacy.kind;
+    info->account = c.privacy.method;
+    info->confidence = c.privacy.confidence;
+    info->rms_loss = info->sensitivity.value * sqrt(c.squared_errors / (double)d->problem.steps);
+    info->max_loss = info->sensitivity.value * c.max_error;
+    info->noise_rms = info->sigma * info->rms_loss;
+    info->noise_max = info->sigma * info->max_loss;
+    *noise = d->problem.loss == DPMF_LOSS_MAX ? info->noise_max : info->noise_rms;
+    if (!isfinite(*noise)) return DPMF_OK;
+    if (c.compared == 0) c.compared = *noise;
+    snprintf(c.made_by, sizeof c.made_by, "%s", made_by);
+    return append(d, &c);
+}
+
+/* ---- the best of a family ---- */
+
+dpmf_status design_optimize(const dpmf_design *d, const search_request *request, dpmf_strategy **out,
+                            dpmf_optimization *result) {
+    dpmf_optimize_options o = design_optimize_options(d);
+    problem_facts p = d->problem;
+    dpmf_optimization unused;
+    if (result == NULL) result = &unused;
+    if (request->single_participation) {
+        p.participation = NULL;
+        p.bound_known = PROBLEM_BOUND_UNKNOWN;
+    }
+    if (request->for_rms_loss) o.loss = DPMF_LOSS_RMS;
+    o.bands = request->bands;
+    o.buffers = request->buffers;
+    o.shared_seeds = request->shared_seeds;
+    if (request->tolerance > 0) o.tolerance = fmax(o.tolerance, request->tolerance);
+    TRY(base_progress(&d->options.run, request->family, -1));
+    if (!request->without_schedule) {
+        dpmf_status status = optimize_problem(request->family, &p, &o, out, result);
+        if (status == DPMF_OK || d->plain == d->problem.workload || !design_may_skip(status)) return status;
+    }
+    if (d->plain != d->problem.workload) p.bound_known = PROBLEM_BOUND_UNKNOWN;
+    p.workload = d->plain;
+    TRY(optimize_problem(request->family, &p, &o, out, result));
+    if (d->plain != d->problem.workload) result->scope = NULL; /* a bound for another workload */
+    return DPMF_OK;
+}
+
+/* A proof for all mechanisms under this participation, where the optimizer gives one, and a stronger one. */
+static void take_bound(dpmf_design *d, const dpmf_optimization *found) {
+    const double unit = d->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+    double *known = d->problem.loss == DPMF_LOSS_MAX ? &d->proven.max_loss : &d->proven.rms_loss;
+    if (found->scope == NULL || strncmp(found->scope, "any mechanism", 13) != 0) return;
+    if (!(unit * found->optimum_lower > *known)) return;
+    d->proven.scope = found->scope;
+    *known = unit * found->optimum_lower;
+}
+
+static dpmf_status add_one(dpmf_design *d, const search_request *request, double *noise) {
+    dpmf_optimization found = {0};
+    dpmf_strategy *s = NULL;
+    char made_by[160];
+    dpmf_status status = design_optimize(d, request, &s, &found);
+    *noise = INFINITY;
+    if (status == DPMF_OK && s != NULL) {
+        if (!request->for_rms_loss) take_bound(d, &found);
+        snprintf(made_by, sizeof made_by, "design: %s, %s loss, %s", request->family,
+                 d->problem.loss == DPMF_LOSS_MAX && !request->for_rms_loss ? "max" : "rms",
+                 d->problem.participation->text);
+        const candidate c = {.strategy = s, .info.is_search_point = request->is_search_point};
+        status = design_add(d, &c, made_by, noise);
+    }
+    dpmf_strategy_free(s);
+    return design_may_skip(status) ? DPMF_OK : status;
+}
+
+/* The max loss: searches for it may end above what the search for the RMS loss gives, so both are candidates. */
+dpmf_status design_add_best(dpmf_design *d, const search_request *request, double *noise) {
+    search_request other = *request;
+    double first = INFINITY, second = INFINITY;
+    TRY(add_one(d, request, &first));
+    other.for_rms_loss = 1;
+    if (request->rms_tolerance > 0) other.tolerance = request->rms_tolerance;
+    if (d->problem.loss == DPMF_LOSS_MAX && !request->for_rms_loss) TRY(add_one(d, &other, &second));
+    if (noise != NULL) *noise = fmin(first, second);
+    return DPMF_OK;
+}
+
+/* ---- the bound ---- */
+
+dpmf_status design_find_bound(dpmf_design *d) {
+    problem_facts *p = &d->problem;
+    const int both = p->loss == DPMF_LOSS_MAX || participation_is_single(p->participation);
+    dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
+    if (d->proven.scope != NULL) return DPMF_OK;
+    o.adjacency = p->adjacency;
+    o.run = d->options.run;
+    TRY(optimum_lower_bound(p->workload, p->participation, &o, both ? EPOCHS_BOTH : EPOCHS_RMS_LOSS, NULL,
+                            &p->evaluation.lower_bound));
+    p->bound_known = both ? PROBLEM_BOUND_BOTH : PROBLEM_BOUND_RMS;
+    d->proven = p->evaluation.lower_bound;
+    return DPMF_OK;
+}
+
+double design_bound_noise(const dpmf_design *d) {
+    return d->unsampled.sigma * (d->problem.loss == DPMF_LOSS_MAX ? d->proven.max_loss : d->proven.rms_loss);
+}
+
+double design_least(const dpmf_design *d) {
+    double least = INFINITY;
+    for (int64_t i = 0; i < d->count; i++) {
+        const dpmf_candidate *info = &d->candidates[i].info;
+        if (dpmf_sampling_is_none(&info->sampling) && design_fits(d, info->memory_bytes))
+            least = fmin(least, d->candidates[i].compared);
+    }
+    return least;
+}
+
+int design_is_proven(const dpmf_design *d) {
+    return design_least(d) <= DESIGN_CLOSE * design_bound_noise(d);
+}
