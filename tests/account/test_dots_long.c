@@ -19,8 +19,8 @@ static void test_thousands_of_random_queries_are_tight(void **state) {
         const double q = pow(10, 3 * (check_random(&seed) - 1)), n = pow(10, 3 * (check_random(&seed) + 1));
         const double log_delta = log(10) * (-8.5 + 6.5 * check_random(&seed));
         const account_pair pair = {(account_direction)(i % 3), sigma, q, (int64_t)n};
-        double epsilon, tight;
-        int met, tight_met;
+        double epsilon = 0, tight = 0;
+        int met = 0, tight_met = 0;
         check_ok(ask_dots(&pair, epsilon_at(usual, log_delta), &epsilon, &met));
         check_ok(ask_dots(&pair, epsilon_at(fine, log_delta), &tight, &tight_met));
         unmet += !met;
