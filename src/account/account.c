@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* At sigma: epsilon for `given`, a delta, or delta for `given`, an epsilon. */
+/* Computes epsilon at delta = `given`, or delta at epsilon = `given`, for this sigma. */
 static dpmf_status answer_at(double sigma, int of_epsilon, double given, const dpmf_account_options *options,
                              dpmf_privacy *out) {
     account_request r;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Amplification by sampling: what accounting needs to know of a strategy.
+ * Amplification by sampling: this file computes the numbers of a strategy that accounting needs.
  *
- * Block-cyclic Poisson sampling (McKenna 2024, Algorithm 2 and Proposition 2.1; Pillutla et al. 2025, Theorem 3.21):
- * a unit's possible steps are B apart, so that with C of at most B bands its columns touch disjoint rows. The release
- * is then dominated by ceil(n/B) compositions of the subsampled Gaussian with probability min(1, Q B) and sensitivity
- * the largest column norm. With more bands the columns overlap and nothing of this holds: refused.
+ * Block-cyclic Poisson sampling (McKenna 2024, Algorithm 2 and Proposition 2.1; Pillutla et al. 2025, Theorem 3.21): a
+ * unit's possible steps are B apart, so that with C of at most B bands its columns touch disjoint rows. The release is
+ * then dominated by ceil(n/B) compositions of the subsampled Gaussian with probability min(1, Q B) and sensitivity the
+ * largest column norm. With more bands the columns overlap and none of this holds, so that such a C is refused.
  *
  * Balls-in-bins and b-min-separation sampling (Choquette-Choo et al. 2024): the privacy loss is that of a mixture of
  * Gaussians whose means are sums of columns of C. That a unit that always moves in the same direction is the worst case
- * needs entries that are not negative: checked.
+ * needs entries that are not negative, which is checked.
  */
 #include "account/amplify.h"
 
@@ -37,7 +37,7 @@ done:
     return status;
 }
 
-/* Rounding of a norm: what was written down to full precision is not refused. */
+/* Room for the rounding of a norm, so that a value written with full precision is not refused. */
 static const double NORM_ROUNDING = 1e-12;
 
 static dpmf_status check_claim(double claimed, double norm) {
@@ -80,7 +80,7 @@ dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sam
 
 /* ---- Monte Carlo schemes ---- */
 
-/* Above this the check that no entry is negative, O(rows) a column, would take minutes for a C without structure. */
+/* Above this the check that no entry is negative, O(rows) per column, would take minutes for a C without structure. */
 enum { COLUMNS_MAX = 1 << 15 };
 
 static dpmf_status refuse_negative(const dpmf_strategy *s, double value) {
@@ -130,8 +130,9 @@ static dpmf_status bin_means(const dpmf_strategy *s, int64_t bins, double *means
 }
 
 /*
- * Toeplitz C of so many coefficients: column s and a later one t share sum_{u < n-t} c_u c_{u+t-s}, so that for each distance
- * one running sum serves all pairs of steps: n steps a distance, and nothing is stored but the matrix.
+ * For a Toeplitz C with `count` coefficients, column s and a later one t share sum_{u < n-t} c_u c_{u+t-s}, so that for
+ * each distance one running sum serves all pairs of steps. This takes n steps per distance and stores nothing but the
+ * matrix.
  */
 static void toeplitz_gram(int64_t n, int64_t bins, int64_t count, const double *c, double *gram) {
     for (int64_t apart = 0; apart < count && apart < n; apart++) {

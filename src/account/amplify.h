@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Amplification: a strategy under sampling as the numbers that accounting knows. */
+/* Amplification: turns a strategy under sampling into the numbers that accounting needs. */
 #ifndef DPMF_ACCOUNT_AMPLIFY_H
 #define DPMF_ACCOUNT_AMPLIFY_H
 

@@ -4,8 +4,8 @@
  *
  * One coordinate y, in which privacy grows, serves all three:  ln sigma,  -ln compositions,  -ln probability. ln
  * delta(epsilon; y) falls with y. Its crossing with ln delta is found for the bound with a coarse slack, then closed in
- * on with the wanted one by the slope that has been seen. What is answered has itself passed the certificate, so it is
- * never on the wrong side; how far it is on the right side is the engine's slack.
+ * on with the wanted one by the slope that has been seen. The returned value has itself passed the certificate, so it
+ * is never on the wrong side; its distance on the right side is the engine's slack.
  */
 #include "account/question.h"
 
@@ -31,7 +31,7 @@ static void place(search *s, double y) {
     if (s->unknown == PROBABILITY) s->question.probability = fmin(1, exp(-y));
 }
 
-/* The coarse bound's excess over ln delta; <= 0: private enough. */
+/* Computes the coarse bound's excess over ln delta; <= 0: private enough. */
 static dpmf_status excess_at(search *s, double y, double *out) {
     double log_delta = 0;
     place(s, y);
@@ -43,7 +43,10 @@ static dpmf_status excess_at(search *s, double y, double *out) {
 
 enum { SEARCH_MAX = 200 }; /* bisection alone needs 60 */
 
-/* Of y: where the answer has slack, what the coarse bound is worth; where it is exact, enough to tell 1e12 + 1. */
+/*
+ * Tolerances of y: where the answer has slack, the accuracy of the coarse bound; where it is exact, enough to separate
+ * 1e12 from 1e12 + 1.
+ */
 static const double COARSE_RESOLUTION = 2e-3, EXACT_RESOLUTION = 1e-14;
 
 /* Illinois: regula falsi that halves the value of an end which stays; between low (excess > 0) and high (<= 0). */
@@ -74,7 +77,7 @@ static dpmf_status narrow(search *s, double low, double at_low, double high, dou
 }
 
 /*
- * Where to look first: by the central limit theorem (Dong, Roth and Su 2022, Section 5) many steps are together about
+ * The first guess: by the central limit theorem (Dong, Roth and Su 2022, Section 5) many steps are together about
  * mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)).
  */
 static double guess(const search *s) {
@@ -91,7 +94,7 @@ static double guess(const search *s) {
     return -log(mu / sqrt(n * growth));
 }
 
-/* The least y in [floor_, most] that is private enough by the coarse bound; `most` if none is. */
+/* Finds the least y in [floor_, most] that is private enough by the coarse bound; `most` if none is. */
 static dpmf_status cross(search *s, double floor_, double most, double *out) {
     double y = fmin(fmax(guess(s), floor_), most), at = 0, other = 0, step = 0.05;
     TRY(excess_at(s, y, &at));
@@ -119,7 +122,7 @@ static int passes(const search *s, const account_answer *found) {
     return found->value <= s->log_delta;
 }
 
-/* From y to where the fine bound itself meets ln delta: Newton's steps, aimed a little to the safe side. */
+/* Moves y to where the fine bound itself meets ln delta, by Newton's steps aimed a little to the safe side. */
 static dpmf_status certify_crossing(search *s, double y, double most, double *out, account_answer *found, int *ok) {
     double before = 0, value_before = 0, failed = -INFINITY;
     *ok = 0;
@@ -177,7 +180,7 @@ static search search_of(const account_request *r, unknown what, double epsilon, 
 
 /* ---- sigma ---- */
 
-static const double SIGMA_LEAST = 1e-3; /* below it the engines of sampling do not go: epsilon is about 1e6 there */
+static const double SIGMA_LEAST = 1e-3; /* the engines of sampling do not go below it: epsilon is about 1e6 there */
 
 static dpmf_status answer_with(const account_request *r, const search *s, double sigma, const account_answer *found,
                                dpmf_privacy *out) {

@@ -3,8 +3,8 @@
  * The least cap on the batch that costs next to nothing: the least M for which sigma (1 + cost), sigma the least one without
  * a cap, is still within (epsilon, delta) when batches hold at most M units.
  *
- * More room never hurts, so M is bisected for, in standard deviations above the expected batch first: the search takes some
- * ten looks at delta, not as many calibrations. What is answered has itself passed.
+ * More room never hurts, so M is bisected for, in standard deviations above the expected batch first: the search
+ * evaluates delta some ten times and does not calibrate as often. The returned M has itself passed.
  */
 #include "account/question.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The account of the composed, Poisson-subsampled Gaussian mechanism: which directions of the adjacency count, which engine
- * answers, and what bounds stand in when one cannot.
+ * The account of the composed, Poisson-subsampled Gaussian mechanism: this file chooses the directions of the adjacency
+ * that count, the engine, and the bounds that replace an engine that fails.
  *
  *     zero-out, add-remove   the worse of removing a unit and adding one
  *     replace-one            one pair, its own mirror image
@@ -13,8 +13,7 @@
  *
  * Without sampling (probability 1) the closed form is exact. With it, the Gaussian without sampling is always an upper
  * bound too, since mixing in the same distribution on both sides only loses information (joint convexity): the lesser
- * of the two bounds, both proven, is the answer. Renyi divergences, proven too but looser, answer only when they are asked
- * for.
+ * of the two bounds, both proven, is the answer. Renyi divergences, proven too but looser, are used only on request.
  */
 #include "account/contour/contour.h"
 #include "account/grid/grid.h"
@@ -31,7 +30,7 @@ static const char METHOD_FOURIER[] = "Fourier sum over the moment generating fun
 static const char METHOD_RDP[] = "Renyi divergences at the best order, the proven error of quadrature added";
 static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
 
-static const double COARSE = 0.02; /* slack that costs little, and tells most pairs of directions apart */
+static const double COARSE = 0.02; /* slack that costs little, and shows in most cases which direction is the worse */
 
 double account_unsampled_mu(const account_question *q) {
     double unit = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
@@ -52,7 +51,7 @@ static int directions_of(const account_question *q, account_pair pairs[DIRECTION
     return 2;
 }
 
-/* Keeps the smaller of two proven bounds; NaN bounds nothing. */
+/* Keeps the smaller of two proven bounds; NaN never counts as a bound. */
 static void improve(account_answer *best, double value, const char *method) {
     if (!(value < best->value)) return;
     best->value = value;
@@ -61,7 +60,7 @@ static void improve(account_answer *best, double value, const char *method) {
 
 /* ---- one sampled step, composed ---- */
 
-/* Connect the dots; step_max is for the slack that was asked for. */
+/* Connects the dots; step_max belongs to the requested slack. */
 static dpmf_status connect(const account_question *q, const account_pair *pair, double relative, account_answer *best) {
     account_question at = *q;
     account_answer found;
@@ -73,7 +72,7 @@ static dpmf_status connect(const account_question *q, const account_pair *pair, 
     return DPMF_OK;
 }
 
-/* One direction; nothing above `least`, a bound that the other direction has reached already, needs to be tight. */
+/* Computes one direction. The bound must be tight only above `least`, which the other direction has reached already. */
 static dpmf_status answer_direction(const account_question *q, const account_pair *pair, double least,
                                     account_answer *out) {
     account_answer found = {account_worst(q), DPMF_UPPER_BOUND, METHOD_FOURIER, 0};

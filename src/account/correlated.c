@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Balls in bins with correlated noise, C of entries that are not negative, without simulation.
+ * Bounds for balls in bins with correlated noise, without simulation, for a C whose entries are not negative.
  *
  * Notation: m_j = C x_j, x_j the steps of bin j; G = the Gram matrix of the m_j; d and rho its largest diagonal and off-diagonal
  * entries; b bins. Without the unit the outcome is N(0, sigma^2), with it the mixture of the N(m_j, sigma^2) over all j.
@@ -10,10 +10,11 @@
  *
  *     rho 1 1' + (d - rho) I  >=  G      entry by entry,
  *
- * which is that of m_j = sqrt(rho) e_0 + sqrt(d - rho) e_j: a Gaussian release of mu = sqrt(rho)/sigma, composed with random
- * allocation of one of b steps at sigma/sqrt(d - rho) (account/allocation/allocation.c). If j mod r is revealed besides, there are left floor(b/r) bins or one more, r apart, and a smaller rho; telling more only raises delta, and so do fewer bins (means of
- * more independent ratios are less spread). r from 1, nothing told, to b, everything told, the Gaussian mechanism: the best of
- * the powers of 2 and b is taken.
+ * which is that of m_j = sqrt(rho) e_0 + sqrt(d - rho) e_j: a Gaussian release of mu = sqrt(rho)/sigma, composed with
+ * random allocation of one of b steps at sigma/sqrt(d - rho) (account/allocation/allocation.c). If j mod r is revealed
+ * besides, there are left floor(b/r) bins or one more, r apart, and a smaller rho; revealing more only raises delta,
+ * and so do fewer bins (means of more independent ratios are less spread). r runs from 1, where nothing is revealed, to
+ * b, where everything is revealed (the Gaussian mechanism): the best of the powers of 2 and b is taken.
  */
 #include "account/correlated.h"
 
@@ -23,7 +24,7 @@
 
 #include <math.h>
 
-enum { LOOKS = 24, FEW = 8 }; /* few bins gain little, and their curves take long */
+enum { LOOKS = 24, FEW = 8 }; /* a few bins gain little, and their curves take long */
 static const double COARSE = 0.02;
 
 typedef struct bound {
@@ -62,7 +63,7 @@ static dpmf_status parts_of(const bound *b, parts *out) {
     return DPMF_OK;
 }
 
-/* The answer of the bound for bins `apart` apart. */
+/* Computes the answer of the bound for bins `apart` apart. */
 static dpmf_status look(const montecarlo_scheme *s, int64_t apart, const account_question *q, account_answer *out) {
     const bound b = bound_of(s, apart);
     parts p;
@@ -83,7 +84,7 @@ done:
     return status;
 }
 
-/* The distance for which the bound is least, as far as coarse looks tell. */
+/* The distance with the least bound, by coarse evaluations. */
 static dpmf_status best_distance(const montecarlo_scheme *s, const account_question *q, int64_t *out) {
     account_question coarse = *q;
     double least = INFINITY;

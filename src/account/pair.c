@@ -16,9 +16,9 @@
  * phi(u) becomes -1 - u.
  *
  * Quadrature: the trapezoid rule, which converges geometrically for functions that are analytic in a strip and decay
- * (Trefethen and Weideman 2014, Theorem 5.1). The Gaussian asks for a step below sigma / sqrt 2, the zeros of w at
- * Im x = +-pi sigma^2 for one below 0.4 sigma^2, to leave e^-45. At a cut, in the middle between two points, the rule
- * misses about a third of a step of what is there (below), which is as rare as the cut.
+ * (Trefethen and Weideman 2014, Theorem 5.1). The Gaussian needs a step below sigma / sqrt 2, the zeros of w at Im x =
+ * +-pi sigma^2 for one below 0.4 sigma^2, to leave e^-45. At a cut, in the middle between two points, the rule misses
+ * about a third of a step of what is there (below), which is as rare as the cut.
  */
 #include "account/pair.h"
 

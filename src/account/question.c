@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A question about privacy as it is asked: its options checked and filled in, sampling and strategy made into
- * compositions, a probability and a sensitivity (account/amplify.c); and the parts that every answer has.
+ * Opens a question about privacy: checks its options, fills in defaults, and turns sampling and strategy into
+ * compositions, a probability and a sensitivity (account/amplify.c). It also computes the parts that every answer has.
  */
 #include "account/question.h"
 
@@ -56,8 +56,8 @@ static dpmf_status check_options(const dpmf_account_options *o) {
 }
 
 /*
- * What is asked for when the user does not say: a twenty thousandth, and where few steps lose much each, so that a
- * fine grid costs little, one that is finer than the 1e-4 of other accountants.
+ * The default slack is a twenty thousandth. Where few steps lose much each, so that a fine grid costs little, the
+ * default grid is finer than the 1e-4 of other accountants.
  */
 static const double SLACK = 5e-5, STEP_MAX = 0.8e-4;
 
@@ -74,8 +74,9 @@ static int is_simulated(const dpmf_account_options *o) {
 }
 
 /*
- * One of so many steps with independent noise, which needs no simulation: allocation; and balls-in-bins without a C, whose
- * bins stay what they are (a unit then has ceil(steps/bins) uses at once) or are drawn afresh in each epoch.
+ * Is a unit used in one of several steps with independent noise, which needs no simulation? These are allocation, and
+ * balls-in-bins without a C, whose bins are fixed (a unit then has ceil(steps/bins) uses at once) or are drawn freshly
+ * in each epoch.
  */
 static int is_allocation(const dpmf_account_options *o) {
     if (!account_sampling_allocates(&o->sampling)) return 0;
@@ -118,7 +119,7 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     return DPMF_OK;
 }
 
-/* The cap may stand in the sampling or beside it: afterwards it stands in both. */
+/* The cap may be given in the sampling or beside it; afterwards both have it. */
 static dpmf_status join_cap(dpmf_account_options *o) {
     dpmf_sampling *s = &o->sampling;
     if (o->batch_cap == 0) o->batch_cap = s->cap;
@@ -128,7 +129,7 @@ static dpmf_status join_cap(dpmf_account_options *o) {
             DPMF_ERROR_ARGUMENT,
             "a cap of %lld on %lld units, but the sampling itself has %lld on %lld: give the same, or only one of them",
             (long long)o->batch_cap, (long long)o->units, (long long)s->cap, (long long)s->units);
-    if (o->batch_cap == 0) return DPMF_OK; /* the number of units alone says nothing here */
+    if (o->batch_cap == 0) return DPMF_OK; /* the number of units alone has no effect here */
     s->cap = o->batch_cap;
     s->units = o->units;
     return account_sampling_check(s);
@@ -183,7 +184,7 @@ static dpmf_status open_composed(account_request *r) {
     return DPMF_OK;
 }
 
-/* Bins that stay: ceil(steps/bins) uses in one bin are one use with as much less noise, which sigma_unit says. */
+/* Fixed bins: ceil(steps/bins) uses in one bin equal one use with less noise; sigma_unit carries the factor. */
 static dpmf_status open_allocation(account_request *r) {
     const dpmf_account_options *o = &r->options;
     const int64_t bins = o->sampling.count;
@@ -231,7 +232,7 @@ dpmf_status account_open(const dpmf_account_options *options, account_request *o
     TRY(join_cap(&r.options));
     TRY(check_options(&r.options));
     r.default_slack = r.options.slack == 0;
-    /* Options of a simulation ask for one. */
+    /* Simulation options imply simulation. */
     if (account_sampling_allocates(&r.options.sampling) && is_simulated(&r.options) &&
         r.options.engine == DPMF_ENGINE_AUTO &&
         (r.options.samples > 0 || r.options.unconditional || r.options.confidence > 0))
@@ -264,7 +265,7 @@ void account_close(account_request *r) {
 static const char METHOD_ALLOCATION[] = "random allocation, sums of likelihood ratios on a grid";
 static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
 
-/* Where all of the steps are picked, nothing is left to chance, and composition alone answers. */
+/* Where all of the steps are picked, nothing is random, and composition alone gives the account. */
 static int leaves_to_chance(const account_question *q) {
     return q->picks > 0 && q->picks < q->bins;
 }

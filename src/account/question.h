@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request for an account: the public options, checked, and the question that they come to. */
+/* A request for an account: the public options, checked, and the question that follows from them. */
 #ifndef DPMF_ACCOUNT_QUESTION_H
 #define DPMF_ACCOUNT_QUESTION_H
 
@@ -13,7 +13,7 @@ typedef struct account_request {
     dpmf_account_options options;
     account_question question; /* sigma, of_epsilon and given are left to the caller; of Monte Carlo, figures alone */
     int simulated;             /* Monte Carlo schemes: 1 */
-    double missed;     /* Monte Carlo with a cap: the probability, from above, that it ever has to do with the unit */
+    double missed;     /* Monte Carlo with a cap: upper bound on the probability that it ever affects the unit */
     int default_slack; /* the options leave the slack open */
     int default_steps; /* the options leave the number of steps open */
     account_amplified scheme;

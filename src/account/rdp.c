@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Renyi divergences of the composed mechanism, and what they prove.
+ * Renyi divergences of the composed mechanism, and the bounds that they prove.
  *
  * Of order a = 1 + t the divergence of one step is ln M(t) / t, M(t) = E_P[e^(tL)]; composition adds. With K the upper
  * bound of n ln M(t), for every t > 0 (Canonne, Kamath and Steinke 2020, Proposition 12)
@@ -38,7 +38,7 @@ double account_rdp_cumulant(const account_pair *pair, double t) {
     return n * value * (1 + (value > 0 ? 1e-13 : -1e-13));
 }
 
-/* epsilon or ln delta where order 1 + t is the best; NAN where K cannot be had. */
+/* epsilon or ln delta where order 1 + t is the best; NAN where K fails. */
 static void best_at(const account_pair *pair, double t, double *epsilon, double *log_delta) {
     const account_cumulant k = pair_cumulant(pair, INFINITY, t, 1);
     const double n = (double)pair->compositions;

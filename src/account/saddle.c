@@ -12,7 +12,8 @@
  *
  * explicit in t (Daniels 1954), the first rising and the second falling. Both questions are one equation in ln t.
  *
- * They choose the order, the step and the window of certified computations, whose results are bounds whatever they are.
+ * Saddle points choose the order, the step and the window of certified computations, whose results are bounds for any
+ * such choice.
  */
 #include "account/saddle.h"
 
@@ -149,7 +150,7 @@ dpmf_status saddle_guess(const account_pair *pair, const account_question *q, do
 
 static const double log_two_pi = 1.83787706640934548356;
 
-/* Everything at t for this epsilon; NAN: for the one whose saddle is here. False where K cannot be had. */
+/* Everything at t for this epsilon; NAN: for the one whose saddle is here. False where K fails. */
 static int shape_at(const account_pair *pair, double cut, double t, double epsilon, account_saddle *out) {
     const account_cumulant k = pair_cumulant(pair, cut, t, 1);
     if (!isfinite(k.error)) return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Saddle points: where to look for an answer, and at which order. Nothing that is certified rests on them. */
+/* Saddle points show where to look for an answer, and at which order. No certified result depends on them. */
 #ifndef DPMF_ACCOUNT_SADDLE_H
 #define DPMF_ACCOUNT_SADDLE_H
 

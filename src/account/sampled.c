@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions about balls-in-bins and min-sep sampling: Monte Carlo from delta = 1e-6 up. Below, simulation cannot see
- * the event, and the answer is the guarantee without amplification, which always holds: C x is then one Gaussian
- * release of the sensitivity under cyclic or min-separation participation.
+ * Answers questions about balls-in-bins and min-sep sampling by Monte Carlo from delta = 1e-6 up. Below, simulation
+ * does not see the event, and the answer is the guarantee without amplification, which always holds: C x is then one
+ * Gaussian release of the sensitivity under cyclic or min-separation participation.
  *
  * `unconditional`: the number of samples and the claimed delta_b are fixed first; the mechanism is released only if the
- * test passes, so that the guarantee holds with no "with probability" (account/montecarlo/montecarlo.h). What candidate is tested
- * is searched for with other samples beforehand.
+ * test passes, so that the guarantee holds with no "with probability" (account/montecarlo/montecarlo.h). The tested
+ * candidate is found with other samples beforehand.
  */
 #include "account/correlated.h"
 #include "account/question.h"
@@ -29,12 +29,12 @@ static montecarlo_scheme scheme_at(const account_request *r, double sigma) {
     return s;
 }
 
-/* With a cap: what coupling adds to delta (account/capped/separated.c). */
+/* Returns what coupling adds to delta under a cap (account/capped/separated.c). */
 static double coupling(const account_request *r, double epsilon) {
     return r->missed > 0 ? r->missed * (1 + exp(epsilon)) * (1 + 1e-12) : 0;
 }
 
-/* Bins are bounded without simulation where simulation cannot see, or where certainty is asked for. */
+/* Bins are bounded without simulation where delta is too small for one, or where certainty is requested. */
 static int is_bounded(const account_request *r, double delta) {
     return r->scheme.scheme.kind == MONTECARLO_SCHEME_BINS && !r->options.unconditional &&
            (delta < DELTA_MIN || r->options.engine == DPMF_ENGINE_CONNECT_THE_DOTS) &&
@@ -67,7 +67,7 @@ static montecarlo_options how(const account_request *r) {
                                 .run = &r->options.run};
 }
 
-/* For the test: as many samples as let delta_b be about half of delta. */
+/* Returns the number of samples of the test, with which delta_b is about half of delta. */
 static int64_t test_samples(const account_request *r, double delta) {
     return r->options.samples > 0 ? r->options.samples : (int64_t)(110 / delta);
 }
@@ -128,7 +128,7 @@ static dpmf_status uncapped_epsilon(const account_request *r, double sigma, doub
     return DPMF_OK;
 }
 
-/* With a cap: a part of delta is set aside for the coupling, more where that turns out to be too little. */
+/* With a cap, a part of delta is set aside for the coupling, and a larger part if that is too little. */
 static dpmf_status epsilon_at(const account_request *r, double sigma, double delta, dpmf_privacy *out) {
     static const double parts[] = {0.01, 0.1, 0.5};
     const dpmf_privacy asked = *out;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The words of accounting: engines and samplings to and from text, and the guarantee in sentences. Everything that is known
- * of a kind of sampling stands in one row of SAMPLINGS, which parsing, lists, errors, sentences and the choice of an account
- * come from.
+ * The texts of accounting: this file converts engines and samplings to and from text, and writes the guarantee in
+ * sentences. Everything that is known of a kind of sampling is in one row of SAMPLINGS, from which parsing, lists,
+ * errors, sentences and the choice of an account follow.
  */
 #include "account/account.h"
 
@@ -258,8 +258,9 @@ dpmf_status account_sampling_check(const dpmf_sampling *s) {
 /*
  * ---- the guarantee in sentences ----
  *
- * In the order in which a reader asks: what is released, for whom, against whom, on what condition, how sure. Figures are
- * rounded up where a guarantee would otherwise be overstated.
+ * The sentences follow the order of a reader's questions: what is released, which unit is protected, against which
+ * observer, on what condition, with which certainty. Figures are rounded up where a guarantee would otherwise be
+ * overstated.
  */
 
 typedef base_text text;

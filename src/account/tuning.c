@@ -10,7 +10,7 @@
  *         e(l) + mean d + ln mean / (l - 1)
  *
  * and epsilon at delta follows as in account/rdp.c. Any orders give a bound, so that the searches for l and l' need no
- * care: they walk a grid of ln(l - 1) and close in on its best point. What is answered is computed at the order found, with
+ * care: they walk a grid of ln(l - 1) and close in on its best point. The answer is computed at the order found, with
  * the bounds of account/rdp.c and the certified d. One run for certain (gamma = 1) is that run.
  */
 #include "account/question.h"
@@ -212,7 +212,7 @@ dpmf_status dpmf_account_tuning(double sigma, double delta, const dpmf_account_o
     else
         epsilon = 0;
     answer = account_privacy(&r, sigma, epsilon, delta);
-    answer.mu = answer.rho = answer.total_mu = answer.total_rho = 0; /* of one run, which is not what was asked for */
+    answer.mu = answer.rho = answer.total_mu = answer.total_rho = 0; /* those of one run, which is not the question */
     answer.kind = DPMF_UPPER_BOUND;
     answer.method = r.question.probability < 1 ? METHOD_QUADRATURE : METHOD;
     *out = answer;

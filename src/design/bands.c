@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Banded mechanisms (McKenna 2024, Sections 3 and 4): how many bands?
+ * Banded mechanisms (McKenna 2024, Sections 3 and 4): the choice of the number of bands.
  *
  * With C of b <= separation bands the columns that one unit touches are orthogonal, so that the same C is the best
  * Toeplitz one with and without sampling: the one for single participation. Not sampled, its noise falls with b.
@@ -9,7 +9,7 @@
  * then over values between the best and its neighbours. Among the values of b with the same number of rounds ceil(n/b)
  * the least is taken: it has the least probability q b.
  *
- * Each point is the better of C and C with normalized columns (Appendix K), where that is cheap to know.
+ * Each point is the better of C and C with normalized columns (Appendix K), where that is cheap to compute.
  */
 #include "base/memory.h"
 #include "design/design.h"
@@ -25,7 +25,7 @@ typedef struct sweep {
     int64_t most; /* bands */
     int normalize;
     int plain;          /* 1: the workload has a schedule, and C is optimized without it */
-    int amplify;        /* 1: sampling is asked for, and the noise has not clearly risen yet */
+    int amplify;        /* 1: sampling is requested, and the noise has not clearly risen yet */
     double best;        /* amplified noise, and its bands */
     int64_t best_bands; /* 0: none yet */
 } sweep;
@@ -98,7 +98,9 @@ static void drop(dpmf_design *d, int64_t i) {
     memmove(d->candidates + i, d->candidates + i + 1, (size_t)(d->count - i) * sizeof *d->candidates);
 }
 
-/* Of the candidates from `first` on, which differ in sampling and normalization, keeps the better for each sampling. */
+/*
+ * Keeps the better candidate for each sampling, of those from `first` on, which differ in sampling and normalization.
+ */
 static void keep_better(dpmf_design *d, int64_t first) {
     for (int64_t i = first; i < d->count; i++)
         for (int64_t j = d->count - 1; j > i; j--) {
@@ -144,7 +146,7 @@ static void learn(sweep *s, int64_t first) {
     }
 }
 
-/* For the loss that is asked for, or for the RMS loss all the same. */
+/* Tries a number of bands for the requested loss, or with `rms` for the RMS loss in any case. */
 static dpmf_status try_loss(sweep *s, int64_t bands, int unsampled, int rms) {
     dpmf_strategy *plain = NULL, *normalized = NULL;
     dpmf_status status = DPMF_OK;
@@ -191,7 +193,7 @@ static int64_t snap(int64_t steps, int64_t bands) {
     return (steps - 1) / rounds + 1;
 }
 
-/* Between the best power of two and its neighbours, coarsely and then more finely. */
+/* Searches between the best power of two and its neighbours, coarsely and then more finely. */
 static dpmf_status refine(sweep *s) {
     static const double FACTORS[][2] = {{0.7071, 1.4142}, {0.8409, 1.1892}, {0.9170, 1.0905}};
     for (size_t i = 0; i < sizeof FACTORS / sizeof FACTORS[0]; i++) {
@@ -257,7 +259,8 @@ static int64_t first_bands(const sweep *s) {
 }
 
 /*
- * With a schedule: the leaders once more, optimized for it. Up to so many steps, for that takes O(n^2) an iteration.
+ * With a schedule the leading candidates are optimized once more for it, up to this many steps: an iteration takes
+ * O(n^2).
  */
 static const int64_t SCHEDULE_STEPS = 4096;
 
@@ -291,7 +294,8 @@ static dpmf_status sweep_toeplitz(sweep *s) {
 
 /*
  * An iteration takes O(n b^2), and there are about a hundred under single participation, a thousand under several,
- * where the norms of a unit's columns are free too. n b^2 at most so much: some seconds, or, when named, a minute.
+ * where the norms of a unit's columns are free too. This limits n b^2 to some seconds, or to a minute when the family
+ * is named.
  */
 static double cost_limit(const dpmf_design *d, int sampled) {
     double limit = sampled || is_single(d) ? 4e6 : 3e5;
@@ -324,7 +328,10 @@ done:
     return design_may_skip(status) ? DPMF_OK : status;
 }
 
-/* Unless named: not for one pass without sampling, where it cannot win. For the RMS loss: the max takes far longer. */
+/*
+ * Unless named, it is not tried for one pass without sampling, where it cannot win. It is optimized for the RMS loss,
+ * because the max loss takes far longer.
+ */
 static int banded_is_worth(const dpmf_design *d) {
     if (design_is_named(d, DPMF_FAMILY_BANDED)) return 1;
     return design_is_allowed(d, DPMF_FAMILY_BANDED) && (!is_single(d) || d->options.sampling != DPMF_SAMPLING_NONE);
@@ -348,7 +355,10 @@ static dpmf_status general_banded(sweep *s) {
     return fit >= 2 ? add_banded(s, fit, 0) : DPMF_OK;
 }
 
-/* A square root cut off after as many bands as the best banded Toeplitz C: only when named, for that is better. */
+/*
+ * Adds a square root cut off after as many bands as the best banded Toeplitz C has: only when named, for that C is
+ * better.
+ */
 static dpmf_status add_bsr(sweep *s) {
     dpmf_strategy_options o = dpmf_strategy_options_defaults();
     const dpmf_sampling none = {0};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a row of noise costs: the stream itself is run for some rows in the middle of the training run, added to a
- * gradient, by one thread, in turn with a stream of independent noise of the same size. Processor time is counted, and
- * the least of several rounds: what other programs do at the same time then matters little. A round is a multiple of the
- * rows that a stream makes at once. Long rows are cut: streams work tile by tile, and the time of a coordinate hardly depends
- * on how many there are.
+ * Measures the cost of a row of noise: the stream itself is run for some rows in the middle of the training run, added
+ * to a gradient, by one thread, in turn with a stream of independent noise of the same size. Processor time is counted,
+ * and the least of several rounds: what other programs do at the same time then matters little. A round is a multiple
+ * of the rows that a stream makes at once. Long rows are cut: streams work tile by tile, and the time of a coordinate
+ * hardly depends on how many there are.
  */
 #include "base/memory.h"
 #include "design/design.h"
@@ -31,11 +31,11 @@ typedef struct runner {
     const dpmf_strategy *strategy;
     const crypto_seed *seed;
     const noise_stream_options *options;
-    int64_t middle, rows; /* where the first round starts, 0: every round; and how many rows a round has */
+    int64_t middle, rows; /* first row of the first round (0: of every round); rows in each round */
     double least;         /* seconds of a row */
 } runner;
 
-/* To the middle of the run, from buffers of zeros: how long a row takes does not depend on what is in them. */
+/* Moves to the middle of the run with buffers of zeros: the time of a row does not depend on their contents. */
 static dpmf_status go_to_middle(noise_stream *stream, int64_t step) {
     const int64_t size = noise_stream_state_size(stream);
     uint8_t *bytes = NULL;
@@ -65,9 +65,9 @@ static dpmf_status open_runner(const dpmf_strategy *strategy, const crypto_seed 
     return status;
 }
 
-/* One round more; its seconds are added to *spent. */
+/* Times one more round and adds its seconds to *spent. */
 static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *spent) {
-    if (r->middle == 0) { /* anew: rows that a stream still holds would only be copied */
+    if (r->middle == 0) { /* restart: rows that a stream still holds would only be copied */
         noise_stream_free(r->stream);
         r->stream = NULL;
         TRY(noise_stream_create(r->strategy, r->seed, r->options, NULL, &r->stream));
@@ -81,7 +81,7 @@ static dpmf_status time_round(runner *r, const dpmf_segment *gradient, double *s
     return DPMF_OK;
 }
 
-/* Seconds of a row of `count` numbers, of this strategy and of independent noise. */
+/* Measures the seconds of a row of `count` numbers, of this strategy and of independent noise. */
 static dpmf_status time_rows(const dpmf_strategy *strategy, const dpmf_strategy *identity, dpmf_precision precision,
                              int64_t count, double *own, double *independent) {
     const noise_stream_options o = {.precision = precision, .count = count};

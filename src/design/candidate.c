@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a strategy to a candidate: loss = s |B|_F / sqrt(n) and s max_t |B[t,:]|, noise = sigma x loss.
+ * This file turns a strategy into a candidate: loss = s |B|_F / sqrt(n) and s max_t |B[t,:]|, noise = sigma x loss.
  *
  *     not sampled   s under the participation, one sigma for all: (epsilon, delta) of one Gaussian release
  *     amplified     s the largest column norm, sigma for ceil(n/b) compositions at probability min(1, q b)
@@ -95,7 +95,7 @@ static dpmf_status find_privacy(const dpmf_design *d, candidate *c) {
     return dpmf_calibrate_sigma(d->problem.epsilon, d->problem.delta, &how, &c->privacy);
 }
 
-/* A cap on the batch that is to be found: once for each number of blocks. */
+/* Finds the automatic cap on the batch, once for each number of blocks. */
 static dpmf_status settle_cap(const dpmf_design *d, dpmf_sampling *sampling) {
     if (sampling->cap != DPMF_BATCH_CAP_AUTO) return DPMF_OK;
     for (int64_t i = d->count - 1; i >= 0; i--) {
@@ -131,7 +131,7 @@ static dpmf_status append(dpmf_design *d, const candidate *c) {
     return DPMF_OK;
 }
 
-/* Diagonals of C, or of C^-1, where they are what the family is named for. */
+/* Returns the diagonals of C, or of C^-1, if the family is named after them. */
 static int64_t bands_of(const dpmf_strategy *s) {
     const strategy_family *family = strategy_family_find(s->family, strlen(s->family));
     if (family == NULL || !family->shown.bands) return 0;
@@ -201,7 +201,10 @@ dpmf_status design_optimize(const dpmf_design *d, const search_request *request,
     return DPMF_OK;
 }
 
-/* A proof for all mechanisms under this participation, where the optimizer gives one, and a stronger one. */
+/*
+ * Keeps the optimizer's bound if it holds for all mechanisms under this participation and is stronger than the known
+ * one.
+ */
 static void take_bound(dpmf_design *d, const dpmf_optimization *found) {
     const double unit = d->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
     double *known = d->problem.loss == DPMF_LOSS_MAX ? &d->proven.max_loss : &d->proven.rms_loss;
@@ -229,7 +232,7 @@ static dpmf_status add_one(dpmf_design *d, const search_request *request, double
     return design_may_skip(status) ? DPMF_OK : status;
 }
 
-/* The max loss: searches for it may end above what the search for the RMS loss gives, so both are candidates. */
+/* A search for the max loss may end above the result of the search for the RMS loss, so both are candidates. */
 dpmf_status design_add_best(dpmf_design *d, const search_request *request, double *noise) {
     search_request other = *request;
     double first = INFINITY, second = INFINITY;

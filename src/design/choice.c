@@ -3,8 +3,8 @@
  * The choice: candidates in order of noise; eligible are those whose stream fits the memory and is fast enough; of the
  * eligible within 0.1 % of the least noise the one with the fewest buffers.
  *
- * Where times are measured, they are as far as the choice needs it, from the least noise up, and then for what is shown
- * beside it.
+ * If times are measured, this file measures only the streams that the choice needs, from the least noise up, and then
+ * those that are shown beside it.
  */
 #include "base/memory.h"
 #include "design/design.h"
@@ -21,7 +21,9 @@ static int compare_integers(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-/* Everything that tells two candidates apart, so that the order does not depend on the sorting algorithm. */
+/*
+ * Compares everything in which two candidates can differ, so that the order does not depend on the sorting algorithm.
+ */
 static int compare_candidates(const void *left, const void *right) {
     const candidate *a = left, *b = right;
     if (a->compared != b->compared) return a->compared < b->compared ? -1 : 1;
@@ -35,13 +37,13 @@ static int compare_candidates(const void *left, const void *right) {
     return compare_integers(a->info.normalized, b->info.normalized);
 }
 
-/* ---- who is eligible ---- */
+/* ---- eligible candidates ---- */
 
 static int fits(const dpmf_design *d, int64_t i) {
     return design_fits(d, d->candidates[i].info.memory_bytes);
 }
 
-/* ---- nobody ---- */
+/* ---- no eligible candidate ---- */
 
 static dpmf_status fail_memory(const dpmf_design *d) {
     int64_t least = 0;
@@ -76,7 +78,7 @@ static dpmf_status fail_empty(const dpmf_design *d) {
 
 /* ---- the choice ---- */
 
-/* Of the candidates with sampling whose noise is below `most`, the least noise that may be chosen; -1: none. */
+/* Finds the candidate with sampling of the least noise below `most` that may be chosen; -1: none. */
 static dpmf_status best_sampled(dpmf_design *d, double most, int64_t *best) {
     double above = -INFINITY;
     int enough = 0;
@@ -123,10 +125,10 @@ static dpmf_status least_noise(dpmf_design *d, int64_t *best) {
     return anybody ? fail_overhead(d) : fail_memory(d);
 }
 
-/* The fewest buffers among those as good as `best`: tried from the fewest up. */
+/* Finds the candidate with the fewest buffers among those as good as `best`, from the fewest up. */
 static dpmf_status fewest_buffers(dpmf_design *d, int64_t best, int64_t *chosen) {
     const double close = DESIGN_CLOSE * d->candidates[best].compared;
-    int64_t beyond = -1; /* all with at most so many buffers have been tried */
+    int64_t beyond = -1; /* all with at most this many buffers have been tried */
     *chosen = best;
     for (;;) {
         int64_t next = -1;
@@ -147,13 +149,13 @@ static dpmf_status fewest_buffers(dpmf_design *d, int64_t best, int64_t *chosen)
 
 /* ---- which points of a sweep stand for their family ---- */
 
-/* One family, sampled alike: their streams differ in the number of buffers alone. */
+/* Are both of one family and one sampling, so that their streams differ only in the number of buffers? */
 static int same_group(const dpmf_candidate *a, const dpmf_candidate *b) {
     return strcmp(a->family, b->family) == 0 && a->sampling.kind == b->sampling.kind &&
            a->normals_per_number == b->normals_per_number;
 }
 
-/* The one of candidate i's group with the fewest buffers within 0.1 % of its least noise; -1: none fits. */
+/* Returns the one of candidate i's group with the fewest buffers within 0.1 % of its least noise; -1: none fits. */
 static int64_t leader(const dpmf_design *d, int64_t i, int must_fit) {
     const candidate *c = d->candidates;
     int64_t found = -1;

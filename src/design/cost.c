@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a candidate's noise stream costs. Memory follows from the plan of the stream, and so does the time of a row in units
- * of a row of independent noise, which makes one normal number for each of its numbers:
+ * This file computes the cost of a candidate's noise stream. Memory follows from the plan of the stream, and so does
+ * the time of a row in units of a row of independent noise, which makes one normal number for each of its numbers:
  *
  *     overhead = normals + TOUCHED x numbers read or written
  *

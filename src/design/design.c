@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Design: from a training run to a mechanism. Every family that applies adds its best strategy, all are calibrated
- * to the same (epsilon, delta), and the least sigma x loss that fits the memory and the time is chosen (McKenna 2024,
- * Sections 3 and 4). Here: the order of all that, and the answer.
+ * Design: from a training run to a mechanism. Every family that applies adds its best strategy, all are calibrated to
+ * the same (epsilon, delta), and the least sigma x loss that fits the memory and the time is chosen (McKenna 2024,
+ * Sections 3 and 4). This file has the order of these steps, and the answer.
  */
 #include "design/design.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Design: what its parts share. Every family that applies adds candidates (design/families.c lists the functions); the
- * choice among them (design/choice.c) and the sentences about it (design/explain.c) are the same for all.
+ * Design: declarations that its parts share. Every family that applies adds candidates (design/families.c lists the
+ * functions); the choice among them (design/choice.c) and the sentences about it (design/explain.c) are the same for
+ * all.
  */
 #ifndef DPMF_DESIGN_H
 #define DPMF_DESIGN_H
@@ -26,14 +27,14 @@ typedef struct candidate {
     char made_by[160];
 } candidate;
 
-/* What the best strategy of a family is searched for. */
+/* A request for the best strategy of a family. */
 typedef struct search_request {
     const char *family;
     int64_t bands;
     int buffers;
     int is_search_point;      /* the candidate is a point of a search, and not the family's best */
-    int for_rms_loss;         /* for the RMS loss, whatever is asked for: that can be the better search */
-    int without_schedule;     /* for the workload without its schedule, whatever the family can do */
+    int for_rms_loss;         /* for the RMS loss even if the max loss is requested: that can be the better search */
+    int without_schedule;     /* for the workload without its schedule, even if the family can use one */
     int single_participation; /* instead of the problem's participation */
     int shared_seeds;         /* tvblt over several epochs */
     double tolerance;         /* 0: the design's */
@@ -48,11 +49,11 @@ struct dpmf_design {
     dpmf_lower_bound proven;     /* without sampling, with adjacency: the problem's bound, or an optimizer's that is
                                   * stronger or came first; scope NULL: none is known */
     dpmf_workload *plain;        /* the workload without its schedule: for families that are not optimized for one */
-    int threads;                 /* of a noise stream, whose memory is asked for */
+    int threads;                 /* of a noise stream, on which its memory depends */
     int64_t count, capacity;
     candidate *candidates;
     char skipped_for_time[DESIGN_SKIPPED];        /* searches that were cut short or left out, in sentences */
-    char skipped_for_steps[DESIGN_SKIPPED];       /* families that are not tried for so many steps, with their limits */
+    char skipped_for_steps[DESIGN_SKIPPED];       /* families not tried for this many steps, with their limits */
     char skipped_for_steps_names[DESIGN_SKIPPED]; /* the same, as --families takes them */
     char skipped_by_bound[DESIGN_SKIPPED];        /* what cannot have less noise than a candidate with sampling has */
     const char *skipped_by_family;                /* the family of that candidate */
@@ -71,49 +72,55 @@ DPMF_MUST_CHECK dpmf_status design_check(const dpmf_workload *workload, const dp
 DPMF_MUST_CHECK dpmf_status design_open(const dpmf_workload *workload, const dpmf_design_options *o, dpmf_design *d);
 void design_close(dpmf_design *d);
 
-/* Is this family (a name of --family) named, or not excluded? A family that is named may take its time. */
+/* Is this family (a name of --family) named, or not excluded? A named family may take longer. */
 int design_is_named(const dpmf_design *d, const char *family);
 int design_is_allowed(const dpmf_design *d, const char *family);
 
-/* Is it named, or allowed and tried for so many steps? Where the steps are the reason, the answer says so. */
+/* Is it named, or allowed and tried for this many steps? If the steps are the reason, the design reports that. */
 int design_is_tried(dpmf_design *d, const char *family, int64_t steps_max);
 
-/* How a candidate's privacy is accounted for. */
+/* Returns the options of a candidate's privacy account. */
 dpmf_account_options design_account(const dpmf_design *d, const dpmf_sampling *sampling, const dpmf_strategy *strategy);
 
 /* ---- design/candidate.c ---- */
 
 /*
  * Evaluates and calibrates a candidate whose strategy (shared, not taken), sampling, is_search_point, worst_ratio and
- * worst_at are set, and appends it; so is `compared`, or 0: sigma x the loss that is asked for. Its noise goes to *noise
- * unless that is NULL. A strategy whose loss is beyond the range of a double is passed over: *noise is infinite.
+ * worst_at are set, and appends it; so is `compared`, or 0: sigma x the requested loss. Its noise goes to *noise unless
+ * that is NULL. A strategy whose loss is beyond the range of a double is passed over: *noise is infinite.
  */
 DPMF_MUST_CHECK dpmf_status design_add(dpmf_design *d, const candidate *given, const char *made_by, double *noise);
 
-/* The best strategy that a request asks for; `result` may be NULL. */
+/* Finds the best strategy for a request; `result` may be NULL. */
 DPMF_MUST_CHECK dpmf_status design_optimize(const dpmf_design *d, const search_request *request, dpmf_strategy **out,
                                             dpmf_optimization *result);
 
 /*
- * The same as a candidate; for the max loss, the best for the RMS loss beside it. A family that does not know the workload
- * is passed over: *noise is infinite. `noise` may be NULL.
+ * Adds that strategy as a candidate; for the max loss it also adds the best one for the RMS loss. A family that does
+ * not support the workload is passed over: *noise is infinite. `noise` may be NULL.
  */
 DPMF_MUST_CHECK dpmf_status design_add_best(dpmf_design *d, const search_request *request, double *noise);
 
-/* dpmf_optimize_options with the design's loss, tolerance and run. */
+/* Returns dpmf_optimize_options with the design's loss, tolerance and run. */
 dpmf_optimize_options design_optimize_options(const dpmf_design *d);
 
-/* May a family's function fail with this without ending the design? It does not know this workload, or diverged. */
+/*
+ * May a family's function fail with this without ending the design? It may if the family does not support this
+ * workload, or if it diverged.
+ */
 int design_may_skip(dpmf_status status);
 
 /* Does sigma follow from the sampling alone? */
 int design_sampling_alone(const dpmf_sampling *sampling);
 
-/* The problem's bound, once, unless an optimizer has found one; and what it means for noise without sampling, 0: unknown. */
+/*
+ * Computes the problem's bound once, unless an optimizer has found one; and the bound on noise without sampling that
+ * follows, 0: unknown.
+ */
 DPMF_MUST_CHECK dpmf_status design_find_bound(dpmf_design *d);
 double design_bound_noise(const dpmf_design *d);
 
-/* Without sampling, the least noise of those that fit the memory; and is that within 0.1 % of what is proven for any? */
+/* The least noise of candidates without sampling that fit the memory; and is that within 0.1 % of the proven bound? */
 double design_least(const dpmf_design *d);
 int design_is_proven(const dpmf_design *d);
 
@@ -149,8 +156,8 @@ DPMF_MUST_CHECK dpmf_status design_federated(dpmf_design *d);     /* design/fede
 /* ---- design/choice.c ---- */
 
 /*
- * Is there a candidate with sampling, eligible, that is chosen before any without, because what is proven for all of those
- * is more noise? Then the answer names `what` as left out; NULL: it does not.
+ * Is there an eligible candidate with sampling whose noise is below the proven bound for all candidates without, so
+ * that it is chosen before them? Then the answer names `what` as left out; NULL: it does not.
  */
 DPMF_MUST_CHECK dpmf_status design_cannot_win(dpmf_design *d, const char *what, int *cannot_win);
 
@@ -159,10 +166,10 @@ DPMF_MUST_CHECK dpmf_status design_choose(dpmf_design *d, int64_t *chosen);
 
 /* ---- design/explain.c ---- */
 
-/* One more sentence about what was left out. */
+/* Adds a sentence about what was left out. */
 void design_note_skipped(dpmf_design *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* The reasons of all candidates, why this one was chosen, and what to take care of. */
+/* Writes the reasons of all candidates, why this one was chosen, and what to take care of. */
 void design_explain(dpmf_design *d);
 
 #endif

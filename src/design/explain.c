@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The design in sentences: why each candidate stands where it does, why this one, and what the user must see to. */
+/*
+ * The design in sentences: this file explains the rank of each candidate, the choice, and what the user must take care
+ * of.
+ */
 #include "account/account.h"
 #include "base/memory.h"
 #include "base/text.h"
@@ -12,7 +15,7 @@
 #include <string.h>
 
 typedef base_text text;
-#define add base_text_add /* said in every line below */
+#define add base_text_add /* short, because every line below uses it */
 
 static int sampled(const dpmf_candidate *c) {
     return !dpmf_sampling_is_none(&c->sampling);
@@ -32,7 +35,7 @@ static void name(text *t, const dpmf_candidate *c) {
     if (c->normals_per_number > 1) add(t, " and %.3g normals per number", c->normals_per_number);
 }
 
-/* Bytes in the unit that people think in. */
+/* Writes a number of bytes in a familiar unit. */
 static void bytes(text *t, uint64_t count) {
     if (count >= (uint64_t)1 << 40)
         add(t, "%.4g TiB", (double)count / 0x1p40);
@@ -44,7 +47,7 @@ static void bytes(text *t, uint64_t count) {
         add(t, "%llu bytes", (unsigned long long)count);
 }
 
-/* Why it is not eligible; nothing is added if it is. */
+/* Adds the reason why it is not eligible; adds nothing if it is. */
 static void obstacle(text *t, const dpmf_design *d, int64_t i) {
     const dpmf_candidate *c = &d->candidates[i].info;
     if (!design_fits(d, c->memory_bytes)) {
@@ -59,7 +62,7 @@ static void obstacle(text *t, const dpmf_design *d, int64_t i) {
     }
 }
 
-/* What candidates are compared by. */
+/* The figure by which candidates are compared. */
 static const char *measure(const dpmf_design *d) {
     return d->options.federated && d->options.separation_low < d->options.separation_high ? "worst ratio" : "noise";
 }
@@ -240,7 +243,7 @@ static void warn_federated(dpmf_design *d) {
          (long long)o->epochs, apart, o->separation_low > 1 ? "earlier returns" : "more");
 }
 
-/* Only where nobody said how much memory there is to spend: a candidate that exceeds --memory is not eligible. */
+/* Warns only if --memory is not given: a candidate that exceeds --memory is not eligible. */
 static void warn_memory(dpmf_design *d, const dpmf_candidate *c) {
     char takes[40], has[40];
     if (d->options.memory != 0 || c->memory_bytes <= base_memory_limit()) return;

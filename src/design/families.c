@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The families in the order in which they add their candidates, and those whose only choice is a number of buffers, or none.
- * What takes long for what it brings is tried only up to so many steps, or when it is named. A whole Toeplitz or dense C
- * has a noise stream that costs O(n) per step: the choice for short runs and few coordinates, and a yardstick otherwise.
+ * The families in the order in which they add their candidates, and those whose only choice is a number of buffers, or
+ * none. A family that takes long for its gain is tried only up to a number of steps, or when it is named. A whole
+ * Toeplitz or dense C has a noise stream that costs O(n) per step: the choice for short runs and few coordinates, and a
+ * yardstick otherwise.
  */
 #include "design/design.h"
 
@@ -17,7 +18,7 @@ static int has_several(const dpmf_design *d) {
     return !participation_is_single(d->problem.participation);
 }
 
-/* A family without parameters; one that does not know the workload is passed over. */
+/* Adds a family without parameters; one that does not support the workload is passed over. */
 static dpmf_status add_closed_form(dpmf_design *d, const char *family, const dpmf_sampling *sampling) {
     candidate c = {.info.sampling = *sampling};
     dpmf_status status = dpmf_strategy_create(family, d->problem.workload, NULL, &c.strategy);
@@ -29,8 +30,8 @@ static dpmf_status add_closed_form(dpmf_design *d, const char *family, const dpm
 /* ---- sweeps over buffers ---- */
 
 /*
- * One more buffer is worth trying while the last one took off so much; more, where BLTs are far from the least noise and
- * cannot win. The first BLT_LEAST are for the picture.
+ * One more buffer is tried while the last one lowered the noise by BUFFER_GAIN, or by SMALL_GAIN where BLTs cannot win
+ * or are FAR from the least noise. The first BLT_LEAST are always tried, for the report's picture.
  */
 static const double BUFFER_GAIN = 2e-4, SMALL_GAIN = 5e-3, FAR = 1.02;
 enum { BLT_LEAST = 5, BLT_MOST = 10 };
@@ -67,10 +68,10 @@ static dpmf_status design_bisr(dpmf_design *d) {
 /* ---- whole matrices ---- */
 
 /*
- * Seconds, roughly, on one core, from what takes longest: evaluations of the dual, O(n k^2), and matrices. Predicted, not
- * measured, so that the answer is the same on every machine. Without sampling nothing is better than dense; its stream
- * is slow, and whether it is too slow is for the measurement to say. Over several epochs the max loss converges slowly, with
- * momentum very slowly (0.1 %, 5 epochs: 266 steps of prefix sums 9 s, 120 with momentum more than a minute).
+ * Seconds, roughly, on one core, from what takes longest: evaluations of the dual, O(n k^2), and matrices. Predicted,
+ * not measured, so that the answer is the same on every machine. Without sampling nothing is better than dense; its
+ * stream is slow, and the choice decides whether it is too slow. Over several epochs the max loss converges slowly,
+ * with momentum very slowly (0.1 %, 5 epochs: 266 steps of prefix sums 9 s, 120 with momentum more than a minute).
  */
 static double dense_seconds(const dpmf_design *d) {
     const double n = (double)d->problem.steps, k = (double)d->problem.participation->count;
@@ -103,7 +104,7 @@ done:
     return status;
 }
 
-/* Beyond so many steps the stream of dense is slower, and keeps more, than that of anybody else. */
+/* Above this many steps the dense stream is slower and larger than every other. */
 static const int64_t DENSE_STREAMS = 128;
 
 static dpmf_status design_dense(dpmf_design *d) {
@@ -161,7 +162,10 @@ static dpmf_status design_toeplitz(dpmf_design *d) {
 
 /* ---- all of them ---- */
 
-/* Closed forms up to so many steps, where sensitivity and error are cheap; 0: only when named, for others are better. */
+/*
+ * Closed forms, tried up to `steps_max` steps, where sensitivity and error are cheap; 0: only when named, for others
+ * are better.
+ */
 static const struct {
     const char *family;
     int64_t steps_max;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Federated candidates: who takes part is not for the designer to decide. A client takes part at most k times; any two
- * of its rounds are at least s apart, where s >= low is sure and s near high is expected (McKenna 2024, Appendix H).
+ * Federated candidates: the designer does not decide which clients take part. A client takes part at most k times; any
+ * two of its rounds are at least s apart, where s >= low is sure and s near high is expected (McKenna 2024, Appendix
+ * H).
  *
  * At separation s a strategy C has the loss
  *
@@ -16,7 +17,7 @@
  *
  * s over the two ends and up to 31 separations between. Ordered by sigma L*(low) worst(C): the noise at low of a
  * candidate that is so far from the best there. The guarantee itself is at low: the mechanism's sensitivity is that of
- * min-sep k, low, whatever happens above it.
+ * min-sep k, low, for any separation above it.
  *
  * Candidates, each made for m = low, high and three separations between:
  *
@@ -52,7 +53,8 @@ enum { BUFFERS_FIRST = 2, BUFFERS_LAST = 8 };
 
 /*
  * Over a range: the sensitivity of a TV-BLT takes O(n^2) at each separation, so that of 33 every eighth is computed,
- * and stands for those up to the next, where it can only be less. Beyond so many steps, seconds, when named.
+ * and stands for those up to the next, where it can only be less. Above this many steps it takes seconds and is tried
+ * only when named.
  */
 static const int64_t TVBLT_STEPS = 1024;
 enum { TVBLT_EVERY = 8 };
@@ -66,7 +68,7 @@ static int64_t highest(const dpmf_design *d) {
     return d->options.separation_high < fits ? d->options.separation_high : fits;
 }
 
-/* `count` whole numbers from low to high, evenly spaced, each once; gives how many. */
+/* `count` whole numbers from low to high, evenly spaced, each once; returns their number. */
 static int64_t spread(int64_t low, int64_t high, int64_t count, int64_t *out) {
     assert(low >= 1 && low <= high);
     if (high - low + 1 < count) count = high - low + 1;
@@ -82,7 +84,7 @@ static dpmf_status separated(const dpmf_design *d, int64_t separation, dpmf_part
 
 /* ---- losses ---- */
 
-/* The loss that is asked for without the sensitivity; infinite if it is beyond the range of a double. */
+/* The requested loss without the sensitivity; infinite if it is beyond the range of a double. */
 static dpmf_status error_of(const dpmf_design *d, const dpmf_strategy *s, double *out) {
     double *per_step = NULL, square = 0, largest = 0;
     TRY(base_alloc_doubles(d->problem.steps, "the errors", &per_step));
@@ -137,7 +139,7 @@ static dpmf_status make_room(design_federated_range *f) {
     return DPMF_OK;
 }
 
-/* Takes the strategy over, whatever happens. One whose loss is not finite is passed over: *kept = 0. */
+/* Takes the strategy over, also on failure. One whose loss is not finite is passed over: *kept = 0. */
 static dpmf_status take_strategy(const dpmf_design *d, design_federated_range *f, dpmf_strategy *strategy,
                                  const char *made_by, int *kept) {
     dpmf_status status = make_room(f);
@@ -157,7 +159,7 @@ static dpmf_status take_strategy(const dpmf_design *d, design_federated_range *f
     return status;
 }
 
-/* The optimum of a family; *out stays NULL if the family does not know this workload. */
+/* The optimum of a family; *out stays NULL if the family does not support this workload. */
 static dpmf_status optimum(const dpmf_design *d, const char *family, int64_t separation, const dpmf_optimize_options *o,
                            dpmf_strategy **out) {
     dpmf_participation *participation = NULL;
@@ -308,7 +310,7 @@ static int same_family(const design_federated_item *a, const design_federated_it
     return strcmp(a->strategy->family, b->strategy->family) == 0;
 }
 
-/* Those that another of the family makes useless; a few that need less memory stay choices. */
+/* Marks those that another of the family makes useless; a few that need less memory stay choices. */
 static void find_dominated(design_federated_range *f) {
     for (int64_t i = 0; i < f->count; i++) {
         design_federated_item *item = &f->item[i];

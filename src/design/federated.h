@@ -26,7 +26,7 @@ typedef struct design_federated_range {
     design_federated_item *item;
 } design_federated_range;
 
-/* All candidates of the families that are asked for, with their losses and their worst ratios; `out` is filled. */
+/* Fills `out` with all candidates of the requested families, their losses and their worst ratios. */
 DPMF_MUST_CHECK dpmf_status design_federated_open(dpmf_design *d, design_federated_range *out);
 void design_federated_close(design_federated_range *f); /* a zeroed one is fine */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The question of a design, checked and filled in: families, presets, participation, and the calibration that candidates
- * without sampling share.
+ * Checks the question of a design and fills it in: families, presets, participation, and the calibration that
+ * candidates without sampling share.
  */
 #include "design/design.h"
 
@@ -39,7 +39,7 @@ int design_is_allowed(const dpmf_design *d, const char *family) {
     return d->options.families == NULL || among(d->options.families, family);
 }
 
-/* One more family that is not tried for more than `steps_max` steps. */
+/* Notes a family that is not tried for more than `steps_max` steps. */
 static void leave_out(dpmf_design *d, const char *family, int64_t steps_max) {
     base_text shown = {d->skipped_for_steps, sizeof d->skipped_for_steps, strlen(d->skipped_for_steps)},
               names = {d->skipped_for_steps_names, sizeof d->skipped_for_steps_names,

@@ -7,8 +7,8 @@
  *                     below what simulation sees, by simulation where it was named and is not
  *     min-sep         banded C, waits of its bands, the probability that gives `epochs` uses on average; simulation: when named
  *
- * The strategies are those that families and searches over bands have found for the participation in a fixed order: nobody has
- * optimized for these accounts, and what is compared is sigma x loss as ever.
+ * The strategies are those that families and searches over bands have found for the participation in a fixed order:
+ * they are not optimized for these accounts, and sigma x loss is compared as for all other candidates.
  */
 #include "design/design.h"
 
@@ -22,7 +22,10 @@ static int wanted(const dpmf_design *d, dpmf_sampling_kind kind) {
     return d->options.any_sampling || d->options.sampling == kind;
 }
 
-/* The candidate of a family without sampling that has the least noise, of those that have more than `above`; NULL: none. */
+/*
+ * Finds the candidate of a family without sampling that has the least noise, of those that have more than `above`;
+ * NULL: none.
+ */
 static const candidate *best_of(const dpmf_design *d, const char *family, double above) {
     const candidate *best = NULL;
     for (int64_t i = 0; i < d->count; i++) {
@@ -34,8 +37,8 @@ static const candidate *best_of(const dpmf_design *d, const char *family, double
 }
 
 /*
- * The best of a family that the account knows: where it is passed over (entries of C that are negative, too many bins) the next
- * best. *added: was one?
+ * Adds the best of a family that the account supports: where it is passed over (entries of C that are negative, too
+ * many bins) the next best. *added: was one?
  */
 static dpmf_status add_under(dpmf_design *d, const char *family, const dpmf_sampling *sampling, int *added) {
     const candidate *best;
@@ -88,7 +91,7 @@ static dpmf_status add_separated(dpmf_design *d) {
     return add_under(d, DPMF_FAMILY_BANDED_TOEPLITZ, &sampling, &added);
 }
 
-/* Both have batches of nearly one size anyway, and nobody has an account of a cap on them. */
+/* Both have batches of nearly one size anyway, and no account of a cap on them is known. */
 static dpmf_status add_uncapped(dpmf_design *d) {
     const int64_t epochs = d->options.epochs, bins = (d->problem.steps - 1) / epochs + 1;
     const dpmf_sampling once = {.kind = DPMF_SAMPLING_ALLOCATION, .count = bins, .picks = 1};

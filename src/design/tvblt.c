@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TV-BLTs: for one pass the fewest nodes within 0.1 % of the optimum; over several epochs in a fixed order with seeds of
- * earlier epochs made again, or shared. Amplification by sampling is proven for banded C: these are offered without.
+ * TV-BLTs: for one pass the fewest nodes within 0.1 % of the optimum; over several epochs in a fixed order with seeds
+ * of earlier epochs made again, or shared. Amplification by sampling is proven for banded C: these are offered without
+ * sampling.
  *
  * How long a search takes is predicted, not measured, so that the answer is the same on every machine.
  */
@@ -31,8 +32,8 @@ static int is_at_bound(const dpmf_design *d, double noise) {
 }
 
 /*
- * The max loss: from few nodes up, for not every workload lets them come near the optimum, and the optimizer's own search
- * would go on to the last node.
+ * The max loss: from few nodes up, for not every workload lets them come near the optimum, and the optimizer's own
+ * search would continue to the last node.
  */
 static dpmf_status climb_nodes(dpmf_design *d) {
     static const int NODES[] = {1, 2, 3, 4, 6, 8};
@@ -92,12 +93,15 @@ static double shape_overhead(const dpmf_design *d, int shared_seeds) {
     return design_model(noise_work_replay(normals, BUFFERS));
 }
 
-/* Too slow to be chosen? Where times are measured, the measurement may differ from the model by as much. */
+/* Is it too slow to be chosen? Where times are measured, the measurement may differ from the model by as much. */
 static int is_too_slow(const dpmf_design *d, int shared_seeds) {
     return shape_overhead(d, shared_seeds) > (d->options.measure ? MODEL_ERROR : 1) * d->options.max_overhead;
 }
 
-/* From four buffers down as long as fewer are worth it, or the memory asks for fewer. *fast: the first is fast enough. */
+/*
+ * Tries four buffers and then fewer while that is worth it, or while the memory needs it. *fast: the first is fast
+ * enough.
+ */
 static dpmf_status sweep_replayed(dpmf_design *d, int *fast) {
     search_request request = {.family = DPMF_FAMILY_TVBLT, .is_search_point = 1, .rms_tolerance = 1e-6};
     const int64_t first = d->count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Does a mechanism keep what it claims? Sensitivity and epsilon, computed from the coefficients, sigma and delta by the
- * routes that made them. A claim that is larger than what is found protects more than it says and passes; a smaller one
- * is refused. Everything else that a file claims is for verification (verify/verify.c).
+ * routes that made them. A claim that is larger than what is found protects more than it promises and passes; a smaller
+ * one is refused. Verification (verify/verify.c) checks everything else that a file claims.
  *
  * The answer is kept in the mechanism itself, which does not change after it is made, so that the second question about the
  * same object costs nothing. Another object, read from the same file, is computed again.
@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-/* What another machine may round otherwise; calibration stops that close to its goal. */
+/* Room for the rounding of another machine; calibration stops that close to its goal. */
 static const double ROUNDING = 1e-9, CALIBRATION = 1e-6;
 
 /* Simulations of other samples scatter: a claim is refused when it is beyond what that explains. */

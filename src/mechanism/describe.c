@@ -39,7 +39,7 @@ static void describe_lower_bound(const dpmf_lower_bound *b, base_writer *w) {
     base_json_close(w, '}');
 }
 
-/* Only where a design chose it: files of mechanisms that were named stay as they were. */
+/* Written only where a design chose the mechanism: files of mechanisms that were named stay as they were. */
 static void describe_designed(const dpmf_design_limits *d, base_writer *w) {
     if (d->dim == 0) return;
     base_json_open(w, "designed", '{');

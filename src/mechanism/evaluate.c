@@ -11,10 +11,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Above so many steps an array of all errors is not made where the sums are known without it: 128 MB. */
+/* Above this many steps an array of all errors, 128 MB, is not made where the sums are known without it. */
 static const int64_t CLOSED_FORM_STEPS = (int64_t)1 << 24;
 
-/* The losses from the sensitivity and the errors of all steps, which go to `per_step` if that is not NULL. */
+/* Computes the losses from the sensitivity and the errors of all steps, which go to `per_step` if that is not NULL. */
 static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strategy *strategy,
                                 const dpmf_evaluate_options *o, dpmf_evaluation *result, double *per_step) {
     double *errors = NULL, s = result->sensitivity.value, sum = 0, largest = 0;

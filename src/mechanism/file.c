@@ -5,7 +5,7 @@
  * The reader trusts nothing: the container is checked first (sizes, offsets, duplicate keys, canonical form, digest),
  * then every object is built by the constructors that users call, with their checks, and at last the description of
  * what was built must be the text that was read. A file that loads is therefore one that this library would write, and
- * saving it again gives the same bytes. The figures it claims are taken as they are: recomputing them is verification.
+ * saving it again gives the same bytes. The figures it claims are not checked here: verification recomputes them.
  */
 #include "mechanism/mechanism.h"
 
@@ -268,6 +268,6 @@ dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out) {
     base_free(bytes);
     if (status == DPMF_OK) return status;
     char shown[64];
-    const size_t length = strlen(path), from = length > 60 ? length - 60 : 0; /* of a long path the end says more */
+    const size_t length = strlen(path), from = length > 60 ? length - 60 : 0; /* the end of a path tells files apart */
     return base_fail(status, "'%s': %s", base_show(path + from, length - from, shown), dpmf_last_error());
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The account of the first steps of a run. The noise that they had is what it is, sigma x the sensitivity of the whole C;
- * how far a unit can move them is the sensitivity of the leading block (strategy/triangular.c) under the participation cut to
- * these steps. So they are the same mechanism with a larger sigma. Under sampling the column norms take its place, and there
- * are fewer compositions.
+ * The account of the first steps of a run. Their noise has the scale sigma x the sensitivity of the whole C; a unit can
+ * move them by at most the sensitivity of the leading block (strategy/triangular.c) under the participation cut to
+ * these steps. So they are the same mechanism with a larger sigma. Under sampling the column norms take its place, and
+ * there are fewer compositions.
  */
 #include "mechanism/mechanism.h"
 
@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-/* The participation of the first steps alone: epochs that have begun. */
+/* Makes the participation of the first steps alone, with the epochs that have begun. */
 static dpmf_status cut_participation(const dpmf_participation *p, int64_t steps, dpmf_participation **out) {
     const int64_t separation = p->separation, b = separation < steps ? separation : steps;
     const int64_t begun = steps / b + (steps % b != 0), k = p->count;
@@ -34,14 +34,14 @@ static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, c
     TRY_DONE(strategy_create_leading(m->strategy, steps, &leading));
     TRY_DONE(cut_participation(m->problem.participation, steps, &cut));
     TRY_DONE(dpmf_sensitivity_compute(leading, cut, &how, &found));
-    *out = fmin(found.value, whole->value); /* a block moves no further than the whole, whatever bound was had of it */
+    *out = fmin(found.value, whole->value); /* the leading block is never more sensitive than C */
 done:
     dpmf_strategy_free(leading);
     dpmf_participation_free(cut);
     return status;
 }
 
-/* Samplings whose accounts know numbers only, not C. */
+/* Samplings whose accounts depend on numbers only, not on C. */
 static int is_composed(const dpmf_mechanism *m) {
     if (account_sampling_composes(&m->sampling)) return 1;
     return account_sampling_allocates(&m->sampling) && strategy_bands(m->strategy) == 1;

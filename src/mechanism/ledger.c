@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A mechanism into a ledger: its sigma, and how it says that it is to be accounted for. */
+/* Adds a mechanism to a ledger: its sigma, with the account options that follow from the mechanism. */
 #include "base/status.h"
 #include "mechanism/mechanism.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mechanism: a strategy, its noise multiplier, and everything that its figures assumed; how it is made and checked, and
- * what can be asked of it.
+ * Mechanism: a strategy, its noise multiplier, and everything that its figures assumed; this file makes and checks it,
+ * and answers the public calls about it.
  */
 #include "mechanism/mechanism.h"
 
@@ -61,7 +61,7 @@ static dpmf_status check_guarantee(const dpmf_mechanism *m) {
     return DPMF_OK;
 }
 
-/* What amplification needs of C, as far as it can be told without computing; dpmf_amplify tells the rest. */
+/* Checks what amplification needs of C, as far as this is known without computing; dpmf_amplify checks the rest. */
 static dpmf_status check_sampling(const dpmf_mechanism *m) {
     TRY(account_sampling_check(&m->sampling));
     int column = m->problem.evaluation.sensitivity.of == DPMF_SENSITIVITY_COLUMN;
@@ -163,7 +163,7 @@ void dpmf_mechanism_free(dpmf_mechanism *m) {
     base_free(m);
 }
 
-/* One release, whatever C is, when nothing is sampled; sigma is then per sensitivity under the adjacency. */
+/* Without sampling the run is one release for any C; sigma is then per sensitivity under the adjacency. */
 dpmf_account_options dpmf_mechanism_account(const dpmf_mechanism *m) {
     dpmf_account_options o = dpmf_account_options_defaults();
     o.adjacency = m->problem.adjacency;

@@ -11,7 +11,7 @@
 struct dpmf_mechanism {
     problem_facts problem; /* held; its evaluation is that of the strategy, as computed or as the file claims */
     dpmf_strategy *strategy;
-    dpmf_sensitivity_bound bound; /* as asked for; the sensitivity's method says what came of it */
+    dpmf_sensitivity_bound bound; /* as requested; the sensitivity's method names the one that was used */
     double sigma;                 /* 0: not calibrated */
     dpmf_sampling sampling;
     double response; /* u' P A W v; 0: not taken */
@@ -24,25 +24,25 @@ struct dpmf_mechanism {
 
 enum { MECHANISM_MADE_BY_MAX = 1000 };
 
-/* The canonical JSON text into `w` and the arrays (borrowed from the mechanism) into `tensors`. */
+/* Writes the canonical JSON text to `w` and adds the arrays (borrowed from the mechanism) to `tensors`. */
 DPMF_MUST_CHECK dpmf_status mechanism_describe(const dpmf_mechanism *mechanism, base_writer *w, base_tensors *tensors);
 
-/* The members of it that are given and not computed, into an open object: steps to delta, and all arrays. */
+/* Writes the members that are given and not computed, steps to delta, into an open object, and adds all arrays. */
 DPMF_MUST_CHECK dpmf_status mechanism_describe_inputs(const dpmf_mechanism *mechanism, base_writer *w,
                                                       base_tensors *tensors);
 
 /*
- * The response u' P A W v of a mechanism whose given parts are set, v[i] and u[t] the numbers at 2i + 1 and 2t of a
- * sequence that all that is given chooses, P the square roots of the weights; and the size |P A W v| that its rounding is
- * to be measured by. 0 and 0 above MECHANISM_RESPONSE_STEPS_MAX steps, where two vectors would be too long, and for a user's
- * operators.
+ * Computes the response u' P A W v of a mechanism whose given parts are set, and the size |P A W v| by which its
+ * rounding is measured. v[i] and u[t] are the numbers at 2i + 1 and 2t of a sequence that depends on everything that is
+ * given; P are the square roots of the weights. Both results are 0 above MECHANISM_RESPONSE_STEPS_MAX steps, where two
+ * vectors would be too long, and for a user's operators.
  */
 #define MECHANISM_RESPONSE_STEPS_MAX ((int64_t)1 << 24)
 DPMF_MUST_CHECK dpmf_status mechanism_response_of(const dpmf_mechanism *mechanism, double *response, double *size);
 DPMF_MUST_CHECK dpmf_status mechanism_response_salt(const dpmf_mechanism *mechanism, uint64_t *out);
 double mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) */
 
-/* mechanism/evaluate.c: the lower bound for both losses, as far as it is not known yet. */
+/* mechanism/evaluate.c: computes the lower bound for both losses, as far as it is not known yet. */
 DPMF_MUST_CHECK dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o,
                                             dpmf_lower_bound *out);
 
@@ -54,16 +54,16 @@ DPMF_MUST_CHECK dpmf_status mechanism_evaluate(problem_facts *p, const dpmf_stra
                                                const dpmf_evaluate_options *how, double *per_step);
 
 /*
- * A mechanism for a problem that is evaluated, whose evaluation it takes over. Of the options it takes sigma, sampling,
- * made_by, designed and the bound of the sensitivity.
+ * Makes a mechanism for a problem that is evaluated, and takes over that evaluation. Of the options it takes sigma,
+ * sampling, made_by, designed and the bound of the sensitivity.
  */
 DPMF_MUST_CHECK dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy,
                                            const dpmf_mechanism_options *o, dpmf_mechanism **out);
 
-/* Its parts shared, its numbers copied; the digest is left empty for mechanism_finish. */
+/* Shares the parts and copies the numbers; the digest is left empty for mechanism_finish. */
 DPMF_MUST_CHECK dpmf_status mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out);
 
-/* mechanism/confirm.c: DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism says. */
+/* mechanism/confirm.c: returns DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism claims. */
 DPMF_MUST_CHECK dpmf_status mechanism_confirm_sensitivity(const dpmf_mechanism *mechanism, const dpmf_run *run);
 
 /* Checks sigma, the guarantee, the sampling and made_by, and fills in the digest. */

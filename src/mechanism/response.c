@@ -10,9 +10,9 @@
  * rounding is measured by.
  *
  * The salt is a digest of all that is given: workload, participation, strategy, adjacency, sampling, sigma, epsilon,
- * delta and weights, to the last bit. There are changes of these that no figure shows: a separation wider than the bands
- * of C, a coefficient that is multiplied by zeros, the last digits of one that hardly matters. Other inputs have other u
- * and v and so another response, and whoever computes it again finds out.
+ * delta and weights, to the last bit. There are changes of these that no figure shows: a separation wider than the
+ * bands of C, a coefficient that is multiplied by zeros, the last digits of one that hardly matters. Other inputs have
+ * other u and v and so another response, which shows when it is computed again.
  */
 #include "mechanism/mechanism.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lower bounds: losses that no mechanism can beat for this workload and participation, whatever C and its decoder are.
- * In the following B C = A, X = C'C, and sens is the sensitivity under the participation (zero-out adjacency).
+ * Lower bounds: losses that no mechanism can beat for this workload and participation, for any C and any decoder. In
+ * the following B C = A, X = C'C, and sens is the sensitivity under the participation (zero-out adjacency).
  *
  * Nuclear norm. Let a pattern of steps be drawn at random so that step t belongs to it with probability q_t. A unit
  * that contributes +1 or -1 with independent signs moves C g by sum_{t in pattern} X_tt on average (squared), and no
@@ -23,7 +23,7 @@
  * One unit's contribution. If it may contribute u, then sens >= |C u|, so sens |B|_F >= |B C u| = |A u|, and in each
  * step sens |B[t,:]| >= |(A u)_t|. Here u is 1 on the steps 0, b, 2b, ..., k of them at most. This is the stronger one
  * when k is large: under full participation max loss >= n for prefix sums, which independent noise attains. Under
- * single participation it is one column of A, and not worth its print.
+ * single participation it is one column of A, and not worth reporting.
  *
  * The optimum. Under single participation every q in the simplex is such a draw, and the best one is the dual of the
  * optimal mechanism (optimum/optimum.h): the bound is then the optimum itself, from below, for the RMS loss and, with weights
@@ -32,8 +32,8 @@
  * Several participations: the same with one more freedom, correlations within a unit's contributions
  * (optimum/epochs/bound.c), for the patterns of the draws above, which every unit may keep to: the optimum under cyclic
  * and full participation, and by containment a bound under the others. Contributions must then have as many coordinates
- * as a unit has participations. The scope says how near a mechanism is known to come, or that V was extrapolated and not
- * climbed.
+ * as a unit has participations. The scope states the distance within which a mechanism is known, or that V was
+ * extrapolated and not climbed.
  *
  * Weights p turn A into diag(sqrt p) A. Replace-one adjacency doubles sens and so every bound.
  */
@@ -181,7 +181,7 @@ static double round_down(double x) {
     return round_to(BITS, x);
 }
 
-/* A climb's last digits depend on every rounding on its way: so many bits of its bound are kept. */
+/* A climb's last digits depend on every rounding on its way: only this many bits of its bound are kept. */
 enum { CLIMBED_BITS = 20 };
 
 int optimum_lower_bound_is_cut(double bound, const char *scope) {
@@ -196,8 +196,8 @@ int optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, dou
 }
 
 /*
- * Bounds of longer runs are within 5e-6 of the optimum and not 1e-6, and another climb may end elsewhere within that. Unless
- * the best bound is asked for, theirs is that of a short search.
+ * Bounds of longer runs are within 5e-6 of the optimum and not 1e-6, and another climb may end elsewhere within that.
+ * Unless the best bound is requested, theirs is that of a short search.
  */
 static const int64_t LONG = 131072;
 
@@ -214,7 +214,7 @@ static dpmf_status optimum_bound(const dpmf_workload *a, int max_loss, const dpm
     return status;
 }
 
-/* like: the scope that the bound is to have, or NULL: as the options say. */
+/* like: the scope that the bound is to have, or NULL: the options decide. */
 static int wants_short(const dpmf_workload *a, const dpmf_evaluate_options *o, const char *like) {
     if (a->steps <= LONG) return 0;
     return like == NULL ? o->lower_bound != DPMF_LOWER_BOUND_FORCE
@@ -242,7 +242,7 @@ static double adjacency_factor(const dpmf_evaluate_options *o) {
     return o->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
 }
 
-/* Nuclear norm and one unit's contribution: cheap, whatever the participation. */
+/* Nuclear norm and one unit's contribution: cheap for any participation. */
 static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const dpmf_evaluate_options *o,
                               dpmf_lower_bound *out) {
     double nuclear = 0;
@@ -295,7 +295,7 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
     return DPMF_OK;
 }
 
-/* like: NULL, or the scope that the bound is to have: files know the bounds of their own time. */
+/* like: NULL, or the scope that the bound is to have: files have the bounds of the version that wrote them. */
 static dpmf_status strongest(const dpmf_workload *a, const dpmf_participation *participation,
                              const dpmf_evaluate_options *o, const char *like, epochs_losses losses,
                              const dpmf_lower_bound *known, dpmf_lower_bound *out) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The figures of a mechanism once more, by the routes that made them: the same code on the same coefficients, so that
- * claimed and found agree to the last digits and a change of any one of them shows. Whether the routes are right is for
- * verify/whole.c and verify/stream.c to say.
+ * Computes the figures of a mechanism once more by the routes that made them: the same code on the same coefficients,
+ * so that claimed and found agree to the last digits and a change of any one of them shows. verify/whole.c and
+ * verify/stream.c check whether the routes are right.
  */
 #include "verify/verify.h"
 
@@ -23,7 +23,7 @@ static dpmf_evaluate_options options_of(const verify_task *v) {
     return o;
 }
 
-/* The value, and the words that say what it is. */
+/* Checks the value and the words that describe it. */
 static void check_sensitivity(verify_task *v) {
     const dpmf_sensitivity *claimed = &v->mechanism->problem.evaluation.sensitivity, *found = &v->again.sensitivity;
     const int same = claimed->kind == found->kind && claimed->of == found->of && claimed->method == found->method;
@@ -38,7 +38,7 @@ static void check_sensitivity(verify_task *v) {
                      claimed->method, dpmf_kind_name(found->kind), found->method);
 }
 
-/* Two climbs end apart, but on numbers of few digits: one between them was changed. */
+/* Two climbs may end apart, but on numbers of few digits: a claim between such numbers was changed. */
 static void check_bound(verify_task *v, const char *name, double claimed, double found, double apart,
                         const char *claimed_scope, const char *scope) {
     const double tolerance = optimum_lower_bound_is_cut(claimed, scope) ? apart : 0;

@@ -186,7 +186,7 @@ dpmf_status verify_law(verify_task *v) {
     dpmf_noise_options o = dpmf_noise_options_defaults();
     sample s = {.steps = m->problem.steps < STEPS ? m->problem.steps : STEPS};
     o.run = *v->run;
-    o.lookahead = 1; /* few rows are asked for */
+    o.lookahead = 1; /* few rows are needed */
     o.label = "verification";
     if (m->problem.steps > 65536) s.steps = 32; /* a column of C takes O(n) or more */
     if (!verify_is_small(m) && verify_stream_is_whole(m->strategy)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The list of checks: every part of the verification adds its own, and the public calls read them. It knows nothing of
- * how a figure is found.
+ * The list of checks: every part of the verification adds its own, and the public calls read them. It does not depend
+ * on how a figure is found.
  */
 #include "verify/verify.h"
 

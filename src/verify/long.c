@@ -21,7 +21,7 @@
 
 /* Multiplications: about two seconds. Seeds at a time: rows that a cache can hold, too few to share among threads. */
 static const double WORK_MAX = 1e10;
-static const int64_t PATTERN_STEPS_MAX = (int64_t)1 << 30; /* two vectors of so many numbers: 16 GB */
+static const int64_t PATTERN_STEPS_MAX = (int64_t)1 << 30; /* two vectors of this length: 16 GB */
 enum { BLOCK = 1024, OWN = 10 }; /* OWN: what a number costs beside the buffers, in multiplications */
 
 /* ---- sensitivity ---- */

@@ -38,7 +38,7 @@ static double inner(const whole *c, int64_t t, int64_t u) {
     return base_dot(to - from, c->columns + t * c->rows + from, c->columns + u * c->rows + from);
 }
 
-/* X[t,u] = 0 for |t - u| >= reach, as far as zeros in C tell. */
+/* X[t,u] = 0 for |t - u| >= reach, as far as zeros in C show. */
 static int64_t reach_in_steps(const whole *c) {
     int64_t reach = 1;
     for (int64_t t = 0; t < c->n; t++)
@@ -104,7 +104,7 @@ static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, patte
     return DPMF_OK;
 }
 
-/* All starts below `starts`, at distance `gap`. */
+/* Tries all starts below `starts`, at distance `gap`. */
 static dpmf_status try_even(const whole *c, int64_t starts, int64_t gap, double *best, int *exact) {
     pattern_room room = {0};
     dpmf_status status = DPMF_OK;
@@ -184,7 +184,7 @@ done:
     return status;
 }
 
-/* ---- who answers ---- */
+/* ---- dispatch ---- */
 
 static dpmf_status reach_of_several(const whole *c, workload_pattern pattern, verify_reach *out) {
     double square = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guarantee of a mechanism: sigma against (epsilon, delta), twice.
+ * Checks the guarantee of a mechanism twice: sigma against (epsilon, delta).
  *
  * By the route of calibration, two-sided: the least sigma for the guarantee is computed again and must be the claimed
  * one. And from sigma back to the guarantee by a route that shares nothing with it:
@@ -41,7 +41,7 @@ static void check_unsampled(verify_task *v) {
                        "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
 }
 
-/* An upper bound that is more than so loose was not made by this library's calibration. */
+/* An upper bound that is looser than this was not made by this library's calibration. */
 static const double LOOSE = 0.02;
 
 static dpmf_status check_sampled(verify_task *v) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mechanism of many steps: what can be said of W without holding it. The response u' P A W v, with W v from the noise
- * stream fed with v in place of seeds, is that of the strategy's own solve: since v is a vector of independent numbers, a
- * stream of another W would give another value (Freivalds 1977). And W C = I over the first steps, entry by entry.
+ * A mechanism of many steps: checks of W that do not hold all of W. The response u' P A W v, with W v from the noise
+ * stream fed with v in place of seeds, is that of the strategy's own solve: since v is a vector of independent numbers,
+ * a stream of another W would give another value (Freivalds 1977). W C = I is checked over the first steps, entry by
+ * entry.
  */
 #include "verify/verify.h"
 
@@ -15,7 +16,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Multiplications and bytes that a stream may take here: a few seconds, and little of any machine. */
+/*
+ * The multiplications and bytes that a stream may take here: a few seconds, and a small part of any machine's memory.
+ */
 static const double WORK_MAX = 1.5e10;
 static const uint64_t BYTES_MAX = 512u << 20;
 enum { LANES = 64 }; /* coordinates that a stream makes at least */

@@ -4,8 +4,8 @@
  * the file inwards: container and digest, description, the figures by the routes that made them (which finds any change
  * of the file), then the same by other routes and from the noise stream itself (which finds errors of this library).
  *
- * Whoever can change a file can also compute its digest again. What verification then proves is that the figures are
- * those of the coefficients: that the noise is as large as the guarantee needs. It says nothing about who made the file.
+ * Anybody who can change a file can also compute its digest again. What verification then proves is that the figures
+ * are those of the coefficients: that the noise is as large as the guarantee needs. It does not show who made the file.
  */
 #include "verify/verify.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verification: what its parts share. Each part computes figures of a mechanism again and adds a check for each; a
- * figure that comes out different is a check that fails, never a status.
+ * Verification: declarations that its parts share. Each part computes figures of a mechanism again and adds a check for
+ * each; a figure that comes out different is a check that fails, never a status.
  */
 #ifndef DPMF_VERIFY_H
 #define DPMF_VERIFY_H
@@ -31,8 +31,8 @@ typedef struct verify_task {
     const dpmf_mechanism *mechanism;
     const dpmf_run *run;
     dpmf_verification *out;
-    int evaluated;         /* could the figures be computed again at all? Then: */
-    dpmf_evaluation again; /* they, without the lower bound */
+    int evaluated;         /* 1: the figures could be computed again */
+    dpmf_evaluation again; /* these figures, without the lower bound */
     int responded;
     double response_size; /* |P A W v| */
 } verify_task;
@@ -54,10 +54,10 @@ void verify_check_equal(dpmf_verification *v, const char *name, double claimed, 
 /* The response: ok if it is within tolerance |P A W v|; it may be 0. */
 void verify_check_response(const verify_task *v, const char *name, double found, double tolerance, const char *how);
 
-/* Not checked, and why. */
+/* Adds a check that was not made, and the reason. */
 void verify_check_skip(dpmf_verification *v, const char *name, const char *why, ...) VERIFY_PRINTF(3, 4);
 
-/* A status that says something about the mechanism and not about this machine or the caller. */
+/* Is the status about the mechanism, and not about this machine or the caller? */
 int verify_is_verdict(dpmf_status status);
 
 /* ---- the parts ---- */
@@ -98,7 +98,7 @@ int verify_stream_is_whole(const dpmf_strategy *strategy);
 /* Seeds that the steps before `steps` take: all of them where the stream is whole. */
 int64_t verify_seeds_before(const dpmf_strategy *strategy, int64_t steps);
 
-/* Is C square, and are its first rows lower triangular, one seed a step? (tree-full is square and is not.) */
+/* Is C square, and are its first rows lower triangular, one seed per step? (tree-full is square and is not.) */
 int verify_is_lower(const dpmf_strategy *strategy, int64_t steps);
 
 /* Columns 0..count-1 of C, the first `rows` numbers of each: columns[j * rows + i] = C[i, j]. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A mechanism of few steps, whole: W read off the noise stream's responses to impulses, C from the strategy's columns.
+ * Checks a mechanism of few steps as a whole: W is read off the noise stream's responses to impulses, C comes from the
+ * strategy's columns.
  *
  *     W C = I          what the stream adds is the noise of C and not of something else
  *     sensitivity      from the columns of C (verify/pattern.c)

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Certified epsilon and delta of random allocation: each unit in exactly k of t steps of independent noise, chosen at random,
- * once or afresh in every epoch.
+ * Certified epsilon and delta of random allocation: each unit in exactly k of t steps of independent noise, chosen at
+ * random, once or freshly in every epoch.
  *
  * One of t, once: the two curves themselves (account/allocation/curve.c), which are known from above and from below; epsilon is
  * where the larger of the bounds from above falls to delta. That the slack holds is itself proven, by the bounds from below
  * a slack lower; if they do not show it, the grid is halved. Everything else is a list of such pairs (account/allocation/blocks.c),
  * composed in account/grid/grid.c.
  *
- * No choice of steps is worse than when it is known: the Gaussian mechanism with mu = sqrt(k epochs)/sigma always bounds it, and
- * the caller takes the smaller.
+ * A random choice of steps is never worse than a known one: the Gaussian mechanism with mu = sqrt(k epochs)/sigma
+ * always bounds it, and the caller takes the smaller.
  */
 #include "account/allocation/allocation.h"
 
 #include <math.h>
 
 enum { REFINEMENTS = 4, SEARCH_MAX = 60 };
-static const double COARSE = 0.02; /* slack that costs little, and tells most pairs of directions apart */
+static const double COARSE = 0.02; /* slack that costs little, and shows in most cases which direction is the worse */
 static const double LEAST = 1e-3;  /* part of delta that the cuts of a law may reach */
 static const double SCALES_FINENESS = 0.02;
 
@@ -25,7 +25,7 @@ static double first_fineness(double sigma) {
     return sigma < 0.6 ? 0.4 : 0.05;
 }
 
-/* ln of the bound of one curve at epsilon. */
+/* Computes ln of the bound of one curve at epsilon. */
 static dpmf_status log_value(const account_question *q, int add, int lower, double fineness, double log_least,
                              double epsilon, double *out) {
     const allocation_scheme s = {
@@ -36,7 +36,10 @@ static dpmf_status log_value(const account_question *q, int add, int lower, doub
     return DPMF_OK;
 }
 
-/* The least epsilon in [0, high] found where the bound is at most delta, `low` a guess from below; high if none is. */
+/*
+ * Finds the least epsilon in [0, high] where the bound is at most delta, with `low` as a guess from below; high if
+ * there is none.
+ */
 static dpmf_status solve(const account_question *q, int add, double fineness, double log_delta, double low, double high,
                          double tolerance, double *out) {
     double above = 0, below = 0, y = 0, weight_low, weight_high;
@@ -78,7 +81,7 @@ static dpmf_status solve(const account_question *q, int add, double fineness, do
     return DPMF_OK;
 }
 
-/* Is delta passed a slack below epsilon for sure? */
+/* Is it proven that a slack below epsilon the larger curve is still at least delta? */
 static dpmf_status is_proven(const account_question *q, double fineness, double log_delta, double epsilon, double slack,
                              int *met) {
     double log_lower = -INFINITY;
@@ -90,7 +93,7 @@ static dpmf_status is_proven(const account_question *q, double fineness, double 
     return DPMF_OK;
 }
 
-/* Few bins at more noise: one grid is nearer, and not long (account/allocation/scales.c). */
+/* With few bins at more noise one grid is nearer, and not long (account/allocation/scales.c). */
 static int is_wide(const account_question *q) {
     return q->bins >= 64 || q->sigma < 0.7;
 }
@@ -105,7 +108,7 @@ static double log_larger(const allocation_scales *scales, double epsilon) {
     return log(larger);
 }
 
-/* By the law of the sum on several scales, one for all looks; `most` where there is none. */
+/* Finds epsilon by the law of the sum on several scales, which is made once; `most` where there is none. */
 static dpmf_status scaled_epsilon(const account_question *q, double log_delta, double most, double *out) {
     allocation_scales scales;
     double low = 0, high = most;
@@ -143,11 +146,11 @@ static dpmf_status single_epsilon(const account_question *q, double *epsilon, in
     return DPMF_OK;
 }
 
-/* One pick, once, both directions; *guess, of ln delta, is where the cuts are made. */
+/* Answers for one pick, once, in both directions; *guess, of ln delta, is where the cuts are made. */
 static dpmf_status single_log_delta(const account_question *q, double *log_delta, int *met) {
     enum { ROUNDS = 4 }; /* until what the cuts may cost is little */
     const double epsilon = q->given;
-    /* How small delta may be, for the cuts: from what the Gaussian has, by twice the sampling's gain. */
+    /* A guess of ln delta for the cuts: the Gaussian value minus twice the gain from sampling. */
     double guess = fmax(account_gaussian_log_delta(1 / q->sigma, epsilon) - 2 * log((double)q->bins), -600);
     allocation_scales scales = {0};
     double found[2], larger = -INFINITY;
@@ -165,7 +168,7 @@ static dpmf_status single_log_delta(const account_question *q, double *log_delta
         if (larger > guess - 2 || guess <= -600) break;
     }
     *met = 1;
-    /* What a coarse look found is for a search, which does not ask. */
+    /* A coarse result only guides a search, which does not use `met`. */
     if (larger > -600 && q->relative < COARSE)
         TRY(is_proven(q, 0.5 * first_fineness(q->sigma), larger, epsilon, account_slack(q, epsilon), met));
     *log_delta = larger;

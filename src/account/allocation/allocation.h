@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random allocation: each unit takes part in exactly one of t steps of independent noise, chosen at random. What the files
- * share. account/allocation/allocation.c says how they fit together.
+ * Random allocation: each unit takes part in exactly one of t steps of independent noise, chosen at random. This header
+ * has what the files share; account/allocation/allocation.c explains how they fit together.
  */
 #ifndef DPMF_ACCOUNT_ALLOCATION_H
 #define DPMF_ACCOUNT_ALLOCATION_H
@@ -46,11 +46,11 @@ void allocation_measure_free(allocation_measure *m);
 DPMF_MUST_CHECK dpmf_status allocation_measure_copy(const allocation_measure *m, allocation_measure *out);
 /* Sets total and mean. */
 void allocation_measure_weigh(allocation_measure *m);
-/* To a grid whose step is 2^doublings times as large. */
+/* Moves the measure to a grid whose step is 2^doublings times as large. */
 DPMF_MUST_CHECK dpmf_status allocation_measure_coarsen(allocation_measure *m, int doublings);
-/* Cuts off at either end at most so much mass and mean. */
+/* Cuts off at most this much mass and mean at either end. */
 void allocation_measure_trim(allocation_measure *m, double mass, double mean);
-/* Of independent summands on the same grid. */
+/* Adds independent summands on the same grid. */
 DPMF_MUST_CHECK dpmf_status allocation_measure_sum(const allocation_measure *x, const allocation_measure *y,
                                                    allocation_measure *out);
 /* scale x + y, on the same grid. */
@@ -72,14 +72,14 @@ typedef struct allocation_scales {
     double beyond;             /* to be added to the curve of removing */
 } allocation_scales;
 
-/* Where the bins are so many, or sigma is so small, that it is of no use, count stays 0. */
+/* count stays 0 where the law is of no use: with too many bins or too small a sigma. */
 DPMF_MUST_CHECK dpmf_status allocation_scales_create(double sigma, int64_t bins, double least, double fineness,
                                                      const dpmf_run *run, allocation_scales *out);
 void allocation_scales_free(allocation_scales *scales);
 /* The curve at e^(i step), i < count, from above. */
 void allocation_scales_curve(const allocation_scales *scales, int add, int64_t count, double step, double *out);
 
-/* ---- account/allocation/sum.c: the sum of so many of them, tilted, on a window ---- */
+/* ---- account/allocation/sum.c: the sum of several of them, tilted, on a window ---- */
 
 /*
  * The mass of the sum at s = (first + k) h + copies x offset is at most (number[k] + noise) e^(log_moment - order s'), s' =
@@ -110,7 +110,7 @@ DPMF_MUST_CHECK dpmf_status allocation_beside(const allocation_law *law, double 
 
 /* ---- account/allocation/curve.c: the two curves ---- */
 
-/* delta is to be told down to `least`, and the grid's step is `fineness` standard deviations of U. */
+/* delta is needed down to `least`, and the grid's step is `fineness` standard deviations of U. */
 typedef struct allocation_scheme {
     double sigma;
     int64_t bins; /* t >= 2 */
@@ -127,7 +127,10 @@ DPMF_MUST_CHECK dpmf_status allocation_curve(const allocation_scheme *scheme, in
 
 /* ---- account/allocation/allocation.c: the answer ---- */
 
-/* Value and met: `compositions` times `picks` of `bins` steps, chosen afresh each time, in both directions; 1 <= picks < bins. */
+/*
+ * Value and met: `compositions` times `picks` of `bins` steps, freshly chosen each time, in both directions; 1 <= picks
+ * < bins.
+ */
 DPMF_MUST_CHECK dpmf_status allocation_answer(const account_question *q, account_answer *out);
 
 /* ---- account/allocation/blocks.c: several picks and several epochs, as a list ---- */

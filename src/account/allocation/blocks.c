@@ -2,9 +2,10 @@
 /*
  * k of t steps, and several epochs, as a list of pairs.
  *
- * k of t: split the t steps at random into k blocks, sizes as equal as may be, and pick one step of each: a k-set that is uniform,
- * since every permutation of the steps leaves the law of both choices as it is. Telling the split, which does not depend on the
- * unit, can only add to delta (joint convexity); given it the blocks are independent, each one of t/k steps, and compose.
+ * k of t: split the t steps at random into k blocks, sizes as equal as may be, and pick one step of each: a k-set that
+ * is uniform, since every permutation of the steps leaves the law of both choices as it is. Revealing the split, which
+ * does not depend on the unit, can only add to delta (joint convexity); given it the blocks are independent, each one
+ * of t/k steps, and compose.
  *
  * A curve that is known at the points e^(i g) only, from above, is made into a pair on a grid by its lower convex hull
  * (account/grid/hull.c). Epochs with choices of their own compose too.
@@ -15,12 +16,12 @@
 #include "base/memory.h"
 #include <math.h>
 
-/* Fewer bins at more noise: one grid is nearer, and not long (account/allocation/scales.c). */
+/* With fewer bins at more noise one grid is nearer, and not long (account/allocation/scales.c). */
 enum { BINS_MIN = 8 };
 static const double SIGMA_SMALL = 0.7;
-static const double FINENESS = 0.03, SPARE = 0.01; /* a law serves smaller masses that are asked for later, too */
+static const double FINENESS = 0.03, SPARE = 0.01; /* a law serves smaller masses of later calls, too */
 
-/* From one law of the sum for all points; where there is none, point by point. */
+/* Uses one law of the sum for all points; where there is none, it works point by point. */
 static dpmf_status fill(const void *of, int reversed, int64_t count, double step, double mass, const dpmf_run *run,
                         double *out) {
     const allocation_block *b = of;

@@ -99,7 +99,7 @@ static double none_big_lower(const allocation_sum *s, double T) {
 }
 
 /*
- * The same from above for several T at once, one exponential a place: with weights w_k from the top down
+ * The same from above for several T at once, one exponential per place: with weights w_k from the top down
  *
  *     held_k = sum_{j >= k} w_j,      paid_k = sum_{j >= k} w_j (s_j - s_k) = paid_{k+1} + h held_{k+1},
  *

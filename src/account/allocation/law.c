@@ -9,9 +9,10 @@
  *
  *     at x_i  (x_{i+1} m_i - M_i)/h,      at x_{i+1}  (M_i - x_i m_i)/h:
  *
- * more spread, so that the mean of any convex function grows, in each of several independent U whatever the others are. As
- * delta is such a mean of a payoff that is not negative, adding mass only raises it; the rounding errors are added as mass: m
- * and M are differences of numbers that are right to 8 u (1 + z^2), and the differences above lose x/h more.
+ * more spread, so that the mean of any convex function grows, in each of several independent U for any values of the
+ * others. As delta is such a mean of a payoff that is not negative, adding mass only raises it; the rounding errors are
+ * added as mass: m and M are differences of numbers that are right to 8 u (1 + z^2), and the differences above lose x/h
+ * more.
  *
  * From below: the mass of a cell goes to its conditional mean (Jensen's inequality), and from there down (for payoffs that
  * rise with U) or up (for those that fall) to the next point of the grid x_i + f h, f the least (largest) of the fractions at

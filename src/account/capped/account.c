@@ -13,7 +13,7 @@ static const char METHOD_COUPLING[] = "capped sampling, coupled with uncapped sa
 static const char METHOD_KNOWN[] = "Gaussian mechanism without the sampling, closed form";
 static const double COARSE = 0.02;
 
-/* Block sizes that occur and in which the cap can bind: at most two. */
+/* Lists the block sizes that occur and in which the cap can bind: at most two. */
 static int sizes_of(const account_question *q, int64_t sizes[2]) {
     const int64_t small = q->units / q->blocks, large = small + (q->units % q->blocks != 0);
     int count = 0;
@@ -26,7 +26,10 @@ static void keep_smaller(account_answer *best, double value, const char *method,
     if (value < best->value) *best = (account_answer){value, DPMF_UPPER_BOUND, method, met};
 }
 
-/* By the curve of a step; in a direction that is not the first as finely as it takes to see that it is smaller. */
+/*
+ * Answers by the curve of a step. A direction that is not the first is only as fine as it takes to see that it is
+ * smaller.
+ */
 static dpmf_status answer_curve(const account_question *q, const capped_scheme *s, account_answer *worst) {
     const grid_part part = capped_part(s, q->compositions);
     const int directions = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;

@@ -4,13 +4,13 @@
  * random M take part. Batches then have a fixed size; but a unit's presence now moves others out, and accounting the run as if
  * it had no cap is wrong.
  *
- * Notation: norms and shifts over sigma; d = the unit's slot is drawn; the cap binds when at least M of the other N-1 are drawn,
- * with probability b = P[Bin(N-1, q) >= M], whatever the unit does. a = e^epsilon >= 1.
+ * Notation: norms and shifts over sigma; d = the unit's slot is drawn; the cap binds when at least M of the other N-1
+ * are drawn, with probability b = P[Bin(N-1, q) >= M], independently of the unit. a = e^epsilon >= 1.
  *
- * When it does not bind, the unit takes part exactly if it is drawn: the Poisson curve h_q. When it binds, the unit is drawn and
- * kept with probability p, and if so it takes the place of another: p b = P[drawn and kept, cap binds] = (M/N) P[Bin(N, q) > M],
- * for by symmetry M/N of the N units are among the kept ones whenever more than M were drawn. Given who is kept but for the unit,
- * the two batches differ by
+ * When it does not bind, the unit takes part exactly if it is drawn: the Poisson curve h_q. When it binds, the unit is
+ * drawn and kept with probability p, and if so it takes the place of another: p b = P[drawn and kept, cap binds] =
+ * (M/N) P[Bin(N, q) > M], for by symmetry M/N of the N units are among the kept ones whenever more than M were drawn.
+ * Given which of the other units are kept, the two batches differ by
  *
  *     zero-out, slot kept    with prob. p: (1 in the one, nothing in the other), in both the same other unit has gone
  *     slot freed             with prob. p: (1 in the one, the other unit, -1 at worst, in the other): a shift of 2
@@ -35,10 +35,11 @@
  * Below a = 1 a curve is given by that of the other direction, and an upper envelope of two such curves is again the curve of
  * a pair. h falls with none of b and p below 1/2, but need not rise with b in every case; both are known to 1e-12, which is added.
  *
- * Coupling, the other account. Take the process in which a unit that would be drawn and kept while the cap binds is left out and
- * displaces nobody. There the unit takes part, exactly as under Poisson sampling, when the cap does not bind, and makes no
- * difference when it does: its delta is at most the uncapped one. The capped process differs from it, in either world, with
- * probability at most tau = p b a step (not at all in the world without the unit if its slot is freed), so that over n steps
+ * Coupling, the other account. Take the process in which a unit that would be drawn and kept while the cap binds is
+ * left out and displaces no other unit. There the unit takes part, exactly as under Poisson sampling, when the cap does
+ * not bind, and makes no difference when it does: its delta is at most the uncapped one. The capped process differs
+ * from it, in either world, with probability at most tau = p b per step (not at all in the world without the unit if
+ * its slot is freed), so that over n steps
  *
  *     delta <= uncapped delta(epsilon) + (1 + e^epsilon) n tau.
  */

@@ -13,7 +13,7 @@ typedef struct capped_scheme {
     dpmf_adjacency adjacency;
     double binding; /* P[Bin(N-1, q) >= M], from above: that the cap binds for a unit that was drawn */
     double share;   /* p = P[the unit is drawn and kept | the cap binds], from above */
-    double missed;  /* (M/N) P[Bin(N, q) > M], from above: that the cap has to do with the unit */
+    double missed;  /* (M/N) P[Bin(N, q) > M], from above: the unit is drawn and kept, and the cap binds */
 } capped_scheme;
 
 void capped_make(double q, double sigma, int64_t cap, int64_t units, dpmf_adjacency adjacency, capped_scheme *out);

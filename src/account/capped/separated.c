@@ -2,13 +2,13 @@
 /*
  * A hard cap under b-min-separation sampling, by coupling with the uncapped run.
  *
- * Who is drawn does not depend on the cap: a unit that was drawn waits, kept or not. So units are drawn independently of each
- * other, each with the same probability x_t in step t, x_t = p x P[it is free] (account/montecarlo/scheme.c has the
- * recursion). Compare with the run in which a unit that would be drawn and kept while the cap binds is left out and displaces
- * nobody. There, given what all others do, the unit contributes as in the uncapped run in some steps and nothing in the rest:
- * with entries of C that are not negative every entry of the Gram matrix of its patterns is at most that of the uncapped run,
- * and so is delta, both ways (Kahane's inequality, docs/accounting.md). The capped run differs from it in step t with
- * probability at most
+ * The draw does not depend on the cap: a unit that was drawn waits, kept or not. So units are drawn independently of
+ * each other, each with the same probability x_t in step t, x_t = p x P[it is free] (account/montecarlo/scheme.c has
+ * the recursion). Compare with the run in which a unit that would be drawn and kept while the cap binds is left out and
+ * displaces no other unit. There, given what all others do, the unit contributes as in the uncapped run in some steps
+ * and nothing in the rest: with entries of C that are not negative every entry of the Gram matrix of its patterns is at
+ * most that of the uncapped run, and so is delta, both ways (Kahane's inequality, docs/accounting.md). The capped run
+ * differs from it in step t with probability at most
  *
  *     tau_t = P[drawn, kept, cap binds] = (M/N) P[Bin(N, x_t) > M],
  *

@@ -14,11 +14,11 @@
  *     z(v) = t + k (sqrt(y^2 + d^2) - d) + i y.
  *
  * The bend. Where few steps count (small q: one large loss among many that are nearly nothing) M(z)^n hardly decays on
- * a vertical line, and e^(-z epsilon) turns over and over. The path of steepest descent bends to the right by
- * g'''/(6 g'') y^2 at first; the hyperbola with d = 3 k g''/g''' does so too and goes on at a slope k < 1, along which
- * e^(-z epsilon) decays and e^(z^2 / (2 sigma^2)), the growth of M, decays as well. k = 0 where g''' <= 0.
- * The jump itself, q^(z+1) e^(z(z+1)/(2 sigma^2)), must not grow on the way: its exponent moves by J (Re z - t) -
- * y^2/(2 sigma^2) with J = (t + 1/2)/sigma^2 + ln q, which asks for d >= k sigma^2 J; twice that is taken.
+ * a vertical line, and e^(-z epsilon) turns over and over. The path of steepest descent bends to the right by g'''/(6
+ * g'') y^2 at first; the hyperbola with d = 3 k g''/g''' does so too and continues at a slope k < 1, along which e^(-z
+ * epsilon) decays and e^(z^2 / (2 sigma^2)), the growth of M, decays as well. k = 0 where g''' <= 0. The jump itself,
+ * q^(z+1) e^(z(z+1)/(2 sigma^2)), must not grow on the way: its exponent moves by J (Re z - t) - y^2/(2 sigma^2) with J
+ * = (t + 1/2)/sigma^2 + ln q, which needs d >= k sigma^2 J; twice that is taken.
  *
  * The trapezoid rule in v converges geometrically. Its step is halved until delta is settled; then the integral is
  * taken once more along another path, of which the value does not depend. Error: what both moved, and the rounding
@@ -221,7 +221,7 @@ static int run_contour(const account_pair *pair, contour *c, double log_delta, d
     /* 10: raw, 7 of 307 values of 32 digits were off by up to 11 times the estimate, near its floor; 1e-12: that floor. */
     *error = 10 * (out->moved + fabs(other.log_delta - out->log_delta) + out->rounding) +
              1e-12 * fmax(1, fabs(out->log_delta));
-    return *error < 0.1; /* more says nothing about what is left */
+    return *error < 0.1; /* more gives no information about what is left */
 }
 
 /* ---- closed forms ---- */

@@ -28,7 +28,7 @@ typedef struct contour_moment {
 
 void contour_moment_start(const account_pair *pair, contour_moment *out);
 
-/* `scale`: about ln |M(z)|, against overflow. *error: of the result, INFINITY if it cannot be had. */
+/* `scale`: about ln |M(z)|, against overflow. *error: of the result, INFINITY if the quadrature fails. */
 double complex contour_moment_log(contour_moment *moment, double complex z, double scale, double *error);
 
 #endif

@@ -3,13 +3,13 @@
  * The moment generating function of the privacy loss at complex z = t + is, s >= 0. Notation as in account/pair.c:
  * M(z) = E[e^u], u = (z+1) l, -z l or (z+1) l - z l-.
  *
- * On the real line e^u turns with s l(x), up to s / sigma^2 a unit, and its integral is far smaller than its modulus:
+ * On the real line e^u turns with s l(x), up to s / sigma^2 per unit, and its integral is far smaller than its modulus:
  * small steps, and rounding in all digits where t lies beyond the orders at which M is moderate. The integrand is
  * analytic, so take a better path, x + i eta(x) with eta = s r(x), r = sigma^2 l' (a logistic function of x between 0
  * and 1): it runs through the saddle points x = (z+1) r(x), where the integrand hardly turns. It must pass between the
- * zeros of w, at x0 +- i pi sigma^2, x0 = sigma^2 ln((1-q)/q) + 1/2: so r is shifted to the right until eta(x0) is below
- * half of pi sigma^2. For add the path goes down instead of up; for replace it goes up at both ends, and crosses both
- * x0 and -x0 low.
+ * zeros of w, at x0 +- i pi sigma^2, x0 = sigma^2 ln((1-q)/q) + 1/2: so r is shifted to the right until eta(x0) is
+ * below half of pi sigma^2. For add the path goes down instead of up; for replace it goes up at both ends, and crosses
+ * both x0 and -x0 low.
  *
  * Two sums of the same terms are kept: M - 1 = E[phi(u)] - c S, which is accurate for small losses, and M = E[e^u],
  * which is where the path lifts the Gaussian alone (it grows by e^(eta^2 / (2 sigma^2))) though not its product with

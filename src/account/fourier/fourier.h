@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The Fourier sum, piece by piece. account/fourier/fourier.c says how they fit together and why the result is a bound. */
+/*
+ * The parts of the Fourier sum. account/fourier/fourier.c explains how they fit together and why the result is a bound.
+ */
 #ifndef DPMF_ACCOUNT_FOURIER_H
 #define DPMF_ACCOUNT_FOURIER_H
 
@@ -53,10 +55,10 @@ typedef struct fourier_rule {
         relative; /* the values are off by error[0] + error[1] y + error[2] y^2, and by a part of themselves */
 } fourier_rule;
 
-/* *out has no points (phase NULL), and there is nothing to free, where the quadrature cannot be had or not be proven. */
+/* *out has no points (phase NULL), and there is nothing to free, where the quadrature is not possible or not proven. */
 DPMF_MUST_CHECK dpmf_status fourier_rule_create(const account_pair *pair, double cut, double t, double spacing,
                                                 int64_t nodes, int64_t points_max, double log_off, fourier_rule *out);
-/* About how many points it will have; INT64_MAX: it cannot be had. */
+/* About how many points it will have; INT64_MAX: it is not possible. */
 int64_t fourier_rule_points(const account_pair *pair, double cut, double t, double y_max);
 /* ln of what it may be off by, per step, for a part `tolerance` of the whole. */
 double fourier_rule_off(const account_pair *pair, double tolerance);

@@ -4,7 +4,7 @@
  *
  * Order. Any t > 0 may be the abscissa. At the saddle point the terms are the smallest, but where sampling is rare that
  * is just before M(t) explodes (one absurdly large loss outweighs all else at high orders), and the aliases above then
- * ask for a long period. A smaller t costs some digits by cancellation and nothing else, so orders from the saddle point
+ * need a long period. A smaller t costs some digits by cancellation and nothing else, so orders from the saddle point
  * down are tried, the least work wins.
  *
  * Cut. Where sampling is rare, a loss of one step that is too rare to count may still be large enough to outweigh all else
@@ -18,8 +18,8 @@
  *
  * Number. As many nodes as make the rest of the sum, by the bound below, such a part.
  *
- * Tolerance. 1e-9, or where that would be much work as much as the slack allows. What takes more work than connecting
- * the dots would is left to that.
+ * Tolerance. 1e-9, or where that would be much work as much as the slack allows. Where the sum takes more work than
+ * connecting the dots, it is left to that method.
  */
 
 #include "account/fourier/fourier.h"
@@ -161,7 +161,7 @@ static const double PART_OF_STEP = 0.03;
 /* Number of nodes times points: some 3 ns each. What the grid of the other method costs grows like sqrt n. */
 static const double WORK_FINE = 1 << 18, WORK_LEAST = 1 << 22, WORK_MOST = 1 << 24;
 
-enum { POINTS_MAX = 4096 }; /* for a quadrature at y = 0: orders that high are none of ours */
+enum { POINTS_MAX = 4096 }; /* for a quadrature at y = 0: orders that high are never used */
 
 static double work_limit(const account_pair *pair) {
     return fmin(WORK_MOST, WORK_LEAST * fmax(1, sqrt((double)pair->compositions / 1e4)));
@@ -181,7 +181,7 @@ static double log_at_cut(const aim *a, double t) {
     return log(a->n) + u - 0.5 * z * z;
 }
 
-/* The period that makes the aliases of one side small by the order t + side s; INFINITY where M cannot be had. */
+/* The period that makes the aliases of one side small by the order t + side s; INFINITY where M fails. */
 static double period_at(const aim *a, double t, int side, double s, fourier_alias *out) {
     const double r = t + side * s;
     if (!(r > 0)) return INFINITY;
@@ -237,7 +237,7 @@ static int64_t find_count(const aim *a, const fourier_decay *decay, double spaci
     return high;
 }
 
-/* Everything at the order t; false where it cannot be had with so many nodes. */
+/* Makes the plan at the order t; false where that is not possible with at most `most` nodes. */
 static int plan_at(const aim *a, double t, int64_t most, fourier_plan *out) {
     fourier_decay decay;
     if (fourier_rule_points(a->pair, a->cut, t, 0) > POINTS_MAX) return 0;
@@ -280,7 +280,7 @@ static int best_plan(const aim *a, double saddle, fourier_plan *out) {
     return isfinite(least);
 }
 
-/* At most so much work? Sets the number of points that would be it. */
+/* Is the work within the limit? Sets the number of points that would reach it. */
 static int is_worth_it(const account_pair *pair, double work, fourier_plan *plan) {
     plan->points_max = (int64_t)(work / (double)plan->count) + 64;
     return fourier_rule_points(pair, plan->cut, plan->t, plan->spacing * (double)plan->count) < plan->points_max;
@@ -304,14 +304,15 @@ static int is_explosive(const aim *a, double t) {
     return !(a->n * (whole.value - part.value) < 0.1 && isfinite(whole.error));
 }
 
-/* Would the loss beyond the cut, where it is too rare to count, ask for a finer quadrature? */
+/* Would the loss beyond the cut, where it is too rare to count, need a finer quadrature? */
 static int is_slow(const aim *a) {
     return pair_log_ratio(a->pair, a->cut) < 0.5;
 }
 
 /*
- * Sets a->cut, INFINITY where it would make no difference or is not possible, and a->tolerance where the cut asks for a larger one;
- * gives the saddle point's order, or 0: there is none. Losses above 1 rise like x alone: a nearer cut makes it no better then.
+ * Sets a->cut, INFINITY where it would make no difference or is not possible, and a->tolerance where the cut needs a
+ * larger one; returns the saddle point's order, or 0: there is none. Losses above 1 rise like x alone: a nearer cut
+ * makes it no better then.
  */
 static double choose_cut(aim *a, double slack) {
     const double before = a->tolerance;

@@ -10,7 +10,7 @@
  *     M(z) - M(t) = -2 sum W sin^2(b/2)  +  i sum w ((e^a - 1) sin b + (sin b - b))  -+  i y S        (- remove, + add,
  *                                                                                                     none for replace),
  *
- * every term of the second order in the loss, as n-fold composition of small losses asks for, and the real part without
+ * every term of the second order in the loss, as n-fold composition of small losses requires, and the real part without
  * cancellation. Where M(t) is beyond e^50 (few steps that lose much) everything is over e^shift, and the imaginary part
  * is sum W sin b. Of outcomes apart (account/pair.h) e^a is 0: W is, and e^a - 1 is -1.
  *

@@ -9,8 +9,8 @@
  *     at x_i       l_i = int_bin (e^(x_{i+1}) dQ - dP) / (e^h - 1)
  *
  * e^-L becomes a random variable with the same conditional mean and more spread, and (1 - e^(eps - L))_+ is convex in
- * e^-L whatever the other steps add to L: delta can only grow. It can also only grow when mass is added or moved up, so
- * that every error below is met by adding mass.
+ * e^-L for any addition of the other steps to L: delta can only grow. It can also only grow when mass is added or moved
+ * up, so that every error below is met by adding mass.
  *
  * Integrands without cancellation: dP - e^(x_i) dQ vanishes at z_i, so with d = |z - z_i|/sigma^2
  *

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Certified epsilon and delta by composition on a grid of losses, as upper bounds that are tight to a wanted slack: of the
- * Poisson-subsampled Gaussian mechanism, composed n times, from its densities; and of lists of different pairs of
- * distributions, each composed so many times, from their curves (what a list of runs on the same data comes to, and what
- * becomes of a pair that is known only by bounds of its curve).
+ * Certified epsilon and delta by composition on a grid of losses, as upper bounds that are tight to a wanted slack: of
+ * the Poisson-subsampled Gaussian mechanism, composed n times, from its densities; and of lists of different pairs of
+ * distributions, each composed its own number of times, from their curves (what a list of runs on the same data comes
+ * to, and what becomes of a pair that is known only by bounds of its curve).
  *
  * The route: the mass of each loss is put on the two grid points about it so that P-mass and Q-mass are kept (connect the
  * dots; Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022): a dominating pair on a grid, whose composition is a product
@@ -27,9 +27,9 @@
  * h follows from the wanted slack; and the window of the transform is a few tilted standard deviations wide, not the range
  * of the loss.
  *
- * Every attempt below yields a bound; another one is made about the epsilon that the last one found, where that is
- * far from the guess, and the least bound is the answer. What fails, a curve that is not a number or a window that is too
- * long, answers with the trivial bound.
+ * Every attempt below yields a bound; another one is made about the epsilon that the last one found, where that is far
+ * from the guess, and the least bound is the answer. A failure (a curve that is not a number, or a window that is too
+ * long) gives the trivial bound.
  */
 #include "account/grid/grid.h"
 
@@ -50,7 +50,7 @@ typedef struct search {
 } search;
 
 /*
- * The pair that is computed, at least as bad as the one asked for: delta rises with q (joint convexity: a smaller q is a
+ * The pair that is computed, at least as bad as the given one: delta rises with q (joint convexity: a smaller q is a
  * mixture with a pair that is equal) and falls with sigma. 0: beyond what the method can do.
  */
 static int within_range(account_pair *pair) {
@@ -62,7 +62,7 @@ static int within_range(account_pair *pair) {
 
 /* ---- the composed curve at the place that the search has come to ---- */
 
-/* Are the grid points of the plan numbers that a double can tell apart, and its orders finite? */
+/* Are the grid points of the plan distinct doubles, and are its orders finite? */
 static int plan_is_sound(const grid_plan *plan) {
     static const double most = 0x1p50;
     return plan->step > 1e-290 && isfinite(plan->step) && isfinite(plan->log_moment) &&
@@ -169,13 +169,13 @@ static estimate estimate_error(const grid_source *source, const grid_plan *plan,
     return e;
 }
 
-/* A pair's next plan asks for less or more, given what should have come out, unless there is no use in it. */
+/* The next plan of a pair gets less or more of the slack, from the ratio of the wanted error to the estimated one. */
 static void adapt_part(search *s, const estimate *e, double wanted, int better) {
     if (e->noisy) s->part *= better ? 4 : 1;
     if (!e->noisy && !e->finest) s->part *= fmin(fmax(wanted / e->error, 0.01), 0.8);
 }
 
-/* A larger bound that is known to be tight says the same of the least one. */
+/* If a larger bound is known to be tight, so is the least one. */
 static void improve(account_answer *best, double value, int met) {
     if (value < best->value) {
         best->value = value;
@@ -184,7 +184,7 @@ static void improve(account_answer *best, double value, int met) {
     if (met) best->met = 1;
 }
 
-/* ---- what it says, and where to look next: the same place if there is no use in another attempt ---- */
+/* ---- the result, and where to look next: the same place if another attempt is of no use ---- */
 
 static void read_epsilon(const grid_source *source, const account_question *q, const grid_plan *plan,
                          const grid_curve *curve, search *s, account_answer *best) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Composition on a grid of losses: what its files share. account/grid/grid.c says how they fit together and why the result
- * is a bound.
+ * Composition on a grid of losses: declarations that its files share. account/grid/grid.c explains how they fit
+ * together and why the result is a bound.
  */
 #ifndef DPMF_ACCOUNT_GRID_H
 #define DPMF_ACCOUNT_GRID_H
@@ -31,8 +31,8 @@ typedef struct grid_part {
 } grid_part;
 
 /*
- * One pair by its densities, composed as often as it says; or, where pair is NULL, a list of different pairs, each by its
- * curve, in the direction (P, Q), or (Q, P) for all of them when `reversed`.
+ * One pair by its densities, composed as often as its `compositions`; or, where pair is NULL, a list of different
+ * pairs, each by its curve, in the direction (P, Q), or (Q, P) for all of them when `reversed`.
  */
 typedef struct grid_source {
     const account_pair *pair;

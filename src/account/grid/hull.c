@@ -20,9 +20,9 @@
  *     p_0 = c_0 + d_0 + 1 - v,    v = the total variation, the least of r_0 and s_0.
  *
  * Rounding: neighbouring values, and neighbouring slopes, are mostly within a factor of 2, where subtraction is exact
- * (Sterbenz); elsewhere it rounds once. A slope is off by 3 u of itself, so that p_i is raised by 8 u a_i |c_{i-1}|. e^(i g)
- * is a rounding away from the computed a_i, that is the loss by u: account/grid/grid.c raises epsilon by that much a
- * step. Values that are not numbers give an infinite mass.
+ * (Sterbenz); elsewhere it rounds once. A slope is off by 3 u of itself, so that p_i is raised by 8 u a_i |c_{i-1}|.
+ * e^(i g) is a rounding away from the computed a_i, that is the loss by u: account/grid/grid.c raises epsilon by that
+ * much per step. Values that are not numbers give an infinite mass.
  */
 #include "account/grid/grid.h"
 

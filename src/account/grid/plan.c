@@ -127,7 +127,7 @@ static void choose_grid(const pair_constants *p, double wanted, double width, gr
     plan->step = fmax(plan->step, range / GRID_BINS_MAX);
 }
 
-/* Everything but where the upper losses are cut, which the nodes know. */
+/* Chooses everything but the cut of the upper losses, which is given by the nodes. */
 static void fill_plan(const pair_constants *p, const saddle_nodes *nodes, double log_delta, double slack,
                       grid_plan *plan) {
     const double log_cut = log(CUT * plan->tolerance);
@@ -174,7 +174,7 @@ static dpmf_status make_plan(const pair_constants *p, double epsilon, double log
     }
 }
 
-/* A step that is too wide for the caller asks for less slack, of which the other errors then take their parts. */
+/* A step that is too wide for the caller needs less slack, of which the other errors then take their parts. */
 dpmf_status grid_plan_pair(const pair_constants *p, double epsilon, double log_delta, double relative, double absolute,
                            double step_max, grid_plan *out) {
     grid_plan plan;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of independent random variables modulo N, by Fourier transform, with a bound on the rounding errors: the n-fold sum of
- * one, and the sum of several, each so many times.
+ * Sums of independent random variables modulo N, by Fourier transform, with a bound on the rounding errors: the n-fold
+ * sum of one, and the sum of several, each its own number of times.
  *
  * Notation: w_j >= 0 its N probabilities, of sum about 1; v_f their transform; u = 2^-53.
  *

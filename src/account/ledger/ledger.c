@@ -40,7 +40,7 @@ static int compare_numbers(double a, double b) {
     return (a > b) - (a < b);
 }
 
-/* Everything but how often; adjacency and engine are the ledger's. */
+/* Compares everything but the number of compositions; adjacency and engine are the ledger's. */
 static int compare(const account_question *a, const account_question *b) {
     const double x[] = {a->sigma,       a->probability,   (double)a->picks, (double)a->bins,
                         (double)a->cap, (double)a->units, (double)a->blocks};
@@ -166,7 +166,7 @@ void ledger_count(dpmf_ledger *ledger) {
 
 /* ---- questions ---- */
 
-/* One kind alone is answered as ever. */
+/* A ledger with one kind of run is answered as that run alone. */
 static int is_plain(const dpmf_ledger *ledger) {
     return ledger->count == 0 || (ledger->count == 1 && ledger->gaussian == 0);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A list of different runs on the same data: what its files share. */
+/* A list of different runs on the same data: declarations that its files share. */
 #ifndef DPMF_ACCOUNT_LEDGER_H
 #define DPMF_ACCOUNT_LEDGER_H
 
@@ -20,7 +20,7 @@ struct dpmf_ledger {
 
 /* ---- account/ledger/parts.c: its entries as parts of a list ---- */
 
-/* Two sizes of blocks, where units do not fill them equally: the larger curve of both. */
+/* Blocks that the units do not fill equally have two sizes: this is the larger curve of both. */
 typedef struct ledger_blocks {
     int count;
     capped_scheme sizes[2];
@@ -35,7 +35,7 @@ typedef struct ledger_numbers {
 
 typedef struct ledger_parts {
     int count;
-    int64_t most;            /* for how many there is room */
+    int64_t most;            /* the number that there is room for */
     grid_part *parts;        /* owned */
     ledger_numbers *numbers; /* owned: what the parts borrow */
 } ledger_parts;

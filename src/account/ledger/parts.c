@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entries of a ledger as parts of a list: each kind of run by its curve. */
+/* Turns the entries of a ledger into parts of a list: each kind of run is given by its curve. */
 #include "account/ledger/ledger.h"
 
 #include "base/memory.h"
@@ -32,7 +32,7 @@ static grid_part blocks_part(const account_question *c, ledger_blocks *blocks) {
     const int64_t small = c->units / c->blocks, large = small + (c->units % c->blocks != 0);
     blocks->count = 0;
     for (int64_t size = large; size >= small; size--) {
-        /* Where the cap cannot bind, one that is as good as none: the curve is then that of Poisson sampling. */
+        /* Where the cap cannot bind, a cap without effect is used: the curve is then that of Poisson sampling. */
         const int64_t cap = c->cap < size ? c->cap : size - 1;
         capped_scheme *s = &blocks->sizes[blocks->count++];
         capped_make(c->probability, c->sigma, cap, size, c->adjacency, s);

@@ -7,7 +7,7 @@
  * the add direction (account/montecarlo/tilt.c). Both directions use the same a: each is bounded on its own.
  *
  * Block g takes bin J = g mod b, so that b blocks make a stratified sample of the mixture: independent samples whose
- * means average to delta, which is all that the bounds ask.
+ * means average to delta, which is all that the bounds need.
  *
  * Nearly every sample is 0: remove needs sum_j e^{v_j} > b e^epsilon and add needs it below b e^-epsilon. Since v_j is
  * a_j and a constant, one vector of e^{a_j} serves both directions, and logarithms are taken of the samples that pass.

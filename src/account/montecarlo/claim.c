@@ -7,8 +7,8 @@
  * mechanism is (epsilon, tau delta_b). If not, the test passes with probability at most exp(-N KL(delta_b || tau
  * delta_b)) (Hoeffding 1963, Theorem 1: samples in [0, 1], independent; their means may differ), and what runs then is
  * at worst not private at all. Hence, for any tau > 1, delta = tau delta_b + (1 - tau delta_b) exp(-N KL(delta_b || tau
- * delta_b)) holds whatever the samples say; the best tau is fixed by N and delta_b. The idea is that of Wang et al.
- * 2023: estimate, verify, release.
+ * delta_b)) holds for any outcome of the samples; the best tau is fixed by N and delta_b. The idea is that of Wang et
+ * al. 2023: estimate, verify, release.
  */
 #include "account/montecarlo/pass.h"
 

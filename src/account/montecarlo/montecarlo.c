@@ -14,17 +14,18 @@
  *     mu < (1 - exp(-(sum_i -ln(1 - lambda Y_i) + ln(1/alpha)) / N)) / lambda.
  *
  * This is one bet in the sense of Waudby-Smith and Ramdas 2024. To second order the right side is mean + lambda E Y^2 /
- * 2 + ln(1/alpha) / (lambda N), least at lambda = sqrt(2 ln(1/alpha) / (N E Y^2)): it knows the variance. Clopper and
- * Pearson's limit, on Y made into coins, does not, and E Y^2 is below E Y here. lambda is chosen from
- * samples of an earlier pass (another stream of the seed), before those that it is applied to are drawn; there is no
- * other choice of bound.
+ * 2 + ln(1/alpha) / (lambda N), least at lambda = sqrt(2 ln(1/alpha) / (N E Y^2)): it adapts to the variance. Clopper
+ * and Pearson's limit, on Y made into coins, does not, and E Y^2 is below E Y here. lambda is chosen from samples of an
+ * earlier pass (another stream of the seed), before those that it is applied to are drawn; there is no other choice of
+ * bound.
  *
  * Confidence. The two directions fail with probability alpha/2 each. epsilon and sigma are searched with the samples of
  * run 0, the same at every step of the search, to where the bound is predicted to hold with some room. The find is
  * confirmed by a pass of run 1, independent of run 0; if its bound is above delta, a larger value is confirmed by run
- * 2, and so on. Attempt j = 0, 1, ... may fail with probability alpha 3/4 4^-j: over all attempts alpha at most,
- * whichever of them ends the search. The composed Gaussian mechanism at the largest |m| is a bound without any sampling
- * (delta is jointly convex in P and Q): no answer is above it, and where sampling cannot beat it, it is the answer.
+ * 2, and so on. Attempt j = 0, 1, ... may fail with probability alpha 3/4 4^-j: over all attempts alpha at most, no
+ * matter which of them ends the search. The composed Gaussian mechanism at the largest |m| is a bound without any
+ * sampling (delta is jointly convex in P and Q): no answer is above it, and where sampling cannot beat it, it is the
+ * answer.
  *
  * "With probability" is over the generator's numbers taken as random. Rounding in the loss, some 1e-14, is neglected.
  */
@@ -48,7 +49,7 @@ static double proven_bound(const montecarlo_side *d, double bet, double log_fail
     return fmin(-expm1(-d->log_bet - log_failure / samples) / bet * exp(d->log_most), 1);
 }
 
-/* What proven_bound is likely to be with other samples, this many. */
+/* The value that proven_bound is likely to have with this many other samples. */
 static double likely_bound(const montecarlo_side *d, double log_failure, double samples) {
     const double bet = best_bet(d, log_failure, samples);
     return fmin((d->mean + 0.5 * bet * d->square + log_failure / (bet * samples)) * exp(d->log_most), 1);
@@ -64,7 +65,7 @@ static double room(const montecarlo_side d[2], double samples, double other) {
     return spread * fmax(sqrt(d[0].square) * exp(d[0].log_most), sqrt(d[1].square) * exp(d[1].log_most));
 }
 
-/* Samples until the bound is within 5 % of the mean, or `cap` of them. */
+/* Returns the number of samples after which the bound is within 5 % of the mean, at most `cap`. */
 static int64_t enough(const montecarlo_side d[2], double log_failure, int64_t cap) {
     const double mean = fmax(d[0].mean * exp(d[0].log_most), d[1].mean * exp(d[1].log_most));
     int64_t samples = 1 << 16;
@@ -74,7 +75,10 @@ static int64_t enough(const montecarlo_side d[2], double log_failure, int64_t ca
     return samples < cap ? samples : cap;
 }
 
-/* By default: some ten seconds on two processors, but no fewer than delta needs (log 1/alpha over N is well below). */
+/*
+ * The default number takes some ten seconds on two processors, but is no less than delta needs (log 1/alpha over N is
+ * well below).
+ */
 static int64_t default_cap(const montecarlo_draws *draws, double delta) {
     const double by_work = fmin(fmax(0x1p30 / (double)draws->dimension, 0x1p22), 0x1p25);
     return (int64_t)fmax(by_work, 30 / delta);
@@ -174,7 +178,7 @@ static dpmf_status look_at_point(const search *s, double x, point *out) {
     if (s->options->samples > 0 && wanted > s->options->samples) wanted = s->options->samples;
     if (samples > wanted) samples = wanted;
     TRY(montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
-    if (samples < wanted && !is_far(at.found, (double)samples, s->delta)) { /* too near to tell from a few */
+    if (samples < wanted && !is_far(at.found, (double)samples, s->delta)) { /* too near for a decision by few samples */
         samples = wanted;
         TRY(montecarlo_passes_draw(s->owner, 0, unused, &samples, at.found));
     }
@@ -188,8 +192,8 @@ static dpmf_status look_at_point(const search *s, double x, point *out) {
 }
 
 /*
- * The least good x between a bad and a good point, by false position with the Illinois weights; ends within 0.2 % of
- * `scale`, or where the likely bound is within 2 % of delta.
+ * Finds the least good x between a bad and a good point, by false position with the Illinois weights. It ends within
+ * 0.2 % of `scale`, or where the likely bound is within 2 % of delta.
  */
 static dpmf_status narrow(const search *s, const point *bad, double scale, point *good) {
     double low = bad->x, bad_excess = bad->excess, low_excess = bad_excess, high_excess = good->excess;
@@ -217,8 +221,8 @@ static dpmf_status narrow(const search *s, const point *bad, double scale, point
 }
 
 /*
- * Fresh samples at x, then at larger values until the bound holds: as far as the slope says and some room, or by `step`
- * where there is none, twice as much each time. `limit` needs no samples.
+ * Draws fresh samples at x, then at larger values until the bound holds. x moves as far as the slope predicts with some
+ * room, or by `step` where there is none, twice as much each time. `limit` needs no samples.
  */
 static dpmf_status confirm(const search *s, const point *at, double step, double limit, double *out) {
     double x = at->x, more = 0.01;

@@ -14,7 +14,7 @@ typedef enum montecarlo_scheme_kind { MONTECARLO_SCHEME_BINS = 0, MONTECARLO_SCH
 typedef struct montecarlo_scheme {
     montecarlo_scheme_kind kind;
     double sigma;
-    /* bins: each example is in one of `bins` bins, used once an epoch; gram[i * bins + j] = <m_i, m_j>, m_j the sum of
+    /* bins: each example is in one of `bins` bins, used once per epoch; gram[i * bins + j] = <m_i, m_j>, m_j the sum of
      * the columns of C that bin j touches */
     int64_t bins;
     const double *gram;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Passes over samples: blocks of them in chunks, chunks over the threads, the chunks' sums added in their order, so
- * that the answer is the same for any number of threads.
+ * Passes over samples: blocks form chunks, the threads share the chunks, and the chunks' sums are added in their order,
+ * so that the answer is the same for any number of threads.
  */
 #include "account/montecarlo/pass.h"
 
@@ -67,7 +67,7 @@ static dpmf_status one_chunk(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* Blocks that make at least this many samples, in whole rounds over the bins. */
+/* Returns the number of blocks that make at least this many samples, in whole rounds over the bins. */
 static int64_t blocks_for(const montecarlo_draws *draws, int64_t samples) {
     const int64_t unit = LANES * draws->blocks;
     return (samples + unit - 1) / unit * draws->blocks;

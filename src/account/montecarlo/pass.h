@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passes over samples: what account/montecarlo/montecarlo.c bounds and account/montecarlo/claim.c tests. */
+/* Passes over samples, which account/montecarlo/montecarlo.c bounds and account/montecarlo/claim.c tests. */
 #ifndef DPMF_ACCOUNT_MONTECARLO_PASS_H
 #define DPMF_ACCOUNT_MONTECARLO_PASS_H
 

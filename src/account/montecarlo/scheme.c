@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sampling schemes as mixtures of Gaussians.
+ * This file treats sampling schemes as mixtures of Gaussians.
  *
  * One example joins some steps: x in {0,1}^n drawn from pi. With it the mechanism's output is y = C x + noise (P), and
  * without it y = noise (Q), both with noise N(0, sigma^2 I). That this pair is the worst is a theorem for balls in bins
- * under a C without negative entries (Choquette-Choo et al. 2024); for any other scheme it is the caller's to know.
- * Here the pair is accounted for. With m = C x and v(m) = (<m, y> - |m|^2 / 2) / sigma^2,
+ * under a C without negative entries (Choquette-Choo et al. 2024); for any other scheme the caller must know that it
+ * is. Here the pair is accounted for. With m = C x and v(m) = (<m, y> - |m|^2 / 2) / sigma^2,
  *
  *     L(y) = ln dP/dQ = ln sum_x pi(x) exp(v(C x)).
  *
@@ -51,7 +51,7 @@ static dpmf_status check_bins(const montecarlo_scheme *scheme) {
         largest = fmax(largest, scheme->gram[j * b + j]);
     }
     if (!(largest > 0)) return base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix has no positive diagonal entry");
-    const double rounding = 1e-9 * largest; /* of a matrix that somebody computed; far below what moves delta */
+    const double rounding = 1e-9 * largest; /* of a computed matrix; far below what moves delta */
     for (int64_t i = 0; i < b; i++) {
         for (int64_t j = 0; j <= i; j++) {
             const double g = scheme->gram[i * b + j];
@@ -244,7 +244,7 @@ void montecarlo_draws_free(montecarlo_draws *draws) {
 
 void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_t run, int64_t block, double *scratch,
                             double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]) {
-    /* The lowest of the stream's bits below the block tells normals from uniforms. */
+    /* The lowest of the stream's bits below the block separates normals from uniforms. */
     const uint64_t stream = (uint64_t)run << 41 | (uint64_t)block << 1;
     if (draws->scheme.kind == MONTECARLO_SCHEME_BINS) {
         montecarlo_draws_block_bins(draws, seed, stream, block, scratch, remove, add);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Samples of the privacy loss of a sampling scheme: what account/montecarlo/montecarlo.c averages. The schemes are in
+ * Samples of the privacy loss of a sampling scheme, which account/montecarlo/montecarlo.c averages. The schemes are in
  * account/montecarlo/montecarlo.h, the mathematics of the proposals in account/montecarlo/tilt.c.
  */
 #ifndef DPMF_ACCOUNT_MONTECARLO_SCHEME_H

@@ -2,10 +2,10 @@
 /*
  * Samples of b-min-separation sampling: the recursion f_i = (1-p) f_{i+1} + p e^{l_i} f_{i+b} of account/montecarlo/scheme.c.
  *
- * O(steps * bands) a sample. Logarithms of sums cost ten times a multiplication, so the blocks run the recursion on
- * plain numbers, MONTECARLO_LANES samples side by side with an exponential that vectorises, and multiply a sample's window
- * by a power of two when it leaves 2^-100 .. 2^100. A sample with an |l_i| above 50, or whose window could spread over
- * more than doubles hold ((1-p)^b tiny), is done again in log space, which is always right.
+ * A sample takes O(steps * bands). Logarithms of sums cost ten times a multiplication, so the blocks run the recursion
+ * on plain numbers, MONTECARLO_LANES samples side by side with an exponential that vectorises, and multiply a sample's
+ * window by a power of two when it leaves 2^-100 .. 2^100. A sample with an |l_i| above 50, or whose window could
+ * spread over more than doubles hold ((1-p)^b tiny), is done again in log space, which is always right.
  *
  * Outcomes are in units of sigma here: y / sigma.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where to look for large privacy losses: importance sampling whose weights have a proven bound.
+ * Large privacy losses are found by importance sampling whose weights have a proven bound.
  *
  * With P = sum_x pi(x) N(m_x, sigma^2), Q = N(0, sigma^2), v_x = (<m_x, y> - |m_x|^2/2) / sigma^2, L = ln sum_x pi(x)
  * e^{v_x} (account/montecarlo/scheme.c), the two directions are
