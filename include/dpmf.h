@@ -1059,7 +1059,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_decode(const uint8_t *bytes,
 #define DPMF_KEY_SIZE 32
 
 /*
- * A ledger on disk: every run on some data, so that nobody forgets one. A run is entered before it begins, in one step that is
+ * A ledger on disk: every run on some data, so that none is forgotten. A run is entered before it begins, in one step that is
  * on the disk before this returns; a run that is resumed is known by its key, its mechanism's digest and `binding`, and is not
  * entered twice. An entry that would exceed the budget is refused (DPMF_ERROR_UNSUPPORTED) and the file stays as it was. Several
  * processes may enter at once. The file is made if it is missing; it holds no secret.
@@ -1140,7 +1140,7 @@ typedef struct dpmf_noise_options {
     const char *scratch; /* NULL, or a directory for rows that are made in advance (strategies that do not stream) */
     const char
         *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
-    int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are used twice */
+    int rows_may_repeat; /* 1: no state file though `key_file` is given: rows that are used twice are not noticed */
     dpmf_run run;        /* threads; progress of seeking */
     int exact;           /* 1: the exact release, see below; rows are double for any `precision` */
     double grid;         /* of the exact release: 0 chosen, or a power of two that sums are multiples of */
@@ -1317,7 +1317,7 @@ typedef struct dpmf_counter_options {
     const char *state; /* NULL, or the path of a state file, made with the first rows if it is missing */
     const char
         *key_file; /* NULL, or the file that the key came from: without `state`, KEY_FILE.state is the state file */
-    int rows_may_repeat; /* 1: no state file though `key_file` is given: nobody then notices rows that are used twice */
+    int rows_may_repeat; /* 1: no state file though `key_file` is given: rows that are used twice are not noticed */
     int clip_rows; /* 1: each row is the contribution of one unit, and is scaled down to the norm `clip`; 0: it is a sum over
                            * units, each of which adds at most `clip`, and is used as it is */
     dpmf_run run;         /* progress of seeking, of the error bars and of many rows */

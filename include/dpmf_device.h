@@ -60,7 +60,7 @@ DPMF_API const char *dpmf_device_name(const dpmf_device *device); /* as the driv
 
 /*
  * A stream of rows, as dpmf_noise_create makes one: the same options and rules, the same bits, and the same files: a state
- * file or a checkpoint of one may be gone on with by the other. Buffers are in the device's memory, and so is the key of the
+ * file or a checkpoint of one may be resumed by the other. Buffers are in the device's memory, and so is the key of the
  * seeds, expanded, as long as the stream lives; then they are overwritten.
  *
  * precision: float32. prefetch: 1 for dpmf_device_noise_ahead; one more row of memory. lookahead, scratch and threads have no

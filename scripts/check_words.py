@@ -2,29 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks the English of comments and strings against the list of words that CONTRIBUTING, section Words, asks to avoid.
 
-It reads the comments and strings of the C, OpenCL, Python, shell and CMake files of FOLDERS and prints the number of
-findings per folder. Text between backquotes is code and is not checked. A folder of NOT_YET_CLEAN is counted, but its
-findings do not fail the check. check_docs.py uses AVOID for the pages.
+It reads the comments and strings of the C, OpenCL, Python, shell and CMake files of FOLDERS. Text between backquotes is
+code and is not checked. check_docs.py uses AVOID for the pages.
 
-    check_words.py [ROOT]          exit 1 and one line per finding: file:line: words
-    check_words.py --all [ROOT]    the same, with the findings in NOT_YET_CLEAN
+    check_words.py [ROOT]      exit 1 and one line per finding: file:line: words
     check_words.py --self-test
 """
 import io
-import pathlib
 import re
 import sys
 import tokenize
 
-from checking import finds_exactly, report
+from checking import finds_exactly, run
 
 FOLDERS = ("include", "src", "cli", "train", "papers", "python", "tests", "scripts", "bench", "examples", "cmake")
-#: Folders and files whose comments are still to be rewritten; a name is removed when it is clean.
-NOT_YET_CLEAN = (
-    "include", "python",
-    "cli/count", "cli/report",
-    "src/noise",
-)
 #: Files that hold the list itself or other people's words.
 LEFT_OUT = ("scripts/check_words.py", "scripts/check_docs.py")
 
@@ -99,14 +90,6 @@ def findings(path):
             yield text.count("\n", 0, offset + kept[found.start()]) + 1, found.group()
 
 
-def folder_of(name, not_yet):
-    """(the folder that a file is counted in, is it one of `not_yet`?)."""
-    for folder in not_yet:
-        if name == folder or name.startswith(folder + "/"):
-            return folder, True
-    return "/".join(name.split("/")[:-1][:2]), False
-
-
 def sources(root):
     for folder in FOLDERS:
         for path in sorted((root / folder).rglob("*")):
@@ -119,23 +102,15 @@ def sources(root):
         yield "CMakeLists.txt", root / "CMakeLists.txt"
 
 
-def check(root, not_yet=NOT_YET_CLEAN, counts=None):
-    found = []
-    for name, path in sources(root):
-        folder, is_counted_only = folder_of(name, not_yet)
-        for line, words in findings(path):
-            if counts is not None:
-                counts[folder] = counts.get(folder, 0) + 1
-            if not is_counted_only:
-                found.append(f"{name}:{line}: '{words}': CONTRIBUTING.md, Words, has better ones")
-    return found
+def check(root):
+    return [f"{name}:{line}: '{words}': CONTRIBUTING.md, Words, has better ones"
+            for name, path in sources(root.resolve()) for line, words in findings(path)]
 
 
 def self_test():
     clean = {
         "src/a/good.c": "/* A row per step. */\nint nobody; /* `says how` */ char *s = \"a row of a step\";\n",
         "scripts/good.py": "anew = 1  # one row per step\n",
-        "src/later/bad.c": "/* nobody */\n",
     }
     planted = {
         "src/a/one.c": "int x;\n/* It says\n * how this works. */\n",
@@ -150,23 +125,8 @@ def self_test():
     }
     expected = {"src/a/one.c:2", "src/a/two.h:1", "src/a/three.inc:1", "src/a/four.cl:1", "tests/five.py:3", "tests/six.py:2",
                 "scripts/seven.sh:2", "scripts/eight.sh:1", "cmake/nine.cmake:1"}
-    return finds_exactly(lambda root: check(root, ("src/later",)), {**clean, **planted}, expected)
-
-
-def main():
-    arguments = sys.argv[1:]
-    if arguments == ["--self-test"]:
-        return self_test()
-    not_yet = () if "--all" in arguments else NOT_YET_CLEAN
-    arguments = [argument for argument in arguments if argument != "--all"]
-    root = pathlib.Path(arguments[0]) if arguments else pathlib.Path(__file__).parent.parent
-    counts = dict.fromkeys(not_yet, 0)
-    found = check(root.resolve(), not_yet, counts)
-    for folder, count in sorted(counts.items()):
-        note = "" if folder not in not_yet else ", not yet clean" if count > 0 else ", clean: remove it from NOT_YET_CLEAN"
-        print(f"{folder or '.'}: {count}{note}")
-    return report(found)
+    return finds_exactly(check, {**clean, **planted}, expected)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(check, self_test))

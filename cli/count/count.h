@@ -51,8 +51,8 @@ void lines_close(line_reader *reader);
 typedef enum line_kind { LINE_ROW, LINE_HEADER, LINE_BAD } line_kind;
 
 /*
- * A line without its end. LINE_ROW: `row` has its numbers, `time` is its time. LINE_BAD: `why` says why. The first line may
- * be a header: LINE_HEADER.
+ * A line without its end. LINE_ROW: `row` has its numbers, `time` is its time. LINE_BAD: `why` has the reason. The first
+ * line may be a header: LINE_HEADER.
  */
 line_kind lines_read(line_reader *reader, const char *line, size_t length, bool first, fixed *row, slice *time,
                      char why[WHY]);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A line of input to a row of numbers. Plain lines are numbers separated by spaces, tabs or commas. CSV is as people have
- * it: a byte order mark, a header or none, commas, semicolons or tabs (whichever the first line has most of), quotes with
+ * it: a byte order mark, a header or none, commas, semicolons or tabs (the most frequent one in the first line), quotes with
  * quotes doubled in them, spaces around fields. A quoted field ends on its line: a quote that was left open could otherwise
  * swallow every line that follows.
  *
- * Messages about numbers are the same whatever is wrong: they tell where, and nothing of what was there.
+ * Messages about numbers are the same for any mistake: they name the place, and reveal nothing of its text.
  */
 #include "count/count.h"
 

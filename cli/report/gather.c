@@ -110,7 +110,7 @@ static int gather_errors(report *r) {
     return 0;
 }
 
-/* The optimum that can be had in some seconds; NULL: none. */
+/* The family whose optimum can be computed in some seconds; NULL: none. */
 static const char *optimum_family(const report *r) {
     bool single = dpmf_participation_get(r->participation).is_single;
     const int q_bands = dpmf_workload_get(r->workload).inverse_q_bands;
@@ -183,7 +183,7 @@ static int gather_optimum(report *r) {
     if (status != DPMF_OK || r->best == NULL) {
         free(r->best);
         r->best = NULL;
-        /* Some settings have no known optimum: the section says so, and it is nothing to see to. */
+        /* Some settings have no known optimum. The section states that, and the user need not act. */
         return status == DPMF_ERROR_CANCELLED ? fail_status(status, NULL) : 0;
     }
     snprintf(r->best_name, sizeof r->best_name, "%s%s",

@@ -34,7 +34,7 @@ typedef struct matrix {
     report *r;
     bool inverse;
     int64_t rows, columns;
-    int64_t block;  /* columns are shifts of `first` within blocks of so many; 0: they are not */
+    int64_t block;  /* columns are shifts of `first` within blocks of this many; 0: they are not */
     double *first;  /* column 0 */
     double *column; /* the one being read */
     double *impulse;
@@ -100,7 +100,7 @@ static int64_t at_most(double wanted, int64_t limit) {
 /* How many columns may be read in all. */
 static int64_t columns_to_read(const matrix *m) {
     int64_t most = at_most(ENTRIES_MOST / (double)m->rows, m->columns);
-    /* A solve multiplies every buffer once a row; where there are very many it is done by FFT. */
+    /* A solve multiplies every buffer once per row; if there are very many buffers, it uses an FFT. */
     double each = fmin(32.0, 1.0 + (double)dpmf_strategy_get(m->r->strategy).buffers);
     if (m->block == 0 && m->inverse) most = at_most(WORK_MOST / (each * (double)m->rows), most);
     bool dense = strcmp(dpmf_strategy_get(m->r->strategy).family, DPMF_FAMILY_DENSE) == 0;
@@ -108,7 +108,7 @@ static int64_t columns_to_read(const matrix *m) {
     return most;
 }
 
-/* Where block k of `cells` begins, of so many rows or columns. */
+/* The first row or column of block k, if `count` of them are cut into `cells` blocks. */
 static int64_t begins(int64_t k, int64_t cells, int64_t count) {
     return (int64_t)((double)count * (double)k / (double)cells + 1e-9);
 }

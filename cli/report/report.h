@@ -36,7 +36,7 @@ typedef struct report {
     dpmf_sampling sampling;
     char sampling_text[64];
     bool sampled;
-    uint64_t memory, memory_buffers; /* of a noise stream of `dim` numbers a row; 0: not known */
+    uint64_t memory, memory_buffers; /* of a noise stream of `dim` numbers per row; 0: not known */
 
     /* privacy */
     bool claimed;   /* the file says (epsilon, delta) */
@@ -61,7 +61,7 @@ typedef struct report {
     double least_proven; /* RMS noise that no mechanism without sampling can beat; 0: not known */
     char compared[1200]; /* what is compared, in sentences */
 
-    text_buffer notes; /* strings of a JSON array: what to see to */
+    text_buffer notes; /* strings of a JSON array: what the user must take care of */
 } report;
 
 void report_note(report *r, const char *format, ...) PRINTF_LIKE(2, 3);

@@ -20,6 +20,6 @@ target_link_options(
     -Wl,--exclude-libs,ALL -Wl,--gc-sections -s
     -Wl,--wrap=blas_memory_alloc,--wrap=blas_memory_free,--wrap=hypot)
 
-# Of the archives and of nobody else: who only reads the package must find them too.
+# These are the licences of the archives only: the package must contain them for its readers.
 file(GLOB licences "${DPMF_BUNDLE}/licenses/*")
 install(FILES ${licences} DESTINATION "${SKBUILD_METADATA_DIR}/licenses/bundled" COMPONENT python)

@@ -175,7 +175,7 @@ def design(
     sampling         "none", or what batches may be drawn by in secret, which amplifies: "block-cyclic", "poisson",
                      "allocation", "balls-in-bins", "min-sep" (simulated: slow), or "any" for all that need no simulation
     families         names of those to compare; None: every one that applies
-    measure          True: time the noise of candidates here. Otherwise a cost model says how long a row takes, and the
+    measure          True: time the noise of candidates here. Otherwise a cost model estimates the time per row, and the
                      same call gives the same mechanism everywhere
     dim              numbers of the model
     memory           that the noise may take, in bytes or as in "1GiB"; large models need a limit

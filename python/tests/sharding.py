@@ -4,7 +4,7 @@
 rows      the noise of FSDP2 and tensor-parallel parameters, three rows; and private gradients by every kind of sharding and both
           routes of clipping; rank 0 writes what all of them together have
 begin     trains six steps of ten, of private gradients and of sums by hand, with a checkpoint, and dies without a word
-resume    goes on from the checkpoints to the end; rank 0 writes the weights
+resume    continues from the checkpoints to the end; rank 0 writes the weights
 """
 
 import os

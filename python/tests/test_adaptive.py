@@ -22,7 +22,7 @@ STEPS, EXAMPLES, WIDTH = 60, 200, 4
 
 
 class Known(torch.nn.Module if torch is not None else object):
-    """The gradient of an example is the example itself, whatever the weights are."""
+    """The gradient of an example is the example itself, for any weights."""
 
     def __init__(self):
         super().__init__()

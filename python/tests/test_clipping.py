@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two routes to clipped gradients: they agree, "auto" says which it took, and neither tells of one example."""
+"""The two routes to clipped gradients: they agree, "auto" names the one it took, and neither reveals one example."""
 
 import io
 import unittest

@@ -65,7 +65,7 @@ class Docs(Case):
         python("-c", second, cwd=self.folder)
 
     def test_python_is_shown_in_blocks_that_are_run(self):
-        """Not indented, and not in another kind of fence, where nobody would run it."""
+        """Not indented, and not in another kind of fence, where no test would run it."""
         for name in PAGES:
             text = (REPOSITORY / name).read_text(encoding="utf-8")
             self.assertEqual(len(re.findall(r"```\s*py", text)), len(blocks(REPOSITORY / name)), name)

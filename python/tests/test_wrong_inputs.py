@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Wrong values, types, shapes and modules: each is a typed error that names the argument, or accepted for a reason.
 
-A row is (what, words that the message must hold, call). Where words are None the call is accepted, and `what` says why.
+A row is (what, words that the message must hold, call). Where words are None the call is accepted, and `what` gives the
+reason.
 """
 
 import unittest
@@ -188,7 +189,7 @@ def of_torch():
         ("no targets", "targets", step(x)),
         ("units of another length", "units", step(x, y, units=range(3))),
         ("a unit twice", "twice", step(x, y, units=[1, 1])),
-        ("nobody named", "units=", step(x, y, units=None)),
+        ("no units named", "units=", step(x, y, units=None)),
         ("sampler steps missing", "steps", lambda: batches("cyclic:2", 10)),
         ("units a fraction", "units", lambda: batches("cyclic:2", 2.5, steps=3)),
         ("a rank past the end", "rank", lambda: batches("cyclic:2", 10, KEY, steps=3, rank=2, world=2)),

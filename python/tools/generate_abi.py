@@ -3,7 +3,7 @@
 """Writes dpmf/_abi.py, the ctypes view of the library, from the public header.
 
     generate_abi.py            write dpmf/_abi.py
-    generate_abi.py --check    say whether it is current
+    generate_abi.py --check    check that it is current
     generate_abi.py HEADER     from another header
 
 It reads the C that include/dpmf.h is written in, not C at large, and refuses what it does not know.

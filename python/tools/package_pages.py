@@ -9,7 +9,7 @@ import pathlib
 import posixpath
 import re
 
-#: Such as https://host/name/blob/main. Whoever publishes the package sets it.
+#: Such as https://host/name/blob/main. Set it before you publish the package.
 HOME = ""
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = {"Documentation": "docs/python.md", "Changelog": "CHANGELOG.md", "Source": ""}

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which sum a row is for. Adding the same row to two sums reveals their difference, and a run that is resumed may well
- * come to another sum in a step that it repeats: dropout, another order of additions, another machine. So the caller names
- * the sum by a digest before it takes the row; the state file keeps a mark of (row, digest), and a row that is asked for
- * again is given only for the mark that it has.
+ * A row is bound to one sum. Adding the same row to two sums reveals their difference, and a resumed run may well compute
+ * another sum in a step that it repeats: because of dropout, another order of additions, or another machine. So the caller
+ * names the sum by a digest before it takes the row. The state file keeps a mark of (row, digest), and a repeated request
+ * for a row is granted only if its mark is the same.
  */
 #include "noise/noise.h"
 
@@ -60,13 +60,13 @@ dpmf_status noise_reserve(dpmf_noise *noise) {
     if (noise->state == NULL || noise->step < noise_state_reserved(noise->state)) return DPMF_OK;
     assert(noise->step == noise_state_reserved(noise->state));
     dpmf_status status = noise_state_reserve(noise->state, noise->bound ? noise->mark : NULL);
-    if (status != DPMF_OK) noise->ended = 1; /* what is on the disk now is not known */
+    if (status != DPMF_OK) noise->ended = 1; /* it is not known what is on the disk now */
     return status;
 }
 
 /* ---- sums ---- */
 
-/* Refuses a row that was given before, unless it was for the same sum: `bound`, the caller names one now, of `mark`. */
+/* Refuses a row that was given before, unless it was for the same sum. `bound`: the caller now names one, with `mark`. */
 static dpmf_status check_given(const dpmf_noise *noise, int bound, const uint8_t mark[NOISE_MAC]) {
     uint8_t held[NOISE_MAC];
     int found = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state of a stream as bytes: how many rows are made where they run ahead, then slot after slot. */
+/* The state of a stream as bytes: the number of rows made, if rows are made ahead, and then the slots in order. */
 #include "noise/plan.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints: the buffers of a stream in a file, so that a resumed run need not make all earlier rows again.
+ * A checkpoint keeps the buffers of a stream in a file, so that a resumed run need not make all earlier rows again.
  *
  *     the record that names the stream (512)   step (8)   size of the buffers (8)   buffers   HMAC-SHA256 of all before
  *
@@ -51,7 +51,7 @@ dpmf_status noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers)
     return DPMF_OK;
 }
 
-/* A file of another size may be of another stream: its head, which is checked first, can name what differs. */
+/* A file of another size may belong to another stream. Its head is checked first, because it can name what differs. */
 static dpmf_status check_bytes(const dpmf_noise *noise, const char *path, const uint8_t *bytes, int64_t size) {
     char shown[BASE_SHOWN_PATH];
     const int64_t wanted = HEAD + noise_stream_state_size(noise->stream) + NOISE_MAC;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The counter: private running sums of a stream of rows, in a program that may end at any moment and go on later.
+ * The counter computes private running sums of a stream of rows, in a program that may end at any moment and be resumed.
  *
- * Noise is a pure function of (key, mechanism, row, column), and all that the rows so far have left behind is in the state
- * file: running sums with their noise, the stream's buffers, the number of rows. So the program that goes on computes the
- * same bits, without seeing an earlier row again. Sums leave in this order: rows are prepared, everything is on the disk
- * together with a note of the caller's (the lines that are about to go out, say), and then the caller may let them go.
+ * Noise is a pure function of (key, mechanism, row, column), and the state file holds everything else that depends on the
+ * rows so far: running sums with their noise, the stream's buffers, the number of rows. So a resumed program computes the
+ * same bits without reading an earlier row again. Sums are published in this order: the rows are prepared; everything is
+ * written to the disk, with a note of the caller (for example the lines to be printed); then the caller may publish them.
  */
 #include "noise/counter.h"
 
@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char SUMS[8] = "sums\0\0\0"; /* how a note of dpmf_counter_add begins; then rows, then doubles */
+static const char SUMS[8] = "sums\0\0\0"; /* a note of dpmf_counter_add begins with this; then rows, then doubles */
 
 dpmf_counter_options dpmf_counter_options_defaults(void) {
     return (dpmf_counter_options){.run = dpmf_run_defaults()};
@@ -45,8 +45,8 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
 }
 
 /*
- * The exact release: on the counter's own grid. Rows that are sums of numbers off the grid are rounded to it, which changes
- * what a unit adds by less than a grid step in each column: its norm may be so much larger.
+ * The exact release uses the counter's own grid. Rows that are sums of numbers off the grid are rounded to it. This changes
+ * the contribution of a unit by less than a grid step in each column: its norm grows by less than grid x sqrt(columns).
  */
 static dpmf_status choose_release(const dpmf_counter *c, const dpmf_mechanism *m, dpmf_release release,
                                   dpmf_noise_options *wanted, double *clip) {
@@ -77,7 +77,7 @@ static dpmf_status open_noise(dpmf_counter *c, const dpmf_mechanism *mechanism, 
     wanted.run.threads = 1; /* rows are short */
     TRY(choose_release(c, mechanism, o->release, &wanted, &clip));
     TRY(dpmf_noise_create(mechanism, c->columns, clip, key, &wanted, &c->noise));
-    c->noise->binding.clip = c->clip; /* the state file speaks of what was asked for */
+    c->noise->binding.clip = c->clip; /* the state file records the requested clip */
     return DPMF_OK;
 }
 
@@ -91,7 +91,7 @@ static dpmf_status allocate_memory(dpmf_counter *c) {
     return base_alloc_doubles(kept, "rows of a counter", &c->o);
 }
 
-/* H(subkey | bytes): without the key the hash tells nothing of the bytes. */
+/* H(subkey | bytes): without the key the hash reveals nothing about the bytes. */
 static dpmf_status begin_hash(dpmf_counter *c) {
     if (c->input == NULL) c->input = EVP_MD_CTX_new();
     if (c->scratch == NULL) c->scratch = EVP_MD_CTX_new();
@@ -190,7 +190,7 @@ dpmf_status dpmf_counter_commit(dpmf_counter *c, const void *note, int64_t size)
     if (status == DPMF_OK)
         c->committed = c->step;
     else
-        c->ended = 1; /* what is on the disk now is not known */
+        c->ended = 1; /* it is not known what is on the disk now */
     return status;
 }
 
@@ -299,7 +299,7 @@ dpmf_status dpmf_counter_last(const dpmf_counter *c, double *sums) {
     return DPMF_OK;
 }
 
-/* ---- plain questions ---- */
+/* ---- queries ---- */
 
 double dpmf_counter_error(const dpmf_counter *c, int64_t step) {
     return step >= 0 && step < c->steps ? dpmf_noise_get(c->noise).release.scale * error_lookup_at(c->error, step)

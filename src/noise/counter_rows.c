@@ -3,13 +3,14 @@
  * Rows of a counter. With x_t = g_t + noise row t the answer is o = A x. A^-1 = R^-1 Q with few bands, so Q o = R x gives it
  * row by row: o_t = (sum_j R[t,t-j] x_{t-j} - sum_{j>0} Q[t,t-j] o_{t-j}) / Q[t,t].
  *
- * g and the noise are put on one grid (2^-40 of the noise's size; where the noise is exact it is on its grid already), and added there in 128-bit integers, so that no size of
- * the numbers swallows the noise; what is made of x after that is post-processing. Running sums themselves (A = prefix)
- * stay integers. Numbers that could not be held in all steps are refused.
+ * g and the noise are rounded to one grid (2^-40 of the noise's size; exact noise is on its grid already), and added there
+ * in 128-bit integers, so that large numbers cannot absorb the noise. Everything computed from x after that is
+ * post-processing. Running sums themselves (A = prefix) stay integers. Numbers that could overflow in a later step are
+ * refused.
  *
- * A row that is clipped (each row what one unit adds) is scaled by clip (1 - 2^-30)/|row| and cut towards 0: the norm is
- * computed in doubles, whose errors over 10^6 columns are below 10^6 x 2^-52 < 2^-31, so that the integers that come out
- * have at most the norm clip. One column needs no norm, and is cut to floor(clip 2^places) exactly.
+ * A row that is clipped (each row is the contribution of one unit) is scaled by clip (1 - 2^-30)/|row| and cut towards 0:
+ * the norm is computed in doubles, whose errors over 10^6 columns are below 10^6 x 2^-52 < 2^-31, so that the resulting
+ * integers have at most the norm clip. One column needs no norm, and is cut to floor(clip 2^places) exactly.
  */
 #include "noise/counter.h"
 
@@ -20,8 +21,8 @@
 
 typedef noise_wide wide;
 
-enum { ASKED = 8 };       /* rows between two questions whether to go on: a row may take some hundredths of a second */
-enum { EXACT_BITS = 35 }; /* of an exact seed, as in noise/exact.c, with room for what the allowance adds */
+enum { ASKED = 8 }; /* rows between two calls of the progress callback: a row may take some hundredths of a second */
+enum { EXACT_BITS = 35 }; /* of an exact seed, as in noise/exact.c, with room for the allowance */
 
 _Static_assert(sizeof(dpmf_int128) == sizeof(wide), "the same 16 bytes, the low half first");
 
@@ -41,7 +42,7 @@ static int round_to_grid(double x, double unit, wide *out) {
         return 1;
     }
     if (!(fabs(y) < 0x1p100)) return 0;
-    *out = (wide)y; /* whole: a double of 2^62 has no bits below 1 */
+    *out = (wide)y; /* an integer: a double of 2^62 has no bits below 1 */
     return 1;
 }
 
@@ -53,7 +54,7 @@ static double value_of(wide x, int places) {
     return ldexp((double)x, -places);
 }
 
-/* Binary places of a grid of 2^-bits of the scale, within what numbers can be printed with. */
+/* The binary places of a grid of 2^-bits of the scale, within the range that can be printed. */
 static int places_of(double scale, int bits) {
     int exponent = 0;
     frexp(scale, &exponent);
@@ -74,7 +75,7 @@ dpmf_status noise_counter_grid(dpmf_counter *c) {
         c->places = -ilogb(dpmf_noise_get(c->noise).grid); /* the noise's own */
     else
         c->places = places_of(scale, 40);
-    c->limit = ((wide)1 << 125) / c->steps; /* as much again is left for the noise */
+    c->limit = ((wide)1 << 125) / c->steps; /* the same amount is left for the noise */
     return DPMF_OK;
 }
 
@@ -130,7 +131,7 @@ static dpmf_status add_noise(dpmf_counter *c, const dpmf_int128 *values) {
     TRY(dpmf_noise_next(c->noise, c->noisy));
     for (int64_t i = 0; i < c->columns; i++) {
         wide noise = 0;
-        if (!round_to_grid(c->noisy[i], unit, &noise)) /* no normal number ever is so large */
+        if (!round_to_grid(c->noisy[i], unit, &noise)) /* no normal number is ever that large */
             return base_fail(DPMF_ERROR_NUMERICAL, "noise of row %" PRId64 " is out of range", c->step);
         c->sum[i] += noise;
     }
@@ -209,7 +210,7 @@ dpmf_status dpmf_counter_prepare(dpmf_counter *c, int64_t rows, const dpmf_int12
         if (k % ASKED == ASKED - 1) status = base_progress(&c->noise->run, "counting rows", (double)k / (double)rows);
         if (status == DPMF_OK) status = next_row(c, values + k * c->columns, sums + k * c->columns);
         if (status != DPMF_OK) {
-            c->ended = 1; /* half a batch is no state to go on from */
+            c->ended = 1; /* the counter cannot continue from half a batch */
             return status;
         }
     }

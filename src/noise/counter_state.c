@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state file of a counter: a journal (noise/journal.c) whose slots hold all that the counter has. A slot:
+ * The state file of a counter is a journal (noise/journal.c) whose slots hold the counter's whole state. A slot:
  *
  *     sequence, size, step, input bytes, sizes of buffers and note (8 each)   hash of the input (32)
  *     running sums, or the last rows of a recursion   buffers of the stream   note   HMAC-SHA256 (32)
  *
- * A commit is on the disk before the caller lets the sums go. After a kill or a power cut at any moment
+ * A commit is on the disk before the caller publishes the sums. After a kill or a power cut at any moment
  *
- *     the newest slot is whole: it is the state, and its note has what was about to go out;
- *     it is torn: nothing of it has gone out, and the other one is the state.
+ *     the newest slot is whole: it is the state, and its note has what was about to be published;
+ *     it is torn: nothing of it has been published, and the other one is the state.
  *
- * A slot that was handed out and does not authenticate was changed: refused, for the older slot would count rows again that
- * may have met other numbers.
+ * A slot that was used and does not authenticate was changed. It is refused, for the older slot would count rows again
+ * that may have been added to other numbers.
  *
- * Buffers are kept up to 64 KiB and 32 numbers per column; beyond that (full Toeplitz streams of many steps) the rows before
- * are made again, which takes time and changes no bit.
+ * Buffers are kept up to 64 KiB and 32 numbers per column; beyond that (full Toeplitz streams of many steps) the earlier
+ * rows are made again, which takes time and changes no bit.
  */
 #include "noise/counter.h"
 
@@ -34,7 +34,7 @@ typedef struct slot_head {
 
 _Static_assert(sizeof(slot_head) == 80, "no padding");
 
-/* Bytes of sums, or of the rows that a recursion looks back on. */
+/* The bytes of the sums, or of the rows that a recursion reads. */
 static int64_t sums_size(const dpmf_counter *c) {
     if (c->total != NULL) return c->columns * (int64_t)sizeof *c->total;
     return 2 * NOISE_COUNTER_HISTORY * c->columns * (int64_t)sizeof(double);
@@ -56,7 +56,7 @@ static dpmf_status read_slot(dpmf_counter *c, int index, slot_head *head, uint8_
     return DPMF_OK;
 }
 
-/* The slot becomes the counter. */
+/* Loads the slot into the counter. */
 static dpmf_status take_slot(dpmf_counter *c, const slot_head *head, const uint8_t *slot) {
     const size_t sums = (size_t)sums_size(c);
     const uint8_t *at = slot + sizeof *head;
@@ -67,7 +67,7 @@ static dpmf_status take_slot(dpmf_counter *c, const slot_head *head, const uint8
         memcpy(c->o, at + sums / 2, sums / 2);
     }
     at += sums;
-    /* Another version or machine may lay buffers out otherwise: then the rows are made again. */
+    /* Another version or machine may arrange buffers differently: then the rows are made again. */
     if (head->buffers > 0 && head->buffers == noise_stream_state_size(c->noise->stream))
         TRY(noise_adopt(c->noise, head->step, at));
     else

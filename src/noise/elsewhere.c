@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows that are made elsewhere, on a device say: the stream keeps the key, the state file and the rules of when a row may
- * be handed out, and says how each row is made, with the very coefficients that its own kernels would have been given.
- * What is made of them elsewhere is then the same bits, if the arithmetic is.
+ * Rows that are made elsewhere, for example on a device. The stream keeps the key, the state file and the rules for when a
+ * row may be used, and gives a recipe for each row, with the same coefficients that its own kernels would use. If the
+ * arithmetic elsewhere is the same, then the rows are the same bits.
  *
- * A row leaves in the order of noise/noise.c: everything that can refuse has been asked, the row is reserved, it is made.
+ * A row is used in the order of noise/noise.c: all checks have passed, the row is reserved, the row is made.
  */
 #include "noise/noise.h"
 

@@ -5,12 +5,14 @@
  *
  *     m_t = z_t - R(f_t(m_0, ..., m_{t-1})),   released: S_t + m_t.
  *
- * Here: which grid, and the sensitivity of what is released. The shift that a unit causes differs from C Delta by at most
- * (xi + 2 eta) spread sqrt(dim) in norm, eta = arithmetic x scale, scale = clip sigma (s + a); so with K = spread sqrt(dim)
+ * This file chooses the grid and bounds the sensitivity of what is released. The shift that a unit causes differs from
+ * C Delta by at most (xi + 2 eta) spread sqrt(dim) in norm, eta = arithmetic x scale, scale = clip sigma (s + a); so with
+ * K = spread sqrt(dim)
  *
  *     a clip = (xi + 2 arithmetic clip sigma (s + a)) K,
  *
- * which is solved for a: noise of sigma (s + a) clip protects what is released as sigma says. Independent noise needs none.
+ * which is solved for a: noise of sigma (s + a) clip gives what is released the guarantee of sigma. Independent noise
+ * needs no a.
  */
 #include "noise/exact.h"
 
@@ -82,7 +84,7 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
                          (long long)m->problem.steps, (long long)dim);
     made.rounding = made.grid * spread / clip;
     made.arithmetic = (made.rounding + s) / (1 - share) - made.rounding - s;
-    made.sensitivity = (s + made.rounding + made.arithmetic) * (1 + 0x1p-40); /* the doubles of this computation */
+    made.sensitivity = (s + made.rounding + made.arithmetic) * (1 + 0x1p-40); /* the errors of this computation */
     made.scale = clip * sigma * made.sensitivity;
     *out = made;
     return DPMF_OK;

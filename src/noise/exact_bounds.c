@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Proven bounds on the arithmetic of exact streams (docs/exactness.md, "The arithmetic's part"). Notation: eps = 2^-53;
- * seeds have standard deviation 1; TAILS = 41 standard deviations are what no number of a run leaves but for a probability
- * of 2^-1000 (with 40 of them for the seeds and one for what rounding to the grid adds).
+ * seeds have standard deviation 1; no number of a run exceeds TAILS = 41 standard deviations except with a probability of
+ * 2^-1000 (40 of them are for the seeds and one is for the rounding to the grid).
  *
  *     banded    the sum of b - 1 products in order: (b + 3) eps B sum |C[t,u]/C[t,t]|
  *     filters   (terms + 4) eps TAILS sum |W[t,u]|
  *
- * The shift's error. Where C is applied to what was released (fed back), a step is off by one grid step and twice the
+ * The shift's error. Where C is applied to what was released (fed back), the error of a step is one grid step and twice the
  * arithmetic, times C[t,t]: spread = (sum C[t,t]^2)^(1/2). Where W is applied to seeds (filters, replayed), the shift is
  * C Delta + C e with |e| that much each: spread = sqrt(n) |C|_F <= n x the largest column of C.
  */

@@ -6,12 +6,12 @@
  *     y_t = (z_t - sum_{j=1..b-1} C[t,t-j] y_{t-j}) / C[t,t],
  *
  * as one combination with weights 1/C[t,t] and -C[t,t-j]/C[t,t], oldest row first. The wrappers' own rows of C are
- * used, so the ring holds the rows that are emitted, whatever the norms.
+ * used, so the ring holds the emitted rows for any norms.
  *
  * A ring of b - 1 rows of the whole model is far larger than any cache, and reading it for every step is what limits a
  * plain stream. Noise does not depend on data, so up to b - 1 rows are made at once, tile by tile: row t+r takes the
  * place of row t+r-(b-1), which no later row needs, so rows made ahead need no memory. A tile is then read and written
- * once in b - 1 steps.
+ * once per b - 1 steps.
  */
 #include "noise/plan.h"
 
@@ -19,10 +19,10 @@
 
 enum { ROWS = KERNELS_COMBINE_ROWS };
 
-/* At most so many rows ahead: by then the ring is read for next to nothing, and weights take rows x bands. */
+/* At most this many rows are made ahead: then reading the ring costs almost nothing, and weights take rows x bands. */
 enum { AHEAD_MAX = 64 };
 
-/* A tile's ring is to stay in a processor's second-level cache, 512 KB or more, beside the next tile's. */
+/* A tile's ring should stay in a processor's second-level cache, 512 KB or more, beside the next tile's. */
 static const int64_t CACHE = 160000;
 
 typedef struct group { /* rows made by one call of the kernel; they are in one block of a repeated strategy */
@@ -43,7 +43,7 @@ static int64_t head_bytes(void) {
     return noise_round_up((int64_t)sizeof(shared), 64);
 }
 
-/* The table of pointers is filled in each time: this is cheap, and the parts lie where the plan put them. */
+/* The table of pointers is filled in each time: this is cheap, and the plan determines where the parts are. */
 static shared *feedback_parts(const noise_stream *s) {
     const noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
@@ -56,7 +56,7 @@ static shared *feedback_parts(const noise_stream *s) {
     return head;
 }
 
-/* Weights of rows t..t+rows-1, at `factor`. */
+/* Fills in the weights of rows t..t+rows-1, at `factor`. */
 static void fill_group(noise_stream *s, shared *head, group *g) {
     const dpmf_strategy *c = s->plan.strategy;
     int64_t lags = s->plan.lags;
@@ -154,7 +154,8 @@ void noise_plan_feedback(noise_plan *plan, int64_t lookahead) {
     plan->lags = plan->leaf->ops->bands(plan->leaf) - 1;
     assert(plan->lags >= 1);
     plan->slots = plan->lags;
-    plan->work = (noise_work){1, (double)plan->lags + 2}; /* the ring goes to memory and back once in `ahead` rows */
+    plan->work =
+        (noise_work){1, (double)plan->lags + 2}; /* the ring is read from memory and written once per `ahead` rows */
     plan->ahead = noise_at_most(plan->lags, lookahead == 0 ? AHEAD_MAX : lookahead);
     plan->replay = plan->ahead;
     plan->mapped = 0;

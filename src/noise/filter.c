@@ -7,8 +7,8 @@
  * for C^-1 of few bands (bisr, output perturbation; with one band the identity), for a full Toeplitz C^-1, and for
  * strategies whose rows need every seed (dense, fft: Pillutla et al. 2025, Section 4.4.5). Seeds are made again from
  * their row and coordinate, which costs about as much as reading them from memory would: nothing has to be kept from
- * step to step. Rows made ahead share the seeds: with `ahead` rows at a time and b terms a row, a row takes
- * (b - 1 + ahead)/ahead seeds and the stream keeps `ahead` rows; in a file, if the caller names a directory.
+ * step to step. Rows made ahead share the seeds: with `ahead` rows at a time and b terms per row, a row takes
+ * (b - 1 + ahead)/ahead seeds and the stream keeps `ahead` rows, in a file if the caller names a directory.
  */
 #include "noise/plan.h"
 
@@ -18,11 +18,11 @@
 #include <string.h>
 
 enum { ROWS = KERNELS_COMBINE_ROWS };
-enum { CHUNK = 16 };            /* seeds in the cache at a time */
-enum { AHEAD_BANDED = 64 };     /* at b - 1 rows ahead every seed is made twice; beyond 64 the gain is small */
-enum { AHEAD_WHOLE = 16 };      /* where a row takes every seed, each row ahead is memory that no buffer count names */
-enum { AHEAD_FILE = 256 };      /* a file has room */
-enum { FEW_TERMS = 4 };         /* up to here making the seeds again is cheaper than any row of memory */
+enum { CHUNK = 16 };        /* seeds in the cache at a time */
+enum { AHEAD_BANDED = 64 }; /* at b - 1 rows ahead every seed is made twice; beyond 64 the gain is small */
+enum { AHEAD_WHOLE = 16 };  /* where a row takes every seed, each row ahead is memory that no buffer count includes */
+enum { AHEAD_FILE = 256 };  /* a file has room */
+enum { FEW_TERMS = 4 };     /* up to this many terms, making seeds again is cheaper than keeping a row */
 enum { WEIGHTS_MAX = 1 << 22 }; /* numbers in the table of weights, unless the caller asks for more rows ahead */
 
 static const int64_t CACHE = 400000;
@@ -79,7 +79,7 @@ static int64_t last_seed(const noise_plan *plan, int64_t local) {
     return plan->leaf_rows == plan->length ? local + 1 : plan->leaf_rows;
 }
 
-/* Row t of W into weights of row r of the group, whose window is set. */
+/* Writes row t of W to the weights of row r of the group, whose window is set. */
 static void fill_row(noise_stream *s, const shared *head, const group *g, int64_t t, int r) {
     const noise_plan *plan = &s->plan;
     int64_t local = t % plan->length;
@@ -90,7 +90,7 @@ static void fill_row(noise_stream *s, const shared *head, const group *g, int64_
         plan->strategy->ops->inverse_row(plan->strategy, t, head->row);
     for (int64_t u = g->from[r]; u < g->to[r]; u++) {
         double value = is_whole(plan) ? factor * head->w[local * plan->leaf_rows + u] : head->row[local - u];
-        /* An exact row's own seed is added last, and the others come multiplied by their own weights. */
+        /* An exact row's own seed is added last, and the others are already multiplied by their own weights. */
         if (plan->exact > 0) value = u == local ? 0 : value / head->own[t - local + u];
         noise_put(s, head->factor, g->factor + (u - g->from[0]) * g->rows + r, value);
     }
@@ -122,13 +122,13 @@ static void prepare_filter(noise_stream *s, int64_t t, int64_t rows) {
     assert(factor <= plan->ahead * (plan->lags + ROWS));
 }
 
-/* The row of step t: in its slot, or behind the seeds. */
+/* The row of step t is in its slot, or behind the seeds. */
 static char *row_of(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
     if (s->plan.slots > 0) return tile->slots + (size_t)(t % s->plan.ahead * tile->stride) * s->plan.size;
     return (char *)scratch + (size_t)(CHUNK * tile->count) * s->plan.size;
 }
 
-/* Seeds u..u+count-1 are in the scratch: what they give to the rows of one group. */
+/* Adds the seeds u..u+count-1, which are in the scratch, to the rows of one group. */
 static void add_seeds(const noise_stream *s, const noise_tile *tile, char *scratch, const group *g, int64_t u,
                       int64_t count) {
     const shared *head = (const shared *)s->shared;
@@ -155,7 +155,7 @@ static void fill_one_seed(const noise_stream *s, const noise_tile *tile, uint64_
         noise_fill_seed(s, tile, row, out);
 }
 
-/* The groups first..last-1, which are in one block: all their seeds, chunk by chunk. */
+/* Adds all seeds of the groups first..last-1, which are in one block, chunk by chunk. */
 static void make_block(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t first, int64_t last) {
     const shared *head = (const shared *)s->shared;
     const group *end = &head->group[last - 1];
@@ -203,7 +203,7 @@ static dpmf_status start_own(noise_stream *s) {
     return DPMF_OK;
 }
 
-/* W whole, length x seeds doubles. A dense C is inverted in place; else column j is the answer to the unit vector j. */
+/* The full W, length x seeds doubles. A dense C is inverted in place; else column j is the output for unit vector j. */
 static dpmf_status start_whole(noise_stream *s) {
     const dpmf_strategy *leaf = s->plan.leaf;
     const double *matrix = strategy_matrix(leaf);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal behind state files: what a stream or a counter has promised, on the disk before it is kept.
+ * The journal behind state files. It records what a stream or a counter promises, on the disk before the promise is kept.
  *
  *     0     the head: the record that names the stream (noise/record.h), 512 bytes
  *
  *     of a state                                      of a counter
  *     512   two slots of 512 bytes                    512   room of a slot (8)   zeros   HMAC-SHA256 at 992
- *     1536  marks (noise/state.c)                     1024  the seal: sequence that was handed out last (8)   zeros   HMAC
+ *     1536  marks (noise/state.c)                     1024  the seal: sequence that was used last (8)   zeros   HMAC
  *                                                     4096  two slots of that room, of which the first bytes are used
  *
  * A slot is a sequence number (8), a payload and, in its last 32 bytes, an HMAC-SHA256 of the MAC of the head and all of
@@ -14,29 +14,29 @@
  * without the key one cannot be made, nor moved to another file, nor can the two be exchanged.
  *
  * Protocol. Let s be the sequence on the disk. Slot s + 1 is written over s - 1, in place, and fdatasync returns; then, and
- * not before, the caller hands out what s + 1 promises. A counter then writes its seal with s + 1, which is not synced.
+ * not before, the caller uses what s + 1 promises. A counter then writes its seal with s + 1, which is not synced.
  *
- * Claim: after a kill or a power cut at any moment, slot s or slot s + 1 is whole, and if anything of s + 1 was handed out,
- * then s + 1 is. For during the write slot s is not touched, and it was synced before; whatever the write tears is in slot
- * s + 1, of which nothing has been handed out until the sync has returned, after which it is whole. A new file is synced
- * before it has its name, and the name is synced before anything is handed out (base/atomic_file.h), so the claim holds
- * for the first slot too, and for a counter whose slot needs more room: its file is made again with the new slot alone,
- * while the old one, whose lock is still held, stays until the rename.
+ * Claim: after a kill or a power cut at any moment, slot s or slot s + 1 is whole, and if anything of s + 1 was used,
+ * then s + 1 is. Proof: during the write slot s is not touched, and it was synced before. Everything that the write can tear
+ * is in slot s + 1, of which nothing is used until the sync has returned, and after the sync it is whole. A new file is
+ * synced before it has its name, and the name is synced before anything is used (base/atomic_file.h), so the claim
+ * holds for the first slot too, and for a counter whose slot needs more room: its file is made again with the new slot
+ * alone, while the old one, whose lock is still held, stays until the rename.
  *
  * The reader therefore takes the newest whole slot. That is the state, or the state before a promise that was never kept.
  * It may be wrong in one case only: slot s + 1 was damaged after it was synced, so that s looks like the state and would
- * give rows again that have been seen. The two readers exclude that each in its way:
+ * give rows again that have been seen. The two readers exclude that in different ways:
  *
- *     a state refuses a file with one slot that is not whole. A power cut in a write does that too, and then the user
- *     decides (replay), where one row more than the whole slot has counts as reserved;
- *     a counter refuses a file whose newest whole slot is older than the seal. A power cut may lose the seal, which takes
- *     only this warning away; it is one sector, and a kill does not tear it.
+ *     a state refuses a file with one slot that is not whole. A power cut during a write causes that too, and then the
+ *     user decides (replay), where one row more than the whole slot has counts as reserved;
+ *     a counter refuses a file whose newest whole slot is older than the seal. A power cut may lose the seal, and then
+ *     only this warning is lost; the seal is one sector, and a kill does not tear it.
  *
  * An older copy of the whole file is authentic, and nothing in it shows its age: count compares it with its output, and
  * users are asked to keep the latest (docs/security.md).
  *
- * Why in place: one sync per promise, nothing left over by a kill, and one inode, whose lock (flock) holds as long as the
- * journal is open.
+ * Slots are written in place because that takes one sync per promise, leaves no other file after a kill, and keeps one
+ * inode, whose lock (flock) holds as long as the journal is open.
  */
 #include "noise/journal.h"
 
@@ -147,7 +147,7 @@ dpmf_status noise_journal_slot(noise_journal *j, int64_t size, uint8_t **slot) {
     return DPMF_OK;
 }
 
-/* Of the MAC of the head and the slot in memory up to its own MAC. */
+/* Computes the HMAC of the MAC of the head and the slot in memory up to its own MAC. */
 static dpmf_status slot_mac(noise_journal *j, int64_t size, uint8_t mac[MAC]) {
     memcpy(j->bytes, j->head + NOISE_RECORD_BODY, MAC);
     return noise_mac(j->binding.mac_key, j->bytes, (size_t)size, mac);
@@ -188,7 +188,7 @@ dpmf_status noise_journal_make(noise_journal *j, const uint8_t *bytes, int64_t s
     return DPMF_OK;
 }
 
-/* A counter's file with the slot in memory alone: the first file, or one of more room. */
+/* Makes a counter's file that has only the slot in memory: the first file, or one with more room. */
 static dpmf_status make_counter_file(noise_journal *j, int64_t size) {
     dpmf_status status = DPMF_OK;
     const uint64_t sequence = j->sequence + 1 + (j->sequence + 1) % 2; /* it goes to slot 0 */

@@ -13,7 +13,7 @@ typedef struct noise_journal {
     int64_t size;      /* of the file */
     int64_t room;      /* of a slot */
     uint64_t sequence; /* of the slot that was read or written last */
-    uint64_t sealed;   /* of a counter: the sequence that was handed out last */
+    uint64_t sealed;   /* of a counter: the sequence that was used last */
     uint8_t head[NOISE_RECORD];
     uint8_t *bytes; /* the MAC of the head, then a slot */
     int64_t capacity;
@@ -36,16 +36,16 @@ dpmf_status noise_journal_fail(const noise_journal *j, const char *how);
  */
 DPMF_MUST_CHECK dpmf_status noise_journal_slot(noise_journal *j, int64_t size, uint8_t **slot);
 
-/* Slot 0 or 1 of the file into that memory; *size is 0 if it is not whole. */
+/* Reads slot 0 or 1 of the file into that memory; *size is 0 if it is not whole. */
 DPMF_MUST_CHECK dpmf_status noise_journal_read(noise_journal *j, int index, uint8_t **slot, int64_t *size);
 
 /* Fills in the sequence and the MAC of the slot in that memory. */
 DPMF_MUST_CHECK dpmf_status noise_journal_sign(noise_journal *j, uint64_t sequence, int64_t size);
 
-/* The payload in that memory as the next slot: on the disk when it returns. A counter's file is made if it must be. */
+/* Writes the payload in that memory as the next slot, on the disk when it returns. Makes a counter's file if needed. */
 DPMF_MUST_CHECK dpmf_status noise_journal_write(noise_journal *j, int64_t size);
 
-/* A new file with these bytes, which replaces the one that is open. */
+/* Makes a new file with these bytes, which replaces the one that is open. */
 DPMF_MUST_CHECK dpmf_status noise_journal_make(noise_journal *j, const uint8_t *bytes, int64_t size);
 
 void noise_journal_close(noise_journal *j); /* wipes; unlocks once no process holds the file */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A ledger on disk: every run on some data, entered before it begins.
+ * A ledger on disk lists every run on some data. A run is entered before it begins.
  *
- * The file is one JSON object: format, adjacency, the budget, and the entries, each the numbers by which accounting knows
- * a run (sigma, sampling, steps, ...), the mechanism's digest, a text of the caller's, and two names. `run` is HKDF of the
- * key with the mechanism's digest and what else tells runs apart: a run that is resumed has the same one and is not entered
+ * The file is one JSON object: format, adjacency, the budget, and the entries, each with the numbers that accounting needs
+ * of a run (sigma, sampling, steps, ...), the mechanism's digest, a text of the caller, and two names. `run` is HKDF of the
+ * key with the mechanism's digest and all else that distinguishes runs: a resumed run has the same one and is not entered
  * again. `key` is HKDF of the key alone: sampled runs with one key would draw the same batches, so that their guarantees
  * would not add up, and a second one is refused. Neither name reveals anything of the key.
  *
@@ -125,7 +125,7 @@ done:
     return status;
 }
 
-/* The whole file; free both. An empty file is a ledger that nothing was entered in yet: both NULL. */
+/* Reads the whole file; free both. An empty file is a ledger without entries: both are NULL. */
 static dpmf_status read_ledger(const char *path, cJSON **root, dpmf_ledger **ledger) {
     uint8_t *bytes = NULL;
     size_t size = 0;
@@ -209,7 +209,7 @@ static void write_all(base_writer *w, const dpmf_ledger *ledger, const cJSON *ro
     base_write_raw(w, "\n");
 }
 
-/* The entries of `root` (NULL: none) and one more, whole and synced, in the place of the file. */
+/* Replaces the file by the entries of `root` (NULL: none) and one more; the new file is complete and synced. */
 static dpmf_status write_ledger(const char *path, const dpmf_ledger *ledger, const cJSON *root, const entry *added) {
     base_writer w = {0};
     write_all(&w, ledger, root, added);
@@ -222,7 +222,7 @@ static dpmf_status write_ledger(const char *path, const dpmf_ledger *ledger, con
 
 /* ---- the lock ---- */
 
-/* Opens (and makes) the file and locks it until it is closed; a file that was replaced while we waited is not the one. */
+/* Opens (and makes) the file and locks it until it is closed; tries again if it was replaced while we waited. */
 static dpmf_status lock_ledger(const char *path, int *out) {
     for (;;) {
         struct stat held, named;
@@ -283,7 +283,7 @@ static dpmf_status check_options(const char *path, const dpmf_ledger_options *o)
     return DPMF_OK;
 }
 
-/* A ledger keeps the budget that it began with. One that has none takes that of the call, and holds it if it is new. */
+/* A ledger keeps the budget that it began with. One that has none uses that of the call, and keeps it if it is new. */
 static dpmf_status settle_budget(const dpmf_ledger_options *o, dpmf_ledger *ledger, double *epsilon, double *delta) {
     const double held = dpmf_ledger_get(ledger).budget_epsilon, held_delta = dpmf_ledger_get(ledger).budget_delta;
     const int given = o->budget_epsilon > 0;
@@ -360,7 +360,7 @@ done:
     return status;
 }
 
-/* The numbers of the account, without C: what it has to be has been checked when they were taken. */
+/* The numbers of the account, without C: the conditions on C were checked when they were taken. */
 static dpmf_status fill_account(double sigma, const dpmf_account_options *how, entry *e) {
     dpmf_ledger *alone = NULL;
     e->sigma = sigma;

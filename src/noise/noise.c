@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Noise: the public stream. Rows come from noise/stream.h, which knows the strategy; here are the scale, the key, the
- * state file and the rules of when a row may be handed out:
+ * Noise: the public stream. noise/stream.h makes the rows of the strategy; this file has the scale, the key, the state file
+ * and the rules for when a row may be used:
  *
  *     row t of the run = clip x sigma x sensitivity x row t of W Z,    subkey = HKDF(key, label, mechanism digest)
  *
- * A row leaves in this order: everything that can refuse has been asked, the row is reserved in the state file, the row
- * is written to the caller's memory.
+ * A row is used in this order: all checks have passed, the row is reserved in the state file, the row is written to the
+ * caller's memory.
  */
 #include "noise/noise.h"
 
@@ -27,7 +27,7 @@ dpmf_noise_options dpmf_noise_options_defaults(void) {
     return (dpmf_noise_options){.run = dpmf_run_defaults()};
 }
 
-/* ---- what is asked ---- */
+/* ---- options ---- */
 
 static dpmf_status check_shard(int64_t dim, dpmf_noise_options *o) {
     if (dim < 1 || dim > MOST_DIM) return base_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 ", accepted 1 to 2^53", dim);
@@ -105,7 +105,7 @@ static dpmf_status make_binding(const dpmf_mechanism *m, int64_t dim, double cli
     return noise_binding_keys(key, binding);
 }
 
-/* The seeds' key: of the mechanism's digest, and of the label where there is one. */
+/* The seeds' key depends on the mechanism's digest, and on the label if there is one. */
 static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
     const noise_binding *binding = &noise->binding;
     char info[2 * 64 + 2];
@@ -157,7 +157,7 @@ dpmf_status dpmf_noise_create(const dpmf_mechanism *mechanism, int64_t dim, doub
     const dpmf_sensitivity *sensitivity = &mechanism->problem.evaluation.sensitivity;
     if (sensitivity->kind != DPMF_EXACT && sensitivity->kind != DPMF_UPPER_BOUND)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "the mechanism's sensitivity is only known as %s %s: noise of that size protects nobody",
+                         "the mechanism's sensitivity is only known as %s %s: noise of that size gives no guarantee",
                          sensitivity->kind == DPMF_ESTIMATE ? "an" : "a", dpmf_kind_name(sensitivity->kind));
     const double sigma = mechanism->sigma > 0 ? mechanism->sigma : 1;
     dpmf_exact release = {.sensitivity = sensitivity->value, .scale = clip * sigma * sensitivity->value};
@@ -199,7 +199,7 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
     uint64_t all = 0, kept = 0;
     TRY(check_options(mechanism, dim, &o));
     const noise_stream_options wanted = stream_options(&o);
-    TRY(base_pool_create(o.run.threads, &pool)); /* how many threads there would be */
+    TRY(base_pool_create(o.run.threads, &pool)); /* for the number of threads */
     const int threads = base_pool_threads(pool);
     base_pool_free(pool);
     TRY(noise_stream_memory(mechanism->strategy, &wanted, threads, &all, &kept));
@@ -237,7 +237,7 @@ dpmf_status noise_take_stream(dpmf_noise *noise) {
     return noise_stream_seek(noise->stream, noise->step, &noise->run);
 }
 
-/* The stream at noise->step, and not in the hands of the prefetching thread unless it makes just that row. */
+/* Brings the stream to noise->step and ends prefetching, unless the thread makes exactly that row. */
 static dpmf_status take_position(dpmf_noise *noise) {
     if (noise->prefetch != NULL && noise_prefetch_pending(noise->prefetch) && noise->prefetched == noise->step)
         return DPMF_OK;
@@ -312,7 +312,7 @@ dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {
     return DPMF_OK;
 }
 
-/* ---- plain questions ---- */
+/* ---- queries ---- */
 
 dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise) {
     return (dpmf_noise_info){.step = noise->step,

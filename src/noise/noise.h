@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public stream, for the files that make it. */
+/* The public stream's internals, for its own files. */
 #ifndef DPMF_NOISE_H
 #define DPMF_NOISE_H
 
@@ -23,37 +23,37 @@ struct dpmf_noise {
     noise_stream *stream;
     noise_prefetch *prefetch; /* NULL: none */
     noise_state *state;       /* NULL: none */
-    int64_t step;             /* of the next row; the stream itself may be elsewhere until a row is asked for */
-    int64_t prefetched;       /* the row that the prefetching thread was asked for last */
-    int in_doubt;             /* the state file has a row that may not have arrived, and nobody has said yet */
-    int elsewhere;            /* rows are made by whom the options name */
+    int64_t step;             /* of the next row; the stream itself may be at another one until a row is requested */
+    int64_t prefetched;       /* the row that was last requested from the prefetching thread */
+    int in_doubt;             /* the state file has a row that may not have arrived; the caller has to decide */
+    int elsewhere;            /* 1: rows are made by `options.maker` (a device) */
     int ended;                /* the state file could not be written */
-    int bound;                /* `mark` is that of the sum which the next row is for */
+    int bound;                /* `mark` is that of the sum that the next row is for */
     uint8_t mark[NOISE_MAC];
     uint64_t *recipe_seed; /* rows made elsewhere: memory for the seeds of a recipe; else NULL */
-    uint8_t subkey[32];    /* and the key of the seeds, which is asked for once */
+    uint8_t subkey[32];    /* and the key of the seeds, which is given to the maker once */
 };
 
 /* The checks that every call makes first, and those of going to a row. */
 DPMF_MUST_CHECK dpmf_status noise_check_usable(const dpmf_noise *noise);
 DPMF_MUST_CHECK dpmf_status noise_check_seek(const dpmf_noise *noise, int64_t step);
 
-/* Everything that can refuse the next row, but for where it goes. */
+/* Makes all checks of the next row, except those of its destination. */
 DPMF_MUST_CHECK dpmf_status noise_check_row(const dpmf_noise *noise);
 
 /* Is `factor` x the scale in range? */
 DPMF_MUST_CHECK dpmf_status noise_check_factor(const dpmf_noise *noise, double factor);
 
-/* Opens the state file, if one is kept, and goes to its row (noise/bind.c, as the next two). */
+/* Opens the state file, if one is kept, and goes to its row. This and the next two are in noise/bind.c. */
 DPMF_MUST_CHECK dpmf_status noise_open_state(dpmf_noise *noise, const dpmf_noise_options *options);
 
-/* Refuses a row that was given before, for another sum or for none that is known. */
+/* Refuses a row that was given before, for another sum or for an unknown one. */
 DPMF_MUST_CHECK dpmf_status noise_check_bound(const dpmf_noise *noise);
 
-/* Reserves the next row, if it is not. */
+/* Reserves the next row, if it is not reserved yet. */
 DPMF_MUST_CHECK dpmf_status noise_reserve(dpmf_noise *noise);
 
-/* To `step` with these buffers, which are authentic, if the rules of the state file allow it (noise/checkpoint.c). */
+/* Goes to `step` with these buffers, which are authentic, if the rules of the state file allow it (noise/checkpoint.c). */
 DPMF_MUST_CHECK dpmf_status noise_adopt(dpmf_noise *noise, int64_t step, const uint8_t *buffers);
 
 /* Ends prefetching for now; the second also brings the stream to noise->step. The stream is then the caller's. */

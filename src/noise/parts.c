@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A shard's buffers from the checkpoints of other shards of the same stream. Every route keeps its buffers as rows of
- * numbers, one a coordinate, and what row is where does not depend on the shard (noise/stream.h): the part of a row that
- * two shards share is copied. A checkpoint is read whole, and authenticated, one at a time; nothing of it is used
- * before that. Buffers that no checkpoint covers, or that come from different rows, are refused.
+ * Builds a shard's buffers from the checkpoints of other shards of the same stream. Every route keeps its buffers as rows
+ * of numbers, one per coordinate, and the order of the rows does not depend on the shard (noise/stream.h): the part of a row
+ * that two shards share is copied. Checkpoints are read one at a time, and each is authenticated whole before any of it is
+ * used. Buffers that no checkpoint covers, or that come from different rows, are refused.
  */
 #include "base/file.h"
 #include "base/memory.h"
@@ -19,13 +19,13 @@ static const char WHAT[] = "checkpoint";
 typedef struct gathering {
     const dpmf_noise *noise;
     noise_stream_layout layout;
-    uint8_t *buffers; /* of this shard, as noise_stream_state_load wants them */
+    uint8_t *buffers; /* of this shard, as noise_stream_state_load reads them */
     int64_t step;     /* of all parts; -1: none has been seen */
-    int64_t covered;  /* coordinates of this shard that have come so far */
+    int64_t covered;  /* coordinates of this shard that the parts so far contain */
     int64_t end;      /* of the last part: the next one begins there or later, so that none comes twice */
 } gathering;
 
-/* The part's shard, by a record that is authentic for it. */
+/* Reads the part's shard from a record that is authentic for it. */
 static dpmf_status check_record(const dpmf_noise *noise, const char *path, const uint8_t *bytes, int64_t *offset,
                                 int64_t *count) {
     noise_binding of_part = noise->binding;
@@ -42,7 +42,7 @@ static dpmf_status refuse_part(const char *path, const char *why) {
     return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' %s", base_show_path(path, shown), why);
 }
 
-/* What this shard and the part have in common, slot by slot. */
+/* Copies what this shard and the part have in common, slot by slot. */
 static void copy_common(gathering *g, const uint8_t *part, int64_t offset, int64_t count) {
     const noise_binding *own = &g->noise->binding;
     const int64_t from = offset > own->offset ? offset : own->offset;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plan of a stream: which route makes its rows, how large its tiles are, where everything lies in memory. Making a
- * stream and saying how much memory it will take run the same plan, so that the answer is exact. There is one
- * allocation, and none after it:
+ * The plan of a stream determines which route makes its rows, how large its tiles are, and where everything is in memory.
+ * Creating a stream and computing its memory use the same plan, so the computed size is exact. There is one allocation, and
+ * none after it:
  *
  *     | stream | turns | coefficients, for all threads | scratch of each thread | slots: slots x coordinates |
  *
@@ -13,15 +13,15 @@
 
 #include "strategy/strategy.h"
 
-/* A tile is at most so wide; more only costs cache. */
+/* A tile has at most this many coordinates; more would only use more cache. */
 enum { TILE_MAX = 4096 };
 
 /* ---- which route ---- */
 
 /*
- * The family's own route, if it has one. Few bands of C: outputs are fed back. Few of C^-1: seeds are filtered, and made
- * again rather than kept. A stream of few buffers by its own step. What is left needs every earlier seed (or every seed)
- * for a row.
+ * Uses the family's own route, if it has one. If C has few bands, outputs are fed back. If C^-1 has few bands, seeds are
+ * filtered, and made again rather than kept. A stream of few buffers uses its own step. All other strategies need every
+ * earlier seed (or every seed) for a row.
  */
 static void choose_route(noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
@@ -83,8 +83,9 @@ static void cut_tiles(noise_plan *plan, int64_t wanted) {
 }
 
 /*
- * Rows of SEPARATE bytes, a large page, and more lie row after row. Slot after slot of a tile then falls on the same places of a
- * cache as if they lay together: strides are equal but for multiples of WAY, the size of a way of a second-level cache.
+ * Rows of at least SEPARATE bytes, a large page, are stored row after row. The slots of a tile then use the same places of
+ * a cache as if they were stored together: strides are equal up to multiples of WAY, the size of a way of a second-level
+ * cache.
  */
 static const int64_t SEPARATE = 1 << 21, WAY = 1 << 16;
 
@@ -133,7 +134,7 @@ dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_op
     plan->elsewhere = o->maker != NULL;
     if (plan->elsewhere && o->exact > 0)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise is made by the library itself, not elsewhere");
-    plan->mapped = o->scratch != NULL && !plan->elsewhere; /* kept by the routes that have a use for it */
+    plan->mapped = o->scratch != NULL && !plan->elsewhere; /* only routes that use it keep it set */
     choose_route(plan, plan->elsewhere ? 1 : o->lookahead);
     if (plan->elsewhere && plan->route->recipe == NULL)
         return base_fail(DPMF_ERROR_UNSUPPORTED,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the stream share: how a route makes its rows, and how the memory is laid out.
+ * The files of the stream share this: how a route makes its rows, and how the memory is arranged.
  *
  * Coordinates are cut into tiles that a processor's cache can hold; a tile starts at a multiple of 64 and is padded to
  * one, so that kernels and seeds never meet a ragged end (the padding is computed like any coordinate and never
@@ -27,7 +27,7 @@ typedef struct noise_tile {
     char *slots;          /* its rows */
 } noise_tile;
 
-/* A row's recipe; `seed` is memory for all that a row may take. */
+/* A row's recipe; `seed` is memory for all seeds that a row may take. */
 typedef struct noise_recipe {
     dpmf_recipe_kind kind;
     int64_t seeds, weights;
@@ -45,25 +45,25 @@ typedef enum noise_exact_kind {
 } noise_exact_kind;
 
 /*
- * What a route's arithmetic can be off by in an exact stream, for seeds of standard deviation 1; the probability that a
- * number of the run leaves `reach` is below 2^-1000.
+ * Bounds on the errors of a route's arithmetic in an exact stream, for seeds of standard deviation 1. The probability that
+ * a number of the run exceeds `reach` is below 2^-1000.
  */
 typedef struct noise_exact_bounds {
     double arithmetic; /* the largest error of what is fed back, relative to one seed */
     double reach;      /* the largest number of a row */
-    double spread;     /* so much larger than one grid step is the norm of the shift's error, for one coordinate */
+    double spread;     /* the norm of the shift's error for one coordinate, divided by one grid step */
 } noise_exact_bounds;
 
 typedef struct noise_route {
     int holds;      /* rows made ahead stay in the slots */
-    int in_doubles; /* the slots are double whatever the precision */
+    int in_doubles; /* the slots are double for any precision */
     noise_exact_kind exact;
-    int has_state; /* the slots are needed to go on; else they can be made again from the step alone */
+    int has_state; /* the slots are needed to continue; else they can be made again from the step alone */
     void (*prepare)(noise_stream *s, int64_t t, int64_t rows); /* coefficients of rows t..t+rows-1 */
     void (*make)(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows);
     const void *(*row)(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t);
     dpmf_status (*start)(noise_stream *s); /* optional: fills in what does not change with the step */
-    /* optional: what `prepare` has computed for one row t, for those who make it elsewhere; seeds go to out->seed */
+    /* optional: what `prepare` has computed for one row t, if it is made elsewhere; seeds go to out->seed */
     void (*recipe)(const noise_stream *s, int64_t t, noise_recipe *out);
 } noise_route;
 
@@ -124,14 +124,14 @@ struct noise_stream {
     const kernels_whole_set *wholes;
     base_pool *pool;
     dpmf_noise_maker maker; /* of rows that are made elsewhere */
-    pid_t owner;            /* who made it: a child must not wipe the file that it shares with its parent */
+    pid_t owner; /* the process that made it: a child must not wipe the file that it shares with its parent */
     noise_turn *turn;
     char *shared, *scratch, *slots;
     int64_t step;      /* of the next row */
     int64_t made;      /* rows before this one are made */
     int64_t kept;      /* and from this one on they are still held */
-    int64_t level;     /* what all turns had made when they last were level */
-    int64_t reached;   /* no row from this one on has been handed out since */
+    int64_t level;     /* rows that all turns had made when they last were level */
+    int64_t reached;   /* no row from this one on has been emitted since */
     int64_t seed_step; /* the first seed of this step ... */
     uint64_t seed_row; /* ... is this row of Z */
 };
@@ -142,15 +142,15 @@ void noise_plan_filter(noise_plan *plan, int64_t lookahead);          /* noise/f
 void noise_plan_whole(noise_plan *plan, int64_t lookahead);           /* noise/filter.c: any W */
 void noise_plan_states(noise_plan *plan, const noise_states *states); /* noise/states.c: few buffers */
 void noise_plan_program(noise_plan *plan,
-                        int64_t seeds); /* noise/program.c: a list of combinations, of so many seeds per step at most */
+                        int64_t seeds);  /* noise/program.c: a list of combinations, with at most `seeds` per step */
 void noise_plan_steps(noise_plan *plan); /* noise/steps.c: the strategy's own step, in double */
 
 /* ---- proven bounds of the arithmetic (noise/exact_bounds.c) ---- */
 
 #define NOISE_EPS 0x1p-53
-#define NOISE_TAILS 41.0 /* standard deviations that no number of a run leaves but for a probability of 2^-1000 */
+#define NOISE_TAILS 41.0 /* standard deviations that no number of a run exceeds except with probability 2^-1000 */
 
-/* Where `b` is not a number, the answer is none: a bound that could not be computed does not vanish. */
+/* If `b` is NaN, so is the result: a bound that could not be computed does not vanish. */
 static inline double noise_larger(double a, double b) {
     return a > b ? a : b;
 }
@@ -178,7 +178,7 @@ static inline noise_work noise_work_replay(double normals, int64_t buffers) {
     return work;
 }
 
-/* Which route, how large the tiles, how much memory (noise/plan.c). */
+/* Chooses the route and the size of the tiles, and computes the memory (noise/plan.c). */
 DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
                                             noise_plan *plan);
 
@@ -186,9 +186,9 @@ DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const
 
 typedef struct noise_task {
     noise_stream *stream;
-    int64_t rows;  /* the turns that make so many make them; 0: none */
+    int64_t rows;  /* the turns that make this many rows make them; 0: none */
     int64_t group; /* tiles at a time */
-    int rest;      /* and tiles that make none take part */
+    int rest;      /* 1: tiles that make no rows take part too */
     int emit;      /* row `step` */
     noise_how how;
     double scale;
@@ -199,15 +199,15 @@ typedef struct noise_task {
 noise_tile noise_tile_at(const noise_stream *s, int64_t index);
 void noise_tiles_run(noise_task *job);
 
-/* ---- whose turn it is (noise/tiles.c) ---- */
-int64_t noise_turns_of(const noise_plan *plan);                 /* how many there are */
-void noise_turns_begin(noise_stream *s);                        /* says what each makes at s->step */
-int64_t noise_turns_next(const noise_stream *s, int64_t below); /* the largest of that below this */
-void noise_turns_end(noise_stream *s);                          /* it is made */
-void noise_turns_step(noise_stream *s);                         /* the row of s->step is handed out */
-void noise_turns_set(noise_stream *s, int64_t made);            /* all have made so many */
-void noise_turns_make(noise_stream *s, int64_t rows);           /* all, which are level, make so many */
-void noise_turns_level(noise_stream *s);                        /* all make as many as one may have */
+/* ---- the turns (noise/tiles.c) ---- */
+int64_t noise_turns_of(const noise_plan *plan);                 /* the number of turns */
+void noise_turns_begin(noise_stream *s);                        /* sets the rows that each makes at s->step */
+int64_t noise_turns_next(const noise_stream *s, int64_t below); /* the largest number of rows below this */
+void noise_turns_end(noise_stream *s);                          /* those rows are made */
+void noise_turns_step(noise_stream *s);                         /* the row of s->step is emitted */
+void noise_turns_set(noise_stream *s, int64_t made);            /* all have made the rows before `made` */
+void noise_turns_make(noise_stream *s, int64_t rows);           /* all, which are level, make `rows` rows */
+void noise_turns_level(noise_stream *s);                        /* all make as many rows as one may have */
 
 /* ---- helpers (noise/tiles.c) ---- */
 
@@ -217,7 +217,7 @@ double noise_route_factor(const noise_plan *plan, int64_t t);
 /* The first row of Z that step t takes. */
 uint64_t noise_route_seed_row(noise_stream *s, int64_t t);
 
-/* A file of `bytes` in the directory, without a name, as memory (noise/scratch.c). */
+/* Maps a file of `bytes` in the directory, without a name, as memory (noise/scratch.c). */
 DPMF_MUST_CHECK dpmf_status noise_scratch_map(const char *directory, int64_t bytes, char **out);
 void noise_scratch_unmap(char *memory, int64_t bytes);
 
@@ -234,7 +234,7 @@ static inline int64_t noise_at_most(int64_t value, int64_t most) {
     return value < most ? value : most;
 }
 
-/* values[i] of double to numbers of the stream's type, rounded once. */
+/* Stores a double as element i of an array of the stream's type, rounded once. */
 static inline void noise_put(const noise_stream *s, void *array, int64_t i, double value) {
     if (s->precision == DPMF_FLOAT32)
         ((float *)array)[i] = (float)value;

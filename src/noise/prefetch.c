@@ -24,10 +24,10 @@ struct noise_prefetch {
     int64_t count;
     void *row;
     pthread_t thread;
-    pthread_mutex_t mutex; /* guards `phase`; while it is ASKED the rest below and the stream are the thread's */
+    pthread_mutex_t mutex; /* guards `phase`; while it is ASKED the thread owns the fields below and the stream */
     pthread_cond_t changed;
     phase phase;
-    int pending; /* the caller's: asked for and not taken */
+    int pending; /* the caller's: a row was requested and not taken */
     dpmf_status status;
     char message[512];
 };
@@ -59,7 +59,7 @@ static void *thread_main(void *argument) {
     return NULL;
 }
 
-/* Signals stay with the program's own threads. 0 or an errno. */
+/* The thread blocks all signals, so that the program's own threads get them. Returns 0 or an errno. */
 static int start_thread(noise_prefetch *p) {
     sigset_t all, callers;
     sigfillset(&all);

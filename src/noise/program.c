@@ -4,7 +4,7 @@
  * rank a band of seeds and a few sums.
  *
  * A step is linear in (buffers, seeds), so its matrix is read off the strategy's own step: with unit vectors as
- * coordinates, one call gives the whole of it. What has to be done follows: nothing for a buffer that stays as it is,
+ * coordinates, one call gives the full matrix. It determines the list: nothing for a buffer that stays as it is,
  * one combination for each of the others and for the row, in the order buffers, then seeds, and with weights that are
  * the strategy's own in double. Norms and repetitions are inside that step already.
  */
@@ -32,7 +32,7 @@ static int64_t part(int64_t count, size_t size) {
     return noise_round_up(count * (int64_t)size, 64);
 }
 
-/* Sets the pointers, if there is a block, and returns how long it is. */
+/* Sets the pointers, if there is a block, and returns its size. */
 static int64_t place_parts(const noise_plan *plan, char *block) {
     int64_t inputs = plan->slots + plan->seeds, terms = (plan->slots + 1) * inputs;
     int64_t at = part(1, sizeof(shared));
@@ -60,7 +60,7 @@ static void probe(const noise_plan *plan, shared *head, int64_t t) {
     plan->strategy->ops->step(plan->strategy, t, inputs, head->seed_units, head->state, head->row);
 }
 
-/* One line of the matrix as an output, unless it is the unit of `slot`. Returns where the next list starts. */
+/* Adds one line of the matrix as an output, unless it is the unit of `slot`. Returns the start of the next list. */
 static int64_t add_output(const noise_stream *s, shared *head, const double *line, int64_t slot, int64_t start) {
     int64_t inputs = s->plan.slots + head->seeds, terms = 0;
     int unchanged = slot < s->plan.slots;

@@ -6,9 +6,9 @@
  *     64 clip        72 digest of the mechanism (64)   136 SHA-256 of the label (64)   200 commitment to the key (32)
  *     232 grid of the exact release, 0 elsewhere
  *
- * The commitment is a subkey of its own label: it identifies the key without giving anything of it away. It and the key of
- * the HMAC depend on the master key alone: a stream of another mechanism can still authenticate the record and name what
- * differs.
+ * The commitment is a subkey with a separate label: it identifies the key and reveals nothing about it. The commitment and
+ * the key of the HMAC depend on the master key alone: a stream of another mechanism can still authenticate the record and
+ * name what differs.
  */
 #include "noise/record.h"
 
@@ -64,7 +64,8 @@ static fields fields_of(const noise_binding *binding, noise_record_kind kind) {
     fields f;
     memset(&f, 0, sizeof f);
     memcpy(f.magic, MAGIC, sizeof f.magic);
-    f.format = kind == NOISE_RECORD_STATE ? 2 : 1; /* state files of format 1 have no sums of rows, and are read */
+    f.format =
+        kind == NOISE_RECORD_STATE ? 2 : 1; /* state files of format 1 have no sums of rows; they are still read */
     f.stream_version = DPMF_STREAM_VERSION;
     f.precision = (uint32_t)binding->precision;
     f.kind = (uint32_t)kind;
@@ -104,7 +105,7 @@ static const char *precision_name(uint32_t precision) {
     return precision == DPMF_FLOAT32 ? "float32" : "float64";
 }
 
-/* Names the first field of an authentic record that is another stream's. */
+/* Names the first field of an authentic record that differs from this stream's. */
 static dpmf_status compare_records(const fields *held, const fields *now, const char *what, const char *shown) {
     if (memcmp(held->digest, now->digest, sizeof held->digest) != 0)
         return base_fail(DPMF_ERROR_ARGUMENT,

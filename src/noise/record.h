@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The record at the head of state files and checkpoints: which stream they belong to, authenticated. */
+/* The record at the head of state files and checkpoints names the stream that they belong to. It is authenticated. */
 #ifndef DPMF_NOISE_RECORD_H
 #define DPMF_NOISE_RECORD_H
 
@@ -17,7 +17,7 @@ typedef enum noise_record_kind {
     NOISE_RECORD_COUNTER = 3
 } noise_record_kind;
 
-/* What a file is bound to. The three keys come from the master key alone, so that every other field can be named. */
+/* A file is bound to this. The three keys depend on the master key alone, so that messages can name any other field. */
 typedef struct noise_binding {
     char digest[65]; /* of the mechanism; empty: it has none */
     char label[65];  /* SHA-256 of the label; empty: none */
@@ -38,7 +38,7 @@ DPMF_MUST_CHECK dpmf_status noise_mac(const uint8_t key[32], const void *bytes, 
 DPMF_MUST_CHECK dpmf_status noise_mac_check(const uint8_t key[32], const char *what, const char *path,
                                             const uint8_t *bytes, int64_t size);
 
-/* The head of a file. */
+/* Writes the head of a file. */
 DPMF_MUST_CHECK dpmf_status noise_record_make(const noise_binding *binding, noise_record_kind kind,
                                               uint8_t record[NOISE_RECORD]);
 
@@ -46,7 +46,7 @@ DPMF_MUST_CHECK dpmf_status noise_record_make(const noise_binding *binding, nois
 DPMF_MUST_CHECK dpmf_status noise_record_check(const noise_binding *binding, noise_record_kind kind, const char *path,
                                                const uint8_t record[NOISE_RECORD]);
 
-/* The shard that a record speaks of; not authenticated until it is checked with that shard in the binding. */
+/* Reads the shard that a record names; it is not authenticated until it is checked with that shard in the binding. */
 void noise_record_shard(const uint8_t record[NOISE_RECORD], int64_t *offset, int64_t *count);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows made ahead in a file instead of memory (Pillutla et al. 2025, Section 4.4.5: noise does not depend on data, so
- * it can be made before training). The file is mapped, readable by its owner alone, and has no name from the moment it
- * exists: nothing is left of it after a crash. Its space is reserved first, so that a full disk is an error here and
- * not a fault later.
+ * Maps a file for rows made ahead, instead of memory (Pillutla et al. 2025, Section 4.4.5: noise does not depend on data,
+ * so it can be made before training). The file is readable by its owner alone, and its name is removed as soon as it exists:
+ * nothing is left of it after a crash. Its space is reserved first, so that a full disk is an error here and not a fault
+ * later.
  */
 #include "noise/plan.h"
 
@@ -44,7 +44,7 @@ dpmf_status noise_scratch_map(const char *directory, int64_t bytes, char **out) 
     } else {
         unlink(path);
         status = map_file(file, directory, bytes, out);
-        close(file); /* the mapping keeps it */
+        close(file); /* the mapping keeps the file */
     }
     base_free(path);
     return status;

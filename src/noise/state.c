@@ -4,18 +4,18 @@
  *
  *     0 sequence   8 reserved   16 arrived   zeros to 480   480 HMAC-SHA256
  *
- * Before row t is handed out, a slot with reserved = t + 1, arrived = t is on the disk: asking for row t confirms that the
- * rows before it arrived. After a crash at any moment reserved is therefore more than the last row that has been seen, and
- * at most one row, number `arrived`, is in doubt.
+ * Before row t is given to the caller, a slot with reserved = t + 1, arrived = t is on the disk: a request for row t
+ * confirms that the rows before it arrived. After a crash at any moment reserved is therefore more than the last row that
+ * has been seen, and at most one row, number `arrived`, is in doubt.
  *
  * The 32 bytes of row t are its mark, HMAC-SHA256 (MAC of the head | t | digest of the sum that the row was added to), or
  * zeros where no sum was named. A mark is written before the slot that reserves its row, and synced with it: a kill in
  * between leaves the mark of a row that was never seen, which the next one overwrites. A power cut that keeps the slot and
- * loses the mark leaves a row that cannot be had again.
+ * loses the mark leaves a row that is never given again.
  *
- * A slot that is not whole is refused, for a damaged newer slot would make the older one look true and give a row again.
- * With `replay`, where giving a row again is what was asked for, the whole one is taken, and the row that the damaged one
- * may have reserved counts as reserved.
+ * A slot that is not whole is refused, for a damaged newer slot would make the older one look valid and give a row again.
+ * With `replay` the caller requests a row again: then the whole slot is used, and the row that the damaged one may have
+ * reserved counts as reserved.
  */
 #include "noise/state.h"
 
@@ -138,7 +138,7 @@ static dpmf_status fill_slot(noise_journal *j, const slot *s) {
     return DPMF_OK;
 }
 
-/* The file begins with row 0: a slot that reserves nothing, one that reserves this row, and its mark or none. */
+/* The file begins with row 0. It has a slot that reserves nothing, one that reserves this row, and its mark or none. */
 static dpmf_status make_file(noise_journal *j, const uint8_t *mark) {
     const slot first[2] = {{0, 0, 0}, {1, 1, 0}};
     uint8_t bytes[FILE_SIZE + NOISE_MAC];
@@ -173,7 +173,7 @@ dpmf_status noise_state_reserve(noise_state *state, const uint8_t *mark) {
         state->reserved = 1;
         return DPMF_OK;
     }
-    /* A row without a mark needs no place, unless a mark that was never used stands there. */
+    /* A row without a mark needs no place, unless it has to replace a mark that was never used. */
     if (mark != NULL || j->size > mark_place(row)) {
         TRY(crypto_secret_put(j->file, j->path, WHAT, mark_place(row), mark != NULL ? mark : NO_MARK, NOISE_MAC));
         if (j->size < mark_place(row + 1)) j->size = mark_place(row + 1);
@@ -184,7 +184,7 @@ dpmf_status noise_state_reserve(noise_state *state, const uint8_t *mark) {
 void noise_state_close(noise_state *state, int arrived) {
     if (state == NULL) return;
     if (arrived && state->journal.file >= 0 && state->arrived < state->reserved) {
-        /* If this fails, the last row stays in doubt: safe, and the next program will ask. */
+        /* If this fails, the last row stays in doubt. That is safe: the next program has to decide. */
         dpmf_status status = write_slot(state, state->reserved, state->reserved);
         (void)status;
     }

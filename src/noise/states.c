@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams with a few buffers that move on at every step, in one pass over seed, buffers and output:
+ * Streams with a few buffers that are updated at every step, in one pass over seed, buffers and output:
  *
  *     BLT (families/blt)         y = z - sum_j alpha_j m_j,   m_j <- (m_j - gap_j m_j) + y
  *     TV-BLT (families/tvblt)    y = diagonal z + sum_j x_j,  x_j <- x_j + ((keep_j - 1) x_j + gain_j z),  or of order 2
@@ -8,10 +8,10 @@
  * Decays that matter over n steps are about 1/n from 1. Rounded to float, a decay that is 1 - 1e-7 would be 1 or 1 -
  * 6e-8; its distance from 1 is held to full relative precision instead, and the buffer itself is what is rounded.
  *
- * Rows are not made ahead: they would need memory of their own. Without a row to emit (a replay), a tile's buffers stay
+ * Rows are not made ahead: they would need separate memory. Without a row to emit (a replay), a tile's buffers stay
  * in the cache for many steps. With one, buffers that no cache holds are read and written at every step, which takes as
- * long as making the seeds, and seeds need no memory: so the next tile's buffers are asked for while the seeds of this
- * one are made, a few at a time, since a processor has room for about two dozen questions to memory.
+ * long as making the seeds, and seeds need no memory: so the next tile's buffers are prefetched while the seeds of this
+ * one are made, a few at a time, since a processor has room for about two dozen memory requests.
  */
 #include "noise/plan.h"
 
@@ -19,10 +19,10 @@
 
 #include <string.h>
 
-/* Steps of a replay for which a tile stays in the cache. */
+/* The steps of a replay during which a tile stays in the cache. */
 enum { REPLAY = 64 };
 
-/* Seed and buffers of a tile are to stay in the first-level cache, 32 KB or more. */
+/* The seed and buffers of a tile should stay in the first-level cache, 32 KB or more. */
 static const int64_t CACHE = 26000;
 
 static int64_t weight_count(const noise_plan *plan) {
@@ -46,23 +46,23 @@ static void prepare_states(noise_stream *s, int64_t t, int64_t rows) {
     const noise_plan *plan = &s->plan;
     shared *head = (shared *)s->shared;
     head->step = t;
-    head->seed = noise_route_seed_row(s, t); /* one a step, also from one block to the next */
+    head->seed = noise_route_seed_row(s, t); /* one per step, also from one block to the next */
     for (int64_t r = 0; r < rows; r++)
         plan->states.fill(s, (t + r) % plan->length, noise_route_factor(plan, t + r), weights_at(s, r));
 }
 
-/* Of an exact row: what its own seed is multiplied by. */
+/* The factor of an exact row's own seed. */
 static double own_weight(const noise_stream *s, int64_t r) {
     const double *weight = (const double *)weights_at(s, r);
     return s->plan.states.kernel == DPMF_RECIPE_BLT ? weight[2 * s->plan.slots]
                                                     : weight[0] * weight[1 + 2 * s->plan.slots];
 }
 
-/* Buffers of so many bytes are in no cache. Seeds at a time, with their share of the next tile's buffers: 32 lines. */
+/* Buffers of NO_CACHE bytes fit no cache. SEEDS are made at a time, with their share of the next buffers: 32 lines. */
 static const int64_t NO_CACHE = 1 << 24, SEEDS = 128;
 enum { LINE = 64 };
 
-/* The seeds of a row; the tile's buffers are followed by those of the next, if there is one. */
+/* Makes the seeds of a row and prefetches the buffers of the next tile, if there is one: they follow this tile's. */
 static void fill_and_fetch(const noise_stream *s, const noise_tile *tile, uint64_t row, char *out) {
     const noise_plan *plan = &s->plan;
     const int64_t size = (int64_t)plan->size, bytes = plan->slots * tile->count * size;

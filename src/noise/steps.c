@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams by the strategy's own step, in double, tile by tile: for what has no faster way, a user's operators and
- * Nesterov's workloads. Buffers are double whatever the precision; seeds and rows are converted.
+ * Streams that call the strategy's own step, in double, tile by tile. Strategies without a faster route use it: a user's
+ * operators and Nesterov's workloads. Buffers are double for any precision; seeds and rows are converted.
  */
 #include "noise/plan.h"
 
@@ -19,10 +19,10 @@ static void prepare_steps(noise_stream *s, int64_t t, int64_t rows) {
     shared *head = (shared *)s->shared;
     (void)rows;
     head->step = t;
-    head->seed = noise_route_seed_row(s, t); /* one a step */
+    head->seed = noise_route_seed_row(s, t); /* one per step */
 }
 
-/* The scratch: the row, then the seed as it comes, the seed and the row in double. */
+/* The scratch has the row, then the seed as it is made, then the seed and the row in double. */
 static void make_step_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
     const shared *head = (const shared *)s->shared;
     const dpmf_strategy *c = s->plan.strategy;

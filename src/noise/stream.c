@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The stream of W Z: made by its plan (noise/plan.c), its steps, where rows go, its state as bytes. How rows are computed
- * is in the routes: noise/feedback.c, noise/filter.c, noise/states.c, noise/program.c and noise/steps.c.
+ * The stream of W Z. This file creates it from its plan (noise/plan.c), moves it from step to step, and stores its rows and
+ * its state in the caller's memory. The routes compute the rows: noise/feedback.c, noise/filter.c, noise/states.c,
+ * noise/program.c and noise/steps.c.
  *
  * Nothing here computes: a row is a function of the seeds, of coefficients that are computed in double and rounded once,
- * and of a fixed order of additions. Tiles, look-ahead and threads decide when a number is made, never what it is.
+ * and of a fixed order of additions. Tiles, look-ahead and threads determine when a number is made, never its value.
  */
 #include "noise/stream.h"
 
@@ -17,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- making it ---- */
+/* ---- creating it ---- */
 
 enum { ALLOCATION = 128 }; /* what base/memory.c adds to an allocation for its header */
 
@@ -31,7 +32,7 @@ dpmf_status noise_stream_memory(const dpmf_strategy *strategy, const noise_strea
     return DPMF_OK;
 }
 
-/* Large pages for large memory, where the system has them: a tile's rows lie on many small ones. Only a hint. */
+/* Requests large pages, where the system has them, since a tile's rows are on many small ones. It is only a hint. */
 static void hint_large_pages(char *memory, int64_t bytes) {
 #if defined(MADV_HUGEPAGE)
     const int64_t page = 1 << 21;
@@ -166,7 +167,7 @@ dpmf_status noise_stream_recipe(noise_stream *s, int64_t t, uint64_t *seed, dpmf
     return DPMF_OK;
 }
 
-/* ---- to any step ---- */
+/* ---- going to any step ---- */
 
 /* Rows that are fed back are read only where they exist; buffers begin at 0. */
 static void restart(noise_stream *s, int64_t t) {
@@ -175,7 +176,7 @@ static void restart(noise_stream *s, int64_t t) {
     s->step = s->kept = s->reached = t;
 }
 
-/* Rows of a replay between two questions whether to go on: as many as are made at once, but about 2^27 numbers. */
+/* Rows of a replay between two calls of the progress callback: as many as are made at once, but about 2^27 numbers. */
 static int64_t replay_rows(const noise_plan *plan, int64_t left) {
     const int64_t most = ((int64_t)1 << 27) / plan->padded, group = KERNELS_COMBINE_ROWS;
     return noise_at_most(noise_at_most(plan->replay, most < group ? group : most), left);
@@ -194,7 +195,7 @@ dpmf_status noise_stream_seek(noise_stream *s, int64_t step, const dpmf_run *run
         restart(s, step);
         return DPMF_OK;
     }
-    int64_t start = step - step % plan->length; /* of its block, before which nothing matters */
+    int64_t start = step - step % plan->length; /* of its block; earlier steps have no effect */
     if (step < s->step || start > s->made) restart(s, start);
     int64_t from = s->made;
     noise_turns_level(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The stream of rows of W Z for any strategy, in float or double, over the coordinates [first, first + count): seeds come
- * from crypto/seed.h, recursions are those of the strategies' tables. Knows nothing of sigma, files or the public API.
+ * from crypto/seed.h, recursions are those of the strategies' tables. It does not use sigma, files or the public API.
  */
 #ifndef DPMF_NOISE_STREAM_H
 #define DPMF_NOISE_STREAM_H
@@ -19,7 +19,7 @@ typedef struct noise_stream_options {
     const char
         *scratch; /* a directory for pre-generated rows of strategies that do not stream; NULL: regenerate seeds */
     double exact; /* 0, or the size of a seed in grid steps: rows are then whole numbers of them, in double */
-    const dpmf_noise_maker *maker; /* NULL, or who makes the rows: the stream then has their recipes alone */
+    const dpmf_noise_maker *maker; /* NULL, or the maker of the rows: the stream then has only their recipes */
 } noise_stream_options;
 
 /* Everything is allocated here; `strategy` and `seed` are borrowed and must outlive the stream. pool may be NULL. */
@@ -32,14 +32,14 @@ void noise_stream_free(noise_stream *stream); /* wipes its buffers */
 DPMF_MUST_CHECK dpmf_status noise_stream_memory(const dpmf_strategy *strategy, const noise_stream_options *options,
                                                 int threads, uint64_t *all, uint64_t *buffers);
 
-/* Where a row goes: segments of caller memory that together hold `count` numbers, in order. */
+/* A row is written to segments of the caller's memory that together hold `count` numbers, in order. */
 typedef dpmf_segment noise_segment;
 
 /* Refuses segments that do not hold `count` numbers. */
 DPMF_MUST_CHECK dpmf_status noise_check_segments(int64_t count, int64_t segments, const noise_segment *segment);
 
 /*
- * The next row: each number x of it is stored as scale * x, added, y += scale * x, or, a whole number, added to 64-bit
+ * Makes the next row: each number x of it is stored as scale * x, added, y += scale * x, or, a whole number, added to 64-bit
  * integers, y += x. Never allocates. DPMF_ERROR_ARGUMENT past the last step, and nothing is written.
  */
 typedef enum noise_how {
@@ -52,24 +52,27 @@ DPMF_MUST_CHECK dpmf_status noise_stream_emit(noise_stream *stream, double scale
 
 int64_t noise_stream_step(const noise_stream *stream); /* of the next row */
 
-/* How row t is made elsewhere. The seeds go to `seed`, room for `stream_seeds` of them. */
+/* The recipe of row t, which is made elsewhere. The seeds go to `seed`, which has room for `stream_seeds` of them. */
 DPMF_MUST_CHECK dpmf_status noise_stream_recipe(noise_stream *stream, int64_t t, uint64_t *seed, dpmf_recipe *out);
 int64_t noise_stream_seeds(const noise_stream *stream);
 
 /*
- * To any step: forward, or back to the start of its block and forward; the same bits as a stream that never stopped. If
- * it is cancelled, the stream is at a step on the way, which noise_stream_step says, and goes on from there.
+ * Goes to any step: forward, or back to the start of its block and forward. The bits are those of a stream that never
+ * stopped. If it is cancelled, the stream is at a step on the way (noise_stream_step) and continues from there.
  */
 DPMF_MUST_CHECK dpmf_status noise_stream_seek(noise_stream *stream, int64_t step, const dpmf_run *run);
 
-/* The buffers as bytes, for a state file: size, copy out (rows that some tiles have and others not are made first), copy in (at `step`). */
+/*
+ * The buffers as bytes, for a state file: their size, copying them out (which first makes the rows that only some tiles
+ * have), and copying them in (at `step`).
+ */
 int64_t noise_stream_state_size(const noise_stream *stream);
 DPMF_MUST_CHECK dpmf_status noise_stream_state_save(noise_stream *stream, uint8_t *bytes);
 DPMF_MUST_CHECK dpmf_status noise_stream_state_load(noise_stream *stream, int64_t step, const uint8_t *bytes);
 
 /*
- * How those bytes are laid out: `head` bytes that are the same for every shard at the same row, then `slots` rows of
- * `size` bytes a coordinate.
+ * The layout of those bytes: `head` bytes that are the same for every shard at the same row, then `slots` rows of `size`
+ * bytes per coordinate.
  */
 typedef struct noise_stream_layout {
     int64_t head, slots, size;

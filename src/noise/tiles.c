@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the tiles of a stream, by all threads: a tile whose turn it is makes its rows, and while they are in the
- * cache the row of this step is emitted from them; the other tiles emit what they have made before. Every tile is
- * emitted once in a step, whatever the number of passes.
+ * All threads together make a pass over the tiles of a stream. A tile whose turn is due makes its rows, and while they are
+ * in the cache the row of this step is emitted from them; the other tiles emit rows that they made before. Every tile is
+ * emitted once per step, for any number of passes.
  */
 
 #include "noise/plan.h"
 
 #include <assert.h>
 
-/* A thread takes about so many coordinates at a time: enough to hide what taking costs. */
+/* A thread takes about this many coordinates at a time: enough to hide the cost of taking them. */
 static const int64_t TAKEN = 1 << 16;
 
 noise_tile noise_tile_at(const noise_stream *s, int64_t index) {
@@ -20,7 +20,7 @@ noise_tile noise_tile_at(const noise_stream *s, int64_t index) {
     return (noise_tile){plan->base + start, count, count, s->slots + plan->slots * start * size};
 }
 
-/* x[0..count) goes to the coordinates from `at` on, counted from the first; *k and *before: the segment that has it. */
+/* Writes x[0..count) to the coordinates from `at` on, counted from the first; *k and *before: the segment that has it. */
 static void emit_part(const noise_task *job, int64_t at, int64_t count, const char *x, int64_t *k, int64_t *before) {
     const noise_stream *s = job->stream;
     size_t size = s->plan.size;
@@ -77,24 +77,24 @@ void noise_tiles_run(noise_task *job) {
 }
 
 /*
- * Which tiles make rows ahead at which step. A tile that makes `ahead` rows at a time is read and written once in as many
- * steps; but if all tiles did so at the same step, that step would take as long as `ahead` of them, and the first one
- * would also wait for all memory of the stream. So the tiles are cut into `turns`, runs of neighbours, and turn c is
- * due at the steps t with
+ * This determines which tiles make rows ahead at which step. A tile that makes `ahead` rows at a time is read and written
+ * once per `ahead` steps; but if all tiles did so at the same step, that step would take as long as `ahead` of them, and
+ * the first one would also wait for all memory of the stream. So the tiles are cut into `turns`, runs of neighbours, and
+ * turn c is due at the steps t with
  *
  *     t mod ahead = floor(c ahead / turns),
  *
  * one after the other: every step then takes about the same time. A turn that has no row left before it is due (at
- * the start, after a seek or a saved state) makes few: as many as pay for reading the rows that they depend on, none of
- * which exist at the start. Who makes a row when never changes what it is.
+ * the start, after a seek or a saved state) makes few: enough to be worth reading the rows that they depend on, none of
+ * which exist at the start. The order in which tiles make rows never changes the rows.
  *
- * A state that is saved has the same rows of every tile, and how many does not depend on tiles or threads, since the
- * states of shards are put together: those of a turn that was due at the step before.
+ * A saved state has the same rows of every tile: those of a turn that was due at the step before. Their number does not
+ * depend on tiles or threads, since the states of shards are combined.
  */
 
 /* Sizes between a row and `ahead`: a group of the kernels, and a few of them. */
 static const int64_t FEW[] = {16, KERNELS_COMBINE_ROWS, 1};
-enum { PAYS = 3 }; /* making a row takes about as long as reading so many */
+enum { PAYS = 3 }; /* making a row takes about as long as reading this many */
 
 int64_t noise_turns_of(const noise_plan *plan) {
     const int64_t share = plan->threads > 1 ? 4 * plan->threads : 1; /* tiles that keep every thread busy */
@@ -102,7 +102,7 @@ int64_t noise_turns_of(const noise_plan *plan) {
     return noise_at_most(plan->tiles / share, plan->ahead);
 }
 
-/* How many rows turn c makes at step t, of which it has none. */
+/* The number of rows that turn c makes at step t, if it has made none from t on. */
 static int64_t rows_due(const noise_plan *plan, int64_t c, int64_t t) {
     const int64_t due = c * plan->ahead / plan->turns;
     const int64_t left = plan->turns == 1 ? 0 : (due - t % plan->ahead + plan->ahead) % plan->ahead;
@@ -114,7 +114,7 @@ static int64_t rows_due(const noise_plan *plan, int64_t c, int64_t t) {
     return FEW[k];
 }
 
-/* As many rows as a turn may have made, and no more than one has; each row ahead takes the place of an old one. */
+/* The largest number of rows that a turn may have made; each row ahead takes the place of an old one. */
 static int64_t most_made(const noise_stream *s) {
     if (s->reached <= s->level) return s->level;
     return noise_at_most(s->reached - 1 + s->plan.ahead, s->plan.strategy->steps);
@@ -191,7 +191,7 @@ void noise_turns_level(noise_stream *s) {
     s->level = s->made;
 }
 
-/* What the routes share: the norms that scale a row, and the seeds that a step takes. */
+/* The routes share the following: the norms that scale a row, and the seeds that a step takes. */
 
 double noise_route_factor(const noise_plan *plan, int64_t t) {
     const dpmf_strategy *s = plan->strategy;
@@ -207,7 +207,7 @@ double noise_route_factor(const noise_plan *plan, int64_t t) {
     return factor;
 }
 
-/* Block by block, then step by step inside one: few families take other than one seed a step. */
+/* Counts block by block, then step by step inside one: few families take other than one seed per step. */
 uint64_t noise_route_seed_row(noise_stream *s, int64_t t) {
     const noise_plan *plan = &s->plan;
     int64_t local = t % plan->length, start = t - local;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks that every call on a stream makes first, and those of going to a row; of the stream they call only its state. */
+/* The checks that every call on a stream makes first, and those of going to a row. They use only the stream's state. */
 #include "noise/noise.h"
 
 #include <inttypes.h>

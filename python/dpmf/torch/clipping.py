@@ -198,7 +198,7 @@ def chunk_for(trained: Dict[str, Any], device: torch.device) -> int:
 
 
 def choose(clipping: str, numbers: float, model: Any) -> Tuple[str, str]:
-    """(route, why) for a batch whose gradients hold so many numbers."""
+    """(route, why) for a batch whose gradients hold this many numbers."""
     if clipping not in ROUTES:
         raise errors.ArgumentError("clipping = %r, accepted: %s" % (clipping, ", ".join(ROUTES)))
     if clipping != "auto":

@@ -45,7 +45,7 @@ def ours(m=None, **options):
 @unittest.skipIf(torch is None, "torch is not installed")
 class Drift(Case):
     def test_a_failed_step_is_skipped(self):
-        """A training loop catches an exception (out of memory, say) and goes on with the next batch.
+        """A training loop catches an exception (for example out of memory) and continues with the next batch.
 
         Before, all later examples moved by one row of noise: away from the steps that the participation allows them. Now a
         batch carries its step, and the step says that it is the wrong one.
@@ -118,8 +118,8 @@ class Drift(Case):
     def test_any_loader_without_a_sampler(self):
         """make_private without a sampler, and a loader that shuffles.
 
-        Before, Private.epsilon was that of the design, 3, whatever the loader did; by who took part when it was more. Now a
-        step without anybody's number is refused, a loader is counted, and epsilon is that of the run that happened.
+        Before, Private.epsilon was that of the design, 3, for any loader; by the actual participations it was more. Now a
+        step without the examples' numbers is refused, a loader is counted, and epsilon is that of the actual run.
         """
         m = designed()
         model = Inner(5)
@@ -220,14 +220,14 @@ class Opacus(Case):
         self.assertEqual(attached.noise.step, 1)
         frozen = torch.nn.Parameter(torch.zeros(3), requires_grad=False)
         optimizer.param_groups[0]["params"].append(frozen)
-        frozen.grad = torch.ones(3)  # torch's optimizers step whatever has a gradient
+        frozen.grad = torch.ones(3)  # torch's optimizers step every parameter with a gradient
         self.refused(dpmf.StateError, "without noise", step, x, y)
 
 
 @unittest.skipIf(torch is None, "torch is not installed")
 class Processes(Case):
     def test_several_processes(self):
-        """Two processes train together, and nobody says rank= or world=.
+        """Two processes train together, and the script sets neither rank= nor world=.
 
         Before, each took the whole batch and the all-reduce counted every example twice: twice the sensitivity under the
         same noise. Now each takes its part, from the process group; a sampler that disagrees with the group, one that was
@@ -237,7 +237,7 @@ class Processes(Case):
         self.assertEqual(self.together(2), [["refused"] * 3 + alone] * 2)
 
     def together(self, world, *more, code=0):
-        """So many processes; gives what each said."""
+        """Runs `world` processes and returns what each printed."""
         (self.folder / "store").unlink(missing_ok=True)
         processes = [
             subprocess.Popen(
@@ -251,7 +251,7 @@ class Processes(Case):
         return said
 
     def test_resumed_together(self):
-        """Two processes with a key file end without a word at step 4, and go on from the checkpoint of step 2.
+        """Two processes with a key file end without a message at step 4, and resume from the checkpoint of step 2.
 
         Before, each needed a state file of its own, and with one for both the second was locked out. Now the first process
         keeps the one of all: the same bits as one process that was never interrupted; and with other data a row that was

@@ -18,8 +18,8 @@ class Files(Case):
         """Somebody changes a figure of a mechanism file and computes its digest again, as anybody can.
 
         Before, an epsilon of 1 in place of 3 came out of `epsilon` and the report, and a sensitivity of a tenth made noise of
-        a tenth with `privacy()` still saying 3. Now whoever prints or uses a guarantee computes it first, from the
-        coefficients, and refuses a file that claims too much.
+        a tenth with `privacy()` still saying 3. Now all code that prints or uses a guarantee first computes it
+        from the coefficients, and refuses a file that claims too much.
         """
         m = self.forged()  # the same figures: an honest file
         self.assertAlmostEqual(m.privacy().epsilon, 3.0, places=6)
@@ -47,8 +47,8 @@ class Files(Case):
     def test_the_same_key_twice(self):
         """A program that makes noise from a key file is run twice.
 
-        Before, both runs had the same rows (nobody had asked for a state file), and the difference of what they published had
-        no noise. Now the state file lies beside the key, and the second run goes on where the first ended.
+        Before, both runs had the same rows (by default there was no state file), and the difference of what they published
+        had no noise. Now the state file is beside the key, and the second run continues where the first ended.
         """
         m, key = mechanism("identity", 6), self.folder / "run.key"
         rows = []
@@ -57,12 +57,12 @@ class Files(Case):
                 rows.append(noise.next())
         self.assertFalse(any(np.array_equal(a, b) for a, b in ((rows[0], rows[1]), (rows[1], rows[2]))))
         self.assertTrue((self.folder / "run.key.state").exists())
-        again = m.noise(8, 1.0, key, state=dpmf.NO_STATE)  # said in so many words
+        again = m.noise(8, 1.0, key, state=dpmf.NO_STATE)  # requested explicitly
         np.testing.assert_array_equal(again.next(), rows[0])
 
     def test_counting_twice_with_a_key(self):
-        """The same with running sums: before, the second Counter gave the same noise over other numbers. Now it goes on after
-        the rows of the first, and a copy of the key has no state to begin again with."""
+        """The same with running sums: before, the second Counter gave the same noise over other numbers. Now it continues
+        after the rows of the first, and a copy of the key has no state to begin again with."""
         m, key = dpmf.evaluate("toeplitz", 30, sigma=1.0), self.folder / "count.key"
         with dpmf.Counter(m, key=key) as counter:
             counter.add(7)

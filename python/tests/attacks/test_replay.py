@@ -22,7 +22,7 @@ README = pathlib.Path(__file__).resolve().parents[3] / "README.md"
 @unittest.skipIf(torch is None, "torch is not installed")
 class Replay(Case):
     def test_dropout_after_a_crash(self):
-        """A run with dropout is interrupted after step 6 and goes on from its checkpoint of step 3.
+        """A run with dropout is interrupted after step 6 and resumes from its checkpoint of step 3.
 
         Before, the resumed process drew other dropout masks: steps 3 to 5 had the same rows of noise and other sums, and the
         difference of the two published models was one of gradients, without noise. Now the states of the random-number
@@ -65,7 +65,7 @@ class Replay(Case):
         """Five steps, the end of the program, and no checkpoint: then the script is run again.
 
         Before, it went on at step 5 with a fresh model: a model that is not the one that the first steps trained, under
-        their guarantee. Now the loader and the step refuse and say why, and so does the optimizer's state, so that nothing
+        their guarantee. Now the loader and the step refuse with a reason, and so does the optimizer's state, so that nothing
         can be written over.
         """
         runs.run(self.folder, until=5)
@@ -114,7 +114,7 @@ def kills(case, count, seed):
     while killed < count:
         process = subprocess.Popen(command + [str(broken)], env=environment, stdout=subprocess.PIPE)
         seen = generator.randrange(0, 9)
-        for _ in range(seen):  # so many lines, and then a random moment of what follows
+        for _ in range(seen):  # this many lines, and then a random moment of what follows
             if not process.stdout.readline():
                 break
         try:

@@ -97,8 +97,8 @@ class Sums(Case):
         self.assertRaises(dpmf.ArgumentError, one_step, x, 1e-31)
 
     def test_options_that_make_no_sense(self):
-        """chunk=-3 trained on pure noise, expected_batch=inf on nothing, rank 5 of 2 gave examples to nobody, and a state
-        file with a key that dies with the process promised what nobody could keep. Now each is refused by name.
+        """chunk=-3 trained on pure noise, expected_batch=inf on nothing, rank 5 of 2 gave examples to no process, and a
+        state file with a key that ends with the process made a promise that could not be kept. Now each is refused by name.
         """
         m = mechanism("identity", 3)
         data = torch.utils.data.TensorDataset(torch.zeros(6, 2), torch.zeros(6))
