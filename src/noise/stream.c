@@ -143,7 +143,7 @@ int64_t noise_stream_step(const noise_stream *s) {
     return s->step;
 }
 
-/* ---- rows that are made elsewhere (noise/elsewhere.c) ---- */
+/* ---- rows that are made elsewhere (noise/external_rows.c) ---- */
 
 int64_t noise_stream_seeds(const noise_stream *s) {
     return s->plan.seeds;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Computes the figures of a mechanism once more by the routes that made them: the same code on the same coefficients,
- * so that claimed and found agree to the last digits and a change of any one of them shows. verify/whole.c and
+ * so that claimed and found agree to the last digits and a change of any one of them shows. verify/matrices.c and
  * verify/stream.c check whether the routes are right.
  */
 #include "verify/verify.h"

@@ -69,14 +69,14 @@ DPMF_MUST_CHECK dpmf_status verify_figures(verify_task *v);
 DPMF_MUST_CHECK dpmf_status verify_privacy(verify_task *v);
 double verify_gaussian_delta(double mu, double epsilon);
 
-/* verify/whole.c, verify/pattern.c: everything from W as the noise stream has it, for few steps. */
+/* verify/matrices.c, verify/pattern.c: everything from W as the noise stream has it, for few steps. */
 int verify_is_small(const dpmf_mechanism *m);
 DPMF_MUST_CHECK dpmf_status verify_matrices(verify_task *v);
 
 /* The same for many steps: the response through the stream, and the first steps of W C (verify/stream.c). */
 DPMF_MUST_CHECK dpmf_status verify_stream(verify_task *v);
 
-/* And verify/long.c: sensitivity from below; losses by impulses, a block of seeds at a time. */
+/* And verify/long_runs.c: sensitivity from below; losses by impulses, a block of seeds at a time. */
 DPMF_MUST_CHECK dpmf_status verify_long(verify_task *v);
 
 /* verify/law.c: the rows that the public stream gives are normal with covariance W W'. */
