@@ -9,7 +9,7 @@
 #include <string.h>
 
 const dpmf_family *find_family(const char *name) {
-    for (int64_t i = 0; i < dpmf_family_count(); i++)
+    for (int64_t i = 0; dpmf_family_info(i) != NULL; i++)
         if (strcmp(dpmf_family_info(i)->name, name) == 0) return dpmf_family_info(i);
     return NULL;
 }

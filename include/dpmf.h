@@ -112,28 +112,6 @@ DPMF_API dpmf_run dpmf_run_defaults(void);
 
 /* ---- expert ---- */
 
-/*
- * Memory. All of the library's own memory comes from here. Set before any object exists; NULL restores the default.
- * `allocate` may return NULL. The limit bounds the sum of what is in use at once, so that a request that cannot
- * succeed fails at once instead of driving the machine out of memory; 0 means the machine's physical memory.
- */
-typedef struct dpmf_allocator {
-    void *(*allocate)(void *context, size_t bytes);
-    void (*release)(void *context, void *memory);
-    void *context;
-} dpmf_allocator;
-
-DPMF_API void dpmf_memory_set_allocator(const dpmf_allocator *allocator);
-DPMF_API void dpmf_memory_set_limit(uint64_t bytes);
-DPMF_API uint64_t dpmf_memory_in_use(void);
-
-/*
- * For libraries and callbacks on top of this one. The first sets this thread's message: one line, cut to a thousand bytes.
- * The second gives zeroed memory for `count` items of `size` bytes under the same allocator and limit; `what` names it in the
- * message. Such memory, and every array of bytes that this library gives away, is freed by dpmf_bytes_free.
- */
-DPMF_API void dpmf_set_last_error(const char *text);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_bytes_allocate(int64_t count, size_t size, const char *what, void **out);
 DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -331,8 +309,7 @@ typedef struct dpmf_family {
     int designed;              /* its place among the families that dpmf_design_create tries, from 1; 0: it does not */
 } dpmf_family;
 
-DPMF_API int64_t dpmf_family_count(void);
-DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* 0 to count - 1; NULL outside */
+DPMF_API const dpmf_family *dpmf_family_info(int64_t i); /* from 0; NULL past the last one */
 
 /*
  * A family that needs no parameters of its own, by name:
@@ -565,13 +542,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_range(const dpmf_workload *workl
                                                       int64_t first, int64_t count, const dpmf_run *run,
                                                       double *per_step);
 
-/* NULL participation means single; NULL options the defaults (only adjacency, lower_bound, weights and run are read).
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload,
-                                                              const dpmf_participation *participation,
-                                                              const dpmf_evaluate_options *options,
-                                                              dpmf_lower_bound *out);
-
 /*
  * ---- questions on a released stream ----
  *
@@ -758,7 +728,6 @@ typedef enum dpmf_engine {
     DPMF_ENGINE_RDP,              /* Poisson: a proven upper bound through Renyi divergences, looser */
     DPMF_ENGINE_MONTE_CARLO       /* balls-in-bins, min-sep */
 } dpmf_engine;
-DPMF_API const char *dpmf_engine_name(dpmf_engine engine);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out);
 
 typedef struct dpmf_account_options {
@@ -846,19 +815,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_delta(const dpmf_ledger *ledger
 /* ---- expert ---- */
 
 /*
- * A strategy under sampling: the number of compositions of the subsampled Gaussian, its probability, and the
- * sensitivity that sigma is per unit of. Refused with DPMF_ERROR_ARGUMENT when C has more than B bands, or when
- * `claimed_norm` (0: none) is less than the largest column norm. Poisson and block-cyclic only.
- */
-typedef struct dpmf_amplification {
-    int64_t compositions;
-    double probability;
-    dpmf_sensitivity sensitivity; /* of: column */
-} dpmf_amplification;
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling,
-                                                  double claimed_norm, dpmf_amplification *out);
-
-/*
  * The largest number of compositions (steps), or the largest sampling probability, that keep sigma within (epsilon, delta): none and
  * poisson; block-cyclic too, whose steps grow by whole rounds of its B blocks. DPMF_ERROR_UNSUPPORTED if not even one
  * step, or no probability above 0, does; at most 1e15 steps are tried.
@@ -869,15 +825,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_compositions(double sigma, d
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delta,
                                                                 const dpmf_account_options *options,
                                                                 double *probability, dpmf_privacy *out);
-
-/*
- * The least cap on the batch with which the least sigma for (epsilon, delta) is at most (1 + cost) times that without one:
- * poisson and block-cyclic, `units` in the options. cost above 0, at most 1; 0: a thousandth. `out` (may be NULL) gets
- * the least sigma with that cap.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_cap(double epsilon, double delta, double cost,
-                                                        const dpmf_account_options *options, int64_t *cap,
-                                                        dpmf_privacy *out);
 
 /*
  * Private choice among runs. A run is made a random number K of times, each time with settings drawn at random from a list
@@ -899,9 +846,8 @@ typedef struct dpmf_tuning {
     double eta, gamma; /* negative-binomial */
 } dpmf_tuning;
 
-/* "poisson:MEAN", "negative-binomial:ETA,GAMMA", and back (at most 95 bytes). */
+/* "poisson:MEAN", "negative-binomial:ETA,GAMMA". */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_tuning_parse(const char *text, dpmf_tuning *out);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_tuning_format(const dpmf_tuning *tuning, char out[96]);
 
 /* E[K]: the average number of runs. */
 DPMF_API double dpmf_tuning_runs(const dpmf_tuning *tuning);
@@ -1024,7 +970,7 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_account_first(const dpmf_mec
  * sensitivity and, where a guarantee is claimed, epsilon at its sigma and delta are computed here from the coefficients,
  * and a claim that is smaller is refused (DPMF_ERROR_FORMAT, naming the figure). Call this before you print a guarantee or rely on
  * one. `out` (may be NULL) gets the guarantee as computed; its epsilon is 0 where none is claimed.
- * Answers are kept by digest as long as the process lives, so asking again costs nothing.
+ * The answer is kept in the mechanism, so asking again costs nothing.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run,
                                                             dpmf_privacy *out);

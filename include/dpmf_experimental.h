@@ -150,6 +150,33 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_reserve(dpmf_noise *noise, doubl
 /* The row has been made. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_arrived(dpmf_noise *noise);
 
+/* ------------------------------------------------------------------------------------------------------------------
+ * 5  Memory and messages, for add-on libraries and tests
+ * --------------------------------------------------------------------------------------------------------------- */
+
+/*
+ * Memory. All of the library's own memory comes from here. Set before any object exists; NULL restores the default.
+ * `allocate` may return NULL. The limit bounds the sum of what is in use at once, so that a request that cannot
+ * succeed fails at once instead of driving the machine out of memory; 0 means the machine's physical memory.
+ */
+typedef struct dpmf_allocator {
+    void *(*allocate)(void *context, size_t bytes);
+    void (*release)(void *context, void *memory);
+    void *context;
+} dpmf_allocator;
+
+DPMF_API void dpmf_memory_set_allocator(const dpmf_allocator *allocator);
+DPMF_API void dpmf_memory_set_limit(uint64_t bytes);
+DPMF_API uint64_t dpmf_memory_in_use(void);
+
+/*
+ * For libraries and callbacks on top of this one. The first sets this thread's message: one line, cut to a thousand bytes.
+ * The second gives zeroed memory for `count` items of `size` bytes under the same allocator and limit; `what` names it in the
+ * message. Such memory, and every array of bytes that this library gives away, is freed by dpmf_bytes_free.
+ */
+DPMF_API void dpmf_set_last_error(const char *text);
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_bytes_allocate(int64_t count, size_t size, const char *what, void **out);
+
 #ifdef __cplusplus
 }
 #endif

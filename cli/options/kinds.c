@@ -13,7 +13,7 @@ static void append(char *out, size_t room, const char *join, const char *word) {
 const char *family_values(void) {
     static char list[400];
     if (list[0] != '\0') return list;
-    for (int64_t i = 0; i < dpmf_family_count(); i++)
+    for (int64_t i = 0; dpmf_family_info(i) != NULL; i++)
         append(list, sizeof list, i > 0 ? "|" : "", dpmf_family_info(i)->name);
     return list;
 }
@@ -38,7 +38,7 @@ const char *sampling_values(void) {
 
 static int next_place(int (*place)(const dpmf_family *kind), int after) {
     int next = 0;
-    for (int64_t i = 0; i < dpmf_family_count(); i++) {
+    for (int64_t i = 0; dpmf_family_info(i) != NULL; i++) {
         int at = place(dpmf_family_info(i));
         if (at > after && (next == 0 || at < next)) next = at;
     }
@@ -49,7 +49,7 @@ const char *family_list(int (*place)(const dpmf_family *kind), const char *last,
     const char *held = NULL; /* a name waits until it is known whether it is the last */
     out[0] = '\0';
     for (int at = next_place(place, 0); at != 0; at = next_place(place, at))
-        for (int64_t i = 0; i < dpmf_family_count(); i++) {
+        for (int64_t i = 0; dpmf_family_info(i) != NULL; i++) {
             if (place(dpmf_family_info(i)) != at) continue;
             if (held != NULL) append(out, FAMILY_LIST, out[0] == '\0' ? "" : ", ", held);
             held = dpmf_family_info(i)->name;
@@ -67,7 +67,7 @@ const char *family_help(void) {
     char list[FAMILY_LIST];
     if (help[0] != '\0') return help;
     append(help, sizeof help, "kind of strategy: ", "");
-    for (int64_t i = 0; i < dpmf_family_count(); i++) {
+    for (int64_t i = 0; dpmf_family_info(i) != NULL; i++) {
         const char *listed = dpmf_family_info(i)->listed;
         append(help, sizeof help, i > 0 && listed[0] != ',' ? "; " : "", listed);
     }

@@ -209,14 +209,6 @@ class dpmf_run(Structure):
     ]
 
 
-class dpmf_allocator(Structure):
-    _fields_ = [
-        ("allocate", CFUNCTYPE(c_void_p, c_void_p, c_size_t)),
-        ("release", CFUNCTYPE(None, c_void_p, c_void_p)),
-        ("context", c_void_p),
-    ]
-
-
 class dpmf_workload_options(Structure):
     _fields_ = [
         ("momentum", c_double),
@@ -424,14 +416,6 @@ class dpmf_privacy(Structure):
         ("method", c_char_p),
         ("slack_met", c_int),
         ("without_sampling", c_double),
-    ]
-
-
-class dpmf_amplification(Structure):
-    _fields_ = [
-        ("compositions", c_int64),
-        ("probability", c_double),
-        ("sensitivity", dpmf_sensitivity),
     ]
 
 
@@ -781,11 +765,6 @@ FUNCTIONS = {
     "dpmf_status_name": (c_char_p, [c_int]),
     "dpmf_last_error": (c_char_p, []),
     "dpmf_run_defaults": (dpmf_run, []),
-    "dpmf_memory_set_allocator": (None, [POINTER(dpmf_allocator)]),
-    "dpmf_memory_set_limit": (None, [c_uint64]),
-    "dpmf_memory_in_use": (c_uint64, []),
-    "dpmf_set_last_error": (None, [c_char_p]),
-    "dpmf_bytes_allocate": (dpmf_status, [c_int64, c_size_t, c_char_p, POINTER(c_void_p)]),
     "dpmf_bytes_free": (None, [POINTER(c_uint8)]),
     "dpmf_workload_parse": (dpmf_status, [c_char_p, c_int64, POINTER(POINTER(dpmf_workload))]),
     "dpmf_workload_options_defaults": (dpmf_workload_options, []),
@@ -802,7 +781,6 @@ FUNCTIONS = {
     "dpmf_participation_create": (dpmf_status, [c_int, c_int64, c_int64, c_int64, POINTER(POINTER(dpmf_participation))]),
     "dpmf_participation_form": (c_char_p, [c_int]),
     "dpmf_strategy_options_defaults": (dpmf_strategy_options, []),
-    "dpmf_family_count": (c_int64, []),
     "dpmf_family_info": (POINTER(dpmf_family), [c_int64]),
     "dpmf_strategy_create": (dpmf_status, [c_char_p, POINTER(dpmf_workload), POINTER(dpmf_strategy_options), POINTER(POINTER(dpmf_strategy))]),
     "dpmf_strategy_free": (None, [POINTER(dpmf_strategy)]),
@@ -833,7 +811,6 @@ FUNCTIONS = {
     "dpmf_sensitivity_observed": (dpmf_status, [POINTER(dpmf_strategy), c_int64, POINTER(c_int64), POINTER(c_int64), POINTER(dpmf_evaluate_options), POINTER(dpmf_sensitivity), POINTER(c_int64)]),
     "dpmf_error_compute": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_strategy), POINTER(dpmf_run), POINTER(c_double)]),
     "dpmf_error_range": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_strategy), c_int64, c_int64, POINTER(dpmf_run), POINTER(c_double)]),
-    "dpmf_lower_bound_compute": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_evaluate_options), POINTER(dpmf_lower_bound)]),
     "dpmf_query_deviation": (dpmf_status, [POINTER(dpmf_strategy), c_int64, POINTER(c_double), POINTER(dpmf_run), POINTER(c_double)]),
     "dpmf_query_weights": (dpmf_status, [POINTER(dpmf_workload), c_int64, POINTER(c_double), POINTER(c_double)]),
     "dpmf_query_multiplier": (dpmf_status, [c_double, c_int64, POINTER(c_double)]),
@@ -846,7 +823,6 @@ FUNCTIONS = {
     "dpmf_sampling_format": (dpmf_status, [POINTER(dpmf_sampling), c_char_p]),
     "dpmf_sampling_is_none": (c_int, [POINTER(dpmf_sampling)]),
     "dpmf_sampling_describe": (POINTER(dpmf_sampling_facts), [c_int]),
-    "dpmf_engine_name": (c_char_p, [c_int]),
     "dpmf_engine_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
     "dpmf_account_options_defaults": (dpmf_account_options, []),
     "dpmf_account_epsilon": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
@@ -859,12 +835,9 @@ FUNCTIONS = {
     "dpmf_ledger_add_sampled": (dpmf_status, [POINTER(dpmf_ledger), c_double, POINTER(dpmf_account_options), c_int64]),
     "dpmf_ledger_epsilon": (dpmf_status, [POINTER(dpmf_ledger), c_double, POINTER(dpmf_run), POINTER(dpmf_privacy)]),
     "dpmf_ledger_delta": (dpmf_status, [POINTER(dpmf_ledger), c_double, POINTER(dpmf_run), POINTER(dpmf_privacy)]),
-    "dpmf_amplify": (dpmf_status, [POINTER(dpmf_strategy), POINTER(dpmf_sampling), c_double, POINTER(dpmf_amplification)]),
     "dpmf_calibrate_compositions": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
     "dpmf_calibrate_probability": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_double), POINTER(dpmf_privacy)]),
-    "dpmf_calibrate_cap": (dpmf_status, [c_double, c_double, c_double, POINTER(dpmf_account_options), POINTER(c_int64), POINTER(dpmf_privacy)]),
     "dpmf_tuning_parse": (dpmf_status, [c_char_p, POINTER(dpmf_tuning)]),
-    "dpmf_tuning_format": (dpmf_status, [POINTER(dpmf_tuning), c_char_p]),
     "dpmf_tuning_runs": (c_double, [POINTER(dpmf_tuning)]),
     "dpmf_account_tuning": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_tuning), POINTER(dpmf_privacy)]),
     "dpmf_account_zcdp": (dpmf_status, [c_double, c_double, c_int, c_int64, POINTER(dpmf_privacy)]),

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence, Union
 
@@ -38,7 +39,7 @@ def families() -> List[Family]:
     ['toeplitz']
     """
     found = []
-    for i in range(c.dpmf_family_count()):
+    for i in itertools.takewhile(c.dpmf_family_info, itertools.count()):
         f = c.dpmf_family_info(i).contents
         found.append(
             Family(

@@ -165,4 +165,27 @@ static inline int account_cap_binds(const account_question *q) {
 void ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta);
 void ledger_count(dpmf_ledger *ledger); /* one more entry of the file */
 
+/*
+ * A strategy under sampling: the number of compositions of the subsampled Gaussian, its probability, and the
+ * sensitivity that sigma is per unit of. Refused with DPMF_ERROR_ARGUMENT when C has more than B bands, or when
+ * `claimed_norm` (0: none) is less than the largest column norm. Poisson and block-cyclic only.
+ */
+typedef struct account_amplification {
+    int64_t compositions;
+    double probability;
+    dpmf_sensitivity sensitivity; /* of: column */
+} account_amplification;
+DPMF_MUST_CHECK dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling,
+                                            double claimed_norm, account_amplification *out);
+
+/*
+ * The least cap on the batch with which the least sigma for (epsilon, delta) is at most (1 + cost) times that without one:
+ * poisson and block-cyclic, `units` in the options. cost above 0, at most 1; 0: a thousandth. `out` (may be NULL) gets
+ * the least sigma with that cap.
+ */
+DPMF_MUST_CHECK dpmf_status account_calibrate_cap(double epsilon, double delta, double cost,
+                                                  const dpmf_account_options *options, int64_t *cap, dpmf_privacy *out);
+
+const char *account_engine_name(dpmf_engine engine);
+
 #endif

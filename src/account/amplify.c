@@ -54,8 +54,8 @@ static dpmf_status check_bands(const dpmf_strategy *strategy, int64_t accepted, 
                      sampling, strategy->family, (long long)bands, (long long)accepted);
 }
 
-dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling, double claimed_norm,
-                         dpmf_amplification *out) {
+dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sampling, double claimed_norm,
+                            account_amplification *out) {
     double norm = 0;
     if (strategy == NULL || sampling == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "amplify: the strategy or the sampling is NULL");
@@ -70,7 +70,7 @@ dpmf_status dpmf_amplify(const dpmf_strategy *strategy, const dpmf_sampling *sam
     TRY(largest_norm(strategy, &norm));
     TRY(check_claim(claimed_norm, norm));
     int64_t n = strategy->steps;
-    *out = (dpmf_amplification){
+    *out = (account_amplification){
         .compositions = n / blocks + (n % blocks != 0),
         .probability = fmin(1, sampling->probability * (double)blocks),
         .sensitivity = {norm, DPMF_EXACT, DPMF_SENSITIVITY_COLUMN, "largest column norm"},

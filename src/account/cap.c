@@ -45,8 +45,8 @@ static dpmf_status least_cap(search *s, double mean, int64_t most, int64_t *out)
     return DPMF_OK;
 }
 
-dpmf_status dpmf_calibrate_cap(double epsilon, double delta, double cost, const dpmf_account_options *options,
-                               int64_t *cap, dpmf_privacy *out) {
+dpmf_status account_calibrate_cap(double epsilon, double delta, double cost, const dpmf_account_options *options,
+                                  int64_t *cap, dpmf_privacy *out) {
     search s = {
         .options = options == NULL ? dpmf_account_options_defaults() : *options, .epsilon = epsilon, .delta = delta};
     dpmf_privacy found;

@@ -95,13 +95,13 @@ static dpmf_status check_combination(const dpmf_account_options *o) {
     const int bounded = account_sampling_allocates(&o->sampling) && o->engine == DPMF_ENGINE_CONNECT_THE_DOTS;
     if (needs && !bounded && o->engine != DPMF_ENGINE_AUTO && o->engine != DPMF_ENGINE_MONTE_CARLO)
         return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto and monte-carlo do",
-                         dpmf_engine_name(o->engine), text);
+                         account_engine_name(o->engine), text);
     if (!needs && o->engine == DPMF_ENGINE_MONTE_CARLO)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "engine monte-carlo is for balls-in-bins and min-sep sampling, not for %s", text);
     if (is_allocation(o) && o->engine != DPMF_ENGINE_AUTO)
         return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support sampling %s; auto does",
-                         dpmf_engine_name(o->engine), text);
+                         account_engine_name(o->engine), text);
     if (o->epochs < 0 || o->epochs > ACCOUNT_EPOCHS_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "%lld epochs, accepted 1 to %lld", (long long)o->epochs,
                          (long long)ACCOUNT_EPOCHS_MAX);
@@ -140,7 +140,7 @@ static dpmf_status check_cap(const dpmf_account_options *o) {
     if (o->engine != DPMF_ENGINE_AUTO &&
         o->engine != (is_simulated(o) ? DPMF_ENGINE_MONTE_CARLO : DPMF_ENGINE_CONNECT_THE_DOTS))
         return base_fail(DPMF_ERROR_ARGUMENT, "engine %s does not support a cap on the batch; auto does",
-                         dpmf_engine_name(o->engine));
+                         account_engine_name(o->engine));
     const int64_t blocks = account_sampling_blocks(&o->sampling);
     if (o->batch_cap < 1 || o->units < 2 * blocks || o->units > (int64_t)1000000000000)
         return base_fail(DPMF_ERROR_ARGUMENT,
@@ -168,13 +168,13 @@ static void compose(account_request *r, int64_t compositions, double probability
 
 static dpmf_status open_composed(account_request *r) {
     const dpmf_account_options *o = &r->options;
-    dpmf_amplification found;
+    account_amplification found;
     if (dpmf_sampling_is_none(&o->sampling)) {
         compose(r, o->compositions, 1);
         return DPMF_OK;
     }
     if (o->strategy != NULL) {
-        TRY(dpmf_amplify(o->strategy, &o->sampling, 0, &found));
+        TRY(account_amplify(o->strategy, &o->sampling, 0, &found));
         compose(r, found.compositions, found.probability);
         return DPMF_OK;
     }

@@ -23,7 +23,7 @@ static const char *const ENGINES[] = {
 };
 enum { ENGINE_COUNT = sizeof ENGINES / sizeof ENGINES[0] };
 
-const char *dpmf_engine_name(dpmf_engine engine) {
+const char *account_engine_name(dpmf_engine engine) {
     return (unsigned)engine < ENGINE_COUNT ? ENGINES[engine] : "unknown";
 }
 

@@ -62,18 +62,6 @@ dpmf_status dpmf_tuning_parse(const char *text, dpmf_tuning *out) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_tuning_format(const dpmf_tuning *tuning, char out[96]) {
-    char first[32], second[32];
-    if (!is_valid(tuning)) return base_fail(DPMF_ERROR_ARGUMENT, "tuning: numbers out of range");
-    base_format_double(tuning->kind == DPMF_TUNING_POISSON ? tuning->mean : tuning->eta, first);
-    base_format_double(tuning->gamma, second);
-    if (tuning->kind == DPMF_TUNING_POISSON)
-        snprintf(out, 96, "poisson:%s", first);
-    else
-        snprintf(out, 96, "negative-binomial:%s,%s", first, second);
-    return DPMF_OK;
-}
-
 double dpmf_tuning_runs(const dpmf_tuning *t) {
     if (t->kind == DPMF_TUNING_POISSON) return t->mean;
     if (t->gamma == 1) return 1;

@@ -69,10 +69,10 @@ static dpmf_status find_sensitivity(const dpmf_design *d, candidate *c) {
     o.adjacency = d->problem.adjacency;
     o.run = d->options.run;
     if (!dpmf_sampling_is_none(sampling)) {
-        dpmf_amplification found;
+        account_amplification found;
         o.of = DPMF_SENSITIVITY_COLUMN;
         if (account_sampling_composes(sampling)) /* refuses a strategy that the account does not cover */
-            TRY(dpmf_amplify(c->strategy, sampling, 0, &found));
+            TRY(account_amplify(c->strategy, sampling, 0, &found));
     }
     return dpmf_sensitivity_compute(c->strategy, d->problem.participation, &o, &c->info.sensitivity);
 }
@@ -111,7 +111,7 @@ static dpmf_status settle_cap(const dpmf_design *d, dpmf_sampling *sampling) {
     how.compositions = d->problem.steps;
     how.adjacency = d->problem.adjacency;
     how.run = d->options.run;
-    return dpmf_calibrate_cap(d->problem.epsilon, d->problem.delta, 0, &how, &sampling->cap, NULL);
+    return account_calibrate_cap(d->problem.epsilon, d->problem.delta, 0, &how, &sampling->cap, NULL);
 }
 
 /* ---- the list ---- */

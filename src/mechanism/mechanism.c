@@ -61,7 +61,7 @@ static dpmf_status check_guarantee(const dpmf_mechanism *m) {
     return DPMF_OK;
 }
 
-/* Checks what amplification needs of C, as far as this is known without computing; dpmf_amplify checks the rest. */
+/* Checks what amplification needs of C, as far as this is known without computing; account_amplify checks the rest. */
 static dpmf_status check_sampling(const dpmf_mechanism *m) {
     TRY(account_sampling_check(&m->sampling));
     int column = m->problem.evaluation.sensitivity.of == DPMF_SENSITIVITY_COLUMN;

@@ -357,7 +357,7 @@ dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_partic
     return DPMF_OK;
 }
 
-dpmf_status dpmf_lower_bound_compute(const dpmf_workload *workload, const dpmf_participation *participation,
-                                     const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
+dpmf_status optimum_find_bound(const dpmf_workload *workload, const dpmf_participation *participation,
+                               const dpmf_evaluate_options *options, dpmf_lower_bound *out) {
     return optimum_lower_bound(workload, participation, options, EPOCHS_BOTH, NULL, out);
 }

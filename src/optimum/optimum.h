@@ -53,8 +53,13 @@ DPMF_MUST_CHECK dpmf_status optimum_check_weights(int64_t steps, const double *w
 /* The constant equal to `text` among the scopes of lower bounds, or NULL. */
 const char *optimum_lower_bound_scope(const char *text);
 
+/* The lower bounds for both losses. NULL participation means single; NULL options the defaults (only adjacency, lower_bound, weights and run are read).
+ */
+DPMF_MUST_CHECK dpmf_status optimum_find_bound(const dpmf_workload *workload, const dpmf_participation *participation,
+                                               const dpmf_evaluate_options *options, dpmf_lower_bound *out);
+
 /*
- * dpmf_lower_bound_compute for the losses that are needed. Over several epochs the ascent for the max loss takes most
+ * optimum_find_bound for the losses that are needed. Over several epochs the ascent for the max loss takes most
  * of the time: without it the bound for the max loss is the one that follows from the RMS loss, and may be weaker.
  * `known`: what an earlier call found for the RMS loss alone, so that it need not be found again; or NULL.
  */

@@ -14,10 +14,6 @@
 
 /* ---- the table ---- */
 
-int64_t dpmf_family_count(void) {
-    return families_table.families;
-}
-
 const dpmf_family *dpmf_family_info(int64_t i) {
     return i >= 0 && i < families_table.families ? &families_table.family[i].shown : NULL;
 }

@@ -76,7 +76,7 @@ static void test_samplings_are_read_and_written_and_others_refused(void **state)
     }
     dpmf_engine engine;
     for (int i = 0; i < 5; i++) {
-        OK(dpmf_engine_parse(dpmf_engine_name((dpmf_engine)i), &engine));
+        OK(dpmf_engine_parse(account_engine_name((dpmf_engine)i), &engine));
         assert_int_equal(engine, i);
     }
     assert_int_equal(dpmf_engine_parse("prv", &engine), DPMF_ERROR_ARGUMENT);
@@ -87,9 +87,9 @@ static void test_samplings_are_read_and_written_and_others_refused(void **state)
 static void test_sampling_amplifies_a_banded_strategy(void **state) {
     (void)state;
     dpmf_strategy *c = banded_root(100, 8);
-    dpmf_amplification found;
+    account_amplification found;
     dpmf_sampling sampling = {DPMF_SAMPLING_BLOCK_CYCLIC, 0.01, 8, 0, 0, 0};
-    OK(dpmf_amplify(c, &sampling, 0, &found));
+    OK(account_amplify(c, &sampling, 0, &found));
     assert_int_equal(found.compositions, 13);
     assert_near(found.probability, 0.08, 1e-15);
     double norm = 0, square = 1; /* 1, 1/2, 3/8, ...: c_j = c_{j-1} (2j-1)/(2j) */
@@ -99,19 +99,19 @@ static void test_sampling_amplifies_a_banded_strategy(void **state) {
     }
     assert_near(found.sensitivity.value, sqrt(norm), 1e-14);
     assert_int_equal(found.sensitivity.of, DPMF_SENSITIVITY_COLUMN);
-    OK(dpmf_amplify(c, &sampling, sqrt(norm), &found));
-    assert_int_equal(dpmf_amplify(c, &sampling, sqrt(norm) * (1 - 1e-9), &found), DPMF_ERROR_ARGUMENT);
+    OK(account_amplify(c, &sampling, sqrt(norm), &found));
+    assert_int_equal(account_amplify(c, &sampling, sqrt(norm) * (1 - 1e-9), &found), DPMF_ERROR_ARGUMENT);
     sampling.count = 200;
     sampling.probability = 0.01;
-    OK(dpmf_amplify(c, &sampling, 0, &found));
+    OK(account_amplify(c, &sampling, 0, &found));
     assert_int_equal(found.compositions, 1);
     assert_true(found.probability == 1);
     sampling.count = 7;
-    assert_int_equal(dpmf_amplify(c, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
+    assert_int_equal(account_amplify(c, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
     sampling = (dpmf_sampling){DPMF_SAMPLING_POISSON, 0.01, 0, 0, 0, 0};
-    assert_int_equal(dpmf_amplify(c, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
+    assert_int_equal(account_amplify(c, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
     sampling = (dpmf_sampling){DPMF_SAMPLING_BALLS_IN_BINS, 0, 4, 0, 0, 0};
-    assert_int_equal(dpmf_amplify(c, &sampling, 0, &found), DPMF_ERROR_UNSUPPORTED);
+    assert_int_equal(account_amplify(c, &sampling, 0, &found), DPMF_ERROR_UNSUPPORTED);
     dpmf_strategy_free(c);
 }
 
@@ -120,12 +120,12 @@ static void test_amplification_refuses_strategies_that_are_not_square(void **sta
     (void)state;
     dpmf_workload *workload = NULL;
     dpmf_strategy *tree = NULL;
-    dpmf_amplification found;
+    account_amplification found;
     dpmf_sampling sampling = {DPMF_SAMPLING_BLOCK_CYCLIC, 0.01, 64, 0, 0, 0};
     OK(dpmf_workload_parse("prefix", 64, &workload));
     OK(dpmf_strategy_create("tree-online", workload, NULL, &tree));
     assert_true(dpmf_strategy_get(tree).rows > 64);
-    assert_int_equal(dpmf_amplify(tree, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
+    assert_int_equal(account_amplify(tree, &sampling, 0, &found), DPMF_ERROR_ARGUMENT);
     dpmf_strategy_free(tree);
     dpmf_workload_free(workload);
 }

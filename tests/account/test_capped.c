@@ -91,15 +91,15 @@ static void test_the_least_cap_costs_a_thousandth_and_one_less_more(void **state
     o.compositions = 1000;
     check_ok(dpmf_calibrate_sigma(2, 1e-5, &o, &plain));
     o.units = 50000;
-    check_ok(dpmf_calibrate_cap(2, 1e-5, 0, &o, &cap, &with));
+    check_ok(account_calibrate_cap(2, 1e-5, 0, &o, &cap, &with));
     assert_true(cap > 500 + 4 * 22 && cap < 500 + 7 * 23);
     assert_true(with.sigma <= plain.sigma * 1.0011);
     o.sampling.cap = cap - 8; /* a look at delta has a slack of its own */
     check_ok(dpmf_calibrate_sigma(2, 1e-5, &o, &with));
     assert_true(with.sigma > plain.sigma * 1.0009);
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_calibrate_cap(2, 1e-5, 2, &o, &cap, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, account_calibrate_cap(2, 1e-5, 2, &o, &cap, NULL));
     o.sampling = (dpmf_sampling){DPMF_SAMPLING_ALLOCATION, 0, 10, 1, 0, 0};
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_calibrate_cap(2, 1e-5, 0, &o, &cap, NULL));
+    check_fails(DPMF_ERROR_ARGUMENT, account_calibrate_cap(2, 1e-5, 0, &o, &cap, NULL));
 }
 
 static void test_questions_and_refusals(void **state) {

@@ -3,7 +3,8 @@
  * .npy files. With DPMF_TEST_DIR set (python/check_safetensors.py does), the exchange with NumPy is tested too: the
  * arrays that it saved there are read, and ours are written there for it.
  */
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 #include <dirent.h>
 #include <math.h>

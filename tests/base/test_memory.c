@@ -4,7 +4,8 @@
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "base/threads.h"
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

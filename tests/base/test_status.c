@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Messages, names of statuses, the version, the progress callback. */
 #include "base/status.h"
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 #include <locale.h>
 #include <setjmp.h>

@@ -8,6 +8,8 @@
 
 #include "fuzz.h"
 
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 #include "dpmf_train.h"
 
 #include <fcntl.h>

@@ -5,7 +5,8 @@
  */
 #include "fuzz.h"
 
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -10,7 +10,8 @@
 
 #include "base/memory.h"
 #include "base/safetensors.h"
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 #include <string.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A user's program with the trainer: its data are counted in libdpmf's memory, and its failures set libdpmf's message. */
 #include <dpmf_train.h>
+#define DPMF_EXPERIMENTAL
+#include <dpmf_experimental.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sensitivity, error and losses: published values, weights, adjacency, progress, refusals. */
+#include "optimum/optimum.h"
 #include "support/check.h"
 
 #include "strategy/strategy.h"
@@ -103,7 +104,7 @@ static dpmf_evaluation evaluate_stamped(const char *family, int64_t stamps, dpmf
     check_ok(dpmf_participation_parse("cyclic:20,100", 2000, &p));
     check_ok(dpmf_strategy_create(family, a, &s, &c));
     assert_int_equal(dpmf_strategy_get(c).stamps, stamps);
-    if (least.scope == NULL) check_ok(dpmf_lower_bound_compute(a, p, &o, &least));
+    if (least.scope == NULL) check_ok(optimum_find_bound(a, p, &o, &least));
     o.lower_bound = DPMF_LOWER_BOUND_NONE;
     check_ok(dpmf_evaluate(a, p, c, &o, &e, NULL));
     assert_true(e.rms_loss > least.rms_loss && least.rms_loss > 0);
@@ -268,7 +269,7 @@ static void step_identity(void *context, int64_t t, int64_t count, const double 
     memcpy(y, x, (size_t)count * sizeof *y);
 }
 
-/* dpmf_evaluate reports the bound of dpmf_lower_bound_compute, for the same options. */
+/* dpmf_evaluate reports the bound of optimum_find_bound, for the same options. */
 static void test_the_reported_lower_bound_is_the_computed_one(void **unused) {
     enum { N = 40 };
     double weights[N];
@@ -284,7 +285,7 @@ static void test_the_reported_lower_bound_is_the_computed_one(void **unused) {
         o.weights = i == 2 ? weights : NULL;
         o.lower_bound = i == 3 ? DPMF_LOWER_BOUND_NONE : i == 4 ? DPMF_LOWER_BOUND_FORCE : DPMF_LOWER_BOUND_AUTO;
         check_ok(dpmf_evaluate(s.a, NULL, s.c, i == 5 ? NULL : &o, &e, NULL));
-        check_ok(dpmf_lower_bound_compute(s.a, NULL, i == 5 ? NULL : &o, &b));
+        check_ok(optimum_find_bound(s.a, NULL, i == 5 ? NULL : &o, &b));
         assert_true(e.lower_bound.rms_loss == b.rms_loss && e.lower_bound.max_loss == b.max_loss);
         assert_ptr_equal(e.lower_bound.scope, b.scope);
         assert_int_equal(b.scope == NULL, i == 3);

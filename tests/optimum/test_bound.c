@@ -21,7 +21,7 @@ static dpmf_lower_bound bound_of(const dpmf_workload *a, const char *participati
     dpmf_participation *p = NULL;
     dpmf_lower_bound found = {-1, -1, NULL};
     check_ok(dpmf_participation_parse(participation, dpmf_workload_get(a).steps, &p));
-    check_ok(dpmf_lower_bound_compute(a, p, o, &found));
+    check_ok(optimum_find_bound(a, p, o, &found));
     dpmf_participation_free(p);
     return found;
 }
@@ -415,7 +415,7 @@ static void test_the_bound_is_given_where_it_is_asked_for(void **unused) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     dpmf_lower_bound b = {-1, -1, NULL};
     (void)unused;
-    check_ok(dpmf_lower_bound_compute(small, NULL, NULL, &b));
+    check_ok(optimum_find_bound(small, NULL, NULL, &b));
     double plain = b.rms_loss, plain_max = b.max_loss;
     assert_true(plain > 0 && plain_max > plain);
     o.adjacency = DPMF_ADJACENCY_REPLACE_ONE;
@@ -441,7 +441,7 @@ static void test_the_bound_is_given_where_it_is_asked_for(void **unused) {
     check_ok(dpmf_workload_create_operator(50, &op, &custom));
     assert_null(bound_of(custom, "full", NULL).scope);
     b.rms_loss = -7;
-    check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_lower_bound_compute(custom, NULL, &o, &b));
+    check_fails(DPMF_ERROR_UNSUPPORTED, optimum_find_bound(custom, NULL, &o, &b));
     check_message("50 steps under participation single");
     assert_true(b.rms_loss == -7);
     dpmf_workload_free(small);
@@ -463,24 +463,24 @@ static void test_the_bound_refuses_other_steps_and_bad_weights(void **unused) {
     double weights[50] = {0};
     (void)unused;
     check_ok(dpmf_participation_parse("single", 51, &p));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_lower_bound_compute(a, p, NULL, &b));
+    check_fails(DPMF_ERROR_ARGUMENT, optimum_find_bound(a, p, NULL, &b));
     check_message("51 steps");
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_lower_bound_compute(NULL, NULL, NULL, &b));
+    check_fails(DPMF_ERROR_ARGUMENT, optimum_find_bound(NULL, NULL, NULL, &b));
     o.weights = weights;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_lower_bound_compute(a, NULL, &o, &b));
+    check_fails(DPMF_ERROR_ARGUMENT, optimum_find_bound(a, NULL, &o, &b));
     weights[7] = -1;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_lower_bound_compute(a, NULL, &o, &b));
+    check_fails(DPMF_ERROR_ARGUMENT, optimum_find_bound(a, NULL, &o, &b));
     check_message("step 7 = -1");
     o = dpmf_evaluate_options_defaults();
     o.lower_bound = (dpmf_lower_bound_mode)3;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_lower_bound_compute(a, NULL, &o, &b));
+    check_fails(DPMF_ERROR_ARGUMENT, optimum_find_bound(a, NULL, &o, &b));
     check_message("mode 3");
     o = dpmf_evaluate_options_defaults();
     o.adjacency = (dpmf_adjacency)-1;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_lower_bound_compute(a, NULL, &o, &b));
+    check_fails(DPMF_ERROR_ARGUMENT, optimum_find_bound(a, NULL, &o, &b));
     o = dpmf_evaluate_options_defaults();
     o.run.progress = stop;
-    check_fails(DPMF_ERROR_CANCELLED, dpmf_lower_bound_compute(a, NULL, &o, &b));
+    check_fails(DPMF_ERROR_CANCELLED, optimum_find_bound(a, NULL, &o, &b));
     assert_true(b.rms_loss == -7 && b.max_loss == -7);
     dpmf_participation_free(p);
     dpmf_workload_free(a);
@@ -495,7 +495,7 @@ static void test_any_allocation_of_a_bound_may_fail(void **unused) {
         dpmf_workload *a = workload_of(texts[i], 8);
         dpmf_participation *p = NULL;
         check_ok(dpmf_participation_parse("cyclic:2,4", 8, &p));
-        FAIL_EACH(dpmf_lower_bound_compute(a, p, NULL, &b));
+        FAIL_EACH(optimum_find_bound(a, p, NULL, &b));
         FAIL_EACH(optimum_nuclear_averaged(a, &averaged));
         dpmf_participation_free(p);
         dpmf_workload_free(a);

@@ -54,7 +54,7 @@ static void test_nothing_is_below_the_bound(void **unused) {
         dpmf_lower_bound least = {0};
         snprintf(text, sizeof text, kinds[kind], (int)k, (int)b);
         check_ok(dpmf_participation_parse(text, n, &p));
-        check_ok(dpmf_lower_bound_compute(a, p, NULL, &least));
+        check_ok(optimum_find_bound(a, p, NULL, &least));
         for (int j = 0; j < EACH; j++) {
             dpmf_strategy *c = random_strategy(a, n, &seed);
             dpmf_evaluate_options o = dpmf_evaluate_options_defaults();

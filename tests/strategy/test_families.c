@@ -79,7 +79,7 @@ static const char *complain(const dpmf_family *table) {
 }
 
 static void copy_table(dpmf_family *table) {
-    assert_int_equal(dpmf_family_count(), COUNT);
+    assert_null(dpmf_family_info(COUNT));
     for (int i = 0; i < COUNT; i++)
         table[i] = *dpmf_family_info(i);
 }

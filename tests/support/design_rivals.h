@@ -203,7 +203,7 @@ static inline double rival_ratio(const rival_setting *s, rivals *r) {
     const dpmf_candidate *chosen = dpmf_design_candidate(d, dpmf_design_get(d).chosen);
     r->participation = dpmf_mechanism_get(dpmf_design_get(d).mechanism).participation;
     r->proven = s->steps > RIVAL_SHORT && chosen->ratio > 0 && chosen->ratio <= RIVAL_CLEARLY;
-    for (int64_t i = 0; i < dpmf_family_count() && (!r->proven || s->sampled); i++)
+    for (int64_t i = 0; dpmf_family_info(i) != NULL && (!r->proven || s->sampled); i++)
         rival_family(r, dpmf_family_info(i));
     const double noise = s->loss == DPMF_LOSS_MAX ? chosen->noise_max : chosen->noise_rms;
     assert_true(r->tried > 0 || r->proven);

@@ -7,7 +7,8 @@
 #ifndef DPMF_TESTS_FAILING_ALLOCATOR_H
 #define DPMF_TESTS_FAILING_ALLOCATOR_H
 
-#include "dpmf.h"
+#define DPMF_EXPERIMENTAL
+#include "dpmf_experimental.h"
 
 #include <stdlib.h>
 
