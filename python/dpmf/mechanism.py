@@ -241,7 +241,8 @@ class Mechanism(Display, Filed, Object):
     def verify(self, threads: int = 0, progress: Progress = None) -> Verification:
         """Everything that it claims, computed again by another route where there is one."""
         with run_options(threads, progress) as run:
-            found = handle("dpmf_verify", "dpmf_verification_free", self._handle, ctypes.byref(run))
+            source = abi.dpmf_verify_source(mechanism=ctypes.cast(self._handle, ctypes.POINTER(abi.dpmf_mechanism)))
+            found = handle("dpmf_verify", "dpmf_verification_free", ctypes.byref(source), ctypes.byref(run))
         try:
             rows = [c.dpmf_verification_check(found, i).contents for i in range(c.dpmf_verification_get(found).count)]
             checks = tuple(

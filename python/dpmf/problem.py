@@ -215,16 +215,19 @@ class Strategy(Object):
         return cls._of(handle(create, cls._free, *arguments))
 
     @classmethod
+    def _toeplitz(cls, shape: Any, steps: int, coefficients: Any) -> "Strategy":
+        values = _vector(coefficients, "coefficients")
+        return cls._make("dpmf_strategy_create_toeplitz", integer(steps, "steps"), shape, len(values), doubles(values))
+
+    @classmethod
     def toeplitz(cls, steps: int, coefficients: "np.typing.ArrayLike") -> "Strategy":
         """C Toeplitz; fewer coefficients than steps make it banded."""
-        values = _vector(coefficients, "coefficients")
-        return cls._make("dpmf_strategy_create_toeplitz", integer(steps, "steps"), len(values), doubles(values))
+        return cls._toeplitz(abi.dpmf_toeplitz_shape.DPMF_TOEPLITZ, steps, coefficients)
 
     @classmethod
     def inverse_toeplitz(cls, steps: int, coefficients: "np.typing.ArrayLike") -> "Strategy":
         """C^-1 Toeplitz with these coefficients."""
-        values = _vector(coefficients, "coefficients")
-        return cls._make("dpmf_strategy_create_inverse_toeplitz", integer(steps, "steps"), len(values), doubles(values))
+        return cls._toeplitz(abi.dpmf_toeplitz_shape.DPMF_TOEPLITZ_INVERSE, steps, coefficients)
 
     @classmethod
     def blt(cls, steps: int, scale: "np.typing.ArrayLike", decay: "np.typing.ArrayLike") -> "Strategy":
@@ -232,7 +235,7 @@ class Strategy(Object):
         s, d = _vector(scale, "scale"), _vector(decay, "decay")
         if len(s) != len(d):
             raise errors.ArgumentError("%d scales and %d decays: as many of each are accepted" % (len(s), len(d)))
-        return cls._make("dpmf_strategy_create_blt", integer(steps, "steps"), len(s), doubles(s), doubles(d))
+        return cls._make("dpmf_strategy_create_blt", integer(steps, "steps"), len(s), doubles(s), doubles(d), None)
 
     @classmethod
     def banded(cls, rows: "np.typing.ArrayLike") -> "Strategy":
