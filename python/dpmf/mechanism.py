@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import numpy as np
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, integer, run_options, select, struct_of, text
+from ._library import abi, c, choice, doubles, handle, integer, real, run_options, select, struct_of, text
 from ._object import Object
 from .files import Filed
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
@@ -210,7 +210,7 @@ class Mechanism(Display, Filed, Object):
         out = abi.FUNCTIONS[self._free][1][0]()
         with run_options(threads, progress) as run:
             c.dpmf_mechanism_calibrate(
-                self._handle, epsilon, delta, drawn, ctypes.byref(run), ctypes.byref(out), None
+                self._handle, real(epsilon, "epsilon"), real(delta, "delta"), drawn, ctypes.byref(run), ctypes.byref(out), None
             )
         return Mechanism(out)
 
