@@ -111,7 +111,7 @@ if [ $test = 1 ]; then
     making=$!
 fi
 make_tools
-scripts/unpack_debian.sh amd64 "$work/amd64" libopenblas-serial-dev liblapacke-dev libssl-dev libcjson-dev src:cjson
+scripts/unpack_debian.sh amd64 "$work/amd64" libopenblas-serial-dev liblapacke-dev libssl-dev libcjson-dev libc6-dev src:cjson
 collect_bundle "$work/amd64" x86_64-linux-gnu
 rm -rf "$dist"
 run_logged sdist.log "$tools/bin/python" -m build --sdist --outdir "$dist" .
