@@ -18,7 +18,7 @@ from checking import report
 TOP = pathlib.Path(__file__).resolve().parents[1]
 NEEDED = re.compile(r"lib(c|m|gcc_s)\.so\.\d+|ld-linux-[a-z0-9_-]+\.so\.\d+")
 CORE, DEVICE = "dpmf/libdpmf.so", "dpmf/libdpmf_device.so"
-CORE_NAME = re.compile(r"libdpmf\.so\.\d+")  # which the package has loaded before it loads the device's
+CORE_NAME = re.compile(r"libdpmf\.so\.\d+\.\d+")  # which the package has loaded before it loads the device's
 LICENCES = ["libcjson", "liblapacke", "libopenblas-serial", "libssl"]
 LARGEST = 100 << 20  # the size that PyPI accepts without a request
 
