@@ -50,7 +50,7 @@ static int64_t most_bands(const dpmf_design *d) {
     else if (d->problem.workload->form != WORKLOAD_NAMED)
         most = fmin(most, 16);
     else if (d->problem.workload->decay == 0)
-        most = fmin(most, n > 65536 ? 2048 : n); /* near linear in n, or O(n^2) (error/schedule.c) */
+        most = fmin(most, n > 65536 ? 2048 : n); /* near linear in n, or O(n^2) (error/toeplitz.c) */
     else if (n > 65536)
         most = fmin(most, fmax(16, sqrt(1e9 / n)));
     /* One pass and no sampling: a handful of buffers does better than any band that is not the whole matrix. */

@@ -139,8 +139,8 @@ done:
  *     sum_{u >= 1} g_{t+u} sum_{s < t} r_s g_{s+u},
  *
  * which ends where g does: for b bands g falls below rounding after some dozens of b. So O(n log n + l^2) with l the
- * length of g, against O(n^2) by columns (error/toeplitz.c) and O(n b^2) by the covariance of past outputs. A g that does not
- * end within half of the run, as that of the square root, goes by error/toeplitz.c, O(n log^2 n).
+ * length of g, against O(n^2) by the columns above and O(n b^2) by the covariance of past outputs. A g that does not
+ * end within half of the run, as that of the square root, goes by the last part of this file, O(n log^2 n).
  */
 
 /* g from h in place. */
@@ -254,8 +254,8 @@ done:
 }
 
 /*
- * q_t = sum over s < t of rates_s N[t,s], N = H H' with H lower triangular and Toeplitz, first column g: what error/toeplitz.c
- * needs where g does not end. All of N would take O(n^2); this is exact, but for rounding, in O(n log^2 n).
+ * q_t = sum over s < t of rates_s N[t,s], N = H H' with H lower triangular and Toeplitz, first column g: the sums above
+ * need it where g does not end. All of N would take O(n^2); this is exact, but for rounding, in O(n log^2 n).
  *
  *     N[t,s] = sum_{i <= s} g_i g_{i+t-s} = P_{t-s}(s),      P_d(x) = sum_{i <= x} g_i g_{i+d}
  *
