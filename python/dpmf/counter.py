@@ -98,7 +98,7 @@ class Counter(Object):
         self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's counter is for one thread
         if c.dpmf_counter_get(self._handle).input_size > 0:
             # The program counted lines of a file; these rows are no file's.
-            c.dpmf_counter_input(self._handle, abi.DPMF_INPUT_RESTART, None, 0)
+            c.dpmf_counter_input(self._handle, abi.dpmf_input.DPMF_INPUT_RESTART, None, 0)
 
     @property
     def mechanism(self) -> Mechanism:
