@@ -187,10 +187,6 @@ static int check_usage(const arguments *given) {
         return fail(EXIT_USAGE, "--input needs --key-file or --state: it is for resuming");
     if (option_given(given, OPTION_EXACT) && option_given(given, OPTION_PLAIN))
         return fail(EXIT_USAGE, "--exact and --plain exclude each other");
-    if (option_given(given, OPTION_JSON_LINES) && option_given(given, OPTION_LINE_FORMAT) &&
-        !option_is(given, OPTION_LINE_FORMAT, "jsonl"))
-        return fail(EXIT_USAGE, "--json-lines and --format %s exclude each other",
-                    option_text(given, OPTION_LINE_FORMAT));
     return 0;
 }
 
@@ -199,9 +195,9 @@ static void read_options(count *c) {
     c->bad = option_is(given, OPTION_BAD_LINES, "stop")   ? BAD_STOP
              : option_is(given, OPTION_BAD_LINES, "zero") ? BAD_ZERO
                                                           : BAD_SKIP;
-    c->format = option_given(given, OPTION_JSON_LINES) || option_is(given, OPTION_LINE_FORMAT, "jsonl") ? FORMAT_JSONL
-                : option_is(given, OPTION_LINE_FORMAT, "csv")                                           ? FORMAT_CSV
-                                                                                                        : FORMAT_TEXT;
+    c->format = option_is(given, OPTION_LINE_FORMAT, "jsonl") ? FORMAT_JSONL
+                : option_is(given, OPTION_LINE_FORMAT, "csv") ? FORMAT_CSV
+                                                              : FORMAT_TEXT;
     c->kept = option_given(given, OPTION_STATE) || option_given(given, OPTION_KEY_FILE);
     c->batch_most = option_given(given, OPTION_SYNC_EVERY) ? given->count[OPTION_SYNC_EVERY] : INT64_MAX;
 }

@@ -19,6 +19,8 @@ static int evaluate_and_print(const arguments *given, const problem *p) {
 int cmd_evaluate(const arguments *given) {
     problem p = {0};
     int code = check_guarantee_options(given);
+    if (code == 0 && option_is(given, OPTION_NORMALIZE, "within"))
+        code = fail(EXIT_USAGE, "--normalize within is for optimize: evaluate accepts none and after");
     if (code == 0) code = given->operand != NULL ? problem_from_file(given, &p) : problem_from_options(given, &p);
     if (code == 0) code = evaluate_and_print(given, &p);
     problem_free(&p);

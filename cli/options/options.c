@@ -147,42 +147,29 @@ const option_row options[OPTION_TOTAL] = {
                         .help = "how running sums are computed from a tree or the FFT mechanism: the family's own way, "
                                 "restarted in every stamp, or with the least error. Default: restart for tree-online "
                                 "and fft, optimal for the rest; square strategies have only one decoder"},
-    [OPTION_COLUMN_NORMALIZE] = {.name = "column-normalize",
-                                 .kind = KIND_FLAG,
-                                 .verbs = EVALUATE | OPTIMIZE,
-                                 .help = "divide each column of the strategy by its norm"},
-    [OPTION_NORMALIZE_WITHIN] =
-        {.name = "normalize-within",
-         .kind = KIND_FLAG,
-         .verbs = OPTIMIZE,
-         .help = "find the best column-normalized Toeplitz strategy, instead of normalizing the best one afterwards"},
-    [OPTION_CONSTRAINT] =
-        {.name = "constraint",
-         .kind = KIND_CHOICE,
-         .argument = "FORM",
-         .values = "zero|non-negative|corners",
-         .preset = "zero",
-         .verbs = OPTIMIZE,
-         .help =
-             "dense under several participations, the condition on C'C: zero between the steps of one unit; nowhere "
-             "negative (up to 256 steps); every choice of signs bounded (up to 64 steps, 8 participations)"},
-    [OPTION_SWEEP] = {.name = "sweep",
-                      .kind = KIND_FLAG,
-                      .verbs = OPTIMIZE,
-                      .help = "banded-toeplitz without gradients: the best of the coefficients 1/i + c"},
-    [OPTION_TAPER] = {.name = "taper",
-                      .kind = KIND_COUNT,
-                      .argument = "B0",
-                      .count_low = 1,
-                      .count_high = MOST_STEPS,
-                      .verbs = OPTIMIZE,
-                      .help = "banded-toeplitz for a separation that is only known to lie between B0 and the bands: "
-                              "coefficients fade out from B0 on"},
-    [OPTION_TRIANGULAR] =
-        {.name = "triangular",
-         .kind = KIND_FLAG,
-         .verbs = EVALUATE,
-         .help = "evaluate instead the lower-triangular form of the strategy, a dense one with the same errors"},
+    [OPTION_NORMALIZE] = {.name = "normalize",
+                          .kind = KIND_CHOICE,
+                          .argument = "WHEN",
+                          .values = "none|after|within",
+                          .preset = "none",
+                          .verbs = EVALUATE | OPTIMIZE,
+                          .help = "divide each column of the strategy by its norm: not, or after the strategy is made. "
+                                  "optimize: within finds the best Toeplitz strategy among the normalized ones"},
+    [OPTION_VARIANT] =
+        {.name = "variant",
+         .kind = KIND_TEXT,
+         .argument = "NAME",
+         .values = "zero|non-negative|corners|sweep|taper:B0|triangular",
+         .verbs = EVALUATE | OPTIMIZE,
+         .help = "another form of the same mechanism, as a paper describes it. evaluate: triangular is the "
+                 "lower-triangular "
+                 "form of the strategy, a dense one with the same errors. optimize: the condition of dense on C'C "
+                 "under several "
+                 "participations (zero, the default, between the steps of one unit; non-negative, up to 256 steps; "
+                 "corners, "
+                 "every choice of signs bounded, up to 64 steps and 8 participations), or for banded-toeplitz sweep "
+                 "(without gradients, the best of the coefficients 1/i + c) or taper:B0 (for a separation that is only "
+                 "known to lie between B0 and the bands, coefficients fade out from B0 on)"},
     [OPTION_PARAMETERS] = {.name = "parameters",
                            .kind = KIND_FILE,
                            .argument = "FILE",
@@ -506,12 +493,12 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_BAD_LINES] = {.name = "bad-lines",
                           .kind = KIND_CHOICE,
                           .argument = "WHAT",
-                          .values = "stop|zero|skip|skip-day",
+                          .values = "stop|zero|skip",
                           .preset = "stop",
                           .verbs = COUNT,
                           .help = "for a line that is blank or has no numbers where they should be: stop there (fix it "
-                                  "and run again), count zeros in its step, or leave out the line and its step (skip "
-                                  "and skip-day are the same). Its number is always reported"},
+                                  "and run again), count zeros in its step, or leave out the line and its step. Its "
+                                  "number is always reported"},
     [OPTION_CLIP_ROWS] =
         {.name = "clip-rows",
          .kind = KIND_FLAG,
@@ -540,7 +527,6 @@ const option_row options[OPTION_TOTAL] = {
          .preset = "text",
          .verbs = COUNT,
          .help = "answers as numbers separated by spaces, as CSV with a header, or as one JSON object per line"},
-    [OPTION_JSON_LINES] = {.name = "json-lines", .kind = KIND_FLAG, .verbs = COUNT, .help = "--format jsonl"},
     [OPTION_SYNC_EVERY] = {.name = "sync-every",
                            .kind = KIND_COUNT,
                            .argument = "N",

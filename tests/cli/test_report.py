@@ -84,7 +84,7 @@ class Families(ReportCase):
     def test_every_family_has_its_figures_and_pictures(self):
         """C and its inverse, two columns of coefficients, steps, sweeps, memory: at least six pictures."""
         for steps, *arguments in [
-                (40, "identity"), (40, "toeplitz"), (300, "toeplitz", "--column-normalize"), (40, "workload"),
+                (40, "identity"), (40, "toeplitz"), (300, "toeplitz", "--normalize", "after"), (40, "workload"),
                 (64, "bsr", "--bands", "8"), (64, "bisr", "--bands", "4"), (60, "tree"), (60, "tree-online"),
                 (60, "tree-full"), (32, "fft"), (32, "fft-opt"),
                 (60, "toeplitz", "--stamps", "3", "--participation", "cyclic:3,20"),

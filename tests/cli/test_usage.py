@@ -16,11 +16,11 @@ DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon",
                   "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "measure", "exact", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
+                    "bands", "nu", "stamps", "decoder", "normalize", "variant", "parameters", "loss",
                     "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "buffers", "wanted-ratio", "shared-seeds", "column-normalize", "normalize-within", "constraint",
-                    "sweep", "taper", "loss", "tolerance", "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound",
+                    "bands", "buffers", "wanted-ratio", "shared-seeds", "normalize", "variant",
+                    "loss", "tolerance", "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound",
                     "per-step", "threads", "json", "out", "help"]
 ACCOUNT_OPTIONS = ["epochs", "epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "compose",
                    "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
@@ -33,7 +33,7 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "train-csv", "test-csv", "label", "user", "hold-out", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "test-curve", "test-curve-every", "public-test", "noiseless", "threads", "json", "out", "help"]
-COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "json-lines", "sync-every", "clip",
+COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
                  "key-file", "testing-seed", "state", "exact", "plain", "ledger", "budget-epsilon", "budget-delta", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
@@ -106,6 +106,8 @@ class Options(Case):
         for says, arguments in [
                 (["--stepz", "--steps"], [*BASE, "--stepz", "3"]),
                 (["--loss rms3", "rms, max"], [*BASE, "--loss=rms3"]),
+                (["within", "optimize"], [*BASE, "--normalize", "within"]),
+                (["sweep", "triangular"], [*BASE, "--variant", "sweep"]),
                 (["--bogus"], [*BASE, "--bogus"]),
                 (["-x"], [*BASE, "-x"]),
                 (["-out", "--out"], [*BASE, "-out", "file"]),
@@ -347,7 +349,7 @@ class Help(Case):
                                   cwd=self.directory.name)
             return done.stdout.decode().split()
         self.assertEqual(complete("dpmf", "eva"), ["evaluate"])
-        self.assertEqual(complete("dpmf", "evaluate", "--col"), ["--column-normalize"])
+        self.assertEqual(complete("dpmf", "evaluate", "--norm"), ["--normalize"])
         self.assertEqual(complete("dpmf", "evaluate", "--loss", ""), ["rms", "max"])
         self.assertEqual(complete("dpmf", "evaluate", "--workload", "mom"), ["momentum:"])
         self.assertEqual(complete("dpmf", "evaluate", "-o", "comp"), ["completion.bash"])
