@@ -12,7 +12,7 @@
 
 static int refuse_set(void) {
     return fail(EXIT_USAGE,
-                "account: give two of sigma (or --mu), --epsilon and --delta, or --rho and --delta, or with --largest "
+                "account: give two of --sigma, --epsilon and --delta, or --rho and --delta, or with --largest "
                 "sigma, epsilon and delta");
 }
 
@@ -131,24 +131,20 @@ static int check_idle(const arguments *given, const account *a) {
 }
 
 static int find_question(const arguments *given, account *a) {
-    bool sigma = option_given(given, OPTION_SIGMA), mu = option_given(given, OPTION_MU);
+    bool sigma = option_given(given, OPTION_SIGMA);
     bool epsilon = option_given(given, OPTION_EPSILON), delta = option_given(given, OPTION_DELTA);
     bool largest = option_given(given, OPTION_LARGEST);
     a->epsilon = given->number[OPTION_EPSILON];
     a->delta = given->number[OPTION_DELTA];
     if (option_given(given, OPTION_RHO)) {
         a->ask = ASK_RHO;
-        return !sigma && !mu && !epsilon && !largest && delta && given->operand == NULL ? 0 : refuse_set();
+        return !sigma && !epsilon && !largest && delta && given->operand == NULL ? 0 : refuse_set();
     }
     if (a->mechanism != NULL && !epsilon && !delta && dpmf_mechanism_get(a->mechanism).delta > 0.0) {
         a->delta = dpmf_mechanism_get(a->mechanism).delta; /* what its sigma was calibrated for */
         delta = true;
     }
-    if (sigma && mu) return fail(EXIT_USAGE, "--sigma and --mu exclude each other");
-    double unit = a->how.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
-    if (a->how.sigma_unit > 0.0) unit /= a->how.sigma_unit;
     if (sigma) a->sigma = given->number[OPTION_SIGMA];
-    if (mu) a->sigma = unit / given->number[OPTION_MU];
     if (a->sigma == 0.0 && a->mechanism != NULL && epsilon != delta) {
         a->sigma = dpmf_mechanism_get(a->mechanism).sigma;
         if (a->sigma == 0.0) return fail(EXIT_USAGE, "%s is not calibrated: --sigma is required", given->operand);
@@ -165,8 +161,7 @@ static int find_question(const arguments *given, account *a) {
 
 /* Only the first steps of the FILE's run. */
 static int read_first(const arguments *given, account *a) {
-    static const option_id idle[] = {OPTION_SIGMA,  OPTION_MU,       OPTION_COMPOSITIONS,
-                                     OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
+    static const option_id idle[] = {OPTION_SIGMA, OPTION_COMPOSITIONS, OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
     if (!option_given(given, OPTION_FIRST)) return 0;
     if (a->mechanism == NULL) return fail(EXIT_USAGE, "--first: a mechanism FILE is required");
     for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
@@ -238,8 +233,8 @@ static dpmf_status answer(const arguments *given, account *a) {
  * calibration, is printed beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
-    static const option_id changes[] = {OPTION_SIGMA,  OPTION_MU,    OPTION_COMPOSITIONS, OPTION_EPOCHS,
-                                        OPTION_ENGINE, OPTION_SLACK, OPTION_BATCH_CAP,    OPTION_WARM};
+    static const option_id changes[] = {OPTION_SIGMA, OPTION_COMPOSITIONS, OPTION_EPOCHS, OPTION_ENGINE,
+                                        OPTION_SLACK, OPTION_BATCH_CAP,    OPTION_WARM};
     if (a->mechanism == NULL || a->ask != ASK_EPSILON || option_given(given, OPTION_FIRST)) return;
     const dpmf_sampling held = dpmf_mechanism_get(a->mechanism).sampling;
     const double claimed = dpmf_mechanism_get(a->mechanism).epsilon;

@@ -56,14 +56,18 @@ const option_row options[OPTION_TOTAL] = {
              "= FRACTION x N rounded, the learning rate is 1 before the last m steps, then decreases linearly to "
              "FLOOR; cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: times FACTOR "
              "after every EVERY steps. Schedules multiply. train: default is that of its optimizer"},
-    [OPTION_PARTICIPATION] = {.name = "participation",
-                              .kind = KIND_TEXT,
-                              .argument = "PATTERN",
-                              .values_of = participation_values,
-                              .preset = "single",
-                              .verbs = EVALUATE | OPTIMIZE,
-                              .help = "the steps in which the data of one example may be used: one; every B steps, K "
-                                      "times; at most K, at least B apart; one in each of K epochs of B steps; all"},
+    [OPTION_PARTICIPATION] =
+        {.name = "participation",
+         .kind = KIND_TEXT,
+         .argument = "PATTERN",
+         .values_of = participation_values,
+         .preset = "single",
+         .verbs = DESIGN | EVALUATE | OPTIMIZE,
+         .help = "the steps in which the data of one example may be used: one; every B steps, K "
+                 "times; at most K, at least B apart; one in each of K epochs of B steps; all. design: "
+                 "min-sep:K,B, or min-sep:K,LOW..HIGH for users who take part certainly LOW rounds "
+                 "apart and usually up to HIGH (the choice is robust over that range, the guarantee "
+                 "holds from LOW on); default is cyclic, from --epochs"},
     [OPTION_OPTIMIZE_WORKLOAD] = {.name = "optimize-workload",
                                   .kind = KIND_TEXT,
                                   .argument = "WORKLOAD",
@@ -223,14 +227,9 @@ const option_row options[OPTION_TOTAL] = {
                       .number_low = 1e-6,
                       .number_high = 1e12,
                       .verbs = ACCOUNT,
-                      .help = "noise multiplier: standard deviation of the noise divided by clip norm x sensitivity"},
-    [OPTION_MU] = {.name = "mu",
-                   .kind = KIND_NUMBER,
-                   .argument = "M",
-                   .number_low = 1e-12,
-                   .number_high = 1e6,
-                   .verbs = ACCOUNT,
-                   .help = "the same in mu-Gaussian privacy: sensitivity/sigma"},
+                      .help =
+                          "noise multiplier: standard deviation of the noise divided by clip norm x sensitivity. In "
+                          "mu-Gaussian privacy it is 1/mu, or 2/mu with --adjacency replace-one"},
     [OPTION_RHO] = {.name = "rho",
                     .kind = KIND_NUMBER,
                     .argument = "R",
@@ -442,18 +441,6 @@ const option_row options[OPTION_TOTAL] = {
                          .argument = "NAMES",
                          .verbs = DESIGN,
                          .help = "consider only these, joined by commas. Default: every one that applies"},
-    [OPTION_FEDERATED] = {.name = "federated",
-                          .kind = KIND_TEXT,
-                          .argument = "K,LOW..HIGH",
-                          .verbs = DESIGN,
-                          .help = "users take part at most K times, certainly LOW rounds apart and usually up to HIGH. "
-                                  "The choice is robust over that range; the guarantee holds from LOW on"},
-    [OPTION_CONTRIBUTIONS] = {.name = "contributions",
-                              .kind = KIND_TEXT,
-                              .argument = "K[,B]",
-                              .verbs = DESIGN,
-                              .help = "one user adds to at most K steps, at least B apart; without B, at any time. "
-                                      "For counts of people who come back (--unit user)"},
     [OPTION_MEASURE] = {.name = "measure",
                         .kind = KIND_FLAG,
                         .verbs = DESIGN,
@@ -614,29 +601,24 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_STATE] =
         {.name = "state",
          .kind = KIND_FILE,
-         .argument = "FILE",
+         .argument = "FILE|none",
          .verbs =
              NOISE | COUNT | TRAIN,
          .help = "file that remembers the number of reserved rows, on the disk before each row is written. Made with "
                  "row 0; locked while in use; bound to the key and all options. count: also holds the sums, so that "
-                 "the count can resume; as secret as the data. Default: beside the key file"},
-    [OPTION_NO_STATE] = {.name = "no-state",
-                         .kind = KIND_FLAG,
-                         .verbs = NOISE | TRAIN,
-                         .help = "keep no state file beside the key file: rows that repeat go unnoticed"},
-    [OPTION_EXACT] =
-        {.name = "exact",
-         .kind = KIND_FLAG,
-         .verbs =
-             NOISE | COUNT | TRAIN | DESIGN,
+                 "the count can resume; as secret as the data. noise, train: with none, rows that repeat go unnoticed. "
+                 "Default: beside the key file"},
+    [OPTION_RELEASE] =
+        {.name = "release",
+         .kind = KIND_CHOICE,
+         .argument = "HOW",
+         .values = "exact|plain",
+         .verbs = NOISE | COUNT | TRAIN | DESIGN,
          .help =
-             "the exact release: sums and noise on one grid, in integers, with a proof for the released numbers. "
-             "noise: rows are float64, whole multiples of the grid. count: the default where the mechanism has one; "
-             "with this option, refused elsewhere. design: needs --dim; prints what it adds to the sensitivity"},
-    [OPTION_PLAIN] = {.name = "plain",
-                      .kind = KIND_FLAG,
-                      .verbs = COUNT,
-                      .help = "use noise in floating point, without the exact release"},
+             "exact: sums and noise on one grid, in integers, with a proof for the released numbers. plain: noise in "
+             "floating point. noise: default is plain; exact rows are float64, whole multiples of the grid. count: "
+             "default is exact where the mechanism has it; with this option, refused elsewhere. train, design: default "
+             "is plain. design: exact needs --dim and prints what it adds to the sensitivity"},
     [OPTION_REPLAY] = {.name = "replay",
                        .kind = KIND_FLAG,
                        .verbs = NOISE,

@@ -7,13 +7,13 @@ const verb_row verbs[VERB_TOTAL] = {
         {
             .name = "design",
             .usage = "design --steps N --epochs K --epsilon E --delta D [OPTION]...\n"
-                     "design --steps N --federated K,LOW..HIGH --epsilon E --delta D ...\n"
-                     "design --steps N --contributions K[,B] --epsilon E --delta D ...",
+                     "design --steps N --participation min-sep:K,B --epsilon E --delta D",
             .summary = "find the best mechanism for a training run: compare, choose, save",
             .description =
                 "Compares every family that applies, each optimized for the participation and calibrated to the same "
                 "(epsilon, delta), by sigma x loss; chooses one and explains the choice. The participation is cyclic "
-                "with ceil(N/K) steps per epoch. With --sampling block-cyclic, amplified banded mechanisms and "
+                "with ceil(N/K) steps per epoch, or that of --participation. With --sampling block-cyclic, amplified "
+                "banded mechanisms and "
                 "amplified DP-SGD are candidates too, for batches sampled exactly this way. A candidate is eligible if "
                 "it fits --memory and its noise takes at most --max-overhead times as long as independent noise by a "
                 "cost model, which gives the same answer on every machine. Among those within 0.1 % of the least "
@@ -54,7 +54,7 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_ACCOUNT] =
         {
             .name = "account",
-            .usage = "account (--sigma S | --mu M) (--delta D | --epsilon E) [OPTION]...\n"
+            .usage = "account --sigma S (--delta D | --epsilon E) [OPTION]...\n"
                      "account --epsilon E --delta D [OPTION]...\n"
                      "account --rho R --delta D [--gaussian] [OPTION]...\n"
                      "account --sigma S --epsilon E --delta D --largest WHAT [OPTION]...\n"
@@ -63,7 +63,7 @@ const verb_row verbs[VERB_TOTAL] = {
             .operand = "FILE",
             .summary = "compute (epsilon, delta) from sigma, and sigma from (epsilon, delta)",
             .description =
-                "Two of sigma (or mu = 1/sigma), epsilon and delta give the third; rho-zCDP and delta give epsilon. "
+                "Two of sigma, epsilon and delta give the third; rho-zCDP and delta give epsilon. "
                 "sigma is per unit of sensitivity: a whole run of correlated noise without sampling is one "
                 "composition. With sampling it is per unit of the largest column norm. Every answer is labelled as "
                 "exact, a proven upper bound or an estimate, and ends with the guarantee in sentences. A FILE gives "

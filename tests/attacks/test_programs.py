@@ -154,17 +154,17 @@ class Files(Case):
         self.assertEqual(self.left_behind(), ["m", "rows"])
 
     def test_the_same_key_file_twice(self):
-        """Two runs with one key file and no --state gave the same noise twice. Now KEYFILE.state is kept by default: a run can continue, the same rows are refused, and the help of --no-state explains the risk."""
+        """Two runs with one key file and no --state gave the same noise twice. Now KEYFILE.state is kept by default: a run can continue, the same rows are refused, and the help of --state explains the risk."""
         self.ok("evaluate", "--steps", 20, "--family", "identity", "--bound", "none", "-o", self.path("m"))
         asked = ["noise", self.path("m"), "--dim", 4, "--key-file", self.path("key"), "--rows"]
         self.assertEqual(run(*asked, "0:10", "-o", self.path("first"))[0], 0)
         self.refused(2, *asked, "0:10", "-o", self.path("again"), says="row 0 has been reserved")
         self.assertEqual(run(*asked, "10:20", "-o", self.path("rest"))[0], 0)
-        self.assertEqual(run(*asked, "0:10", "--no-state", "-o", self.path("again"))[0], 0)
+        self.assertEqual(run(*asked, "0:10", "--state", "none", "-o", self.path("again"))[0], 0)
         with open(self.path("first"), "rb") as a, open(self.path("again"), "rb") as b:
             self.assertEqual(a.read(), b.read())
         self.assertIn("rows that repeat go unnoticed", " ".join(self.ok("noise", "--help").split()))
-        self.refused(2, *asked, "0:1", "--no-state", "--state", self.path("s"), says="--no-state")
+        self.refused(2, *asked, "0:1", "--state", "none", "--replay", says="--replay needs --state")
 
 
 class Accounts(Case):

@@ -17,7 +17,7 @@ class Gaussian(Case):
             self.near(found["mu"], 1 / sigma, 1e-12)
             self.near(found["rho"], 0.5 / sigma ** 2, 1e-12)
             self.near(self.json("account", "--sigma", sigma, "--delta", delta)["epsilon"], epsilon, 1e-11)
-            self.near(self.json("account", "--mu", 1 / sigma, "--epsilon", epsilon)["delta"], delta, 1e-10)
+            self.near(self.json("account", "--sigma", sigma, "--epsilon", epsilon)["delta"], delta, 1e-10)
 
     def test_noise_multipliers_are_the_published_ones(self):
         # Choquette-Choo et al. 2023, Table 3, delta = 1e-6: matrix factorization (one release), full batches.
@@ -350,7 +350,7 @@ class Words(Case):
 
     def test_account_refuses_missing_double_and_bad_values(self):
         for words in (["--sigma", 1], ["--epsilon", 1], ["--delta", 0.1], [], ["--sigma", 1, "--epsilon", 1, "--delta", 0.1],
-                      ["--sigma", 1, "--mu", 1, "--delta", 0.1], ["--rho", 1, "--epsilon", 1],
+                      ["--mu", 1, "--delta", 0.1], ["--rho", 1, "--epsilon", 1],
                       ["--rho", 1, "--sigma", 1, "--delta", 0.1], ["--sigma", 1, "--delta", 0],
                       ["--sigma", 1, "--delta", 1], ["--sigma", 1, "--delta", -1], ["--sigma", 0, "--delta", 0.1],
                       ["--sigma", -1, "--delta", 0.1], ["--sigma", "nan", "--delta", 0.1],

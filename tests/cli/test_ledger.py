@@ -54,7 +54,7 @@ class Entering(Ledgers):
         self.assertEqual(len(self.entries(ledger)), 1)
         self.assertEqual(self.noise(m, ledger, "0:2", "--key-file", self.path("other"))[0], 0)
         self.assertEqual(len(self.entries(ledger)), 2)
-        self.assertEqual(self.noise(m, ledger, "0:2", "--key-file", self.path("key"), "--no-state", "--clip", 2)[0], 0)
+        self.assertEqual(self.noise(m, ledger, "0:2", "--key-file", self.path("key"), "--state", "none", "--clip", 2)[0], 0)
         self.assertEqual(len(self.entries(ledger)), 3)
 
     def test_ledgers_and_mechanisms_compose(self):

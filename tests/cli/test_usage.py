@@ -12,8 +12,8 @@ from harness import Case, run
 VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "bench", "help"]
 LATER_VERBS = ["predicts"]
-DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
-                  "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "measure", "exact", "threads", "json",
+DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
+                  "adjacency", "dim", "memory", "max-overhead", "families", "measure", "release", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
                     "bands", "nu", "stamps", "decoder", "normalize", "variant", "parameters", "loss",
@@ -22,19 +22,19 @@ OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "
                     "bands", "buffers", "wanted-ratio", "shared-seeds", "normalize", "variant",
                     "loss", "tolerance", "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound",
                     "per-step", "threads", "json", "out", "help"]
-ACCOUNT_OPTIONS = ["epochs", "epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "compose",
+ACCOUNT_OPTIONS = ["epochs", "epsilon", "delta", "sigma", "rho", "gaussian", "sampling", "compositions", "compose",
                    "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
                    "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
-NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "no-state", "exact", "replay",
+NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "release", "replay",
                  "dry-run", "ledger", "budget-epsilon", "budget-delta", "threads", "json", "out", "help"]
 TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
-                 "clip", "key-file", "testing-seed", "state", "no-state", "exact", "ledger", "budget-epsilon", "budget-delta", "data",
+                 "clip", "key-file", "testing-seed", "state", "release", "ledger", "budget-epsilon", "budget-delta", "data",
                  "train-csv", "test-csv", "label", "user", "hold-out", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "test-curve", "test-curve-every", "public-test", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
-                 "key-file", "testing-seed", "state", "exact", "plain", "ledger", "budget-epsilon", "budget-delta", "json", "out", "help"]
+                 "key-file", "testing-seed", "state", "release", "ledger", "budget-epsilon", "budget-delta", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
