@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "options/numbers.h"
 #include "options/verbs.h"
 #include "privacy/account.h"
 #include "privacy/compose.h"
@@ -63,7 +64,8 @@ static int load_mechanism(const arguments *given, account *a) {
 static int draw_coins(const arguments *given, account *a) {
     uint8_t coins[DPMF_KEY_SIZE];
     if (option_given(given, OPTION_SEED))
-        return fail(EXIT_USAGE, "--seed and --unconditional exclude each other: the randomness of the test is fresh");
+        return fail(EXIT_USAGE, "--seed and --confidence unconditional exclude each other: the randomness of the test "
+                                "is fresh");
     dpmf_status status = dpmf_key_create(coins);
     if (status != DPMF_OK) return fail_status(status, NULL);
     a->how.seed = 0;
@@ -72,10 +74,18 @@ static int draw_coins(const arguments *given, account *a) {
     return 0;
 }
 
-/* --largest probability: the probability itself need not be given: "poisson" or nothing, "block-cyclic:BANDS". */
-static const char *sampling_text(const arguments *given, char out[64]) {
-    const char *text = option_text(given, OPTION_SAMPLING), *blocks = "block-cyclic:";
-    const size_t name = strlen(blocks);
+/*
+ * The sampling for the library's reader. min-sep:P,B,warm is min-sep:P,B and sets *warm. With --largest probability the
+ * probability itself need not be given: "poisson" or nothing, "block-cyclic:BANDS".
+ */
+static const char *sampling_text(const arguments *given, char out[64], int *warm) {
+    const char *text = option_text(given, OPTION_SAMPLING), *blocks = "block-cyclic:", *end = ",warm";
+    const size_t name = strlen(blocks), length = strlen(text), last = strlen(end);
+    if (strncmp(text, "min-sep:", 8) == 0 && length < 64 && length > last && strcmp(text + length - last, end) == 0) {
+        *warm = 1;
+        snprintf(out, 64, "%.*s", (int)(length - last), text);
+        return out;
+    }
     if (!option_is(given, OPTION_LARGEST, "probability")) return text;
     if (!option_given(given, OPTION_SAMPLING) || strcmp(text, "poisson") == 0) return "poisson:1";
     if (strncmp(text, blocks, name) != 0 || strchr(text, ',') != NULL || strlen(text) > 40) return text;
@@ -83,23 +93,42 @@ static const char *sampling_text(const arguments *given, char out[64]) {
     return out;
 }
 
+/* A name of the library's, or monte-carlo:SAMPLES. */
+static int read_engine(const arguments *given, account *a) {
+    static const char simulation[] = "monte-carlo:";
+    const char *text = option_text(given, OPTION_ENGINE);
+    char shown[SHOWN];
+    const bool counted = strncmp(text, simulation, sizeof simulation - 1) == 0;
+    if (counted && read_count(text + sizeof simulation - 1, &a->how.samples) && a->how.samples >= 1 &&
+        a->how.samples <= 10000000000) {
+        a->how.engine = DPMF_ENGINE_MONTE_CARLO;
+        return 0;
+    }
+    if (!counted && dpmf_engine_parse(text, &a->how.engine) == DPMF_OK) return 0;
+    return fail(
+        EXIT_USAGE,
+        "--engine %s: accepted: auto, fourier, connect-the-dots, rdp, monte-carlo, monte-carlo:SAMPLES (from 1 to "
+        "1e10)",
+        show(text, shown));
+}
+
 static int read_options(const arguments *given, account *a) {
     char completed[64];
-    const char *sampling = sampling_text(given, completed);
     a->how = dpmf_account_options_defaults();
+    const char *sampling = sampling_text(given, completed, &a->how.warm);
     dpmf_status status = dpmf_sampling_parse(sampling, &a->how.sampling);
     if (status != DPMF_OK) return fail_status(status, "--sampling");
-    if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &a->how.adjacency) != DPMF_OK ||
-        dpmf_engine_parse(option_text(given, OPTION_ENGINE), &a->how.engine) != DPMF_OK)
+    if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &a->how.adjacency) != DPMF_OK)
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
+    int code = read_engine(given, a);
+    if (code != 0) return code;
     a->how.compositions = given->count[OPTION_COMPOSITIONS];
     a->how.epochs = given->count[OPTION_EPOCHS];
     a->how.units = given->count[OPTION_UNITS];
-    a->how.slack = given->number[OPTION_SLACK];
-    if (option_given(given, OPTION_CONFIDENCE)) a->how.confidence = given->number[OPTION_CONFIDENCE];
-    a->how.unconditional = option_given(given, OPTION_UNCONDITIONAL);
-    a->how.warm = option_given(given, OPTION_WARM);
-    a->how.samples = given->count[OPTION_SAMPLES];
+    if (option_given(given, OPTION_TOLERANCE)) a->how.slack = given->number[OPTION_TOLERANCE];
+    a->how.unconditional = option_is(given, OPTION_CONFIDENCE, "unconditional");
+    if (option_given(given, OPTION_CONFIDENCE) && !a->how.unconditional)
+        a->how.confidence = given->number[OPTION_CONFIDENCE];
     a->how.seed = (uint64_t)given->count[OPTION_SEED];
     put_cap(given, a);
     a->how.run = run_with((int)given->count[OPTION_THREADS]);
@@ -109,21 +138,20 @@ static int read_options(const arguments *given, account *a) {
 /* Options without effect are refused rather than ignored. */
 static int check_idle(const arguments *given, const account *a) {
     const dpmf_sampling_facts *sampling = dpmf_sampling_describe(a->how.sampling.kind);
-    static const option_id of_simulation[] = {OPTION_CONFIDENCE, OPTION_UNCONDITIONAL, OPTION_SAMPLES, OPTION_SEED};
+    static const option_id of_simulation[] = {OPTION_CONFIDENCE, OPTION_SEED};
     for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; i++)
         if (!sampling->simulated && option_given(given, of_simulation[i]))
             return fail(EXIT_USAGE, "--%s is for balls-in-bins and min-sep sampling", options[of_simulation[i]].name);
+    if (a->how.samples > 0 && !sampling->simulated)
+        return fail(EXIT_USAGE, "--engine monte-carlo is for balls-in-bins and min-sep sampling");
     if (given->count[OPTION_BATCH_CAP] < 0)
         return fail(EXIT_USAGE, "--batch-cap auto is for design: a number is accepted");
     if (option_given(given, OPTION_BATCH_CAP) && !option_given(given, OPTION_UNITS))
         return fail(EXIT_USAGE, "--batch-cap needs --units: the cap binds more often with more units");
     if (option_given(given, OPTION_BATCH_CAP) && dpmf_sampling_is_none(&a->how.sampling))
         return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson, block-cyclic and min-sep");
-    if (option_given(given, OPTION_WARM) && !sampling->waits) return fail(EXIT_USAGE, "--warm is for min-sep sampling");
     if (option_given(given, OPTION_GAUSSIAN) && !option_given(given, OPTION_RHO))
         return fail(EXIT_USAGE, "--gaussian goes with --rho");
-    if (option_given(given, OPTION_CONFIDENCE) && option_given(given, OPTION_UNCONDITIONAL))
-        return fail(EXIT_USAGE, "--confidence and --unconditional exclude each other");
     if (option_given(given, OPTION_RHO) &&
         (!dpmf_sampling_is_none(&a->how.sampling) || a->how.engine != DPMF_ENGINE_AUTO))
         return fail(EXIT_USAGE, "--rho: --sampling and --engine are not accepted with it");
@@ -233,9 +261,9 @@ static dpmf_status answer(const arguments *given, account *a) {
  * calibration, is printed beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
-    static const option_id changes[] = {OPTION_SIGMA, OPTION_COMPOSITIONS, OPTION_EPOCHS, OPTION_ENGINE,
-                                        OPTION_SLACK, OPTION_BATCH_CAP,    OPTION_WARM};
-    if (a->mechanism == NULL || a->ask != ASK_EPSILON || option_given(given, OPTION_FIRST)) return;
+    static const option_id changes[] = {OPTION_SIGMA,  OPTION_COMPOSITIONS, OPTION_EPOCHS,
+                                        OPTION_ENGINE, OPTION_TOLERANCE,    OPTION_BATCH_CAP};
+    if (a->mechanism == NULL || a->ask != ASK_EPSILON || a->how.warm || option_given(given, OPTION_FIRST)) return;
     const dpmf_sampling held = dpmf_mechanism_get(a->mechanism).sampling;
     const double claimed = dpmf_mechanism_get(a->mechanism).epsilon;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)

@@ -195,9 +195,9 @@ static void read_options(count *c) {
     c->bad = option_is(given, OPTION_BAD_LINES, "stop")   ? BAD_STOP
              : option_is(given, OPTION_BAD_LINES, "zero") ? BAD_ZERO
                                                           : BAD_SKIP;
-    c->format = option_is(given, OPTION_LINE_FORMAT, "jsonl") ? FORMAT_JSONL
-                : option_is(given, OPTION_LINE_FORMAT, "csv") ? FORMAT_CSV
-                                                              : FORMAT_TEXT;
+    c->format = option_is(given, OPTION_FORMAT, "jsonl") ? FORMAT_JSONL
+                : option_is(given, OPTION_FORMAT, "csv") ? FORMAT_CSV
+                                                         : FORMAT_TEXT;
     c->kept = option_given(given, OPTION_STATE) || option_given(given, OPTION_KEY_FILE);
     c->batch_most = option_given(given, OPTION_SYNC_EVERY) ? given->count[OPTION_SYNC_EVERY] : INT64_MAX;
 }

@@ -92,8 +92,8 @@ static void option_words(text_buffer *t, verb_id verb, const option_row *o) {
     const bool has_default = add_sentences(t, verb, out ? tours[verb].out : option_help(o));
     if (o->kind == KIND_COUNT) text_add(t, " From %" PRId64 " to %" PRId64 ".", o->count_low, o->count_high);
     if (o->kind == KIND_NUMBER) text_add(t, " From %g to below %g.", o->number_low, o->number_high);
-    if (option_values(o) != NULL) {
-        const char *list = option_values(o), *join = " One of ";
+    if (option_values(o, verb) != NULL) {
+        const char *list = option_values(o, verb), *join = " One of ";
         int length;
         for (const char *word; (word = next_word(&list, &length)) != NULL; join = ", ")
             text_add(t, "%s%.*s", join, length, word);
@@ -282,13 +282,12 @@ static int print_man(void) {
 /* ---- the verb -------------------------------------------------------------------------------------------------- */
 
 int cmd_help(const arguments *given) {
-    bool man = option_given(given, OPTION_MAN), completion = option_given(given, OPTION_COMPLETION);
-    if (man + completion + (given->operand != NULL) > 1)
-        return fail(EXIT_USAGE, "help takes only one of VERB, --man and --completion");
-    if (man) return print_man();
-    if (completion) {
+    if (option_given(given, OPTION_FORMAT) && given->operand != NULL)
+        return fail(EXIT_USAGE, "help takes only one of VERB and --format");
+    if (option_is(given, OPTION_FORMAT, "man")) return print_man();
+    if (option_given(given, OPTION_FORMAT)) {
         text_buffer t = {0};
-        if (option_is(given, OPTION_COMPLETION, "bash"))
+        if (option_is(given, OPTION_FORMAT, "bash"))
             add_bash_completion(&t);
         else
             add_zsh_completion(&t);

@@ -42,8 +42,7 @@ static int check_usage(const arguments *given) {
         return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
     if (option_given(given, OPTION_REPLAY) && (without || (!state && !key)))
         return fail(EXIT_USAGE, "--replay needs --state: it is for rows that the state file records");
-    if (option_is(given, OPTION_RELEASE, "exact") && option_given(given, OPTION_FORMAT) &&
-        option_is(given, OPTION_FORMAT, "f32"))
+    if (option_is(given, OPTION_RELEASE, "exact") && option_is(given, OPTION_FORMAT, "f32"))
         return fail(EXIT_USAGE, "--release exact and --format f32: exact rows are float64 (f64, npy), which hold them");
     if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT) && !dry)
         return fail(EXIT_USAGE, "--json needs --out: rows and JSON would both go to standard output");
@@ -87,7 +86,8 @@ static void read_options(const arguments *given, request *r) {
 
 /* Exact rows are float64, except in a NumPy file, which records its type. */
 static const char *format_text(const request *r) {
-    return r->options.exact && !option_given(r->given, OPTION_FORMAT) ? "f64" : option_text(r->given, OPTION_FORMAT);
+    const char *asked = option_text(r->given, OPTION_FORMAT);
+    return asked != NULL ? asked : r->options.exact ? "f64" : "f32";
 }
 
 /* ---- dry run ---- */
@@ -141,7 +141,7 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
 static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
     char binding[128];
     snprintf(binding, sizeof binding, "noise %" PRId64 " %.17g %s", r->dim, r->given->number[OPTION_CLIP],
-             r->options.exact ? "exact" : option_text(r->given, OPTION_FORMAT));
+             r->options.exact ? "exact" : format_text(r));
     return ledger_enter(r->given, r->mechanism, key, binding);
 }
 

@@ -37,20 +37,27 @@ static int may_share(const dpmf_family *kind) {
     return kind->optimize_shared_seeds > 0;
 }
 
-static int check_buffers(const arguments *given, const dpmf_family *kind) {
-    const bool buffers = option_given(given, OPTION_BUFFERS), ratio = option_given(given, OPTION_WANTED_RATIO);
-    char list[FAMILY_LIST];
+/* --buffers: a number, or ratio:X. */
+static int read_buffers(const arguments *given, const dpmf_family *kind, dpmf_optimize_options *how) {
+    const char *text = given->text[OPTION_BUFFERS];
+    const bool ratio = text != NULL && strncmp(text, "ratio:", 6) == 0, buffers = text != NULL && !ratio;
+    int64_t count = 0;
+    char list[FAMILY_LIST], shown[SHOWN];
+    if ((buffers && (!read_count(text, &count) || count < 1 || count > 64)) ||
+        (ratio && (!read_number(text + 6, &how->wanted_ratio) || how->wanted_ratio < 1.0)))
+        return fail(EXIT_USAGE, "--buffers %s: a whole number from 1 to 64 is accepted, or ratio:X with X from 1",
+                    show(text, shown));
+    how->buffers = (int)count;
     if (buffers && kind->optimize_buffers == 0)
         return fail(EXIT_USAGE, "--family %s has no --buffers to choose", kind->name);
     if (!buffers && kind->optimize_buffers > 0 && !kind->optimize_chooses)
         return fail(EXIT_USAGE, "--family %s needs --buffers R, the rank", kind->name);
     if (ratio && !kind->optimize_chooses)
-        return fail(EXIT_USAGE, "--wanted-ratio is for --family %s", family_list(may_choose, " and ", list));
-    if (buffers && ratio) return fail(EXIT_USAGE, "--buffers and --wanted-ratio exclude each other");
+        return fail(EXIT_USAGE, "--buffers %s is for --family %s", text, family_list(may_choose, " and ", list));
     if (option_given(given, OPTION_SHARED_SEEDS) && kind->optimize_shared_seeds == 0)
         return fail(EXIT_USAGE, "--shared-seeds is for --family %s", family_list(may_share, " and ", list));
     if (option_given(given, OPTION_SHARED_SEEDS) && ratio)
-        return fail(EXIT_USAGE, "--shared-seeds takes --buffers, not --wanted-ratio");
+        return fail(EXIT_USAGE, "--shared-seeds takes a number of --buffers, not %s", text);
     return 0;
 }
 
@@ -88,7 +95,7 @@ static int check_family_options(const arguments *given, dpmf_optimize_options *h
     const bool bands = kind->optimize_bands != 0;
     if (bands != option_given(given, OPTION_BANDS))
         return fail(EXIT_USAGE, bands ? "--family %s needs --bands B" : "--family %s takes no --bands", name);
-    int code = check_buffers(given, kind);
+    int code = read_buffers(given, kind, how);
     if (code != 0) return code;
     if (!option_is(given, OPTION_NORMALIZE, "none") && !kind->optimize_normalize)
         return fail(EXIT_USAGE, "--family %s takes no --normalize", name);
@@ -124,9 +131,7 @@ static int answer_from_bounds(const arguments *given, const problem *p, const dp
 static void read_options(const arguments *given, const problem *p, dpmf_optimize_options *how) {
     how->loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
     how->bands = given->count[OPTION_BANDS];
-    how->buffers = (int)given->count[OPTION_BUFFERS];
     how->shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
-    if (option_given(given, OPTION_WANTED_RATIO)) how->wanted_ratio = given->number[OPTION_WANTED_RATIO];
     if (option_given(given, OPTION_TOLERANCE)) how->tolerance = given->number[OPTION_TOLERANCE];
     if (option_is(given, OPTION_NORMALIZE, "after")) how->normalize = DPMF_NORMALIZE_AFTER;
     if (option_is(given, OPTION_NORMALIZE, "within")) how->normalize = DPMF_NORMALIZE_WITHIN;

@@ -11,10 +11,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- one number ---- */
 
-static int print_range(const arguments *given, const released *r, span plus, span minus, double deviation) {
+/* `text`: the range, of which `less` may be subtracted. */
+static int print_range(const arguments *given, const released *r, const char *text, const char *less, span plus,
+                       span minus, double deviation) {
     const double level = given->number[OPTION_LEVEL], estimate = released_sum(r, plus) - released_sum(r, minus);
     double times = 0.0;
     text_buffer t = {0};
@@ -23,8 +26,8 @@ static int print_range(const arguments *given, const released *r, span plus, spa
     if (option_given(given, OPTION_JSON)) {
         json_begin(&t);
         json_integer(&t, "lines", r->lines);
-        json_text(&t, "range", given->text[OPTION_RANGE]);
-        if (minus.first > 0) json_text(&t, "minus", given->text[OPTION_MINUS]);
+        json_text(&t, "range", text);
+        if (less != NULL) json_text(&t, "minus", less);
         json_double(&t, "estimate", estimate);
         json_double(&t, "deviation", deviation);
         json_double(&t, "level", level);
@@ -46,11 +49,16 @@ static int print_range(const arguments *given, const released *r, span plus, spa
 static int answer_range(const arguments *given, const released *r) {
     span plus = {0}, minus = {0};
     double deviation = 0.0;
-    int code = released_span(r, "--range", given->text[OPTION_RANGE], &plus);
-    if (code == 0 && option_given(given, OPTION_MINUS))
-        code = released_span(r, "--minus", given->text[OPTION_MINUS], &minus);
+    char *text = strdup(given->text[OPTION_RANGE]);
+    if (text == NULL) return fail_memory();
+    char *less = strchr(text, '-');
+    if (less != NULL) *less++ = '\0';
+    int code = released_span(r, "--range", text, &plus);
+    if (code == 0 && less != NULL) code = released_span(r, "--range: minus", less, &minus);
     if (code == 0) code = released_deviation(r, plus, minus, &deviation);
-    return code != 0 ? code : print_range(given, r, plus, minus, deviation);
+    if (code == 0) code = print_range(given, r, text, less, plus, minus, deviation);
+    free(text);
+    return code;
 }
 
 /* ---- all totals ---- */
@@ -128,8 +136,6 @@ static int check_usage(const arguments *given) {
     const int asked =
         option_given(given, OPTION_RANGE) + option_given(given, OPTION_CDF) + option_given(given, OPTION_SMOOTH);
     if (asked != 1) return fail(EXIT_USAGE, "one of --range, --cdf and --smooth is required, %d are given", asked);
-    if (option_given(given, OPTION_MINUS) && !option_given(given, OPTION_RANGE))
-        return fail(EXIT_USAGE, "--minus needs --range: it is subtracted from it");
     if (option_given(given, OPTION_MONOTONE) && option_given(given, OPTION_RANGE))
         return fail(EXIT_USAGE, "--monotone is for all totals: use it with --cdf or --smooth");
     return 0;

@@ -163,8 +163,8 @@ static int open_trainer(training *t) {
 static int enter_ledger(training *t) {
     static const option_id tell[] = {OPTION_MODEL,    OPTION_CLIP,     OPTION_OPTIMIZER, OPTION_LEARNING_RATE,
                                      OPTION_MOMENTUM, OPTION_SCHEDULE, OPTION_DECAY,     OPTION_ZERO_ABOVE,
-                                     OPTION_SEED,     OPTION_UNIT,     OPTION_DATA,      OPTION_TRAIN_CSV,
-                                     OPTION_HOLD_OUT, OPTION_LABEL,    OPTION_USER,      OPTION_SCALE};
+                                     OPTION_SEED,     OPTION_UNIT,     OPTION_DATA,      OPTION_HOLD_OUT,
+                                     OPTION_LABEL,    OPTION_USER,     OPTION_SCALE};
     text_buffer binding = {0};
     if (!option_given(t->given, OPTION_LEDGER)) return 0;
     if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */
@@ -227,7 +227,7 @@ static dpmf_status take_step(training *t) {
 }
 
 static int add_to_curve(training *t) {
-    if (!option_given(t->given, OPTION_TEST_CURVE)) return 0;
+    if (!option_given(t->given, OPTION_PUBLIC_TEST_CURVE)) return 0;
     const double begun = now();
     int code = all(curve_point(t));
     t->seconds -= now() - begun; /* not the time of training */

@@ -41,17 +41,16 @@ static int add_idx(EVP_MD_CTX *digest, const char *directory, const char *name) 
 }
 
 static int digest_data(const training *t, char out[65]) {
-    const char *directory = t->given->text[OPTION_DATA];
+    const char *data = t->given->text[OPTION_DATA];
     unsigned char sum[EVP_MAX_MD_SIZE];
     unsigned int length = 0;
     EVP_MD_CTX *digest = EVP_MD_CTX_new();
     if (digest == NULL) return fail_memory();
     int fine = EVP_DigestInit_ex(digest, EVP_sha256(), NULL);
-    if (fine && directory != NULL)
-        fine = add_idx(digest, directory, "train-images-idx3-ubyte") &&
-               add_idx(digest, directory, "train-labels-idx1-ubyte");
+    if (fine && training_has_directory(t->given))
+        fine = add_idx(digest, data, "train-images-idx3-ubyte") && add_idx(digest, data, "train-labels-idx1-ubyte");
     else if (fine)
-        fine = add_file(digest, t->given->text[OPTION_TRAIN_CSV]);
+        fine = add_file(digest, data);
     if (fine) fine = EVP_DigestFinal_ex(digest, sum, &length) && length == 32;
     EVP_MD_CTX_free(digest);
     for (unsigned int i = 0; fine && i < 32; i++)
@@ -86,7 +85,7 @@ static int write_terms(const training *t, char out[TERMS_MAX]) {
                  (long long)t->steps, (long long)t->hidden, o->clip, o->zero_above, (int)o->optimizer, o->learning_rate,
                  o->momentum, o->decay, schedule_sum(t), (unsigned long long)o->seed, o->noiseless,
                  option_given(t->given, OPTION_CHECKPOINT) ? "kept" : "none", (long long)t->given->count[OPTION_EVERY],
-                 option_given(t->given, OPTION_TEST_CURVE) ? "kept" : "none");
+                 option_given(t->given, OPTION_PUBLIC_TEST_CURVE) ? "kept" : "none");
     return length > 0 && length < TERMS_MAX ? 0 : fail(EXIT_UNABLE, "the names of columns are too long");
 }
 

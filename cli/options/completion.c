@@ -6,8 +6,8 @@
 #include <string.h>
 
 /* The beginnings of an option's values that can be completed: "momentum:BETA" gives "momentum:". */
-static void add_values(text_buffer *t, const option_row *o) {
-    const char *list = option_values(o), *join = "";
+static void add_values(text_buffer *t, const option_row *o, verb_id verb) {
+    const char *list = option_values(o, verb), *join = "";
     int length;
     for (const char *word; (word = next_word(&list, &length)) != NULL; join = " ") {
         int typed = (int)strcspn(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ|");
@@ -31,9 +31,9 @@ static void add_bash_option(text_buffer *t, const option_row *o) {
     text_add(t, "    --%s", o->name);
     if (o->letter != '\0') text_add(t, "|-%c", o->letter);
     text_add(t, ")\n        ");
-    if (option_values(o) != NULL) {
+    if (option_values(o, VERB_TOTAL) != NULL) {
         text_add(t, "COMPREPLY=($(compgen -W '");
-        add_values(t, o);
+        add_values(t, o, VERB_TOTAL);
         text_add(t, "' -- \"$word\"))\n        ");
     } else if (o->kind == KIND_FILE) {
         text_add(t, "COMPREPLY=($(compgen -f -- \"$word\"))\n        ");
@@ -60,7 +60,7 @@ static void add_bash_verb(text_buffer *t, verb_id verb) {
 }
 
 void add_bash_completion(text_buffer *t) {
-    text_add(t, "# bash completion for dpmf; made by: dpmf help --completion bash\n"
+    text_add(t, "# bash completion for dpmf; made by: dpmf help --format bash\n"
                 "_dpmf() {\n"
                 "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n"
                 "    local options='' operands=''\n"
@@ -105,7 +105,7 @@ static void add_zsh_text(text_buffer *t, const char *words) {
     }
 }
 
-static void add_zsh_option(text_buffer *t, const option_row *o) {
+static void add_zsh_option(text_buffer *t, const option_row *o, verb_id verb) {
     text_add(t, " \\\n            ");
     const char *equals = o->kind == KIND_FLAG ? "" : "=";
     if (o->letter != '\0')
@@ -119,9 +119,9 @@ static void add_zsh_option(text_buffer *t, const option_row *o) {
         add_zsh_text(t, o->argument);
         text_add(t, ":");
     }
-    if (option_values(o) != NULL) {
+    if (option_values(o, verb) != NULL) {
         text_add(t, "(");
-        add_values(t, o);
+        add_values(t, o, verb);
         text_add(t, ")");
     } else if (o->kind == KIND_FILE) {
         text_add(t, "_files");
@@ -132,7 +132,7 @@ static void add_zsh_option(text_buffer *t, const option_row *o) {
 static void add_zsh_verb(text_buffer *t, verb_id verb) {
     text_add(t, "        %s)\n            _arguments", verbs[verb].name);
     for (int i = 0; i < OPTION_TOTAL; i++)
-        if (option_of_verb((option_id)i, verb)) add_zsh_option(t, &options[i]);
+        if (option_of_verb((option_id)i, verb)) add_zsh_option(t, &options[i], verb);
     if (takes_verb(verb)) {
         text_add(t, " \\\n            '1:VERB:(");
         add_verb_names(t);
@@ -145,7 +145,7 @@ static void add_zsh_verb(text_buffer *t, verb_id verb) {
 
 void add_zsh_completion(text_buffer *t) {
     text_add(t, "#compdef dpmf\n"
-                "# zsh completion for dpmf; made by: dpmf help --completion zsh\n"
+                "# zsh completion for dpmf; made by: dpmf help --format zsh\n"
                 "_dpmf() {\n"
                 "    local curcontext=$curcontext state line\n"
                 "    local -a verbs\n"

@@ -10,7 +10,8 @@ static void append(char *out, size_t room, const char *join, const char *word) {
     snprintf(out + used, room - used, "%s%s", join, word);
 }
 
-const char *family_values(void) {
+const char *family_values(verb_id verb) {
+    (void)verb;
     static char list[400];
     if (list[0] != '\0') return list;
     for (int64_t i = 0; dpmf_family_info(i) != NULL; i++)
@@ -18,7 +19,8 @@ const char *family_values(void) {
     return list;
 }
 
-const char *participation_values(void) {
+const char *participation_values(verb_id verb) {
+    (void)verb;
     static char list[160];
     const char *form;
     if (list[0] != '\0') return list;
@@ -27,13 +29,21 @@ const char *participation_values(void) {
     return list;
 }
 
-const char *sampling_values(void) {
+const char *sampling_values(verb_id verb) {
+    (void)verb;
     static char list[160];
     const dpmf_sampling_facts *kind;
     if (list[0] != '\0') return list;
     for (int i = 0; (kind = dpmf_sampling_describe((dpmf_sampling_kind)i)) != NULL; i++)
         append(list, sizeof list, i > 0 ? "|" : "", kind->form);
     return list;
+}
+
+const char *format_values(verb_id verb) {
+    return verb == VERB_NOISE   ? "f32|f64|npy"
+           : verb == VERB_COUNT ? "text|csv|jsonl"
+           : verb == VERB_HELP  ? "man|bash|zsh"
+                                : "f32|f64|npy|text|csv|jsonl|man|bash|zsh";
 }
 
 static int next_place(int (*place)(const dpmf_family *kind), int after) {

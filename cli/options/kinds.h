@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values and help of options that the library's own tables know: families, participations, samplings. */
+/* Values and help of options that the library's own tables know: families, participations, samplings; and formats. */
 #ifndef DPMF_CLI_OPTIONS_KINDS_H
 #define DPMF_CLI_OPTIONS_KINDS_H
 
 #include "dpmf.h"
+#include "options/options.h"
 
 #include <stddef.h>
 
 /* Words joined by '|', as option_row.values has them; made once, never freed. */
-const char *family_values(void);
-const char *participation_values(void);
-const char *sampling_values(void);
+const char *family_values(verb_id verb);
+const char *participation_values(verb_id verb);
+const char *sampling_values(verb_id verb);
+const char *format_values(verb_id verb);
 
 /* The help of --family. */
 const char *family_help(void);

@@ -84,25 +84,25 @@ bool find_verb(const char *name, verb_id *out, const char **closest) {
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
-const char *option_values(const option_row *o) {
-    return o->values_of != NULL ? o->values_of() : o->values;
+const char *option_values(const option_row *o, verb_id verb) {
+    return o->values_of != NULL ? o->values_of(verb) : o->values;
 }
 
 const char *option_help(const option_row *o) {
     return o->help_of != NULL ? o->help_of() : o->help;
 }
 
-static bool is_choice(const option_row *o, const char *text) {
-    const char *list = option_values(o);
+static bool is_choice(const option_row *o, verb_id verb, const char *text) {
+    const char *list = option_values(o, verb);
     int length;
     for (const char *word; (word = next_word(&list, &length)) != NULL;)
         if ((size_t)length == strlen(text) && strncmp(word, text, (size_t)length) == 0) return true;
     return false;
 }
 
-static int refuse_choice(const option_row *o, const char *text) {
+static int refuse_choice(const option_row *o, verb_id verb, const char *text) {
     char accepted[200] = "", shown[SHOWN];
-    const char *list = option_values(o);
+    const char *list = option_values(o, verb);
     int length;
     for (const char *word; (word = next_word(&list, &length)) != NULL;) {
         size_t used = strlen(accepted);
@@ -135,7 +135,7 @@ static int read_value(option_id id, const char *text, arguments *out) {
             return fail(EXIT_USAGE, "--%s '': a %s is accepted, not an empty text", o->name, o->argument);
         break;
     case KIND_CHOICE:
-        if (!is_choice(o, text)) return refuse_choice(o, text);
+        if (!is_choice(o, out->verb, text)) return refuse_choice(o, out->verb, text);
         break;
     case KIND_COUNT:
         out->count[id] = -1;
@@ -148,6 +148,8 @@ static int read_value(option_id id, const char *text, arguments *out) {
             return refuse_range(o, text);
         break;
     case KIND_NUMBER:
+        out->number[id] = -1.0;
+        if (o->word != NULL && strcmp(text, o->word) == 0) break;
         if (!read_number(text, &out->number[id]) ||
             !(out->number[id] >= o->number_low && out->number[id] < o->number_high))
             return refuse_range(o, text);

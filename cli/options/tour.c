@@ -48,7 +48,7 @@ const verb_tour tours[VERB_TOTAL] = {
                               {OPTION_RANGE, "--range 100:200"},
                               {OPTION_LEVEL, "--level 0.95"},
                               {OPTION_CDF, "--cdf"},
-                              {OPTION_MINUS, "--minus 1:99"}}},
+                              {OPTION_SMOOTH, "--smooth"}}},
     [VERB_TRAIN] = {.first = {{OPTION_DATA, "--data /usr/share/datasets/fashion-mnist"},
                               {OPTION_EPSILON, "--epsilon 8"},
                               {OPTION_DELTA, "--delta 1e-5"},
@@ -56,9 +56,9 @@ const verb_tour tours[VERB_TOTAL] = {
                               {OPTION_EPOCHS, "--epochs 10"}},
                     .out = "the weights, as .npy"},
     [VERB_PREDICT] = {.first = {{OPTION_MODEL, "--model mlp:128"},
-                                {OPTION_TEST_CSV, "--test-csv new.csv"},
-                                {OPTION_DATA, "--data /usr/share/datasets/fashion-mnist"},
+                                {OPTION_DATA, "--data new.csv"},
                                 {OPTION_SCALE, "--scale rows"},
+                                {OPTION_LABEL, "--label class"},
                                 {OPTION_OUT, "-o answers.csv"}},
                       .out = "write the answers there instead of to standard output"},
     [VERB_AUDIT] = {.first = {{OPTION_CANARIES, "--canaries 10000"},
@@ -73,7 +73,7 @@ const verb_tour tours[VERB_TOTAL] = {
                                {OPTION_RANGE, "--range 1:31,32:59"},
                                {OPTION_LEVEL, "--level 0.95"}},
                      .out = "the page (required without --json)"},
-    [VERB_HELP] = {.first = {{OPTION_MAN, "help --man | man -l -"}, {OPTION_COMPLETION, "--completion bash"}}},
+    [VERB_HELP] = {.first = {{OPTION_FORMAT, "help --format man | man -l -"}}},
 };
 
 const option_group option_groups[] = {
@@ -84,7 +84,7 @@ const option_group option_groups[] = {
     {OPTION_DIM, "costs and candidates"},
     {OPTION_ROWS, "rows and lines"},
     {OPTION_MECHANISM, "questions about a released stream"},
-    {OPTION_FORMAT, "keys, state and ledgers"},
+    {OPTION_KEY_FILE, "keys, state and ledgers"},
     {OPTION_DATA, "data and training"},
     {OPTION_THREADS, "general"},
 };

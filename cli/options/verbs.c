@@ -45,8 +45,9 @@ const verb_row verbs[VERB_TOTAL] = {
                 "steps, and its matrix is formed up to 8192 steps; under several participations it is the best whose "
                 "columns of one unit are orthogonal. tvblt is the optimum of single or cyclic participation as a noise "
                 "stream with few buffers (over several epochs with replayed seeds, or --shared-seeds). banded, "
-                "banded-toeplitz and bisr take --bands; blt and tvblt take --buffers, or find the fewest that reach "
-                "--wanted-ratio; lowrank takes both. The answer states what is proven about the result: two bounds and "
+                "banded-toeplitz and bisr take --bands; blt and tvblt take --buffers, a number or the "
+                "fewest that reach a ratio; lowrank takes both. The answer states what is proven about the result: two "
+                "bounds and "
                 "their scope, or how flat the loss is where the search ended. With --epsilon and --delta the mechanism "
                 "gets its sigma too.",
             .run = cmd_optimize,
@@ -119,14 +120,14 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_QUERY] =
         {
             .name = "query",
-            .usage = "query STREAM --mechanism FILE --range A:B [--minus A:B] [OPTION]...\n"
+            .usage = "query STREAM --mechanism FILE --range A:B[-C:D] [OPTION]...\n"
                      "query STREAM --mechanism FILE (--cdf | --smooth) [OPTION]...",
             .operand = "STREAM",
             .operands_needed = 1,
             .summary = "compute intervals for totals, ranges and differences of a released stream",
             .description =
                 "STREAM is the output of count, FILE the mechanism that it used. --range: the sum over the lines A to "
-                "B, both included and counted from 1, minus that of --minus, with its standard deviation (exact, with "
+                "B, both included and counted from 1, minus that over C to D, with its standard deviation (exact, with "
                 "all correlations of the noise) and the interval at --level. --cdf: the totals of all lines with bands "
                 "that hold for all of them together at --level or more. --smooth: all totals, each with its own "
                 "interval: no linear unbiased estimate of a past total gains from later lines. --monotone: for data "
@@ -136,25 +137,25 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_TRAIN] =
         {
             .name = "train",
-            .usage = "train --data DIR --epsilon E --delta D [OPTION]...\n"
-                     "train FILE --data DIR [OPTION]...\n"
-                     "train --data DIR --noiseless [OPTION]...",
+            .usage = "train --data DIR|FILE --epsilon E --delta D [OPTION]...\n"
+                     "train FILE --data DIR|FILE [OPTION]...\n"
+                     "train --data DIR|FILE --noiseless [OPTION]...",
             .operand = "FILE",
             .summary = "train a small model privately, and print its accuracy",
             .description =
                 "Trains softmax regression or a network of one hidden layer. In each step the gradients of a batch are "
                 "clipped and summed, a row of correlated noise is added, and the optimizer uses the result. The "
                 "mechanism is designed for --epsilon and --delta and two of --steps, --batch and --epochs, or comes "
-                "from a FILE; batches are drawn as it assumes. Data are IDX files (those of MNIST, plain or gzip) in "
-                "--data, or CSV. A run with --checkpoint can be killed at any moment and gives the same model when you "
+                "from a FILE; batches are drawn as it assumes. Data are a directory of IDX files (those of MNIST, "
+                "plain or gzip), or a CSV file. A run with --checkpoint can be killed at any moment and gives the same "
+                "model when you "
                 "run it again. Weights are private; accuracy is measured on data that the guarantee does not cover.",
             .run = cmd_train,
         },
     [VERB_PREDICT] =
         {
             .name = "predict",
-            .usage = "predict WEIGHTS --model MODEL --test-csv FILE [OPTION]...\n"
-                     "predict WEIGHTS --model MODEL --data DIR [OPTION]...",
+            .usage = "predict WEIGHTS --model MODEL --data DIR|FILE [OPTION]...",
             .operand = "WEIGHTS",
             .operands_needed = 1,
             .summary = "apply a trained model to new examples",
@@ -235,7 +236,7 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_HELP] =
         {
             .name = "help",
-            .usage = "help [VERB]\nhelp --man\nhelp --completion bash|zsh",
+            .usage = "help [VERB]\nhelp --format man|bash|zsh",
             .operand = "VERB",
             .summary = "explain a verb, print the manual page or a completion script",
             .description = "Without a VERB, lists the verbs. With a VERB, explains it and its options.",

@@ -122,7 +122,7 @@ static void print_table(text_buffer *t, const arguments *given, const account *a
     if (a->how.unconditional) table_integer(t, "random seed", (int64_t)a->how.seed);
     if (p->without_sampling > 0.0) table_double(t, "epsilon without it", p->without_sampling, "same noise and delta");
     if (delta_too_large(p->delta, a->how.units)) table_text(t, "warning", DELTA_TOO_LARGE);
-    if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --slack");
+    if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --tolerance");
     if (option_given(given, OPTION_CURVE)) text_add(t, "\ndelta     epsilon\n");
     for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i) {
         char text[DIGITS_LENGTH];

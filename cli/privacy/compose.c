@@ -72,10 +72,10 @@ static int load(const arguments *given, composition *c) {
 }
 
 static int check_options(const arguments *given) {
-    static const option_id idle[] = {OPTION_SIGMA,   OPTION_RHO,           OPTION_GAUSSIAN, OPTION_COMPOSITIONS,
-                                     OPTION_LARGEST, OPTION_BATCH_CAP,     OPTION_UNITS,    OPTION_CURVE,
-                                     OPTION_EPOCHS,  OPTION_LOG,           OPTION_SAMPLES,  OPTION_SEED,
-                                     OPTION_WARM,    OPTION_UNCONDITIONAL, OPTION_FIRST,    OPTION_TUNING};
+    static const option_id idle[] = {OPTION_SIGMA,     OPTION_RHO,        OPTION_GAUSSIAN, OPTION_COMPOSITIONS,
+                                     OPTION_LARGEST,   OPTION_BATCH_CAP,  OPTION_UNITS,    OPTION_CURVE,
+                                     OPTION_EPOCHS,    OPTION_LOG,        OPTION_ENGINE,   OPTION_SEED,
+                                     OPTION_TOLERANCE, OPTION_CONFIDENCE, OPTION_FIRST,    OPTION_TUNING};
     for (size_t i = 0; i < sizeof idle / sizeof *idle; ++i)
         if (option_given(given, idle[i]))
             return fail(EXIT_USAGE, "--compose takes its runs from the FILEs: --%s is not accepted with it",

@@ -6,7 +6,7 @@
 #include "dpmf.h"
 #include "options/options.h"
 
-/* --budget-epsilon and --budget-delta go together, and with --ledger. 0, or the exit code after a message. */
+/* Is --budget readable, and given with --ledger? 0, or the exit code after a message. */
 int ledger_check(const arguments *given);
 
 /*

@@ -44,7 +44,7 @@ static int account_for(const training *t, guarantee *g) {
     const size_t length = strlen(g->statement);
     snprintf(g->statement + length, sizeof g->statement - length,
              "The numbers of examples, features and classes are taken as public.\n%s",
-             option_given(t->given, OPTION_TEST_CURVE)
+             option_given(t->given, OPTION_PUBLIC_TEST_CURVE)
                  ? "The curve is computed on the test data, which this guarantee does not cover.\n"
                  : "");
     return 0;
@@ -96,7 +96,7 @@ static void print_json(const training *t, const guarantee *g, text_buffer *out) 
     json_bool(out, "private", !t->how.noiseless && !option_given(t->given, OPTION_TESTING_SEED));
     json_text_or_null(out, "digest", t->how.noiseless ? NULL : dpmf_mechanism_get(m).digest);
     json_text_or_null(out, "out", t->given->text[OPTION_OUT]);
-    json_text_or_null(out, "test_curve", t->given->text[OPTION_TEST_CURVE]);
+    json_text_or_null(out, "test_curve", t->given->text[OPTION_PUBLIC_TEST_CURVE]);
     json_text(out, "statement", g->statement);
     json_end(out);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dpmf train --test-curve: loss and accuracy now and then during the run, as CSV.
+ * dpmf train --public-test-curve: loss and accuracy now and then during the run, as CSV.
  *
  * They are computed on the test data alone. On the training data they would tell of each example, exactly, and no noise
  * hides that: there is no option for it. Of the training data the numbers say no more than the models along the way do,
  * which the guarantee covers together. The guarantee does not cover the test data, and many exact figures reveal individual
- * test examples: the curve needs --public-test, which declares that the test data are public.
+ * test examples: the name of the option declares that the test data are public.
  *
  * The file is written whole, with every checkpoint and at the end. A run that goes on keeps the rows up to its checkpoint;
  * those after it are computed again, and are the same.
@@ -29,28 +29,22 @@ static bool is_same_file(const char *one, const char *other) {
 }
 
 int curve_check(const arguments *given) {
-    const bool curve = option_given(given, OPTION_TEST_CURVE);
-    if (!curve && option_given(given, OPTION_TEST_CURVE_EVERY))
-        return fail(EXIT_USAGE, "--test-curve-every needs --test-curve FILE");
-    if (!curve) return 0;
-    if (!option_given(given, OPTION_PUBLIC_TEST))
-        return fail(EXIT_USAGE,
-                    "--test-curve needs --public-test: its figures are computed exactly, on test data that the "
-                    "guarantee does not cover");
-    if (is_same_file(given->text[OPTION_TRAIN_CSV], given->text[OPTION_TEST_CSV]))
-        return fail(EXIT_USAGE,
-                    "--test-curve: --test-csv is the training file, and a curve on training data is not private");
+    if (option_given(given, OPTION_PUBLIC_TEST_CURVE) &&
+        is_same_file(given->text[OPTION_DATA], given->text[OPTION_TEST_DATA]))
+        return fail(EXIT_USAGE, "--public-test-curve: --test-data is the training file, and a curve on training data "
+                                "is not private");
     return 0;
 }
 
 /* One of several processes writes for all. */
 static bool is_mine(const training *t) {
-    return option_given(t->given, OPTION_TEST_CURVE) && (training_together == NULL || training_together->part == 0);
+    return option_given(t->given, OPTION_PUBLIC_TEST_CURVE) &&
+           (training_together == NULL || training_together->part == 0);
 }
 
 /* The rows of an earlier part of this run, up to its checkpoint. */
 int curve_open(training *t) {
-    const char *path = t->given->text[OPTION_TEST_CURVE];
+    const char *path = t->given->text[OPTION_PUBLIC_TEST_CURVE];
     char line[LINE_MOST], shown[SHOWN];
     if (!is_mine(t)) return 0;
     text_add(&t->curve, "%s", HEAD);
@@ -66,17 +60,18 @@ int curve_open(training *t) {
     }
     fclose(file);
     return good ? 0
-                : fail(EXIT_UNABLE, "--test-curve %s: not the curve of this run, which goes on: name another file",
+                : fail(EXIT_UNABLE,
+                       "--public-test-curve %s: not the curve of this run, which goes on: name another file",
                        show(path, shown));
 }
 
 int curve_point(training *t) {
-    const int64_t step = dpmf_trainer_step(t->trainer), asked = t->given->count[OPTION_TEST_CURVE_EVERY];
-    const int64_t every = asked > 0 ? asked : t->steps > POINTS ? t->steps / POINTS : 1;
+    const int64_t step = dpmf_trainer_step(t->trainer);
+    const int64_t every = t->steps > POINTS ? t->steps / POINTS : 1;
     double accuracy = 0.0, loss = 0.0;
     if (!is_mine(t) || (step % every != 0 && step != t->steps)) return 0;
     dpmf_status status = dpmf_trainer_evaluate(t->trainer, t->test, &accuracy, &loss);
-    if (status != DPMF_OK) return fail_status(status, "--test-curve");
+    if (status != DPMF_OK) return fail_status(status, "--public-test-curve");
     text_add(&t->curve, "%lld,%.10g,%.10g\n", (long long)step, loss, accuracy);
     return 0;
 }
@@ -85,7 +80,7 @@ int curve_write(const training *t) {
     row_output out;
     if (!is_mine(t) || t->curve.length == 0) return 0;
     if (t->curve.failed) return fail_memory();
-    int code = rows_open(t->given->text[OPTION_TEST_CURVE], false, &out);
+    int code = rows_open(t->given->text[OPTION_PUBLIC_TEST_CURVE], false, &out);
     if (code == 0) code = rows_write(&out, t->curve.bytes, t->curve.length);
     if (code == 0) code = rows_finish(&out);
     rows_close(&out);

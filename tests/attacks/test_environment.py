@@ -37,7 +37,7 @@ class Environment(Case):
 
     def commands(self):
         """(what it writes, the command, its standard input): each verb that writes a file, in each of its ways."""
-        train = ["train", "--train-csv", self.data, "--test-csv", self.data, "--model", "softmax", "--batch", 10, "--epochs", 2,
+        train = ["train", "--data", self.data, "--test-data", self.data, "--model", "softmax", "--batch", 10, "--epochs", 2,
                  "--epsilon", 4, "--delta", 1e-5, "--family", "identity"]
         count = ["count", self.single]
         return [

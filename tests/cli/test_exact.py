@@ -50,7 +50,7 @@ class Exact(Case):
         models = []
         for threads in (1, 3):
             out = self.path("model%d" % threads)
-            code, answer, err = run("train", "--train-csv", self.path("data.csv"), "--label", "label", "--hold-out", 20,
+            code, answer, err = run("train", "--data", self.path("data.csv"), "--label", "label", "--hold-out", 20,
                                     "--steps", 20, "--epochs", 2, "--epsilon", 4, "--delta", 1e-5, "--testing-seed", 3,
                                     "--threads", threads, "--release", "exact", "--json", "--out", out)
             self.assertEqual(code, 0, err)

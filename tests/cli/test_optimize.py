@@ -56,8 +56,8 @@ class Optimum(Case):
         self.assertEqual(self.json("inspect", path)["family"], "tvblt")
 
     def test_a_closer_ratio_takes_more_nodes(self):
-        few = self.json("optimize", "--family", "tvblt", "--steps", 512, "--wanted-ratio", 1.05)
-        more = self.json("optimize", "--family", "tvblt", "--steps", 512, "--wanted-ratio", 1.0001)
+        few = self.json("optimize", "--family", "tvblt", "--steps", 512, "--buffers", "ratio:1.05")
+        more = self.json("optimize", "--family", "tvblt", "--steps", 512, "--buffers", "ratio:1.0001")
         self.assertLessEqual(few["ratio"], 1.05)
         self.assertLessEqual(more["ratio"], 1.0001)
         self.assertLess(few["buffers"], more["buffers"])
@@ -108,7 +108,7 @@ class Optimum(Case):
 
     def test_buffers_of_a_tvblt_over_epochs_are_chosen(self):
         own = ("optimize", "--family", "tvblt", "--steps", 64, "--participation", "cyclic:4,16")
-        few = self.json(*own, "--wanted-ratio", 1.05)
+        few = self.json(*own, "--buffers", "ratio:1.05")
         more = self.json(*own)
         self.assertLessEqual(few["rms_loss"], 1.05 * few["optimum"]["lower"])
         self.assertLessEqual(more["rms_loss"], 1.001 * more["optimum"]["lower"])
@@ -150,10 +150,10 @@ class Optimum(Case):
                       ["--family", "tvblt", "--steps", 10, "--buffers", 33],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 3, "--shared-seeds", 2],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 3, "--shared-seeds", 9],
-                      ["--family", "tvblt", "--steps", 10, "--wanted-ratio", 1.1, "--shared-seeds", 2],
+                      ["--family", "tvblt", "--steps", 10, "--buffers", "ratio:1.1", "--shared-seeds", 2],
                       ["--family", "blt", "--steps", 10, "--buffers", 3, "--shared-seeds", 2],
-                      ["--family", "tvblt", "--steps", 10, "--wanted-ratio", 0.9],
-                      ["--family", "tvblt", "--steps", 10, "--buffers", 3, "--wanted-ratio", 1.1],
+                      ["--family", "tvblt", "--steps", 10, "--buffers", "ratio:0.9"],
+                      ["--family", "tvblt", "--steps", 10, "--buffers", "3,ratio:1.1"],
                       ["--family", "dense", "--steps", 10, "--tolerance", 1e-11],
                       ["--family", "dense", "--steps", 10, "--tolerance", "nan"]):
             self.refused(2, "optimize", *words)

@@ -34,8 +34,8 @@ class Stdout(Case):
         self.assertEqual(err.count("\n"), 1)
 
     def test_a_full_disk_is_said(self):
-        for arguments in [BASE, [*BASE, "--json"], ["help"], ["--version"], ["evaluate", "--help"], ["help", "--man"],
-                          ["help", "--completion", "bash"]]:
+        for arguments in [BASE, [*BASE, "--json"], ["help"], ["--version"], ["evaluate", "--help"], ["help", "--format", "man"],
+                          ["help", "--format", "bash"]]:
             with open("/dev/full", "wb") as full:
                 self.cannot_write(start(arguments, stdout=full))
 
