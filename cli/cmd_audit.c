@@ -3,7 +3,6 @@
 #include "dpmf_train.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "progress.h"
 #include "report/page.h"
 
 #include <inttypes.h>

@@ -4,11 +4,11 @@
  * count/lines.c), and batches of answers are released in the order that count/release.c explains.
  */
 #include "count/count.h"
-#include "options/numbers.h"
+#include "ledger.h"
+#include "options/options.h"
 #include "options/verbs.h"
-#include "privacy/ledger.h"
+#include "output.h"
 #include "problem.h"
-#include "progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>

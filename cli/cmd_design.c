@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* design: the options of a training run, the comparison as a table or JSON, and the chosen mechanism in a file. */
-#include "letters/letters.h"
-#include "options/numbers.h"
+#include "options/options.h"
 #include "options/verbs.h"
 #include "output.h"
 #include "problem.h"
-#include "progress.h"
 
 #include <inttypes.h>
 #include <math.h>

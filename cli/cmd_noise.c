@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf noise: rows of a mechanism's noise to a pipe or a file. */
-#include "options/numbers.h"
+#include "ledger.h"
+#include "options/options.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "privacy/ledger.h"
 #include "problem.h"
-#include "progress.h"
 #include "rows.h"
 
 #include <inttypes.h>

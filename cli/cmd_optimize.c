@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "answer.h"
 #include "family.h"
-#include "options/kinds.h"
-#include "options/numbers.h"
+#include "options/options.h"
 #include "options/verbs.h"
-#include "progress.h"
+#include "output.h"
 
 #include <stdio.h>
 #include <stdlib.h>

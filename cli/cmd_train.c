@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf train: private training of a small model, from data to accuracy. */
+#include "ledger.h"
 #include "options/verbs.h"
-#include "privacy/ledger.h"
-#include "progress.h"
+#include "output.h"
 #include "train/train.h"
 
 #include <errno.h>

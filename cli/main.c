@@ -3,7 +3,6 @@
 #include "options/options.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "progress.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,6 @@
 
 #include "family.h"
 #include "output.h"
-#include "progress.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 /* The options, in the order in which help shows them. */
 #include "options/options.h"
 
-#include "options/kinds.h"
+#include "family.h"
 
 #define DESIGN (1u << VERB_DESIGN)
 #define EVALUATE (1u << VERB_EVALUATE)
@@ -780,7 +780,3 @@ const option_row options[OPTION_TOTAL] = {
                               COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
                      .help = "explain the verb and its options"},
 };
-
-bool option_of_verb(option_id id, verb_id verb) {
-    return (options[id].verbs >> verb & 1u) != 0;
-}

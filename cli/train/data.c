@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf train: the data and the model. */
-#include "options/numbers.h"
+#include "options/options.h"
 #include "train/train.h"
 
 #include <stdio.h>

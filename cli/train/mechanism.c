@@ -8,8 +8,8 @@
  */
 #include "train/train.h"
 
+#include "output.h"
 #include "problem.h"
-#include "progress.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -19,4 +19,9 @@ int ledger_enter(const arguments *given, const dpmf_mechanism *mechanism, const 
 /* Does this file hold a ledger, and not a mechanism? */
 bool ledger_is(const char *path);
 
+/* account --compose: what several mechanism files, run on the same data, come to together. */
+
+/* The exit code. */
+int account_compose(const arguments *given);
+
 #endif
