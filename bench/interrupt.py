@@ -51,11 +51,11 @@ CASES = [
     ["count", "LONG", "--follow", "WIDE", "--columns", "100000", "--key-file", "KEY"],
     ["query", "STREAM", "--mechanism", "LONG", "--cdf"],
     ["query", "STREAM", "--mechanism", "LONG", "--smooth", "--monotone"],
-    ["train", "--train-csv", "TABLE", "--hold-out", "1000", "--epsilon", "1", "--delta", "1e-6", "--batch", "2000",
+    ["train", "--data", "TABLE", "--hold-out", "1000", "--epsilon", "1", "--delta", "1e-6", "--batch", "2000",
      "--epochs", "100", "--model", "mlp:256"],
-    ["train", "--train-csv", "TABLE", "--hold-out", "1000", "--epsilon", "1", "--delta", "1e-6", "--batch", "40000",
+    ["train", "--data", "TABLE", "--hold-out", "1000", "--epsilon", "1", "--delta", "1e-6", "--batch", "40000",
      "--epochs", "100"],
-    ["predict", "WEIGHTS", "--model", "mlp:256", "--test-csv", "TABLE"],
+    ["predict", "WEIGHTS", "--model", "mlp:256", "--test-data", "TABLE"],
 ]
 MADE = {  # a mechanism of these options
     "FILE": ["tvblt", "--buffers", "4", "--steps", "8192"],

@@ -1,18 +1,189 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ledger.h"
+#include "log.h"
+#include "options/options.h"
 #include "options/verbs.h"
-#include "privacy/account.h"
-#include "privacy/compose.h"
+#include "output.h"
 #include "problem.h"
-#include "progress.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { CURVE_POINTS = 15, STATEMENT_MAX = 6000 };
+
+/* What is asked, and with what. */
+typedef enum asked { ASK_EPSILON, ASK_DELTA, ASK_SIGMA, ASK_RHO, ASK_STEPS, ASK_PROBABILITY } asked;
+
+typedef struct account {
+    asked ask;
+    double sigma; /* 0: not known */
+    double epsilon, delta;
+    dpmf_mechanism *mechanism;
+    dpmf_account_options how;
+    dpmf_privacy found;
+    int64_t most_steps;
+    double most_probability;
+    double curve[CURVE_POINTS];
+    char statement[STATEMENT_MAX];
+    observed_run observed;
+    dpmf_tuning tuning;
+    dpmf_privacy tuned; /* of the best of a random number of runs; delta 0: not asked for */
+    double recomputed;  /* of a FILE that claims epsilon at this delta: what it is; found has the claim. 0: not so */
+} account;
+
+/* ---- the answer ---- */
+
+static void add_first(text_buffer *t, const arguments *given, const account *a) {
+    text_add(
+        t,
+        "This is for the first %lld of %lld steps only, with an end that was fixed before the run. If you looked at "
+        "results or data to decide when to stop, state the epsilon of the whole run, which covers every stop.\n",
+        (long long)given->count[OPTION_FIRST],
+        (long long)dpmf_strategy_get(dpmf_mechanism_get(a->mechanism).strategy).steps);
+}
+
+static void add_tuning(text_buffer *t, const arguments *given, const account *a) {
+    text_add(t,
+             "The best of a random number of runs (%s, %.4g on average), best by any score, is (epsilon, "
+             "delta)-differentially private with epsilon = %.6g and delta = %.6g, an upper bound (Papernot and Steinke "
+             "2022), if the number is freshly drawn from this distribution, if the settings of every run are drawn at "
+             "random from one list that does not depend on the data, and if only the best is released.\n"
+             "One run alone: ",
+             option_text(given, OPTION_TUNING), dpmf_tuning_runs(&a->tuning), rounded_up(a->tuned.epsilon),
+             rounded_up(a->tuned.delta));
+}
+
+static void account_statement(const arguments *given, account *a) {
+    text_buffer before = {0};
+    if (option_given(given, OPTION_FIRST)) add_first(&before, given, a);
+    if (a->tuned.delta > 0.0) add_tuning(&before, given, a);
+    size_t used = before.failed || before.bytes == NULL ? 0 : before.length;
+    if (used >= sizeof a->statement) used = 0;
+    if (used > 0) memcpy(a->statement, before.bytes, used);
+    text_free(&before);
+    dpmf_privacy_statement(&a->found, &a->how, option_text(given, OPTION_UNIT), a->statement + used,
+                           sizeof a->statement - used);
+}
+
+static int64_t steps_of(const account *a) {
+    if (a->how.compositions > 0) return a->how.compositions;
+    if (dpmf_sampling_describe(a->how.sampling.kind)->allocates && a->how.strategy == NULL)
+        return a->how.sampling.count * (a->how.epochs > 0 ? a->how.epochs : 1);
+    return a->how.strategy == NULL ? 1 : dpmf_strategy_get(a->how.strategy).steps;
+}
+
+static void print_json(text_buffer *t, const arguments *given, const account *a, const char *sampling) {
+    const dpmf_privacy *p = &a->found, *answer = a->tuned.delta > 0.0 ? &a->tuned : p;
+    json_begin(t);
+    json_double(t, "epsilon", answer->epsilon);
+    json_double(t, "delta", p->delta);
+    json_known(t, "sigma", p->sigma);
+    json_known(t, "mu", p->mu);
+    json_known(t, "rho", p->rho);
+    json_text(t, "kind", dpmf_kind_name(answer->kind));
+    json_known(t, "confidence", p->confidence);
+    json_text(t, "method", answer->method);
+    json_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
+    json_text(t, "sampling", sampling);
+    json_integer(t, "compositions", steps_of(a));
+    json_text(t, "statement", a->statement);
+    json_known(t, "total_mu", p->total_mu);
+    json_known(t, "total_rho", p->total_rho);
+    json_known(t, "epsilon_without_sampling", p->without_sampling);
+    json_integer(t, "accounted_compositions", p->compositions);
+    json_double(t, "accounted_probability", p->probability);
+    json_bool(t, "slack_met", p->slack_met != 0);
+    if (a->recomputed > 0.0) json_double(t, "epsilon_recomputed", a->recomputed);
+    if (option_given(given, OPTION_FIRST)) {
+        json_integer(t, "first", given->count[OPTION_FIRST]);
+        json_integer(t, "whole", dpmf_strategy_get(dpmf_mechanism_get(a->mechanism).strategy).steps);
+    }
+    if (a->tuned.delta > 0.0) {
+        json_text(t, "tuning", option_text(given, OPTION_TUNING));
+        json_double(t, "expected_runs", dpmf_tuning_runs(&a->tuning));
+        json_double(t, "epsilon_one_run", p->epsilon);
+    }
+    if (a->how.unconditional) json_integer(t, "coins", (int64_t)a->how.seed);
+    if (a->how.units > 0) json_bool(t, "delta_below_one_unit", !delta_too_large(p->delta, a->how.units));
+    if (option_given(given, OPTION_CURVE)) {
+        json_open(t, "curve", '[');
+        for (int i = 0; i < CURVE_POINTS; ++i) {
+            json_open(t, NULL, '{');
+            json_double(t, "delta", pow(10.0, -(i + 1)));
+            json_double(t, "epsilon", a->curve[i]);
+            json_close(t, '}');
+        }
+        json_close(t, ']');
+    }
+    if (a->observed.asked) observed_json(t, &a->observed);
+    json_end(t);
+}
+
+static const char *kind_of(const account *a, asked what) {
+    return a->ask == what ? dpmf_kind_name(a->found.kind) : NULL;
+}
+
+static void print_table(text_buffer *t, const arguments *given, const account *a, const char *sampling) {
+    const dpmf_privacy *p = &a->found;
+    const char *kind = dpmf_kind_name(p->kind);
+    if (a->tuned.delta > 0.0) {
+        table_double(t, "epsilon", a->tuned.epsilon, dpmf_kind_name(a->tuned.kind));
+        table_double(t, "one run", p->epsilon, kind);
+        table_double(t, "runs", dpmf_tuning_runs(&a->tuning), "on average");
+    } else if (a->recomputed > 0.0) {
+        table_double(t, "epsilon", p->epsilon, "as the file claims");
+        table_double(t, "recomputed", a->recomputed, kind);
+    } else {
+        table_double(t, "epsilon", p->epsilon, a->ask == ASK_EPSILON || a->ask == ASK_RHO ? kind : NULL);
+    }
+    table_double(t, "delta", p->delta, kind_of(a, ASK_DELTA));
+    if (p->sigma > 0.0) table_double(t, "sigma", p->sigma, kind_of(a, ASK_SIGMA));
+    if (p->mu > 0.0) table_double(t, "mu", p->mu, NULL);
+    if (p->rho > 0.0) table_double(t, "rho", p->rho, NULL);
+    table_text(t, "method", a->tuned.delta > 0.0 ? a->tuned.method : p->method);
+    if (p->confidence > 0.0) table_double(t, "confidence", p->confidence, NULL);
+    table_text(t, "adjacency", dpmf_adjacency_name(a->how.adjacency));
+    table_text(t, "sampling", sampling);
+    table_integer(t, "compositions", steps_of(a));
+    if (a->how.unconditional) table_integer(t, "random seed", (int64_t)a->how.seed);
+    if (p->without_sampling > 0.0) table_double(t, "epsilon without it", p->without_sampling, "same noise and delta");
+    if (delta_too_large(p->delta, a->how.units)) table_text(t, "warning", DELTA_TOO_LARGE);
+    if (!p->slack_met) table_text(t, "note", "the bound holds, but may be looser than --tolerance");
+    if (option_given(given, OPTION_CURVE)) text_add(t, "\ndelta     epsilon\n");
+    for (int i = 0; option_given(given, OPTION_CURVE) && i < CURVE_POINTS; ++i) {
+        char text[DIGITS_LENGTH];
+        digits_of(a->curve[i], p->kind == DPMF_UPPER_BOUND ? 1 : 0, text);
+        text_add(t, "1e-%-7d%s\n", i + 1, text);
+    }
+    if (a->observed.asked) observed_table(t, &a->observed);
+    add_words(t, terminal_alphabet(), "\n%s", a->statement);
+    if (a->observed.asked) {
+        text_add(t, "\n");
+        observed_statement(t, &a->observed, terminal_alphabet());
+        text_add(t, "\n");
+    }
+}
+
+static int print_account(const arguments *given, const account *a) {
+    text_buffer t = {0};
+    char sampling[64];
+    if (dpmf_sampling_format(&a->how.sampling, sampling) != DPMF_OK) return fail_status(DPMF_ERROR_ARGUMENT, NULL);
+    if (option_given(given, OPTION_JSON))
+        print_json(&t, given, a, sampling);
+    else
+        print_table(&t, given, a, sampling);
+    int code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+/* ---- the question ---- */
+
 static int refuse_set(void) {
     return fail(EXIT_USAGE,
-                "account: give two of sigma (or --mu), --epsilon and --delta, or --rho and --delta, or with --largest "
+                "account: give two of --sigma, --epsilon and --delta, or --rho and --delta, or with --largest "
                 "sigma, epsilon and delta");
 }
 
@@ -63,7 +234,8 @@ static int load_mechanism(const arguments *given, account *a) {
 static int draw_coins(const arguments *given, account *a) {
     uint8_t coins[DPMF_KEY_SIZE];
     if (option_given(given, OPTION_SEED))
-        return fail(EXIT_USAGE, "--seed and --unconditional exclude each other: the randomness of the test is fresh");
+        return fail(EXIT_USAGE, "--seed and --confidence unconditional exclude each other: the randomness of the test "
+                                "is fresh");
     dpmf_status status = dpmf_key_create(coins);
     if (status != DPMF_OK) return fail_status(status, NULL);
     a->how.seed = 0;
@@ -72,10 +244,18 @@ static int draw_coins(const arguments *given, account *a) {
     return 0;
 }
 
-/* --largest probability: the probability itself need not be given: "poisson" or nothing, "block-cyclic:BANDS". */
-static const char *sampling_text(const arguments *given, char out[64]) {
-    const char *text = option_text(given, OPTION_SAMPLING), *blocks = "block-cyclic:";
-    const size_t name = strlen(blocks);
+/*
+ * The sampling for the library's reader. min-sep:P,B,warm is min-sep:P,B and sets *warm. With --largest probability the
+ * probability itself need not be given: "poisson" or nothing, "block-cyclic:BANDS".
+ */
+static const char *sampling_text(const arguments *given, char out[64], int *warm) {
+    const char *text = option_text(given, OPTION_SAMPLING), *blocks = "block-cyclic:", *end = ",warm";
+    const size_t name = strlen(blocks), length = strlen(text), last = strlen(end);
+    if (strncmp(text, "min-sep:", 8) == 0 && length < 64 && length > last && strcmp(text + length - last, end) == 0) {
+        *warm = 1;
+        snprintf(out, 64, "%.*s", (int)(length - last), text);
+        return out;
+    }
     if (!option_is(given, OPTION_LARGEST, "probability")) return text;
     if (!option_given(given, OPTION_SAMPLING) || strcmp(text, "poisson") == 0) return "poisson:1";
     if (strncmp(text, blocks, name) != 0 || strchr(text, ',') != NULL || strlen(text) > 40) return text;
@@ -83,23 +263,42 @@ static const char *sampling_text(const arguments *given, char out[64]) {
     return out;
 }
 
+/* A name of the library's, or monte-carlo:SAMPLES. */
+static int read_engine(const arguments *given, account *a) {
+    static const char simulation[] = "monte-carlo:";
+    const char *text = option_text(given, OPTION_ENGINE);
+    char shown[SHOWN];
+    const bool counted = strncmp(text, simulation, sizeof simulation - 1) == 0;
+    if (counted && read_count(text + sizeof simulation - 1, &a->how.samples) && a->how.samples >= 1 &&
+        a->how.samples <= 10000000000) {
+        a->how.engine = DPMF_ENGINE_MONTE_CARLO;
+        return 0;
+    }
+    if (!counted && dpmf_engine_parse(text, &a->how.engine) == DPMF_OK) return 0;
+    return fail(
+        EXIT_USAGE,
+        "--engine %s: accepted: auto, fourier, connect-the-dots, rdp, monte-carlo, monte-carlo:SAMPLES (from 1 to "
+        "1e10)",
+        show(text, shown));
+}
+
 static int read_options(const arguments *given, account *a) {
     char completed[64];
-    const char *sampling = sampling_text(given, completed);
     a->how = dpmf_account_options_defaults();
+    const char *sampling = sampling_text(given, completed, &a->how.warm);
     dpmf_status status = dpmf_sampling_parse(sampling, &a->how.sampling);
     if (status != DPMF_OK) return fail_status(status, "--sampling");
-    if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &a->how.adjacency) != DPMF_OK ||
-        dpmf_engine_parse(option_text(given, OPTION_ENGINE), &a->how.engine) != DPMF_OK)
+    if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &a->how.adjacency) != DPMF_OK)
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
+    int code = read_engine(given, a);
+    if (code != 0) return code;
     a->how.compositions = given->count[OPTION_COMPOSITIONS];
     a->how.epochs = given->count[OPTION_EPOCHS];
     a->how.units = given->count[OPTION_UNITS];
-    a->how.slack = given->number[OPTION_SLACK];
-    if (option_given(given, OPTION_CONFIDENCE)) a->how.confidence = given->number[OPTION_CONFIDENCE];
-    a->how.unconditional = option_given(given, OPTION_UNCONDITIONAL);
-    a->how.warm = option_given(given, OPTION_WARM);
-    a->how.samples = given->count[OPTION_SAMPLES];
+    if (option_given(given, OPTION_TOLERANCE)) a->how.slack = given->number[OPTION_TOLERANCE];
+    a->how.unconditional = option_is(given, OPTION_CONFIDENCE, "unconditional");
+    if (option_given(given, OPTION_CONFIDENCE) && !a->how.unconditional)
+        a->how.confidence = given->number[OPTION_CONFIDENCE];
     a->how.seed = (uint64_t)given->count[OPTION_SEED];
     put_cap(given, a);
     a->how.run = run_with((int)given->count[OPTION_THREADS]);
@@ -109,21 +308,20 @@ static int read_options(const arguments *given, account *a) {
 /* Options without effect are refused rather than ignored. */
 static int check_idle(const arguments *given, const account *a) {
     const dpmf_sampling_facts *sampling = dpmf_sampling_describe(a->how.sampling.kind);
-    static const option_id of_simulation[] = {OPTION_CONFIDENCE, OPTION_UNCONDITIONAL, OPTION_SAMPLES, OPTION_SEED};
+    static const option_id of_simulation[] = {OPTION_CONFIDENCE, OPTION_SEED};
     for (size_t i = 0; i < sizeof of_simulation / sizeof *of_simulation; i++)
         if (!sampling->simulated && option_given(given, of_simulation[i]))
             return fail(EXIT_USAGE, "--%s is for balls-in-bins and min-sep sampling", options[of_simulation[i]].name);
+    if (a->how.samples > 0 && !sampling->simulated)
+        return fail(EXIT_USAGE, "--engine monte-carlo is for balls-in-bins and min-sep sampling");
     if (given->count[OPTION_BATCH_CAP] < 0)
         return fail(EXIT_USAGE, "--batch-cap auto is for design: a number is accepted");
     if (option_given(given, OPTION_BATCH_CAP) && !option_given(given, OPTION_UNITS))
         return fail(EXIT_USAGE, "--batch-cap needs --units: the cap binds more often with more units");
     if (option_given(given, OPTION_BATCH_CAP) && dpmf_sampling_is_none(&a->how.sampling))
         return fail(EXIT_USAGE, "--batch-cap goes with --sampling poisson, block-cyclic and min-sep");
-    if (option_given(given, OPTION_WARM) && !sampling->waits) return fail(EXIT_USAGE, "--warm is for min-sep sampling");
     if (option_given(given, OPTION_GAUSSIAN) && !option_given(given, OPTION_RHO))
         return fail(EXIT_USAGE, "--gaussian goes with --rho");
-    if (option_given(given, OPTION_CONFIDENCE) && option_given(given, OPTION_UNCONDITIONAL))
-        return fail(EXIT_USAGE, "--confidence and --unconditional exclude each other");
     if (option_given(given, OPTION_RHO) &&
         (!dpmf_sampling_is_none(&a->how.sampling) || a->how.engine != DPMF_ENGINE_AUTO))
         return fail(EXIT_USAGE, "--rho: --sampling and --engine are not accepted with it");
@@ -131,24 +329,20 @@ static int check_idle(const arguments *given, const account *a) {
 }
 
 static int find_question(const arguments *given, account *a) {
-    bool sigma = option_given(given, OPTION_SIGMA), mu = option_given(given, OPTION_MU);
+    bool sigma = option_given(given, OPTION_SIGMA);
     bool epsilon = option_given(given, OPTION_EPSILON), delta = option_given(given, OPTION_DELTA);
     bool largest = option_given(given, OPTION_LARGEST);
     a->epsilon = given->number[OPTION_EPSILON];
     a->delta = given->number[OPTION_DELTA];
     if (option_given(given, OPTION_RHO)) {
         a->ask = ASK_RHO;
-        return !sigma && !mu && !epsilon && !largest && delta && given->operand == NULL ? 0 : refuse_set();
+        return !sigma && !epsilon && !largest && delta && given->operand == NULL ? 0 : refuse_set();
     }
     if (a->mechanism != NULL && !epsilon && !delta && dpmf_mechanism_get(a->mechanism).delta > 0.0) {
         a->delta = dpmf_mechanism_get(a->mechanism).delta; /* what its sigma was calibrated for */
         delta = true;
     }
-    if (sigma && mu) return fail(EXIT_USAGE, "--sigma and --mu exclude each other");
-    double unit = a->how.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2.0 : 1.0;
-    if (a->how.sigma_unit > 0.0) unit /= a->how.sigma_unit;
     if (sigma) a->sigma = given->number[OPTION_SIGMA];
-    if (mu) a->sigma = unit / given->number[OPTION_MU];
     if (a->sigma == 0.0 && a->mechanism != NULL && epsilon != delta) {
         a->sigma = dpmf_mechanism_get(a->mechanism).sigma;
         if (a->sigma == 0.0) return fail(EXIT_USAGE, "%s is not calibrated: --sigma is required", given->operand);
@@ -165,8 +359,7 @@ static int find_question(const arguments *given, account *a) {
 
 /* Only the first steps of the FILE's run. */
 static int read_first(const arguments *given, account *a) {
-    static const option_id idle[] = {OPTION_SIGMA,  OPTION_MU,       OPTION_COMPOSITIONS,
-                                     OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
+    static const option_id idle[] = {OPTION_SIGMA, OPTION_COMPOSITIONS, OPTION_EPOCHS, OPTION_SAMPLING, OPTION_LOG};
     if (!option_given(given, OPTION_FIRST)) return 0;
     if (a->mechanism == NULL) return fail(EXIT_USAGE, "--first: a mechanism FILE is required");
     for (size_t i = 0; i < sizeof idle / sizeof *idle; i++)
@@ -238,9 +431,9 @@ static dpmf_status answer(const arguments *given, account *a) {
  * calibration, is printed beside it. If any option changes the question, only the new result is printed.
  */
 static void adopt_claim(const arguments *given, account *a) {
-    static const option_id changes[] = {OPTION_SIGMA,  OPTION_MU,    OPTION_COMPOSITIONS, OPTION_EPOCHS,
-                                        OPTION_ENGINE, OPTION_SLACK, OPTION_BATCH_CAP,    OPTION_WARM};
-    if (a->mechanism == NULL || a->ask != ASK_EPSILON || option_given(given, OPTION_FIRST)) return;
+    static const option_id changes[] = {OPTION_SIGMA,  OPTION_COMPOSITIONS, OPTION_EPOCHS,
+                                        OPTION_ENGINE, OPTION_TOLERANCE,    OPTION_BATCH_CAP};
+    if (a->mechanism == NULL || a->ask != ASK_EPSILON || a->how.warm || option_given(given, OPTION_FIRST)) return;
     const dpmf_sampling held = dpmf_mechanism_get(a->mechanism).sampling;
     const double claimed = dpmf_mechanism_get(a->mechanism).epsilon;
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)

@@ -3,7 +3,6 @@
 #include "dpmf_train.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "progress.h"
 #include "report/page.h"
 
 #include <inttypes.h>
@@ -44,7 +43,6 @@ static void add_figures(text_buffer *t, const arguments *given, const dpmf_audit
     json_double(t, "sigma_claimed", r->sigma_claimed);
     json_double(t, "sigma_measured", r->sigma_measured);
     json_double(t, "sigma_highest", r->sigma_highest);
-    json_double(t, "noise_factor", given->number[OPTION_NOISE_FACTOR]);
 }
 
 static void print_table(text_buffer *t, const dpmf_audit_result *r) {
@@ -148,8 +146,10 @@ static int run_audit(const arguments *given, const dpmf_mechanism *mechanism, dp
     dpmf_status status = DPMF_OK;
     how.train = option_is(given, OPTION_THROUGH, "train") ? dpmf_trainer_audit : NULL;
     how.canaries = given->count[OPTION_CANARIES];
-    how.noise_factor = given->number[OPTION_NOISE_FACTOR];
     how.run = run_with((int)given->count[OPTION_THREADS]);
+    if (option_is(given, OPTION_CONFIDENCE, "unconditional"))
+        return fail(EXIT_USAGE,
+                    "--confidence unconditional is for account: audit accepts a number from 0.5 to below 1");
     if (option_given(given, OPTION_CONFIDENCE)) how.confidence = given->number[OPTION_CONFIDENCE];
     if (option_given(given, OPTION_EPSILON)) how.epsilon = given->number[OPTION_EPSILON];
     how.delta = option_given(given, OPTION_DELTA) ? given->number[OPTION_DELTA] : dpmf_mechanism_get(mechanism).delta;

@@ -6,7 +6,6 @@
 #include "dpmf.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "progress.h"
 
 #include <lapacke.h>
 #include <stdlib.h>

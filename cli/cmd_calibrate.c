@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "letters/letters.h"
 #include "options/verbs.h"
 #include "output.h"
 #include "problem.h"
-#include "progress.h"
 
 enum { STATEMENT_MAX = 4096 };
 

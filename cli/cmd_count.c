@@ -4,11 +4,11 @@
  * count/lines.c), and batches of answers are released in the order that count/release.c explains.
  */
 #include "count/count.h"
-#include "options/numbers.h"
+#include "ledger.h"
+#include "options/options.h"
 #include "options/verbs.h"
-#include "privacy/ledger.h"
+#include "output.h"
 #include "problem.h"
-#include "progress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -179,18 +179,14 @@ static int check_usage(const arguments *given) {
     if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT))
         return fail(EXIT_USAGE, "--json needs --out: sums and JSON would both go to standard output");
     if (key && seed) return fail(EXIT_USAGE, "--key-file and --testing-seed: only one of them gives the key");
+    if (option_is(given, OPTION_STATE, "none"))
+        return fail(EXIT_USAGE, "--state none is for noise and train: a count with a key file keeps its sums");
     if (state && !key && !seed)
         return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
     if (!state && !key && option_given(given, OPTION_SYNC_EVERY))
         return fail(EXIT_USAGE, "--sync-every needs --key-file or --state: there is no state file to sync");
     if (!state && !key && option_given(given, OPTION_INPUT))
         return fail(EXIT_USAGE, "--input needs --key-file or --state: it is for resuming");
-    if (option_given(given, OPTION_EXACT) && option_given(given, OPTION_PLAIN))
-        return fail(EXIT_USAGE, "--exact and --plain exclude each other");
-    if (option_given(given, OPTION_JSON_LINES) && option_given(given, OPTION_LINE_FORMAT) &&
-        !option_is(given, OPTION_LINE_FORMAT, "jsonl"))
-        return fail(EXIT_USAGE, "--json-lines and --format %s exclude each other",
-                    option_text(given, OPTION_LINE_FORMAT));
     return 0;
 }
 
@@ -199,9 +195,9 @@ static void read_options(count *c) {
     c->bad = option_is(given, OPTION_BAD_LINES, "stop")   ? BAD_STOP
              : option_is(given, OPTION_BAD_LINES, "zero") ? BAD_ZERO
                                                           : BAD_SKIP;
-    c->format = option_given(given, OPTION_JSON_LINES) || option_is(given, OPTION_LINE_FORMAT, "jsonl") ? FORMAT_JSONL
-                : option_is(given, OPTION_LINE_FORMAT, "csv")                                           ? FORMAT_CSV
-                                                                                                        : FORMAT_TEXT;
+    c->format = option_is(given, OPTION_FORMAT, "jsonl") ? FORMAT_JSONL
+                : option_is(given, OPTION_FORMAT, "csv") ? FORMAT_CSV
+                                                         : FORMAT_TEXT;
     c->kept = option_given(given, OPTION_STATE) || option_given(given, OPTION_KEY_FILE);
     c->batch_most = option_given(given, OPTION_SYNC_EVERY) ? given->count[OPTION_SYNC_EVERY] : INT64_MAX;
 }
@@ -239,9 +235,9 @@ static int open_counter(count *c) {
     wanted.key_file = c->given->text[OPTION_KEY_FILE];
     wanted.clip_rows = option_given(c->given, OPTION_CLIP_ROWS);
     wanted.run = run_with(0);
-    wanted.release = option_given(c->given, OPTION_EXACT)   ? DPMF_RELEASE_EXACT
-                     : option_given(c->given, OPTION_PLAIN) ? DPMF_RELEASE_PLAIN
-                                                            : DPMF_RELEASE_AUTO;
+    wanted.release = option_is(c->given, OPTION_RELEASE, "exact")   ? DPMF_RELEASE_EXACT
+                     : option_is(c->given, OPTION_RELEASE, "plain") ? DPMF_RELEASE_PLAIN
+                                                                    : DPMF_RELEASE_AUTO;
     dpmf_status status = get_key(c->given, key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     status =

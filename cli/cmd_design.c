@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* design: the options of a training run, the comparison as a table or JSON, and the chosen mechanism in a file. */
-#include "letters/letters.h"
-#include "options/numbers.h"
+#include "options/options.h"
 #include "options/verbs.h"
 #include "output.h"
 #include "problem.h"
-#include "progress.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -17,40 +15,21 @@ enum { STATEMENT_MAX = 8192 };
 
 /* ---- options ---- */
 
-/* K,LOW..HIGH */
-static int read_federated(const char *text, dpmf_design_options *how) {
-    char part[3][32], shown[SHOWN];
-    int64_t number[3];
+/* min-sep:K,B or min-sep:K,LOW..HIGH */
+static int read_participation(const char *text, dpmf_design_options *how) {
+    char times[32] = "", low[32] = "", shown[SHOWN];
     int used = 0;
-    bool good = sscanf(text, "%31[^,],%31[^.]..%31s%n", part[0], part[1], part[2], &used) == 3 && text[used] == '\0';
-    for (int i = 0; good && i < 3; i++)
-        good = read_count(part[i], &number[i]) && number[i] >= 1;
-    if (!good || number[1] > number[2])
-        return fail(EXIT_USAGE, "--federated %s: K,LOW..HIGH is accepted, as in 5,200..400 (LOW at most HIGH)",
+    const bool named = sscanf(text, "min-sep:%31[^,],%31[^.]%n", times, low, &used) == 2 ||
+                       sscanf(text, "minsep:%31[^,],%31[^.]%n", times, low, &used) == 2;
+    const char *high = strncmp(text + used, "..", 2) == 0 ? text + used + 2 : text[used] == '\0' ? low : "";
+    if (!named || !read_count(times, &how->epochs) || !read_count(low, &how->separation_low) ||
+        !read_count(high, &how->separation_high) || how->epochs < 1 || how->separation_low < 1 ||
+        how->separation_low > how->separation_high)
+        return fail(EXIT_USAGE,
+                    "--participation %s: design accepts min-sep:K,B and min-sep:K,LOW..HIGH, as in min-sep:5,200..400 "
+                    "(LOW at most HIGH), or --epochs K for cyclic participation",
                     show(text, shown));
     how->federated = 1;
-    how->epochs = number[0];
-    how->separation_low = number[1];
-    how->separation_high = number[2];
-    return 0;
-}
-
-/* K or K,B */
-static int read_contributions(const char *text, dpmf_design_options *how) {
-    char part[32], shown[SHOWN];
-    const size_t length = strcspn(text, ",");
-    how->separation_low = 1;
-    bool good = length < sizeof part;
-    if (good) {
-        memcpy(part, text, length);
-        part[length] = '\0';
-        good = read_count(part, &how->epochs) && how->epochs >= 1;
-        if (good && text[length] == ',') good = read_count(text + length + 1, &how->separation_low);
-    }
-    if (!good || how->separation_low < 1)
-        return fail(EXIT_USAGE, "--contributions %s: K or K,B is accepted, as in 30 or 12,7", show(text, shown));
-    how->federated = 1;
-    how->separation_high = how->separation_low;
     return 0;
 }
 
@@ -81,12 +60,11 @@ static int check_needed(const arguments *given) {
     for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
         if (!option_given(given, needed[i]))
             return fail(EXIT_USAGE, "design needs --%s %s", options[needed[i]].name, options[needed[i]].argument);
-    if (option_given(given, OPTION_EPOCHS) + option_given(given, OPTION_FEDERATED) +
-            option_given(given, OPTION_CONTRIBUTIONS) !=
-        1)
-        return fail(EXIT_USAGE, "design needs one of --epochs K, --federated K,LOW..HIGH and --contributions K[,B]");
-    if (option_given(given, OPTION_EXACT) && !option_given(given, OPTION_DIM))
-        return fail(EXIT_USAGE, "--exact needs --dim M: rounding adds to the sensitivity, more for larger rows");
+    if (option_given(given, OPTION_EPOCHS) == option_given(given, OPTION_PARTICIPATION))
+        return fail(EXIT_USAGE, "design needs one of --epochs K and --participation min-sep:K,LOW..HIGH");
+    if (option_is(given, OPTION_RELEASE, "exact") && !option_given(given, OPTION_DIM))
+        return fail(EXIT_USAGE,
+                    "--release exact needs --dim M: rounding adds to the sensitivity, more for larger rows");
     if (!(given->number[OPTION_EPSILON] > 0.0))
         return fail(EXIT_USAGE, "--epsilon %s: a number above 0 is accepted", option_text(given, OPTION_EPSILON));
     if (option_given(given, OPTION_EPOCHS) && given->count[OPTION_EPOCHS] > given->count[OPTION_STEPS])
@@ -111,10 +89,8 @@ static int read_options(const arguments *given, dpmf_design_options *how) {
     if (dpmf_adjacency_parse(option_text(given, OPTION_ADJACENCY), &how->adjacency) != DPMF_OK)
         return fail_status(DPMF_ERROR_ARGUMENT, NULL);
     int code = read_sampling(given, how);
-    if (code == 0 && option_given(given, OPTION_FEDERATED))
-        code = read_federated(option_text(given, OPTION_FEDERATED), how);
-    if (code == 0 && option_given(given, OPTION_CONTRIBUTIONS))
-        code = read_contributions(option_text(given, OPTION_CONTRIBUTIONS), how);
+    if (code == 0 && option_given(given, OPTION_PARTICIPATION))
+        code = read_participation(option_text(given, OPTION_PARTICIPATION), how);
     return code;
 }
 
@@ -321,7 +297,7 @@ static int save_chosen(const dpmf_design *d, const char *path) {
     return status == DPMF_OK ? 0 : fail_status(status, "--out");
 }
 
-/* The statement; with --exact that of the exact release, for a clip norm of 1, whose factor cancels. */
+/* The statement; with --release exact that of the exact release, for a clip norm of 1, whose factor cancels. */
 static int make_statement(const arguments *given, const dpmf_design *d, const dpmf_exact *exact, char *statement) {
     char *plain = allocate(STATEMENT_MAX, 1);
     if (plain == NULL) return fail_memory();
@@ -334,12 +310,13 @@ static int make_statement(const arguments *given, const dpmf_design *d, const dp
     return 0;
 }
 
-/* With --exact a mechanism without an exact release cannot be chosen. */
+/* With --release exact a mechanism without an exact release cannot be chosen. */
 static int plan_exact(const arguments *given, const dpmf_design *d, dpmf_exact *out) {
-    if (!option_given(given, OPTION_EXACT)) return 0;
+    if (!option_is(given, OPTION_RELEASE, "exact")) return 0;
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
     dpmf_status status = dpmf_exact_plan(dpmf_design_get(d).mechanism, given->count[OPTION_DIM], 1.0, 0.0, &run, out);
-    return status == DPMF_OK ? 0 : fail_status(status, "--exact (other families: --families, without sampling)");
+    return status == DPMF_OK ? 0
+                             : fail_status(status, "--release exact (other families: --families, without sampling)");
 }
 
 static int print_design(const arguments *given, const dpmf_design *d, const dpmf_exact *exact) {

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "answer.h"
+#include "family.h"
 #include "options/verbs.h"
+#include "output.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int evaluate_and_print(const arguments *given, const problem *p) {
     answer a = {0};
@@ -19,8 +23,325 @@ static int evaluate_and_print(const arguments *given, const problem *p) {
 int cmd_evaluate(const arguments *given) {
     problem p = {0};
     int code = check_guarantee_options(given);
+    if (code == 0 && option_is(given, OPTION_NORMALIZE, "within"))
+        code = fail(EXIT_USAGE, "--normalize within is for optimize: evaluate accepts none and after");
     if (code == 0) code = given->operand != NULL ? problem_from_file(given, &p) : problem_from_options(given, &p);
     if (code == 0) code = evaluate_and_print(given, &p);
     problem_free(&p);
+    return code;
+}
+
+/* Matrices up to this size, and this many coefficients, are printed; larger ones belong in a file. */
+enum { PRINTED_STEPS_MAX = 256, PRINTED_COEFFICIENTS_MAX = 65536 };
+
+static bool wants_max(const arguments *given) {
+    return option_is(given, OPTION_LOSS, "max");
+}
+
+/* The loss over its lower bound; 0: not known. */
+static double ratio_of(const arguments *given, const dpmf_evaluation *found) {
+    double loss = wants_max(given) ? found->max_loss : found->rms_loss;
+    double bound = wants_max(given) ? found->lower_bound.max_loss : found->lower_bound.rms_loss;
+    return bound > 0.0 ? loss / bound : 0.0;
+}
+
+/* ---- additions of optimize ---- */
+
+/* Column j of C, or of its inverse; NULL after a message. */
+static double *column_of(const dpmf_strategy *strategy, int64_t j, bool inverse) {
+    int64_t n = dpmf_strategy_get(strategy).steps;
+    double *column = allocate(n, sizeof *column);
+    if (column == NULL) {
+        fail_memory();
+        return NULL;
+    }
+    dpmf_status status = DPMF_OK;
+    if (inverse) {
+        column[j] = 1.0;
+        status = dpmf_strategy_solve(strategy, column, column);
+    } else {
+        status = dpmf_strategy_column(strategy, j, column);
+    }
+    if (status == DPMF_OK) return column;
+    fail_status(status, NULL);
+    free(column);
+    return NULL;
+}
+
+static void json_numbers(text_buffer *t, const char *key, int64_t count, const double *values) {
+    json_open(t, key, '[');
+    for (int64_t i = 0; i < count; i++)
+        json_double(t, NULL, values[i]);
+    json_close(t, ']');
+}
+
+static int json_coefficients(text_buffer *t, const dpmf_strategy *strategy, bool inverse) {
+    int64_t count = inverse ? dpmf_strategy_get(strategy).buffers + 1 : dpmf_strategy_get(strategy).bands;
+    double *column = column_of(strategy, 0, inverse);
+    if (column == NULL) return EXIT_UNABLE;
+    json_numbers(t, inverse ? "inverse_coefficients" : "coefficients", count, column);
+    free(column);
+    return 0;
+}
+
+/* The matrix by rows, or its diagonals, as --parameters takes them. */
+static int json_matrix(text_buffer *t, const dpmf_strategy *strategy, bool diagonals) {
+    int64_t n = dpmf_strategy_get(strategy).steps, lists = diagonals ? dpmf_strategy_get(strategy).bands : n;
+    double *columns = allocate(n * n, sizeof *columns);
+    if (columns == NULL) return fail_memory();
+    for (int64_t j = 0; j < n; j++)
+        if (dpmf_strategy_column(strategy, j, columns + j * n) != DPMF_OK) {
+            free(columns);
+            return fail_status(DPMF_ERROR_NUMERICAL, NULL);
+        }
+    json_open(t, diagonals ? "diagonals" : "matrix", '[');
+    for (int64_t i = 0; i < lists; i++) {
+        json_open(t, NULL, '[');
+        for (int64_t j = 0; j < (diagonals ? n - i : n); j++)
+            json_double(t, NULL, columns[j * n + (diagonals ? j + i : i)]);
+        json_close(t, ']');
+    }
+    json_close(t, ']');
+    free(columns);
+    return 0;
+}
+
+/* 1 - decay is printed as well: near 1 the decay itself has lost its digits. */
+static int json_blt(text_buffer *t, const dpmf_strategy *strategy) {
+    const dpmf_strategy_info info = dpmf_strategy_get(strategy);
+    json_numbers(t, "scale", info.blt_buffers, info.blt_scale);
+    json_numbers(t, "gap", info.blt_buffers, info.blt_gap);
+    json_open(t, "decay", '[');
+    for (int i = 0; i < info.blt_buffers; i++)
+        json_double(t, NULL, 1.0 - info.blt_gap[i]);
+    json_close(t, ']');
+    return 0;
+}
+
+/* Are these the numbers that the family takes with --parameters? */
+static bool holds(const dpmf_family *kind, const char *numbers) {
+    return kind != NULL && kind->parameters != NULL && strcmp(kind->parameters, numbers) == 0;
+}
+
+static int json_parameters(text_buffer *t, const dpmf_strategy *strategy) {
+    const dpmf_family *kind = find_family(dpmf_strategy_get(strategy).family);
+    bool diagonals = holds(kind, "diagonals"), inverse = holds(kind, "inverse_coefficients");
+    if (holds(kind, "scale and decay")) return json_blt(t, strategy);
+    if (inverse || holds(kind, "coefficients")) return json_coefficients(t, strategy, inverse);
+    return diagonals || holds(kind, "matrix") ? json_matrix(t, strategy, diagonals) : 0;
+}
+
+static bool is_printed(const dpmf_strategy *s) {
+    const dpmf_family *kind = find_family(dpmf_strategy_get(s).family);
+    bool few = kind != NULL && kind->optimize_chooses; /* as few numbers as buffers */
+    if (few || dpmf_strategy_get(s).steps <= PRINTED_STEPS_MAX) return true;
+    if (holds(kind, "inverse_coefficients")) return family_bands(s) <= PRINTED_COEFFICIENTS_MAX;
+    return holds(kind, "coefficients") && dpmf_strategy_get(s).bands <= PRINTED_COEFFICIENTS_MAX;
+}
+
+/* Enough to make the mechanism again with evaluate --parameters; null where that would be long. */
+static int json_optimized(text_buffer *t, const problem *p, const optimized *o) {
+    const dpmf_strategy *s = p->strategy;
+    json_text(t, "outcome", dpmf_outcome_name(o->result.outcome));
+    json_integer(t, "iterations", o->result.iterations);
+    json_double(t, "seconds", o->seconds);
+    json_open(t, "optimum", '{');
+    json_known(t, "lower", o->result.optimum_lower);
+    if (o->result.scope == NULL)
+        json_null(t, "upper");
+    else
+        json_double(t, "upper", o->result.optimum_upper);
+    if (o->result.scope == NULL)
+        json_null(t, "scope");
+    else
+        json_text(t, "scope", o->result.scope);
+    json_close(t, '}');
+    json_known(t, "stationarity", o->result.stationarity);
+    if (o->result.searched == NULL)
+        json_null(t, "searched");
+    else
+        json_text(t, "searched", o->result.searched);
+    bool tvblt = s != NULL && strcmp(dpmf_strategy_get(s).family, DPMF_FAMILY_TVBLT) == 0;
+    if (s == NULL || !is_printed(s)) {
+        json_null(t, "parameters");
+        return 0;
+    }
+    json_open(t, "parameters", '{');
+    if (o->result.nodes > 0) json_integer(t, tvblt ? "nodes" : "buffers", o->result.nodes);
+    int code = tvblt ? 0 : json_parameters(t, s);
+    json_close(t, '}');
+    return code;
+}
+
+static void table_optimized(text_buffer *t, const optimized *o) {
+    char text[80];
+    snprintf(text, sizeof text, "%s after %d iterations, %.3g s", dpmf_outcome_name(o->result.outcome),
+             o->result.iterations, o->seconds);
+    table_text(t, "optimum", text);
+    if (o->result.scope != NULL) {
+        table_double(t, "  at least", o->result.optimum_lower, o->result.scope);
+        table_double(t, "  at most", o->result.optimum_upper, "loss of the optimum found");
+    }
+    if (o->result.stationarity > 0.0) table_double(t, "  gradient", o->result.stationarity, "of ln loss");
+    if (o->result.searched != NULL) table_text(t, "  among", o->result.searched);
+    if (o->result.nodes > 0) table_integer(t, "nodes", o->result.nodes);
+}
+
+/* ---- the figures ---- */
+
+/* The bound on mechanisms without a horizon is about running sums. */
+static bool is_unbounded(const problem *p) {
+    return p->strategy != NULL && strcmp(dpmf_strategy_get(p->strategy).family, DPMF_FAMILY_UNBOUNDED) == 0 &&
+           strcmp(dpmf_workload_get(p->workload).text, "prefix") == 0;
+}
+
+static int print_json(text_buffer *t, const arguments *given, const problem *p, const answer *a) {
+    int64_t steps = dpmf_workload_get(p->workload).steps;
+    const dpmf_strategy *s = p->strategy;
+    json_begin(t);
+    json_text(t, "family", s == NULL ? "dense" : dpmf_strategy_get(s).family);
+    json_integer(t, "steps", steps);
+    json_text(t, "workload", dpmf_workload_get(p->workload).text);
+    json_text(t, "participation", dpmf_participation_get(p->participation).text);
+    json_sensitivity(t, a->found.sensitivity);
+    json_known(t, "rms_loss", a->found.rms_loss);
+    json_known(t, "max_loss", a->found.max_loss);
+    if (s != NULL) json_text(t, "max_loss_kind", max_loss_kind(s, &a->found));
+    json_known(t, "total_squared_loss", a->found.total_squared_loss);
+    json_lower_bound(t, a->found.lower_bound);
+    json_known(t, "ratio", ratio_of(given, &a->found));
+    if (is_unbounded(p)) json_double(t, "horizon_free_bound", DPMF_UNBOUNDED_LOWER_BOUND);
+    json_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_get(s).buffers);
+    json_double(t, "normals_per_number", s == NULL ? 1 : dpmf_strategy_get(s).normals);
+    if (a->per_step != NULL) {
+        json_open(t, "per_step_error", '[');
+        for (int64_t i = 0; i < steps; i++)
+            json_double(t, NULL, a->per_step[i]);
+        json_close(t, ']');
+    }
+    json_integer(t, "bands", s == NULL ? steps : dpmf_strategy_get(s).bands);
+    json_integer(t, "stamps", s == NULL ? 1 : dpmf_strategy_get(s).stamps);
+    json_bool(t, "normalized", s == NULL || dpmf_strategy_get(s).is_normalized != 0);
+    json_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
+    json_bool(t, "weighted", p->weights != NULL);
+    if (a->privacy.sigma > 0.0) {
+        json_double(t, "sigma", a->privacy.sigma);
+        json_double(t, "epsilon", a->privacy.epsilon);
+        json_double(t, "delta", a->privacy.delta);
+        json_double(t, "noise_rms", a->privacy.sigma * a->found.rms_loss);
+        json_double(t, "noise_max", a->privacy.sigma * a->found.max_loss);
+    }
+    int code = a->found_by == NULL ? 0 : json_optimized(t, p, a->found_by);
+    json_end(t);
+    return code;
+}
+
+static void print_table(text_buffer *t, const arguments *given, const problem *p, const answer *a) {
+    int64_t steps = dpmf_workload_get(p->workload).steps;
+    const dpmf_strategy *s = p->strategy;
+    table_text(t, "family", s == NULL ? "dense (too large to be formed)" : dpmf_strategy_get(s).family);
+    if (s != NULL && dpmf_strategy_get(s).stamps > 1) table_integer(t, "stamps", dpmf_strategy_get(s).stamps);
+    if (s != NULL && dpmf_strategy_get(s).is_normalized) table_text(t, "columns", "normalized");
+    table_integer(t, "steps", steps);
+    table_text(t, "workload", dpmf_workload_get(p->workload).text);
+    if (p->weights != NULL) table_text(t, "weights", "given");
+    table_text(t, "participation", dpmf_participation_get(p->participation).text);
+    table_text(t, "adjacency", dpmf_adjacency_name(p->adjacency));
+    if (a->found_by != NULL) table_optimized(t, a->found_by);
+    table_sensitivity(t, a->found.sensitivity);
+    if (s != NULL)
+        table_losses(t, s, &a->found);
+    else
+        table_double(t, wants_max(given) ? "max loss" : "RMS loss",
+                     wants_max(given) ? a->found.max_loss : a->found.rms_loss, "upper bound");
+    table_lower_bound(t, a->found.lower_bound);
+    double ratio = ratio_of(given, &a->found);
+    if (ratio > 0.0)
+        table_double(t, "ratio", ratio, wants_max(given) ? "max loss / lower bound" : "RMS loss / lower bound");
+    if (is_unbounded(p))
+        table_double(t, "  at every step", DPMF_UNBOUNDED_LOWER_BOUND,
+                     "no mechanism without a horizon stays below this (max loss / lower bound for that step)");
+    table_integer(t, "buffers", s == NULL ? steps - 1 : dpmf_strategy_get(s).buffers);
+    if (s != NULL && dpmf_strategy_get(s).normals > 1)
+        table_double(t, "normals", dpmf_strategy_get(s).normals, "normal numbers per number of noise, on average");
+    if (a->privacy.sigma > 0.0) {
+        table_double(t, "sigma", a->privacy.sigma, dpmf_kind_name(a->privacy.kind));
+        table_double(t, "epsilon", a->privacy.epsilon, NULL);
+        table_double(t, "delta", a->privacy.delta, NULL);
+        table_double(t, "RMS noise", a->privacy.sigma * a->found.rms_loss, "sigma x RMS loss");
+    }
+    if (a->per_step == NULL) return;
+    text_add(t, "\nstep      error (%s)\n", dpmf_kind_name(a->found.sensitivity.kind));
+    for (int64_t i = 0; i < steps; i++)
+        text_add(t, "%-10lld%.9g\n", (long long)i, a->per_step[i]);
+}
+
+int print_answer(const arguments *given, const problem *p, const answer *a) {
+    text_buffer t = {0};
+    int code = 0;
+    if (option_given(given, OPTION_JSON))
+        code = print_json(&t, given, p, a);
+    else
+        print_table(&t, given, p, a);
+    if (code == 0) code = text_print(&t);
+    text_free(&t);
+    return code;
+}
+
+/* ---- evaluating ---- */
+
+static dpmf_lower_bound_mode bound_of(const arguments *given) {
+    if (option_is(given, OPTION_BOUND, "none")) return DPMF_LOWER_BOUND_NONE;
+    return option_is(given, OPTION_BOUND, "force") ? DPMF_LOWER_BOUND_FORCE : DPMF_LOWER_BOUND_AUTO;
+}
+
+static int save_mechanism(const dpmf_mechanism *mechanism, const char *path) {
+    dpmf_status status = dpmf_mechanism_save(mechanism, path);
+    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
+    return status == DPMF_OK ? 0 : fail_status(status, "--out");
+}
+
+int check_guarantee_options(const arguments *given) {
+    if (option_given(given, OPTION_EPSILON) == option_given(given, OPTION_DELTA)) return 0;
+    return fail(EXIT_USAGE, "%s: --epsilon and --delta go together", verbs[given->verb].name);
+}
+
+/* Replaces the mechanism by the calibrated one. */
+static dpmf_status calibrate(const arguments *given, const dpmf_run *run, dpmf_mechanism **mechanism, answer *a) {
+    dpmf_mechanism *made = NULL;
+    if (!option_given(given, OPTION_EPSILON)) return DPMF_OK;
+    dpmf_status status = dpmf_mechanism_calibrate(*mechanism, given->number[OPTION_EPSILON],
+                                                  given->number[OPTION_DELTA], NULL, run, &made, &a->privacy);
+    if (status != DPMF_OK) return status;
+    dpmf_mechanism_free(*mechanism);
+    *mechanism = made;
+    return DPMF_OK;
+}
+
+int evaluate_problem(const arguments *given, const problem *p, answer *a) {
+    dpmf_mechanism *mechanism = NULL;
+    dpmf_mechanism_options saved = dpmf_mechanism_options_defaults();
+    const char *path = option_text(given, OPTION_OUT);
+    saved.evaluate.adjacency = p->adjacency;
+    saved.evaluate.sensitivity = p->sensitivity;
+    saved.evaluate.lower_bound = bound_of(given);
+    saved.evaluate.weights = p->weights;
+    saved.evaluate.run = run_with((int)given->count[OPTION_THREADS]);
+    saved.sampling = p->sampling;
+    if (!dpmf_sampling_is_none(&p->sampling)) saved.evaluate.of = DPMF_SENSITIVITY_COLUMN;
+    saved.made_by = p->made_by;
+    dpmf_status status = DPMF_OK;
+    if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* nothing is written yet */
+    if (path != NULL || option_given(given, OPTION_EPSILON))
+        status = dpmf_mechanism_create(p->workload, p->participation, p->strategy, &saved, &mechanism);
+    if (status == DPMF_OK && mechanism != NULL) a->found = dpmf_mechanism_get(mechanism).evaluation;
+    if (status == DPMF_OK && (mechanism == NULL || a->per_step != NULL))
+        status = dpmf_evaluate(p->workload, p->participation, p->strategy, &saved.evaluate, &a->found, a->per_step);
+    if (status == DPMF_OK) status = calibrate(given, &saved.evaluate.run, &mechanism, a);
+    end_later();
+    int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
+    if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
+    if (code == 0 && path != NULL) code = save_mechanism(mechanism, path);
+    dpmf_mechanism_free(mechanism);
     return code;
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf noise: rows of a mechanism's noise to a pipe or a file. */
-#include "options/numbers.h"
+#include "ledger.h"
+#include "options/options.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "privacy/ledger.h"
 #include "problem.h"
-#include "progress.h"
 #include "rows.h"
 
 #include <inttypes.h>
@@ -34,18 +33,16 @@ typedef struct request {
 static int check_usage(const arguments *given) {
     bool dry = option_given(given, OPTION_DRY_RUN), key = option_given(given, OPTION_KEY_FILE);
     bool seed = option_given(given, OPTION_TESTING_SEED), state = option_given(given, OPTION_STATE);
-    bool without = option_given(given, OPTION_NO_STATE);
+    bool without = option_is(given, OPTION_STATE, "none");
     if (!option_given(given, OPTION_DIM)) return fail(EXIT_USAGE, "--dim is required: --dim M, the numbers in a row");
     if (!option_given(given, OPTION_ROWS) && !dry) return fail(EXIT_USAGE, "--rows is required: --rows A:B, from 0");
     if (key && seed) return fail(EXIT_USAGE, "--key-file and --testing-seed: only one of them gives the key");
-    if (state && !key && !seed)
+    if (state && !without && !key && !seed)
         return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
-    if (state && without) return fail(EXIT_USAGE, "--state and --no-state exclude each other");
-    if (option_given(given, OPTION_REPLAY) && !state && (!key || without))
+    if (option_given(given, OPTION_REPLAY) && (without || (!state && !key)))
         return fail(EXIT_USAGE, "--replay needs --state: it is for rows that the state file records");
-    if (option_given(given, OPTION_EXACT) && option_given(given, OPTION_FORMAT) &&
-        option_is(given, OPTION_FORMAT, "f32"))
-        return fail(EXIT_USAGE, "--exact and --format f32: exact rows are float64 (f64, npy), which hold them");
+    if (option_is(given, OPTION_RELEASE, "exact") && option_is(given, OPTION_FORMAT, "f32"))
+        return fail(EXIT_USAGE, "--release exact and --format f32: exact rows are float64 (f64, npy), which hold them");
     if (option_given(given, OPTION_JSON) && !option_given(given, OPTION_OUT) && !dry)
         return fail(EXIT_USAGE, "--json needs --out: rows and JSON would both go to standard output");
     return 0;
@@ -72,14 +69,14 @@ static int read_rows(const arguments *given, int64_t steps, request *r) {
 static void read_options(const arguments *given, request *r) {
     r->dim = given->count[OPTION_DIM];
     r->options = dpmf_noise_options_defaults();
-    r->options.exact = option_given(given, OPTION_EXACT);
+    r->options.exact = option_is(given, OPTION_RELEASE, "exact");
     r->options.precision = r->options.exact || option_is(given, OPTION_FORMAT, "f64") ? DPMF_FLOAT64 : DPMF_FLOAT32;
     r->options.offset = given->count[OPTION_OFFSET];
     r->options.count = option_given(given, OPTION_SHARD) ? given->count[OPTION_SHARD] : 0;
-    r->options.state = given->text[OPTION_STATE];
     r->options.replay = option_given(given, OPTION_REPLAY);
     r->options.key_file = given->text[OPTION_KEY_FILE];
-    r->options.rows_may_repeat = option_given(given, OPTION_NO_STATE);
+    r->options.rows_may_repeat = option_is(given, OPTION_STATE, "none");
+    r->options.state = r->options.rows_may_repeat ? NULL : given->text[OPTION_STATE];
     r->options.run = run_with((int)given->count[OPTION_THREADS]);
     r->kept = r->options.state != NULL || (r->options.key_file != NULL && !r->options.rows_may_repeat);
     r->number_size = r->options.precision == DPMF_FLOAT64 ? sizeof(double) : sizeof(float);
@@ -88,7 +85,8 @@ static void read_options(const arguments *given, request *r) {
 
 /* Exact rows are float64, except in a NumPy file, which records its type. */
 static const char *format_text(const request *r) {
-    return r->options.exact && !option_given(r->given, OPTION_FORMAT) ? "f64" : option_text(r->given, OPTION_FORMAT);
+    const char *asked = option_text(r->given, OPTION_FORMAT);
+    return asked != NULL ? asked : r->options.exact ? "f64" : "f32";
 }
 
 /* ---- dry run ---- */
@@ -142,7 +140,7 @@ static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
 static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
     char binding[128];
     snprintf(binding, sizeof binding, "noise %" PRId64 " %.17g %s", r->dim, r->given->number[OPTION_CLIP],
-             r->options.exact ? "exact" : option_text(r->given, OPTION_FORMAT));
+             r->options.exact ? "exact" : format_text(r));
     return ledger_enter(r->given, r->mechanism, key, binding);
 }
 

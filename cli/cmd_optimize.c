@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "answer.h"
 #include "family.h"
-#include "options/kinds.h"
+#include "options/options.h"
 #include "options/verbs.h"
-#include "progress.h"
+#include "output.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,25 +36,54 @@ static int may_share(const dpmf_family *kind) {
     return kind->optimize_shared_seeds > 0;
 }
 
-static int check_buffers(const arguments *given, const dpmf_family *kind) {
-    const bool buffers = option_given(given, OPTION_BUFFERS), ratio = option_given(given, OPTION_WANTED_RATIO);
-    char list[FAMILY_LIST];
+/* --buffers: a number, or ratio:X. */
+static int read_buffers(const arguments *given, const dpmf_family *kind, dpmf_optimize_options *how) {
+    const char *text = given->text[OPTION_BUFFERS];
+    const bool ratio = text != NULL && strncmp(text, "ratio:", 6) == 0, buffers = text != NULL && !ratio;
+    int64_t count = 0;
+    char list[FAMILY_LIST], shown[SHOWN];
+    if ((buffers && (!read_count(text, &count) || count < 1 || count > 64)) ||
+        (ratio && (!read_number(text + 6, &how->wanted_ratio) || how->wanted_ratio < 1.0)))
+        return fail(EXIT_USAGE, "--buffers %s: a whole number from 1 to 64 is accepted, or ratio:X with X from 1",
+                    show(text, shown));
+    how->buffers = (int)count;
     if (buffers && kind->optimize_buffers == 0)
         return fail(EXIT_USAGE, "--family %s has no --buffers to choose", kind->name);
     if (!buffers && kind->optimize_buffers > 0 && !kind->optimize_chooses)
         return fail(EXIT_USAGE, "--family %s needs --buffers R, the rank", kind->name);
     if (ratio && !kind->optimize_chooses)
-        return fail(EXIT_USAGE, "--wanted-ratio is for --family %s", family_list(may_choose, " and ", list));
-    if (buffers && ratio) return fail(EXIT_USAGE, "--buffers and --wanted-ratio exclude each other");
+        return fail(EXIT_USAGE, "--buffers %s is for --family %s", text, family_list(may_choose, " and ", list));
     if (option_given(given, OPTION_SHARED_SEEDS) && kind->optimize_shared_seeds == 0)
         return fail(EXIT_USAGE, "--shared-seeds is for --family %s", family_list(may_share, " and ", list));
     if (option_given(given, OPTION_SHARED_SEEDS) && ratio)
-        return fail(EXIT_USAGE, "--shared-seeds takes --buffers, not --wanted-ratio");
+        return fail(EXIT_USAGE, "--shared-seeds takes a number of --buffers, not %s", text);
+    return 0;
+}
+
+/* The forms that a paper describes and that we compare with; the library checks their ranges. */
+static int read_variant(const arguments *given, const dpmf_family *kind, dpmf_optimize_options *how) {
+    const char *text = option_text(given, OPTION_VARIANT);
+    char shown[SHOWN], list[FAMILY_LIST];
+    if (text == NULL) return 0;
+    const bool taper = strncmp(text, "taper:", 6) == 0 && read_count(text + 6, &how->taper) && how->taper > 0;
+    const bool non_negative = strcmp(text, "non-negative") == 0, corners = strcmp(text, "corners") == 0;
+    const bool constraint = strcmp(text, "zero") == 0 || non_negative || corners;
+    how->sweep = strcmp(text, "sweep") == 0;
+    how->constraint = corners        ? DPMF_CONSTRAINT_CORNERS
+                      : non_negative ? DPMF_CONSTRAINT_NON_NEGATIVE
+                                     : DPMF_CONSTRAINT_ZERO;
+    if (!taper && !how->sweep && !constraint)
+        return fail(EXIT_USAGE, "--variant %s: optimize accepts zero, non-negative, corners, sweep and taper:B0",
+                    show(text, shown));
+    if ((taper || how->sweep) && !kind->optimize_variants)
+        return fail(EXIT_USAGE, "--variant %s is for --family %s", text, family_list(takes_variants, " and ", list));
+    if (constraint && !kind->optimize_constraint)
+        return fail(EXIT_USAGE, "--variant %s is for --family %s", text, family_list(takes_constraint, " and ", list));
     return 0;
 }
 
 /* Options that only some families take; the library checks their ranges. */
-static int check_family_options(const arguments *given) {
+static int check_family_options(const arguments *given, dpmf_optimize_options *how) {
     const char *name = option_text(given, OPTION_FAMILY);
     char shown[SHOWN], list[FAMILY_LIST];
     if (name == NULL) return fail(EXIT_USAGE, "optimize needs --family NAME");
@@ -65,17 +94,11 @@ static int check_family_options(const arguments *given) {
     const bool bands = kind->optimize_bands != 0;
     if (bands != option_given(given, OPTION_BANDS))
         return fail(EXIT_USAGE, bands ? "--family %s needs --bands B" : "--family %s takes no --bands", name);
-    int code = check_buffers(given, kind);
+    int code = read_buffers(given, kind, how);
     if (code != 0) return code;
-    bool within = option_given(given, OPTION_NORMALIZE_WITHIN), after = option_given(given, OPTION_COLUMN_NORMALIZE);
-    if ((within || after) && !kind->optimize_normalize)
-        return fail(EXIT_USAGE, "--family %s takes no --column-normalize or --normalize-within", name);
-    if (within && after) return fail(EXIT_USAGE, "--column-normalize and --normalize-within exclude each other");
-    if ((option_given(given, OPTION_SWEEP) || option_given(given, OPTION_TAPER)) && !kind->optimize_variants)
-        return fail(EXIT_USAGE, "--sweep and --taper are for --family %s", family_list(takes_variants, " and ", list));
-    if (option_given(given, OPTION_CONSTRAINT) && !kind->optimize_constraint)
-        return fail(EXIT_USAGE, "--constraint is for --family %s", family_list(takes_constraint, " and ", list));
-    return 0;
+    if (!option_is(given, OPTION_NORMALIZE, "none") && !kind->optimize_normalize)
+        return fail(EXIT_USAGE, "--family %s takes no --normalize", name);
+    return read_variant(given, kind, how);
 }
 
 /* The dense optimum without its matrix: the bounds are the result. */
@@ -104,41 +127,29 @@ static int answer_from_bounds(const arguments *given, const problem *p, const dp
     return 0;
 }
 
-static dpmf_constraint constraint_of(const arguments *given) {
-    if (option_is(given, OPTION_CONSTRAINT, "corners")) return DPMF_CONSTRAINT_CORNERS;
-    return option_is(given, OPTION_CONSTRAINT, "non-negative") ? DPMF_CONSTRAINT_NON_NEGATIVE : DPMF_CONSTRAINT_ZERO;
+static void read_options(const arguments *given, const problem *p, dpmf_optimize_options *how) {
+    how->loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
+    how->bands = given->count[OPTION_BANDS];
+    how->shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
+    if (option_given(given, OPTION_TOLERANCE)) how->tolerance = given->number[OPTION_TOLERANCE];
+    if (option_is(given, OPTION_NORMALIZE, "after")) how->normalize = DPMF_NORMALIZE_AFTER;
+    if (option_is(given, OPTION_NORMALIZE, "within")) how->normalize = DPMF_NORMALIZE_WITHIN;
+    how->weights = p->weights;
+    how->run = run_with((int)given->count[OPTION_THREADS]);
 }
 
-static dpmf_optimize_options options_of(const arguments *given, const problem *p) {
-    dpmf_optimize_options how = dpmf_optimize_options_defaults();
-    how.loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
-    how.bands = given->count[OPTION_BANDS];
-    how.buffers = (int)given->count[OPTION_BUFFERS];
-    how.shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
-    if (option_given(given, OPTION_WANTED_RATIO)) how.wanted_ratio = given->number[OPTION_WANTED_RATIO];
-    if (option_given(given, OPTION_TOLERANCE)) how.tolerance = given->number[OPTION_TOLERANCE];
-    if (option_given(given, OPTION_COLUMN_NORMALIZE)) how.normalize = DPMF_NORMALIZE_AFTER;
-    if (option_given(given, OPTION_NORMALIZE_WITHIN)) how.normalize = DPMF_NORMALIZE_WITHIN;
-    how.constraint = constraint_of(given);
-    how.sweep = option_given(given, OPTION_SWEEP);
-    how.taper = given->count[OPTION_TAPER];
-    how.weights = p->weights;
-    how.run = run_with((int)given->count[OPTION_THREADS]);
-    return how;
-}
-
-/* The participation that a mechanism is optimized for. */
+/* What a mechanism is optimized for, and how. */
 typedef struct target {
     const dpmf_workload *workload;
     const dpmf_participation *participation;
     bool same; /* the same as in the evaluation */
+    const dpmf_optimize_options *how;
 } target;
 
 static int optimize(const arguments *given, const target *to, problem *p, optimized *o) {
-    dpmf_optimize_options how = options_of(given, p);
     double start = seconds_now();
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* a factorization may be silent for long */
-    dpmf_status status = dpmf_optimize(option_text(given, OPTION_FAMILY), to->workload, to->participation, &how,
+    dpmf_status status = dpmf_optimize(option_text(given, OPTION_FAMILY), to->workload, to->participation, to->how,
                                        &p->own_strategy, &o->result);
     end_later();
     o->seconds = seconds_now() - start;
@@ -188,18 +199,20 @@ static int optimize_and_print(const arguments *given, const target *to, problem 
 
 int cmd_optimize(const arguments *given) {
     problem p = {0};
+    dpmf_optimize_options how = dpmf_optimize_options_defaults();
     dpmf_workload *other_workload = NULL;
     dpmf_participation *other_participation = NULL;
     int code = check_guarantee_options(given);
-    if (code == 0) code = check_family_options(given);
+    if (code == 0) code = check_family_options(given, &how);
     if (code == 0) code = problem_without_strategy(given, &p, &other_workload);
     if (code == 0 && option_given(given, OPTION_OPTIMIZE_PARTICIPATION))
         code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_get(p.workload).steps,
                                   &other_participation);
     if (code == 0) {
+        read_options(given, &p, &how);
         target to = {other_workload == NULL ? p.workload : other_workload,
                      other_participation == NULL ? p.participation : other_participation,
-                     other_workload == NULL && other_participation == NULL};
+                     other_workload == NULL && other_participation == NULL, &how};
         snprintf(p.own_made_by, sizeof p.own_made_by, "optimized for %.60s",
                  dpmf_participation_get(to.participation).text);
         p.made_by = p.own_made_by;

@@ -5,7 +5,6 @@
  */
 #include "options/verbs.h"
 #include "output.h"
-#include "progress.h"
 #include "rows.h"
 #include "train/train.h"
 

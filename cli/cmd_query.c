@@ -3,18 +3,24 @@
  * dpmf query: the accuracy of a released stream. All results are post-processing of what count has written: estimates
  * from its lines, standard deviations from the mechanism (src/error/query.c).
  */
+#include "options/options.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "progress.h"
+#include "problem.h"
 #include "released.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- one number ---- */
 
-static int print_range(const arguments *given, const released *r, span plus, span minus, double deviation) {
+/* `text`: the range, of which `less` may be subtracted. */
+static int print_range(const arguments *given, const released *r, const char *text, const char *less, span plus,
+                       span minus, double deviation) {
     const double level = given->number[OPTION_LEVEL], estimate = released_sum(r, plus) - released_sum(r, minus);
     double times = 0.0;
     text_buffer t = {0};
@@ -23,8 +29,8 @@ static int print_range(const arguments *given, const released *r, span plus, spa
     if (option_given(given, OPTION_JSON)) {
         json_begin(&t);
         json_integer(&t, "lines", r->lines);
-        json_text(&t, "range", given->text[OPTION_RANGE]);
-        if (minus.first > 0) json_text(&t, "minus", given->text[OPTION_MINUS]);
+        json_text(&t, "range", text);
+        if (less != NULL) json_text(&t, "minus", less);
         json_double(&t, "estimate", estimate);
         json_double(&t, "deviation", deviation);
         json_double(&t, "level", level);
@@ -46,11 +52,16 @@ static int print_range(const arguments *given, const released *r, span plus, spa
 static int answer_range(const arguments *given, const released *r) {
     span plus = {0}, minus = {0};
     double deviation = 0.0;
-    int code = released_span(r, "--range", given->text[OPTION_RANGE], &plus);
-    if (code == 0 && option_given(given, OPTION_MINUS))
-        code = released_span(r, "--minus", given->text[OPTION_MINUS], &minus);
+    char *text = strdup(given->text[OPTION_RANGE]);
+    if (text == NULL) return fail_memory();
+    char *less = strchr(text, '-');
+    if (less != NULL) *less++ = '\0';
+    int code = released_span(r, "--range", text, &plus);
+    if (code == 0 && less != NULL) code = released_span(r, "--range: minus", less, &minus);
     if (code == 0) code = released_deviation(r, plus, minus, &deviation);
-    return code != 0 ? code : print_range(given, r, plus, minus, deviation);
+    if (code == 0) code = print_range(given, r, text, less, plus, minus, deviation);
+    free(text);
+    return code;
 }
 
 /* ---- all totals ---- */
@@ -128,8 +139,6 @@ static int check_usage(const arguments *given) {
     const int asked =
         option_given(given, OPTION_RANGE) + option_given(given, OPTION_CDF) + option_given(given, OPTION_SMOOTH);
     if (asked != 1) return fail(EXIT_USAGE, "one of --range, --cdf and --smooth is required, %d are given", asked);
-    if (option_given(given, OPTION_MINUS) && !option_given(given, OPTION_RANGE))
-        return fail(EXIT_USAGE, "--minus needs --range: it is subtracted from it");
     if (option_given(given, OPTION_MONOTONE) && option_given(given, OPTION_RANGE))
         return fail(EXIT_USAGE, "--monotone is for all totals: use it with --cdf or --smooth");
     return 0;
@@ -143,4 +152,179 @@ int cmd_query(const arguments *given) {
     if (code == 0) code = option_given(given, OPTION_RANGE) ? answer_range(given, &r) : answer_all(given, &r);
     released_free(&r);
     return code;
+}
+
+/* count prints a deviation with six digits. */
+static const double AGREES = 2e-5;
+
+typedef struct reader {
+    const char *path;
+    FILE *file;
+    char *line;
+    size_t room;
+    int64_t column;        /* from 1 */
+    bool csv;              /* a header was there: the first field is the step */
+    int64_t lines, places; /* read; room for */
+    double *total, *stated;
+} reader;
+
+static bool grow(double **array, int64_t places) {
+    double *more = realloc(*array, (size_t)places * sizeof **array);
+    if (more != NULL) *array = more;
+    return more != NULL;
+}
+
+/* The next field, ended with a zero; NULL: no more. What is in quotes is one field. */
+static char *next_field(char **at) {
+    static const char between[] = " \t,\r\n[]{}:";
+    char *start = *at + strspn(*at, between);
+    if (*start == '\0') return NULL;
+    const bool quoted = *start == '"';
+    char *end = quoted ? strchr(start + 1, '"') : start + strcspn(start, between);
+    if (quoted && end != NULL) start++;
+    if (end == NULL) end = start + strlen(start);
+    *at = *end == '\0' ? end : end + 1;
+    *end = '\0';
+    return start;
+}
+
+/*
+ * "[step,] [time] v_1 ... v_D deviation", or {"step":..., "sums":[v_1, ..., v_D], "standard_deviation":...}: fields
+ * that are not numbers (times, the words of JSON) are skipped, and so are the fields before the sums in CSV and JSON.
+ */
+static int take_line(reader *r) {
+    double number = 0.0, wanted = NAN;
+    int64_t found = 0;
+    const bool json = r->line[0] == '{';
+    char shown[SHOWN], *at = r->line, *word = next_field(&at);
+    if (r->lines == 0 && !r->csv && word != NULL && strcmp(word, "step") == 0 && !json) { /* the header of CSV */
+        r->csv = true;
+        return 0;
+    }
+    if (r->csv) word = next_field(&at);
+    for (; word != NULL; word = next_field(&at)) {
+        if (json && strcmp(word, "sums") == 0) found = 0;
+        if (read_number(word, &number) && ++found == r->column) wanted = number;
+    }
+    if (found <= r->column)
+        return fail(EXIT_UNABLE,
+                    "%s, line %" PRId64 ": %" PRId64 " numbers, but column %" PRId64
+                    " and a standard deviation are needed",
+                    show(r->path, shown), r->lines + 1, found, r->column);
+    if (r->lines == r->places) {
+        r->places = 2 * r->places + 1024;
+        if (!grow(&r->total, r->places) || !grow(&r->stated, r->places)) return fail_memory();
+    }
+    r->total[r->lines] = wanted;
+    r->stated[r->lines++] = number;
+    return 0;
+}
+
+static int read_lines(reader *r) {
+    char shown[SHOWN];
+    int code = 0;
+    r->file = fopen(r->path, "r");
+    if (r->file == NULL) return fail(EXIT_UNABLE, "cannot open %s: %s", show(r->path, shown), strerror(errno));
+    while (code == 0 && getline(&r->line, &r->room, r->file) >= 0)
+        code = take_line(r);
+    if (code == 0 && ferror(r->file)) code = fail(EXIT_UNABLE, "cannot read %s", show(r->path, shown));
+    if (code == 0 && r->lines == 0) code = fail(EXIT_UNABLE, "%s has no lines", show(r->path, shown));
+    return code;
+}
+
+/* Reads the deviations of the lines and checks that they agree with the stream's. */
+static int compute_errors(const arguments *given, const reader *from, released *r) {
+    const double sigma = dpmf_mechanism_get(r->mechanism).sigma;
+    char shown[SHOWN];
+    r->scale = given->number[OPTION_CLIP] * (sigma > 0.0 ? sigma : 1.0) *
+               dpmf_mechanism_get(r->mechanism).evaluation.sensitivity.value;
+    r->error = allocate(r->lines, sizeof *r->error);
+    if (r->error == NULL) return fail_memory();
+    dpmf_run run = run_with(0);
+    dpmf_status status = dpmf_error_range(r->workload, r->strategy, 0, r->lines, &run, r->error);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    for (int64_t t = 0; t < r->lines; t++) {
+        r->error[t] *= r->scale;
+        if (!(fabs(from->stated[t] / r->error[t] - 1.0) <= AGREES))
+            return fail(EXIT_UNABLE,
+                        "%s, line %" PRId64 ": the standard deviation is %.6g there but %.6g by the mechanism: another "
+                        "mechanism, or another --clip",
+                        show(from->path, shown), t + 1, from->stated[t], r->error[t]);
+    }
+    return 0;
+}
+
+static int combine(const arguments *given, reader *from, released *r) {
+    r->workload = dpmf_mechanism_get(r->mechanism).workload;
+    r->strategy = dpmf_mechanism_get(r->mechanism).strategy;
+    if (from->lines > dpmf_strategy_get(r->strategy).steps)
+        return fail(EXIT_UNABLE, "the stream has %" PRId64 " lines, the mechanism %" PRId64 " steps", from->lines,
+                    dpmf_strategy_get(r->strategy).steps);
+    r->lines = from->lines;
+    r->total = from->total;
+    from->total = NULL;
+    return compute_errors(given, from, r);
+}
+
+int released_read(const arguments *given, released *out) {
+    reader from = {.path = given->operand, .column = given->count[OPTION_COLUMN]};
+    if (!option_given(given, OPTION_MECHANISM))
+        return fail(EXIT_USAGE, "--mechanism is required: the file that the stream was made with");
+    int code = load_confirmed(given->text[OPTION_MECHANISM], 0, &out->mechanism);
+    if (code == 0) code = read_lines(&from);
+    if (code == 0) code = combine(given, &from, out);
+    if (from.file != NULL) fclose(from.file);
+    free(from.line);
+    free(from.total);
+    free(from.stated);
+    return code;
+}
+
+void released_free(released *r) {
+    free(r->total);
+    free(r->error);
+    dpmf_mechanism_free(r->mechanism);
+    *r = (released){0};
+}
+
+/* ---- ranges ---- */
+
+int released_span(const released *r, const char *name, const char *text, span *out) {
+    char first[64], shown[SHOWN];
+    if (strcmp(dpmf_workload_get(r->workload).text, "prefix") != 0)
+        return fail(EXIT_UNABLE, "%s: the stream's workload is %s; running sums (prefix) are accepted", name,
+                    dpmf_workload_get(r->workload).text);
+    const char *colon = strchr(text, ':');
+    const size_t length = colon != NULL ? (size_t)(colon - text) : 0;
+    if (colon != NULL && length < sizeof first) {
+        memcpy(first, text, length);
+        first[length] = '\0';
+        if (read_count(first, &out->first) && read_count(colon + 1, &out->last) && out->first >= 1 &&
+            out->first <= out->last && out->last <= r->lines)
+            return 0;
+    }
+    return fail(EXIT_USAGE, "%s %s: A:B is accepted, with 1 <= A <= B <= %" PRId64 " (the lines of the stream)", name,
+                show(text, shown), r->lines);
+}
+
+double released_sum(const released *r, span s) {
+    if (s.first == 0) return 0.0;
+    return r->total[s.last - 1] - (s.first > 1 ? r->total[s.first - 2] : 0.0);
+}
+
+static void add_weights(double *weights, span s, double by) {
+    for (int64_t t = s.first; t >= 1 && t <= s.last; t++)
+        weights[t - 1] += by;
+}
+
+int released_deviation(const released *r, span plus, span minus, double *out) {
+    double *weights = allocate(r->lines, sizeof *weights);
+    if (weights == NULL) return fail_memory();
+    add_weights(weights, plus, 1.0);
+    add_weights(weights, minus, -1.0);
+    dpmf_run run = run_with(0);
+    dpmf_status status = dpmf_query_deviation(r->strategy, r->lines, weights, &run, out);
+    free(weights);
+    *out *= r->scale;
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf report: one HTML page about a mechanism file or a stream, or the JSON object that the page is drawn from. */
 #include "options/verbs.h"
+#include "output.h"
 #include "problem.h"
-#include "progress.h"
+#include "released.h"
 #include "report/report.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static int report_mechanism(const arguments *given, page *p) {
@@ -33,5 +35,125 @@ int cmd_report(const arguments *given) {
     if (code == 0 && out) code = page_write(&p, given->text[OPTION_OUT]);
     if (code == 0 && json) code = page_print_object(&p);
     page_free(&p);
+    return code;
+}
+
+/* dpmf report STREAM: the released totals with their bands, ranges with their intervals, and what is promised. */
+
+static void add_statement(const arguments *given, const released *r, text_buffer *t) {
+    if (dpmf_mechanism_get(r->mechanism).epsilon > 0.0)
+        text_add(t, "The %lld lines together are (%.4g, %.3g)-differentially private", (long long)r->lines,
+                 dpmf_mechanism_get(r->mechanism).epsilon, dpmf_mechanism_get(r->mechanism).delta);
+    else
+        text_add(t, "No guarantee is claimed: the mechanism is not calibrated. The %lld lines have noise",
+                 (long long)r->lines);
+    text_add(t,
+             " for units that each add at most %.6g to a line, in l2 norm, and take part as %s describes, under %s "
+             "adjacency.\nMechanism: %s, digest %.16s…. Everything on this page is computed from the released lines "
+             "and the mechanism; it costs no privacy.",
+             given->number[OPTION_CLIP], dpmf_participation_get(dpmf_mechanism_get(r->mechanism).participation).text,
+             dpmf_adjacency_name(dpmf_mechanism_get(r->mechanism).adjacency), dpmf_strategy_get(r->strategy).family,
+             dpmf_mechanism_get(r->mechanism).digest);
+}
+
+static int add_totals(const arguments *given, const released *r, page *p) {
+    double times = 0.0;
+    dpmf_status status = dpmf_query_multiplier(given->number[OPTION_LEVEL], r->lines, &times);
+    if (status != DPMF_OK) return fail_status(status, NULL);
+    double *lower = allocate(r->lines, sizeof *lower), *upper = allocate(r->lines, sizeof *upper);
+    int code = lower == NULL || upper == NULL ? fail_memory() : 0;
+    if (code == 0) {
+        for (int64_t i = 0; i < r->lines; ++i) {
+            lower[i] = r->total[i] - times * r->error[i];
+            upper[i] = r->total[i] + times * r->error[i];
+        }
+        json_sequence(&p->object, "total", r->lines, r->total);
+        json_sequence(&p->object, "lower", r->lines, lower);
+        json_sequence(&p->object, "upper", r->lines, upper);
+        const sequence curves[] = {{"released", r->total}, {"lower end", lower}, {"upper end", upper}};
+        plain_picture(&p->plain, "Released totals and their bands against the lines of the stream", r->lines, false, 3,
+                      curves);
+    }
+    free(lower);
+    free(upper);
+    return code;
+}
+
+static int add_range(const released *r, const char *text, double times, page *p) {
+    span plus = {0};
+    const span none = {0};
+    double deviation = 0.0;
+    int code = released_span(r, "--range", text, &plus);
+    if (code == 0) code = released_deviation(r, plus, none, &deviation);
+    if (code != 0) return code;
+    const double estimate = released_sum(r, plus);
+    const double lower = estimate - times * deviation, upper = estimate + times * deviation;
+    json_open(&p->object, NULL, '{');
+    json_text(&p->object, "range", text);
+    json_double(&p->object, "estimate", estimate);
+    json_double(&p->object, "deviation", deviation);
+    json_double(&p->object, "lower", lower);
+    json_double(&p->object, "upper", upper);
+    json_close(&p->object, '}');
+    text_add(&p->plain, "<tr><th scope=\"row\">");
+    html_text(&p->plain, text);
+    text_add(&p->plain, "</th><td>%.6g</td><td>%.6g</td><td>%.6g</td><td>%.6g</td></tr>\n", estimate, deviation, lower,
+             upper);
+    return 0;
+}
+
+static int add_ranges(const arguments *given, const released *r, page *p) {
+    double times = 0.0;
+    char *list = NULL;
+    int code = 0;
+    json_open(&p->object, "ranges", '[');
+    if (option_given(given, OPTION_RANGE)) {
+        dpmf_status status = dpmf_query_multiplier(given->number[OPTION_LEVEL], 1, &times);
+        if (status != DPMF_OK) return fail_status(status, NULL);
+        list = strdup(given->text[OPTION_RANGE]);
+        if (list == NULL) return fail_memory();
+        plain_table(&p->plain, "lines|estimate|standard deviation|lower|upper");
+        for (char *rest = NULL, *part = strtok_r(list, ",", &rest); part != NULL && code == 0;
+             part = strtok_r(NULL, ",", &rest))
+            code = add_range(r, part, times, p);
+        plain_table_end(&p->plain);
+    }
+    json_close(&p->object, ']');
+    free(list);
+    return code;
+}
+
+int report_stream(const arguments *given, page *p) {
+    released r = {0};
+    text_buffer statement = {0}, *t = &p->object;
+    int code = released_read(given, &r);
+    if (code == 0) {
+        add_statement(given, &r, &statement);
+        text_add(&p->title, "A private stream, dpmf report");
+        json_begin(t);
+        json_text(t, "page", "stream");
+        json_text(t, "name", given->operand);
+        json_text(t, "statement", statement.bytes != NULL ? statement.bytes : "");
+        json_integer(t, "lines", r.lines);
+        json_text(t, "family", dpmf_strategy_get(r.strategy).family);
+        json_text(t, "participation", dpmf_participation_get(dpmf_mechanism_get(r.mechanism).participation).text);
+        json_text(t, "adjacency", dpmf_adjacency_name(dpmf_mechanism_get(r.mechanism).adjacency));
+        json_text(t, "digest", dpmf_mechanism_get(r.mechanism).digest);
+        json_double(t, "clip", given->number[OPTION_CLIP]);
+        json_double(t, "level", given->number[OPTION_LEVEL]);
+        json_known(t, "epsilon", dpmf_mechanism_get(r.mechanism).epsilon);
+        json_known(t, "delta", dpmf_mechanism_get(r.mechanism).delta);
+        text_add(&p->plain, "<h1>");
+        html_text(&p->plain, given->operand);
+        text_add(&p->plain, "</h1>\n<section>\n");
+        plain_paragraphs(&p->plain, statement.bytes != NULL ? statement.bytes : "");
+        t->failed = t->failed || statement.failed;
+        code = add_totals(given, &r, p);
+        if (code == 0) code = add_ranges(given, &r, p);
+        text_add(&p->plain, "</section>\n");
+        json_close(t, '}');
+    }
+    text_free(&statement);
+    released_free(&r);
     return code;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf train: private training of a small model, from data to accuracy. */
+#include "ledger.h"
 #include "options/verbs.h"
-#include "privacy/ledger.h"
-#include "progress.h"
+#include "output.h"
 #include "train/train.h"
 
 #include <errno.h>
@@ -37,9 +37,7 @@ static int check_usage(const arguments *given) {
     if (option_given(given, OPTION_CHECKPOINT) && !key && !seed)
         return fail(EXIT_USAGE,
                     "--checkpoint needs --key-file: without it the key is fresh, and nothing can be resumed");
-    if (option_given(given, OPTION_STATE) && option_given(given, OPTION_NO_STATE))
-        return fail(EXIT_USAGE, "--state and --no-state exclude each other");
-    if (option_given(given, OPTION_STATE) && !key && !seed)
+    if (option_given(given, OPTION_STATE) && !option_is(given, OPTION_STATE, "none") && !key && !seed)
         return fail(EXIT_USAGE, "--state needs --key-file: without it the key is fresh, and nothing can be resumed");
     if (option_given(given, OPTION_EVERY) && !option_given(given, OPTION_CHECKPOINT))
         return fail(EXIT_USAGE, "--every needs --checkpoint FILE");
@@ -64,7 +62,7 @@ static int find_state(training *t) {
     const arguments *given = t->given;
     const char *path = given->text[OPTION_STATE], *key = given->text[OPTION_KEY_FILE];
     int length = 0;
-    if (option_given(given, OPTION_NOISELESS) || option_given(given, OPTION_NO_STATE)) return 0;
+    if (option_given(given, OPTION_NOISELESS) || option_is(given, OPTION_STATE, "none")) return 0;
     if (path != NULL) length = snprintf(t->state, sizeof t->state, "%s", path);
     if (path == NULL && key != NULL) length = snprintf(t->state, sizeof t->state, "%s.state", key);
     if (length > 0 && length < TRAINING_PATH && training_together != NULL)
@@ -79,7 +77,7 @@ static void read_options(training *t) {
     *o = dpmf_trainer_options_defaults();
     o->hidden = t->hidden;
     o->noiseless = option_given(given, OPTION_NOISELESS);
-    o->exact = option_given(given, OPTION_EXACT);
+    o->exact = option_is(given, OPTION_RELEASE, "exact");
     o->clip = o->noiseless && !option_given(given, OPTION_CLIP) ? INFINITY : given->number[OPTION_CLIP];
     o->zero_above = given->number[OPTION_ZERO_ABOVE];
     o->by_unit = option_is(given, OPTION_UNIT, "user");
@@ -165,8 +163,8 @@ static int open_trainer(training *t) {
 static int enter_ledger(training *t) {
     static const option_id tell[] = {OPTION_MODEL,    OPTION_CLIP,     OPTION_OPTIMIZER, OPTION_LEARNING_RATE,
                                      OPTION_MOMENTUM, OPTION_SCHEDULE, OPTION_DECAY,     OPTION_ZERO_ABOVE,
-                                     OPTION_SEED,     OPTION_UNIT,     OPTION_DATA,      OPTION_TRAIN_CSV,
-                                     OPTION_HOLD_OUT, OPTION_LABEL,    OPTION_USER,      OPTION_SCALE};
+                                     OPTION_SEED,     OPTION_UNIT,     OPTION_DATA,      OPTION_HOLD_OUT,
+                                     OPTION_LABEL,    OPTION_USER,     OPTION_SCALE};
     text_buffer binding = {0};
     if (!option_given(t->given, OPTION_LEDGER)) return 0;
     if (training_together != NULL && training_together->part != 0) return 0; /* one process enters for all */
@@ -229,7 +227,7 @@ static dpmf_status take_step(training *t) {
 }
 
 static int add_to_curve(training *t) {
-    if (!option_given(t->given, OPTION_TEST_CURVE)) return 0;
+    if (!option_given(t->given, OPTION_PUBLIC_TEST_CURVE)) return 0;
     const double begun = now();
     int code = all(curve_point(t));
     t->seconds -= now() - begun; /* not the time of training */

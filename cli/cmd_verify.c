@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ledger.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "privacy/ledger.h"
-#include "progress.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,6 +6,8 @@
 #include "dpmf.h"
 #include "options/options.h"
 
+#include <stddef.h>
+
 /* The family of that name; NULL if there is none. */
 const dpmf_family *find_family(const char *name);
 
@@ -32,5 +34,32 @@ typedef struct strategy_shape {
  */
 int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, strategy_shape shape,
                   dpmf_strategy **out);
+
+/* Values and help of options that the library's own tables know: families, participations, samplings; and formats. */
+
+/* Words joined by '|', as option_row.values has them; made once, never freed. */
+const char *family_values(verb_id verb);
+const char *participation_values(verb_id verb);
+const char *sampling_values(verb_id verb);
+const char *format_values(verb_id verb);
+
+/* The help of --family. */
+const char *family_help(void);
+
+/*
+ * Names of some families in a sentence: "a, b and c". `place` is the position of each, from 1, or 0 for names that are
+ * left out; those in the same place follow the library's table. Returns `out`.
+ */
+enum { FAMILY_LIST = 400 };
+const char *family_list(int (*place)(const dpmf_family *kind), const char *last, char out[FAMILY_LIST]);
+
+/* The --parameters file: a strategy's own numbers, as JSON or .npy. */
+
+/*
+ * Reads a strategy of the family for `steps` steps; *bands is the number of diagonals that the file gives. 0, or the
+ * exit code after a message: 1 if the file is bad in itself or has the wrong lengths, 2 if it holds another family's
+ * numbers.
+ */
+int read_strategy(const char *path, const dpmf_family *kind, int64_t steps, int64_t *bands, dpmf_strategy **out);
 
 #endif

@@ -9,7 +9,7 @@
  */
 #include "fixed.h"
 
-#include "options/numbers.h"
+#include "options/options.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "options/options.h"
 #include "options/verbs.h"
 #include "output.h"
-#include "progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +23,7 @@ static void fill_closed_streams(void) {
 
 /* Fail before long work if an output path is not writable. */
 static int try_output_paths(const arguments *given) {
-    static const option_id written[] = {OPTION_OUT, OPTION_CHECKPOINT, OPTION_TEST_CURVE};
+    static const option_id written[] = {OPTION_OUT, OPTION_CHECKPOINT, OPTION_PUBLIC_TEST_CURVE};
     for (size_t i = 0; i < sizeof written / sizeof written[0]; i++) {
         const char *path = given->text[written[i]];
         char directory[PATH_MAX], shown[SHOWN];

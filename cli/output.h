@@ -93,4 +93,47 @@ enum { BYTES_SHOWN = 24, DESIGNED_MAX = 300 };
 const char *show_bytes(uint64_t bytes, char out[BYTES_SHOWN]);
 const char *designed_words(const dpmf_design_limits *d, char out[DESIGNED_MAX]);
 
+/*
+ * Greek letters in sentences for people. The library writes "epsilon", "delta", "sigma" and "x" for a product; readers of
+ * a UTF-8 terminal or of a page get the letters. JSON and files keep the words.
+ */
+
+typedef enum alphabet { ALPHABET_ASCII, ALPHABET_GREEK } alphabet;
+
+/* GREEK where the locale of the environment (LC_ALL, LC_CTYPE, LANG) is UTF-8. The program's own locale stays "C". */
+alphabet terminal_alphabet(void);
+
+/* text_add, and with GREEK the words above as letters: whole words alone, neither options (--delta) nor parts of names. */
+void add_words(text_buffer *t, alphabet how, const char *format, ...) PRINTF_LIKE(3, 4);
+
+/* Long work: a progress bar on a terminal, else a line now and then, and Ctrl-C. */
+
+/* Handles SIGINT, SIGTERM and SIGHUP (unless ignored) and ignores SIGPIPE: a closed pipe is then a write error. */
+void watch_signals(void);
+
+/*
+ * From now on one of them ends the program at once and removes the file `leaving` (NULL: none); the string must stay
+ * valid. For work that calls no progress function for long and leaves no incomplete file. False if a signal came
+ * before: then the caller stops.
+ */
+bool end_at_once(const char *leaving);
+
+/* From now on they are only noted again: before anything is written that should be whole. rows_open and text_print call it. */
+void end_later(void);
+
+/* Has one of them asked to stop? */
+bool interrupted(void);
+
+/* Waits until `file` has something to read; false if one of the signals came first. */
+bool wait_readable(int file);
+
+/* How library calls are to run: `threads` (0: one per processor), progress shown, cancelled by a signal. */
+dpmf_run run_with(int threads);
+
+/* For loops that are the program's own: part `done` of `what`, in [0, 1]. */
+void progress_show(const char *what, double done);
+
+/* Removes the progress line, if one is shown, before anything else is printed. */
+void progress_clear(void);
+
 #endif

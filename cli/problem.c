@@ -3,7 +3,6 @@
 
 #include "family.h"
 #include "output.h"
-#include "progress.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -126,9 +125,13 @@ static int make_strategy_for(const arguments *given, const dpmf_family *kind, co
 /* Replaces the strategy by its lower-triangular form. */
 static int make_triangular(const arguments *given, problem *p) {
     dpmf_strategy *triangular = NULL;
-    if (!option_given(given, OPTION_TRIANGULAR)) return 0;
+    char shown[SHOWN];
+    if (!option_given(given, OPTION_VARIANT)) return 0;
+    if (!option_is(given, OPTION_VARIANT, "triangular"))
+        return fail(EXIT_USAGE, "--variant %s: evaluate accepts triangular",
+                    show(option_text(given, OPTION_VARIANT), shown));
     dpmf_status status = dpmf_strategy_create_triangular(p->strategy, &triangular);
-    if (status != DPMF_OK) return fail_status(status, "--triangular");
+    if (status != DPMF_OK) return fail_status(status, "--variant triangular");
     snprintf(p->own_made_by, sizeof p->own_made_by, "lower-triangular form of %s",
              dpmf_strategy_get(p->strategy).family);
     p->made_by = p->own_made_by;
@@ -168,7 +171,7 @@ int problem_from_options(const arguments *given, problem *out) {
     if (code == 0) code = problem_without_strategy(given, out, &source);
     if (code == 0)
         code = make_strategy(given, find_family(name), source != NULL ? source : out->workload,
-                             (strategy_shape){0, 1, option_given(given, OPTION_COLUMN_NORMALIZE)}, &out->own_strategy);
+                             (strategy_shape){0, 1, option_is(given, OPTION_NORMALIZE, "after")}, &out->own_strategy);
     dpmf_workload_free(source);
     if (code != 0) return code;
     out->strategy = out->own_strategy;
@@ -301,8 +304,9 @@ static int check_strategy_named(const arguments *given, const problem *p) {
         snprintf(held, sizeof held, "%" PRId64, stamps);
         return contradiction(given, OPTION_STAMPS, held);
     }
-    if (option_given(given, OPTION_COLUMN_NORMALIZE) && !dpmf_strategy_get(p->strategy).is_normalized)
-        return contradiction(given, OPTION_COLUMN_NORMALIZE, "columns not normalized");
+    const bool normalized = dpmf_strategy_get(p->strategy).is_normalized != 0;
+    if (option_given(given, OPTION_NORMALIZE) && option_is(given, OPTION_NORMALIZE, "after") != normalized)
+        return contradiction(given, OPTION_NORMALIZE, normalized ? "normalized columns" : "columns not normalized");
     return 0;
 }
 

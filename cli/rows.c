@@ -2,7 +2,6 @@
 #include "rows.h"
 
 #include "output.h"
-#include "progress.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -48,9 +48,9 @@ if(TARGET dpmf_program)
     set(own_files "${PROJECT_BINARY_DIR}/share")
     file(MAKE_DIRECTORY "${own_files}")
     add_custom_command(OUTPUT "${own_files}/dpmf.1" "${own_files}/dpmf.bash" "${own_files}/_dpmf"
-                       COMMAND dpmf_program help --man > "${own_files}/dpmf.1"
-                       COMMAND dpmf_program help --completion bash > "${own_files}/dpmf.bash"
-                       COMMAND dpmf_program help --completion zsh > "${own_files}/_dpmf"
+                       COMMAND dpmf_program help --format man > "${own_files}/dpmf.1"
+                       COMMAND dpmf_program help --format bash > "${own_files}/dpmf.bash"
+                       COMMAND dpmf_program help --format zsh > "${own_files}/_dpmf"
                        DEPENDS dpmf_program VERBATIM)
     add_custom_target(dpmf_own_files ALL DEPENDS "${own_files}/dpmf.1" "${own_files}/dpmf.bash" "${own_files}/_dpmf")
     add_dependencies(dpmf_products dpmf_own_files)

@@ -20,7 +20,7 @@ DELTA = 1e-8  # of all figures of McKenna 2024 that depend on privacy
 
 def toeplitz_loss(program, steps, bands):
     """RMS loss of the best Toeplitz C of this many bands, with its columns normalized afterwards."""
-    return program.ask("optimize --family banded-toeplitz --bands %d --steps %d --column-normalize"
+    return program.ask("optimize --family banded-toeplitz --bands %d --steps %d --normalize after"
                        % (bands, steps))["rms_loss"]
 
 

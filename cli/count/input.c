@@ -5,7 +5,7 @@
  */
 #include "count/count.h"
 
-#include "progress.h"
+#include "output.h"
 
 #include <errno.h>
 #include <fcntl.h>

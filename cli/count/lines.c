@@ -9,7 +9,7 @@
  */
 #include "count/count.h"
 
-#include "options/numbers.h"
+#include "options/options.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 /* The options, in the order in which help shows them. */
 #include "options/options.h"
 
-#include "options/kinds.h"
+#include "family.h"
 
 #define DESIGN (1u << VERB_DESIGN)
 #define EVALUATE (1u << VERB_EVALUATE)
@@ -56,14 +56,18 @@ const option_row options[OPTION_TOTAL] = {
              "= FRACTION x N rounded, the learning rate is 1 before the last m steps, then decreases linearly to "
              "FLOOR; cosine: from 1 to FLOOR over all steps; warmup: from 1/m to 1 in the first m; step: times FACTOR "
              "after every EVERY steps. Schedules multiply. train: default is that of its optimizer"},
-    [OPTION_PARTICIPATION] = {.name = "participation",
-                              .kind = KIND_TEXT,
-                              .argument = "PATTERN",
-                              .values_of = participation_values,
-                              .preset = "single",
-                              .verbs = EVALUATE | OPTIMIZE,
-                              .help = "the steps in which the data of one example may be used: one; every B steps, K "
-                                      "times; at most K, at least B apart; one in each of K epochs of B steps; all"},
+    [OPTION_PARTICIPATION] =
+        {.name = "participation",
+         .kind = KIND_TEXT,
+         .argument = "PATTERN",
+         .values_of = participation_values,
+         .preset = "single",
+         .verbs = DESIGN | EVALUATE | OPTIMIZE,
+         .help = "the steps in which the data of one example may be used: one; every B steps, K "
+                 "times; at most K, at least B apart; one in each of K epochs of B steps; all. design: "
+                 "min-sep:K,B, or min-sep:K,LOW..HIGH for users who take part certainly LOW rounds "
+                 "apart and usually up to HIGH (the choice is robust over that range, the guarantee "
+                 "holds from LOW on); default is cyclic, from --epochs"},
     [OPTION_OPTIMIZE_WORKLOAD] = {.name = "optimize-workload",
                                   .kind = KIND_TEXT,
                                   .argument = "WORKLOAD",
@@ -95,23 +99,16 @@ const option_row options[OPTION_TOTAL] = {
                               "decoder for lowrank. With --parameters it must agree with the file"},
     [OPTION_BUFFERS] =
         {.name = "buffers",
-         .kind = KIND_COUNT,
-         .argument = "D",
-         .count_low = 1,
-         .count_high = 64,
+         .kind = KIND_TEXT,
+         .argument = "D|ratio:X",
+         .values = "D|ratio:X",
+         .preset = "ratio:1.001",
          .verbs = OPTIMIZE,
-         .help = "buffers of a blt, rank of a lowrank decoder, nodes of a tvblt. The stream of a tvblt keeps one "
-                 "buffer per node, two with momentum, and always one over several epochs; the answer has the total"},
-    [OPTION_WANTED_RATIO] =
-        {.name = "wanted-ratio",
-         .kind = KIND_NUMBER,
-         .argument = "X",
-         .number_low = 1.0,
-         .number_high = 1e300,
-         .preset = "1.001",
-         .verbs = OPTIMIZE,
-         .help = "without --buffers: the allowed ratio of the loss of a tvblt to the proven lower bound, or of a blt "
-                 "to the best Toeplitz mechanism; the fewest buffers that reach it are taken"},
+         .help =
+             "buffers of a blt, rank of a lowrank decoder, nodes of a tvblt, up to 64. The stream of a tvblt keeps "
+             "one buffer per node, two with momentum, and always one over several epochs; the answer has the total. "
+             "ratio:X takes the fewest that reach the allowed ratio of the loss of a tvblt to the proven lower "
+             "bound, or of a blt to the best Toeplitz mechanism"},
     [OPTION_SHARED_SEEDS] =
         {.name = "shared-seeds",
          .kind = KIND_COUNT,
@@ -147,42 +144,29 @@ const option_row options[OPTION_TOTAL] = {
                         .help = "how running sums are computed from a tree or the FFT mechanism: the family's own way, "
                                 "restarted in every stamp, or with the least error. Default: restart for tree-online "
                                 "and fft, optimal for the rest; square strategies have only one decoder"},
-    [OPTION_COLUMN_NORMALIZE] = {.name = "column-normalize",
-                                 .kind = KIND_FLAG,
-                                 .verbs = EVALUATE | OPTIMIZE,
-                                 .help = "divide each column of the strategy by its norm"},
-    [OPTION_NORMALIZE_WITHIN] =
-        {.name = "normalize-within",
-         .kind = KIND_FLAG,
-         .verbs = OPTIMIZE,
-         .help = "find the best column-normalized Toeplitz strategy, instead of normalizing the best one afterwards"},
-    [OPTION_CONSTRAINT] =
-        {.name = "constraint",
-         .kind = KIND_CHOICE,
-         .argument = "FORM",
-         .values = "zero|non-negative|corners",
-         .preset = "zero",
-         .verbs = OPTIMIZE,
-         .help =
-             "dense under several participations, the condition on C'C: zero between the steps of one unit; nowhere "
-             "negative (up to 256 steps); every choice of signs bounded (up to 64 steps, 8 participations)"},
-    [OPTION_SWEEP] = {.name = "sweep",
-                      .kind = KIND_FLAG,
-                      .verbs = OPTIMIZE,
-                      .help = "banded-toeplitz without gradients: the best of the coefficients 1/i + c"},
-    [OPTION_TAPER] = {.name = "taper",
-                      .kind = KIND_COUNT,
-                      .argument = "B0",
-                      .count_low = 1,
-                      .count_high = MOST_STEPS,
-                      .verbs = OPTIMIZE,
-                      .help = "banded-toeplitz for a separation that is only known to lie between B0 and the bands: "
-                              "coefficients fade out from B0 on"},
-    [OPTION_TRIANGULAR] =
-        {.name = "triangular",
-         .kind = KIND_FLAG,
-         .verbs = EVALUATE,
-         .help = "evaluate instead the lower-triangular form of the strategy, a dense one with the same errors"},
+    [OPTION_NORMALIZE] = {.name = "normalize",
+                          .kind = KIND_CHOICE,
+                          .argument = "WHEN",
+                          .values = "none|after|within",
+                          .preset = "none",
+                          .verbs = EVALUATE | OPTIMIZE,
+                          .help = "divide each column of the strategy by its norm: not, or after the strategy is made. "
+                                  "optimize: within finds the best Toeplitz strategy among the normalized ones"},
+    [OPTION_VARIANT] =
+        {.name = "variant",
+         .kind = KIND_TEXT,
+         .argument = "NAME",
+         .values = "zero|non-negative|corners|sweep|taper:B0|triangular",
+         .verbs = EVALUATE | OPTIMIZE,
+         .help = "another form of the same mechanism, as a paper describes it. evaluate: triangular is the "
+                 "lower-triangular "
+                 "form of the strategy, a dense one with the same errors. optimize: the condition of dense on C'C "
+                 "under several "
+                 "participations (zero, the default, between the steps of one unit; non-negative, up to 256 steps; "
+                 "corners, "
+                 "every choice of signs bounded, up to 64 steps and 8 participations), or for banded-toeplitz sweep "
+                 "(without gradients, the best of the coefficients 1/i + c) or taper:B0 (for a separation that is only "
+                 "known to lie between B0 and the bands, coefficients fade out from B0 on)"},
     [OPTION_PARAMETERS] = {.name = "parameters",
                            .kind = KIND_FILE,
                            .argument = "FILE",
@@ -206,9 +190,12 @@ const option_row options[OPTION_TOTAL] = {
                           .number_low = 1e-10,
                           .number_high = 1.0,
                           .preset = "1e-6",
-                          .verbs = DESIGN | OPTIMIZE,
-                          .help = "stop when the relative distance of the two bounds of the optimum, or the relative "
-                                  "change of the loss, is this small"},
+                          .verbs = DESIGN | OPTIMIZE | ACCOUNT,
+                          .help =
+                              "design, optimize: stop when the relative distance of the two bounds of the optimum, "
+                              "or the relative change of the loss, is this small. account: relative slack that a "
+                              "certified epsilon may have, from 1e-8 to 0.1; default is 5e-5, or finer where that is "
+                              "cheap, and 8e-5 when you ask for sigma"},
     [OPTION_WEIGHTS] = {.name = "weights",
                         .kind = KIND_FILE,
                         .argument = "FILE.npy",
@@ -236,14 +223,9 @@ const option_row options[OPTION_TOTAL] = {
                       .number_low = 1e-6,
                       .number_high = 1e12,
                       .verbs = ACCOUNT,
-                      .help = "noise multiplier: standard deviation of the noise divided by clip norm x sensitivity"},
-    [OPTION_MU] = {.name = "mu",
-                   .kind = KIND_NUMBER,
-                   .argument = "M",
-                   .number_low = 1e-12,
-                   .number_high = 1e6,
-                   .verbs = ACCOUNT,
-                   .help = "the same in mu-Gaussian privacy: sensitivity/sigma"},
+                      .help =
+                          "noise multiplier: standard deviation of the noise divided by clip norm x sensitivity. In "
+                          "mu-Gaussian privacy it is 1/mu, or 2/mu with --adjacency replace-one"},
     [OPTION_RHO] = {.name = "rho",
                     .kind = KIND_NUMBER,
                     .argument = "R",
@@ -265,7 +247,8 @@ const option_row options[OPTION_TOTAL] = {
          .help = "secret random choice of the batches: none; each example in each step with probability Q; "
                  "the same from one of BANDS fixed blocks in turn (Q over all steps, Q x BANDS in its "
                  "turn); each example in one of BINS bins for the whole run; with probability P and then "
-                 "not for B steps; each example in exactly K of T steps. design: a name without its numbers, or "
+                 "not for B steps; each example in exactly K of T steps. account: append ,warm to min-sep:P,B if "
+                 "examples begin anywhere in their wait, instead of all free. design: a name without its numbers, or "
                  "any for all that need no simulation. train: none, block-cyclic, poisson or allocation; "
                  "the numbers follow from the run. calibrate: default is that of FILE"},
     [OPTION_COMPOSITIONS] = {.name = "compositions",
@@ -332,47 +315,27 @@ const option_row options[OPTION_TOTAL] = {
                       .verbs = ACCOUNT,
                       .help = "also print epsilon at delta = 1e-1, 1e-2, ..., 1e-15"},
     [OPTION_ENGINE] = {.name = "engine",
-                       .kind = KIND_CHOICE,
+                       .kind = KIND_TEXT,
                        .argument = "NAME",
-                       .values = "auto|fourier|connect-the-dots|rdp|monte-carlo",
+                       .values = "auto|fourier|connect-the-dots|rdp|monte-carlo|monte-carlo:SAMPLES",
                        .preset = "auto",
                        .verbs = ACCOUNT,
                        .help = "the method. auto: closed form, a Fourier sum with proven errors, connect-the-dots or "
-                               "monte-carlo. fourier and connect-the-dots are each alone; rdp is certified but looser"},
-    [OPTION_SLACK] = {.name = "slack",
-                      .kind = KIND_NUMBER,
-                      .argument = "X",
-                      .number_low = 1e-8,
-                      .number_high = 0.1,
-                      .verbs = ACCOUNT,
-                      .help = "relative slack that a certified epsilon may have. Default: 5e-5, or finer where that is "
-                              "cheap, and 8e-5 when you ask for sigma"},
-    [OPTION_CONFIDENCE] = {.name = "confidence",
-                           .kind = KIND_NUMBER,
-                           .argument = "X",
-                           .number_low = 0.5,
-                           .number_high = 1.0,
-                           .preset = "0.999",
-                           .verbs = ACCOUNT | AUDIT,
-                           .help =
-                               "probability that the bound holds. account: for monte-carlo alone. audit: default is "
-                               "0.95"},
-    [OPTION_UNCONDITIONAL] = {.name = "unconditional",
-                              .kind = KIND_FLAG,
-                              .verbs = ACCOUNT,
-                              .help = "monte-carlo: make the test a part of the mechanism; the bound then needs no "
-                                      "confidence. Its randomness is fresh, and recorded in the answer"},
-    [OPTION_WARM] = {.name = "warm",
-                     .kind = KIND_FLAG,
-                     .verbs = ACCOUNT,
-                     .help = "min-sep: examples begin anywhere in their wait, instead of all free"},
-    [OPTION_SAMPLES] = {.name = "samples",
-                        .kind = KIND_COUNT,
-                        .argument = "N",
-                        .count_low = 1,
-                        .count_high = 10000000000,
-                        .verbs = ACCOUNT,
-                        .help = "monte-carlo: number of samples. Default: chosen from delta"},
+                               "monte-carlo. fourier and connect-the-dots are each alone; rdp is certified but looser. "
+                               "monte-carlo chooses the number of samples from delta unless it is given"},
+    [OPTION_CONFIDENCE] =
+        {.name = "confidence",
+         .kind = KIND_NUMBER,
+         .argument = "X",
+         .number_low = 0.5,
+         .number_high = 1.0,
+         .word = "unconditional",
+         .preset = "0.999",
+         .verbs = ACCOUNT | AUDIT,
+         .help =
+             "probability that the bound holds. account: unconditional, instead of a number, makes the test a part of "
+             "the mechanism; the bound then needs no confidence, and its randomness is fresh and recorded in the "
+             "answer. account: for monte-carlo alone. audit: default is 0.95"},
     [OPTION_SEED] = {.name = "seed",
                      .kind = KIND_COUNT,
                      .argument = "N",
@@ -455,18 +418,6 @@ const option_row options[OPTION_TOTAL] = {
                          .argument = "NAMES",
                          .verbs = DESIGN,
                          .help = "consider only these, joined by commas. Default: every one that applies"},
-    [OPTION_FEDERATED] = {.name = "federated",
-                          .kind = KIND_TEXT,
-                          .argument = "K,LOW..HIGH",
-                          .verbs = DESIGN,
-                          .help = "users take part at most K times, certainly LOW rounds apart and usually up to HIGH. "
-                                  "The choice is robust over that range; the guarantee holds from LOW on"},
-    [OPTION_CONTRIBUTIONS] = {.name = "contributions",
-                              .kind = KIND_TEXT,
-                              .argument = "K[,B]",
-                              .verbs = DESIGN,
-                              .help = "one user adds to at most K steps, at least B apart; without B, at any time. "
-                                      "For counts of people who come back (--unit user)"},
     [OPTION_MEASURE] = {.name = "measure",
                         .kind = KIND_FLAG,
                         .verbs = DESIGN,
@@ -506,12 +457,12 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_BAD_LINES] = {.name = "bad-lines",
                           .kind = KIND_CHOICE,
                           .argument = "WHAT",
-                          .values = "stop|zero|skip|skip-day",
+                          .values = "stop|zero|skip",
                           .preset = "stop",
                           .verbs = COUNT,
                           .help = "for a line that is blank or has no numbers where they should be: stop there (fix it "
-                                  "and run again), count zeros in its step, or leave out the line and its step (skip "
-                                  "and skip-day are the same). Its number is always reported"},
+                                  "and run again), count zeros in its step, or leave out the line and its step. Its "
+                                  "number is always reported"},
     [OPTION_CLIP_ROWS] =
         {.name = "clip-rows",
          .kind = KIND_FLAG,
@@ -532,15 +483,16 @@ const option_row options[OPTION_TOTAL] = {
          .verbs = COUNT,
          .help = "with a state file: the input starts from its beginning again (what was counted is compared and "
                  "skipped), or with the first line that was not counted. Default: whole for files, rest for pipes"},
-    [OPTION_LINE_FORMAT] =
+    [OPTION_FORMAT] =
         {.name = "format",
          .kind = KIND_CHOICE,
          .argument = "FORMAT",
-         .values = "text|csv|jsonl",
-         .preset = "text",
-         .verbs = COUNT,
-         .help = "answers as numbers separated by spaces, as CSV with a header, or as one JSON object per line"},
-    [OPTION_JSON_LINES] = {.name = "json-lines", .kind = KIND_FLAG, .verbs = COUNT, .help = "--format jsonl"},
+         .values_of = format_values,
+         .verbs = NOISE | COUNT | HELP,
+         .help = "noise: f32, raw float32 (the default); f64, raw float64 (another stream, kept in double "
+                 "precision); or npy, a NumPy file of float32; little-endian, row by row. count: text, numbers "
+                 "separated by spaces (the default); csv, with a header; or jsonl, one JSON object per line. "
+                 "help: man, the manual page (roff); or the completion script of bash or zsh"},
     [OPTION_SYNC_EVERY] = {.name = "sync-every",
                            .kind = KIND_COUNT,
                            .argument = "N",
@@ -565,15 +517,11 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_RANGE] =
         {.name = "range",
          .kind = KIND_TEXT,
-         .argument = "A:B",
+         .argument = "A:B[-C:D]",
          .verbs =
              QUERY | REPORT,
-         .help = "the sum over the lines A to B, both included, from 1. report: several ranges, joined by commas"},
-    [OPTION_MINUS] = {.name = "minus",
-                      .kind = KIND_TEXT,
-                      .argument = "A:B",
-                      .verbs = QUERY,
-                      .help = "minus the sum over these lines"},
+         .help = "the sum over the lines A to B, both included, from 1. query: minus the sum over the lines C to D. "
+                 "report: several ranges A:B, joined by commas"},
     [OPTION_LEVEL] = {.name = "level",
                       .kind = KIND_NUMBER,
                       .argument = "P",
@@ -603,15 +551,6 @@ const option_row options[OPTION_TOTAL] = {
                          .kind = KIND_FLAG,
                          .verbs = QUERY,
                          .help = "print totals that never decrease and are not negative"},
-    [OPTION_FORMAT] = {.name = "format",
-                       .kind = KIND_CHOICE,
-                       .argument = "FORMAT",
-                       .values = "f32|f64|npy",
-                       .preset = "f32",
-                       .verbs = NOISE,
-                       .help =
-                           "raw float32, raw float64 (another stream, kept in double precision), or a NumPy file of "
-                           "float32. Little-endian, row by row"},
     [OPTION_KEY_FILE] = {.name = "key-file",
                          .kind = KIND_FILE,
                          .argument = "FILE",
@@ -628,29 +567,24 @@ const option_row options[OPTION_TOTAL] = {
     [OPTION_STATE] =
         {.name = "state",
          .kind = KIND_FILE,
-         .argument = "FILE",
+         .argument = "FILE|none",
          .verbs =
              NOISE | COUNT | TRAIN,
          .help = "file that remembers the number of reserved rows, on the disk before each row is written. Made with "
                  "row 0; locked while in use; bound to the key and all options. count: also holds the sums, so that "
-                 "the count can resume; as secret as the data. Default: beside the key file"},
-    [OPTION_NO_STATE] = {.name = "no-state",
-                         .kind = KIND_FLAG,
-                         .verbs = NOISE | TRAIN,
-                         .help = "keep no state file beside the key file: rows that repeat go unnoticed"},
-    [OPTION_EXACT] =
-        {.name = "exact",
-         .kind = KIND_FLAG,
-         .verbs =
-             NOISE | COUNT | TRAIN | DESIGN,
+                 "the count can resume; as secret as the data. noise, train: with none, rows that repeat go unnoticed. "
+                 "Default: beside the key file"},
+    [OPTION_RELEASE] =
+        {.name = "release",
+         .kind = KIND_CHOICE,
+         .argument = "HOW",
+         .values = "exact|plain",
+         .verbs = NOISE | COUNT | TRAIN | DESIGN,
          .help =
-             "the exact release: sums and noise on one grid, in integers, with a proof for the released numbers. "
-             "noise: rows are float64, whole multiples of the grid. count: the default where the mechanism has one; "
-             "with this option, refused elsewhere. design: needs --dim; prints what it adds to the sensitivity"},
-    [OPTION_PLAIN] = {.name = "plain",
-                      .kind = KIND_FLAG,
-                      .verbs = COUNT,
-                      .help = "use noise in floating point, without the exact release"},
+             "exact: sums and noise on one grid, in integers, with a proof for the released numbers. plain: noise in "
+             "floating point. noise: default is plain; exact rows are float64, whole multiples of the grid. count: "
+             "default is exact where the mechanism has it; with this option, refused elsewhere. train, design: default "
+             "is plain. design: exact needs --dim and prints what it adds to the sensitivity"},
     [OPTION_REPLAY] = {.name = "replay",
                        .kind = KIND_FLAG,
                        .verbs = NOISE,
@@ -666,39 +600,26 @@ const option_row options[OPTION_TOTAL] = {
                        .help = "enter this run in a ledger of all runs on the same data before it begins; the file is "
                                "made if it is missing. If the run would exceed the budget, it is refused and nothing "
                                "is released. A resumed run is entered once. account --compose FILE prints the total"},
-    [OPTION_BUDGET_EPSILON] = {.name = "budget-epsilon",
-                               .kind = KIND_NUMBER,
-                               .argument = "E",
-                               .number_low = 0.0,
-                               .number_high = 1e6,
-                               .verbs = NOISE | COUNT | TRAIN,
-                               .help = "with --ledger: the budget, the largest epsilon of all runs together at "
-                                       "--budget-delta. A new ledger keeps it"},
-    [OPTION_BUDGET_DELTA] = {.name = "budget-delta",
-                             .kind = KIND_NUMBER,
-                             .argument = "D",
-                             .number_low = 1e-300,
-                             .number_high = 1.0,
-                             .verbs = NOISE | COUNT | TRAIN,
-                             .help = "the delta of --budget-epsilon"},
-    [OPTION_DATA] = {.name = "data",
-                     .kind = KIND_FILE,
-                     .argument = "DIR",
-                     .verbs = TRAIN | PREDICT,
-                     .help =
-                         "directory of train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
-                         "t10k-labels-idx1-ubyte, plain or with .gz"},
-    [OPTION_TRAIN_CSV] = {.name = "train-csv",
+    [OPTION_BUDGET] = {.name = "budget",
+                       .kind = KIND_TEXT,
+                       .argument = "E,D",
+                       .verbs = NOISE | COUNT | TRAIN,
+                       .help =
+                           "with --ledger: the budget, the largest epsilon E of all runs together at delta = D. A new "
+                           "ledger keeps it"},
+    [OPTION_DATA] =
+        {.name = "data",
+         .kind = KIND_FILE,
+         .argument = "DIR|FILE",
+         .verbs = TRAIN | PREDICT,
+         .help = "directory of train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte and "
+                 "t10k-labels-idx1-ubyte, plain or with .gz. Or a CSV file: a header line, one example per line, "
+                 "numbers without quotes. predict: the examples; the column of --label may be missing"},
+    [OPTION_TEST_DATA] = {.name = "test-data",
                           .kind = KIND_FILE,
                           .argument = "FILE",
                           .verbs = TRAIN,
-                          .help = "instead of --data: a header line, one example per line, numbers without quotes"},
-    [OPTION_TEST_CSV] = {.name = "test-csv",
-                         .kind = KIND_FILE,
-                         .argument = "FILE",
-                         .verbs = TRAIN | PREDICT,
-                         .help = "train: the same columns, for the accuracy; without it --hold-out is required. "
-                                 "predict: the examples; the column of --label may be missing"},
+                          .help = "CSV: the same columns, for the accuracy; without it --hold-out is required"},
     [OPTION_LABEL] = {.name = "label",
                       .kind = KIND_TEXT,
                       .argument = "COLUMN",
@@ -801,26 +722,15 @@ const option_row options[OPTION_TOTAL] = {
                       .preset = "100",
                       .verbs = TRAIN,
                       .help = "steps between checkpoints"},
-    [OPTION_TEST_CURVE] =
-        {.name = "test-curve",
+    [OPTION_PUBLIC_TEST_CURVE] =
+        {.name = "public-test-curve",
          .kind = KIND_FILE,
          .argument = "FILE",
          .verbs = TRAIN,
-         .help = "write loss and accuracy on the test data during the run, as CSV (step, loss, accuracy). "
-                 "Needs --public-test: the guarantee does not cover the test data"},
-    [OPTION_TEST_CURVE_EVERY] = {.name = "test-curve-every",
-                                 .kind = KIND_COUNT,
-                                 .argument = "N",
-                                 .count_low = 1,
-                                 .count_high = MOST_STEPS,
-                                 .verbs = TRAIN,
-                                 .help = "steps between points of the curve. Without it, about 50 points"},
-    [OPTION_PUBLIC_TEST] =
-        {.name = "public-test",
-         .kind = KIND_FLAG,
-         .verbs = TRAIN,
-         .help = "the test data (or the hold-out) are public, or exact figures about them may be published: "
-                 "--test-curve computes such figures at many steps"},
+         .help =
+             "write loss and accuracy on the test data (or the hold-out) at about 50 steps of the run, as CSV (step, "
+             "loss, accuracy). The guarantee does not cover the test data: with this option you declare that they "
+             "are public, or that exact figures about them may be published"},
     [OPTION_NOISELESS] = {.name = "noiseless",
                           .kind = KIND_FLAG,
                           .verbs = TRAIN,
@@ -863,21 +773,6 @@ const option_row options[OPTION_TOTAL] = {
                          .verbs = AUDIT,
                          .help =
                              "number of canaries; more canaries give a sharper bound. --through train: up to 20000"},
-    [OPTION_NOISE_FACTOR] = {.name = "noise-factor",
-                             .kind = KIND_NUMBER,
-                             .argument = "X",
-                             .number_low = 1e-6,
-                             .number_high = 1e6,
-                             .preset = "1",
-                             .verbs = AUDIT,
-                             .help = "self-test: multiply the noise of the file by X; the audit should notice"},
-    [OPTION_MAN] = {.name = "man", .kind = KIND_FLAG, .verbs = HELP, .help = "print the manual page (roff)"},
-    [OPTION_COMPLETION] = {.name = "completion",
-                           .kind = KIND_CHOICE,
-                           .argument = "SHELL",
-                           .values = "bash|zsh",
-                           .verbs = HELP,
-                           .help = "print the completion script of a shell"},
     [OPTION_HELP] = {.name = "help",
                      .letter = 'h',
                      .kind = KIND_FLAG,
@@ -885,7 +780,3 @@ const option_row options[OPTION_TOTAL] = {
                               COUNT | INSPECT | BENCH | HELP | TRAIN | PREDICT | AUDIT,
                      .help = "explain the verb and its options"},
 };
-
-bool option_of_verb(option_id id, verb_id verb) {
-    return (options[id].verbs >> verb & 1u) != 0;
-}

@@ -39,17 +39,12 @@ typedef enum option_id {
     OPTION_FAMILY,
     OPTION_BANDS,
     OPTION_BUFFERS,
-    OPTION_WANTED_RATIO,
     OPTION_SHARED_SEEDS,
     OPTION_NU,
     OPTION_STAMPS,
     OPTION_DECODER,
-    OPTION_COLUMN_NORMALIZE,
-    OPTION_NORMALIZE_WITHIN,
-    OPTION_CONSTRAINT,
-    OPTION_SWEEP,
-    OPTION_TAPER,
-    OPTION_TRIANGULAR,
+    OPTION_NORMALIZE,
+    OPTION_VARIANT,
     OPTION_PARAMETERS,
     OPTION_LOSS,
     OPTION_TOLERANCE,
@@ -57,7 +52,6 @@ typedef enum option_id {
     OPTION_EPSILON,
     OPTION_DELTA,
     OPTION_SIGMA,
-    OPTION_MU,
     OPTION_RHO,
     OPTION_GAUSSIAN,
     OPTION_SAMPLING,
@@ -71,11 +65,7 @@ typedef enum option_id {
     OPTION_LARGEST,
     OPTION_CURVE,
     OPTION_ENGINE,
-    OPTION_SLACK,
     OPTION_CONFIDENCE,
-    OPTION_UNCONDITIONAL,
-    OPTION_WARM,
-    OPTION_SAMPLES,
     OPTION_SEED,
     OPTION_LOG,
     OPTION_UNIT,
@@ -87,8 +77,6 @@ typedef enum option_id {
     OPTION_MEMORY,
     OPTION_MAX_OVERHEAD,
     OPTION_FAMILIES,
-    OPTION_FEDERATED,
-    OPTION_CONTRIBUTIONS,
     OPTION_MEASURE,
     OPTION_ROWS,
     OPTION_OFFSET,
@@ -99,33 +87,26 @@ typedef enum option_id {
     OPTION_CLIP_ROWS,
     OPTION_FOLLOW,
     OPTION_INPUT,
-    OPTION_LINE_FORMAT,
-    OPTION_JSON_LINES,
+    OPTION_FORMAT,
     OPTION_SYNC_EVERY,
     OPTION_CLIP,
     OPTION_MECHANISM,
     OPTION_RANGE,
-    OPTION_MINUS,
     OPTION_LEVEL,
     OPTION_COLUMN,
     OPTION_CDF,
     OPTION_SMOOTH,
     OPTION_MONOTONE,
-    OPTION_FORMAT,
     OPTION_KEY_FILE,
     OPTION_TESTING_SEED,
     OPTION_STATE,
-    OPTION_NO_STATE,
-    OPTION_EXACT,
-    OPTION_PLAIN,
+    OPTION_RELEASE,
     OPTION_REPLAY,
     OPTION_DRY_RUN,
     OPTION_LEDGER,
-    OPTION_BUDGET_EPSILON,
-    OPTION_BUDGET_DELTA,
+    OPTION_BUDGET,
     OPTION_DATA,
-    OPTION_TRAIN_CSV,
-    OPTION_TEST_CSV,
+    OPTION_TEST_DATA,
     OPTION_LABEL,
     OPTION_USER,
     OPTION_HOLD_OUT,
@@ -140,18 +121,13 @@ typedef enum option_id {
     OPTION_ZERO_ABOVE,
     OPTION_CHECKPOINT,
     OPTION_EVERY,
-    OPTION_TEST_CURVE,
-    OPTION_TEST_CURVE_EVERY,
-    OPTION_PUBLIC_TEST,
+    OPTION_PUBLIC_TEST_CURVE,
     OPTION_NOISELESS,
     OPTION_THREADS,
     OPTION_JSON,
     OPTION_OUT,
     OPTION_THROUGH,
     OPTION_CANARIES,
-    OPTION_NOISE_FACTOR,
-    OPTION_MAN,
-    OPTION_COMPLETION,
     OPTION_HELP,
     OPTION_TOTAL
 } option_id;
@@ -172,12 +148,12 @@ typedef struct option_row {
     const char *name; /* without the dashes */
     char letter;      /* the one-letter form, 0 if none */
     option_kind kind;
-    const char *argument;           /* placeholder in help, NULL for a flag */
-    const char *values;             /* words joined by '|', or NULL; capitals stand for a number or a name */
-    const char *(*values_of)(void); /* makes them instead, from the library's tables */
-    const char *preset;             /* the default, NULL if none */
+    const char *argument;                   /* placeholder in help, NULL for a flag */
+    const char *values;                     /* words joined by '|', or NULL; capitals stand for a number or a name */
+    const char *(*values_of)(verb_id verb); /* makes them instead; VERB_TOTAL: those of all verbs */
+    const char *preset;                     /* the default, NULL if none */
     int64_t count_low, count_high;
-    const char *word; /* of a count: a word that stands for -1, NULL if none */
+    const char *word; /* of a count or number: a word that stands for -1, NULL if none */
     double number_low, number_high;
     unsigned verbs; /* bit 1 << verb_id for each verb that takes it */
     const char *help;
@@ -211,7 +187,7 @@ struct arguments {
 };
 
 /* The accepted values (NULL: anything) and the help, from the table or made. */
-const char *option_values(const option_row *o);
+const char *option_values(const option_row *o, verb_id verb);
 const char *option_help(const option_row *o);
 
 /* Does this verb take this option? */
@@ -231,5 +207,16 @@ bool option_is(const arguments *given, option_id id, const char *word);
 
 /* Walks the words of a '|' list: returns the start of the next word and its length, NULL at the end. */
 const char *next_word(const char **list, int *length);
+
+/* Numbers as people type them. */
+
+/* A whole number: 1000000, 1e6, 1.5e3, 10k, 2M, 1G (powers of 1000). False if not whole or outside +-(2^63 - 1). */
+bool read_count(const char *text, int64_t *out);
+
+/* The same for bytes, with KiB, MiB and GiB (powers of 1024) too: 4GiB, 1.5GiB, 500M. */
+bool read_bytes(const char *text, int64_t *out);
+
+/* A finite decimal number: digits, point, exponent; no hexadecimal, infinity, NaN or spaces. */
+bool read_number(const char *text, double *out);
 
 #endif

@@ -7,13 +7,13 @@ const verb_row verbs[VERB_TOTAL] = {
         {
             .name = "design",
             .usage = "design --steps N --epochs K --epsilon E --delta D [OPTION]...\n"
-                     "design --steps N --federated K,LOW..HIGH --epsilon E --delta D ...\n"
-                     "design --steps N --contributions K[,B] --epsilon E --delta D ...",
+                     "design --steps N --participation min-sep:K,B --epsilon E --delta D",
             .summary = "find the best mechanism for a training run: compare, choose, save",
             .description =
                 "Compares every family that applies, each optimized for the participation and calibrated to the same "
                 "(epsilon, delta), by sigma x loss; chooses one and explains the choice. The participation is cyclic "
-                "with ceil(N/K) steps per epoch. With --sampling block-cyclic, amplified banded mechanisms and "
+                "with ceil(N/K) steps per epoch, or that of --participation. With --sampling block-cyclic, amplified "
+                "banded mechanisms and "
                 "amplified DP-SGD are candidates too, for batches sampled exactly this way. A candidate is eligible if "
                 "it fits --memory and its noise takes at most --max-overhead times as long as independent noise by a "
                 "cost model, which gives the same answer on every machine. Among those within 0.1 % of the least "
@@ -45,8 +45,9 @@ const verb_row verbs[VERB_TOTAL] = {
                 "steps, and its matrix is formed up to 8192 steps; under several participations it is the best whose "
                 "columns of one unit are orthogonal. tvblt is the optimum of single or cyclic participation as a noise "
                 "stream with few buffers (over several epochs with replayed seeds, or --shared-seeds). banded, "
-                "banded-toeplitz and bisr take --bands; blt and tvblt take --buffers, or find the fewest that reach "
-                "--wanted-ratio; lowrank takes both. The answer states what is proven about the result: two bounds and "
+                "banded-toeplitz and bisr take --bands; blt and tvblt take --buffers, a number or the "
+                "fewest that reach a ratio; lowrank takes both. The answer states what is proven about the result: two "
+                "bounds and "
                 "their scope, or how flat the loss is where the search ended. With --epsilon and --delta the mechanism "
                 "gets its sigma too.",
             .run = cmd_optimize,
@@ -54,7 +55,7 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_ACCOUNT] =
         {
             .name = "account",
-            .usage = "account (--sigma S | --mu M) (--delta D | --epsilon E) [OPTION]...\n"
+            .usage = "account --sigma S (--delta D | --epsilon E) [OPTION]...\n"
                      "account --epsilon E --delta D [OPTION]...\n"
                      "account --rho R --delta D [--gaussian] [OPTION]...\n"
                      "account --sigma S --epsilon E --delta D --largest WHAT [OPTION]...\n"
@@ -63,7 +64,7 @@ const verb_row verbs[VERB_TOTAL] = {
             .operand = "FILE",
             .summary = "compute (epsilon, delta) from sigma, and sigma from (epsilon, delta)",
             .description =
-                "Two of sigma (or mu = 1/sigma), epsilon and delta give the third; rho-zCDP and delta give epsilon. "
+                "Two of sigma, epsilon and delta give the third; rho-zCDP and delta give epsilon. "
                 "sigma is per unit of sensitivity: a whole run of correlated noise without sampling is one "
                 "composition. With sampling it is per unit of the largest column norm. Every answer is labelled as "
                 "exact, a proven upper bound or an estimate, and ends with the guarantee in sentences. A FILE gives "
@@ -119,14 +120,14 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_QUERY] =
         {
             .name = "query",
-            .usage = "query STREAM --mechanism FILE --range A:B [--minus A:B] [OPTION]...\n"
+            .usage = "query STREAM --mechanism FILE --range A:B[-C:D] [OPTION]...\n"
                      "query STREAM --mechanism FILE (--cdf | --smooth) [OPTION]...",
             .operand = "STREAM",
             .operands_needed = 1,
             .summary = "compute intervals for totals, ranges and differences of a released stream",
             .description =
                 "STREAM is the output of count, FILE the mechanism that it used. --range: the sum over the lines A to "
-                "B, both included and counted from 1, minus that of --minus, with its standard deviation (exact, with "
+                "B, both included and counted from 1, minus that over C to D, with its standard deviation (exact, with "
                 "all correlations of the noise) and the interval at --level. --cdf: the totals of all lines with bands "
                 "that hold for all of them together at --level or more. --smooth: all totals, each with its own "
                 "interval: no linear unbiased estimate of a past total gains from later lines. --monotone: for data "
@@ -136,25 +137,25 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_TRAIN] =
         {
             .name = "train",
-            .usage = "train --data DIR --epsilon E --delta D [OPTION]...\n"
-                     "train FILE --data DIR [OPTION]...\n"
-                     "train --data DIR --noiseless [OPTION]...",
+            .usage = "train --data DIR|FILE --epsilon E --delta D [OPTION]...\n"
+                     "train FILE --data DIR|FILE [OPTION]...\n"
+                     "train --data DIR|FILE --noiseless [OPTION]...",
             .operand = "FILE",
             .summary = "train a small model privately, and print its accuracy",
             .description =
                 "Trains softmax regression or a network of one hidden layer. In each step the gradients of a batch are "
                 "clipped and summed, a row of correlated noise is added, and the optimizer uses the result. The "
                 "mechanism is designed for --epsilon and --delta and two of --steps, --batch and --epochs, or comes "
-                "from a FILE; batches are drawn as it assumes. Data are IDX files (those of MNIST, plain or gzip) in "
-                "--data, or CSV. A run with --checkpoint can be killed at any moment and gives the same model when you "
+                "from a FILE; batches are drawn as it assumes. Data are a directory of IDX files (those of MNIST, "
+                "plain or gzip), or a CSV file. A run with --checkpoint can be killed at any moment and gives the same "
+                "model when you "
                 "run it again. Weights are private; accuracy is measured on data that the guarantee does not cover.",
             .run = cmd_train,
         },
     [VERB_PREDICT] =
         {
             .name = "predict",
-            .usage = "predict WEIGHTS --model MODEL --test-csv FILE [OPTION]...\n"
-                     "predict WEIGHTS --model MODEL --data DIR [OPTION]...",
+            .usage = "predict WEIGHTS --model MODEL --data DIR|FILE [OPTION]...",
             .operand = "WEIGHTS",
             .operands_needed = 1,
             .summary = "apply a trained model to new examples",
@@ -235,10 +236,117 @@ const verb_row verbs[VERB_TOTAL] = {
     [VERB_HELP] =
         {
             .name = "help",
-            .usage = "help [VERB]\nhelp --man\nhelp --completion bash|zsh",
+            .usage = "help [VERB]\nhelp --format man|bash|zsh",
             .operand = "VERB",
             .summary = "explain a verb, print the manual page or a completion script",
             .description = "Without a VERB, lists the verbs. With a VERB, explains it and its options.",
             .run = cmd_help,
         },
 };
+
+/* ---- the options that most runs give ---- */
+
+const verb_tour tours[VERB_TOTAL] = {
+    [VERB_DESIGN] = {.first = {{OPTION_STEPS, "--steps 2000"},
+                               {OPTION_EPOCHS, "--epochs 10"},
+                               {OPTION_EPSILON, "--epsilon 8"},
+                               {OPTION_DELTA, "--delta 1e-6"},
+                               {OPTION_SAMPLING, "--sampling block-cyclic"}},
+                     .out = "save the chosen mechanism with its sigma"},
+    [VERB_EVALUATE] = {.first = {{OPTION_STEPS, "--steps 2000"},
+                                 {OPTION_FAMILY, "--family bsr"},
+                                 {OPTION_BANDS, "--bands 16"},
+                                 {OPTION_WORKLOAD, "--workload momentum:0.9"},
+                                 {OPTION_PARTICIPATION, "--participation cyclic:20,100"}},
+                       .out = "save the mechanism, without sigma unless --epsilon and --delta are given"},
+    [VERB_OPTIMIZE] = {.first = {{OPTION_STEPS, "--steps 1000"},
+                                 {OPTION_FAMILY, "--family tvblt"},
+                                 {OPTION_BUFFERS, "--buffers 4"},
+                                 {OPTION_WORKLOAD, "--workload momentum:0.9"},
+                                 {OPTION_PARTICIPATION, "--participation cyclic:10,100"}},
+                       .out = "save the mechanism, without sigma unless --epsilon and --delta are given"},
+    [VERB_ACCOUNT] = {.first = {{OPTION_EPSILON, "--epsilon 8"},
+                                {OPTION_DELTA, "--delta 1e-5"},
+                                {OPTION_SIGMA, "--sigma 0.8"},
+                                {OPTION_SAMPLING, "--sampling poisson:0.01"},
+                                {OPTION_COMPOSITIONS, "--compositions 10000"}}},
+    [VERB_CALIBRATE] = {.first = {{OPTION_EPSILON, "--epsilon 8"},
+                                  {OPTION_DELTA, "--delta 1e-5"},
+                                  {OPTION_SAMPLING, "--sampling block-cyclic:0.01,8"},
+                                  {OPTION_OUT, "-o calibrated.dpmf"},
+                                  {OPTION_UNIT, "--unit user"}},
+                        .out = "save the mechanism with its sigma"},
+    [VERB_NOISE] = {.first = {{OPTION_DIM, "--dim 1e6"},
+                              {OPTION_ROWS, "--rows 0:100"},
+                              {OPTION_CLIP, "--clip 1"},
+                              {OPTION_KEY_FILE, "--key-file run.key"},
+                              {OPTION_OUT, "-o rows.f32"}},
+                    .out = "write there instead of to standard output; the file appears when it is complete"},
+    [VERB_COUNT] = {.first = {{OPTION_KEY_FILE, "--key-file count.key"},
+                              {OPTION_COLUMNS, "--columns 3"},
+                              {OPTION_CLIP, "--clip 1"},
+                              {OPTION_FOLLOW, "--follow daily.txt"},
+                              {OPTION_OUT, "-o totals.txt"}},
+                    .out = "write there instead of to standard output: the file appears when it is complete or, with a "
+                           "state file, grows line by line"},
+    [VERB_QUERY] = {.first = {{OPTION_MECHANISM, "--mechanism counts.dpmf"},
+                              {OPTION_RANGE, "--range 100:200"},
+                              {OPTION_LEVEL, "--level 0.95"},
+                              {OPTION_CDF, "--cdf"},
+                              {OPTION_SMOOTH, "--smooth"}}},
+    [VERB_TRAIN] = {.first = {{OPTION_DATA, "--data /usr/share/datasets/fashion-mnist"},
+                              {OPTION_EPSILON, "--epsilon 8"},
+                              {OPTION_DELTA, "--delta 1e-5"},
+                              {OPTION_BATCH, "--batch 2000"},
+                              {OPTION_EPOCHS, "--epochs 10"}},
+                    .out = "the weights, as .npy"},
+    [VERB_PREDICT] = {.first = {{OPTION_MODEL, "--model mlp:128"},
+                                {OPTION_DATA, "--data new.csv"},
+                                {OPTION_SCALE, "--scale rows"},
+                                {OPTION_LABEL, "--label class"},
+                                {OPTION_OUT, "-o answers.csv"}},
+                      .out = "write the answers there instead of to standard output"},
+    [VERB_AUDIT] = {.first = {{OPTION_CANARIES, "--canaries 10000"},
+                              {OPTION_THROUGH, "--through train"},
+                              {OPTION_DELTA, "--delta 1e-5"},
+                              {OPTION_CONFIDENCE, "--confidence 0.99"},
+                              {OPTION_OUT, "-o audit.html"}},
+                    .out = "a page with the pictures"},
+    [VERB_REPORT] = {.first = {{OPTION_OUT, "-o page.html"},
+                               {OPTION_DIM, "--dim 1e6"},
+                               {OPTION_MECHANISM, "--mechanism counts.dpmf"},
+                               {OPTION_RANGE, "--range 1:31,32:59"},
+                               {OPTION_LEVEL, "--level 0.95"}},
+                     .out = "the page (required without --json)"},
+    [VERB_HELP] = {.first = {{OPTION_FORMAT, "help --format man | man -l -"}}},
+};
+
+const option_group option_groups[] = {
+    {OPTION_STEPS, "the run"},
+    {OPTION_FAMILY, "the mechanism"},
+    {OPTION_EPSILON, "privacy"},
+    {OPTION_SENSITIVITY, "computation"},
+    {OPTION_DIM, "costs and candidates"},
+    {OPTION_ROWS, "rows and lines"},
+    {OPTION_MECHANISM, "questions about a released stream"},
+    {OPTION_KEY_FILE, "keys, state and ledgers"},
+    {OPTION_DATA, "data and training"},
+    {OPTION_THREADS, "general"},
+};
+const int option_group_total = sizeof option_groups / sizeof *option_groups;
+
+const char tour_text[] = "dpmf: correlated-noise mechanisms for differential privacy\n"
+                         "\n"
+                         "  The best noise for a training run, with its guarantee:\n"
+                         "    dpmf design --steps 2000 --epochs 10 --epsilon 8 --delta 1e-6 -o run.dpmf\n"
+                         "  Check every number in the file, and write a report page:\n"
+                         "    dpmf verify run.dpmf\n"
+                         "    dpmf report run.dpmf -o run.html\n"
+                         "  The noise itself, or a small model trained with it:\n"
+                         "    dpmf noise run.dpmf --dim 1e6 --rows 0:100 --key-file run.key -o rows.f32\n"
+                         "    dpmf train run.dpmf --data DIR --key-file run.key -o weights.npy\n"
+                         "  The privacy of your present training, and private running counts:\n"
+                         "    dpmf account --sigma 0.8 --delta 1e-5 --sampling poisson:0.01 --compositions 10000\n"
+                         "    dpmf count counts.dpmf --key-file count.key < daily.txt\n"
+                         "\n"
+                         "dpmf help lists all verbs, dpmf help VERB explains one.\n";

@@ -7,7 +7,7 @@
 #include "report/report.h"
 
 #include "family.h"
-#include "progress.h"
+#include "output.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "report/page.h"
 
-#include "letters/letters.h"
 #include "options/options.h"
-#include "progress.h"
+#include "output.h"
 #include "rows.h"
 
 #include <math.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dpmf train: the data and the model. */
-#include "options/numbers.h"
+#include "options/options.h"
 #include "train/train.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { PATH_ROOM = 4096 };
@@ -58,6 +59,11 @@ static int scale(const training *t, dpmf_dataset *data) {
     return code;
 }
 
+bool training_has_directory(const arguments *given) {
+    struct stat info;
+    return stat(given->text[OPTION_DATA], &info) == 0 && S_ISDIR(info.st_mode);
+}
+
 static int load_csv(const training *t, option_id id, dpmf_dataset **out) {
     const char *label = option_text(t->given, OPTION_LABEL), *user = t->given->text[OPTION_USER];
     dpmf_status status = dpmf_dataset_load_csv(t->given->text[id], label, user, out);
@@ -65,13 +71,13 @@ static int load_csv(const training *t, option_id id, dpmf_dataset **out) {
 }
 
 static int check_usage(const arguments *given) {
-    bool idx = option_given(given, OPTION_DATA), csv = option_given(given, OPTION_TRAIN_CSV);
-    bool test = option_given(given, OPTION_TEST_CSV), held = option_given(given, OPTION_HOLD_OUT);
-    if (idx == csv) return fail(EXIT_USAGE, "train needs one of --data DIR and --train-csv FILE");
+    bool test = option_given(given, OPTION_TEST_DATA), held = option_given(given, OPTION_HOLD_OUT);
+    if (!option_given(given, OPTION_DATA)) return fail(EXIT_USAGE, "train needs --data, a directory or a CSV file");
+    const bool idx = training_has_directory(given);
     if (idx && (test || option_given(given, OPTION_USER) || option_given(given, OPTION_LABEL)))
-        return fail(EXIT_USAGE, "--test-csv, --label and --user belong to --train-csv, but --data was given");
-    if (csv && test == held)
-        return fail(EXIT_USAGE, "--train-csv needs one of --test-csv FILE and --hold-out N, to evaluate on");
+        return fail(EXIT_USAGE, "--test-data, --label and --user belong to a CSV file, but --data is a directory");
+    if (!idx && test == held)
+        return fail(EXIT_USAGE, "--data of a CSV file needs one of --test-data FILE and --hold-out N, to evaluate on");
     if (option_is(given, OPTION_UNIT, "user") && !option_given(given, OPTION_USER))
         return fail(EXIT_USAGE, "--unit user needs --user COLUMN, the column with the user of each example");
     return 0;
@@ -105,22 +111,24 @@ static int read_model(training *t) {
 
 /* A file without the column of --label has no classes, unless the option was given. */
 static int load_unlabelled(training *t, bool *labelled) {
-    const char *path = t->given->text[OPTION_TEST_CSV], *user = t->given->text[OPTION_USER];
+    const char *path = t->given->text[OPTION_DATA], *user = t->given->text[OPTION_USER];
     const char *label = option_text(t->given, OPTION_LABEL);
     *labelled = true;
     if (dpmf_dataset_load_csv(path, label, user, &t->test) == DPMF_OK) return 0;
     *labelled = option_given(t->given, OPTION_LABEL);
-    if (*labelled) return load_csv(t, OPTION_TEST_CSV, &t->test);
+    if (*labelled) return load_csv(t, OPTION_DATA, &t->test);
     dpmf_status status = dpmf_dataset_load_csv(path, NULL, user, &t->test);
     return status == DPMF_OK ? 0 : fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status, NULL);
 }
 
 int training_test_data(training *t, bool *labelled) {
-    const bool idx = option_given(t->given, OPTION_DATA), csv = option_given(t->given, OPTION_TEST_CSV);
-    if (idx == csv) return fail(EXIT_USAGE, "predict needs one of --data DIR and --test-csv FILE");
+    if (!option_given(t->given, OPTION_DATA))
+        return fail(EXIT_USAGE, "predict needs --data, a directory or a CSV file");
     *labelled = true;
     int code = read_model(t);
-    if (code == 0) code = idx ? load_idx(t->given->text[OPTION_DATA], "t10k", &t->test) : load_unlabelled(t, labelled);
+    if (code == 0)
+        code = training_has_directory(t->given) ? load_idx(t->given->text[OPTION_DATA], "t10k", &t->test)
+                                                : load_unlabelled(t, labelled);
     return code == 0 ? scale(t, t->test) : code;
 }
 
@@ -129,12 +137,12 @@ int training_data(training *t) {
     if (code == 0) code = read_model(t);
     if (code != 0) return code;
     const bool held = option_given(t->given, OPTION_HOLD_OUT);
-    if (option_given(t->given, OPTION_DATA)) {
+    if (training_has_directory(t->given)) {
         code = load_idx(t->given->text[OPTION_DATA], "train", &t->train);
         if (code == 0 && !held) code = load_idx(t->given->text[OPTION_DATA], "t10k", &t->test);
     } else {
-        code = load_csv(t, OPTION_TRAIN_CSV, &t->train);
-        if (code == 0 && !held) code = load_csv(t, OPTION_TEST_CSV, &t->test);
+        code = load_csv(t, OPTION_DATA, &t->train);
+        if (code == 0 && !held) code = load_csv(t, OPTION_TEST_DATA, &t->test);
     }
     if (code == 0 && held) code = hold_out(t);
     if (code == 0) code = scale(t, t->train);

@@ -8,8 +8,8 @@
  */
 #include "train/train.h"
 
+#include "output.h"
 #include "problem.h"
-#include "progress.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -91,7 +91,7 @@ int training_plan(training *t) {
 /* Is every part of it a factor of the learning rate, and nothing else of a workload? */
 static bool is_schedule(const char *text) {
     for (;; ++text) {
-        const char *list = option_values(&options[OPTION_SCHEDULE]), *word;
+        const char *list = option_values(&options[OPTION_SCHEDULE], VERB_TRAIN), *word;
         bool known = false;
         for (int length; (word = next_word(&list, &length)) != NULL;) {
             const size_t name = strcspn(word, ":") + 1;
@@ -111,7 +111,7 @@ static int read_schedule(training *t) {
     if (text == NULL) return 0;
     if (!is_schedule(text))
         return fail(EXIT_USAGE, "--schedule %s: %s, joined by commas, are accepted", show(text, shown),
-                    option_values(&options[OPTION_SCHEDULE]));
+                    option_values(&options[OPTION_SCHEDULE], VERB_TRAIN));
     dpmf_status status = dpmf_workload_parse(text, t->steps, &alone);
     if (status != DPMF_OK) return fail_status(status, "--schedule");
     t->schedule = allocate(t->steps, sizeof *t->schedule);

@@ -67,4 +67,7 @@ typedef struct training_team {
 
 extern const training_team *training_together; /* NULL: alone */
 
+/* Is --data a directory of IDX files? Else it is a CSV file. */
+bool training_has_directory(const arguments *given);
+
 #endif

@@ -18,7 +18,7 @@ class Killed(Case):
 
     def kill(self, moments, seed):
         numbers = random.Random(seed)
-        data = ["--train-csv", self.write("train.csv", table(600, 1)), "--test-csv",
+        data = ["--data", self.write("train.csv", table(600, 1)), "--test-data",
                 self.write("test.csv", table(100, 2))]
         asked = [*data, "--batch", "60", "--epochs", "40", "--momentum", "0.9", "--model", "mlp:5", "--epsilon", "8",
                  "--delta", "1e-5", "--sampling", "poisson", "--json"]

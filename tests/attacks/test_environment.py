@@ -37,7 +37,7 @@ class Environment(Case):
 
     def commands(self):
         """(what it writes, the command, its standard input): each verb that writes a file, in each of its ways."""
-        train = ["train", "--train-csv", self.data, "--test-csv", self.data, "--model", "softmax", "--batch", 10, "--epochs", 2,
+        train = ["train", "--data", self.data, "--test-data", self.data, "--model", "softmax", "--batch", 10, "--epochs", 2,
                  "--epsilon", 4, "--delta", 1e-5, "--family", "identity"]
         count = ["count", self.single]
         return [
@@ -46,7 +46,7 @@ class Environment(Case):
             ("evaluate", ["evaluate", "--steps", 8, "--family", "toeplitz", "-o", "{}"], None),
             ("calibrate", ["calibrate", self.mechanism, "--epsilon", 1, "--delta", 1e-6, "-o", "{}"], None),
             ("rows", ["noise", self.mechanism, "--dim", 100, "--rows", "0:4", "--out", "{}"], None),
-            ("key", ["noise", self.mechanism, "--dim", 1, "--rows", "0:2", "--key-file", "{}", "--no-state"], None),
+            ("key", ["noise", self.mechanism, "--dim", 1, "--rows", "0:2", "--key-file", "{}", "--state", "none"], None),
             ("state", ["noise", self.mechanism, "--dim", 1, "--rows", "0:2", "--testing-seed", 1, "--state", "{}"], None),
             ("sums", count + ["--testing-seed", 1, "--out", "{}"], self.numbers),
             ("counter", count + ["--testing-seed", 1, "--state", "{}", "--out", self.path("sums.out")], self.numbers),

@@ -30,7 +30,7 @@ class Attack(Case):
 
 class Spending(Attack):
     def test_many_processes_cannot_pass_the_budget_together(self):
-        budget = ["--budget-epsilon", 1.5, "--budget-delta", 1e-6]  # two runs come to 1.455, three to 1.81
+        budget = ["--budget", "1.5,1e-6"]  # two runs come to 1.455, three to 1.81
         started = [subprocess.Popen(self.noise("rows%d" % i, *budget), stderr=subprocess.DEVNULL) for i in range(8)]
         codes = [p.wait() for p in started]
         self.assertEqual((codes.count(0), codes.count(1)), (2, 6))

@@ -52,7 +52,7 @@ class Streams(Case):
         """A user calibrates for Poisson sampling, and a loader with static shapes drops the units that do not fit: the true delta is above the account's. A file without a cap is refused by a sampler with one, and a forged claim about a
         capped run that takes the uncapped sigma is found."""
         data = self.write("train.csv", table(200, 1))
-        base = ["train", "--train-csv", data, "--test-csv", data, "--batch", 20, "--epochs", 2, "--epsilon", 2, "--delta",
+        base = ["train", "--data", data, "--test-data", data, "--batch", 20, "--epochs", 2, "--epsilon", 2, "--delta",
                 1e-5, "--sampling", "poisson", "--testing-seed", 1]
         self.assertEqual(run(*base, "--checkpoint", self.path("free"))[0], 0)
         self.assertEqual(run(*base, "--batch-cap", 22, "--checkpoint", self.path("capped"))[0], 0)
@@ -71,7 +71,7 @@ class Streams(Case):
         """A mechanism whose epsilon rests on secret sampling was taken by count, which draws nothing, and called private.
         Now count refuses it, and noise explains the limits of its rows."""
         data = self.write("train.csv", table(200, 1))
-        self.assertEqual(run("train", "--train-csv", data, "--test-csv", data, "--batch", 20, "--epochs", 2, "--epsilon", 2,
+        self.assertEqual(run("train", "--data", data, "--test-data", data, "--batch", 20, "--epochs", 2, "--epsilon", 2,
                              "--delta", 1e-5, "--sampling", "poisson", "--testing-seed", 1, "--checkpoint",
                              self.path("c"))[0], 0)
         os.rename(self.path("c.mechanism"), self.path("b"))
@@ -109,7 +109,7 @@ class Files(Case):
     def test_planted_mechanism(self):
         """train --epsilon 1 finds a mechanism beside its checkpoint that says epsilon = 1 and has the noise of 8: it
         trained with that. Now it is refused."""
-        data = ["--train-csv", self.write("train.csv", table(600, 1)), "--test-csv", self.write("test.csv", table(50, 2))]
+        data = ["--data", self.write("train.csv", table(600, 1)), "--test-data", self.write("test.csv", table(50, 2))]
         plan = ["--batch", "60", "--epochs", "2", "--delta", "1e-5", "--family", "identity", "--key-file", self.path("k"),
                 "--checkpoint", self.path("c")]
         code, _, err = run("train", *data, *plan, "--epsilon", "8")
@@ -154,17 +154,17 @@ class Files(Case):
         self.assertEqual(self.left_behind(), ["m", "rows"])
 
     def test_the_same_key_file_twice(self):
-        """Two runs with one key file and no --state gave the same noise twice. Now KEYFILE.state is kept by default: a run can continue, the same rows are refused, and the help of --no-state explains the risk."""
+        """Two runs with one key file and no --state gave the same noise twice. Now KEYFILE.state is kept by default: a run can continue, the same rows are refused, and the help of --state explains the risk."""
         self.ok("evaluate", "--steps", 20, "--family", "identity", "--bound", "none", "-o", self.path("m"))
         asked = ["noise", self.path("m"), "--dim", 4, "--key-file", self.path("key"), "--rows"]
         self.assertEqual(run(*asked, "0:10", "-o", self.path("first"))[0], 0)
         self.refused(2, *asked, "0:10", "-o", self.path("again"), says="row 0 has been reserved")
         self.assertEqual(run(*asked, "10:20", "-o", self.path("rest"))[0], 0)
-        self.assertEqual(run(*asked, "0:10", "--no-state", "-o", self.path("again"))[0], 0)
+        self.assertEqual(run(*asked, "0:10", "--state", "none", "-o", self.path("again"))[0], 0)
         with open(self.path("first"), "rb") as a, open(self.path("again"), "rb") as b:
             self.assertEqual(a.read(), b.read())
         self.assertIn("rows that repeat go unnoticed", " ".join(self.ok("noise", "--help").split()))
-        self.refused(2, *asked, "0:1", "--no-state", "--state", self.path("s"), says="--no-state")
+        self.refused(2, *asked, "0:1", "--state", "none", "--replay", says="--replay needs --state")
 
 
 class Accounts(Case):
@@ -172,16 +172,16 @@ class Accounts(Case):
         """Where the simulation is a part of the mechanism, a user-chosen --seed could be retried until the bound was small. Now the seed comes from the system, and the answer records it."""
         self.ok("evaluate", "--steps", 8, "--family", "identity", "--bound", "none", "-o", self.path("m"))
         asked = ["account", self.path("m"), "--sampling", "balls-in-bins:4", "--sigma", "2", "--delta", "1e-2",
-                 "--samples", "20000", "--unconditional"]
+                 "--engine", "monte-carlo:20000", "--confidence", "unconditional"]
         self.assertNotEqual(self.json(*asked)["coins"], self.json(*asked)["coins"])
         self.assertIn("random seed", self.ok(*asked))
-        self.refused(2, *asked, "--seed", "1", says="--unconditional")
+        self.refused(2, *asked, "--seed", "1", says="--confidence unconditional")
 
 
 class Runs(Case):
     def setUp(self):
         super().setUp()
-        self.data = ["--train-csv", self.write("train.csv", table(600, 1)), "--test-csv",
+        self.data = ["--data", self.write("train.csv", table(600, 1)), "--test-data",
                      self.write("test.csv", table(100, 2))]
         self.plan = ["--batch", "60", "--epochs", "5", "--epsilon", "8", "--delta", "1e-5", "--sampling", "poisson",
                      "--key-file", self.path("key")]
@@ -216,7 +216,7 @@ class Runs(Case):
         """--hold-out with --unit user cut the last examples off: users were trained on and evaluated on. Now whole users
         are held out."""
         users = self.write("users.csv", table(600, 3, users=30))
-        asked = ["train", "--train-csv", users, "--user", "who", "--unit", "user", "--noiseless", "--batch", "5",
+        asked = ["train", "--data", users, "--user", "who", "--unit", "user", "--noiseless", "--batch", "5",
                  "--epochs", "2", "--json"]
         code, out, err = run(*asked, "--hold-out", "100")
         self.assertEqual(code, 0, err)
@@ -224,7 +224,7 @@ class Runs(Case):
         self.assertLess(answer["units"], 30)
         self.assertGreater(answer["units"], 15)
         self.assertLessEqual(answer["examples"], 500)
-        self.assertEqual(json.loads(run(*asked, "--test-csv", users)[1])["units"], 30)
+        self.assertEqual(json.loads(run(*asked, "--test-data", users)[1])["units"], 30)
         self.refused(2, *asked, "--hold-out", "599", says="no user would be left")
 
 
@@ -242,8 +242,8 @@ class Neighbours(Case):
         for unit in ([], ["--unit", "user", "--user", "who"]):
             for words in [None, "nan", "-inf", "inf", "1e38", "3e38", "1e999", "1e-320", "0"]:
                 data = self.write("train.csv", table(600, 1, users=30 if unit else 0, hostile=words))
-                asked = [data, "--test-csv" if not unit else "--hold-out", test if not unit else "60"]
-                code, out, err = run("train", "--train-csv", *asked, *unit, "--batch", "10", "--epochs", "2", "--epsilon",
+                asked = [data, "--test-data" if not unit else "--hold-out", test if not unit else "60"]
+                code, out, err = run("train", "--data", *asked, *unit, "--batch", "10", "--epochs", "2", "--epsilon",
                                      "4", "--delta", "1e-5", "--family", "identity", "--model", "mlp:4", "--json")
                 self.assertEqual((code, err), (0, ""), words)
                 found.append((bool(unit), json.dumps(self.seen(json.loads(out)))))
@@ -253,7 +253,7 @@ class Neighbours(Case):
         """Neither do the lines of a log."""
         for words in [None, "nan", "1e38"]:
             data = self.write("train.csv", table(600, 1, hostile=words))
-            code, out, err = run("train", "--train-csv", data, "--test-csv", data, "--batch", "60", "--epochs", "2",
+            code, out, err = run("train", "--data", data, "--test-data", data, "--batch", "60", "--epochs", "2",
                                  "--epsilon", "4", "--delta", "1e-5", "--family", "identity")
             shape = [line.split()[0] for line in out.splitlines() if line.strip()]
             if words is None:

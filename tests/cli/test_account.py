@@ -17,7 +17,7 @@ class Gaussian(Case):
             self.near(found["mu"], 1 / sigma, 1e-12)
             self.near(found["rho"], 0.5 / sigma ** 2, 1e-12)
             self.near(self.json("account", "--sigma", sigma, "--delta", delta)["epsilon"], epsilon, 1e-11)
-            self.near(self.json("account", "--mu", 1 / sigma, "--epsilon", epsilon)["delta"], delta, 1e-10)
+            self.near(self.json("account", "--sigma", sigma, "--epsilon", epsilon)["delta"], delta, 1e-10)
 
     def test_noise_multipliers_are_the_published_ones(self):
         # Choquette-Choo et al. 2023, Table 3, delta = 1e-6: matrix factorization (one release), full batches.
@@ -241,17 +241,17 @@ class MonteCarlo(Case):
         path = self.path("c.dpmf")
         self.ok("evaluate", "--steps", 64, "--family", "bsr", "--bands", 4, "--bound", "none", "-o", path)
         arguments = ["account", path, "--sigma", 2, "--delta", 1e-3, "--sampling", "balls-in-bins:16"]
-        found = self.json(*arguments, "--samples", 200000)
+        found = self.json(*arguments, "--engine", "monte-carlo:200000")
         self.assertEqual((found["kind"], found["confidence"]), ("upper bound", 0.999))
         self.assertLess(found["epsilon"], found["epsilon_without_sampling"])
-        self.assertEqual(found, self.json(*arguments, "--samples", 200000, "--threads", 1))
+        self.assertEqual(found, self.json(*arguments, "--engine", "monte-carlo:200000", "--threads", 1))
         below = self.json("account", path, "--sigma", 2, "--delta", 1e-9, "--sampling", "balls-in-bins:16")
         self.assertLess(below["epsilon"], below["epsilon_without_sampling"])  # bounded without simulation
         self.assertEqual((below["kind"], below["confidence"]), ("upper bound", None))
 
     def test_one_bin_is_the_gaussian(self):
         found = self.json("account", "--sigma", 4, "--delta", 1e-2, "--sampling", "balls-in-bins:1", "--compositions", 4,
-                          "--samples", 400000)
+                          "--engine", "monte-carlo:400000")
         exact = self.json("account", "--sigma", 2, "--delta", 1e-2)["epsilon"]
         self.assertGreaterEqual(found["epsilon"], 0.97 * exact)  # the bound is capped by the exact value
         self.assertLessEqual(found["epsilon"], exact * (1 + 1e-12))
@@ -259,10 +259,10 @@ class MonteCarlo(Case):
     def test_min_sep_sampling_amplifies_and_checks_bands(self):
         path = self.path("c.dpmf")
         self.ok("evaluate", "--steps", 24, "--family", "bsr", "--bands", 4, "--bound", "none", "-o", path)
-        arguments = ["--sigma", 1.5, "--delta", 1e-3, "--samples", 100000]
+        arguments = ["--sigma", 1.5, "--delta", 1e-3, "--engine", "monte-carlo:100000"]
         found = self.json("account", path, *arguments, "--sampling", "min-sep:0.05,4")
         self.assertLess(found["epsilon"], found["epsilon_without_sampling"])
-        warm = self.json("account", path, *arguments, "--sampling", "min-sep:0.05,4", "--warm")
+        warm = self.json("account", path, *arguments, "--sampling", "min-sep:0.05,4,warm")
         self.assertGreater(warm["epsilon"], 0)
         self.refused(2, "account", path, *arguments, "--sampling", "min-sep:0.05,3", says="4 bands")
 
@@ -270,7 +270,7 @@ class MonteCarlo(Case):
         # Its coins are fresh, and the test that is a part of the mechanism says no now and then (below 1 in 40): asked
         # four times, false alarms are below 1e-6.
         words = ["account", "--sigma", 2, "--delta", 1e-2, "--sampling", "balls-in-bins:4", "--compositions", 4,
-                 "--unconditional", "--samples", 100000]
+                 "--confidence", "unconditional", "--engine", "monte-carlo:100000"]
         answers = (run(*words, "--json") for _ in range(4))
         found = json.loads(next(out for code, out, _ in answers if code == 0))
         self.assertIsNone(found["confidence"])
@@ -350,7 +350,7 @@ class Words(Case):
 
     def test_account_refuses_missing_double_and_bad_values(self):
         for words in (["--sigma", 1], ["--epsilon", 1], ["--delta", 0.1], [], ["--sigma", 1, "--epsilon", 1, "--delta", 0.1],
-                      ["--sigma", 1, "--mu", 1, "--delta", 0.1], ["--rho", 1, "--epsilon", 1],
+                      ["--mu", 1, "--delta", 0.1], ["--rho", 1, "--epsilon", 1],
                       ["--rho", 1, "--sigma", 1, "--delta", 0.1], ["--sigma", 1, "--delta", 0],
                       ["--sigma", 1, "--delta", 1], ["--sigma", 1, "--delta", -1], ["--sigma", 0, "--delta", 0.1],
                       ["--sigma", -1, "--delta", 0.1], ["--sigma", "nan", "--delta", 0.1],
@@ -371,8 +371,10 @@ class Words(Case):
                       ["--sigma", 1, "--delta", 0.1, "--sampling", "balls-in-bins:2", "--compositions", 4, "--engine",
                        "rdp"],
                       ["--sigma", 1, "--delta", 0.1, "--engine", "monte-carlo"],
-                      ["--sigma", 1, "--delta", 0.1, "--samples", 100],
-                      ["--sigma", 1, "--delta", 0.1, "--warm"], ["--sigma", 1, "--delta", 0.1, "--gaussian"],
+                      ["--sigma", 1, "--delta", 0.1, "--engine", "monte-carlo:100"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "balls-in-bins:4", "--engine", "monte-carlo:0"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "balls-in-bins:4", "--engine", "monte-carlo:"],
+                      ["--sigma", 1, "--delta", 0.1, "--sampling", "poisson:0.1,warm"], ["--sigma", 1, "--delta", 0.1, "--gaussian"],
                       ["--rho", 1, "--delta", 0.1, "--sampling", "poisson:0.1"],
                       ["--sigma", 1, "--delta", 0.1, "--largest", "steps"]):
             with self.subTest(words=words):

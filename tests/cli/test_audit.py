@@ -30,19 +30,15 @@ class Audit(Case):
                 self.assertLessEqual(found["fpr"], 0.01)
                 self.near(found["confidence"] + found["false_alarm"], 1, 1e-12)
 
-    def test_a_tenth_of_the_noise_is_noticed(self):
+    def test_a_claim_that_the_noise_does_not_support_is_noticed(self):
         path = self.mechanism()
         for through in ("noise", "train"):
             for seed in (1, 2, 3):
-                code, out, _ = run("audit", path, "--through", through, "--noise-factor", 0.1, "--testing-seed", seed)
+                code, out, _ = run("audit", path, "--through", through, "--epsilon", 0.1, "--testing-seed", seed)
                 self.assertEqual(code, 3)
                 self.assertIn("BROKEN", out)
-
-    def test_a_claim_of_ones_own_is_tested(self):
-        path = self.mechanism()
-        code, out, _ = run("audit", path, "--epsilon", 0.1, "--testing-seed", 1)
-        self.assertEqual(code, 3)
-        self.assertIn("0.1 at delta", out)
+                self.assertIn("0.1 at delta", out)
+        self.refused(2, "audit", path, "--confidence", "unconditional", says="account")
 
     def test_the_page_has_two_pictures(self):
         path, page = self.mechanism(), self.path("page.html")

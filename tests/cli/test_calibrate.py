@@ -101,7 +101,7 @@ class First(Case):
     def test_it_rises_with_the_steps_to_the_whole(self):
         for options in (("--family", "toeplitz"), ("--family", "bsr", "--bands", 5), ("--family", "tree-online"),
                         ("--family", "fft-opt"), ("--family", "bisr", "--bands", 3),
-                        ("--family", "toeplitz", "--column-normalize")):
+                        ("--family", "toeplitz", "--normalize", "after")):
             with self.subTest(options=options):
                 path = self.calibrated("--steps", 32, "--participation", "cyclic:4,8", *options)
                 found = [self.json("account", path, "--first", m)["epsilon"] for m in (1, 8, 9, 20, 31)]

@@ -33,7 +33,7 @@ class Count(Case):
         for workload, step in [("prefix", lambda o, p, x, y: o + x),
                                ("momentum:0.5", lambda o, p, x, y: 1.5 * o - 0.5 * p + x),
                                ("nesterov:0.5", lambda o, p, x, y: 1.5 * o - 0.5 * p + 1.5 * x - 0.5 * y)]:
-          for release, format in (("--plain", ["--format", "f64"]), ("--exact", ["--exact"])):
+          for release, format in (("plain", ["--format", "f64"]), ("exact", ["--release", "exact"])):
             file = self.mechanism("--workload", workload)
             errors = self.json("evaluate", file, "--per-step")["per_step_error"]
             noise = subprocess.run([DPMF, "noise", file, "--dim", "2", "--rows", "0:20", *format,
@@ -41,7 +41,7 @@ class Count(Case):
                                    stderr=subprocess.DEVNULL, check=True).stdout
             noise = struct.unpack("<40d", noise)
             found = self.sums("".join("%d,%g\n" % (t, -0.5 * t) for t in range(20)), file, "--columns", "2", "--clip",
-                              "2", release)
+                              "2", "--release", release)
             self.assertEqual(len(found), 20)
             for column in range(2):
                 o = p = y = 0.0

@@ -188,8 +188,7 @@ class Resume(Case):
     def test_options_that_need_a_state_are_refused_without_one(self):
         for extra, words in [(["--state", "s"], "--state needs --key-file"), (["--sync-every", 5], "--sync-every needs"),
                              (["--input", "rest"], "--input needs"),
-                             (["--key-file", "k", "--testing-seed", 1], "only one of them"),
-                             (["--json-lines", "--format", "csv"], "exclude each other")]:
+                             (["--key-file", "k", "--testing-seed", 1], "only one of them")]:
             self.refused(2, "count", self.path("m"), *extra, says=words)
         self.refused(1, "count", self.path("m"), "--follow", self.path("none"), says="none")
 

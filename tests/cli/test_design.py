@@ -99,14 +99,14 @@ class Federated(Case):
     BASE = ["design", "--steps", "2000", "--epsilon", "8", "--delta", "1e-5", "--dim", "1e4"]
 
     def test_a_federated_design_holds_at_the_low_separation(self):
-        found = self.json_once(*self.BASE, "--federated", "5,200..400")
+        found = self.json_once(*self.BASE, "--participation", "min-sep:5,200..400")
         self.assertEqual(found["participation"], "minsep:5,200")
         self.assertTrue({"blt", "banded-toeplitz"} <= {c["family"] for c in found["candidates"] + found["sweep"]})
-        self.assertIn("user", self.json(*self.BASE, "--federated", "5,200..400", "--unit", "user", "--families",
+        self.assertIn("user", self.json(*self.BASE, "--participation", "min-sep:5,200..400", "--unit", "user", "--families",
                                          "blt")["statement"])
 
     def test_the_table_shows_the_ratio_that_decides(self):
-        asked = [*self.BASE, "--federated", "5,200..400"]
+        asked = [*self.BASE, "--participation", "min-sep:5,200..400"]
         found = self.json_once(*asked)
         ratios = [c["worst_ratio"] for c in found["candidates"]]
         self.assertEqual(ratios, sorted(ratios))
@@ -130,9 +130,11 @@ class Federated(Case):
         self.assertEqual((found["worst_ratio"], found["worst_separation"]), (None, None))
 
     def test_bad_federated_ranges_are_refused(self):
-        for text in ("5", "5,200", "5,400..200", "0,1..2", "5,200..", "a,b..c", "5,200..400x"):
-            self.refused(2, *self.BASE, "--federated", text, says="--federated")
-        self.refused(2, *self.BASE, "--federated", "5,200..400", "--epochs", 5, says="--epochs")
+        for text in ("5", "5,400..200", "0,1..2", "5,200..", "a,b..c", "5,200..400x", "5,200.400", "5,..400"):
+            self.refused(2, *self.BASE, "--participation", "min-sep:" + text, says=["--participation", "min-sep:K,LOW..HIGH"])
+        for text in ("cyclic:5,200", "5,200..400", "single", "min-sep"):
+            self.refused(2, *self.BASE, "--participation", text, says=["--participation", "min-sep:K,LOW..HIGH"])
+        self.refused(2, *self.BASE, "--participation", "min-sep:5,200..400", "--epochs", 5, says="--epochs")
 
 
 class Saved(Case):
@@ -357,11 +359,12 @@ class PeopleWhoComeBack(Case):
     ASKED = ["design", "--steps", "60", "--epsilon", "1", "--delta", "1e-6", "--dim", "1", "--unit", "user"]
 
     def test_contributions_are_a_separation_that_is_sure(self):
-        """The families of a count are compared, and the two spellings agree."""
-        for words, range_words in [("5", "5,1..1"), ("5,7", "5,7..7")]:
-            found = self.json(*self.ASKED, "--contributions", words)
-            self.assertEqual(found["candidates"], self.json(*self.ASKED, "--federated", range_words)["candidates"])
-            self.assertEqual(found["participation"], "minsep:5," + range_words.split("..")[1])
+        """The families of a count are compared, and a range of one separation is that separation."""
+        for words, range_words in [("5,1", "5,1..1"), ("5,7", "5,7..7")]:
+            found = self.json(*self.ASKED, "--participation", "min-sep:" + words)
+            again = self.json(*self.ASKED, "--participation", "min-sep:" + range_words)
+            self.assertEqual(found["candidates"], again["candidates"])
+            self.assertEqual(found["participation"], "minsep:" + words)
             families = {c["family"]: c for c in found["candidates"]}
             self.assertLessEqual({"blt", "banded-toeplitz", "tvblt", "tree-full", "tree-online", "toeplitz", "identity"},
                                  set(families))
@@ -374,15 +377,15 @@ class PeopleWhoComeBack(Case):
         self.assertIn("more than 5 times or in two rounds less than 7 apart", " ".join(found["warnings"]))
 
     def test_contributions_that_make_no_sense_are_refused(self):
-        for words in ["0", "x", "5,0", "5,", ",3", "5,1,1"]:
-            self.refused(2, *self.ASKED, "--contributions", words, says="--contributions " + words)
-        self.refused(2, *self.ASKED, "--contributions", "5", "--epochs", "2", says="one of")
-        self.refused(2, *self.ASKED, "--contributions", "50,7", says="at most")
+        for words in ["0,1", "x,1", "5,0", "5,", ",3", "5,1,1", "5"]:
+            self.refused(2, *self.ASKED, "--participation", "min-sep:" + words, says="--participation min-sep:" + words)
+        self.refused(2, *self.ASKED, "--participation", "min-sep:5,1", "--epochs", "2", says="one of")
+        self.refused(2, *self.ASKED, "--participation", "min-sep:50,7", says="at most")
 
     def test_whoever_exceeds_the_bound_is_seen_in_the_log(self):
         """The advice of docs/counting.md: later events of a user are left out, and the log shows the users that still exceed."""
         path = self.path("m")
-        self.assertEqual(run(*self.ASKED, "--contributions", "3,5", "-o", path)[0], 0)
+        self.assertEqual(run(*self.ASKED, "--participation", "min-sep:3,5", "-o", path)[0], 0)
         good, bad = [("a", t) for t in (0, 5, 30)], [("b", t) for t in (0, 2, 9, 20)]
         def log(rows):
             return self.write("log.csv", "client,round\n" + "".join("%s,%d\n" % row for row in rows))

@@ -48,7 +48,7 @@ class Figures(Case):
     def test_max_losses_are_the_published_ones(self):
         for n, (plain, normalized) in MAX_LOSS.items():
             self.near(self.evaluate(n, "toeplitz")["max_loss"], plain, 1e-6)
-            found = self.evaluate(n, "toeplitz", "--column-normalize")
+            found = self.evaluate(n, "toeplitz", "--normalize", "after")
             self.near(found["max_loss"], normalized, 1e-6)
             self.near(found["sensitivity"]["value"], 1.0)
             self.assertIs(found["normalized"], True)
@@ -92,7 +92,7 @@ class Figures(Case):
         """The same errors from a square C, whose sensitivity is no larger."""
         for family in ["tree", "tree-online", "tree-full", "fft", "fft-opt", "toeplitz"]:
             more = ["--workload", "momentum:0.5", "--stamps", "2", "--per-step"]
-            plain, other = self.evaluate(20, family, *more), self.evaluate(20, family, *more, "--triangular")
+            plain, other = self.evaluate(20, family, *more), self.evaluate(20, family, *more, "--variant", "triangular")
             self.assertEqual((other["family"], other["stamps"]), ("dense", 1))
             self.assertLessEqual(other["sensitivity"]["value"], plain["sensitivity"]["value"] * (1 + 1e-12))
             for one, two in zip(plain["per_step_error"], other["per_step_error"]):
@@ -177,16 +177,16 @@ class Figures(Case):
         for workload, strategy, arguments in [
                 (prefix, toeplitz(root, n), ["toeplitz"]),
                 (prefix, damped, ["toeplitz", "--nu", "0.25"]),
-                (prefix, normalize(damped), ["toeplitz", "--nu", "0.25", "--column-normalize"]),
+                (prefix, normalize(damped), ["toeplitz", "--nu", "0.25", "--normalize", "after"]),
                 (heavy, toeplitz(heavy_root, n), ["toeplitz", "--workload", "momentum:0.9"]),
                 (heavy, toeplitz(root, n), ["toeplitz", "--workload", "momentum:.9", "--optimize-workload", "prefix"]),
                 (prefix, toeplitz(heavy_root, n), ["toeplitz", "--optimize-workload", "momentum:0.9"]),
                 (heavy, toeplitz(heavy, n), ["workload", "--workload", "momentum:0.9"]),
                 (heavy, toeplitz([1.0], n), ["identity", "--workload", "momentum:0.9"]),
                 (prefix, short, ["bsr", "--bands", "4"]),
-                (prefix, normalize(short), ["bsr", "--bands", "4", "--column-normalize"]),
+                (prefix, normalize(short), ["bsr", "--bands", "4", "--normalize", "after"]),
                 (prefix, short_inverse, ["bisr", "--bands", "4"]),
-                (prefix, normalize(short_inverse), ["bisr", "--bands", "4", "--column-normalize"])]:
+                (prefix, normalize(short_inverse), ["bisr", "--bands", "4", "--normalize", "after"])]:
             with self.subTest(arguments=arguments):
                 a = toeplitz(workload, n)
                 self.agree(self.evaluate(n, *arguments, "--per-step"), reference(a, strategy))
@@ -219,7 +219,7 @@ class Figures(Case):
         self.near(found["rms_loss"] ** 2 * 100, found["total_squared_loss"], 1e-14)
 
     def test_threads_do_not_change_an_evaluation(self):
-        for arguments in [["toeplitz"], ["toeplitz", "--column-normalize"], ["bsr", "--bands", "7"],
+        for arguments in [["toeplitz"], ["toeplitz", "--normalize", "after"], ["bsr", "--bands", "7"],
                           ["tree-online", "--stamps", "3"], ["fft", "--workload", "momentum:0.9"],
                           ["tree-full", "--participation", "cyclic:3,1000"]]:
             answers = {self.ok("evaluate", "--steps", "3k", "--family", *arguments, "--json", "--per-step", "--threads",

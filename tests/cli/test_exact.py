@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""dpmf with --exact: rows on a grid, the same bits from any place, statements of what is proven, and refusals."""
+"""dpmf with --release exact: rows on a grid, the same bits from any place, statements of what is proven, and refusals."""
 import json
 import struct
 import subprocess
@@ -16,14 +16,14 @@ class Exact(Case):
         return path
 
     def rows(self, file, rows, *options):
-        out = subprocess.run([DPMF, "noise", file, "--dim", "300", "--rows", rows, "--testing-seed", "2", "--exact", *options],
+        out = subprocess.run([DPMF, "noise", file, "--dim", "300", "--rows", rows, "--testing-seed", "2", "--release", "exact", *options],
                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True).stdout
         return struct.unpack("<%dd" % (len(out) // 8), out)
 
     def test_rows_are_on_the_grid_and_the_same_from_any_place(self):
         for family, options in (("identity", ()), ("toeplitz", ()), ("bsr", ("--bands", 3)), ("bisr", ("--bands", 3))):
             file = self.mechanism(family, *options)
-            said = json.loads(run("noise", file, "--dim", 300, "--rows", "0:1", "--testing-seed", 2, "--exact", "--json",
+            said = json.loads(run("noise", file, "--dim", 300, "--rows", "0:1", "--testing-seed", 2, "--release", "exact", "--json",
                                   "--out", self.path("rows"))[1])
             self.assertEqual((said["release"], said["format"]), ("exact", "f64"))
             self.assertGreaterEqual(said["sensitivity"] * 1.0000001, self.json("evaluate", file)["sensitivity"]["value"])
@@ -33,13 +33,13 @@ class Exact(Case):
             self.assertEqual(self.rows(file, "7:8", "--offset", "100", "--count", "50"), whole[2200:2250])
 
     def test_strategies_without_a_square_form_are_refused_by_name(self):
-        code, _, err = run("noise", self.mechanism("tree"), "--dim", 3, "--rows", "0:1", "--exact")
+        code, _, err = run("noise", self.mechanism("tree"), "--dim", 3, "--rows", "0:1", "--release", "exact")
         self.assertNotEqual(code, 0)
         self.assertIn("tree has no exact release", err)
 
     def test_design_says_what_is_proven(self):
         said = self.json("design", "--steps", 50, "--epochs", 1, "--epsilon", 2, "--delta", 1e-6, "--dim", 1000,
-                         "--families", "toeplitz,identity", "--max-overhead", 9, "--exact")
+                         "--families", "toeplitz,identity", "--max-overhead", 9, "--release", "exact")
         self.assertIn("Arithmetic: exact.", said["statement"])
         self.assertNotIn("real-valued", said["statement"])
         self.assertGreater(said["exact"]["rounding"], 0)
@@ -50,9 +50,9 @@ class Exact(Case):
         models = []
         for threads in (1, 3):
             out = self.path("model%d" % threads)
-            code, answer, err = run("train", "--train-csv", self.path("data.csv"), "--label", "label", "--hold-out", 20,
+            code, answer, err = run("train", "--data", self.path("data.csv"), "--label", "label", "--hold-out", 20,
                                     "--steps", 20, "--epochs", 2, "--epsilon", 4, "--delta", 1e-5, "--testing-seed", 3,
-                                    "--threads", threads, "--exact", "--json", "--out", out)
+                                    "--threads", threads, "--release", "exact", "--json", "--out", out)
             self.assertEqual(code, 0, err)
             said = json.loads(answer)
             self.assertEqual(said["release"], "exact")
@@ -62,7 +62,7 @@ class Exact(Case):
         self.assertEqual(models[0], models[1])
 
     def test_counts_say_whether_they_are_exact(self):
-        for options, release in (((), "exact"), (("--plain",), "plain")):
+        for options, release in (((), "exact"), (("--release", "plain"), "plain")):
             out = subprocess.run([DPMF, "count", self.mechanism(), "--testing-seed", "1", "--json", "--out",
                                   self.path("sums"), *options], input=b"1\n2\n", stdout=subprocess.PIPE,
                                  stderr=subprocess.DEVNULL, check=True).stdout

@@ -30,20 +30,20 @@ class Saved(Case):
         inverse = self.write("i.json", '{"inverse_coefficients": [1, -0.5]}')
         steps = ["--steps", "9", "--family"]
         return [[*steps, "identity"], [*steps, "workload", "--workload", "nesterov:0.5"], [*steps, "toeplitz"],
-                [*steps, "toeplitz", "--nu", "0.1", "--column-normalize"], [*steps, "bsr", "--bands", "3"],
-                [*steps, "bisr", "--bands", "3", "--column-normalize", "--workload", "momentum:0.5"],
+                [*steps, "toeplitz", "--nu", "0.1", "--normalize", "after"], [*steps, "bsr", "--bands", "3"],
+                [*steps, "bisr", "--bands", "3", "--normalize", "after", "--workload", "momentum:0.5"],
                 [*steps, "toeplitz", "--parameters", coefficients],
                 [*steps, "banded-toeplitz", "--parameters", coefficients],
                 [*steps, "banded", "--parameters", diagonals],
-                [*steps, "dense", "--parameters", dense, "--column-normalize"],
+                [*steps, "dense", "--parameters", dense, "--normalize", "after"],
                 [*steps, "bisr", "--parameters", inverse],
                 [*steps, "toeplitz", "--workload", "lr:" + rates + ",decay:0.1", "--adjacency", "replace-one"],
                 [*steps, "identity", "--workload", "file:" + matrix, "--weights", weights],
                 [*steps, "toeplitz", "--optimize-workload", "momentum:0.9", "--workload", "cooldown:0.3:0.1"],
                 [*steps, "tree"], [*steps, "tree-online", "--stamps", "3"],
-                [*steps, "tree-full", "--column-normalize", "--workload", "momentum:0.5"],
+                [*steps, "tree-full", "--normalize", "after", "--workload", "momentum:0.5"],
                 [*steps, "tree-online", "--decoder", "optimal"],
-                [*steps, "fft-opt", "--decoder", "restart"], [*steps, "fft-opt", "--stamps", "3", "--column-normalize"],
+                [*steps, "fft-opt", "--decoder", "restart"], [*steps, "fft-opt", "--stamps", "3", "--normalize", "after"],
                 [*steps, "fft", "--participation", "cyclic:3,3"],
                 [*steps, "fft", "--participation", "cyclic:3,3", "--sensitivity", "spectral"],
                 [*steps, "tree-online", "--participation", "minsep:2,4", "--stamps", "3"],
@@ -62,9 +62,9 @@ class Saved(Case):
                 self.assertEqual(self.json("evaluate", path, *arguments), made)
 
     def test_a_file_depends_on_nothing_else(self):
-        path, _ = self.save("--steps", "50", "--family", "toeplitz", "--column-normalize")
+        path, _ = self.save("--steps", "50", "--family", "toeplitz", "--normalize", "after")
         again = self.path("again")
-        self.ok("evaluate", "--steps", "50", "--family", "toeplitz", "--column-normalize", "--threads", "2", "--out",
+        self.ok("evaluate", "--steps", "50", "--family", "toeplitz", "--normalize", "after", "--threads", "2", "--out",
                 again, "--per-step", "--loss", "max")
         copied = self.path("copied")
         self.ok("evaluate", path, "-o", copied)
@@ -91,16 +91,16 @@ class Saved(Case):
             self.assertIn(words, table)
 
     def test_a_triangular_form_is_saved_as_dense(self):
-        path, made = self.save("--steps", "9", "--family", "tree-online", "--triangular")
+        path, made = self.save("--steps", "9", "--family", "tree-online", "--variant", "triangular")
         plain = self.json("evaluate", "--steps", "9", "--family", "tree-online")
         self.assertEqual((made["family"], self.json("inspect", path)["made_by"]),
                          ("dense", "lower-triangular form of tree-online"))
         for key in ["rms_loss", "max_loss"]:
             self.assertLessEqual(made[key], plain[key] * (1 + 1e-12))
-        again = self.json("evaluate", path, "--triangular")
+        again = self.json("evaluate", path, "--variant", "triangular")
         self.near(again["rms_loss"], made["rms_loss"], 1e-12)
-        self.refused(2, "evaluate", "--steps", "16385", "--family", "tree", "--triangular",
-                     says=["--triangular", "16384"])
+        self.refused(2, "evaluate", "--steps", "16385", "--family", "tree", "--variant", "triangular",
+                     says=["--variant", "triangular", "16384"])
 
     def test_the_lower_bound_is_kept_as_it_was(self):
         path, made = self.save("--steps", "9", "--family", "toeplitz", "--bound", "none")
@@ -142,7 +142,7 @@ class Contradictions(Case):
                                 ("toeplitz", ["--participation", "cyclic:3,3"]),
                                 ("toeplitz", ["--participation", "full"]),
                                 ("toeplitz", ["--family", "bsr"]), ("toeplitz", ["--family", "identity"]),
-                                ("toeplitz", ["--adjacency", "replace-one"]), ("toeplitz", ["--column-normalize"]),
+                                ("toeplitz", ["--adjacency", "replace-one"]), ("toeplitz", ["--normalize", "after"]),
                                 ("toeplitz", ["--weights", weights]), ("toeplitz", ["--nu", "0.1"]),
                                 ("toeplitz", ["--parameters", other]), ("toeplitz", ["--bands", "9"]),
                                 ("toeplitz", ["--optimize-workload", "momentum:0.5"]),

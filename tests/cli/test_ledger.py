@@ -54,7 +54,7 @@ class Entering(Ledgers):
         self.assertEqual(len(self.entries(ledger)), 1)
         self.assertEqual(self.noise(m, ledger, "0:2", "--key-file", self.path("other"))[0], 0)
         self.assertEqual(len(self.entries(ledger)), 2)
-        self.assertEqual(self.noise(m, ledger, "0:2", "--key-file", self.path("key"), "--no-state", "--clip", 2)[0], 0)
+        self.assertEqual(self.noise(m, ledger, "0:2", "--key-file", self.path("key"), "--state", "none", "--clip", 2)[0], 0)
         self.assertEqual(len(self.entries(ledger)), 3)
 
     def test_ledgers_and_mechanisms_compose(self):
@@ -81,7 +81,7 @@ class Entering(Ledgers):
         rows = "".join("%d,%d,%d\n" % (i % 7, i % 5, i % 2) for i in range(64))
         data = self.write("data.csv", "x,y,label\n" + rows)
         ledger = self.path("l.json")
-        at = ["train", "--train-csv", data, "--hold-out", 8, "--epsilon", 2, "--delta", 1e-4, "--steps", 4, "--batch", 14,
+        at = ["train", "--data", data, "--hold-out", 8, "--epsilon", 2, "--delta", 1e-4, "--steps", 4, "--batch", 14,
               "--family", "identity", "--key-file", self.path("key"), "--checkpoint", self.path("checkpoint"), "--ledger",
               ledger, "--json"]
         code, _, err = run(*at)
@@ -94,7 +94,7 @@ class Entering(Ledgers):
 class Budgets(Ledgers):
     def test_a_budget_is_kept_and_what_passes_it_is_refused_before_anything_is_written(self):
         m, ledger = self.mechanism(), self.path("l.json")
-        budget = ["--budget-epsilon", 1.5, "--budget-delta", 1e-6]
+        budget = ["--budget", "1.5,1e-6"]
         self.assertEqual(self.count(m, ledger, *budget)[0], 0)
         self.assertEqual(self.count(m, ledger)[0], 0)
         with open(ledger, "rb") as file:
@@ -111,25 +111,26 @@ class Budgets(Ledgers):
 
     def test_a_run_calibrated_to_the_whole_budget_fits_it(self):
         ledger = self.path("l.json")
-        budget = ["--budget-epsilon", 1, "--budget-delta", 1e-6]
+        budget = ["--budget", "1,1e-6"]
         self.assertEqual(self.noise(self.sampled(), ledger, "0:2", *budget)[0], 0)
         statement = self.total(ledger)["statement"]
         self.assertIn("did not depend on what earlier runs released", statement)
 
     def test_the_first_entry_leaves_no_file_when_it_is_refused(self):
         m, ledger = self.mechanism(2), self.path("l.json")
-        code, _, err = self.count(m, ledger, "--budget-epsilon", 1, "--budget-delta", 1e-6)
+        code, _, err = self.count(m, ledger, "--budget", "1,1e-6")
         self.assertEqual(code, 1, err)
         self.assertFalse(os.path.exists(ledger))
 
     def test_another_budget_and_half_of_one_are_refused(self):
         m, ledger = self.mechanism(), self.path("l.json")
-        self.assertEqual(self.count(m, ledger, "--budget-epsilon", 3, "--budget-delta", 1e-6)[0], 0)
-        code, _, err = self.count(m, ledger, "--budget-epsilon", 4, "--budget-delta", 1e-6)
+        self.assertEqual(self.count(m, ledger, "--budget", "3,1e-6")[0], 0)
+        code, _, err = self.count(m, ledger, "--budget", "4,1e-6")
         self.assertEqual(code, 2)
         self.assertIn("cannot change", err)
-        self.refused(2, "count", m, "--ledger", ledger, "--budget-epsilon", 3, says="--budget-delta")
-        self.refused(2, "count", m, "--budget-epsilon", 3, "--budget-delta", 1e-6, says="--ledger")
+        for budget in ("3", "3,", ",1e-6", "0,1e-6", "3,1", "3,1e-6,", "x,1e-6"):
+            self.refused(2, "count", m, "--ledger", ledger, "--budget", budget, says=["--budget", "E,D"])
+        self.refused(2, "count", m, "--budget", "3,1e-6", says="--ledger")
 
 
 class Files(Ledgers):
@@ -156,7 +157,7 @@ class Files(Ledgers):
 
     def test_verify_holds_a_ledger_against_its_budget(self):
         m, ledger = self.mechanism(), self.path("l.json")
-        self.assertEqual(self.count(m, ledger, "--budget-epsilon", 1.5, "--budget-delta", 1e-6)[0], 0)
+        self.assertEqual(self.count(m, ledger, "--budget", "1.5,1e-6")[0], 0)
         found = self.json("verify", ledger)
         self.assertTrue(found["ok"])
         self.near(found["checks"][0]["found"], 1, 1e-9)

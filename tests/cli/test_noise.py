@@ -246,7 +246,7 @@ class Streams(NoiseCase):
         rows = "%d:%d" % (whole - 1, whole + 1)
         with open(self.path("again"), "wb") as again, open(self.path("fresh"), "wb") as fresh:
             self.assertEqual(noise(*command[2:], "--rows", rows, "--replay", stdout=again)[0], 0)
-            self.assertEqual(noise(*command[2:], "--rows", rows, "--no-state", stdout=fresh)[0], 0)
+            self.assertEqual(noise(*command[2:], "--rows", rows, "--state", "none", stdout=fresh)[0], 0)
         with open(self.path("again"), "rb") as again, open(self.path("fresh"), "rb") as fresh:
             self.assertEqual(again.read(), fresh.read())
         self.assertEqual(self.left_behind(), ["again", "fresh", "k", "k.state", "m"])

@@ -12,7 +12,7 @@ DIM, ROWS = 400003, 30
 FAMILIES = {
     "identity": ["--family", "identity"],
     "bsr": ["--family", "bsr", "--bands", "8"],
-    "normalized": ["--family", "bsr", "--bands", "5", "--column-normalize", "--stamps", "2"],
+    "normalized": ["--family", "bsr", "--bands", "5", "--normalize", "after", "--stamps", "2"],
     "bisr": ["--family", "bisr", "--bands", "6"],
     "toeplitz": ["--family", "toeplitz"],
     "tree-full": ["--family", "tree-full"],

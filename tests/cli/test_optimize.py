@@ -56,8 +56,8 @@ class Optimum(Case):
         self.assertEqual(self.json("inspect", path)["family"], "tvblt")
 
     def test_a_closer_ratio_takes_more_nodes(self):
-        few = self.json("optimize", "--family", "tvblt", "--steps", 512, "--wanted-ratio", 1.05)
-        more = self.json("optimize", "--family", "tvblt", "--steps", 512, "--wanted-ratio", 1.0001)
+        few = self.json("optimize", "--family", "tvblt", "--steps", 512, "--buffers", "ratio:1.05")
+        more = self.json("optimize", "--family", "tvblt", "--steps", 512, "--buffers", "ratio:1.0001")
         self.assertLessEqual(few["ratio"], 1.05)
         self.assertLessEqual(more["ratio"], 1.0001)
         self.assertLess(few["buffers"], more["buffers"])
@@ -108,7 +108,7 @@ class Optimum(Case):
 
     def test_buffers_of_a_tvblt_over_epochs_are_chosen(self):
         own = ("optimize", "--family", "tvblt", "--steps", 64, "--participation", "cyclic:4,16")
-        few = self.json(*own, "--wanted-ratio", 1.05)
+        few = self.json(*own, "--buffers", "ratio:1.05")
         more = self.json(*own)
         self.assertLessEqual(few["rms_loss"], 1.05 * few["optimum"]["lower"])
         self.assertLessEqual(more["rms_loss"], 1.001 * more["optimum"]["lower"])
@@ -139,21 +139,21 @@ class Optimum(Case):
                       ["--family", "blt", "--steps", 10, "--bands", 2],
                       ["--family", "lowrank", "--steps", 10, "--bands", 2],
                       ["--family", "lowrank", "--steps", 10, "--buffers", 2],
-                      ["--family", "dense", "--steps", 10, "--sweep"],
-                      ["--family", "banded-toeplitz", "--steps", 10, "--bands", 4, "--taper", 4],
-                      ["--family", "banded-toeplitz", "--steps", 10, "--bands", 4, "--taper", 2, "--sweep"],
-                      ["--family", "banded", "--steps", 10, "--bands", 4, "--column-normalize"],
-                      ["--family", "toeplitz", "--steps", 10, "--column-normalize", "--normalize-within"],
-                      ["--family", "banded", "--steps", 10, "--bands", 4, "--constraint", "zero"],
+                      ["--family", "dense", "--steps", 10, "--variant", "sweep"],
+                      ["--family", "banded-toeplitz", "--steps", 10, "--bands", 4, "--variant", "taper:4"],
+                      ["--family", "banded-toeplitz", "--steps", 10, "--bands", 4, "--variant", "taper:2,sweep"],
+                      ["--family", "banded", "--steps", 10, "--bands", 4, "--normalize", "after"],
+                      ["--family", "dense", "--steps", 10, "--variant", "triangular"],
+                      ["--family", "banded", "--steps", 10, "--bands", 4, "--variant", "zero"],
                       ["--family", "dense", "--steps", 10, "--buffers", 3],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 0],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 33],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 3, "--shared-seeds", 2],
                       ["--family", "tvblt", "--steps", 10, "--buffers", 3, "--shared-seeds", 9],
-                      ["--family", "tvblt", "--steps", 10, "--wanted-ratio", 1.1, "--shared-seeds", 2],
+                      ["--family", "tvblt", "--steps", 10, "--buffers", "ratio:1.1", "--shared-seeds", 2],
                       ["--family", "blt", "--steps", 10, "--buffers", 3, "--shared-seeds", 2],
-                      ["--family", "tvblt", "--steps", 10, "--wanted-ratio", 0.9],
-                      ["--family", "tvblt", "--steps", 10, "--buffers", 3, "--wanted-ratio", 1.1],
+                      ["--family", "tvblt", "--steps", 10, "--buffers", "ratio:0.9"],
+                      ["--family", "tvblt", "--steps", 10, "--buffers", "3,ratio:1.1"],
                       ["--family", "dense", "--steps", 10, "--tolerance", 1e-11],
                       ["--family", "dense", "--steps", 10, "--tolerance", "nan"]):
             self.refused(2, "optimize", *words)
@@ -182,8 +182,8 @@ class Families(Case):
         for n, plain, normalized in ((8, 1.543988, 1.511915), (64, 2.179043, 2.134878), (1024, 3.056588, 3.002684)):
             arguments = ["--family", "toeplitz", "--steps", n]
             self.reaches(plain, *arguments)
-            self.reaches(normalized, *arguments, "--column-normalize")
-        within = self.reaches(2.134878, "--family", "toeplitz", "--steps", 64, "--normalize-within")
+            self.reaches(normalized, *arguments, "--normalize", "after")
+        within = self.reaches(2.134878, "--family", "toeplitz", "--steps", 64, "--normalize", "within")
         self.assertLess(within["rms_loss"], 2.1335)
 
     def test_banded_toeplitz_reaches_the_known_loss(self):
@@ -223,7 +223,7 @@ class Families(Case):
     def test_all_three_constraints_reach_the_published_losses(self):
         for constraint, value in (("corners", 16.114420), ("zero", 16.131315), ("non-negative", 16.133908)):
             found = self.json("optimize", "--family", "dense", "--steps", 6, "--participation", "cyclic:3,2", "--workload",
-                              "momentum:0.95", "--constraint", constraint, "--bound", "none")
+                              "momentum:0.95", "--variant", constraint, "--bound", "none")
             self.assertAlmostEqual(found["optimum"]["upper"] * 6 ** 0.5 / value, 1, delta=2e-6)
         full = self.json("optimize", "--family", "dense", "--steps", 10, "--participation", "full", "--bound", "none")
         self.assertEqual(full["outcome"], "converged")

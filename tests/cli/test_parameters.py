@@ -39,7 +39,7 @@ class Good(Case):
         self.check("toeplitz", {"coefficients": ROOT}, toeplitz(ROOT, N))
         self.check("toeplitz", {"coefficients": [2, 1]}, toeplitz([2, 1], N))
         self.check("toeplitz", npy(ROOT), toeplitz(ROOT, N))
-        self.check("toeplitz", {"coefficients": ROOT}, normalize(toeplitz(ROOT, N)), "--column-normalize")
+        self.check("toeplitz", {"coefficients": ROOT}, normalize(toeplitz(ROOT, N)), "--normalize", "after")
 
     def test_the_given_root_is_the_closed_form(self):
         file = self.write("p", json.dumps({"coefficients": ROOT}))
@@ -49,7 +49,7 @@ class Good(Case):
     def test_given_bands_of_coefficients_make_their_matrix(self):
         found = self.check("banded-toeplitz", {"coefficients": ROOT[:3]}, toeplitz(ROOT[:3], N), "--bands", "3")
         self.assertEqual((found["buffers"], found["bands"]), (2, 3))
-        self.check("banded-toeplitz", npy(ROOT[:3]), normalize(toeplitz(ROOT[:3], N)), "--column-normalize")
+        self.check("banded-toeplitz", npy(ROOT[:3]), normalize(toeplitz(ROOT[:3], N)), "--normalize", "after")
 
     def test_families_are_named_as_asked(self):
         """With all coefficients given, and with one step, both families hold the same numbers."""
@@ -70,7 +70,7 @@ class Good(Case):
                                        ("banded", {"diagonals": diagonals(LOWER, 2)}, band(LOWER, 2)),
                                        ("dense", {"matrix": LOWER}, LOWER)]:
             file = self.write("p", json.dumps(content))
-            for more, columns in [([], block), (["--column-normalize"], normalize(block))]:
+            for more, columns in [([], block), (["--normalize", "after"], normalize(block))]:
                 with self.subTest(family=family, more=more):
                     found = self.json("evaluate", "--steps", 3 * N, "--stamps", "3", "--family", family,
                                       "--parameters", file, "--per-step", *more)
@@ -93,12 +93,12 @@ class Good(Case):
         for bands in [1, 2, 3, N]:
             found = self.check("banded", {"diagonals": diagonals(LOWER, bands)}, band(LOWER, bands), "--bands", bands)
             self.assertEqual(found["buffers"], bands - 1)
-        self.check("banded", {"diagonals": diagonals(LOWER, 2)}, normalize(band(LOWER, 2)), "--column-normalize")
+        self.check("banded", {"diagonals": diagonals(LOWER, 2)}, normalize(band(LOWER, 2)), "--normalize", "after")
 
     def test_a_given_matrix_is_the_strategy(self):
         self.check("dense", {"matrix": LOWER}, LOWER)
         self.check("dense", npy(FLAT, (N, N)), LOWER)
-        self.check("dense", {"matrix": LOWER}, normalize(LOWER), "--column-normalize")
+        self.check("dense", {"matrix": LOWER}, normalize(LOWER), "--normalize", "after")
 
     def test_given_scales_and_decays_make_a_blt(self):
         scale, decay = [0.25, 0.125, 0.0625], [0.5, 0.96875, 0.0]
@@ -108,7 +108,7 @@ class Good(Case):
                         {"buffers": 3, "scale": scale, "gap": gap, "decay": decay}]:
             found = self.check("blt", content, toeplitz(column, N))
             self.assertEqual(found["buffers"], 3)
-        self.check("blt", {"scale": scale, "decay": decay}, normalize(toeplitz(column, N)), "--column-normalize")
+        self.check("blt", {"scale": scale, "decay": decay}, normalize(toeplitz(column, N)), "--normalize", "after")
         self.check("blt", {"scale": [-0.5], "decay": [0.75]},
                    toeplitz([1.0] + [-0.5 * 0.75**t for t in range(N - 1)], N))
         file = self.write("p", json.dumps({"scale": scale, "gap": gap}))

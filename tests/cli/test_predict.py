@@ -45,13 +45,13 @@ class Predict(Case):
         self.labels = [int(label) for _, _, label in lines]
 
     def trained(self, *options):
-        found = self.json("train", "--train-csv", self.train_csv, "--test-csv", self.test_csv, "--batch", 60, "--epochs", 5,
+        found = self.json("train", "--data", self.train_csv, "--test-data", self.test_csv, "--batch", 60, "--epochs", 5,
                           "--epsilon", 8, "--delta", 1e-5, "--sampling", "poisson", "-o", self.path("w.npy"), *options)
         return found["test_accuracy"], read_npy(self.path("w.npy"))
 
     def check(self, model, hidden, rows, *options):
         accuracy, weights = self.trained("--model", model, *options)
-        found = self.json("predict", self.path("w.npy"), "--model", model, "--test-csv", self.test_csv, *options)
+        found = self.json("predict", self.path("w.npy"), "--model", model, "--data", self.test_csv, *options)
         self.assertEqual((found["examples"], found["accuracy"]), (200, accuracy))
         for (label, probability), a, b in zip(answers(weights, hidden, 4, rows), found["class"], found["probability"]):
             self.assertAlmostEqual(probability, b, delta=1e-4)
@@ -71,9 +71,9 @@ class Predict(Case):
     def test_examples_without_classes_and_a_file(self):
         self.trained()
         bare = self.write("bare.csv", "x,y\n" + "".join("%r,%r\n" % tuple(row) for row in self.rows))
-        found = self.json("predict", self.path("w.npy"), "--test-csv", bare)
+        found = self.json("predict", self.path("w.npy"), "--data", bare)
         self.assertIsNone(found["accuracy"])
-        code, out, err = run("predict", self.path("w.npy"), "--test-csv", self.test_csv, "-o", self.path("answers.csv"))
+        code, out, err = run("predict", self.path("w.npy"), "--data", self.test_csv, "-o", self.path("answers.csv"))
         self.assertEqual((code, out), (0, ""))
         self.assertIn("of 200 examples are correct", err)
         with open(self.path("answers.csv")) as file:
@@ -84,13 +84,13 @@ class Predict(Case):
     def test_what_does_not_fit_is_refused(self):
         self.trained()
         weights = self.path("w.npy")
-        self.refused(2, "predict", weights, says="--data DIR and --test-csv FILE")
+        self.refused(2, "predict", weights, says="predict needs --data")
         self.refused(2, "predict", says="predict needs a WEIGHTS")
-        self.refused(1, "predict", weights, "--model", "mlp:3", "--test-csv", self.test_csv, says="12 weights")
-        self.refused(1, "predict", weights, "--test-csv", self.test_csv, "--label", "kind", says="no column 'kind'")
-        self.refused(1, "predict", weights, "--test-csv", self.test_csv, "--scale",
+        self.refused(1, "predict", weights, "--model", "mlp:3", "--data", self.test_csv, says="12 weights")
+        self.refused(1, "predict", weights, "--data", self.test_csv, "--label", "kind", says="no column 'kind'")
+        self.refused(1, "predict", weights, "--data", self.test_csv, "--scale",
                      self.write("s.npy", npy([1.0] * 6, (2, 3))), says=["--scale", "2 x 2"])
-        self.refused(1, "predict", self.path("none.npy"), "--test-csv", self.test_csv, says="none.npy")
+        self.refused(1, "predict", self.path("none.npy"), "--data", self.test_csv, says="none.npy")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,8 @@ class Query(Streams):
         found = self.query(mechanism, stream, "--range", "41:50")
         self.assertLess(found["deviation"], 0.55 * (rows[49][2] + rows[39][2]))
         self.assertGreater(found["deviation"], 0)
-        less = self.query(mechanism, stream, "--range", "41:50", "--minus", "31:40", "--level", "0.5")
+        less = self.query(mechanism, stream, "--range", "41:50-31:40", "--level", "0.5")
+        self.assertEqual((less["range"], less["minus"]), ("41:50", "31:40"))
         self.near(less["estimate"], rows[49][0] - 2 * rows[39][0] + rows[29][0], 1e-9)
 
     def test_bands_of_all_totals_hold_together(self):
@@ -89,7 +90,7 @@ class Query(Streams):
         mechanism, stream, _ = self.stream()
         for arguments, message in [((), "--range, --cdf and --smooth"), (("--range", "0:5"), "1 <= A"),
                                    (("--range", "5:61"), "<= 60"), (("--range", "9:5"), "A <= B"),
-                                   (("--range", "5"), "A:B"), (("--cdf", "--minus", "1:2"), "--range"),
+                                   (("--range", "5"), "A:B"), (("--range", "1:2-"), "A:B"), (("--range", "1:2-0:1"), "1 <= A"),
                                    (("--range", "1:2", "--monotone"), "--cdf or --smooth")]:
             self.refused(2, "query", stream, "--mechanism", mechanism, "--clip", "2", *arguments, says=message)
         self.refused(2, "query", stream, "--cdf", says="--mechanism")

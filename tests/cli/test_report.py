@@ -84,7 +84,7 @@ class Families(ReportCase):
     def test_every_family_has_its_figures_and_pictures(self):
         """C and its inverse, two columns of coefficients, steps, sweeps, memory: at least six pictures."""
         for steps, *arguments in [
-                (40, "identity"), (40, "toeplitz"), (300, "toeplitz", "--column-normalize"), (40, "workload"),
+                (40, "identity"), (40, "toeplitz"), (300, "toeplitz", "--normalize", "after"), (40, "workload"),
                 (64, "bsr", "--bands", "8"), (64, "bisr", "--bands", "4"), (60, "tree"), (60, "tree-online"),
                 (60, "tree-full"), (32, "fft"), (32, "fft-opt"),
                 (60, "toeplitz", "--stamps", "3", "--participation", "cyclic:3,20"),
@@ -246,7 +246,7 @@ class Designed(ReportCase):
         page = self.page(self.designed("m", *asked, "--epochs", 1, "--loss", "max"))
         self.assertIn("least max noise", page.object["designed"])
         self.assertTrue(self.own(page)["best_eligible"])
-        page = self.page(self.designed("m", *asked, "--federated", "3,8..16"))
+        page = self.page(self.designed("m", *asked, "--participation", "min-sep:3,8..16"))
         self.assertIn("separations up to 16", page.object["designed"])
         self.assertGreaterEqual(self.own(page)["worst_ratio"], 1)
         self.assertTrue(self.own(page)["best_eligible"])

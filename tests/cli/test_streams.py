@@ -11,7 +11,7 @@ import unittest
 from harness import DPMF, Case
 
 BASE = ["evaluate", "--steps", "9", "--family", "toeplitz"]
-LONG = ["evaluate", "--steps", "1e6", "--family", "toeplitz", "--column-normalize"]  # many minutes of work
+LONG = ["evaluate", "--steps", "1e6", "--family", "toeplitz", "--normalize", "after"]  # many minutes of work
 PATIENCE = 120  # seconds before a test gives up; no result depends on it
 
 
@@ -34,8 +34,8 @@ class Stdout(Case):
         self.assertEqual(err.count("\n"), 1)
 
     def test_a_full_disk_is_said(self):
-        for arguments in [BASE, [*BASE, "--json"], ["help"], ["--version"], ["evaluate", "--help"], ["help", "--man"],
-                          ["help", "--completion", "bash"]]:
+        for arguments in [BASE, [*BASE, "--json"], ["help"], ["--version"], ["evaluate", "--help"], ["help", "--format", "man"],
+                          ["help", "--format", "bash"]]:
             with open("/dev/full", "wb") as full:
                 self.cannot_write(start(arguments, stdout=full))
 

@@ -36,7 +36,7 @@ def idx(dimensions, shape, payload):
 class Training(Case):
     def setUp(self):
         super().setUp()
-        self.csv = ["--train-csv", self.write("train.csv", table(600, 1)), "--test-csv",
+        self.csv = ["--data", self.write("train.csv", table(600, 1)), "--test-data",
                     self.write("test.csv", table(200, 2))]
         self.plan = ["--batch", "60", "--epochs", "5"]
         self.private = ["--epsilon", "8", "--delta", "1e-5", "--sampling", "poisson"]
@@ -91,7 +91,7 @@ class Runs(Training):
         self.assertIn("one example", answer["statement"])
         self.assertGreater(answer["seconds_noise"], 0)
         user = [*self.private, "--unit", "user", "--user", "who", "--batch", "8", "--epochs", "5"]
-        data = ["--train-csv", self.write("u.csv", table(600, 1, 40)), "--test-csv", self.write("v.csv", table(99, 2, 9))]
+        data = ["--data", self.write("u.csv", table(600, 1, 40)), "--test-data", self.write("v.csv", table(99, 2, 9))]
         answer = self.train(*user, data=data)
         self.assertEqual((answer["unit"], answer["units"], answer["examples"]), ("user", 40, 600))
         self.assertIn("one user", answer["statement"])
@@ -121,7 +121,7 @@ class Runs(Training):
         self.assertNotEqual(made["a"], made["c"])
 
     def test_a_byte_order_mark_is_skipped(self):
-        marked = ["--train-csv", self.write("m.csv", "\ufeff" + table(600, 1)), "--test-csv",
+        marked = ["--data", self.write("m.csv", "\ufeff" + table(600, 1)), "--test-data",
                   self.write("n.csv", "\ufeff" + table(200, 2))]
         one, two = (self.train(*self.plan, "--noiseless", data=data) for data in (self.csv, marked))
         self.assertEqual(one["test_loss"], two["test_loss"])
@@ -342,13 +342,13 @@ class Usage(Training):
                 ([*good, "--every", "5"], "--checkpoint"),
                 ([*good, "--checkpoint", self.path("x")], "--key-file"),
                 ([*good, "--key-file", "k", "--testing-seed", "1"], "only one"),
-                ([*good, "--data", "x"], "--train-csv"),
+                ([*good, "--data", "x"], "--data is given twice"),
                 ([*good, "--family", "toeplitz"], "identity")]:
             with self.subTest(arguments=arguments):
                 self.refuse(*self.csv, *arguments, says=says)
         self.refuse(*self.plan, "--noiseless", says="--data")
         self.refuse("--data", self.directory.name, *self.plan, "--noiseless", code=1, says="train-images-idx3-ubyte")
-        self.refuse("--data", "x", "--test-csv", "y", *self.plan, "--noiseless", says="--train-csv")
+        self.refuse("--data", self.directory.name, "--test-data", "y", *self.plan, "--noiseless", says="--data is a directory")
         self.refuse(*self.csv[:2], *self.plan, "--noiseless", says="--hold-out")
         self.refuse(*self.csv[:2], *self.plan, "--noiseless", "--hold-out", "600", says="--hold-out 600")
         self.assertEqual(self.left_behind(), ["test.csv", "train.csv"])
@@ -356,17 +356,17 @@ class Usage(Training):
     def test_bad_data_are_refused_by_line(self):
         for text, says in [("x,y,label\n1,none,0\n", "line 2: 'none'"), ("x,y,label\n1,2,-1\n", "line 2: '-1'"),
                            ("x,y,label\n1,2,0\n1,2\n", "line 3"), ("x,y\n1,2\n", "no column 'label'")]:
-            self.refuse("--train-csv", self.write("bad.csv", text), *self.csv[2:], *self.plan, "--noiseless", code=1,
+            self.refuse("--data", self.write("bad.csv", text), *self.csv[2:], *self.plan, "--noiseless", code=1,
                         says=says)
         small = self.write("small.csv", "x,y,label\n1,2,0\n2,1,3\n")
-        self.refuse("--train-csv", small, *self.csv[2:], *self.plan, "--noiseless", says="--batch 60")
+        self.refuse("--data", small, *self.csv[2:], *self.plan, "--noiseless", says="--batch 60")
         few = self.write("few.csv", "x,y,label\n1,2,0\n")
-        self.refuse("--train-csv", few, *self.csv[2:], "--steps", "3", "--batch", "1", "--noiseless", code=1,
+        self.refuse("--data", few, *self.csv[2:], "--steps", "3", "--batch", "1", "--noiseless", code=1,
                     says="4 classes")
-        self.refuse(*self.csv[:2], "--test-csv", self.write("other.csv", "x,label\n1,0\n"), *self.plan, "--noiseless",
+        self.refuse(*self.csv[:2], "--test-data", self.write("other.csv", "x,label\n1,0\n"), *self.plan, "--noiseless",
                     code=1, says="1 features")
         turned = self.write("turned.csv", "y,x,label\n1,2,0\n")
-        self.refuse(*self.csv[:2], "--test-csv", turned, *self.plan, "--noiseless", code=1, says="another order")
+        self.refuse(*self.csv[:2], "--test-data", turned, *self.plan, "--noiseless", code=1, says="another order")
 
     def test_weights_that_diverge_end_the_run_without_a_file(self):
         """Weights that grow beyond float end the run with the step, and no file."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""train --test-curve: on the test data alone, which the user declares public; complete or not at all, the same after a kill."""
+"""train --public-test-curve: on the test data alone, which the user declares public; complete or not at all, the same after a kill."""
 import os
 import random
 import signal
@@ -14,7 +14,7 @@ from test_train import Training, table
 class Curve(Training):
     def setUp(self):
         super().setUp()
-        self.curve = ["--test-curve", self.path("curve.csv"), "--public-test"]
+        self.curve = ["--public-test-curve", self.path("curve.csv")]
 
     def rows(self, name="curve.csv"):
         with open(self.path(name)) as file:
@@ -23,9 +23,9 @@ class Curve(Training):
         return [(int(a), float(b), float(c)) for a, b, c in (line.split(",") for line in lines[:-1])]
 
     def test_the_last_point_is_the_answer(self):
-        answer = self.train(*self.plan, *self.private, *self.seed, *self.curve, "--test-curve-every", "20")
+        answer = self.train(*self.plan, *self.private, *self.seed, *self.curve)
         rows = self.rows()
-        self.assertEqual([step for step, _, _ in rows], [20, 40, 50])
+        self.assertEqual([step for step, _, _ in rows], [*range(1, 51)])
         self.near(rows[-1][1], answer["test_loss"], 1e-9)
         self.near(rows[-1][2], answer["test_accuracy"], 1e-9)
         self.assertEqual(answer["test_curve"], self.path("curve.csv"))
@@ -39,7 +39,7 @@ class Curve(Training):
         self.train(*self.plan, *self.private, *self.seed, *self.curve, "--out", self.path("b"))
         self.assertEqual(self.weights("a"), self.weights("b"))
 
-    def test_there_are_about_fifty_points_without_a_number(self):
+    def test_there_are_about_fifty_points(self):
         self.train("--batch", "60", "--epochs", "21", "--noiseless", *self.curve)  # 210 steps
         self.assertEqual([step for step, _, _ in self.rows()], [*range(4, 210, 4), 210])
         self.train("--batch", "60", "--epochs", "3", "--noiseless", *self.curve)
@@ -52,25 +52,23 @@ class Curve(Training):
         still = ["--steps", "10", "--batch", "60", "--noiseless", "--learning-rate", "1e-12", *self.curve]
         self.train(*still)
         first = self.rows()
-        self.train(*still, data=["--train-csv", changed, *self.csv[2:]])
+        self.train(*still, data=["--data", changed, *self.csv[2:]])
         for one, two in zip(first, self.rows()):
             self.assertEqual(one[0], two[0])
             self.near(one[1], two[1], 1e-9)
 
     def test_the_test_data_must_be_declared_public(self):
-        good = [*self.csv, *self.plan, *self.private]
-        self.refuse(*good, "--test-curve", self.path("c"), says=["--public-test", "guarantee does not cover"])
-        self.refuse(*good, "--test-curve-every", "5", says="--test-curve FILE")
-        self.refuse("--train-csv", self.path("train.csv"), "--test-csv", self.path("train.csv"), *self.plan, *self.private,
+        self.refuse(*self.csv, *self.plan, *self.private, "--test-curve", self.path("c"), says="--test-curve")
+        self.refuse("--data", self.path("train.csv"), "--test-data", self.path("train.csv"), *self.plan, *self.private,
                     *self.curve, says="training file")
         os.symlink(self.path("train.csv"), self.path("link.csv"))
-        self.refuse("--train-csv", self.path("train.csv"), "--test-csv", self.path("link.csv"), *self.plan, *self.private,
+        self.refuse("--data", self.path("train.csv"), "--test-data", self.path("link.csv"), *self.plan, *self.private,
                     *self.curve, says="training file")
         self.assertNotIn("curve.csv", self.left_behind())
 
     def test_a_place_that_cannot_be_written_is_found_before_the_work(self):
-        self.refuse(*self.csv, *self.plan, *self.private, "--key-file", self.path("key"), "--test-curve",
-                    self.path("none/c.csv"), "--public-test", code=1, says="--test-curve")
+        self.refuse(*self.csv, *self.plan, *self.private, "--key-file", self.path("key"), "--public-test-curve",
+                    self.path("none/c.csv"), code=1, says="--public-test-curve")
         self.assertNotIn("key", self.left_behind())
 
     def test_a_hold_out_has_a_curve(self):
@@ -81,22 +79,20 @@ class Curve(Training):
     def test_a_stopped_run_goes_on_with_its_curve(self):
         key, kept = ["--key-file", self.path("key")], ["--checkpoint", self.path("run"), "--every", "10"]
         whole = ["--batch", "60", "--epochs", "60", *self.private]
-        self.train(*whole, *key, "--test-curve", self.path("whole.csv"), "--public-test", "--test-curve-every", "3",
-                   "--out", self.path("w"))
+        self.train(*whole, *key, "--public-test-curve", self.path("whole.csv"), "--out", self.path("w"))
         os.remove(self.path("key.state"))
         moments = random.Random(4)
-        every = [*self.curve, "--test-curve-every", "3"]
         stopped = 0
         for _ in range(40):
             if stopped == 3:
                 break
-            if self.stop([*self.csv, *whole, *key, *kept, *every], moments) == -signal.SIGKILL:
+            if self.stop([*self.csv, *whole, *key, *kept, *self.curve], moments) == -signal.SIGKILL:
                 stopped += 1
             else:
                 for name in ("run", "key.state", "curve.csv"):
                     os.remove(self.path(name))
         self.assertEqual(stopped, 3)
-        code, _, err = run("train", *self.csv, *whole, *key, *kept, *every)
+        code, _, err = run("train", *self.csv, *whole, *key, *kept, *self.curve)
         self.assertEqual(code, 0, err)
         self.assertRegex(err, r"resumed at step \d+ of 600")
         self.assertEqual(self.rows("curve.csv"), self.rows("whole.csv"))

@@ -12,42 +12,42 @@ from harness import Case, run
 VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "bench", "help"]
 LATER_VERBS = ["predicts"]
-DESIGN_OPTIONS = ["steps", "epochs", "workload", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
-                  "adjacency", "dim", "memory", "max-overhead", "families", "federated", "contributions", "measure", "exact", "threads", "json",
+DESIGN_OPTIONS = ["steps", "epochs", "workload", "participation", "loss", "tolerance", "epsilon", "delta", "sampling", "batch-cap", "units", "unit",
+                  "adjacency", "dim", "memory", "max-overhead", "families", "measure", "release", "threads", "json",
                   "out", "help"]
 EVALUATE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "nu", "stamps", "decoder", "column-normalize", "triangular", "parameters", "loss",
+                    "bands", "nu", "stamps", "decoder", "normalize", "variant", "parameters", "loss",
                     "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound", "per-step", "threads", "json", "out", "help"]
 OPTIMIZE_OPTIONS = ["steps", "workload", "participation", "optimize-workload", "optimize-participation", "family",
-                    "bands", "buffers", "wanted-ratio", "shared-seeds", "column-normalize", "normalize-within", "constraint",
-                    "sweep", "taper", "loss", "tolerance", "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound",
+                    "bands", "buffers", "shared-seeds", "normalize", "variant",
+                    "loss", "tolerance", "weights", "epsilon", "delta", "adjacency", "sensitivity", "bound",
                     "per-step", "threads", "json", "out", "help"]
-ACCOUNT_OPTIONS = ["epochs", "epsilon", "delta", "sigma", "mu", "rho", "gaussian", "sampling", "compositions", "compose",
+ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "gaussian", "sampling", "compositions", "compose",
                    "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
-                   "engine", "slack", "confidence", "unconditional", "warm", "samples", "seed", "log", "unit",
+                   "engine", "confidence", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
-NOISE_OPTIONS = ["dim", "rows", "offset", "count", "clip", "format", "key-file", "testing-seed", "state", "no-state", "exact", "replay",
-                 "dry-run", "ledger", "budget-epsilon", "budget-delta", "threads", "json", "out", "help"]
+NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file", "testing-seed", "state", "release", "replay",
+                 "dry-run", "ledger", "budget", "threads", "json", "out", "help"]
 TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
-                 "clip", "key-file", "testing-seed", "state", "no-state", "exact", "ledger", "budget-epsilon", "budget-delta", "data",
-                 "train-csv", "test-csv", "label", "user", "hold-out", "scale",
+                 "clip", "key-file", "testing-seed", "state", "release", "ledger", "budget", "data",
+                 "test-data", "label", "user", "hold-out", "scale",
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
-                 "checkpoint", "every", "test-curve", "test-curve-every", "public-test", "noiseless", "threads", "json", "out", "help"]
-COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "json-lines", "sync-every", "clip",
-                 "key-file", "testing-seed", "state", "exact", "plain", "ledger", "budget-epsilon", "budget-delta", "json", "out", "help"]
+                 "checkpoint", "every", "public-test-curve", "noiseless", "threads", "json", "out", "help"]
+COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
+                 "key-file", "testing-seed", "state", "release", "ledger", "budget", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
-           "query": ["clip", "mechanism", "range", "minus", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
-           "predict": ["data", "test-csv", "label", "user", "scale", "model", "threads", "json", "out", "help"],
+           "query": ["clip", "mechanism", "range", "level", "column", "cdf", "smooth", "monotone", "json", "help"],
+           "predict": ["data", "label", "user", "scale", "model", "threads", "json", "out", "help"],
            "inspect": ["json", "help"],
            "verify": ["threads", "json", "help"],
            "audit": ["epsilon", "delta", "confidence", "testing-seed", "threads", "json", "out", "through", "canaries",
-                     "noise-factor", "help"],
+                     "help"],
            "report": ["unit", "dim", "memory", "max-overhead", "clip", "mechanism", "range", "level", "column", "threads", "json",
                       "out", "help"],
            "bench": ["threads", "json", "help"],
-           "help": ["man", "completion", "help"]}
+           "help": ["format", "help"]}
 BASE = ["evaluate", "--steps", "8", "--family", "toeplitz"]
 IDENTITY = ["evaluate", "--family", "identity"]
 
@@ -106,10 +106,14 @@ class Options(Case):
         for says, arguments in [
                 (["--stepz", "--steps"], [*BASE, "--stepz", "3"]),
                 (["--loss rms3", "rms, max"], [*BASE, "--loss=rms3"]),
+                (["within", "optimize"], [*BASE, "--normalize", "within"]),
+                (["sweep", "triangular"], [*BASE, "--variant", "sweep"]),
                 (["--bogus"], [*BASE, "--bogus"]),
                 (["-x"], [*BASE, "-x"]),
                 (["-out", "--out"], [*BASE, "-out", "file"]),
-                (["--man", "evaluate"], [*BASE, "--man"]),
+                (["--format", "evaluate"], [*BASE, "--format", "man"]),
+                (["--format man", "f32, f64, npy"], ["noise", "m", "--format", "man"]),
+                (["--format f32", "text, csv, jsonl"], ["count", "m", "--format", "f32"]),
                 (["--steps", "twice"], [*BASE, "--steps", "8"]),
                 (["--out", "twice"], [*BASE, "-o", "a", "--out", "b"]),
                 (["--json", "twice"], [*BASE, "--json", "--json"]),
@@ -210,8 +214,8 @@ class Options(Case):
         self.assertEqual(self.json("inspect", one)["participation"], "minsep:2,4")
         self.assertEqual(self.json("evaluate", one, "--participation", "min-sep:2,4")["participation"], "minsep:2,4")
         self.assertIn("min-sep:K,B", self.ok("evaluate", "--help"))
-        for words in (self.ok("evaluate", "--help"), self.ok("optimize", "--help"), self.ok("help", "--man"),
-                      self.ok("help", "--completion", "bash"), self.ok("help", "--completion", "zsh")):
+        for words in (self.ok("evaluate", "--help"), self.ok("optimize", "--help"), self.ok("help", "--format", "man"),
+                      self.ok("help", "--format", "bash"), self.ok("help", "--format", "zsh")):
             self.assertNotIn("minsep", words)
 
 
@@ -320,11 +324,11 @@ class Help(Case):
     def test_help_of_nothing_is_refused(self):
         self.refused(2, "help", "bogus", says="bogus")
         self.refused(2, "help", "evalute", says="'evaluate'")
-        self.refused(2, "help", "--man", "--completion", "zsh")
-        self.refused(2, "help", "--completion", "fish", says=["fish", "bash, zsh"])
+        self.refused(2, "help", "--format", "man", "evaluate", says="only one")
+        self.refused(2, "help", "--format", "fish", says=["fish", "bash, zsh"])
 
     def test_the_manual_page_has_every_verb_and_option(self):
-        page = self.ok("help", "--man")
+        page = self.ok("help", "--format", "man")
         self.assertTrue(page.startswith(".TH DPMF 1 "))
         for verb in VERBS:
             self.assertIn(".SS %s\n" % verb, page)
@@ -338,7 +342,7 @@ class Help(Case):
             self.assertIn(b"EXIT STATUS", re.sub(rb"\x1b\[\d*m|.\x08", b"", done.stdout))
 
     def test_bash_completes_verbs_options_and_values(self):
-        script = self.write("completion.bash", self.ok("help", "--completion", "bash"))
+        script = self.write("completion.bash", self.ok("help", "--format", "bash"))
         self.assertEqual(subprocess.run(["bash", "-n", script]).returncode, 0)
 
         def complete(*words):
@@ -347,8 +351,9 @@ class Help(Case):
                                   cwd=self.directory.name)
             return done.stdout.decode().split()
         self.assertEqual(complete("dpmf", "eva"), ["evaluate"])
-        self.assertEqual(complete("dpmf", "evaluate", "--col"), ["--column-normalize"])
+        self.assertEqual(complete("dpmf", "evaluate", "--norm"), ["--normalize"])
         self.assertEqual(complete("dpmf", "evaluate", "--loss", ""), ["rms", "max"])
+        self.assertEqual(complete("dpmf", "count", "--format", "js"), ["jsonl"])
         self.assertEqual(complete("dpmf", "evaluate", "--workload", "mom"), ["momentum:"])
         self.assertEqual(complete("dpmf", "evaluate", "-o", "comp"), ["completion.bash"])
         self.assertEqual(complete("dpmf", "inspect", "comp"), ["completion.bash"])
@@ -359,7 +364,7 @@ class Help(Case):
             self.assertEqual(listed, ["--" + option for option in OPTIONS[verb]])
 
     def test_zsh_completion_has_every_option(self):
-        words = self.ok("help", "--completion", "zsh")
+        words = self.ok("help", "--format", "zsh")
         script = self.write("_dpmf", words)
         self.assertTrue(words.startswith("#compdef dpmf\n"))
         for option in EVALUATE_OPTIONS:

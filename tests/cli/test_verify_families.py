@@ -61,7 +61,7 @@ class Mutations(Families):
         self.assertGreaterEqual(self.mutate(self.calibrated(self.evaluate("fft"))), 16)
 
     def test_every_change_of_a_normalized_and_stamped_is_found(self):
-        file = self.evaluate("toeplitz", "--column-normalize", "--stamps", 3, "--participation", "minsep:3,10")
+        file = self.evaluate("toeplitz", "--normalize", "after", "--stamps", 3, "--participation", "minsep:3,10")
         self.assertGreaterEqual(self.mutate(self.calibrated(file)), 30)
 
     def test_every_change_with_weights_and_rates_is_found(self):

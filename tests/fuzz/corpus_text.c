@@ -50,10 +50,10 @@ static void make_commands(void) {
         "account\n--compose\na\nb\nc\n--times\n1,2,3\n--delta\n1e-6\n--tuning\npoisson:10",
         "noise\nm\n--dim\n10\n--rows\n0:5\n--format\nnpy\n--clip\n0.5\n--offset\n2\n--count\n3\n--testing-seed\n1",
         "count\nm\n--columns\na,b\n--time\nday\n--bad-lines\nzero\n--follow\nlog.csv\n--state\ns\n--key-file\nk",
-        "query\nstream\n--mechanism\nm\n--range\n2:5\n--minus\n1:1\n--level\n0.9\n--column\n2",
+        "query\nstream\n--mechanism\nm\n--range\n2:5-1:1\n--level\n0.9\n--column\n2",
         "train\n--data\nd\n--model\nmlp:32\n--epsilon\n3\n--delta\n1e-5\n--batch\n256\n--epochs\n5\n--decay\n0.1",
         "report\nm\n-o\npage.html",
-        "help\n--man",
+        "help\n--format\nman",
         "verify\n--help"};
     for (size_t i = 0; i < sizeof line / sizeof *line; i++) {
         char name[16];

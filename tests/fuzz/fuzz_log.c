@@ -7,8 +7,8 @@
 #include "cases.h"
 
 #include "count/count.h"
+#include "family.h"
 #include "log.h"
-#include "parameters.h"
 #include "released.h"
 
 #include <math.h>

@@ -19,7 +19,7 @@ FAMILIES = {
     "toeplitz": ["evaluate", "--family", "toeplitz"],
     "bsr": ["evaluate", "--family", "bsr", "--bands", "5"],
     "bisr": ["evaluate", "--family", "bisr", "--bands", "5"],
-    "normalized": ["evaluate", "--family", "bsr", "--bands", "4", "--column-normalize"],
+    "normalized": ["evaluate", "--family", "bsr", "--bands", "4", "--normalize", "after"],
     "stamped": ["evaluate", "--family", "bsr", "--bands", "4", "--stamps", "2"],
     "workload": ["evaluate", "--family", "workload", "--workload", "momentum:0.9"],
     "tree": ["evaluate", "--family", "tree"],

@@ -52,7 +52,7 @@ class Case(unittest.TestCase):
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
-        self.csv = ["--train-csv", self.write("train.csv", table(600, 1)), "--test-csv",
+        self.csv = ["--data", self.write("train.csv", table(600, 1)), "--test-data",
                     self.write("test.csv", table(200, 2))]
         self.plan = ["--batch", "60", "--epochs", "5", "--epsilon", "8", "--delta", "1e-5", "--family", "blt"]
         self.seed = ["--testing-seed", "3"]
@@ -252,7 +252,7 @@ class Disagreement(Case):
         self.write("other.csv", table(600, 4))
         usual = ["train", *self.csv, *self.plan]
         for says, other in [("another key", [*usual, "--testing-seed", "4"]),
-                            ("training data", ["train", "--train-csv", self.path("other.csv"), *usual[3:], *self.seed]),
+                            ("training data", ["train", "--data", self.path("other.csv"), *usual[3:], *self.seed]),
                             ("clip", [*usual, *self.seed, "--clip", "0.5"]),
                             ("learning rate", [*usual, *self.seed, "--learning-rate", "0.1"]),
                             ("checkpoint", [*usual, *self.seed, "--checkpoint", self.path("run")]),
@@ -271,7 +271,7 @@ class Disagreement(Case):
 
     def test_a_rank_that_cannot_start_ends_all(self):
         usual = ["train", *self.csv, *self.plan, *self.seed]
-        for code, says, other in [(1, "missing.csv", ["train", "--train-csv", self.path("missing.csv"), *usual[3:]]),
+        for code, says, other in [(1, "missing.csv", ["train", "--data", self.path("missing.csv"), *usual[3:]]),
                                   (2, "--nonsense", [*usual, "--nonsense"]),
                                   (2, "--hold-out", [*usual, "--hold-out", "5"])]:
             self.refused(code, ["rank 2: ", says], (2, usual), (1, other))
@@ -280,7 +280,7 @@ class Disagreement(Case):
     def test_a_gradient_that_is_not_finite_fails_the_step_for_all(self):
         """One example of one part: the step fails for all."""
         self.write("huge.csv", "x,y,label\n" + "1,2,0\n" * 5 + "3e38,3e38,1\n" + "1,1,1\n" * 6)
-        words = ["train", "--train-csv", self.path("huge.csv"), "--hold-out", "2", "--steps", "4", "--epochs", "2",
+        words = ["train", "--data", self.path("huge.csv"), "--hold-out", "2", "--steps", "4", "--epochs", "2",
                  "--noiseless", "--learning-rate", "1e11"]
         code, out, said = self.start((3, words))
         self.assertEqual((code, out), (1, ""), said)

@@ -18,14 +18,14 @@ class Figures(cases.Figures):
             sigma = self.json("account", "--epsilon", epsilon, "--delta", 1e-8, "--compositions", 16384, "--sampling",
                               "block-cyclic:%r,%d" % (8 / 16384, bands))["sigma"]
             loss = self.json("optimize", "--family", "banded-toeplitz", "--bands", bands, "--steps", 16384,
-                             "--column-normalize", "--bound", "none")["rms_loss"]
+                             "--normalize", "after", "--bound", "none")["rms_loss"]
             self.near(self.found[RIVALS, "amplified, noise RMS", str(epsilon)]["ours"], sigma * loss, 1e-9)
 
     def test_without_amplification_it_is_one_gaussian(self):
         """steps/epochs bands: the sensitivity of 8 passes, and one Gaussian."""
         sigma = self.json("account", "--epsilon", 4, "--delta", 1e-8)["sigma"]
         found = self.json("optimize", "--family", "banded-toeplitz", "--bands", 128, "--steps", 1024, "--participation",
-                          "cyclic:8,128", "--column-normalize", "--bound", "none")
+                          "cyclic:8,128", "--normalize", "after", "--bound", "none")
         self.assertEqual(found["sensitivity"]["kind"], "exact")
         ratio, noise = (self.found[MORE_STEPS, column, "1024"]["ours"]
                         for column in ["not amplified / amplified", "amplified, noise RMS"])

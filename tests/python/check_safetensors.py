@@ -114,7 +114,7 @@ def make_files(program, directory):
     variants = [
         ["--workload", "prefix", "--family", "identity"],
         ["--workload", "momentum:0.9,cooldown:0.5:0.1", "--family", "toeplitz", "--participation", "cyclic:1,24"],
-        ["--workload", "prefix", "--family", "toeplitz", "--nu", "0.01", "--column-normalize"],
+        ["--workload", "prefix", "--family", "toeplitz", "--nu", "0.01", "--normalize", "after"],
         ["--workload", "prefix", "--family", "bsr", "--bands", "4", "--participation", "minsep:1,8"],
         ["--workload", "nesterov:0.5", "--family", "bisr", "--bands", "3", "--weights", str(weights)],
         ["--workload", f"lr:{rate}", "--family", "workload"],

@@ -3,7 +3,7 @@
 """Exactly rounded normal numbers in arithmetic of 400 bits (mpmath), from docs/exactness.md alone.
 
     reference_whole.py > tests/data/whole_vectors.csv      known answers (needs mpmath; about ten seconds)
-    reference_whole.py check N                             N numbers of `$DPMF noise --exact`, independent noise, made again
+    reference_whole.py check N                             N numbers of `$DPMF noise --release exact`, independent noise, made again
                                                            from the key on (needs openssl; 10^6: some minutes)
 
 Lines:  RADIUS WORD;ANGLE WORD;STREAM;SCALE;X;Y      words and stream in hexadecimal, the scale as C's %a, X and Y in decimal.
@@ -133,7 +133,7 @@ def check(count):
         subprocess.run([program, "evaluate", "--steps", str(rows), "--family", "identity", "--out", file], check=True,
                        stdout=subprocess.DEVNULL)
         said = json.loads(subprocess.run(
-            [program, "noise", file, "--dim", str(dim), "--rows", "0:%d" % rows, "--testing-seed", "11", "--exact", "--json",
+            [program, "noise", file, "--dim", str(dim), "--rows", "0:%d" % rows, "--testing-seed", "11", "--release", "exact", "--json",
              "--out", out], check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
         with open(out, "rb") as data:
             found = data.read()

@@ -6,7 +6,7 @@
 #include "dpmf.h"
 #include "options/options.h"
 
-/* --budget-epsilon and --budget-delta go together, and with --ledger. 0, or the exit code after a message. */
+/* Is --budget readable, and given with --ledger? 0, or the exit code after a message. */
 int ledger_check(const arguments *given);
 
 /*
@@ -18,5 +18,10 @@ int ledger_enter(const arguments *given, const dpmf_mechanism *mechanism, const 
 
 /* Does this file hold a ledger, and not a mechanism? */
 bool ledger_is(const char *path);
+
+/* account --compose: what several mechanism files, run on the same data, come to together. */
+
+/* The exit code. */
+int account_compose(const arguments *given);
 
 #endif
