@@ -8,8 +8,8 @@ tables, which are words of their own ("workload"): the second argument of functi
 `.name` of an option, and `.class_name`.
 
 The stages of src/ name no family at all, neither by such a literal nor by a DPMF_FAMILY_ constant, and compare no class_name
-with a literal: they ask the table of operations what an object can do. Free are src/design, which lists its candidates by
-name, and the libraries of their own over dpmf.h, src/mpi and src/device.
+with a literal: they ask the table of operations what an object can do, and src/design asks it for the families' candidates.
+Free are the libraries of their own over dpmf.h, src/mpi and src/device.
 
 A constant of dpmf_participation_kind may stand in at most 8 C files of src/ and cli/ outside src/workload, and one of
 dpmf_sampling_kind in at most 8 outside src/account: others ask the object.
@@ -25,7 +25,7 @@ from checking import finds_exactly, run
 
 FAMILY_FILES, KIND_FILES = 3, 8
 FAMILIES = "src/families/"
-MAY_NAME = (FAMILIES, "src/design/", "src/mpi/", "src/device/")
+MAY_NAME = (FAMILIES, "src/mpi/", "src/device/")
 NAMING = re.compile(r'\bDPMF_FAMILY_\w+|strcmp\((?:[^;"]*\bclass_name\b[^;)"]*"|"[^"]*",[^;)]*\bclass_name\b)')
 KINDS = {"dpmf_participation_kind": "src/workload", "dpmf_sampling_kind": "src/account"}
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -89,6 +89,9 @@ def self_test():
     tree = {"include/dpmf.h": header, "src/families/families.c": '"oak" "elm-tree" "ash"',
             "src/families/oak/oak.c": 'f("oak");', "src/families/elm/parts.c": 'strcmp(s->class_name, "elm-tree")',
             "src/families/ash/search.c": 'f(DPMF_FAMILY_ASH)', "src/design/candidates.c": "f(DPMF_FAMILY_ASH)",
+            "src/design/explains.c": 'if (strcmp(c->family, "ash") == 0) f();',
+            "src/design/asks.c": "for (f = strategy_family_next(NULL); f != NULL;) f->candidates.search(d);",
+            "src/mpi/shards.c": "f(DPMF_FAMILY_ASH)",
             "src/error/literal.c": 'f("ash");', "src/noise/constant.c": "f(DPMF_FAMILY_OAK);",
             "src/noise/compares.c": 'if (strcmp(s->ops->class_name, "lowrank") == 0) f();',
             "src/noise/shows.c": 'fail("%s", s->ops->class_name); strcmp(class_name, table.name);'}
@@ -102,7 +105,7 @@ def self_test():
         tree[f"src/workload/own_{i}.c"] = "DPMF_P_TWO DPMF_P_TWO_MORE"
         tree[f"src/account/grid/own_{i}.inc"] = "DPMF_S_ONE"
     expected = {'"oak"', "DPMF_P_ONE", "DPMF_S_TWO", "src/error/literal.c", "src/noise/constant.c",
-                "src/noise/compares.c"}
+                "src/noise/compares.c", "src/design/candidates.c", "src/design/explains.c"}
     return finds_exactly(check, tree, expected)
 
 

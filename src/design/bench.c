@@ -121,7 +121,7 @@ dpmf_status design_bench(const dpmf_design *d, const dpmf_strategy *strategy, do
     if (count > d->options.dim) count = d->options.dim;
     TRY(strategy_create_identity(d->problem.steps, &identity));
     TRY_DONE(time_rows(strategy, identity, precision, count, &own, &independent));
-    if (strcmp(strategy->family, DPMF_FAMILY_IDENTITY) == 0) own = independent; /* the same by definition */
+    if (strcmp(strategy->family, identity->family) == 0) own = independent; /* the same by definition */
     *seconds = own * (double)d->options.dim / (double)count;
     *overhead = independent > 0 ? own / independent : 1;
 done:

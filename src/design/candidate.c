@@ -6,20 +6,68 @@
  *     amplified     s the largest column norm, sigma for ceil(n/b) compositions at probability min(1, q b)
  *                   (McKenna 2024, Proposition 2.1)
  *
- * Where sigma depends on the sampling alone, it is calibrated once for each number of blocks.
+ * Where sigma depends on the sampling alone, it is calibrated once for each number of blocks. The cost of a candidate's
+ * stream, and candidates under samplings whose accounts compose no sampled steps, are here too.
  */
 #include "account/account.h"
 #include "base/memory.h"
 #include "base/sum.h"
+#include "base/text.h"
 #include "design/design.h"
 #include "optimize/optimize.h"
 #include "optimum/optimum.h"
-#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- which families ---- */
+
+/* Is `family` one of the names joined by commas? */
+static int among(const char *names, const char *family) {
+    const size_t length = strlen(family);
+    for (const char *at = names; *at != 0;) {
+        size_t part = strcspn(at, ",");
+        if (part == length && strncmp(at, family, length) == 0) return 1;
+        at += part + (at[part] == ',');
+    }
+    return 0;
+}
+
+int design_is_named(const dpmf_design *d, const char *family) {
+    return d->options.families != NULL && among(d->options.families, family);
+}
+
+int design_is_allowed(const dpmf_design *d, const char *family) {
+    return d->options.families == NULL || among(d->options.families, family);
+}
+
+int design_is_tried(dpmf_design *d, const char *family, int64_t steps_max) {
+    if (design_is_named(d, family)) return 1;
+    if (!design_is_allowed(d, family)) return 0;
+    if (d->problem.steps > steps_max && steps_max > 0) {
+        base_text shown = {d->skipped_for_steps, sizeof d->skipped_for_steps, strlen(d->skipped_for_steps)},
+                  names = {d->skipped_for_steps_names, sizeof d->skipped_for_steps_names,
+                           strlen(d->skipped_for_steps_names)};
+        base_text_add(&shown, "%s%s (above %lld)", shown.length > 0 ? ", " : "", family, (long long)steps_max);
+        base_text_add(&names, "%s,", family);
+    }
+    return d->problem.steps <= steps_max;
+}
+
+void design_note_skipped(dpmf_design *d, const char *format, ...) {
+    const size_t used = strlen(d->skipped_for_time);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(d->skipped_for_time + used, sizeof d->skipped_for_time - used, format, arguments);
+    va_end(arguments);
+    const size_t length = strlen(d->skipped_for_time);
+    if (length + 1 < sizeof d->skipped_for_time) memcpy(d->skipped_for_time + length, "\n", 2);
+}
+
+/* ---- the options of other stages ---- */
 
 int design_may_skip(dpmf_status status) {
     return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL || status == DPMF_ERROR_ARGUMENT;
@@ -33,8 +81,60 @@ dpmf_optimize_options design_optimize_options(const dpmf_design *d) {
     return o;
 }
 
-int design_sampling_alone(const dpmf_sampling *sampling) {
-    return !dpmf_sampling_describe(sampling->kind)->simulated;
+dpmf_account_options design_account(const dpmf_design *d, const dpmf_sampling *sampling,
+                                    const dpmf_strategy *strategy) {
+    dpmf_account_options a = dpmf_account_options_defaults();
+    a.sampling = *sampling;
+    a.strategy = dpmf_sampling_is_none(sampling) ? NULL : strategy;
+    a.adjacency = d->problem.adjacency;
+    /* without sampling the sensitivity is doubled; with it the largest column norm is not, and sigma takes it up */
+    if (dpmf_sampling_is_none(sampling) && a.adjacency == DPMF_ADJACENCY_REPLACE_ONE) a.sigma_unit = 2;
+    a.run = d->options.run;
+    return a;
+}
+
+/*
+ * ---- the cost of a stream ----
+ *
+ * Memory follows from the plan of the stream, and so does the time of a row in units of a row of independent noise, which
+ * makes one normal number for each of its numbers:
+ *
+ *     overhead = normals + TOUCHED x numbers read or written
+ *
+ * The constant is that of one reference machine, so the answer is the same on every machine and at every load.
+ * docs/design.md has the measurements behind it. With `measure` a real stream is timed instead (design/bench.c), unless the
+ * model is so far above the limit that no measurement would change the choice.
+ */
+static const double TOUCHED = 0.06; /* median of the measurements: 0.032 ns, where a normal number takes 0.533 ns */
+static const double HOPELESS = 3;   /* times the limit: not measured */
+
+double design_model(noise_work work) {
+    return work.normals + TOUCHED * work.touched;
+}
+
+dpmf_status design_cost(const dpmf_design *d, const dpmf_strategy *strategy, uint64_t *bytes, double *overhead) {
+    const noise_stream_options o = {.precision = d->options.precision, .count = d->options.dim};
+    noise_plan plan;
+    uint64_t all = 0;
+    TRY(noise_stream_memory(strategy, &o, d->threads, &all, NULL));
+    TRY(noise_plan_make(strategy, &o, d->threads, &plan));
+    *bytes = all + sizeof(dpmf_noise);
+    *overhead = design_model(plan.work);
+    return DPMF_OK;
+}
+
+int design_fits(const dpmf_design *d, uint64_t bytes) {
+    return d->options.memory == 0 || bytes <= d->options.memory;
+}
+
+dpmf_status design_ask_time(dpmf_design *d, int64_t i, int *enough) {
+    dpmf_candidate *c = &d->candidates[i].info;
+    if (d->options.measure && c->seconds_per_step == 0 && c->overhead <= HOPELESS * d->options.max_overhead) {
+        TRY(base_progress(&d->options.run, "measuring the noise", -1));
+        TRY(design_bench(d, d->candidates[i].strategy, &c->seconds_per_step, &c->overhead));
+    }
+    *enough = c->overhead <= d->options.max_overhead;
+    return DPMF_OK;
 }
 
 /* ---- losses and sigma ---- */
@@ -86,7 +186,7 @@ static dpmf_status find_privacy(const dpmf_design *d, candidate *c) {
     for (int64_t i = d->count - 1; i >= 0; i--) {
         const dpmf_sampling *b = &d->candidates[i].info.sampling;
         if (a->kind == b->kind && a->probability == b->probability && a->count == b->count && a->picks == b->picks &&
-            a->cap == b->cap && design_sampling_alone(a)) {
+            a->cap == b->cap && !dpmf_sampling_describe(a->kind)->simulated) {
             c->privacy = d->candidates[i].privacy;
             return DPMF_OK;
         }
@@ -170,6 +270,14 @@ dpmf_status design_add(dpmf_design *d, const candidate *given, const char *made_
     if (c.compared == 0) c.compared = *noise;
     snprintf(c.made_by, sizeof c.made_by, "%s", made_by);
     return append(d, &c);
+}
+
+dpmf_status design_add_closed_form(dpmf_design *d, const char *family, const dpmf_sampling *sampling) {
+    candidate c = {.info.sampling = *sampling};
+    dpmf_status status = dpmf_strategy_create(family, d->problem.workload, NULL, &c.strategy);
+    if (status == DPMF_OK) status = design_add(d, &c, "design: closed form", NULL);
+    dpmf_strategy_free(c.strategy);
+    return design_may_skip(status) ? DPMF_OK : status;
 }
 
 /* ---- the best of a family ---- */
@@ -276,4 +384,107 @@ double design_least(const dpmf_design *d) {
 
 int design_is_proven(const dpmf_design *d) {
     return design_least(d) <= DESIGN_CLOSE * design_bound_noise(d);
+}
+
+/*
+ * ---- samplings whose accounts are not those of a sampled step composed ----
+ *
+ *     allocation      independent noise, each unit in one step of every epoch (whole epochs only)
+ *     balls-in-bins   C of entries that are not negative, b = ceil(n/epochs) bins; bounded without simulation where delta is
+ *                     below what simulation sees, by simulation where it was named and is not
+ *     min-sep         banded C, waits of its bands, the probability that gives `epochs` uses on average; simulation: when named
+ *
+ * The strategies are those that families and searches over bands have found for the participation in a fixed order:
+ * they are not optimized for these accounts, and sigma x loss is compared as for all other candidates.
+ */
+
+static int wanted(const dpmf_design *d, dpmf_sampling_kind kind) {
+    return d->options.any_sampling || d->options.sampling == kind;
+}
+
+/*
+ * Finds the candidate of a family without sampling that has the least noise, of those that have more than `above`;
+ * NULL: none.
+ */
+static const candidate *best_of(const dpmf_design *d, const char *family, double above) {
+    const candidate *best = NULL;
+    for (int64_t i = 0; i < d->count; i++) {
+        const candidate *e = &d->candidates[i];
+        if (!dpmf_sampling_is_none(&e->info.sampling) || strcmp(e->info.family, family) != 0) continue;
+        if (e->compared > above && (best == NULL || e->compared < best->compared)) best = e;
+    }
+    return best;
+}
+
+/*
+ * Adds the best of a family that the account supports: where it is passed over (entries of C that are negative, too
+ * many bins) the next best. *added: was one?
+ */
+static dpmf_status add_under(dpmf_design *d, const char *family, const dpmf_sampling *sampling, int *added) {
+    const candidate *best;
+    double above = -INFINITY;
+    *added = 0;
+    while (!*added && (best = best_of(d, family, above)) != NULL) {
+        char made_by[sizeof best->made_by];
+        const candidate c = {.strategy = best->strategy, .info.sampling = *sampling};
+        const int64_t before = d->count;
+        above = best->compared;
+        memcpy(made_by, best->made_by, sizeof made_by); /* the list may move */
+        const dpmf_status status = design_add(d, &c, made_by, NULL);
+        if (status != DPMF_OK && !design_may_skip(status)) return status;
+        *added = status == DPMF_OK && d->count > before;
+    }
+    return DPMF_OK;
+}
+
+/* Above it the Gram matrix of the bins, bins^2 numbers, is not worth its time. */
+static const int64_t BINS_MAX = 2048;
+static const double SIMULATED_DELTA = 1e-6;
+
+static dpmf_status add_bins(dpmf_design *d, const char *family, int64_t bins) {
+    const dpmf_sampling sampling = {.kind = DPMF_SAMPLING_BALLS_IN_BINS, .count = bins};
+    const int named = d->options.sampling == DPMF_SAMPLING_BALLS_IN_BINS;
+    int added = 0;
+    if (bins > BINS_MAX || (d->problem.delta >= SIMULATED_DELTA && !named)) return DPMF_OK;
+    TRY(add_under(d, family, &sampling, &added));
+    if (!added && best_of(d, family, -INFINITY) != NULL)
+        design_note_skipped(
+            d, "%s under balls-in-bins was left out: the account needs entries of C that are not negative.", family);
+    return DPMF_OK;
+}
+
+static dpmf_status add_separated(dpmf_design *d, const char *family) {
+    const candidate *best = best_of(d, family, -INFINITY);
+    int added = 0;
+    if (best == NULL || best->info.bands < 1) return DPMF_OK;
+    const double rate = (double)d->options.epochs / (double)d->problem.steps, waits = (double)best->info.bands - 1;
+    if (!(waits * rate < 0.99)) return DPMF_OK;
+    const dpmf_sampling sampling = {.kind = DPMF_SAMPLING_MIN_SEPARATION,
+                                    .probability = fmin(rate / (1 - waits * rate), 1),
+                                    .count = best->info.bands,
+                                    .cap = d->options.batch_cap,
+                                    .units = d->options.batch_cap > 0 ? d->options.units : 0};
+    return add_under(d, family, &sampling, &added);
+}
+
+dpmf_status design_samplings(dpmf_design *d) {
+    const int64_t epochs = d->options.epochs, bins = (d->problem.steps - 1) / epochs + 1;
+    const dpmf_sampling once = {.kind = DPMF_SAMPLING_ALLOCATION, .count = bins, .picks = 1};
+    const int allocates = wanted(d, DPMF_SAMPLING_ALLOCATION), has_bins = wanted(d, DPMF_SAMPLING_BALLS_IN_BINS);
+    const int capped = d->options.batch_cap != 0;
+    if (capped && allocates && has_bins) /* their batches are of nearly one size anyway */
+        design_note_skipped(d, "allocation and balls-in-bins were left out: neither has an account with a cap.");
+    for (const strategy_family *f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f)) {
+        const unsigned samplings = f->candidates.samplings;
+        const char *name = f->shown.name;
+        int added = 0;
+        if ((samplings & 1u << DPMF_SAMPLING_ALLOCATION) != 0 && allocates && !capped &&
+            bins * epochs == d->problem.steps && design_is_allowed(d, name))
+            TRY(add_under(d, name, &once, &added));
+        if ((samplings & 1u << DPMF_SAMPLING_BALLS_IN_BINS) != 0 && has_bins && !capped) TRY(add_bins(d, name, bins));
+        if ((samplings & 1u << DPMF_SAMPLING_MIN_SEPARATION) != 0 &&
+            d->options.sampling == DPMF_SAMPLING_MIN_SEPARATION)
+            TRY(add_separated(d, name));
+    }
+    return DPMF_OK;
 }

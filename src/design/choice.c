@@ -5,12 +5,18 @@
  *
  * If times are measured, this file measures only the streams that the choice needs, from the least noise up, and then
  * those that are shown beside it.
+ *
+ * Then the design in sentences: the rank of each candidate, the choice, and what the user must take care of.
  */
+#include "account/account.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "design/design.h"
+#include "workload/workload.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,4 +205,278 @@ dpmf_status design_choose(dpmf_design *d, int64_t *chosen) {
     name_leaders(d);
     d->candidates[*chosen].info.is_search_point = 0;
     return fill_eligible(d);
+}
+
+/* ---- sentences ---- */
+
+typedef base_text text;
+#define add base_text_add /* short, because every line below uses it */
+
+static int sampled(const dpmf_candidate *c) {
+    return !dpmf_sampling_is_none(&c->sampling);
+}
+
+static const strategy_candidates *family_of(const dpmf_candidate *c) {
+    return &strategy_family_find(c->family, strlen(c->family))->candidates;
+}
+
+static int is_baseline(const dpmf_candidate *c) {
+    return family_of(c)->baseline != NULL;
+}
+
+/* "amplified banded-toeplitz with 44 bands" */
+static void name(text *t, const dpmf_candidate *c) {
+    add(t, "%s%s", sampled(c) ? "amplified " : "", is_baseline(c) ? family_of(c)->baseline : c->family);
+    if (c->bands > 0)
+        add(t, " with %lld bands", (long long)c->bands);
+    else if (c->buffers > 0)
+        add(t, " with %lld buffer%s", (long long)c->buffers, c->buffers == 1 ? "" : "s");
+    if (c->normals_per_number > 1) add(t, " and %.3g normals per number", c->normals_per_number);
+}
+
+/* Writes a number of bytes in a familiar unit. */
+static void bytes(text *t, uint64_t count) {
+    if (count >= (uint64_t)1 << 40)
+        add(t, "%.4g TiB", (double)count / 0x1p40);
+    else if (count >= (uint64_t)1 << 30)
+        add(t, "%.4g GiB", (double)count / 0x1p30);
+    else if (count >= (uint64_t)1 << 20)
+        add(t, "%.3g MiB", (double)count / 0x1p20);
+    else
+        add(t, "%llu bytes", (unsigned long long)count);
+}
+
+/* Adds the reason why it is not eligible; adds nothing if it is. */
+static void obstacle(text *t, const dpmf_design *d, int64_t i) {
+    const dpmf_candidate *c = &d->candidates[i].info;
+    if (!design_fits(d, c->memory_bytes)) {
+        add(t, "its stream takes ");
+        bytes(t, c->memory_bytes);
+        add(t, " of memory, more than the ");
+        bytes(t, d->options.memory);
+        add(t, " allowed");
+    } else if (c->overhead > d->options.max_overhead) {
+        add(t, "a row takes %.4g times the time of independent noise%s, more than the %g allowed", c->overhead,
+            c->seconds_per_step > 0 ? ", as measured here" : "", d->options.max_overhead);
+    }
+}
+
+/* The figure by which candidates are compared. */
+static const char *measure(const dpmf_design *d) {
+    return d->options.federated && d->options.separation_low < d->options.separation_high ? "worst ratio" : "noise";
+}
+
+/* ---- a sentence for each ---- */
+
+static void reason(const dpmf_design *d, int64_t i, dpmf_candidate *c) {
+    const double over = d->candidates[i].compared / d->candidates[d->chosen].compared;
+    text t = {c->reason, sizeof c->reason, 0};
+    c->reason[0] = 0;
+    if (i == d->chosen) {
+        add(&t, "chosen: %s, or within 0.1 %% of it with the fewest buffers",
+            d->options.federated ? "of the eligible, nearest to the best in the worst separation"
+                                 : "least noise of the eligible");
+        return;
+    }
+    obstacle(&t, d, i);
+    if (t.length > 0) return;
+    if (over < 1)
+        add(&t, "%.3g %% less %s than the chosen one, but more buffers", 100 * (1 - over), measure(d));
+    else
+        add(&t, "%.5g times the %s of the chosen one", over, measure(d));
+}
+
+/* ---- why ---- */
+
+static void add_choice(text *t, const dpmf_design *d, int64_t chosen) {
+    const dpmf_candidate *c = &d->candidates[chosen].info;
+    const int max_loss = d->problem.loss == DPMF_LOSS_MAX;
+    name(t, c);
+    add(t, "%s. Its %s noise, sigma %.6g x loss %.6g = %.6g, is %s", c->normalized ? ", columns normalized" : "",
+        max_loss ? "largest" : "RMS", c->sigma, max_loss ? c->max_loss : c->rms_loss,
+        max_loss ? c->noise_max : c->noise_rms,
+        d->options.federated ? "that at separation " : "the least of the eligible candidates");
+    if (d->options.federated && d->options.separation_low == d->options.separation_high)
+        add(t, "%lld, and no eligible candidate has less", (long long)d->options.separation_low);
+    else if (d->options.federated)
+        add(t,
+            "%lld, which is certain. From there to %lld no other eligible candidate has a smaller worst ratio of its "
+            "noise to the best one at each separation",
+            (long long)d->options.separation_low, (long long)d->options.separation_high);
+    int64_t least = 0;
+    while (!d->candidates[least].info.eligible)
+        least++;
+    if (least != chosen)
+        add(t, " to within 0.1 %%, and it keeps %lld buffers instead of %lld", (long long)c->buffers,
+            (long long)d->candidates[least].info.buffers);
+    add(t, ".\n");
+    /* four decimals, each rounded so that the sentence stays proven */
+    if (!sampled(c) && c->ratio > 0)
+        add(t, "Its loss is at most %.4f times that of the best possible mechanism. The bound is for %s.\n",
+            ceil(1e4 * c->ratio) / 1e4, d->proven.scope);
+    if (sampled(c) && c->ratio > 0 && c->ratio < 1)
+        add(t, "No mechanism without sampling can have less than %.4f times its noise. The bound is for %s.\n",
+            floor(1e4 / c->ratio) / 1e4, d->proven.scope);
+}
+
+static void add_rivals(text *t, const dpmf_design *d, int64_t chosen) {
+    const candidate *e = d->candidates;
+    int64_t baseline = -1, next = -1;
+    for (int64_t i = d->count - 1; i >= 0; i--) {
+        if (i == chosen) continue;
+        if (is_baseline(&e[i].info)) baseline = i;
+        if (i > chosen && e[i].info.eligible && !e[i].info.is_search_point && !is_baseline(&e[i].info)) next = i;
+    }
+    if (baseline >= 0 && !is_baseline(&e[chosen].info)) {
+        add(t, "Beside it, ");
+        name(t, &e[baseline].info);
+        add(t, " has %.4g times the %s", e[baseline].compared / e[chosen].compared, measure(d));
+        if (next < 0) add(t, ".\n");
+    }
+    if (next < 0) return;
+    add(t, baseline >= 0 && !is_baseline(&e[chosen].info) ? ", and the next eligible candidate, "
+                                                          : "The next eligible candidate, ");
+    name(t, &e[next].info);
+    add(t, ", has %.4g times the %s.\n", e[next].compared / e[chosen].compared, measure(d));
+}
+
+enum { OBSTACLES_SHOWN = 3 };
+
+static void add_better(text *t, const dpmf_design *d, int64_t chosen) {
+    int shown = 0;
+    for (int64_t i = 0; i < chosen && shown < OBSTACLES_SHOWN; i++) {
+        const dpmf_candidate *c = &d->candidates[i].info;
+        if (c->eligible || c->is_search_point) continue;
+        shown++;
+        add(t, "Not eligible, with %.4g times the %s: ", d->candidates[i].compared / d->candidates[chosen].compared,
+            measure(d));
+        name(t, c);
+        add(t, ": ");
+        obstacle(t, d, i);
+        add(t, ".\n");
+    }
+}
+
+static void add_rule(text *t, const dpmf_design *d, const dpmf_candidate *c) {
+    const dpmf_design_options *o = &d->options;
+    const double rule = o->epsilon * sqrt((double)d->problem.steps) / (double)o->epochs;
+    if (c->sampling.kind != DPMF_SAMPLING_BLOCK_CYCLIC) return;
+    add(t, "The rule of thumb epsilon sqrt(steps)/epochs (McKenna 2024, Section 4.2) gives about %.3g bands: ", rule);
+    const double found = (double)c->bands;
+    if (found > 4 * rule || 4 * found < rule)
+        add(t, "far from the %lld found, which were computed for this problem.\n", (long long)c->bands);
+    else
+        add(t, "it agrees with the %lld found within a factor of %.2g.\n", (long long)c->bands,
+            fmax(found / rule, rule / found));
+}
+
+static void explain_choice(dpmf_design *d) {
+    const int64_t chosen = d->chosen;
+    text t = {d->why, sizeof d->why, 0};
+    d->why[0] = 0;
+    add_choice(&t, d, chosen);
+    add_rivals(&t, d, chosen);
+    add_better(&t, d, chosen);
+    add_rule(&t, d, &d->candidates[chosen].info);
+    add(&t, "%s", d->skipped_for_time);
+    if (d->skipped_by_bound[0] != '\0') /* four digits are off by up to 5e-4: never above what is proven */
+        add(&t,
+            "Left out because it is proven that without sampling no mechanism has less than %.4g times the noise of "
+            "amplified %s: %s (optimize --family NAME finds them).\n",
+            (1 - 5e-4) * d->skipped_by_times, d->skipped_by_family, d->skipped_by_bound);
+    if (d->skipped_for_steps[0] != '\0')
+        add(&t, "Left out because of the number of steps: %s. --families %s... tries them.\n", d->skipped_for_steps,
+            d->skipped_for_steps_names);
+    if (d->options.measure)
+        add(&t, "Times were measured on this machine (--measure) and may differ from run to run.\n");
+}
+
+/* ---- warnings ---- */
+
+__attribute__((format(printf, 2, 3))) static void warn(dpmf_design *d, const char *format, ...) {
+    va_list arguments;
+    if (d->warnings >= DESIGN_WARNINGS) return;
+    va_start(arguments, format);
+    vsnprintf(d->warning[d->warnings++], DESIGN_WARNING, format, arguments);
+    va_end(arguments);
+}
+
+static void warn_sampling(dpmf_design *d, const dpmf_candidate *c) {
+    const dpmf_sampling *s = &c->sampling;
+    char exactly[DESIGN_WARNING];
+    account_sampling_warning(s, exactly, sizeof exactly);
+    if (account_sampling_composes(s)) warn(d, "%s", exactly);
+    if (s->cap > 0)
+        warn(d,
+             "At most %lld of the %lld units take part in a batch: if more are drawn, a random %lld of them take part.",
+             (long long)s->cap, (long long)s->units, (long long)s->cap);
+    if (!account_sampling_composes(s) && exactly[0] != 0) warn(d, "%s", exactly);
+    if (dpmf_sampling_is_none(s) && !d->options.federated && d->options.epochs > 1)
+        warn(d,
+             "The guarantee assumes the same order of the data in every pass: a unit's steps are exactly %lld apart "
+             "(%s). A loader that shuffles again for every epoch is not cyclic.",
+             (long long)d->problem.participation->separation, d->problem.participation->text);
+    if (dpmf_sampling_is_none(s) && !d->options.federated && d->options.epochs == 1)
+        warn(d, "The guarantee assumes that no unit is used in more than one step: duplicates in the data break it.");
+}
+
+static void warn_federated(dpmf_design *d) {
+    const dpmf_design_options *o = &d->options;
+    char apart[80] = "";
+    if (!o->federated) return;
+    if (o->separation_low > 1)
+        snprintf(apart, sizeof apart, " or in two rounds less than %lld apart", (long long)o->separation_low);
+    warn(d,
+         "The guarantee holds if no user takes part more than %lld times%s: let the server, or the clients themselves, "
+         "refuse %s, and compute the sensitivity of the actual run from its logs.",
+         (long long)o->epochs, apart, o->separation_low > 1 ? "earlier returns" : "more");
+}
+
+/* Warns only if --memory is not given: a candidate that exceeds --memory is not eligible. */
+static void warn_memory(dpmf_design *d, const dpmf_candidate *c) {
+    char takes[40], has[40];
+    if (d->options.memory != 0 || c->memory_bytes <= base_memory_limit()) return;
+    bytes(&(text){takes, sizeof takes, 0}, c->memory_bytes);
+    bytes(&(text){has, sizeof has, 0}, base_memory_limit());
+    warn(d,
+         "The noise stream takes a memory of %s, and this machine has %s: --memory BYTES chooses among those that fit.",
+         takes, has);
+}
+
+static void warn_all(dpmf_design *d) {
+    const dpmf_candidate *c = &d->candidates[d->chosen].info;
+    warn_sampling(d, c);
+    warn_federated(d);
+    warn_memory(d, c);
+    if (c->bands > 8)
+        warn(d,
+             "With an adaptive optimizer such as Adam, fewer bands can train better than the noise alone suggests "
+             "(McKenna 2024, Section 4.3): try %lld or %lld too.",
+             (long long)(c->bands / 2), (long long)(c->bands / 4));
+    if (d->options.sampling != DPMF_SAMPLING_NONE && !sampled(c))
+        warn(d, "Sampling was allowed, but the chosen mechanism does not use it: its guarantee does not need secret "
+                "sampling.");
+    if (sampled(c) && c->sigma < 0.5)
+        warn(d, "sigma = %.3g is small: the guarantee depends strongly on secret sampling.", c->sigma);
+    if (!d->options.federated && d->problem.participation->count < d->options.epochs)
+        warn(d,
+             "%lld steps do not divide into %lld epochs: a pass in a fixed order takes %lld steps, so a unit takes "
+             "part %lld times, and mechanisms without sampling were designed for that; with sampling %lld times are "
+             "expected.",
+             (long long)d->problem.steps, (long long)d->options.epochs, (long long)d->problem.participation->separation,
+             (long long)d->problem.participation->count, (long long)d->options.epochs);
+    if (d->problem.epsilon > 10)
+        warn(d, "epsilon = %g is a weak guarantee: likelihoods may differ by a factor of e^epsilon.",
+             d->problem.epsilon);
+    if (d->problem.delta > 1e-4)
+        warn(d, "delta = %g is large: it should be well below 1/(number of units).", d->problem.delta);
+    if (!d->problem.workload->toeplitz && d->plain != d->problem.workload && !family_of(c)->keeps_schedule)
+        warn(d, "The workload has a schedule: some families were optimized without it and evaluated with it.");
+}
+
+void design_explain(dpmf_design *d) {
+    for (int64_t i = 0; i < d->count; i++)
+        reason(d, i, &d->candidates[i].info);
+    explain_choice(d);
+    warn_all(d);
 }

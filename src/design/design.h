@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Design: declarations that its parts share. Every family that applies adds candidates (design/families.c lists the
- * functions); the choice among them (design/choice.c) and the sentences about it (design/explain.c) are the same for
- * all.
+ * Design: what its parts share, and what the families' searches for candidates call. Every family that applies adds
+ * candidates: the table of families has the functions and their order (strategy_candidates). The choice among the
+ * candidates and the sentences about it (design/choice.c) are the same for all.
  */
 #ifndef DPMF_DESIGN_H
 #define DPMF_DESIGN_H
@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "noise/noise.h"
 #include "problem/problem.h"
+#include "strategy/strategy.h"
 
 enum { DESIGN_SKIPPED = 1000, DESIGN_WHY = 3000, DESIGN_WARNINGS = 8, DESIGN_WARNING = 500 };
 
@@ -65,12 +66,7 @@ struct dpmf_design {
     char warning[DESIGN_WARNINGS][DESIGN_WARNING];
 };
 
-/* ---- design/options.c ---- */
-
-/* The checks come first; what was opened is closed in any case. The names of families stay the caller's. */
-DPMF_MUST_CHECK dpmf_status design_check(const dpmf_workload *workload, const dpmf_design_options *o);
-DPMF_MUST_CHECK dpmf_status design_open(const dpmf_workload *workload, const dpmf_design_options *o, dpmf_design *d);
-void design_close(dpmf_design *d);
+/* ---- design/candidate.c ---- */
 
 /* Is this family (a name of --family) named, or not excluded? A named family may take longer. */
 int design_is_named(const dpmf_design *d, const char *family);
@@ -79,10 +75,17 @@ int design_is_allowed(const dpmf_design *d, const char *family);
 /* Is it named, or allowed and tried for this many steps? If the steps are the reason, the design reports that. */
 int design_is_tried(dpmf_design *d, const char *family, int64_t steps_max);
 
+/* Adds a sentence about what was left out. */
+void design_note_skipped(dpmf_design *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Adds a family without parameters; one that does not support the workload is passed over. */
+DPMF_MUST_CHECK dpmf_status design_add_closed_form(dpmf_design *d, const char *family, const dpmf_sampling *sampling);
+
+/* Adds candidates under samplings whose accounts are not those of a sampled step composed. */
+DPMF_MUST_CHECK dpmf_status design_samplings(dpmf_design *d);
+
 /* Returns the options of a candidate's privacy account. */
 dpmf_account_options design_account(const dpmf_design *d, const dpmf_sampling *sampling, const dpmf_strategy *strategy);
-
-/* ---- design/candidate.c ---- */
 
 /*
  * Evaluates and calibrates a candidate whose strategy (shared, not taken), sampling, is_search_point, worst_ratio and
@@ -110,9 +113,6 @@ dpmf_optimize_options design_optimize_options(const dpmf_design *d);
  */
 int design_may_skip(dpmf_status status);
 
-/* Does sigma follow from the sampling alone? */
-int design_sampling_alone(const dpmf_sampling *sampling);
-
 /*
  * Computes the problem's bound once, unless an optimizer has found one; and the bound on noise without sampling that
  * follows, 0: unknown.
@@ -123,8 +123,6 @@ double design_bound_noise(const dpmf_design *d);
 /* The least noise of candidates without sampling that fit the memory; and is that within 0.1 % of the proven bound? */
 double design_least(const dpmf_design *d);
 int design_is_proven(const dpmf_design *d);
-
-/* ---- design/cost.c, design/bench.c ---- */
 
 /* The time of a row over that of independent noise, by the model. */
 double design_model(noise_work work);
@@ -137,21 +135,52 @@ int design_fits(const dpmf_design *d, uint64_t bytes);
 /* Is candidate i fast enough? By the model, or by a measurement that is made on the first call. */
 DPMF_MUST_CHECK dpmf_status design_ask_time(dpmf_design *d, int64_t i, int *enough);
 
-/* Seconds that a row of options.dim numbers takes here, and over those of independent noise. */
+/* design/bench.c: seconds that a row of options.dim numbers takes here, and over those of independent noise. */
 DPMF_MUST_CHECK dpmf_status design_bench(const dpmf_design *d, const dpmf_strategy *strategy, double *seconds,
                                          double *overhead);
 
-/* ---- the candidates ---- */
+/* ---- design/federated.c: strategies and how their losses change with the separation ---- */
 
-/* design/families.c: all of them, or those of the federated case. */
-DPMF_MUST_CHECK dpmf_status design_candidates(dpmf_design *d);
+enum {
+    DESIGN_FEDERATED_POINTS = 33, /* separations at which candidates are compared, both ends among them */
+    DESIGN_FEDERATED_MADE_FOR = 5 /* separations that candidates are made for: the ends and three between */
+};
 
-/* One function for each family or group of families; each adds its candidates. */
-DPMF_MUST_CHECK dpmf_status design_tvblt(dpmf_design *d);         /* design/tvblt.c */
-DPMF_MUST_CHECK dpmf_status design_bands(dpmf_design *d);         /* design/bands.c: banded-toeplitz, banded, bsr */
-DPMF_MUST_CHECK dpmf_status design_bands_in_time(dpmf_design *d); /* as many bands as a row's time allows */
-DPMF_MUST_CHECK dpmf_status design_samplings(dpmf_design *d);     /* design/samplings.c: other samplings of the rest */
-DPMF_MUST_CHECK dpmf_status design_federated(dpmf_design *d);     /* design/federated.c: options.federated */
+typedef struct design_federated_item {
+    dpmf_strategy *strategy;              /* owned */
+    double loss[DESIGN_FEDERATED_POINTS]; /* sensitivity under min-sep k, s x error: at equal privacy for each s */
+    double worst;                         /* largest loss over the least loss of any candidate at the same s */
+    int64_t worst_at;                     /* the s of that */
+    int dominated; /* another of its family has no more buffers and is no worse, and better in one of them */
+    char made_by[160];
+} design_federated_item;
+
+typedef struct design_federated_range {
+    int64_t made_for[DESIGN_FEDERATED_MADE_FOR];
+    int64_t points, separation[DESIGN_FEDERATED_POINTS];
+    double least[DESIGN_FEDERATED_POINTS]; /* of the candidates' losses */
+    int64_t count, capacity;
+    design_federated_item *item;
+} design_federated_range;
+
+/* The loss of a strategy at one separation. */
+DPMF_MUST_CHECK dpmf_status design_federated_loss(const dpmf_design *d, const dpmf_strategy *s, int64_t separation,
+                                                  double *out);
+
+/* The optimum of a family; *out stays NULL if the family does not support this workload. */
+DPMF_MUST_CHECK dpmf_status design_federated_optimum(const dpmf_design *d, const char *family, int64_t separation,
+                                                     const dpmf_optimize_options *o, dpmf_strategy **out);
+
+/* Takes the strategy over, also on failure. One whose loss is not finite is passed over: *kept = 0. */
+DPMF_MUST_CHECK dpmf_status design_federated_take(const dpmf_design *d, design_federated_range *f,
+                                                  dpmf_strategy *strategy, const char *made_by, int *kept);
+
+/* Fills `out` with all candidates of the requested families, their losses and their worst ratios. */
+DPMF_MUST_CHECK dpmf_status design_federated_open(dpmf_design *d, design_federated_range *out);
+void design_federated_close(design_federated_range *f); /* a zeroed one is fine */
+
+/* Adds the candidates for options.federated. */
+DPMF_MUST_CHECK dpmf_status design_federated(dpmf_design *d);
 
 /* ---- design/choice.c ---- */
 
@@ -163,11 +192,6 @@ DPMF_MUST_CHECK dpmf_status design_cannot_win(dpmf_design *d, const char *what, 
 
 /* Orders the candidates, finds which are eligible, chooses. DPMF_ERROR_UNSUPPORTED if none is eligible. */
 DPMF_MUST_CHECK dpmf_status design_choose(dpmf_design *d, int64_t *chosen);
-
-/* ---- design/explain.c ---- */
-
-/* Adds a sentence about what was left out. */
-void design_note_skipped(dpmf_design *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Writes the reasons of all candidates, why this one was chosen, and what to take care of. */
 void design_explain(dpmf_design *d);

@@ -38,10 +38,9 @@
  * Over a range these are no candidates. Separations above (n-1)/(k-1), where k participations
  * do not fit into n steps, are left out.
  */
-#include "design/federated.h"
+#include "design/design.h"
 
 #include "base/memory.h"
-#include "optimize/optimize.h"
 #include "strategy/strategy.h"
 
 #include <assert.h>
@@ -49,17 +48,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BUFFERS_FIRST = 2, BUFFERS_LAST = 8 };
-
 /*
- * Over a range: the sensitivity of a TV-BLT takes O(n^2) at each separation, so that of 33 every eighth is computed,
- * and stands for those up to the next, where it can only be less. Above this many steps it takes seconds and is tried
- * only when named.
+ * Over a range: where the sensitivity takes O(n^2) at each separation, as that of a TV-BLT does, every eighth of the 33 is
+ * computed, and stands for those up to the next, where it can only be less.
  */
-static const int64_t TVBLT_STEPS = 1024;
-enum { TVBLT_EVERY = 8 };
-
-static const double GAIN = 1e-5; /* of the loss, relative, that one more buffer must bring */
+enum { EVERY = 8 };
 
 /* ---- the range ---- */
 
@@ -113,9 +106,17 @@ static dpmf_status sensitivity_at(const dpmf_design *d, const dpmf_strategy *s, 
     return status;
 }
 
+dpmf_status design_federated_loss(const dpmf_design *d, const dpmf_strategy *s, int64_t separation, double *out) {
+    double error = 0, sensitivity = 0;
+    TRY(error_of(d, s, &error));
+    TRY(sensitivity_at(d, s, separation, &sensitivity));
+    *out = error * sensitivity;
+    return DPMF_OK;
+}
+
 static dpmf_status fill_losses(const dpmf_design *d, const design_federated_range *f, design_federated_item *item) {
     const int many = f->points == DESIGN_FEDERATED_POINTS;
-    const int64_t every = many && item->strategy->ops->gram_row != NULL ? TVBLT_EVERY : 1;
+    const int64_t every = many && item->strategy->ops->gram_row != NULL ? EVERY : 1;
     double error = 0, sensitivity = 0;
     TRY(error_of(d, item->strategy, &error));
     for (int64_t i = 0; i < f->points; i++) {
@@ -130,7 +131,7 @@ static dpmf_status fill_losses(const dpmf_design *d, const design_federated_rang
 static dpmf_status make_room(design_federated_range *f) {
     void *bigger = NULL;
     if (f->count < f->capacity) return DPMF_OK;
-    int64_t capacity = f->capacity == 0 ? 32 : 2 * f->capacity;
+    const int64_t capacity = f->capacity == 0 ? 32 : 2 * f->capacity;
     TRY(base_alloc(capacity, sizeof *f->item, "the candidates", &bigger));
     if (f->count > 0) memcpy(bigger, f->item, (size_t)f->count * sizeof *f->item);
     base_free(f->item);
@@ -139,9 +140,8 @@ static dpmf_status make_room(design_federated_range *f) {
     return DPMF_OK;
 }
 
-/* Takes the strategy over, also on failure. One whose loss is not finite is passed over: *kept = 0. */
-static dpmf_status take_strategy(const dpmf_design *d, design_federated_range *f, dpmf_strategy *strategy,
-                                 const char *made_by, int *kept) {
+dpmf_status design_federated_take(const dpmf_design *d, design_federated_range *f, dpmf_strategy *strategy,
+                                  const char *made_by, int *kept) {
     dpmf_status status = make_room(f);
     design_federated_item *item = status == DPMF_OK ? &f->item[f->count] : NULL;
     *kept = 0;
@@ -159,9 +159,8 @@ static dpmf_status take_strategy(const dpmf_design *d, design_federated_range *f
     return status;
 }
 
-/* The optimum of a family; *out stays NULL if the family does not support this workload. */
-static dpmf_status optimum(const dpmf_design *d, const char *family, int64_t separation, const dpmf_optimize_options *o,
-                           dpmf_strategy **out) {
+dpmf_status design_federated_optimum(const dpmf_design *d, const char *family, int64_t separation,
+                                     const dpmf_optimize_options *o, dpmf_strategy **out) {
     dpmf_participation *participation = NULL;
     dpmf_optimization result;
     TRY(separated(d, separation, &participation));
@@ -173,117 +172,14 @@ static dpmf_status optimum(const dpmf_design *d, const char *family, int64_t sep
     return design_may_skip(status) ? DPMF_OK : status;
 }
 
-/* ---- banded Toeplitz ---- */
-
-static dpmf_status add_tapered(const dpmf_design *d, design_federated_range *f, int64_t bands, const double *plain,
-                               int64_t from) {
-    double *c = NULL;
+/* A closed form, where the separation is one number: it was not made for it. */
+static dpmf_status add_closed_form(const dpmf_design *d, design_federated_range *f, const dpmf_family *family,
+                                   const char *made_by) {
     dpmf_strategy *s = NULL;
-    char made_by[160];
     int kept = 0;
-    dpmf_status status = DPMF_OK;
-    TRY(base_alloc_doubles(bands, "the coefficients", &c));
-    memcpy(c, plain, (size_t)bands * sizeof *c);
-    TRY_DONE(optimize_taper(bands, from, c));
-    TRY_DONE(dpmf_strategy_create_toeplitz(d->problem.steps, DPMF_TOEPLITZ_BANDED, bands, c, &s));
-    snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld, tapered from %lld",
-             (long long)bands, (long long)from);
-    TRY_DONE(take_strategy(d, f, s, made_by, &kept));
-done:
-    base_free(c);
-    return status;
-}
-
-static dpmf_status add_banded(const dpmf_design *d, design_federated_range *f, const int64_t *made_for, int64_t i) {
-    dpmf_optimize_options o = design_optimize_options(d);
-    dpmf_strategy *s = NULL;
-    char made_by[160];
-    int64_t count = 0, inverse_count = 0;
-    const double *c = NULL, *inverse = NULL;
-    double *plain = NULL;
-    int kept = 0;
-    dpmf_status status = DPMF_OK;
-    o.bands = made_for[i];
-    TRY(optimum(d, DPMF_FAMILY_BANDED_TOEPLITZ, made_for[i], &o, &s));
-    if (s == NULL || !strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
-        dpmf_strategy_free(s);
-        return DPMF_OK;
-    }
-    status = base_alloc_doubles(o.bands, "the coefficients", &plain);
-    if (status != DPMF_OK) {
-        dpmf_strategy_free(s);
-        return status;
-    }
-    memcpy(plain, c, (size_t)(count < o.bands ? count : o.bands) * sizeof *plain);
-    snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld", (long long)o.bands);
-    TRY_DONE(take_strategy(d, f, s, made_by, &kept));
-    for (int64_t j = 0; j < i && kept; j++)
-        TRY_DONE(add_tapered(d, f, o.bands, plain, made_for[j]));
-done:
-    base_free(plain);
-    return status;
-}
-
-/* ---- BLT ---- */
-
-static dpmf_status add_blts(const dpmf_design *d, design_federated_range *f, int64_t separation) {
-    dpmf_optimize_options o = design_optimize_options(d);
-    double last = INFINITY;
-    for (o.buffers = BUFFERS_FIRST; o.buffers <= BUFFERS_LAST; o.buffers++) {
-        dpmf_strategy *s = NULL;
-        char made_by[160];
-        double error = 0, sensitivity = 0;
-        int kept = 0;
-        TRY(optimum(d, DPMF_FAMILY_BLT, separation, &o, &s));
-        if (s == NULL) return DPMF_OK;
-        dpmf_status status = error_of(d, s, &error);
-        if (status == DPMF_OK) status = sensitivity_at(d, s, separation, &sensitivity);
-        int gains = error * sensitivity < last * (1 - GAIN);
-        if (status != DPMF_OK || !gains) {
-            dpmf_strategy_free(s);
-            return status;
-        }
-        last = error * sensitivity;
-        snprintf(made_by, sizeof made_by, "optimal BLT with %d buffers for separation %lld", o.buffers,
-                 (long long)separation);
-        TRY(take_strategy(d, f, s, made_by, &kept));
-    }
-    return DPMF_OK;
-}
-
-/* ---- one separation: mechanisms that were not made for it ---- */
-
-static dpmf_status add_made(const dpmf_design *d, design_federated_range *f, dpmf_status made, dpmf_strategy *s,
-                            const char *made_by) {
-    int kept = 0;
-    if (made != DPMF_OK) return design_may_skip(made) ? DPMF_OK : made;
-    return take_strategy(d, f, s, made_by, &kept);
-}
-
-static dpmf_status add_others(const dpmf_design *d, design_federated_range *f) {
-    static const struct {
-        const char *family, *made_by;
-    } others[] = {{DPMF_FAMILY_IDENTITY, "independent noise"},
-                  {DPMF_FAMILY_TOEPLITZ, "square root of the workload"},
-                  {DPMF_FAMILY_TREE_ONLINE, "tree, estimates from below"},
-                  {DPMF_FAMILY_TREE_FULL, "tree, least-squares estimates"}};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        dpmf_strategy *s = NULL;
-        if (!design_is_allowed(d, others[i].family)) continue;
-        const dpmf_status made = dpmf_strategy_create(others[i].family, d->problem.workload, NULL, &s);
-        TRY(add_made(d, f, made, s, others[i].made_by));
-    }
-    return DPMF_OK;
-}
-
-/* ---- TV-BLT ---- */
-
-static dpmf_status add_tvblt(const dpmf_design *d, design_federated_range *f) {
-    dpmf_optimize_options o = design_optimize_options(d);
-    dpmf_optimization result;
-    dpmf_strategy *s = NULL;
-    const dpmf_status made = dpmf_optimize(DPMF_FAMILY_TVBLT, d->problem.workload, NULL, &o, &s, &result);
-    return add_made(d, f, made, s, "TV-BLT, optimal for one participation");
+    const dpmf_status status = dpmf_strategy_create(family->name, d->problem.workload, NULL, &s);
+    if (status != DPMF_OK) return design_may_skip(status) ? DPMF_OK : status;
+    return design_federated_take(d, f, s, made_by, &kept);
 }
 
 /* ---- comparing ---- */
@@ -326,18 +222,20 @@ static void find_dominated(design_federated_range *f) {
 
 dpmf_status design_federated_open(dpmf_design *d, design_federated_range *out) {
     const int64_t low = d->options.separation_low, high = highest(d);
-    int64_t made_for[DESIGN_FEDERATED_MADE_FOR];
-    const int64_t count = spread(low, high, DESIGN_FEDERATED_MADE_FOR, made_for);
     design_federated_range f = {0};
+    const int64_t count = spread(low, high, DESIGN_FEDERATED_MADE_FOR, f.made_for);
     dpmf_status status = DPMF_OK;
     f.points = spread(low, high, DESIGN_FEDERATED_POINTS, f.separation);
     for (int64_t i = 0; i < count; i++) {
         TRY_DONE(base_progress(&d->options.run, "federated candidates", (double)i / (double)count));
-        if (design_is_allowed(d, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY_DONE(add_banded(d, &f, made_for, i));
-        if (design_is_allowed(d, DPMF_FAMILY_BLT)) TRY_DONE(add_blts(d, &f, made_for[i]));
+        for (const strategy_family *family = strategy_family_next(NULL); family != NULL;
+             family = strategy_family_next(family)) {
+            if (family->candidates.separated != NULL && design_is_allowed(d, family->shown.name))
+                TRY_DONE(family->candidates.separated(d, &f, i));
+            if (family->candidates.separated_as != NULL && f.points == 1 && design_is_allowed(d, family->shown.name))
+                TRY_DONE(add_closed_form(d, &f, &family->shown, family->candidates.separated_as));
+        }
     }
-    if (f.points == 1) TRY_DONE(add_others(d, &f));
-    if (design_is_tried(d, DPMF_FAMILY_TVBLT, f.points == 1 ? INT64_MAX : TVBLT_STEPS)) TRY_DONE(add_tvblt(d, &f));
     find_worst(&f);
     find_dominated(&f);
     *out = f;

@@ -34,15 +34,6 @@ done:
     return status;
 }
 
-dpmf_status optimize_taper(int64_t bands, int64_t least, double *c) {
-    if (bands < 2 || least < 1 || least >= bands)
-        return base_fail(DPMF_ERROR_ARGUMENT, "taper from %lld of %lld bands, accepted: 1 to bands - 1",
-                         (long long)least, (long long)bands);
-    for (int64_t i = least; i <= bands; i++)
-        c[i - 1] *= (double)(bands - i) / (double)(bands - least);
-    return DPMF_OK;
-}
-
 static int optimized_place(const dpmf_family *f) {
     return f->optimized;
 }

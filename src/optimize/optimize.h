@@ -45,10 +45,4 @@ typedef dpmf_status (*optimize_maker)(const optimize_task *task, const optimum_a
 DPMF_MUST_CHECK dpmf_status optimize_single(const optimize_task *task, optimize_maker make, dpmf_strategy **out,
                                             dpmf_optimization *result);
 
-/*
- * The taper for separations that are known to lie between `least` and `bands` (McKenna 2024, Appendix H): coefficient i,
- * counted from 1, is multiplied by (bands-i)/(bands-least) for i >= least. 1 <= least < bands.
- */
-DPMF_MUST_CHECK dpmf_status optimize_taper(int64_t bands, int64_t least, double *c);
-
 #endif

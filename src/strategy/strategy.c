@@ -26,6 +26,16 @@ const strategy_family *strategy_family_find(const char *name, size_t length) {
     return NULL;
 }
 
+const strategy_family *strategy_family_next(const strategy_family *family) {
+    const int after = family == NULL ? 0 : family->candidates.turn;
+    const strategy_family *next = NULL;
+    for (int64_t i = 0; i < families_table.families; i++) {
+        const strategy_family *f = &families_table.family[i];
+        if (f->candidates.turn > after && (next == NULL || f->candidates.turn < next->candidates.turn)) next = f;
+    }
+    return next;
+}
+
 static int next_place(strategy_family_place place, int after) {
     int next = 0;
     for (int64_t i = 0; i < families_table.families; i++) {

@@ -16,12 +16,13 @@
 
 #include <stddef.h>
 
-/* Questions of the stages above (error/error.h, sensitivity/sensitivity.h, noise/plan.h, optimize/optimize.h). */
+/* Questions of the stages above (error/error.h, sensitivity/sensitivity.h, noise/plan.h, optimize/optimize.h, design/design.h). */
 struct error_question;
 struct sensitivity_task;
 struct sensitivity_found;
 struct noise_plan;
 struct optimize_task;
+struct design_federated_range;
 
 typedef struct strategy_ops {
     const char *class_name;            /* how the file names the representation: "toeplitz", "banded", "tree", ... */
@@ -184,12 +185,28 @@ typedef struct strategy_source {
     int64_t steps;
 } strategy_source;
 
+/* What a family adds to a design (design/design.h). */
+typedef struct strategy_candidates {
+    int turn;          /* families are asked in this order, from 1, for what one reached can spare the next; 0: never */
+    int64_t steps_max; /* without a search: its closed form is a candidate up to here; 0: only where it is named */
+    unsigned samplings; /* bits 1 << dpmf_sampling_kind: it is a candidate under these, besides block-cyclic */
+    int before_others;  /* under sampling its search comes first: it can have less noise than is proven for the rest */
+    int keeps_schedule; /* it is never optimized without the workload's learning rates */
+    const char *baseline; /* how sentences name it, if it is what the choice is compared with */
+    dpmf_status (*search)(dpmf_design *d);
+    dpmf_status (*search_last)(dpmf_design *d); /* optional: once more, after the searches of all families */
+    /* Where clients decide when they take part, optional: candidates made for separation i of the range. */
+    dpmf_status (*separated)(dpmf_design *d, struct design_federated_range *f, int64_t i);
+    const char *separated_as; /* how its closed form is named there if it is a candidate; NULL: it is none */
+} strategy_candidates;
+
 typedef struct strategy_family {
     dpmf_family shown;
     /* From a workload, for the block of one stamp; the options have been checked. NULL: it has no closed form. */
     dpmf_status (*create)(const dpmf_workload *block, const dpmf_strategy_options *o, dpmf_strategy **out);
     /* The best of the family; `out` may be NULL. NULL: it is not optimized. */
     dpmf_status (*optimize)(const struct optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+    strategy_candidates candidates;
 } strategy_family;
 
 /* How a file names a representation, and its reader. */
@@ -219,6 +236,9 @@ extern const strategy_table families_table;
 
 /* The family of that name, of `length` bytes; NULL if there is none. */
 const strategy_family *strategy_family_find(const char *name, size_t length);
+
+/* The family whose turn in a design comes after that of `family`, or the first for NULL; NULL if there is none. */
+const strategy_family *strategy_family_next(const strategy_family *family);
 
 /*
  * The names of some families, joined by ", " and before the last by `last`. `place`: where a family stands in the list,

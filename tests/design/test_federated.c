@@ -6,7 +6,7 @@
 #include "support/failing_allocator.h"
 #include "support/sensitivity_reference.h"
 
-#include "design/federated.h"
+#include "design/design.h"
 
 #include <math.h>
 #include <string.h>

@@ -180,11 +180,11 @@ static void test_a_taper_fades_the_bands_out(void **unused) {
     double c[6] = {1, 1, 1, 1, 1, 1};
     const double want[6] = {1, 1, 0.75, 0.5, 0.25, 0}; /* from the second on: (6-i)/4 */
     (void)unused;
-    check_ok(optimize_taper(6, 2, c));
+    check_ok(toeplitz_taper(6, 2, c));
     for (int i = 0; i < 6; i++)
         check_near(c[i], want[i], 1e-15);
-    check_fails(DPMF_ERROR_ARGUMENT, optimize_taper(6, 6, c));
-    check_fails(DPMF_ERROR_ARGUMENT, optimize_taper(6, 0, c));
+    check_fails(DPMF_ERROR_ARGUMENT, toeplitz_taper(6, 6, c));
+    check_fails(DPMF_ERROR_ARGUMENT, toeplitz_taper(6, 0, c));
 }
 
 int main(void) {

@@ -111,5 +111,8 @@ DPMF_MUST_CHECK dpmf_status blt_sensitivity(const dpmf_strategy *s, const sensit
                                             sensitivity_found *out);
 void blt_plan_noise(noise_plan *plan);
 DPMF_MUST_CHECK dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status blt_candidates(dpmf_design *d);
+struct design_federated_range;
+DPMF_MUST_CHECK dpmf_status blt_separated_candidates(dpmf_design *d, struct design_federated_range *f, int64_t i);
 
 #endif

@@ -18,11 +18,13 @@
 #include "base/memory.h"
 #include "base/minimize.h"
 #include "base/sum.h"
+#include "design/design.h"
 #include "optimize/optimize.h"
 #include "workload/workload.h"
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MAX = BLT_MAX, UNKNOWNS = BLT_UNKNOWNS };
@@ -354,4 +356,54 @@ done:
     base_free(memory);
     blt_normalized_free(&work);
     return status;
+}
+
+/* ---- candidates of a design ---- */
+
+/*
+ * One more buffer is tried while the last one lowered the noise by BUFFER_GAIN, or by SMALL_GAIN where BLTs cannot win
+ * or are FAR from the least noise. The first BLT_LEAST are always tried, for the report's picture.
+ */
+static const double BUFFER_GAIN = 2e-4, SMALL_GAIN = 5e-3, FAR = 1.02;
+enum { BLT_LEAST = 5, BLT_MOST = 10 };
+
+dpmf_status blt_candidates(dpmf_design *d) {
+    double before = INFINITY, noise = INFINITY;
+    int cannot_win = 0;
+    if (!design_is_allowed(d, DPMF_FAMILY_BLT)) return DPMF_OK;
+    TRY(design_cannot_win(d, NULL, &cannot_win));
+    for (int buffers = 1; buffers <= BLT_MOST; buffers++) {
+        const double gain = cannot_win || noise > FAR * design_least(d) ? SMALL_GAIN : BUFFER_GAIN;
+        if (buffers > BLT_LEAST && !(noise < before * (1 - gain))) break;
+        before = noise;
+        TRY(design_add_best(d, &(search_request){.family = DPMF_FAMILY_BLT, .buffers = buffers, .is_search_point = 1},
+                            &noise));
+        if (buffers == 1 && !isfinite(noise)) break; /* not for this workload */
+    }
+    return DPMF_OK;
+}
+
+static const double SEPARATED_GAIN = 1e-5; /* of the loss, relative, that one more buffer must bring */
+
+dpmf_status blt_separated_candidates(dpmf_design *d, design_federated_range *f, int64_t i) {
+    dpmf_optimize_options o = design_optimize_options(d);
+    double last = INFINITY;
+    for (o.buffers = 2; o.buffers <= 8; o.buffers++) {
+        dpmf_strategy *s = NULL;
+        char made_by[160];
+        double loss = 0;
+        int kept = 0;
+        TRY(design_federated_optimum(d, DPMF_FAMILY_BLT, f->made_for[i], &o, &s));
+        if (s == NULL) return DPMF_OK;
+        const dpmf_status status = design_federated_loss(d, s, f->made_for[i], &loss);
+        if (status != DPMF_OK || !(loss < last * (1 - SEPARATED_GAIN))) {
+            dpmf_strategy_free(s);
+            return status;
+        }
+        last = loss;
+        snprintf(made_by, sizeof made_by, "optimal BLT with %d buffers for separation %lld", o.buffers,
+                 (long long)f->made_for[i]);
+        TRY(design_federated_take(d, f, s, made_by, &kept));
+    }
+    return DPMF_OK;
 }

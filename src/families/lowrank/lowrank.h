@@ -21,5 +21,6 @@ DPMF_MUST_CHECK dpmf_status lowrank_solve(lowrank_fit *fit, const dpmf_run *run)
 
 DPMF_MUST_CHECK dpmf_status lowrank_read(const strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status lowrank_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status lowrank_candidates(dpmf_design *d);
 
 #endif

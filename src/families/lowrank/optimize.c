@@ -35,6 +35,7 @@
 #include "base/linalg.h"
 #include "base/lower.h"
 #include "base/memory.h"
+#include "design/design.h"
 #include "optimize/optimize.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
@@ -410,4 +411,20 @@ dpmf_status lowrank_solve(lowrank_fit *fit, const dpmf_run *run) {
     }
     TRY(start_coarse(fit, stride, run));
     return sweep(fit, SWEEPS, run);
+}
+
+/* ---- candidates of a design ---- */
+
+/* One pass: where TV-BLTs are not next to the optimum, as with momentum for the max loss, or when named. */
+dpmf_status lowrank_candidates(dpmf_design *d) {
+    const int named = design_is_named(d, DPMF_FAMILY_LOWRANK);
+    search_request request = {.family = DPMF_FAMILY_LOWRANK, .bands = 2, .buffers = 6, .tolerance = 1e-4};
+    if (named && d->problem.steps >= 8) return design_add_best(d, &request, NULL);
+    request.is_search_point = 1;
+    if (!participation_is_single(d->problem.participation) || !design_is_tried(d, DPMF_FAMILY_LOWRANK, 512))
+        return DPMF_OK;
+    for (request.buffers = 1; request.buffers <= 4 && 2 * request.buffers <= d->problem.steps && !design_is_proven(d);
+         request.buffers *= 2)
+        TRY(design_add_best(d, &request, NULL));
+    return DPMF_OK;
 }

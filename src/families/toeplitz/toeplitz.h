@@ -167,6 +167,12 @@ typedef struct toeplitz_sweep_result {
 DPMF_MUST_CHECK dpmf_status toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss,
                                            double *coefficients, toeplitz_sweep_result *out);
 
+/*
+ * The taper for separations that are known to lie between `least` and `bands` (McKenna 2024, Appendix H): coefficient i,
+ * counted from 1, is multiplied by (bands-i)/(bands-least) for i >= least. 1 <= least < bands.
+ */
+DPMF_MUST_CHECK dpmf_status toeplitz_taper(int64_t bands, int64_t least, double *c);
+
 /* ---- the family ---- */
 
 /* object.c: the strategies */
@@ -186,5 +192,13 @@ DPMF_MUST_CHECK dpmf_status toeplitz_optimize_inverse(const optimize_task *task,
 /* variants.c: few bands, as the options ask: the best ones, or by the sweep, tapered, with errors taken as settled */
 DPMF_MUST_CHECK dpmf_status toeplitz_optimize_variant(const optimize_task *task, dpmf_strategy **out,
                                                       dpmf_optimization *result);
+
+/* candidates.c: candidates of a design: whole C; C of few bands, Toeplitz or not, and as many as a row's time allows; C^-1 */
+DPMF_MUST_CHECK dpmf_status toeplitz_candidates(dpmf_design *d);
+DPMF_MUST_CHECK dpmf_status toeplitz_band_candidates(dpmf_design *d);
+DPMF_MUST_CHECK dpmf_status toeplitz_bands_in_time(dpmf_design *d);
+DPMF_MUST_CHECK dpmf_status toeplitz_inverse_candidates(dpmf_design *d);
+struct design_federated_range;
+DPMF_MUST_CHECK dpmf_status toeplitz_separated_candidates(dpmf_design *d, struct design_federated_range *f, int64_t i);
 
 #endif

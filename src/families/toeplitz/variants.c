@@ -11,6 +11,15 @@
 #include <math.h>
 #include <string.h>
 
+dpmf_status toeplitz_taper(int64_t bands, int64_t least, double *c) {
+    if (bands < 2 || least < 1 || least >= bands)
+        return base_fail(DPMF_ERROR_ARGUMENT, "taper from %lld of %lld bands, accepted: 1 to bands - 1",
+                         (long long)least, (long long)bands);
+    for (int64_t i = least; i <= bands; i++)
+        c[i - 1] *= (double)(bands - i) / (double)(bands - least);
+    return DPMF_OK;
+}
+
 static dpmf_status optimize_tapered(const optimize_task *task, double *c, dpmf_optimization *result) {
     dpmf_optimize_options plain = *task->options;
     optimize_task inner = {task->workload, task->participation, &plain, NULL};
@@ -23,7 +32,7 @@ static dpmf_status optimize_tapered(const optimize_task *task, double *c, dpmf_o
     TRY_DONE(base_alloc_doubles(task->workload->steps, "a column", &column));
     TRY_DONE(dpmf_strategy_column(strategy, 0, column));
     memcpy(c, column, (size_t)plain.bands * sizeof *c);
-    TRY_DONE(optimize_taper(plain.bands, task->options->taper, c));
+    TRY_DONE(toeplitz_taper(plain.bands, task->options->taper, c));
     result->stationarity = 0; /* of the coefficients before the taper: says nothing of these */
 done:
     dpmf_strategy_free(strategy);

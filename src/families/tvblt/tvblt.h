@@ -105,6 +105,9 @@ DPMF_MUST_CHECK dpmf_status tvblt_squared_errors(const dpmf_strategy *s, const e
 /* ---- optimize.c ---- */
 
 DPMF_MUST_CHECK dpmf_status tvblt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
+DPMF_MUST_CHECK dpmf_status tvblt_candidates(dpmf_design *d);
+struct design_federated_range;
+DPMF_MUST_CHECK dpmf_status tvblt_separated_candidates(dpmf_design *d, struct design_federated_range *f, int64_t i);
 
 /*
  * The best TV-BLT under single participation for a named workload: RMS loss (max_loss = 0; with the optimum's weights)

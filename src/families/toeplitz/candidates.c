@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Banded mechanisms (McKenna 2024, Sections 3 and 4): the choice of the number of bands.
+ * Candidates of a design: banded mechanisms (McKenna 2024, Sections 3 and 4), and how many bands they have.
  *
  * With C of b <= separation bands the columns that one unit touches are orthogonal, so that the same C is the best
  * Toeplitz one with and without sampling: the one for single participation. Not sampled, its noise falls with b.
@@ -10,10 +10,13 @@
  * the least is taken: it has the least probability q b.
  *
  * Each point is the better of C and C with normalized columns (Appendix K), where that is cheap to compute.
+ *
+ * The candidates for a range of separations (design/federated.c), whole Toeplitz C and C^-1 of few bands are here too.
  */
+#include "families/toeplitz/toeplitz.h"
+
 #include "base/memory.h"
 #include "design/design.h"
-#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -88,29 +91,22 @@ done:
 
 /* ---- one point ---- */
 
-static double noise_of(const dpmf_design *d, int64_t i) {
-    return d->candidates[i].compared;
-}
-
-static void drop(dpmf_design *d, int64_t i) {
-    dpmf_strategy_free(d->candidates[i].strategy);
-    d->count--;
-    memmove(d->candidates + i, d->candidates + i + 1, (size_t)(d->count - i) * sizeof *d->candidates);
-}
-
 /*
  * Keeps the better candidate for each sampling, of those from `first` on, which differ in sampling and normalization.
  */
 static void keep_better(dpmf_design *d, int64_t first) {
+    candidate *c = d->candidates;
     for (int64_t i = first; i < d->count; i++)
         for (int64_t j = d->count - 1; j > i; j--) {
-            if (d->candidates[i].info.sampling.kind != d->candidates[j].info.sampling.kind) continue;
-            if (noise_of(d, j) < noise_of(d, i)) {
-                candidate e = d->candidates[i];
-                d->candidates[i] = d->candidates[j];
-                d->candidates[j] = e;
+            if (c[i].info.sampling.kind != c[j].info.sampling.kind) continue;
+            if (c[j].compared < c[i].compared) {
+                const candidate e = c[i];
+                c[i] = c[j];
+                c[j] = e;
             }
-            drop(d, j);
+            dpmf_strategy_free(c[j].strategy);
+            d->count--;
+            memmove(c + j, c + j + 1, (size_t)(d->count - j) * sizeof *c);
         }
 }
 
@@ -209,18 +205,6 @@ static dpmf_status refine(sweep *s) {
     return DPMF_OK;
 }
 
-/* The least noise that fits the memory. */
-static int64_t best_that_fits(const dpmf_design *d) {
-    int64_t best = -1;
-    for (int64_t i = 0; i < d->count; i++) {
-        if (!design_fits(d, d->candidates[i].info.memory_bytes)) continue;
-        if (best < 0 || noise_of(d, i) < noise_of(d, best)) best = i;
-    }
-    return best;
-}
-
-enum { TIME_TRIES = 3 };
-
 /*
  * The best of a kind that fits the memory may be too slow, and powers of two are far apart: one more point, with as many
  * bands as the time allows. Where times are measured, the model's point may be too slow again, and the limit moves by as
@@ -230,8 +214,12 @@ static dpmf_status fit_time(sweep *s, dpmf_sampling_kind kind) {
     dpmf_design *d = s->design;
     const int unsampled = kind == DPMF_SAMPLING_NONE;
     double allowed = d->options.max_overhead;
-    int64_t at = best_that_fits(d);
-    for (int i = 0; i < TIME_TRIES && at >= 0; i++) {
+    int64_t at = -1;
+    for (int64_t i = 0; i < d->count; i++)
+        if (design_fits(d, d->candidates[i].info.memory_bytes) &&
+            (at < 0 || d->candidates[i].compared < d->candidates[at].compared))
+            at = i;
+    for (int i = 0; i < 3 && at >= 0; i++) {
         const dpmf_candidate *c = &d->candidates[at].info;
         int64_t bands = 0;
         int enough = 1;
@@ -248,14 +236,6 @@ static dpmf_status fit_time(sweep *s, dpmf_sampling_kind kind) {
         at = d->count - 1;
     }
     return DPMF_OK;
-}
-
-/* Amplification of very many rounds takes its time, and so few bands never win there. */
-static int64_t first_bands(const sweep *s) {
-    int64_t bands = 2;
-    while (s->amplify && s->design->problem.steps / bands > 65536)
-        bands *= 2;
-    return bands;
 }
 
 /*
@@ -279,9 +259,11 @@ static dpmf_status with_schedule(sweep *s) {
 }
 
 static dpmf_status sweep_toeplitz(sweep *s) {
-    int64_t fit = 0;
+    int64_t fit = 0, bands = 2;
     TRY(bands_that_fit(s->design, s->most, INFINITY, &fit));
-    for (int64_t bands = first_bands(s); bands < s->most; bands *= 2)
+    while (s->amplify && s->design->problem.steps / bands > 65536)
+        bands *= 2; /* amplification of very many rounds takes its time, and so few bands never win there */
+    for (; bands < s->most; bands *= 2)
         TRY(try_bands(s, bands, 1));
     if (s->most >= 2) TRY(try_bands(s, s->most, 1));
     if (fit >= 2 && !tried(s, fit, DPMF_SAMPLING_NONE)) TRY(try_bands(s, fit, 1));
@@ -292,23 +274,18 @@ static dpmf_status sweep_toeplitz(sweep *s) {
 
 /* ---- general banded C ---- */
 
+enum { BANDED_STEPS = 4096 }; /* beyond, unless named, even a few bands take a minute */
+
 /*
  * An iteration takes O(n b^2), and there are about a hundred under single participation, a thousand under several,
  * where the norms of a unit's columns are free too. This limits n b^2 to some seconds, or to a minute when the family
  * is named.
  */
-static double cost_limit(const dpmf_design *d, int sampled) {
-    double limit = sampled || is_single(d) ? 4e6 : 3e5;
-    return design_is_named(d, DPMF_FAMILY_BANDED) ? 10 * limit : limit;
-}
-
-enum { BANDED_STEPS = 4096 }; /* beyond, unless named, even a few bands take a minute */
-
 static int64_t affordable(const sweep *s, int sampled) {
-    if (!sampled && s->design->problem.steps > BANDED_STEPS && !design_is_named(s->design, DPMF_FAMILY_BANDED))
-        return 1;
-    double bands = floor(sqrt(cost_limit(s->design, sampled) / (double)s->design->problem.steps));
-    return (int64_t)fmin(bands, (double)s->most);
+    const int named = design_is_named(s->design, DPMF_FAMILY_BANDED);
+    const double limit = (sampled || is_single(s->design) ? 4e6 : 3e5) * (named ? 10 : 1);
+    const double n = (double)s->design->problem.steps;
+    return !sampled && !named && n > BANDED_STEPS ? 1 : (int64_t)fmin(floor(sqrt(limit / n)), (double)s->most);
 }
 
 static dpmf_status add_banded(sweep *s, int64_t bands, int sampled) {
@@ -332,15 +309,13 @@ done:
  * Unless named, it is not tried for one pass without sampling, where it cannot win. It is optimized for the RMS loss,
  * because the max loss takes far longer.
  */
-static int banded_is_worth(const dpmf_design *d) {
-    if (design_is_named(d, DPMF_FAMILY_BANDED)) return 1;
-    return design_is_allowed(d, DPMF_FAMILY_BANDED) && (!is_single(d) || d->options.sampling != DPMF_SAMPLING_NONE);
-}
-
 static dpmf_status general_banded(sweep *s) {
+    const int can_win = !is_single(s->design) || s->design->options.sampling != DPMF_SAMPLING_NONE;
     int64_t fit = 0, bands = affordable(s, 0);
     int cannot_win = 0;
-    if (!banded_is_worth(s->design)) return DPMF_OK;
+    if (!design_is_named(s->design, DPMF_FAMILY_BANDED) &&
+        !(design_is_allowed(s->design, DPMF_FAMILY_BANDED) && can_win))
+        return DPMF_OK;
     if (s->best_bands >= 2 && s->best_bands <= affordable(s, 1)) TRY(add_banded(s, s->best_bands, 1));
     if (bands >= 2) TRY(design_cannot_win(s->design, "banded without sampling", &cannot_win));
     if (cannot_win) return DPMF_OK;
@@ -388,12 +363,12 @@ static sweep begin(dpmf_design *d) {
                    .amplify = d->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC};
 }
 
-dpmf_status design_bands_in_time(dpmf_design *d) {
+dpmf_status toeplitz_bands_in_time(dpmf_design *d) {
     sweep s = begin(d);
     return design_is_allowed(d, DPMF_FAMILY_BANDED_TOEPLITZ) ? fit_time(&s, DPMF_SAMPLING_NONE) : DPMF_OK;
 }
 
-dpmf_status design_bands(dpmf_design *d) {
+dpmf_status toeplitz_band_candidates(dpmf_design *d) {
     sweep s = begin(d);
     const int64_t all = is_single(d) ? d->problem.steps : d->problem.participation->separation;
     if (s.most < all && !(is_single(d) && d->options.sampling == DPMF_SAMPLING_NONE))
@@ -407,4 +382,76 @@ dpmf_status design_bands(dpmf_design *d) {
             fmax(2, d->problem.epsilon * sqrt((double)d->problem.steps) / (double)d->options.epochs), (double)s.most);
     TRY(general_banded(&s));
     return add_bsr(&s);
+}
+
+/* ---- a range of separations ---- */
+
+static dpmf_status add_tapered(const dpmf_design *d, design_federated_range *f, int64_t bands, const double *plain,
+                               int64_t from) {
+    double *c = NULL;
+    dpmf_strategy *s = NULL;
+    char made_by[160];
+    int kept = 0;
+    dpmf_status status = DPMF_OK;
+    TRY(base_alloc_doubles(bands, "the coefficients", &c));
+    memcpy(c, plain, (size_t)bands * sizeof *c);
+    TRY_DONE(toeplitz_taper(bands, from, c));
+    TRY_DONE(dpmf_strategy_create_toeplitz(d->problem.steps, DPMF_TOEPLITZ_BANDED, bands, c, &s));
+    snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld, tapered from %lld",
+             (long long)bands, (long long)from);
+    TRY_DONE(design_federated_take(d, f, s, made_by, &kept));
+done:
+    base_free(c);
+    return status;
+}
+
+dpmf_status toeplitz_separated_candidates(dpmf_design *d, design_federated_range *f, int64_t i) {
+    dpmf_optimize_options o = design_optimize_options(d);
+    dpmf_strategy *s = NULL;
+    char made_by[160];
+    int64_t count = 0, inverse_count = 0;
+    const double *c = NULL, *inverse = NULL;
+    double *plain = NULL;
+    int kept = 0;
+    dpmf_status status = DPMF_OK;
+    o.bands = f->made_for[i];
+    TRY(design_federated_optimum(d, DPMF_FAMILY_BANDED_TOEPLITZ, f->made_for[i], &o, &s));
+    if (s == NULL || !strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
+        dpmf_strategy_free(s);
+        return DPMF_OK;
+    }
+    status = base_alloc_doubles(o.bands, "the coefficients", &plain);
+    if (status != DPMF_OK) {
+        dpmf_strategy_free(s);
+        return status;
+    }
+    memcpy(plain, c, (size_t)(count < o.bands ? count : o.bands) * sizeof *plain);
+    snprintf(made_by, sizeof made_by, "optimal banded Toeplitz for separation %lld", (long long)o.bands);
+    TRY_DONE(design_federated_take(d, f, s, made_by, &kept));
+    for (int64_t j = 0; j < i && kept; j++)
+        TRY_DONE(add_tapered(d, f, o.bands, plain, f->made_for[j]));
+done:
+    base_free(plain);
+    return status;
+}
+
+/* ---- C^-1 of few bands, and whole matrices ---- */
+
+/* C^-1 of few bands: short runs, or when named, for BLTs do the same with fewer buffers. */
+dpmf_status toeplitz_inverse_candidates(dpmf_design *d) {
+    const int64_t most = design_is_named(d, DPMF_FAMILY_BISR) ? 256 : 8;
+    double noise = 0;
+    if (!design_is_tried(d, DPMF_FAMILY_BISR, 1024)) return DPMF_OK;
+    for (int64_t bands = 2; bands <= most && bands < d->problem.steps; bands *= 2) {
+        search_request request = {.family = DPMF_FAMILY_BISR, .bands = bands, .is_search_point = 1, .tolerance = 1e-4};
+        TRY(design_add_best(d, &request, &noise));
+        if (!isfinite(noise)) break;
+    }
+    return DPMF_OK;
+}
+
+dpmf_status toeplitz_candidates(dpmf_design *d) {
+    const search_request request = {.family = DPMF_FAMILY_TOEPLITZ, .tolerance = 1e-4};
+    if (!design_is_tried(d, DPMF_FAMILY_TOEPLITZ, d->problem.workload->toeplitz ? 2048 : 512)) return DPMF_OK;
+    return design_add_best(d, &request, NULL);
 }
