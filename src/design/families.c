@@ -7,7 +7,7 @@
  */
 #include "design/design.h"
 
-#include "base/lower.h"
+#include "base/linalg.h"
 #include "base/memory.h"
 #include "workload/workload.h"
 

@@ -6,7 +6,7 @@
 #include "design/design.h"
 
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 #include "base/threads.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
