@@ -8,7 +8,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 
 #include <inttypes.h>
 #include <math.h>

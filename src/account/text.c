@@ -6,7 +6,7 @@
  */
 #include "account/account.h"
 
-#include "base/text.h"
+#include "base/status.h"
 
 #include <math.h>
 #include <stdio.h>

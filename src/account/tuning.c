@@ -14,7 +14,7 @@
  * the bounds of account/rdp.c and the certified d. One run for certain (gamma = 1) is that run.
  */
 #include "account/question.h"
-#include "base/text.h"
+#include "base/status.h"
 
 #include <math.h>
 #include <stdio.h>

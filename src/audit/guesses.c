@@ -17,8 +17,8 @@
  */
 #include "audit/audit.h"
 
-#include "base/binomial.h"
 #include "base/memory.h"
+#include "base/special.h"
 
 #include <math.h>
 #include <stdlib.h>

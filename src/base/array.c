@@ -14,7 +14,7 @@
  */
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -12,9 +12,9 @@
  * space. A matrix that is factored in place is lost if the factorization itself fails.
  */
 #include "base/linalg.h"
-
 #include "base/fft.h"
 #include "base/memory.h"
+
 #include <assert.h>
 #include <cblas.h>
 #include <float.h>
@@ -384,4 +384,65 @@ void base_reverse_across(int64_t n, double *x) {
                     *one = *other;
                     *other = kept;
                 }
+}
+
+/* LAPACK's left vectors of a^T = Z Sigma U^T, which it can write over the matrix, are our right ones. */
+dpmf_status base_svd(int64_t n, double *a, double *values, double *u) {
+    double *work = NULL, size = 0;
+    lapack_int *integers = NULL, order = (lapack_int)n;
+    dpmf_status status = DPMF_OK;
+    if (n < 1 || n > 20000)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "singular vectors of a %" PRId64 " x %" PRId64 " matrix, accepted up to 20000", n, n);
+    TRY(base_check_finite(n * n, a, "an entry of a matrix whose singular vectors are wanted:"));
+    TRY_DONE(base_alloc(8 * n, sizeof *integers, "work space", (void **)&integers));
+    lapack_int info = LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, 'O', order, order, a, order, values, NULL, order, u, order,
+                                          &size, -1, integers);
+    if (info == 0) {
+        TRY_DONE(base_alloc_doubles((int64_t)size, "work space", &work));
+        info = LAPACKE_dgesdd_work(LAPACK_COL_MAJOR, 'O', order, order, a, order, values, NULL, order, u, order, work,
+                                   (lapack_int)size, integers);
+    }
+    if (info != 0)
+        status = base_fail(DPMF_ERROR_NUMERICAL,
+                           "the singular vectors of a %" PRId64 " x %" PRId64 " matrix did not converge", n, n);
+done:
+    base_free(work);
+    base_free(integers);
+    return status;
+}
+
+/* ---- lower-triangular matrices as users give them ---- */
+
+dpmf_status base_alloc_square(int64_t n, const char *what, double **out) {
+    /* 2^31 squared still fits an int64_t; the allocator refuses what does not fit the machine */
+    if (n > ((int64_t)1 << 31))
+        return base_fail(DPMF_ERROR_MEMORY, "%s: %" PRId64 " x %" PRId64 " numbers are beyond any memory", what, n, n);
+    return base_alloc_doubles(n * n, what, out);
+}
+
+dpmf_status base_lower_check(int64_t n, const double *matrix, const char *what, int need_inverse) {
+    for (int64_t t = 0; t < n; t++) {
+        for (int64_t u = 0; u < n; u++) {
+            double x = matrix[t * n + u];
+            if (!isfinite(x))
+                return base_fail(DPMF_ERROR_ARGUMENT, "%s[%" PRId64 ",%" PRId64 "] = %g, accepted: finite numbers",
+                                 what, t, u, x);
+            if (u > t && x != 0)
+                return base_fail(DPMF_ERROR_ARGUMENT,
+                                 "%s[%" PRId64 ",%" PRId64 "] = %g, accepted: 0 above the diagonal (lower triangular)",
+                                 what, t, u, x);
+        }
+        if (need_inverse && matrix[t * n + t] == 0)
+            return base_fail(DPMF_ERROR_ARGUMENT, "%s[%" PRId64 ",%" PRId64 "] = 0, accepted: a non-zero diagonal",
+                             what, t, t);
+    }
+    return DPMF_OK;
+}
+
+dpmf_status base_check_finite(int64_t count, const double *values, const char *what) {
+    for (int64_t i = 0; i < count; i++)
+        if (!isfinite(values[i]))
+            return base_fail(DPMF_ERROR_ARGUMENT, "%s %" PRId64 " = %g, accepted: finite numbers", what, i, values[i]);
+    return DPMF_OK;
 }

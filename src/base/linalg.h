@@ -58,4 +58,16 @@ void base_reverse(int64_t count, double *x);
 /* J X' J in place, X n x n: entries change places across the other diagonal. */
 void base_reverse_across(int64_t n, double *x);
 
+/* n x n doubles, with n * n checked for overflow. */
+DPMF_MUST_CHECK dpmf_status base_alloc_square(int64_t n, const char *what, double **out);
+
+/* Finite, zero above the diagonal and, with `need_inverse`, no zero on it. `what` names the matrix in the message. */
+DPMF_MUST_CHECK dpmf_status base_lower_check(int64_t n, const double *matrix, const char *what, int need_inverse);
+
+/* Checks that `count` numbers are finite. The message names the first that is not. */
+DPMF_MUST_CHECK dpmf_status base_check_finite(int64_t count, const double *values, const char *what);
+
+/* The singular value decomposition: a (n x n) = u diag(values) a': on return the rows of `a` are the right singular vectors. */
+DPMF_MUST_CHECK dpmf_status base_svd(int64_t n, double *a, double *values, double *u);
+
 #endif

@@ -1,43 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory: one hook, overflow checked, a limit on the sum in use, 64-byte aligned. The count is the state of the process, and
- * everything here reaches it through the public calls: a library with objects of base/ in it has no count of its own.
+ * Memory: one hook, overflow checked, a limit on the sum in use, 64-byte aligned. The count is the state of the process
+ * (base/process.c), and everything here reaches it through the public calls.
  */
 #ifndef DPMF_BASE_MEMORY_H
 #define DPMF_BASE_MEMORY_H
 
 #include "base/status.h"
 
-#include <string.h>
-
 /*
  * `*out` = zeroed memory for count items of `size` bytes; count >= 0. `what` names it in the message
  * ("the coefficients"). On failure *out is unchanged.
  */
-DPMF_MUST_CHECK static inline dpmf_status base_alloc(int64_t count, size_t size, const char *what, void **out) {
-    return dpmf_bytes_allocate(count, size, what, out);
-}
-
-static inline void base_free(void *memory) { /* NULL is fine */
-    dpmf_bytes_free(memory);
-}
+#define base_alloc dpmf_bytes_allocate
+#define base_free(memory) dpmf_bytes_free((void *)(memory)) /* NULL is fine */
 
 /* A double array; the cast in one place. */
-DPMF_MUST_CHECK static inline dpmf_status base_alloc_doubles(int64_t count, const char *what, double **out) {
-    void *memory = NULL;
-    TRY(base_alloc(count, sizeof(double), what, &memory));
-    *out = memory;
-    return DPMF_OK;
-}
+DPMF_MUST_CHECK dpmf_status base_alloc_doubles(int64_t count, const char *what, double **out);
 
 /* A copy of a zero-terminated string. */
-DPMF_MUST_CHECK static inline dpmf_status base_copy_text(const char *text, char **out) {
-    const size_t size = strlen(text) + 1;
-    void *memory = NULL;
-    TRY(base_alloc((int64_t)size, 1, "a text", &memory));
-    *out = memcpy(memory, text, size);
-    return DPMF_OK;
-}
+DPMF_MUST_CHECK dpmf_status base_copy_text(const char *text, char **out);
 
 /* Bytes that may be in use together: as set, or this machine's memory. */
 uint64_t base_memory_limit(void);

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -12,7 +12,7 @@
 #include "account/account.h"
 #include "base/memory.h"
 #include "base/sum.h"
-#include "base/text.h"
+#include "base/status.h"
 #include "design/design.h"
 #include "optimize/optimize.h"
 #include "optimum/optimum.h"

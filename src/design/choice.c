@@ -10,7 +10,7 @@
  */
 #include "account/account.h"
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 #include "design/design.h"
 #include "workload/workload.h"
 

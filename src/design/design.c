@@ -9,7 +9,7 @@
 #include "design/design.h"
 
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 #include "base/threads.h"
 #include "mechanism/mechanism.h"
 #include "workload/workload.h"

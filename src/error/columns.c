@@ -7,7 +7,6 @@
  * Where a matrix is in hand anyway, B = A C^-1 is formed with BLAS instead.
  */
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 #include "base/threads.h"
 #include "error/error.h"

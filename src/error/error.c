@@ -17,7 +17,6 @@
 
 #include "error/error.h"
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 #include "base/sum.h"
 #include "strategy/strategy.h"

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 #include "optimum/optimum.h"
 #include "sensitivity/sensitivity.h"
 #include "strategy/strategy.h"

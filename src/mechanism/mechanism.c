@@ -7,7 +7,7 @@
 
 #include "account/account.h"
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 

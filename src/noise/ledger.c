@@ -21,7 +21,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 #include "crypto/crypto.h"
 #include "mechanism/mechanism.h"
 #include "strategy/strategy.h"

@@ -20,7 +20,7 @@
 
 /* ---- creating it ---- */
 
-enum { ALLOCATION = 128 }; /* what base/memory.c adds to an allocation for its header */
+enum { ALLOCATION = 128 }; /* what base/process.c adds to an allocation for its header */
 
 dpmf_status noise_stream_memory(const dpmf_strategy *strategy, const noise_stream_options *options, int threads,
                                 uint64_t *all, uint64_t *buffers) {

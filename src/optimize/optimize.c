@@ -7,7 +7,6 @@
 #include "optimize/optimize.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "base/text.h"
 #include "optimum/optimum.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"

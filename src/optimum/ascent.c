@@ -23,9 +23,9 @@
  */
 #include "optimum/ascent.h"
 
-#include "base/descent/lbfgs.h"
 #include "base/linalg.h"
 #include "base/memory.h"
+#include "base/minimize.h"
 #include "workload/workload.h"
 
 #include <math.h>
@@ -214,7 +214,7 @@ static dpmf_status report_gap(const optimum_ascent *s, double start, double tole
     return base_progress(s->run, "optimum", optimum_phi_watch(s->phi, s->run, done));
 }
 
-static dpmf_status climb_dual(optimum_ascent *s, descent_lbfgs *memory, double tolerance, double barrier) {
+static dpmf_status climb_dual(optimum_ascent *s, minimize_lbfgs *memory, double tolerance, double barrier) {
     double last = s->max_loss ? tolerance / 2 : 0, finest = 0.05 * tolerance, start;
     int moved = 1;
     for (int64_t part = 0; part < s->unknowns; part += s->n) {
@@ -231,19 +231,19 @@ static dpmf_status climb_dual(optimum_ascent *s, descent_lbfgs *memory, double t
         TRY(report_gap(s, start, tolerance));
         if (barrier > last && (s->here < 3 * barrier || !moved)) {
             barrier = fmax(barrier * BARRIER_STAGE, last);
-            descent_lbfgs_forget(memory);
+            minimize_lbfgs_forget(memory);
             TRY(evaluate_phi(s, s->y, finest)); /* a failed search has left the values of another point */
             value = objective(s, s->y, barrier, s->gradient);
         } else if (!moved) {
             if (memory->used == 0) break; /* not even along the gradient */
-            descent_lbfgs_forget(memory);
+            minimize_lbfgs_forget(memory);
         }
         /* far from the top a rule with few nodes suffices */
         double rule = fmax(finest, fmin(1e-3, 1e-3 * optimum_ascent_gap(s)));
-        descent_lbfgs_direction(memory, s->gradient, s->direction);
+        minimize_lbfgs_direction(memory, s->gradient, s->direction);
         TRY(search_line(s, rule, barrier, &value, &moved));
         if (!moved) continue;
-        descent_lbfgs_remember(memory, s->y, s->gradient, s->next, s->next_gradient);
+        minimize_lbfgs_remember(memory, s->y, s->gradient, s->next, s->next_gradient);
         swap(&s->y, &s->next);
         swap(&s->gradient, &s->next_gradient);
         if (rule <= finest && s->spread < 0.05 * s->here) break; /* the rest is the error of phi */
@@ -252,11 +252,11 @@ static dpmf_status climb_dual(optimum_ascent *s, descent_lbfgs *memory, double t
 }
 
 dpmf_status optimum_ascent_run(optimum_ascent *s, double tolerance, int near) {
-    descent_lbfgs memory = {0};
+    minimize_lbfgs memory = {0};
     s->lower = 0;
     s->upper = INFINITY;
-    TRY(descent_lbfgs_create(s->unknowns, PAIRS, &memory));
+    TRY(minimize_lbfgs_create(s->unknowns, PAIRS, &memory));
     dpmf_status status = climb_dual(s, &memory, tolerance, !s->max_loss ? 0 : near ? BARRIER_NEAR : BARRIER);
-    descent_lbfgs_free(&memory);
+    minimize_lbfgs_free(&memory);
     return status;
 }

@@ -22,10 +22,8 @@
  * L Q factorization of J [X^1/2 | diag(1 - X_ii)^1/2].
  */
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
-#include "base/quadrature.h"
-#include "base/svd.h"
+#include "base/special.h"
 #include "base/threads.h"
 #include "optimum/chain.h"
 #include "optimum/optimum.h"

@@ -20,7 +20,6 @@
 
 #include "base/fft.h"
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 #include "base/sum.h"
 

@@ -5,7 +5,7 @@
  *
  * With K = A^-1 P^-1 A^-T, which is banded for the named workloads, (W'W)^-1 = V^-1/2 K V^-1/2 =: M, and
  *
- *     (W'W)^1/2 = M^-1/2 = sum_j w_j (M + s_j)^-1      (base/quadrature.h)
+ *     (W'W)^1/2 = M^-1/2 = sum_j w_j (M + s_j)^-1      (base/special.h)
  *     phi_i = v_i sum_j w_j [(K + s_j V)^-1]_ii         (kernels/ladder/ladder.h)
  *
  * Since each phi_i is an average of lambda^-1/2 over the spectrum with positive weights, a relative error of the rule
@@ -23,10 +23,8 @@
 #include "optimum/phi.h"
 
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
-#include "base/quadrature.h"
-#include "base/svd.h"
+#include "base/special.h"
 #include "kernels/ladder/ladder.h"
 #include "optimum/chain.h"
 #include "workload/workload.h"

@@ -11,8 +11,8 @@
  */
 #include "sampler/sampler.h"
 
-#include "base/binomial.h"
 #include "base/memory.h"
+#include "base/special.h"
 #include "crypto/crypto.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 /* Samplers from text: names, values and the ranges that are accepted. */
 #include "sampler/sampler.h"
 
-#include "base/text.h"
+#include "base/status.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
  */
 
 #include "base/status.h"
-#include "base/text.h"
 #include "sensitivity/sensitivity.h"
 #include "strategy/strategy.h"
 

@@ -5,7 +5,7 @@
  */
 #include "strategy/strategy.h"
 
-#include "base/text.h"
+#include "base/status.h"
 #include "workload/workload.h"
 
 #include <assert.h>

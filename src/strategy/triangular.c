@@ -7,7 +7,6 @@
  */
 
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 #include "strategy/strategy.h"
 

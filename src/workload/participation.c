@@ -7,7 +7,7 @@
 #include "workload/workload.h"
 
 #include "base/memory.h"
-#include "base/text.h"
+#include "base/status.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,10 +10,9 @@
  *
  * A path may hold any character but a comma. Each part may stand once, except schedules, which multiply.
  */
-#include "base/text.h"
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
+#include "base/status.h"
 #include "workload/schedule.h"
 #include "workload/workload.h"
 

@@ -19,10 +19,9 @@
 #include "workload/workload.h"
 
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
+#include "base/status.h"
 #include "base/sum.h"
-#include "base/text.h"
 
 #include <assert.h>
 #include <inttypes.h>

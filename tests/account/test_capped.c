@@ -4,7 +4,7 @@
  * cannot bind, known values, and refusals.
  */
 #include "account/capped/capped.h"
-#include "base/binomial.h"
+#include "base/special.h"
 #include "support/capped_cases.h"
 #include "support/check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Binomial tails and Clopper and Pearson's limits: against sums of exact terms, 150-digit references, and coverage. */
-#include "base/binomial.h"
+#include "base/special.h"
 
 #include "support/check.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Limited-memory BFGS: exact on quadratics, the secant condition, what it drops and forgets, failing allocations. */
-#include "base/descent/lbfgs.h"
+#include "base/minimize.h"
 
 #include "base/linalg.h"
 #include "support/check.h"
@@ -26,15 +26,15 @@ static double dot(const double *x, const double *y) {
 /* With exact line searches it is the method of conjugate gradients: as many steps as distinct eigenvalues. */
 static void test_as_many_steps_are_needed_as_there_are_eigenvalues(void **unused) {
     double c[N], x[N] = {0}, g[N], next[N], next_g[N], d[N];
-    descent_lbfgs memory = {0};
+    minimize_lbfgs memory = {0};
     (void)unused;
     for (int i = 0; i < N; i++)
         c[i] = pow(10, i % 4); /* four eigenvalues */
-    check_ok(descent_lbfgs_create(N, PAIRS, &memory));
+    check_ok(minimize_lbfgs_create(N, PAIRS, &memory));
     gradient_of(c, x, g);
     for (int k = 0; k < 4; k++) {
         double curvature = 0;
-        descent_lbfgs_direction(&memory, g, d);
+        minimize_lbfgs_direction(&memory, g, d);
         if (k == 0)
             for (int i = 0; i < N; i++)
                 assert_true(d[i] == -g[i]);
@@ -44,35 +44,35 @@ static void test_as_many_steps_are_needed_as_there_are_eigenvalues(void **unused
         for (int i = 0; i < N; i++)
             next[i] = x[i] - dot(d, g) / curvature * d[i];
         gradient_of(c, next, next_g);
-        descent_lbfgs_remember(&memory, x, g, next, next_g);
+        minimize_lbfgs_remember(&memory, x, g, next, next_g);
         assert_int_equal(memory.used, k + 1);
         for (int i = 0; i < N; i++)
             x[i] = next[i], g[i] = next_g[i];
     }
     for (int i = 0; i < N; i++)
         check_near(x[i], 1, 1e-9);
-    descent_lbfgs_free(&memory);
+    minimize_lbfgs_free(&memory);
 }
 
 /* H y = s for the newest pair, however many have passed. */
 static void test_the_newest_pair_is_met_exactly(void **unused) {
     double c[N], x[N], g[N], next[N], next_g[N], d[N], y[N];
     uint64_t seed = 1;
-    descent_lbfgs memory = {0};
+    minimize_lbfgs memory = {0};
     (void)unused;
     for (int i = 0; i < N; i++)
         c[i] = 2 + check_random(&seed), x[i] = 0;
-    check_ok(descent_lbfgs_create(N, PAIRS, &memory));
+    check_ok(minimize_lbfgs_create(N, PAIRS, &memory));
     gradient_of(c, x, g);
     for (int k = 0; k < 25; k++) {
         for (int i = 0; i < N; i++)
             next[i] = check_random(&seed);
         gradient_of(c, next, next_g);
-        descent_lbfgs_remember(&memory, x, g, next, next_g);
+        minimize_lbfgs_remember(&memory, x, g, next, next_g);
         assert_int_equal(memory.used, k + 1 < PAIRS ? k + 1 : PAIRS);
         for (int i = 0; i < N; i++)
             y[i] = next_g[i] - g[i];
-        descent_lbfgs_direction(&memory, y, d);
+        minimize_lbfgs_direction(&memory, y, d);
         for (int i = 0; i < N; i++)
             check_near(d[i], x[i] - next[i], 1e-12);
         for (int i = 0; i < N; i++)
@@ -81,16 +81,16 @@ static void test_the_newest_pair_is_met_exactly(void **unused) {
     /* a step without positive curvature is dropped, and the pair whose place it took with it */
     for (int i = 0; i < N; i++)
         next[i] = x[i] + 1, next_g[i] = g[i] - 1;
-    descent_lbfgs_remember(&memory, x, g, next, next_g);
+    minimize_lbfgs_remember(&memory, x, g, next, next_g);
     assert_int_equal(memory.used, PAIRS - 1);
-    descent_lbfgs_direction(&memory, y, d);
+    minimize_lbfgs_direction(&memory, y, d);
     double along = dot(y, d);
     assert_true(along < 0 && isfinite(along)); /* still positive definite */
-    descent_lbfgs_forget(&memory);
-    descent_lbfgs_direction(&memory, y, d);
+    minimize_lbfgs_forget(&memory);
+    minimize_lbfgs_direction(&memory, y, d);
     for (int i = 0; i < N; i++)
         assert_true(d[i] == -y[i]);
-    descent_lbfgs_free(&memory);
+    minimize_lbfgs_free(&memory);
 }
 
 /* The two loops as the book has them, H = (I - s y'/s.y) H (I - y s'/s.y) + s s'/s.y, over `used` pairs, oldest first. */
@@ -125,14 +125,14 @@ static void test_the_direction_is_that_of_the_plain_loops(void **unused) {
     (void)unused;
     for (size_t size = 0; size < sizeof sizes / sizeof *sizes; size++) {
         const int64_t n = sizes[size];
-        descent_lbfgs memory = {0};
-        check_ok(descent_lbfgs_create(n, KEPT, &memory));
+        minimize_lbfgs memory = {0};
+        check_ok(minimize_lbfgs_create(n, KEPT, &memory));
         for (int k = 0; k <= STEPS; k++) {
             for (int64_t i = 0; i < n; i++) {
                 x[k][i] = check_random(&seed);
                 g[k][i] = (1 + (double)(i % 5)) * x[k][i] + 0.1 * x[k][i] * x[k][i] * x[k][i];
             }
-            if (k > 0) descent_lbfgs_remember(&memory, x[k - 1], g[k - 1], x[k], g[k]);
+            if (k > 0) minimize_lbfgs_remember(&memory, x[k - 1], g[k - 1], x[k], g[k]);
         }
         for (int k = 0; k < KEPT; k++)
             for (int64_t i = 0; i < n; i++) {
@@ -140,19 +140,19 @@ static void test_the_direction_is_that_of_the_plain_loops(void **unused) {
                 step[k][i] = x[from + 1][i] - x[from][i];
                 change[k][i] = g[from + 1][i] - g[from][i];
             }
-        descent_lbfgs_direction(&memory, g[STEPS], d);
+        minimize_lbfgs_direction(&memory, g[STEPS], d);
         plain_direction(n, KEPT, s, y, g[STEPS], expected);
         for (int64_t i = 0; i < n; i++)
             check_near(d[i], expected[i], 1e-12);
-        descent_lbfgs_free(&memory);
+        minimize_lbfgs_free(&memory);
     }
 }
 
 static void test_any_allocation_of_the_memory_of_pairs_may_fail(void **unused) {
-    descent_lbfgs memory = {0};
+    minimize_lbfgs memory = {0};
     (void)unused;
-    FAIL_EACH(descent_lbfgs_create(3, PAIRS, &memory));
-    descent_lbfgs_free(&memory);
+    FAIL_EACH(minimize_lbfgs_create(3, PAIRS, &memory));
+    minimize_lbfgs_free(&memory);
 }
 
 int main(void) {

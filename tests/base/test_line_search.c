@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The line search: both conditions at its end, on the functions of its paper; walls; how it gives up. */
-#include "base/descent/line_search.h"
+#include "base/minimize.h"
 
 #include "support/check.h"
 
@@ -10,33 +10,33 @@
 typedef void line(double t, double *value, double *slope);
 
 typedef struct outcome {
-    descent_line_end end;
+    minimize_line_end end;
     int trials, walls;
     double step, value, slope;
 } outcome;
 
 static outcome search_along(line *phi, double first) {
-    outcome o = {.end = DESCENT_LINE_GOES_ON};
-    descent_line_search search;
+    outcome o = {.end = MINIMIZE_LINE_GOES_ON};
+    minimize_line_search search;
     double value, slope;
     phi(0, &value, &slope);
-    descent_line_start(&search, value, slope, first);
-    while (o.end == DESCENT_LINE_GOES_ON) {
+    minimize_line_start(&search, value, slope, first);
+    while (o.end == MINIMIZE_LINE_GOES_ON) {
         o.step = search.next;
         phi(o.step, &o.value, &o.slope);
         o.trials++;
         o.walls += !isfinite(o.value);
-        o.end = isfinite(o.value) ? descent_line_take(&search, o.value, o.slope) : descent_line_take_wall(&search);
+        o.end = isfinite(o.value) ? minimize_line_take(&search, o.value, o.slope) : minimize_line_take_wall(&search);
         assert_true(o.trials <= 40);
     }
     return o;
 }
 
-/* The strong conditions of Wolfe, with the constants of base/descent/line_search.c. */
+/* The strong conditions of Wolfe, with the constants of base/minimize.c. */
 static void check_conditions(line *phi, const outcome *o) {
     double value, slope;
     phi(0, &value, &slope);
-    assert_int_equal(o->end, DESCENT_LINE_FOUND);
+    assert_int_equal(o->end, MINIMIZE_LINE_FOUND);
     assert_true(o->value <= value + 1e-4 * slope * o->step);
     assert_true(fabs(o->slope) <= -0.9 * slope);
 }
@@ -134,7 +134,7 @@ static void test_a_line_without_such_a_step_is_given_up(void **unused) {
     for (int k = 0; k < 3; k++)
         for (int power = -2; power <= 2; power++) {
             outcome o = search_along(lines[k], pow(10, power));
-            assert_int_equal(o.end, DESCENT_LINE_STUCK);
+            assert_int_equal(o.end, MINIMIZE_LINE_STUCK);
         }
 }
 

@@ -73,11 +73,11 @@ static void test_a_memory_that_is_kept_serves_the_next_search(void **unused) {
     int64_t n = 8;
     double x[MOST] = {0};
     base_minimum first = {0}, fresh = {0}, next = {0};
-    descent_lbfgs memory = {0};
+    minimize_lbfgs memory = {0};
     base_objective objective = {n, &n, quadratic};
     base_minimize_options o = options_to(1e-6);
     (void)unused;
-    check_ok(descent_lbfgs_create(n, 60, &memory));
+    check_ok(minimize_lbfgs_create(n, 60, &memory));
     o.memory = &memory;
     check_ok(base_minimize(&objective, &o, x, &first));
     assert_true(first.converged && memory.used > 0);
@@ -92,7 +92,7 @@ static void test_a_memory_that_is_kept_serves_the_next_search(void **unused) {
     o.memory = NULL;
     check_ok(base_minimize(&objective, &o, x, &fresh));
     assert_true(next.iterations < fresh.iterations);
-    descent_lbfgs_free(&memory);
+    minimize_lbfgs_free(&memory);
 }
 
 /* A memory of nonsense (a walk uphill in all but name) is given up, not the search. */
@@ -100,19 +100,19 @@ static void test_a_memory_that_misleads_is_forgotten(void **unused) {
     double x[2] = {-1.2, 1};
     const double from[2] = {0, 0}, to[2] = {1, 0}, low[2] = {0, 0}, high[2] = {1e-290, 0};
     base_minimum found = {0};
-    descent_lbfgs memory = {0};
+    minimize_lbfgs memory = {0};
     base_objective objective = {2, NULL, rosenbrock};
     base_minimize_options o = options_to(1e-10);
     (void)unused;
-    check_ok(descent_lbfgs_create(2, 10, &memory));
-    descent_lbfgs_remember(&memory, from, low, to, high); /* as flat as numbers are */
+    check_ok(minimize_lbfgs_create(2, 10, &memory));
+    minimize_lbfgs_remember(&memory, from, low, to, high); /* as flat as numbers are */
     assert_int_equal(memory.used, 1);
     o.memory = &memory;
     check_ok(base_minimize(&objective, &o, x, &found));
     assert_true(found.converged);
     check_near(x[0], 1, 1e-8);
     check_near(x[1], 1, 1e-8);
-    descent_lbfgs_free(&memory);
+    minimize_lbfgs_free(&memory);
 }
 
 /* -ln x_0 + x_0 + 100 x_1^2 where x_0 > 0; the first step from far out jumps over the wall. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The quadrature for x^(-1/2): its error bound as a bound and as no more than needed, symmetry, the number of nodes. */
-#include "base/quadrature.h"
+#include "base/special.h"
 
 #include "support/check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The singular value decomposition: A = U S Z', orthogonal factors, ordered values, refusals, failing allocations. */
-#include "base/svd.h"
+#include "base/linalg.h"
 
 #include "support/check.h"
 #include "support/failing_allocator.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers to and from text in any locale, UTF-8. */
-#include "base/text.h"
+#include "base/status.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 /* Small tools that several stages share: text made piece by piece, splitmix64, numbers in the opposite order. */
 #include "base/linalg.h"
 #include "base/random.h"
-#include "base/text.h"
+#include "base/status.h"
 #include "support/check.h"
 
 #include <string.h>

@@ -46,7 +46,6 @@
 #include "account/capped/capped.h"
 
 #include "account/grid/curves.h"
-#include "base/binomial.h"
 #include "base/special.h"
 #include <assert.h>
 #include <math.h>

@@ -16,8 +16,8 @@
  */
 #include "account/capped/capped.h"
 
-#include "base/binomial.h"
 #include "base/memory.h"
+#include "base/special.h"
 #include <math.h>
 
 static const double TAIL = 1 + 1e-9; /* of binomial tails at a probability that was summed up over the steps */

@@ -7,7 +7,6 @@
 #include "families/banded/banded.h"
 
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 
 #include <math.h>

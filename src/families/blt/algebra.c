@@ -24,7 +24,7 @@
  */
 #include "families/blt/blt.h"
 
-#include "base/quadrature.h"
+#include "base/special.h"
 
 #include <assert.h>
 #include <float.h>

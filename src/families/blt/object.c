@@ -10,7 +10,7 @@
  */
 #include "families/blt/blt.h"
 
-#include "base/lower.h"
+#include "base/linalg.h"
 #include "base/memory.h"
 #include "base/sum.h"
 #include "strategy/strategy.h"

@@ -14,7 +14,7 @@
  */
 #include "families/dense/dense.h"
 
-#include "base/lower.h"
+#include "base/linalg.h"
 #include "base/memory.h"
 #include "design/design.h"
 #include "families/banded/banded.h"

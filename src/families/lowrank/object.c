@@ -15,7 +15,7 @@
  */
 #include "families/lowrank/lowrank.h"
 
-#include "base/lower.h"
+#include "base/linalg.h"
 #include "base/memory.h"
 #include "noise/noise.h"
 

@@ -33,7 +33,6 @@
 #include "families/lowrank/lowrank.h"
 
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 #include "design/design.h"
 #include "optimize/optimize.h"

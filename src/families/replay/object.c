@@ -14,7 +14,7 @@
  */
 #include "families/replay/replay.h"
 
-#include "base/lower.h"
+#include "base/linalg.h"
 #include "base/memory.h"
 
 #include <assert.h>

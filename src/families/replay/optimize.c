@@ -475,7 +475,7 @@ static dpmf_status objective_value(void *context, const double *x, double *f, do
 }
 
 /* One round from x, which becomes its end; the multipliers follow, and the loss with |x| itself is measured. */
-static dpmf_status one_round(shared_t *s, double smoothing, int iterations, const dpmf_run *run, descent_lbfgs *memory,
+static dpmf_status one_round(shared_t *s, double smoothing, int iterations, const dpmf_run *run, minimize_lbfgs *memory,
                              double *x, double *loss, int *evaluations) {
     const int64_t count = replay_shared_count(&s->base.c.shape, s->shared.seeds);
     search u = {.s = s};
@@ -517,13 +517,13 @@ static dpmf_status rounds(shared_t *s, const replay_options *o, result_t *result
     /* large until the multipliers have settled, then down: 1.0078 of the bound at n = 1000, k = 10, l = 3 */
     static const double SMOOTHING[] = {0.05, 0.05, 0.05, 0.05, 0.02, 0.02, 0.01, 0.005, 0.002};
     const int64_t count = replay_shared_count(&s->base.c.shape, s->shared.seeds);
-    descent_lbfgs memory = {0}; /* one for all rounds: the next one is much like the last */
+    minimize_lbfgs memory = {0}; /* one for all rounds: the next one is much like the last */
     double *x = NULL, loss = 0;
     dpmf_status status = DPMF_OK;
     result->loss = INFINITY;
     if (o->enough > 0) TRY(try_start(s, o, result));
     if (isfinite(result->loss)) return DPMF_OK;
-    TRY_DONE(descent_lbfgs_create(count, PAIRS, &memory));
+    TRY_DONE(minimize_lbfgs_create(count, PAIRS, &memory));
     TRY_DONE(base_alloc_doubles(count, "the unknowns", &x));
     for (int64_t i = 0; i < count; i++)
         x[i] = s->parameters[i] / s->scales[i];
@@ -537,7 +537,7 @@ static dpmf_status rounds(shared_t *s, const replay_options *o, result_t *result
         if (loss <= o->enough) break;
     }
 done:
-    descent_lbfgs_free(&memory);
+    minimize_lbfgs_free(&memory);
     base_free(x);
     return status;
 }

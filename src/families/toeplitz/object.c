@@ -15,7 +15,6 @@
 
 #include "base/fft.h"
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 #include "base/sum.h"
 #include "workload/workload.h"

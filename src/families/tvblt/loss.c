@@ -18,7 +18,7 @@
  *            the noise before, and error/error.h a step of the workload on second moments.
  */
 #include "base/memory.h"
-#include "base/quadrature.h"
+#include "base/special.h"
 #include "base/threads.h"
 #include "error/error.h"
 #include "families/tvblt/search.h"

@@ -17,7 +17,7 @@
  */
 #include "families/tvblt/search.h"
 
-#include "base/quadrature.h"
+#include "base/special.h"
 #include "base/sum.h"
 #include "optimum/optimum.h"
 

@@ -7,7 +7,7 @@
  */
 #include "base/linalg.h"
 #include "base/memory.h"
-#include "base/quadrature.h"
+#include "base/special.h"
 #include "optimum/epochs/chain.h"
 #include "optimum/epochs/epochs.h"
 #include "workload/workload.h"

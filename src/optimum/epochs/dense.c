@@ -8,9 +8,7 @@
  * that everything except the decomposition costs O(n^2 k).
  */
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
-#include "base/svd.h"
 #include "optimum/epochs/epochs.h"
 #include "workload/workload.h"
 

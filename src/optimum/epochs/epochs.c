@@ -11,7 +11,7 @@
  * are lower bounds, attained at the optimum. For the max loss p is free in the simplex: max_t [A X^-1 A']_tt is the
  * maximum over p of tr(A'PA X^-1).
  *
- * All results come from the blocks of X(V) = sum_j w_j (K + s_j V)^-1, K = A^-1 P^-1 A^-T (base/quadrature.h): the norm
+ * All results come from the blocks of X(V) = sum_j w_j (K + s_j V)^-1, K = A^-1 P^-1 A^-T (base/special.h): the norm
  * is tr V X, its derivative by V is X/2. Since (K + sV)^-1 is needed within classes only and K is banded, that is O(n
  * k^2) per node (optimum/epochs/node.c) instead of O(n^3). For the max loss, p_t [A X^-1 A']_tt is the diagonal of
  *

@@ -7,7 +7,7 @@
 #ifndef DPMF_OPTIMUM_EPOCHS_H
 #define DPMF_OPTIMUM_EPOCHS_H
 
-#include "base/quadrature.h"
+#include "base/special.h"
 #include "base/status.h"
 #include "base/threads.h"
 #include "optimum/epochs/node.h"

@@ -19,7 +19,6 @@
 #include "optimum/epochs/forms.h"
 
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 #include "base/minimize.h"
 #include "optimum/epochs/epochs.h"

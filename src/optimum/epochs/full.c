@@ -14,7 +14,6 @@
 #include "optimum/epochs/full.h"
 
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 #include "workload/workload.h"
 

@@ -7,7 +7,6 @@
  * O(n^3); the loops run along rows.
  */
 #include "base/linalg.h"
-#include "base/svd.h"
 #include "optimum/epochs/epochs.h"
 
 #include <math.h>

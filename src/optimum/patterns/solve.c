@@ -13,7 +13,6 @@
 #include "optimum/patterns/patterns.h"
 
 #include "base/linalg.h"
-#include "base/lower.h"
 #include "base/memory.h"
 #include "base/minimize.h"
 #include "optimum/epochs/epochs.h"

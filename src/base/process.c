@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory: one hook, a count of the bytes in use, a limit.
+ * What a process has once: the message of each thread, the allocator and the count of the bytes in use. A library with
+ * copies of the other objects of base/ in it reaches this one through the public calls. Besides: status names, the version.
  *
  * Each block is taken from the allocator with room for a header and for alignment:
  *
@@ -14,6 +15,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,6 +41,17 @@ static void *default_allocate(void *context, size_t bytes) {
 static void default_release(void *context, void *memory) {
     (void)context;
     free(memory);
+}
+
+/* base_fail without its care for the locale, which these messages, of whole numbers, do not need: it calls this file. */
+__attribute__((format(printf, 2, 3), cold)) static dpmf_status fail(dpmf_status status, const char *format, ...) {
+    char text[BASE_MESSAGE_SIZE + 1]; /* one byte more than is kept, so that a cut is seen */
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    dpmf_set_last_error(text);
+    return status;
 }
 
 static dpmf_allocator current = {default_allocate, default_release, NULL};
@@ -91,8 +104,8 @@ static dpmf_status reserve_bytes(uint64_t bytes, const char *what) {
     do {
         if (used > limit || bytes > limit - used) {
             char need[32], now[32], most[32];
-            return base_fail(DPMF_ERROR_MEMORY, "no memory for %s: it needs %s and %s are in use, of a limit of %s",
-                             what, readable(bytes, need), readable(used, now), readable(limit, most));
+            return fail(DPMF_ERROR_MEMORY, "no memory for %s: it needs %s and %s are in use, of a limit of %s", what,
+                        readable(bytes, need), readable(used, now), readable(limit, most));
         }
     } while (!atomic_compare_exchange_weak(&in_use, &used, used + bytes));
     return DPMF_OK;
@@ -100,13 +113,13 @@ static dpmf_status reserve_bytes(uint64_t bytes, const char *what) {
 
 dpmf_status dpmf_bytes_allocate(int64_t count, size_t size, const char *what, void **out) {
     if (count < 0 || size == 0 || what == NULL || out == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT,
-                         "memory for %" PRId64 " items of %zu bytes, accepted: 0 or more of 1 or more", count, size);
+        return fail(DPMF_ERROR_ARGUMENT, "memory for %" PRId64 " items of %zu bytes, accepted: 0 or more of 1 or more",
+                    count, size);
     const uint64_t most = (uint64_t)PTRDIFF_MAX - OVERHEAD;
     if ((uint64_t)count > most / size) {
-        return base_fail(DPMF_ERROR_MEMORY,
-                         "no memory for %s: %" PRId64 " items of %zu bytes are more than can be addressed", what, count,
-                         size);
+        return fail(DPMF_ERROR_MEMORY,
+                    "no memory for %s: %" PRId64 " items of %zu bytes are more than can be addressed", what, count,
+                    size);
     }
     const size_t bytes = (size_t)count * size;
     const size_t taken = bytes + OVERHEAD;
@@ -117,7 +130,7 @@ dpmf_status dpmf_bytes_allocate(int64_t count, size_t size, const char *what, vo
     if (start == NULL) {
         atomic_fetch_sub(&in_use, taken);
         char need[32];
-        return base_fail(DPMF_ERROR_MEMORY, "no memory for %s: the allocator refused %s", what, readable(taken, need));
+        return fail(DPMF_ERROR_MEMORY, "no memory for %s: the allocator refused %s", what, readable(taken, need));
     }
     unsigned char *memory = start + ALIGNMENT;
     memory += (ALIGNMENT - (uintptr_t)memory % ALIGNMENT) % ALIGNMENT;
@@ -135,4 +148,52 @@ void dpmf_bytes_free(uint8_t *memory) {
     assert(header.taken >= OVERHEAD);
     header.release(header.context, header.start);
     atomic_fetch_sub(&in_use, header.taken);
+}
+
+/* ---- messages ---- */
+
+static _Thread_local char message[BASE_MESSAGE_SIZE];
+
+const char *dpmf_version(void) {
+    return DPMF_VERSION;
+}
+
+const char *dpmf_status_name(dpmf_status status) {
+    static const char *const names[] = {
+        [DPMF_OK] = "ok",
+        [DPMF_ERROR_ARGUMENT] = "argument",
+        [DPMF_ERROR_MEMORY] = "memory",
+        [DPMF_ERROR_IO] = "io",
+        [DPMF_ERROR_FORMAT] = "format",
+        [DPMF_ERROR_NUMERICAL] = "numerical",
+        [DPMF_ERROR_UNSUPPORTED] = "unsupported",
+        [DPMF_ERROR_CANCELLED] = "cancelled",
+    };
+    const size_t index = (size_t)status;
+    return index < sizeof names / sizeof names[0] ? names[index] : "unknown";
+}
+
+const char *dpmf_last_error(void) {
+    return message;
+}
+
+void dpmf_set_last_error(const char *text) {
+    static const char dots[] = "...";
+    const size_t length = strlen(text);
+    size_t cut = BASE_MESSAGE_SIZE - sizeof dots;
+    if (length < BASE_MESSAGE_SIZE) {
+        memmove(message, text, length + 1);
+    } else { /* a text that is cut ends in "..." and never in the middle of a UTF-8 character */
+        while (cut > 0 && ((unsigned char)text[cut] & 0xC0) == 0x80)
+            cut--;
+        memmove(message, text, cut);
+        memcpy(message + cut, dots, sizeof dots);
+    }
+    /* A message is one line, even if a file or a path put line breaks into it. */
+    for (char *at = message; *at != '\0'; at++)
+        if ((unsigned char)*at < ' ' || *at == 0x7f) *at = '?';
+}
+
+dpmf_run dpmf_run_defaults(void) {
+    return (dpmf_run){.threads = 0, .progress = NULL, .context = NULL};
 }
