@@ -11,8 +11,8 @@
  */
 #include "account/account.h"
 #include "base/memory.h"
-#include "base/sum.h"
 #include "base/status.h"
+#include "base/sum.h"
 #include "design/design.h"
 #include "optimize/optimize.h"
 #include "optimum/optimum.h"
