@@ -174,9 +174,7 @@ static int print_account(const arguments *given, const account *a) {
         print_json(&t, given, a, sampling);
     else
         print_table(&t, given, a, sampling);
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 /* ---- the question ---- */

@@ -80,9 +80,7 @@ static int print_answer(const arguments *given, const calibration *c) {
         print_json(&t, c, sampling, statement);
     else
         print_table(&t, c, sampling, statement);
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 static int save(const arguments *given, const calibration *c) {

@@ -115,9 +115,7 @@ static int print_memory(const arguments *given, const request *r, uint64_t bytes
         table_integer(&t, "of that, buffers", (int64_t)buffers);
         table_integer(&t, "and a row", row);
     }
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 static int dry_run(const request *r) {
@@ -128,13 +126,6 @@ static int dry_run(const request *r) {
 }
 
 /* ---- the rows ---- */
-
-static dpmf_status get_key(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
-    if (option_given(given, OPTION_TESTING_SEED))
-        return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
-    if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
-    return dpmf_key_create(key);
-}
 
 /* Shards of one run are the same run; another clip norm, size or precision is another run. */
 static int enter_ledger(const request *r, const uint8_t key[DPMF_KEY_SIZE]) {
@@ -167,7 +158,7 @@ static int open_noise(request *r, const row_output *out) {
     /* All checks come before the key file is made. */
     dpmf_status status = dpmf_noise_memory(r->mechanism, r->dim, &r->options, &bytes, NULL);
     r->unfinished = leaves_unfinished(r, bytes);
-    if (status == DPMF_OK) status = get_key(r->given, key);
+    if (status == DPMF_OK) status = key_from_options(r->given, key);
     if (status != DPMF_OK) return fail_status(status, NULL);
     status = dpmf_noise_create(r->mechanism, r->dim, r->given->number[OPTION_CLIP], key, &r->options, &r->noise);
     if (status == DPMF_OK) status = go_to_first(r, out);
@@ -269,9 +260,7 @@ static int print_done(const request *r) {
     json_text(&t, "digest", dpmf_mechanism_get(r->mechanism).digest);
     json_text(&t, "out", r->given->text[OPTION_OUT]);
     json_end(&t);
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 static int make_rows(request *r) {

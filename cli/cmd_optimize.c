@@ -16,26 +16,6 @@ static double seconds_now(void) {
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int optimized_place(const dpmf_family *kind) {
-    return kind->optimized;
-}
-
-static int may_choose(const dpmf_family *kind) {
-    return kind->optimize_chooses;
-}
-
-static int takes_variants(const dpmf_family *kind) {
-    return kind->optimize_variants;
-}
-
-static int takes_constraint(const dpmf_family *kind) {
-    return kind->optimize_constraint;
-}
-
-static int may_share(const dpmf_family *kind) {
-    return kind->optimize_shared_seeds > 0;
-}
-
 /* --buffers: a number, or ratio:X. */
 static int read_buffers(const arguments *given, const dpmf_family *kind, dpmf_optimize_options *how) {
     const char *text = given->text[OPTION_BUFFERS];
@@ -52,9 +32,11 @@ static int read_buffers(const arguments *given, const dpmf_family *kind, dpmf_op
     if (!buffers && kind->optimize_buffers > 0 && !kind->optimize_chooses)
         return fail(EXIT_USAGE, "--family %s needs --buffers R, the rank", kind->name);
     if (ratio && !kind->optimize_chooses)
-        return fail(EXIT_USAGE, "--buffers %s is for --family %s", text, family_list(may_choose, " and ", list));
+        return fail(EXIT_USAGE, "--buffers %s is for --family %s", text,
+                    FAMILY_LIST_BY(optimize_chooses, " and ", list));
     if (option_given(given, OPTION_SHARED_SEEDS) && kind->optimize_shared_seeds == 0)
-        return fail(EXIT_USAGE, "--shared-seeds is for --family %s", family_list(may_share, " and ", list));
+        return fail(EXIT_USAGE, "--shared-seeds is for --family %s",
+                    FAMILY_LIST_BY(optimize_shared_seeds, " and ", list));
     if (option_given(given, OPTION_SHARED_SEEDS) && ratio)
         return fail(EXIT_USAGE, "--shared-seeds takes a number of --buffers, not %s", text);
     return 0;
@@ -76,9 +58,11 @@ static int read_variant(const arguments *given, const dpmf_family *kind, dpmf_op
         return fail(EXIT_USAGE, "--variant %s: optimize accepts zero, non-negative, corners, sweep and taper:B0",
                     show(text, shown));
     if ((taper || how->sweep) && !kind->optimize_variants)
-        return fail(EXIT_USAGE, "--variant %s is for --family %s", text, family_list(takes_variants, " and ", list));
+        return fail(EXIT_USAGE, "--variant %s is for --family %s", text,
+                    FAMILY_LIST_BY(optimize_variants, " and ", list));
     if (constraint && !kind->optimize_constraint)
-        return fail(EXIT_USAGE, "--variant %s is for --family %s", text, family_list(takes_constraint, " and ", list));
+        return fail(EXIT_USAGE, "--variant %s is for --family %s", text,
+                    FAMILY_LIST_BY(optimize_constraint, " and ", list));
     return 0;
 }
 
@@ -90,7 +74,7 @@ static int check_family_options(const arguments *given, dpmf_optimize_options *h
     const dpmf_family *kind = find_family(name);
     if (kind == NULL || kind->optimized == 0)
         return fail(EXIT_USAGE, "--family %s: %s can be optimized", show(name, shown),
-                    family_list(optimized_place, " and ", list));
+                    FAMILY_LIST_BY(optimized, " and ", list));
     const bool bands = kind->optimize_bands != 0;
     if (bands != option_given(given, OPTION_BANDS))
         return fail(EXIT_USAGE, bands ? "--family %s needs --bands B" : "--family %s takes no --bands", name);

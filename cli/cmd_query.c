@@ -44,9 +44,7 @@ static int print_range(const arguments *given, const released *r, const char *te
         table_double(&t, "lower", estimate - times * deviation, NULL);
         table_double(&t, "upper", estimate + times * deviation, NULL);
     }
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 static int answer_range(const arguments *given, const released *r) {
@@ -120,9 +118,7 @@ static int print_series(const arguments *given, const released *r, const series 
         for (int64_t i = 0; i < r->lines; i++)
             text_add(&t, "%" PRId64 " %.9g %.9g %.9g\n", i + 1, s->estimate[i], s->lower[i], s->upper[i]);
     }
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 static int answer_all(const arguments *given, const released *r) {

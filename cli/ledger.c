@@ -9,6 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+dpmf_status key_from_options(const arguments *given, uint8_t key[DPMF_KEY_SIZE]) {
+    if (option_given(given, OPTION_TESTING_SEED))
+        return dpmf_key_testing((uint64_t)given->count[OPTION_TESTING_SEED], key);
+    if (option_given(given, OPTION_KEY_FILE)) return dpmf_key_load(given->text[OPTION_KEY_FILE], 1, key);
+    return dpmf_key_create(key);
+}
+
 /* E,D */
 static bool read_budget(const char *text, double *epsilon, double *delta) {
     char first[64];

@@ -161,6 +161,12 @@ int text_print(const text_buffer *t) {
     return fail(EXIT_UNABLE, "cannot write to standard output: %s", strerror(errno));
 }
 
+int text_finish(text_buffer *t) {
+    const int code = text_print(t);
+    text_free(t);
+    return code;
+}
+
 /* ---- JSON ------------------------------------------------------------------------------------------------------ */
 
 static void json_string(text_buffer *t, const char *value) {

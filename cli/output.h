@@ -53,8 +53,9 @@ char *text_room(text_buffer *t, size_t more); /* NULL: no memory; then call text
 void text_used(text_buffer *t, size_t length);
 void text_free(text_buffer *t);
 
-/* Writes it to stdout and returns the exit code: 0, or 1 after a message. */
+/* Writes it to stdout and returns the exit code: 0, or 1 after a message. text_finish frees it too. */
 int text_print(const text_buffer *t);
+int text_finish(text_buffer *t);
 
 /* JSON, in the order of the calls. `key` is NULL inside an array. Infinity is the string "inf", NaN null. */
 void json_begin(text_buffer *t); /* the outer object, with "schema" and "version" */
