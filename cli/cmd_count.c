@@ -214,16 +214,10 @@ static int check_sampling(const count *c) {
                 show(c->given->operand, shown), sampling);
 }
 
-/* Before anything is released; a stream that continues is already in the ledger. */
-static int enter_ledger(const count *c, const uint8_t key[DPMF_KEY_SIZE]) {
-    char binding[96];
-    snprintf(binding, sizeof binding, "count %" PRId64 " %.17g", c->reader.columns, c->given->number[OPTION_CLIP]);
-    return ledger_enter(c->given, c->mechanism, key, binding);
-}
-
 static int open_counter(count *c) {
     dpmf_counter_options wanted = dpmf_counter_options_defaults();
     uint8_t key[DPMF_KEY_SIZE];
+    char binding[96];
     wanted.state = c->given->text[OPTION_STATE];
     wanted.key_file = c->given->text[OPTION_KEY_FILE];
     wanted.clip_rows = option_given(c->given, OPTION_CLIP_ROWS);
@@ -235,7 +229,9 @@ static int open_counter(count *c) {
     if (status != DPMF_OK) return fail_status(status, NULL);
     status =
         dpmf_counter_create(c->mechanism, c->reader.columns, c->given->number[OPTION_CLIP], key, &wanted, &c->counter);
-    int code = status == DPMF_OK ? enter_ledger(c, key) : fail_status(status, NULL);
+    /* Before anything is released; a stream that continues is already in the ledger. */
+    snprintf(binding, sizeof binding, "count %" PRId64 " %.17g", c->reader.columns, c->given->number[OPTION_CLIP]);
+    int code = status == DPMF_OK ? ledger_enter(c->given, c->mechanism, key, binding) : fail_status(status, NULL);
     dpmf_key_wipe(key);
     if (code != 0) return code;
     const dpmf_int128 limit = dpmf_counter_get(c->counter).limit;

@@ -8,13 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* --buffers: a number, or ratio:X. */
 static int read_buffers(const arguments *given, const dpmf_family *kind, dpmf_optimize_options *how) {
@@ -111,17 +104,6 @@ static int answer_from_bounds(const arguments *given, const problem *p, const dp
     return 0;
 }
 
-static void read_options(const arguments *given, const problem *p, dpmf_optimize_options *how) {
-    how->loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
-    how->bands = given->count[OPTION_BANDS];
-    how->shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
-    if (option_given(given, OPTION_TOLERANCE)) how->tolerance = given->number[OPTION_TOLERANCE];
-    if (option_is(given, OPTION_NORMALIZE, "after")) how->normalize = DPMF_NORMALIZE_AFTER;
-    if (option_is(given, OPTION_NORMALIZE, "within")) how->normalize = DPMF_NORMALIZE_WITHIN;
-    how->weights = p->weights;
-    how->run = run_with((int)given->count[OPTION_THREADS]);
-}
-
 /* What a mechanism is optimized for, and how. */
 typedef struct target {
     const dpmf_workload *workload;
@@ -193,7 +175,14 @@ int cmd_optimize(const arguments *given) {
         code = make_participation(given, OPTION_OPTIMIZE_PARTICIPATION, dpmf_workload_get(p.workload).steps,
                                   &other_participation);
     if (code == 0) {
-        read_options(given, &p, &how);
+        how.loss = option_is(given, OPTION_LOSS, "max") ? DPMF_LOSS_MAX : DPMF_LOSS_RMS;
+        how.bands = given->count[OPTION_BANDS];
+        how.shared_seeds = (int)given->count[OPTION_SHARED_SEEDS];
+        if (option_given(given, OPTION_TOLERANCE)) how.tolerance = given->number[OPTION_TOLERANCE];
+        if (option_is(given, OPTION_NORMALIZE, "after")) how.normalize = DPMF_NORMALIZE_AFTER;
+        if (option_is(given, OPTION_NORMALIZE, "within")) how.normalize = DPMF_NORMALIZE_WITHIN;
+        how.weights = p.weights;
+        how.run = run_with((int)given->count[OPTION_THREADS]);
         target to = {other_workload == NULL ? p.workload : other_workload,
                      other_participation == NULL ? p.participation : other_participation,
                      other_workload == NULL && other_participation == NULL, &how};

@@ -93,13 +93,6 @@ static int fill_series(const arguments *given, const released *r, series *s) {
     return 0;
 }
 
-static void json_values(text_buffer *t, const char *key, int64_t count, const double *values) {
-    json_open(t, key, '[');
-    for (int64_t i = 0; i < count; i++)
-        json_double(t, NULL, values[i]);
-    json_close(t, ']');
-}
-
 static int print_series(const arguments *given, const released *r, const series *s) {
     text_buffer t = {0};
     if (option_given(given, OPTION_JSON)) {
@@ -108,10 +101,10 @@ static int print_series(const arguments *given, const released *r, const series 
         json_double(&t, "level", given->number[OPTION_LEVEL]);
         json_bool(&t, "simultaneous", option_given(given, OPTION_CDF));
         json_bool(&t, "monotone", option_given(given, OPTION_MONOTONE));
-        json_values(&t, "estimate", r->lines, s->estimate);
-        json_values(&t, "deviation", r->lines, r->error);
-        json_values(&t, "lower", r->lines, s->lower);
-        json_values(&t, "upper", r->lines, s->upper);
+        json_doubles(&t, "estimate", r->lines, s->estimate);
+        json_doubles(&t, "deviation", r->lines, r->error);
+        json_doubles(&t, "lower", r->lines, s->lower);
+        json_doubles(&t, "upper", r->lines, s->upper);
         json_end(&t);
     } else {
         text_add(&t, "line estimate lower upper\n");

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 const training_team *training_together = NULL;
@@ -19,12 +18,6 @@ const training_team *training_together = NULL;
 /* Where several processes train together, a failure of one ends all of them. */
 static int all(int code) {
     return training_together != NULL ? training_together->all(code) : code;
-}
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 static int check_usage(const arguments *given) {
@@ -209,9 +202,9 @@ static int run_steps(training *t) {
         status = dpmf_trainer_next(t->trainer);
         if (training_together != NULL) status = training_together->step(status);
         if (status == DPMF_OK && option_given(t->given, OPTION_PUBLIC_TEST_CURVE)) {
-            const double evaluated = now();
+            const double evaluated = seconds_now();
             code = all(curve_point(t));
-            t->seconds -= now() - evaluated; /* not the time of training */
+            t->seconds -= seconds_now() - evaluated; /* not the time of training */
         }
         if (status == DPMF_OK && code == 0 && dpmf_trainer_step(t->trainer) % every == 0) code = save_progress(t);
     }
@@ -239,9 +232,9 @@ static int write_weights(const training *t) {
 static int train(training *t) {
     int code = prepare_training(t);
     if (code != 0) return code;
-    const double begun = now();
+    const double begun = seconds_now();
     code = run_steps(t);
-    t->seconds += now() - begun;
+    t->seconds += seconds_now() - begun;
     if (code == 0 && training_together != NULL) code = training_together->finish(t);
     if (code != 0) return code;
     if (training_together != NULL && training_together->part != 0) return 0; /* one process prints for all */

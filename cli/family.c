@@ -82,20 +82,6 @@ static int make_closed_form(const arguments *given, const dpmf_family *kind, con
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
-/* The strategy of one stamp, repeated, and its columns divided by their norms; takes over `block`. */
-static int repeat(dpmf_strategy *block, const strategy_shape *shape, dpmf_strategy **out) {
-    dpmf_strategy *whole = NULL;
-    dpmf_status status = dpmf_strategy_create_stamped(block, shape->stamps, &whole);
-    dpmf_strategy_free(block);
-    if (status == DPMF_OK && shape->normalize) {
-        status = dpmf_strategy_create_normalized(whole, out);
-        dpmf_strategy_free(whole);
-    } else if (status == DPMF_OK) {
-        *out = whole;
-    }
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
-}
-
 int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_workload *workload, strategy_shape shape,
                   dpmf_strategy **out) {
     const char *path = option_text(given, OPTION_PARAMETERS);
@@ -110,7 +96,17 @@ int make_strategy(const arguments *given, const dpmf_family *kind, const dpmf_wo
         dpmf_strategy_free(block);
         return fail(EXIT_USAGE, "--bands %" PRId64 ": the parameters have %" PRId64, given->count[OPTION_BANDS], found);
     }
-    return repeat(block, &shape, out);
+    /* The strategy of one stamp, repeated, and its columns divided by their norms; takes over `block`. */
+    dpmf_strategy *whole = NULL;
+    dpmf_status status = dpmf_strategy_create_stamped(block, shape.stamps, &whole);
+    dpmf_strategy_free(block);
+    if (status == DPMF_OK && shape.normalize) {
+        status = dpmf_strategy_create_normalized(whole, out);
+        dpmf_strategy_free(whole);
+    } else if (status == DPMF_OK) {
+        *out = whole;
+    }
+    return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
 
 /* ---- values and help of options ---- */

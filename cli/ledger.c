@@ -96,13 +96,6 @@ static int read_times(const arguments *given, composition *c) {
     return 0;
 }
 
-static int load_ledger(part *p) {
-    char shown[SHOWN];
-    if (p->times != 1) return fail(EXIT_USAGE, "--times: %s is a ledger, which counts once", show(p->path, shown));
-    dpmf_status status = dpmf_ledger_load(p->path, &p->entries);
-    return status == DPMF_OK ? 0 : fail_status(status, NULL);
-}
-
 static dpmf_adjacency adjacency_of(const part *p) {
     return p->mechanism != NULL ? dpmf_mechanism_get(p->mechanism).adjacency : dpmf_ledger_get(p->entries).adjacency;
 }
@@ -117,10 +110,17 @@ static int load(const arguments *given, composition *c) {
     if (c->count == 0) return fail(EXIT_USAGE, "--compose needs mechanism FILEs");
     int code = read_times(given, c);
     for (int i = 0; code == 0 && i < c->count; ++i) {
-        c->parts[i].path = given->operands[i];
-        code = ledger_is(given->operands[i])
-                   ? load_ledger(&c->parts[i])
-                   : load_confirmed(given->operands[i], (int)given->count[OPTION_THREADS], &c->parts[i].mechanism);
+        part *p = &c->parts[i];
+        char shown[SHOWN];
+        p->path = given->operands[i];
+        if (!ledger_is(p->path)) {
+            code = load_confirmed(p->path, (int)given->count[OPTION_THREADS], &p->mechanism);
+        } else if (p->times != 1) {
+            code = fail(EXIT_USAGE, "--times: %s is a ledger, which counts once", show(p->path, shown));
+        } else {
+            dpmf_status status = dpmf_ledger_load(p->path, &p->entries);
+            if (status != DPMF_OK) code = fail_status(status, NULL);
+        }
     }
     return code;
 }
