@@ -174,9 +174,7 @@ static int print_account(const arguments *given, const account *a) {
         print_json(&t, given, a, sampling);
     else
         print_table(&t, given, a, sampling);
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 /* ---- the question ---- */
@@ -198,7 +196,7 @@ static void put_cap(const arguments *given, account *a) {
     a->how.sampling.units = given->count[OPTION_UNITS];
 }
 
-static int load_mechanism(const arguments *given, account *a) {
+static int load_file(const arguments *given, account *a) {
     if (given->operand == NULL) return 0;
     int code = load_confirmed(given->operand, (int)given->count[OPTION_THREADS], &a->mechanism);
     if (code != 0) return code;
@@ -491,7 +489,7 @@ int cmd_account(const arguments *given) {
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until text_print */
     account a = {0};
     int code = read_options(given, &a);
-    if (code == 0) code = load_mechanism(given, &a);
+    if (code == 0) code = load_file(given, &a);
     if (code == 0) code = check_idle(given, &a);
     if (code == 0) code = find_question(given, &a);
     if (code == 0) code = read_first(given, &a);

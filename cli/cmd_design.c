@@ -290,13 +290,6 @@ static void print_table(text_buffer *t, const arguments *given, const dpmf_desig
 
 /* ---- the verb ---- */
 
-static int save_chosen(const dpmf_design *d, const char *path) {
-    if (path == NULL) return 0;
-    dpmf_status status = dpmf_mechanism_save(dpmf_design_get(d).mechanism, path);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_IO; /* a path that cannot hold a file */
-    return status == DPMF_OK ? 0 : fail_status(status, "--out");
-}
-
 /* The statement; with --release exact that of the exact release, for a clip norm of 1, whose factor cancels. */
 static int make_statement(const arguments *given, const dpmf_design *d, const dpmf_exact *exact, char *statement) {
     char *plain = allocate(STATEMENT_MAX, 1);
@@ -354,7 +347,7 @@ int cmd_design(const arguments *given) {
     if (code == 0) code = plan_exact(given, design, &exact);
     end_later();
     if (code == 0 && interrupted()) code = fail(EXIT_CANCELLED, "cancelled");
-    if (code == 0) code = save_chosen(design, option_text(given, OPTION_OUT));
+    if (code == 0) code = save_mechanism(dpmf_design_get(design).mechanism, option_text(given, OPTION_OUT));
     if (code == 0) code = print_design(given, design, &exact);
     dpmf_design_free(design);
     dpmf_workload_free(workload);

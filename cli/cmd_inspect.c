@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "options/verbs.h"
 #include "output.h"
+#include "problem.h"
 
 /* The constraints under which a design chose it; null if no design did. */
 static void json_designed(text_buffer *t, dpmf_design_limits d) {
@@ -87,16 +88,15 @@ int cmd_inspect(const arguments *given) {
     dpmf_mechanism *mechanism = NULL;
     text_buffer t = {0};
     char sampling[64] = "none";
-    dpmf_status status = dpmf_mechanism_load(given->operand, &mechanism);
-    if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file, not in the command */
-    if (status != DPMF_OK) return fail_status(status, NULL);
+    int code = load_mechanism(given->operand, &mechanism);
+    if (code != 0) return code;
     dpmf_sampling held = dpmf_mechanism_get(mechanism).sampling;
-    status = dpmf_sampling_format(&held, sampling);
+    dpmf_status status = dpmf_sampling_format(&held, sampling);
     if (status == DPMF_OK && option_given(given, OPTION_JSON))
         print_json(&t, mechanism, sampling);
     else if (status == DPMF_OK)
         print_table(&t, mechanism, sampling);
-    int code = status == DPMF_OK ? text_print(&t) : fail_status(status, NULL);
+    code = status == DPMF_OK ? text_print(&t) : fail_status(status, NULL);
     text_free(&t);
     dpmf_mechanism_free(mechanism);
     return code;

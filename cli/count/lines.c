@@ -83,24 +83,20 @@ static bool is_space(const cutter *c, char letter) {
     return letter == ' ' || (letter == '\t' && c->separator != '\t');
 }
 
-static void cut_quoted(cutter *c, slice *field) {
-    const char *at = ++c->at;
-    while (at < c->end && (*at != '"' || (at + 1 < c->end && at[1] == '"')))
-        at += *at == '"' ? 2 : 1;
-    *field = (slice){c->at, (size_t)(at - c->at)};
-    if (at >= c->end) c->wrong = "a quote is not closed on its line";
-    for (c->at = at + (at < c->end); c->at < c->end && is_space(c, *c->at);)
-        ++c->at;
-    if (c->at < c->end && *c->at != c->separator) c->wrong = "there is text after a closing quote";
-}
-
 /* The next field, without its quotes and the spaces around it; false: no more. */
 static bool cut_field(cutter *c, slice *field) {
     if (!c->more) return false;
     while (c->at < c->end && is_space(c, *c->at))
         ++c->at;
     if (c->at < c->end && *c->at == '"') {
-        cut_quoted(c, field);
+        const char *at = ++c->at;
+        while (at < c->end && (*at != '"' || (at + 1 < c->end && at[1] == '"')))
+            at += *at == '"' ? 2 : 1;
+        *field = (slice){c->at, (size_t)(at - c->at)};
+        if (at >= c->end) c->wrong = "a quote is not closed on its line";
+        for (c->at = at + (at < c->end); c->at < c->end && is_space(c, *c->at);)
+            ++c->at;
+        if (c->at < c->end && *c->at != c->separator) c->wrong = "there is text after a closing quote";
     } else {
         const char *end = memchr(c->at, c->separator, (size_t)(c->end - c->at));
         const char *last = end = end != NULL ? end : c->end;

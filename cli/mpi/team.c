@@ -11,6 +11,7 @@
 
 #include "base/atomic_file.h"
 #include "dpmf_mpi.h"
+#include "ledger.h"
 #include "output.h"
 
 #include <errno.h>
@@ -456,7 +457,7 @@ static int get_mechanism(training *t) {
 static int get_key(training *t) {
     const arguments *given = t->given;
     const bool fresh = !option_given(given, OPTION_KEY_FILE) && !option_given(given, OPTION_TESTING_SEED);
-    int different = fresh, code = own_team.rank == 0 ? took(training_key(t, t->key)) : 0;
+    int different = fresh, code = own_team.rank == 0 ? took(key_from_options(given, t->key)) : 0;
     code = team_all(code);
     if (code != 0) return code;
     team_send(&different, sizeof different);
@@ -464,7 +465,7 @@ static int get_key(training *t) {
         code =
             fail(EXIT_USAGE, "--key-file or --testing-seed is given here but not on rank 0, or on rank 0 but not here");
     else if (own_team.rank != 0 && option_given(given, OPTION_TESTING_SEED))
-        code = took(training_key(t, t->key));
+        code = took(key_from_options(given, t->key));
     else if (own_team.rank != 0 && !fresh)
         code = took(dpmf_key_load(given->text[OPTION_KEY_FILE], 0, t->key));
     code = team_all(code);

@@ -40,12 +40,6 @@ typedef struct matrix {
     double *impulse;
 } matrix;
 
-static void matrix_free(matrix *m) {
-    free(m->first);
-    free(m->column);
-    free(m->impulse);
-}
-
 static int matrix_start(report *r, bool inverse, matrix *m) {
     int64_t encoded = dpmf_strategy_get(r->strategy).rows;
     *m = (matrix){.r = r, .inverse = inverse};
@@ -252,7 +246,9 @@ int report_matrices(report *r, text_buffer *t) {
         if (code == 0 && status == DPMF_OK) status = add_cells(&m, t);
         if (code == 0 && status == DPMF_OK) add_columns(&m, t);
         if (code == 0) code = report_without(r, status, inverse ? "The picture of the inverse" : "The picture of C");
-        matrix_free(&m);
+        free(m.first);
+        free(m.column);
+        free(m.impulse);
     }
     json_close(t, ']');
     return code;

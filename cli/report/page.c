@@ -207,9 +207,7 @@ int page_print_object(const page *p) {
     add_object(&t, &p->object);
     text_add(&t, "\n");
     progress_clear();
-    int code = text_print(&t);
-    text_free(&t);
-    return code;
+    return text_finish(&t);
 }
 
 void page_free(page *p) {
