@@ -10,8 +10,6 @@
 
 #include "base/status.h"
 
-#include <math.h>
-
 /*
  * One step of the Poisson-subsampled Gaussian mechanism as a pair of distributions, composed `compositions` times. With
  * M(c) = (1-q) N(0, sigma^2) + q N(c, sigma^2):
@@ -60,32 +58,16 @@ typedef struct account_answer {
     int met; /* was the slack reached, by the method's own estimate of its error? */
 } account_answer;
 
-/* The trivial upper bound and the trivial lower bound of an answer. */
-static inline double account_worst(const account_question *q) {
-    return q->of_epsilon ? INFINITY : 0;
-}
-
-static inline double account_least(const account_question *q) {
-    return q->of_epsilon ? 0 : -INFINITY;
-}
-
-static inline double account_slack(const account_question *q, double epsilon) {
-    return fmax(q->relative * epsilon, q->absolute);
-}
-
+/* account/pair.c: the trivial upper bound and the trivial lower bound of an answer. */
+double account_worst(const account_question *q);
+double account_least(const account_question *q);
+double account_slack(const account_question *q, double epsilon); /* in epsilon */
 /* Keeps the worse of the answers for two directions in *worst. */
-static inline void account_take_worse(account_answer *worst, const account_answer *found) {
-    if (found->value > worst->value) worst->met = found->met;
-    worst->value = fmax(worst->value, found->value);
-}
-
-/*
- * account/pair.c: returns DPMF_ERROR_ARGUMENT unless `given` is a finite ln delta below 0, or a finite epsilon of at
- * least 0.
- */
+void account_take_worse(account_answer *worst, const account_answer *found);
+/* Returns DPMF_ERROR_ARGUMENT unless `given` is a finite ln delta below 0, or a finite epsilon of at least 0. */
 DPMF_MUST_CHECK dpmf_status account_check_given(const account_question *q);
 
-/* account/question.c: computes the account that the question needs. The result is an upper bound or exact. */
+/* account/account.c: computes the account that the question needs. The result is an upper bound or exact. */
 DPMF_MUST_CHECK dpmf_status account_answer_question(const account_question *q, account_answer *out);
 /*
  * Estimates ln delta at the given epsilon for the beginning of a search: by the saddle point where possible, and only
@@ -93,11 +75,12 @@ DPMF_MUST_CHECK dpmf_status account_answer_question(const account_question *q, a
  */
 DPMF_MUST_CHECK dpmf_status account_search(const account_question *q, double *log_delta);
 
-/* account/composed.c: these do the same for one sampled step, composed, without caps and allocation. */
-DPMF_MUST_CHECK dpmf_status composed_answer(const account_question *q, account_answer *out);
-DPMF_MUST_CHECK dpmf_status composed_search(const account_question *q, double *log_delta);
-/* Computes the answer by the contour integral, for comparison: near exact, not certified. *found is 0 if that fails. */
-DPMF_MUST_CHECK dpmf_status account_estimate(const account_question *q, double *value, int *found);
+/* account/gaussian.c: these do the same for one sampled step, composed, without caps and allocation. */
+DPMF_MUST_CHECK dpmf_status account_composed(const account_question *q, account_answer *out);
+DPMF_MUST_CHECK dpmf_status account_composed_search(const account_question *q, double *log_delta);
+/* The pairs that count under the adjacency; returns their number. */
+enum { ACCOUNT_DIRECTIONS_MAX = 2 };
+int account_directions(const account_question *q, account_pair pairs[ACCOUNT_DIRECTIONS_MAX]);
 /* mu of all compositions if nothing were sampled. */
 double account_unsampled_mu(const account_question *q);
 
@@ -125,6 +108,8 @@ int account_sampling_allocates(const dpmf_sampling *sampling);
 int64_t account_sampling_bands(const dpmf_sampling *sampling);
 /* Returns the number of blocks that the units are split into, of which a step draws from one; 1: they are not split. */
 int64_t account_sampling_blocks(const dpmf_sampling *sampling);
+/* Can more than the cap be drawn at all? */
+int account_cap_binds(const account_question *q);
 /* Writes a sentence on what a user must do for the guarantee to hold; empty without sampling. Returns its length. */
 size_t account_sampling_warning(const dpmf_sampling *sampling, char *out, size_t size);
 
@@ -138,7 +123,7 @@ double account_gaussian(const account_question *q, double mu); /* epsilon or ln 
 /* The least epsilon that holds for every rho-zCDP mechanism by the best conversion over continuous orders. */
 double account_zcdp_epsilon(double rho, double log_delta);
 
-/* ---- account/rdp.c: Renyi divergences by quadrature, converted at the best continuous order: upper bounds ---- */
+/* ---- account/gaussian.c: Renyi divergences by quadrature, converted at the best continuous order: upper bounds ---- */
 
 /* An upper bound of n ln M(t), INFINITY where the quadrature fails. Over t, the divergence of order 1 + t. */
 double account_rdp_cumulant(const account_pair *pair, double t);
@@ -152,15 +137,11 @@ DPMF_MUST_CHECK dpmf_status account_rdp_answer(const account_pair *pair, const a
  */
 DPMF_MUST_CHECK dpmf_status fourier_answer(const account_pair *pair, const account_question *q, account_answer *out);
 
-/* ---- account/capped/account.c: the account of a cap that may bind, the smaller of two ---- */
+/* ---- account/capped/capped.c: the account of a cap that may bind, the smaller of two ---- */
 
 DPMF_MUST_CHECK dpmf_status capped_answer(const account_question *q, account_answer *out);
-/* Can more than the cap be drawn at all? */
-static inline int account_cap_binds(const account_question *q) {
-    return q->cap > 0 && q->cap < (q->units + q->blocks - 1) / q->blocks;
-}
 
-/* ---- account/ledger/ledger.c: the part of a ledger that comes from its file ---- */
+/* ---- account/ledger.c: the part of a ledger that comes from its file ---- */
 
 void ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta);
 void ledger_count(dpmf_ledger *ledger); /* one more entry of the file */

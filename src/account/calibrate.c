@@ -14,7 +14,8 @@
 typedef enum unknown { SIGMA = 0, COMPOSITIONS, PROBABILITY } unknown;
 
 typedef struct search {
-    account_question question; /* ln delta at epsilon */
+    account_request *request; /* its question, of ln delta at epsilon, moves with y */
+    account_question *question;
     unknown unknown;
     double delta, log_delta;
     double slope;      /* of ln delta at the crossing, d ln delta / dy < 0 */
@@ -24,19 +25,19 @@ typedef struct search {
 } search;
 
 static void place(search *s, double y) {
-    if (s->unknown == SIGMA) s->question.sigma = exp(y);
+    if (s->unknown == SIGMA) s->question->sigma = exp(y);
     if (s->unknown == COMPOSITIONS)
-        s->question.compositions =
+        s->question->compositions =
             (int64_t)fmin(fmax(1, floor(exp(-y) * (1 + 1e-12))), (double)ACCOUNT_COMPOSITIONS_MAX);
-    if (s->unknown == PROBABILITY) s->question.probability = fmin(1, exp(-y));
+    if (s->unknown == PROBABILITY) s->question->probability = fmin(1, exp(-y));
 }
 
 /* Computes the coarse bound's excess over ln delta; <= 0: private enough. */
 static dpmf_status excess_at(search *s, double y, double *out) {
     double log_delta = 0;
     place(s, y);
-    TRY(base_progress(s->question.run, "calibrating", -1));
-    TRY(account_search(&s->question, &log_delta));
+    TRY(base_progress(s->question->run, "calibrating", -1));
+    TRY(account_search(s->question, &log_delta));
     *out = fmax(log_delta, -1e300) - s->log_delta;
     return DPMF_OK;
 }
@@ -81,8 +82,8 @@ static dpmf_status narrow(search *s, double low, double at_low, double high, dou
  * mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)).
  */
 static double guess(const search *s) {
-    const account_question *c = &s->question;
-    double mu = account_gaussian_mu(s->question.given, s->log_delta), n = (double)c->compositions, q = c->probability;
+    const account_question *c = s->question;
+    double mu = account_gaussian_mu(c->given, s->log_delta), n = (double)c->compositions, q = c->probability;
     double sigma = c->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 0.5 * c->sigma : c->sigma;
     if (c->picks > 0) n *= (double)c->bins; /* Poisson sampling of the same rate */
     if (s->unknown == SIGMA) {
@@ -129,8 +130,8 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
     for (int i = 0; i < CERTIFY_MAX && y <= most; i++) {
         account_answer here;
         place(s, y);
-        TRY(base_progress(s->question.run, "certifying", -1));
-        TRY(account_answer_question(&s->question, &here));
+        TRY(base_progress(s->question->run, "certifying", -1));
+        TRY(account_answer_question(s->question, &here));
         double excess = fmax(here.value, -1e300) - s->log_delta;
         if (passes(s, &here) && (!*ok || y < *out)) {
             *ok = 1;
@@ -151,7 +152,7 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
         double next = y + fmin(fmax(step, -1), 1);
         if (next <= failed) next = 0.5 * (failed + (*ok ? *out : y + s->wanted));
         if (s->unknown == COMPOSITIONS && !passes(s, &here)) { /* one less at least */
-            double less = (double)s->question.compositions - 1;
+            double less = (double)s->question->compositions - 1;
             if (less < 1) break;
             next = fmax(next, -log(less) - 1e-13);
         }
@@ -160,19 +161,20 @@ static dpmf_status certify_crossing(search *s, double y, double most, double *ou
     return DPMF_OK;
 }
 
-static search search_of(const account_request *r, unknown what, double epsilon, double delta) {
-    search s = {.question = r->question,
+static search search_of(account_request *r, unknown what, double epsilon, double delta) {
+    search s = {.request = r,
+                .question = &r->question,
                 .unknown = what,
                 .least = -INFINITY,
                 .delta = delta,
                 .log_delta = log(delta),
                 .slope = -1};
-    s.question.relative = r->default_slack ? 1.6 * r->options.slack : r->options.slack; /* speed: still below 1e-3 */
-    s.question.absolute = 1e-3 * s.question.relative;                                   /* slack in sigma is relative */
-    s.question.step_max = 0;
-    s.question.of_epsilon = 0;
-    s.question.given = epsilon;
-    int exact = r->question.probability >= 1 && r->options.engine == DPMF_ENGINE_AUTO && what == COMPOSITIONS;
+    s.question->relative = r->default_slack ? 1.6 * r->options.slack : r->options.slack; /* speed: still below 1e-3 */
+    s.question->absolute = 1e-3 * s.question->relative; /* slack in sigma is relative */
+    s.question->step_max = 0;
+    s.question->of_epsilon = 0;
+    s.question->given = epsilon;
+    const int exact = r->question.probability >= 1 && r->options.engine == DPMF_ENGINE_AUTO && what == COMPOSITIONS;
     s.resolution = exact ? EXACT_RESOLUTION : COARSE_RESOLUTION;
     s.wanted = exact ? 0 : 0.1 * r->options.slack;
     return s;
@@ -182,43 +184,41 @@ static search search_of(const account_request *r, unknown what, double epsilon, 
 
 static const double SIGMA_LEAST = 1e-3; /* the engines of sampling do not go below it: epsilon is about 1e6 there */
 
-static dpmf_status answer_with(const account_request *r, const search *s, double sigma, const account_answer *found,
-                               dpmf_privacy *out) {
-    account_request at = *r;
-    at.question = s->question;
-    *out = account_privacy(&at, sigma, s->question.given, s->delta);
+static void answer_with(const search *s, double sigma, const account_answer *found, dpmf_privacy *out) {
+    *out = account_privacy(s->request, sigma, s->question->given, s->delta);
     out->kind = found->kind;
     out->method = found->method;
     out->slack_met = found->met;
-    return DPMF_OK;
 }
 
-static dpmf_status sigma_of(const account_request *r, double epsilon, double delta, dpmf_privacy *out) {
+static dpmf_status sigma_of(account_request *r, double epsilon, double delta, dpmf_privacy *out) {
     search s = search_of(r, SIGMA, epsilon, delta);
     account_answer found = {0};
     double y = 0;
     int ok = 0;
-    if (s.question.probability <= 0)
+    if (s.question->probability <= 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "sampling probability 0: no data are used, and no noise is needed");
-    s.question.sigma = 1;
-    double gaussian = account_unsampled_mu(&s.question) / account_gaussian_mu(epsilon, s.log_delta);
+    s.question->sigma = 1;
+    double gaussian = account_unsampled_mu(s.question) / account_gaussian_mu(epsilon, s.log_delta);
     double high = log(gaussian);
-    if (s.question.probability >= 1 && s.question.engine == DPMF_ENGINE_AUTO && !account_cap_binds(&s.question)) {
+    if (s.question->probability >= 1 && s.question->engine == DPMF_ENGINE_AUTO && !account_cap_binds(s.question)) {
         place(&s, high);
         found = (account_answer){s.log_delta, DPMF_EXACT, "Gaussian mechanism, closed form", 1};
-        return answer_with(r, &s, gaussian / r->options.sigma_unit, &found, out);
+        answer_with(&s, gaussian / r->options.sigma_unit, &found, out);
+        return DPMF_OK;
     }
     TRY(cross(&s, log(SIGMA_LEAST), fmax(high + 1e-9, log(SIGMA_LEAST)), &y));
     TRY(certify_crossing(&s, y, high + 1e-6, &y, &found, &ok));
     if (!ok) { /* the closed form without sampling always holds */
         y = high;
         found = (account_answer){s.log_delta, DPMF_UPPER_BOUND, "Gaussian mechanism without the sampling", 0};
-        if (s.question.engine == DPMF_ENGINE_RDP)
+        if (s.question->engine == DPMF_ENGINE_RDP)
             return base_fail(DPMF_ERROR_UNSUPPORTED, "engine rdp finds no sigma for epsilon %g, delta %g", epsilon,
                              delta);
     }
     place(&s, y);
-    return answer_with(r, &s, s.question.sigma / r->options.sigma_unit, &found, out);
+    answer_with(&s, s.question->sigma / r->options.sigma_unit, &found, out);
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_calibrate_sigma(double epsilon, double delta, const dpmf_account_options *options, dpmf_privacy *out) {
@@ -250,13 +250,13 @@ static dpmf_status open_budget(double sigma, double epsilon, double delta, const
                      "balls-in-bins, min-sep and allocation sampling: no search over steps or probability");
 }
 
-static dpmf_status budget(const account_request *r, unknown what, double sigma, double epsilon, double delta,
-                          double high, double low, search *s, dpmf_privacy *out) {
+static dpmf_status budget(account_request *r, unknown what, double sigma, double epsilon, double delta, double high,
+                          double low, search *s, dpmf_privacy *out) {
     account_answer found = {0};
     double y = 0;
     int ok = 0;
     *s = search_of(r, what, epsilon, delta);
-    s->question.sigma = sigma * r->options.sigma_unit;
+    s->question->sigma = sigma * r->options.sigma_unit;
     s->least = low;
     TRY(cross(s, low, high, &y));
     TRY(certify_crossing(s, y, high, &y, &found, &ok));
@@ -264,7 +264,8 @@ static dpmf_status budget(const account_request *r, unknown what, double sigma, 
         return base_fail(DPMF_ERROR_UNSUPPORTED, "sigma %g: epsilon %g, delta %g is exceeded %s", sigma, epsilon, delta,
                          what == COMPOSITIONS ? "by the first step" : "at any sampling probability from 1e-12 up");
     place(s, y);
-    return answer_with(r, s, sigma, &found, out);
+    answer_with(s, sigma, &found, out);
+    return DPMF_OK;
 }
 
 dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double delta, const dpmf_account_options *options,
@@ -274,7 +275,7 @@ dpmf_status dpmf_calibrate_compositions(double sigma, double epsilon, double del
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &r));
     TRY_DONE(budget(&r, COMPOSITIONS, sigma, epsilon, delta, 0, -log((double)ACCOUNT_COMPOSITIONS_MAX), &s, out));
-    *compositions = s.question.compositions * account_sampling_blocks(&r.options.sampling);
+    *compositions = s.question->compositions * account_sampling_blocks(&r.options.sampling);
 done:
     account_close(&r);
     return status;
@@ -291,8 +292,79 @@ dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delt
         goto done;
     }
     TRY_DONE(budget(&r, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
-    *probability = s.question.probability / (double)account_sampling_blocks(&r.options.sampling);
+    *probability = s.question->probability / (double)account_sampling_blocks(&r.options.sampling);
 done:
     account_close(&r);
     return status;
+}
+
+/*
+ * ---- the cap ----
+ *
+ * The least M for which sigma (1 + cost), sigma the least one without a cap, is still within (epsilon, delta) when batches
+ * hold at most M units. More room never hurts, so M is bisected for, in standard deviations above the expected batch first: the search
+ * evaluates delta some ten times and does not calibrate as often. The returned M has itself passed.
+ */
+
+static const double CAP_COST = 1e-3;
+
+typedef struct cap_search {
+    dpmf_account_options options;
+    double sigma, epsilon, delta;
+} cap_search;
+
+static dpmf_status enough_at(cap_search *s, int64_t cap, int *enough) {
+    dpmf_privacy found;
+    s->options.sampling.cap = cap;
+    TRY(dpmf_account_delta(s->sigma, s->epsilon, &s->options, &found));
+    *enough = found.delta <= s->delta;
+    return DPMF_OK;
+}
+
+static dpmf_status least_cap(cap_search *s, double mean, int64_t most, int64_t *out) {
+    const double deviation = sqrt(mean) + 1;
+    int64_t low = (int64_t)mean, high = most; /* low: never tried; high: no cap at all */
+    int enough = 0;
+    if (low < 0) low = 0;
+    for (double step = 5; mean + step * deviation < (double)most; step *= 1.5) {
+        const int64_t next = (int64_t)ceil(mean + step * deviation);
+        TRY(enough_at(s, next, &enough));
+        *(enough ? &high : &low) = next;
+        if (enough) break;
+    }
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        TRY(enough_at(s, middle, &enough));
+        *(enough ? &high : &low) = middle;
+    }
+    *out = high;
+    return DPMF_OK;
+}
+
+dpmf_status account_calibrate_cap(double epsilon, double delta, double cost, const dpmf_account_options *options,
+                                  int64_t *cap, dpmf_privacy *out) {
+    cap_search s = {
+        .options = options == NULL ? dpmf_account_options_defaults() : *options, .epsilon = epsilon, .delta = delta};
+    dpmf_privacy found;
+    int64_t least = 0;
+    const dpmf_sampling *how = &s.options.sampling;
+    if (cost == 0) cost = CAP_COST;
+    if (!(cost > 0 && cost <= 1))
+        return base_fail(DPMF_ERROR_ARGUMENT, "a cap that costs %g of sigma, accepted: above 0, to 1", cost);
+    TRY(account_sampling_check(how));
+    const int64_t units = s.options.units > 0 ? s.options.units : how->units;
+    if (!account_sampling_composes(how) || units < 2)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "a cap is found for poisson and block-cyclic sampling of at least 2 units");
+    const int64_t blocks = account_sampling_blocks(how);
+    s.options.batch_cap = s.options.sampling.cap = 0;
+    s.options.units = s.options.sampling.units = 0;
+    TRY(dpmf_calibrate_sigma(epsilon, delta, &s.options, &found));
+    s.options.sampling.units = units;
+    s.sigma = found.sigma * (1 + cost);
+    TRY(least_cap(&s, (double)units * fmin(1 / (double)blocks, how->probability), (units - 1) / blocks + 1, &least));
+    s.options.sampling.cap = least;
+    if (out != NULL) TRY(dpmf_calibrate_sigma(epsilon, delta, &s.options, out));
+    *cap = least;
+    return DPMF_OK;
 }

@@ -20,7 +20,7 @@
 
 #include "account/account.h"
 #include "account/allocation/allocation.h"
-#include "account/grid/curves.h"
+#include "account/grid/grid.h"
 
 #include <math.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Gaussian mechanism, exactly, and zero-concentrated privacy.
+ * The Gaussian mechanism: exactly, zero-concentrated, and composed with Poisson sampling.
  *
  * With mu = sensitivity / sigma, a = mu/2 - epsilon/mu and b = a - mu (Balle and Wang 2018, Theorem 8; Dong, Roth and Su
  * 2022, Corollary 2.13),
@@ -31,9 +31,26 @@
  *     epsilon = rho (1 + 2b) - ln(1 + 1/b),      ln delta = -rho b^2 - ln(1+b).
  *
  * The second falls as b grows: epsilon for a given delta is one equation in b with one root.
+ *
+ * With sampling, this file chooses the directions of the adjacency that count, the engine, and the bounds that replace an
+ * engine that fails.
+ *
+ *     zero-out, add-remove   the worse of removing a unit and adding one
+ *     replace-one            one pair, its own mirror image
+ *
+ * Neither direction is always the worse one under composition (Lebeda et al. 2024), so both are certified, each by the
+ * Fourier sum (account/fourier/fourier.c) where that works, which is nearly exact at any number of steps, else by connecting
+ * the dots (account/grid/grid.c): removing, usually the worse, to the wanted slack, and adding only as finely as it takes to
+ * see that it is smaller.
+ *
+ * Without sampling (probability 1) the closed form is exact. With it, the Gaussian without sampling is always an upper
+ * bound too, since mixing in the same distribution on both sides only loses information (joint convexity): the lesser
+ * of the two bounds, both proven, is the answer. Renyi divergences, proven too but looser, are used only on request.
  */
-#include "account/account.h"
+#include "account/grid/grid.h"
 
+#include "account/pair.h"
+#include "account/saddle.h"
 #include "base/special.h"
 
 #include <assert.h>
@@ -188,4 +205,197 @@ double account_zcdp_epsilon(double rho, double log_delta) {
     if (rho == 0 || log_delta >= 0) return 0;
     if (isinf(rho) || isinf(log_delta)) return INFINITY;
     return fmax(0, zcdp_epsilon_at(rho, zcdp_best(rho, log_delta)));
+}
+
+/* ---- composed, with Poisson sampling ---- */
+
+static const char METHOD_GAUSSIAN[] = "Gaussian mechanism, closed form";
+static const char METHOD_NEVER[] = "no unit ever takes part";
+static const char METHOD_DOTS[] = "connect-the-dots discretisation, tilted FFT";
+static const char METHOD_FOURIER[] = "Fourier sum over the moment generating function, with proven errors";
+static const char METHOD_RDP[] = "Renyi divergences at the best order, the proven error of quadrature added";
+static const char METHOD_UNSAMPLED[] = "Gaussian mechanism without the sampling, closed form";
+
+static const double COARSE = 0.02; /* slack that costs little, and shows in most cases which direction is the worse */
+
+double account_unsampled_mu(const account_question *q) {
+    double unit = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
+    if (q->cap > 0 && q->adjacency == DPMF_ADJACENCY_ADD_REMOVE) unit = 2; /* a unit may push another out */
+    double uses = q->picks > 0 ? (double)q->picks * (double)q->compositions : (double)q->compositions;
+    return unit * sqrt(uses) / q->sigma;
+}
+
+int account_directions(const account_question *q, account_pair pairs[ACCOUNT_DIRECTIONS_MAX]) {
+    account_pair pair = {.sigma = q->sigma, .probability = q->probability, .compositions = q->compositions};
+    pairs[0] = pairs[1] = pair;
+    if (q->adjacency == DPMF_ADJACENCY_REPLACE_ONE) {
+        pairs[0].direction = ACCOUNT_REPLACE;
+        return 1;
+    }
+    pairs[0].direction = ACCOUNT_REMOVE;
+    pairs[1].direction = ACCOUNT_ADD;
+    return 2;
+}
+
+/* Keeps the smaller of two proven bounds; NaN never counts as a bound. */
+static void improve(account_answer *best, double value, const char *method) {
+    if (!(value < best->value)) return;
+    best->value = value;
+    best->method = method;
+}
+
+/* Connects the dots; step_max belongs to the requested slack. */
+static dpmf_status connect(const account_question *q, const account_pair *pair, double relative, account_answer *best) {
+    account_question at = *q;
+    account_answer found;
+    at.relative = relative;
+    if (relative > q->relative) at.step_max = 0;
+    TRY(grid_answer(&(grid_source){.pair = pair}, &at, &found));
+    improve(best, found.value, METHOD_DOTS);
+    if (relative == q->relative) best->met = found.met;
+    return DPMF_OK;
+}
+
+/* Computes one direction. The bound must be tight only above `least`, which the other direction has reached already. */
+static dpmf_status answer_direction(const account_question *q, const account_pair *pair, double least,
+                                    account_answer *out) {
+    account_answer found = {account_worst(q), DPMF_UPPER_BOUND, METHOD_FOURIER, 0};
+    /* Adding a unit loses at most -ln(1-q) per step. */
+    if (!q->of_epsilon && pair->direction == ACCOUNT_ADD &&
+        q->given >= -(double)pair->compositions * log1p(-pair->probability) * (1 + 1e-12)) {
+        *out = (account_answer){-INFINITY, DPMF_UPPER_BOUND, METHOD_DOTS, 1};
+        return DPMF_OK;
+    }
+    TRY(base_progress(q->run, q->of_epsilon ? "certifying epsilon" : "certifying delta", -1));
+    if (q->engine != DPMF_ENGINE_CONNECT_THE_DOTS) TRY(fourier_answer(pair, q, &found));
+    if (q->engine != DPMF_ENGINE_FOURIER && !found.met && least > account_least(q)) {
+        TRY(connect(q, pair, fmax(COARSE, q->relative), &found));
+        found.met = 0;
+    }
+    if (q->engine != DPMF_ENGINE_FOURIER && !found.met && found.value > least)
+        TRY(connect(q, pair, q->relative, &found));
+    *out = found;
+    return DPMF_OK;
+}
+
+dpmf_status account_composed(const account_question *q, account_answer *out) {
+    account_pair pairs[ACCOUNT_DIRECTIONS_MAX];
+    account_answer worst = {account_least(q), DPMF_UPPER_BOUND, METHOD_RDP, 1};
+    const int count = account_directions(q, pairs), rdp = q->engine == DPMF_ENGINE_RDP;
+    assert(q->sigma > 0 && q->compositions >= 1);
+    if (q->probability <= 0) {
+        *out = (account_answer){account_least(q), DPMF_EXACT, METHOD_NEVER, 1};
+        return DPMF_OK;
+    }
+    const double unsampled = account_gaussian(q, account_unsampled_mu(q));
+    if (q->probability >= 1 && q->engine == DPMF_ENGINE_AUTO) {
+        *out = (account_answer){unsampled, DPMF_EXACT, METHOD_GAUSSIAN, 1};
+        return DPMF_OK;
+    }
+    for (int i = 0; i < count; i++) {
+        account_answer found = worst;
+        TRY(rdp ? account_rdp_answer(&pairs[i], q, &found.value) : answer_direction(q, &pairs[i], worst.value, &found));
+        if (i == 0 || found.value > worst.value) worst = found;
+    }
+    if (!rdp) improve(&worst, unsampled, METHOD_UNSAMPLED);
+    *out = worst;
+    return DPMF_OK;
+}
+
+dpmf_status account_composed_search(const account_question *q, double *log_delta) {
+    static const double sigma_min = 0.01; /* below, a guess takes as many points as a bound */
+    account_answer found = {0};
+    account_pair pairs[ACCOUNT_DIRECTIONS_MAX];
+    assert(!q->of_epsilon);
+    account_directions(q, pairs);
+    if (!(q->probability > 0 && q->probability < 1) || q->engine == DPMF_ENGINE_RDP)
+        TRY(account_composed(q, &found));
+    else if (q->sigma < sigma_min)
+        TRY(connect(q, &pairs[0], fmax(COARSE, q->relative), &found));
+    else
+        return saddle_guess(&pairs[0], q, log_delta);
+    *log_delta = found.value;
+    return DPMF_OK;
+}
+
+/*
+ * ---- upper bounds from Renyi divergences ----
+ *
+ * Renyi divergences of the composed mechanism, and the bounds that they prove.
+ *
+ * Of order a = 1 + t the divergence of one step is ln M(t) / t, M(t) = E_P[e^(tL)]; composition adds. With K the upper
+ * bound of n ln M(t), for every t > 0 (Canonne, Kamath and Steinke 2020, Proposition 12)
+ *
+ *     ln delta <= K(t) - t epsilon + t ln t - (1+t) ln(1+t),
+ *
+ * in the other direction epsilon = r + ln(1 - 1/a) - ln(delta a)/(a - 1) with r = K/t. The right-hand side is convex in
+ * t; at its least, epsilon = K'(t) + ln(t/(1+t)) and ln delta = K - t K' - ln(1+t): one equation in t for either
+ * question, solved by bisection of ln t. Any t gives a bound, so t needs no care; K does.
+ *
+ * The bound K: n times the quadrature of account/pair.c, plus its roundings, plus a proven bound on its error (account/pair.c),
+ * plus 1e-13 of it for the arithmetic after it. The step is halved while what is added counts.
+ */
+
+static const double ADDED = 1e-12; /* part of ln M */
+
+double account_rdp_cumulant(const account_pair *pair, double t) {
+    enum { FINEST = 8 };
+    const double n = (double)pair->compositions;
+    double value = 0, added = INFINITY, off = INFINITY;
+    for (int fineness = 1; fineness <= FINEST && !(off <= ADDED * fabs(value)); fineness *= 2) {
+        const account_cumulant k = pair_cumulant(pair, INFINITY, t, fineness);
+        if (!isfinite(k.error)) break;
+        /* M <= m e^error + off, so ln M <= ln m + error + off / m */
+        const double enough = k.value + log(0.1 * ADDED * fabs(k.value));
+        off = exp(pair_log_error(pair, INFINITY, t, 0, fineness, enough) - k.value) * (1 + 1e-9);
+        if (!(k.error + off < added)) continue;
+        added = k.error + off;
+        value = k.value + added;
+    }
+    if (!isfinite(added)) return INFINITY;
+    return n * value * (1 + (value > 0 ? 1e-13 : -1e-13));
+}
+
+/* epsilon or ln delta where order 1 + t is the best; NAN where K fails. */
+static void best_at(const account_pair *pair, double t, double *epsilon, double *log_delta) {
+    const account_cumulant k = pair_cumulant(pair, INFINITY, t, 1);
+    const double n = (double)pair->compositions;
+    *epsilon = isfinite(k.error) ? n * k.first - log1p(1 / t) : NAN;
+    *log_delta = isfinite(k.error) ? n * (k.value - t * k.first) - log1p(t) : NAN;
+}
+
+/*
+ * The t at which the best epsilon, or else ln delta, is the one given: the first grows with t, the second falls.
+ * Orders where K fails count as too large.
+ */
+static double best_order(const account_pair *pair, const account_question *q) {
+    double low = -30, high = 60; /* ln t */
+    for (int round = 0; round < 60 && high - low > 1e-7; round++) {
+        const double middle = round == 0 ? 1 : 0.5 * (low + high);
+        double epsilon, log_delta;
+        best_at(pair, exp(middle), &epsilon, &log_delta);
+        const int small = q->of_epsilon ? log_delta > q->given : epsilon < q->given;
+        if (small) { /* false for NAN */
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return exp(low);
+}
+
+dpmf_status account_rdp_answer(const account_pair *pair, const account_question *q, double *out) {
+    TRY(pair_check(pair));
+    TRY(account_check_given(q));
+    const double given = q->given, t = best_order(pair, q), k = account_rdp_cumulant(pair, t);
+    if (q->of_epsilon) {
+        /* t ln t - (1+t) ln(1+t) = -t ln(1 + 1/t) - ln(1+t), without cancellation */
+        const double bound = (k - given - log1p(t)) / t - log1p(1 / t);
+        *out = fmax(0, bound + 1e-14 * ((fabs(k) + fabs(given)) / t + log1p(1 / t)));
+    } else {
+        const double bound = k - t * given - t * log1p(1 / t) - log1p(t);
+        *out = fmin(0, bound + 1e-14 * (fabs(k) + t * given + 1));
+    }
+    if (isnan(*out)) *out = account_worst(q);
+    return DPMF_OK;
 }

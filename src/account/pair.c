@@ -40,16 +40,39 @@ dpmf_status pair_check(const account_pair *pair) {
     return DPMF_OK;
 }
 
+double complex pair_complex(double x, double y) {
+    const union {
+        double part[2];
+        double complex value;
+    } both = {{x, y}};
+    return both.value;
+}
+
+/* ---- what a question gives by itself ---- */
+
+double account_worst(const account_question *q) {
+    return q->of_epsilon ? INFINITY : 0;
+}
+
+double account_least(const account_question *q) {
+    return q->of_epsilon ? 0 : -INFINITY;
+}
+
+double account_slack(const account_question *q, double epsilon) {
+    return fmax(q->relative * epsilon, q->absolute);
+}
+
+void account_take_worse(account_answer *worst, const account_answer *found) {
+    if (found->value > worst->value) worst->met = found->met;
+    worst->value = fmax(worst->value, found->value);
+}
+
 dpmf_status account_check_given(const account_question *q) {
     if (q->of_epsilon && !(q->given < 0 && isfinite(q->given)))
         return base_fail(DPMF_ERROR_ARGUMENT, "ln delta %g: expected a finite number below 0", q->given);
     if (!q->of_epsilon && !(q->given >= 0 && isfinite(q->given)))
         return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g: expected a finite number, at least 0", q->given);
     return DPMF_OK;
-}
-
-static double log_odds(const account_pair *pair) {
-    return log(pair->probability) - log1p(-pair->probability);
 }
 
 double pair_log_ratio(const account_pair *pair, double x) {
@@ -89,7 +112,7 @@ enum { POINTS_MAX = 1 << 16 };
 
 /* r = sigma^2 l'(x) */
 static double slope_of(const account_pair *pair, double x) {
-    const double e = (x - 0.5) / (pair->sigma * pair->sigma) + log_odds(pair);
+    const double q = pair->probability, e = (x - 0.5) / (pair->sigma * pair->sigma) + (log(q) - log1p(-q));
     return 1 / (1 + exp(-e));
 }
 
@@ -162,24 +185,13 @@ int64_t pair_shorten(const account_pair *pair, double cut, double t, pair_range 
 
 /* ---- real orders ---- */
 
-/* e^u - 1 - u without cancellation */
-static double excess(double u) {
+double pair_excess(double u) {
     if (fabs(u) > 0.5) return expm1(u) - u;
     double sum = 0;
     for (int k = 17; k >= 3; k--) { /* 0.5^16 / 17! is below a rounding */
         sum = (sum + 1) * u / k;
     }
     return 0.5 * u * u * (1 + sum);
-}
-
-static double density_factor(const account_pair *pair, double step) {
-    static const double one_over_sqrt_two_pi = 0.39894228040143267794;
-    return step / pair->sigma * one_over_sqrt_two_pi;
-}
-
-static double gaussian_cumulant_factor(const account_pair *pair) {
-    const double mu = (pair->direction == ACCOUNT_REPLACE ? 2 : 1) / pair->sigma;
-    return 0.5 * mu * mu;
 }
 
 /* The sums of one trapezoid rule, e^-shift times their values where shift > 0. */
@@ -212,18 +224,18 @@ static void add_point(const account_pair *pair, double cut, double t, double x, 
     }
     /* e - weight (1 + u) in the tail, where the weight alone underflows before the product does */
     const int by_parts = fabs(u) > 0.5 || apart;
-    const double term = by_parts ? e - weight * (1 + u) : weight * excess(u);
+    const double term = by_parts ? e - weight * (1 + u) : weight * pair_excess(u);
     out->excess += term;
     out->excess_size += fabs(term) + (by_parts ? weight * fabs(u) : 0);
     out->moment[1] += loss * (by_parts ? e - weight : weight * expm1(u));
-    out->spread += l > 30 ? factor * exp(l + log_weight) - weight * (1 + l) : weight * excess(l);
+    out->spread += l > 30 ? factor * exp(l + log_weight) - weight * (1 + l) : weight * pair_excess(l);
 }
 
 account_cumulant pair_cumulant(const account_pair *pair, double cut, double t, double fineness) {
     account_cumulant k = {0, 0, 0, 0, INFINITY};
     if (!(t > 0) || isinf(t)) return k;
     if (pair->probability == 1) {
-        const double c = gaussian_cumulant_factor(pair);
+        const double mu = (pair->direction == ACCOUNT_REPLACE ? 2 : 1) / pair->sigma, c = 0.5 * mu * mu;
         return (account_cumulant){c * t * (t + 1), c * (2 * t + 1), 2 * c, 0, 2 * DBL_EPSILON * c * t * (t + 1)};
     }
     pair_range r;
@@ -235,8 +247,9 @@ account_cumulant pair_cumulant(const account_pair *pair, double cut, double t, d
     }
     const double shift = peak > 50 ? peak : 0; /* beyond e^50 the 1 in M - 1 has no digits left */
     sums s = {0};
+    const double factor = r.step / pair->sigma * 0.39894228040143267794; /* over sqrt(2 pi) */
     for (int64_t i = r.first; i <= r.last; i++) {
-        add_point(pair, cut, t, r.origin + r.step * (double)i, density_factor(pair, r.step), shift, &s);
+        add_point(pair, cut, t, r.origin + r.step * (double)i, factor, shift, &s);
     }
     double m = s.whole, first = s.moment[1], log_size_error = 0;
     if (shift > 0) {
@@ -483,7 +496,7 @@ double pair_log_error(const account_pair *pair, double cut, double t, double y, 
  * whose positive root over e^(x/2) is y + sqrt(y^2+1), y = rest sinh(x/2)/k.
  *
  * Accuracy: the z returned has a loss within c u |x| of x, c = 6 (for replace the rounding of the exponent of e^l =
- * rest/k comes to it: c = 6 + |l|), and is itself rounded to 4 u (|z|+1); account/grid/densities.c allows for that much. So (e^x - rest)/q is taken as 1 + expm1(x)/q near x = 0, where expm1 is accurate; as
+ * rest/k comes to it: c = 6 + |l|), and is itself rounded to 4 u (|z|+1); account/grid/atoms.c allows for that much. So (e^x - rest)/q is taken as 1 + expm1(x)/q near x = 0, where expm1 is accurate; as
  * (rest/q) expm1(x - ln rest) further down, where w may be small; and by logarithms where e^x is large.
  */
 

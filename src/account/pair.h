@@ -11,13 +11,9 @@
 #include <complex.h>
 
 /* x + iy; as CMPLX, which not every compiler has. The two arrays have the same layout (C17 6.2.5, 13). */
-static inline double complex account_complex(double x, double y) {
-    const union {
-        double part[2];
-        double complex value;
-    } both = {{x, y}};
-    return both.value;
-}
+double complex pair_complex(double x, double y);
+
+double pair_excess(double u); /* e^u - 1 - u without cancellation */
 
 /* Refuses a pair that is out of range, naming the number. */
 DPMF_MUST_CHECK dpmf_status pair_check(const account_pair *pair);

@@ -29,7 +29,7 @@ static montecarlo_scheme scheme_at(const account_request *r, double sigma) {
     return s;
 }
 
-/* Returns what coupling adds to delta under a cap (account/capped/separated.c). */
+/* Returns what coupling adds to delta under a cap (account/capped/capped.c). */
 static double coupling(const account_request *r, double epsilon) {
     return r->missed > 0 ? r->missed * (1 + exp(epsilon)) * (1 + 1e-12) : 0;
 }

@@ -131,6 +131,10 @@ int64_t account_sampling_blocks(const dpmf_sampling *sampling) {
     return SAMPLINGS[sampling->kind].blocks ? sampling->count : 1;
 }
 
+int account_cap_binds(const account_question *q) {
+    return q->cap > 0 && q->cap < (q->units + q->blocks - 1) / q->blocks;
+}
+
 static dpmf_status refuse_sampling(const char *text, const char *why) {
     char shown[64], forms[200] = "";
     for (int i = 0, used = 0; i < SAMPLING_COUNT && used < (int)sizeof forms; i++)

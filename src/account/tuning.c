@@ -9,9 +9,9 @@
  *     Poisson (Theorem 6, d the delta of one run at epsilon ln(1 + 1/(l-1)))
  *         e(l) + mean d + ln mean / (l - 1)
  *
- * and epsilon at delta follows as in account/rdp.c. Any orders give a bound, so that the searches for l and l' need no
+ * and epsilon at delta follows as in account/gaussian.c. Any orders give a bound, so that the searches for l and l' need no
  * care: they walk a grid of ln(l - 1) and close in on its best point. The answer is computed at the order found, with
- * the bounds of account/rdp.c and the certified d. One run for certain (gamma = 1) is that run.
+ * the bounds of account/gaussian.c and the certified d. One run for certain (gamma = 1) is that run.
  */
 #include "account/question.h"
 #include "base/status.h"

@@ -26,8 +26,11 @@
 
 #include "base/linalg.h"
 #include "base/memory.h"
+#include "base/special.h"
 #include "base/threads.h"
 #include "optimum/ascent.h"
+#include "optimum/phi.h"
+#include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <assert.h>
@@ -264,4 +267,274 @@ void optimum_free(optimum_answer *optimum) {
     base_free(optimum->v);
     base_free(optimum->p);
     optimum->v = optimum->p = NULL;
+}
+
+/*
+ * ---- the optimal C as a matrix ----
+ *
+ * The optimal C as a matrix: from the weights v (and p) that optimum/optimum.c found,
+ *
+ *     X = sum_j w_j (K + s_j V)^-1,    C lower triangular with C'C = X / max_i X_ii + diag(1 - X_ii / max_i X_ii).
+ *
+ * X over the largest entry of its diagonal is the mechanism of the bound `upper`; the added diagonal makes every column
+ * norm 1 and can only lower errors, so C keeps that bound for any v. (Scaling rows and columns by 1/sqrt(X_ii) instead
+ * would prove nothing.) With J the reversal of the steps, J X J = L L' gives C = J L' J.
+ *
+ * Named workloads. (K + sV)^-1 is the covariance of a chain (optimum/phi.h) given observations of each x_t with noise
+ * of variance 1/(s v_t); the filters of kernels/ladder/body.inc give that of z = (l, m) at one step, and the chain
+ * given the observations is z_t = E_t z_{t+1} + (something independent of z_{t+1}), so that with q = O (1, u)', d = 1 +
+ * p (q_1 + u q_2)
+ *
+ *     E_t = 1/d [ k       -p b q_2      ]         cov(z_i, x_k) = E_i E_{i+1} ... E_{k-1} cov(z_k, x_k),  i < k
+ *               [ u k      b (1 + p q_1) ]
+ *
+ * This takes O(n^2) per node. One band is the case without momentum.
+ *
+ * A matrix A. X = V^-1/2 Z Sigma Z' V^-1/2 from the singular vectors of P^1/2 A V^1/2, never formed: L comes from the
+ * L Q factorization of J [X^1/2 | diag(1 - X_ii)^1/2].
+ */
+
+enum { STEPS_MAX = 8192, COLUMNS = 64 };
+
+/* One step of one node. */
+typedef struct link {
+    double e11, e12, e21, e22; /* E_t */
+    double l, m;               /* cov(z_t, x_t), times the node's weight */
+} link;
+
+typedef struct builder {
+    int64_t n;
+    int nodes;
+    optimum_chain chain;
+    link *links;   /* n x nodes */
+    double *above; /* n x 5: ll, lm, mm, 0, det of the information from the steps before */
+    double *x;     /* n x n */
+    double *work;  /* workers x nodes x 2 x COLUMNS */
+} builder;
+
+/* ---- one node: two filters that meet ---- */
+
+typedef struct information {
+    double ll, lm, mm, l0, det;
+} information;
+
+static information observe(const double *l, double a, double z) {
+    return (information){l[0] + a * z * z, l[1] + a * z, l[2] + a, l[3], l[4] + a * l[3]};
+}
+
+static void filter_above(const builder *b, const double *v, const double *p, double shift, int node) {
+    const optimum_chain *c = &b->chain;
+    memset(b->above, 0, 5 * sizeof *b->above);
+    for (int64_t t = 0; t + 1 < b->n; t++) {
+        double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], y = beta * c->offset[t + 1];
+        double noise = p == NULL ? 1 : p[t], *to = b->above + 5 * (t + 1);
+        information o = observe(b->above + 5 * t, shift * v[t], c->offset[t]);
+        double q1 = o.ll + u * o.lm, q2 = o.lm + u * o.mm, r = q1 + u * q2, d = 1 / (1 + noise * r);
+        to[0] = k * k * r * d;
+        to[1] = k * beta * q2 * d;
+        to[2] = beta * beta * (o.mm + noise * o.det) * d;
+        to[3] = (k * k * o.ll + 2 * k * e * o.lm + e * e * o.mm + noise * y * y * o.det) * d;
+        to[4] = k * k * beta * beta * o.det * d;
+        link *to_here = &b->links[t * b->nodes + node];
+        to_here->e11 = k * d;
+        to_here->e12 = -noise * beta * q2 * d;
+        to_here->e21 = u * k * d;
+        to_here->e22 = beta * (1 + noise * q1) * d;
+    }
+}
+
+static void filter_below(const builder *b, const double *v, const double *p, double shift, double weight, int node) {
+    const optimum_chain *c = &b->chain;
+    double ll = 0, lm = 0, mm = 0, det = 0; /* of z_t given the observations after t */
+    for (int64_t t = b->n - 1; t >= 0; t--) {
+        double k = c->keep[t], beta = c->momentum[t], e = c->cross[t], u = c->fresh[t], z = c->offset[t];
+        double noise = p == NULL ? 1 : p[t];
+        if (t + 1 < b->n) { /* the observation at t + 1, then the step of the chain */
+            double a = shift * v[t + 1], y = c->offset[t + 1];
+            double lx = lm + y * ll, xx = mm + y * (lm + lx), r = 1 / (1 + a * xx);
+            double mm_after = (mm + y * y * a * det) * r;
+            ll = (ll + a * det) * r;
+            lx *= r;
+            xx *= r;
+            det = beta * beta * (k * k * det * r + noise * mm_after);
+            double g = beta * lx + e * ll;
+            mm = beta * (beta * xx + e * lx) + e * g;
+            lm = k * g;
+            ll *= k * k;
+        }
+        ll += noise;
+        lm += u * noise;
+        mm += u * u * noise;
+        information o = observe(b->above + 5 * t, shift * v[t], z);
+        double scale = weight / (1 + o.ll * ll + 2 * o.lm * lm + o.mm * mm + o.det * det), off = lm - det * o.lm;
+        link *here = &b->links[t * b->nodes + node];
+        here->l = scale * (z * (ll + det * o.mm) + off);
+        here->m = scale * (z * off + mm + det * o.ll);
+    }
+}
+
+/* ---- all nodes, a block of columns ---- */
+
+static dpmf_status fill_columns(void *context, int64_t item, int worker) {
+    const builder *b = context;
+    int64_t first = item * COLUMNS, n = b->n,
+            last = n - first < COLUMNS ? n : first + COLUMNS; /* columns [first, last) */
+    double *state = b->work + (int64_t)worker * b->nodes * 2 * COLUMNS;
+    for (int64_t i = last - 1; i >= 0; i--) {
+        double sum[COLUMNS] = {0}, z = b->chain.offset[i];
+        int64_t from = i < first ? 0 : i - first, count = last - first;
+        for (int j = 0; j < b->nodes; j++) {
+            const link *here = &b->links[i * b->nodes + j];
+            double *l = state + j * 2 * COLUMNS, *m = l + COLUMNS;
+            for (int64_t k = i < first ? 0 : from + 1; k < count; k++) {
+                double next = here->e11 * l[k] + here->e12 * m[k];
+                m[k] = here->e21 * l[k] + here->e22 * m[k];
+                l[k] = next;
+            }
+            if (i >= first) {
+                l[from] = here->l;
+                m[from] = here->m;
+            }
+            for (int64_t k = from; k < count; k++)
+                sum[k] += z * l[k] + m[k];
+        }
+        for (int64_t k = from; k < count; k++)
+            b->x[i * n + first + k] = b->x[(first + k) * n + i] = sum[k];
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status builder_create(const dpmf_workload *a, int nodes, int threads, builder *b) {
+    b->n = a->steps;
+    b->nodes = nodes;
+    TRY(optimum_chain_create(a, 0, &b->chain));
+    TRY(base_alloc(b->n * nodes, sizeof *b->links, "the links of a chain", (void **)&b->links));
+    TRY(base_alloc_doubles(5 * b->n, "a filter", &b->above));
+    return base_alloc_doubles((int64_t)threads * nodes * 2 * COLUMNS, "columns of a matrix", &b->work);
+}
+
+static void builder_free(builder *b) {
+    optimum_chain_free(&b->chain);
+    base_free(b->links);
+    base_free(b->above);
+    base_free(b->work);
+}
+
+/* X, both triangles. */
+static dpmf_status fill_named(const dpmf_workload *a, const optimum_answer *o, const dpmf_run *run, double *x) {
+    builder b = {.x = x};
+    base_quadrature rule;
+    base_pool *pool = NULL;
+    optimum_phi *phi = NULL;
+    double low = 0, high = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_pool_create(run == NULL ? 0 : run->threads, &pool));
+    TRY_DONE(optimum_phi_create(a, pool, &phi));
+    TRY_DONE(optimum_phi_interval(phi, o->v, o->p, &low, &high));
+    base_quadrature_fill(low, high, base_quadrature_nodes(high / low, 1e-13), &rule);
+    TRY_DONE(builder_create(a, rule.count, base_pool_threads(pool), &b));
+    for (int j = 0; j < rule.count; j++) {
+        TRY_DONE(base_progress(run, "matrix", (double)j / rule.count / 4));
+        filter_above(&b, o->v, o->p, rule.shift[j], j);
+        filter_below(&b, o->v, o->p, rule.shift[j], rule.weight[j], j);
+    }
+    TRY_DONE(base_pool_run(pool, (b.n + COLUMNS - 1) / COLUMNS, fill_columns, &b));
+    TRY_DONE(base_progress(run, "matrix", 0.75));
+done:
+    optimum_phi_free(phi);
+    base_pool_free(pool);
+    builder_free(&b);
+    return status;
+}
+
+/* ---- the factor ---- */
+
+static dpmf_status factor_named(const dpmf_workload *a, const optimum_answer *o, const dpmf_run *run, double *x) {
+    int64_t n = a->steps;
+    double largest = 0;
+    TRY(fill_named(a, o, run, x));
+    for (int64_t i = 0; i < n; i++)
+        largest = fmax(largest, x[i * n + i]);
+    for (int64_t i = 0; i < n * n; i++)
+        x[i] /= largest;
+    for (int64_t i = 0; i < n; i++)
+        x[i * n + i] = 1;
+    base_reverse(n * n, x);
+    return base_cholesky(n, x);
+}
+
+static dpmf_status factor_matrix(const dpmf_workload *a, const optimum_answer *o, double *x) {
+    int64_t n = a->steps;
+    double *z = NULL, *u = NULL, *wide = NULL, *values = NULL, *diagonal = NULL, largest = 0;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_alloc_square(n, "the weighted workload", &z));
+    TRY_DONE(base_alloc_square(n, "its singular vectors", &u));
+    TRY_DONE(base_alloc_doubles(n, "its singular values", &values));
+    TRY_DONE(base_alloc_doubles(n, "a diagonal", &diagonal));
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t k = 0; k <= t; k++)
+            z[t * n + k] = sqrt(o->p == NULL ? 1 : o->p[t]) * a->matrix[t * n + k] * sqrt(o->v[k]);
+    TRY_DONE(base_svd(n, z, values, u)); /* the rows of z are the right singular vectors */
+    base_free(u);
+    u = NULL;
+    TRY_DONE(base_alloc_doubles(2 * n * n, "a factor of X", &wide));
+    for (int64_t i = 0; i < n; i++) { /* row n-1-i: row i of X^1/2 */
+        double *row = wide + (n - 1 - i) * 2 * n;
+        for (int64_t k = 0; k < n; k++)
+            row[k] = z[k * n + i] * sqrt(values[k] / o->v[i]);
+        diagonal[i] = base_dot(n, row, row);
+        largest = fmax(largest, diagonal[i]);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        double *row = wide + (n - 1 - i) * 2 * n;
+        for (int64_t k = 0; k < n; k++)
+            row[k] /= sqrt(largest);
+        row[n + i] = sqrt(fmax(0, 1 - diagonal[i] / largest));
+    }
+    TRY_DONE(base_lq(n, 2 * n, wide, x));
+done:
+    base_free(z);
+    base_free(u);
+    base_free(wide);
+    base_free(values);
+    base_free(diagonal);
+    return status;
+}
+
+/* Column norms are 1 up to rounding; this makes them 1 to the last digits. */
+static dpmf_status normalise_columns(int64_t n, double *c) {
+    double *norms = NULL;
+    TRY(base_alloc_doubles(n, "column norms", &norms));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            norms[j] += c[i * n + j] * c[i * n + j];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            c[i * n + j] /= sqrt(norms[j]);
+    base_free(norms);
+    return DPMF_OK;
+}
+
+dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer *optimum, const dpmf_run *run,
+                             dpmf_strategy **out) {
+    int64_t n = workload->steps;
+    double *x = NULL;
+    dpmf_status status = DPMF_OK;
+    if (workload->form == WORKLOAD_OPERATOR)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload operator: its optimum is not known");
+    if (n > STEPS_MAX)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "the optimal matrix for %lld steps, accepted up to %d", (long long)n,
+                         STEPS_MAX);
+    if (optimum->steps != n)
+        return base_fail(DPMF_ERROR_ARGUMENT, "the optimum has %lld steps, the workload %lld",
+                         (long long)optimum->steps, (long long)n);
+    TRY(base_alloc_square(n, "the optimal matrix", &x));
+    TRY_DONE(workload->form == WORKLOAD_NAMED ? factor_named(workload, optimum, run, x)
+                                              : factor_matrix(workload, optimum, x));
+    base_reverse_across(n, x);
+    TRY_DONE(normalise_columns(n, x));
+    TRY_DONE(strategy_create_matrix(n, x, out));
+done:
+    base_free(x);
+    return status;
 }

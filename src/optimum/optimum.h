@@ -5,8 +5,6 @@
 
 #include "base/status.h"
 #include "optimum/epochs/epochs.h"
-#include "optimum/epochs/forms.h"
-#include "optimum/epochs/full.h"
 #include "optimum/patterns/patterns.h"
 #include "optimum/phi.h"
 #include "workload/workload.h"
@@ -38,14 +36,14 @@ DPMF_MUST_CHECK dpmf_status optimum_single_bound(const dpmf_workload *workload, 
                                                  const dpmf_run *run, double *lower);
 /*
  * The optimal C as a matrix, columns of norm 1, its loss at most optimum->upper up to rounding; up to 8192 steps
- * (optimum/explicit.c). Needs n x n numbers twice.
+ * (optimum/optimum.c). Needs n x n numbers twice.
  */
 DPMF_MUST_CHECK dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer *optimum,
                                              const dpmf_run *run, dpmf_strategy **out);
 
 void optimum_free(optimum_answer *optimum);
 
-/* ---- lower bounds (optimum/bound.c, optimum/nuclear.c) ---- */
+/* ---- lower bounds (optimum/bound.c, optimum/bound.c) ---- */
 
 /* Weights of the steps: finite, not negative, not all zero. */
 DPMF_MUST_CHECK dpmf_status optimum_check_weights(int64_t steps, const double *weights);
@@ -89,7 +87,7 @@ int optimum_lower_bound_is_cut(double bound, const char *scope);
 int optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found, const char *found_scope);
 
 /*
- * optimum/nuclear.c. A proven lower bound on the nuclear norm of diag(sqrt(weights)) A, rounding included; 0 where none
+ * optimum/bound.c. A proven lower bound on the nuclear norm of diag(sqrt(weights)) A, rounding included; 0 where none
  * is known. `weights` may be NULL, and so may `run`.
  */
 DPMF_MUST_CHECK dpmf_status optimum_nuclear_norm(const dpmf_workload *a, const double *weights, const dpmf_run *run,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The loss at a grid point's z, in long double, is where account/grid/densities.c takes it to be. */
+/* The loss at a grid point's z, in long double, is where account/grid/atoms.c takes it to be. */
 static long double exact_loss(const account_pair *pair, double z) {
     const long double s = pair->sigma, q = pair->probability;
     const long double up = log1pl(q * expm1l((2 * (long double)z - 1) / (2 * s * s)));

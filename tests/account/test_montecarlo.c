@@ -5,7 +5,7 @@
  */
 #include "account/montecarlo/montecarlo.h"
 
-#include "account/montecarlo/pass.h"
+#include "account/montecarlo/scheme.h"
 #include "base/random.h"
 #include "support/account_schemes.h"
 #include "support/check.h"

@@ -5,7 +5,7 @@
  * Coverage: 400 repeats at confidence 0.9 with other seeds. If the probability were 0.9, fewer than 336 of 400 would
  * hold in 1e-4 of the tests (four standard deviations of 6).
  */
-#include "account/montecarlo/pass.h"
+#include "account/montecarlo/scheme.h"
 #include "support/account_schemes.h"
 #include "support/check.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists of different pairs: against closed forms and against the engine for equal steps. */
-#include "account/grid/curves.h"
+#include "account/grid/grid.h"
 #include "support/account_ask.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"

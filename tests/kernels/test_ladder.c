@@ -5,7 +5,7 @@
  */
 #include "kernels/ladder/ladder.h"
 
-#include "optimum/chain.h"
+#include "optimum/phi.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
 #include "workload/workload.h"

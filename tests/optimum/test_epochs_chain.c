@@ -3,7 +3,7 @@
  * Prefix sums over long epochs: the traces of a chain of runs compared with those of single positions, and the bound
  * from a V that shorter epochs predict with the maximum of the dual.
  */
-#include "optimum/epochs/chain.h"
+#include "optimum/epochs/epochs.h"
 #include "optimum/optimum.h"
 
 #include "base/threads.h"

@@ -6,6 +6,8 @@
 #include "account/contour/contour.h"
 #include "account/grid/grid.h"
 
+#include <math.h>
+
 static inline account_question epsilon_at(account_question how, double log_delta) {
     how.of_epsilon = 1;
     how.given = log_delta;

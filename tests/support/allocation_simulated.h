@@ -10,7 +10,7 @@
 #ifndef DPMF_TESTS_SUPPORT_ALLOCATION_SIMULATED_H
 #define DPMF_TESTS_SUPPORT_ALLOCATION_SIMULATED_H
 
-#include "account/montecarlo/pass.h"
+#include "account/montecarlo/scheme.h"
 #include "support/check.h"
 
 #include <math.h>

@@ -42,26 +42,11 @@ typedef struct allocation_measure {
     double error;         /* the masses may be too small by that part of themselves */
 } allocation_measure;
 
-void allocation_measure_free(allocation_measure *m);
-DPMF_MUST_CHECK dpmf_status allocation_measure_copy(const allocation_measure *m, allocation_measure *out);
-/* Sets total and mean. */
-void allocation_measure_weigh(allocation_measure *m);
-/* Moves the measure to a grid whose step is 2^doublings times as large. */
-DPMF_MUST_CHECK dpmf_status allocation_measure_coarsen(allocation_measure *m, int doublings);
-/* Cuts off at most this much mass and mean at either end. */
-void allocation_measure_trim(allocation_measure *m, double mass, double mean);
-/* Adds independent summands on the same grid. */
-DPMF_MUST_CHECK dpmf_status allocation_measure_sum(const allocation_measure *x, const allocation_measure *y,
-                                                   allocation_measure *out);
-/* scale x + y, on the same grid. */
-DPMF_MUST_CHECK dpmf_status allocation_measure_join(const allocation_measure *x, double scale,
-                                                    const allocation_measure *y, allocation_measure *out);
-
-/* account/allocation/law.c: U - shift where low < U <= high, as such a measure of total P[low < U <= high]. */
+/* account/allocation/law.c: U - shift where low < U <= high, as such a measure, whose total and mean are not set. */
 DPMF_MUST_CHECK dpmf_status allocation_piece(double sigma, double low, double high, double shift, double step,
                                              allocation_measure *out);
 
-/* ---- account/allocation/scales.c: the sum of all of them, on grids of several scales ---- */
+/* ---- account/allocation/measure.c: the sum of all of them, on grids of several scales ---- */
 
 typedef struct allocation_scales {
     double sigma, least; /* as it was made: near where the curve is above `least` */
@@ -79,7 +64,7 @@ void allocation_scales_free(allocation_scales *scales);
 /* The curve at e^(i step), i < count, from above. */
 void allocation_scales_curve(const allocation_scales *scales, int add, int64_t count, double step, double *out);
 
-/* ---- account/allocation/sum.c: the sum of several of them, tilted, on a window ---- */
+/* ---- account/allocation/law.c: the sum of several of them, tilted, on a window ---- */
 
 /*
  * The mass of the sum at s = (first + k) h + copies x offset is at most (number[k] + noise) e^(log_moment - order s'), s' =
@@ -133,7 +118,7 @@ DPMF_MUST_CHECK dpmf_status allocation_curve(const allocation_scheme *scheme, in
  */
 DPMF_MUST_CHECK dpmf_status allocation_answer(const account_question *q, account_answer *out);
 
-/* ---- account/allocation/blocks.c: several picks and several epochs, as a list ---- */
+/* ---- account/allocation/allocation.c: several picks and several epochs, as a list ---- */
 
 enum { ALLOCATION_PARTS = 2 };
 

@@ -24,9 +24,6 @@ double capped_curve(const capped_scheme *s, int add, double less_one);
 /* As a part of a list; it borrows the scheme. */
 grid_part capped_part(const capped_scheme *scheme, int64_t times);
 
-/* ln of what coupling with uncapped sampling adds to delta over n steps. */
-double capped_log_coupling(const capped_scheme *s, double n, double epsilon);
-
 /* Over all steps of min-separation sampling, from above: that the unit is drawn and kept while the cap binds. */
 DPMF_MUST_CHECK dpmf_status capped_separated(const montecarlo_scheme *scheme, int64_t cap, int64_t units,
                                              double *missed);

@@ -13,7 +13,7 @@
 DPMF_MUST_CHECK dpmf_status contour_answer(const account_pair *pair, const account_question *q, double *value,
                                            double *error);
 
-/* ---- account/contour/moment.c: M at complex orders ---- */
+/* ---- account/contour/contour.c: M at complex orders ---- */
 
 /*
  * ln M(z) of one step at Re z > 0, Im z >= 0, q < 1, for many z: the state remembers what they share and how fine the

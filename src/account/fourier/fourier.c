@@ -17,7 +17,7 @@
  *
  *     the rest of the sum        |F| <= M(t)^n e^(-t epsilon) |phi(y)|^n / y^2, phi = M(t + iy)/M(t), and |phi| <= 1 - a
  *                                for all y beyond the last node, with the a of
- *                                account/fourier/plan.c: at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
+ *                                account/fourier/rule.c: at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
  *     the errors of phi          of quadrature and rounding, account/fourier/rule.c; n-fold in n ln phi
  *     roundings of the sum.
  *
@@ -46,6 +46,21 @@ static const double PI = 3.14159265358979323846, ROUNDING = 0x1p-53;
 static const double PAIR_ROUNDING =
     1e-12; /* as in account/grid/grid.c: for the roundings of the pair's own constants */
 
+/* The terms of k != 0 on one side: at most e^(log_factor - order epsilon). */
+typedef struct alias {
+    double log_factor, order;
+} alias;
+
+typedef struct sum_plan {
+    double cut, log_apart; /* of account/pair.h; ln of a bound of what is apart in all steps together */
+    double t, spacing;
+    int64_t count, points_max; /* nodes; points of a quadrature that is worth its time */
+    double log_off;            /* ln of what the quadrature may be off by */
+    double log_rest;           /* ln of a bound of the rest of the sum, over M(t)^n e^(-t epsilon) */
+    double log_moment;         /* ... which is proven if this is an upper bound of ln M(t) */
+    alias above, below;
+} sum_plan;
+
 /* A term without e^(-iy epsilon): its logarithm, and what that is off by. */
 typedef struct node {
     double size, angle, error;
@@ -54,10 +69,247 @@ typedef struct node {
 typedef struct sum {
     const account_pair *pair;
     double n;
-    fourier_plan plan;
+    sum_plan plan;
     double log_high, log_low; /* n ln M(t) from both sides */
     node *nodes;              /* owned */
 } sum;
+
+/*
+ * ---- the choices ----
+ *
+ * Every choice gives a bound; these give one that is tight at little cost.
+ *
+ * Order. Any t > 0 may be the abscissa. At the saddle point the terms are the smallest, but where sampling is rare that
+ * is just before M(t) explodes (one absurdly large loss outweighs all else at high orders), and the aliases above then
+ * need a long period. A smaller t costs some digits by cancellation and nothing else, so orders from the saddle point
+ * down are tried, the least work wins.
+ *
+ * Cut. Where sampling is rare, a loss of one step that is too rare to count may still be large enough to outweigh all else
+ * at high orders: then such outcomes are set apart (account/pair.h), as many as add a part `tolerance` to delta, and the
+ * order is that of all others. Without them the terms fall like those of a Gaussian, at an order that may be a hundred times
+ * as high. A nearer cut has a larger part apart and a smaller error of the quadrature at the cut: both are to be within the
+ * tolerance, which grows until they are. For adding, where losses are bounded, a cut saves points of the quadrature.
+ *
+ * Spacing. The aliases are bounded by M(r)^n e^(-r epsilon) / ((1+r) (e^(sp) - 1)), r = t + s and t - s; p such that
+ * they are a part `tolerance` of delta, at the best s.
+ *
+ * Number. As many nodes as make the rest of the sum, by the bound of account/fourier/rule.c, such a part.
+ *
+ * Tolerance. 1e-9, or where that would be much work as much as the slack allows. Where the sum takes more work than
+ * connecting the dots, it is left to that method.
+ */
+
+static const double FINE = 1e-9, COARSE = 0.02,
+                    COARSE_CUT = 0.15; /* tolerances: a part of delta; parts of what the slack does to it */
+
+static const double BEYOND = 1.5; /* how far beyond the saddle point aliases are looked for, about */
+/* What a quadrature misses at a cut, about: such a part of the integrand there. */
+static const double PART_OF_STEP = 0.03;
+
+/* Number of nodes times points: some 3 ns each. What the grid of the other method costs grows like sqrt n. */
+static const double WORK_FINE = 1 << 18, WORK_LEAST = 1 << 22, WORK_MOST = 1 << 24;
+
+enum { POINTS_MAX = 4096 }; /* for a quadrature at y = 0: orders that high are never used */
+
+static double work_limit(const account_pair *pair) {
+    return fmin(WORK_MOST, WORK_LEAST * fmax(1, sqrt((double)pair->compositions / 1e4)));
+}
+
+typedef struct aim {
+    const account_pair *pair;
+    double n, epsilon, log_delta, tolerance;
+    double cut;
+} aim;
+
+/* ln of n times the integrand of M at the cut: the quadrature may miss a part of a step of it. */
+static double log_at_cut(const aim *a, double t) {
+    const double l = pair_log_ratio(a->pair, a->cut), z = a->cut / a->pair->sigma;
+    double u = a->pair->direction == ACCOUNT_ADD ? -t * l : (t + 1) * l;
+    if (a->pair->direction == ACCOUNT_REPLACE) u -= t * pair_log_ratio(a->pair, -a->cut);
+    return log(a->n) + u - 0.5 * z * z;
+}
+
+/* The period that makes the aliases of one side small by the order t + side s; INFINITY where M fails. */
+static double period_at(const aim *a, double t, int side, double s, alias *out) {
+    const double r = t + side * s;
+    if (!(r > 0)) return INFINITY;
+    const account_cumulant k = pair_cumulant(a->pair, a->cut, r, 1);
+    if (!isfinite(k.error)) return INFINITY;
+    const double edge = isinf(a->cut) ? 0 : PART_OF_STEP * exp(fmin(log_at_cut(a, r), 600)); /* account/pair.c */
+    *out = (alias){a->n * (k.value + k.error) + edge - log1p(r), r};
+    return (out->log_factor - r * a->epsilon - a->log_delta - log(a->tolerance)) / s;
+}
+
+/* The best of some s, from where it is best for a Gaussian on as long as it gets better. */
+static double find_period(const aim *a, double t, double deviation, int side, alias *out) {
+    double start = 5 / deviation, best;
+    if (side < 0) start = fmin(start, 0.75 * t);
+    best = period_at(a, t, side, start, out);
+    for (int up = 0; up < 2; up++) {
+        double s = start;
+        for (int i = 0; i < 20; i++) {
+            alias there = {0, 0};
+            s = !up ? s / 1.5 : side > 0 ? s * 1.5 : fmin(s * 1.5, 0.5 * (s + t));
+            const double period = period_at(a, t, side, s, &there);
+            if (!(period < 0.98 * best) && !(isinf(best) && !up)) break;
+            if (!(period < best)) continue;
+            best = period;
+            *out = there;
+        }
+    }
+    return best;
+}
+
+/* The number of nodes but the first after which the rest of the sum is small; 0: more than `most`. */
+static int64_t find_count(const aim *a, const fourier_decay *decay, double spacing, double enough, int64_t most,
+                          double *log_rest) {
+    int64_t low = 0, high = 8;
+    for (;; high *= 2) {
+        if (low >= most) return 0;
+        const double y = spacing * (double)high;
+        *log_rest = -a->n * fourier_decay_from(decay, y) - log(PI * y);
+        if (*log_rest <= enough) break;
+        low = high;
+    }
+    while ((double)(high - low) > fmax(1, 0.02 * (double)low)) {
+        const int64_t middle = low + (high - low) / 2;
+        const double y = spacing * (double)middle;
+        const double there = -a->n * fourier_decay_from(decay, y) - log(PI * y);
+        if (there <= enough) {
+            high = middle;
+            *log_rest = there;
+        } else {
+            low = middle;
+        }
+    }
+    return high;
+}
+
+/* Makes the plan at the order t; false where that is not possible with at most `most` nodes. */
+static int plan_at(const aim *a, double t, int64_t most, sum_plan *out) {
+    fourier_decay decay;
+    if (fourier_rule_points(a->pair, a->cut, t, 0) > POINTS_MAX) return 0;
+    const account_cumulant k = pair_cumulant(a->pair, a->cut, t, 1);
+    if (!isfinite(k.error)) return 0;
+    out->log_off = fourier_rule_off(a->pair, isinf(a->cut) ? 0 : a->tolerance);
+    /* far above all errors of k, and what the rule may be off by */
+    out->log_moment = k.value + k.error + 1e-9 * fabs(k.value) + (isinf(a->cut) ? 0 : 2 * exp(out->log_off));
+    fourier_decay_fill(a->pair, a->cut, t, out->log_moment, &decay);
+    const double enough = a->log_delta + log(a->tolerance) - (a->n * k.value - t * a->epsilon);
+    if (a->n * fourier_decay_from(&decay, 1e300) < -enough - 16) return 0; /* 16: of ln(pi y) */
+    const double deviation = sqrt(a->n * k.second + 1 / (t * t) + 1 / ((1 + t) * (1 + t)));
+    const double up = find_period(a, t, deviation, 1, &out->above);
+    const double down = isfinite(up) ? find_period(a, t, deviation, -1, &out->below) : INFINITY;
+    const double period = fmax(fmax(up, down), 0.1 * deviation);
+    if (!isfinite(period)) return 0;
+    out->t = t;
+    out->cut = a->cut;
+    out->log_apart = log(a->n) + pair_log_apart(a->pair, a->cut) + 1e-9;
+    out->spacing = 2 * PI / period;
+    out->above.log_factor -= log(expm1((out->above.order - t) * period));
+    out->below.log_factor -= log(expm1((t - out->below.order) * period));
+    out->count = find_count(a, &decay, out->spacing, enough, most, &out->log_rest) + 1;
+    return out->count > 1;
+}
+
+/* The order with the least work. */
+static int best_plan(const aim *a, double saddle, sum_plan *out) {
+    enum { ORDERS = 8, FEW = 48, MOST = 1 << 13 };
+    double least = INFINITY, t = saddle;
+    for (int i = 0; i < ORDERS; i++, t *= 0.8) {
+        sum_plan plan;
+        if (!plan_at(a, t, MOST, &plan)) continue;
+        const double work = (double)plan.count * (double)plan.count * plan.spacing; /* points are like the last y */
+        if (work >= least) break;
+        least = work;
+        *out = plan;
+        if (plan.count <= FEW) break;
+    }
+    return isfinite(least);
+}
+
+/* Is the work within the limit? Sets the number of points that would reach it. */
+static int is_worth_it(const account_pair *pair, double work, sum_plan *plan) {
+    plan->points_max = (int64_t)(work / (double)plan->count) + 64;
+    return fourier_rule_points(pair, plan->cut, plan->t, plan->spacing * (double)plan->count) < plan->points_max;
+}
+
+/* The x above which P has a part `tolerance` of delta, of all steps together. */
+static double find_cut(const aim *a) {
+    const double wanted = a->log_delta + log(a->tolerance) - log(a->n);
+    double low = 1, high = 1 + 80 * a->pair->sigma; /* beyond lies e^-2500 */
+    for (int i = 0; i < 40; i++) {
+        const double middle = 0.5 * (low + high);
+        *(pair_log_apart(a->pair, middle) > wanted ? &low : &high) = middle;
+    }
+    return high;
+}
+
+/* Is M at high orders that of losses which are too rare to count? */
+static int is_explosive(const aim *a, double t) {
+    const account_cumulant part = pair_cumulant(a->pair, a->cut, BEYOND * t, 1);
+    const account_cumulant whole = pair_cumulant(a->pair, INFINITY, BEYOND * t, 1);
+    return !(a->n * (whole.value - part.value) < 0.1 && isfinite(whole.error));
+}
+
+/* Would the loss beyond the cut, where it is too rare to count, need a finer quadrature? */
+static int is_slow(const aim *a) {
+    return pair_log_ratio(a->pair, a->cut) < 0.5;
+}
+
+/*
+ * Sets a->cut, INFINITY where it would make no difference or is not possible, and a->tolerance where the cut needs a
+ * larger one; returns the saddle point's order, or 0: there is none. Losses above 1 rise like x alone: a nearer cut
+ * makes it no better then.
+ */
+static double choose_cut(aim *a, double slack) {
+    const double before = a->tolerance;
+    account_saddle at;
+    for (;; a->tolerance *= 8) {
+        a->cut = find_cut(a);
+        if (!saddle_at_epsilon(a->pair, a->cut, a->epsilon, &at)) break;
+        const int explosive = a->pair->direction == ACCOUNT_ADD ? is_slow(a) : is_explosive(a, at.t);
+        if (!explosive) a->cut = INFINITY;
+        if (!explosive || log_at_cut(a, at.t) < log(0.2 / PART_OF_STEP * a->tolerance)) return at.t;
+        const int large = pair_log_ratio(a->pair, a->cut) > 1;
+        if (large || a->tolerance > COARSE_CUT / 8 * fmin(0.5, at.t * slack)) break;
+    }
+    a->cut = INFINITY;
+    a->tolerance = before;
+    return saddle_at_epsilon(a->pair, a->cut, a->epsilon, &at) ? at.t : 0;
+}
+
+/* The moments that bound the aliases, with the proven error of their quadrature: the lower bound rests on them. */
+static int prove_aliases(const aim *a, sum_plan *plan) {
+    alias *const sides[] = {&plan->above, &plan->below};
+    for (int i = 0; i < 2; i++) {
+        const double r = sides[i]->order, few = 1e-13;
+        const account_cumulant k = pair_cumulant(a->pair, a->cut, r, 1);
+        const double enough = k.value - log(a->n) - 12;
+        const double off = exp(pair_log_error(a->pair, a->cut, r, 0, 1, enough) - k.value);
+        const double added = k.error + off * (1 + 1e-9);
+        /* k.value + k.error are in it already; what is added may well be INFINITY, and then nothing is proven */
+        sides[i]->log_factor += a->n * (added + few * fabs(k.value)) + few * (fabs(sides[i]->log_factor) + 1);
+    }
+    return 1;
+}
+
+/* For what is near epsilon and e^log_delta, to the slack, and tighter than that grid (0: none); false: too much work. */
+static int make_plan(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
+                     sum_plan *out) {
+    aim a = {pair, (double)pair->compositions, epsilon, log_delta, FINE, INFINITY};
+    double t = choose_cut(&a, slack);
+    if (!(t > 0)) return 0;
+    const double coarse = COARSE * fmin(0.5, t * slack);
+    if (best_plan(&a, t, out) && is_worth_it(pair, WORK_FINE, out)) return prove_aliases(&a, out);
+    const double before = a.tolerance;
+    a.tolerance = coarse;
+    if (grid > 0)
+        a.tolerance = fmin(a.tolerance, COARSE * a.n * grid * grid * t * (1 + t) / 12); /* account/grid/grid.c */
+    if (!(a.tolerance > before)) return 0;
+    if (isfinite(a.cut)) t = choose_cut(&a, slack);
+    return t > 0 && best_plan(&a, t, out) && is_worth_it(pair, work_limit(pair), out) && prove_aliases(&a, out);
+}
 
 /* ---- the nodes ---- */
 
@@ -65,7 +317,7 @@ typedef struct sum {
 static cplx complex_log1p(cplx x) {
     const double a = creal(x), b = cimag(x), more = a * (2 + a) + b * b;
     const double log_modulus = more > -0.5 ? 0.5 * log1p(more) : log(hypot(1 + a, b));
-    return account_complex(log_modulus, atan2(b, 1 + a));
+    return pair_complex(log_modulus, atan2(b, 1 + a));
 }
 
 static void fill_node(const sum *c, fourier_rule *rule, double y, node *out) {
@@ -88,7 +340,7 @@ static void fill_node(const sum *c, fourier_rule *rule, double y, node *out) {
 
 /* *made: are there nodes that prove something? */
 static dpmf_status make_nodes(sum *c, int *made) {
-    const fourier_plan *plan = &c->plan;
+    const sum_plan *plan = &c->plan;
     fourier_rule rule;
     *made = 0;
     TRY(fourier_rule_create(c->pair, plan->cut, plan->t, plan->spacing, plan->count, plan->points_max, plan->log_off,
@@ -118,7 +370,7 @@ static dpmf_status open_sum(const account_pair *pair, double epsilon, double log
                             sum *c, int *made) {
     *made = 0;
     *c = (sum){.pair = pair, .n = (double)pair->compositions};
-    if (!fourier_plan_make(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
+    if (!make_plan(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
     return make_nodes(c, made);
 }
 

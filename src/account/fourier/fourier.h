@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of the Fourier sum. account/fourier/fourier.c explains how they fit together and why the result is a bound.
+ * The terms of the Fourier sum. account/fourier/fourier.c explains how they are used and why the result is a bound.
  */
 #ifndef DPMF_ACCOUNT_FOURIER_H
 #define DPMF_ACCOUNT_FOURIER_H
 
 #include "account/pair.h"
 
-/* ---- account/fourier/plan.c: the order t, the spacing of the nodes and their number ---- */
+/* ---- account/fourier/rule.c: how fast the terms fall ---- */
 
 enum { FOURIER_CELLS = 512 };
 
@@ -22,25 +22,7 @@ void fourier_decay_fill(const account_pair *pair, double cut, double t, double l
 /* A lower bound of 1 - |M(t + iv)| / M(t) for every v >= y. */
 double fourier_decay_from(const fourier_decay *decay, double y);
 
-/* The terms of k != 0 on one side: at most e^(log_factor - order epsilon). */
-typedef struct fourier_alias {
-    double log_factor, order;
-} fourier_alias;
-
-typedef struct fourier_plan {
-    double cut, log_apart; /* of account/pair.h; ln of a bound of what is apart in all steps together */
-    double t, spacing;
-    int64_t count, points_max; /* nodes; points of a quadrature that is worth its time */
-    double log_off;            /* ln of what the quadrature may be off by */
-    double log_rest;           /* ln of a bound of the rest of the sum, over M(t)^n e^(-t epsilon) */
-    double log_moment;         /* ... which is proven if this is an upper bound of ln M(t) */
-    fourier_alias above, below;
-} fourier_plan;
-
-/* For what is near epsilon and e^log_delta, to the slack, and tighter than that grid (0: none); false: too much work. */
-int fourier_plan_make(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
-                      fourier_plan *out);
-/* ---- account/fourier/rule.c: M(t + iy)/M(t) by one quadrature for equally spaced y, with a proven error ---- */
+/* ---- M(t + iy)/M(t) by one quadrature for equally spaced y, with a proven error ---- */
 
 typedef struct fourier_rule {
     double spacing; /* h: y = 0, h, 2h, ..., below nodes h */

@@ -43,27 +43,51 @@ typedef struct grid_source {
 /* Value and met of *out: an upper bound in any case, INFINITY (of epsilon) or 0 (of ln delta) at worst. */
 DPMF_MUST_CHECK dpmf_status grid_answer(const grid_source *source, const account_question *q, account_answer *out);
 
-/* ---- account/grid/hull.c: a part on a grid, from its curve ---- */
+/* ---- account/grid/atoms.c: curves of Gaussian and of Poisson-subsampled Gaussian pairs, as parts ---- */
 
-typedef struct hull_atoms {
+/* H(a; mu), a >= 1, from above. */
+double grid_hockey(double mu, double a);
+
+typedef struct grid_gaussian {
+    double mu;
+} grid_gaussian;
+
+typedef struct grid_poisson {
+    double q, mu; /* 0 < q <= 1, mu = 1/sigma */
+    int replace;
+} grid_poisson;
+
+/* The curves at a = 1 + less_one, from above: 0 < q <= 1. */
+double grid_poisson_remove(double q, double mu, double less_one);
+double grid_poisson_add(double q, double mu, double less_one);
+double grid_poisson_replace(double q, double mu, double less_one);
+double grid_poisson_reach(double q, double mu, int reversed, double mass);
+
+/* The part borrows what it is given. */
+grid_part grid_gaussian_part(const grid_gaussian *gaussian, int64_t times);
+grid_part grid_poisson_part(const grid_poisson *poisson, int64_t times);
+
+/* ---- account/grid/atoms.c: a part on a grid, from its curve ---- */
+
+typedef struct grid_atoms {
     int64_t first, count; /* atom i at the loss (first + i) step */
     double *mass;         /* owned */
     double infinite;      /* the mass of infinite loss */
     double times;
-} hull_atoms;
+} grid_atoms;
 
 /* `mass`: of either tail that may be cut off. */
-DPMF_MUST_CHECK dpmf_status hull_atoms_create(const grid_part *part, int reversed, double step, double mass,
-                                              const dpmf_run *run, hull_atoms *out);
-void hull_atoms_free(hull_atoms *atoms);
+DPMF_MUST_CHECK dpmf_status grid_atoms_create(const grid_part *part, int reversed, double step, double mass,
+                                              const dpmf_run *run, grid_atoms *out);
+void grid_atoms_free(grid_atoms *atoms);
 
 typedef struct grid_list {
     int count;
     double step;
-    hull_atoms *atoms; /* owned, as are their masses */
+    grid_atoms *atoms; /* owned, as are their masses */
 } grid_list;
 
-/* ---- account/grid/plan.c: order, step, length, truncation; any choice gives a bound ---- */
+/* ---- account/grid/grid.c: order, step, length, truncation; any choice gives a bound ---- */
 
 enum { GRID_LENGTH_MAX = 1 << 22, GRID_BINS_MAX = 1 << 23 };
 
@@ -82,17 +106,7 @@ typedef struct grid_plan {
     double tolerance;     /* the relative error of delta that the slack allows */
 } grid_plan;
 
-/*
- * About epsilon, or, if that is negative, about the epsilon where delta is e^log_delta by the saddle point. The slack
- * is max(relative epsilon, absolute); step_max is 0 or what the step may not pass.
- */
-DPMF_MUST_CHECK dpmf_status grid_plan_pair(const pair_constants *p, double epsilon, double log_delta, double relative,
-                                           double absolute, double step_max, grid_plan *out);
-/* The same for atoms that are on a grid already. */
-DPMF_MUST_CHECK dpmf_status grid_plan_list(const grid_list *list, double epsilon, double log_delta, double order_max,
-                                           grid_plan *out);
-
-/* ---- account/grid/densities.c: the discretised pair, tilted ---- */
+/* ---- account/grid/atoms.c: the discretised pair, tilted ---- */
 
 /* Of tilted atoms: x the loss, t the order, s that of the wrap. */
 typedef struct grid_moments {
@@ -123,7 +137,7 @@ void grid_spectrum_add(grid_spectrum *spectrum, double n, double *w);
 /* The probabilities of the sum into w; returns the bound on the error of each. */
 double grid_spectrum_sum(const grid_spectrum *spectrum, double *w);
 
-/* ---- account/grid/compose.c: the composition on the window, and its delta ---- */
+/* ---- account/grid/power.c: the composition on the window, and its delta ---- */
 
 /* delta(x) <= e^(log_moment - t x) tails[k] + e^log_rest at the loss x = (first + k) h */
 typedef struct grid_curve {

@@ -3,7 +3,7 @@
  * Monte Carlo accounting with a certificate.
  *
  * A pass draws N independent samples of each direction (account/montecarlo/scheme.c), Y in [0, 1] with delta = M mean(Y), M known
- * beforehand (account/montecarlo/tilt.c; 1 for plain sampling).
+ * beforehand (account/montecarlo/scheme.c; 1 for plain sampling).
  *
  * The bound. For a fixed 0 < lambda < 1 and independent Y_i with means that average to mu,
  *
@@ -32,7 +32,10 @@
 #include "account/montecarlo/montecarlo.h"
 
 #include "account/account.h"
-#include "account/montecarlo/pass.h"
+#include "account/montecarlo/scheme.h"
+#include "base/memory.h"
+#include "base/sum.h"
+
 #include <inttypes.h>
 #include <math.h>
 
@@ -97,7 +100,7 @@ static dpmf_status check_options(const montecarlo_options *options) {
     return DPMF_OK;
 }
 
-dpmf_status montecarlo_check_epsilon(double epsilon) {
+static dpmf_status check_epsilon(double epsilon) {
     if (epsilon >= 0 && isfinite(epsilon)) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT, "epsilon = %g: 0 or more is accepted", epsilon);
 }
@@ -112,7 +115,7 @@ static dpmf_status check_delta(double delta) {
 dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon, const montecarlo_options *options,
                              double *delta) {
     TRY(check_options(options));
-    TRY(montecarlo_check_epsilon(epsilon));
+    TRY(check_epsilon(epsilon));
     montecarlo_passes a;
     TRY(montecarlo_passes_open(scheme, options->seed, options->run, &a));
     const double log_failure = -log(0.5 * (1 - options->confidence));
@@ -288,7 +291,7 @@ done:
 dpmf_status montecarlo_scale(const montecarlo_scheme *scheme, double epsilon, double delta,
                              const montecarlo_options *options, double *scale) {
     TRY(check_options(options));
-    TRY(montecarlo_check_epsilon(epsilon));
+    TRY(check_epsilon(epsilon));
     TRY(check_delta(delta));
     montecarlo_passes a;
     TRY(montecarlo_passes_open(scheme, options->seed, options->run, &a));
@@ -309,6 +312,206 @@ dpmf_status montecarlo_scale(const montecarlo_scheme *scheme, double epsilon, do
         TRY_DONE(confirm(&s, &good, 0.005, limit, &answer));
     }
     *scale = exp(answer);
+done:
+    montecarlo_passes_close(&a);
+    return status;
+}
+
+/*
+ * ---- passes over samples ----
+ *
+ * Passes over samples: blocks form chunks, the threads share the chunks, and the chunks' sums are added in their order,
+ * so that the answer is the same for any number of threads.
+ */
+
+enum { LANES = MONTECARLO_LANES, CHUNKS_A_ROUND = 64 };
+
+typedef struct sums {
+    double mean[2], square[2], log_bet[2]; /* remove, add */
+} sums;
+
+typedef struct pass {
+    montecarlo_passes *owner;
+    int64_t number, chunk, first_chunk, blocks; /* number: of the run; chunk: blocks in one */
+    double bet[2];
+    sums results[CHUNKS_A_ROUND];
+} pass;
+
+void montecarlo_passes_close(montecarlo_passes *a) {
+    base_pool_free(a->pool);
+    base_free(a->scratch);
+    montecarlo_draws_free(&a->draws);
+}
+
+dpmf_status montecarlo_passes_open(const montecarlo_scheme *scheme, uint64_t seed, const dpmf_run *run,
+                                   montecarlo_passes *out) {
+    montecarlo_passes a = {.seed = seed, .run = run};
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(montecarlo_draws_create(scheme, &a.draws));
+    TRY_DONE(base_pool_create(run == NULL ? 0 : run->threads, &a.pool));
+    TRY_DONE(base_alloc_doubles(base_pool_threads(a.pool) * a.draws.scratch, "samples", &a.scratch));
+    *out = a;
+done:
+    if (status != DPMF_OK) montecarlo_passes_close(&a);
+    return status;
+}
+
+static void add_up(const double y[LANES], double bet, double *mean, double *square, double *log_bet) {
+    for (int i = 0; i < LANES; i++) {
+        if (y[i] == 0) continue; /* nearly all, as a rule */
+        *mean += y[i];
+        *square += y[i] * y[i];
+        *log_bet -= log1p(-bet * y[i]);
+    }
+}
+
+static dpmf_status one_chunk(void *context, int64_t item, int worker) {
+    pass *p = context;
+    const montecarlo_passes *a = p->owner;
+    double remove[LANES], add[LANES];
+    sums s = {{0}, {0}, {0}};
+    const int64_t first = (p->first_chunk + item) * p->chunk;
+    const int64_t last = first + p->chunk < p->blocks ? first + p->chunk : p->blocks;
+    for (int64_t block = first; block < last; block++) {
+        montecarlo_draws_block(&a->draws, a->seed, p->number, block, a->scratch + worker * a->draws.scratch, remove,
+                               add);
+        add_up(remove, p->bet[0], &s.mean[0], &s.square[0], &s.log_bet[0]);
+        add_up(add, p->bet[1], &s.mean[1], &s.square[1], &s.log_bet[1]);
+    }
+    p->results[item] = s;
+    return DPMF_OK;
+}
+
+/* Returns the number of blocks that make at least this many samples, in whole rounds over the bins. */
+static int64_t blocks_for(const montecarlo_draws *draws, int64_t samples) {
+    const int64_t unit = LANES * draws->blocks;
+    return (samples + unit - 1) / unit * draws->blocks;
+}
+
+/* Draws *samples (rounded up to whole blocks) of run `number` with the aim that the draws have. Chunks are summed in order. */
+dpmf_status montecarlo_passes_draw(montecarlo_passes *a, int64_t number, const double bet[2], int64_t *samples,
+                                   montecarlo_side found[2]) {
+    const char *what = number == 0 ? "sampling privacy losses, to search" : "sampling privacy losses, to confirm";
+    pass p = {.owner = a, .number = number, .bet = {bet[0], bet[1]}};
+    base_running total[3][2] = {{{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}};
+    p.blocks = blocks_for(&a->draws, *samples);
+    p.chunk = (1 << 18) / (LANES * a->draws.dimension); /* some milliseconds; from the scheme alone */
+    p.chunk = p.chunk < 1 ? 1 : p.chunk > 256 ? 256 : p.chunk;
+    const int64_t chunks = (p.blocks + p.chunk - 1) / p.chunk;
+    for (; p.first_chunk < chunks; p.first_chunk += CHUNKS_A_ROUND) {
+        const int64_t left = chunks - p.first_chunk, count = left < CHUNKS_A_ROUND ? left : CHUNKS_A_ROUND;
+        TRY(base_progress(a->run, what, (double)p.first_chunk / (double)chunks));
+        TRY(base_pool_run(a->pool, count, one_chunk, &p));
+        for (int64_t i = 0; i < count; i++) {
+            for (int d = 0; d < 2; d++) {
+                base_running_add(&total[0][d], p.results[i].mean[d]);
+                base_running_add(&total[1][d], p.results[i].square[d]);
+                base_running_add(&total[2][d], p.results[i].log_bet[d]);
+            }
+        }
+    }
+    *samples = p.blocks * LANES;
+    for (int d = 0; d < 2; d++) {
+        found[d].log_most = d == 0 ? a->draws.log_most_remove : a->draws.log_most_add;
+        found[d].mean = base_running_value(&total[0][d]) / (double)*samples;
+        found[d].square = base_running_value(&total[1][d]) / (double)*samples;
+        found[d].log_bet = base_running_value(&total[2][d]) / (double)*samples;
+    }
+    return DPMF_OK;
+}
+
+/*
+ * ---- the test inside the mechanism ----
+ *
+ * A Monte Carlo test that is part of the mechanism, so that its answer holds without a confidence.
+ *
+ * N and a claim delta_b are fixed beforehand; the mechanism runs only if the mean of N samples of (1 - e^{epsilon -
+ * L})_+ is at most delta_b, in both directions. Let the true delta of a direction be x. If x <= tau delta_b, the
+ * mechanism is (epsilon, tau delta_b). If not, the test passes with probability at most exp(-N KL(delta_b || tau
+ * delta_b)) (Hoeffding 1963, Theorem 1: samples in [0, 1], independent; their means may differ), and what runs then is
+ * at worst not private at all. Hence, for any tau > 1, delta = tau delta_b + (1 - tau delta_b) exp(-N KL(delta_b || tau
+ * delta_b)) holds for any outcome of the samples; the best tau is fixed by N and delta_b. The idea is that of Wang et
+ * al. 2023: estimate, verify, release.
+ */
+
+/* KL(a || x) of two coins, 0 < a <= x < 1. */
+static double divergence(double a, double x) {
+    return (1 - a) * log1p((x - a) / (1 - x)) - a * log(x / a);
+}
+
+/* delta with x = tau delta_b */
+static double with_tau(double delta_b, double x, double samples) {
+    return x + (1 - x) * exp(-samples * divergence(delta_b, x));
+}
+
+double montecarlo_unconditional(double delta_b, int64_t samples) {
+    static const double golden = 0.61803398874989484820;
+    const double count = (double)samples, span = -log(delta_b); /* z = ln(x / delta_b) from 0 to span */
+    enum { GRID = 256 };
+    double best = 1, at = 0;
+    for (int i = 1; i < GRID; i++) {
+        const double z = span * i * i / (GRID * GRID), value = with_tau(delta_b, delta_b * exp(z), count);
+        if (value < best) best = value, at = i;
+    }
+    if (at == 0) return 1;
+    double low = span * (at - 1) * (at - 1) / (GRID * GRID), high = span * fmin((at + 1) * (at + 1) / (GRID * GRID), 1);
+    while (high - low > 1e-9 * high) { /* any tau is valid: this only makes the answer small */
+        const double left = high - golden * (high - low), right = low + golden * (high - low);
+        if (with_tau(delta_b, delta_b * exp(left), count) < with_tau(delta_b, delta_b * exp(right), count))
+            high = right;
+        else
+            low = left;
+    }
+    return fmin(best, with_tau(delta_b, delta_b * exp(low), count));
+}
+
+dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b) {
+    if (!(delta > 0 && delta < 1)) {
+        return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g: (0, 1) is accepted", delta);
+    }
+    if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
+                         MONTECARLO_SAMPLES_MAX);
+    }
+    double low = 1e-6 * delta, high = delta; /* a claim below a millionth of delta would never pass */
+    if (montecarlo_unconditional(low, samples) > delta) {
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "delta = %g is out of reach of %" PRId64
+                         " samples, for any claim: usually %.3g are too few, and %.3g are enough",
+                         delta, samples, 10 / delta, 100 / delta);
+    }
+    while (high - low > 1e-9 * high) {
+        const double middle = sqrt(low * high);
+        if (montecarlo_unconditional(middle, samples) <= delta)
+            low = middle;
+        else
+            high = middle;
+    }
+    *delta_b = low;
+    return DPMF_OK;
+}
+
+dpmf_status montecarlo_test(const montecarlo_scheme *scheme, double epsilon, double delta_b, int64_t samples,
+                            uint64_t seed, const dpmf_run *run, int *passed, double *mean) {
+    TRY(check_epsilon(epsilon));
+    if (!(delta_b > 0 && delta_b < 1)) {
+        return base_fail(DPMF_ERROR_ARGUMENT, "a claim of delta = %g: (0, 1) is accepted", delta_b);
+    }
+    if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
+                         MONTECARLO_SAMPLES_MAX);
+    }
+    montecarlo_passes a;
+    TRY(montecarlo_passes_open(scheme, seed, run, &a));
+    const double unused[2] = {0, 0};
+    int64_t drawn = samples;
+    montecarlo_side found[2];
+    dpmf_status status = DPMF_OK;
+    montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon, 0); /* the theorem's samples: plain, in [0, 1] */
+    /* a run that no search uses, so that what they found with the same seed is tested on other samples */
+    TRY_DONE(montecarlo_passes_draw(&a, 1 << 20, unused, &drawn, found));
+    *mean = fmax(found[0].mean, found[1].mean);
+    *passed = *mean <= delta_b;
 done:
     montecarlo_passes_close(&a);
     return status;

@@ -66,7 +66,4 @@ DPMF_MUST_CHECK dpmf_status montecarlo_test(const montecarlo_scheme *scheme, dou
                                             int64_t samples, uint64_t seed, const dpmf_run *run, int *passed,
                                             double *mean);
 
-/* DPMF_ERROR_ARGUMENT unless 0 <= epsilon < infinity. */
-DPMF_MUST_CHECK dpmf_status montecarlo_check_epsilon(double epsilon);
-
 #endif

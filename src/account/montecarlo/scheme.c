@@ -28,6 +28,7 @@
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "base/special.h"
+
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -242,17 +243,6 @@ void montecarlo_draws_free(montecarlo_draws *draws) {
     *draws = (montecarlo_draws){.scheme = draws->scheme};
 }
 
-void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_t run, int64_t block, double *scratch,
-                            double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]) {
-    /* The lowest of the stream's bits below the block separates normals from uniforms. */
-    const uint64_t stream = (uint64_t)run << 41 | (uint64_t)block << 1;
-    if (draws->scheme.kind == MONTECARLO_SCHEME_BINS) {
-        montecarlo_draws_block_bins(draws, seed, stream, block, scratch, remove, add);
-    } else {
-        montecarlo_draws_block_separated(draws, seed, stream, scratch, remove, add);
-    }
-}
-
 /* ---- one outcome ---- */
 
 static double bins_log_ratio(const montecarlo_scheme *scheme, const double *u) {
@@ -291,4 +281,229 @@ done:
     base_free(scaled);
     montecarlo_draws_free(&s);
     return status;
+}
+
+/*
+ * ---- balls in bins ----
+ *
+ * Samples of balls in bins, in the space of the b numbers u_j = <m_j, y> (account/montecarlo/scheme.c).
+ *
+ * In units: a = A z / sigma with A A' = G and z standard normal is the noise of u / sigma^2, and v_j = a_j + shift_j
+ * - G_jj / (2 sigma^2). The shift is s G_jJ / sigma^2 for the remove direction and bin J, -t <m_j, mbar> / sigma^2 for
+ * the add direction (account/montecarlo/scheme.c). Both directions use the same a: each is bounded on its own.
+ *
+ * Block g takes bin J = g mod b, so that b blocks make a stratified sample of the mixture: independent samples whose
+ * means average to delta, which is all that the bounds need.
+ *
+ * Nearly every sample is 0: remove needs sum_j e^{v_j} > b e^epsilon and add needs it below b e^-epsilon. Since v_j is
+ * a_j and a constant, one vector of e^{a_j} serves both directions, and logarithms are taken of the samples that pass.
+ */
+
+enum { LANES = MONTECARLO_LANES };
+
+/* v_j - a_j, j < bins, for a shift. */
+static double constant(const montecarlo_draws *draws, double shift_scale, const double *shift, int64_t j) {
+    return 0.5 / (draws->scheme.sigma * draws->scheme.sigma) * (2 * shift_scale * shift[j] - draws->squares[j]);
+}
+
+/* sum[i] = sum_j e^{v_j} of sample i, given the e^{a_j}; factors: room for a number of each bin. */
+static void add_exponentials(const montecarlo_draws *draws, const double *e, double shift_scale, const double *shift,
+                             double *factors, double sum[LANES]) {
+    for (int64_t j = 0; j < draws->scheme.bins; j++)
+        factors[j] = constant(draws, shift_scale, shift, j);
+    draws->kernels->exponentials(draws->scheme.bins, factors, factors);
+    draws->kernels->add_up(draws->scheme.bins, factors, e, sum);
+}
+
+/* v of the sample whose a_j are at a[j * LANES]. */
+static void move(const montecarlo_draws *draws, const double *a, double shift_scale, const double *shift, double *v) {
+    for (int64_t j = 0; j < draws->scheme.bins; j++) {
+        v[j] = a[j * LANES] + constant(draws, shift_scale, shift, j);
+    }
+}
+
+/* May the sums be formed without overflow? If not, every sample is looked at in logarithms. */
+static int is_tame(const montecarlo_draws *draws) {
+    const double width = sqrt(draws->largest) / draws->scheme.sigma;
+    return 9 * width < MONTECARLO_EXPONENT_MAX && /* normals end at 8.57 */
+           fmax(draws->tilt_remove, draws->tilt_add) * width * width < MONTECARLO_EXPONENT_MAX;
+}
+
+/* ln (1/b) sum_j exp(s v_j - s (s-1) G_jj / (2 sigma^2)) of one sample; s = 1: L. */
+static double log_mean(const montecarlo_draws *draws, double s, const double *v) {
+    const int64_t b = draws->scheme.bins;
+    const double factor = 0.5 * s * (s - 1) / (draws->scheme.sigma * draws->scheme.sigma);
+    double largest = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < b; j++) {
+        largest = fmax(largest, s * v[j] - factor * draws->squares[j]);
+    }
+    for (int64_t j = 0; j < b; j++) {
+        sum += exp(s * v[j] - factor * draws->squares[j] - largest);
+    }
+    return largest + log(sum / (double)b);
+}
+
+static double mean_of(int64_t b, const double *v) {
+    double sum = 0;
+    for (int64_t j = 0; j < b; j++) {
+        sum += v[j];
+    }
+    return sum / (double)b;
+}
+
+static double remove_value(const montecarlo_draws *draws, const double *v) {
+    const double ratio = log_mean(draws, 1, v), s = draws->tilt_remove;
+    if (!(ratio > draws->epsilon)) return 0;
+    const double log_weight = s > 1 ? ratio - log_mean(draws, s, v) : 0;
+    return montecarlo_draws_value(ratio - draws->epsilon, log_weight, draws->log_most_remove);
+}
+
+static double add_value(const montecarlo_draws *draws, const double *v) {
+    const double ratio = log_mean(draws, 1, v), t = draws->tilt_add;
+    if (!(-ratio > draws->epsilon)) return 0;
+    const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
+    const double projection = mean_of(draws->scheme.bins, v) + half_precision * draws->mean_square;
+    const double log_weight = t * projection + t * t * half_precision * draws->square_mean;
+    return montecarlo_draws_value(-ratio - draws->epsilon, log_weight, draws->log_most_add);
+}
+
+static void block_of_bins(const montecarlo_draws *draws, uint64_t seed, uint64_t stream, int64_t block, double *scratch,
+                          double remove[LANES], double add[LANES]) {
+    const int64_t b = draws->scheme.bins;
+    const int tame = is_tame(draws);
+    const double *bin = draws->scheme.gram + (block % b) * b, slack = 1e-9; /* of rounding in the sums */
+    double *z = scratch, *a = z + b * LANES, *v = a + b * LANES, *factors = v + b, high[LANES], low[LANES];
+    draws->kernels->normals(seed, stream, b * LANES, z);
+    draws->kernels->triangle(b, draws->first, draws->root, 1 / draws->scheme.sigma, z, a);
+    if (tame) {
+        double *e = z; /* z has been used */
+        draws->kernels->exponentials(b * LANES, a, e);
+        add_exponentials(draws, e, draws->tilt_remove, bin, factors, high);
+        add_exponentials(draws, e, -draws->tilt_add, draws->mean, factors, low);
+    }
+    const double least = (double)b * exp(draws->epsilon) * (1 - slack);
+    const double most = (double)b * exp(-draws->epsilon) * (1 + slack);
+    for (int i = 0; i < LANES; i++) {
+        remove[i] = add[i] = 0;
+        if (!tame || high[i] > least) {
+            move(draws, a + i, draws->tilt_remove, bin, v);
+            remove[i] = remove_value(draws, v);
+        }
+        if (!tame || low[i] < most) {
+            move(draws, a + i, -draws->tilt_add, draws->mean, v);
+            add[i] = add_value(draws, v);
+        }
+    }
+}
+
+void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_t run, int64_t block, double *scratch,
+                            double remove[LANES], double add[LANES]) {
+    /* The lowest of the stream's bits below the block separates normals from uniforms. */
+    const uint64_t stream = (uint64_t)run << 41 | (uint64_t)block << 1;
+    if (draws->scheme.kind == MONTECARLO_SCHEME_BINS) {
+        block_of_bins(draws, seed, stream, block, scratch, remove, add);
+    } else {
+        montecarlo_draws_block_separated(draws, seed, stream, scratch, remove, add);
+    }
+}
+
+/*
+ * ---- importance sampling ----
+ *
+ * Large privacy losses are found by importance sampling whose weights have a proven bound.
+ *
+ * With P = sum_x pi(x) N(m_x, sigma^2), Q = N(0, sigma^2), v_x = (<m_x, y> - |m_x|^2/2) / sigma^2, L = ln sum_x pi(x)
+ * e^{v_x} (account/montecarlo/scheme.c), the two directions are
+ *
+ *     remove   delta = E_P (1 - e^{epsilon - L})_+          add   delta = E_Q (1 - e^{epsilon + L})_+.
+ *
+ * For delta = 1e-6 a plain sample is 0 a million times before it is something. Any R that covers P gives delta =
+ * E_R[dP/dR (1 - e^{epsilon - L})_+], and a confidence bound for the mean stays rigorous if the values have a known
+ * bound M; its width goes with sqrt(M delta), so a small M is worth 1/M times more samples.
+ *
+ * Remove: R = sum_x pi(x) N(s m_x, sigma^2), s >= 1, dR/dQ = sum_x pi(x) e^{s v_x - s(s-1)|m_x|^2 / (2 sigma^2)}.
+ * Hoelder's inequality with exponents s and s/(s-1) gives e^L <= (dR/dQ)^{1/s} K(s)^{(s-1)/s}, K(s) = E_pi e^{s |m|^2 /
+ * (2 sigma^2)}. So dP/dR <= (K(s) e^{-L})^{s-1}, and since the greatest value of e^{-(s-1) x} (1 - e^{-x}) is
+ * ((s-1)/s)^{s-1} / s,
+ *
+ *     M = ((s-1)/s)^{s-1} / s (K(s) e^{-epsilon})^{s-1}.
+ *
+ * Add: R = N(-t mbar, sigma^2), mbar = E_pi m. By Jensen L >= <mbar, y>/sigma^2 - E|m|^2 / (2 sigma^2), so dQ/dR =
+ * exp((2 t <mbar, y> + t^2 |mbar|^2) / (2 sigma^2)) is at most exp(t L + (t E|m|^2 + t^2 |mbar|^2) / (2 sigma^2)), and
+ *
+ *     M = (t/(t+1))^t / (t+1) exp(-t epsilon + (t E|m|^2 + t^2 |mbar|^2) / (2 sigma^2)).
+ *
+ * s and t are those of the least M, found before anything is sampled; s = 1 and t = 0 are plain sampling with M = 1.
+ * With few bins, or bins that overlap, M comes within a small factor of delta itself. Where amplification is strong
+ * (many bins) both inequalities are far from equality and plain sampling it is.
+ */
+
+/* ln K(s), K(s) = E exp(s |m|^2 / (2 sigma^2)) over the mixture. */
+static double log_moment(const montecarlo_draws *draws, double s) {
+    const montecarlo_scheme *scheme = &draws->scheme;
+    if (scheme->kind == MONTECARLO_SCHEME_SEPARATED)
+        return montecarlo_separated_log_ratio(draws, s, NULL, 0, draws->root);
+    const double half_precision = 0.5 / (scheme->sigma * scheme->sigma);
+    double sum = -INFINITY;
+    for (int64_t j = 0; j < scheme->bins; j++) {
+        sum = base_log_add(sum, s * draws->squares[j] * half_precision);
+    }
+    return sum - log((double)scheme->bins);
+}
+
+/* x ln(x / (x+1)) - ln(x+1): the greatest of e^{-x z} (1 - e^{-z}) over z >= 0. */
+static double log_peak(double x) {
+    return x > 0 ? x * log(x / (x + 1)) - log1p(x) : 0;
+}
+
+/* ln M with x = s - 1 (remove) and x = t (add). */
+static double log_most_remove(const montecarlo_draws *draws, double x) {
+    return log_peak(x) + x * (log_moment(draws, 1 + x) - draws->epsilon);
+}
+
+static double log_most_add(const montecarlo_draws *draws, double x) {
+    const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
+    return log_peak(x) + x * (half_precision * (draws->mean_square + x * draws->square_mean) - draws->epsilon);
+}
+
+typedef double (*log_most)(const montecarlo_draws *draws, double x);
+
+/* The x >= 0 of the least bound, by a coarse search and a golden section; any x is valid, so none need be exact. */
+static double best_tilt(const montecarlo_draws *draws, log_most most, double *least) {
+    static const double golden = 0.61803398874989484820;
+    /* Below this gain the weights cost more than they save: (1 - e^-z)_+ alone has a variance far below its bound. */
+    static const double worth_it = -1.4; /* M < 1/4 */
+    double best = 0;
+    *least = 0;
+    for (double x = 1.0 / 64; x <= 1024; x *= 2) {
+        const double value = most(draws, x);
+        if (value < *least) *least = value, best = x;
+    }
+    if (*least > worth_it) {
+        *least = 0;
+        return 0;
+    }
+    double low = 0.5 * best, high = 2 * best;
+    while (high - low > 1e-2 * high) {
+        const double left = high - golden * (high - low), right = low + golden * (high - low);
+        if (most(draws, left) < most(draws, right))
+            high = right;
+        else
+            low = left;
+    }
+    const double refined = 0.5 * (low + high), value = most(draws, refined);
+    if (!(value < *least)) return best;
+    *least = value;
+    return refined;
+}
+
+void montecarlo_draws_aim(montecarlo_draws *draws, double sigma, double epsilon, int tilted) {
+    draws->scheme.sigma = sigma;
+    draws->epsilon = epsilon;
+    draws->tilt_remove = 1;
+    draws->tilt_add = 0;
+    draws->log_most_remove = draws->log_most_add = 0;
+    if (!tilted) return;
+    draws->tilt_remove = 1 + best_tilt(draws, log_most_remove, &draws->log_most_remove);
+    draws->tilt_add = best_tilt(draws, log_most_add, &draws->log_most_add);
 }

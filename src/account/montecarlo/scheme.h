@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Samples of the privacy loss of a sampling scheme, which account/montecarlo/montecarlo.c averages. The schemes are in
- * account/montecarlo/montecarlo.h, the mathematics of the proposals in account/montecarlo/tilt.c.
+ * account/montecarlo/montecarlo.h, the mathematics of the proposals in account/montecarlo/scheme.c.
  */
 #ifndef DPMF_ACCOUNT_MONTECARLO_SCHEME_H
 #define DPMF_ACCOUNT_MONTECARLO_SCHEME_H
 
 #include "account/montecarlo/montecarlo.h"
+#include "base/threads.h"
 #include "kernels/sample/sample.h"
 
 #include <math.h>
@@ -52,6 +53,36 @@ void montecarlo_draws_aim(montecarlo_draws *draws, double sigma, double epsilon,
 void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_t run, int64_t block, double *scratch,
                             double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]);
 
+/* ---- account/montecarlo/montecarlo.c: passes over samples ---- */
+
+#define MONTECARLO_SAMPLES_MAX ((int64_t)1 << 36)
+
+/* What a pass finds of one direction; Y are the samples in units of their largest value M = e^log_most. */
+typedef struct montecarlo_side {
+    double log_most;
+    double mean, square; /* of Y and Y^2 */
+    double log_bet;      /* of -ln(1 - bet Y) */
+} montecarlo_side;
+
+typedef struct montecarlo_passes {
+    montecarlo_draws draws;
+    base_pool *pool;
+    double *scratch; /* of all workers */
+    uint64_t seed;
+    const dpmf_run *run;
+} montecarlo_passes;
+
+DPMF_MUST_CHECK dpmf_status montecarlo_passes_open(const montecarlo_scheme *scheme, uint64_t seed, const dpmf_run *run,
+                                                   montecarlo_passes *out);
+void montecarlo_passes_close(montecarlo_passes *passes);
+
+/*
+ * At least *samples (on return: as many as there were) of run `number`, with the aim that the draws have; found: remove, add. The
+ * same number gives the same samples, another one independent ones. 0 <= bet < 1, for each direction.
+ */
+DPMF_MUST_CHECK dpmf_status montecarlo_passes_draw(montecarlo_passes *passes, int64_t number, const double bet[2],
+                                                   int64_t *samples, montecarlo_side found[2]);
+
 /* ---- inside ---- */
 
 #define MONTECARLO_EXPONENT_MAX 200.0 /* of the exponentials of kernels/sample/sample.h */
@@ -62,8 +93,6 @@ static inline double montecarlo_draws_value(double excess, double log_weight, do
     return fmin(exp(log_weight - log_most) * -expm1(-excess), 1); /* above 1 by rounding only */
 }
 
-void montecarlo_draws_block_bins(const montecarlo_draws *draws, uint64_t seed, uint64_t stream, int64_t block,
-                                 double *scratch, double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]);
 void montecarlo_draws_block_separated(const montecarlo_draws *draws, uint64_t seed, uint64_t stream, double *scratch,
                                       double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]);
 

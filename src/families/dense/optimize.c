@@ -5,7 +5,7 @@
  *     cyclic   X = C'C zero between the steps of one unit (Pillutla et al. 2025, Problem 4.6), any size: the dual
  *              climbed (optimum/epochs/epochs.h), X(V) repaired into a mechanism, whose loss and the dual enclose the optimum;
  *              or, for small problems, one of the weaker constraints of Choquette-Choo et al. 2023, Appendix I.3
- *     full     the same with X diagonal (optimum/epochs/full.c); so is cyclic participation with b = 1
+ *     full     the same with X diagonal (optimum/epochs/forms.c); so is cyclic participation with b = 1
  *     min-sep, shuffled   families/dense/optimize.c
  *
  * Under cyclic and full participation the lower bound holds for every mechanism, zeros in X or not

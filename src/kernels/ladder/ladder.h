@@ -22,7 +22,7 @@ typedef struct kernels_ladder_one {
 } kernels_ladder_one;
 
 /*
- * A of two sub-diagonals as the chain of optimum/chain.h, whose names these are; p_t the weight of step t, 1/g_t above.
+ * A of two sub-diagonals as the chain of optimum/phi.h, whose names these are; p_t the weight of step t, 1/g_t above.
  * cross_t >= 0 wherever learning rates do not rise: then nothing is subtracted. scratch: kernels_ladder_two_scratch(n).
  */
 typedef struct kernels_ladder_two {

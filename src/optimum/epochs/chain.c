@@ -21,7 +21,7 @@
  * (here ' is d/ds), and so on. A run of equal positions is built by doubling. Missing steps of a last epoch are
  * padding: 1 on the diagonal, joined to nothing.
  */
-#include "optimum/epochs/chain.h"
+#include "optimum/epochs/epochs.h"
 
 #include "base/memory.h"
 #include "kernels/block/block.h"

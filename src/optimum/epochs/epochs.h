@@ -10,8 +10,65 @@
 #include "base/special.h"
 #include "base/status.h"
 #include "base/threads.h"
-#include "optimum/epochs/node.h"
+#include "kernels/block/block.h"
 #include "optimum/phi.h"
+
+/*
+ * ---- optimum/epochs/node.c: one node of the quadrature ----
+ *
+ * (K + sV)^-1 for a few shifts s side by side, where V couples the steps of one unit: the blocks that the dual needs, and
+ * the factors that determine the others. Position i < b within epoch e < k. Steps past the last, n <= t < k b, are
+ * padding: 1 on the diagonal of A^-1 and of V, coupled to nothing.
+ */
+
+enum { EPOCHS_SIDE = KERNELS_BLOCK_SIDE }; /* shifts */
+
+typedef struct epochs_shape {
+    int64_t n, k, b;
+    int p;           /* sub-diagonals of A^-1 = Q, 1 or 2; b > p */
+    int64_t inner;   /* b - p positions, eliminated in order; the p others are the border */
+    int64_t width;   /* of a row over position i, the p after it, and the border: (2p+1) k */
+    int64_t beside;  /* of a row over all of these but position i: 2 p k */
+    int64_t border;  /* of a row over the border: p k */
+    double *band[3]; /* band[j][i k + e] = Q[t+j, t] / sqrt(p_t), p the weights of the steps */
+    /*
+     * For rows instead of columns, time runs backwards (t becomes k b - 1 - t), band[j] of t is Q[t, t-j], and
+     * mix[i k k ...], upper triangular, holds the reversed L_i^-1 that couples the rows of a position.
+     */
+    double *mix;
+} epochs_shape;
+
+/* Named workloads without Nesterov momentum, b > p. `reversed` as for `mix`, which the caller fills. */
+DPMF_MUST_CHECK dpmf_status epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b, int reversed,
+                                                epochs_shape *out);
+/* Not for a reversed one. weights NULL: all ones. */
+void epochs_shape_weigh(epochs_shape *shape, const dpmf_workload *workload, const double *weights);
+void epochs_shape_free(epochs_shape *shape);
+
+/*
+ * The results of a few shifts, numbers of all shifts side by side. With T = (K + sV)^-1, J the p positions after i and
+ * the border:
+ */
+typedef struct epochs_node {
+    kernels_block_side
+        *rows; /* inner x k x width: the factor; afterwards E_i, from column k on, with T[i,c] = E_i T[J,c] */
+    kernels_block_side *blocks; /* inner x k x width: T[i,i], then T[i,J] from column k on */
+    kernels_block_side *border; /* border x border: T of the border */
+    kernels_block_side *work;   /* scratch */
+} epochs_node;
+
+DPMF_MUST_CHECK dpmf_status epochs_node_create(const epochs_shape *shape, epochs_node *out);
+void epochs_node_free(epochs_node *node);
+
+/* lower: b blocks of k x k, V_i = L_i L_i'. */
+void epochs_node_run(const epochs_shape *shape, const double *lower, const double shift[EPOCHS_SIDE],
+                     epochs_node *node);
+
+/* T[i,i], k rows; *stride: from one to the next. */
+const kernels_block_side *epochs_node_block(const epochs_shape *shape, const epochs_node *node, int64_t i,
+                                            int64_t *stride);
+
+/* ---- the dual ---- */
 
 enum { EPOCHS_DENSE_MAX = 1024 }; /* steps, where K is not banded or epochs are too short for bands to help */
 
@@ -63,7 +120,7 @@ typedef struct epochs_point {
 DPMF_MUST_CHECK dpmf_status epochs_eval(optimum_epochs *epochs, double tolerance, epochs_point *point, int *outside);
 
 /*
- * The squared sensitivity of X(V) at a point that was evaluated, from above (optimum/epochs/cover.c); add: `added` + X
+ * The squared sensitivity of X(V) at a point that was evaluated, from above (optimum/epochs/primal.c); add: `added` + X
  * has diagonal blocks without a larger trace.
  */
 DPMF_MUST_CHECK dpmf_status epochs_cover(const optimum_epochs *epochs, epochs_point *point, int add, double *largest);
@@ -78,7 +135,7 @@ void epochs_invert_block(int64_t k, const double *l, double *inverse);
 DPMF_MUST_CHECK dpmf_status epochs_fill(optimum_epochs *epochs, const epochs_point *point, double *x);
 DPMF_MUST_CHECK dpmf_status epochs_fill_dense(optimum_epochs *epochs, double *x);
 
-/* X(V) for a V without structure (optimum/epochs/mean.c): A is given, the others are n x n (values, rows: n) and filled. */
+/* X(V) for a V without structure (optimum/epochs/dense.c): A is given, the others are n x n (values, rows: n) and filled. */
 typedef struct epochs_mean {
     int64_t n;
     const double *a;
@@ -108,7 +165,7 @@ typedef struct epochs_climb {
     int64_t unknowns, correlations, first_weight;
     double tolerance; /* of the quadrature */
     double *y;
-    double *trend;      /* the change of V's unknowns by the last longer start: the trend (optimum/epochs/start.c) */
+    double *trend;      /* the change of V's unknowns by the last longer start: the trend (optimum/epochs/climb.c) */
     epochs_point point; /* of the last evaluation */
     double scale;       /* f = scale / value */
     double barrier;     /* mu: keeps V from being singular and weights from 0; 0: none */
@@ -117,7 +174,7 @@ typedef struct epochs_climb {
     double *best;        /* the unknowns that gave this upper bound, and the barrier */
     double best_barrier;
     double spend;    /* on each level of the start, in the units of epochs_cost; 0: 200 iterations */
-    int covers;      /* compute the upper bound by optimum/epochs/cover.c too: if it decides when to stop */
+    int covers;      /* compute the upper bound by optimum/epochs/primal.c too: if it decides when to stop */
     double enough;   /* stop as soon as upper/lower is no larger than this; 0: never */
     int stopped;     /* the run ended for this reason */
     int evaluations; /* in the last run */
@@ -126,15 +183,11 @@ typedef struct epochs_climb {
 DPMF_MUST_CHECK dpmf_status epochs_climb_create(optimum_epochs *epochs, double tolerance, const dpmf_run *run,
                                                 epochs_climb *out);
 void epochs_climb_free(epochs_climb *climb);
-/*
- * y from a closed form, or from the solution for a quarter of the positions, where that is faster
- * (optimum/epochs/start.c).
- */
-DPMF_MUST_CHECK dpmf_status epochs_climb_guess(epochs_climb *climb);
+/* y from a closed form, or from the solution for a quarter of the positions, where that is faster. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_start(epochs_climb *climb);
 /*
  * Ascends from that start with at most `spend` of work; the trend is then the change by the ascent
- * (optimum/epochs/start.c).
+ * (optimum/epochs/climb.c).
  */
 DPMF_MUST_CHECK dpmf_status epochs_climb_coarse(epochs_climb *climb, double spend);
 /* The V of this ascent expected at position i of epochs of b positions: theta, and the correlations. */
@@ -167,7 +220,7 @@ DPMF_MUST_CHECK dpmf_status epochs_lower_bound(const dpmf_workload *workload, in
                                                epochs_lower *out);
 /*
  * The squared total loss that no mechanism for prefix sums can beat, from a V that shorter epochs predict
- * (optimum/epochs/bound_long.c). Its time hardly depends on b. 0 where V turns out not to be positive definite.
+ * (optimum/epochs/bound.c). Its time hardly depends on b. 0 where V turns out not to be positive definite.
  */
 DPMF_MUST_CHECK dpmf_status epochs_long(const dpmf_workload *workload, int64_t k, int64_t b, base_pool *pool,
                                         const dpmf_run *run, double *lower);
@@ -183,5 +236,55 @@ DPMF_MUST_CHECK dpmf_status epochs_sensitivity(int64_t n, int64_t b, const doubl
 /* Sum over t of p_t |B[t,:]|^2 (weights NULL: ones), or the largest |B[t,:]|^2, for B = A C^-1; c becomes C^-1. */
 DPMF_MUST_CHECK dpmf_status epochs_loss(const dpmf_workload *workload, int max_loss, const double *weights, double *c,
                                         double *squared);
+
+/* ---- optimum/epochs/chain.c: prefix sums over long epochs with a V that is the same over runs of positions ---- */
+
+typedef struct epochs_run {
+    int64_t length;  /* positions */
+    int64_t members; /* epochs that have them: k, or k - 1 after the last step */
+    int grounded;    /* the last of all steps is here, in the last epoch: length 1 */
+    const double *v; /* k x k, the first `members` rows and columns are read */
+} epochs_run;
+
+/*
+ * tr V (K + shift V)^-1. Three runs at least; the first, the last, and one before fewer members have length 1; a last run
+ * with all members is grounded.
+ */
+DPMF_MUST_CHECK dpmf_status epochs_chain_trace(int64_t k, int64_t count, const epochs_run *runs, double shift,
+                                               double *trace);
+
+/* ---- optimum/epochs/forms.c: X = C'C diagonal under full participation (Pillutla et al. 2025, Proposition 4.9) ---- */
+
+typedef struct epochs_full_optimum {
+    double *diagonal;    /* of C: n numbers > 0, squares summing to 1; the caller frees it */
+    double lower, upper; /* on the total squared loss, or the squared max loss */
+    int iterations, converged;
+} epochs_full_optimum;
+
+/* Max loss: up to 8192 steps. weights: NULL or positive, RMS only. */
+DPMF_MUST_CHECK dpmf_status epochs_full_solve(const dpmf_workload *workload, int max_loss, const double *weights,
+                                              double tolerance, const dpmf_run *run, epochs_full_optimum *out);
+
+/* ---- weaker constraints on X = C'C than zeros between the steps of one unit ---- */
+
+enum { EPOCHS_NON_NEGATIVE_STEPS_MAX = 256, EPOCHS_CORNERS_STEPS_MAX = 64, EPOCHS_CORNERS_COUNT_MAX = 8 };
+
+typedef struct epochs_forms_task {
+    const dpmf_workload *workload;
+    int64_t k, b;
+    dpmf_constraint constraint; /* not ZERO */
+    int max_loss;
+    const double *weights; /* RMS: NULL or positive */
+    double tolerance;
+    const dpmf_run *run;
+} epochs_forms_task;
+
+typedef struct epochs_forms_answer {
+    double lower, upper; /* on the total squared loss, or the squared max loss */
+    int iterations, converged;
+    double *c; /* n x n, lower triangular, the mechanism of `upper`; the caller frees it */
+} epochs_forms_answer;
+
+DPMF_MUST_CHECK dpmf_status epochs_forms_solve(const epochs_forms_task *task, epochs_forms_answer *out);
 
 #endif

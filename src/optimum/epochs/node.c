@@ -20,7 +20,7 @@
  * All shifts have the same V and the same zeros, so a few of them run side by side, one in each lane of a vector: the
  * blocks are small, and lanes along their rows would be half empty.
  */
-#include "optimum/epochs/node.h"
+#include "optimum/epochs/epochs.h"
 
 #include "base/memory.h"
 #include "kernels/block/block.h"

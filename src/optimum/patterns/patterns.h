@@ -40,31 +40,6 @@ void patterns_list_free(patterns_list *list);
 DPMF_MUST_CHECK dpmf_status patterns_find(const dpmf_participation *participation, const double *x, double level,
                                           patterns_list *list, double *most, int *whole);
 
-/* ---- the dual (optimum/patterns/dual.c) ---- */
-
-typedef struct patterns_part {
-    int64_t size, rank, *steps; /* borrowed */
-    int64_t at;                 /* place of its unknowns: root of nu, then size x rank numbers whose rows make Y */
-} patterns_part;
-
-typedef struct patterns_dual {
-    int64_t n, parts_count, unknowns; /* unknowns: of the parts; then n roots of p for the max loss */
-    int max_loss;
-    const double *weights; /* RMS: NULL or p */
-    const patterns_part *parts;
-    double barrier;                                                  /* max loss: keeps p from 0 */
-    double offset;                                                   /* of the value */
-    double *memory;                                                  /* the arrays below */
-    double *a, *v, *lower, *w, *left, *x, *values, *p, *rows, *unit; /* A, V, L, SVD, X(V), ... */
-    double trace, total, weight;                                     /* T, sum nu, sum p of the last point */
-} patterns_dual;
-DPMF_MUST_CHECK dpmf_status patterns_dual_create(const dpmf_workload *workload, int64_t k, int max_loss,
-                                                 const double *weights, patterns_dual *out);
-void patterns_dual_free(patterns_dual *d);
-
-/* offset - ln of the bound (with the barrier), to be minimized; a base_objective. */
-DPMF_MUST_CHECK dpmf_status patterns_dual_value(void *dual, const double *y, double *f, double *gradient);
-
 /* ---- the optimum (optimum/patterns/solve.c) ---- */
 
 typedef struct patterns_task {

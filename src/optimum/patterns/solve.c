@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimum over patterns by cutting planes: the dual (optimum/patterns/dual.c) over the patterns found so far, which
+ * The optimum over patterns by cutting planes: the dual (optimum/patterns/solve.c) over the patterns found so far, which
  * begin with the classes of cyclic participation, is maximised by limited-memory BFGS; then the patterns whose
  * constraint X(V) violates most (optimum/patterns/find.c) join and those whose nu has become 0 leave, until X(V)
  * violates none. Every V gives a lower bound, with any set of patterns.
@@ -23,6 +23,151 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * ---- the dual ----
+ *
+ * The dual of the optimum over patterns, its value and gradient. Unknowns of a pattern: eta, and vectors g_1, ..., g_m
+ * of `rank` numbers; nu = eta^2, Y = the products of the g made unit vectors. Every point is then feasible, every Y can
+ * be reached (a rank of sqrt(2m) suffices for the best one), and a pattern leaves at eta = 0, a finite point. With F =
+ * 2 ln T - ln sum nu - ln sum p and dT = <X, dV>/2,
+ *
+ *     dF/deta = 2 eta (<X_p,Y>/T - 1/sum nu),   dF/dg_i = 2 nu (X_p g)_i / T, the part across g_i over |g_i|.
+ *
+ * For the max loss p_t is the square of an unknown too, dF/dp_t = rows_t/(p_t T) - 1/sum p, with a barrier
+ * mu sum ln(p_t / mean p).
+ */
+
+typedef struct dual_part {
+    int64_t size, rank, *steps; /* borrowed */
+    int64_t at;                 /* place of its unknowns: root of nu, then size x rank numbers whose rows make Y */
+} dual_part;
+
+typedef struct dual_problem {
+    int64_t n, parts_count, unknowns; /* unknowns: of the parts; then n roots of p for the max loss */
+    int max_loss;
+    const double *weights; /* RMS: NULL or p */
+    const dual_part *parts;
+    double barrier;                                                  /* max loss: keeps p from 0 */
+    double offset;                                                   /* of the value */
+    double *memory;                                                  /* the arrays below */
+    double *a, *v, *lower, *w, *left, *x, *values, *p, *rows, *unit; /* A, V, L, SVD, X(V), ... */
+    double trace, total, weight;                                     /* T, sum nu, sum p of the last point */
+} dual_problem;
+static void dual_free(dual_problem *d) {
+    base_free(d->memory);
+    *d = (dual_problem){0};
+}
+
+static epochs_mean mean_of(const dual_problem *d) {
+    return (epochs_mean){d->n, d->a, d->lower, d->w, d->left, d->x, d->values, d->rows};
+}
+
+static dpmf_status dual_create(const dpmf_workload *workload, int64_t k, int max_loss, const double *weights,
+                               dual_problem *out) {
+    const int64_t n = workload->steps, square = n * n;
+    dual_problem d = {.n = n, .max_loss = max_loss, .weights = weights};
+    TRY(base_alloc_doubles(6 * square + 3 * n + 2 * k * (k + 2), "the dual", &d.memory));
+    double **const squares[] = {&d.a, &d.v, &d.lower, &d.w, &d.left, &d.x};
+    for (int i = 0; i < 6; i++)
+        *squares[i] = d.memory + i * square;
+    d.values = d.memory + 6 * square;
+    d.p = d.values + n;
+    d.rows = d.p + n;
+    d.unit = d.rows + n; /* unit vectors, and X times them; a rank is at most k + 2 */
+    const epochs_mean mean = mean_of(&d);
+    dpmf_status status = epochs_mean_load(workload, &mean, d.a);
+    if (status == DPMF_OK)
+        *out = d;
+    else
+        dual_free(&d);
+    return status;
+}
+
+/* The vectors of a part, of length 1; 0 if one vanishes. */
+static int unit_vectors(const dual_part *part, const double *y, double *unit) {
+    for (int64_t i = 0; i < part->size; i++) {
+        const double *g = y + part->at + 1 + i * part->rank;
+        const double norm = sqrt(base_dot(part->rank, g, g));
+        if (!(norm > 1e-100 && norm < 1e100)) return 0;
+        for (int64_t r = 0; r < part->rank; r++)
+            unit[i * part->rank + r] = g[r] / norm;
+    }
+    return 1;
+}
+
+static int build(dual_problem *d, const double *y) {
+    const int64_t n = d->n;
+    memset(d->v, 0, (size_t)(n * n) * sizeof *d->v);
+    d->total = 0;
+    for (int64_t q = 0; q < d->parts_count; q++) {
+        const dual_part *part = &d->parts[q];
+        const double nu = y[part->at] * y[part->at];
+        if (!unit_vectors(part, y, d->unit)) return 0;
+        d->total += nu;
+        for (int64_t i = 0; i < part->size; i++)
+            for (int64_t j = 0; j < part->size; j++)
+                d->v[part->steps[i] * n + part->steps[j]] +=
+                    nu * (i == j ? 1 : base_dot(part->rank, d->unit + i * part->rank, d->unit + j * part->rank));
+    }
+    return d->total > 0 && isfinite(d->total);
+}
+
+static void pull_part(const dual_problem *d, const dual_part *part, const double *y, double *gradient) {
+    const int64_t m = part->size, rank = part->rank;
+    const double eta = y[part->at];
+    double inner = 0, *pulled = d->unit + m * rank;
+    (void)unit_vectors(part, y, d->unit);
+    for (int64_t i = 0; i < m; i++) {
+        double *to = pulled + i * rank, *at = gradient + part->at + 1 + i * rank;
+        const double *u = d->unit + i * rank, *g = y + part->at + 1 + i * rank;
+        memset(to, 0, (size_t)rank * sizeof *to);
+        for (int64_t j = 0; j < m; j++)
+            for (int64_t r = 0; r < rank; r++)
+                to[r] += d->x[part->steps[i] * d->n + part->steps[j]] * d->unit[j * rank + r];
+        const double along = base_dot(rank, to, u), norm = sqrt(base_dot(rank, g, g));
+        inner += along;
+        for (int64_t r = 0; r < rank; r++)
+            at[r] = -2 * eta * eta * (to[r] - along * u[r]) / (d->trace * norm);
+    }
+    gradient[part->at] = -2 * eta * (inner / d->trace - 1 / d->total);
+}
+
+/* p of the max loss; 0 if one is too small to continue with. */
+static int set_weights(dual_problem *d, const double *root, double *logarithms) {
+    d->weight = 1;
+    *logarithms = 0;
+    if (!d->max_loss) return 1;
+    for (int64_t t = 0; t < d->n; t++) {
+        d->p[t] = root[t] * root[t];
+        if (!(d->p[t] > 1e-100)) return 0;
+        *logarithms += log(d->p[t]);
+    }
+    d->weight = base_sum(d->n, d->p);
+    *logarithms -= (double)d->n * log(d->weight / (double)d->n);
+    return 1;
+}
+
+/* offset - ln of the bound (with the barrier), to be minimized; a base_objective. */
+static dpmf_status dual_value(void *dual, const double *y, double *f, double *gradient) {
+    dual_problem *d = dual;
+    const epochs_mean mean = mean_of(d);
+    const double *root = y + d->unknowns - d->n;
+    double logarithms = 0;
+    int inside = 0;
+    *f = INFINITY;
+    if (!set_weights(d, root, &logarithms) || !build(d, y)) return DPMF_OK;
+    TRY(epochs_mean_make(&mean, d->v, d->max_loss ? d->p : d->weights, &d->trace, &inside));
+    if (!inside) return DPMF_OK;
+    *f = d->offset - (2 * log(d->trace) - log(d->total) - log(d->weight) + d->barrier * logarithms);
+    for (int64_t q = 0; q < d->parts_count; q++)
+        pull_part(d, &d->parts[q], y, gradient);
+    for (int64_t t = 0; d->max_loss && t < d->n; t++)
+        gradient[d->unknowns - d->n + t] =
+            -2 * root[t] *
+            ((d->rows[t] / d->trace + d->barrier) / d->p[t] - (1 + d->barrier * (double)d->n) / d->weight);
+    return DPMF_OK;
+}
+
 static const double WORK = 3e10;           /* n^3 per step of the ascent: about two minutes */
 enum { STEPS_MIN = 60, STEPS_MAX = 4000 }; /* of the ascent, in total */
 enum { ROUNDS = 30, ITERATIONS = 600, SWEEPS = 40, FOUND_ROOM = 4096 };
@@ -34,9 +179,9 @@ static const double FIRST_DECREASE = 1e-7; /* of ln bound, over some steps, that
 typedef struct search {
     const patterns_task *task;
     int64_t n, k;
-    patterns_dual dual;
+    dual_problem dual;
     patterns_list held, found; /* in the dual; what the last search found */
-    patterns_part *parts;
+    dual_part *parts;
     double *y, *next, *gradient; /* unknowns */
     double *x, *scale;           /* n x n: the repair; n */
     patterns_answer best;
@@ -63,7 +208,7 @@ static void search_close(search *s) {
     base_free(s->parts);
     patterns_list_free(&s->held);
     patterns_list_free(&s->found);
-    patterns_dual_free(&s->dual);
+    dual_free(&s->dual);
 }
 
 /* The parts of the patterns held, in order. */
@@ -71,7 +216,7 @@ static void set_parts(search *s) {
     int64_t at = 0;
     for (int64_t q = 0; q < s->held.count; q++) {
         const int64_t size = s->held.sizes[q], rank = rank_of(size);
-        s->parts[q] = (patterns_part){size, rank, s->held.steps + q * s->k, at};
+        s->parts[q] = (dual_part){size, rank, s->held.steps + q * s->k, at};
         at += 1 + size * rank;
     }
     s->dual.parts = s->parts;
@@ -80,7 +225,7 @@ static void set_parts(search *s) {
 }
 
 /* A pattern with Y = I, or nearly: vectors that are orthogonal as far as their number allows. */
-static void start_part(const patterns_part *part, double eta, double *y) {
+static void start_part(const dual_part *part, double eta, double *y) {
     y[part->at] = eta;
     for (int64_t i = 0; i < part->size; i++)
         for (int64_t r = 0; r < part->rank; r++)
@@ -92,7 +237,7 @@ static void start_part(const patterns_part *part, double eta, double *y) {
  * A pattern that X(V) violates, with nearly the Y that shows it: with another Y, nu would fall before Y has turned.
  * That Y itself may be singular, and vectors cannot leave a line in which they all lie.
  */
-static dpmf_status start_violated(search *s, const patterns_part *part, double eta, double *y) {
+static dpmf_status start_violated(search *s, const dual_part *part, double eta, double *y) {
     const int64_t m = part->size;
     double low = 0, high = 0, *x = NULL;
     TRY(base_alloc_doubles(2 * m * m + m + sensitivity_ascent_room(m), "the matrix of a pattern", &x));
@@ -138,7 +283,7 @@ static dpmf_status search_open(const patterns_task *task, search *s) {
     s->n = n;
     s->k = k;
     s->best.upper = INFINITY;
-    TRY(patterns_dual_create(task->workload, k, task->max_loss, task->weights, &s->dual));
+    TRY(dual_create(task->workload, k, task->max_loss, task->weights, &s->dual));
     TRY(patterns_list_create(k, room, &s->held));
     TRY(patterns_list_create(k, FOUND_ROOM, &s->found));
     TRY(base_alloc(room, sizeof *s->parts, "patterns", &parts));
@@ -264,7 +409,7 @@ static double least_v(const search *s, int64_t size, const int64_t *steps) {
 static void drop_parts(search *s) {
     int64_t kept = 0, at = 0;
     for (int64_t q = 0; q < s->held.count; q++) {
-        const patterns_part part = s->parts[q];
+        const dual_part part = s->parts[q];
         const int64_t length = 1 + part.size * part.rank;
         const double eta = s->y[part.at];
         if (eta * eta < LEAVE * least_v(s, part.size, part.steps)) continue;
@@ -319,7 +464,7 @@ static double steps_left(const search *s) {
 
 static dpmf_status climb(search *s, double decrease) {
     const double left = fmax(1, steps_left(s));
-    const base_objective objective = {s->dual.unknowns, &s->dual, patterns_dual_value};
+    const base_objective objective = {s->dual.unknowns, &s->dual, dual_value};
     const base_minimize_options options = {.gradient = 1e-12,
                                            .decrease = decrease,
                                            .past = 10,
@@ -330,11 +475,11 @@ static dpmf_status climb(search *s, double decrease) {
     base_minimum end = {0};
     double f = 0;
     s->dual.offset = 0;
-    TRY(patterns_dual_value(&s->dual, s->y, &f, s->gradient));
+    TRY(dual_value(&s->dual, s->y, &f, s->gradient));
     if (isfinite(f)) s->dual.offset = 1 - f; /* about 1, so that a decrease is a part of the bound */
     TRY(base_minimize(&objective, &options, s->y, &end));
     s->best.iterations += end.iterations;
-    TRY(patterns_dual_value(&s->dual, s->y, &f, s->gradient));
+    TRY(dual_value(&s->dual, s->y, &f, s->gradient));
     return isfinite(f) ? DPMF_OK : base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: the dual is not finite");
 }
 

@@ -7,13 +7,24 @@
  * result last. The privacy loss of a list does not depend on its order; entries are kept sorted, so that neither does the last
  * digit. Which runs there are must not depend on what earlier ones released: composition of a fixed list is what is proven.
  */
-#include "account/ledger/ledger.h"
-
 #include "account/question.h"
+
+#include "account/allocation/allocation.h"
+#include "account/capped/capped.h"
 #include "base/memory.h"
 
 #include <math.h>
 #include <string.h>
+
+struct dpmf_ledger {
+    dpmf_adjacency adjacency;
+    double gaussian; /* the sum of mu^2 of all that is Gaussian */
+    int64_t count, room;
+    double budget_epsilon, budget_delta; /* of a ledger on disk; 0: none */
+    int64_t runs;                        /* entries of a ledger on disk */
+    account_question *entries; /* owned: steps in `compositions`; no two alike, in an order that does not depend on
+                                * that of adding */
+};
 
 static const char METHOD_LIST[] = "a list of runs, connect-the-dots discretisation, one tilted FFT each";
 static const double SLACK = 2e-5; /* a tight sum of tight accounts */
@@ -164,6 +175,106 @@ void ledger_count(dpmf_ledger *ledger) {
     ledger->runs++;
 }
 
+/* ---- the entries as parts of a list, each kind of run given by its curve ---- */
+
+/* Blocks that the units do not fill equally have two sizes: this is the larger curve of both. */
+typedef struct block_sizes {
+    int count;
+    capped_scheme sizes[2];
+} block_sizes;
+
+typedef struct part_numbers {
+    grid_gaussian gaussian;
+    grid_poisson poisson;
+    block_sizes capped;
+    allocation_blocks allocation;
+} part_numbers;
+
+typedef struct list_parts {
+    int count;
+    int64_t most;          /* the number that there is room for */
+    grid_part *parts;      /* owned */
+    part_numbers *numbers; /* owned: what the parts borrow */
+} list_parts;
+
+static dpmf_status fill_capped(const void *of, int reversed, int64_t count, double step, double mass,
+                               const dpmf_run *run, double *out) {
+    const block_sizes *blocks = of;
+    (void)mass;
+    (void)run;
+    for (int64_t i = 0; i < count; i++) {
+        out[i] = 0;
+        for (int j = 0; j < blocks->count; j++)
+            out[i] = fmax(out[i], capped_curve(&blocks->sizes[j], reversed, expm1((double)i * step)));
+    }
+    return DPMF_OK;
+}
+
+static double reach_capped(const void *of, int reversed, double mass) {
+    const block_sizes *blocks = of;
+    double far = 0;
+    for (int j = 0; j < blocks->count; j++) {
+        const grid_part part = capped_part(&blocks->sizes[j], 1);
+        far = fmax(far, part.reach(part.of, reversed, mass));
+    }
+    return far;
+}
+
+static grid_part blocks_part(const account_question *c, block_sizes *blocks) {
+    const int64_t small = c->units / c->blocks, large = small + (c->units % c->blocks != 0);
+    blocks->count = 0;
+    for (int64_t size = large; size >= small; size--) {
+        /* Where the cap cannot bind, a cap without effect is used: the curve is then that of Poisson sampling. */
+        const int64_t cap = c->cap < size ? c->cap : size - 1;
+        capped_scheme *s = &blocks->sizes[blocks->count++];
+        capped_make(c->probability, c->sigma, cap, size, c->adjacency, s);
+        if (c->cap >= size) s->binding = 0;
+    }
+    return (grid_part){blocks, fill_capped, reach_capped, c->compositions};
+}
+
+static dpmf_status add_entry(const account_question *c, list_parts *p) {
+    part_numbers *n = &p->numbers[p->count];
+    if (c->picks > 0) {
+        TRY(allocation_blocks_create(c, &n->allocation));
+        for (int i = 0; i < n->allocation.count; i++)
+            p->parts[p->count++] = n->allocation.parts[i];
+    } else if (account_cap_binds(c)) {
+        p->parts[p->count++] = blocks_part(c, &n->capped);
+    } else {
+        n->poisson = (grid_poisson){c->probability, 1 / c->sigma, c->adjacency == DPMF_ADJACENCY_REPLACE_ONE};
+        p->parts[p->count++] = grid_poisson_part(&n->poisson, c->compositions);
+    }
+    return DPMF_OK;
+}
+
+static void parts_free(list_parts *parts) {
+    for (int64_t i = 0; parts->numbers != NULL && i < parts->most; i++)
+        allocation_blocks_free(&parts->numbers[i].allocation);
+    base_free(parts->parts);
+    base_free(parts->numbers);
+    *parts = (list_parts){0};
+}
+
+static dpmf_status parts_create(const dpmf_ledger *ledger, list_parts *out) {
+    const int64_t most = ALLOCATION_PARTS * ledger->count + 1;
+    list_parts p = {.most = most};
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_alloc(most, sizeof *p.parts, "the parts of a ledger", (void **)&p.parts));
+    TRY_DONE(base_alloc(most, sizeof *p.numbers, "the numbers of a ledger", (void **)&p.numbers));
+    if (ledger->gaussian > 0) {
+        p.numbers[0].gaussian.mu = sqrt(ledger->gaussian);
+        p.parts[p.count++] = grid_gaussian_part(&p.numbers[0].gaussian, 1);
+    }
+    for (int64_t i = 0; i < ledger->count; i++)
+        TRY_DONE(add_entry(&ledger->entries[i], &p));
+    *out = p;
+    return DPMF_OK;
+done:
+    parts_free(&p);
+    return status;
+}
+
 /* ---- questions ---- */
 
 /* A ledger with one kind of run is answered as that run alone. */
@@ -184,17 +295,17 @@ static account_question plain_run(const dpmf_ledger *ledger) {
 
 static dpmf_status answer_list(const dpmf_ledger *ledger, const account_question *q, account_answer *out) {
     const int directions = ledger->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
-    ledger_parts p;
+    list_parts p;
     dpmf_status status = DPMF_OK;
     *out = (account_answer){account_least(q), DPMF_UPPER_BOUND, METHOD_LIST, 1};
-    TRY(ledger_parts_create(ledger, &p));
+    TRY(parts_create(ledger, &p));
     for (int i = 0; i < directions; i++) {
         account_answer found;
         TRY_DONE(grid_answer(&(grid_source){.count = p.count, .reversed = i, .parts = p.parts}, q, &found));
         account_take_worse(out, &found);
     }
 done:
-    ledger_parts_free(&p);
+    parts_free(&p);
     return status;
 }
 
