@@ -15,7 +15,7 @@
 #include <string.h>
 
 static int has_several(const dpmf_design *d) {
-    return !participation_is_single(d->problem.participation);
+    return !workload_is_single(d->problem.participation);
 }
 
 /* Adds a family without parameters; one that does not support the workload is passed over. */
