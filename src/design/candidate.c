@@ -356,7 +356,7 @@ dpmf_status design_add_best(dpmf_design *d, const search_request *request, doubl
 
 dpmf_status design_find_bound(dpmf_design *d) {
     problem_facts *p = &d->problem;
-    const int both = p->loss == DPMF_LOSS_MAX || participation_is_single(p->participation);
+    const int both = p->loss == DPMF_LOSS_MAX || workload_is_single(p->participation);
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();
     if (d->proven.scope != NULL) return DPMF_OK;
     o.adjacency = p->adjacency;

@@ -43,10 +43,10 @@ const void *kernels_isa_find(const kernels_isa_table *table, const char *name);
 #if defined(__x86_64__)
 #define IF_X86_64(set) &(set)
 #else
-#define IF_X86_64(set) NULL /* other machines leave the files NAME/avx*.c out */
+#define IF_X86_64(set) NULL /* other machines have the set ref alone */
 #endif
 
-/* The tables that NAME/{ref,avx2,avx512}.c define, and the two calls that NAME/NAME.h declares. */
+/* The tables of a kernel, of which its body.inc makes one per set (CMakeLists.txt), and the two calls of its header. */
 #define KERNEL(kernel, needs_what) KERNEL_WITH(kernel, needs_what, NULL)
 #define KERNEL_WITH(kernel, needs_what, with_vaes)                                                                     \
     extern const kernel##_set kernel##_ref, kernel##_avx2, kernel##_avx512;                                            \

@@ -22,3 +22,7 @@ KERNEL_WITH(kernels_seed, KERNELS_ISA_AES, IF_X86_64(kernels_seed_vaes))
 KERNEL(kernels_toeplitz, KERNELS_ISA_PLAIN)
 KERNEL(kernels_tvblt, KERNELS_ISA_PLAIN)
 KERNEL(kernels_whole, KERNELS_ISA_PLAIN)
+
+int64_t kernels_toeplitz_table_size(int64_t bands) {
+    return (bands + KERNELS_TOEPLITZ_LANES) * KERNELS_TOEPLITZ_LANES;
+}

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mechanism: a strategy, its noise multiplier, and everything that its figures assumed; this file makes and checks it,
- * and answers the public calls about it.
+ * Mechanism: a strategy, its noise multiplier, and everything that its figures assumed. This file evaluates, makes,
+ * describes, calibrates and confirms it.
  */
 #include "mechanism/mechanism.h"
-
 #include "account/account.h"
 #include "base/memory.h"
+#include "base/random.h"
 #include "base/status.h"
+#include "base/sum.h"
+#include "error/error.h"
+#include "optimum/optimum.h"
+#include "sensitivity/sensitivity.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 dpmf_mechanism_options dpmf_mechanism_options_defaults(void) {
@@ -191,4 +197,368 @@ dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *m) {
                                  .digest = m->digest,
                                  .designed = m->designed,
                                  .response = m->response};
+}
+
+/* ---- the description ---- */
+
+/*
+ * The canonical description of a mechanism: a JSON text with a fixed order of keys and the shortest digits that give
+ * each double back, beside the raw arrays; two mechanisms are the same exactly when their descriptions are. The digest
+ * is SHA-256 over it (base/safetensors.h).
+ */
+static void describe_known(base_writer *w, const char *key, double value) {
+    if (value != 0)
+        base_json_double(w, key, value);
+    else
+        base_json_null(w, key);
+}
+
+static void describe_sensitivity(const dpmf_mechanism *m, base_writer *w) {
+    const dpmf_sensitivity *s = &m->problem.evaluation.sensitivity;
+    base_json_open(w, "sensitivity", '{');
+    base_json_double(w, "value", s->value);
+    base_json_text(w, "kind", dpmf_kind_name(s->kind));
+    base_json_text(w, "of", s->of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
+    base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
+    base_json_text(w, "method", s->method);
+    base_json_close(w, '}');
+}
+
+static void describe_lower_bound(const dpmf_lower_bound *b, base_writer *w) {
+    if (b->scope == NULL) {
+        base_json_null(w, "lower_bound");
+        return;
+    }
+    base_json_open(w, "lower_bound", '{');
+    base_json_double(w, "rms_loss", b->rms_loss);
+    base_json_double(w, "max_loss", b->max_loss);
+    base_json_text(w, "scope", b->scope);
+    base_json_close(w, '}');
+}
+
+/* Written only where a design chose the mechanism: files of mechanisms that were named stay as they were. */
+static void describe_designed(const dpmf_design_limits *d, base_writer *w) {
+    if (d->dim == 0) return;
+    base_json_open(w, "designed", '{');
+    base_json_integer(w, "dim", d->dim);
+    base_json_integer(w, "memory", (int64_t)d->memory);
+    base_json_double(w, "max_overhead", d->max_overhead);
+    base_json_text(w, "loss", d->loss == DPMF_LOSS_MAX ? "max" : "rms");
+    base_json_integer(w, "separation_high", d->separation_high);
+    base_json_close(w, '}');
+}
+
+dpmf_status mechanism_describe_inputs(const dpmf_mechanism *m, base_writer *w, base_tensors *tensors) {
+    char sampling[64];
+    TRY(dpmf_sampling_format(&m->sampling, sampling));
+    base_json_integer(w, "steps", m->problem.steps);
+    base_json_open(w, "workload", '{');
+    workload_write(m->problem.workload, "workload", w, tensors);
+    base_json_close(w, '}');
+    base_json_text(w, "participation", m->problem.participation->text);
+    base_json_open(w, "strategy", '{');
+    strategy_write(m->strategy, w, tensors);
+    base_json_close(w, '}');
+    base_json_text(w, "adjacency", dpmf_adjacency_name(m->problem.adjacency));
+    base_json_text(w, "sampling", sampling);
+    describe_known(w, "sigma", m->sigma);
+    describe_known(w, "epsilon", m->problem.epsilon);
+    describe_known(w, "delta", m->problem.delta);
+    if (m->problem.weights != NULL) base_tensors_add(tensors, "weights", m->problem.steps, 0, m->problem.weights);
+    return w->status;
+}
+
+dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_tensors *tensors) {
+    const dpmf_evaluation *e = &m->problem.evaluation;
+    base_json_open(w, NULL, '{');
+    base_json_text(w, "format", "dpmf mechanism");
+    base_json_integer(w, "format_version", 2);
+    TRY(mechanism_describe_inputs(m, w, tensors));
+    describe_sensitivity(m, w);
+    base_json_bool(w, "weighted", m->problem.weights != NULL);
+    base_json_double(w, "rms_loss", e->rms_loss);
+    base_json_double(w, "max_loss", e->max_loss);
+    base_json_double(w, "total_squared_loss", e->total_squared_loss);
+    describe_lower_bound(&e->lower_bound, w);
+    describe_known(w, "response", m->response);
+    base_json_text(w, "made_by", m->made_by);
+    describe_designed(&m->designed, w);
+    base_json_close(w, '}');
+    return w->status;
+}
+
+/* ---- the response ---- */
+
+/*
+ * The response of a mechanism: one number that depends on every coefficient of workload, weights and strategy,
+ *
+ *     r = u' P A W v,    u and v in [-1, 1), P the square roots of the weights on the diagonal,
+ *
+ * with u[t] and v[i] the values at 2t and 2i + 1 of the 64-bit mixing function of Steele, Lea and Flood 2014, started at
+ * a salt. A change d of one coefficient C[i,j] moves r by (u' P A W)_i d (W v)_j, about d itself, where a loss, which adds
+ * up squares over all steps, may move by d^2 or d/n. Independent numbers make |r| about |P A W v|, which is what its
+ * rounding is measured by.
+ *
+ * The salt is a digest of all that is given: workload, participation, strategy, adjacency, sampling, sigma, epsilon,
+ * delta and weights, to the last bit. There are changes of these that no figure shows: a separation wider than the
+ * bands of C, a coefficient that is multiplied by zeros, the last digits of one that hardly matters. Other inputs have
+ * other u and v and so another response, which shows when it is computed again.
+ */
+double mechanism_response_number(uint64_t salt, uint64_t index) {
+    uint64_t state = salt + index * BASE_SPLITMIX_STEP;
+    return base_scatter(&state);
+}
+
+dpmf_status mechanism_response_salt(const dpmf_mechanism *m, uint64_t *out) {
+    base_writer text = {0};
+    base_tensors tensors = {0};
+    char digest[65] = "";
+    dpmf_status status = DPMF_OK;
+    base_json_open(&text, NULL, '{');
+    TRY_DONE(mechanism_describe_inputs(m, &text, &tensors));
+    base_json_close(&text, '}');
+    TRY_DONE(text.status);
+    TRY_DONE(base_safetensors_digest(text.text, &tensors, digest));
+    digest[16] = '\0'; /* 64 bits of it */
+    *out = strtoull(digest, NULL, 16);
+done:
+    base_writer_free(&text);
+    return status;
+}
+
+static dpmf_status compute_response(const dpmf_mechanism *m, uint64_t salt, double *v, double *x, double *response,
+                                    double *size) {
+    int64_t n = m->problem.steps, rows = strategy_rows(m->strategy);
+    double sum = 0, squares = 0;
+    for (int64_t i = 0; i < rows; i++)
+        v[i] = mechanism_response_number(salt, 2 * (uint64_t)i + 1);
+    TRY(dpmf_strategy_solve(m->strategy, v, x));
+    TRY(dpmf_workload_apply(m->problem.workload, x, x));
+    for (int64_t t = 0; t < n; t++) {
+        double answer = m->problem.weights == NULL ? x[t] : sqrt(m->problem.weights[t]) * x[t];
+        sum += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
+        squares += answer * answer;
+    }
+    if (!isfinite(squares)) return base_fail(DPMF_ERROR_NUMERICAL, "the response of the mechanism is not finite");
+    *response = sum;
+    *size = sqrt(squares);
+    return DPMF_OK;
+}
+
+dpmf_status mechanism_response_of(const dpmf_mechanism *m, double *response, double *size) {
+    double *v = NULL, *x = NULL;
+    uint64_t salt = 0;
+    dpmf_status status = DPMF_OK;
+    *response = *size = 0;
+    if (m->problem.steps > MECHANISM_RESPONSE_STEPS_MAX) return DPMF_OK;
+    status = mechanism_response_salt(m, &salt);
+    if (status != DPMF_OK) return status == DPMF_ERROR_UNSUPPORTED ? DPMF_OK : status; /* a user's operator */
+    TRY_DONE(base_alloc_doubles(strategy_rows(m->strategy), "the seeds of a response", &v));
+    TRY_DONE(base_alloc_doubles(m->problem.steps, "a response", &x));
+    status = compute_response(m, salt, v, x, response, size);
+done:
+    base_free(v);
+    base_free(x);
+    return status;
+}
+
+/* Evaluation: sensitivity and error put together into the losses, beside their bounds. */
+
+/* Above this many steps an array of all errors, 128 MB, is not made where the sums are known without it. */
+static const int64_t CLOSED_FORM_STEPS = (int64_t)1 << 24;
+
+/* Computes the losses from the sensitivity and the errors of all steps, which go to `per_step` if that is not NULL. */
+static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strategy *strategy,
+                                const dpmf_evaluate_options *o, dpmf_evaluation *result, double *per_step) {
+    double *errors = NULL, s = result->sensitivity.value, sum = 0, largest = 0;
+    int64_t n = strategy->steps;
+    base_running total = {0};
+    dpmf_status status = DPMF_OK;
+    if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
+        error_sums(workload, strategy, &sum, &largest)) {
+        result->total_squared_loss = s * s * sum;
+        result->max_loss = s * sqrt(largest);
+        return DPMF_OK;
+    }
+    TRY_DONE(base_alloc_doubles(n, "the errors", &errors));
+    TRY_DONE(dpmf_error_compute(workload, strategy, &o->run, errors));
+    for (int64_t t = 0; t < n; t++) {
+        errors[t] *= s * (o->weights == NULL ? 1 : sqrt(o->weights[t]));
+        base_running_add(&total, errors[t] * errors[t]);
+        result->max_loss = fmax(result->max_loss, errors[t]);
+    }
+    result->total_squared_loss = base_running_value(&total);
+    if (per_step != NULL && isfinite(result->total_squared_loss)) memcpy(per_step, errors, (size_t)n * sizeof *errors);
+done:
+    base_free(errors);
+    return status;
+}
+
+dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
+    const dpmf_lower_bound *known = p->bound_known == PROBLEM_BOUND_UNKNOWN ? NULL : &p->evaluation.lower_bound;
+    if (p->bound_known == PROBLEM_BOUND_BOTH) {
+        *out = *known;
+        return DPMF_OK;
+    }
+    return optimum_lower_bound(p->workload, p->participation, o, EPOCHS_BOTH, known, out);
+}
+
+dpmf_status mechanism_evaluate(problem_facts *p, const dpmf_strategy *strategy, const dpmf_evaluate_options *how,
+                               double *per_step) {
+    dpmf_evaluate_options o = *how;
+    dpmf_evaluation result = {0};
+    const int64_t n = strategy->steps;
+    o.weights = p->weights;
+    o.adjacency = p->adjacency;
+    if (p->workload->steps != n)
+        return base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
+                         (long long)p->workload->steps, (long long)n);
+    if (o.weights != NULL) TRY(optimum_check_weights(n, o.weights));
+    TRY(dpmf_sensitivity_compute(strategy, p->participation, &o, &result.sensitivity));
+    if (o.of == DPMF_SENSITIVITY_PARTICIPATION) TRY(mechanism_bound(p, &o, &result.lower_bound));
+    TRY(put_together(p->workload, strategy, &o, &result, per_step));
+    result.rms_loss = sqrt(result.total_squared_loss / (double)n);
+    if (!isfinite(result.total_squared_loss))
+        return base_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
+    p->evaluation = result;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participation *participation,
+                          const dpmf_strategy *strategy, const dpmf_evaluate_options *options, dpmf_evaluation *out,
+                          double *per_step) {
+    const dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
+    if (workload == NULL || strategy == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
+    problem_facts p = {.steps = strategy->steps,
+                       .workload = workload,
+                       .participation = participation,
+                       .weights = o.weights,
+                       .adjacency = o.adjacency};
+    TRY(mechanism_evaluate(&p, strategy, &o, per_step));
+    *out = p.evaluation;
+    return DPMF_OK;
+}
+
+/* ---- another sigma ---- */
+
+/*
+ * A mechanism with its sigma: the same workload, participation and strategy, calibrated to (epsilon, delta). Under a
+ * sampling that counts otherwise (the largest column norm instead of the participation, or back) the figures are evaluated
+ * again; else they are carried over, with the sensitivity, on which the guarantee rests, computed first.
+ */
+static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampling, const dpmf_run *run,
+                             dpmf_mechanism **out) {
+    dpmf_mechanism_options o = dpmf_mechanism_options_defaults();
+    o.evaluate.adjacency = m->problem.adjacency;
+    o.evaluate.sensitivity = m->bound;
+    o.evaluate.weights = m->problem.weights;
+    o.evaluate.run = *run;
+    o.sampling = *sampling;
+    o.made_by = m->made_by;
+    o.designed = m->designed;
+    return dpmf_mechanism_create(m->problem.workload, m->problem.participation, m->strategy, &o, out);
+}
+
+dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double epsilon, double delta,
+                                     const dpmf_sampling *sampling, const dpmf_run *run, dpmf_mechanism **out,
+                                     dpmf_privacy *found) {
+    const dpmf_run defaults = dpmf_run_defaults();
+    dpmf_mechanism *m = NULL;
+    dpmf_privacy privacy = {0};
+    double size = 0;
+    dpmf_status status = DPMF_OK;
+    if (mechanism == NULL || out == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_calibrate: the mechanism or the output is NULL");
+    if (!(epsilon > 0)) return base_fail(DPMF_ERROR_ARGUMENT, "epsilon %g, accepted: above 0", epsilon);
+    if (run == NULL) run = &defaults;
+    if (sampling == NULL) sampling = &mechanism->sampling;
+    if (dpmf_sampling_is_none(sampling) == dpmf_sampling_is_none(&mechanism->sampling)) {
+        TRY(mechanism_confirm_sensitivity(mechanism, run));
+        TRY(mechanism_copy(mechanism, &m));
+        m->sampling = *sampling;
+    } else {
+        TRY(make_copy(mechanism, sampling, run, &m));
+    }
+    dpmf_account_options how = dpmf_mechanism_account(m);
+    how.run = *run;
+    TRY_DONE(dpmf_calibrate_sigma(epsilon, delta, &how, &privacy));
+    m->sigma = privacy.sigma;
+    m->problem.epsilon = epsilon;
+    m->problem.delta = delta;
+    TRY_DONE(mechanism_response_of(m, &m->response, &size)); /* it depends on all that is given, sigma too */
+    TRY_DONE(mechanism_finish(m));
+    *out = m;
+    if (found != NULL) *found = privacy;
+    return DPMF_OK;
+done:
+    dpmf_mechanism_free(m);
+    return status;
+}
+
+/* ---- claims ---- */
+
+/*
+ * Does a mechanism keep what it claims? Sensitivity and epsilon, computed from the coefficients, sigma and delta by the
+ * routes that made them. A claim that is larger than what is found protects more than it promises and passes; a smaller
+ * one is refused. Verification (verify/verify.c) checks everything else that a file claims.
+ *
+ * The answer is kept in the mechanism itself, which does not change after it is made, so that the second question about the
+ * same object costs nothing. Another object, read from the same file, is computed again.
+ */
+
+/* Room for the rounding of another machine; calibration stops that close to its goal. */
+static const double ROUNDING = 1e-9, CALIBRATION = 1e-6;
+
+/* Simulations of other samples scatter: a claim is refused when it is beyond what that explains. */
+static const double SIMULATION = 0.05;
+
+/* Guards `confirmed` and `found` of every mechanism: two threads may open streams of one. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+dpmf_status mechanism_confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *run) {
+    const dpmf_sensitivity *claimed = &m->problem.evaluation.sensitivity;
+    dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
+    dpmf_sensitivity found = {0};
+    how.adjacency = m->problem.adjacency;
+    how.sensitivity = m->bound;
+    how.of = claimed->of;
+    how.run = *run;
+    TRY(dpmf_sensitivity_compute(m->strategy, m->problem.participation, &how, &found));
+    if (found.value <= claimed->value * (1 + ROUNDING)) return DPMF_OK;
+    return base_fail(DPMF_ERROR_FORMAT,
+                     "the mechanism claims the sensitivity %.12g, but it is %.12g: its noise is too small",
+                     claimed->value, found.value);
+}
+
+static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run, dpmf_privacy *found) {
+    dpmf_account_options how = dpmf_mechanism_account(m);
+    if (m->problem.epsilon == 0) return DPMF_OK;
+    how.run = *run;
+    TRY(dpmf_account_epsilon(m->sigma, m->problem.delta, &how, found));
+    if (found->epsilon <= m->problem.epsilon * (1 + (found->confidence > 0 ? SIMULATION : CALIBRATION))) return DPMF_OK;
+    return base_fail(DPMF_ERROR_FORMAT,
+                     "the mechanism claims epsilon = %.9g at delta = %g, but it is %.9g: its noise is too small",
+                     m->problem.epsilon, m->problem.delta, found->epsilon);
+}
+
+dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_privacy *out) {
+    const dpmf_run defaults = dpmf_run_defaults();
+    dpmf_mechanism *m = (dpmf_mechanism *)mechanism; /* what is known about it is the one thing that changes */
+    dpmf_privacy found = {0};
+    if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_confirm: the mechanism is NULL");
+    pthread_mutex_lock(&lock);
+    const int known = m->confirmed;
+    if (known) found = m->found;
+    pthread_mutex_unlock(&lock);
+    if (!known) {
+        TRY(mechanism_confirm_sensitivity(mechanism, run != NULL ? run : &defaults));
+        TRY(confirm_epsilon(mechanism, run != NULL ? run : &defaults, &found));
+        pthread_mutex_lock(&lock);
+        m->found = found;
+        m->confirmed = 1;
+        pthread_mutex_unlock(&lock);
+    }
+    if (out != NULL) *out = found;
+    return DPMF_OK;
 }

@@ -18,7 +18,7 @@ struct dpmf_mechanism {
     char *made_by;
     dpmf_design_limits designed; /* dim 0: by no design */
     char digest[65];             /* empty for a strategy or workload that cannot be saved (a user's operator) */
-    int confirmed;               /* 1: this object's claims hold (mechanism/confirm.c), and `found` is what was found */
+    int confirmed; /* 1: this object's claims hold (dpmf_mechanism_confirm), and `found` is what was found */
     dpmf_privacy found;
 };
 
@@ -42,12 +42,12 @@ DPMF_MUST_CHECK dpmf_status mechanism_response_of(const dpmf_mechanism *mechanis
 DPMF_MUST_CHECK dpmf_status mechanism_response_salt(const dpmf_mechanism *mechanism, uint64_t *out);
 double mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) */
 
-/* mechanism/evaluate.c: computes the lower bound for both losses, as far as it is not known yet. */
+/* Computes the lower bound for both losses, as far as it is not known yet. */
 DPMF_MUST_CHECK dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o,
                                             dpmf_lower_bound *out);
 
 /*
- * mechanism/evaluate.c: fills in p->evaluation. p gives workload, participation, weights and adjacency, the options the
+ * Fills in p->evaluation. p gives workload, participation, weights and adjacency, the options the
  * rest. A bound that is known is kept.
  */
 DPMF_MUST_CHECK dpmf_status mechanism_evaluate(problem_facts *p, const dpmf_strategy *strategy,
@@ -63,7 +63,7 @@ DPMF_MUST_CHECK dpmf_status mechanism_make(const problem_facts *p, const dpmf_st
 /* Shares the parts and copies the numbers; the digest is left empty for mechanism_finish. */
 DPMF_MUST_CHECK dpmf_status mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out);
 
-/* mechanism/confirm.c: returns DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism claims. */
+/* Returns DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism claims. */
 DPMF_MUST_CHECK dpmf_status mechanism_confirm_sensitivity(const dpmf_mechanism *mechanism, const dpmf_run *run);
 
 /* Checks sigma, the guarantee, the sampling and made_by, and fills in the digest. */

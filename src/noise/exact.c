@@ -14,7 +14,7 @@
  * which is solved for a: noise of sigma (s + a) clip gives what is released the guarantee of sigma. Independent noise
  * needs no a.
  */
-#include "noise/exact.h"
+#include "noise/plan.h"
 
 #include "account/account.h"
 #include "mechanism/mechanism.h"

@@ -11,7 +11,7 @@
  * arithmetic, times C[t,t]: spread = (sum C[t,t]^2)^(1/2). Where W is applied to seeds (filters, replayed), the shift is
  * C Delta + C e with |e| that much each: spread = sqrt(n) |C|_F <= n x the largest column of C.
  */
-#include "noise/exact.h"
+#include "noise/plan.h"
 
 #include "base/memory.h"
 #include "error/error.h"

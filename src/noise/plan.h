@@ -90,7 +90,7 @@ typedef struct noise_plan {
     noise_work work;
     /* the proven bounds of its exact rows; needed where route->exact is not NOISE_EXACT_NONE */
     dpmf_status (*bound)(const struct noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
-    noise_states states;                               /* of the route of few buffers (noise/states.c) */
+    noise_states states;                               /* of the route of few buffers (noise/plan.c) */
     const dpmf_strategy *strategy, *leaf;              /* leaf: without norms and stamps */
     double exact;                                      /* as in the stream's options */
     int64_t length, leaf_rows;                         /* of the leaf: steps, seeds */
@@ -104,7 +104,7 @@ typedef struct noise_plan {
     int64_t first, count, base, padded;                /* coordinates */
     int64_t tile, tiles;
     int64_t stride;      /* numbers from one row in the slots to the next; 0: they lie tile by tile */
-    int64_t turns;       /* runs of tiles that make rows ahead at different steps (noise/tiles.c) */
+    int64_t turns;       /* runs of tiles that make rows ahead at different steps (noise/stream.c) */
     int64_t turn_bytes;  /* of their table */
     int threads, mapped; /* mapped: the slots are in a file */
     int elsewhere;       /* rows are made elsewhere: there are coefficients, and no slots or scratch */
@@ -137,13 +137,11 @@ struct noise_stream {
 };
 
 /* ---- the routes: each fills in its part of the plan ---- */
-void noise_plan_feedback(noise_plan *plan, int64_t lookahead);        /* noise/feedback.c: C of few bands */
-void noise_plan_filter(noise_plan *plan, int64_t lookahead);          /* noise/filter.c: C^-1 of few bands */
-void noise_plan_whole(noise_plan *plan, int64_t lookahead);           /* noise/filter.c: any W */
-void noise_plan_states(noise_plan *plan, const noise_states *states); /* noise/states.c: few buffers */
-void noise_plan_program(noise_plan *plan,
-                        int64_t seeds);  /* noise/program.c: a list of combinations, with at most `seeds` per step */
-void noise_plan_steps(noise_plan *plan); /* noise/steps.c: the strategy's own step, in double */
+void noise_plan_feedback(noise_plan *plan, int64_t lookahead);        /* C of few bands (noise/routes.c) */
+void noise_plan_filter(noise_plan *plan, int64_t lookahead);          /* C^-1 of few bands */
+void noise_plan_whole(noise_plan *plan, int64_t lookahead);           /* any W */
+void noise_plan_states(noise_plan *plan, const noise_states *states); /* few buffers (noise/plan.c) */
+void noise_plan_program(noise_plan *plan, int64_t seeds); /* a list of combinations, at most `seeds` per step */
 
 /* ---- proven bounds of the arithmetic (noise/exact_bounds.c) ---- */
 
@@ -163,53 +161,24 @@ DPMF_MUST_CHECK dpmf_status noise_bound_own(const noise_plan *plan, const dpmf_r
 DPMF_MUST_CHECK dpmf_status noise_bound_feedback(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 DPMF_MUST_CHECK dpmf_status noise_bound_filter(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 
+/* DPMF_ERROR_UNSUPPORTED: the guarantee of this sampling does not cover the exact release of this route (noise/exact.c). */
+DPMF_MUST_CHECK dpmf_status noise_exact_covers(const noise_plan *plan, const dpmf_sampling *sampling,
+                                               dpmf_adjacency adjacency);
+
 /*
  * The work of a recursion: every buffer is read and written, and read a second time where there are more than the eight
  * that the kernels hold in registers; the row itself is written once.
  */
-static inline noise_work noise_work_recursion(double normals, int64_t buffers) {
-    return (noise_work){normals, (double)((buffers <= 8 ? 2 : 3) * buffers + 1)};
-}
+noise_work noise_work_recursion(double normals, int64_t buffers);
 
 /* The same with a mix of several seeds in the place of one, which is written before it is read. */
-static inline noise_work noise_work_replay(double normals, int64_t buffers) {
-    noise_work work = noise_work_recursion(normals, buffers);
-    work.touched++;
-    return work;
-}
+noise_work noise_work_replay(double normals, int64_t buffers);
 
 /* Chooses the route and the size of the tiles, and computes the memory (noise/plan.c). */
 DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
                                             noise_plan *plan);
 
-/* ---- work on tiles (noise/tiles.c) ---- */
-
-typedef struct noise_task {
-    noise_stream *stream;
-    int64_t rows;  /* the turns that make this many rows make them; 0: none */
-    int64_t group; /* tiles at a time */
-    int rest;      /* 1: tiles that make no rows take part too */
-    int emit;      /* row `step` */
-    noise_how how;
-    double scale;
-    int64_t segments;
-    const noise_segment *segment;
-} noise_task;
-
-noise_tile noise_tile_at(const noise_stream *s, int64_t index);
-void noise_tiles_run(noise_task *job);
-
-/* ---- the turns (noise/tiles.c) ---- */
-int64_t noise_turns_of(const noise_plan *plan);                 /* the number of turns */
-void noise_turns_begin(noise_stream *s);                        /* sets the rows that each makes at s->step */
-int64_t noise_turns_next(const noise_stream *s, int64_t below); /* the largest number of rows below this */
-void noise_turns_end(noise_stream *s);                          /* those rows are made */
-void noise_turns_step(noise_stream *s);                         /* the row of s->step is emitted */
-void noise_turns_set(noise_stream *s, int64_t made);            /* all have made the rows before `made` */
-void noise_turns_make(noise_stream *s, int64_t rows);           /* all, which are level, make `rows` rows */
-void noise_turns_level(noise_stream *s);                        /* all make as many rows as one may have */
-
-/* ---- helpers (noise/tiles.c) ---- */
+/* ---- helpers (noise/routes.c) ---- */
 
 /* The product of the norms that scale row t. */
 double noise_route_factor(const noise_plan *plan, int64_t t);
@@ -217,22 +186,9 @@ double noise_route_factor(const noise_plan *plan, int64_t t);
 /* The first row of Z that step t takes. */
 uint64_t noise_route_seed_row(noise_stream *s, int64_t t);
 
-/* Maps a file of `bytes` in the directory, without a name, as memory (noise/scratch.c). */
-DPMF_MUST_CHECK dpmf_status noise_scratch_map(const char *directory, int64_t bytes, char **out);
-void noise_scratch_unmap(char *memory, int64_t bytes);
-
-static inline int64_t noise_round_up(int64_t value, int64_t unit) {
-    return (value + unit - 1) / unit * unit;
-}
-
-/* Parts of the allocation start at multiples of 64 bytes. */
-static inline int64_t noise_aligned(int64_t bytes) {
-    return noise_round_up(bytes, 64);
-}
-
-static inline int64_t noise_at_most(int64_t value, int64_t most) {
-    return value < most ? value : most;
-}
+int64_t noise_round_up(int64_t value, int64_t unit);
+int64_t noise_at_most(int64_t value, int64_t most);
+int64_t noise_aligned(int64_t bytes); /* parts of the allocation start at multiples of 64 bytes */
 
 /* Stores a double as element i of an array of the stream's type, rounded once. */
 static inline void noise_put(const noise_stream *s, void *array, int64_t i, double value) {

@@ -260,7 +260,7 @@ dpmf_status sensitivity_bound_any(const sensitivity_task *task, sensitivity_foun
  *     F_l(t) = max { F_l(t-1), r_t + F_{l-1}(t-b) },  F_0 = 0
  *
  * (Pillutla et al. 2025, Algorithm 3.2), in O(nk) with two rows in memory. Of use for the squares of separated columns
- * (sensitivity/separated.c) and for bounds by rows (sensitivity/rows.c).
+ * (sensitivity/apart.c) and for bounds by rows (sensitivity/rows.c).
  */
 
 double sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best) {

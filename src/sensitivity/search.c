@@ -9,7 +9,6 @@
  * same reason a search that has become too long may be left: the next key bounds everything that has not been looked
  * at.
  */
-
 #include "base/memory.h"
 #include "base/sum.h"
 #include "sensitivity/sensitivity.h"
@@ -157,12 +156,13 @@ done:
     return status;
 }
 
+/* ---- one by one ---- */
+
 /*
  * Min-separation and shuffled patterns one by one, where they are few. Only patterns that no other contains matter,
  * since f grows with the pattern: k separated steps, or fewer that leave no room behind the last; one step in every
  * epoch.
  */
-
 typedef struct list {
     const sensitivity_task *task;
     int64_t count, room;
@@ -289,5 +289,278 @@ done:
     base_free(p.steps);
     base_free(p.sizes);
     base_free(p.keys);
+    return status;
+}
+
+/* ---- entries that fall with distance ---- */
+
+/*
+ * Toeplitz C, and X = C'C whose entries X[u-lag, u] are non-negative and do not rise with lag.
+ *
+ * Non-negative, non-increasing Toeplitz C: the earliest pattern 0, b, 2b, ... is the worst, for cyclic and
+ * min-separation participation (Kalinin and Lampert 2024, Theorem 2; Pillutla et al. 2025, Lemma 3.16c and Eq. 3.25):
+ *
+ *     sensitivity^2 = |C[:,0] + C[:,b] + ... + C[:,(k-1)b]|^2.
+ *
+ * More generally let Y >= |X| be such that Y[u-lag, u] does not rise with lag, for every u. The l-th of separated
+ * participations, at u, has others at least b, 2b, ..., (l-1)b before it, so that
+ *
+ *     sum_{t,u in p} |X[t,u]| <= sum_l g_l(u_l),   g_l(u) = Y[u,u] + 2 sum_{j<l} Y[u-jb, u],
+ *
+ * and the largest right-hand side over separated u_1 < u_2 < ... is a dynamic program, O(n k) in all, one diagonal of Y
+ * at a time. If evenly spaced steps attain it and Y = X, it is the sensitivity. In shuffled epochs the pick of j epochs
+ * before is at least 1 + (j-1)b before, and each epoch takes its largest g. For Toeplitz C that is not normalized,
+ * where Y falls with both of its steps, a closer bound follows from both neighbours: the pick at place p of its epoch
+ * is at least p + 1 + (j-1)b after that of j epochs before and jb - p before that of j epochs after. Places are taken
+ * together in ranges, each with the entries of Y at its nearest ends.
+ *
+ * Such a Y is there for
+ *   - Toeplitz C: that of the non-increasing majorant max_{j>=i} |c_j|. For fixed u the sum over c_i c_{i+lag},
+ *     i < n-u, falls with lag term by term. Y = X if c is of one sign and |c| does not rise.
+ *   - the same with normalized columns: dividing by d_{u-lag}, which does not fall with lag, since the norm of a column
+ *     of a Toeplitz matrix falls with its number.
+ *   - trees: a node over u-lag and u lies over all steps between them.
+ *   - any of these repeated: X is zero between blocks.
+ */
+void sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_sign, int *non_increasing) {
+    const double sign = c[0] < 0 ? -1 : 1;
+    *one_sign = *non_increasing = 1;
+    for (int64_t i = 0; i < count; i++) {
+        if (sign * c[i] < 0) *one_sign = 0;
+        if (i > 0 && fabs(c[i]) > fabs(c[i - 1])) *non_increasing = 0;
+    }
+}
+
+/*
+ * s_i = c_i + c_{i-b} + ... (k terms) by running along each residue of i, the (k+1)-th term leaving the compensated sum
+ * as a new one comes.
+ */
+double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c) {
+    base_running square = {0};
+    for (int64_t r = 0; r < b && r < n; r++) {
+        base_running sum = {0};
+        int64_t terms = 0;
+        for (int64_t i = r; i < n; i += b, terms++) {
+            int64_t leaving = terms >= k ? i - k * b : count; /* terms counts how many came before */
+            if (i < count) base_running_add(&sum, c[i]);
+            if (leaving < count) base_running_add(&sum, -c[leaving]);
+            double s = base_running_value(&sum);
+            base_running_add(&square, s * s);
+        }
+    }
+    return base_running_value(&square);
+}
+
+/* Y, if there is one: gram->majorant is the caller's to free. `tight`: Y = X. */
+static dpmf_status open_monotone(const sensitivity_task *task, sensitivity_gram *gram, int *there, int *tight) {
+    int64_t count = 0;
+    const double *c = NULL;
+    int one_sign = 0, non_increasing = 0;
+    *gram = sensitivity_gram_of(task);
+    *there = *tight = task->falls;
+    if (*there || !sensitivity_task_toeplitz(task, &count, &c)) return DPMF_OK;
+    TRY(base_alloc_doubles(count, "the majorant of C", &gram->majorant));
+    gram->count = count;
+    gram->majorant[count - 1] = fabs(c[count - 1]);
+    for (int64_t i = count - 2; i >= 0; i--)
+        gram->majorant[i] = fmax(fabs(c[i]), gram->majorant[i + 1]);
+    sensitivity_toeplitz_shape(count, c, &one_sign, &non_increasing);
+    *there = 1;
+    *tight = one_sign && non_increasing;
+    return DPMF_OK;
+}
+
+typedef struct monotone {
+    const sensitivity_task *task;
+    int64_t picks;       /* l: how many participations g has room for */
+    double *g;           /* g_l(u) */
+    double *best, *next; /* separated: the largest sum for l picks up to step t */
+    double upper;        /* separated: the largest so far; shuffled: the sum so far */
+    base_running *even;  /* the sum of X over l, l+b, ..., l+(k-1)b; NULL: not wanted */
+    int64_t even_count;
+} monotone;
+
+/* One more pick, its g given: the l-th of separated picks cannot come before (l-1) b. */
+static void separated_pick(monotone *m) {
+    const int64_t n = m->task->n, b = m->task->b;
+    double top = -INFINITY;
+    for (int64_t u = 0; u < n; u++) {
+        double before = m->picks == 0 ? 0 : u >= b ? m->best[u - b] : -INFINITY;
+        top = fmax(top, before + m->g[u]);
+        m->next[u] = top;
+    }
+    double *swap = m->best;
+    m->best = m->next;
+    m->next = swap;
+    m->upper = fmax(m->upper, top);
+    m->picks++;
+}
+
+static void shuffled_pick(monotone *m) {
+    const int64_t n = m->task->n, b = m->task->b, first = m->picks * b;
+    double top = 0;
+    for (int64_t u = first; u < n && u < first + b; u++)
+        top = fmax(top, m->g[u]);
+    m->upper += top;
+    m->picks++;
+}
+
+static void pick(monotone *m) {
+    if (m->task->pattern == WORKLOAD_EPOCHS)
+        shuffled_pick(m);
+    else
+        separated_pick(m);
+}
+
+static dpmf_status take_lag(void *context, int64_t lag, const double *values) {
+    monotone *m = context;
+    const int64_t n = m->task->n, b = m->task->b, k = m->task->k;
+    const double times = lag == 0 ? 1 : 2;
+    for (int64_t u = lag; u < n; u++)
+        m->g[u] += times * values[u - lag];
+    for (int64_t i = 0; m->even != NULL && i * b + lag <= (k - 1) * b; i++)
+        for (int64_t l = 0; l < m->even_count; l++)
+            base_running_add(&m->even[l], times * values[i * b + l]);
+    pick(m);
+    return DPMF_OK;
+}
+
+static double largest_even(const monotone *m) {
+    double largest = 0;
+    for (int64_t l = 0; m->even != NULL && l < m->even_count; l++)
+        largest = fmax(largest, base_running_value(&m->even[l]));
+    return largest;
+}
+
+static dpmf_status make_bounds(monotone *m, int tight) {
+    const int64_t n = m->task->n, b = m->task->b, offsets = n - (m->task->k - 1) * b;
+    void *even = NULL;
+    TRY(base_alloc_doubles(n, "a bound for each step", &m->g));
+    if (m->task->pattern == WORKLOAD_EPOCHS) return DPMF_OK;
+    TRY(base_alloc_doubles(n, "a bound for each step", &m->best));
+    TRY(base_alloc_doubles(n, "a bound for each step", &m->next));
+    if (!tight || m->task->pattern != WORKLOAD_APART) return DPMF_OK;
+    m->even_count = offsets < b ? offsets : b;
+    TRY(base_alloc(m->even_count, sizeof *m->even, "evenly spaced sums", &even));
+    m->even = even;
+    return DPMF_OK;
+}
+
+/* All diagonals that count, and then the picks that have no new neighbour. */
+static dpmf_status run(const sensitivity_gram *gram, monotone *m) {
+    const sensitivity_task *task = m->task;
+    const int64_t b = task->b, k = task->k, reach = task->reach;
+    const char *const what = "bounding separated steps";
+    int64_t end = 1 + (k - 1) * b < reach ? 1 + (k - 1) * b : reach;
+    if (task->pattern == WORKLOAD_EPOCHS) {
+        TRY(sensitivity_gram_sweep(gram, 0, 1, 1, what, take_lag, m));
+        TRY(sensitivity_gram_sweep(gram, 1, b, end, what, take_lag, m)); /* 1, 1+b, ..., 1+(k-2)b */
+    } else {
+        TRY(sensitivity_gram_sweep(gram, 0, b, end, what, take_lag, m)); /* 0, b, ..., (k-1)b */
+    }
+    assert(m->picks <= k);
+    for (int64_t l = m->picks; l < k; l++) {
+        pick(m);
+        TRY(base_progress(task->run, what, (double)l / (double)k));
+    }
+    return DPMF_OK;
+}
+
+/* ---- shuffled epochs, both neighbours ---- */
+
+enum { RANGES_MAX = 64 }; /* of places in an epoch */
+
+typedef struct places {
+    const sensitivity_task *task;
+    int64_t low, high; /* the range */
+    int forward;       /* the lags lead to later epochs */
+    double *sums;      /* for each epoch, of this range */
+} places;
+
+static dpmf_status add_neighbours(void *context, int64_t lag, const double *values) {
+    const places *s = context;
+    const int64_t n = s->task->n, k = s->task->k, b = s->task->b;
+    int64_t apart = s->forward ? (lag + s->high) / b : (lag - s->low - 1) / b + 1;
+    for (int64_t e = 0; e + apart < k; e++) {
+        int64_t first = s->forward ? e * b + s->high : (e + 1) * b - 1; /* the earlier step */
+        int64_t own = s->forward ? e : e + apart;                       /* whose sum it is */
+        if (own * b + s->low < n && first + lag < n) s->sums[own] += values[first];
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status add_range(const sensitivity_gram *gram, places *s, double *best) {
+    const sensitivity_task *task = s->task;
+    const int64_t b = task->b, k = task->k, reach = task->reach, back = s->low + 1, ahead = b - s->high;
+    const char *const what = "bounding places in epochs";
+    int64_t back_end = back + (k - 1) * b < reach ? back + (k - 1) * b : reach;
+    int64_t ahead_end = ahead + (k - 1) * b < reach ? ahead + (k - 1) * b : reach;
+    s->forward = 0;
+    TRY(sensitivity_gram_sweep(gram, back, b, back_end, what, add_neighbours, s));
+    s->forward = 1;
+    TRY(sensitivity_gram_sweep(gram, ahead, b, ahead_end, what, add_neighbours, s));
+    for (int64_t e = 0; e < k; e++)
+        best[e] = fmax(best[e], s->sums[e]);
+    return DPMF_OK;
+}
+
+static dpmf_status both_neighbours(const sensitivity_gram *gram, double *square) {
+    const sensitivity_task *task = gram->task;
+    const int64_t n = task->n, k = task->k, b = task->b;
+    double room = task->work_max / (40 * (double)n * (double)k), *memory = NULL, sum = 0;
+    int64_t ranges = room > RANGES_MAX ? RANGES_MAX : room < 2 ? 0 : (int64_t)room;
+    if (ranges > b) ranges = b;
+    if (ranges == 0) return DPMF_OK;
+    dpmf_status status = DPMF_OK;
+    TRY(base_alloc_doubles(n + 2 * k, "bounds of epochs", &memory));
+    double *diagonal = memory, *best = diagonal + n;
+    places s = {.task = task, .sums = best + k};
+    TRY_DONE(sensitivity_gram_lag(gram, 0, diagonal));
+    for (int64_t q = 0; q < ranges; q++) {
+        s.low = q * b / ranges;
+        s.high = (q + 1) * b / ranges - 1;
+        for (int64_t e = 0; e < k; e++)
+            s.sums[e] = e * b + s.low < n ? diagonal[e * b + s.low] : 0;
+        TRY_DONE(add_range(gram, &s, best));
+    }
+    for (int64_t e = 0; e < k; e++)
+        sum += best[e];
+    *square = sum;
+done:
+    base_free(memory);
+    return status;
+}
+
+/* ---- together ---- */
+
+dpmf_status sensitivity_monotone(const sensitivity_task *task, sensitivity_found *best) {
+    sensitivity_gram gram;
+    monotone m = {.task = task};
+    int there = 0, tight = 0;
+    dpmf_status status = DPMF_OK;
+    TRY(open_monotone(task, &gram, &there, &tight));
+    if (!there) return DPMF_OK;
+    if (gram.majorant != NULL && task->stamps == 1 && task->norms == NULL &&
+        task->pattern != WORKLOAD_EPOCHS) { /* the dynamic program would find the earliest pattern */
+        double square = sensitivity_earliest_square(task->n, task->k, task->b, gram.count, gram.majorant);
+        sensitivity_found_improve(best, square, SENSITIVITY_METHOD_MAJORANT);
+        goto done;
+    }
+    if ((double)task->n * (double)task->k > task->work_max / 8) goto done;
+    TRY_DONE(make_bounds(&m, tight));
+    TRY_DONE(run(&gram, &m));
+    /* evenly spaced steps reach the bound, up to the rounding of both sums */
+    if (m.even != NULL && m.upper <= largest_even(&m) * (1 + 1e-13)) {
+        sensitivity_found_sum(task, m.upper, SENSITIVITY_METHOD_EVEN, best);
+        goto done;
+    }
+    if (gram.majorant != NULL && task->stamps == 1 && task->norms == NULL) TRY_DONE(both_neighbours(&gram, &m.upper));
+    sensitivity_found_improve(best, m.upper, tight ? SENSITIVITY_METHOD_DISTANCE : SENSITIVITY_METHOD_MAJORANT);
+done:
+    base_free(gram.majorant);
+    base_free(m.g);
+    base_free(m.best);
+    base_free(m.next);
+    base_free(m.even);
     return status;
 }

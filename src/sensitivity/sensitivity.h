@@ -14,7 +14,7 @@
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
-/* How a value was found; sensitivity/result.c has the texts, which mechanism files spell out. */
+/* How a value was found; sensitivity/task.c has the texts, which mechanism files spell out. */
 typedef enum sensitivity_method_kind {
     /* exact */
     SENSITIVITY_METHOD_COLUMN = 0,
@@ -111,18 +111,16 @@ DPMF_MUST_CHECK dpmf_status sensitivity_conclude(const sensitivity_task *task, c
 DPMF_MUST_CHECK dpmf_status sensitivity_check(const dpmf_strategy *strategy, const dpmf_participation *participation,
                                               const dpmf_evaluate_options *o);
 
-/* ---- X by diagonals (sensitivity/gram.c) ---- */
+/* ---- X by diagonals (sensitivity/task.c) ---- */
 
 typedef struct sensitivity_gram {
     const sensitivity_task *task;
-    double *majorant; /* NULL; or the Toeplitz core's coefficients are replaced by these (sensitivity/monotone.c) */
+    double *majorant; /* NULL; or the Toeplitz core's coefficients are replaced by these (sensitivity/search.c) */
     int64_t count;
 } sensitivity_gram;
 
 /* X itself. */
-static inline sensitivity_gram sensitivity_gram_of(const sensitivity_task *task) {
-    return (sensitivity_gram){.task = task};
-}
+sensitivity_gram sensitivity_gram_of(const sensitivity_task *task);
 
 /* Multiplications for one diagonal; INFINITY: too many to try. */
 double sensitivity_gram_cost(const sensitivity_task *task);
@@ -195,11 +193,10 @@ DPMF_MUST_CHECK dpmf_status sensitivity_patterns_search(const sensitivity_task *
 /* Min-separation and shuffled patterns one by one, if they are few: then `there` = 1. (sensitivity/search.c) */
 DPMF_MUST_CHECK dpmf_status sensitivity_enumerate(const sensitivity_task *task, int *there, sensitivity_found *out);
 
-/* ---- the kinds of participation ---- */
+/* ---- the kinds of participation (sensitivity/sensitivity.c, sensitivity/apart.c) ---- */
 
-/* Each gives task->bound; DPMF_ERROR_UNSUPPORTED if it cannot be computed. */
-DPMF_MUST_CHECK dpmf_status sensitivity_cyclic(const sensitivity_task *task,
-                                               sensitivity_found *out); /* and full: b = 1 */
+/* Each gives task->bound; DPMF_ERROR_UNSUPPORTED if it cannot be computed. Full participation is cyclic, b = 1. */
+DPMF_MUST_CHECK dpmf_status sensitivity_cyclic(const sensitivity_task *task, sensitivity_found *out);
 DPMF_MUST_CHECK dpmf_status sensitivity_separated(const sensitivity_task *task, sensitivity_found *out);
 DPMF_MUST_CHECK dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out);
 
@@ -216,7 +213,7 @@ void sensitivity_found_sum(const sensitivity_task *task, double square, sensitiv
  */
 double sensitivity_place(int64_t n, int64_t k, int64_t b, const double *r, double *work, double *best);
 
-/* ---- Toeplitz and what is like it (sensitivity/monotone.c) ---- */
+/* ---- Toeplitz and what is like it (sensitivity/search.c) ---- */
 
 /* |C[:,0] + C[:,b] + ... + C[:,(k-1)b]|^2 for Toeplitz C of n steps with first column c >= 0. */
 double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A user's streaming linear operator as C or as C^-1 (McKenna 2024, Appendix D.1). The one that is not given
- * follows (workload/operator.c). It cannot be saved: a file has no place for a callback.
+ * follows (workload/products.c). It cannot be saved: a file has no place for a callback.
  */
 #include "base/memory.h"
 #include "strategy/strategy.h"

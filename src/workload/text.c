@@ -2,8 +2,8 @@
 /*
  * Workloads from text and from a mechanism file.
  *
- *     prefix | momentum:B | nesterov:B | decay:L | lr:FILE.npy | schedules (workload/schedule.c)   joined by commas
- *     file:PATH.npy | mean | window:W | decay-power:P                                              alone
+ *     prefix | momentum:B | nesterov:B | decay:L | lr:FILE.npy | schedules (below)   joined by commas
+ *     file:PATH.npy | mean | window:W | decay-power:P                                alone
  *
  * mean is prefix sums with learning rates 1/(t+1) and decay 1: o_t = t/(t+1) o_{t-1} + g_t/(t+1). The last two are Toeplitz
  * matrices, held whole: their inverses have no few bands.
@@ -13,13 +13,100 @@
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "base/status.h"
-#include "workload/schedule.h"
 #include "workload/workload.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+/* ---- schedules ---- */
+
+/*
+ * Learning-rate schedules by name, as factors over n steps, t = 0..n-1:
+ *
+ *     cooldown F, L   with m = round(F n): 1 before the last m steps, then 1 - (1-L) j/m for j = 1..m
+ *     cosine L        L + (1-L) (1 + cos(pi t/(n-1)))/2: from 1 to L
+ *     warmup F        with m = round(F n): j/m for j = 1..m, then 1
+ *     step E, G       G^floor(t/E)
+ *
+ * A mechanism file holds both the text and the numbers and its reader compares them bit by bit, so that nothing here may
+ * depend on a machine's mathematical library: additions, products and quotients only.
+ */
+/* A parameter of a schedule and its range. */
+typedef struct parameter {
+    const char *name;
+    int open; /* 1: `low` itself is not accepted */
+    double low, high;
+    int whole; /* 1: a whole number */
+} parameter;
+
+typedef struct schedule_row {
+    const char *name, *form, *example;
+    int values;
+    parameter value[2];
+    void (*fill)(int64_t steps, const double *value, double *rates); /* a multiplication */
+} schedule_row;
+
+/* cos(pi x) for x in [0, 1] as the series of sin(pi (1/2 - x)), whose terms after the twelfth are below 1e-17. */
+static double half_cosine(double x) {
+    const double y = 3.14159265358979323846 * (0.5 - x), square = y * y;
+    double term = y, sum = 0;
+    for (int k = 1; k <= 12; k++) {
+        sum += term;
+        term *= -square / (double)(2 * k * (2 * k + 1));
+    }
+    return sum;
+}
+
+static void cool_down(int64_t steps, const double *value, double *rates) {
+    const int64_t m = (int64_t)round(value[0] * (double)steps);
+    for (int64_t j = 1; j <= m; j++)
+        rates[steps - m + j - 1] *= 1 - (1 - value[1]) * (double)j / (double)m;
+}
+
+static void follow_cosine(int64_t steps, const double *value, double *rates) {
+    const double floor_ = value[0];
+    for (int64_t t = 1; t < steps; t++)
+        rates[t] *= fmax(floor_, floor_ + (1 - floor_) * (1 + half_cosine((double)t / (double)(steps - 1))) / 2);
+}
+
+static void warm_up(int64_t steps, const double *value, double *rates) {
+    const int64_t m = (int64_t)round(value[0] * (double)steps);
+    for (int64_t j = 1; j <= m; j++)
+        rates[j - 1] *= (double)j / (double)m;
+}
+
+static void take_steps(int64_t steps, const double *value, double *rates) {
+    const double every = value[0];
+    double factor = 1, next = every;
+    for (int64_t t = 0; t < steps; t++) {
+        if ((double)t >= next) {
+            factor *= value[1];
+            next += every;
+        }
+        rates[t] *= factor;
+    }
+}
+
+static const schedule_row SCHEDULES[] = {
+    {"cooldown",
+     "FRACTION:FLOOR",
+     "cooldown:0.25:0.05",
+     2,
+     {{"fraction", 0, 0, 1, 0}, {"floor", 1, 0, 1, 0}},
+     cool_down},
+    {"cosine", "FLOOR", "cosine:0.1", 1, {{"floor", 1, 0, 1, 0}}, follow_cosine},
+    {"warmup", "FRACTION", "warmup:0.05", 1, {{"fraction", 0, 0, 1, 0}}, warm_up},
+    {"step",
+     "EVERY:FACTOR",
+     "step:1000:0.5",
+     2,
+     {{"every", 0, 1, 9007199254740992.0, 1}, {"factor", 1, 0, 1, 0}},
+     take_steps},
+};
+
+/* ---- text ---- */
 
 static const char ACCEPTED[] =
     "accepted: prefix, momentum:B, nesterov:B, decay:L, lr:FILE.npy, "
@@ -67,13 +154,13 @@ static void note_schedule(parsed *p, const char *text) {
     base_write_raw(&p->schedule, text);
 }
 
-static dpmf_status check_value(const char *name, const workload_schedule_value *v, double x) {
+static dpmf_status check_value(const char *name, const parameter *v, double x) {
     if ((v->open ? x > v->low : x >= v->low) && x <= v->high && (!v->whole || x == floor(x))) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT, "workload: %s %s = %g, accepted%s %g%s %g%s", name, v->name, x,
                      v->open ? ": above" : "", v->low, v->open ? ", up to" : " to", v->high, v->whole ? ", whole" : "");
 }
 
-static dpmf_status parse_schedule(const workload_schedule *kind, slice rest, int64_t steps, parsed *p) {
+static dpmf_status parse_schedule(const schedule_row *kind, slice rest, int64_t steps, parsed *p) {
     char number_text[32], what[40], text[80];
     double value[2] = {0};
     int used = snprintf(text, sizeof text, "%s", kind->name);
@@ -144,10 +231,8 @@ static dpmf_status parse_part(slice part, int64_t steps, parsed *p) {
         p->decay_given = 1;
         return number(rest, "decay", &p->options.decay);
     }
-    for (int64_t i = 0; i < workload_schedule_count(); i++) {
-        const workload_schedule *kind = workload_schedule_at(i);
-        if (starts(part, kind->name, &rest)) return parse_schedule(kind, rest, steps, p);
-    }
+    for (size_t i = 0; i < sizeof SCHEDULES / sizeof SCHEDULES[0]; i++)
+        if (starts(part, SCHEDULES[i].name, &rest)) return parse_schedule(&SCHEDULES[i], rest, steps, p);
     if (starts(part, "lr", &rest)) return parse_rates(rest, steps, p);
     return base_fail(DPMF_ERROR_ARGUMENT, "workload: '%s', %s", base_show(part.text, part.length, shown), ACCEPTED);
 }

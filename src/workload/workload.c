@@ -17,7 +17,6 @@
  * user's operator is accepted where no such structure is known.
  */
 #include "workload/workload.h"
-
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "base/status.h"
@@ -26,6 +25,7 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 dpmf_workload_options dpmf_workload_options_defaults(void) {
@@ -228,10 +228,6 @@ dpmf_workload_info dpmf_workload_get(const dpmf_workload *w) {
     return info;
 }
 
-int workload_is_prefix(const dpmf_workload *w) {
-    return w->form == WORKLOAD_NAMED && w->momentum == 0 && w->decay == 0 && w->learning_rate == NULL;
-}
-
 static int same_arrays(int64_t n, const double *a, const double *b) {
     if (a == NULL || b == NULL) return a == b;
     return memcmp(a, b, (size_t)n * sizeof *a) == 0;
@@ -252,235 +248,143 @@ int workload_equal(const dpmf_workload *a, const dpmf_workload *b) {
     return 0;
 }
 
-/* ---- the recursion ---- */
-
-workload_recursion_form workload_recursion(const dpmf_workload *w, int64_t t) {
-    assert(w->form == WORKLOAD_NAMED && t >= 0 && t < w->steps);
-    double eta = w->learning_rate == NULL ? 1 : w->learning_rate[t];
-    workload_recursion_form r = {.momentum = w->momentum, .rate = eta, .keep = 1 - eta * w->decay};
-    r.from_m = w->nesterov ? w->momentum : 1;
-    r.from_y = w->nesterov ? 1 : 0;
-    return r;
-}
-
-int64_t workload_buffers(const dpmf_workload *w) {
-    switch (w->form) {
-    case WORKLOAD_NAMED:
-        return w->momentum > 0 ? 2 : 1;
-    case WORKLOAD_DENSE:
-        return w->steps - 1;
-    case WORKLOAD_OPERATOR:
-        return w->operator_->user.buffers;
-    }
-    return 0;
-}
-
-static void named_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
-    workload_recursion_form r = workload_recursion(w, t);
-    double *o = state, *m = state + count;
-    if (w->momentum == 0) {
-        for (int64_t i = 0; i < count; i++)
-            y[i] = o[i] = r.keep * o[i] + r.rate * x[i];
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        double input = x[i];
-        m[i] = r.momentum * m[i] + input;
-        o[i] = r.keep * o[i] + r.rate * (r.from_m * m[i] + r.from_y * input);
-        y[i] = o[i];
-    }
-}
-
-/* The rows of A are known, so the state is the past inputs. */
-static void dense_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
-    const double *a = w->matrix + t * w->steps;
-    for (int64_t i = 0; i < count; i++) {
-        double sum = a[t] * x[i];
-        for (int64_t u = 0; u < t; u++)
-            sum += a[u] * state[u * count + i];
-        if (t < w->steps - 1) state[t * count + i] = x[i];
-        y[i] = sum;
-    }
-}
-
-void workload_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
-    assert(t >= 0 && t < w->steps);
-    if (w->form == WORKLOAD_NAMED)
-        named_step(w, t, count, x, state, y);
-    else if (w->form == WORKLOAD_DENSE)
-        dense_step(w, t, count, x, state, y);
-    else
-        workload_operator_step(w->operator_, t, count, x, state, y);
-}
-
-int64_t workload_inverse_buffers(const dpmf_workload *w) {
-    if (w->form == WORKLOAD_OPERATOR) return workload_operator_inverse_buffers(w->operator_);
-    return workload_buffers(w);
-}
-
-/* u_t = (o_t - k_t o_{t-1}) / eta_t, then the momentum undone: state is o_{t-1} and m_{t-1}. */
-static void named_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, const double *y, double *state,
-                               double *x) {
-    workload_recursion_form r = workload_recursion(w, t);
-    double *o = state, *m = state + count;
-    double direct = r.from_m + r.from_y;
-    for (int64_t i = 0; i < count; i++) {
-        double output = y[i];
-        double u = (output - r.keep * o[i]) / r.rate;
-        o[i] = output;
-        if (w->momentum == 0) {
-            x[i] = u;
-        } else {
-            x[i] = (u - r.from_m * r.momentum * m[i]) / direct;
-            m[i] = r.momentum * m[i] + x[i];
-        }
-    }
-}
-
-static void dense_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, const double *y, double *state,
-                               double *x) {
-    const double *a = w->matrix + t * w->steps;
-    for (int64_t i = 0; i < count; i++) {
-        double sum = y[i];
-        for (int64_t u = 0; u < t; u++)
-            sum -= a[u] * state[u * count + i];
-        x[i] = sum / a[t];
-        if (t < w->steps - 1) state[t * count + i] = x[i];
-    }
-}
-
-void workload_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, const double *y, double *state,
-                           double *x) {
-    assert(t >= 0 && t < w->steps);
-    if (w->form == WORKLOAD_NAMED)
-        named_inverse_step(w, t, count, y, state, x);
-    else if (w->form == WORKLOAD_DENSE)
-        dense_inverse_step(w, t, count, y, state, x);
-    else
-        workload_operator_inverse_step(w->operator_, t, count, y, state, x);
-}
-
-/* ---- whole vectors ---- */
-
-typedef void (*row_step)(const dpmf_workload *, int64_t, int64_t, const double *, double *, double *);
-
-static dpmf_status run_rows(const dpmf_workload *w, row_step step, int64_t buffers, const double *in, double *out) {
-    double *state = NULL;
-    TRY(base_alloc_doubles(buffers, "the workload's state", &state));
-    for (int64_t t = 0; t < w->steps; t++) {
-        double value = in[t]; /* in and out may be the same array */
-        step(w, t, 1, &value, state, &out[t]);
-    }
-    base_free(state);
-    return DPMF_OK;
-}
-
-static void prefix_apply(int64_t n, const double *x, double *y) {
-    double sum = 0;
-    for (int64_t t = 0; t < n; t++)
-        y[t] = sum += x[t];
-}
-
-dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, double *y) {
-    if (workload_is_prefix(workload)) {
-        prefix_apply(workload->steps, x, y);
-        return DPMF_OK;
-    }
-    if (workload->form == WORKLOAD_DENSE) {
-        base_lower_apply(workload->steps, workload->matrix, x, y);
-        return DPMF_OK;
-    }
-    return run_rows(workload, workload_step, workload_buffers(workload), x, y);
-}
-
-dpmf_status dpmf_workload_solve(const dpmf_workload *workload, const double *y, double *x) {
-    if (workload->form == WORKLOAD_DENSE) {
-        base_lower_solve(workload->steps, workload->matrix, y, x);
-        return DPMF_OK;
-    }
-    return run_rows(workload, workload_inverse_step, workload_inverse_buffers(workload), y, x);
-}
-
-/* ---- structure ---- */
-
-void workload_inverse_bands(const dpmf_workload *w, int *q_bands, int *r_bands) {
-    if (w->form != WORKLOAD_NAMED) {
-        *q_bands = -1;
-        *r_bands = 0;
-        return;
-    }
-    *q_bands = w->momentum > 0 ? 2 : 1;
-    *r_bands = w->nesterov;
-}
-
-dpmf_status dpmf_workload_inverse_row(const dpmf_workload *w, int64_t t, double q[3], double r[2]) {
-    if (w->form != WORKLOAD_NAMED)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "workload %s: no bands of its inverse are known", w->text);
-    if (t < 0 || t >= w->steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 ", accepted 0 to %" PRId64, t, w->steps - 1);
-    workload_recursion_form now = workload_recursion(w, t);
-    q[0] = 1 / now.rate;
-    q[1] = q[2] = 0;
-    if (t >= 1) {
-        workload_recursion_form before = workload_recursion(w, t - 1);
-        q[1] = -now.keep / now.rate - w->momentum / before.rate;
-        if (t >= 2) q[2] = w->momentum * before.keep / before.rate;
-    }
-    r[0] = w->nesterov ? 1 + w->momentum : 1;
-    r[1] = w->nesterov && t >= 1 ? -w->momentum : 0;
-    return DPMF_OK;
-}
+/* ---- participation ---- */
 
 /*
- * Column j of A is the response of (m, o) to an impulse at step j. Backwards in t keep the quadratic form
- * J_t(m, o) = sum over s >= t of o_s^2 when the state after step t is (m, o) and no input follows:
- * J_t = o^2 + J_{t+1}(F_{t+1} (m, o)). Every term is non-negative, so nothing cancels.
+ * Participation: the steps in which one privacy unit may take part (Choquette-Choo et al. 2023, Section 2; Pillutla et
+ * al. 2025, Definitions 3.12 to 3.14). Separation is the difference of step numbers, so b = 1 allows neighbouring
+ * steps.
  */
-static void named_column_norms(const dpmf_workload *w, double *norms) {
-    double mm = 0, mo = 0, oo = 0; /* J_{t+1} after the map F_{t+1}; zero past the end */
-    for (int64_t t = w->steps - 1; t >= 0; t--) {
-        workload_recursion_form r = workload_recursion(w, t);
-        double o = r.rate * (r.from_m + r.from_y), total = oo + 1;
-        norms[t] = sqrt(mm + 2 * mo * o + total * o * o);
-        /* F_t: m' = momentum m, o' = keep o + c m with c = rate from_m momentum */
-        double b = r.momentum, c = r.rate * r.from_m * r.momentum, k = r.keep;
-        double new_mm = b * b * mm + 2 * b * c * mo + c * c * total;
-        double new_mo = b * k * mo + c * k * total;
-        mm = new_mm;
-        mo = new_mo;
-        oo = k * k * total;
-    }
+/*
+ * The kinds, one row each, from which parsing, texts, lists and errors come. `name` stands in an object's text, and so
+ * in mechanism files and JSON: "minsep" stays there, since digests cover it. Help and messages write "min-sep", as for
+ * samplings; both are accepted.
+ */
+typedef struct kind_row {
+    const char *name, *typed, *form;
+    workload_pattern pattern;
+    int plain;  /* 1: takes no K,B */
+    int passes; /* 1: k is the number of passes of b steps, no more and no fewer */
+} kind_row;
+
+static const kind_row KINDS[] = {
+    [DPMF_PARTICIPATION_SINGLE] = {"single", "single", "single", WORKLOAD_FIXED, .plain = 1},
+    [DPMF_PARTICIPATION_CYCLIC] = {"cyclic", "cyclic", "cyclic:K,B", WORKLOAD_FIXED, .passes = 1},
+    [DPMF_PARTICIPATION_MIN_SEPARATION] = {"minsep", "min-sep", "min-sep:K,B", WORKLOAD_APART, .plain = 0},
+    [DPMF_PARTICIPATION_SHUFFLED] = {"shuffled", "shuffled", "shuffled:K,B", WORKLOAD_EPOCHS, .passes = 1},
+    [DPMF_PARTICIPATION_FULL] = {"full", "full", "full", WORKLOAD_FIXED, .plain = 1},
+};
+enum { KIND_COUNT = sizeof KINDS / sizeof KINDS[0] };
+
+const char *dpmf_participation_form(dpmf_participation_kind kind) {
+    return (unsigned)kind < KIND_COUNT ? KINDS[kind].form : NULL;
 }
 
-static void dense_column_norms(const dpmf_workload *w, double *norms) {
-    int64_t n = w->steps;
-    for (int64_t j = 0; j < n; j++) {
-        base_running sum = {0};
-        for (int64_t t = j; t < n; t++)
-            base_running_add(&sum, w->matrix[t * n + j] * w->matrix[t * n + j]);
-        norms[j] = sqrt(base_running_value(&sum));
-    }
+static int is_name(const char *name, const char *text, size_t length) {
+    return strlen(name) == length && memcmp(text, name, length) == 0;
 }
 
-static dpmf_status operator_column_norms(const dpmf_workload *w, double *norms) {
-    double *column = NULL;
-    TRY(base_alloc_doubles(w->steps, "a column", &column));
-    dpmf_status status = DPMF_OK;
-    for (int64_t j = 0; j < w->steps && status == DPMF_OK; j++) {
-        memset(column, 0, (size_t)w->steps * sizeof *column);
-        column[j] = 1;
-        status = dpmf_workload_apply(w, column, column);
-        if (status == DPMF_OK) norms[j] = base_norm(w->steps, column);
-    }
-    base_free(column);
-    return status;
-}
-
-dpmf_status workload_column_norms(const dpmf_workload *w, double *norms) {
-    if (w->form == WORKLOAD_OPERATOR) return operator_column_norms(w, norms);
-    if (w->form == WORKLOAD_NAMED)
-        named_column_norms(w, norms);
-    else
-        dense_column_norms(w, norms);
+/* Can k participations, b apart, happen in n steps? If the pattern fixes their number, can no more happen? */
+static dpmf_status check_feasible(dpmf_participation_kind kind, int64_t n, int64_t k, int64_t b) {
+    const char *name = KINDS[kind].typed;
+    if (k < 1 || k > n)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "participation %s: k = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, k, n);
+    if (b < 1 || b > n)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "participation %s: b = %" PRId64 ", accepted 1 to %" PRId64 " (the steps)", name, b, n);
+    if (k - 1 > (n - 1) / b)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "participation %s:%" PRId64 ",%" PRId64 ": does not fit in %" PRId64
+                         " steps, accepted k up to %" PRId64 " for this b",
+                         name, k, b, n, (n - 1) / b + 1);
+    if (KINDS[kind].passes && (n - 1) / b + 1 > k)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "participation %s:%" PRId64 ",%" PRId64 ": %" PRId64 " steps make %" PRId64
+                         " passes of b, accepted (k-1) b < steps <= k b",
+                         name, k, b, n, (n - 1) / b + 1);
     return DPMF_OK;
+}
+
+dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps, int64_t count, int64_t separation,
+                                      dpmf_participation **out) {
+    if ((int)kind < 0 || (int)kind >= KIND_COUNT)
+        return base_fail(DPMF_ERROR_ARGUMENT, "participation kind %d, accepted 0 to %d", (int)kind, KIND_COUNT - 1);
+    if (steps < 1 || steps > ((int64_t)1 << 53))
+        return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
+    const int plain = KINDS[kind].plain;
+    if (!plain) TRY(check_feasible(kind, steps, count, separation));
+    dpmf_participation *p = NULL;
+    TRY(base_alloc(1, sizeof *p, "a participation", (void **)&p));
+    p->references = 1;
+    p->kind = kind;
+    p->pattern = KINDS[kind].pattern;
+    p->steps = steps;
+    p->count = kind == DPMF_PARTICIPATION_SINGLE ? 1 : kind == DPMF_PARTICIPATION_FULL ? steps : count;
+    p->separation = kind == DPMF_PARTICIPATION_SINGLE ? steps : kind == DPMF_PARTICIPATION_FULL ? 1 : separation;
+    if (plain)
+        snprintf(p->text, sizeof p->text, "%s", KINDS[kind].name);
+    else
+        snprintf(p->text, sizeof p->text, "%s:%" PRId64 ",%" PRId64, KINDS[kind].name, count, separation);
+    *out = p;
+    return DPMF_OK;
+}
+
+static dpmf_status parse_pair(const char *name, const char *text, int64_t *k, int64_t *b) {
+    const char *comma = strchr(text, ',');
+    if (comma == NULL || !base_parse_integer(text, (size_t)(comma - text), k) ||
+        !base_parse_integer(comma + 1, strlen(comma + 1), b)) {
+        char shown[64];
+        return base_fail(DPMF_ERROR_ARGUMENT, "participation %s:'%s', accepted %s:K,B with whole numbers", name,
+                         base_show(text, strlen(text), shown), name);
+    }
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_participation **out) {
+    size_t length = text == NULL ? 0 : strcspn(text, ":");
+    for (int kind = 0; kind < KIND_COUNT && text != NULL; kind++) {
+        const char *typed = KINDS[kind].typed;
+        const int plain = KINDS[kind].plain;
+        if (!is_name(KINDS[kind].name, text, length) && !is_name(typed, text, length)) continue;
+        if (plain && text[length] == '\0')
+            return dpmf_participation_create((dpmf_participation_kind)kind, steps, 0, 0, out);
+        if (plain || text[length] == '\0') break;
+        int64_t k = 0, b = 0;
+        TRY(parse_pair(typed, text + length + 1, &k, &b));
+        return dpmf_participation_create((dpmf_participation_kind)kind, steps, k, b, out);
+    }
+    char shown[64] = "", forms[160] = "";
+    for (int kind = 0, used = 0; kind < KIND_COUNT && used < (int)sizeof forms; kind++)
+        used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", kind == 0 ? "" : ", ", KINDS[kind].form);
+    return base_fail(DPMF_ERROR_ARGUMENT, "participation '%s', accepted: %s",
+                     text == NULL ? "NULL" : base_show(text, strlen(text), shown), forms);
+}
+
+dpmf_status workload_participation_single(int64_t steps, dpmf_participation **out) {
+    return dpmf_participation_create(DPMF_PARTICIPATION_SINGLE, steps, 0, 0, out);
+}
+
+dpmf_participation *workload_participation_retain(const dpmf_participation *participation) {
+    dpmf_participation *p = (dpmf_participation *)participation; /* only the count changes */
+    __atomic_add_fetch(&p->references, 1, __ATOMIC_RELAXED);
+    return p;
+}
+
+void dpmf_participation_free(dpmf_participation *p) {
+    if (p == NULL || __atomic_sub_fetch(&p->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+    base_free(p);
+}
+
+int workload_is_single(const dpmf_participation *p) {
+    return p->kind == DPMF_PARTICIPATION_SINGLE;
+}
+
+dpmf_participation_info dpmf_participation_get(const dpmf_participation *p) {
+    return (dpmf_participation_info){.kind = p->kind,
+                                     .steps = p->steps,
+                                     .count = p->count,
+                                     .separation = p->separation,
+                                     .is_single = workload_is_single(p),
+                                     .text = p->text};
 }

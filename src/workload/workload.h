@@ -6,7 +6,29 @@
 #include "base/json.h"
 #include "base/safetensors.h"
 #include "base/status.h"
-#include "workload/operator.h"
+
+/* ---- a user's streaming linear operator, with the inverse that follows from it ---- */
+
+typedef struct workload_operator {
+    dpmf_operator user;
+    int64_t steps;
+    double *diagonal; /* entry (t,t), read off by an impulse at each step */
+} workload_operator;
+
+/* Probes the operator: finite, linear, a non-zero diagonal. Takes over user->context only on success. */
+DPMF_MUST_CHECK dpmf_status workload_operator_create(int64_t steps, const dpmf_operator *user, workload_operator **out);
+void workload_operator_free(workload_operator *op); /* NULL is fine */
+
+/* One row of y = M x; state: user.buffers x count. */
+void workload_operator_step(const workload_operator *op, int64_t t, int64_t count, const double *x, double *state,
+                            double *y);
+
+/* One row of x = M^-1 y; state: inverse_buffers x count (the operator's own, and a second one to look ahead with). */
+int64_t workload_operator_inverse_buffers(const workload_operator *op);
+void workload_operator_inverse_step(const workload_operator *op, int64_t t, int64_t count, const double *y,
+                                    double *state, double *x);
+
+/* ---- A ---- */
 
 /* How A is held. */
 typedef enum workload_form {
@@ -90,7 +112,7 @@ void workload_write(const dpmf_workload *workload, const char *prefix, base_writ
 DPMF_MUST_CHECK dpmf_status workload_read(const cJSON *object, int64_t steps, const char *prefix,
                                           const base_tensors *tensors, dpmf_workload **out);
 
-/* ---- participation (workload/participation.c): the record behind the public calls ---- */
+/* ---- participation (workload/workload.c): the record behind the public calls ---- */
 
 /* The sets of steps that a unit may take part in, as the stages above see them: k of them, and b. */
 typedef enum workload_pattern {
@@ -107,8 +129,9 @@ struct dpmf_participation {
     char text[64];
 };
 
+int workload_is_single(const dpmf_participation *participation);
+
 /* Shares the object: one more free is needed. Returns its argument. */
-int participation_is_single(const dpmf_participation *participation);
 dpmf_participation *workload_participation_retain(const dpmf_participation *participation);
 
 /* Single participation, which a NULL participation of a public call stands for. */

@@ -8,7 +8,7 @@
  */
 #include "kernels/seed/seed.h"
 #include "mechanism/mechanism.h"
-#include "noise/exact.h"
+#include "noise/plan.h"
 #include "support/stream_cases.h"
 
 enum { STEPS = 6, WIDTH = 3 };

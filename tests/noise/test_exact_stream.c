@@ -4,7 +4,7 @@
  * rounding and by no more than the proven bound on the arithmetic, and no bit depends on tiles, look-ahead, the kernels,
  * or where a stream stops and continues. Other families are refused by name.
  */
-#include "noise/exact.h"
+#include "noise/plan.h"
 #include "support/stream_cases.h"
 
 enum { COUNT = 70, FIRST = 30, REFUSED_PLAIN = 11 };

@@ -102,7 +102,7 @@ static void test_a_stream_adds_by_a_product_and_a_sum(void **state) {
     crypto_seed_close(seed);
 }
 
-/* Buffers of 19 MB are asked for ahead of time (noise/states.c), those of a part of 1000 coordinates are not. */
+/* Buffers of 19 MB are asked for ahead of time (noise/plan.c), those of a part of 1000 coordinates are not. */
 static void test_buffers_that_no_cache_holds_have_the_same_bits(void **state) {
     enum { MANY = 700001, PART = 1000 };
     static const int64_t starts[] = {0, 333333, MANY - PART};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tiles make rows ahead in turn (noise/tiles.c): many bands, many tiles, so that every number of rows is due at some
+ * Tiles make rows ahead in turn (noise/stream.c): many bands, many tiles, so that every number of rows is due at some
  * step; sought, saved and resumed at steps where the turns have made different numbers of rows. The bits are those of a
  * stream without look-ahead, and no step makes more than its share.
  */

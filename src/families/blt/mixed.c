@@ -49,7 +49,7 @@ typedef struct mixed_problem {
 
 int blt_mixed_fits(const optimize_task *task) {
     if (task->options->normalize == DPMF_NORMALIZE_WITHIN) return 0;
-    if (participation_is_single(task->participation)) /* prefix sums: positive scales, as published tables have them */
+    if (workload_is_single(task->participation)) /* prefix sums: positive scales, as published tables have them */
         return !workload_is_prefix(task->workload) && task->workload->steps <= TOEPLITZ_MIXED_STEPS_MAX;
     return toeplitz_mixed_fits(task->participation, task->workload->steps);
 }
@@ -111,7 +111,7 @@ static dpmf_status open_problem(const optimize_task *task, int count, mixed_prob
         TRY(base_alloc_doubles(p->n * (i < 5 ? 1 : count), "the coefficients", arrays[i]));
     p->impulse[0] = 1;
     TRY(toeplitz_error_create(task->workload, p->n, o->loss, o->weights, &p->error));
-    if (participation_is_single(task->participation)) return DPMF_OK;
+    if (workload_is_single(task->participation)) return DPMF_OK;
     TRY(toeplitz_pattern_of(task->participation, p->n, &pattern));
     return toeplitz_mixed_create(&pattern, &p->mixed);
 }

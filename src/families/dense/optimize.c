@@ -262,7 +262,7 @@ done:
 
 static dpmf_status check_task(const optimize_task *task) {
     const dpmf_optimize_options *o = task->options;
-    if (participation_is_single(task->participation))
+    if (workload_is_single(task->participation))
         return base_fail(DPMF_ERROR_ARGUMENT, "participation single, accepted here: cyclic, min-sep, shuffled, full");
     if ((int)o->constraint < 0 || o->constraint > DPMF_CONSTRAINT_CORNERS)
         return base_fail(DPMF_ERROR_ARGUMENT, "constraint %d, accepted 0 (zero), 1 (non-negative) or 2 (corners)",
@@ -317,7 +317,7 @@ static dpmf_status make_explicit(const optimize_task *task, const optimum_answer
 }
 
 dpmf_status dense_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!participation_is_single(task->participation)) return dense_optimize_epochs(task, out, result);
+    if (!workload_is_single(task->participation)) return dense_optimize_epochs(task, out, result);
     if (task->options->constraint != DPMF_CONSTRAINT_ZERO)
         return base_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
                          (int)task->options->constraint);

@@ -195,7 +195,7 @@ dpmf_status lowrank_optimize(const optimize_task *task, dpmf_strategy **out, dpm
     optimum_answer optimum = {0};
     dpmf_optimization found = {.outcome = DPMF_CONVERGED};
     dpmf_status status = DPMF_OK;
-    if (!participation_is_single(task->participation))
+    if (!workload_is_single(task->participation))
         return base_fail(DPMF_ERROR_UNSUPPORTED, "family lowrank is optimized for single participation, not for %s",
                          task->participation->text);
     if (task->workload->steps > DPMF_DENSE_STEPS_MAX)

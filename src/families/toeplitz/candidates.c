@@ -38,7 +38,7 @@ static const double CLEARLY = 1.5; /* noise over the least so far: past the mini
 /* ---- limits ---- */
 
 static int is_single(const dpmf_design *d) {
-    return participation_is_single(d->problem.participation);
+    return workload_is_single(d->problem.participation);
 }
 
 /*

@@ -4,7 +4,7 @@
  * as a smooth function with its gradient.
  *
  * The columns of a later pattern are those of {0, b, 2b, ...} moved down and cut off, so that one is enough
- * (sensitivity/cyclic.c). With X = C'C on it, X_ij = sum_{u < n - jb} c_u c_{u+(j-i)b} for i <= j,
+ * (sensitivity/sensitivity.c). With X = C'C on it, X_ij = sum_{u < n - jb} c_u c_{u+(j-i)b} for i <= j,
  *
  *     S = max { <X,Y> : Y psd, Y_ii = 1 } = min { sum d : Diag(d) - X psd }     (sensitivity/pattern.c).
  *

@@ -46,7 +46,7 @@ static dpmf_status check_variant(const optimize_task *task) {
     if (o->taper < 0 || o->taper >= o->bands)
         return base_fail(DPMF_ERROR_ARGUMENT, "taper from %lld, accepted 1 to below the %lld bands",
                          (long long)o->taper, (long long)o->bands);
-    if (o->sweep && (!participation_is_single(task->participation) || o->weights != NULL))
+    if (o->sweep && (!workload_is_single(task->participation) || o->weights != NULL))
         return base_fail(DPMF_ERROR_UNSUPPORTED, "the sweep is for single participation, no weights");
     if (o->normalize == DPMF_NORMALIZE_WITHIN)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "sweep and taper are normalized after, not within");

@@ -225,7 +225,7 @@ dpmf_status tvblt_squared_errors(const dpmf_strategy *s, const error_question *q
 }
 
 /*
- * The noise of a TV-BLT, for the route of few buffers (noise/states.c): y = diagonal z + sum_j x_j,
+ * The noise of a TV-BLT, for the route of few buffers (noise/plan.c): y = diagonal z + sum_j x_j,
  * x_j <- x_j + ((keep_j - 1) x_j + gain_j z), or of order 2.
  *
  * The arithmetic of its exact rows (docs/exactness.md): e <- Phi e + delta, Phi = A - g c'/D the recursion of C;

@@ -365,7 +365,7 @@ static dpmf_status make_tvblt(const optimize_task *task, const optimum_answer *o
 }
 
 dpmf_status tvblt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!participation_is_single(task->participation)) return replay_optimize(task, out, result);
+    if (!workload_is_single(task->participation)) return replay_optimize(task, out, result);
     if (task->options->shared_seeds != 0)
         return base_fail(DPMF_ERROR_ARGUMENT, "%d shared seeds, but only several epochs have seeds to share",
                          task->options->shared_seeds);

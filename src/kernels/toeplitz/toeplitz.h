@@ -23,9 +23,7 @@ typedef struct kernels_toeplitz_table {
     double *rows; /* 8 x (8 + bands) numbers, 64-byte aligned: head_0..7, unused, past_1..bands-1 */
 } kernels_toeplitz_table;
 
-static inline int64_t kernels_toeplitz_table_size(int64_t bands) {
-    return (bands + KERNELS_TOEPLITZ_LANES) * KERNELS_TOEPLITZ_LANES;
-}
+int64_t kernels_toeplitz_table_size(int64_t bands); /* of `rows` */
 
 typedef struct kernels_toeplitz_set {
     const char *name; /* of the instruction set (kernels/isa.h) */

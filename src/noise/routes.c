@@ -1,5 +1,73 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * What the routes of a stream share, and the routes that take rows of C or W: filters of seeds, and feedback of rows. Those
+ * with buffers are beside the plan (noise/plan.c).
+ */
+#include "noise/plan.h"
+
+#include "base/linalg.h"
+
+#include <assert.h>
+#include <string.h>
+
+int64_t noise_round_up(int64_t value, int64_t unit) {
+    return (value + unit - 1) / unit * unit;
+}
+
+int64_t noise_aligned(int64_t bytes) {
+    return noise_round_up(bytes, 64);
+}
+
+static int64_t part(int64_t count, size_t size) {
+    return noise_aligned(count * (int64_t)size);
+}
+
+int64_t noise_at_most(int64_t value, int64_t most) {
+    return value < most ? value : most;
+}
+
+noise_work noise_work_recursion(double normals, int64_t buffers) {
+    return (noise_work){normals, (double)((buffers <= 8 ? 2 : 3) * buffers + 1)};
+}
+
+noise_work noise_work_replay(double normals, int64_t buffers) {
+    noise_work work = noise_work_recursion(normals, buffers);
+    work.touched++;
+    return work;
+}
+
+double noise_route_factor(const noise_plan *plan, int64_t t) {
+    const dpmf_strategy *s = plan->strategy;
+    double factor = 1;
+    while (s != plan->leaf) {
+        const double *norms = NULL;
+        int64_t stamps = 1;
+        s = strategy_scaled(s, &norms);
+        if (norms != NULL) factor *= norms[t];
+        s = strategy_block(s, &stamps);
+        t %= s->steps;
+    }
+    return factor;
+}
+
+/* Counts block by block, then step by step inside one: few families take other than one seed per step. */
+uint64_t noise_route_seed_row(noise_stream *s, int64_t t) {
+    const noise_plan *plan = &s->plan;
+    int64_t local = t % plan->length, start = t - local;
+    uint64_t before = (uint64_t)(t / plan->length) * (uint64_t)plan->leaf_rows;
+    if (plan->leaf->ops->seeds == NULL) return before + (uint64_t)local;
+    if (s->seed_step > t || s->seed_step < start) {
+        s->seed_step = start;
+        s->seed_row = before;
+    }
+    for (; s->seed_step < t; s->seed_step++)
+        s->seed_row += (uint64_t)dpmf_strategy_seeds(plan->leaf, s->seed_step - start);
+    return s->seed_row;
+}
+
+/* ---- seeds filtered ---- */
+
+/*
  * Streams that filter seeds,
  *
  *     y_t = ((0 + W[t,u0] z_u0) + W[t,u0+1] z_{u0+1}) + ...      the first seed that matters first,
@@ -10,13 +78,6 @@
  * step to step. Rows made ahead share the seeds: with `ahead` rows at a time and b terms per row, a row takes
  * (b - 1 + ahead)/ahead seeds and the stream keeps `ahead` rows, in a file if the caller names a directory.
  */
-#include "noise/plan.h"
-
-#include "base/linalg.h"
-
-#include <assert.h>
-#include <string.h>
-
 enum { ROWS = KERNELS_COMBINE_ROWS };
 enum { CHUNK = 16 };        /* seeds in the cache at a time */
 enum { AHEAD_BANDED = 64 }; /* at b - 1 rows ahead every seed is made twice; beyond 64 the gain is small */
@@ -44,10 +105,6 @@ typedef struct shared {
     double *w;   /* length x leaf_rows */
     double *own; /* exact: W[t,t] of every step */
 } shared;
-
-static int64_t part(int64_t count, size_t size) {
-    return noise_round_up(count * (int64_t)size, 64);
-}
 
 static int is_whole(const noise_plan *plan);
 
@@ -344,4 +401,163 @@ void noise_plan_whole(noise_plan *plan, int64_t lookahead) {
     plan->route = &WHOLE;
     plan->lags = plan->leaf_rows;
     plan_rows(plan, noise_at_most(AHEAD_WHOLE, plan->length), lookahead);
+}
+
+/* ---- rows fed back ---- */
+
+/*
+ * Streams that feed their outputs back: C of few bands b (McKenna 2024, Algorithm 1), Toeplitz or not, column-normalized
+ * or repeated,
+ *
+ *     y_t = (z_t - sum_{j=1..b-1} C[t,t-j] y_{t-j}) / C[t,t],
+ *
+ * as one combination with weights 1/C[t,t] and -C[t,t-j]/C[t,t], oldest row first. The wrappers' own rows of C are
+ * used, so the ring holds the emitted rows for any norms.
+ *
+ * A ring of b - 1 rows of the whole model is far larger than any cache, and reading it for every step is what limits a
+ * plain stream. Noise does not depend on data, so up to b - 1 rows are made at once, tile by tile: row t+r takes the
+ * place of row t+r-(b-1), which no later row needs, so rows made ahead need no memory. A tile is then read and written
+ * once per b - 1 steps.
+ */
+/* At most this many rows are made ahead: then reading the ring costs almost nothing, and weights take rows x bands. */
+enum { AHEAD_MAX = 64 };
+
+/* A tile's ring should stay in a processor's second-level cache, 512 KB or more, beside the next tile's. */
+static const int64_t RING_CACHE = 160000;
+
+typedef struct ring_group { /* rows made by one call of the kernel; they are in one block of a repeated strategy */
+    int64_t step, past, seed;
+    int rows;
+    int64_t factor; /* where its weights start */
+    double near[ROWS * ROWS];
+} ring_group;
+
+typedef struct ring_shared {
+    int64_t groups;
+    double *row; /* bands */
+    ring_group *group;
+    char *factor;
+} ring_shared;
+
+/* The table of pointers is filled in each time: this is cheap, and the plan determines where the parts are. */
+static ring_shared *feedback_parts(const noise_stream *s) {
+    const noise_plan *plan = &s->plan;
+    ring_shared *head = (ring_shared *)s->shared;
+    char *at = s->shared + part(1, sizeof(ring_shared));
+    head->row = (double *)at;
+    at += part(plan->lags + 1, sizeof(double));
+    head->group = (ring_group *)at;
+    at += part(plan->ahead, sizeof(ring_group));
+    head->factor = at;
+    return head;
+}
+
+/* Fills in the weights of rows t..t+rows-1, at `factor`. */
+static void fill_group(noise_stream *s, ring_shared *head, ring_group *g) {
+    const dpmf_strategy *c = s->plan.strategy;
+    int64_t lags = s->plan.lags;
+    for (int r = 0; r < g->rows; r++) {
+        c->ops->row(c, g->step + r, head->row);
+        double inverse = 1 / head->row[0];
+        noise_put(s, head->factor, g->factor + r, inverse);
+        for (int64_t p = 1; p + r <= lags; p++)
+            noise_put(s, head->factor, g->factor + p * g->rows + r, -head->row[p + r] / head->row[0]);
+        for (int q = 0; q < r; q++)
+            noise_put(s, g->near, r * ROWS + q, -head->row[r - q] / head->row[0]);
+    }
+}
+
+static void prepare_feedback(noise_stream *s, int64_t t, int64_t rows) {
+    ring_shared *head = feedback_parts(s);
+    int64_t end = t + rows, factor = 0;
+    head->groups = 0;
+    while (t < end) {
+        int64_t local = t % s->plan.length;
+        ring_group *g = &head->group[head->groups++];
+        g->step = t;
+        g->past = local;
+        g->seed = (int64_t)noise_route_seed_row(s, t);
+        g->rows = (int)noise_at_most(noise_at_most(ROWS, end - t), s->plan.length - local);
+        g->factor = factor;
+        fill_group(s, head, g);
+        factor += g->rows * (s->plan.lags + 1);
+        t += g->rows;
+    }
+}
+
+/* The seed of row r of the group: in an exact stream it is added as it is, so it comes divided by C[t,t]. */
+static void fill_one(const noise_stream *s, const noise_tile *tile, const ring_shared *head, const ring_group *g, int r,
+                     char *out) {
+    if (s->plan.exact > 0)
+        noise_fill_whole(s, tile, (uint64_t)(g->seed + r), ((const double *)head->factor)[g->factor + r], out);
+    else
+        noise_fill_seed(s, tile, (uint64_t)(g->seed + r), out);
+}
+
+static void make_feedback_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
+    const ring_shared *head = (const ring_shared *)s->shared;
+    const noise_plan *plan = &s->plan;
+    const int64_t next = tile->start + tile->count - plan->base;
+    const int64_t further = plan->stride > 0 ? tile->count : plan->lags * tile->count;
+    (void)rows;
+    for (int64_t k = 0; k < head->groups; k++) {
+        const ring_group *g = &head->group[k];
+        for (int r = 0; r < g->rows; r++)
+            fill_one(s, tile, head, g, r, scratch + (size_t)(r * tile->count) * plan->size);
+        kernels_feedback job = {.count = tile->count,
+                                .lags = plan->lags,
+                                .past = g->past,
+                                .rows = g->rows,
+                                .slot = g->step % plan->lags,
+                                .stride = tile->stride,
+                                .fetch = k == 0 && next + tile->count <= plan->padded ? further : 0,
+                                .factor = head->factor + (size_t)g->factor * plan->size,
+                                .near = g->near,
+                                .seed = scratch,
+                                .ring = tile->slots};
+        (plan->exact > 0 ? s->wholes->feedback : s->kernels->feedback)(&job);
+    }
+}
+
+static const void *feedback_row(const noise_stream *s, const noise_tile *tile, const char *scratch, int64_t t) {
+    (void)scratch;
+    return tile->slots + (size_t)(t % s->plan.lags * tile->stride) * s->plan.size;
+}
+
+/* One row: weight p is that of row t - p, and the first that of the seed. */
+static void feedback_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
+    const ring_shared *head = (const ring_shared *)s->shared;
+    const ring_group *g = &head->group[0];
+    assert(g->step == t && g->rows == 1), (void)t;
+    out->kind = DPMF_RECIPE_FEEDBACK;
+    out->seeds = 1;
+    out->seed[0] = (uint64_t)g->seed;
+    out->weights = 1 + noise_at_most(g->past, s->plan.lags);
+    out->weight = head->factor;
+}
+
+static const noise_route FEEDBACK = {.holds = 1,
+                                     .exact = NOISE_EXACT_FEEDBACK,
+                                     .has_state = 1,
+                                     .prepare = prepare_feedback,
+                                     .make = make_feedback_rows,
+                                     .row = feedback_row,
+                                     .recipe = feedback_recipe};
+
+void noise_plan_feedback(noise_plan *plan, int64_t lookahead) {
+    plan->route = &FEEDBACK;
+    plan->bound = noise_bound_feedback;
+    plan->lags = plan->leaf->ops->bands(plan->leaf) - 1;
+    assert(plan->lags >= 1);
+    plan->slots = plan->lags;
+    plan->work =
+        (noise_work){1, (double)plan->lags + 2}; /* the ring is read from memory and written once per `ahead` rows */
+    plan->ahead = noise_at_most(plan->lags, lookahead == 0 ? AHEAD_MAX : lookahead);
+    plan->replay = plan->ahead;
+    plan->mapped = 0;
+    plan->scratch_rows = ROWS;
+    plan->cache = RING_CACHE;
+    plan->cache_rows = plan->slots + ROWS;
+    plan->shared_bytes = part(1, sizeof(ring_shared)) + part(plan->lags + 1, sizeof(double)) +
+                         part(plan->ahead, sizeof(ring_group)) + plan->ahead * (plan->lags + 1) * (int64_t)plan->size;
 }

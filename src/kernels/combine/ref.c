@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* Combinations of rows for ref; compiled with that instruction set switched on (CMakeLists.txt). */
-#define KERNEL_BYTES 16
-#define VECTORS 2 /* four rows of them and what is read fit the registers of this set */
-#define SET kernels_combine_ref
-#define SET_NAME "ref"
-#include "kernels/combine/set.inc"

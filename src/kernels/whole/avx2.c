@@ -1,7 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-/* The recursions of the exact release for avx2; compiled with that instruction set switched on (CMakeLists.txt). */
-#define KERNEL_BYTES 32
-#define VECTORS 2 /* four rows of them and what is read fit the registers of this set */
-#define SET kernels_whole_avx2
-#define SET_NAME "avx2"
-#include "kernels/whole/body.inc"
