@@ -308,7 +308,7 @@ void banded_class_level(banded_class *c, double level, double *nu) {
  * The s of the best (sum s tau)^2 / sum s^2 nu d for the d at hand are tau / (nu d); the level then makes them good for
  * all d.
  */
-double banded_class_least(banded_class *c, const double *nu, double *tau) {
+static double banded_class_least(banded_class *c, const double *nu, double *tau) {
     double level = 0, sum = 0, *square = c->factor; /* s^2 nu; the factors have been used */
     for (int64_t t = 0; t < c->n; t++) {
         tau[t] = nu[t] > 0 ? fmax(tau[t], 0) / sqrt(nu[t]) : 0;

@@ -75,9 +75,7 @@ typedef struct blt_strategy {
 } blt_strategy;
 
 /* The parameters of a strategy that is a BLT. */
-static inline const blt_parameters *blt_of(const dpmf_strategy *s) {
-    return &((const blt_strategy *)s)->c;
-}
+const blt_parameters *blt_of(const dpmf_strategy *s);
 
 /* From a mechanism file. */
 DPMF_MUST_CHECK dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out);
@@ -96,20 +94,8 @@ typedef struct blt_buffers {
 void blt_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
                          const error_drive *drive, blt_buffers *k, error_moments *moments);
 
-/*
- * Entries of the table of operations. Named workloads: O(n d^2) time, O(d^2) memory; O(n d) for Toeplitz workloads and the
- * strategy as it is. The sums are for prefix sums and positive scales with different decays.
- */
-DPMF_MUST_CHECK dpmf_status blt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,
-                                               double *squares);
-int blt_error_sums(const dpmf_strategy *s, const dpmf_workload *a, double *total, double *largest);
-
 /* ---- sensitivity.c, noise.c, optimize.c ---- */
 
-int blt_longest_column(const dpmf_strategy *s, dpmf_sensitivity *out);
-DPMF_MUST_CHECK dpmf_status blt_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
-                                            sensitivity_found *out);
-void blt_plan_noise(noise_plan *plan);
 DPMF_MUST_CHECK dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status blt_candidates(dpmf_design *d);
 struct design_federated_range;

@@ -25,9 +25,7 @@ typedef struct blt_problem {
 } blt_problem;
 
 /* Has it a closed form, whose cost does not depend on n? */
-static inline int blt_is_closed(const blt_problem *p) {
-    return p->response == NULL && p->emphasis == NULL && p->normalized == NULL;
-}
+int blt_is_closed(const blt_problem *p);
 
 /* C = BLT(alpha, 1 - g) and C^-1 = BLT(-a, 1 - h), and derivatives of a function of the four as if they were free. */
 typedef struct blt_pair {
@@ -36,9 +34,6 @@ typedef struct blt_pair {
 typedef struct blt_slopes {
     double by_log_alpha[BLT_MAX], by_g[BLT_MAX], by_log_a[BLT_MAX], by_h[BLT_MAX];
 } blt_slopes;
-
-/* |B|_F^2 with normalized columns, rows weighted as the problem says, and its derivatives. */
-double blt_normalized_error(const blt_problem *p, const blt_pair *c, blt_slopes *out);
 
 /* ln(loss) and its gradient at 2 x count unknowns; a base_objective (base/minimize.h), never fails. */
 DPMF_MUST_CHECK dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient);

@@ -13,8 +13,6 @@ DPMF_MUST_CHECK dpmf_status dense_optimize(const optimize_task *task, dpmf_strat
 DPMF_MUST_CHECK dpmf_status dense_candidates(dpmf_design *d);
 DPMF_MUST_CHECK dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out,
                                                   dpmf_optimization *result);
-DPMF_MUST_CHECK dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **out,
-                                                    dpmf_optimization *result);
 
 /* The bounds alone, cyclic and full participation, at a tolerance of their own. */
 DPMF_MUST_CHECK dpmf_status dense_optimize_bound(const optimize_task *task, double tolerance,

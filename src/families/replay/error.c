@@ -21,6 +21,12 @@
 
 #include <string.h>
 
+replay_error_head replay_error_head_at(const replay_error *e, const replay_coefficients *c, int64_t t) {
+    const double *d = e->drive + 4 * t, scale = c->scale[t % c->shape.period];
+    if (e->heads == 1) return (replay_error_head){{d[1]}, {scale * d[3]}};
+    return (replay_error_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
+}
+
 typedef replay_coefficients replay;
 typedef replay_error error_t;
 typedef replay_error_head head;

@@ -307,7 +307,8 @@ dpmf_status replay_shared_loss(shared_t *s, const double *parameters, double *lo
 
 /* ---- rounds ---- */
 
-void replay_shared_multiply(shared_t *s) {
+/* m <- clip(m + x/eps) for what was evaluated last. */
+static void replay_shared_multiply(shared_t *s) {
     work_t *w = &s->base;
     const int64_t b = w->c.shape.period;
     for (int64_t p = 0; p < b; p++) {

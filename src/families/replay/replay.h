@@ -74,19 +74,12 @@ int64_t replay_count(const replay_shape *shape);
 replay_view replay_look(const replay_shape *shape, double *parameters);
 
 /* Values at all positions from values at the nodes, `width` numbers each, and the transpose: node += sum over p. */
-void replay_spread(const replay_shape *shape, int width, const double *node, double *position);
 void replay_gather(const replay_shape *shape, int width, const double *position, double *node);
 
-static inline int64_t replay_pair(int e, int g) {
-    return e >= g ? (int64_t)e * (e + 1) / 2 + g : (int64_t)g * (g + 1) / 2 + e;
-}
-static inline int64_t replay_pairs(const replay_shape *s) {
-    return (int64_t)s->epochs * (s->epochs + 1) / 2;
-}
+int64_t replay_pair(int e, int g);
+int64_t replay_pairs(const replay_shape *s);
 /* Epochs that have position p. */
-static inline int replay_members(const replay_shape *s, int64_t p) {
-    return p < s->last ? s->epochs : s->epochs - 1;
-}
+int replay_members(const replay_shape *s, int64_t p);
 
 /* ---- shape.c: the coefficients of every step ---- */
 
@@ -157,13 +150,8 @@ DPMF_MUST_CHECK dpmf_status replay_blocks(replay_coefficients *c, const replay_f
                                           replay_gram *g);
 
 /* Stages of pairs: stage s has the pairs (e, g), e >= g, e + g = s, which do not depend on each other. */
-static inline int replay_stage_first(const replay_shape *shape, int s) {
-    (void)shape;
-    return (s + 1) / 2;
-}
-static inline int replay_stage_end(const replay_shape *shape, int s) {
-    return (s < shape->epochs - 1 ? s : shape->epochs - 1) + 1;
-}
+int replay_stage_first(const replay_shape *shape, int s);
+int replay_stage_end(const replay_shape *shape, int s);
 
 /* function(r, context) with the usual numbers of buffers compiled in, so that the loops over them unroll. */
 #define REPLAY_UNROLLED(function, r, context)                                                                          \
@@ -215,8 +203,6 @@ DPMF_MUST_CHECK dpmf_status replay_class_bound(int k, const double *x, double *s
 /* y = C x and x = C^-1 y, O(n (k + r)); in place allowed. */
 DPMF_MUST_CHECK dpmf_status replay_apply(const replay_coefficients *c, const double *x, double *y);
 DPMF_MUST_CHECK dpmf_status replay_solve(const replay_coefficients *c, const double *y, double *x);
-/* Column j of C, n numbers. */
-DPMF_MUST_CHECK dpmf_status replay_column(const replay_coefficients *c, int64_t j, double *column);
 
 /* What step t of the noise stream needs. */
 typedef struct replay_step {
@@ -297,11 +283,7 @@ typedef struct replay_error_head {
     double k[4], c[2];
 } replay_error_head;
 
-static inline replay_error_head replay_error_head_at(const replay_error *e, const replay_coefficients *c, int64_t t) {
-    const double *d = e->drive + 4 * t, scale = c->scale[t % c->shape.period];
-    if (e->heads == 1) return (replay_error_head){{d[1]}, {scale * d[3]}};
-    return (replay_error_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
-}
+replay_error_head replay_error_head_at(const replay_error *e, const replay_coefficients *c, int64_t t);
 
 /*
  * function(heads, buffers, ...) with the usual numbers of both compiled in: the loops over them unroll, a factor of two
@@ -339,9 +321,7 @@ typedef struct replay_object {
 } replay_object;
 
 /* The parts of a strategy that is of this class. */
-static inline const replay_parts *replay_of(const dpmf_strategy *s) {
-    return &((const replay_object *)s)->parts;
-}
+const replay_parts *replay_of(const dpmf_strategy *s);
 
 /* seeds = 0: replayed; else the number of shared class seeds. */
 DPMF_MUST_CHECK dpmf_status replay_make(const replay_shape *shape, int seeds, const double *parameters, base_pool *pool,
@@ -354,7 +334,6 @@ DPMF_MUST_CHECK dpmf_status replay_read(const strategy_source *source, dpmf_stra
 /* Under its own cyclic participation, or a multiple of it. */
 DPMF_MUST_CHECK dpmf_status replay_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
                                                sensitivity_found *out);
-void replay_plan_noise(noise_plan *plan);
 /* The family tvblt under several participations. */
 DPMF_MUST_CHECK dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 

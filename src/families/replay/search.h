@@ -79,11 +79,6 @@ DPMF_MUST_CHECK dpmf_status replay_filter_adjoint(replay_work *w);
 
 /* ---- search.c: the start ---- */
 
-/*
- * Where the search begins: the same filter at every step, the inverse of the sum of r exponentials nearest to the first
- * 2b coefficients of A^1/2 (of the workload without its schedule), equal profiles and scales. Fills w->parameters.
- */
-DPMF_MUST_CHECK dpmf_status replay_start(const dpmf_workload *workload, replay_work *w);
 /* w->scales, which make the curvature of the loss about the same in all unknowns near w->parameters. */
 void replay_scale(replay_work *w);
 
@@ -134,8 +129,6 @@ void replay_shared_work_free(replay_shared_work *s);
 /* log of the loss at these parameters (INFINITY: none), with the smoothed sensitivity. gradient may be NULL. */
 DPMF_MUST_CHECK dpmf_status replay_shared_loss(replay_shared_work *s, const double *parameters, double *loss,
                                                double *gradient);
-/* m <- clip(m + x/eps) for what was evaluated last. */
-void replay_shared_multiply(replay_shared_work *s);
 
 /* s->parameters from a mechanism with replayed seeds and the parameters it came from; and s->scales. */
 DPMF_MUST_CHECK dpmf_status replay_shared_start(const replay_coefficients *c, double *parameters,

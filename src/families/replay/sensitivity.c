@@ -17,6 +17,31 @@
 #include <math.h>
 #include <string.h>
 
+const replay_parts *replay_of(const dpmf_strategy *s) {
+    return &((const replay_object *)s)->parts;
+}
+
+int64_t replay_pair(int e, int g) {
+    return e >= g ? (int64_t)e * (e + 1) / 2 + g : (int64_t)g * (g + 1) / 2 + e;
+}
+
+int64_t replay_pairs(const replay_shape *s) {
+    return (int64_t)s->epochs * (s->epochs + 1) / 2;
+}
+
+int replay_members(const replay_shape *s, int64_t p) {
+    return p < s->last ? s->epochs : s->epochs - 1;
+}
+
+int replay_stage_first(const replay_shape *shape, int s) {
+    (void)shape;
+    return (s + 1) / 2;
+}
+
+int replay_stage_end(const replay_shape *shape, int s) {
+    return (s < shape->epochs - 1 ? s : shape->epochs - 1) + 1;
+}
+
 static const double CANCELLED = 1e-11; /* of the trace */
 
 typedef struct classes {

@@ -41,14 +41,7 @@ void toeplitz_error_free(toeplitz_error *e);
 /* E and, unless NULL, dE/dc. Coefficients that diverge give *value = INFINITY and no gradient. */
 DPMF_MUST_CHECK dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *value, double *gradient);
 
-/* The route of many bands: transforms.c */
-DPMF_MUST_CHECK dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value,
-                                                      double *gradient);
-
-static inline double toeplitz_weight(const toeplitz_error *e, int64_t i) {
-    if (e->weights != NULL) return e->weights[i];
-    return e->rms ? (double)(e->n - i) / (double)e->n : 1;
-}
+double toeplitz_weight(const toeplitz_error *e, int64_t i);
 
 /* ---- S: sensitivity.c ---- */
 

@@ -89,7 +89,6 @@ static inline const tvblt_parameters *tvblt_of(const dpmf_strategy *s) {
 DPMF_MUST_CHECK dpmf_status tvblt_read(const strategy_source *source, dpmf_strategy **out);
 
 /* ---- noise.c ---- */
-void tvblt_plan_noise(noise_plan *plan);
 
 /* ---- error.c ---- */
 
@@ -99,8 +98,6 @@ void tvblt_plan_noise(noise_plan *plan);
  */
 DPMF_MUST_CHECK dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps,
                                          const double *scale, const dpmf_run *run, double *per_step);
-DPMF_MUST_CHECK dpmf_status tvblt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,
-                                                 double *squares);
 
 /* ---- optimize.c ---- */
 
