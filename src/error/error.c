@@ -90,15 +90,6 @@ typedef struct outputs {
     double *row;
 } outputs;
 
-static void outputs_free(outputs *o) {
-    base_free(o->yy);
-    base_free(o->ym);
-    base_free(o->yo);
-    base_free(o->lead);
-    base_free(o->now);
-    base_free(o->row);
-}
-
 static dpmf_status outputs_create(int64_t bands, outputs *o) {
     o->slots = bands - 1;
     TRY(base_alloc_doubles(o->slots * o->slots, "covariances", &o->yy));
@@ -155,7 +146,12 @@ dpmf_status error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const
         per_step[t] = v.oo;
     }
 done:
-    outputs_free(&o);
+    base_free(o.yy);
+    base_free(o.ym);
+    base_free(o.yo);
+    base_free(o.lead);
+    base_free(o.now);
+    base_free(o.row);
     return status;
 }
 
@@ -378,11 +374,6 @@ static int is_toeplitz(const dpmf_strategy *s) {
     return strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
 }
 
-/* Few enough bands of C for b^2 a step. */
-static int recursion_is_cheap(const dpmf_strategy *s) {
-    return strategy_bands(s) < s->steps && strategy_bands(s) <= 4096;
-}
-
 static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
     return a->form == WORKLOAD_DENSE || strategy_matrix(s) != NULL;
 }
@@ -435,7 +426,8 @@ static dpmf_status named_route(const dpmf_workload *a, const dpmf_strategy *s, c
         if (done) return DPMF_OK;
     }
     if (columns_are_cheap(a, scaled, &count, &c)) return error_toeplitz_columns(a, count, c, scale, run, squares);
-    if (recursion_is_cheap(s)) return error_fed_back(a, s, run, squares);
+    /* Few enough bands of C for b^2 a step. */
+    if (strategy_bands(s) < s->steps && strategy_bands(s) <= 4096) return error_fed_back(a, s, run, squares);
     return has_impulses(s) ? error_columns(a, s, run, squares) : error_dense(a, s, NULL, run, squares);
 }
 

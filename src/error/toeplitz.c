@@ -61,15 +61,6 @@ static dpmf_status create(int64_t n, int64_t first, columns *out) {
     return DPMF_OK;
 }
 
-/* h into `reversed`, by way of `o`. */
-static void fill_inverse(columns *e, int64_t count, const double *c) {
-    e->o[0] = 1;
-    base_toeplitz_solve_banded(e->n, count, c, e->o, e->o);
-    for (int64_t i = 0; i < e->n; i++)
-        e->reversed[e->n - 1 - i] = e->o[i];
-    memset(e->o, 0, (size_t)e->n * sizeof *e->o);
-}
-
 /* The rows before `first`, and the columns as they are after them. `scale` is constant there. */
 static void fill_series(columns *e, const dpmf_workload *a, double scale, double *squares) {
     const workload_recursion_form r = workload_recursion(a, 0);
@@ -128,7 +119,12 @@ dpmf_status error_toeplitz_columns(const dpmf_workload *a, int64_t count, const 
     columns e = {0};
     dpmf_status status = DPMF_OK;
     TRY(create(n, a->toeplitz ? n - count + 1 : 0, &e));
-    fill_inverse(&e, count, c);
+    /* h into `reversed`, by way of `o`. */
+    e.o[0] = 1;
+    base_toeplitz_solve_banded(e.n, count, c, e.o, e.o);
+    for (int64_t i = 0; i < e.n; i++)
+        e.reversed[e.n - 1 - i] = e.o[i];
+    memset(e.o, 0, (size_t)e.n * sizeof *e.o);
     if (e.first > 0) fill_series(&e, a, scale == NULL ? 1 : scale[0], per_step);
     for (int64_t t = e.first; t < n; t++) {
         const workload_recursion_form r = workload_recursion(a, t);
@@ -159,16 +155,6 @@ done:
  * length of g, against O(n^2) by the columns above and O(n b^2) by the covariance of past outputs. A g that does not
  * end within half of the run, as that of the square root, goes by the last part of this file, O(n log^2 n).
  */
-
-/* g from h in place. */
-static void filter(const dpmf_workload *a, int64_t n, double *g) {
-    const workload_recursion_form r = workload_recursion(a, 0);
-    double m = 0;
-    for (int64_t i = 0; i < n; i++) {
-        m = r.momentum * m + g[i];
-        g[i] = r.from_m * m + r.from_y * g[i];
-    }
-}
 
 /* Beyond this all of g together is below the rounding of its largest number. */
 static int64_t length_of(int64_t n, const double *g) {
@@ -248,7 +234,13 @@ dpmf_status error_schedule(const dpmf_workload *a, int64_t count, const double *
     if (scale != NULL && a->momentum > 0) return DPMF_OK;
     TRY_DONE(base_alloc_doubles(n, "a filter", &g));
     TRY_DONE(invert_series(n, count, c, g));
-    filter(a, n, g);
+    /* g from h in place. */
+    const workload_recursion_form r = workload_recursion(a, 0);
+    double m = 0;
+    for (int64_t i = 0; i < n; i++) {
+        m = r.momentum * m + g[i];
+        g[i] = r.from_m * m + r.from_y * g[i];
+    }
     const int64_t length = length_of(n, g);
     if (!isfinite(base_norm(n, g)) || (length > n / 2 && n < LONG)) goto done;
     TRY_DONE(base_alloc_doubles(n, "learning rates", &rates));
@@ -323,21 +315,6 @@ static void add_rows(triangle *w, int64_t lo, int64_t m) {
         w->q[lo + m + b] += w->product[m - 1 + b];
 }
 
-static dpmf_status add_square(triangle *w, int64_t lo, int64_t m) {
-    const double *g = w->g + lo, *rates = w->rates + lo;
-    if (lo > 0) {
-        TRY(base_convolve(m, rates, 2 * m - 1, w->lags + 1, 2 * m - 1, w->product));
-        add_rows(w, lo, m);
-    }
-    for (int64_t i = 0; i < m; i++)
-        w->reversed[i] = rates[m - 1 - i];
-    TRY(base_convolve(m, g, m, w->reversed, m, w->middle)); /* sum_a g_{lo+a-v} rates_a at m-1-v */
-    base_reverse(m, w->middle);
-    TRY(base_convolve(smaller(2 * m - 1, w->n - lo - 1), g + 1, m, w->middle, 2 * m - 1, w->product));
-    add_rows(w, lo, m);
-    return DPMF_OK;
-}
-
 /* P_d from lo - 1 to lo + 2m - 1. */
 static dpmf_status move_lags(triangle *w, int64_t lo, int64_t m) {
     for (int64_t i = 0; i < 2 * m; i++)
@@ -352,7 +329,17 @@ static dpmf_status add_squares(triangle *w, int64_t m) {
     memset(w->lags, 0, (size_t)(2 * m) * sizeof *w->lags);
     for (int64_t lo = 0; lo + m < w->n; lo += 2 * m) {
         TRY(base_progress(w->run, "error", -1));
-        TRY(add_square(w, lo, m));
+        const double *g = w->g + lo, *rates = w->rates + lo;
+        if (lo > 0) {
+            TRY(base_convolve(m, rates, 2 * m - 1, w->lags + 1, 2 * m - 1, w->product));
+            add_rows(w, lo, m);
+        }
+        for (int64_t i = 0; i < m; i++)
+            w->reversed[i] = rates[m - 1 - i];
+        TRY(base_convolve(m, g, m, w->reversed, m, w->middle)); /* sum_a g_{lo+a-v} rates_a at m-1-v */
+        base_reverse(m, w->middle);
+        TRY(base_convolve(smaller(2 * m - 1, w->n - lo - 1), g + 1, m, w->middle, 2 * m - 1, w->product));
+        add_rows(w, lo, m);
         if (lo + 3 * m < w->n) TRY(move_lags(w, lo, m)); /* there is a next one */
     }
     return DPMF_OK;

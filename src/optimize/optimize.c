@@ -104,20 +104,16 @@ static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_optio
     return DPMF_OK;
 }
 
-static dpmf_status check_weights(int64_t n, const double *weights) {
-    for (int64_t t = 0; weights != NULL && t < n; t++)
-        if (!(weights[t] > 0 && isfinite(weights[t])))
-            return base_fail(DPMF_ERROR_ARGUMENT, "weight %g at step %lld, accepted: above 0", weights[t],
-                             (long long)t);
-    return DPMF_OK;
-}
-
 /* The options against what the family takes (optimize/optimize.c). */
 static dpmf_status check_options(const dpmf_family *family, int64_t steps, const dpmf_optimize_options *options) {
     TRY(check_choices(family, options));
     TRY(check_bands(family, steps, options->bands));
     TRY(check_buffers(family, options));
-    return check_weights(steps, options->weights);
+    for (int64_t t = 0; options->weights != NULL && t < steps; t++)
+        if (!(options->weights[t] > 0 && isfinite(options->weights[t])))
+            return base_fail(DPMF_ERROR_ARGUMENT, "weight %g at step %lld, accepted: above 0", options->weights[t],
+                             (long long)t);
+    return DPMF_OK;
 }
 
 /* ---- the call ---- */
@@ -359,9 +355,10 @@ done:
     return status;
 }
 
-static dpmf_status check_arguments(const dpmf_parametric *family, const dpmf_workload *workload,
-                                   const dpmf_participation *participation, const dpmf_optimize_options *options,
-                                   const double *theta, const dpmf_optimization *result) {
+dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family, const dpmf_workload *workload,
+                                     const dpmf_participation *participation, const dpmf_optimize_options *options,
+                                     double *theta, dpmf_strategy **out, dpmf_optimization *result) {
+    const dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
     static const dpmf_family none = {.name = "parametric"};
     if (family == NULL || family->make == NULL || workload == NULL || theta == NULL || result == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "parametric: family, make, workload, theta or result is NULL");
@@ -375,14 +372,7 @@ static dpmf_status check_arguments(const dpmf_parametric *family, const dpmf_wor
     if (participation != NULL && participation->steps != workload->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "parametric: a participation of %lld steps for a workload of %lld",
                          (long long)participation->steps, (long long)workload->steps);
-    return check_options(&none, workload->steps, options);
-}
-
-dpmf_status dpmf_optimize_parametric(const dpmf_parametric *family, const dpmf_workload *workload,
-                                     const dpmf_participation *participation, const dpmf_optimize_options *options,
-                                     double *theta, dpmf_strategy **out, dpmf_optimization *result) {
-    const dpmf_optimize_options o = options == NULL ? dpmf_optimize_options_defaults() : *options;
-    TRY(check_arguments(family, workload, participation, &o, theta, result));
+    TRY(check_options(&none, workload->steps, &o));
     const optimize_task task = {workload, participation, &o, NULL};
     search s = {.family = family, .task = &task, .best_loss = INFINITY};
     dpmf_optimization found = {.optimum_upper = INFINITY};

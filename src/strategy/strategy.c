@@ -224,7 +224,15 @@ static dpmf_status norms_from_rows(const dpmf_strategy *s, double *norms) {
     return DPMF_OK;
 }
 
-static dpmf_status norms_from_columns(const dpmf_strategy *s, double *norms) {
+dpmf_status dpmf_strategy_column_norms(const dpmf_strategy *s, double *norms) {
+    if (s->ops->column_norms != NULL) return s->ops->column_norms(s, norms);
+    if (strategy_can(s, STRATEGY_CAN_GRAM)) {
+        TRY(s->ops->gram(s, 0, norms));
+        for (int64_t t = 0; t < s->steps; t++)
+            norms[t] = sqrt(norms[t]);
+        return DPMF_OK;
+    }
+    if (strategy_bands(s) < s->steps) return norms_from_rows(s, norms);
     int64_t rows = strategy_rows(s);
     double *column = NULL;
     TRY(base_alloc_doubles(rows, "a column", &column));
@@ -235,35 +243,6 @@ static dpmf_status norms_from_columns(const dpmf_strategy *s, double *norms) {
     }
     base_free(column);
     return status;
-}
-
-dpmf_status dpmf_strategy_column_norms(const dpmf_strategy *s, double *norms) {
-    if (s->ops->column_norms != NULL) return s->ops->column_norms(s, norms);
-    if (strategy_can(s, STRATEGY_CAN_GRAM)) {
-        TRY(s->ops->gram(s, 0, norms));
-        for (int64_t t = 0; t < s->steps; t++)
-            norms[t] = sqrt(norms[t]);
-        return DPMF_OK;
-    }
-    if (strategy_bands(s) < s->steps) return norms_from_rows(s, norms);
-    return norms_from_columns(s, norms);
-}
-
-/*
- * Entries of X = C'C one diagonal at a time: X[t, t+lag] for all t. Sensitivity under several participations needs only
- * the diagonals whose lag can separate two of them, so this is O(n) numbers at a time, for any C.
- *
- *     Toeplitz   X[t, t+lag] = sum_{i <= n-1-t-lag} c_i c_{i+lag}: one running sum, O(n)
- *     banded     from the rows, O(n b)
- *     others     from the columns, O(n) products of columns
- */
-
-static void gram_toeplitz(int64_t n, int64_t count, const double *c, int64_t lag, double *values) {
-    base_running sum = {0};
-    for (int64_t i = 0; i + lag < n; i++) {
-        if (i + lag < count) base_running_add(&sum, c[i] * c[i + lag]);
-        values[n - 1 - lag - i] = base_running_value(&sum);
-    }
 }
 
 /* Row i meets columns u = i - j and t = u - lag. */
@@ -282,7 +261,29 @@ static dpmf_status gram_banded(const dpmf_strategy *s, int64_t lag, double *valu
     return DPMF_OK;
 }
 
-static dpmf_status gram_columns(const dpmf_strategy *s, int64_t lag, double *values) {
+dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values) {
+    int64_t count = 0, inverse_count = 0;
+    const double *c = NULL, *inverse = NULL;
+    assert(lag >= 0 && lag < s->steps);
+    if (strategy_can(s, STRATEGY_CAN_GRAM)) return s->ops->gram(s, lag, values);
+    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
+        /*
+         * Entries of X = C'C one diagonal at a time: X[t, t+lag] for all t. Sensitivity under several participations needs only
+         * the diagonals whose lag can separate two of them, so this is O(n) numbers at a time, for any C.
+         *
+         *     Toeplitz   X[t, t+lag] = sum_{i <= n-1-t-lag} c_i c_{i+lag}: one running sum, O(n)
+         *     banded     from the rows, O(n b)
+         *     others     from the columns, O(n) products of columns
+         */
+        const int64_t n = s->steps;
+        base_running sum = {0};
+        for (int64_t i = 0; i + lag < n; i++) {
+            if (i + lag < count) base_running_add(&sum, c[i] * c[i + lag]);
+            values[n - 1 - lag - i] = base_running_value(&sum);
+        }
+        return DPMF_OK;
+    }
+    if (strategy_bands(s) < s->steps) return gram_banded(s, lag, values);
     int64_t rows = strategy_rows(s);
     double *columns = NULL;
     dpmf_status status = DPMF_OK;
@@ -295,19 +296,6 @@ static dpmf_status gram_columns(const dpmf_strategy *s, int64_t lag, double *val
 done:
     base_free(columns);
     return status;
-}
-
-dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values) {
-    int64_t count = 0, inverse_count = 0;
-    const double *c = NULL, *inverse = NULL;
-    assert(lag >= 0 && lag < s->steps);
-    if (strategy_can(s, STRATEGY_CAN_GRAM)) return s->ops->gram(s, lag, values);
-    if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
-        gram_toeplitz(s->steps, count, c, lag, values);
-        return DPMF_OK;
-    }
-    if (strategy_bands(s) < s->steps) return gram_banded(s, lag, values);
-    return gram_columns(s, lag, values);
 }
 
 /*

@@ -90,17 +90,6 @@ static const strategy_ops BANDED = {.class_name = "banded",
                                     .row = banded_row,
                                     .write = banded_write};
 
-static dpmf_status check_rows(int64_t steps, int64_t bands, const double *rows) {
-    TRY(base_check_finite(steps * bands, rows, "banded C: entry"));
-    for (int64_t t = 0; t < steps && t < bands; t++)
-        for (int64_t j = t + 1; j < bands; j++)
-            if (rows[t * bands + j] != 0)
-                return base_fail(DPMF_ERROR_ARGUMENT,
-                                 "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0", (long long)t,
-                                 (long long)j, rows[t * bands + j]);
-    return DPMF_OK;
-}
-
 dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const double *rows, dpmf_strategy **out) {
     banded *s = NULL;
     dpmf_status status = DPMF_OK;
@@ -112,7 +101,13 @@ dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const doub
     if (steps > INT64_MAX / bands)
         return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers are beyond any memory", (long long)steps,
                          (long long)bands);
-    TRY(check_rows(steps, bands, rows));
+    TRY(base_check_finite(steps * bands, rows, "banded C: entry"));
+    for (int64_t t = 0; t < steps && t < bands; t++)
+        for (int64_t j = t + 1; j < bands; j++)
+            if (rows[t * bands + j] != 0)
+                return base_fail(DPMF_ERROR_ARGUMENT,
+                                 "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0", (long long)t,
+                                 (long long)j, rows[t * bands + j]);
     TRY(strategy_new(&BANDED, sizeof *s, DPMF_FAMILY_BANDED, steps, (dpmf_strategy **)&s));
     s->bands = bands;
     TRY_DONE(base_alloc_doubles(steps * bands, "the bands of C", &s->rows));
@@ -541,20 +536,6 @@ done:
     return status;
 }
 
-static dpmf_status check(const dpmf_workload *workload, int64_t bands) {
-    if (bands < 1 || bands > workload->steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
-                         (long long)bands, (long long)workload->steps);
-    if (bands > UNKNOWNS_MAX / workload->steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
-                         (long long)workload->steps, (long long)bands, UNKNOWNS_MAX);
-    if (workload->form != WORKLOAD_NAMED)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "banded C is optimized for named workloads only (prefix, momentum, ...), not for %s",
-                         workload->text);
-    return DPMF_OK;
-}
-
 /* The best C of `bands` diagonals, n x bands numbers into `rows`, which start as zeros. */
 static dpmf_status best_rows(const optimize_task *task, int64_t bands, double *rows, dpmf_optimization *result) {
     const dpmf_optimize_options *o = task->options;
@@ -580,7 +561,16 @@ dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf
     dpmf_optimization found;
     double *rows = NULL;
     dpmf_status status = DPMF_OK;
-    TRY(check(task->workload, bands));
+    if (bands < 1 || bands > task->workload->steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
+                         (long long)bands, (long long)task->workload->steps);
+    if (bands > UNKNOWNS_MAX / task->workload->steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
+                         (long long)task->workload->steps, (long long)bands, UNKNOWNS_MAX);
+    if (task->workload->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "banded C is optimized for named workloads only (prefix, momentum, ...), not for %s",
+                         task->workload->text);
     TRY_DONE(base_alloc_doubles(n * bands, "the bands of C", &rows));
     TRY_DONE(best_rows(task, bands, rows, &found));
     if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, bands, rows, out));

@@ -21,7 +21,7 @@
  *
  *     dw/dg_i = x/(1 - lambda_i x) w,   dw/dh_j = -x/(1 - mu_j x) w.
  */
-#include "families/blt/search.h"
+#include "families/blt/blt.h"
 
 #include "base/memory.h"
 #include "base/sum.h"
@@ -119,13 +119,6 @@ static void add_distance(const chain *c, double weight, int a, int b, slopes *s)
     s->span[high] -= rise;
 }
 
-static void add_log_alpha(const chain *c, double weight, int i, slopes *s) {
-    for (int j = 0; j < c->count; j++) {
-        add_distance(c, weight, 2 * i, 2 * j + 1, s);
-        if (j != i) add_distance(c, -weight, 2 * i, 2 * j, s);
-    }
-}
-
 static void add_log_beta(const chain *c, double weight, int j, slopes *s) {
     s->at[2 * j + 1] -= weight;
     for (int i = 0; i < c->count; i++) {
@@ -168,15 +161,6 @@ typedef struct running_scales {
     double keep[MAX], rate[MAX], ratio[MAX]; /* lambda, its logarithm, and its b-th power */
     double power[MAX], past[MAX], past_slope[MAX], weight[MAX], weight_slope[MAX], first;
 } running_scales;
-
-static void start_scales(const chain *c, int64_t b, running_scales *r) {
-    memset(r, 0, sizeof *r);
-    for (int i = 0; i < c->count; i++) {
-        r->keep[i] = -expm1(c->q[2 * i]);
-        r->rate[i] = log1p(-c->p[2 * i]);
-        r->ratio[i] = exp((double)b * r->rate[i]);
-    }
-}
 
 enum { ANCHOR = 64 }; /* powers by repeated products for this number of participations, then from the logarithm again */
 
@@ -233,7 +217,13 @@ static const double SETTLED = 1e-20;
 static void sensitivity(const blt_problem *p, const chain *c, part *out) {
     blt_slope inner[MAX * MAX];
     running_scales r;
-    start_scales(c, p->b, &r);
+    const int64_t b = p->b;
+    memset(&r, 0, sizeof r);
+    for (int i = 0; i < c->count; i++) {
+        r.keep[i] = -expm1(c->q[2 * i]);
+        r.rate[i] = log1p(-c->p[2 * i]);
+        r.ratio[i] = exp((double)b * r.rate[i]);
+    }
     memset(out, 0, sizeof *out);
     for (int64_t j = 0; j < p->k; j++) {
         double times = 1, change = next_participation(c, j, p->b, &r);
@@ -505,7 +495,11 @@ dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient
             to.at[a] += by_gap[a] * c.p[a] / (2 * e.value);
     }
     for (int i = 0; i < p->count; i++) {
-        add_log_alpha(&c, s.by_log[i] / (2 * s.value), i, &to);
+        const double weight = s.by_log[i] / (2 * s.value);
+        for (int j = 0; j < c.count; j++) {
+            add_distance(&c, weight, 2 * i, 2 * j + 1, &to);
+            if (j != i) add_distance(&c, -weight, 2 * i, 2 * j, &to);
+        }
         add_log_beta(&c, e.by_log[1 + i] / (2 * e.value), i, &to);
         to.at[2 * i] += s.by_gap[i] * c.p[2 * i] / (2 * s.value) + e.by_log[0] / (2 * e.value);
         to.at[2 * i + 1] += e.by_gap[1 + i] * c.p[2 * i + 1] / (2 * e.value) - e.by_log[0] / (2 * e.value);

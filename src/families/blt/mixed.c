@@ -23,7 +23,7 @@
  *
  * All costs O(n) and more, so this ends at TOEPLITZ_MIXED_STEPS_MAX steps.
  */
-#include "families/blt/search.h"
+#include "families/blt/blt.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

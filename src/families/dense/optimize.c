@@ -12,7 +12,7 @@
  * (optimum/epochs/bound.c). The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
  * is that of X(V) itself, which the blocks of X(V) give without a matrix.
  */
-#include "families/dense/dense.h"
+#include "families/families.h"
 
 #include "base/lower.h"
 #include "base/memory.h"

@@ -7,7 +7,7 @@
  * and the same way back. The sensitivity is 1 by construction (families/replay/sensitivity.c), so the loss is that of the
  * errors alone. A gradient costs about three evaluations, O(n k r^2).
  */
-#include "families/replay/search.h"
+#include "families/replay/replay.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

@@ -10,7 +10,7 @@
  * Buffers for a wanted distance from a bound: one more at a time; twice the nodes where buffers alone do not help. Where
  * the caller takes what there is, the search ends when a buffer gains little.
  */
-#include "families/replay/search.h"
+#include "families/replay/replay.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

@@ -69,18 +69,6 @@ static dpmf_status fill(void *context, int64_t count, const int64_t *which, doub
     return DPMF_OK;
 }
 
-static void sum_up(classes *c, int64_t patterns) {
-    for (int64_t l = 0; l < patterns; l++) {
-        c->sizes[l] = (c->task->n - 1 - l) / c->task->b + 1;
-        c->keys[l] = c->traces[l] = 0;
-        for (int64_t i = 0; i < c->sizes[l]; i++) {
-            c->traces[l] += entry(c, l, i, i);
-            for (int64_t j = 0; j < c->sizes[l]; j++)
-                c->keys[l] += fabs(entry(c, l, i, j));
-        }
-    }
-}
-
 static dpmf_status sum_or_search(const classes *c, int64_t patterns, sensitivity_found *out) {
     const sensitivity_task *task = c->task;
     int64_t top = 0;
@@ -115,7 +103,15 @@ dpmf_status replay_sensitivity(const dpmf_strategy *s, const sensitivity_task *t
     TRY_DONE(base_alloc(patterns, sizeof *c.sizes, "the patterns", (void **)&c.sizes));
     TRY_DONE(base_alloc_doubles(patterns, "the sums over patterns", &c.keys));
     TRY_DONE(base_alloc_doubles(patterns, "the sums over patterns", &c.traces));
-    sum_up(&c, patterns);
+    for (int64_t l = 0; l < patterns; l++) {
+        c.sizes[l] = (c.task->n - 1 - l) / c.task->b + 1;
+        c.keys[l] = c.traces[l] = 0;
+        for (int64_t i = 0; i < c.sizes[l]; i++) {
+            c.traces[l] += entry(&c, l, i, i);
+            for (int64_t j = 0; j < c.sizes[l]; j++)
+                c.keys[l] += fabs(entry(&c, l, i, j));
+        }
+    }
     TRY_DONE(sum_or_search(&c, patterns, out));
 done:
     base_free(c.sizes);

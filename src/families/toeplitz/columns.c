@@ -403,19 +403,6 @@ static int factor(int64_t k, double *a) {
     return 1;
 }
 
-/* L^-1 in the place of L. */
-static void invert(int64_t k, double *l) {
-    for (int64_t i = 0; i < k; i++) {
-        double sum[TOEPLITZ_MIXED_COUNT_MAX] = {0}, *row = l + i * k;
-        const double scale = 1 / row[i];
-        for (int64_t r = 0; r < i; r++)
-            add_multiple(r + 1, row[r], l + r * k, sum);
-        for (int64_t j = 0; j < i; j++)
-            row[j] = -sum[j] * scale;
-        row[i] = scale;
-    }
-}
-
 /* ---- Newton's method for d ---- */
 
 /* Y for d and mu t; its log determinant; 0 if Diag(d) - X is not positive definite. */
@@ -427,7 +414,16 @@ static int dual_point(toeplitz_mixed *m, double mu_t, double *log_det) {
     for (int64_t i = 0; i < k; i++)
         lower[i * k + i] += m->d[i];
     if (!factor(k, lower)) return 0;
-    invert(k, lower);
+    /* L^-1 in the place of L. */
+    for (int64_t i = 0; i < k; i++) {
+        double sum[TOEPLITZ_MIXED_COUNT_MAX] = {0}, *row = lower + i * k;
+        const double scale = 1 / row[i];
+        for (int64_t r = 0; r < i; r++)
+            add_multiple(r + 1, row[r], lower + r * k, sum);
+        for (int64_t j = 0; j < i; j++)
+            row[j] = -sum[j] * scale;
+        row[i] = scale;
+    }
     *log_det = (double)k * log(mu_t);
     memset(m->y, 0, (size_t)(k * k) * sizeof *m->y);
     for (int64_t r = 0; r < k; r++) {

@@ -63,15 +63,6 @@ static void coefficients_of(const problem *p, const double *x, double *c) {
     }
 }
 
-/* dE/dc to dE/dx, in place. */
-static void to_parameters(const problem *p, const double *x, double *gradient) {
-    double sum = 0;
-    for (int64_t i = 0; i < p->bands && p->signs != FREE; i++) {
-        sum = gradient[i] + (p->signs == MONOTONE ? sum : 0);
-        gradient[i] = 2 * x[i] * sum;
-    }
-}
-
 static dpmf_status square_of(problem *p, double *value) {
     if (p->mixed.memory != NULL) return toeplitz_mixed_square(&p->mixed, p->bands, p->c, value, p->by_square);
     if (p->columns_count == 0) return toeplitz_square(&p->pattern, p->bands, p->c, value, p->by_square);
@@ -96,7 +87,12 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
     *f = 0.5 * (log(square) + log(error));
     for (int64_t i = 0; i < p->bands; i++)
         gradient[i] = 0.5 * (p->by_square[i] / square + p->by_error[i] / error);
-    to_parameters(p, x, gradient);
+    /* dE/dc to dE/dx, in place. */
+    double sum = 0;
+    for (int64_t i = 0; i < p->bands && p->signs != FREE; i++) {
+        sum = gradient[i] + (p->signs == MONOTONE ? sum : 0);
+        gradient[i] = 2 * x[i] * sum;
+    }
     return DPMF_OK;
 }
 
@@ -149,15 +145,6 @@ static dpmf_status open_problem(const optimize_task *task, int64_t bands, proble
     if (within || !task->workload->toeplitz)
         return toeplitz_columns_create(task->workload, bands, within, o->weights, &p->columns);
     return toeplitz_error_create(task->workload, bands, o->loss, o->weights, &p->error);
-}
-
-/* Coefficients as parameters; tails that are zero get a little, since no gradient would lead away from there. */
-static void parameters_of(const problem *p, double *x) {
-    const double least = 1e-4 * x[0];
-    for (int64_t i = 0; i < p->bands && p->signs != FREE; i++) {
-        double next = p->signs == MONOTONE && i + 1 < p->bands ? x[i + 1] : 0;
-        x[i] = sqrt(fmax(x[i] - next, least / (double)(i + 1)));
-    }
 }
 
 /* ---- running ---- */
@@ -262,7 +249,12 @@ static dpmf_status start_point(const optimize_task *task, const problem *p, doub
     TRY_DONE(open_problem(task, p->pattern.b, &few));
     TRY_DONE(square_root(task->workload, few.bands, x));
     TRY_DONE(minimize_all(&few, task, x, found));
-    parameters_of(p, x);
+    /* Coefficients as parameters; tails that are zero get a little, since no gradient would lead away from there. */
+    const double least = 1e-4 * x[0];
+    for (int64_t i = 0; i < p->bands && p->signs != FREE; i++) {
+        double next = p->signs == MONOTONE && i + 1 < p->bands ? x[i + 1] : 0;
+        x[i] = sqrt(fmax(x[i] - next, least / (double)(i + 1)));
+    }
 done:
     close_problem(&few);
     return status;

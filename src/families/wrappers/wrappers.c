@@ -4,7 +4,7 @@
  * C'^-1 = D C^-1 and the noise of step t is scaled by d_t (McKenna 2024, Section 3.2 and Appendix K; Pillutla et al.
  * 2025, Definition 2.10). Sensitivity becomes 1 under single participation, at the same cost per step.
  */
-#include "families/wrappers/wrappers.h"
+#include "families/families.h"
 
 #include "base/memory.h"
 #include "strategy/strategy.h"
