@@ -216,21 +216,6 @@ static dpmf_status settle_cap(const dpmf_design *d, dpmf_sampling *sampling) {
 
 /* ---- the list ---- */
 
-static dpmf_status append(dpmf_design *d, const candidate *c) {
-    if (d->count == d->capacity) {
-        const int64_t capacity = d->capacity == 0 ? 32 : 2 * d->capacity;
-        candidate *more = NULL;
-        TRY(base_alloc(capacity, sizeof *more, "the candidates", (void **)&more));
-        if (d->count > 0) memcpy(more, d->candidates, (size_t)d->count * sizeof *more);
-        base_free(d->candidates);
-        d->candidates = more;
-        d->capacity = capacity;
-    }
-    d->candidates[d->count] = *c;
-    d->candidates[d->count++].strategy = strategy_retain(c->strategy);
-    return DPMF_OK;
-}
-
 /* Returns the diagonals of C, or of C^-1, if the family is named after them. */
 static int64_t bands_of(const dpmf_strategy *s) {
     const strategy_family *family = strategy_family_find(s->family, strlen(s->family));
@@ -269,7 +254,18 @@ dpmf_status design_add(dpmf_design *d, const candidate *given, const char *made_
     if (!isfinite(*noise)) return DPMF_OK;
     if (c.compared == 0) c.compared = *noise;
     snprintf(c.made_by, sizeof c.made_by, "%s", made_by);
-    return append(d, &c);
+    if (d->count == d->capacity) {
+        const int64_t capacity = d->capacity == 0 ? 32 : 2 * d->capacity;
+        candidate *more = NULL;
+        TRY(base_alloc(capacity, sizeof *more, "the candidates", (void **)&more));
+        if (d->count > 0) memcpy(more, d->candidates, (size_t)d->count * sizeof *more);
+        base_free(d->candidates);
+        d->candidates = more;
+        d->capacity = capacity;
+    }
+    d->candidates[d->count] = c;
+    d->candidates[d->count++].strategy = strategy_retain(c.strategy);
+    return DPMF_OK;
 }
 
 dpmf_status design_add_closed_form(dpmf_design *d, const char *family, const dpmf_sampling *sampling) {

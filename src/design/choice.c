@@ -174,16 +174,6 @@ static int64_t leader(const dpmf_design *d, int64_t i, int must_fit) {
     return found;
 }
 
-static void name_leaders(dpmf_design *d) {
-    for (int64_t i = 0; i < d->count; i++) {
-        if (!d->candidates[i].info.is_search_point) continue;
-        for (int must_fit = 0; must_fit < 2; must_fit++) {
-            int64_t found = leader(d, i, must_fit);
-            if (found >= 0) d->candidates[found].info.is_search_point = 0;
-        }
-    }
-}
-
 enum { MEASURED_BUFFERS = 64 }; /* beside the choice: a stream of more takes longer than milliseconds to measure */
 
 static dpmf_status fill_eligible(dpmf_design *d) {
@@ -202,7 +192,13 @@ dpmf_status design_choose(dpmf_design *d, int64_t *chosen) {
     qsort(d->candidates, (size_t)d->count, sizeof *d->candidates, compare_candidates);
     TRY(least_noise(d, &best));
     TRY(fewest_buffers(d, best, chosen));
-    name_leaders(d);
+    for (int64_t i = 0; i < d->count; i++) {
+        if (!d->candidates[i].info.is_search_point) continue;
+        for (int must_fit = 0; must_fit < 2; must_fit++) {
+            int64_t found = leader(d, i, must_fit);
+            if (found >= 0) d->candidates[found].info.is_search_point = 0;
+        }
+    }
     d->candidates[*chosen].info.is_search_point = 0;
     return fill_eligible(d);
 }

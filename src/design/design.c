@@ -45,22 +45,6 @@ static dpmf_status check_families(const char *names) {
     }
 }
 
-static dpmf_status check_enums(const dpmf_design_options *o) {
-    int kinds = 0;
-    while (dpmf_sampling_describe((dpmf_sampling_kind)kinds) != NULL)
-        kinds++;
-    if ((unsigned)o->sampling >= (unsigned)kinds)
-        return base_fail(DPMF_ERROR_ARGUMENT, "design: sampling %d, accepted 0 to %d", (int)o->sampling, kinds - 1);
-    if ((unsigned)o->loss > DPMF_LOSS_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "design: loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
-    if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
-        return base_fail(DPMF_ERROR_ARGUMENT, "design: adjacency %d, accepted 0 to 2", (int)o->adjacency);
-    if ((unsigned)o->precision > DPMF_FLOAT64)
-        return base_fail(DPMF_ERROR_ARGUMENT, "design: precision %d, accepted 0 (float32) or 1 (float64)",
-                         (int)o->precision);
-    return DPMF_OK;
-}
-
 static const int64_t DIM_MAX = (int64_t)1 << 50; /* far above any memory; its bytes still fit 64 bits */
 
 static dpmf_status check_numbers(const dpmf_design_options *o, int64_t steps) {
@@ -115,21 +99,24 @@ static dpmf_status check_federated(const dpmf_design_options *o, int64_t steps) 
 
 static dpmf_status check_question(const dpmf_workload *workload, const dpmf_design_options *o) {
     if (workload == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "design: the workload is NULL");
-    TRY(check_enums(o));
+    int kinds = 0;
+    while (dpmf_sampling_describe((dpmf_sampling_kind)kinds) != NULL)
+        kinds++;
+    if ((unsigned)o->sampling >= (unsigned)kinds)
+        return base_fail(DPMF_ERROR_ARGUMENT, "design: sampling %d, accepted 0 to %d", (int)o->sampling, kinds - 1);
+    if ((unsigned)o->loss > DPMF_LOSS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "design: loss %d, accepted 0 (rms) or 1 (max)", (int)o->loss);
+    if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
+        return base_fail(DPMF_ERROR_ARGUMENT, "design: adjacency %d, accepted 0 to 2", (int)o->adjacency);
+    if ((unsigned)o->precision > DPMF_FLOAT64)
+        return base_fail(DPMF_ERROR_ARGUMENT, "design: precision %d, accepted 0 (float32) or 1 (float64)",
+                         (int)o->precision);
     TRY(check_numbers(o, workload->steps));
     TRY(check_federated(o, workload->steps));
     return o->families == NULL ? DPMF_OK : check_families(o->families);
 }
 
 /* ---- the problem ---- */
-
-static dpmf_status make_participation(const dpmf_design_options *o, int64_t steps, dpmf_participation **out) {
-    dpmf_participation_kind kind = o->federated ? DPMF_PARTICIPATION_MIN_SEPARATION : DPMF_PARTICIPATION_CYCLIC;
-    const int64_t apart = o->federated ? o->separation_low : (steps - 1) / o->epochs + 1;
-    const int64_t count = o->federated ? o->epochs : (steps - 1) / apart + 1; /* of whole passes there may be fewer */
-    if (o->epochs == 1) kind = DPMF_PARTICIPATION_SINGLE;
-    return dpmf_participation_create(kind, steps, count, apart, out);
-}
 
 static dpmf_status make_plain(const dpmf_workload *a, dpmf_workload **out) {
     dpmf_workload_options o = dpmf_workload_options_defaults();
@@ -155,7 +142,12 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     if (o->tolerance == 0) d->options.tolerance = 1e-6;
     if (o->any_sampling) d->options.sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; samplings.c has the rest */
     d->probability = (double)o->epochs / (double)workload->steps;
-    TRY(make_participation(o, workload->steps, &participation));
+    const int64_t steps = workload->steps;
+    dpmf_participation_kind kind = o->federated ? DPMF_PARTICIPATION_MIN_SEPARATION : DPMF_PARTICIPATION_CYCLIC;
+    const int64_t apart = o->federated ? o->separation_low : (steps - 1) / o->epochs + 1;
+    const int64_t count = o->federated ? o->epochs : (steps - 1) / apart + 1; /* of whole passes there may be fewer */
+    if (o->epochs == 1) kind = DPMF_PARTICIPATION_SINGLE;
+    TRY(dpmf_participation_create(kind, steps, count, apart, &participation));
     d->problem = (problem_facts){.steps = workload->steps,
                                  .workload = workload_retain(workload),
                                  .participation = participation,
@@ -190,7 +182,7 @@ static dpmf_status find_candidates(dpmf_design *d) {
         if ((kind == DPMF_SAMPLING_POISSON || kind == DPMF_SAMPLING_BLOCK_CYCLIC) &&
             (f->candidates.samplings & 1u << DPMF_SAMPLING_POISSON) != 0 && design_is_allowed(d, f->shown.name))
             TRY(design_add_closed_form(d, f->shown.name, &poisson));                   /* DP-SGD */
-    if (!participation_is_single(d->problem.participation)) TRY(design_find_bound(d)); /* spares searches below it */
+    if (!workload_is_single(d->problem.participation)) TRY(design_find_bound(d)); /* spares searches below it */
     for (int first = kind != DPMF_SAMPLING_NONE; first >= 0; first--)
         for (f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f))
             if (f->candidates.search != NULL && (f->candidates.before_others && kind != DPMF_SAMPLING_NONE) == first)

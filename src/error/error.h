@@ -23,19 +23,10 @@ typedef struct error_drive {
     double beta, keep, p, g;
 } error_drive;
 
-static inline error_drive error_drive_at(const dpmf_workload *a, int64_t t) {
-    workload_recursion_form r = workload_recursion(a, t);
-    return (error_drive){r.momentum, r.keep, r.rate * r.from_m * r.momentum, r.rate * (r.from_m + r.from_y)};
-}
+error_drive error_drive_at(const dpmf_workload *a, int64_t t);
 
 /* yy = Var y_t; ym and yo are its covariances with m and o before the step. */
-static inline void error_moments_advance(const error_drive *d, double yy, double ym, double yo, error_moments *v) {
-    error_moments u = *v;
-    v->mm = d->beta * d->beta * u.mm + 2 * d->beta * ym + yy;
-    v->mo = d->beta * (d->keep * u.mo + d->p * u.mm + d->g * ym) + d->keep * yo + d->p * ym + d->g * yy;
-    v->oo = d->keep * d->keep * u.oo + d->p * d->p * u.mm + d->g * d->g * yy + 2 * d->keep * d->p * u.mo +
-            2 * d->keep * d->g * yo + 2 * d->p * d->g * ym;
-}
+void error_moments_advance(const error_drive *d, double yy, double ym, double yo, error_moments *v);
 
 /*
  * What a family is asked for (squared_errors of strategy/strategy.h): the errors under workload `a` of the strategy repeated
@@ -49,9 +40,7 @@ typedef struct error_question {
 } error_question;
 
 /* The strategy as it is, not repeated and not scaled? */
-static inline int error_question_is_plain(const error_question *q) {
-    return q->stamps == 1 && q->scale == NULL;
-}
+int error_question_is_plain(const error_question *q);
 
 /* The sum and the largest of the squares, where the family has them without an array of all: 1; else 0. */
 int error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, double *largest);
@@ -59,9 +48,7 @@ int error_sums(const dpmf_workload *a, const dpmf_strategy *s, double *total, do
 /* Progress of step t of n, where a step takes this number of operations: asked some dozen times per second at most. */
 DPMF_MUST_CHECK dpmf_status error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations);
 
-/* error/recursion.c: covariance recursions for named workloads, O(n b) for C^-1 and O(n b^2) for C of b bands. */
-DPMF_MUST_CHECK dpmf_status error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                           double *per_step);
+/* error/error.c: covariance recursions for named workloads, O(n b) for C^-1 and O(n b^2) for C of b bands. */
 DPMF_MUST_CHECK dpmf_status error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                            double *per_step);
 
@@ -83,10 +70,6 @@ DPMF_MUST_CHECK dpmf_status error_schedule(const dpmf_workload *a, int64_t count
 DPMF_MUST_CHECK dpmf_status error_triangle(int64_t n, const double *g, const double *rates, const dpmf_run *run,
                                            double *q);
 
-/* error/recursion.c: named workloads, from rows of W W', O(n^2) time, O(n) memory. */
-DPMF_MUST_CHECK dpmf_status error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                             double *per_step);
-
 /*
  * error/error.c: |B[t,:]| for a stream that is running, whose workload and strategy must live as long. Steps in order are
  * cheap; memory does not grow with the steps for prefix sums without a horizon. Not for two threads at once.
@@ -97,10 +80,8 @@ DPMF_MUST_CHECK dpmf_status error_lookup_create(const dpmf_workload *a, const dp
 double error_lookup_at(error_lookup *lookup, int64_t t);
 void error_lookup_free(error_lookup *lookup);
 
-/* error/columns.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS, where
+/* error/error.c: impulse responses of square strategies, O(n^2) time, O(n) memory; and whole matrices with BLAS, where
  * `matrix` is C itself, if it is held. */
-DPMF_MUST_CHECK dpmf_status error_columns(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
-                                          double *per_step);
 DPMF_MUST_CHECK dpmf_status error_dense(const dpmf_workload *a, const dpmf_strategy *s, const double *matrix,
                                         const dpmf_run *run, double *per_step);
 

@@ -93,22 +93,20 @@ done:
     return status;
 }
 
-static dpmf_status check_question(const dpmf_strategy *s, int64_t count, const double *q) {
-    if (s == NULL || q == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "query: the strategy or the weights are NULL");
-    if (count < 1 || count > s->steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "query: %lld steps, accepted 1 to %lld", (long long)count,
-                         (long long)s->steps);
-    for (int64_t t = 0; t < count; t++)
-        if (!isfinite(q[t]))
-            return base_fail(DPMF_ERROR_ARGUMENT, "query: weight %lld = %g, accepted: finite", (long long)t, q[t]);
-    return strategy_need_inverse(s);
-}
-
 dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count, const double *weights,
                                  const dpmf_run *run, double *deviation) {
     dpmf_strategy *s = NULL;
     double found = 0;
-    TRY(check_question(strategy, count, weights));
+    if (strategy == NULL || weights == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "query: the strategy or the weights are NULL");
+    if (count < 1 || count > strategy->steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "query: %lld steps, accepted 1 to %lld", (long long)count,
+                         (long long)strategy->steps);
+    for (int64_t t = 0; t < count; t++)
+        if (!isfinite(weights[t]))
+            return base_fail(DPMF_ERROR_ARGUMENT, "query: weight %lld = %g, accepted: finite", (long long)t,
+                             weights[t]);
+    TRY(strategy_need_inverse(strategy));
     TRY(strategy_cut(strategy, count, &s));
     const double *matrix = strategy_matrix(s);
     dpmf_status status;
@@ -151,20 +149,15 @@ typedef struct pool {
     int64_t count;
 } pool;
 
-static dpmf_status check_series(int64_t count, const double *values, const double *deviations) {
+dpmf_status dpmf_query_monotone(int64_t count, const double *values, const double *deviations, double least,
+                                double *out) {
+    pool *stack = NULL;
+    int64_t top = 0, at = 0;
     if (count < 1 || values == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "query: no values");
     for (int64_t t = 0; t < count; t++)
         if (!isfinite(values[t]) || (deviations != NULL && !(deviations[t] > 0 && isfinite(deviations[t]))))
             return base_fail(DPMF_ERROR_ARGUMENT, "query: value %lld, accepted: finite, with a deviation above 0",
                              (long long)t);
-    return DPMF_OK;
-}
-
-dpmf_status dpmf_query_monotone(int64_t count, const double *values, const double *deviations, double least,
-                                double *out) {
-    pool *stack = NULL;
-    int64_t top = 0, at = 0;
-    TRY(check_series(count, values, deviations));
     TRY(base_alloc(count, sizeof *stack, "pools of values", (void **)&stack));
     for (int64_t t = 0; t < count; t++) {
         pool now = {values[t], deviations == NULL ? 1 : 1 / (deviations[t] * deviations[t]), 1};

@@ -10,7 +10,7 @@
  * All columns go from row to row together: O(n) a row. Where A is Toeplitz and C has b bands, only the last b - 1
  * columns of C are short, d_t is constant before them, and the rows before them are those of a Toeplitz matrix
  * (error/error.c); columns start there from its series. So O(n b) in all, against O(n b^2) by the covariance of past outputs
- * (error/recursion.c), and O(n^2) under a schedule.
+ * (error/error.c), and O(n^2) under a schedule.
  */
 
 #include "base/fft.h"
@@ -23,6 +23,23 @@
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+/*
+ * Error of a banded C or C^-1 under a named workload, by propagating a covariance instead of forming B.
+ *
+ * The noise y_t = (C^-1 z)_t drives the workload's recursion (error/error.h). Given Var y_t and its covariances with m_{t-1}
+ * and o_{t-1}, one step updates the 2 x 2 covariance of (m, o). What differs is the memory of y:
+ *
+ *     C^-1 has b bands: y_t = sum_j f_j z_{t-j}. Keep Cov(z_{t-j}, m) and Cov(z_{t-j}, o): O(b) a step.
+ *     C has b bands:    y_t = (z_t - sum_{j>=1} C[t,t-j] y_{t-j}) / C[t,t]. Keep the covariance of the last b-1 outputs
+ *                       with each other and with m, o: O(b^2) a step.
+ */
+
+dpmf_status error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations) {
+    static const int64_t OPERATIONS = (int64_t)1 << 24, STEPS = 1 << 16; /* between two questions, at most */
+    const int64_t apart = operations < OPERATIONS / STEPS ? STEPS : OPERATIONS / operations + 1;
+    return t % apart == 0 ? base_progress(run, "error", (double)t / (double)n) : DPMF_OK;
+}
 
 enum { LANES = 8 };
 
@@ -42,15 +59,6 @@ static dpmf_status create(int64_t n, int64_t first, columns *out) {
     e.o = e.m + room;
     *out = e;
     return DPMF_OK;
-}
-
-/* h into `reversed`, by way of `o`. */
-static void fill_inverse(columns *e, int64_t count, const double *c) {
-    e->o[0] = 1;
-    base_toeplitz_solve_banded(e->n, count, c, e->o, e->o);
-    for (int64_t i = 0; i < e->n; i++)
-        e->reversed[e->n - 1 - i] = e->o[i];
-    memset(e->o, 0, (size_t)e->n * sizeof *e->o);
 }
 
 /* The rows before `first`, and the columns as they are after them. `scale` is constant there. */
@@ -111,7 +119,12 @@ dpmf_status error_toeplitz_columns(const dpmf_workload *a, int64_t count, const 
     columns e = {0};
     dpmf_status status = DPMF_OK;
     TRY(create(n, a->toeplitz ? n - count + 1 : 0, &e));
-    fill_inverse(&e, count, c);
+    /* h into `reversed`, by way of `o`. */
+    e.o[0] = 1;
+    base_toeplitz_solve_banded(e.n, count, c, e.o, e.o);
+    for (int64_t i = 0; i < e.n; i++)
+        e.reversed[e.n - 1 - i] = e.o[i];
+    memset(e.o, 0, (size_t)e.n * sizeof *e.o);
     if (e.first > 0) fill_series(&e, a, scale == NULL ? 1 : scale[0], per_step);
     for (int64_t t = e.first; t < n; t++) {
         const workload_recursion_form r = workload_recursion(a, t);
@@ -142,16 +155,6 @@ done:
  * length of g, against O(n^2) by the columns above and O(n b^2) by the covariance of past outputs. A g that does not
  * end within half of the run, as that of the square root, goes by the last part of this file, O(n log^2 n).
  */
-
-/* g from h in place. */
-static void filter(const dpmf_workload *a, int64_t n, double *g) {
-    const workload_recursion_form r = workload_recursion(a, 0);
-    double m = 0;
-    for (int64_t i = 0; i < n; i++) {
-        m = r.momentum * m + g[i];
-        g[i] = r.from_m * m + r.from_y * g[i];
-    }
-}
 
 /* Beyond this all of g together is below the rounding of its largest number. */
 static int64_t length_of(int64_t n, const double *g) {
@@ -231,7 +234,13 @@ dpmf_status error_schedule(const dpmf_workload *a, int64_t count, const double *
     if (scale != NULL && a->momentum > 0) return DPMF_OK;
     TRY_DONE(base_alloc_doubles(n, "a filter", &g));
     TRY_DONE(invert_series(n, count, c, g));
-    filter(a, n, g);
+    /* g from h in place. */
+    const workload_recursion_form r = workload_recursion(a, 0);
+    double m = 0;
+    for (int64_t i = 0; i < n; i++) {
+        m = r.momentum * m + g[i];
+        g[i] = r.from_m * m + r.from_y * g[i];
+    }
     const int64_t length = length_of(n, g);
     if (!isfinite(base_norm(n, g)) || (length > n / 2 && n < LONG)) goto done;
     TRY_DONE(base_alloc_doubles(n, "learning rates", &rates));
@@ -306,21 +315,6 @@ static void add_rows(triangle *w, int64_t lo, int64_t m) {
         w->q[lo + m + b] += w->product[m - 1 + b];
 }
 
-static dpmf_status add_square(triangle *w, int64_t lo, int64_t m) {
-    const double *g = w->g + lo, *rates = w->rates + lo;
-    if (lo > 0) {
-        TRY(base_convolve(m, rates, 2 * m - 1, w->lags + 1, 2 * m - 1, w->product));
-        add_rows(w, lo, m);
-    }
-    for (int64_t i = 0; i < m; i++)
-        w->reversed[i] = rates[m - 1 - i];
-    TRY(base_convolve(m, g, m, w->reversed, m, w->middle)); /* sum_a g_{lo+a-v} rates_a at m-1-v */
-    base_reverse(m, w->middle);
-    TRY(base_convolve(smaller(2 * m - 1, w->n - lo - 1), g + 1, m, w->middle, 2 * m - 1, w->product));
-    add_rows(w, lo, m);
-    return DPMF_OK;
-}
-
 /* P_d from lo - 1 to lo + 2m - 1. */
 static dpmf_status move_lags(triangle *w, int64_t lo, int64_t m) {
     for (int64_t i = 0; i < 2 * m; i++)
@@ -335,7 +329,17 @@ static dpmf_status add_squares(triangle *w, int64_t m) {
     memset(w->lags, 0, (size_t)(2 * m) * sizeof *w->lags);
     for (int64_t lo = 0; lo + m < w->n; lo += 2 * m) {
         TRY(base_progress(w->run, "error", -1));
-        TRY(add_square(w, lo, m));
+        const double *g = w->g + lo, *rates = w->rates + lo;
+        if (lo > 0) {
+            TRY(base_convolve(m, rates, 2 * m - 1, w->lags + 1, 2 * m - 1, w->product));
+            add_rows(w, lo, m);
+        }
+        for (int64_t i = 0; i < m; i++)
+            w->reversed[i] = rates[m - 1 - i];
+        TRY(base_convolve(m, g, m, w->reversed, m, w->middle)); /* sum_a g_{lo+a-v} rates_a at m-1-v */
+        base_reverse(m, w->middle);
+        TRY(base_convolve(smaller(2 * m - 1, w->n - lo - 1), g + 1, m, w->middle, 2 * m - 1, w->product));
+        add_rows(w, lo, m);
         if (lo + 3 * m < w->n) TRY(move_lags(w, lo, m)); /* there is a next one */
     }
     return DPMF_OK;

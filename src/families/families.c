@@ -5,18 +5,15 @@
  * a workload and optimized; the classes have how it is read from a mechanism file. What an object of the family can do is in
  * its table of operations (strategy/strategy.h), in the family's folder. No other file names the families.
  */
+#include "families/families.h"
 #include "families/banded/banded.h"
 #include "families/blt/blt.h"
-#include "families/dense/dense.h"
-#include "families/fft/fft.h"
 #include "families/lowrank/lowrank.h"
 #include "families/replay/replay.h"
 #include "families/toeplitz/toeplitz.h"
 #include "families/tree/tree.h"
 #include "families/tvblt/tvblt.h"
 #include "families/unbounded/unbounded.h"
-#include "families/workload/workload.h"
-#include "families/wrappers/wrappers.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
@@ -25,19 +22,6 @@
 static dpmf_status create_identity(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
     return toeplitz_create_identity(a->steps, out);
-}
-static dpmf_status create_workload(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    (void)o;
-    return workload_strategy_create(a, out);
-}
-static dpmf_status create_root(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return toeplitz_create_root(a, o->nu, out);
-}
-static dpmf_status create_bsr(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return toeplitz_create_bsr(a, o->bands, out);
-}
-static dpmf_status create_bisr(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
-    return toeplitz_create_bisr(a, o->bands, out);
 }
 static dpmf_status create_unbounded(const dpmf_workload *a, const dpmf_strategy_options *o, dpmf_strategy **out) {
     (void)o;
@@ -89,7 +73,7 @@ static const strategy_family FAMILIES[] = {
                .closed_form = 1,
                .toeplitz = 1,
                .designed = 2},
-     .create = create_workload,
+     .create = workload_strategy_create,
      .candidates = {.turn = 7}},
     {.shown = {.name = DPMF_FAMILY_DENSE,
                .help = "any lower-triangular matrix",
@@ -122,7 +106,7 @@ static const strategy_family FAMILIES[] = {
                .optimize_normalize = 1,
                .designed = 3},
      .optimize = toeplitz_optimize,
-     .create = create_root,
+     .create = toeplitz_create_root,
      .candidates = {.turn = 14,
                     .samplings = 1u << DPMF_SAMPLING_BALLS_IN_BINS,
                     .search = toeplitz_candidates,
@@ -152,7 +136,7 @@ static const strategy_family FAMILIES[] = {
                .bands = 1,
                .toeplitz = 1,
                .designed = 4},
-     .create = create_bsr},
+     .create = toeplitz_create_bsr},
     {.shown = {.name = DPMF_FAMILY_BISR,
                .help = "C^-1 Toeplitz of few diagonals: the first of the inverse "
                        "square root of the workload, given or the best ones",
@@ -167,7 +151,7 @@ static const strategy_family FAMILIES[] = {
                .optimize_normalize = 1,
                .designed = 5},
      .optimize = toeplitz_optimize_inverse,
-     .create = create_bisr,
+     .create = toeplitz_create_bisr,
      .candidates = {.turn = 10, .search = toeplitz_inverse_candidates}},
     {.shown = {.name = DPMF_FAMILY_BLT,
                .help = "buffered linear Toeplitz: a noise stream of few buffers",

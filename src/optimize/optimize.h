@@ -33,10 +33,6 @@ typedef dpmf_status (*optimize_call)(const optimize_task *task, dpmf_strategy **
 #define OPTIMIZE_NON_NEGATIVE "non-negative coefficients"
 #define OPTIMIZE_FALLING "non-negative coefficients that do not rise"
 
-/* The options against what the family takes (optimize/optimize.c). */
-DPMF_MUST_CHECK dpmf_status optimize_check(const dpmf_family *family, int64_t steps,
-                                           const dpmf_optimize_options *options);
-
 /*
  * One participation: the dual of the optimum is solved, and `make` makes a strategy from its solution, or none where the
  * bounds alone are the answer.

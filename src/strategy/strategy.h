@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Strategy: the table of operations that every family fills in. C has `rows` rows and one column per step; W is a left
- * inverse, W C = I, which for a square C is C^-1. Optional entries may be NULL; strategy/object.c then builds what it can
+ * inverse, W C = I, which for a square C is C^-1. Optional entries may be NULL; strategy/strategy.c then builds what it can
  * from the others (a column from apply, norms from columns, ...).
  *
  * The stages ask this table what an object can do, and never which family it is of. Where an entry is missing, or answers
@@ -125,9 +125,8 @@ struct dpmf_strategy {
         return (const family *)s;                                                                                      \
     }
 
-static inline int strategy_can(const dpmf_strategy *s, unsigned what) {
-    return (s->can & what) == what;
-}
+/* Can it do all of these? */
+int strategy_can(const dpmf_strategy *s, unsigned what);
 
 /* Makes the common part of a strategy of `size` bytes, zeroed, with one reference. */
 DPMF_MUST_CHECK dpmf_status strategy_new(const strategy_ops *ops, size_t size, const char *family, int64_t steps,
@@ -141,13 +140,12 @@ int64_t strategy_rows(const dpmf_strategy *s);
 int64_t strategy_buffers(const dpmf_strategy *s);
 double strategy_normals(const dpmf_strategy *s);
 int strategy_is_normalized(const dpmf_strategy *s);
-int64_t strategy_stamps(const dpmf_strategy *s);
 int64_t strategy_bands(const dpmf_strategy *s);
 int64_t strategy_inverse_bands(const dpmf_strategy *s);
 int strategy_toeplitz(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                       const double **inverse); /* 1 if Toeplitz */
 
-/* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy/object.c). */
+/* (C'C)[t, t+lag] for t = 0..steps-lag-1, 0 <= lag < steps (strategy/strategy.c). */
 DPMF_MUST_CHECK dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values);
 
 /* The repeated block and how often; the strategy itself and 1 if it is not repeated. */

@@ -7,7 +7,6 @@
 #include "oracle/oracle.h"
 #include "support/check.h"
 
-#include "families/blt/search.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 #include "workload/workload.h"

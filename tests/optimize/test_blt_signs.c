@@ -6,7 +6,6 @@
 #include "families/blt/blt.h"
 #include "support/check.h"
 
-#include "families/blt/search.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 #include "workload/workload.h"

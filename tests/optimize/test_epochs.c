@@ -4,7 +4,7 @@
  * (tests/python/reference_epochs.py) and against Choquette-Choo et al. 2023, Table 6; every upper bound is the loss
  * that the library's other code finds for the strategy.
  */
-#include "families/dense/dense.h"
+#include "families/families.h"
 #include "optimize/optimize.h"
 
 #include "strategy/strategy.h"

@@ -4,7 +4,7 @@
  * Choquette-Choo et al. 2023, Table 1 (with more digits, found with full eigendecompositions), a workload with momentum
  * and cooldown whose condition is 1e13, and more steps than a matrix can have.
  */
-#include "families/dense/dense.h"
+#include "families/families.h"
 #include "optimize/optimize.h"
 #include "support/check.h"
 

@@ -3,8 +3,6 @@
 #include "families/replay/replay.h"
 #include "support/check.h"
 
-#include "families/replay/search.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

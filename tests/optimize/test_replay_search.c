@@ -3,11 +3,10 @@
  * The search for TV-BLT with replayed seeds: its distance to the certified bound for all mechanisms, its result
  * compared with dense matrices, the number of buffers for a wanted ratio, threads, refusals.
  */
-#include "families/dense/dense.h"
+#include "families/families.h"
 #include "families/replay/replay.h"
 #include "support/check.h"
 
-#include "families/replay/search.h"
 #include "optimize/optimize.h"
 #include "support/failing_allocator.h"
 #include "support/replay_cases.h"

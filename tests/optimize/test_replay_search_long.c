@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "families/replay/search.h"
+#include "families/replay/replay.h"
 
 #include <stdio.h>
 

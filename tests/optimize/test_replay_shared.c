@@ -3,7 +3,6 @@
 #include "families/replay/replay.h"
 #include "support/check.h"
 
-#include "families/replay/search.h"
 #include "support/replay_cases.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
  */
 #include "support/check.h"
 
-#include "families/tvblt/search.h"
+#include "families/tvblt/tvblt.h"
 #include "kernels/tvblt/tvblt.h"
 #include "optimum/optimum.h"
 

@@ -96,12 +96,6 @@ double banded_class_support(banded_class *class_, const double *nu);
 /* Changes nu, by little if it is nearly optimal, so that its support is not above `level` = sum nu_t d_t. */
 void banded_class_level(banded_class *class_, double level, double *nu);
 
-/*
- * The largest bound (sum s_t tau_t)^2 / max over the allowed d of sum s_t^2 nu_t d_t over s >= 0, or one near it if the
- * diagonal that _build left is near the best. Changes tau, and the factors that _build left.
- */
-double banded_class_least(banded_class *class_, const double *nu, double *tau);
-
 /* ---- the certificate (families/banded/class.c) ---- */
 
 /*
@@ -111,10 +105,7 @@ double banded_class_least(banded_class *class_, const double *nu, double *tau);
 DPMF_MUST_CHECK dpmf_status banded_bound(const banded_pass *pass, banded_class *class_, const double *rows,
                                          const double *d, const double *slopes, const double *weights, double *lower);
 
-/* ---- starting points (families/banded/optimize.c) ---- */
-
-/* Columns of the truncated square root of the workload, normalized. */
-DPMF_MUST_CHECK dpmf_status banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows);
+/* ---- starting points (families/banded/object.c) ---- */
 
 /*
  * The C of n steps made from one of `small` < n steps, 4 bands at least: its end kept, its middle drawn out, and columns

@@ -308,7 +308,7 @@ void banded_class_level(banded_class *c, double level, double *nu) {
  * The s of the best (sum s tau)^2 / sum s^2 nu d for the d at hand are tau / (nu d); the level then makes them good for
  * all d.
  */
-double banded_class_least(banded_class *c, const double *nu, double *tau) {
+static double banded_class_least(banded_class *c, const double *nu, double *tau) {
     double level = 0, sum = 0, *square = c->factor; /* s^2 nu; the factors have been used */
     for (int64_t t = 0; t < c->n; t++) {
         tau[t] = nu[t] > 0 ? fmax(tau[t], 0) / sqrt(nu[t]) : 0;
@@ -357,17 +357,6 @@ double banded_class_least(banded_class *c, const double *nu, double *tau) {
 
 /* Rows with less than this part left of |J0_t|^2, or of which rounding is more than this part, are left out (s_t = 0). */
 static const double LEAST_LEFT = 1e-6, MOST_PAID = 0.1, PER_RATIO = 8;
-
-/* X[t, t-j] */
-static void gram(int64_t n, int64_t b, const double *rows, double *x) {
-    for (int64_t t = 0; t < n; t++)
-        for (int64_t j = 0; j < b && j <= t; j++) {
-            double sum = 0;
-            for (int64_t r = t; r < n && r - (t - j) < b; r++)
-                sum += rows[r * b + r - t] * rows[r * b + r - t + j];
-            x[t * b + j] = sum;
-        }
-}
 
 /* V0 within the band: row t of D, from left to right, holds V0[t,u] times C[t,t] and entries of rows that are known. */
 static void dual_matrix(int64_t n, int64_t b, const double *rows, const double *d, double *v) {
@@ -419,12 +408,6 @@ static dpmf_status walk_create(const banded_pass *pass, walk *w) {
     return base_alloc_doubles(pass->n, "traces", &w->tau);
 }
 
-static void walk_free(walk *w) {
-    double *const all[] = {w->lead, w->cross, w->with_m, w->with_o, w->u, w->lags, w->g, w->nu, w->tau};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        base_free(all[i]);
-}
-
 /* U[t,u] from the covariances of state_t with y^_u and the rows of U before. */
 static double enter(const walk *w, int64_t u, const double *slope, double seed) {
     const int64_t c = u % w->b, stride = w->stride;
@@ -466,23 +449,6 @@ static void start_column(walk *w, int64_t t, int64_t slot, double seed, const er
     }
 }
 
-/* Column t loses its projections on the columns before. */
-static void subtract(walk *w, int64_t t) {
-    const int64_t b = w->b, c = t % b, stride = w->stride;
-    double *restrict cross = w->cross + c * stride, *restrict u = w->u + c * stride;
-    for (int64_t k = 1; k < b && k <= t; k++) {
-        const int64_t before = (t - k) % b;
-        const double *restrict cross_k = w->cross + before * stride, *restrict u_k = w->u + before * stride;
-        const double g = w->g[k];
-        for (int64_t i = 0; i < stride; i++)
-            cross[i] -= g * cross_k[i];
-        for (int64_t i = 0; i < stride; i++)
-            u[i] -= g * u_k[i];
-        w->with_m[c] -= g * w->with_m[before];
-        w->with_o[c] -= g * w->with_o[before];
-    }
-}
-
 /* |J_t|^2 from two sides, 0 to leave the row out, and row t into the columns. */
 static void close_row(walk *w, int64_t t, int64_t slot, double own) {
     const int64_t b = w->b;
@@ -509,7 +475,20 @@ static void walk_rows(walk *w, const double *rows, const double *slopes) {
         if (w->slots > 0) banded_lead(p, t, slot, row, w->lead);
         project(w, t, slot, slope, seed, &d);
         start_column(w, t, slot, seed, &d);
-        subtract(w, t);
+        /* Column t loses its projections on the columns before. */
+        const int64_t b = w->b, c = t % b, stride = w->stride;
+        double *restrict cross = w->cross + c * stride, *restrict u = w->u + c * stride;
+        for (int64_t k = 1; k < b && k <= t; k++) {
+            const int64_t before = (t - k) % b;
+            const double *restrict cross_k = w->cross + before * stride, *restrict u_k = w->u + before * stride;
+            const double g = w->g[k];
+            for (int64_t i = 0; i < stride; i++)
+                cross[i] -= g * cross_k[i];
+            for (int64_t i = 0; i < stride; i++)
+                u[i] -= g * u_k[i];
+            w->with_m[c] -= g * w->with_m[before];
+            w->with_o[c] -= g * w->with_o[before];
+        }
         close_row(w, t, slot, enter(w, t, slope, seed));
         if (w->slots > 0) slot = slot + 1 == w->slots ? 0 : slot + 1;
     }
@@ -534,7 +513,14 @@ dpmf_status banded_bound(const banded_pass *pass, banded_class *c, const double 
     TRY_DONE(base_alloc_doubles(n * b, "C'C", &x));
     TRY_DONE(base_alloc_doubles(n * b, "the dual matrix", &v0));
     TRY_DONE(walk_create(pass, &w));
-    gram(n, b, rows, x);
+    /* X[t, t-j] */
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t j = 0; j < b && j <= t; j++) {
+            double sum = 0;
+            for (int64_t r = t; r < n && r - (t - j) < b; r++)
+                sum += rows[r * b + r - t] * rows[r * b + r - t + j];
+            x[t * b + j] = sum;
+        }
     dual_matrix(n, b, rows, d, v0);
     w.x = x;
     w.v0 = v0;
@@ -544,6 +530,8 @@ dpmf_status banded_bound(const banded_pass *pass, banded_class *c, const double 
 done:
     base_free(x);
     base_free(v0);
-    walk_free(&w);
+    double *const all[] = {w.lead, w.cross, w.with_m, w.with_o, w.u, w.lags, w.g, w.nu, w.tau};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        base_free(all[i]);
     return status;
 }

@@ -8,7 +8,10 @@
 
 #include "base/linalg.h"
 #include "base/memory.h"
+#include "base/minimize.h"
+#include "workload/workload.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -86,17 +89,6 @@ static const strategy_ops BANDED = {.class_name = "banded",
                                     .row = banded_row,
                                     .write = banded_write};
 
-static dpmf_status check_rows(int64_t steps, int64_t bands, const double *rows) {
-    TRY(base_check_finite(steps * bands, rows, "banded C: entry"));
-    for (int64_t t = 0; t < steps && t < bands; t++)
-        for (int64_t j = t + 1; j < bands; j++)
-            if (rows[t * bands + j] != 0)
-                return base_fail(DPMF_ERROR_ARGUMENT,
-                                 "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0", (long long)t,
-                                 (long long)j, rows[t * bands + j]);
-    return DPMF_OK;
-}
-
 dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const double *rows, dpmf_strategy **out) {
     banded *s = NULL;
     dpmf_status status = DPMF_OK;
@@ -108,7 +100,13 @@ dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const doub
     if (steps > INT64_MAX / bands)
         return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers are beyond any memory", (long long)steps,
                          (long long)bands);
-    TRY(check_rows(steps, bands, rows));
+    TRY(base_check_finite(steps * bands, rows, "banded C: entry"));
+    for (int64_t t = 0; t < steps && t < bands; t++)
+        for (int64_t j = t + 1; j < bands; j++)
+            if (rows[t * bands + j] != 0)
+                return base_fail(DPMF_ERROR_ARGUMENT,
+                                 "banded C: row %lld, band %lld = %g lies left of column 0, accepted 0", (long long)t,
+                                 (long long)j, rows[t * bands + j]);
     TRY(strategy_new(&BANDED, sizeof *s, DPMF_FAMILY_BANDED, steps, (dpmf_strategy **)&s));
     s->bands = bands;
     TRY_DONE(base_alloc_doubles(steps * bands, "the bands of C", &s->rows));
@@ -126,4 +124,457 @@ dpmf_status banded_read(const strategy_source *source, dpmf_strategy **out) {
     const base_tensor *rows = NULL;
     TRY(strategy_array(source, "strategy.rows", source->steps, -1, &rows));
     return dpmf_strategy_create_banded(source->steps, rows->shape[1], rows->values, out);
+}
+
+/*
+ * The best C of few bands (McKenna 2024, Section 3.1), for the RMS and the max loss and for several participations.
+ *
+ *     minimize over C:  sum_t p_t q_t (RMS, p = weights / n)   or   max_t q_t,   with sensitivity 1
+ *
+ * by limited-memory BFGS on the unknowns of families/banded/class.c with the derivatives of families/banded/pass.c,
+ * O(n b^2) per step, until the bound of families/banded/class.c proves that C is near enough to the best. In X = C'C and d
+ * the problem is convex, so every stationary C is optimal. On the sphere on which column s lives the Lagrangian's second
+ * derivative is nu_s I plus terms of the same order, nu_s = -d/dX_ss: dividing column s by sqrt(nu_s) takes out most
+ * of what grows with the number of steps. (For n far above b^2 the best columns are nearly constant, and what is left of
+ * the loss at the frequencies where they vanish is found slowly, but is little.)
+ *
+ * Max loss: for p in the simplex sum p_t q_t is at most max_t q_t, so the weighted problem bounds the other, and equals
+ * it for the best p. The exponential method of multipliers finds both: minimize the power mean (sum mu_t q_t^r)^(1/r),
+ * then mu_t <- mu_t q_t^r over their sum. Steps whose error stays below the maximum lose their weight. A small part of
+ * the mean error is mixed in, so that they still count for something.
+ */
+
+enum {
+    FIRST_STEPS = 20,   /* before the scales are right */
+    LOOK_STEPS = 25,    /* from one bound to the next, at most, and a tenth of all: one bound costs as much as five */
+    WINDOW_STEPS = 300, /* with the same scales, if there are windows */
+    SMALL_STEPS = 150,  /* of a smaller problem that is only a start */
+    FAR = 4,            /* times the loss at the start: a line search that interpolates is not to see such points */
+    SMALLEST = 64,      /* steps of a problem that is not started from a smaller one */
+    UNKNOWNS_MAX = 500000000 /* what a vector of base/minimize.h can hold, windows included */
+};
+
+static const double WORK = 1.5e10; /* one or two minutes */
+
+typedef struct problem {
+    const dpmf_workload *workload;
+    dpmf_loss loss;
+    const dpmf_run *run;
+    banded_class class_;
+    banded_pass pass;
+    double *given;   /* RMS: the weights over n */
+    double *mu;      /* max: the multipliers, summing to 1 */
+    double power;    /* max: r */
+    double floor;    /* max: the part of the mean error */
+    double *rows;    /* C at the last point looked at */
+    double *d;       /* D there */
+    double *squares; /* q there */
+    double *p;       /* the derivative of the objective by q there */
+    double *slopes;  /* of the backward pass, for the bound */
+    double unit;     /* the loss is measured in this */
+    double *x;
+    double *best; /* the C of the least loss so far */
+    double lower, upper, stationarity;
+    int iterations, limit, near; /* near: the start is near the best, so that its scales are right */
+    double tolerance;            /* RMS: of the gap */
+    double gap;                  /* of the squares, at the last look */
+    double look;                 /* RMS: the gap is looked at when |gradient| has fallen below this, */
+    int looked, steps;           /* or LOOK_STEPS and a tenth of all steps after the last look */
+} problem;
+
+static void problem_free(problem *s) {
+    banded_class_free(&s->class_);
+    banded_pass_free(&s->pass);
+    base_free(s->given);
+    base_free(s->mu);
+    base_free(s->rows);
+    base_free(s->d);
+    base_free(s->squares);
+    base_free(s->p);
+    base_free(s->slopes);
+    base_free(s->x);
+    base_free(s->best);
+}
+
+static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_participation *participation, int64_t bands,
+                                  const double *weights, const dpmf_run *run, problem *s) {
+    int64_t n = workload->steps;
+    s->workload = workload;
+    s->run = run;
+    s->unit = 1;
+    s->upper = INFINITY;
+    TRY(banded_class_create(participation, bands, &s->class_));
+    TRY(banded_pass_create(workload, bands, &s->pass));
+    TRY(base_alloc_doubles(n, "the weights", &s->given));
+    TRY(base_alloc_doubles(n, "the multipliers", &s->mu));
+    TRY(base_alloc_doubles(n * bands, "the bands of C", &s->rows));
+    TRY(base_alloc_doubles(n * bands, "the gradient", &s->d));
+    TRY(base_alloc_doubles(n, "the errors", &s->squares));
+    TRY(base_alloc_doubles(n, "the weights", &s->p));
+    TRY(base_alloc_doubles(n * (s->pass.stride + 2), "slopes", &s->slopes));
+    TRY(base_alloc_doubles(n * bands, "the bands of C", &s->best));
+    TRY(base_alloc_doubles(s->class_.unknowns, "the unknowns", &s->x));
+    for (int64_t t = 0; t < n; t++) {
+        s->given[t] = (weights == NULL ? 1 : weights[t]) / (double)n;
+        s->mu[t] = 1 / (double)n;
+    }
+    return DPMF_OK;
+}
+
+/* ---- the objective ---- */
+
+static double largest(int64_t n, const double *q) {
+    double most = 0;
+    for (int64_t t = 0; t < n; t++)
+        most = fmax(most, q[t]);
+    return most;
+}
+
+/* (1 - floor) (sum mu q^r)^(1/r) + floor x mean, and its derivative by q in p. */
+static double power_mean(problem *s) {
+    int64_t n = s->class_.n;
+    double most = largest(n, s->squares), sum = 0, mean = 0;
+    for (int64_t t = 0; t < n; t++) {
+        double part = s->squares[t] / most;
+        s->p[t] = s->mu[t] * pow(part, s->power - 1);
+        sum += s->p[t] * part;
+        mean += s->squares[t] / (double)n;
+    }
+    double root = pow(sum, 1 / s->power);
+    for (int64_t t = 0; t < n; t++)
+        s->p[t] = (1 - s->floor) * root / sum * s->p[t] + s->floor / (double)n;
+    return (1 - s->floor) * root * most + s->floor * mean;
+}
+
+/* The objective, squared, from the errors; p gets its derivative. */
+static double aim(problem *s) {
+    double sum = 0;
+    if (s->loss == DPMF_LOSS_MAX) return power_mean(s);
+    memcpy(s->p, s->given, (size_t)s->class_.n * sizeof *s->p);
+    for (int64_t t = 0; t < s->class_.n; t++)
+        sum += s->p[t] * s->squares[t];
+    return sum;
+}
+
+static dpmf_status loss_of_rows(void *context, const double *x, double *f, double *gradient) {
+    problem *s = context;
+    *f = INFINITY;
+    if (!banded_class_build(&s->class_, x, s->rows)) return DPMF_OK;
+    if (!banded_forward(&s->pass, s->rows, s->squares)) return DPMF_OK;
+    double square = aim(s), loss = sqrt(square);
+    if (loss > FAR * s->unit) return DPMF_OK;
+    banded_backward(&s->pass, s->rows, s->p, s->d, NULL);
+    banded_class_pull(&s->class_, s->rows, s->d, gradient);
+    for (int64_t i = 0; i < s->class_.unknowns; i++)
+        gradient[i] /= 2 * loss * s->unit;
+    *f = loss / s->unit;
+    return DPMF_OK;
+}
+
+/* rows, d, slopes, squares and p at x, and the squared objective. */
+static dpmf_status look_at_rows(problem *s, const double *x, double *square) {
+    if (!banded_class_build(&s->class_, x, s->rows) || !banded_forward(&s->pass, s->rows, s->squares))
+        return base_fail(DPMF_ERROR_NUMERICAL, "banded C: the errors are not finite");
+    *square = aim(s);
+    banded_backward(&s->pass, s->rows, s->p, s->d, s->slopes);
+    return DPMF_OK;
+}
+
+/* The loss of the C at x and the bound that its weights give; keeps the best of both. */
+static dpmf_status certify_rows(problem *s, const double *x) {
+    int64_t n = s->class_.n, count = n * s->class_.bands;
+    double square = 0, sum = 0, total = 0, low = 0;
+    TRY(look_at_rows(s, x, &square));
+    for (int64_t t = 0; t < n; t++) {
+        sum += s->p[t];
+        total += s->p[t] * s->squares[t];
+    }
+    TRY(banded_bound(&s->pass, &s->class_, s->rows, s->d, s->slopes, s->p, &low));
+    low = low <= total * (1 + 1e-12) ? fmin(low, total) : 0; /* more would be all rounding */
+    s->gap = total / low - 1;
+    if (s->loss == DPMF_LOSS_MAX) { /* the weights of the bound sum to 1 */
+        low /= sum;
+        total = largest(n, s->squares);
+    }
+    s->lower = fmax(s->lower, sqrt(low));
+    if (sqrt(total) < s->upper) {
+        s->upper = sqrt(total);
+        memcpy(s->best, s->rows, (size_t)count * sizeof *s->best);
+    }
+    return DPMF_OK;
+}
+
+/* ---- the iteration ---- */
+
+static int near_enough(const problem *s, double tolerance) {
+    return s->upper <= s->lower * (1 + tolerance);
+}
+
+/* The gap is a number times |gradient|^2 near the optimum: the number is measured, and the next look at the gap follows from it. */
+static dpmf_status enough_rms(void *context, const double *x, double gradient, int *end) {
+    problem *s = context;
+    if (++s->looked < LOOK_STEPS + ++s->steps / 10 && gradient > s->look) return DPMF_OK;
+    TRY(certify_rows(s, x));
+    s->look = gradient * fmin(0.8, sqrt(0.6 * s->tolerance / s->gap));
+    s->looked = 0;
+    *end = near_enough(s, s->tolerance);
+    return DPMF_OK;
+}
+
+/* Of BFGS. The max loss gains from many; in large problems more than five cost more time than they save. */
+static int pairs(const problem *s) {
+    if (s->class_.unknowns > 100000) return 5;
+    return s->loss == DPMF_LOSS_MAX ? 40 : 10;
+}
+
+/* The most steps with the same scales. */
+static dpmf_status descend_rows(problem *s, int iterations, base_minimum *out) {
+    int64_t n = s->class_.n;
+    double square = 0, total = 0;
+    base_objective objective = {s->class_.unknowns, s, loss_of_rows};
+    base_minimize_options options = {.decrease = 1e-15,
+                                     .past = 10,
+                                     .iterations = iterations,
+                                     .pairs = pairs(s),
+                                     .what = "banded",
+                                     .run = s->run,
+                                     .enough = s->loss == DPMF_LOSS_RMS ? enough_rms : NULL};
+    TRY(look_at_rows(s, s->x, &square));
+    for (int64_t t = 0; t < n; t++)
+        total += s->p[t] * s->squares[t];
+    s->unit = sqrt(square);
+    banded_class_rescale(&s->class_, s->rows, s->d, total);
+    banded_class_unknowns(&s->class_, s->rows, s->x);
+    TRY(base_minimize(&objective, &options, s->x, out));
+    s->iterations += out->iterations;
+    s->stationarity = out->gradient / out->f;
+    return DPMF_OK;
+}
+
+/*
+ * Several of these, with a limit on the steps in all. Windows go in and out of use, so with windows the scales are renewed
+ * from time to time; without, that would only cost BFGS its memory.
+ */
+static dpmf_status descend_long(problem *s, int iterations, base_minimum *out) {
+    int most = s->class_.kind == BANDED_SEPARATED ? WINDOW_STEPS : iterations;
+    for (int done = 0, end = 0; done < iterations && !end;) {
+        int now = iterations - done < most ? iterations - done : most;
+        TRY(descend_rows(s, now, out));
+        done += out->iterations;
+        end = out->iterations < now;
+    }
+    return DPMF_OK;
+}
+
+/* New scales mean a new memory for BFGS, so there are few of them: after a short run from a far start, and for windows. */
+static dpmf_status solve_rms(problem *s, double tolerance) {
+    base_minimum m = {0};
+    int stuck = 0;
+    s->tolerance = tolerance;
+    if (!s->near) TRY(descend_rows(s, FIRST_STEPS, &m));
+    while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 3) {
+        double gap = s->upper / s->lower - 1;
+        TRY(descend_long(s, s->limit - s->iterations, &m));
+        if (!near_enough(s, tolerance)) TRY(certify_rows(s, s->x));
+        stuck = s->upper / s->lower - 1 < 0.9 * gap ? 0 : stuck + 1;
+    }
+    return DPMF_OK;
+}
+
+/* mu <- mu q^r over the sum; none so small that it could not come back. */
+static void reweight(problem *s) {
+    int64_t n = s->class_.n;
+    double most = largest(n, s->squares), sum = 0;
+    for (int64_t t = 0; t < n; t++) {
+        s->mu[t] *= pow(s->squares[t] / most, s->power);
+        sum += s->mu[t];
+    }
+    for (int64_t t = 0; t < n; t++)
+        s->mu[t] = fmax(s->mu[t] / sum, 1e-15 / (double)n);
+}
+
+/* Few long rounds: a short one leaves a gradient that says nothing about the weights. */
+static dpmf_status solve_max(problem *s, double tolerance) {
+    base_minimum m = {0};
+    int steps = s->limit / 6 < 2000 ? s->limit / 6 : 2000;
+    s->power = 32;   /* higher: fewer rounds, each harder */
+    s->floor = 1e-5; /* costs this part of max - mean at most */
+    for (int round = 0; round < 40 && s->iterations < s->limit; round++) {
+        int left = s->limit - s->iterations;
+        TRY(descend_long(s, left < steps ? left : steps, &m));
+        TRY(certify_rows(s, s->x));
+        if (near_enough(s, tolerance)) break;
+        reweight(s);
+        s->power = fmin(1.3 * s->power, 256); /* the weights are nearly right: less is left to change */
+    }
+    return DPMF_OK;
+}
+
+/* Steps that are worth a minute or two, WORK in all, each n b^2. */
+static int step_limit(const problem *s, dpmf_loss loss) {
+    double steps = WORK / ((double)s->class_.n * (double)s->class_.bands * (double)s->class_.bands);
+    double most = loss == DPMF_LOSS_MAX ? 12000 : 4000;
+    return (int)fmax(60, fmin(steps, most));
+}
+
+/* The best C of the class from the one in `rows`, which it replaces. */
+static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int limit, double *rows) {
+    int64_t count = s->class_.n * s->class_.bands;
+    s->loss = DPMF_LOSS_RMS;
+    s->limit = limit;
+    banded_class_unknowns(&s->class_, rows, s->x);
+    if (loss == DPMF_LOSS_MAX) {
+        base_minimum m = {0};
+        TRY(descend_rows(s, FIRST_STEPS, &m));
+        s->loss = DPMF_LOSS_MAX;
+        TRY(solve_max(s, tolerance));
+    } else
+        TRY(solve_rms(s, tolerance));
+    memcpy(rows, s->best, (size_t)count * sizeof *rows);
+    return DPMF_OK;
+}
+
+/*
+ * Banded C: where to start. The best column depends on the number r of steps to go, slowly, and on the distance to the
+ * beginning while that is a few bands; so the C of a small problem, drawn out in its middle, is near that of a large
+ * one, and the steps of the large one only have to repair what the drawing out did. For r far above b^2, X has
+ * near-zeros of a depth eps^2 at the frequencies 2 pi k / b, and eps balances a loss r eps against 1 / eps: eps, and with it
+ * each diagonal, goes like 1 / sqrt(r). That trend is read off the small C and added wherever r has changed.
+ */
+
+/* Columns of the truncated square root of the workload, normalized. */
+static dpmf_status banded_start_root(const dpmf_workload *workload, int64_t bands, double *rows) {
+    int64_t n = workload->steps;
+    double *c = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_alloc_doubles(bands, "the square root", &c));
+    TRY_DONE(workload_series(workload, 0.5, bands, c));
+    for (int64_t s = 0; s < n; s++) {
+        int64_t count = n - s < bands ? n - s : bands;
+        double square = 0;
+        for (int64_t j = 0; j < count; j++)
+            square += c[j] * c[j];
+        for (int64_t j = 0; j < count; j++)
+            rows[(s + j) * bands + j] = c[j] / sqrt(square);
+    }
+done:
+    base_free(c);
+    return status;
+}
+
+/* The column of the small C that column s of n stands for. */
+static double source(int64_t small, int64_t n, int64_t s) {
+    double first = (double)(small / 4), last = (double)(small - small / 2); /* the middle of the small one */
+    double end = last + (double)(n - small);                                /* where it ends in the large one */
+    if ((double)s <= first) return (double)s;
+    if ((double)s >= end) return (double)(s - (n - small));
+    return first + ((double)s - first) * (last - first) / (end - first);
+}
+
+/* The mean of diagonal j of the small C over the columns around the one with `left` steps to go. */
+static double around(int64_t small, int64_t bands, int64_t left, int64_t j, const double *from) {
+    int64_t reach = left / 8, first = small - left - reach;
+    double sum = 0;
+    for (int64_t s = first; s <= first + 2 * reach; s++)
+        sum += from[(s + j) * bands + j];
+    return sum / (double)(2 * reach + 1);
+}
+
+/* With r steps to go, diagonal j is about a number + this / sqrt(r). */
+static double trend(int64_t small, int64_t bands, int64_t j, const double *from) {
+    int64_t far = small / 2, near = small / 4;
+    return (around(small, bands, far, j, from) - around(small, bands, near, j, from)) /
+           (1 / sqrt((double)far) - 1 / sqrt((double)near));
+}
+
+void banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows) {
+    assert(small >= 4 * bands && n > small);
+    memset(rows, 0, (size_t)(n * bands) * sizeof *rows);
+    for (int64_t j = 0; j < bands; j++) {
+        const double slope = trend(small, bands, j, from);
+        for (int64_t s = 0; s + j < n; s++) {
+            double place = source(small, n, s), part = place - floor(place);
+            int64_t left = (int64_t)place;
+            double value = (1 - part) * from[(left + j) * bands + j];
+            if (part > 0) value += part * from[(left + 1 + j) * bands + j];
+            rows[(s + j) * bands + j] = value + slope * (1 / sqrt((double)(n - s)) - 1 / sqrt((double)small - place));
+        }
+    }
+}
+
+/* ---- the start, and the whole ---- */
+
+/* The steps of a smaller problem of the same kind, whose solution for one participation is a start; 0: there is none. */
+static int64_t smaller(const dpmf_workload *workload, int64_t bands) {
+    int64_t small = workload->steps / 4;
+    return workload->toeplitz && small >= SMALLEST && small >= 8 * bands ? small : 0;
+}
+
+/* A C to start from: the square root of the workload or the solution of a smaller problem, drawn out. */
+static dpmf_status start_rows(const dpmf_workload *workload, int64_t bands, const dpmf_run *run, double *rows) {
+    int64_t n = workload->steps, small = smaller(workload, bands);
+    dpmf_workload *head = NULL;
+    dpmf_participation *single = NULL;
+    double *from = NULL;
+    problem s = {0};
+    dpmf_status status = DPMF_OK;
+    if (small == 0) return banded_start_root(workload, bands, rows);
+    TRY_DONE(workload_head(workload, small, &head));
+    TRY_DONE(workload_participation_single(small, &single));
+    TRY_DONE(base_alloc_doubles(small * bands, "the bands of C", &from));
+    TRY_DONE(start_rows(head, bands, run, from));
+    TRY_DONE(problem_create(head, single, bands, NULL, run, &s));
+    s.near = smaller(head, bands) > 0;
+    TRY_DONE(solve_rows(&s, DPMF_LOSS_RMS, 1e-5, SMALL_STEPS, from));
+    banded_start_stretch(small, n, bands, from, rows);
+done:
+    problem_free(&s);
+    base_free(from);
+    dpmf_participation_free(single);
+    dpmf_workload_free(head);
+    return status;
+}
+
+/* The best C of `bands` diagonals, n x bands numbers into `rows`, which start as zeros. */
+static dpmf_status best_rows(const optimize_task *task, int64_t bands, double *rows, dpmf_optimization *result) {
+    const dpmf_optimize_options *o = task->options;
+    problem s = {0};
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(problem_create(task->workload, task->participation, bands, o->weights, &o->run, &s));
+    TRY_DONE(start_rows(task->workload, bands, &o->run, rows));
+    s.near = s.class_.kind == BANDED_SINGLE && smaller(task->workload, bands) > 0;
+    TRY_DONE(solve_rows(&s, o->loss, o->tolerance, step_limit(&s, o->loss), rows));
+    *result = (dpmf_optimization){.outcome = near_enough(&s, o->tolerance) ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
+                                  .iterations = s.iterations,
+                                  .optimum_lower = s.lower,
+                                  .optimum_upper = s.upper,
+                                  .scope = "C of these bands with this participation",
+                                  .stationarity = s.stationarity};
+done:
+    problem_free(&s);
+    return status;
+}
+
+dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    int64_t n = task->workload->steps, bands = task->options->bands;
+    dpmf_optimization found;
+    double *rows = NULL;
+    dpmf_status status = DPMF_OK;
+    if (bands < 1 || bands > task->workload->steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: bands = %lld, accepted 1 to %lld (the steps)",
+                         (long long)bands, (long long)task->workload->steps);
+    if (bands > UNKNOWNS_MAX / task->workload->steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "banded C: %lld x %lld numbers, accepted up to %d",
+                         (long long)task->workload->steps, (long long)bands, UNKNOWNS_MAX);
+    if (task->workload->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "banded C is optimized for named workloads only (prefix, momentum, ...), not for %s",
+                         task->workload->text);
+    TRY_DONE(base_alloc_doubles(n * bands, "the bands of C", &rows));
+    TRY_DONE(best_rows(task, bands, rows, &found));
+    if (out != NULL) TRY_DONE(dpmf_strategy_create_banded(n, bands, rows, out));
+    *result = found;
+done:
+    base_free(rows);
+    return status;
 }

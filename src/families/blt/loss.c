@@ -21,13 +21,17 @@
  *
  *     dw/dg_i = x/(1 - lambda_i x) w,   dw/dh_j = -x/(1 - mu_j x) w.
  */
-#include "families/blt/search.h"
+#include "families/blt/blt.h"
 
 #include "base/memory.h"
 #include "base/sum.h"
 
 #include <math.h>
 #include <string.h>
+
+int blt_is_closed(const blt_problem *p) {
+    return p->response == NULL && p->emphasis == NULL && p->normalized == NULL;
+}
 
 enum { MAX = BLT_MAX, POINTS = BLT_UNKNOWNS };
 
@@ -115,13 +119,6 @@ static void add_distance(const chain *c, double weight, int a, int b, slopes *s)
     s->span[high] -= rise;
 }
 
-static void add_log_alpha(const chain *c, double weight, int i, slopes *s) {
-    for (int j = 0; j < c->count; j++) {
-        add_distance(c, weight, 2 * i, 2 * j + 1, s);
-        if (j != i) add_distance(c, -weight, 2 * i, 2 * j, s);
-    }
-}
-
 static void add_log_beta(const chain *c, double weight, int j, slopes *s) {
     s->at[2 * j + 1] -= weight;
     for (int i = 0; i < c->count; i++) {
@@ -164,15 +161,6 @@ typedef struct running_scales {
     double keep[MAX], rate[MAX], ratio[MAX]; /* lambda, its logarithm, and its b-th power */
     double power[MAX], past[MAX], past_slope[MAX], weight[MAX], weight_slope[MAX], first;
 } running_scales;
-
-static void start_scales(const chain *c, int64_t b, running_scales *r) {
-    memset(r, 0, sizeof *r);
-    for (int i = 0; i < c->count; i++) {
-        r->keep[i] = -expm1(c->q[2 * i]);
-        r->rate[i] = log1p(-c->p[2 * i]);
-        r->ratio[i] = exp((double)b * r->rate[i]);
-    }
-}
 
 enum { ANCHOR = 64 }; /* powers by repeated products for this number of participations, then from the logarithm again */
 
@@ -229,7 +217,13 @@ static const double SETTLED = 1e-20;
 static void sensitivity(const blt_problem *p, const chain *c, part *out) {
     blt_slope inner[MAX * MAX];
     running_scales r;
-    start_scales(c, p->b, &r);
+    const int64_t b = p->b;
+    memset(&r, 0, sizeof r);
+    for (int i = 0; i < c->count; i++) {
+        r.keep[i] = -expm1(c->q[2 * i]);
+        r.rate[i] = log1p(-c->p[2 * i]);
+        r.ratio[i] = exp((double)b * r.rate[i]);
+    }
     memset(out, 0, sizeof *out);
     for (int64_t j = 0; j < p->k; j++) {
         double times = 1, change = next_participation(c, j, p->b, &r);
@@ -242,148 +236,6 @@ static void sensitivity(const blt_problem *p, const chain *c, part *out) {
         }
         add_block(c, &r, inner, times, out);
     }
-}
-
-/* ---- the error ---- */
-
-static void closed_error(const blt_problem *p, const chain *c, part *out) {
-    blt_slope (*sum)(double, double) = p->max_loss ? blt_geometric : blt_geometric_ramp;
-    blt_slope inner[MAX * MAX];
-    int d = c->count;
-    double n = (double)p->n, constant = c->beta[0] * sum(n, 0).value;
-    pair_sums(c, 1, n, sum, inner);
-    memset(out, 0, sizeof *out);
-    for (int j = 0; j < d; j++) {
-        blt_slope alone = sum(n, c->p[2 * j + 1]);
-        double beta = c->beta[1 + j], row = c->beta[0] * alone.value, row_slope = c->beta[0] * alone.slope;
-        constant += beta * alone.value;
-        for (int l = 0; l < d; l++) {
-            row += c->beta[1 + l] * inner[j * d + l].value;
-            row_slope += c->beta[1 + l] * (1 - c->p[2 * l + 1]) * inner[j * d + l].slope;
-        }
-        out->value += beta * row;
-        out->by_log[1 + j] = 2 * beta * row;
-        out->by_gap[1 + j] = 2 * beta * row_slope;
-    }
-    out->value += c->beta[0] * constant;
-    out->by_log[0] = 2 * c->beta[0] * constant;
-}
-
-/* The error's derivatives with respect to all gaps, in the order of the chain. */
-static double response_error(const blt_problem *p, const chain *c, double *by_gap) {
-    double state[MAX] = {0}, gain[MAX], moved[POINTS] = {0};
-    base_running total = {0};
-    memset(by_gap, 0, (size_t)c->points * sizeof *by_gap);
-    for (int i = 0; i < c->count; i++)
-        gain[i] = c->p[2 * i] * expm1(c->spacing[2 * i]);
-    for (int64_t t = 0; t < p->n; t++) {
-        double w = p->response == NULL ? 1 : p->response[t];
-        double emphasis = p->emphasis != NULL ? p->emphasis[t] : p->max_loss ? 1 : (double)(p->n - t);
-        for (int i = 0; i < c->count; i++) {
-            double in = w;
-            w -= gain[i] * state[i];
-            state[i] = (state[i] - c->p[2 * i + 1] * state[i]) + in;
-        }
-        double weighted = emphasis * w;
-        base_running_add(&total, weighted * w);
-        for (int a = 0; a < c->points; a++) {
-            by_gap[a] += weighted * moved[a];
-            moved[a] = (moved[a] - c->p[a] * moved[a]) + w;
-        }
-    }
-    for (int a = 0; a < c->points; a++)
-        by_gap[a] *= a % 2 == 0 ? 2 : -2;
-    return base_running_value(&total);
-}
-
-/* Normalized: everything is in the error; a = beta h. */
-static void normalized_error(const blt_problem *p, const chain *c, part *s, part *e) {
-    blt_pair pair;
-    blt_slopes by;
-    memset(s, 0, sizeof *s);
-    memset(e, 0, sizeof *e);
-    for (int i = 0; i < c->count; i++) {
-        pair.alpha[i] = c->alpha[i];
-        pair.g[i] = c->p[2 * i];
-        pair.h[i] = c->p[2 * i + 1];
-        pair.a[i] = c->beta[1 + i] * pair.h[i];
-    }
-    s->value = 1;
-    e->value = blt_normalized_error(p, &pair, &by);
-    for (int i = 0; i < c->count; i++) {
-        s->by_log[i] = by.by_log_alpha[i] / e->value;
-        s->by_gap[i] = by.by_g[i] / e->value;
-        e->by_log[1 + i] = by.by_log_a[i];
-        e->by_gap[1 + i] = by.by_h[i] + by.by_log_a[i] / pair.h[i];
-    }
-}
-
-/* ---- together ---- */
-
-dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient) {
-    const blt_problem *p = problem;
-    chain c;
-    part s, e = {0};
-    slopes to = {0};
-    double by_gap[POINTS];
-    set_chain(p->count, x, &c);
-    if (p->normalized == NULL) sensitivity(p, &c, &s);
-    if (p->normalized != NULL) {
-        normalized_error(p, &c, &s, &e);
-    } else if (blt_is_closed(p)) {
-        closed_error(p, &c, &e);
-    } else {
-        e.value = response_error(p, &c, by_gap);
-        for (int a = 0; a < c.points; a++)
-            to.at[a] += by_gap[a] * c.p[a] / (2 * e.value);
-    }
-    for (int i = 0; i < p->count; i++) {
-        add_log_alpha(&c, s.by_log[i] / (2 * s.value), i, &to);
-        add_log_beta(&c, e.by_log[1 + i] / (2 * e.value), i, &to);
-        to.at[2 * i] += s.by_gap[i] * c.p[2 * i] / (2 * s.value) + e.by_log[0] / (2 * e.value);
-        to.at[2 * i + 1] += e.by_gap[1 + i] * c.p[2 * i + 1] / (2 * e.value) - e.by_log[0] / (2 * e.value);
-    }
-    *f = (log(s.value) + log(e.value) - (p->max_loss ? 0 : log((double)p->n))) / 2;
-    finish_gradient(&c, &to, gradient);
-    for (int a = 0; a < c.points; a++)
-        if (!isfinite(gradient[a])) *f = INFINITY;
-    return DPMF_OK;
-}
-
-blt_parameters blt_at(int count, const double *x) {
-    chain c;
-    double gap[MAX];
-    set_chain(count, x, &c);
-    for (int i = 0; i < count; i++)
-        gap[i] = c.p[2 * i];
-    return blt_make(count, c.alpha, gap);
-}
-
-/* The unknown of a spacing; of a share. */
-static double spacing_unknown(double spacing) {
-    double bounded = fmin(fmax(spacing - LEAST, LEAST), 0.999 * MOST);
-    return -log(1 / bounded - 1 / MOST);
-}
-
-static double share_unknown(double share) {
-    double bounded = fmin(fmax(share, 1e-9), 1 - 1e-6);
-    return log(bounded / (1 - bounded));
-}
-
-void blt_unknowns(int count, const double *gaps, double *x) {
-    int last = 2 * count - 1;
-    double room = 1;
-    for (int a = 0; a < last; a++)
-        x[a] = spacing_unknown(log((a + 1 < last ? gaps[a + 1] : 1) / gaps[a]));
-    for (int a = 0; a + 1 < last; a += 2)
-        room -= gaps[a + 1] - gaps[a];
-    x[last] = share_unknown((gaps[last] - gaps[last - 1]) / room);
-}
-
-void blt_gaps(int count, const double *x, double *gaps) {
-    chain c;
-    set_chain(count, x, &c);
-    memcpy(gaps, c.p, (size_t)c.points * sizeof *gaps);
 }
 
 /*
@@ -527,7 +379,8 @@ static void through_norms(const pass *s, blt_slopes *out) {
     }
 }
 
-double blt_normalized_error(const blt_problem *p, const blt_pair *c, blt_slopes *out) {
+/* |B|_F^2 with normalized columns, rows weighted as the problem says, and its derivatives. */
+static double blt_normalized_error(const blt_problem *p, const blt_pair *c, blt_slopes *out) {
     pass s = {.p = p, .w = p->normalized, .c = c};
     double by_a[MAX] = {0}, by_mu[MAX] = {0};
     memset(out, 0, sizeof *out);
@@ -546,4 +399,150 @@ double blt_normalized_error(const blt_problem *p, const blt_pair *c, blt_slopes 
         out->by_h[i] = -by_mu[i];
     }
     return total;
+}
+
+/* ---- the error ---- */
+
+static void closed_error(const blt_problem *p, const chain *c, part *out) {
+    blt_slope (*sum)(double, double) = p->max_loss ? blt_geometric : blt_geometric_ramp;
+    blt_slope inner[MAX * MAX];
+    int d = c->count;
+    double n = (double)p->n, constant = c->beta[0] * sum(n, 0).value;
+    pair_sums(c, 1, n, sum, inner);
+    memset(out, 0, sizeof *out);
+    for (int j = 0; j < d; j++) {
+        blt_slope alone = sum(n, c->p[2 * j + 1]);
+        double beta = c->beta[1 + j], row = c->beta[0] * alone.value, row_slope = c->beta[0] * alone.slope;
+        constant += beta * alone.value;
+        for (int l = 0; l < d; l++) {
+            row += c->beta[1 + l] * inner[j * d + l].value;
+            row_slope += c->beta[1 + l] * (1 - c->p[2 * l + 1]) * inner[j * d + l].slope;
+        }
+        out->value += beta * row;
+        out->by_log[1 + j] = 2 * beta * row;
+        out->by_gap[1 + j] = 2 * beta * row_slope;
+    }
+    out->value += c->beta[0] * constant;
+    out->by_log[0] = 2 * c->beta[0] * constant;
+}
+
+/* The error's derivatives with respect to all gaps, in the order of the chain. */
+static double response_error(const blt_problem *p, const chain *c, double *by_gap) {
+    double state[MAX] = {0}, gain[MAX], moved[POINTS] = {0};
+    base_running total = {0};
+    memset(by_gap, 0, (size_t)c->points * sizeof *by_gap);
+    for (int i = 0; i < c->count; i++)
+        gain[i] = c->p[2 * i] * expm1(c->spacing[2 * i]);
+    for (int64_t t = 0; t < p->n; t++) {
+        double w = p->response == NULL ? 1 : p->response[t];
+        double emphasis = p->emphasis != NULL ? p->emphasis[t] : p->max_loss ? 1 : (double)(p->n - t);
+        for (int i = 0; i < c->count; i++) {
+            double in = w;
+            w -= gain[i] * state[i];
+            state[i] = (state[i] - c->p[2 * i + 1] * state[i]) + in;
+        }
+        double weighted = emphasis * w;
+        base_running_add(&total, weighted * w);
+        for (int a = 0; a < c->points; a++) {
+            by_gap[a] += weighted * moved[a];
+            moved[a] = (moved[a] - c->p[a] * moved[a]) + w;
+        }
+    }
+    for (int a = 0; a < c->points; a++)
+        by_gap[a] *= a % 2 == 0 ? 2 : -2;
+    return base_running_value(&total);
+}
+
+/* Normalized: everything is in the error; a = beta h. */
+static void normalized_error(const blt_problem *p, const chain *c, part *s, part *e) {
+    blt_pair pair;
+    blt_slopes by;
+    memset(s, 0, sizeof *s);
+    memset(e, 0, sizeof *e);
+    for (int i = 0; i < c->count; i++) {
+        pair.alpha[i] = c->alpha[i];
+        pair.g[i] = c->p[2 * i];
+        pair.h[i] = c->p[2 * i + 1];
+        pair.a[i] = c->beta[1 + i] * pair.h[i];
+    }
+    s->value = 1;
+    e->value = blt_normalized_error(p, &pair, &by);
+    for (int i = 0; i < c->count; i++) {
+        s->by_log[i] = by.by_log_alpha[i] / e->value;
+        s->by_gap[i] = by.by_g[i] / e->value;
+        e->by_log[1 + i] = by.by_log_a[i];
+        e->by_gap[1 + i] = by.by_h[i] + by.by_log_a[i] / pair.h[i];
+    }
+}
+
+/* ---- together ---- */
+
+dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient) {
+    const blt_problem *p = problem;
+    chain c;
+    part s, e = {0};
+    slopes to = {0};
+    double by_gap[POINTS];
+    set_chain(p->count, x, &c);
+    if (p->normalized == NULL) sensitivity(p, &c, &s);
+    if (p->normalized != NULL) {
+        normalized_error(p, &c, &s, &e);
+    } else if (blt_is_closed(p)) {
+        closed_error(p, &c, &e);
+    } else {
+        e.value = response_error(p, &c, by_gap);
+        for (int a = 0; a < c.points; a++)
+            to.at[a] += by_gap[a] * c.p[a] / (2 * e.value);
+    }
+    for (int i = 0; i < p->count; i++) {
+        const double weight = s.by_log[i] / (2 * s.value);
+        for (int j = 0; j < c.count; j++) {
+            add_distance(&c, weight, 2 * i, 2 * j + 1, &to);
+            if (j != i) add_distance(&c, -weight, 2 * i, 2 * j, &to);
+        }
+        add_log_beta(&c, e.by_log[1 + i] / (2 * e.value), i, &to);
+        to.at[2 * i] += s.by_gap[i] * c.p[2 * i] / (2 * s.value) + e.by_log[0] / (2 * e.value);
+        to.at[2 * i + 1] += e.by_gap[1 + i] * c.p[2 * i + 1] / (2 * e.value) - e.by_log[0] / (2 * e.value);
+    }
+    *f = (log(s.value) + log(e.value) - (p->max_loss ? 0 : log((double)p->n))) / 2;
+    finish_gradient(&c, &to, gradient);
+    for (int a = 0; a < c.points; a++)
+        if (!isfinite(gradient[a])) *f = INFINITY;
+    return DPMF_OK;
+}
+
+blt_parameters blt_at(int count, const double *x) {
+    chain c;
+    double gap[MAX];
+    set_chain(count, x, &c);
+    for (int i = 0; i < count; i++)
+        gap[i] = c.p[2 * i];
+    return blt_make(count, c.alpha, gap);
+}
+
+/* The unknown of a spacing; of a share. */
+static double spacing_unknown(double spacing) {
+    double bounded = fmin(fmax(spacing - LEAST, LEAST), 0.999 * MOST);
+    return -log(1 / bounded - 1 / MOST);
+}
+
+static double share_unknown(double share) {
+    double bounded = fmin(fmax(share, 1e-9), 1 - 1e-6);
+    return log(bounded / (1 - bounded));
+}
+
+void blt_unknowns(int count, const double *gaps, double *x) {
+    int last = 2 * count - 1;
+    double room = 1;
+    for (int a = 0; a < last; a++)
+        x[a] = spacing_unknown(log((a + 1 < last ? gaps[a + 1] : 1) / gaps[a]));
+    for (int a = 0; a + 1 < last; a += 2)
+        room -= gaps[a + 1] - gaps[a];
+    x[last] = share_unknown((gaps[last] - gaps[last - 1]) / room);
+}
+
+void blt_gaps(int count, const double *x, double *gaps) {
+    chain c;
+    set_chain(count, x, &c);
+    memcpy(gaps, c.p, (size_t)c.points * sizeof *gaps);
 }

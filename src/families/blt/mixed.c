@@ -5,7 +5,7 @@
  * families/blt/mixed.c. Momentum wants coefficients that rise at first and cross zero later, and several epochs want
  * columns of one unit that are nearly orthogonal: no positive scales give either.
  *
- * S is |c|^2 under single participation, and under cyclic and full the one of families/toeplitz/mixed.c. E is that of
+ * S is |c|^2 under single participation, and under cyclic and full the one of families/toeplitz/columns.c. E is that of
  * families/toeplitz/error.c, but C^-1 is a recursion of d buffers here:
  *
  *     w = A C^-1 e_0,   E = sum_t u_t w_t^2,   v = C^-T g, g_t = 2 u_t w_t,   dE = -<v, dC w>,   dS = <dS/dc, dC e_0>.
@@ -23,7 +23,7 @@
  *
  * All costs O(n) and more, so this ends at TOEPLITZ_MIXED_STEPS_MAX steps.
  */
-#include "families/blt/search.h"
+#include "families/blt/blt.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

@@ -19,6 +19,10 @@
 #include <math.h>
 #include <string.h>
 
+const blt_parameters *blt_of(const dpmf_strategy *s) {
+    return &((const blt_strategy *)s)->c;
+}
+
 /* The first column is held for the sensitivity under several participations, up to this number of steps: 128 MB. */
 static const int64_t HELD_MAX = (int64_t)1 << 24;
 
@@ -122,6 +126,176 @@ static dpmf_status leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy 
     return dpmf_strategy_create_blt(steps, c->count, c->scale, NULL, c->gap, out);
 }
 
+/*
+ * Error of a BLT. Toeplitz workload: B is Toeplitz with first column w = C^-1 (A e_0), and |B[t,:]|^2 = w_0^2 + ... +
+ * w_t^2, O(n d). Any other named workload, repeated blocks or scaled noise: the stream
+ *
+ *     y_t = z_t - alpha'm_t,    m_{t+1} = Lambda m_t + 1 y_t
+ *
+ * drives the workload's recursion on (mom, o) (error/error.h). With P = Cov m and u = Cov(m_t, y_t) = -P alpha,
+ *
+ *     Var y_t = 1 + alpha'P alpha,   Cov(m_{t+1}, y_t) = Lambda u + 1 Var y_t,
+ *     P <- Lambda P Lambda + (Lambda u) 1' + 1 (Lambda u)' + 1 1' Var y_t,
+ *
+ * and the covariances of m with mom and o alike, O(d^2) per step.
+ */
+
+enum { MAX = BLT_MAX };
+
+static dpmf_status toeplitz_response(const dpmf_workload *a, const blt_parameters *c, const dpmf_run *run,
+                                     double *per_step) {
+    double m[MAX] = {0};
+    base_running sum = {0};
+    int64_t n = a->steps;
+    memset(per_step, 0, (size_t)n * sizeof *per_step);
+    per_step[0] = 1;
+    TRY(dpmf_workload_apply(a, per_step, per_step));
+    for (int64_t t = 0; t < n; t++) {
+        TRY(error_report(run, t, n, 4 * c->count));
+        double w = per_step[t];
+        for (int i = 0; i < c->count; i++)
+            w -= c->scale[i] * m[i];
+        for (int i = 0; i < c->count; i++)
+            m[i] = (m[i] - c->gap[i] * m[i]) + w;
+        base_running_add(&sum, w * w);
+        per_step[t] = base_running_value(&sum);
+    }
+    return DPMF_OK;
+}
+
+void blt_buffers_advance(int d, const double *scale, const double *gap, double variance, double factor,
+                         const error_drive *drive, blt_buffers *k, error_moments *moments) {
+    double u[MAX], yy = variance, with_mom = 0, with_o = 0;
+    for (int i = 0; i < d; i++) {
+        u[i] = 0;
+        for (int j = 0; j < d; j++)
+            u[i] -= k->mm[i * MAX + j] * scale[j];
+        yy -= scale[i] * u[i];
+        with_mom -= scale[i] * k->mom[i];
+        with_o -= scale[i] * k->mo[i];
+    }
+    error_moments_advance(drive, factor * factor * yy, factor * with_mom, factor * with_o, moments);
+    for (int i = 0; i < d; i++) {
+        double keep = 1 - gap[i];
+        u[i] *= keep;
+        double mom = keep * k->mom[i] + with_mom, mo = keep * k->mo[i] + with_o; /* of m_{t+1} with mom and o before */
+        double now = factor * (u[i] + yy);
+        k->mo[i] = drive->keep * mo + drive->p * mom + drive->g * now;
+        k->mom[i] = drive->beta * mom + now;
+    }
+    for (int i = 0; i < d; i++)
+        for (int j = 0; j < d; j++)
+            k->mm[i * MAX + j] = (1 - gap[i]) * (1 - gap[j]) * k->mm[i * MAX + j] + (u[i] + u[j]) + yy;
+}
+
+static dpmf_status blt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
+    const blt_parameters *c = blt_of(s);
+    const int64_t steps = s->steps;
+    error_moments moments = {0};
+    blt_buffers k;
+    *done = q->a->form == WORKLOAD_NAMED || (q->a->toeplitz && error_question_is_plain(q));
+    if (!*done) return DPMF_OK;
+    if (q->a->toeplitz && error_question_is_plain(q)) return toeplitz_response(q->a, c, q->run, squares);
+    for (int64_t stamp = 0; stamp < q->stamps; stamp++) {
+        memset(&k, 0, sizeof k); /* the noise restarts, the workload does not */
+        for (int64_t t = 0; t < steps; t++) {
+            int64_t at = stamp * steps + t;
+            TRY(error_report(q->run, at, q->stamps * steps, 4 * c->count * c->count));
+            error_drive drive = error_drive_at(q->a, at);
+            blt_buffers_advance(c->count, c->scale, c->gap, 1, q->scale == NULL ? 1 : q->scale[at], &drive, &k,
+                                &moments);
+            squares[at] = moments.oo;
+        }
+    }
+    return DPMF_OK;
+}
+
+/* Row norms of a Toeplitz B rise: the last one is the largest. */
+static int blt_error_sums(const dpmf_strategy *s, const dpmf_workload *a, double *total, double *largest) {
+    const blt_parameters *c = blt_of(s);
+    if (!workload_is_prefix(a) || !blt_is_positive(c)) return 0;
+    blt_parameters inverse = blt_invert(c);
+    *total = blt_frobenius_square(&inverse, s->steps);
+    *largest = blt_last_row_square(&inverse, s->steps);
+    return 1;
+}
+
+/* Sensitivity of BLTs that are too long to be held: closed forms. Shorter ones are Toeplitz matrices like any other. */
+
+static int blt_longest_column(const dpmf_strategy *s, dpmf_sensitivity *out) {
+    if (strategy_can(s, STRATEGY_CAN_TOEPLITZ)) return 0;
+    *out = (dpmf_sensitivity){.value = sqrt(blt_pattern_square(blt_of(s), s->steps, 1, s->steps)),
+                              .kind = DPMF_EXACT,
+                              .method = sensitivity_method_text(SENSITIVITY_METHOD_COLUMN)};
+    return 1;
+}
+
+/* Non-negative and falling coefficients: the earliest pattern is the worst. */
+static dpmf_status blt_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
+                                   sensitivity_found *out) {
+    const blt_parameters *c = blt_of(s);
+    double sum = 0;
+    *done = 0;
+    if (strategy_can(s, STRATEGY_CAN_TOEPLITZ) || task->strategy != s || task->bound != DPMF_BOUND_AUTO ||
+        sensitivity_task_pattern(task) == WORKLOAD_EPOCHS)
+        return DPMF_OK;
+    for (int i = 0; i < c->count; i++) {
+        if (!(c->scale[i] >= 0)) return DPMF_OK;
+        sum += c->scale[i];
+    }
+    *done = sum <= 1;
+    if (*done)
+        *out = (sensitivity_found){blt_pattern_square(c, s->steps, task->k, task->b), DPMF_EXACT,
+                                   SENSITIVITY_METHOD_EARLIEST};
+    return DPMF_OK;
+}
+
+/*
+ * The noise of a BLT, for the route of few buffers (noise/states.c): y = z - sum_j scale_j m_j, m_j <- (m_j - gap_j m_j) + y.
+ *
+ * The arithmetic of its exact rows (docs/exactness.md): s_j <- (s_j - gap s_j) + m/f has five roundings of at most eps B per
+ * step, B = 41 x 2 E, so that s_j is off by at most 5 eps B min(n, 1/gap_j). E = max |rows of (prefix sums) W|: both m_t and
+ * s_j are sums by parts of running sums, with weights of total 2.
+ */
+
+static void fill_weights(const noise_stream *s, int64_t t, double factor, void *weight) {
+    const blt_parameters *c = blt_of(s->plan.leaf);
+    (void)t;
+    for (int j = 0; j < c->count; j++) {
+        noise_put(s, weight, j, c->scale[j]);
+        noise_put(s, weight, c->count + j, c->gap[j]);
+    }
+    noise_put(s, weight, 2 * c->count, factor);
+    if (s->plan.exact > 0) noise_put(s, weight, 2 * c->count + 1, 1 / factor);
+}
+
+static dpmf_status bound_arithmetic(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
+    const blt_parameters *c = blt_of(plan->leaf);
+    double sums = 0, largest = 0, squares = 0, eta = 0;
+    TRY(noise_bound_running_sums(plan->leaf, run, &sums));
+    for (int64_t t = 0; t < plan->strategy->steps; t++) {
+        const double factor = fabs(noise_route_factor(plan, t));
+        largest = noise_larger(largest, factor);
+        squares += 1 / (factor * factor);
+    }
+    const double size = NOISE_TAILS * 2 * sums;
+    for (int j = 0; j < c->count; j++) {
+        if (!(c->gap[j] <= 1))
+            return base_fail(DPMF_ERROR_UNSUPPORTED,
+                             "exact noise of a BLT: decay %g, accepted: 0 to 1 (its buffers' size is not known)",
+                             1 - c->gap[j]);
+        eta += fabs(c->scale[j]) * (5 * fmin((double)plan->length, 1 / c->gap[j]) + c->count + 3);
+    }
+    *out = (noise_exact_bounds){largest * eta * NOISE_EPS * size, largest * size, sqrt(squares)};
+    return DPMF_OK;
+}
+
+static void blt_plan_noise(noise_plan *plan) {
+    const noise_states states = {DPMF_RECIPE_BLT, (int)strategy_buffers(plan->leaf), fill_weights};
+    noise_plan_states(plan, &states);
+    plan->bound = bound_arithmetic;
+}
+
 static void describe(const dpmf_strategy *s, dpmf_strategy_info *info) {
     const blt_parameters *c = &cast(s)->c;
     info->blt_buffers = c->count;
@@ -207,173 +381,4 @@ dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {
     dpmf_status status =
         dpmf_strategy_create_blt(source->steps, (int)scale->shape[0], scale->values, NULL, gap->values, out);
     return status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_FORMAT : status; /* the fault is in the file */
-}
-
-/*
- * Error of a BLT. Toeplitz workload: B is Toeplitz with first column w = C^-1 (A e_0), and |B[t,:]|^2 = w_0^2 + ... +
- * w_t^2, O(n d). Any other named workload, repeated blocks or scaled noise: the stream
- *
- *     y_t = z_t - alpha'm_t,    m_{t+1} = Lambda m_t + 1 y_t
- *
- * drives the workload's recursion on (mom, o) (error/error.h). With P = Cov m and u = Cov(m_t, y_t) = -P alpha,
- *
- *     Var y_t = 1 + alpha'P alpha,   Cov(m_{t+1}, y_t) = Lambda u + 1 Var y_t,
- *     P <- Lambda P Lambda + (Lambda u) 1' + 1 (Lambda u)' + 1 1' Var y_t,
- *
- * and the covariances of m with mom and o alike, O(d^2) per step.
- */
-
-enum { MAX = BLT_MAX };
-
-static dpmf_status toeplitz_response(const dpmf_workload *a, const blt_parameters *c, const dpmf_run *run,
-                                     double *per_step) {
-    double m[MAX] = {0};
-    base_running sum = {0};
-    int64_t n = a->steps;
-    memset(per_step, 0, (size_t)n * sizeof *per_step);
-    per_step[0] = 1;
-    TRY(dpmf_workload_apply(a, per_step, per_step));
-    for (int64_t t = 0; t < n; t++) {
-        TRY(error_report(run, t, n, 4 * c->count));
-        double w = per_step[t];
-        for (int i = 0; i < c->count; i++)
-            w -= c->scale[i] * m[i];
-        for (int i = 0; i < c->count; i++)
-            m[i] = (m[i] - c->gap[i] * m[i]) + w;
-        base_running_add(&sum, w * w);
-        per_step[t] = base_running_value(&sum);
-    }
-    return DPMF_OK;
-}
-
-void blt_buffers_advance(int d, const double *scale, const double *gap, double variance, double factor,
-                         const error_drive *drive, blt_buffers *k, error_moments *moments) {
-    double u[MAX], yy = variance, with_mom = 0, with_o = 0;
-    for (int i = 0; i < d; i++) {
-        u[i] = 0;
-        for (int j = 0; j < d; j++)
-            u[i] -= k->mm[i * MAX + j] * scale[j];
-        yy -= scale[i] * u[i];
-        with_mom -= scale[i] * k->mom[i];
-        with_o -= scale[i] * k->mo[i];
-    }
-    error_moments_advance(drive, factor * factor * yy, factor * with_mom, factor * with_o, moments);
-    for (int i = 0; i < d; i++) {
-        double keep = 1 - gap[i];
-        u[i] *= keep;
-        double mom = keep * k->mom[i] + with_mom, mo = keep * k->mo[i] + with_o; /* of m_{t+1} with mom and o before */
-        double now = factor * (u[i] + yy);
-        k->mo[i] = drive->keep * mo + drive->p * mom + drive->g * now;
-        k->mom[i] = drive->beta * mom + now;
-    }
-    for (int i = 0; i < d; i++)
-        for (int j = 0; j < d; j++)
-            k->mm[i * MAX + j] = (1 - gap[i]) * (1 - gap[j]) * k->mm[i * MAX + j] + (u[i] + u[j]) + yy;
-}
-
-dpmf_status blt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
-    const blt_parameters *c = blt_of(s);
-    const int64_t steps = s->steps;
-    error_moments moments = {0};
-    blt_buffers k;
-    *done = q->a->form == WORKLOAD_NAMED || (q->a->toeplitz && error_question_is_plain(q));
-    if (!*done) return DPMF_OK;
-    if (q->a->toeplitz && error_question_is_plain(q)) return toeplitz_response(q->a, c, q->run, squares);
-    for (int64_t stamp = 0; stamp < q->stamps; stamp++) {
-        memset(&k, 0, sizeof k); /* the noise restarts, the workload does not */
-        for (int64_t t = 0; t < steps; t++) {
-            int64_t at = stamp * steps + t;
-            TRY(error_report(q->run, at, q->stamps * steps, 4 * c->count * c->count));
-            error_drive drive = error_drive_at(q->a, at);
-            blt_buffers_advance(c->count, c->scale, c->gap, 1, q->scale == NULL ? 1 : q->scale[at], &drive, &k,
-                                &moments);
-            squares[at] = moments.oo;
-        }
-    }
-    return DPMF_OK;
-}
-
-/* Row norms of a Toeplitz B rise: the last one is the largest. */
-int blt_error_sums(const dpmf_strategy *s, const dpmf_workload *a, double *total, double *largest) {
-    const blt_parameters *c = blt_of(s);
-    if (!workload_is_prefix(a) || !blt_is_positive(c)) return 0;
-    blt_parameters inverse = blt_invert(c);
-    *total = blt_frobenius_square(&inverse, s->steps);
-    *largest = blt_last_row_square(&inverse, s->steps);
-    return 1;
-}
-
-/* Sensitivity of BLTs that are too long to be held: closed forms. Shorter ones are Toeplitz matrices like any other. */
-
-int blt_longest_column(const dpmf_strategy *s, dpmf_sensitivity *out) {
-    if (strategy_can(s, STRATEGY_CAN_TOEPLITZ)) return 0;
-    *out = (dpmf_sensitivity){.value = sqrt(blt_pattern_square(blt_of(s), s->steps, 1, s->steps)),
-                              .kind = DPMF_EXACT,
-                              .method = sensitivity_method_text(SENSITIVITY_METHOD_COLUMN)};
-    return 1;
-}
-
-/* Non-negative and falling coefficients: the earliest pattern is the worst. */
-dpmf_status blt_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done, sensitivity_found *out) {
-    const blt_parameters *c = blt_of(s);
-    double sum = 0;
-    *done = 0;
-    if (strategy_can(s, STRATEGY_CAN_TOEPLITZ) || task->strategy != s || task->bound != DPMF_BOUND_AUTO ||
-        sensitivity_task_pattern(task) == WORKLOAD_EPOCHS)
-        return DPMF_OK;
-    for (int i = 0; i < c->count; i++) {
-        if (!(c->scale[i] >= 0)) return DPMF_OK;
-        sum += c->scale[i];
-    }
-    *done = sum <= 1;
-    if (*done)
-        *out = (sensitivity_found){blt_pattern_square(c, s->steps, task->k, task->b), DPMF_EXACT,
-                                   SENSITIVITY_METHOD_EARLIEST};
-    return DPMF_OK;
-}
-
-/*
- * The noise of a BLT, for the route of few buffers (noise/plan.c): y = z - sum_j scale_j m_j, m_j <- (m_j - gap_j m_j) + y.
- *
- * The arithmetic of its exact rows (docs/exactness.md): s_j <- (s_j - gap s_j) + m/f has five roundings of at most eps B per
- * step, B = 41 x 2 E, so that s_j is off by at most 5 eps B min(n, 1/gap_j). E = max |rows of (prefix sums) W|: both m_t and
- * s_j are sums by parts of running sums, with weights of total 2.
- */
-
-static void fill_weights(const noise_stream *s, int64_t t, double factor, void *weight) {
-    const blt_parameters *c = blt_of(s->plan.leaf);
-    (void)t;
-    for (int j = 0; j < c->count; j++) {
-        noise_put(s, weight, j, c->scale[j]);
-        noise_put(s, weight, c->count + j, c->gap[j]);
-    }
-    noise_put(s, weight, 2 * c->count, factor);
-    if (s->plan.exact > 0) noise_put(s, weight, 2 * c->count + 1, 1 / factor);
-}
-
-static dpmf_status bound_arithmetic(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
-    const blt_parameters *c = blt_of(plan->leaf);
-    double sums = 0, largest = 0, squares = 0, eta = 0;
-    TRY(noise_bound_running_sums(plan->leaf, run, &sums));
-    for (int64_t t = 0; t < plan->strategy->steps; t++) {
-        const double factor = fabs(noise_route_factor(plan, t));
-        largest = noise_larger(largest, factor);
-        squares += 1 / (factor * factor);
-    }
-    const double size = NOISE_TAILS * 2 * sums;
-    for (int j = 0; j < c->count; j++) {
-        if (!(c->gap[j] <= 1))
-            return base_fail(DPMF_ERROR_UNSUPPORTED,
-                             "exact noise of a BLT: decay %g, accepted: 0 to 1 (its buffers' size is not known)",
-                             1 - c->gap[j]);
-        eta += fabs(c->scale[j]) * (5 * fmin((double)plan->length, 1 / c->gap[j]) + c->count + 3);
-    }
-    *out = (noise_exact_bounds){largest * eta * NOISE_EPS * size, largest * size, sqrt(squares)};
-    return DPMF_OK;
-}
-
-void blt_plan_noise(noise_plan *plan) {
-    const noise_states states = {DPMF_RECIPE_BLT, (int)strategy_buffers(plan->leaf), fill_weights};
-    noise_plan_states(plan, &states);
-    plan->bound = bound_arithmetic;
 }

@@ -13,7 +13,7 @@
  * All of these have positive scales. For small problems the search goes on among scales of any sign
  * (families/blt/mixed.c), with as many buffers as were asked for or chosen here, and the ends here are only starts.
  */
-#include "families/blt/search.h"
+#include "families/blt/blt.h"
 
 #include "base/memory.h"
 #include "base/minimize.h"
@@ -89,13 +89,6 @@ static void rational_start(int count, double range, double *x) {
     blt_unknowns(count, gaps, x);
 }
 
-static void geometric_start(int count, double range, double *x) {
-    double gaps[UNKNOWNS];
-    for (int a = 0; a < 2 * count; a++)
-        gaps[a] = 0.9 * exp(-log(4 * fmax(range, 2)) * (2 * count - 1 - a) / (2 * count - 1));
-    blt_unknowns(count, gaps, x);
-}
-
 /*
  * Two more points between places at-1 and at (below the first and above the last too): those that follow change their
  * kind twice, so all still interlace.
@@ -151,7 +144,11 @@ static dpmf_status search_buffers(blt_problem problem, int count, int insertions
     *best = NOTHING;
     rational_start(count, (double)problem.n, x);
     TRY(try_start(&problem, run, x, best, iterations));
-    geometric_start(count, (double)problem.n, x);
+    const double range = (double)problem.n;
+    double gaps[UNKNOWNS];
+    for (int a = 0; a < 2 * count; a++)
+        gaps[a] = 0.9 * exp(-log(4 * fmax(range, 2)) * (2 * count - 1 - a) / (2 * count - 1));
+    blt_unknowns(count, gaps, x);
     TRY(try_start(&problem, run, x, best, iterations));
     if (problem.k > 1) {
         rational_start(count, (double)problem.b, x);
@@ -276,15 +273,6 @@ static dpmf_status check(const optimize_task *task) {
     return check_within(task);
 }
 
-/* sum_t p_t |B[t,:]|^2 = sum_t w_t^2 (p_t + p_{t+1} + ...). */
-static void suffix_sums(int64_t n, const double *weights, double *out) {
-    base_running sum = {0};
-    for (int64_t t = n - 1; t >= 0; t--) {
-        base_running_add(&sum, weights[t]);
-        out[t] = base_running_value(&sum);
-    }
-}
-
 static dpmf_status set_problem(const optimize_task *task, double *response, double *emphasis, ladder *l) {
     int64_t n = task->workload->steps;
     l->run = &task->options->run;
@@ -299,7 +287,12 @@ static dpmf_status set_problem(const optimize_task *task, double *response, doub
         l->problem.response = response;
     }
     if (emphasis != NULL) {
-        suffix_sums(n, task->options->weights, emphasis);
+        /* sum_t p_t |B[t,:]|^2 = sum_t w_t^2 (p_t + p_{t+1} + ...). */
+        base_running sum = {0};
+        for (int64_t t = n - 1; t >= 0; t--) {
+            base_running_add(&sum, task->options->weights[t]);
+            emphasis[t] = base_running_value(&sum);
+        }
         l->problem.emphasis = emphasis;
     }
     return DPMF_OK;

@@ -4,7 +4,7 @@
  *
  *     y_t = (z_t - sum_{u<t} C[t,u] y_u) / C[t,t].
  */
-#include "families/dense/dense.h"
+#include "families/families.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

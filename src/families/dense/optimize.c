@@ -12,7 +12,7 @@
  * (optimum/epochs/bound.c). The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
  * is that of X(V) itself, which the blocks of X(V) give without a matrix.
  */
-#include "families/dense/dense.h"
+#include "families/families.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -283,47 +283,6 @@ static dpmf_status check_task(const optimize_task *task) {
     return DPMF_OK;
 }
 
-dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    const dpmf_participation *p = task->participation;
-    int64_t n = task->workload->steps;
-    TRY(check_task(task));
-    int every_step =
-        p->pattern == WORKLOAD_FIXED && p->separation == 1 && task->options->constraint == DPMF_CONSTRAINT_ZERO;
-    if (every_step) return optimize_full(task, out, result);
-    if (p->pattern != WORKLOAD_FIXED) return dense_optimize_patterns(task, out, result);
-    int64_t b = p->separation < n ? p->separation : n; /* one epoch longer than the steps ends with them */
-    if (task->options->constraint != DPMF_CONSTRAINT_ZERO) return optimize_form(task, p->count, b, out, result);
-    return optimize_zero(task, p->count, b, 1, out, result);
-}
-
-dpmf_status dense_optimize_bound(const optimize_task *task, double tolerance, dpmf_optimization *result) {
-    dpmf_optimize_options options = *task->options;
-    const optimize_task coarse = {task->workload, task->participation, &options, NULL};
-    const dpmf_participation *p = task->participation;
-    const int64_t n = task->workload->steps, b = p->separation < n ? p->separation : n;
-    options.tolerance = tolerance;
-    options.constraint = DPMF_CONSTRAINT_ZERO;
-    TRY(check_task(&coarse));
-    if (p->separation == 1) return optimize_full(&coarse, NULL, result);
-    return optimize_zero(&coarse, p->count, b, 0, NULL, result);
-}
-
-/* ---- one participation ---- */
-
-/* Of many steps the bounds alone are the answer. */
-static dpmf_status make_explicit(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out) {
-    if (task->workload->steps > DPMF_DENSE_STEPS_MAX) return DPMF_OK;
-    return optimum_explicit(task->workload, optimum, &task->options->run, out);
-}
-
-dpmf_status dense_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
-    if (!workload_is_single(task->participation)) return dense_optimize_epochs(task, out, result);
-    if (task->options->constraint != DPMF_CONSTRAINT_ZERO)
-        return base_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
-                         (int)task->options->constraint);
-    return optimize_single(task, make_explicit, out, result);
-}
-
 /*
  * The best dense C where the patterns of a unit overlap in many ways: min-separation and shuffled participation.
  *
@@ -469,7 +428,7 @@ static dpmf_status optimum_of(const optimize_task *task, dpmf_strategy **out, dp
     return status;
 }
 
-dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+static dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_participation *p = task->participation;
     const int64_t n = task->workload->steps;
     const int whole_matrix = task->workload->form != WORKLOAD_OPERATOR;
@@ -479,6 +438,47 @@ dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **o
                      "family dense, participation %s: %lld steps, accepted up to %d; optimize for another one with "
                      "--optimize-participation, for example cyclic:%lld,%lld",
                      p->text, (long long)n, PATTERNS_STEPS_MAX, (long long)p->count, (long long)p->separation);
+}
+
+dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    const dpmf_participation *p = task->participation;
+    int64_t n = task->workload->steps;
+    TRY(check_task(task));
+    int every_step =
+        p->pattern == WORKLOAD_FIXED && p->separation == 1 && task->options->constraint == DPMF_CONSTRAINT_ZERO;
+    if (every_step) return optimize_full(task, out, result);
+    if (p->pattern != WORKLOAD_FIXED) return dense_optimize_patterns(task, out, result);
+    int64_t b = p->separation < n ? p->separation : n; /* one epoch longer than the steps ends with them */
+    if (task->options->constraint != DPMF_CONSTRAINT_ZERO) return optimize_form(task, p->count, b, out, result);
+    return optimize_zero(task, p->count, b, 1, out, result);
+}
+
+dpmf_status dense_optimize_bound(const optimize_task *task, double tolerance, dpmf_optimization *result) {
+    dpmf_optimize_options options = *task->options;
+    const optimize_task coarse = {task->workload, task->participation, &options, NULL};
+    const dpmf_participation *p = task->participation;
+    const int64_t n = task->workload->steps, b = p->separation < n ? p->separation : n;
+    options.tolerance = tolerance;
+    options.constraint = DPMF_CONSTRAINT_ZERO;
+    TRY(check_task(&coarse));
+    if (p->separation == 1) return optimize_full(&coarse, NULL, result);
+    return optimize_zero(&coarse, p->count, b, 0, NULL, result);
+}
+
+/* ---- one participation ---- */
+
+/* Of many steps the bounds alone are the answer. */
+static dpmf_status make_explicit(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out) {
+    if (task->workload->steps > DPMF_DENSE_STEPS_MAX) return DPMF_OK;
+    return optimum_explicit(task->workload, optimum, &task->options->run, out);
+}
+
+dpmf_status dense_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
+    if (!workload_is_single(task->participation)) return dense_optimize_epochs(task, out, result);
+    if (task->options->constraint != DPMF_CONSTRAINT_ZERO)
+        return base_fail(DPMF_ERROR_ARGUMENT, "constraint %d is for several participations",
+                         (int)task->options->constraint);
+    return optimize_single(task, make_explicit, out, result);
 }
 
 /* ---- a candidate of a design ---- */
@@ -492,7 +492,7 @@ dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **o
 static double dense_seconds(const dpmf_design *d) {
     const double n = (double)d->problem.steps, k = (double)d->problem.participation->count;
     const int momentum = d->problem.workload->momentum > 0, max_loss = d->problem.loss == DPMF_LOSS_MAX;
-    if (participation_is_single(d->problem.participation)) return 1e-9 * (max_loss ? 10 : 1) * n * n * n;
+    if (workload_is_single(d->problem.participation)) return 1e-9 * (max_loss ? 10 : 1) * n * n * n;
     const double evaluations = (momentum ? 9e-5 : 3e-5) * n * k * k * (!max_loss ? 1 : momentum ? 300 : 40);
     return evaluations + 2e-10 * (max_loss ? 10 : 1) * n * n * n;
 }

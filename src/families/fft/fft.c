@@ -21,7 +21,7 @@
  *
  * Every row of the noise needs every seed: there is no stream with fewer than n buffers.
  */
-#include "families/fft/fft.h"
+#include "families/families.h"
 
 #include "base/fft.h"
 #include "base/memory.h"
@@ -83,20 +83,6 @@ static void skew_column(int64_t n, double power, double *a) {
         f *= ((double)m - power) / ((double)m + 1);
     }
     if (first) a[0] = 1 - a[0];
-}
-
-static void closed_forms(int64_t n, double *c, double *gram, double *tau) {
-    base_running sum = {0};
-    for (int64_t d = 0; d < n; d++) {
-        c[d] = 1 / ((double)n * sin((2 * (double)d + 1) * M_PI / (2 * (double)n)));
-        base_running_add(&sum, c[d]);
-    }
-    *tau = 2 * base_running_value(&sum);
-    sum = (base_running){0.5 + *tau / 4, 0};
-    for (int64_t d = 0; d < n; d++) {
-        gram[d] = base_running_value(&sum);
-        base_running_add(&sum, -c[d]);
-    }
 }
 
 /* out = (skew-circulant with first column a) x: the product of the two series modulo x^n = -1. */
@@ -222,7 +208,17 @@ dpmf_status fft_create(int64_t steps, int best, dpmf_strategy **out) {
     TRY_DONE(base_alloc_doubles(steps, "the FFT encoder", &s->c));
     TRY_DONE(base_alloc_doubles(steps, "the FFT encoder", &s->gram));
     skew_column(steps, -0.5, s->h);
-    closed_forms(steps, s->c, s->gram, &s->tau);
+    base_running sum = {0};
+    for (int64_t d = 0; d < steps; d++) {
+        s->c[d] = 1 / ((double)steps * sin((2 * (double)d + 1) * M_PI / (2 * (double)steps)));
+        base_running_add(&sum, s->c[d]);
+    }
+    s->tau = 2 * base_running_value(&sum);
+    sum = (base_running){0.5 + s->tau / 4, 0};
+    for (int64_t d = 0; d < steps; d++) {
+        s->gram[d] = base_running_value(&sum);
+        base_running_add(&sum, -s->c[d]);
+    }
     if (best) {
         TRY_DONE(base_alloc_doubles(steps, "the FFT decoder", &s->inverse));
         skew_column(steps, 0.5, s->inverse);

@@ -156,36 +156,6 @@ static const strategy_ops LOWRANK = {.class_name = "lowrank",
 
 /* ---- making it ---- */
 
-static dpmf_status check_sizes(int64_t steps, int64_t bands, int64_t rank) {
-    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
-    if (bands < 1 || bands > steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: %lld bands, accepted 1 to %lld (the steps)",
-                         (long long)bands, (long long)steps);
-    if (rank < 1 || rank > RANK_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: rank %lld, accepted 1 to %d", (long long)rank, RANK_MAX);
-    if (steps > INT64_MAX / RANK_MAX || steps > INT64_MAX / bands)
-        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: %lld steps of %lld bands are beyond any memory",
-                         (long long)steps, (long long)bands);
-    return DPMF_OK;
-}
-
-static dpmf_status check_values(int64_t steps, int64_t bands, int64_t rank, const double *rows, const double *left,
-                                const double *right) {
-    TRY(base_check_finite(steps * bands, rows, "the bands of W"));
-    TRY(base_check_finite(steps * rank, left, "the left factor of W"));
-    TRY(base_check_finite(steps * rank, right, "the right factor of W"));
-    for (int64_t t = 0; t < steps; t++) {
-        if (rows[t * bands] == 0)
-            return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: W[%lld,%lld] = 0, accepted: not 0", (long long)t,
-                             (long long)t);
-        for (int64_t j = t + 1; j < bands; j++)
-            if (rows[t * bands + j] != 0)
-                return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: row %lld, band %lld is left of column 0 but not 0",
-                                 (long long)t, (long long)j);
-    }
-    return DPMF_OK;
-}
-
 static dpmf_status copy(int64_t count, const double *values, const char *what, double **out) {
     TRY(base_alloc_doubles(count, what, out));
     memcpy(*out, values, (size_t)count * sizeof *values);
@@ -198,8 +168,27 @@ dpmf_status dpmf_strategy_create_lowrank(int64_t steps, int64_t bands, int64_t r
     dpmf_status status = DPMF_OK;
     if (rows == NULL || left == NULL || right == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: the bands or a factor is NULL");
-    TRY(check_sizes(steps, bands, rank));
-    TRY(check_values(steps, bands, rank, rows, left, right));
+    if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %lld, accepted 1 to 2^53", (long long)steps);
+    if (bands < 1 || bands > steps)
+        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: %lld bands, accepted 1 to %lld (the steps)",
+                         (long long)bands, (long long)steps);
+    if (rank < 1 || rank > RANK_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: rank %lld, accepted 1 to %d", (long long)rank, RANK_MAX);
+    if (steps > INT64_MAX / RANK_MAX || steps > INT64_MAX / bands)
+        return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: %lld steps of %lld bands are beyond any memory",
+                         (long long)steps, (long long)bands);
+    TRY(base_check_finite(steps * bands, rows, "the bands of W"));
+    TRY(base_check_finite(steps * rank, left, "the left factor of W"));
+    TRY(base_check_finite(steps * rank, right, "the right factor of W"));
+    for (int64_t t = 0; t < steps; t++) {
+        if (rows[t * bands] == 0)
+            return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: W[%lld,%lld] = 0, accepted: not 0", (long long)t,
+                             (long long)t);
+        for (int64_t j = t + 1; j < bands; j++)
+            if (rows[t * bands + j] != 0)
+                return base_fail(DPMF_ERROR_ARGUMENT, "low-rank W: row %lld, band %lld is left of column 0 but not 0",
+                                 (long long)t, (long long)j);
+    }
     TRY(strategy_new(&LOWRANK, sizeof *s, DPMF_FAMILY_LOWRANK, steps, (dpmf_strategy **)&s));
     s->bands = bands;
     s->rank = rank;

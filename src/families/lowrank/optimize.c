@@ -53,13 +53,6 @@ typedef struct decoder {
     double *rows; /* of W, bands + added */
 } decoder;
 
-static void decoder_free(decoder *d) {
-    base_free(d->matrix);
-    base_free(d->left);
-    base_free(d->right);
-    base_free(d->rows);
-}
-
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
@@ -186,7 +179,10 @@ static dpmf_status approximate(const optimize_task *task, const optimum_answer *
     TRY_DONE(normalize(&d, out));
 done:
     dpmf_strategy_free(best);
-    decoder_free(&d);
+    base_free(d.matrix);
+    base_free(d.left);
+    base_free(d.right);
+    base_free(d.rows);
     return status;
 }
 
@@ -313,13 +309,6 @@ static void fit_right(lowrank_fit *f, const work *w) {
     }
 }
 
-/* The layout that inner products over u want. */
-static void spread(const lowrank_fit *f, double *right) {
-    for (int64_t u = 0; u < f->steps; u++)
-        for (int64_t k = 0; k < f->rank; k++)
-            right[k * f->steps + u] = f->right[u * f->rank + k];
-}
-
 static double square_of_part(const lowrank_fit *f) {
     double sum = 0;
     for (int64_t t = f->bands; t < f->steps; t++) {
@@ -339,7 +328,10 @@ static dpmf_status sweep(lowrank_fit *f, int most, const dpmf_run *run) {
     f->converged = 0;
     for (f->sweeps = 0;; f->sweeps++) {
         TRY_DONE(base_progress(run, "lowrank: least squares", (double)f->sweeps / (double)most));
-        spread(f, w.right);
+        /* The layout that inner products over u want. */
+        for (int64_t u = 0; u < f->steps; u++)
+            for (int64_t k = 0; k < f->rank; k++)
+                w.right[k * f->steps + u] = f->right[u * f->rank + k];
         double square = fmax(total + fit_left(f, &w), 0);
         f->residual = total > 0 ? sqrt(square / total) : 0;
         f->converged = f->residual >= last * (1 - SETTLED) || f->residual < 1e-12;
@@ -420,7 +412,7 @@ dpmf_status lowrank_candidates(dpmf_design *d) {
     search_request request = {.family = DPMF_FAMILY_LOWRANK, .bands = 2, .buffers = 6, .tolerance = 1e-4};
     if (named && d->problem.steps >= 8) return design_add_best(d, &request, NULL);
     request.is_search_point = 1;
-    if (!participation_is_single(d->problem.participation) || !design_is_tried(d, DPMF_FAMILY_LOWRANK, 512))
+    if (!workload_is_single(d->problem.participation) || !design_is_tried(d, DPMF_FAMILY_LOWRANK, 512))
         return DPMF_OK;
     for (request.buffers = 1; request.buffers <= 4 && 2 * request.buffers <= d->problem.steps && !design_is_proven(d);
          request.buffers *= 2)

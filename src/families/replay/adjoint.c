@@ -9,7 +9,7 @@
  * then epoch by epoch gamma -> omega, phi; pair by pair omega -> w, T, V; T -> Z; and epoch by epoch w, Z -> psi. Powers
  * of rho are differentiated where they stand.
  */
-#include "families/replay/search.h"
+#include "families/replay/replay.h"
 
 #include "base/memory.h"
 
@@ -137,12 +137,6 @@ static inline __attribute__((always_inline)) void epoch_back(int n, int r, work_
         bar[0] += v->adjoint.squares[t];
         retreat(n, r, v, t, bar, rho_of(v, epoch));
     }
-}
-
-static void covariance_adjoint(work_t *v) {
-    double bar[M_MAX * M_MAX] = {0};
-    for (int64_t epoch = v->c.shape.epochs - 1; epoch >= 0; epoch--)
-        REPLAY_USUAL(epoch_back, v->error.heads, v->c.shape.buffers, v, epoch, bar);
 }
 
 /* ---- gamma = phi omega, and phi: one epoch ---- */
@@ -304,7 +298,9 @@ static dpmf_status psi_item(void *context, int64_t epoch, int worker) {
 
 dpmf_status replay_error_adjoint(work_t *w) {
     const int64_t k = w->c.shape.epochs, flops = w->c.shape.period * 10 * w->error.states * w->error.heads;
-    covariance_adjoint(w);
+    double bar[M_MAX * M_MAX] = {0};
+    for (int64_t epoch = w->c.shape.epochs - 1; epoch >= 0; epoch--)
+        REPLAY_USUAL(epoch_back, w->error.heads, w->c.shape.buffers, w, epoch, bar);
     TRY(replay_run(w->pool, flops, k, phi_item, w));
     TRY(replay_run(w->pool, flops * k / 4, k, mix_item, w));
     through_adjoint(w);

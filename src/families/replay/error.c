@@ -21,6 +21,12 @@
 
 #include <string.h>
 
+replay_error_head replay_error_head_at(const replay_error *e, const replay_coefficients *c, int64_t t) {
+    const double *d = e->drive + 4 * t, scale = c->scale[t % c->shape.period];
+    if (e->heads == 1) return (replay_error_head){{d[1]}, {scale * d[3]}};
+    return (replay_error_head){{d[1], d[2], 0, d[0]}, {scale * d[3], scale}};
+}
+
 typedef replay_coefficients replay;
 typedef replay_error error_t;
 typedef replay_error_head head;
@@ -39,18 +45,6 @@ void replay_error_free(error_t *e) {
     base_free(e->covariance);
     base_free(e->squares);
     *e = (error_t){0};
-}
-
-/* The workload's coefficients; past the last step it stands still. */
-static void fill_drive(const dpmf_workload *a, const replay_shape *s, double *drive) {
-    for (int64_t t = 0; t < s->epochs * s->period; t++) {
-        error_drive d = {.beta = 0, .keep = 1, .p = 0, .g = 0};
-        if (t < s->steps) d = error_drive_at(a, t);
-        drive[4 * t] = d.beta;
-        drive[4 * t + 1] = d.keep;
-        drive[4 * t + 2] = d.p;
-        drive[4 * t + 3] = d.g;
-    }
 }
 
 dpmf_status replay_error_alloc(const dpmf_workload *a, const replay_shape *s, error_t *out) {
@@ -76,7 +70,15 @@ dpmf_status replay_error_alloc(const dpmf_workload *a, const replay_shape *s, er
     TRY_DONE(base_alloc_doubles(steps * m, what, &e.gamma));
     TRY_DONE(base_alloc_doubles((steps + 1) * m * m, what, &e.covariance));
     TRY_DONE(base_alloc_doubles(steps, "errors of the steps", &e.squares));
-    fill_drive(a, s, e.drive);
+    /* The workload's coefficients; past the last step it stands still. */
+    for (int64_t t = 0; t < s->epochs * s->period; t++) {
+        error_drive d = {.beta = 0, .keep = 1, .p = 0, .g = 0};
+        if (t < s->steps) d = error_drive_at(a, t);
+        e.drive[4 * t] = d.beta;
+        e.drive[4 * t + 1] = d.keep;
+        e.drive[4 * t + 2] = d.p;
+        e.drive[4 * t + 3] = d.g;
+    }
     *out = e;
     e = (error_t){0};
 done:
@@ -136,14 +138,6 @@ static void backward(const replay *c, const error_t *e, int64_t epoch) {
         for (int j = 0; j < r; j++)
             w[n + j] = e->power[(b - 1 - p) * r + j] * beta[j];
     }
-}
-
-static void fill_powers(const replay *c, error_t *e) {
-    const int r = c->shape.buffers;
-    for (int j = 0; j < r; j++)
-        e->power[j] = 1;
-    for (int64_t i = 0; i < c->shape.period * r; i++)
-        e->power[r + i] = e->power[i] * c->rho[i % r];
 }
 
 /* Z of every epoch, and T[f][e] = Z_{f-1} ... Z_{e+1}. */
@@ -289,7 +283,11 @@ static dpmf_status mixes(void *context, int64_t item, int worker) {
 dpmf_status replay_error_fill(const replay *c, base_pool *pool, error_t *e) {
     const int64_t k = c->shape.epochs, b = c->shape.period;
     task t = {c, e};
-    fill_powers(c, e);
+    const int r = c->shape.buffers;
+    for (int j = 0; j < r; j++)
+        e->power[j] = 1;
+    for (int64_t i = 0; i < c->shape.period * r; i++)
+        e->power[r + i] = e->power[i] * c->rho[i % r];
     TRY(replay_run(pool, b * e->states * e->heads * 8, k, transitions, &t));
     fill_through(c, e);
     TRY(replay_run(pool, b * e->states * e->heads * k * 2, k, mixes, &t));

@@ -4,12 +4,12 @@
  * class seeds), with the certified lower bound for every mechanism beside it: the one that evaluations print, and for the max
  * loss of short runs, where that one is weak, the dense optimum's own, climbed as far as takes about as long as the search.
  */
-#include "families/replay/search.h"
+#include "families/replay/replay.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
 #include "base/minimize.h"
-#include "families/dense/dense.h"
+#include "families/families.h"
 #include "optimum/optimum.h"
 #include "workload/workload.h"
 
@@ -21,23 +21,7 @@ static const double MAX_TOLERANCE = 1e-3;
 static const double WANTED_RATIO = 1.001; /* unless the caller says otherwise */
 static const double SETTLED = 2e-4;       /* and then a buffer that gains less is one too many */
 enum { THREADS_STEPS_MIN = 512 };
-enum { SHARED_BUFFERS = 4 }; /* what few shared seeds can use */
-
-static dpmf_status check_task(const optimize_task *task) {
-    const dpmf_participation *p = task->participation;
-    if (p->pattern != WORKLOAD_FIXED)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "family tvblt is optimized for single and cyclic participation, not for %s "
-                         "(--optimize-participation cyclic:%lld,%lld evaluates the result under another)",
-                         p->text, (long long)p->count, (long long)p->separation);
-    if (task->workload->form != WORKLOAD_NAMED)
-        return base_fail(DPMF_ERROR_UNSUPPORTED, "tvblt: workload %s, accepted: named workloads", task->workload->text);
-    if (task->options->buffers > REPLAY_BUFFERS_MAX)
-        return base_fail(DPMF_ERROR_ARGUMENT, "tvblt over several epochs: %d buffers, accepted 1 to %d",
-                         task->options->buffers, REPLAY_BUFFERS_MAX);
-    return DPMF_OK;
-}
-
+enum { SHARED_BUFFERS = 4 };
 static dpmf_status find_bound(const optimize_task *task, dpmf_optimization *bound) {
     const dpmf_optimize_options *o = task->options;
     const double n = (double)task->workload->steps, k = (double)task->participation->count;
@@ -113,7 +97,18 @@ static dpmf_status run_search(const optimize_task *task, double lower, outcome *
 dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     dpmf_optimization bound;
     outcome f = {.loss = INFINITY, .converged = 1};
-    TRY(check_task(task));
+    /* what few shared seeds can use */
+    const dpmf_participation *p = task->participation;
+    if (p->pattern != WORKLOAD_FIXED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "family tvblt is optimized for single and cyclic participation, not for %s "
+                         "(--optimize-participation cyclic:%lld,%lld evaluates the result under another)",
+                         p->text, (long long)p->count, (long long)p->separation);
+    if (task->workload->form != WORKLOAD_NAMED)
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "tvblt: workload %s, accepted: named workloads", task->workload->text);
+    if (task->options->buffers > REPLAY_BUFFERS_MAX)
+        return base_fail(DPMF_ERROR_ARGUMENT, "tvblt over several epochs: %d buffers, accepted 1 to %d",
+                         task->options->buffers, REPLAY_BUFFERS_MAX);
     TRY(find_bound(task, &bound));
     if (out != NULL) TRY(run_search(task, bound.optimum_lower, &f));
     *result = (dpmf_optimization){.outcome = f.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
@@ -307,7 +302,8 @@ dpmf_status replay_shared_loss(shared_t *s, const double *parameters, double *lo
 
 /* ---- rounds ---- */
 
-void replay_shared_multiply(shared_t *s) {
+/* m <- clip(m + x/eps) for what was evaluated last. */
+static void replay_shared_multiply(shared_t *s) {
     work_t *w = &s->base;
     const int64_t b = w->c.shape.period;
     for (int64_t p = 0; p < b; p++) {

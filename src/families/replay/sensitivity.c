@@ -17,6 +17,31 @@
 #include <math.h>
 #include <string.h>
 
+const replay_parts *replay_of(const dpmf_strategy *s) {
+    return &((const replay_object *)s)->parts;
+}
+
+int64_t replay_pair(int e, int g) {
+    return e >= g ? (int64_t)e * (e + 1) / 2 + g : (int64_t)g * (g + 1) / 2 + e;
+}
+
+int64_t replay_pairs(const replay_shape *s) {
+    return (int64_t)s->epochs * (s->epochs + 1) / 2;
+}
+
+int replay_members(const replay_shape *s, int64_t p) {
+    return p < s->last ? s->epochs : s->epochs - 1;
+}
+
+int replay_stage_first(const replay_shape *shape, int s) {
+    (void)shape;
+    return (s + 1) / 2;
+}
+
+int replay_stage_end(const replay_shape *shape, int s) {
+    return (s < shape->epochs - 1 ? s : shape->epochs - 1) + 1;
+}
+
 static const double CANCELLED = 1e-11; /* of the trace */
 
 typedef struct classes {
@@ -42,18 +67,6 @@ static dpmf_status fill(void *context, int64_t count, const int64_t *which, doub
                 x[i * size + j] = entry(c, which[m], i, j);
     }
     return DPMF_OK;
-}
-
-static void sum_up(classes *c, int64_t patterns) {
-    for (int64_t l = 0; l < patterns; l++) {
-        c->sizes[l] = (c->task->n - 1 - l) / c->task->b + 1;
-        c->keys[l] = c->traces[l] = 0;
-        for (int64_t i = 0; i < c->sizes[l]; i++) {
-            c->traces[l] += entry(c, l, i, i);
-            for (int64_t j = 0; j < c->sizes[l]; j++)
-                c->keys[l] += fabs(entry(c, l, i, j));
-        }
-    }
 }
 
 static dpmf_status sum_or_search(const classes *c, int64_t patterns, sensitivity_found *out) {
@@ -90,7 +103,15 @@ dpmf_status replay_sensitivity(const dpmf_strategy *s, const sensitivity_task *t
     TRY_DONE(base_alloc(patterns, sizeof *c.sizes, "the patterns", (void **)&c.sizes));
     TRY_DONE(base_alloc_doubles(patterns, "the sums over patterns", &c.keys));
     TRY_DONE(base_alloc_doubles(patterns, "the sums over patterns", &c.traces));
-    sum_up(&c, patterns);
+    for (int64_t l = 0; l < patterns; l++) {
+        c.sizes[l] = (c.task->n - 1 - l) / c.task->b + 1;
+        c.keys[l] = c.traces[l] = 0;
+        for (int64_t i = 0; i < c.sizes[l]; i++) {
+            c.traces[l] += entry(&c, l, i, i);
+            for (int64_t j = 0; j < c.sizes[l]; j++)
+                c.keys[l] += fabs(entry(&c, l, i, j));
+        }
+    }
     TRY_DONE(sum_or_search(&c, patterns, out));
 done:
     base_free(c.sizes);

@@ -39,14 +39,6 @@ static int add_from_ends(int64_t low, int64_t high, double limit, int density, i
     return count;
 }
 
-static int keep_distinct(int64_t b, int64_t *node, int count) {
-    int kept = 0;
-    qsort(node, (size_t)count, sizeof *node, compare);
-    for (int i = 0; i < count; i++)
-        if (node[i] >= 0 && node[i] < b && (kept == 0 || node[i] > node[kept - 1])) node[kept++] = node[i];
-    return kept;
-}
-
 static int usual_nodes(int64_t b, int64_t last, int density, int64_t *node) {
     double half = (double)b / 2 - 0.5;
     int count = add_from_ends(0, b - 1, half, density, node, 0);
@@ -56,7 +48,11 @@ static int usual_nodes(int64_t b, int64_t last, int density, int64_t *node) {
         double reach = fmax(1, (double)(last < b - last ? last : b - last) / 2);
         count = add_from_ends(last, last - 1, reach, density, node, count);
     }
-    return keep_distinct(b, node, count);
+    int kept = 0;
+    qsort(node, (size_t)count, sizeof *node, compare);
+    for (int i = 0; i < count; i++)
+        if (node[i] >= 0 && node[i] < b && (kept == 0 || node[i] > node[kept - 1])) node[kept++] = node[i];
+    return kept;
 }
 
 static dpmf_status check_shape(int64_t steps, int64_t period, int buffers) {
@@ -143,7 +139,7 @@ static double locate(const shape_t *s, int64_t p, int *at) {
     return (double)(p - s->node[*at]) / (double)(s->node[*at + 1] - s->node[*at]);
 }
 
-void replay_spread(const shape_t *s, int width, const double *node, double *position) {
+static void replay_spread(const shape_t *s, int width, const double *node, double *position) {
     int at = 0;
     for (int64_t p = 0; p < s->period; p++) {
         double part = locate(s, p, &at);

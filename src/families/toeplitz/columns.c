@@ -25,7 +25,10 @@
  */
 #include "families/toeplitz/toeplitz.h"
 
+#include "base/linalg.h"
 #include "base/memory.h"
+#include "base/minimize.h"
+#include "workload/workload.h"
 
 #include <assert.h>
 #include <math.h>
@@ -280,5 +283,311 @@ dpmf_status toeplitz_columns_value(toeplitz_columns *e, const double *c, double 
     series_backward(e);
     through_inverse(e, gradient);
     if (e->normalized) through_scale(e, c, square, gradient);
+    return DPMF_OK;
+}
+
+/*
+ * The squared sensitivity of a Toeplitz C whose coefficients may have any signs, under cyclic or full participation,
+ * as a smooth function with its gradient.
+ *
+ * The columns of a later pattern are those of {0, b, 2b, ...} moved down and cut off, so that one is enough
+ * (sensitivity/cyclic.c). With X = C'C on it, X_ij = sum_{u < n - jb} c_u c_{u+(j-i)b} for i <= j,
+ *
+ *     S = max { <X,Y> : Y psd, Y_ii = 1 } = min { sum d : Diag(d) - X psd }     (sensitivity/pattern.c).
+ *
+ * S has kinks, and the best coefficients often lie in one: where X vanishes between two steps of a unit any Y is best.
+ * So a search follows
+ *
+ *     S_mu = max <X,Y> + mu t ln det Y,   t = tr X / k,   S_mu <= S,
+ *
+ * with mu falling. It is smooth, and scales like S. Its dual is min sum d - mu t ln det(Diag(d) - X), found by Newton's method:
+ * Y = mu t (Diag(d) - X)^-1 has ones on its diagonal there, and sum d - <X,Y> = k mu t. So sum d is an upper bound of
+ * S, proven and as near as mu is small; searches are judged by it. dS_mu/dX = Y + mu ln det(Y)/k I.
+ */
+
+enum { NEWTON_MAX = 60, ITERATIONS = 1000 };
+static const double FAR_BEHIND = 1e-3, SAME_PLACE = 1e-8; /* of ln loss there */
+static const double FIRST_MU = 1e-2, SCREEN_MU = 1e-3 /* after which searches are compared */, LAST_MU = 1e-8,
+                    PROOF_MU = 1e-10;
+static const double SMALL = 1e-8, TINY = 1e-11; /* decreases that end a stage: the next one goes on */
+
+int toeplitz_mixed_fits(const dpmf_participation *participation, int64_t n) {
+    return participation->pattern == WORKLOAD_FIXED && participation->count > 1 &&
+           participation->count <= TOEPLITZ_MIXED_COUNT_MAX && n <= TOEPLITZ_MIXED_STEPS_MAX;
+}
+
+void toeplitz_mixed_free(toeplitz_mixed *m) {
+    base_free(m->memory);
+    *m = (toeplitz_mixed){0};
+}
+
+dpmf_status toeplitz_mixed_create(const toeplitz_pattern *pattern, toeplitz_mixed *out) {
+    const int64_t k = pattern->k;
+    assert(k <= TOEPLITZ_MIXED_COUNT_MAX);
+    toeplitz_mixed m = {.pattern = *pattern, .mu = FIRST_MU, .lead = INFINITY};
+    TRY(base_alloc_doubles(3 * k * k + 3 * k, "the matrix of a pattern", &m.memory));
+    m.x = m.memory;
+    m.y = m.x + k * k;
+    m.hessian = m.y + k * k;
+    m.d = m.hessian + k * k;
+    m.slope = m.d + k;
+    m.lag = m.slope + k;
+    *out = m;
+    return DPMF_OK;
+}
+
+/* ---- X on the first pattern, and back ---- */
+
+/* The rows u of column 0 that step j and none later sees; column l b below has as many, as far as the bands go. */
+static int64_t rows_end(const toeplitz_mixed *m, int64_t j, int64_t l, int64_t bands) {
+    const int64_t end = m->pattern.n - j * m->pattern.b, last = bands - l * m->pattern.b;
+    return end < last ? end : last;
+}
+
+static void fill_matrix(toeplitz_mixed *m, int64_t bands, const double *c) {
+    const int64_t k = m->pattern.k, b = m->pattern.b;
+    for (int64_t l = 0; l < k; l++) {
+        double sum = 0;
+        int64_t u = 0;
+        for (int64_t j = k - 1; j >= l; j--) { /* each step sees n - j b rows, the last one fewest */
+            const int64_t end = rows_end(m, j, l, bands);
+            if (end > u) {
+                sum += base_dot(end - u, c + u, c + u + l * b);
+                u = end;
+            }
+            m->x[j * k + j - l] = m->x[(j - l) * k + j] = sum;
+        }
+    }
+}
+
+static void add_multiple(int64_t n, double factor, const double *restrict x, double *restrict y) {
+    for (int64_t i = 0; i < n; i++)
+        y[i] += factor * x[i];
+}
+
+static void pull_matrix(const toeplitz_mixed *m, int64_t bands, const double *c, double extra, double *gradient) {
+    const int64_t k = m->pattern.k, b = m->pattern.b;
+    memset(gradient, 0, (size_t)bands * sizeof *gradient);
+    for (int64_t l = 0; l < k && l * b < bands; l++) {
+        double weight = 0;
+        for (int64_t j = l; j < k; j++)
+            weight += m->y[j * k + j - l] + (l == 0 ? extra : 0);
+        if (l > 0) weight *= 2;
+        for (int64_t j = k - 1, u = 0; j >= l; j--) {
+            const int64_t end = rows_end(m, j, l, bands);
+            if (end > u) {
+                add_multiple(end - u, weight, c + u + l * b, gradient + u);
+                add_multiple(end - u, weight, c + u, gradient + u + l * b);
+                u = end;
+            }
+            weight -= (l > 0 ? 2 : 1) * (m->y[j * k + j - l] + (l == 0 ? extra : 0));
+        }
+    }
+}
+
+/* ---- matrices of a handful of rows, for which a call of LAPACK takes several times as long ---- */
+
+/* a = L L', L in its place; 0: a is not positive definite. Above the diagonal nothing is read or written. */
+static int factor(int64_t k, double *a) {
+    for (int64_t i = 0; i < k; i++) {
+        double *row = a + i * k;
+        for (int64_t j = 0; j <= i; j++) {
+            const double *other = a + j * k;
+            double sum = row[j];
+            for (int64_t r = 0; r < j; r++)
+                sum -= row[r] * other[r];
+            if (j == i && !(sum > 0 && isfinite(sum))) return 0;
+            row[j] = j == i ? sqrt(sum) : sum / other[j];
+        }
+    }
+    return 1;
+}
+
+/* ---- Newton's method for d ---- */
+
+/* Y for d and mu t; its log determinant; 0 if Diag(d) - X is not positive definite. */
+static int dual_point(toeplitz_mixed *m, double mu_t, double *log_det) {
+    const int64_t k = m->pattern.k;
+    double *lower = m->hessian;
+    for (int64_t i = 0; i < k * k; i++)
+        lower[i] = -m->x[i];
+    for (int64_t i = 0; i < k; i++)
+        lower[i * k + i] += m->d[i];
+    if (!factor(k, lower)) return 0;
+    /* L^-1 in the place of L. */
+    for (int64_t i = 0; i < k; i++) {
+        double sum[TOEPLITZ_MIXED_COUNT_MAX] = {0}, *row = lower + i * k;
+        const double scale = 1 / row[i];
+        for (int64_t r = 0; r < i; r++)
+            add_multiple(r + 1, row[r], lower + r * k, sum);
+        for (int64_t j = 0; j < i; j++)
+            row[j] = -sum[j] * scale;
+        row[i] = scale;
+    }
+    *log_det = (double)k * log(mu_t);
+    memset(m->y, 0, (size_t)(k * k) * sizeof *m->y);
+    for (int64_t r = 0; r < k; r++) {
+        *log_det += 2 * log(lower[r * k + r]);
+        for (int64_t i = 0; i <= r; i++)
+            add_multiple(i + 1, lower[r * k + i], lower + r * k, m->y + i * k);
+    }
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = 0; j <= i; j++)
+            m->y[i * k + j] = m->y[j * k + i] = mu_t * m->y[i * k + j];
+    return 1;
+}
+
+/* One step; `size` is the Newton decrement before it, in units in which the function is self-concordant. 0: none. */
+static int newton_step(toeplitz_mixed *m, double mu_t, double *size) {
+    const int64_t k = m->pattern.k;
+    double square = 0;
+    for (int64_t i = 0; i < k * k; i++)
+        m->hessian[i] = m->y[i] * m->y[i];
+    if (!factor(k, m->hessian)) return 0;
+    for (int64_t i = 0; i < k; i++)
+        m->slope[i] = 1 - m->y[i * k + i];
+    base_lower_solve(k, m->hessian, m->slope, m->lag);
+    for (int64_t i = 0; i < k; i++)
+        square += m->lag[i] * m->lag[i];
+    for (int64_t i = k - 1; i >= 0; i--) {
+        for (int64_t j = i + 1; j < k; j++)
+            m->lag[i] -= m->hessian[j * k + i] * m->lag[j];
+        m->lag[i] /= m->hessian[i * k + i];
+    }
+    *size = sqrt(square);
+    const double length = *size < 0.25 ? 1 : 1 / (1 + *size);
+    for (int64_t i = 0; i < k; i++)
+        m->d[i] -= length * mu_t * m->lag[i];
+    return 1;
+}
+
+/* The dual for one mu, from the d that is there; 0 if it is not reached from it. */
+static int solve_dual(toeplitz_mixed *m, double mu_t, double *log_det) {
+    double size = INFINITY;
+    for (int i = 0; i < NEWTON_MAX; i++) {
+        if (!dual_point(m, mu_t, log_det)) return 0;
+        if (size < 1e-6) return 1; /* the step after 1e-6 is to 1e-12 */
+        if (!newton_step(m, mu_t, &size)) return 0;
+    }
+    return 0;
+}
+
+/* From far away: mu falls from 1, where d is nearly known, by a factor that Newton's method follows. */
+static int follow_path(toeplitz_mixed *m, double t, double *log_det) {
+    const int64_t k = m->pattern.k;
+    for (int64_t i = 0; i < k; i++) {
+        m->d[i] = t;
+        for (int64_t j = 0; j < k; j++)
+            m->d[i] += fabs(m->x[i * k + j]);
+    }
+    for (double mu = 1;; mu = fmax(0.1 * mu, m->mu)) {
+        if (!solve_dual(m, mu * t, log_det)) return 0;
+        if (mu <= m->mu) return 1;
+    }
+}
+
+dpmf_status toeplitz_mixed_square(toeplitz_mixed *m, int64_t bands, const double *c, double *value, double *gradient) {
+    const int64_t k = m->pattern.k;
+    double t = 0, log_det = 0, sum = 0;
+    *value = INFINITY;
+    fill_matrix(m, bands, c);
+    for (int64_t i = 0; i < k; i++)
+        t += m->x[i * k + i] / (double)k;
+    if (!(t > 0 && isfinite(t))) return DPMF_OK;
+    m->warm = (m->warm && solve_dual(m, m->mu * t, &log_det)) || follow_path(m, t, &log_det);
+    if (!m->warm) return DPMF_OK;
+    for (int64_t i = 0; i < k; i++)
+        sum += m->d[i];
+    *value = m->proven ? sum : sum - m->mu * t * ((double)k - log_det);
+    if (gradient != NULL) pull_matrix(m, bands, c, m->mu * log_det / (double)k, gradient);
+    return DPMF_OK;
+}
+
+/* ---- the search ---- */
+
+/*
+ * ln loss with the proven S: for the smallest mu for which Newton's method comes to its end. Where Y is nearly singular,
+ * rounding keeps it from that for the very small ones.
+ */
+static dpmf_status proven_value(toeplitz_mixed *m, const base_objective *objective, const double *x, double *gradient,
+                                double *f) {
+    dpmf_status status = DPMF_OK;
+    *f = INFINITY;
+    m->proven = 1;
+    for (double mu = PROOF_MU; status == DPMF_OK && !isfinite(*f) && mu <= FIRST_MU; mu *= 10) {
+        m->mu = mu;
+        m->warm = 0;
+        status = objective->value(objective->context, x, f, gradient);
+    }
+    m->proven = 0;
+    return status;
+}
+
+/*
+ * Is a search from another start that has come to f worth its end? Not where an earlier one had the same f there: most
+ * starts lead to the same place. Nor where it is far behind: what mu still hides differs by less than 3e-4 of ln loss
+ * between such searches (1000 steps, 10 epochs, 1 to 5 buffers).
+ */
+static int is_worth(toeplitz_mixed *m, double f) {
+    if (f > m->lead + FAR_BEHIND || fabs(f - m->lead) <= SAME_PLACE) return 0;
+    m->lead = fmin(m->lead, f);
+    return 1;
+}
+
+dpmf_status toeplitz_mixed_stage(toeplitz_mixed *m, const base_objective *objective, const dpmf_run *run, double mu,
+                                 double decrease, int iterations, double *x, base_minimum *out) {
+    const base_minimize_options options = {.gradient = 1e-9,
+                                           .decrease = decrease,
+                                           .past = 5,
+                                           .pairs = 20,
+                                           .iterations = iterations,
+                                           .what = "optimizing coefficients of any sign",
+                                           .run = run};
+    double *gradient = NULL, start = INFINITY;
+    dpmf_status status = DPMF_OK;
+    *out = (base_minimum){.f = INFINITY};
+    m->mu = mu;
+    m->warm = 0;
+    TRY(base_alloc_doubles(objective->count, "a gradient", &gradient));
+    TRY_DONE(objective->value(objective->context, x, &start, gradient));
+    if (isfinite(start)) TRY_DONE(base_minimize(objective, &options, x, out));
+done:
+    base_free(gradient);
+    return status;
+}
+
+dpmf_status toeplitz_mixed_finish(toeplitz_mixed *m, const base_objective *objective, const dpmf_run *run,
+                                  double first_mu, int iterations, double *x, base_minimum *out) {
+    base_minimum found = {.f = INFINITY};
+    double *gradient = NULL;
+    int all = 0;
+    dpmf_status status = DPMF_OK;
+    *out = found;
+    for (double mu = first_mu; mu >= 0.9 * LAST_MU; mu *= 0.1) {
+        TRY(toeplitz_mixed_stage(m, objective, run, mu, mu > 1e-6 ? SMALL : TINY, iterations, x, &found));
+        all += found.iterations;
+        out->iterations = all;
+        if (!isfinite(found.f)) return DPMF_OK;
+    }
+    TRY(base_alloc_doubles(objective->count, "a gradient", &gradient));
+    TRY_DONE(proven_value(m, objective, x, gradient, &found.f));
+    found.iterations = all;
+    *out = found;
+done:
+    base_free(gradient);
+    return status;
+}
+
+dpmf_status toeplitz_mixed_descend(toeplitz_mixed *m, const base_objective *objective, const dpmf_run *run, double *x,
+                                   base_minimum *out) {
+    base_minimum first, second;
+    TRY(toeplitz_mixed_stage(m, objective, run, FIRST_MU, SMALL, ITERATIONS, x, &first));
+    TRY(toeplitz_mixed_stage(m, objective, run, SCREEN_MU, SMALL, ITERATIONS, x, &second));
+    const int iterations = first.iterations + second.iterations, inside = isfinite(second.f);
+    *out = (base_minimum){.f = INFINITY};
+    if (inside && is_worth(m, second.f))
+        TRY(toeplitz_mixed_finish(m, objective, run, 0.1 * SCREEN_MU, ITERATIONS, x, out));
+    if (!inside) m->lead = INFINITY; /* no answer, and none that others need to beat */
+    out->iterations += iterations;
     return DPMF_OK;
 }

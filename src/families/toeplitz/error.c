@@ -36,6 +36,11 @@
 #include <math.h>
 #include <string.h>
 
+double toeplitz_weight(const toeplitz_error *e, int64_t i) {
+    if (e->weights != NULL) return e->weights[i];
+    return e->rms ? (double)(e->n - i) / (double)e->n : 1;
+}
+
 enum {
     TRANSFORM_BANDS = 768, /* from there on FFT is faster (measured at n = 4096 to 10^5) */
     LEAST_CHUNK = 64       /* steps between two looks at what is left */
@@ -295,33 +300,6 @@ static void add_steady_gradient(const toeplitz_error *e, const steady *s, int cl
     }
 }
 
-dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *value, double *gradient) {
-    steady s = {0};
-    error_sum sum = {0};
-    int closed = 0, stable = 0;
-    *value = INFINITY;
-    if (!(c[0] > 0)) return DPMF_OK;
-    if (e->by_transforms) return toeplitz_error_transforms(e, c, value, gradient);
-    if (e->steady) {
-        s = steady_of(e, c);
-        if (!(s.c_at > 0) || !isfinite(s.x * s.x)) return DPMF_OK;
-        fill_tail(e, c);
-    }
-    kernels_toeplitz_get()->fill(c, &e->table);
-    TRY(sum_response(e, &s, &closed, &sum, &stable));
-    if (!stable) return DPMF_OK;
-    const double linear = closed ? s.d0 - s.nu * s.d1 : sum.linear;
-    *value = s.x * s.x * e->steady_sum + 2 * s.x * linear + sum.square;
-    if (gradient == NULL) return DPMF_OK;
-    solve_adjoint(e, &s, closed);
-    const int64_t lags = e->bands < e->used ? e->bands : e->used;
-    kernels_toeplitz_get()->correlate(e->used, lags, e->adjoint, e->response, gradient);
-    for (int64_t j = 0; j < e->bands; j++)
-        gradient[j] = j < lags ? -gradient[j] : 0;
-    if (e->steady) add_steady_gradient(e, &s, closed, &sum, gradient);
-    return DPMF_OK;
-}
-
 /*
  * The error of Toeplitz C of many bands by fast Fourier transforms, O(n log n).
  *
@@ -350,7 +328,8 @@ static dpmf_status invert(const toeplitz_error *e, const double *c, double *h, i
     return status;
 }
 
-dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value, double *gradient) {
+/* The route of many bands: transforms.c */
+static dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value, double *gradient) {
     const int64_t n = e->n;
     double *h = e->forcing, *w = e->response, *source = e->source, *v = e->adjoint;
     base_running sum = {0};
@@ -374,6 +353,33 @@ dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double
             gradient[j] = -source[n - 1 - j];
     }
     *value = base_running_value(&sum);
+    return DPMF_OK;
+}
+
+dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *value, double *gradient) {
+    steady s = {0};
+    error_sum sum = {0};
+    int closed = 0, stable = 0;
+    *value = INFINITY;
+    if (!(c[0] > 0)) return DPMF_OK;
+    if (e->by_transforms) return toeplitz_error_transforms(e, c, value, gradient);
+    if (e->steady) {
+        s = steady_of(e, c);
+        if (!(s.c_at > 0) || !isfinite(s.x * s.x)) return DPMF_OK;
+        fill_tail(e, c);
+    }
+    kernels_toeplitz_get()->fill(c, &e->table);
+    TRY(sum_response(e, &s, &closed, &sum, &stable));
+    if (!stable) return DPMF_OK;
+    const double linear = closed ? s.d0 - s.nu * s.d1 : sum.linear;
+    *value = s.x * s.x * e->steady_sum + 2 * s.x * linear + sum.square;
+    if (gradient == NULL) return DPMF_OK;
+    solve_adjoint(e, &s, closed);
+    const int64_t lags = e->bands < e->used ? e->bands : e->used;
+    kernels_toeplitz_get()->correlate(e->used, lags, e->adjoint, e->response, gradient);
+    for (int64_t j = 0; j < e->bands; j++)
+        gradient[j] = j < lags ? -gradient[j] : 0;
+    if (e->steady) add_steady_gradient(e, &s, closed, &sum, gradient);
     return DPMF_OK;
 }
 

@@ -12,7 +12,7 @@
  * c >= 0 (c_i is a sum of products of -h_j/h_0), so that h_0 = x_0^2, h_j = -x_j^2 there. Under min-separation a
  * barrier keeps c from rising: -mu sum_i ln(1 - c_i/c_{i-1}) over the first entries, with mu falling to where it no
  * longer matters; later entries, which follow the slowest mode, are only watched. Under cyclic and full participation,
- * where small enough, h of any signs is searched then, with the sensitivity that it has (families/toeplitz/mixed.c): for
+ * where small enough, h of any signs is searched then, with the sensitivity that it has (families/toeplitz/columns.c): for
  * momentum that is worth up to 5 percent.
  */
 #include "families/toeplitz/toeplitz.h"

@@ -253,16 +253,16 @@ dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out) {
     return DPMF_OK;
 }
 
-dpmf_status toeplitz_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out) {
+dpmf_status toeplitz_create_root(const dpmf_workload *workload, const dpmf_strategy_options *o, dpmf_strategy **out) {
     int64_t n = workload->steps;
     toeplitz *s = NULL;
     dpmf_status status = DPMF_OK;
     TRY(new_toeplitz(DPMF_FAMILY_TOEPLITZ, n, n, n, &s));
     TRY_DONE(workload_series(workload, 0.5, n, s->c));
     TRY_DONE(workload_series(workload, -0.5, n, s->inverse));
-    if (nu > 0) {
+    if (o->nu > 0) {
         double damping = 1;
-        for (int64_t t = 0; t < n; t++, damping *= 1 - nu) {
+        for (int64_t t = 0; t < n; t++, damping *= 1 - o->nu) {
             s->c[t] *= damping;
             s->inverse[t] *= damping;
         }
@@ -283,18 +283,18 @@ static dpmf_status series_start(const dpmf_workload *workload, double power, int
     return status;
 }
 
-dpmf_status toeplitz_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
+dpmf_status toeplitz_create_bsr(const dpmf_workload *workload, const dpmf_strategy_options *o, dpmf_strategy **out) {
     double *start = NULL;
-    TRY(series_start(workload, 0.5, bands, &start));
-    dpmf_status status = from_coefficients(DPMF_FAMILY_BSR, workload->steps, bands, start, out);
+    TRY(series_start(workload, 0.5, o->bands, &start));
+    dpmf_status status = from_coefficients(DPMF_FAMILY_BSR, workload->steps, o->bands, start, out);
     base_free(start);
     return status;
 }
 
-dpmf_status toeplitz_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out) {
+dpmf_status toeplitz_create_bisr(const dpmf_workload *workload, const dpmf_strategy_options *o, dpmf_strategy **out) {
     double *start = NULL;
-    TRY(series_start(workload, -0.5, bands, &start));
-    dpmf_status status = from_inverse(workload->steps, bands, start, out);
+    TRY(series_start(workload, -0.5, o->bands, &start));
+    dpmf_status status = from_inverse(workload->steps, o->bands, start, out);
     base_free(start);
     return status;
 }

@@ -41,14 +41,7 @@ void toeplitz_error_free(toeplitz_error *e);
 /* E and, unless NULL, dE/dc. Coefficients that diverge give *value = INFINITY and no gradient. */
 DPMF_MUST_CHECK dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *value, double *gradient);
 
-/* The route of many bands: transforms.c */
-DPMF_MUST_CHECK dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value,
-                                                      double *gradient);
-
-static inline double toeplitz_weight(const toeplitz_error *e, int64_t i) {
-    if (e->weights != NULL) return e->weights[i];
-    return e->rms ? (double)(e->n - i) / (double)e->n : 1;
-}
+double toeplitz_weight(const toeplitz_error *e, int64_t i);
 
 /* ---- S: sensitivity.c ---- */
 
@@ -177,9 +170,12 @@ DPMF_MUST_CHECK dpmf_status toeplitz_taper(int64_t bands, int64_t least, double 
 
 /* object.c: the strategies */
 DPMF_MUST_CHECK dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status toeplitz_create_root(const dpmf_workload *workload, double nu, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status toeplitz_create_bsr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
-DPMF_MUST_CHECK dpmf_status toeplitz_create_bisr(const dpmf_workload *workload, int64_t bands, dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_root(const dpmf_workload *workload, const dpmf_strategy_options *o,
+                                                 dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_bsr(const dpmf_workload *workload, const dpmf_strategy_options *o,
+                                                dpmf_strategy **out);
+DPMF_MUST_CHECK dpmf_status toeplitz_create_bisr(const dpmf_workload *workload, const dpmf_strategy_options *o,
+                                                 dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status toeplitz_read(const strategy_source *source, dpmf_strategy **out);
 
 /* optimize.c: the best Toeplitz C, whole or of few bands; inverse.c: the best C^-1 of few bands */

@@ -29,9 +29,13 @@
 #include <math.h>
 #include <string.h>
 
+static int tree_trailing_zeros(int64_t x) {
+    return __builtin_ctzll((unsigned long long)x);
+}
+
 /* ---- the tree ---- */
 
-void tree_step_at(tree_kind kind, int64_t steps, int64_t t, tree_step *out) {
+static void tree_step_at(tree_kind kind, int64_t steps, int64_t t, tree_step *out) {
     int c = tree_trailing_zeros(t + 1);
     if (kind == TREE_ONLINE && t == steps - 1) c = tree_levels(steps);
     double whole = exp2(c + 1) - 1;
@@ -42,7 +46,7 @@ void tree_step_at(tree_kind kind, int64_t steps, int64_t t, tree_step *out) {
     }
 }
 
-void tree_weights_fill(int64_t steps, tree_weights *out) {
+static void tree_weights_fill(int64_t steps, tree_weights *out) {
     out->steps = steps;
     out->levels = tree_levels(steps);
     for (int l = 0; l <= out->levels; l++)
@@ -55,7 +59,7 @@ void tree_weights_fill(int64_t steps, tree_weights *out) {
     }
 }
 
-double tree_weight(const tree_weights *w, int level, int64_t j) {
+static double tree_weight(const tree_weights *w, int level, int64_t j) {
     int64_t last = (w->steps - 1) >> level;
     return j > last ? 0 : j == last ? w->spine[level] : w->complete[level];
 }
@@ -250,38 +254,6 @@ static dpmf_status full_apply(const dpmf_strategy *s, const double *x, double *y
     return DPMF_OK;
 }
 
-static void tree_plan_noise(noise_plan *plan) {
-    noise_plan_program(plan, tree_levels(plan->length) + 2);
-}
-
-#define COMMON_ENTRIES                                                                                                 \
-    .class_name = "tree", .solve = solve_by_steps, .buffers = tree_buffers, .gram = tree_gram,                         \
-    .squared_errors = tree_squared_errors, .sensitivity = tree_sensitivity, .plan_noise = tree_plan_noise,             \
-    .write = tree_write
-
-static const strategy_ops BELOW = {COMMON_ENTRIES,    .apply = tree_apply, .step = step,
-                                   .rows = tree_rows, .seeds = tree_seeds, .column = tree_column};
-static const strategy_ops FULL = {COMMON_ENTRIES, .apply = full_apply, .step = full_step, .seeds = full_seeds};
-
-static const char *const NAMES[] = {
-    [TREE_VANILLA] = DPMF_FAMILY_TREE, [TREE_ONLINE] = DPMF_FAMILY_TREE_ONLINE, [TREE_FULL] = DPMF_FAMILY_TREE_FULL};
-
-dpmf_status tree_create(tree_kind kind, int64_t steps, dpmf_strategy **out) {
-    tree_strategy *s = NULL;
-    TRY(strategy_new(kind == TREE_FULL ? &FULL : &BELOW, sizeof *s, NAMES[kind], steps, (dpmf_strategy **)&s));
-    s->kind = kind;
-    s->levels = tree_levels(steps);
-    tree_weights_fill(steps, &s->weights);
-    *out = &s->base;
-    return DPMF_OK;
-}
-
-dpmf_status tree_read(const strategy_source *source, dpmf_strategy **out) {
-    for (int kind = TREE_VANILLA; kind <= TREE_FULL; kind++)
-        if (strcmp(source->family, NAMES[kind]) == 0) return tree_create((tree_kind)kind, source->steps, out);
-    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: a tree of family %s is not known", source->family);
-}
-
 /*
  * Error of tree aggregation under a named workload (error/error.h), O(log n) per step: the noise depends on the past through
  * the few pending nodes only, so their covariance with the workload's state is all that has to be carried.
@@ -416,7 +388,8 @@ static void advance_full(full *s, int64_t t, const error_drive *d, double scale)
     clear(s, X);
 }
 
-dpmf_status tree_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
+/* error.c: named workloads, O(n log n) */
+static dpmf_status tree_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
     const tree_kind kind = tree_kind_of(s);
     const int64_t n = q->a->steps, length = s->steps;
     below pending;
@@ -444,4 +417,36 @@ dpmf_status tree_squared_errors(const dpmf_strategy *s, const error_question *q,
 done:
     base_free(whole);
     return status;
+}
+
+static void tree_plan_noise(noise_plan *plan) {
+    noise_plan_program(plan, tree_levels(plan->length) + 2);
+}
+
+#define COMMON_ENTRIES                                                                                                 \
+    .class_name = "tree", .solve = solve_by_steps, .buffers = tree_buffers, .gram = tree_gram,                         \
+    .squared_errors = tree_squared_errors, .sensitivity = tree_sensitivity, .plan_noise = tree_plan_noise,             \
+    .write = tree_write
+
+static const strategy_ops BELOW = {COMMON_ENTRIES,    .apply = tree_apply, .step = step,
+                                   .rows = tree_rows, .seeds = tree_seeds, .column = tree_column};
+static const strategy_ops FULL = {COMMON_ENTRIES, .apply = full_apply, .step = full_step, .seeds = full_seeds};
+
+static const char *const NAMES[] = {
+    [TREE_VANILLA] = DPMF_FAMILY_TREE, [TREE_ONLINE] = DPMF_FAMILY_TREE_ONLINE, [TREE_FULL] = DPMF_FAMILY_TREE_FULL};
+
+dpmf_status tree_create(tree_kind kind, int64_t steps, dpmf_strategy **out) {
+    tree_strategy *s = NULL;
+    TRY(strategy_new(kind == TREE_FULL ? &FULL : &BELOW, sizeof *s, NAMES[kind], steps, (dpmf_strategy **)&s));
+    s->kind = kind;
+    s->levels = tree_levels(steps);
+    tree_weights_fill(steps, &s->weights);
+    *out = &s->base;
+    return DPMF_OK;
+}
+
+dpmf_status tree_read(const strategy_source *source, dpmf_strategy **out) {
+    for (int kind = TREE_VANILLA; kind <= TREE_FULL; kind++)
+        if (strcmp(source->family, NAMES[kind]) == 0) return tree_create((tree_kind)kind, source->steps, out);
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: a tree of family %s is not known", source->family);
 }

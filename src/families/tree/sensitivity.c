@@ -22,6 +22,18 @@
 #include <math.h>
 #include <string.h>
 
+int tree_bit_length(int64_t x) {
+    return x == 0 ? 0 : 64 - __builtin_clzll((unsigned long long)x);
+}
+
+int tree_levels(int64_t steps) {
+    return tree_bit_length(steps - 1);
+}
+
+tree_kind tree_kind_of(const dpmf_strategy *s) {
+    return ((const tree_strategy *)s)->kind;
+}
+
 /* Is node (l, j) of a tree over `length` leaves a row of C? */
 static int is_row(tree_kind kind, int64_t length, int l, int64_t j) {
     return kind != TREE_VANILLA || ((j + 1) << l) <= length;
@@ -130,34 +142,6 @@ static dpmf_status shuffled(const sensitivity_task *task, tree_kind kind, double
         all = join(&all, &next, task->b);
     }
     *square = fmax(fmax(all.best[0][0], all.best[0][1]), fmax(all.best[1][0], all.best[1][1]));
-    return DPMF_OK;
-}
-
-static dpmf_status separated(const sensitivity_task *task, tree_kind kind, double factor, sensitivity_found *out) {
-    double square = 0;
-    if (tree_separated_work(task) <= task->work_max / 4) {
-        TRY(tree_separated(task, kind, &square));
-        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
-        return DPMF_OK;
-    }
-    if (task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);
-    sensitivity_task falling = *task;
-    falling.falls = 1; /* two steps share fewer nodes the farther they are apart */
-    sensitivity_found_improve(out, tree_levels_bound(task) * factor, SENSITIVITY_METHOD_LEVELS);
-    return sensitivity_monotone(&falling, out);
-}
-
-dpmf_status tree_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done, sensitivity_found *out) {
-    const tree_kind kind = tree_kind_of(s);
-    const workload_pattern pattern = sensitivity_task_pattern(task);
-    double square = 0, factor = 1;
-    *done = task->bound != DPMF_BOUND_SPECTRAL && !(task->norms != NULL && kind == TREE_VANILLA) &&
-            !(pattern == WORKLOAD_EPOCHS && task->k == 1);
-    if (!*done) return DPMF_OK;
-    if (task->norms != NULL) factor = 1 / (double)(tree_levels(task->length) + 1); /* touched nodes over any leaf */
-    if (pattern == WORKLOAD_APART) return separated(task, kind, factor, out);
-    TRY(pattern == WORKLOAD_EPOCHS ? shuffled(task, kind, &square) : cyclic(task, kind, &square));
-    sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
     return DPMF_OK;
 }
 
@@ -305,7 +289,7 @@ static dpmf_status climb(const sensitivity_task *task, tree_kind kind, int l, ta
     return DPMF_OK;
 }
 
-dpmf_status tree_separated(const sensitivity_task *task, tree_kind kind, double *square) {
+static dpmf_status tree_separated(const sensitivity_task *task, tree_kind kind, double *square) {
     table complete = {0}, last = {0}, all = {0}, next = {0};
     double largest = 0;
     dpmf_status status = DPMF_OK;
@@ -339,7 +323,7 @@ static double join_work(const sensitivity_task *task, int64_t a, int64_t b) {
            (double)counts_in(task, a + b) * ends * ends;
 }
 
-double tree_separated_work(const sensitivity_task *task) {
+static double tree_separated_work(const sensitivity_task *task) {
     const double ends = (double)ends_in(task, task->n), numbers = (double)counts_in(task, task->n) * ends * ends;
     double work = 0;
     if (2 * numbers * (double)sizeof(double) > (double)task->bytes_max) return INFINITY;
@@ -350,7 +334,7 @@ double tree_separated_work(const sensitivity_task *task) {
     return work;
 }
 
-double tree_levels_bound(const sensitivity_task *task) {
+static double tree_levels_bound(const sensitivity_task *task) {
     double sum = 0;
     for (int l = 0; l <= tree_levels(task->length); l++) {
         int64_t m = smaller(task->k, 1 + (((int64_t)1 << l) - 1) / task->b);
@@ -358,4 +342,32 @@ double tree_levels_bound(const sensitivity_task *task) {
         sum += (double)(task->k / m) * full * full + rest * rest;
     }
     return sum;
+}
+
+static dpmf_status separated(const sensitivity_task *task, tree_kind kind, double factor, sensitivity_found *out) {
+    double square = 0;
+    if (tree_separated_work(task) <= task->work_max / 4) {
+        TRY(tree_separated(task, kind, &square));
+        sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
+        return DPMF_OK;
+    }
+    if (task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);
+    sensitivity_task falling = *task;
+    falling.falls = 1; /* two steps share fewer nodes the farther they are apart */
+    sensitivity_found_improve(out, tree_levels_bound(task) * factor, SENSITIVITY_METHOD_LEVELS);
+    return sensitivity_monotone(&falling, out);
+}
+
+dpmf_status tree_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done, sensitivity_found *out) {
+    const tree_kind kind = tree_kind_of(s);
+    const workload_pattern pattern = sensitivity_task_pattern(task);
+    double square = 0, factor = 1;
+    *done = task->bound != DPMF_BOUND_SPECTRAL && !(task->norms != NULL && kind == TREE_VANILLA) &&
+            !(pattern == WORKLOAD_EPOCHS && task->k == 1);
+    if (!*done) return DPMF_OK;
+    if (task->norms != NULL) factor = 1 / (double)(tree_levels(task->length) + 1); /* touched nodes over any leaf */
+    if (pattern == WORKLOAD_APART) return separated(task, kind, factor, out);
+    TRY(pattern == WORKLOAD_EPOCHS ? shuffled(task, kind, &square) : cyclic(task, kind, &square));
+    sensitivity_found_sum(task, square * factor, SENSITIVITY_METHOD_NODES, out);
+    return DPMF_OK;
 }

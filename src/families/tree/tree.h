@@ -18,17 +18,9 @@ typedef enum tree_kind {
     TREE_FULL         /* rows: touched nodes; the best linear decoder */
 } tree_kind;
 
-static inline int tree_trailing_zeros(int64_t x) { /* x > 0 */
-    return __builtin_ctzll((unsigned long long)x);
-}
+int tree_bit_length(int64_t x); /* x >= 0 */
 
-static inline int tree_bit_length(int64_t x) { /* x >= 0 */
-    return x == 0 ? 0 : 64 - __builtin_clzll((unsigned long long)x);
-}
-
-static inline int tree_levels(int64_t steps) {
-    return tree_bit_length(steps - 1);
-}
+int tree_levels(int64_t steps);
 
 enum { TREE_LEVELS_MAX = 54 };
 
@@ -46,7 +38,6 @@ typedef struct tree_step {
     int top; /* c */
     double alpha[TREE_LEVELS_MAX], beta[TREE_LEVELS_MAX];
 } tree_step;
-void tree_step_at(tree_kind kind, int64_t steps, int64_t t, tree_step *out);
 
 /* The best decoder's weights: 1' G^-1 1 for the subtree of node (l, j); 0 if it has no leaf. Filled in once per n. */
 typedef struct tree_weights {
@@ -54,8 +45,6 @@ typedef struct tree_weights {
     int levels;
     double complete[TREE_LEVELS_MAX], spine[TREE_LEVELS_MAX];
 } tree_weights;
-void tree_weights_fill(int64_t steps, tree_weights *out);
-double tree_weight(const tree_weights *w, int level, int64_t j);
 
 DPMF_MUST_CHECK dpmf_status tree_create(tree_kind kind, int64_t steps, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status tree_read(const strategy_source *source, dpmf_strategy **out);
@@ -67,23 +56,12 @@ typedef struct tree_strategy {
     tree_weights weights;
 } tree_strategy;
 
-static inline tree_kind tree_kind_of(const dpmf_strategy *s) { /* s is a tree */
-    return ((const tree_strategy *)s)->kind;
-}
+tree_kind tree_kind_of(const dpmf_strategy *s); /* s is a tree */
 
 /* ---- entries of the table of operations ---- */
 
-/* error.c: named workloads, O(n log n) */
-DPMF_MUST_CHECK dpmf_status tree_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,
-                                                double *squares);
 /* sensitivity.c */
 DPMF_MUST_CHECK dpmf_status tree_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
                                              sensitivity_found *out);
-
-/* ---- min-separation (separated.c) ---- */
-
-double tree_separated_work(const sensitivity_task *task); /* multiplications of the next; INFINITY: no room */
-DPMF_MUST_CHECK dpmf_status tree_separated(const sensitivity_task *task, tree_kind kind, double *square);
-double tree_levels_bound(const sensitivity_task *task);
 
 #endif

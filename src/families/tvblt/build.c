@@ -27,7 +27,7 @@
  * Errors (normalized columns: y_t is multiplied by d_t): Var y_t = S_tt and b_t are known, so the covariances of x with
  * the workload's state need no P: O(n R).
  */
-#include "families/tvblt/search.h"
+#include "families/tvblt/tvblt.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"

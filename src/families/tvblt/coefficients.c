@@ -145,14 +145,6 @@ static void pull_back_both(const tvblt_parameters *c, const double *keep, double
         pull_back(c, keep, m + i * states);
 }
 
-/* y = M x for a symmetric M, by whole rows: unlike a sum of products, such a loop runs in vector units. */
-static void multiply(int states, const double *m, const double *x, double *y) {
-    memset(y, 0, (size_t)states * sizeof *y);
-    for (int i = 0; i < states; i++)
-        for (int j = 0; j < states; j++)
-            y[j] += m[i * states + j] * x[i];
-}
-
 /*
  * From G_{t+1} to G_t in place. Gives |C e_t|^2, and q_t if `q` is not NULL. F^c'G F^c is expanded as
  * F'G F - (F'G xi) h' - h (F'G xi)' + (xi'G xi) h h', which costs three products of R^2.
@@ -161,7 +153,11 @@ static double gramian_step(const tvblt_parameters *c, int64_t t, double *g, doub
     int states = tvblt_states(c), r = c->nodes;
     const double *keep = c->keep + t * states, *gain = c->gain + t * states;
     double seed = 1 / c->diagonal[t], pulled[STATES_MAX], square = 0;
-    multiply(states, g, gain, pulled);
+    /* y = M x for a symmetric M, by whole rows: unlike a sum of products, such a loop runs in vector units. */
+    memset(pulled, 0, (size_t)states * sizeof *pulled);
+    for (int i = 0; i < states; i++)
+        for (int j = 0; j < states; j++)
+            pulled[j] += g[i * states + j] * gain[i];
     for (int i = 0; i < states; i++) {
         pulled[i] *= seed;
         square += pulled[i] * gain[i] * seed;

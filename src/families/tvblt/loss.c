@@ -21,7 +21,7 @@
 #include "base/special.h"
 #include "base/threads.h"
 #include "error/error.h"
-#include "families/tvblt/search.h"
+#include "families/tvblt/tvblt.h"
 #include "kernels/tvblt/tvblt.h"
 #include "optimum/optimum.h"
 
@@ -174,15 +174,6 @@ void tvblt_meter_weigh(const problem *p, meter *m) {
 
 /* ---- norms and errors ---- */
 
-static dpmf_status measure_norms(const problem *p, const filter *f, meter *m, double *norms) {
-    base_quadrature rule;
-    const double a = invert_filter(f, &rule);
-    TRY(optimum_phi_resolvents(m->phi, p->v, p->p, &rule, norms));
-    for (int64_t t = 0; t < p->steps; t++)
-        norms[t] = sqrt((a + norms[t]) / p->v[t]);
-    return DPMF_OK;
-}
-
 /* Eight nodes from `first` on into m->part; nodes left over weigh nothing. */
 static void run_group(const problem *p, const filter *f, int first, meter *m) {
     const kernels_tvblt_set *kernels = kernels_tvblt_get();
@@ -252,7 +243,11 @@ static void measure_errors(const problem *p, const filter *f, meter *m, const do
 
 dpmf_status tvblt_measure(const problem *p, const filter *f, meter *m, double *norms, double *squares) {
     assert(f->nodes >= 1 && f->nodes <= NODES_MAX);
-    TRY(measure_norms(p, f, m, norms));
+    base_quadrature rule;
+    const double a = invert_filter(f, &rule);
+    TRY(optimum_phi_resolvents(m->phi, p->v, p->p, &rule, norms));
+    for (int64_t t = 0; t < p->steps; t++)
+        norms[t] = sqrt((a + norms[t]) / p->v[t]);
     measure_errors(p, f, m, norms, squares);
     return DPMF_OK;
 }

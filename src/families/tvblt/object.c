@@ -115,59 +115,6 @@ static void gram_row(const dpmf_strategy *s, const double *prepared, int64_t t, 
     tvblt_gram_row(tvblt_of(s), prepared, t, count, values);
 }
 
-static const strategy_ops TVBLT = {.class_name = "tvblt",
-                                   .release = tvblt_release,
-                                   .apply = tvblt_apply,
-                                   .solve = tvblt_solve,
-                                   .step = tvblt_step,
-                                   .buffers = tvblt_buffers,
-                                   .column = tvblt_column,
-                                   .column_norms = tvblt_column_norms,
-                                   .gram = gram,
-                                   .gram_numbers = gram_numbers,
-                                   .gram_prepare = gram_prepare,
-                                   .gram_row = gram_row,
-                                   .squared_errors = tvblt_squared_errors,
-                                   .plan_noise = tvblt_plan_noise,
-                                   .write = tvblt_write};
-
-/* ---- making it ---- */
-
-dpmf_status tvblt_create(tvblt_parameters *c, dpmf_strategy **out) {
-    tvblt_strategy *s = NULL;
-    TRY(strategy_new(&TVBLT, sizeof *s, DPMF_FAMILY_TVBLT, c->steps, (dpmf_strategy **)&s));
-    s->c = *c;
-    *c = (tvblt_parameters){0};
-    *out = &s->base;
-    return DPMF_OK;
-}
-
-dpmf_status tvblt_read(const strategy_source *source, dpmf_strategy **out) {
-    const base_tensor *diagonal = NULL, *keep = NULL, *gain = NULL;
-    int64_t order = 0;
-    tvblt_parameters c = {0};
-    dpmf_status status = DPMF_OK;
-    TRY(base_json_get_integer(source->object, "order", "strategy", 1, 2, &order));
-    TRY(strategy_array(source, "strategy.diagonal", source->steps, 0, &diagonal));
-    TRY(strategy_array(source, "strategy.keep", source->steps, -1, &keep));
-    int64_t states = keep->shape[1];
-    if (states < order || states % order != 0 || states / order > TVBLT_NODES_MAX)
-        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: tvblt with %lld buffers, accepted %lld to %lld",
-                         (long long)states, (long long)order, (long long)(order * TVBLT_NODES_MAX));
-    TRY(strategy_array(source, "strategy.gain", source->steps, states, &gain));
-    for (int64_t t = 0; t < source->steps; t++)
-        if (!(diagonal->values[t] > 0))
-            return base_fail(DPMF_ERROR_FORMAT, "mechanism file: tvblt, diagonal %lld = %g, accepted: positive",
-                             (long long)t, diagonal->values[t]);
-    TRY(tvblt_alloc(source->steps, (int)(states / order), (int)order, &c));
-    memcpy(c.diagonal, diagonal->values, (size_t)source->steps * sizeof(double));
-    memcpy(c.keep, keep->values, (size_t)(source->steps * states) * sizeof(double));
-    memcpy(c.gain, gain->values, (size_t)(source->steps * states) * sizeof(double));
-    status = tvblt_create(&c, out);
-    tvblt_free(&c);
-    return status;
-}
-
 /*
  * Error of a TV-BLT under a named workload: the noise y_t = l_t z_t + h'x_t, x_{t+1} = F_t x_t + g_t z_t (families/tvblt/tvblt.h)
  * drives the workload's recursion on (m, o) (error/error.h). Keep the covariance P of x, and of x with m and o:
@@ -219,7 +166,7 @@ dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int6
     return DPMF_OK;
 }
 
-dpmf_status tvblt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
+static dpmf_status tvblt_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
     *done = q->a->form == WORKLOAD_NAMED;
     return *done ? tvblt_errors(q->a, tvblt_of(s), q->stamps, q->scale, q->run, squares) : DPMF_OK;
 }
@@ -350,9 +297,62 @@ static dpmf_status bound_arithmetic(const noise_plan *plan, const dpmf_run *run,
     return DPMF_OK;
 }
 
-void tvblt_plan_noise(noise_plan *plan) {
+static void tvblt_plan_noise(noise_plan *plan) {
     const tvblt_parameters *c = tvblt_of(plan->leaf);
     const noise_states states = {c->order == 1 ? DPMF_RECIPE_TVBLT : DPMF_RECIPE_TVBLT_SECOND, c->nodes, fill_weights};
     noise_plan_states(plan, &states);
     plan->bound = bound_arithmetic;
+}
+
+static const strategy_ops TVBLT = {.class_name = "tvblt",
+                                   .release = tvblt_release,
+                                   .apply = tvblt_apply,
+                                   .solve = tvblt_solve,
+                                   .step = tvblt_step,
+                                   .buffers = tvblt_buffers,
+                                   .column = tvblt_column,
+                                   .column_norms = tvblt_column_norms,
+                                   .gram = gram,
+                                   .gram_numbers = gram_numbers,
+                                   .gram_prepare = gram_prepare,
+                                   .gram_row = gram_row,
+                                   .squared_errors = tvblt_squared_errors,
+                                   .plan_noise = tvblt_plan_noise,
+                                   .write = tvblt_write};
+
+/* ---- making it ---- */
+
+dpmf_status tvblt_create(tvblt_parameters *c, dpmf_strategy **out) {
+    tvblt_strategy *s = NULL;
+    TRY(strategy_new(&TVBLT, sizeof *s, DPMF_FAMILY_TVBLT, c->steps, (dpmf_strategy **)&s));
+    s->c = *c;
+    *c = (tvblt_parameters){0};
+    *out = &s->base;
+    return DPMF_OK;
+}
+
+dpmf_status tvblt_read(const strategy_source *source, dpmf_strategy **out) {
+    const base_tensor *diagonal = NULL, *keep = NULL, *gain = NULL;
+    int64_t order = 0;
+    tvblt_parameters c = {0};
+    dpmf_status status = DPMF_OK;
+    TRY(base_json_get_integer(source->object, "order", "strategy", 1, 2, &order));
+    TRY(strategy_array(source, "strategy.diagonal", source->steps, 0, &diagonal));
+    TRY(strategy_array(source, "strategy.keep", source->steps, -1, &keep));
+    int64_t states = keep->shape[1];
+    if (states < order || states % order != 0 || states / order > TVBLT_NODES_MAX)
+        return base_fail(DPMF_ERROR_FORMAT, "mechanism file: tvblt with %lld buffers, accepted %lld to %lld",
+                         (long long)states, (long long)order, (long long)(order * TVBLT_NODES_MAX));
+    TRY(strategy_array(source, "strategy.gain", source->steps, states, &gain));
+    for (int64_t t = 0; t < source->steps; t++)
+        if (!(diagonal->values[t] > 0))
+            return base_fail(DPMF_ERROR_FORMAT, "mechanism file: tvblt, diagonal %lld = %g, accepted: positive",
+                             (long long)t, diagonal->values[t]);
+    TRY(tvblt_alloc(source->steps, (int)(states / order), (int)order, &c));
+    memcpy(c.diagonal, diagonal->values, (size_t)source->steps * sizeof(double));
+    memcpy(c.keep, keep->values, (size_t)(source->steps * states) * sizeof(double));
+    memcpy(c.gain, gain->values, (size_t)(source->steps * states) * sizeof(double));
+    status = tvblt_create(&c, out);
+    tvblt_free(&c);
+    return status;
 }

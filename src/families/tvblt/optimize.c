@@ -11,7 +11,7 @@
  * (n = 200, 6 nodes: 1.0028, 1.00046 times the optimum after 25, 100), so that short runs have more of them.
  */
 #include "families/replay/replay.h"
-#include "families/tvblt/search.h"
+#include "families/tvblt/tvblt.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -185,10 +185,6 @@ typedef struct thinned {
     tuner u;
 } thinned;
 
-static int is_long(const tuner *u) {
-    return u->problem.steps > LONG && !u->max_loss && u->problem.p == NULL && workload_is_prefix(u->problem.workload);
-}
-
 static void thinned_free(thinned *t) {
     tuner_free(&t->u);
     optimum_free(&t->optimum);
@@ -321,7 +317,10 @@ static dpmf_status find_filter(tuner *u, int nodes, double wanted_ratio) {
     int made = 0;
     u->nodes = nodes;
     /* A number of nodes that the caller names gets all that a full search gives: some 2e-5 of the loss. */
-    if (nodes == 0 && is_long(u) && !u->careful) TRY(guided(u, wanted_ratio, &loss, &made));
+    if (nodes == 0 &&
+        (u->problem.steps > LONG && !u->max_loss && u->problem.p == NULL && workload_is_prefix(u->problem.workload)) &&
+        !u->careful)
+        TRY(guided(u, wanted_ratio, &loss, &made));
     if (made) return DPMF_OK;
     return nodes > 0 ? attempt(u, 1, &loss) : fewest_nodes(u, wanted_ratio * u->optimum->lower, &loss);
 }
@@ -535,7 +534,7 @@ static dpmf_status add_epochs(dpmf_design *d) {
 dpmf_status tvblt_candidates(dpmf_design *d) {
     const dpmf_participation *a = d->problem.participation;
     if (!design_is_allowed(d, DPMF_FAMILY_TVBLT)) return DPMF_OK;
-    if (participation_is_single(a))
+    if (workload_is_single(a))
         return design_is_tried(d, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(d) : DPMF_OK;
     return a->pattern == WORKLOAD_FIXED && a->separation > 1 ? add_epochs(d) : DPMF_OK;
 }

@@ -15,7 +15,7 @@
  * narrow: Newton with a Hessian of differences, damped as Levenberg and Marquardt do, takes 2 to 6 steps where
  * quasi-Newton methods take dozens. How much of this is done depends on n and r alone (WORK_MAX), not on any clock.
  */
-#include "families/tvblt/search.h"
+#include "families/tvblt/tvblt.h"
 
 #include "base/special.h"
 #include "base/sum.h"
@@ -217,20 +217,6 @@ static dpmf_status newton(tuner *u, mapping map, int count, int steps, model *m,
 
 /* ---- Newton's method with the Hessian of another run ---- */
 
-/* By differences ahead, less what the Hessian says of them. */
-static dpmf_status fill_gradient(tuner *u, double *x, double here, model *m, int *finite) {
-    *finite = 1;
-    for (int i = 0; i < m->count && *finite; i++) {
-        double old = x[i], ahead = 0;
-        x[i] = old + DIFFERENCE;
-        TRY(excess_at(u, filter_from_free, x, &ahead));
-        x[i] = old;
-        m->gradient[i] = (ahead - here) / DIFFERENCE - DIFFERENCE / 2 * m->hessian[i * m->count + i];
-        *finite &= isfinite(ahead);
-    }
-    return DPMF_OK;
-}
-
 /* The Hessian that agrees with how the gradient changed over a step (BFGS), unless that shows no curvature. */
 static void update_hessian(const double *step, const double *before, model *m) {
     const int n = m->count;
@@ -260,7 +246,16 @@ static dpmf_status follow(tuner *u, int steps, model *m, double *x, double *exce
         double before = *excess, step[UNKNOWNS_MAX];
         int finite = 0, lowered = 0;
         if (before <= small_excess(u)) break;
-        TRY(fill_gradient(u, x, before, m, &finite));
+        /* By differences ahead, less what the Hessian says of them. */
+        finite = 1;
+        for (int i = 0; i < m->count && finite; i++) {
+            double old = x[i], ahead = 0;
+            x[i] = old + DIFFERENCE;
+            TRY(excess_at(u, filter_from_free, x, &ahead));
+            x[i] = old;
+            m->gradient[i] = (ahead - before) / DIFFERENCE - DIFFERENCE / 2 * m->hessian[i * m->count + i];
+            finite &= isfinite(ahead);
+        }
         if (!finite) break;
         for (int i = 0; i < m->count && k > 0; i++)
             step[i] = x[i] - start[i];

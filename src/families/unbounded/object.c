@@ -56,8 +56,9 @@ static void feed_buffers(walk *w, double u) {
         w->m[i] = (w->m[i] - w->step.gap[i] * w->m[i]) + u;
 }
 
-/* y = C x from step `first` on, with x = 0 before it. */
-static void multiply_from(const dpmf_strategy *s, int64_t first, const double *x, double *y) {
+static dpmf_status unbounded_apply(const dpmf_strategy *s, const double *x, double *y) {
+    /* y = C x from step `first` on, with x = 0 before it. */
+    const int64_t first = 0;
     walk w = {.c = &cast(s)->c, .block = -1};
     for (int64_t t = first; t < s->steps; t++) {
         walk_to(&w, t);
@@ -65,10 +66,6 @@ static void multiply_from(const dpmf_strategy *s, int64_t first, const double *x
         y[t] = w.step.gain * (u + read_buffers(&w));
         feed_buffers(&w, u);
     }
-}
-
-static dpmf_status unbounded_apply(const dpmf_strategy *s, const double *x, double *y) {
-    multiply_from(s, 0, x, y);
     return DPMF_OK;
 }
 
@@ -269,16 +266,6 @@ static dpmf_status copy_array(const strategy_source *source, const char *name, i
     return DPMF_OK;
 }
 
-static dpmf_status copy_arrays(const strategy_source *source, shape *c) {
-    TRY(copy_array(source, "strategy.gap", c->nodes, c->gap));
-    TRY(copy_array(source, "strategy.scale", c->nodes, c->scale));
-    TRY(copy_array(source, "strategy.start", c->blocks, c->start));
-    TRY(copy_array(source, "strategy.active", c->blocks, c->active));
-    TRY(copy_array(source, "strategy.gain", c->blocks, c->gain));
-    TRY(copy_array(source, "strategy.norm", c->blocks, c->norm));
-    return unbounded_shape_check(c);
-}
-
 /* Within the steps there must be no more buffers than a step has room for. */
 static dpmf_status check_buffers(const shape *c, int64_t steps) {
     double active = c->active[unbounded_block(c, steps - 1)];
@@ -298,7 +285,13 @@ dpmf_status unbounded_read(const strategy_source *source, dpmf_strategy **out) {
                          "mechanism file: unbounded with %lld nodes and %lld blocks, accepted 1 to %d and 1 to %d",
                          (long long)gap->shape[0], (long long)start->shape[0], NODES_MAX, UNBOUNDED_BLOCKS_MAX);
     TRY_DONE(unbounded_shape_alloc(gap->shape[0], start->shape[0], &c));
-    TRY_DONE(copy_arrays(source, &c));
+    TRY_DONE(copy_array(source, "strategy.gap", c.nodes, c.gap));
+    TRY_DONE(copy_array(source, "strategy.scale", c.nodes, c.scale));
+    TRY_DONE(copy_array(source, "strategy.start", c.blocks, c.start));
+    TRY_DONE(copy_array(source, "strategy.active", c.blocks, c.active));
+    TRY_DONE(copy_array(source, "strategy.gain", c.blocks, c.gain));
+    TRY_DONE(copy_array(source, "strategy.norm", c.blocks, c.norm));
+    TRY_DONE(unbounded_shape_check(&c));
     TRY_DONE(check_buffers(&c, source->steps));
     status = create_from(source->steps, &c, out);
     if (status == DPMF_ERROR_ARGUMENT) status = DPMF_ERROR_FORMAT; /* the fault is in the file */

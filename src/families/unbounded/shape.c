@@ -53,14 +53,6 @@ void unbounded_shape_free(unbounded_shape *s) {
 
 /* ---- the built-in one ---- */
 
-static void fill_nodes(unbounded_shape *s) {
-    for (int64_t i = 0; i < s->nodes; i++) {
-        double y = LOWEST + SPACING * (double)i, decay = 1 / (1 + exp(-y));
-        s->gap[i] = 1 / (1 + exp(y));
-        s->scale[i] = SPACING / M_PI * decay * sqrt(decay) * sqrt(s->gap[i]);
-    }
-}
-
 static double started(const unbounded_shape *s, double start) {
     int64_t count = FIRST;
     while (count < s->nodes && s->gap[count] * start >= STARTS_AT)
@@ -68,17 +60,17 @@ static double started(const unbounded_shape *s, double start) {
     return (double)count;
 }
 
-static double start_of(int64_t block) {
-    return block <= SINGLE ? (double)block : rint(SINGLE * exp2((double)(block - SINGLE) / PER_OCTAVE));
-}
-
 dpmf_status unbounded_shape_create(unbounded_shape *out) {
     const int64_t blocks = SINGLE + PER_OCTAVE * (LAST_OCTAVE - OCTAVE_OF_SINGLE) + 1;
     unbounded_shape s = {0};
     TRY(unbounded_shape_alloc(NODES, blocks, &s));
-    fill_nodes(&s);
+    for (int64_t i = 0; i < s.nodes; i++) {
+        double y = LOWEST + SPACING * (double)i, decay = 1 / (1 + exp(-y));
+        s.gap[i] = 1 / (1 + exp(y));
+        s.scale[i] = SPACING / M_PI * decay * sqrt(decay) * sqrt(s.gap[i]);
+    }
     for (int64_t k = 0; k < blocks; k++) {
-        double start = start_of(k);
+        double start = k <= SINGLE ? (double)k : rint(SINGLE * exp2((double)(k - SINGLE) / PER_OCTAVE));
         s.start[k] = start;
         s.active[k] = started(&s, start);
         s.gain[k] = exp(-0.5 * A * (pow(log1p(start / C) + B, P) - pow(B, P)));

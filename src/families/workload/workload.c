@@ -3,7 +3,7 @@
  * Output perturbation: C = A, B = I (Pillutla et al. 2025, Section 1.4). The noise of step t is row t of A^-1 Z; for
  * the named workloads A^-1 has at most three bands, so two rows are kept.
  */
-#include "families/workload/workload.h"
+#include "families/families.h"
 
 #include "base/linalg.h"
 #include "base/memory.h"
@@ -107,7 +107,9 @@ static int has_banded_inverse(const dpmf_workload *workload) {
     return q >= 0 && r == 0;
 }
 
-dpmf_status workload_strategy_create(const dpmf_workload *workload, dpmf_strategy **out) {
+dpmf_status workload_strategy_create(const dpmf_workload *workload, const dpmf_strategy_options *o,
+                                     dpmf_strategy **out) {
+    (void)o;
     own *s = NULL;
     dpmf_status status = DPMF_OK;
     int64_t n = workload->steps;
@@ -136,7 +138,7 @@ dpmf_status workload_strategy_read(const strategy_source *source, dpmf_strategy 
     dpmf_workload *workload = NULL;
     TRY(base_json_get_object(source->object, "workload", "strategy", &object));
     TRY(workload_read(object, source->steps, "strategy.workload", source->tensors, &workload));
-    dpmf_status status = workload_strategy_create(workload, out);
+    dpmf_status status = workload_strategy_create(workload, NULL, out);
     dpmf_workload_free(workload);
     return status;
 }
