@@ -181,7 +181,7 @@ static dpmf_status find_candidates(dpmf_design *d) {
     for (f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f))
         if ((kind == DPMF_SAMPLING_POISSON || kind == DPMF_SAMPLING_BLOCK_CYCLIC) &&
             (f->candidates.samplings & 1u << DPMF_SAMPLING_POISSON) != 0 && design_is_allowed(d, f->shown.name))
-            TRY(design_add_closed_form(d, f->shown.name, &poisson));                   /* DP-SGD */
+            TRY(design_add_closed_form(d, f->shown.name, &poisson));              /* DP-SGD */
     if (!workload_is_single(d->problem.participation)) TRY(design_find_bound(d)); /* spares searches below it */
     for (int first = kind != DPMF_SAMPLING_NONE; first >= 0; first--)
         for (f = strategy_family_next(NULL); f != NULL; f = strategy_family_next(f))

@@ -6,8 +6,8 @@
 #include "base/linalg.h"
 
 #include "base/memory.h"
-#include "base/sum.h"
 #include "base/status.h"
+#include "base/sum.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
 
@@ -89,14 +89,14 @@ dpmf_strategy_info dpmf_strategy_get(const dpmf_strategy *s) {
          at = strategy_block(strategy_scaled(at, &norms), &stamps))
         all *= stamps;
     dpmf_strategy_info info = {.family = s->family,
-                                     .steps = s->steps,
-                                     .rows = strategy_rows(s),
-                                     .bands = strategy_bands(s),
-                                     .buffers = strategy_buffers(s),
-                                     .normals = strategy_normals(s),
-                                     .is_normalized = strategy_is_normalized(s),
-                                     .stamps = all,
-                                     .streams = strategy_can(s, STRATEGY_CAN_STEP)};
+                               .steps = s->steps,
+                               .rows = strategy_rows(s),
+                               .bands = strategy_bands(s),
+                               .buffers = strategy_buffers(s),
+                               .normals = strategy_normals(s),
+                               .is_normalized = strategy_is_normalized(s),
+                               .stamps = all,
+                               .streams = strategy_can(s, STRATEGY_CAN_STEP)};
     if (s->ops->describe != NULL) s->ops->describe(s, &info);
     return info;
 }

@@ -46,8 +46,8 @@
 #include "account/capped/capped.h"
 
 #include "account/grid/grid.h"
-#include "base/special.h"
 #include "base/memory.h"
+#include "base/special.h"
 
 #include <assert.h>
 #include <math.h>

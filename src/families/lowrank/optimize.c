@@ -412,8 +412,7 @@ dpmf_status lowrank_candidates(dpmf_design *d) {
     search_request request = {.family = DPMF_FAMILY_LOWRANK, .bands = 2, .buffers = 6, .tolerance = 1e-4};
     if (named && d->problem.steps >= 8) return design_add_best(d, &request, NULL);
     request.is_search_point = 1;
-    if (!workload_is_single(d->problem.participation) || !design_is_tried(d, DPMF_FAMILY_LOWRANK, 512))
-        return DPMF_OK;
+    if (!workload_is_single(d->problem.participation) || !design_is_tried(d, DPMF_FAMILY_LOWRANK, 512)) return DPMF_OK;
     for (request.buffers = 1; request.buffers <= 4 && 2 * request.buffers <= d->problem.steps && !design_is_proven(d);
          request.buffers *= 2)
         TRY(design_add_best(d, &request, NULL));

@@ -534,8 +534,7 @@ static dpmf_status add_epochs(dpmf_design *d) {
 dpmf_status tvblt_candidates(dpmf_design *d) {
     const dpmf_participation *a = d->problem.participation;
     if (!design_is_allowed(d, DPMF_FAMILY_TVBLT)) return DPMF_OK;
-    if (workload_is_single(a))
-        return design_is_tried(d, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(d) : DPMF_OK;
+    if (workload_is_single(a)) return design_is_tried(d, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(d) : DPMF_OK;
     return a->pattern == WORKLOAD_FIXED && a->separation > 1 ? add_epochs(d) : DPMF_OK;
 }
 
