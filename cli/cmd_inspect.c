@@ -3,26 +3,6 @@
 #include "output.h"
 #include "problem.h"
 
-/* The constraints under which a design chose it; null if no design did. */
-static void json_designed(text_buffer *t, dpmf_design_limits d) {
-    if (d.dim == 0) {
-        json_null(t, "designed");
-        return;
-    }
-    json_open(t, "designed", '{');
-    json_integer(t, "dim", d.dim);
-    json_count_known(t, "memory", (int64_t)d.memory);
-    json_known(t, "max_overhead", d.max_overhead);
-    json_text(t, "loss", d.loss == DPMF_LOSS_MAX ? "max" : "rms");
-    json_count_known(t, "separation_high", d.separation_high);
-    json_close(t, '}');
-}
-
-static void table_designed(text_buffer *t, dpmf_design_limits d) {
-    char words[DESIGNED_MAX];
-    if (d.dim > 0) table_text(t, "designed for", designed_words(&d, words));
-}
-
 static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *sampling) {
     const dpmf_strategy *strategy = dpmf_mechanism_get(m).strategy;
     dpmf_evaluation held = dpmf_mechanism_get(m).evaluation;
@@ -47,7 +27,18 @@ static void print_json(text_buffer *t, const dpmf_mechanism *m, const char *samp
     json_text(t, "made_by", dpmf_mechanism_get(m).made_by);
     json_integer(t, "stamps", dpmf_strategy_get(strategy).stamps);
     json_bool(t, "weighted", dpmf_mechanism_get(m).weights != NULL);
-    json_designed(t, dpmf_mechanism_get(m).designed);
+    const dpmf_design_limits d = dpmf_mechanism_get(m).designed; /* under which a design chose it, if one did */
+    if (d.dim == 0) {
+        json_null(t, "designed");
+    } else {
+        json_open(t, "designed", '{');
+        json_integer(t, "dim", d.dim);
+        json_count_known(t, "memory", (int64_t)d.memory);
+        json_known(t, "max_overhead", d.max_overhead);
+        json_text(t, "loss", d.loss == DPMF_LOSS_MAX ? "max" : "rms");
+        json_count_known(t, "separation_high", d.separation_high);
+        json_close(t, '}');
+    }
     json_end(t);
 }
 
@@ -56,7 +47,9 @@ static void print_table(text_buffer *t, const dpmf_mechanism *m, const char *sam
     dpmf_evaluation held = dpmf_mechanism_get(m).evaluation;
     table_text(t, "family", dpmf_strategy_get(strategy).family);
     table_text(t, "made by", dpmf_mechanism_get(m).made_by);
-    table_designed(t, dpmf_mechanism_get(m).designed);
+    const dpmf_design_limits d = dpmf_mechanism_get(m).designed;
+    char words[DESIGNED_MAX];
+    if (d.dim > 0) table_text(t, "designed for", designed_words(&d, words));
     table_integer(t, "steps", dpmf_strategy_get(strategy).steps);
     table_integer(t, "stamps", dpmf_strategy_get(strategy).stamps);
     table_integer(t, "bands", dpmf_strategy_get(strategy).bands);

@@ -62,22 +62,14 @@ static int fail_line(const reader *r, const char *why) {
 
 /* ---- fields ---- */
 
-/* Valid UTF-8 (no overlong forms, no surrogates), no control characters and no quotes? */
+/* Valid UTF-8, no control characters and no quotes? */
 static bool plain_text(text_span s) {
-    const unsigned char *c = (const unsigned char *)s.start, *end = c + s.length;
-    while (c < end) {
-        unsigned first = *c++, low = 0x80, high = 0xbf;
-        int more = first < 0x80 ? 0 : first < 0xc2 ? -1 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : first < 0xf5 ? 3 : -1;
-        if (more < 0 || first < 0x20 || first == 0x7f || first == '"') return false;
-        if (first == 0xc2) low = 0xa0; /* below: control characters again */
-        if (first == 0xe0) low = 0xa0;
-        if (first == 0xed) high = 0x9f;
-        if (first == 0xf0) low = 0x90;
-        if (first == 0xf4) high = 0x8f;
-        for (; more > 0; more--, low = 0x80, high = 0xbf) {
-            if (c == end || *c < low || *c > high) return false;
-            c++;
-        }
+    size_t length = 0;
+    for (const char *c = s.start, *end = c + s.length; c < end; c += length) {
+        const unsigned char first = (unsigned char)c[0];
+        length = utf8_length(c, end);
+        if (length == 0 || first < 0x20 || first == 0x7f || first == '"') return false;
+        if (first == 0xc2 && (unsigned char)c[1] < 0xa0) return false; /* control characters again */
     }
     return true;
 }

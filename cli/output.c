@@ -109,6 +109,17 @@ bool delta_too_large(double delta, int64_t units) {
     return units > 0 && delta * (double)units >= 1.0;
 }
 
+size_t utf8_length(const char *at, const char *end) {
+    const unsigned char *c = (const unsigned char *)at;
+    const size_t length = *c < 0x80 ? 1 : *c >= 0xf0 ? 4 : *c >= 0xe0 ? 3 : 2;
+    if ((*c >= 0x80 && *c < 0xc2) || *c > 0xf4 || (size_t)(end - at) < length) return 0;
+    for (size_t i = 1; i < length; i++)
+        if ((c[i] & 0xc0) != 0x80) return 0;
+    const bool too_long = (c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90);
+    const bool outside = (c[0] == 0xed && c[1] >= 0xa0) || (c[0] == 0xf4 && c[1] >= 0x90);
+    return too_long || outside ? 0 : length;
+}
+
 double rounded_up(double value) {
     if (!(value > 0.0) || !isfinite(value)) return value;
     const double unit = pow(10.0, floor(log10(value)) - 5.0);

@@ -37,6 +37,9 @@ void *allocate(int64_t count, int64_t size);
 enum { SHOWN = 72 };
 const char *show(const char *text, char out[SHOWN]);
 
+/* The length of the character at `at` if it is valid UTF-8 (no overlong forms, no surrogates) before `end`, else 0. */
+size_t utf8_length(const char *at, const char *end);
+
 /* With six digits, not below: for a guarantee that is printed so. */
 double rounded_up(double value);
 

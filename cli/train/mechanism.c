@@ -300,9 +300,8 @@ static const char *differs_in(const training *t) {
 static int earlier_mechanism(training *t, const char *path) {
     char shown[SHOWN];
     int code = read_mechanism(t, path);
-    if (code != 0) return code;
-    const char *field = differs_in(t);
-    if (field == NULL) return 0;
+    const char *field = code == 0 ? differs_in(t) : NULL;
+    if (field == NULL) return code;
     return fail(EXIT_USAGE, "--checkpoint %s: the run in it has another --%s; another run needs another checkpoint",
                 show(t->given->text[OPTION_CHECKPOINT], shown), field);
 }
