@@ -4,7 +4,7 @@
  * lines end in LF or CRLF; a byte order mark before the header is skipped. Two passes: the first counts lines and finds the columns, the second reads numbers. Users get
  * numbers in the order in which they appear first.
  */
-#include "train/dataset.h"
+#include "train/train.h"
 
 #include "base/file.h"
 #include "base/memory.h"

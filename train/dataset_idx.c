@@ -7,7 +7,7 @@
  * file is opened for its header first; deflate cannot shrink by more than 1032, so that a header which promises more than
  * its file can hold is refused before any memory is taken for it.
  */
-#include "train/dataset.h"
+#include "train/train.h"
 
 #include "base/file.h"
 #include "base/memory.h"

@@ -32,7 +32,7 @@
  *
  * Not finite. A norm that is not finite gives a = 0, q = 0: such a unit adds nothing, and nothing shows it.
  */
-#include "train/grid.h"
+#include "train/train.h"
 
 #include <float.h>
 #include <math.h>

@@ -11,7 +11,7 @@
  * Gaussians whose means are sums of columns of C. That a unit that always moves in the same direction is the worst case
  * needs entries that are not negative, which is checked.
  */
-#include "account/amplify.h"
+#include "account/question.h"
 
 #include "account/account.h"
 #include "base/linalg.h"

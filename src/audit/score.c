@@ -14,7 +14,7 @@
  * Poisson is B = 1, balls-in-bins p = 1; samplers with other laws are treated as Poisson of the same expectation. Where
  * neighbours replace, the score is that of v minus that of -v.
  *
- * The auditor, who made the run, knows u under sampling too: projected = <C u, v>/|C u| and |C u| are for audit/gaussian.c.
+ * The auditor, who made the run, knows u under sampling too: projected = <C u, v>/|C u| and |C u| are for audit/bounds.c.
  */
 #include "audit/audit.h"
 
