@@ -63,45 +63,6 @@ static void add_double(base_text *w, const char *name, double value) {
     add_text(w, name, text);
 }
 
-static dpmf_status add_schedule(base_text *w, const dpmf_trainer *t) {
-    char digest[65] = "constant";
-    const base_part part = {t->stepper.schedule, (size_t)t->steps * sizeof(double)};
-    if (t->stepper.schedule != NULL) TRY(base_sha256(1, &part, digest));
-    add_text(w, "schedule", digest);
-    return DPMF_OK;
-}
-
-static void add_optimizer(base_text *w, const dpmf_trainer_options *o) {
-    add_text(w, "optimizer", o->optimizer == DPMF_OPTIMIZER_ADAM ? "adam" : "sgd");
-    add_double(w, "learning rate", o->learning_rate);
-    if (o->optimizer == DPMF_OPTIMIZER_ADAM) {
-        add_double(w, "beta1", o->beta1);
-        add_double(w, "beta2", o->beta2);
-        add_double(w, "adam epsilon", o->adam_epsilon);
-    } else {
-        add_double(w, "momentum", o->momentum);
-        add_integer(w, "nesterov", o->nesterov != 0);
-    }
-    add_double(w, "decay", o->decay);
-}
-
-static void add_run(base_text *w, const dpmf_trainer *t) {
-    const dpmf_trainer_options *o = &t->options;
-    char model[32] = "softmax";
-    if (o->hidden > 0) snprintf(model, sizeof model, "mlp:%" PRId64, o->hidden);
-    add_text(w, "mechanism", dpmf_mechanism_get(t->mechanism).digest);
-    add_text(w, "data", t->data->digest);
-    add_text(w, "model", model);
-    add_integer(w, "seed", (int64_t)o->seed);
-    add_text(w, "unit", o->by_unit ? "user" : "example");
-    add_double(w, "clip", o->clip);
-    add_double(w, "zero above", o->zero_above);
-    add_text(w, "noise", o->noiseless ? "none" : o->exact ? "private, exact" : "private");
-    add_text(w, "sampler", dpmf_sampler_get(t->sampler).text);
-    add_integer(w, "units", dpmf_sampler_identify(t->sampler).units);
-    add_text(w, "sampler's key", dpmf_sampler_identify(t->sampler).key);
-}
-
 dpmf_status train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE], char **identity, char shared[65]) {
     dpmf_status status = DPMF_OK;
     uint8_t commitment[32];
@@ -113,9 +74,35 @@ dpmf_status train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZ
     base_text w = {made, IDENTITY_SIZE, 0};
     add_text(&w, "key", shown);
     add_integer(&w, "arithmetic", ARITHMETIC);
-    add_run(&w, t);
-    add_optimizer(&w, &t->options);
-    TRY_DONE(add_schedule(&w, t));
+    const dpmf_trainer_options *o = &t->options;
+    char model[32] = "softmax";
+    if (o->hidden > 0) snprintf(model, sizeof model, "mlp:%" PRId64, o->hidden);
+    add_text(&w, "mechanism", dpmf_mechanism_get(t->mechanism).digest);
+    add_text(&w, "data", t->data->digest);
+    add_text(&w, "model", model);
+    add_integer(&w, "seed", (int64_t)o->seed);
+    add_text(&w, "unit", o->by_unit ? "user" : "example");
+    add_double(&w, "clip", o->clip);
+    add_double(&w, "zero above", o->zero_above);
+    add_text(&w, "noise", o->noiseless ? "none" : o->exact ? "private, exact" : "private");
+    add_text(&w, "sampler", dpmf_sampler_get(t->sampler).text);
+    add_integer(&w, "units", dpmf_sampler_identify(t->sampler).units);
+    add_text(&w, "sampler's key", dpmf_sampler_identify(t->sampler).key);
+    add_text(&w, "optimizer", o->optimizer == DPMF_OPTIMIZER_ADAM ? "adam" : "sgd");
+    add_double(&w, "learning rate", o->learning_rate);
+    if (o->optimizer == DPMF_OPTIMIZER_ADAM) {
+        add_double(&w, "beta1", o->beta1);
+        add_double(&w, "beta2", o->beta2);
+        add_double(&w, "adam epsilon", o->adam_epsilon);
+    } else {
+        add_double(&w, "momentum", o->momentum);
+        add_integer(&w, "nesterov", o->nesterov != 0);
+    }
+    add_double(&w, "decay", o->decay);
+    char digest[65] = "constant";
+    const base_part schedule = {t->stepper.schedule, (size_t)t->steps * sizeof(double)};
+    if (t->stepper.schedule != NULL) TRY_DONE(base_sha256(1, &schedule, digest));
+    add_text(&w, "schedule", digest);
     /* The label is often made of the above: what differs there is said first. */
     add_text(&w, "sampler's label", dpmf_sampler_identify(t->sampler).label);
     const base_part part = {w.out, w.length};
@@ -196,19 +183,6 @@ static dpmf_status authenticate(const dpmf_trainer *t, const uint8_t *bytes, int
 
 /* ---- save ---- */
 
-static dpmf_status fill_checkpoint(const dpmf_trainer *t, const layout *l, const uint8_t *sampler, const uint8_t *noise,
-                                   uint8_t *bytes) {
-    memcpy(bytes, MAGIC, 16);
-    memcpy(bytes + 16, l->size, sizeof l->size);
-    memcpy(bytes + 16 + sizeof l->size, &l->step, 8);
-    memcpy(bytes + l->at[IDENTITY], t->identity, (size_t)l->size[IDENTITY]);
-    memcpy(bytes + l->at[WEIGHTS], t->weights, (size_t)l->size[WEIGHTS]);
-    if (l->size[OPTIMIZER] > 0) memcpy(bytes + l->at[OPTIMIZER], t->stepper.state, (size_t)l->size[OPTIMIZER]);
-    memcpy(bytes + l->at[SAMPLER], sampler, (size_t)l->size[SAMPLER]);
-    if (l->size[NOISE] > 0) memcpy(bytes + l->at[NOISE], noise, (size_t)l->size[NOISE]);
-    return authenticate(t, bytes, l->covered, bytes + l->covered);
-}
-
 dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     dpmf_status status = DPMF_OK;
     char shown[BASE_SHOWN_PATH];
@@ -234,7 +208,15 @@ dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
         whole += l.size[i];
     TRY_DONE(place_pieces(&l, whole, base_show_path(path, shown)));
     TRY_DONE(base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(fill_checkpoint(t, &l, sampler, noise, bytes));
+    memcpy(bytes, MAGIC, 16);
+    memcpy(bytes + 16, l.size, sizeof l.size);
+    memcpy(bytes + 16 + sizeof l.size, &l.step, 8);
+    memcpy(bytes + l.at[IDENTITY], t->identity, (size_t)l.size[IDENTITY]);
+    memcpy(bytes + l.at[WEIGHTS], t->weights, (size_t)l.size[WEIGHTS]);
+    if (l.size[OPTIMIZER] > 0) memcpy(bytes + l.at[OPTIMIZER], t->stepper.state, (size_t)l.size[OPTIMIZER]);
+    memcpy(bytes + l.at[SAMPLER], sampler, (size_t)l.size[SAMPLER]);
+    if (l.size[NOISE] > 0) memcpy(bytes + l.at[NOISE], noise, (size_t)l.size[NOISE]);
+    TRY_DONE(authenticate(t, bytes, l.covered, bytes + l.covered));
     TRY_DONE(crypto_secret_create(path, WHAT, bytes, (size_t)whole, 1, NULL, NULL));
 done:
     crypto_wipe_free(bytes, whole);
@@ -244,12 +226,6 @@ done:
 }
 
 /* ---- load ---- */
-
-/* The first line of an identity is the key's; it can be compared before anything is authenticated. */
-static int same_key(const char *held, const char *own) {
-    const size_t a = strcspn(held, "\n"), b = strcspn(own, "\n");
-    return a == b && memcmp(held, own, a) == 0;
-}
 
 /* The whole file: of a trainer, with this key, authentic, of this run, and of the sizes that follow from it. */
 static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const uint8_t *bytes, int64_t whole,
@@ -265,7 +241,9 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
     const char *held = (const char *)bytes + l->at[IDENTITY];
     if (l->size[IDENTITY] < 1 || held[l->size[IDENTITY] - 1] != '\0')
         return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: it does not name its run", shown);
-    if (!same_key(held, t->identity))
+    /* The first line of an identity is the key's; it can be compared before anything is authenticated. */
+    const size_t a = strcspn(held, "\n"), b = strcspn(t->identity, "\n");
+    if (!(a == b && memcmp(held, t->identity, a) == 0))
         return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: it has another key", shown);
     TRY(authenticate(t, bytes, l->covered, mac));
     if (CRYPTO_memcmp(mac, bytes + l->covered, sizeof mac) != 0)
@@ -280,16 +258,6 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
     return DPMF_OK;
 }
 
-/* Sampler and noise can fail, and come first; after a failure the next step seeks to its own place. */
-static dpmf_status use_bytes(dpmf_trainer *t, const layout *l, const uint8_t *bytes) {
-    TRY(dpmf_sampler_decode(t->sampler, bytes + l->at[SAMPLER], (size_t)l->size[SAMPLER]));
-    if (t->noise != NULL) TRY(dpmf_noise_decode(t->noise, l->step, bytes + l->at[NOISE], (size_t)l->size[NOISE]));
-    memcpy(t->weights, bytes + l->at[WEIGHTS], (size_t)l->size[WEIGHTS]);
-    if (l->size[OPTIMIZER] > 0) memcpy(t->stepper.state, bytes + l->at[OPTIMIZER], (size_t)l->size[OPTIMIZER]);
-    t->step = l->step;
-    return DPMF_OK;
-}
-
 dpmf_status dpmf_trainer_load(dpmf_trainer *t, const char *path) {
     dpmf_status status = DPMF_OK;
     uint8_t *bytes = NULL;
@@ -298,7 +266,12 @@ dpmf_status dpmf_trainer_load(dpmf_trainer *t, const char *path) {
     TRY(check_path(t, path));
     TRY(crypto_secret_load(path, WHAT, &bytes, &whole));
     TRY_DONE(check_bytes(t, path, bytes, whole, &l));
-    TRY_DONE(use_bytes(t, &l, bytes));
+    /* Sampler and noise can fail, and come first; after a failure the next step seeks to its own place. */
+    TRY_DONE(dpmf_sampler_decode(t->sampler, bytes + l.at[SAMPLER], (size_t)l.size[SAMPLER]));
+    if (t->noise != NULL) TRY_DONE(dpmf_noise_decode(t->noise, l.step, bytes + l.at[NOISE], (size_t)l.size[NOISE]));
+    memcpy(t->weights, bytes + l.at[WEIGHTS], (size_t)l.size[WEIGHTS]);
+    if (l.size[OPTIMIZER] > 0) memcpy(t->stepper.state, bytes + l.at[OPTIMIZER], (size_t)l.size[OPTIMIZER]);
+    t->step = l.step;
 done:
     crypto_wipe_free(bytes, whole);
     return status;

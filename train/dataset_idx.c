@@ -56,10 +56,6 @@ static dpmf_status open_source(const uint8_t *bytes, size_t size, const char *na
     return DPMF_OK;
 }
 
-static void close_source(source *s) {
-    if (s->gzip) inflateEnd(&s->stream);
-}
-
 /* Up to `size` bytes; *got is less at the end only. zlib counts in 32 bits, so both sides go in pieces. */
 static dpmf_status read_gzip(source *s, uint8_t *out, size_t size, size_t *got) {
     const size_t piece = (size_t)1 << 30;
@@ -157,7 +153,7 @@ dpmf_status train_idx_decode(const uint8_t *bytes, size_t size, const char *name
     memcpy(shape, found, sizeof found);
     *payload = made;
 done:
-    close_source(&s);
+    if (s.gzip) inflateEnd(&s.stream);
     if (status != DPMF_OK) base_free(made);
     return status;
 }
@@ -172,15 +168,6 @@ static dpmf_status load(const char *path, int dimensions, char name[64], int64_t
     dpmf_status status = train_idx_decode(bytes, size, name, dimensions, shape, payload);
     base_free(bytes);
     return status;
-}
-
-static dpmf_status digest_of(dpmf_dataset *made, const uint8_t *pixels, const uint8_t *labels) {
-    const int64_t head[] = {made->count, made->features};
-    const base_part parts[] = {{"dpmf idx 1", 10},
-                               {head, sizeof head},
-                               {pixels, (size_t)(made->count * made->features)},
-                               {labels, (size_t)made->count}};
-    return base_sha256(4, parts, made->digest);
 }
 
 dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_dataset **out) {
@@ -204,7 +191,12 @@ dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_d
     for (int64_t i = 0; i < made->count; i++)
         made->label[i] = classes[i];
     train_dataset_count_classes(made);
-    TRY_DONE(digest_of(made, pixels, classes));
+    const int64_t head[] = {made->count, made->features};
+    const base_part parts[] = {{"dpmf idx 1", 10},
+                               {head, sizeof head},
+                               {pixels, (size_t)(made->count * made->features)},
+                               {classes, (size_t)made->count}};
+    TRY_DONE(base_sha256(4, parts, made->digest));
     train_dataset_finish(made);
 done:
     base_free(pixels);

@@ -40,7 +40,7 @@ static int64_t stride(int64_t outputs) {
 
 enum { COLUMNS = 256 }; /* of one item: enough that a product is worth a thread */
 
-static dpmf_status share(train_gradient *g, int64_t items, base_work work) {
+static dpmf_status share_work(train_gradient *g, int64_t items, base_work work) {
     if ((double)g->block.count * (double)g->model.dim >= g->worth) return base_pool_run(g->pool, items, work, g);
     for (int64_t i = 0; i < items; i++)
         TRY(work(g, i, 0));
@@ -138,22 +138,6 @@ static dpmf_status add_exactly(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* The clipped derivatives of one example of the block; any thread. */
-static void clip_example(train_gradient *g, int64_t i) {
-    const train_model *m = &g->model;
-    train_block *b = &g->block;
-    const train_layer layer[2] = {
-        {m->outputs, b->first + i * m->outputs, b->input[i], b->first_clipped + i * stride(m->outputs)},
-        {m->classes, b->second + i * m->classes, b->hidden_input[i], b->second_clipped + i * stride(m->classes)}};
-    train_clip_layers(&g->grid, g->clip.zero_above, m->hidden > 0 ? 2 : 1, layer, &b->clipped[i]);
-}
-
-static dpmf_status add_examples(train_gradient *g) {
-    for (int64_t i = 0; i < g->block.count; i++)
-        g->clipped += g->block.clipped[i];
-    return share(g, add_items(&g->model), add_exactly);
-}
-
 /* ---- users ---- */
 
 enum { SLICE = 4096 }; /* coordinates of a group that one item adds up: enough to be worth a thread */
@@ -199,10 +183,10 @@ static dpmf_status add_users(train_gradient *g) {
     for (g->group = 0; g->group < b->units; g->group += g->group_size) {
         const int64_t left = b->units - g->group;
         g->group_size = left < g->users_room ? left : g->users_room;
-        TRY(share(g, g->group_size, form_user));
+        TRY(share_work(g, g->group_size, form_user));
         for (int64_t u = g->group; u < g->group + g->group_size; u++)
             g->clipped += b->clipped[u];
-        TRY(share(g, (g->model.dim + SLICE - 1) / SLICE, add_slice));
+        TRY(share_work(g, (g->model.dim + SLICE - 1) / SLICE, add_slice));
     }
     return DPMF_OK;
 }
@@ -221,19 +205,6 @@ static void scale_row(int64_t width, int64_t example, double factor, float *rows
         rows[i] = factor > 0 ? (float)(factor * (double)rows[i]) : 0;
 }
 
-/* A user's derivatives are divided by the number of its examples. */
-static void average_users(const train_gradient *g) {
-    const train_block *b = &g->block;
-    for (int64_t u = 0; u < b->units; u++) {
-        const int64_t from = b->start[u], to = b->start[u + 1];
-        const double share = usable(b, from, to) ? 1.0 / (double)(to - from) : 0;
-        for (int64_t i = from; i < to && share < 1; i++) {
-            scale_row(g->model.outputs, i, share, b->first);
-            if (g->model.hidden > 0) scale_row(g->model.classes, i, share, b->second);
-        }
-    }
-}
-
 /* ... which at the end of the batch becomes gradient->sums. */
 static dpmf_status finish_plain(train_gradient *g) {
     for (int64_t i = 0; i < g->model.dim; i++) {
@@ -247,10 +218,22 @@ static dpmf_status finish_plain(train_gradient *g) {
 /* Adds the clipped gradients of the block's units to the sums, or, without a clip norm, to gradient->plain ... */
 static dpmf_status clip_and_add(train_gradient *g) {
     if (isinf(g->clip.clip)) {
-        average_users(g);
-        return share(g, add_items(&g->model), add_freely);
+        /* A user's derivatives are divided by the number of its examples. */
+        const train_block *b = &g->block;
+        for (int64_t u = 0; u < b->units; u++) {
+            const int64_t from = b->start[u], to = b->start[u + 1];
+            const double share = usable(b, from, to) ? 1.0 / (double)(to - from) : 0;
+            for (int64_t i = from; i < to && share < 1; i++) {
+                scale_row(g->model.outputs, i, share, b->first);
+                if (g->model.hidden > 0) scale_row(g->model.classes, i, share, b->second);
+            }
+        }
+        return share_work(g, add_items(&g->model), add_freely);
     }
-    return g->clip.by_unit ? add_users(g) : add_examples(g);
+    if (g->clip.by_unit) return add_users(g);
+    for (int64_t i = 0; i < g->block.count; i++)
+        g->clipped += g->block.clipped[i];
+    return share_work(g, add_items(&g->model), add_exactly);
 }
 
 /* ---- the sum of a batch ---- */
@@ -270,29 +253,8 @@ static const double PLAIN_STEP = 0x1p-36;
 
 /* ---- who has which examples ---- */
 
-static dpmf_status group_units(train_gradient *g) {
-    const dpmf_dataset *data = g->data;
-    TRY(base_alloc(data->units + 2, sizeof(int64_t), "the users", (void **)&g->unit_start));
-    TRY(base_alloc(data->count, sizeof(int64_t), "the users", (void **)&g->unit_member));
-    int64_t *next = g->unit_start + 1; /* shifted by one while filling: next[u] is where unit u goes on */
-    for (int64_t i = 0; i < data->count; i++)
-        next[data->unit[i] + 1]++;
-    for (int64_t u = 1; u <= data->units; u++)
-        next[u] += next[u - 1];
-    for (int64_t i = 0; i < data->count; i++)
-        g->unit_member[next[data->unit[i]]++] = i;
-    return DPMF_OK;
-}
-
 static int64_t unit_size(const train_gradient *g, int64_t unit) {
     return g->clip.by_unit ? g->unit_start[unit + 1] - g->unit_start[unit] : 1;
-}
-
-static int64_t largest_unit(const train_gradient *g) {
-    int64_t largest = 1;
-    for (int64_t u = 0; g->clip.by_unit && u < g->data->units; u++)
-        if (unit_size(g, u) > largest) largest = unit_size(g, u);
-    return largest;
 }
 
 /* ---- room ---- */
@@ -300,7 +262,9 @@ static int64_t largest_unit(const train_gradient *g) {
 static dpmf_status allocate_block(train_gradient *g) {
     const train_model *m = &g->model;
     train_block *b = &g->block;
-    const int64_t largest = largest_unit(g);
+    int64_t largest = 1;
+    for (int64_t u = 0; g->clip.by_unit && u < g->data->units; u++)
+        if (unit_size(g, u) > largest) largest = unit_size(g, u);
     b->room = largest > BLOCK ? largest : BLOCK;
     TRY(base_alloc(b->room, sizeof *b->x, "a batch", (void **)&b->x));
     TRY(base_alloc(b->room, sizeof *b->label, "a batch", (void **)&b->label));
@@ -333,7 +297,18 @@ static dpmf_status allocate_users(train_gradient *g) {
 static dpmf_status allocate_all(train_gradient *g) {
     const train_model *m = &g->model;
     const int threads = base_pool_threads(g->pool);
-    if (g->clip.by_unit) TRY(group_units(g));
+    if (g->clip.by_unit) {
+        const dpmf_dataset *data = g->data;
+        TRY(base_alloc(data->units + 2, sizeof(int64_t), "the users", (void **)&g->unit_start));
+        TRY(base_alloc(data->count, sizeof(int64_t), "the users", (void **)&g->unit_member));
+        int64_t *next = g->unit_start + 1; /* shifted by one while filling: next[u] is where unit u goes on */
+        for (int64_t i = 0; i < data->count; i++)
+            next[data->unit[i] + 1]++;
+        for (int64_t u = 1; u <= data->units; u++)
+            next[u] += next[u - 1];
+        for (int64_t i = 0; i < data->count; i++)
+            g->unit_member[next[data->unit[i]]++] = i;
+    }
     TRY(allocate_block(g));
     TRY(base_alloc(m->dim, sizeof *g->sums, "the sum of gradients", (void **)&g->sums));
     if (isinf(g->clip.clip)) TRY(base_alloc(m->dim, sizeof *g->plain, "the sum of gradients", (void **)&g->plain));
@@ -404,18 +379,6 @@ static void add_example(train_gradient *g, int64_t example) {
     b->label[b->count++] = g->data->label[example];
 }
 
-static void add_unit(train_gradient *g, int64_t unit) {
-    train_block *b = &g->block;
-    b->start[b->units++] = b->count;
-    if (!g->clip.by_unit) {
-        add_example(g, unit);
-    } else {
-        for (int64_t k = g->unit_start[unit]; k < g->unit_start[unit + 1]; k++)
-            add_example(g, g->unit_member[k]);
-    }
-    b->start[b->units] = b->count;
-}
-
 /* Rows of `count` lanes as rows of examples. */
 static void take_rows(int64_t width, int64_t count, const float *lanes, float *rows) {
     for (int64_t l = 0; l < count; l++)
@@ -440,7 +403,11 @@ static dpmf_status derive_chunk(void *context, int64_t item, int worker) {
     }
     for (int64_t i = from; i < from + count && b->first_clipped != NULL; i++) {
         if (m->hidden > 0) b->hidden_input[i] = train_round_inputs(m->hidden, b->hidden + i * m->hidden);
-        clip_example(g, i);
+        /* The clipped derivatives of one example of the block; any thread. */
+        const train_layer layer[2] = {
+            {m->outputs, b->first + i * m->outputs, b->input[i], b->first_clipped + i * stride(m->outputs)},
+            {m->classes, b->second + i * m->classes, b->hidden_input[i], b->second_clipped + i * stride(m->classes)}};
+        train_clip_layers(&g->grid, g->clip.zero_above, m->hidden > 0 ? 2 : 1, layer, &b->clipped[i]);
     }
     return DPMF_OK;
 }
@@ -448,7 +415,7 @@ static dpmf_status derive_chunk(void *context, int64_t item, int worker) {
 static dpmf_status finish_block(train_gradient *g) {
     train_block *b = &g->block;
     if (b->count == 0) return DPMF_OK;
-    TRY(share(g, (b->count + TRAIN_LANES - 1) / TRAIN_LANES, derive_chunk));
+    TRY(share_work(g, (b->count + TRAIN_LANES - 1) / TRAIN_LANES, derive_chunk));
     TRY(clip_and_add(g));
     b->count = b->units = 0;
     return DPMF_OK;
@@ -470,7 +437,15 @@ dpmf_status train_gradient_sum(train_gradient *g, const float *weights, int64_t 
         const int64_t size = unit_size(g, batch[i]);
         if (size == 0) continue; /* a user without examples adds nothing */
         if (g->block.count + size > g->block.room) TRY(finish_block(g));
-        add_unit(g, batch[i]);
+        train_block *b = &g->block;
+        b->start[b->units++] = b->count;
+        if (!g->clip.by_unit) {
+            add_example(g, batch[i]);
+        } else {
+            for (int64_t k = g->unit_start[batch[i]]; k < g->unit_start[batch[i] + 1]; k++)
+                add_example(g, g->unit_member[k]);
+        }
+        b->start[b->units] = b->count;
         g->units++;
     }
     TRY(finish_block(g));

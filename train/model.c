@@ -70,11 +70,6 @@ void train_model_turn(const train_model *m, const float *weights, train_turned *
 
 /* ---- room ---- */
 
-static void point_rows(int64_t rows, const float *memory, const float **out) {
-    for (int64_t i = 0; i < rows; i++)
-        out[i] = memory + i * TRAIN_LANES;
-}
-
 dpmf_status train_lanes_create(const train_model *m, train_lanes *out) {
     dpmf_status status = DPMF_OK;
     train_lanes made = {0};
@@ -88,7 +83,8 @@ dpmf_status train_lanes_create(const train_model *m, train_lanes *out) {
     made.x_rows = made.rows;
     made.first_rows = made.x_rows + m->features;
     made.second_rows = made.first_rows + m->outputs;
-    point_rows(all, made.memory, made.rows);
+    for (int64_t i = 0; i < all; i++)
+        made.rows[i] = made.memory + i * TRAIN_LANES;
 done:
     if (status == DPMF_OK)
         *out = made;
@@ -137,14 +133,6 @@ static inline double exp_negative(double x) {
     return x >= -700.0 ? sum * power : small;
 }
 
-static void tanh_of(float *row) {
-    for (int l = 0; l < TRAIN_LANES; l++) {
-        const double x = (double)row[l], e = exp_negative(-2.0 * fabs(x));
-        const double t = (1.0 - e) / (1.0 + e);
-        row[l] = (float)(x < 0.0 ? -t : t);
-    }
-}
-
 /* Row i of `out` = bias i + sum over rows k of turned[k, i] in[k]. */
 static void apply_layer(int64_t inputs, int64_t outputs, const float *turned, const float *bias,
                         const float *const *rows, float *out) {
@@ -162,31 +150,33 @@ static void apply_layer(int64_t inputs, int64_t outputs, const float *turned, co
     kernels_multiply_get()->multiply(&job);
 }
 
-/* Columns of lanes->x = the examples, four by four; lanes without one are zero. */
-static void load_lanes(int64_t features, int64_t count, const float *const *x, float *out) {
+float *train_model_forward(const train_model *m, const float *weights, const train_turned *turned, int64_t count,
+                           const float *const *x, train_lanes *lanes) {
+    assert(count >= 1 && count <= TRAIN_LANES);
+    /* Columns of lanes->x = the examples, four by four; lanes without one are zero. */
     enum { TILE = 4, TURNED = 16 };
     float block[TILE][TURNED];
-    if (count < TRAIN_LANES) memset(out, 0, (size_t)features * TRAIN_LANES * sizeof *out);
-    for (int64_t j = 0; j < features; j += TILE)
+    if (count < TRAIN_LANES) memset(lanes->x, 0, (size_t)m->features * TRAIN_LANES * sizeof *lanes->x);
+    for (int64_t j = 0; j < m->features; j += TILE)
         for (int64_t l = 0; l < count; l += TURNED) {
             const int64_t wide = count - l < TURNED ? count - l : TURNED,
-                          tall = features - j < TILE ? features - j : TILE;
+                          tall = m->features - j < TILE ? m->features - j : TILE;
             for (int64_t i = 0; i < wide; i++)
                 for (int64_t k = 0; k < tall; k++)
                     block[k][i] = x[l + i][j + k];
             for (int64_t k = 0; k < tall; k++)
-                memcpy(out + (j + k) * TRAIN_LANES + l, block[k], (size_t)wide * sizeof(float));
+                memcpy(lanes->x + (j + k) * TRAIN_LANES + l, block[k], (size_t)wide * sizeof(float));
         }
-}
-
-float *train_model_forward(const train_model *m, const float *weights, const train_turned *turned, int64_t count,
-                           const float *const *x, train_lanes *lanes) {
-    assert(count >= 1 && count <= TRAIN_LANES);
-    load_lanes(m->features, count, x, lanes->x);
     apply_layer(m->features, m->outputs, turned->first, weights + m->first_bias, lanes->x_rows, lanes->first);
     if (m->hidden == 0) return lanes->first;
-    for (int64_t i = 0; i < m->hidden; i++)
-        tanh_of(lanes->first + i * TRAIN_LANES);
+    for (int64_t i = 0; i < m->hidden; i++) { /* tanh */
+        float *row = lanes->first + i * TRAIN_LANES;
+        for (int l = 0; l < TRAIN_LANES; l++) {
+            const double value = (double)row[l], e = exp_negative(-2.0 * fabs(value));
+            const double t = (1.0 - e) / (1.0 + e);
+            row[l] = (float)(value < 0.0 ? -t : t);
+        }
+    }
     apply_layer(m->hidden, m->classes, turned->second, weights + m->second_bias, lanes->first_rows, lanes->second);
     return lanes->second;
 }
@@ -251,24 +241,6 @@ typedef struct evaluation {
     double *probability;
 } evaluation;
 
-/* The first of the largest logits is the answer; NaN is no answer. */
-static void judge(const evaluation *e, const float *z, int64_t lane, int64_t example, int64_t *right, double *loss) {
-    const int32_t label = e->data->label[example];
-    int32_t best = -1;
-    double largest = -INFINITY, sum = 0.0;
-    for (int64_t i = 0; i < e->model->classes; i++)
-        if ((double)z[i * TRAIN_LANES + lane] > largest) {
-            largest = (double)z[i * TRAIN_LANES + lane];
-            best = (int32_t)i;
-        }
-    for (int64_t i = 0; i < e->model->classes; i++)
-        sum += exp((double)z[i * TRAIN_LANES + lane] - largest);
-    if (e->answer != NULL) e->answer[example] = best;
-    if (e->probability != NULL) e->probability[example] = best < 0 ? 0.0 : 1.0 / sum;
-    *right += best == label;
-    if (label < e->model->classes) *loss += log(sum) + largest - (double)z[label * TRAIN_LANES + lane];
-}
-
 static dpmf_status judge_chunk(void *context, int64_t item, int worker) {
     evaluation *e = context;
     const float *x[TRAIN_LANES] = {NULL};
@@ -277,8 +249,23 @@ static dpmf_status judge_chunk(void *context, int64_t item, int worker) {
     for (int64_t l = 0; l < count; l++)
         x[l] = e->data->x + (from + l) * e->data->features;
     const float *z = train_model_forward(e->model, e->weights, &e->turned, count, x, &e->lanes[worker]);
-    for (int64_t l = 0; l < count; l++)
-        judge(e, z, l, from + l, &e->right[item], &e->loss[item]);
+    for (int64_t l = 0; l < count; l++) {
+        /* The first of the largest logits is the answer; NaN is no answer. */
+        const int32_t label = e->data->label[from + l];
+        int32_t best = -1;
+        double largest = -INFINITY, sum = 0.0;
+        for (int64_t i = 0; i < e->model->classes; i++)
+            if ((double)z[i * TRAIN_LANES + l] > largest) {
+                largest = (double)z[i * TRAIN_LANES + l];
+                best = (int32_t)i;
+            }
+        for (int64_t i = 0; i < e->model->classes; i++)
+            sum += exp((double)z[i * TRAIN_LANES + l] - largest);
+        if (e->answer != NULL) e->answer[from + l] = best;
+        if (e->probability != NULL) e->probability[from + l] = best < 0 ? 0.0 : 1.0 / sum;
+        e->right[item] += best == label;
+        if (label < e->model->classes) e->loss[item] += log(sum) + largest - (double)z[label * TRAIN_LANES + l];
+    }
     return DPMF_OK;
 }
 

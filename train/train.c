@@ -52,17 +52,6 @@ static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset 
     return DPMF_OK;
 }
 
-static dpmf_status check_parts(const dpmf_trainer_options *o, int64_t dim) {
-    if (o->parts < 1 || o->part < 0 || o->part >= o->parts || o->parts > dim)
-        return base_fail(DPMF_ERROR_ARGUMENT,
-                         "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
-                         " (the weights of the model)",
-                         o->part, o->parts, dim);
-    if (o->parts > 1 && o->reduce == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts and no `reduce` that adds up their sums", o->parts);
-    return DPMF_OK;
-}
-
 /* The units that batches are drawn from must be those of the data, and batches a function of the key and the step. */
 static dpmf_status check_sampler(const dpmf_trainer *t) {
     const dpmf_sampler_identity s = dpmf_sampler_identify(t->sampler);
@@ -143,7 +132,13 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
     char label[65];
     TRY(train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));
-    TRY(check_parts(o, t->model.dim));
+    if (o->parts < 1 || o->part < 0 || o->part >= o->parts || o->parts > t->model.dim)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
+                         " (the weights of the model)",
+                         o->part, o->parts, t->model.dim);
+    if (o->parts > 1 && o->reduce == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts and no `reduce` that adds up their sums", o->parts);
     TRY(check_mechanism(t));
     TRY(check_sampler(t));
     TRY(train_stepper_open(o, t->steps, t->model.dim, &t->stepper));
@@ -214,78 +209,41 @@ static dpmf_status fail_size(const dpmf_trainer *t, const char *what) {
                      what, t->options.learning_rate);
 }
 
-/* This part's sum. It can only be wrong without a clip norm, where there is nothing to protect. */
-static dpmf_status sum_batch(dpmf_trainer *t) {
-    int64_t count = 0;
-    if (dpmf_sampler_get(t->sampler).step != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
-    TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
-    dpmf_status status =
-        train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
-    return status == DPMF_ERROR_NUMERICAL ? fail_size(t, "a gradient is not finite") : status;
-}
-
-/* Names the sum that the row will meet. */
-static dpmf_status bind_sum(dpmf_trainer *t) {
-    uint8_t digest[DPMF_DIGEST_SIZE];
-    const base_part part = {t->gradient->sums, (size_t)t->model.dim * sizeof *t->gradient->sums};
-    TRY(base_sha256_bytes(1, &part, digest));
-    dpmf_status status = dpmf_noise_bind_sum(t->noise, digest);
-    crypto_wipe(digest, sizeof digest);
-    return status;
-}
-
-/* floor(n/xi + 1/2): the sum is whole, so this and the sum together are the rounding of their exact sum. */
-static dpmf_status add_row(dpmf_trainer *t, int64_t count) {
-    const double per_step = t->gradient->grid.per_step;
-    const float *row = t->released + t->offset;
-    int64_t *sums = t->gradient->sums + t->offset;
-    for (int64_t i = 0; i < count; i++) {
-        const double exact = (double)row[i] * per_step;
-        if (fabs(exact) < 0x1p50) { /* nearest, and ties upwards, where the nearest is even */
-            sums[i] += train_integer(exact) + (exact - train_whole(exact) == 0.5);
-            continue;
-        }
-        if (!(fabs(exact) < 0x1p62)) return fail_size(t, "the noise does not fit the grid of the sum");
-        sums[i] += (int64_t)floor(exact + 0.5);
-    }
-    return DPMF_OK;
-}
-
 static dpmf_status add_noise(dpmf_trainer *t) {
     if (t->noise == NULL) return DPMF_OK;
     const double before = seconds();
     if (dpmf_noise_get(t->noise).step != t->step || dpmf_noise_get(t->noise).in_doubt)
         TRY(dpmf_noise_seek(t->noise, t->step));
-    if (t->has_state) TRY(bind_sum(t)); /* nothing else remembers */
+    if (t->has_state) {
+        /* Names the sum that the row will meet; nothing else remembers it. */
+        uint8_t digest[DPMF_DIGEST_SIZE];
+        const base_part part = {t->gradient->sums, (size_t)t->model.dim * sizeof *t->gradient->sums};
+        TRY(base_sha256_bytes(1, &part, digest));
+        dpmf_status status = dpmf_noise_bind_sum(t->noise, digest);
+        crypto_wipe(digest, sizeof digest);
+        TRY(status);
+    }
     if (t->options.exact) {
         const dpmf_segment sums = {t->gradient->sums + t->offset, dpmf_noise_get(t->noise).count};
         TRY(dpmf_noise_add_whole(t->noise, 1, &sums));
     } else {
         TRY(dpmf_noise_next(t->noise, t->released + t->offset));
-        TRY(add_row(t, dpmf_noise_get(t->noise).count));
+        /* floor(n/xi + 1/2): the sum is whole, so this and the sum together are the rounding of their exact sum. */
+        const double per_step = t->gradient->grid.per_step;
+        const float *row = t->released + t->offset;
+        int64_t *sums = t->gradient->sums + t->offset;
+        const int64_t count = dpmf_noise_get(t->noise).count;
+        for (int64_t i = 0; i < count; i++) {
+            const double exact = (double)row[i] * per_step;
+            if (fabs(exact) < 0x1p50) { /* nearest, and ties upwards, where the nearest is even */
+                sums[i] += train_integer(exact) + (exact - train_whole(exact) == 0.5);
+                continue;
+            }
+            if (!(fabs(exact) < 0x1p62)) return fail_size(t, "the noise does not fit the grid of the sum");
+            sums[i] += (int64_t)floor(exact + 0.5);
+        }
     }
     t->noise_seconds += seconds() - before;
-    return DPMF_OK;
-}
-
-/* The sum in float, which is post-processing, and the weights after it. */
-static dpmf_status move_weights(dpmf_trainer *t) {
-    for (int64_t i = 0; i < t->model.dim; i++)
-        t->released[i] = (float)((double)t->gradient->sums[i] * t->gradient->grid.step);
-    train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_get(t->sampler).expected, t->weights);
-    for (int64_t i = 0; i < t->model.dim; i++)
-        if (!isfinite(t->weights[i])) return fail_size(t, "a weight is not finite");
-    return DPMF_OK;
-}
-
-static dpmf_status take_step(dpmf_trainer *t) {
-    const dpmf_trainer_options *o = &t->options;
-    TRY(sum_batch(t));
-    TRY(add_noise(t));
-    if (o->parts > 1) TRY(o->reduce(o->reduce_context, t->gradient->sums, t->model.dim));
-    TRY(move_weights(t));
-    t->clipped = t->gradient->units > 0 ? (double)t->gradient->clipped / (double)t->gradient->units : 0.0;
-    t->step++;
     return DPMF_OK;
 }
 
@@ -295,7 +253,26 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
         return base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 " of a run of %" PRId64 " steps: it is complete", t->step,
                          t->steps);
     TRY(base_progress(&t->options.run, "training", (double)t->step / (double)t->steps));
-    return take_step(t); /* after a failure sampler and noise are ahead: the next call seeks back */
+    const dpmf_trainer_options *o = &t->options;
+    /* After a failure sampler and noise are ahead, and the next call seeks back. */
+    /* This part's sum. It can only be wrong without a clip norm, where there is nothing to protect. */
+    int64_t count = 0;
+    if (dpmf_sampler_get(t->sampler).step != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
+    TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
+    dpmf_status status =
+        train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
+    TRY(status == DPMF_ERROR_NUMERICAL ? fail_size(t, "a gradient is not finite") : status);
+    TRY(add_noise(t));
+    if (o->parts > 1) TRY(o->reduce(o->reduce_context, t->gradient->sums, t->model.dim));
+    /* The sum in float, which is post-processing, and the weights after it. */
+    for (int64_t i = 0; i < t->model.dim; i++)
+        t->released[i] = (float)((double)t->gradient->sums[i] * t->gradient->grid.step);
+    train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_get(t->sampler).expected, t->weights);
+    for (int64_t i = 0; i < t->model.dim; i++)
+        if (!isfinite(t->weights[i])) return fail_size(t, "a weight is not finite");
+    t->clipped = t->gradient->units > 0 ? (double)t->gradient->clipped / (double)t->gradient->units : 0.0;
+    t->step++;
+    return DPMF_OK;
 }
 
 dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer) {
@@ -363,21 +340,6 @@ static dpmf_status check_options(const dpmf_trainer_options *o) {
     return DPMF_OK;
 }
 
-/* Every step's rate: positive, and the decay keeps the sign of the weights. */
-static dpmf_status check_schedule(const dpmf_trainer_options *o, int64_t steps) {
-    for (int64_t t = 0; t < (o->schedule != NULL ? steps : 1); t++) {
-        const double factor = o->schedule != NULL ? o->schedule[t] : 1.0;
-        if (!(factor > 0.0) || !(factor < 1e30))
-            return base_fail(DPMF_ERROR_ARGUMENT, "schedule[%" PRId64 "] = %g, accepted: above 0 and below 1e30", t,
-                             factor);
-        if (!(o->learning_rate * factor * o->decay < 1.0))
-            return base_fail(DPMF_ERROR_ARGUMENT,
-                             "decay = %g with learning rate %g, accepted: a product below 1 in every step", o->decay,
-                             o->learning_rate * factor);
-    }
-    return DPMF_OK;
-}
-
 dpmf_status train_stepper_open(const dpmf_trainer_options *o, int64_t steps, int64_t dim, train_stepper *out) {
     dpmf_status status = DPMF_OK;
     train_stepper made = {.kind = o->optimizer,
@@ -390,7 +352,17 @@ dpmf_status train_stepper_open(const dpmf_trainer_options *o, int64_t steps, int
                           .nesterov = o->nesterov != 0,
                           .dim = dim};
     TRY(check_options(o));
-    TRY(check_schedule(o, steps));
+    /* Every step's rate: positive, and the decay keeps the sign of the weights. */
+    for (int64_t t = 0; t < (o->schedule != NULL ? steps : 1); t++) {
+        const double factor = o->schedule != NULL ? o->schedule[t] : 1.0;
+        if (!(factor > 0.0) || !(factor < 1e30))
+            return base_fail(DPMF_ERROR_ARGUMENT, "schedule[%" PRId64 "] = %g, accepted: above 0 and below 1e30", t,
+                             factor);
+        if (!(o->learning_rate * factor * o->decay < 1.0))
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "decay = %g with learning rate %g, accepted: a product below 1 in every step", o->decay,
+                             o->learning_rate * factor);
+    }
     made.states = o->optimizer == DPMF_OPTIMIZER_ADAM ? 2 : o->momentum > 0.0;
     TRY_DONE(base_alloc(made.states * dim, sizeof(float), "the optimizer", (void **)&made.state));
     if (o->schedule != NULL) {

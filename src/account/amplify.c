@@ -83,16 +83,13 @@ dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *
 /* Above this the check that no entry is negative, O(rows) per column, would take minutes for a C without structure. */
 enum { COLUMNS_MAX = 1 << 15 };
 
-static dpmf_status refuse_negative(const dpmf_strategy *s, double value) {
-    return base_fail(DPMF_ERROR_UNSUPPORTED,
-                     "the strategy (%s) has the negative entry %g: Monte Carlo accounting is proven for entries that "
-                     "are not negative",
-                     s->family, value);
-}
-
 static dpmf_status check_values(const dpmf_strategy *s, int64_t count, const double *values) {
     for (int64_t i = 0; i < count; i++)
-        if (!(values[i] >= 0)) return refuse_negative(s, values[i]);
+        if (!(values[i] >= 0))
+            return base_fail(DPMF_ERROR_UNSUPPORTED,
+                             "the strategy (%s) has the negative entry %g: Monte Carlo accounting is proven for "
+                             "entries that are not negative",
+                             s->family, values[i]);
     return DPMF_OK;
 }
 
@@ -115,18 +112,6 @@ static dpmf_status check_non_negative(const dpmf_strategy *s) {
 done:
     base_free(column);
     return status;
-}
-
-/* means[j] = C x, x the indicator of the steps of bin j. */
-static dpmf_status bin_means(const dpmf_strategy *s, int64_t bins, double *means, double *x) {
-    int64_t n = s->steps, rows = strategy_rows(s);
-    for (int64_t j = 0; j < bins; j++) {
-        memset(x, 0, (size_t)n * sizeof *x);
-        for (int64_t t = j; t < n; t += bins)
-            x[t] = 1;
-        TRY(dpmf_strategy_apply(s, x, means + j * rows));
-    }
-    return DPMF_OK;
 }
 
 /*
@@ -171,7 +156,13 @@ static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) 
     }
     TRY_DONE(base_alloc_doubles(bins * rows, "the means of the bins", &means));
     TRY_DONE(base_alloc_doubles(n, "the steps of a bin", &x));
-    TRY_DONE(bin_means(s, bins, means, x));
+    /* means[j] = C x, x the indicator of the steps of bin j. */
+    for (int64_t j = 0; j < bins; j++) {
+        memset(x, 0, (size_t)n * sizeof *x);
+        for (int64_t t = j; t < n; t += bins)
+            x[t] = 1;
+        TRY_DONE(dpmf_strategy_apply(s, x, means + j * rows));
+    }
     for (int64_t i = 0; i < bins; i++)
         for (int64_t j = 0; j <= i; j++)
             gram[i * bins + j] = gram[j * bins + i] = base_dot(rows, means + i * rows, means + j * rows);

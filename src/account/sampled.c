@@ -62,17 +62,6 @@ typedef struct parts {
     grid_part list[1 + ALLOCATION_PARTS];
 } parts;
 
-static dpmf_status parts_of(const bound *b, parts *out) {
-    const account_question allocated = {.sigma = 1 / b->own, .picks = 1, .bins = b->bins, .compositions = 1};
-    out->count = 0;
-    out->gaussian.mu = b->shared;
-    if (b->shared > 0) out->list[out->count++] = grid_gaussian_part(&out->gaussian, 1);
-    TRY(allocation_blocks_create(&allocated, &out->blocks));
-    for (int i = 0; i < out->blocks.count; i++)
-        out->list[out->count++] = out->blocks.parts[i];
-    return DPMF_OK;
-}
-
 /* Computes the answer of the bound for bins `apart` apart. */
 static dpmf_status look(const montecarlo_scheme *s, int64_t apart, const account_question *q, account_answer *out) {
     const bound b = bound_of(s, apart);
@@ -83,7 +72,13 @@ static dpmf_status look(const montecarlo_scheme *s, int64_t apart, const account
         out->value = account_gaussian(q, hypot(b.shared, b.own));
         return DPMF_OK;
     }
-    TRY(parts_of(&b, &p));
+    const account_question allocated = {.sigma = 1 / b.own, .picks = 1, .bins = b.bins, .compositions = 1};
+    p.count = 0;
+    p.gaussian.mu = b.shared;
+    if (b.shared > 0) p.list[p.count++] = grid_gaussian_part(&p.gaussian, 1);
+    TRY(allocation_blocks_create(&allocated, &p.blocks));
+    for (int i = 0; i < p.blocks.count; i++)
+        p.list[p.count++] = p.blocks.parts[i];
     for (int reversed = 0; reversed < 2; reversed++) {
         account_answer found;
         TRY_DONE(grid_answer(&(grid_source){.count = p.count, .reversed = reversed, .parts = p.list}, q, &found));
@@ -243,16 +238,13 @@ static void name_method(const account_request *r, dpmf_privacy *out) {
     if (r->missed > 0) out->method = r->options.unconditional ? METHOD_COUPLED_TEST : METHOD_COUPLED;
 }
 
-static uint64_t other_seed(const account_request *r) {
-    return r->options.seed ^ 0x9e3779b97f4a7c15u; /* the test's samples must not be those of the search */
-}
-
 /* Tests (epsilon, sigma) against the claim; DPMF_ERROR_NUMERICAL if it does not pass. */
 static dpmf_status pass_test(const account_request *r, const montecarlo_scheme *s, double epsilon, double delta_b,
                              int64_t samples) {
     int passed = 0;
     double mean = 0;
-    TRY(montecarlo_test(s, epsilon, delta_b, samples, other_seed(r), &r->options.run, &passed, &mean));
+    const uint64_t seed = r->options.seed ^ 0x9e3779b97f4a7c15u; /* the test's samples are not those of the search */
+    TRY(montecarlo_test(s, epsilon, delta_b, samples, seed, &r->options.run, &passed, &mean));
     if (passed) return DPMF_OK;
     return base_fail(
         DPMF_ERROR_NUMERICAL,
@@ -344,15 +336,12 @@ dpmf_status account_sampled_answer(const account_request *r, int of_epsilon, dou
     return of_epsilon ? epsilon_at(r, sigma, out->delta, out) : delta_at(r, sigma, out->epsilon, out);
 }
 
-/* The sigma that is enough without amplification. */
-static double unamplified_sigma(const account_request *r, double epsilon, double delta) {
-    return r->scheme.sensed.value / r->scheme.norm / r->options.sigma_unit / account_gaussian_mu(epsilon, log(delta));
-}
-
 dpmf_status account_sampled_sigma(const account_request *r, double epsilon, double delta, dpmf_privacy *out) {
     montecarlo_scheme s = scheme_at(r, 1);
     montecarlo_options o = how(r);
-    double sigma = unamplified_sigma(r, epsilon, delta);
+    /* The sigma that is enough without amplification. */
+    double sigma =
+        r->scheme.sensed.value / r->scheme.norm / r->options.sigma_unit / account_gaussian_mu(epsilon, log(delta));
     const double whole = delta;
     if (is_bounded(r, delta)) {
         account_question q = bounding(r, 0, epsilon);

@@ -278,17 +278,6 @@ static double up(double value) {
     return fmax(rounded, value);
 }
 
-static void add_neighbours(text *t, dpmf_adjacency adjacency, const char *unit) {
-    if (adjacency == DPMF_ADJACENCY_ZERO_OUT)
-        add(t,
-            "Data sets are neighbours when all contributions of one %s are replaced by zeros (zero-out adjacency).\n",
-            unit);
-    else if (adjacency == DPMF_ADJACENCY_ADD_REMOVE)
-        add(t, "Data sets are neighbours when one %s is added or removed (add-remove adjacency).\n", unit);
-    else
-        add(t, "Data sets are neighbours when one %s is replaced by another (replace-one adjacency).\n", unit);
-}
-
 /* What the places of a sentence of SAMPLINGS stand for. */
 typedef struct sentence_values {
     const dpmf_sampling *sampling;
@@ -367,20 +356,6 @@ const char *account_real_noise(void) {
     return "Arithmetic: the noise is taken as real-valued";
 }
 
-static void add_certainty(text *t, const dpmf_privacy *p) {
-    if (p->kind == DPMF_EXACT)
-        add(t, "The figure is exact (%s).\n", p->method);
-    else if (p->kind == DPMF_ESTIMATE)
-        add(t, "The figure is an estimate without a certificate (%s): do not publish it as a guarantee.\n", p->method);
-    else if (p->confidence > 0)
-        add(t, "The figure is an upper bound that holds with probability %.6g over the simulation (%s).\n",
-            p->confidence, p->method);
-    else
-        add(t, "The figure is a proven upper bound (%s)%s.\n", p->method,
-            p->slack_met ? "" : "; it may be looser than requested");
-    add(t, "%s; hyper-parameters chosen on the same data are not accounted for.\n", account_real_noise());
-}
-
 size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options *options, const char *unit, char *out,
                               size_t size) {
     dpmf_account_options o = {0};
@@ -399,11 +374,28 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
             p->sigma, dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
             o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)" : "");
     add(&t, "Privacy unit: one %s. ", unit);
-    add_neighbours(&t, o.adjacency, unit);
+    if (o.adjacency == DPMF_ADJACENCY_ZERO_OUT)
+        add(&t,
+            "Data sets are neighbours when all contributions of one %s are replaced by zeros (zero-out adjacency).\n",
+            unit);
+    else if (o.adjacency == DPMF_ADJACENCY_ADD_REMOVE)
+        add(&t, "Data sets are neighbours when one %s is added or removed (add-remove adjacency).\n", unit);
+    else
+        add(&t, "Data sets are neighbours when one %s is replaced by another (replace-one adjacency).\n", unit);
     if (p->total_rho > 0) add(&t, "The run is %.6g-zCDP", up(p->total_rho));
     if (p->total_rho > 0 && p->total_mu > 0) add(&t, " and %.6g-GDP", up(p->total_mu));
     if (p->total_rho > 0) add(&t, ".\n");
     add_sampling(&t, p, &o, unit);
-    add_certainty(&t, p);
+    if (p->kind == DPMF_EXACT)
+        add(&t, "The figure is exact (%s).\n", p->method);
+    else if (p->kind == DPMF_ESTIMATE)
+        add(&t, "The figure is an estimate without a certificate (%s): do not publish it as a guarantee.\n", p->method);
+    else if (p->confidence > 0)
+        add(&t, "The figure is an upper bound that holds with probability %.6g over the simulation (%s).\n",
+            p->confidence, p->method);
+    else
+        add(&t, "The figure is a proven upper bound (%s)%s.\n", p->method,
+            p->slack_met ? "" : "; it may be looser than requested");
+    add(&t, "%s; hyper-parameters chosen on the same data are not accounted for.\n", account_real_noise());
     return t.length;
 }

@@ -62,25 +62,6 @@ static uint32_t substitute(const uint8_t box[256], uint32_t w) {
            (uint32_t)box[w >> 24] << 24;
 }
 
-static void expand_key(const uint8_t key[32], uint32_t words[DEVICE_KEY_WORDS]) {
-    uint8_t box[256];
-    uint32_t constant = 1;
-    make_box(box);
-    for (int i = 0; i < 8; i++)
-        words[i] = (uint32_t)key[4 * i] | (uint32_t)key[4 * i + 1] << 8 | (uint32_t)key[4 * i + 2] << 16 |
-                   (uint32_t)key[4 * i + 3] << 24;
-    for (int i = 8; i < DEVICE_KEY_WORDS; i++) {
-        uint32_t w = words[i - 1];
-        if (i % 8 == 0) {
-            w = substitute(box, w >> 8 | w << 24) ^ constant;
-            constant = doubled(constant);
-        } else if (i % 8 == 4) {
-            w = substitute(box, w);
-        }
-        words[i] = words[i - 8] ^ w;
-    }
-}
-
 /* ---- rows ---- */
 
 enum { UNIT = 32 };
@@ -109,7 +90,22 @@ static dpmf_status load_key(device_rows *rows) {
     uint8_t key[DPMF_KEY_SIZE];
     uint32_t words[DEVICE_KEY_WORDS];
     DEVICE_TRY(device_took(dpmf_noise_subkey(rows->noise, key)));
-    expand_key(key, words);
+    uint8_t box[256];
+    uint32_t constant = 1;
+    make_box(box);
+    for (int i = 0; i < 8; i++)
+        words[i] = (uint32_t)key[4 * i] | (uint32_t)key[4 * i + 1] << 8 | (uint32_t)key[4 * i + 2] << 16 |
+                   (uint32_t)key[4 * i + 3] << 24;
+    for (int i = 8; i < DEVICE_KEY_WORDS; i++) {
+        uint32_t w = words[i - 1];
+        if (i % 8 == 0) {
+            w = substitute(box, w >> 8 | w << 24) ^ constant;
+            constant = doubled(constant);
+        } else if (i % 8 == 4) {
+            w = substitute(box, w);
+        }
+        words[i] = words[i - 8] ^ w;
+    }
     dpmf_key_wipe(key);
     dpmf_status status = rows->device->backend->set_key(rows->device->context, rows->program, words);
     explicit_bzero(words, sizeof words);

@@ -488,17 +488,6 @@ static dpmf_status write_list(const dpmf_mpi_noise *n, const char *path, int64_t
     return fail(DPMF_ERROR_IO, "cannot %s the checkpoint '%.300s': %s", file.failed, path, file.reason);
 }
 
-/* What the list before named and the new one does not. */
-static void remove_old(const dpmf_mpi_noise *n, const char *path, int64_t row, list *old) {
-    char kept[PATH_SIZE];
-    for (long long i = 0; i < old->parts; i++) {
-        int again = 0;
-        for (int r = 0; r < n->ranks && !again; r++)
-            again = part_path(path, row, r, n->ranks, kept) == DPMF_OK && strcmp(kept, old->path[i]) == 0;
-        if (!again) unlink(old->path[i]); /* one that cannot be removed does no harm */
-    }
-}
-
 dpmf_status dpmf_mpi_noise_save(dpmf_mpi_noise *n, const char *path) {
     char own[PATH_SIZE];
     list old = {0};
@@ -512,7 +501,16 @@ dpmf_status dpmf_mpi_noise_save(dpmf_mpi_noise *n, const char *path) {
     if (n->rank == 0) {
         if (read_list(path, &old) != DPMF_OK) old = (list){0}; /* the first one, or something else of that name */
         status = write_list(n, path, row);
-        if (status == DPMF_OK) remove_old(n, path, row, &old);
+        if (status == DPMF_OK) {
+            /* What the list before named and the new one does not. */
+            char kept[PATH_SIZE];
+            for (long long i = 0; i < old.parts; i++) {
+                int again = 0;
+                for (int r = 0; r < n->ranks && !again; r++)
+                    again = part_path(path, row, r, n->ranks, kept) == DPMF_OK && strcmp(kept, old.path[i]) == 0;
+                if (!again) unlink(old.path[i]); /* one that cannot be removed does no harm */
+            }
+        }
         list_free(&old);
     }
     return together(n->communicator, status);

@@ -103,26 +103,6 @@ static double believed(int max_loss, double tolerance) {
     return max_loss || tolerance > 1e-3 ? 1 : 40;
 }
 
-/* Corrects both ends by the error of a run of `coarse` steps. */
-static void correct_ends(int64_t n, int64_t coarse, const double *wrong, double *y) {
-    for (int64_t i = 0; i < coarse / 2; i++) {
-        y[i] *= exp(0.5 * wrong[i]);
-        y[n - 1 - i] *= exp(0.5 * wrong[coarse - 1 - i]);
-    }
-}
-
-/*
- * The dual does not depend on the scale of y, but the first step of an ascent has the length of the gradient: with this
- * scale it is half as long as the step of a fixed-point iteration, to phi(v).
- */
-static void scale_start(optimum_ascent *s) {
-    for (int64_t part = 0; part < s->unknowns; part += s->n) {
-        const double factor = sqrt(s->mirrored ? 4 : 2) / base_norm(s->n, s->y + part);
-        for (int64_t i = part; i < part + s->n; i++)
-            s->y[i] *= factor;
-    }
-}
-
 /*
  * wrong: NULL, or gets the error of stretching, for v and then p; then this run is itself a coarse one. phi: NULL, or
  * gets the map of the ascent, which the caller frees.
@@ -151,9 +131,26 @@ static dpmf_status start_coarse(const dpmf_workload *a, optimum_ascent *s, doubl
     stretch(s->n, coarse->steps, found.v, s->y);
     if (s->unknowns > s->n) stretch(s->n, coarse->steps, found.p, s->y + s->n);
     if (stretched != NULL) memcpy(stretched, s->y, (size_t)s->unknowns * sizeof *stretched);
-    for (int64_t part = 0; is_long && part * s->n < s->unknowns; part++)
-        correct_ends(s->n, coarse->steps, wrong + part * coarse->steps, s->y + part * s->n);
-    if (is_long) scale_start(s);
+    for (int64_t part = 0; is_long && part * s->n < s->unknowns; part++) {
+        /* Corrects both ends by the error of a run of `coarse` steps. */
+        const double *off = wrong + part * coarse->steps;
+        double *y = s->y + part * s->n;
+        for (int64_t i = 0; i < coarse->steps / 2; i++) {
+            y[i] *= exp(0.5 * off[i]);
+            y[s->n - 1 - i] *= exp(0.5 * off[coarse->steps - 1 - i]);
+        }
+    }
+    if (is_long) {
+        /*
+         * The dual does not depend on the scale of y, but the first step of an ascent has the length of the gradient: with this
+         * scale it is half as long as the step of a fixed-point iteration, to phi(v).
+         */
+        for (int64_t part = 0; part < s->unknowns; part += s->n) {
+            const double factor = sqrt(s->mirrored ? 4 : 2) / base_norm(s->n, s->y + part);
+            for (int64_t i = part; i < part + s->n; i++)
+                s->y[i] *= factor;
+        }
+    }
 done:
     optimum_free(&found);
     base_free(wrong);
@@ -406,22 +403,6 @@ static dpmf_status fill_columns(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-static dpmf_status builder_create(const dpmf_workload *a, int nodes, int threads, builder *b) {
-    b->n = a->steps;
-    b->nodes = nodes;
-    TRY(optimum_chain_create(a, 0, &b->chain));
-    TRY(base_alloc(b->n * nodes, sizeof *b->links, "the links of a chain", (void **)&b->links));
-    TRY(base_alloc_doubles(5 * b->n, "a filter", &b->above));
-    return base_alloc_doubles((int64_t)threads * nodes * 2 * COLUMNS, "columns of a matrix", &b->work);
-}
-
-static void builder_free(builder *b) {
-    optimum_chain_free(&b->chain);
-    base_free(b->links);
-    base_free(b->above);
-    base_free(b->work);
-}
-
 /* X, both triangles. */
 static dpmf_status fill_named(const dpmf_workload *a, const optimum_answer *o, const dpmf_run *run, double *x) {
     builder b = {.x = x};
@@ -434,7 +415,13 @@ static dpmf_status fill_named(const dpmf_workload *a, const optimum_answer *o, c
     TRY_DONE(optimum_phi_create(a, pool, &phi));
     TRY_DONE(optimum_phi_interval(phi, o->v, o->p, &low, &high));
     base_quadrature_fill(low, high, base_quadrature_nodes(high / low, 1e-13), &rule);
-    TRY_DONE(builder_create(a, rule.count, base_pool_threads(pool), &b));
+    b.n = a->steps;
+    b.nodes = rule.count;
+    TRY_DONE(optimum_chain_create(a, 0, &b.chain));
+    TRY_DONE(base_alloc(b.n * rule.count, sizeof *b.links, "the links of a chain", (void **)&b.links));
+    TRY_DONE(base_alloc_doubles(5 * b.n, "a filter", &b.above));
+    TRY_DONE(base_alloc_doubles((int64_t)base_pool_threads(pool) * rule.count * 2 * COLUMNS, "columns of a matrix",
+                                &b.work));
     for (int j = 0; j < rule.count; j++) {
         TRY_DONE(base_progress(run, "matrix", (double)j / rule.count / 4));
         filter_above(&b, o->v, o->p, rule.shift[j], j);
@@ -445,7 +432,10 @@ static dpmf_status fill_named(const dpmf_workload *a, const optimum_answer *o, c
 done:
     optimum_phi_free(phi);
     base_pool_free(pool);
-    builder_free(&b);
+    optimum_chain_free(&b.chain);
+    base_free(b.links);
+    base_free(b.above);
+    base_free(b.work);
     return status;
 }
 
@@ -503,20 +493,6 @@ done:
     return status;
 }
 
-/* Column norms are 1 up to rounding; this makes them 1 to the last digits. */
-static dpmf_status normalise_columns(int64_t n, double *c) {
-    double *norms = NULL;
-    TRY(base_alloc_doubles(n, "column norms", &norms));
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j <= i; j++)
-            norms[j] += c[i * n + j] * c[i * n + j];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j <= i; j++)
-            c[i * n + j] /= sqrt(norms[j]);
-    base_free(norms);
-    return DPMF_OK;
-}
-
 dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer *optimum, const dpmf_run *run,
                              dpmf_strategy **out) {
     int64_t n = workload->steps;
@@ -534,7 +510,16 @@ dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer
     TRY_DONE(workload->form == WORKLOAD_NAMED ? factor_named(workload, optimum, run, x)
                                               : factor_matrix(workload, optimum, x));
     base_reverse_across(n, x);
-    TRY_DONE(normalise_columns(n, x));
+    /* Column norms are 1 up to rounding; this makes them 1 to the last digits. */
+    double *norms = NULL;
+    TRY_DONE(base_alloc_doubles(n, "column norms", &norms));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            norms[j] += x[i * n + j] * x[i * n + j];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            x[i * n + j] /= sqrt(norms[j]);
+    base_free(norms);
     TRY_DONE(strategy_create_matrix(n, x, out));
 done:
     base_free(x);

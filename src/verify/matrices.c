@@ -53,15 +53,6 @@ static double inner(const whole *c, int64_t t, int64_t u) {
     return base_dot(to - from, c->columns + t * c->rows + from, c->columns + u * c->rows + from);
 }
 
-/* X[t,u] = 0 for |t - u| >= reach, as far as zeros in C show. */
-static int64_t reach_in_steps(const whole *c) {
-    int64_t reach = 1;
-    for (int64_t t = 0; t < c->n; t++)
-        for (int64_t u = t + reach; u < c->n; u++)
-            if (c->begins[u] < c->ends[t] && c->begins[t] < c->ends[u]) reach = u - t + 1;
-    return reach;
-}
-
 static void largest_column(const whole *c, verify_reach *out) {
     double largest = 0;
     for (int64_t t = 0; t < c->n; t++)
@@ -74,20 +65,6 @@ static void largest_column(const whole *c, verify_reach *out) {
 typedef struct pattern_room {
     double *x, *work, *vectors, *signs;
 } pattern_room;
-
-static void room_free(pattern_room *r) {
-    base_free(r->x);
-    base_free(r->work);
-    base_free(r->vectors);
-    base_free(r->signs);
-}
-
-static dpmf_status room_make(int64_t k, pattern_room *r) {
-    TRY(base_alloc_doubles(k * k, "the matrix of a pattern", &r->x));
-    TRY(base_alloc_doubles(k * k, "the matrix of a pattern", &r->work));
-    TRY(base_alloc_doubles(sensitivity_ascent_room(k), "the vectors of a pattern", &r->vectors));
-    return base_alloc_doubles(k, "the signs of a pattern", &r->signs);
-}
 
 /* Steps start, start + gap, ...: improves *best (squared) if it can; *exact falls to 0 where f is only reached. */
 static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, pattern_room *r, double *best, int *exact) {
@@ -123,13 +100,19 @@ static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, patte
 static dpmf_status try_even(const whole *c, int64_t starts, int64_t gap, double *best, int *exact) {
     pattern_room room = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(room_make(c->k, &room));
+    TRY_DONE(base_alloc_doubles(c->k * c->k, "the matrix of a pattern", &room.x));
+    TRY_DONE(base_alloc_doubles(c->k * c->k, "the matrix of a pattern", &room.work));
+    TRY_DONE(base_alloc_doubles(sensitivity_ascent_room(c->k), "the vectors of a pattern", &room.vectors));
+    TRY_DONE(base_alloc_doubles(c->k, "the signs of a pattern", &room.signs));
     for (int64_t start = 0; start < starts && start < c->n; start++) {
         TRY_DONE(try_pattern(c, start, gap, &room, best, exact));
         TRY_DONE(base_progress(c->run, "verify: patterns", (double)start / (double)starts));
     }
 done:
-    room_free(&room);
+    base_free(room.x);
+    base_free(room.work);
+    base_free(room.vectors);
+    base_free(room.signs);
     return status;
 }
 
@@ -144,16 +127,6 @@ static double extend(const whole *c, int64_t t, const double *band, const double
     return best;
 }
 
-/* band[t * b + l] = X[t, t - b - l], l < b */
-static dpmf_status fill_band(const whole *c, double *band) {
-    for (int64_t t = 0; t < c->n; t++) {
-        for (int64_t lag = c->b; lag < 2 * c->b && lag <= t; lag++)
-            band[t * c->b + lag - c->b] = inner(c, t - lag, t);
-        TRY(base_progress(c->run, "verify: products of columns", (double)t / (double)c->n));
-    }
-    return DPMF_OK;
-}
-
 static dpmf_status separated(const whole *c, double *square) {
     const int64_t n = c->n;
     double *band = NULL, *rows = NULL;
@@ -161,7 +134,12 @@ static dpmf_status separated(const whole *c, double *square) {
     TRY_DONE(base_alloc_doubles(n * c->b, "products of neighbouring columns", &band));
     TRY_DONE(base_alloc_doubles(4 * n, "the best patterns", &rows));
     double *own = rows, *before = rows + n, *now = rows + 2 * n, *most = rows + 3 * n;
-    TRY_DONE(fill_band(c, band));
+    /* band[t * b + l] = X[t, t - b - l], l < b */
+    for (int64_t t = 0; t < c->n; t++) {
+        for (int64_t lag = c->b; lag < 2 * c->b && lag <= t; lag++)
+            band[t * c->b + lag - c->b] = inner(c, t - lag, t);
+        TRY_DONE(base_progress(c->run, "verify: products of columns", (double)t / (double)c->n));
+    }
     for (int64_t t = 0; t < n; t++)
         own[t] = inner(c, t, t);
     for (int64_t j = 0; j < c->k; j++) {
@@ -204,7 +182,11 @@ done:
 static dpmf_status reach_of_several(const whole *c, workload_pattern pattern, verify_reach *out) {
     double square = 0;
     int exact = 1;
-    const int64_t reach = reach_in_steps(c);
+    /* X[t,u] = 0 for |t - u| >= reach, as far as zeros in C show. */
+    int64_t reach = 1;
+    for (int64_t t = 0; t < c->n; t++)
+        for (int64_t u = t + reach; u < c->n; u++)
+            if (c->begins[u] < c->ends[t] && c->begins[t] < c->ends[u]) reach = u - t + 1;
     if (pattern == WORKLOAD_FIXED) {
         TRY(try_even(c, c->b, c->b, &square, &exact));
         snprintf(out->route, sizeof out->route, exact ? "every pattern, one by one" : "signs of every pattern");

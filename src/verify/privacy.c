@@ -100,21 +100,6 @@ static dpmf_status check_back(verify_task *v) {
  */
 static const double OLDER = 1e-3;
 
-static void check_sigma(verify_task *v, const dpmf_privacy *found) {
-    const dpmf_mechanism *m = v->mechanism;
-    const double more = dpmf_sampling_is_none(&m->sampling) ? VERIFY_TOLERANCE_OTHER : OLDER;
-    const int above = m->sigma > found->sigma * (1 + VERIFY_TOLERANCE_OTHER);
-    const dpmf_check check = {.name = "sigma",
-                              .ok = m->sigma >= found->sigma * (1 - VERIFY_TOLERANCE_OTHER) &&
-                                    m->sigma <= found->sigma * (1 + more),
-                              .claimed = m->sigma,
-                              .found = found->sigma,
-                              .tolerance = above ? more : VERIFY_TOLERANCE_OTHER};
-    verify_check_add(v->out, check, "the least sigma for the guarantee, again: %s (%s)%s", found->method,
-                     dpmf_kind_name(found->kind),
-                     above && check.ok ? "; the file has a little more noise than this account needs" : "");
-}
-
 dpmf_status verify_privacy(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     dpmf_account_options how = dpmf_mechanism_account(m);
@@ -134,7 +119,17 @@ dpmf_status verify_privacy(verify_task *v) {
         verify_check_add(v->out, check, "the guarantee cannot be computed: %s", dpmf_last_error());
         return DPMF_OK;
     }
-    check_sigma(v, &found);
+    const double more = dpmf_sampling_is_none(&m->sampling) ? VERIFY_TOLERANCE_OTHER : OLDER;
+    const int above = m->sigma > found.sigma * (1 + VERIFY_TOLERANCE_OTHER);
+    const dpmf_check check = {.name = "sigma",
+                              .ok = m->sigma >= found.sigma * (1 - VERIFY_TOLERANCE_OTHER) &&
+                                    m->sigma <= found.sigma * (1 + more),
+                              .claimed = m->sigma,
+                              .found = found.sigma,
+                              .tolerance = above ? more : VERIFY_TOLERANCE_OTHER};
+    verify_check_add(v->out, check, "the least sigma for the guarantee, again: %s (%s)%s", found.method,
+                     dpmf_kind_name(found.kind),
+                     above && check.ok ? "; the file has a little more noise than this account needs" : "");
     if (dpmf_sampling_is_none(&m->sampling))
         check_unsampled(v);
     else if (account_sampling_composes(&m->sampling) && m->sampling.cap == 0)

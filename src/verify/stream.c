@@ -24,10 +24,6 @@ static const double WORK_MAX = 1.5e10;
 static const uint64_t BYTES_MAX = 512u << 20;
 enum { LANES = 64 }; /* coordinates that a stream makes at least */
 
-static int64_t first_steps(int64_t n) {
-    return n <= 65536 ? 128 : 32; /* a column takes O(n) or more */
-}
-
 /* 1 if a stream of `lanes` coordinates over `steps` rows is within both limits. */
 static dpmf_status affordable(const dpmf_strategy *s, int64_t lanes, int64_t steps, int *out) {
     const noise_stream_options options = {.precision = DPMF_FLOAT64, .count = lanes};
@@ -37,21 +33,6 @@ static dpmf_status affordable(const dpmf_strategy *s, int64_t lanes, int64_t ste
     if ((double)steps * (double)(strategy_buffers(s) + 1) * (double)lanes > WORK_MAX) return DPMF_OK;
     TRY(noise_stream_memory(s, &options, 1, &bytes, NULL));
     *out = bytes <= BYTES_MAX;
-    return DPMF_OK;
-}
-
-static dpmf_status respond_by_stream(verify_task *v, uint64_t salt, noise_stream *stream, double *state, double *out) {
-    const dpmf_mechanism *m = v->mechanism;
-    double sum = 0, row[LANES], answer = 0;
-    const noise_segment segment = {row, LANES};
-    for (int64_t t = 0; t < m->problem.steps; t++) {
-        TRY(noise_stream_emit(stream, 1, 0, 1, &segment));
-        workload_step(m->problem.workload, t, 1, row, state, &answer);
-        if (m->problem.weights != NULL) answer *= sqrt(m->problem.weights[t]);
-        sum += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
-        if (t % 1024 == 0) TRY(base_progress(v->run, "verify: the noise stream", (double)t / (double)m->problem.steps));
-    }
-    *out = sum;
     return DPMF_OK;
 }
 
@@ -67,7 +48,16 @@ static dpmf_status check_response(verify_task *v) {
     TRY_DONE(base_alloc_doubles(workload_buffers(m->problem.workload) + 1, "the workload's state", &state));
     TRY_DONE(verify_seed_open_response(salt, &seed));
     TRY_DONE(noise_stream_create(m->strategy, seed, &options, NULL, &stream));
-    TRY_DONE(respond_by_stream(v, salt, stream, state, &found));
+    double row[LANES], answer = 0;
+    const noise_segment segment = {row, LANES};
+    for (int64_t t = 0; t < m->problem.steps; t++) {
+        TRY_DONE(noise_stream_emit(stream, 1, 0, 1, &segment));
+        workload_step(m->problem.workload, t, 1, row, state, &answer);
+        if (m->problem.weights != NULL) answer *= sqrt(m->problem.weights[t]);
+        found += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
+        if (t % 1024 == 0)
+            TRY_DONE(base_progress(v->run, "verify: the noise stream", (double)t / (double)m->problem.steps));
+    }
     verify_check_response(v, "stream.response", found, VERIFY_TOLERANCE_OTHER,
                           "u' A W v, W v from the noise stream fed with v: it is the stream of this strategy");
 done:
@@ -104,7 +94,7 @@ done:
 dpmf_status verify_stream(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     static const char costly[] = "not made: at %" PRId64 " steps it would take too much time or memory here";
-    int64_t steps = first_steps(m->problem.steps), seeds = verify_seeds_before(m->strategy, steps);
+    int64_t steps = m->problem.steps <= 65536 ? 128 : 32, seeds = verify_seeds_before(m->strategy, steps);
     int can = 0;
     TRY(affordable(m->strategy, LANES, m->problem.steps, &can));
     if (can && v->responded)
@@ -200,23 +190,6 @@ typedef struct block {
     double *row, *state, *answer; /* count, buffers x count, count numbers */
 } block;
 
-static void block_free(block *b) {
-    noise_stream_free(b->stream);
-    base_free(b->row);
-    base_free(b->state);
-    base_free(b->answer);
-}
-
-static dpmf_status block_make(const dpmf_mechanism *m, const crypto_seed *seed, int64_t first, int64_t count,
-                              block *b) {
-    const noise_stream_options options = {.precision = DPMF_FLOAT64, .first = first, .count = count};
-    b->count = count;
-    TRY(noise_stream_create(m->strategy, seed, &options, NULL, &b->stream));
-    TRY(base_alloc_doubles(count, "a row", &b->row));
-    TRY(base_alloc_doubles(count, "a row", &b->answer));
-    return base_alloc_doubles(workload_buffers(m->problem.workload) * count + 1, "the workload's state", &b->state);
-}
-
 /* Adds what seeds first..first+count-1 give to the squared norms of the rows of B. */
 static dpmf_status add_block(verify_task *v, const crypto_seed *seed, int64_t first, int64_t count,
                              base_running *squares) {
@@ -224,7 +197,12 @@ static dpmf_status add_block(verify_task *v, const crypto_seed *seed, int64_t fi
     const double all = (double)strategy_rows(m->strategy);
     block b = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(block_make(m, seed, first, count, &b));
+    const noise_stream_options options = {.precision = DPMF_FLOAT64, .first = first, .count = count};
+    b.count = count;
+    TRY_DONE(noise_stream_create(m->strategy, seed, &options, NULL, &b.stream));
+    TRY_DONE(base_alloc_doubles(count, "a row", &b.row));
+    TRY_DONE(base_alloc_doubles(count, "a row", &b.answer));
+    TRY_DONE(base_alloc_doubles(workload_buffers(m->problem.workload) * count + 1, "the workload's state", &b.state));
     const noise_segment segment = {b.row, count};
     for (int64_t t = 0; t < m->problem.steps; t++) {
         double sum = 0;
@@ -236,45 +214,10 @@ static dpmf_status add_block(verify_task *v, const crypto_seed *seed, int64_t fi
         if (t % 1024 == 0) TRY_DONE(base_progress(v->run, "verify: losses", (double)first / all));
     }
 done:
-    block_free(&b);
-    return status;
-}
-
-static void check_losses(verify_task *v, const base_running *squares) {
-    const dpmf_mechanism *m = v->mechanism;
-    const dpmf_evaluation *claimed = &m->problem.evaluation;
-    const double s = v->again.sensitivity.value;
-    static const char how[] = "from the noise stream's responses to all impulses, and the sensitivity";
-    base_running total = {0};
-    double largest = 0;
-    for (int64_t t = 0; t < m->problem.steps; t++) {
-        const double p = m->problem.weights == NULL ? 1 : m->problem.weights[t],
-                     loss = s * s * p * base_running_value(&squares[t]);
-        base_running_add(&total, loss);
-        largest = fmax(largest, loss);
-    }
-    const double all = base_running_value(&total);
-    verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->problem.steps),
-                       VERIFY_TOLERANCE_OTHER, "%s", how);
-    verify_check_equal(v->out, "stream.max_loss", claimed->max_loss, sqrt(largest), VERIFY_TOLERANCE_OTHER, "%s", how);
-    verify_check_equal(v->out, "stream.total_squared_loss", claimed->total_squared_loss, all, VERIFY_TOLERANCE_OTHER,
-                       "%s", how);
-}
-
-static dpmf_status measure_losses(verify_task *v) {
-    const dpmf_mechanism *m = v->mechanism;
-    const int64_t rows = strategy_rows(m->strategy);
-    base_running *squares = NULL;
-    crypto_seed *seed = NULL;
-    dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc(m->problem.steps, sizeof *squares, "the squared norms", (void **)&squares));
-    TRY_DONE(verify_seed_open_impulses(&seed));
-    for (int64_t first = 0; first < rows; first += BLOCK)
-        TRY_DONE(add_block(v, seed, first, rows - first < BLOCK ? rows - first : BLOCK, squares));
-    check_losses(v, squares);
-done:
-    crypto_seed_close(seed);
-    base_free(squares);
+    noise_stream_free(b.stream);
+    base_free(b.row);
+    base_free(b.state);
+    base_free(b.answer);
     return status;
 }
 
@@ -294,5 +237,34 @@ dpmf_status verify_long(verify_task *v) {
                           v->mechanism->problem.steps);
         return DPMF_OK;
     }
-    return measure_losses(v);
+    const dpmf_mechanism *m = v->mechanism;
+    const int64_t rows = strategy_rows(m->strategy);
+    base_running *squares = NULL;
+    crypto_seed *seed = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_alloc(m->problem.steps, sizeof *squares, "the squared norms", (void **)&squares));
+    TRY_DONE(verify_seed_open_impulses(&seed));
+    for (int64_t first = 0; first < rows; first += BLOCK)
+        TRY_DONE(add_block(v, seed, first, rows - first < BLOCK ? rows - first : BLOCK, squares));
+    const dpmf_evaluation *claimed = &m->problem.evaluation;
+    const double s = v->again.sensitivity.value;
+    static const char how[] = "from the noise stream's responses to all impulses, and the sensitivity";
+    base_running total = {0};
+    double largest = 0;
+    for (int64_t t = 0; t < m->problem.steps; t++) {
+        const double p = m->problem.weights == NULL ? 1 : m->problem.weights[t],
+                     loss = s * s * p * base_running_value(&squares[t]);
+        base_running_add(&total, loss);
+        largest = fmax(largest, loss);
+    }
+    const double all = base_running_value(&total);
+    verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->problem.steps),
+                       VERIFY_TOLERANCE_OTHER, "%s", how);
+    verify_check_equal(v->out, "stream.max_loss", claimed->max_loss, sqrt(largest), VERIFY_TOLERANCE_OTHER, "%s", how);
+    verify_check_equal(v->out, "stream.total_squared_loss", claimed->total_squared_loss, all, VERIFY_TOLERANCE_OTHER,
+                       "%s", how);
+done:
+    crypto_seed_close(seed);
+    base_free(squares);
+    return status;
 }

@@ -194,19 +194,6 @@ static dpmf_status coupled_epsilon(const account_question *q, const capped_schem
     return DPMF_OK;
 }
 
-/* Uncapped ln delta and the coupling's, added. */
-static dpmf_status coupled_log_delta(const account_question *q, double missed, double *out, int *met) {
-    account_question plain = *q;
-    account_answer uncapped;
-    plain.cap = 0;
-    TRY(account_composed(&plain, &uncapped));
-    const double most = fmax(uncapped.value, missed), least = fmin(uncapped.value, missed);
-    const double both = most == -INFINITY ? most : most + log1p(exp(least - most)) + 1e-14;
-    *out = fmin(both, 0);
-    *met = uncapped.met;
-    return DPMF_OK;
-}
-
 dpmf_status capped_answer(const account_question *q, account_answer *out) {
     account_answer best = {account_least(q), DPMF_UPPER_BOUND, METHOD_CURVE, 1};
     double coupled = account_least(q), missed = -INFINITY;
@@ -225,7 +212,17 @@ dpmf_status capped_answer(const account_question *q, account_answer *out) {
             missed = fmax(missed, log_coupling(&s, (double)q->compositions, q->given));
         }
     }
-    if (!q->of_epsilon) TRY(coupled_log_delta(q, missed, &coupled, &coupled_met));
+    if (!q->of_epsilon) {
+        /* Uncapped ln delta and the coupling's, added. */
+        account_question plain = *q;
+        account_answer uncapped;
+        plain.cap = 0;
+        TRY(account_composed(&plain, &uncapped));
+        const double most = fmax(uncapped.value, missed), least = fmin(uncapped.value, missed);
+        const double both = most == -INFINITY ? most : most + log1p(exp(least - most)) + 1e-14;
+        coupled = fmin(both, 0);
+        coupled_met = uncapped.met;
+    }
     keep_smaller(&best, coupled, METHOD_COUPLING, coupled_met);
     keep_smaller(&best, account_gaussian(q, account_unsampled_mu(q)), METHOD_KNOWN, 1);
     *out = best;

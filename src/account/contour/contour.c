@@ -398,18 +398,6 @@ static path choose_path(const account_pair *pair, double odds, cplx z) {
     return p;
 }
 
-static void lift(const path *p, double x, cplx *point, cplx *tangent) {
-    const double r = 1 / (1 + exp(-(x - p->centre) / p->variance));
-    double eta = r, slope = r * (1 - r);
-    if (p->two_sided) {
-        const double left = 1 / (1 + exp((x + p->centre) / p->variance));
-        eta += left;
-        slope -= left * (1 - left);
-    }
-    *point = pair_complex(x, p->sign * p->s * eta);
-    *tangent = pair_complex(1, p->sign * p->s * slope / p->variance);
-}
-
 typedef struct sums {
     cplx excess, whole;
     double excess_size, whole_size;
@@ -423,7 +411,15 @@ typedef struct spot {
 static spot spot_at(const contour_moment *m, const path *p, cplx z, double x) {
     spot out;
     cplx point;
-    lift(p, x, &point, &out.tangent);
+    const double r = 1 / (1 + exp(-(x - p->centre) / p->variance));
+    double eta = r, slope = r * (1 - r);
+    if (p->two_sided) {
+        const double left = 1 / (1 + exp((x + p->centre) / p->variance));
+        eta += left;
+        slope -= left * (1 - left);
+    }
+    point = pair_complex(x, p->sign * p->s * eta);
+    out.tangent = pair_complex(1, p->sign * p->s * slope / p->variance);
     const cplx l = log_ratio(m->pair, m->log_odds, point);
     out.u = m->pair->direction == ACCOUNT_ADD ? -times(z, l) : times(z + 1, l);
     if (p->two_sided) out.u -= times(z, log_ratio(m->pair, m->log_odds, -point));

@@ -245,21 +245,17 @@ void montecarlo_draws_free(montecarlo_draws *draws) {
 
 /* ---- one outcome ---- */
 
-static double bins_log_ratio(const montecarlo_scheme *scheme, const double *u) {
-    const int64_t b = scheme->bins;
-    const double precision = 1 / (scheme->sigma * scheme->sigma);
-    double sum = -INFINITY;
-    for (int64_t j = 0; j < b; j++) {
-        sum = base_log_add(sum, (u[j] - 0.5 * scheme->gram[j * b + j]) * precision);
-    }
-    return sum - log((double)b);
-}
-
 dpmf_status montecarlo_scheme_log_ratio(const montecarlo_scheme *scheme, const double *outcome, double *out) {
     TRY(check_scheme(scheme));
     if (scheme->kind == MONTECARLO_SCHEME_BINS) {
         if (!finite_all(scheme->bins, outcome)) return base_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
-        *out = bins_log_ratio(scheme, outcome);
+        const int64_t b = scheme->bins;
+        const double precision = 1 / (scheme->sigma * scheme->sigma);
+        double sum = -INFINITY;
+        for (int64_t j = 0; j < b; j++) {
+            sum = base_log_add(sum, (outcome[j] - 0.5 * scheme->gram[j * b + j]) * precision);
+        }
+        *out = sum - log((double)b);
         return DPMF_OK;
     }
     montecarlo_draws s = {.scheme = *scheme};
@@ -343,14 +339,6 @@ static double log_mean(const montecarlo_draws *draws, double s, const double *v)
     return largest + log(sum / (double)b);
 }
 
-static double mean_of(int64_t b, const double *v) {
-    double sum = 0;
-    for (int64_t j = 0; j < b; j++) {
-        sum += v[j];
-    }
-    return sum / (double)b;
-}
-
 static double remove_value(const montecarlo_draws *draws, const double *v) {
     const double ratio = log_mean(draws, 1, v), s = draws->tilt_remove;
     if (!(ratio > draws->epsilon)) return 0;
@@ -362,7 +350,11 @@ static double add_value(const montecarlo_draws *draws, const double *v) {
     const double ratio = log_mean(draws, 1, v), t = draws->tilt_add;
     if (!(-ratio > draws->epsilon)) return 0;
     const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
-    const double projection = mean_of(draws->scheme.bins, v) + half_precision * draws->mean_square;
+    double sum = 0;
+    for (int64_t j = 0; j < draws->scheme.bins; j++) {
+        sum += v[j];
+    }
+    const double projection = sum / (double)draws->scheme.bins + half_precision * draws->mean_square;
     const double log_weight = t * projection + t * t * half_precision * draws->square_mean;
     return montecarlo_draws_value(-ratio - draws->epsilon, log_weight, draws->log_most_add);
 }

@@ -99,12 +99,6 @@ static int invert(int64_t n, int64_t stride, const double *a, double *l, double 
     return 1;
 }
 
-static void transpose(const chain *c, const double *pair, double *out) {
-    for (int64_t i = 0; i < c->k; i++)
-        for (int64_t j = 0; j < c->k; j++)
-            out[j * c->stride + i] = pair[i * c->wide + j];
-}
-
 static void multiply_wide(const chain *c, const double *a, int64_t stride, const double *b, double *out) {
     c->kernels->multiply(c->k, c->k, c->wide, a, stride, b, c->wide, out, c->wide);
 }
@@ -137,7 +131,9 @@ static void fill_sums(const chain *c, const double *node, const double *a_ground
 
 /* out.ground = b.ground + Q_2' D^-1 M, or a part of its derivative. */
 static void add_ground(chain *c, const double *b_pair, const double *solved, double *ground) {
-    transpose(c, b_pair, c->transposed);
+    for (int64_t i = 0; i < c->k; i++)
+        for (int64_t j = 0; j < c->k; j++)
+            c->transposed[j * c->stride + i] = b_pair[i * c->wide + j];
     c->kernels->multiply(c->k, c->k, c->stride, c->transposed, c->stride, solved + c->stride, c->wide, c->part,
                          c->stride);
     add(c->k * c->stride, c->part, ground);
