@@ -114,23 +114,6 @@ done:
     return status;
 }
 
-/*
- * For a Toeplitz C with `count` coefficients, column s and a later one t share sum_{u < n-t} c_u c_{u+t-s}, so that for
- * each distance one running sum serves all pairs of steps. This takes n steps per distance and stores nothing but the
- * matrix.
- */
-static void toeplitz_gram(int64_t n, int64_t bins, int64_t count, const double *c, double *gram) {
-    for (int64_t apart = 0; apart < count && apart < n; apart++) {
-        double sum = 0;
-        for (int64_t t = n - 1; t >= apart; t--) {
-            const int64_t u = n - 1 - t, i = (t - apart) % bins, j = t % bins;
-            if (u + apart < count) sum += c[u] * c[u + apart];
-            gram[i * bins + j] += sum;
-            if (apart > 0) gram[j * bins + i] += sum;
-        }
-    }
-}
-
 static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) {
     int64_t n = s->steps, rows = strategy_rows(s);
     double *means = NULL, *x = NULL, *gram = NULL;
@@ -149,7 +132,20 @@ static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) 
     int64_t count = 0, unused = 0;
     const double *c = NULL, *inverse = NULL;
     if (strategy_toeplitz(s, &count, &c, &unused, &inverse) && c != NULL && rows == n) {
-        toeplitz_gram(n, bins, count, c, gram);
+        /*
+         * For a Toeplitz C with `count` coefficients, column s and a later one t share sum_{u < n-t} c_u c_{u+t-s}, so that for
+         * each distance one running sum serves all pairs of steps. This takes n steps per distance and stores nothing but the
+         * matrix.
+         */
+        for (int64_t apart = 0; apart < count && apart < n; apart++) {
+            double sum = 0;
+            for (int64_t t = n - 1; t >= apart; t--) {
+                const int64_t u = n - 1 - t, i = (t - apart) % bins, j = t % bins;
+                if (u + apart < count) sum += c[u] * c[u + apart];
+                gram[i * bins + j] += sum;
+                if (apart > 0) gram[j * bins + i] += sum;
+            }
+        }
         *out = gram;
         gram = NULL;
         goto done;

@@ -93,17 +93,6 @@ static void fill_wrong(int64_t n, double most, const double *start, const double
 }
 
 /*
- * Nearly vanishing weights of the max loss may be wrong by orders of magnitude without meaning: the correction is cut
- * at a factor e. Those of the RMS loss do not vanish, and large corrections are real: with momentum 0.9 the first
- * weight is 14 times the second and with 0.999 a thousand times, which stretching spreads over the first steps (wrong
- * by e^2.8 and e^8). But a search that ends at a gap of thousandths determines its ends no better than that, and with a
- * smaller error there it ends sooner, on a weaker bound (momentum 0.99: by 4e-5).
- */
-static double believed(int max_loss, double tolerance) {
-    return max_loss || tolerance > 1e-3 ? 1 : 40;
-}
-
-/*
  * wrong: NULL, or gets the error of stretching, for v and then p; then this run is itself a coarse one. phi: NULL, or
  * gets the map of the ascent, which the caller frees.
  */
@@ -171,7 +160,14 @@ static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *
     assert(near || wrong == NULL);
     if (near) TRY_DONE(start_coarse(a, &s, tolerance, pool, wrong));
     TRY_DONE(optimum_ascent_run(&s, tolerance, near));
-    const double most = believed(max_loss, tolerance);
+    /*
+     * Nearly vanishing weights of the max loss may be wrong by orders of magnitude without meaning: the correction is cut
+     * at a factor e. Those of the RMS loss do not vanish, and large corrections are real: with momentum 0.9 the first
+     * weight is 14 times the second and with 0.999 a thousand times, which stretching spreads over the first steps (wrong
+     * by e^2.8 and e^8). But a search that ends at a gap of thousandths determines its ends no better than that, and with a
+     * smaller error there it ends sooner, on a weaker bound (momentum 0.99: by 4e-5).
+     */
+    const double most = max_loss || tolerance > 1e-3 ? 1 : 40;
     if (wrong != NULL) fill_wrong(s.n, most, wrong, s.best_v, wrong);
     if (wrong != NULL && s.unknowns > s.n) fill_wrong(s.n, most, wrong + s.n, s.best_p, wrong + s.n);
     *out = (optimum_answer){.steps = s.n,

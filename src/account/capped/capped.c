@@ -137,15 +137,6 @@ static const char METHOD_COUPLING[] = "capped sampling, coupled with uncapped sa
 static const char METHOD_KNOWN[] = "Gaussian mechanism without the sampling, closed form";
 static const double COARSE = 0.02;
 
-/* Lists the block sizes that occur and in which the cap can bind: at most two. */
-static int sizes_of(const account_question *q, int64_t sizes[2]) {
-    const int64_t small = q->units / q->blocks, large = small + (q->units % q->blocks != 0);
-    int count = 0;
-    if (large > q->cap) sizes[count++] = large;
-    if (small != large && small > q->cap) sizes[count++] = small;
-    return count;
-}
-
 static void keep_smaller(account_answer *best, double value, const char *method, int met) {
     if (value < best->value) *best = (account_answer){value, DPMF_UPPER_BOUND, method, met};
 }
@@ -199,7 +190,11 @@ dpmf_status capped_answer(const account_question *q, account_answer *out) {
     double coupled = account_least(q), missed = -INFINITY;
     int64_t sizes[2];
     int coupled_met = 1;
-    const int count = sizes_of(q, sizes);
+    /* The block sizes that occur and in which the cap can bind. */
+    const int64_t small = q->units / q->blocks, large = small + (q->units % q->blocks != 0);
+    int count = 0;
+    if (large > q->cap) sizes[count++] = large;
+    if (small != large && small > q->cap) sizes[count++] = small;
     for (int i = 0; i < count; i++) {
         capped_scheme s;
         double value = INFINITY;

@@ -445,8 +445,8 @@ static void add_point(const contour_moment *m, const path *p, cplx z, double x, 
     }
 }
 
-/* S = E[phi(l)], on the real line */
-static double find_spread(const account_pair *pair) {
+void contour_moment_start(const account_pair *pair, contour_moment *out) {
+    /* S = E[phi(l)], on the real line */
     const double step = fmin(0.4 * pair->sigma, 0.3 * pair->sigma * pair->sigma), reach = 15 * pair->sigma + 1;
     base_running sum = {0, 0};
     for (double k = floor(-reach / step); k * step <= reach; k++) {
@@ -455,11 +455,8 @@ static double find_spread(const account_pair *pair) {
         base_running_add(&sum, fabs(l) < 0.5 ? exp(log_weight) * creal(excess(l))
                                              : exp(log_weight + l) - exp(log_weight) * (1 + l));
     }
-    return base_running_value(&sum) * step / pair->sigma * one_over_sqrt_two_pi;
-}
-
-void contour_moment_start(const account_pair *pair, contour_moment *out) {
-    *out = (contour_moment){pair, log(pair->probability) - log1p(-pair->probability), find_spread(pair), 0.5, 0};
+    *out = (contour_moment){pair, log(pair->probability) - log1p(-pair->probability),
+                            base_running_value(&sum) * step / pair->sigma * one_over_sqrt_two_pi, 0.5, 0};
 }
 
 /* ln M from the sums, by the form that is rounded less. */

@@ -172,12 +172,22 @@ static dpmf_status prepare_bins(montecarlo_draws *s) {
 
 /* ---- separated ---- */
 
-/* How often each step is joined, E x_i, and with it the mean of C x. */
-static void mean_outcome(montecarlo_draws *s, double *joined) {
+static dpmf_status prepare_separated(montecarlo_draws *s) {
     const montecarlo_scheme *scheme = &s->scheme;
     const int64_t n = scheme->steps, b = scheme->separation;
     const double p = scheme->probability, first = scheme->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
-    double free_now = 0; /* the probability that step i is free */
+    s->dimension = n;
+    s->blocks = 1;
+    s->scratch = (2 * n + ring_size(scheme) + (n - 1) / scheme->separation + 3) * MONTECARLO_LANES;
+    TRY(base_alloc_doubles(n, "the norms of the columns", &s->squares));
+    TRY(base_alloc_doubles(n, "the mean outcome", &s->mean));
+    TRY(base_alloc_doubles(n, "the patterns", &s->root)); /* room for one sweep backwards */
+    for (int64_t i = 0; i < n; i++) {
+        const double *c = scheme->columns + i * scheme->bands;
+        s->squares[i] = base_dot(scheme->bands, c, c);
+    }
+    /* How often each step is joined, E x_i, and with it the mean of C x. */
+    double *joined = s->root, free_now = 0; /* free_now: the probability that step i is free */
     for (int64_t i = 0; i < n; i++) {
         const double stayed = i == 0 ? 0 : free_now - joined[i - 1];
         const double back = i >= b ? joined[i - b] : scheme->warm && i > 0 ? p * first : 0;
@@ -192,33 +202,13 @@ static void mean_outcome(montecarlo_draws *s, double *joined) {
         }
     }
     s->square_mean = base_dot(n, s->mean, s->mean);
-}
-
-/* The largest |C x|^2 over all patterns: best_i = max(best_{i+1}, |c_i|^2 + best_{i+b}). */
-static double largest_square(const montecarlo_draws *s, double *best) {
-    const int64_t n = s->scheme.steps, b = s->scheme.separation;
+    /* The largest |C x|^2 over all patterns: best_i = max(best_{i+1}, |c_i|^2 + best_{i+b}). */
+    double *best = s->root;
     for (int64_t i = n - 1; i >= 0; i--) {
         const double skip = i + 1 < n ? best[i + 1] : 0, join = s->squares[i] + (i + b < n ? best[i + b] : 0);
         best[i] = fmax(skip, join);
     }
-    return best[0];
-}
-
-static dpmf_status prepare_separated(montecarlo_draws *s) {
-    const montecarlo_scheme *scheme = &s->scheme;
-    const int64_t n = scheme->steps;
-    s->dimension = n;
-    s->blocks = 1;
-    s->scratch = (2 * n + ring_size(scheme) + (n - 1) / scheme->separation + 3) * MONTECARLO_LANES;
-    TRY(base_alloc_doubles(n, "the norms of the columns", &s->squares));
-    TRY(base_alloc_doubles(n, "the mean outcome", &s->mean));
-    TRY(base_alloc_doubles(n, "the patterns", &s->root)); /* room for one sweep backwards */
-    for (int64_t i = 0; i < n; i++) {
-        const double *c = scheme->columns + i * scheme->bands;
-        s->squares[i] = base_dot(scheme->bands, c, c);
-    }
-    mean_outcome(s, s->root);
-    s->largest = largest_square(s, s->root);
+    s->largest = best[0];
     return DPMF_OK;
 }
 
