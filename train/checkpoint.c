@@ -3,7 +3,7 @@
  * Checkpoints of a training run.
  *
  *     magic (16)   sizes of the five pieces, and the step (6 x 8)
- *     identity     text: which run it is (train/checkpoint.c)
+ *     identity     text: which run it is
  *     weights, optimizer, sampler, noise buffers
  *     HMAC-SHA256 of all before, under a key of its own
  *

@@ -4,7 +4,7 @@
  *
  * A layer's gradient for one example is d x' (d the derivative by its outputs, x its inputs with a 1 for the bias), so
  * |g|^2 = sum over layers |d|^2 (|x|^2 + 1): norms need no gradient (Goodfellow 2015). Once the rows d are multiplied by
- * f, one product gives the sum of all clipped gradients. Gradients of users are formed (train/gradient.c).
+ * f, one product gives the sum of all clipped gradients. Gradients of users are formed.
  *
  * A batch goes through in blocks of whole units: TRAIN_LANES examples at a time through the model, in parallel; then the
  * product, in parallel over columns.

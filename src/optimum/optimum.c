@@ -267,7 +267,7 @@ void optimum_free(optimum_answer *optimum) {
 /*
  * ---- the optimal C as a matrix ----
  *
- * The optimal C as a matrix: from the weights v (and p) that optimum/optimum.c found,
+ * From the weights v (and p) that were found above,
  *
  *     X = sum_j w_j (K + s_j V)^-1,    C lower triangular with C'C = X / max_i X_ii + diag(1 - X_ii / max_i X_ii).
  *

@@ -4,7 +4,7 @@
  * strategy's columns.
  *
  *     W C = I          what the stream adds is the noise of C and not of something else
- *     sensitivity      from the columns of C (verify/matrices.c)
+ *     sensitivity      from the columns of C
  *     losses           from B = A W entry by entry: s |B|_F and s times its longest row, where the claimed ones come
  *                      from recursions, closed forms or series
  *     response         from B

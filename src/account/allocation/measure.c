@@ -166,7 +166,7 @@ static dpmf_status measure_join(const measure *x, double scale, const measure *y
  * Above the last c nothing is kept. Removing: E[S/t; some U > c] <= v + (t-1) w is added, w = P[U > c], v = E[U; U > c] (S/t is a
  * density, under which one U is size-biased). Adding: the payoff falls with U, so that a U above c may be taken as one below it.
  *
- * Rounding: all numbers are positive; account/allocation/measure.c keeps the error. M_l is right to 1e-14 of c_l - M_l, which moves S by
+ * Rounding: all numbers are positive; measures keep the error. M_l is right to 1e-14 of c_l - M_l, which moves S by
  * no more than that part of itself: curves are read at places 1e-12 to the safe side.
  */
 

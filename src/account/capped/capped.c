@@ -127,9 +127,9 @@ static double log_coupling(const capped_scheme *s, double n, double epsilon) {
 /*
  * ---- the account ----
  *
- * The account of capped sampling: by the curve of a step, composed (account/capped/capped.c, account/grid/grid.c), and by
- * coupling with uncapped sampling; the smaller is the answer and is named. Blocks that the units do not fill equally have two
- * sizes; a unit is in one of them, and the larger account holds for all.
+ * By the curve of a step, composed (account/grid/grid.c), and by coupling with uncapped sampling; the smaller is the answer
+ * and is named. Blocks that the units do not fill equally have two sizes; a unit is in one of them, and the larger account
+ * holds for all.
  */
 
 static const char METHOD_CURVE[] = "capped sampling, the curve of a step composed by tilted FFT";

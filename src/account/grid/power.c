@@ -283,7 +283,7 @@ double grid_spectrum_sum(const grid_spectrum *v, double *w) {
  * for e^(-tx) (1 - e^(A - x)) falls from x = A + ln(1 + 1/t) on, which is in the window, or else 1 - e^(-N h) is left
  * out; and P[X >= B] <= (sum_i w_i e^(s x_i))^n e^(-s B) for s >= 0 (Chernoff).
  *
- * Rounding: the bound of account/grid/power.c is added to every o_k.
+ * Rounding: the bound above is added to every o_k.
  *
  * delta at grid points, from the top down, in positive terms: with V_k = sum_{j >= k} o_j e^(-(1+t)(x_j - x_k)) and D_k =
  * sum_{j > k} o_j e^(-t (x_j - x_k)) (1 - e^(x_k - x_j)),

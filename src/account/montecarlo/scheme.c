@@ -272,11 +272,11 @@ done:
 /*
  * ---- balls in bins ----
  *
- * Samples of balls in bins, in the space of the b numbers u_j = <m_j, y> (account/montecarlo/scheme.c).
+ * Samples of balls in bins, in the space of the b numbers u_j = <m_j, y>.
  *
  * In units: a = A z / sigma with A A' = G and z standard normal is the noise of u / sigma^2, and v_j = a_j + shift_j
  * - G_jj / (2 sigma^2). The shift is s G_jJ / sigma^2 for the remove direction and bin J, -t <m_j, mbar> / sigma^2 for
- * the add direction (account/montecarlo/scheme.c). Both directions use the same a: each is bounded on its own.
+ * the add direction (below). Both directions use the same a: each is bounded on its own.
  *
  * Block g takes bin J = g mod b, so that b blocks make a stratified sample of the mixture: independent samples whose
  * means average to delta, which is all that the bounds need.
@@ -395,7 +395,7 @@ void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_
  * Large privacy losses are found by importance sampling whose weights have a proven bound.
  *
  * With P = sum_x pi(x) N(m_x, sigma^2), Q = N(0, sigma^2), v_x = (<m_x, y> - |m_x|^2/2) / sigma^2, L = ln sum_x pi(x)
- * e^{v_x} (account/montecarlo/scheme.c), the two directions are
+ * e^{v_x} (above), the two directions are
  *
  *     remove   delta = E_P (1 - e^{epsilon - L})_+          add   delta = E_Q (1 - e^{epsilon + L})_+.
  *

@@ -14,7 +14,7 @@
  *
  * Any V gives a bound, so the ascent stops after a fixed amount of work. An evaluation costs O(n k^2); for a long run
  * the dual is maximised with fewer positions per epoch, and the V found there is stretched and evaluated, or improved
- * as far as that is cheap. For prefix sums of any length shorter epochs predict V (optimum/epochs/bound.c). The
+ * as far as that is cheap. For prefix sums of any length shorter epochs predict V (below). The
  * max loss also has p, found in the same way, with fewer positions first. The result depends on the problem alone, not
  * on the machine's speed or threads.
  */
@@ -214,8 +214,8 @@ done:
 /*
  * ---- long epochs ----
  *
- * The bound of optimum/epochs/bound.c for prefix sums over epochs too long for an ascent. The V of shorter epochs
- * predicts that of the long ones (optimum/epochs/climb.c); it is made constant over runs of positions that grow from
+ * Prefix sums over epochs too long for an ascent: the V of shorter epochs predicts that of the long ones
+ * (optimum/epochs/climb.c); it is made constant over runs of positions that grow from
  * both ends of the epoch, and the dual is evaluated there (optimum/epochs/chain.c). Any V gives a valid bound; its
  * tightness is not proven. Interval: the eigenvalues of K are 4 sin^2((2t-1) pi / (4n+2)), t = 1..n.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimum over patterns by cutting planes: the dual (optimum/patterns/solve.c) over the patterns found so far, which
+ * The optimum over patterns by cutting planes: the dual over the patterns found so far, which
  * begin with the classes of cyclic participation, is maximised by limited-memory BFGS; then the patterns whose
  * constraint X(V) violates most (optimum/patterns/find.c) join and those whose nu has become 0 leave, until X(V)
  * violates none. Every V gives a lower bound, with any set of patterns.
