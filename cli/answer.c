@@ -85,13 +85,12 @@ static int json_matrix(text_buffer *t, const dpmf_strategy *strategy, bool diago
 
 /* 1 - decay is printed as well: near 1 the decay itself has lost its digits. */
 static int json_blt(text_buffer *t, const dpmf_strategy *strategy) {
-    const double *scale = NULL, *gap = NULL;
-    int count = dpmf_strategy_blt_parameters(strategy, &scale, &gap);
-    json_numbers(t, "scale", count, scale);
-    json_numbers(t, "gap", count, gap);
+    const dpmf_strategy_info info = dpmf_strategy_get(strategy);
+    json_numbers(t, "scale", info.blt_buffers, info.blt_scale);
+    json_numbers(t, "gap", info.blt_buffers, info.blt_gap);
     json_open(t, "decay", '[');
-    for (int i = 0; i < count; i++)
-        json_double(t, NULL, 1.0 - gap[i]);
+    for (int i = 0; i < info.blt_buffers; i++)
+        json_double(t, NULL, 1.0 - info.blt_gap[i]);
     json_close(t, ']');
     return 0;
 }

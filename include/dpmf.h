@@ -22,8 +22,8 @@
  *
  * Sections have up to two tiers, in this order and marked by a line:
  *
- *   simple         what most programs call, the shortest call first; not marked
- *   expert         parts of the simple calls, objects from your own numbers, bytes in memory
+ *   simple         what a program calls that designs a run, adds its noise and states its guarantee; not marked
+ *   expert         parts of the simple calls, objects from your own numbers, bytes in memory; some sections are only that
  *
  * A third tier, a user's own operators and families, is in dpmf_experimental.h: it works and is tested, but may change or
  * disappear with any version.
@@ -32,14 +32,15 @@
  * version may add fields to both. Before 1.0 a minor version may break the binary interface, so the shared library's name
  * carries major and minor version; compile against the header of the library that you load.
  *
- * The five-line version: make a workload, a participation and a strategy, evaluate them, save a mechanism.
+ * The short version: make a workload, design a mechanism for the run, save it, and add its noise (section 9).
  *
  *     dpmf_workload *workload = NULL;
- *     dpmf_strategy *strategy = NULL;
- *     dpmf_evaluation result;
+ *     dpmf_design *design = NULL;
+ *     dpmf_design_options options = dpmf_design_options_defaults();
+ *     options.epochs = 10, options.epsilon = 8, options.delta = 1e-5;
  *     dpmf_workload_parse("prefix", 1000, &workload);
- *     dpmf_strategy_create("toeplitz", workload, NULL, &strategy);
- *     dpmf_evaluate(workload, NULL, strategy, NULL, &result, NULL);      // NULL participation: single
+ *     dpmf_design_create(workload, &options, &design);
+ *     dpmf_mechanism_save(dpmf_design_get(design).mechanism, "run.dpmf");
  *
  * Conventions.
  *   - Every call that can fail returns a dpmf_status and must be checked; dpmf_last_error() then names the value that was
@@ -91,9 +92,6 @@ typedef enum dpmf_status {
 /* The version of the library that is loaded (compare with DPMF_VERSION, the one compiled against). */
 DPMF_API const char *dpmf_version(void);
 
-/* A short name of a status: "ok", "argument", "memory", ... */
-DPMF_API const char *dpmf_status_name(dpmf_status status);
-
 /* The message of the last call that failed in this thread; "" if none has. Valid until the next failure in it. */
 DPMF_API const char *dpmf_last_error(void);
 
@@ -111,6 +109,9 @@ typedef struct dpmf_run {
 DPMF_API dpmf_run dpmf_run_defaults(void);
 
 /* ---- expert ---- */
+
+/* A short name of a status: "ok", "argument", "memory", ... */
+DPMF_API const char *dpmf_status_name(dpmf_status status);
 
 DPMF_API void dpmf_bytes_free(uint8_t *bytes);
 
@@ -142,6 +143,10 @@ typedef struct dpmf_workload dpmf_workload;
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out);
 
+DPMF_API void dpmf_workload_free(dpmf_workload *workload);
+
+/* ---- expert ---- */
+
 /* A named workload. `learning_rate` is NULL (all ones) or `steps` positive numbers, copied. */
 typedef struct dpmf_workload_options {
     double momentum;             /* beta in [0, 1) */
@@ -156,8 +161,6 @@ DPMF_API dpmf_workload_options dpmf_workload_options_defaults(void);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create(int64_t steps, const dpmf_workload_options *options,
                                                           dpmf_workload **out);
 
-DPMF_API void dpmf_workload_free(dpmf_workload *workload);
-
 /* Facts about a workload. `text` is the text above in its shortest form; a schedule from a file is "lr", a matrix "file", an
  * operator "operator". */
 typedef struct dpmf_workload_info {
@@ -168,8 +171,6 @@ typedef struct dpmf_workload_info {
 } dpmf_workload_info;
 
 DPMF_API dpmf_workload_info dpmf_workload_get(const dpmf_workload *workload);
-
-/* ---- expert ---- */
 
 /* Any lower-triangular matrix with a non-zero diagonal: steps x steps numbers, row-major, zero above the diagonal. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_workload_create_dense(int64_t steps, const double *matrix,
@@ -206,6 +207,9 @@ typedef struct dpmf_participation dpmf_participation;
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_parse(const char *text, int64_t steps,
                                                               dpmf_participation **out);
 DPMF_API void dpmf_participation_free(dpmf_participation *participation);
+
+/* ---- expert ---- */
+
 typedef enum dpmf_participation_kind {
     DPMF_PARTICIPATION_SINGLE = 0,
     DPMF_PARTICIPATION_CYCLIC,
@@ -225,8 +229,6 @@ typedef struct dpmf_participation_info {
 
 DPMF_API dpmf_participation_info dpmf_participation_get(const dpmf_participation *participation);
 
-/* ---- expert ---- */
-
 /* `count` is k and `separation` is b; both are ignored for single and full. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t steps,
                                                                int64_t count, int64_t separation,
@@ -244,6 +246,8 @@ DPMF_API const char *dpmf_participation_form(dpmf_participation_kind kind);
  * rows than steps and a choice of W. Every one of them is private under adaptive inputs, since it has a
  * lower-triangular form with the same noise (dpmf_strategy_create_triangular).
  * --------------------------------------------------------------------------------------------------------------- */
+
+/* ---- expert ---- */
 
 typedef struct dpmf_strategy dpmf_strategy;
 
@@ -350,12 +354,13 @@ typedef struct dpmf_strategy_info {
     int64_t stamps;  /* how often a block is repeated; 1: once */
     double normals;  /* normal numbers per number of noise, on average */
     int is_normalized;
-    int streams; /* 1: dpmf_strategy_step works */
+    int streams;     /* 1: dpmf_strategy_step works */
+    int blt_buffers; /* of a BLT (see dpmf_strategy_create_blt); 0: it is none */
+    const double *blt_scale,
+        *blt_gap; /* `blt_buffers` numbers each, valid while the strategy exists; NULL: it is none */
 } dpmf_strategy_info;
 
 DPMF_API dpmf_strategy_info dpmf_strategy_get(const dpmf_strategy *strategy);
-
-/* ---- expert ---- */
 
 /*
  * C Toeplitz with the given first `count` coefficients (c[0] != 0), zero after: 1 <= count <= steps. Its family is
@@ -377,9 +382,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_toeplitz(int64_t steps
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *scale,
                                                               const double *decay, const double *gap,
                                                               dpmf_strategy **out);
-
-/* Number of buffers, 0 if it is not a BLT; `*scale` and `*gap` then point to that many numbers, valid while it exists. */
-DPMF_API int dpmf_strategy_blt_parameters(const dpmf_strategy *strategy, const double **scale, const double **gap);
 
 /* C banded: rows[t * bands + j] = C[t, t-j] for j < bands; entries left of column 0 must be 0. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_create_banded(int64_t steps, int64_t bands, const double *rows,
@@ -440,6 +442,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_strategy_step(const dpmf_strategy *str
  *
  * With weights p the workload is taken as diag(sqrt(p)) A throughout.
  * --------------------------------------------------------------------------------------------------------------- */
+
+/* ---- expert ---- */
 
 typedef enum dpmf_kind { DPMF_EXACT = 0, DPMF_UPPER_BOUND, DPMF_LOWER_BOUND, DPMF_ESTIMATE } dpmf_kind;
 DPMF_API const char *dpmf_kind_name(dpmf_kind kind); /* "exact", "upper bound", "lower bound", "estimate" */
@@ -512,8 +516,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_evaluate(const dpmf_workload *workload
                                                    const dpmf_strategy *strategy, const dpmf_evaluate_options *options,
                                                    dpmf_evaluation *out, double *per_step);
 
-/* ---- expert ---- */
-
 /* NULL participation means single; NULL options the defaults (only adjacency, sensitivity, of and run are read). */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sensitivity_compute(const dpmf_strategy *strategy,
                                                               const dpmf_participation *participation,
@@ -547,15 +549,12 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_error_range(const dpmf_workload *workl
  *
  * A stream has released the answers o = A x of `count` steps, x_t = g_t + noise of step t. Anybody who has them can ask any
  * linear question, sum over t of weights_t x_t: a total (weights 1 up to some step), a range (1 within it), a difference of
- * ranges. The first call gives the standard deviation of its noise, exactly and with all correlations, per unit of the
- * noise's scale (`release.scale` of dpmf_noise_get). The second turns a question on the answers, sum of answers_t o_t, into those weights: A'
- * times it (in place allowed).
+ * ranges. This is the standard deviation of its noise, exactly and with all correlations, per unit of the noise's scale
+ * (`release.scale` of dpmf_noise_get). A question on the answers, sum of a_t o_t, has the weights A' a.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count,
                                                           const double *weights, const dpmf_run *run,
                                                           double *deviation);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_query_weights(const dpmf_workload *workload, int64_t count,
-                                                        const double *answers, double *weights);
 
 /*
  * Half the width of an interval in standard deviations, so that all `intervals` hold together with probability
@@ -593,6 +592,8 @@ DPMF_API void dpmf_query_monotone_bands(int64_t count, double *lower, double *up
  *
  * The two optimum bounds enclose the least loss that a mechanism of the class named by `scope` can have.
  * --------------------------------------------------------------------------------------------------------------- */
+
+/* ---- expert ---- */
 
 typedef enum dpmf_loss { DPMF_LOSS_RMS = 0, DPMF_LOSS_MAX } dpmf_loss;
 
@@ -699,26 +700,9 @@ typedef struct dpmf_sampling {
 
 /*
  * "none", "poisson:Q", "block-cyclic:Q,B", "balls-in-bins:B", "min-sep:P,B", "allocation:K,T", and with ",cap:M" or
- * ",cap:M:N" behind poisson, block-cyclic and min-sep; and back (at most 63 bytes, or it is refused).
+ * ",cap:M:N" behind poisson, block-cyclic and min-sep.
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_parse(const char *text, dpmf_sampling *out);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]);
-
-/* Is nothing sampled? 1 or 0. */
-DPMF_API int dpmf_sampling_is_none(const dpmf_sampling *sampling);
-
-/* What is known of a kind. */
-typedef struct dpmf_sampling_facts {
-    const char *name, *form; /* "poisson"; how it is written, "poisson:Q" */
-    int composes;            /* 1: a run is a composition of equal sampled steps */
-    int allocates;           /* 1: every unit is used in a fixed number of steps, chosen at random */
-    int simulated;           /* 1: with correlated noise the account is a simulation */
-    int waits;               /* 1: a unit that took part waits (`warm`: how that begins) */
-    int cappable;            /* 1: there is an account of batches with a cap */
-} dpmf_sampling_facts;
-
-/* NULL if there is no such kind. */
-DPMF_API const dpmf_sampling_facts *dpmf_sampling_describe(dpmf_sampling_kind kind);
 
 typedef enum dpmf_engine {
     DPMF_ENGINE_AUTO = 0,         /* closed form, Fourier sum, connect-the-dots or Monte Carlo, as needed */
@@ -728,8 +712,6 @@ typedef enum dpmf_engine {
     DPMF_ENGINE_RDP,              /* Poisson: a proven upper bound through Renyi divergences, looser */
     DPMF_ENGINE_MONTE_CARLO       /* balls-in-bins, min-sep */
 } dpmf_engine;
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out);
-
 typedef struct dpmf_account_options {
     dpmf_sampling sampling;
     int64_t compositions;          /* none, poisson: applications; the others: training steps. 0: those of `strategy`,
@@ -788,6 +770,29 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_calibrate_sigma(double epsilon, double
 DPMF_API size_t dpmf_privacy_statement(const dpmf_privacy *privacy, const dpmf_account_options *options,
                                        const char *unit, char *out, size_t size);
 
+/* ---- expert ---- */
+
+/* The text of a sampling: at most 63 bytes, or it is refused. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampling_format(const dpmf_sampling *sampling, char out[64]);
+
+/* Is nothing sampled? 1 or 0. */
+DPMF_API int dpmf_sampling_is_none(const dpmf_sampling *sampling);
+
+/* What is known of a kind. */
+typedef struct dpmf_sampling_facts {
+    const char *name, *form; /* "poisson"; how it is written, "poisson:Q" */
+    int composes;            /* 1: a run is a composition of equal sampled steps */
+    int allocates;           /* 1: every unit is used in a fixed number of steps, chosen at random */
+    int simulated;           /* 1: with correlated noise the account is a simulation */
+    int waits;               /* 1: a unit that took part waits (`warm`: how that begins) */
+    int cappable;            /* 1: there is an account of batches with a cap */
+} dpmf_sampling_facts;
+
+/* NULL if there is no such kind. */
+DPMF_API const dpmf_sampling_facts *dpmf_sampling_describe(dpmf_sampling_kind kind);
+
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out);
+
 /*
  * A ledger: different runs on the same data, composed. Gaussian runs add up exactly, equal samplings add their steps, and
  * the rest is composed by the certified engine, removing with removing and adding with adding; the order of adding does not
@@ -811,8 +816,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_epsilon(const dpmf_ledger *ledg
                                                          dpmf_privacy *out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_delta(const dpmf_ledger *ledger, double epsilon, const dpmf_run *run,
                                                        dpmf_privacy *out);
-
-/* ---- expert ---- */
 
 /*
  * The largest number of compositions (steps), or the largest sampling probability, that keep sigma within (epsilon, delta): none and
@@ -885,22 +888,6 @@ typedef struct dpmf_design_limits {
     int64_t separation_high; /* federated over a range: its upper end; 0: elsewhere */
 } dpmf_design_limits;
 
-typedef struct dpmf_mechanism_options {
-    dpmf_evaluate_options evaluate; /* `of` follows from the sampling */
-    double sigma;                   /* noise multiplier > 0, or 0: not calibrated */
-    dpmf_sampling sampling;         /* how batches must be drawn for the guarantee to hold; none: by participation */
-    double epsilon, delta;          /* the guarantee that sigma was calibrated for; both 0: none */
-    const char *made_by; /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
-    dpmf_design_limits designed;
-} dpmf_mechanism_options;
-
-DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
-
-/* Evaluates the strategy and keeps the figures with it. NULL participation: single; NULL options: the defaults. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_create(const dpmf_workload *workload,
-                                                           const dpmf_participation *participation,
-                                                           const dpmf_strategy *strategy,
-                                                           const dpmf_mechanism_options *options, dpmf_mechanism **out);
 DPMF_API void dpmf_mechanism_free(dpmf_mechanism *mechanism);
 
 /* Written to a temporary file beside `path` and renamed: the file is complete or not there at all. */
@@ -939,11 +926,28 @@ typedef struct dpmf_mechanism_info {
 
 DPMF_API dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *mechanism);
 
+/* ---- expert ---- */
+
+typedef struct dpmf_mechanism_options {
+    dpmf_evaluate_options evaluate; /* `of` follows from the sampling */
+    double sigma;                   /* noise multiplier > 0, or 0: not calibrated */
+    dpmf_sampling sampling;         /* how batches must be drawn for the guarantee to hold; none: by participation */
+    double epsilon, delta;          /* the guarantee that sigma was calibrated for; both 0: none */
+    const char *made_by; /* how the strategy was found, e.g. "closed form"; printable UTF-8, at most 1000 bytes */
+    dpmf_design_limits designed;
+} dpmf_mechanism_options;
+
+DPMF_API dpmf_mechanism_options dpmf_mechanism_options_defaults(void);
+
+/* Evaluates the strategy and keeps the figures with it. NULL participation: single; NULL options: the defaults. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_mechanism_create(const dpmf_workload *workload,
+                                                           const dpmf_participation *participation,
+                                                           const dpmf_strategy *strategy,
+                                                           const dpmf_mechanism_options *options, dpmf_mechanism **out);
+
 /* `times` runs of it into a ledger; it must be calibrated. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_mechanism(dpmf_ledger *ledger, const dpmf_mechanism *mechanism,
                                                                int64_t times);
-
-/* ---- expert ---- */
 
 /*
  * The options to account for this mechanism: sampling, steps, strategy, adjacency and the unit of sigma, the rest at its
@@ -1037,26 +1041,6 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_enter(const char *path, const d
                                                        const uint8_t key[DPMF_KEY_SIZE],
                                                        const dpmf_ledger_options *options, dpmf_ledger_receipt *out);
 
-/* Enters a run that has no mechanism file, as dpmf_account_epsilon would account for it; `name` tells it from others. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_enter_account(const char *path, const char *name, double sigma,
-                                                               const dpmf_account_options *account,
-                                                               const dpmf_ledger_options *options,
-                                                               dpmf_ledger_receipt *out);
-
-/* All entries of a file as a ledger in memory, and facts about it. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_load(const char *path, dpmf_ledger **out);
-
-typedef struct dpmf_ledger_info {
-    int64_t entries;
-    double budget_epsilon, budget_delta; /* 0: none */
-    dpmf_adjacency adjacency;
-} dpmf_ledger_info;
-
-DPMF_API dpmf_ledger_info dpmf_ledger_get(const dpmf_ledger *ledger);
-
-/* Its entries into another ledger, with the same adjacency. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other);
-
 /* A new key from the system's generator. Anybody who knows the key can subtract the noise. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_key_create(uint8_t key[DPMF_KEY_SIZE]);
 
@@ -1137,23 +1121,6 @@ typedef struct dpmf_segment {
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments,
                                                     const dpmf_segment *segment);
 
-/*
- * Declares the sum that the next row will be added to, by a digest of its exact bytes (for example SHA-256). With a state
- * file, a keyed hash of (row, digest) is on the disk before the caller gets the row. A row that is asked for again, after a
- * crash, is given only for the same digest: otherwise this call fails, naming the row, before anything is released.
- * A row that was bound must be bound again; one that was not cannot be. To be called before every dpmf_noise_next or
- * dpmf_noise_add, or before none. Without a state file nothing is kept and nothing refused.
- */
-#define DPMF_DIGEST_SIZE 32
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_bind_sum(dpmf_noise *noise, const uint8_t digest[DPMF_DIGEST_SIZE]);
-
-/*
- * Goes to any row, 0 to the number of steps. With a state file: to its next row (all rows before it arrived), or, with
- * the option `replay`, back to any row before: its bits are the same as the first time. Skipping rows that were
- * never used is refused.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step);
-
 /* The scale of a stream's noise, and what it consists of in an exact release (dpmf_exact_plan). */
 typedef struct dpmf_exact {
     double grid;        /* a power of two; 0: not exact */
@@ -1176,6 +1143,43 @@ typedef struct dpmf_noise_info {
 DPMF_API dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise);
 
 /* ---- expert ---- */
+
+/*
+ * Declares the sum that the next row will be added to, by a digest of its exact bytes (for example SHA-256). With a state
+ * file, a keyed hash of (row, digest) is on the disk before the caller gets the row. A row that is asked for again, after a
+ * crash, is given only for the same digest: otherwise this call fails, naming the row, before anything is released.
+ * A row that was bound must be bound again; one that was not cannot be. To be called before every dpmf_noise_next or
+ * dpmf_noise_add, or before none. Without a state file nothing is kept and nothing refused.
+ */
+#define DPMF_DIGEST_SIZE 32
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_bind_sum(dpmf_noise *noise, const uint8_t digest[DPMF_DIGEST_SIZE]);
+
+/*
+ * Goes to any row, 0 to the number of steps. With a state file: to its next row (all rows before it arrived), or, with
+ * the option `replay`, back to any row before: its bits are the same as the first time. Skipping rows that were
+ * never used is refused.
+ */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step);
+
+/* Enters a run that has no mechanism file, as dpmf_account_epsilon would account for it; `name` tells it from others. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_enter_account(const char *path, const char *name, double sigma,
+                                                               const dpmf_account_options *account,
+                                                               const dpmf_ledger_options *options,
+                                                               dpmf_ledger_receipt *out);
+
+/* All entries of a file as a ledger in memory, and facts about it. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_load(const char *path, dpmf_ledger **out);
+
+typedef struct dpmf_ledger_info {
+    int64_t entries;
+    double budget_epsilon, budget_delta; /* 0: none */
+    dpmf_adjacency adjacency;
+} dpmf_ledger_info;
+
+DPMF_API dpmf_ledger_info dpmf_ledger_get(const dpmf_ledger *ledger);
+
+/* Its entries into another ledger, with the same adjacency. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_add_ledger(dpmf_ledger *ledger, const dpmf_ledger *other);
 
 /*
  * The exact release (docs/exactness.md): sums of contributions on a grid, noise on the same grid, and a guarantee that
@@ -1291,9 +1295,6 @@ DPMF_API void dpmf_counter_free(dpmf_counter *counter); /* wipes keys, sums and 
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_add(dpmf_counter *counter, int64_t rows, const double *values,
                                                       double *sums);
 
-/* The sums of the last dpmf_counter_add (`last_rows` of them), for a program that was killed before it could use them. */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_last(const dpmf_counter *counter, double *sums);
-
 /* A whole number of 128 bits, two's complement: a multiple of 2^-places. */
 typedef struct dpmf_int128 {
     uint64_t low;
@@ -1318,6 +1319,9 @@ DPMF_API double dpmf_counter_error(const dpmf_counter *counter,
 
 /* ---- expert ---- */
 
+/* The sums of the last dpmf_counter_add (`last_rows` of them), for a program that was killed before it could use them. */
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_last(const dpmf_counter *counter, double *sums);
+
 /*
  * dpmf_counter_add in two parts: rows on the grid to sums on the grid, any number of times, and then the state file, with a
  * note of the caller's (what goes out, where it goes) that dpmf_counter_note gives after a crash. No sum may leave the
@@ -1332,12 +1336,17 @@ DPMF_API const void *dpmf_counter_note(const dpmf_counter *counter,
 
 /*
  * Where rows come from a file: its bytes, as rows are prepared from them. The state file keeps their number and a keyed
- * hash. A program that resumes first gives the same bytes to `verify`, in any pieces; bytes that differ from those that were
- * counted are refused with the last piece. Or it continues with others: call `restart`, and the hash begins there.
+ * hash. A program that resumes first gives the same bytes again, in any pieces; bytes that differ from those that were counted
+ * are refused with the last piece. Or it continues with others: the hash begins with them.
  */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input(dpmf_counter *counter, const void *bytes, int64_t size);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_verify(dpmf_counter *counter, const void *bytes, int64_t size);
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input_restart(dpmf_counter *counter);
+typedef enum dpmf_input {
+    DPMF_INPUT_COUNT = 0, /* bytes that rows are prepared from */
+    DPMF_INPUT_VERIFY,    /* bytes that were counted before the program resumed */
+    DPMF_INPUT_RESTART    /* what was counted is forgotten, and other bytes follow these, if there are any */
+} dpmf_input;
+
+DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_counter_input(dpmf_counter *counter, dpmf_input input, const void *bytes,
+                                                        int64_t size);
 
 /* ------------------------------------------------------------------------------------------------------------------
  * 10  Design: from a training run to a mechanism
@@ -1570,6 +1579,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_sampler_decode(dpmf_sampler *sampler, 
  * make that sum for gradients formed elsewhere, for example by a framework; libdpmf_train (dpmf_train.h) is a trainer.
  * --------------------------------------------------------------------------------------------------------------- */
 
+/* ---- expert ---- */
+
 /*
  * Contributions are rounded to multiples of `grid` and clipped there, so that as integers no unit's is longer than
  * clip / grid, and sums of them are exact in any order. A unit whose norm is not finite contributes 0, without a message.
@@ -1592,6 +1603,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_clip_add(double clip, double grid, dpm
  * 14  Arrays on disk: NumPy's .npy, version 1 or 2, little-endian float64, float32, int64 or int32, 1 or 2 dimensions
  * --------------------------------------------------------------------------------------------------------------- */
 
+/* ---- expert ---- */
+
 typedef struct dpmf_array {
     int dimensions;
     int64_t shape[2]; /* shape[1] is 1 for a vector */
@@ -1602,8 +1615,6 @@ typedef struct dpmf_array {
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_load(const char *path, dpmf_array *out);
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_save(const char *path, const dpmf_array *array);
 DPMF_API void dpmf_array_free(dpmf_array *array);
-
-/* ---- expert ---- */
 
 /* The same from the bytes of a file. */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, size_t size, dpmf_array *out);
@@ -1620,6 +1631,8 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_array_decode(const uint8_t *bytes, siz
  * An audit is made of the public calls of this header, and has no way into a run that it did not make itself.
  * --------------------------------------------------------------------------------------------------------------- */
 
+/* ---- expert ---- */
+
 /* A run of a trainer with canaries: what it is given, and what it has to fill in. */
 typedef struct dpmf_audit_run {
     const dpmf_mechanism *mechanism; /* whose noise it adds */
@@ -1631,6 +1644,14 @@ typedef struct dpmf_audit_run {
     double *released; /* canaries x steps: the part of each released sum along each canary, in clip norms */
     dpmf_run run;
 } dpmf_audit_run;
+
+/* What a run with canaries has released. */
+typedef struct dpmf_audit_record {
+    const uint8_t
+        *included;        /* of each canary: 1, it was in; 0, it was not (adjacency replace-one: its other form was) */
+    const uint8_t *taken; /* canaries x steps, 0 or 1: the steps in which the sampler took it, in or out */
+    const double *released; /* canaries x steps: the parts of the released sums along it, in clip norms */
+} dpmf_audit_record;
 
 typedef struct dpmf_audit_options {
     /*
@@ -1647,6 +1668,11 @@ typedef struct dpmf_audit_options {
                           * not notice 0.1 is worth nothing */
     const uint8_t
         *key; /* NULL: a fresh one, for this run only. DPMF_KEY_SIZE bytes, for tests: never that of another run */
+    /*
+     * NULL, or a run that somebody else made with `canaries` canaries of their own, each in a direction orthogonal to the others:
+     * nothing is run then, and train, noise_factor and key are not used.
+     */
+    const dpmf_audit_record *record;
     dpmf_run run;
 } dpmf_audit_options;
 
@@ -1680,18 +1706,6 @@ typedef struct dpmf_audit_info {
 } dpmf_audit_info;
 
 DPMF_API dpmf_audit_info dpmf_audit_get(const dpmf_audit *audit);
-
-/* ---- expert ---- */
-
-/*
- * The same for a run that somebody else made with canaries of their own, each in a direction orthogonal to the others.
- * included[i]: 1 if canary i was in, 0 if not (adjacency replace-one: its other form was). Row i of `taken` (steps numbers, 0 or
- * 1) marks the steps in which the sampler took it, in or out; row i of `released` has the parts of the released sums along it, in clip
- * norms. `canaries` of the options is their number; route, noise_factor and key are ignored here.
- */
-DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_audit_create_from(const dpmf_mechanism *mechanism, const uint8_t *included,
-                                                            const uint8_t *taken, const double *released,
-                                                            const dpmf_audit_options *options, dpmf_audit **out);
 
 #ifdef __cplusplus
 }

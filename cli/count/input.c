@@ -115,7 +115,8 @@ bool input_line(input *in, slice *line, bool *open) {
 }
 
 int input_taken(input *in, dpmf_counter *counter) {
-    dpmf_status status = dpmf_counter_input(counter, in->bytes + in->hashed, (int64_t)(in->taken - in->hashed));
+    dpmf_status status =
+        dpmf_counter_input(counter, DPMF_INPUT_COUNT, in->bytes + in->hashed, (int64_t)(in->taken - in->hashed));
     in->hashed = in->taken;
     return status == DPMF_OK ? 0 : fail_status(status, NULL);
 }
@@ -126,7 +127,7 @@ int input_resume(input *in, dpmf_counter *counter, int64_t step, slice *first) {
     *first = (slice){NULL, 0};
     if (step == 0) return 0;
     if (!in->whole) {
-        dpmf_status status = dpmf_counter_input_restart(counter);
+        dpmf_status status = dpmf_counter_input(counter, DPMF_INPUT_RESTART, NULL, 0);
         return status == DPMF_OK ? 0 : fail_status(status, NULL);
     }
     if (wanted == 0)
@@ -145,7 +146,7 @@ int input_resume(input *in, dpmf_counter *counter, int64_t step, slice *first) {
         /* The first line stays in memory for its header; what follows is read over it. */
         const size_t fresh = in->used - in->taken;
         const int64_t part = wanted - seen < (int64_t)fresh ? wanted - seen : (int64_t)fresh;
-        dpmf_status status = dpmf_counter_input_verify(counter, in->bytes + in->taken, part);
+        dpmf_status status = dpmf_counter_input(counter, DPMF_INPUT_VERIFY, in->bytes + in->taken, part);
         if (status != DPMF_OK) return fail_status(DPMF_ERROR_IO, NULL);
         seen += part;
         in->taken += (size_t)part;

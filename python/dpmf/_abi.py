@@ -153,6 +153,12 @@ class dpmf_release(enum.IntEnum):
     DPMF_RELEASE_PLAIN = 2
 
 
+class dpmf_input(enum.IntEnum):
+    DPMF_INPUT_COUNT = 0
+    DPMF_INPUT_VERIFY = 1
+    DPMF_INPUT_RESTART = 2
+
+
 class dpmf_workload(Structure):
     pass
 
@@ -285,6 +291,9 @@ class dpmf_strategy_info(Structure):
         ("normals", c_double),
         ("is_normalized", c_int),
         ("streams", c_int),
+        ("blt_buffers", c_int),
+        ("blt_scale", POINTER(c_double)),
+        ("blt_gap", POINTER(c_double)),
     ]
 
 
@@ -367,18 +376,6 @@ class dpmf_sampling(Structure):
     ]
 
 
-class dpmf_sampling_facts(Structure):
-    _fields_ = [
-        ("name", c_char_p),
-        ("form", c_char_p),
-        ("composes", c_int),
-        ("allocates", c_int),
-        ("simulated", c_int),
-        ("waits", c_int),
-        ("cappable", c_int),
-    ]
-
-
 class dpmf_account_options(Structure):
     _fields_ = [
         ("sampling", dpmf_sampling),
@@ -419,6 +416,18 @@ class dpmf_privacy(Structure):
     ]
 
 
+class dpmf_sampling_facts(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("form", c_char_p),
+        ("composes", c_int),
+        ("allocates", c_int),
+        ("simulated", c_int),
+        ("waits", c_int),
+        ("cappable", c_int),
+    ]
+
+
 class dpmf_tuning(Structure):
     _fields_ = [
         ("kind", c_int),
@@ -435,18 +444,6 @@ class dpmf_design_limits(Structure):
         ("max_overhead", c_double),
         ("loss", c_int),
         ("separation_high", c_int64),
-    ]
-
-
-class dpmf_mechanism_options(Structure):
-    _fields_ = [
-        ("evaluate", dpmf_evaluate_options),
-        ("sigma", c_double),
-        ("sampling", dpmf_sampling),
-        ("epsilon", c_double),
-        ("delta", c_double),
-        ("made_by", c_char_p),
-        ("designed", dpmf_design_limits),
     ]
 
 
@@ -470,6 +467,18 @@ class dpmf_mechanism_info(Structure):
     ]
 
 
+class dpmf_mechanism_options(Structure):
+    _fields_ = [
+        ("evaluate", dpmf_evaluate_options),
+        ("sigma", c_double),
+        ("sampling", dpmf_sampling),
+        ("epsilon", c_double),
+        ("delta", c_double),
+        ("made_by", c_char_p),
+        ("designed", dpmf_design_limits),
+    ]
+
+
 class dpmf_ledger_options(Structure):
     _fields_ = [
         ("budget_epsilon", c_double),
@@ -488,15 +497,6 @@ class dpmf_ledger_receipt(Structure):
         ("budget_epsilon", c_double),
         ("budget_delta", c_double),
         ("privacy", dpmf_privacy),
-    ]
-
-
-class dpmf_ledger_info(Structure):
-    _fields_ = [
-        ("entries", c_int64),
-        ("budget_epsilon", c_double),
-        ("budget_delta", c_double),
-        ("adjacency", c_int),
     ]
 
 
@@ -547,6 +547,15 @@ class dpmf_noise_info(Structure):
         ("calibrated", c_int),
         ("grid", c_double),
         ("release", dpmf_exact),
+    ]
+
+
+class dpmf_ledger_info(Structure):
+    _fields_ = [
+        ("entries", c_int64),
+        ("budget_epsilon", c_double),
+        ("budget_delta", c_double),
+        ("adjacency", c_int),
     ]
 
 
@@ -717,6 +726,14 @@ class dpmf_audit_run(Structure):
     ]
 
 
+class dpmf_audit_record(Structure):
+    _fields_ = [
+        ("included", POINTER(c_uint8)),
+        ("taken", POINTER(c_uint8)),
+        ("released", POINTER(c_double)),
+    ]
+
+
 class dpmf_audit_options(Structure):
     _fields_ = [
         ("train", CFUNCTYPE(c_int, c_void_p, POINTER(dpmf_audit_run))),
@@ -727,6 +744,7 @@ class dpmf_audit_options(Structure):
         ("delta", c_double),
         ("noise_factor", c_double),
         ("key", POINTER(c_uint8)),
+        ("record", POINTER(dpmf_audit_record)),
         ("run", dpmf_run),
     ]
 
@@ -762,14 +780,14 @@ class dpmf_audit_info(Structure):
 # name: (type of the answer, types of the arguments); dpmf_status says that the answer must be checked
 FUNCTIONS = {
     "dpmf_version": (c_char_p, []),
-    "dpmf_status_name": (c_char_p, [c_int]),
     "dpmf_last_error": (c_char_p, []),
     "dpmf_run_defaults": (dpmf_run, []),
+    "dpmf_status_name": (c_char_p, [c_int]),
     "dpmf_bytes_free": (None, [POINTER(c_uint8)]),
     "dpmf_workload_parse": (dpmf_status, [c_char_p, c_int64, POINTER(POINTER(dpmf_workload))]),
+    "dpmf_workload_free": (None, [POINTER(dpmf_workload)]),
     "dpmf_workload_options_defaults": (dpmf_workload_options, []),
     "dpmf_workload_create": (dpmf_status, [c_int64, POINTER(dpmf_workload_options), POINTER(POINTER(dpmf_workload))]),
-    "dpmf_workload_free": (None, [POINTER(dpmf_workload)]),
     "dpmf_workload_get": (dpmf_workload_info, [POINTER(dpmf_workload)]),
     "dpmf_workload_create_dense": (dpmf_status, [c_int64, POINTER(c_double), POINTER(POINTER(dpmf_workload))]),
     "dpmf_workload_apply": (dpmf_status, [POINTER(dpmf_workload), POINTER(c_double), POINTER(c_double)]),
@@ -787,7 +805,6 @@ FUNCTIONS = {
     "dpmf_strategy_get": (dpmf_strategy_info, [POINTER(dpmf_strategy)]),
     "dpmf_strategy_create_toeplitz": (dpmf_status, [c_int64, c_int, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
     "dpmf_strategy_create_blt": (dpmf_status, [c_int64, c_int, POINTER(c_double), POINTER(c_double), POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
-    "dpmf_strategy_blt_parameters": (c_int, [POINTER(dpmf_strategy), POINTER(POINTER(c_double)), POINTER(POINTER(c_double))]),
     "dpmf_strategy_create_banded": (dpmf_status, [c_int64, c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
     "dpmf_strategy_create_dense": (dpmf_status, [c_int64, POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
     "dpmf_strategy_create_lowrank": (dpmf_status, [c_int64, c_int64, c_int64, POINTER(c_double), POINTER(c_double), POINTER(c_double), POINTER(POINTER(dpmf_strategy))]),
@@ -812,7 +829,6 @@ FUNCTIONS = {
     "dpmf_error_compute": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_strategy), POINTER(dpmf_run), POINTER(c_double)]),
     "dpmf_error_range": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_strategy), c_int64, c_int64, POINTER(dpmf_run), POINTER(c_double)]),
     "dpmf_query_deviation": (dpmf_status, [POINTER(dpmf_strategy), c_int64, POINTER(c_double), POINTER(dpmf_run), POINTER(c_double)]),
-    "dpmf_query_weights": (dpmf_status, [POINTER(dpmf_workload), c_int64, POINTER(c_double), POINTER(c_double)]),
     "dpmf_query_multiplier": (dpmf_status, [c_double, c_int64, POINTER(c_double)]),
     "dpmf_query_monotone": (dpmf_status, [c_int64, POINTER(c_double), POINTER(c_double), c_double, POINTER(c_double)]),
     "dpmf_query_monotone_bands": (None, [c_int64, POINTER(c_double), POINTER(c_double)]),
@@ -820,15 +836,15 @@ FUNCTIONS = {
     "dpmf_optimize_options_defaults": (dpmf_optimize_options, []),
     "dpmf_optimize": (dpmf_status, [c_char_p, POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_optimize_options), POINTER(POINTER(dpmf_strategy)), POINTER(dpmf_optimization)]),
     "dpmf_sampling_parse": (dpmf_status, [c_char_p, POINTER(dpmf_sampling)]),
-    "dpmf_sampling_format": (dpmf_status, [POINTER(dpmf_sampling), c_char_p]),
-    "dpmf_sampling_is_none": (c_int, [POINTER(dpmf_sampling)]),
-    "dpmf_sampling_describe": (POINTER(dpmf_sampling_facts), [c_int]),
-    "dpmf_engine_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
     "dpmf_account_options_defaults": (dpmf_account_options, []),
     "dpmf_account_epsilon": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
     "dpmf_account_delta": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
     "dpmf_calibrate_sigma": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_privacy)]),
     "dpmf_privacy_statement": (c_size_t, [POINTER(dpmf_privacy), POINTER(dpmf_account_options), c_char_p, c_char_p, c_size_t]),
+    "dpmf_sampling_format": (dpmf_status, [POINTER(dpmf_sampling), c_char_p]),
+    "dpmf_sampling_is_none": (c_int, [POINTER(dpmf_sampling)]),
+    "dpmf_sampling_describe": (POINTER(dpmf_sampling_facts), [c_int]),
+    "dpmf_engine_parse": (dpmf_status, [c_char_p, POINTER(c_int)]),
     "dpmf_ledger_create": (dpmf_status, [c_int, POINTER(POINTER(dpmf_ledger))]),
     "dpmf_ledger_free": (None, [POINTER(dpmf_ledger)]),
     "dpmf_ledger_add_gaussian": (dpmf_status, [POINTER(dpmf_ledger), c_double, c_int64]),
@@ -841,13 +857,13 @@ FUNCTIONS = {
     "dpmf_tuning_runs": (c_double, [POINTER(dpmf_tuning)]),
     "dpmf_account_tuning": (dpmf_status, [c_double, c_double, POINTER(dpmf_account_options), POINTER(dpmf_tuning), POINTER(dpmf_privacy)]),
     "dpmf_account_zcdp": (dpmf_status, [c_double, c_double, c_int, c_int64, POINTER(dpmf_privacy)]),
-    "dpmf_mechanism_options_defaults": (dpmf_mechanism_options, []),
-    "dpmf_mechanism_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_strategy), POINTER(dpmf_mechanism_options), POINTER(POINTER(dpmf_mechanism))]),
     "dpmf_mechanism_free": (None, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_save": (dpmf_status, [POINTER(dpmf_mechanism), c_char_p]),
     "dpmf_mechanism_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_mechanism))]),
     "dpmf_mechanism_calibrate": (dpmf_status, [POINTER(dpmf_mechanism), c_double, c_double, POINTER(dpmf_sampling), POINTER(dpmf_run), POINTER(POINTER(dpmf_mechanism)), POINTER(dpmf_privacy)]),
     "dpmf_mechanism_get": (dpmf_mechanism_info, [POINTER(dpmf_mechanism)]),
+    "dpmf_mechanism_options_defaults": (dpmf_mechanism_options, []),
+    "dpmf_mechanism_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_participation), POINTER(dpmf_strategy), POINTER(dpmf_mechanism_options), POINTER(POINTER(dpmf_mechanism))]),
     "dpmf_ledger_add_mechanism": (dpmf_status, [POINTER(dpmf_ledger), POINTER(dpmf_mechanism), c_int64]),
     "dpmf_mechanism_account": (dpmf_account_options, [POINTER(dpmf_mechanism)]),
     "dpmf_mechanism_account_first": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, POINTER(dpmf_run), POINTER(c_double), POINTER(dpmf_account_options)]),
@@ -856,10 +872,6 @@ FUNCTIONS = {
     "dpmf_mechanism_decode": (dpmf_status, [POINTER(c_uint8), c_size_t, POINTER(POINTER(dpmf_mechanism))]),
     "dpmf_ledger_options_defaults": (dpmf_ledger_options, []),
     "dpmf_ledger_enter": (dpmf_status, [c_char_p, POINTER(dpmf_mechanism), POINTER(c_uint8), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
-    "dpmf_ledger_enter_account": (dpmf_status, [c_char_p, c_char_p, c_double, POINTER(dpmf_account_options), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
-    "dpmf_ledger_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_ledger))]),
-    "dpmf_ledger_get": (dpmf_ledger_info, [POINTER(dpmf_ledger)]),
-    "dpmf_ledger_add_ledger": (dpmf_status, [POINTER(dpmf_ledger), POINTER(dpmf_ledger)]),
     "dpmf_key_create": (dpmf_status, [POINTER(c_uint8)]),
     "dpmf_key_load": (dpmf_status, [c_char_p, c_int, POINTER(c_uint8)]),
     "dpmf_key_wipe": (None, [POINTER(c_uint8)]),
@@ -868,9 +880,13 @@ FUNCTIONS = {
     "dpmf_noise_free": (None, [POINTER(dpmf_noise)]),
     "dpmf_noise_next": (dpmf_status, [POINTER(dpmf_noise), c_void_p]),
     "dpmf_noise_add": (dpmf_status, [POINTER(dpmf_noise), c_double, c_int64, POINTER(dpmf_segment)]),
+    "dpmf_noise_get": (dpmf_noise_info, [POINTER(dpmf_noise)]),
     "dpmf_noise_bind_sum": (dpmf_status, [POINTER(dpmf_noise), POINTER(c_uint8)]),
     "dpmf_noise_seek": (dpmf_status, [POINTER(dpmf_noise), c_int64]),
-    "dpmf_noise_get": (dpmf_noise_info, [POINTER(dpmf_noise)]),
+    "dpmf_ledger_enter_account": (dpmf_status, [c_char_p, c_char_p, c_double, POINTER(dpmf_account_options), POINTER(dpmf_ledger_options), POINTER(dpmf_ledger_receipt)]),
+    "dpmf_ledger_load": (dpmf_status, [c_char_p, POINTER(POINTER(dpmf_ledger))]),
+    "dpmf_ledger_get": (dpmf_ledger_info, [POINTER(dpmf_ledger)]),
+    "dpmf_ledger_add_ledger": (dpmf_status, [POINTER(dpmf_ledger), POINTER(dpmf_ledger)]),
     "dpmf_exact_plan": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, c_double, c_double, POINTER(dpmf_run), POINTER(dpmf_exact)]),
     "dpmf_exact_statement": (c_size_t, [POINTER(dpmf_exact), c_char_p, c_char_p, c_size_t]),
     "dpmf_noise_add_whole": (dpmf_status, [POINTER(dpmf_noise), c_int64, POINTER(dpmf_segment)]),
@@ -885,15 +901,13 @@ FUNCTIONS = {
     "dpmf_counter_create": (dpmf_status, [POINTER(dpmf_mechanism), c_int64, c_double, POINTER(c_uint8), POINTER(dpmf_counter_options), POINTER(POINTER(dpmf_counter))]),
     "dpmf_counter_free": (None, [POINTER(dpmf_counter)]),
     "dpmf_counter_add": (dpmf_status, [POINTER(dpmf_counter), c_int64, POINTER(c_double), POINTER(c_double)]),
-    "dpmf_counter_last": (dpmf_status, [POINTER(dpmf_counter), POINTER(c_double)]),
     "dpmf_counter_get": (dpmf_counter_info, [POINTER(dpmf_counter)]),
     "dpmf_counter_error": (c_double, [POINTER(dpmf_counter), c_int64]),
+    "dpmf_counter_last": (dpmf_status, [POINTER(dpmf_counter), POINTER(c_double)]),
     "dpmf_counter_prepare": (dpmf_status, [POINTER(dpmf_counter), c_int64, POINTER(dpmf_int128), POINTER(dpmf_int128)]),
     "dpmf_counter_commit": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
     "dpmf_counter_note": (c_void_p, [POINTER(dpmf_counter), POINTER(c_int64)]),
-    "dpmf_counter_input": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
-    "dpmf_counter_input_verify": (dpmf_status, [POINTER(dpmf_counter), c_void_p, c_int64]),
-    "dpmf_counter_input_restart": (dpmf_status, [POINTER(dpmf_counter)]),
+    "dpmf_counter_input": (dpmf_status, [POINTER(dpmf_counter), c_int, c_void_p, c_int64]),
     "dpmf_design_options_defaults": (dpmf_design_options, []),
     "dpmf_design_create": (dpmf_status, [POINTER(dpmf_workload), POINTER(dpmf_design_options), POINTER(POINTER(dpmf_design))]),
     "dpmf_design_free": (None, [POINTER(dpmf_design)]),
@@ -925,5 +939,4 @@ FUNCTIONS = {
     "dpmf_audit_create": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(dpmf_audit_options), POINTER(POINTER(dpmf_audit))]),
     "dpmf_audit_free": (None, [POINTER(dpmf_audit)]),
     "dpmf_audit_get": (dpmf_audit_info, [POINTER(dpmf_audit)]),
-    "dpmf_audit_create_from": (dpmf_status, [POINTER(dpmf_mechanism), POINTER(c_uint8), POINTER(c_uint8), POINTER(c_double), POINTER(dpmf_audit_options), POINTER(POINTER(dpmf_audit))]),
 }

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 
 import numpy as np
 
-from . import errors
+from . import _abi as abi, errors
 from ._library import c, doubles, handle, numbers, run_options, struct_of
 from .keys import KeyBuffer, KeyLike, create_key
 from .mechanism import Mechanism
@@ -65,11 +65,11 @@ def _check(mechanism: Any) -> Mechanism:
     return mechanism
 
 
-def _audit(create: str, mechanism: Mechanism, arrays: Any, threads: int, progress: Any, **values: Any) -> Audit:
+def _audit(mechanism: Mechanism, threads: int, progress: Any, **values: Any) -> Audit:
     with run_options(threads, progress) as running:
         options = struct_of("dpmf_audit_options_defaults", **values)
         options.run = running
-        made = handle(create, "dpmf_audit_free", mechanism._handle, *arrays, ctypes.byref(options))
+        made = handle("dpmf_audit_create", "dpmf_audit_free", mechanism._handle, ctypes.byref(options))
     try:
         found = c.dpmf_audit_get(made).result
         count = (found.canaries,)
@@ -106,9 +106,7 @@ def run(
     """
     with KeyBuffer(create_key() if key is None else key) as memory:
         return _audit(
-            "dpmf_audit_create",
             _check(mechanism),
-            (),
             threads,
             progress,
             canaries=canaries,
@@ -147,12 +145,12 @@ def from_releases(
             % (coins.shape, steps.shape, values.shape, mechanism.steps)
         )
     coins, steps = np.ascontiguousarray(coins), np.ascontiguousarray(steps)
+    record = abi.dpmf_audit_record(_bytes(coins), _bytes(steps), doubles(values))
     return _audit(
-        "dpmf_audit_create_from",
         mechanism,
-        (_bytes(coins), _bytes(steps), doubles(values)),
         threads,
         progress,
+        record=ctypes.pointer(record),
         canaries=coins.size,
         confidence=confidence,
         epsilon=epsilon,

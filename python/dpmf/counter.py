@@ -97,7 +97,8 @@ class Counter(Object):
         self._mechanism, self._columns = mechanism, int(columns)
         self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's counter is for one thread
         if c.dpmf_counter_get(self._handle).input_size > 0:
-            c.dpmf_counter_input_restart(self._handle)  # the program counted lines of a file; these rows are no file's
+            # The program counted lines of a file; these rows are no file's.
+            c.dpmf_counter_input(self._handle, abi.dpmf_input.DPMF_INPUT_RESTART, None, 0)
 
     @property
     def mechanism(self) -> Mechanism:

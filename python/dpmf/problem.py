@@ -307,11 +307,10 @@ class Strategy(Object):
     @property
     def blt_parameters(self) -> "Optional[tuple[np.ndarray, np.ndarray]]":
         """(scale, decay) of a BLT, None of others."""
-        scale, gap = ctypes.POINTER(ctypes.c_double)(), ctypes.POINTER(ctypes.c_double)()
-        count = c.dpmf_strategy_blt_parameters(self._handle, ctypes.byref(scale), ctypes.byref(gap))
-        if count == 0:
+        info = c.dpmf_strategy_get(self._handle)
+        if info.blt_buffers == 0:
             return None
-        return np.array(scale[:count]), 1.0 - np.array(gap[:count])
+        return np.array(info.blt_scale[: info.blt_buffers]), 1.0 - np.array(info.blt_gap[: info.blt_buffers])
 
     def apply(self, x: "np.typing.ArrayLike") -> np.ndarray:
         """C x."""

@@ -132,12 +132,25 @@ static void forget_run(dpmf_audit *a) {
     a->options.key = NULL;
 }
 
-dpmf_status dpmf_audit_create(const dpmf_mechanism *mechanism, const dpmf_audit_options *options, dpmf_audit **out) {
-    dpmf_audit *a = NULL;
+static dpmf_status take_record(dpmf_audit *a) {
+    const dpmf_audit_record *r = a->options.record;
+    if (r->included == NULL || r->taken == NULL || r->released == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "audit: included, taken or released is NULL");
+    TRY(audit_allocate(a, a->options.canaries));
+    for (int64_t i = 0; i < a->canaries; i++)
+        a->included[i] = r->included[i] != 0;
+    for (int64_t i = 0; i < a->canaries * a->steps; i++) {
+        if (!isfinite(r->released[i])) return base_fail(DPMF_ERROR_ARGUMENT, "audit: a released number is not finite");
+        a->taken[i] = r->taken[i] != 0;
+        a->released[i] = r->released[i];
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status make_run(dpmf_audit *a, const dpmf_mechanism *mechanism) {
     dpmf_mechanism *disturbed = NULL;
     dpmf_status status = DPMF_OK;
     uint8_t key[DPMF_KEY_SIZE];
-    TRY(open_audit(mechanism, options, &a));
     if (a->options.key != NULL)
         memcpy(key, a->options.key, sizeof key);
     else
@@ -145,44 +158,24 @@ dpmf_status dpmf_audit_create(const dpmf_mechanism *mechanism, const dpmf_audit_
     if (a->options.noise_factor != 1)
         TRY_DONE(disturb(mechanism, a->options.noise_factor, &a->options.run, &disturbed));
     const dpmf_mechanism *actual = disturbed != NULL ? disturbed : mechanism;
-    if (a->options.train != NULL)
-        TRY_DONE(audit_run_trained(a, actual, key));
-    else
-        TRY_DONE(audit_run_noise(a, actual, key));
-    TRY_DONE(find_bounds(a));
-    forget_run(a);
-    *out = a;
-    a = NULL;
+    status = a->options.train != NULL ? audit_run_trained(a, actual, key) : audit_run_noise(a, actual, key);
 done:
     dpmf_key_wipe(key);
     dpmf_mechanism_free(disturbed);
-    dpmf_audit_free(a);
     return status;
 }
 
-dpmf_status dpmf_audit_create_from(const dpmf_mechanism *mechanism, const uint8_t *included, const uint8_t *taken,
-                                   const double *released, const dpmf_audit_options *options, dpmf_audit **out) {
+dpmf_status dpmf_audit_create(const dpmf_mechanism *mechanism, const dpmf_audit_options *options, dpmf_audit **out) {
     dpmf_audit *a = NULL;
-    dpmf_status status = DPMF_OK;
-    if (included == NULL || taken == NULL || released == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "audit: included, taken or released is NULL");
     TRY(open_audit(mechanism, options, &a));
-    TRY_DONE(audit_allocate(a, a->options.canaries));
-    for (int64_t i = 0; i < a->canaries; i++)
-        a->included[i] = included[i] != 0;
-    for (int64_t i = 0; i < a->canaries * a->steps; i++) {
-        a->taken[i] = taken[i] != 0;
-        a->released[i] = released[i];
-        if (isfinite(released[i])) continue;
-        status = base_fail(DPMF_ERROR_ARGUMENT, "audit: a released number is not finite");
-        goto done;
+    dpmf_status status = a->options.record != NULL ? take_record(a) : make_run(a, mechanism);
+    if (status == DPMF_OK) status = find_bounds(a);
+    if (status == DPMF_OK) {
+        forget_run(a);
+        *out = a;
+    } else {
+        dpmf_audit_free(a);
     }
-    TRY_DONE(find_bounds(a));
-    forget_run(a);
-    *out = a;
-    a = NULL;
-done:
-    dpmf_audit_free(a);
     return status;
 }
 

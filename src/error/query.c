@@ -123,17 +123,6 @@ dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count, c
     return status;
 }
 
-dpmf_status dpmf_query_weights(const dpmf_workload *workload, int64_t count, const double *answers, double *weights) {
-    dpmf_workload *head = NULL;
-    if (workload == NULL || answers == NULL || weights == NULL || count < 1 || count > workload->steps)
-        return base_fail(DPMF_ERROR_ARGUMENT, "query: a question on %lld answers, accepted 1 to the steps",
-                         (long long)count);
-    TRY(workload_head(workload, count, &head));
-    dpmf_status status = workload_apply_transpose(head, answers, weights);
-    dpmf_workload_free(head);
-    return status;
-}
-
 /* ---- intervals ---- */
 
 dpmf_status dpmf_query_multiplier(double level, int64_t intervals, double *out) {

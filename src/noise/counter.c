@@ -184,7 +184,7 @@ dpmf_status dpmf_counter_commit(dpmf_counter *c, const void *note, int64_t size)
                          "counter: the counter or the note is NULL, or the note's size is below 0");
     if (c->ended) return base_fail(DPMF_ERROR_IO, "this counter has ended: rows or its state file failed before");
     if (c->input_wanted > 0) /* the hash of a part of the input must not replace that of all */
-        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_verify");
+        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: DPMF_INPUT_VERIFY");
     TRY(noise_check_usable(c->noise));
     dpmf_status status = c->file != NULL ? noise_counter_write(c, note, size) : keep_note(c, note, size);
     if (status == DPMF_OK)
@@ -202,18 +202,10 @@ const void *dpmf_counter_note(const dpmf_counter *c, int64_t *size) {
 /* ---- the input ---- */
 
 static dpmf_status hash_bytes(dpmf_counter *c, const void *bytes, int64_t size) {
-    if (c == NULL || size < 0 || (size > 0 && bytes == NULL))
-        return base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter or the input is NULL, or the size is below 0");
     if (size > 0 && EVP_DigestUpdate(c->input, bytes, (size_t)size) != 1)
         return base_fail(DPMF_ERROR_MEMORY, "OpenSSL could not compute a SHA-256");
     c->input_size += size;
     return DPMF_OK;
-}
-
-dpmf_status dpmf_counter_input(dpmf_counter *c, const void *bytes, int64_t size) {
-    if (c != NULL && c->input_wanted > 0)
-        return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: dpmf_counter_input_verify");
-    return hash_bytes(c, bytes, size);
 }
 
 static dpmf_status check_digest(dpmf_counter *c) {
@@ -231,19 +223,27 @@ static dpmf_status check_digest(dpmf_counter *c) {
     return DPMF_OK;
 }
 
-dpmf_status dpmf_counter_input_verify(dpmf_counter *c, const void *bytes, int64_t size) {
-    if (c == NULL || size > c->input_wanted - c->input_size)
-        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bytes again, accepted: 0 to %" PRId64, size,
-                         c != NULL ? c->input_wanted - c->input_size : 0);
-    TRY(hash_bytes(c, bytes, size));
-    return c->input_wanted > 0 && c->input_size == c->input_wanted ? check_digest(c) : DPMF_OK;
-}
-
-dpmf_status dpmf_counter_input_restart(dpmf_counter *c) {
-    if (c == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter is NULL");
-    TRY(begin_hash(c));
-    c->input_wanted = 0;
-    return DPMF_OK;
+dpmf_status dpmf_counter_input(dpmf_counter *c, dpmf_input input, const void *bytes, int64_t size) {
+    if (c == NULL || size < 0 || (size > 0 && bytes == NULL))
+        return base_fail(DPMF_ERROR_ARGUMENT, "counter: the counter or the input is NULL, or the size is below 0");
+    const int64_t left = c->input_wanted - c->input_size;
+    switch (input) {
+    case DPMF_INPUT_COUNT:
+        if (c->input_wanted > 0)
+            return base_fail(DPMF_ERROR_ARGUMENT, "give the input that was counted first: DPMF_INPUT_VERIFY");
+        return hash_bytes(c, bytes, size);
+    case DPMF_INPUT_VERIFY:
+        if (size > left)
+            return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bytes again, accepted: 0 to %" PRId64, size, left);
+        TRY(hash_bytes(c, bytes, size));
+        return c->input_wanted > 0 && c->input_size == c->input_wanted ? check_digest(c) : DPMF_OK;
+    case DPMF_INPUT_RESTART:
+        TRY(begin_hash(c));
+        c->input_wanted = 0;
+        return hash_bytes(c, bytes, size);
+    }
+    return base_fail(DPMF_ERROR_ARGUMENT, "counter: input %d, accepted: DPMF_INPUT_COUNT, _VERIFY or _RESTART",
+                     (int)input);
 }
 
 /* ---- numbers in, numbers out ---- */

@@ -76,15 +76,16 @@ double strategy_normals(const dpmf_strategy *s) {
 }
 
 dpmf_strategy_info dpmf_strategy_get(const dpmf_strategy *s) {
-    const dpmf_strategy_info info = {.family = s->family,
-                                     .steps = s->steps,
-                                     .rows = strategy_rows(s),
-                                     .bands = strategy_bands(s),
-                                     .buffers = strategy_buffers(s),
-                                     .normals = strategy_normals(s),
-                                     .is_normalized = strategy_is_normalized(s),
-                                     .stamps = strategy_stamps(s),
-                                     .streams = strategy_can(s, STRATEGY_CAN_STEP)};
+    dpmf_strategy_info info = {.family = s->family,
+                               .steps = s->steps,
+                               .rows = strategy_rows(s),
+                               .bands = strategy_bands(s),
+                               .buffers = strategy_buffers(s),
+                               .normals = strategy_normals(s),
+                               .is_normalized = strategy_is_normalized(s),
+                               .stamps = strategy_stamps(s),
+                               .streams = strategy_can(s, STRATEGY_CAN_STEP)};
+    if (s->ops->describe != NULL) s->ops->describe(s, &info);
     return info;
 }
 

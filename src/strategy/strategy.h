@@ -53,6 +53,8 @@ typedef struct strategy_ops {
     void (*toeplitz)(const dpmf_strategy *s, int64_t *count, const double **c, int64_t *inverse_count,
                      const double **inverse);
 
+    void (*describe)(const dpmf_strategy *s, dpmf_strategy_info *info); /* optional: parameters of a class of its own */
+
     int is_toeplitz; /* C is Toeplitz by its class, also where its coefficients are too many to be held */
 
     const double *(*matrix)(const dpmf_strategy *s); /* optional: C itself, where it is held as a matrix */

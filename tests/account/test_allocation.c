@@ -158,6 +158,12 @@ static void test_picks_and_epochs_compose(void **state) {
 }
 
 /* delta and sigma are inverse questions; bins that stay are one use with less noise. */
+static void test_delta_falls_with_epsilon(void **state) {
+    (void)state;
+    for (int64_t bins = 2; bins <= 10; bins += bins == 3 ? 7 : 1)
+        check_allocation_falls(bins, 2, 24, 0.25);
+}
+
 static void test_the_questions_turn_round(void **state) {
     dpmf_account_options o = dpmf_account_options_defaults();
     dpmf_privacy p, back, bins;
@@ -207,6 +213,7 @@ int main(void) {
         cmocka_unit_test(test_scales_are_above_the_bound_from_below),
         cmocka_unit_test(test_epochs_of_many_steps_at_little_noise),
         cmocka_unit_test(test_picks_and_epochs_compose),
+        cmocka_unit_test(test_delta_falls_with_epsilon),
         cmocka_unit_test(test_the_questions_turn_round),
         cmocka_unit_test(test_bad_allocations_are_refused),
     };

@@ -166,12 +166,14 @@ static void test_honest_runs_are_accused_as_seldom_as_promised(void **unused) {
     enum { CANARIES = 400 };
     static double released[CANARIES];
     static uint8_t included[CANARIES], taken[CANARIES];
+    const dpmf_audit_record record = {included, taken, released};
     dpmf_mechanism *m = make_mechanism(&c);
     dpmf_audit_options options = dpmf_audit_options_defaults();
     uint64_t seed = 77;
     int accused = 0;
     (void)unused;
     options.canaries = CANARIES;
+    options.record = &record;
     for (int run = 0; run < 400; run++) {
         dpmf_audit *audit = NULL;
         for (int i = 0; i < CANARIES; i++) {
@@ -179,7 +181,7 @@ static void test_honest_runs_are_accused_as_seldom_as_promised(void **unused) {
             taken[i] = 1;
             released[i] = included[i] + dpmf_mechanism_get(m).sigma * normal(&seed);
         }
-        check_ok(dpmf_audit_create_from(m, included, taken, released, &options, &audit));
+        check_ok(dpmf_audit_create(m, &options, &audit));
         const dpmf_audit_result found = dpmf_audit_get(audit).result;
         accused += found.epsilon_lower > found.epsilon_claimed;
         dpmf_audit_free(audit);
@@ -199,6 +201,7 @@ static void test_what_cannot_be_audited_is_refused(void **unused) {
     dpmf_audit *none = NULL;
     uint8_t included[20] = {1}, taken[40] = {0};
     double released[40] = {0};
+    const dpmf_audit_record record = {included, taken, released};
     (void)unused;
     check_fails(DPMF_ERROR_UNSUPPORTED, dpmf_audit_create(nodes, &options, &none));
     check_message("a square C");
@@ -212,11 +215,12 @@ static void test_what_cannot_be_audited_is_refused(void **unused) {
     check_message("confidence");
     options.confidence = 0.95;
     released[39] = NAN;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_audit_create_from(m, included, taken, released, &options, &none));
+    options.record = &record;
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_audit_create(m, &options, &none));
     check_message("not finite");
     released[39] = 0;
     included[0] = 0;
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_audit_create_from(m, included, taken, released, &options, &none));
+    check_fails(DPMF_ERROR_ARGUMENT, dpmf_audit_create(m, &options, &none));
     check_message("0 of 20 canaries are in");
     assert_null(none);
     dpmf_mechanism_free(nodes);

@@ -58,28 +58,6 @@ static void test_deviations_of_100_questions_are_those_of_the_matrix(void **stat
     }
 }
 
-static void test_a_question_on_answers_becomes_one_on_steps(void **state) {
-    static const char *const WORKLOADS[] = {"prefix", "momentum:0.9,decay:0.1", "nesterov:0.5,cooldown:0.5:0.2"};
-    double c[STEPS], q[STEPS];
-    uint64_t x = 5;
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        dpmf_workload *a = workload_of(WORKLOADS[i], STEPS);
-        double *matrix = check_workload_matrix(a);
-        for (int64_t t = 0; t < STEPS; t++)
-            c[t] = check_random(&x);
-        check_ok(dpmf_query_weights(a, i == 2 ? STEPS : 40, c, q)); /* a cooldown is another one for fewer steps */
-        for (int64_t u = 0; u < (i == 2 ? STEPS : 40); u++) {
-            double sum = 0;
-            for (int64_t t = u; t < (i == 2 ? STEPS : 40); t++)
-                sum += c[t] * matrix[t * STEPS + u];
-            check_near(q[u], sum, 1e-12);
-        }
-        free(matrix);
-        dpmf_workload_free(a);
-    }
-}
-
 /* ---- simulated streams ---- */
 
 static double normal(uint64_t *x) {
@@ -233,27 +211,23 @@ static void test_monotone_totals_are_never_further_from_such_truth(void **state)
 
 static void test_questions_that_make_no_sense_are_refused(void **state) {
     dpmf_strategy *s = named_case("identity", "prefix", 4, 0);
-    dpmf_workload *a = workload_of("prefix", 4);
     const double q[] = {1, 1, 1, 1}, bad[] = {1, NAN}, zero[] = {0, 0};
     double out[4] = {7, 7, 7, 7};
     (void)state;
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_query_deviation(s, 5, q, NULL, out));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_query_deviation(s, 0, q, NULL, out));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_query_deviation(s, 2, bad, NULL, out));
-    check_fails(DPMF_ERROR_ARGUMENT, dpmf_query_weights(a, 5, q, out));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_query_monotone(2, bad, NULL, 0, out));
     check_fails(DPMF_ERROR_ARGUMENT, dpmf_query_monotone(2, q, zero, 0, out));
     assert_true(out[0] == 7 && out[3] == 7);
     check_ok(dpmf_query_deviation(s, 2, zero, NULL, out));
     assert_true(out[0] == 0);
-    dpmf_workload_free(a);
     dpmf_strategy_free(s);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_deviations_of_100_questions_are_those_of_the_matrix),
-        cmocka_unit_test(test_a_question_on_answers_becomes_one_on_steps),
         cmocka_unit_test(test_deviations_are_those_of_2000_simulated_streams),
         cmocka_unit_test(test_bands_hold_together_at_their_level),
         cmocka_unit_test(test_multipliers_are_the_normal_ones),

@@ -149,24 +149,25 @@ static void test_the_input_that_was_counted_comes_first(void **unused) {
     (void)unused;
     unlink(state);
     check_ok(open_counter(state, 2.0, &counter));
-    check_ok(dpmf_counter_input(counter, "1 2 3\n", 6));
+    check_ok(dpmf_counter_input(counter, DPMF_INPUT_COUNT, "1 2 3\n", 6));
     check_ok(dpmf_counter_add(counter, 1, values, sums));
     dpmf_counter_free(counter);
     check_ok(open_counter(state, 2.0, &counter));
     assert_int_equal(dpmf_counter_get(counter).input_size, 6);
     refused(dpmf_counter_add(counter, 1, values, sums), DPMF_ERROR_ARGUMENT, "6 bytes of input");
     refused(dpmf_counter_commit(counter, NULL, 0), DPMF_ERROR_ARGUMENT, "counted first");
-    refused(dpmf_counter_input(counter, "4 5 6\n", 6), DPMF_ERROR_ARGUMENT, "counted first");
-    refused(dpmf_counter_input_verify(counter, "1 2 3\n4", 7), DPMF_ERROR_ARGUMENT, "0 to 6");
-    refused(dpmf_counter_input_verify(counter, "1 2 4\n", 6), DPMF_ERROR_ARGUMENT,
+    refused(dpmf_counter_input(counter, DPMF_INPUT_COUNT, "4 5 6\n", 6), DPMF_ERROR_ARGUMENT, "counted first");
+    refused(dpmf_counter_input(counter, DPMF_INPUT_VERIFY, "1 2 3\n4", 7), DPMF_ERROR_ARGUMENT, "0 to 6");
+    refused(dpmf_counter_input(counter, DPMF_INPUT_VERIFY, "1 2 4\n", 6), DPMF_ERROR_ARGUMENT,
             "differ from those that were counted");
-    check_ok(dpmf_counter_input_verify(counter, "1 2", 3));
-    check_ok(dpmf_counter_input_verify(counter, " 3\n", 3));
+    check_ok(dpmf_counter_input(counter, DPMF_INPUT_VERIFY, "1 2", 3));
+    check_ok(dpmf_counter_input(counter, DPMF_INPUT_VERIFY, " 3\n", 3));
     check_ok(dpmf_counter_add(counter, 1, values + COLUMNS, sums));
     assert_memory_equal(sums, reference + COLUMNS, sizeof sums);
     dpmf_counter_free(counter);
     check_ok(open_counter(state, 2.0, &counter));
-    check_ok(dpmf_counter_input_restart(counter));
+    refused(dpmf_counter_input(counter, (dpmf_input)3, "1", 1), DPMF_ERROR_ARGUMENT, "input 3");
+    check_ok(dpmf_counter_input(counter, DPMF_INPUT_RESTART, NULL, 0));
     check_ok(dpmf_counter_add(counter, 1, values + 2 * COLUMNS, sums));
     assert_int_equal(dpmf_counter_get(counter).input_size, 0);
     dpmf_counter_free(counter);

@@ -248,7 +248,7 @@ static void test_no_neighbour_beats_the_best_blt_of_another_workload(void **unus
         check_ok(optimize("prefix", p, N, with(loss, 2), &prefix, &r));
         double ours = evaluated(w, p, N, s, loss, NULL);
         assert_true(ours <= evaluated(w, p, N, prefix, loss, NULL));
-        assert_int_equal(dpmf_strategy_blt_parameters(s, &scale, &gap), 2);
+        assert_int_equal(check_blt(s, &scale, &gap), 2);
         for (int j = 0; j < 8; j++) {
             double a[2] = {scale[0], scale[1]}, g[2] = {gap[0], gap[1]}, by = j < 4 ? 0.98 : 1.02;
             if (j % 4 < 2)
@@ -392,8 +392,8 @@ static void test_one_step_and_more_buffers_than_steps_are_fine(void **unused) {
     assert_int_equal(r.nodes, 5);
     check_ok(optimize("prefix", "cyclic:3,100", 300, with(DPMF_LOSS_RMS, 3), &s, &r));
     check_ok(optimize("prefix", "cyclic:3,100", 300, with(DPMF_LOSS_RMS, 3), &again, &r));
-    assert_int_equal(dpmf_strategy_blt_parameters(s, &scale[0], &gap[0]), 3);
-    assert_int_equal(dpmf_strategy_blt_parameters(again, &scale[1], &gap[1]), 3);
+    assert_int_equal(check_blt(s, &scale[0], &gap[0]), 3);
+    assert_int_equal(check_blt(again, &scale[1], &gap[1]), 3);
     assert_memory_equal(scale[0], scale[1], 3 * sizeof(double));
     assert_memory_equal(gap[0], gap[1], 3 * sizeof(double));
     dpmf_strategy_free(s);

@@ -323,7 +323,7 @@ static void test_a_blt_of_ten_billion_steps_takes_no_memory(void **unused) {
     (void)unused;
     check_ok(dpmf_strategy_create_blt(10000000000, 2, scale, NULL, gap, &s));
     assert_true(dpmf_memory_in_use() - before < 4096);
-    assert_int_equal(dpmf_strategy_blt_parameters(s, &found_scale, &found_gap), 2);
+    assert_int_equal(check_blt(s, &found_scale, &found_gap), 2);
     assert_memory_equal(found_scale, scale, sizeof scale);
     assert_memory_equal(found_gap, gap, sizeof gap);
     check_ok(dpmf_strategy_step(s, 0, 1, &seed, state, &row));
@@ -358,7 +358,7 @@ static void test_a_blt_comes_back_from_its_bytes(void **unused) {
         const dpmf_strategy *read = dpmf_mechanism_get(again).strategy;
         assert_string_equal(dpmf_strategy_get(read).family, "blt");
         check_strategy(read, 1e-12);
-        assert_int_equal(dpmf_strategy_blt_parameters(read, &got, &got_gap), i == 0 ? 3 : 0);
+        assert_int_equal(check_blt(read, &got, &got_gap), i == 0 ? 3 : 0);
         if (i == 0) assert_memory_equal(got, scale, sizeof scale);
         if (i == 0) assert_memory_equal(got_gap, gap, sizeof gap);
         dpmf_bytes_free(bytes);
@@ -417,7 +417,7 @@ static void test_a_blt_out_of_range_is_refused(void **unused) {
     assert_null(s);
     check_ok(dpmf_workload_parse("prefix", 8, &a));
     check_ok(dpmf_strategy_create("toeplitz", a, NULL, &s));
-    assert_int_equal(dpmf_strategy_blt_parameters(s, &p, &q), 0);
+    assert_int_equal(check_blt(s, &p, &q), 0);
     assert_null(p);
     dpmf_strategy_free(s);
     dpmf_workload_free(a);

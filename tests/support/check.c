@@ -89,6 +89,13 @@ double *check_strategy_matrix(const dpmf_strategy *c) {
     return dense_form(c, dpmf_strategy_get(c).rows, dpmf_strategy_get(c).steps, strategy_apply);
 }
 
+int check_blt(const dpmf_strategy *c, const double **scale, const double **gap) {
+    const dpmf_strategy_info info = dpmf_strategy_get(c);
+    *scale = info.blt_scale;
+    *gap = info.blt_gap;
+    return info.blt_buffers;
+}
+
 double *check_strategy_inverse(const dpmf_strategy *c) {
     return dense_form(c, dpmf_strategy_get(c).steps, dpmf_strategy_get(c).rows, strategy_solve);
 }

@@ -40,6 +40,9 @@ double *check_workload_matrix(const dpmf_workload *a);
 double *check_strategy_matrix(const dpmf_strategy *c);
 double *check_strategy_inverse(const dpmf_strategy *c);
 
+/* The number of buffers of a BLT and its parameters; 0 and NULL of others. */
+int check_blt(const dpmf_strategy *c, const double **scale, const double **gap);
+
 /* A A^-1 = I, linear, lower triangular, A^-1 = R^-1 Q, series and Toeplitz claims, the streaming forms. */
 void check_workload(const dpmf_workload *a, double tolerance);
 

@@ -55,8 +55,11 @@ static dpmf_status make_law(const allocation_scheme *s, int add, double most, al
     const double deviation = sqrt(expm1(fmin(1 / (s->sigma * s->sigma), 600))), wide = s->fineness * deviation;
     const double cut = fmin(choose_cut(s, add), most);
     const double step = fmax(fmin(wide, cut / 64), cut / CELLS_MAX);
+    int64_t cells = (int64_t)ceil(cut / step);
+    while (step * (double)cells < cut) /* an end that is a rounding below `most` would count what pays nothing */
+        cells++;
     const allocation_side side = !s->lower ? ALLOCATION_UPPER : add ? ALLOCATION_LOWER_PUTS : ALLOCATION_LOWER_CALLS;
-    return allocation_law_create(s->sigma, step, (int64_t)ceil(cut / step), side, out);
+    return allocation_law_create(s->sigma, step, cells, side, out);
 }
 
 /* ---- remove ---- */
@@ -252,9 +255,9 @@ static dpmf_status put_all(const allocation_law *law, const allocation_sum *s, i
     double *held = NULL;
     TRY(base_alloc_doubles(2 * s->length, "the masses of a sum", &held));
     double *paid = held + s->length;
-    int64_t built = 0;                         /* entries that are made */
-    for (int64_t i = count - 1; i >= 0; i--) { /* t/a rises */
-        const double a = exp(epsilons[i]), end = t / a;
+    int64_t built = 0;                                                  /* entries that are made */
+    for (int64_t i = count - 1; i >= 0; i--) {                          /* t/a rises */
+        const double a = exp(epsilons[i]), end = t * exp(-epsilons[i]); /* as in add_some, to the bit: see make_law */
         for (; built < s->length && s->step * (double)(s->first + built) < end; built++) {
             const double place = s->step * (double)(s->first + built), before = built > 0 ? held[built - 1] : 0;
             held[built] = before + exp(-s->order * (place - base)) * (s->number[built] + s->noise);

@@ -122,6 +122,13 @@ static dpmf_status leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy 
     return dpmf_strategy_create_blt(steps, c->count, c->scale, NULL, c->gap, out);
 }
 
+static void describe(const dpmf_strategy *s, dpmf_strategy_info *info) {
+    const blt_parameters *c = &cast(s)->c;
+    info->blt_buffers = c->count;
+    info->blt_scale = c->scale;
+    info->blt_gap = c->gap;
+}
+
 static const strategy_ops BLT = {.class_name = "blt",
                                  .release = blt_release,
                                  .apply = blt_apply,
@@ -131,6 +138,7 @@ static const strategy_ops BLT = {.class_name = "blt",
                                  .column = blt_column,
                                  .column_norms = blt_column_norms,
                                  .toeplitz = blt_toeplitz,
+                                 .describe = describe,
                                  .is_toeplitz = 1,
                                  .leading = leading,
                                  .squared_errors = blt_squared_errors,
@@ -187,14 +195,6 @@ dpmf_status dpmf_strategy_create_blt(int64_t steps, int buffers, const double *s
     }
     blt_parameters c = blt_make(buffers, scale, own);
     return blt_create(steps, &c, out);
-}
-
-int dpmf_strategy_blt_parameters(const dpmf_strategy *strategy, const double **scale, const double **gap) {
-    const blt_parameters *c = blt_of(strategy);
-    if (strategy->ops != &BLT) return 0;
-    *scale = c->scale;
-    *gap = c->gap;
-    return c->count;
 }
 
 dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out) {
