@@ -291,37 +291,6 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     return DPMF_OK;
 }
 
-/* ---- the answer ---- */
-
-/* mu of the whole run if the sampling were known. */
-static double unsampled_mu(const account_request *r, double sigma) {
-    double effective = sigma * r->options.sigma_unit;
-    if (r->simulated) return r->scheme.sensed.value / (effective * r->scheme.norm);
-    account_question at = r->question;
-    at.sigma = effective;
-    return account_unsampled_mu(&at);
-}
-
-dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta) {
-    dpmf_privacy p = {.epsilon = epsilon,
-                      .delta = delta,
-                      .sigma = sigma,
-                      .kind = DPMF_UPPER_BOUND,
-                      .compositions = r->question.compositions,
-                      .probability = r->question.probability,
-                      .slack_met = 1};
-    double total = unsampled_mu(r, sigma);
-    if (dpmf_sampling_is_none(&r->options.sampling)) {
-        p.total_mu = total;
-        p.total_rho = total * total / 2;
-        p.mu = total / sqrt((double)r->question.compositions);
-        p.rho = p.mu * p.mu / 2;
-    } else if (delta > 0) {
-        p.without_sampling = account_gaussian_epsilon(total, log(delta));
-    }
-    return p;
-}
-
 /* ---- the public calls ---- */
 
 /* Computes epsilon at delta = `given`, or delta at epsilon = `given`, for this sigma. */

@@ -47,9 +47,9 @@
  * bound too, since mixing in the same distribution on both sides only loses information (joint convexity): the lesser
  * of the two bounds, both proven, is the answer. Renyi divergences, proven too but looser, are used only on request.
  */
-#include "account/grid/grid.h"
+#include "account/question.h"
 
-#include "account/pair.h"
+#include "account/grid/grid.h"
 #include "account/saddle.h"
 #include "base/special.h"
 
@@ -215,6 +215,29 @@ double account_unsampled_mu(const account_question *q) {
     if (q->cap > 0 && q->adjacency == DPMF_ADJACENCY_ADD_REMOVE) unit = 2; /* a unit may push another out */
     double uses = q->picks > 0 ? (double)q->picks * (double)q->compositions : (double)q->compositions;
     return unit * sqrt(uses) / q->sigma;
+}
+
+dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta) {
+    dpmf_privacy p = {.epsilon = epsilon,
+                      .delta = delta,
+                      .sigma = sigma,
+                      .kind = DPMF_UPPER_BOUND,
+                      .compositions = r->question.compositions,
+                      .probability = r->question.probability,
+                      .slack_met = 1};
+    account_question at = r->question;
+    at.sigma = sigma * r->options.sigma_unit;
+    const double total =
+        r->simulated ? r->scheme.sensed.value / (at.sigma * r->scheme.norm) : account_unsampled_mu(&at);
+    if (dpmf_sampling_is_none(&r->options.sampling)) {
+        p.total_mu = total;
+        p.total_rho = total * total / 2;
+        p.mu = total / sqrt((double)r->question.compositions);
+        p.rho = p.mu * p.mu / 2;
+    } else if (delta > 0) {
+        p.without_sampling = account_gaussian_epsilon(total, log(delta));
+    }
+    return p;
 }
 
 int account_directions(const account_question *q, account_pair pairs[ACCOUNT_DIRECTIONS_MAX]) {

@@ -41,7 +41,7 @@ typedef struct account_request {
 DPMF_MUST_CHECK dpmf_status account_open(const dpmf_account_options *options, account_request *out);
 void account_close(account_request *r);
 
-/* The parts of an answer that follow from sigma and delta: mu, rho, what it would be without the sampling. */
+/* account/gaussian.c: the parts of an answer that follow from sigma and delta: mu, rho, what it would be without the sampling. */
 dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta);
 
 /* DPMF_ERROR_ARGUMENT outside what is accepted. */
