@@ -37,13 +37,9 @@
 enum { LOOKS = 24, FEW = 8 }; /* a few bins gain little, and their curves take long */
 static const double COARSE = 0.02;
 
-typedef struct bound {
-    int64_t bins;
-    double shared, own; /* mu of what all bins share, and of what each has to itself */
-} bound;
-
-static bound bound_of(const montecarlo_scheme *s, int64_t apart) {
-    const int64_t b = s->bins;
+/* Computes the answer of the bound for bins `apart` apart. */
+static dpmf_status look(const montecarlo_scheme *s, int64_t apart, const account_question *q, account_answer *out) {
+    const int64_t b = s->bins, bins = b / apart;
     double diagonal = 0, off = 0;
     for (int64_t i = 0; i < b; i++) {
         diagonal = fmax(diagonal, s->gram[i * b + i]);
@@ -52,40 +48,30 @@ static bound bound_of(const montecarlo_scheme *s, int64_t apart) {
     }
     diagonal *= 1 + 1e-12; /* of rounding in the products */
     off = fmin(off * (1 + 1e-12), diagonal);
-    return (bound){b / apart, sqrt(off) / s->sigma, sqrt(diagonal - off) / s->sigma};
-}
-
-typedef struct parts {
-    int count;
-    grid_gaussian gaussian;
-    allocation_blocks blocks;
-    grid_part list[1 + ALLOCATION_PARTS];
-} parts;
-
-/* Computes the answer of the bound for bins `apart` apart. */
-static dpmf_status look(const montecarlo_scheme *s, int64_t apart, const account_question *q, account_answer *out) {
-    const bound b = bound_of(s, apart);
-    parts p;
-    dpmf_status status = DPMF_OK;
+    /* mu of what all bins share, and of what each has to itself */
+    const double shared = sqrt(off) / s->sigma, own = sqrt(diagonal - off) / s->sigma;
     *out = (account_answer){account_least(q), DPMF_UPPER_BOUND, NULL, 1};
-    if (b.bins <= 1 || b.own < 1e-3 * b.shared) {
-        out->value = account_gaussian(q, hypot(b.shared, b.own));
+    if (bins <= 1 || own < 1e-3 * shared) {
+        out->value = account_gaussian(q, hypot(shared, own));
         return DPMF_OK;
     }
-    const account_question allocated = {.sigma = 1 / b.own, .picks = 1, .bins = b.bins, .compositions = 1};
-    p.count = 0;
-    p.gaussian.mu = b.shared;
-    if (b.shared > 0) p.list[p.count++] = grid_gaussian_part(&p.gaussian, 1);
-    TRY(allocation_blocks_create(&allocated, &p.blocks));
-    for (int i = 0; i < p.blocks.count; i++)
-        p.list[p.count++] = p.blocks.parts[i];
+    const account_question allocated = {.sigma = 1 / own, .picks = 1, .bins = bins, .compositions = 1};
+    const grid_gaussian gaussian = {.mu = shared};
+    allocation_blocks blocks;
+    grid_part list[1 + ALLOCATION_PARTS];
+    int count = 0;
+    dpmf_status status = DPMF_OK;
+    if (shared > 0) list[count++] = grid_gaussian_part(&gaussian, 1);
+    TRY(allocation_blocks_create(&allocated, &blocks));
+    for (int i = 0; i < blocks.count; i++)
+        list[count++] = blocks.parts[i];
     for (int reversed = 0; reversed < 2; reversed++) {
         account_answer found;
-        TRY_DONE(grid_answer(&(grid_source){.count = p.count, .reversed = reversed, .parts = p.list}, q, &found));
+        TRY_DONE(grid_answer(&(grid_source){.count = count, .reversed = reversed, .parts = list}, q, &found));
         account_take_worse(out, &found);
     }
 done:
-    allocation_blocks_free(&p.blocks);
+    allocation_blocks_free(&blocks);
     return status;
 }
 

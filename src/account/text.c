@@ -143,13 +143,6 @@ static dpmf_status refuse_sampling(const char *text, const char *why) {
     return base_fail(DPMF_ERROR_ARGUMENT, "sampling '%s': %s (%s)", base_show(text, strlen(text), shown), why, forms);
 }
 
-static const sampling_row *find_row(const char *text, size_t length) {
-    for (int i = 0; i < SAMPLING_COUNT; i++)
-        if (strlen(SAMPLINGS[i].facts.name) == length && memcmp(SAMPLINGS[i].facts.name, text, length) == 0)
-            return &SAMPLINGS[i];
-    return NULL;
-}
-
 static dpmf_status read_values(const char *text, const sampling_row *row, const char *values, dpmf_sampling *out) {
     size_t first = row->has_probability ? strcspn(values, ",") : 0;
     const char *rest = values + first;
@@ -184,7 +177,10 @@ static dpmf_status read_cap(const char *text, const char *values, dpmf_sampling 
 
 static dpmf_status parse_plain(const char *text, dpmf_sampling *out) {
     size_t name = strcspn(text, ":");
-    const sampling_row *row = find_row(text, name);
+    const sampling_row *row = NULL;
+    for (int i = 0; i < SAMPLING_COUNT; i++)
+        if (strlen(SAMPLINGS[i].facts.name) == name && memcmp(SAMPLINGS[i].facts.name, text, name) == 0)
+            row = &SAMPLINGS[i];
     if (row == NULL) return refuse_sampling(text, "not a sampling");
     dpmf_sampling found = {.kind = (dpmf_sampling_kind)(row - SAMPLINGS)};
     int wants = row->has_probability || row->has_count;

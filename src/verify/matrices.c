@@ -53,13 +53,6 @@ static double inner(const whole *c, int64_t t, int64_t u) {
     return base_dot(to - from, c->columns + t * c->rows + from, c->columns + u * c->rows + from);
 }
 
-static void largest_column(const whole *c, verify_reach *out) {
-    double largest = 0;
-    for (int64_t t = 0; t < c->n; t++)
-        largest = fmax(largest, inner(c, t, t));
-    *out = (verify_reach){.value = sqrt(largest), .exact = 1, .route = "largest column of C"};
-}
-
 /* ---- one pattern ---- */
 
 typedef struct pattern_room {
@@ -219,8 +212,11 @@ dpmf_status verify_reach_of(const dpmf_mechanism *m, int64_t rows, const double 
     for (int64_t t = 0; t < c.n; t++)
         verify_span_of(rows, columns + t * rows, &c.begins[t], &c.ends[t]);
     dpmf_status status = DPMF_OK;
+    double largest = 0;
+    for (int64_t t = 0; t < c.n; t++)
+        largest = fmax(largest, inner(&c, t, t));
     if (column || c.k == 1)
-        largest_column(&c, out);
+        *out = (verify_reach){.value = sqrt(largest), .exact = 1, .route = "largest column of C"};
     else
         status = reach_of_several(&c, p->pattern, out);
     if (!column && m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE) out->value *= 2;

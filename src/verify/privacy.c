@@ -34,13 +34,6 @@ double verify_gaussian_delta(double mu, double epsilon) {
     return sum * step / sqrt(2 * M_PI);
 }
 
-static void check_unsampled(verify_task *v) {
-    const dpmf_mechanism *m = v->mechanism;
-    const double found = verify_gaussian_delta(1 / m->sigma, m->problem.epsilon);
-    verify_check_equal(v->out, "delta", m->problem.delta, found, VERIFY_TOLERANCE_OTHER,
-                       "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
-}
-
 /* An upper bound that is looser than this was not made by this library's calibration. */
 static const double LOOSE = 0.02;
 
@@ -117,7 +110,9 @@ dpmf_status verify_privacy(verify_task *v) {
                      dpmf_kind_name(found.kind),
                      above && check.ok ? "; the file has a little more noise than this account needs" : "");
     if (dpmf_sampling_is_none(&m->sampling))
-        check_unsampled(v);
+        verify_check_equal(v->out, "delta", m->problem.delta, verify_gaussian_delta(1 / m->sigma, m->problem.epsilon),
+                           VERIFY_TOLERANCE_OTHER,
+                           "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
     else if (account_sampling_composes(&m->sampling) && m->sampling.cap == 0)
         return check_back(v, 1);
     else if (found.confidence == 0)

@@ -221,24 +221,19 @@ done:
     return status;
 }
 
-static double work_of_losses(const dpmf_mechanism *m) {
+dpmf_status verify_long(verify_task *v) {
+    const dpmf_mechanism *m = v->mechanism;
+    const int64_t rows = strategy_rows(m->strategy);
+    TRY(check_sensitivity(v));
     const double kept = (double)(strategy_buffers(m->strategy) + workload_buffers(m->problem.workload) + OWN) +
                         strategy_normals(m->strategy);
-    if (verify_stream_is_whole(m->strategy)) return INFINITY;
-    return kept * (double)m->problem.steps * (double)strategy_rows(m->strategy);
-}
-
-dpmf_status verify_long(verify_task *v) {
-    TRY(check_sensitivity(v));
-    if (work_of_losses(v->mechanism) > LOSSES_WORK_MAX) {
+    if (verify_stream_is_whole(m->strategy) || kept * (double)m->problem.steps * (double)rows > LOSSES_WORK_MAX) {
         verify_check_skip(v->out, "stream.rms_loss",
                           "not made: at %" PRId64
                           " steps all impulses would take too long; no second method for the losses",
-                          v->mechanism->problem.steps);
+                          m->problem.steps);
         return DPMF_OK;
     }
-    const dpmf_mechanism *m = v->mechanism;
-    const int64_t rows = strategy_rows(m->strategy);
     base_running *squares = NULL;
     crypto_seed *seed = NULL;
     dpmf_status status = DPMF_OK;

@@ -246,17 +246,6 @@ static void symmetrize(int64_t n, side *a, int64_t stride) {
             a[i * stride + j] = a[j * stride + i] = 0.5 * (a[i * stride + j] + a[j * stride + i]);
 }
 
-/* The border's triangle R becomes R^-1 R^-T. */
-static void invert_border(const epochs_shape *s, const kernels_block_set *kernels, scratch *w, side *border) {
-    const int64_t m = s->border;
-    memset(w->left, 0, (size_t)(m * m) * sizeof *w->left);
-    for (int64_t i = 0; i < m; i++)
-        w->left[i * m + i] = (side){0} + 1;
-    kernels->solve_upper(m, m, border, m, w->left, m);
-    kernels->multiply_rows(m, m, m, w->left, m, w->left, m, border, m);
-    symmetrize(m, border, m);
-}
-
 /* T[J,J] for the position before i. */
 static void slide(const epochs_shape *s, const side *blocks, scratch *w) {
     int64_t k = s->k, all = s->beside, slots = s->border;
@@ -303,7 +292,13 @@ void epochs_node_run(const epochs_shape *shape, const double *lower, const doubl
     (void)scratch_layout(shape, node->work, &w);
     factor(shape, kernels, lower, &root, &w, node);
     const int64_t k = shape->k, m = shape->border, all = shape->beside;
-    invert_border(shape, kernels, &w, node->border);
+    /* The border's triangle R becomes R^-1 R^-T. */
+    memset(w.left, 0, (size_t)(m * m) * sizeof *w.left);
+    for (int64_t i = 0; i < m; i++)
+        w.left[i * m + i] = (side){0} + 1;
+    kernels->solve_upper(m, m, node->border, m, w.left, m);
+    kernels->multiply_rows(m, m, m, w.left, m, w.left, m, node->border, m);
+    symmetrize(m, node->border, m);
     memset(w.s, 0, (size_t)(all * all) * sizeof *w.s);
     for (int64_t r = 0; r < m; r++)
         memcpy(w.s + (m + r) * all + m, node->border + r * m, (size_t)m * sizeof *w.s);
