@@ -3,7 +3,7 @@
  * Checkpoints of a training run.
  *
  *     magic (16)   sizes of the five pieces, and the step (6 x 8)
- *     identity     text: which run it is (train/identity.c)
+ *     identity     text: which run it is
  *     weights, optimizer, sampler, noise buffers
  *     HMAC-SHA256 of all before, under a key of its own
  *
@@ -16,13 +16,132 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/status.h"
 #include "crypto/crypto.h"
 
+#include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <stdio.h>
 #include <string.h>
+
+/*
+ * ---- what a run is ----
+ *
+ * What a run is: every setting that its values depend on, as text, one line "name: value" per field. A checkpoint keeps the
+ * text, so that a message can name the field in which a resumed run differs; and the digest of it is the label of the noise, so that
+ * two runs which differ in anything never add one row of noise to two sums. A run that is the same gives the same values
+ * again, which reveals no more than the first time.
+ *
+ * Which part of how many a process is belongs to the checkpoint, but not to the label: the parts of a run share its noise.
+ */
+
+/*
+ * The arithmetic of the sums: a library whose sums of the same run may differ in a bit (kernels, orders, exp and tanh,
+ * clipping) has another number here, or the difference of two runs under one row of noise would be the sums' alone.
+ * 1: users' derivatives scaled before they are summed; 2: users' gradients as measured, zero for subnormal numbers;
+ * 3: integers on a grid.
+ */
+enum { ARITHMETIC = 3 };
+
+enum { IDENTITY_SIZE = 4096 }; /* some 25 lines, none of which has more than 100 bytes */
+
+static void add_text(base_text *w, const char *name, const char *value) {
+    base_text_add(w, "%s: %s\n", name, value);
+}
+
+static void add_integer(base_text *w, const char *name, int64_t value) {
+    base_text_add(w, "%s: %" PRId64 "\n", name, value);
+}
+
+static void add_double(base_text *w, const char *name, double value) {
+    char text[32] = "inf";
+    if (isfinite(value)) base_format_double(value, text);
+    add_text(w, name, text);
+}
+
+dpmf_status train_identify(const dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE], char **identity, char shared[65]) {
+    dpmf_status status = DPMF_OK;
+    uint8_t commitment[32];
+    char shown[33], *made = NULL;
+    TRY(crypto_key_derive(key, "dpmf trainer key commitment 1", "", commitment));
+    for (int i = 0; i < 16; i++) /* enough to tell keys apart */
+        snprintf(shown + 2 * i, 3, "%02x", commitment[i]);
+    TRY(base_alloc(IDENTITY_SIZE, 1, "the identity of a run", (void **)&made));
+    base_text w = {made, IDENTITY_SIZE, 0};
+    add_text(&w, "key", shown);
+    add_integer(&w, "arithmetic", ARITHMETIC);
+    const dpmf_trainer_options *o = &t->options;
+    char model[32] = "softmax";
+    if (o->hidden > 0) snprintf(model, sizeof model, "mlp:%" PRId64, o->hidden);
+    add_text(&w, "mechanism", dpmf_mechanism_get(t->mechanism).digest);
+    add_text(&w, "data", t->data->digest);
+    add_text(&w, "model", model);
+    add_integer(&w, "seed", (int64_t)o->seed);
+    add_text(&w, "unit", o->by_unit ? "user" : "example");
+    add_double(&w, "clip", o->clip);
+    add_double(&w, "zero above", o->zero_above);
+    add_text(&w, "noise", o->noiseless ? "none" : o->exact ? "private, exact" : "private");
+    add_text(&w, "sampler", dpmf_sampler_get(t->sampler).text);
+    add_integer(&w, "units", dpmf_sampler_identify(t->sampler).units);
+    add_text(&w, "sampler's key", dpmf_sampler_identify(t->sampler).key);
+    add_text(&w, "optimizer", o->optimizer == DPMF_OPTIMIZER_ADAM ? "adam" : "sgd");
+    add_double(&w, "learning rate", o->learning_rate);
+    if (o->optimizer == DPMF_OPTIMIZER_ADAM) {
+        add_double(&w, "beta1", o->beta1);
+        add_double(&w, "beta2", o->beta2);
+        add_double(&w, "adam epsilon", o->adam_epsilon);
+    } else {
+        add_double(&w, "momentum", o->momentum);
+        add_integer(&w, "nesterov", o->nesterov != 0);
+    }
+    add_double(&w, "decay", o->decay);
+    char digest[65] = "constant";
+    const base_part schedule = {t->stepper.schedule, (size_t)t->steps * sizeof(double)};
+    if (t->stepper.schedule != NULL) TRY_DONE(base_sha256(1, &schedule, digest));
+    add_text(&w, "schedule", digest);
+    /* The label is often made of the above: what differs there is said first. */
+    add_text(&w, "sampler's label", dpmf_sampler_identify(t->sampler).label);
+    const base_part part = {w.out, w.length};
+    TRY_DONE(base_sha256(1, &part, shared));
+    add_integer(&w, "part", t->options.part);
+    add_integer(&w, "parts", t->options.parts);
+    assert(w.length < IDENTITY_SIZE);
+    *identity = made;
+    made = NULL;
+done:
+    base_free(made);
+    return status;
+}
+
+/* The value of a line "name: value\n", cut to what a message can show. */
+static const char *value_of(const char *line, char out[72]) {
+    const size_t name = strcspn(line, ":\n"), length = strcspn(line, "\n");
+    const size_t from = name + 2 < length ? name + 2 : length, shown = length - from < 70 ? length - from : 70;
+    memcpy(out, line + from, shown);
+    out[shown] = '\0';
+    return out;
+}
+
+/* Refuses a text that is not the trainer's own identity; the message names the first field that differs. */
+static dpmf_status compare_identity(const char *held, const char *own, const char *path) {
+    char shown[BASE_SHOWN_PATH], there[72], here[72];
+    for (;;) {
+        const size_t a = strcspn(held, "\n"), b = strcspn(own, "\n");
+        if (a != b || memcmp(held, own, a) != 0) break;
+        if (held[a] == '\0') return DPMF_OK;
+        held += a + 1;
+        own += b + 1;
+    }
+    const int name = (int)strcspn(own, ":\n");
+    return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: %.*s is %s in it and %s here",
+                     base_show_path(path, shown), name, own, value_of(held, there), value_of(own, here));
+}
+
+/* ---- checkpoints ---- */
 
 static const char MAGIC[17] = "dpmf trainer 1\n\n";
 static const char WHAT[] = "checkpoint";
@@ -64,19 +183,6 @@ static dpmf_status authenticate(const dpmf_trainer *t, const uint8_t *bytes, int
 
 /* ---- save ---- */
 
-static dpmf_status fill_checkpoint(const dpmf_trainer *t, const layout *l, const uint8_t *sampler, const uint8_t *noise,
-                                   uint8_t *bytes) {
-    memcpy(bytes, MAGIC, 16);
-    memcpy(bytes + 16, l->size, sizeof l->size);
-    memcpy(bytes + 16 + sizeof l->size, &l->step, 8);
-    memcpy(bytes + l->at[IDENTITY], t->identity, (size_t)l->size[IDENTITY]);
-    memcpy(bytes + l->at[WEIGHTS], t->weights, (size_t)l->size[WEIGHTS]);
-    if (l->size[OPTIMIZER] > 0) memcpy(bytes + l->at[OPTIMIZER], t->stepper.state, (size_t)l->size[OPTIMIZER]);
-    memcpy(bytes + l->at[SAMPLER], sampler, (size_t)l->size[SAMPLER]);
-    if (l->size[NOISE] > 0) memcpy(bytes + l->at[NOISE], noise, (size_t)l->size[NOISE]);
-    return authenticate(t, bytes, l->covered, bytes + l->covered);
-}
-
 dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     dpmf_status status = DPMF_OK;
     char shown[BASE_SHOWN_PATH];
@@ -102,7 +208,15 @@ dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
         whole += l.size[i];
     TRY_DONE(place_pieces(&l, whole, base_show_path(path, shown)));
     TRY_DONE(base_alloc(whole, 1, "a checkpoint", (void **)&bytes));
-    TRY_DONE(fill_checkpoint(t, &l, sampler, noise, bytes));
+    memcpy(bytes, MAGIC, 16);
+    memcpy(bytes + 16, l.size, sizeof l.size);
+    memcpy(bytes + 16 + sizeof l.size, &l.step, 8);
+    memcpy(bytes + l.at[IDENTITY], t->identity, (size_t)l.size[IDENTITY]);
+    memcpy(bytes + l.at[WEIGHTS], t->weights, (size_t)l.size[WEIGHTS]);
+    if (l.size[OPTIMIZER] > 0) memcpy(bytes + l.at[OPTIMIZER], t->stepper.state, (size_t)l.size[OPTIMIZER]);
+    memcpy(bytes + l.at[SAMPLER], sampler, (size_t)l.size[SAMPLER]);
+    if (l.size[NOISE] > 0) memcpy(bytes + l.at[NOISE], noise, (size_t)l.size[NOISE]);
+    TRY_DONE(authenticate(t, bytes, l.covered, bytes + l.covered));
     TRY_DONE(crypto_secret_create(path, WHAT, bytes, (size_t)whole, 1, NULL, NULL));
 done:
     crypto_wipe_free(bytes, whole);
@@ -112,12 +226,6 @@ done:
 }
 
 /* ---- load ---- */
-
-/* The first line of an identity is the key's; it can be compared before anything is authenticated. */
-static int same_key(const char *held, const char *own) {
-    const size_t a = strcspn(held, "\n"), b = strcspn(own, "\n");
-    return a == b && memcmp(held, own, a) == 0;
-}
 
 /* The whole file: of a trainer, with this key, authentic, of this run, and of the sizes that follow from it. */
 static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const uint8_t *bytes, int64_t whole,
@@ -133,28 +241,20 @@ static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const ui
     const char *held = (const char *)bytes + l->at[IDENTITY];
     if (l->size[IDENTITY] < 1 || held[l->size[IDENTITY] - 1] != '\0')
         return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: it does not name its run", shown);
-    if (!same_key(held, t->identity))
+    /* The first line of an identity is the key's; it can be compared before anything is authenticated. */
+    const size_t a = strcspn(held, "\n"), b = strcspn(t->identity, "\n");
+    if (!(a == b && memcmp(held, t->identity, a) == 0))
         return base_fail(DPMF_ERROR_ARGUMENT, "the checkpoint '%s' belongs to another run: it has another key", shown);
     TRY(authenticate(t, bytes, l->covered, mac));
     if (CRYPTO_memcmp(mac, bytes + l->covered, sizeof mac) != 0)
         return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' has been changed: its authentication does not match",
                          shown);
-    TRY(train_identity_compare(held, t->identity, path));
+    TRY(compare_identity(held, t->identity, path));
     const int64_t weights = t->model.dim * (int64_t)sizeof(float);
     if (l->size[WEIGHTS] != weights || l->size[OPTIMIZER] != t->stepper.states * weights || l->step < 0 ||
         l->step > t->steps)
         return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' is damaged: its sizes are those of another model",
                          shown);
-    return DPMF_OK;
-}
-
-/* Sampler and noise can fail, and come first; after a failure the next step seeks to its own place. */
-static dpmf_status use_bytes(dpmf_trainer *t, const layout *l, const uint8_t *bytes) {
-    TRY(dpmf_sampler_decode(t->sampler, bytes + l->at[SAMPLER], (size_t)l->size[SAMPLER]));
-    if (t->noise != NULL) TRY(dpmf_noise_decode(t->noise, l->step, bytes + l->at[NOISE], (size_t)l->size[NOISE]));
-    memcpy(t->weights, bytes + l->at[WEIGHTS], (size_t)l->size[WEIGHTS]);
-    if (l->size[OPTIMIZER] > 0) memcpy(t->stepper.state, bytes + l->at[OPTIMIZER], (size_t)l->size[OPTIMIZER]);
-    t->step = l->step;
     return DPMF_OK;
 }
 
@@ -166,7 +266,12 @@ dpmf_status dpmf_trainer_load(dpmf_trainer *t, const char *path) {
     TRY(check_path(t, path));
     TRY(crypto_secret_load(path, WHAT, &bytes, &whole));
     TRY_DONE(check_bytes(t, path, bytes, whole, &l));
-    TRY_DONE(use_bytes(t, &l, bytes));
+    /* Sampler and noise can fail, and come first; after a failure the next step seeks to its own place. */
+    TRY_DONE(dpmf_sampler_decode(t->sampler, bytes + l.at[SAMPLER], (size_t)l.size[SAMPLER]));
+    if (t->noise != NULL) TRY_DONE(dpmf_noise_decode(t->noise, l.step, bytes + l.at[NOISE], (size_t)l.size[NOISE]));
+    memcpy(t->weights, bytes + l.at[WEIGHTS], (size_t)l.size[WEIGHTS]);
+    if (l.size[OPTIMIZER] > 0) memcpy(t->stepper.state, bytes + l.at[OPTIMIZER], (size_t)l.size[OPTIMIZER]);
+    t->step = l.step;
 done:
     crypto_wipe_free(bytes, whole);
     return status;

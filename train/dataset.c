@@ -6,12 +6,13 @@
  * from (the numbers, the bytes of its files, or another data set and a range of it), so that it costs no second pass over
  * the floats where there is something shorter.
  */
-#include "train/dataset.h"
+#include "train/train.h"
 
 #include "base/file.h"
 #include "base/memory.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 void dpmf_dataset_free(dpmf_dataset *dataset) {
@@ -194,20 +195,6 @@ done:
     return status;
 }
 
-/* The first of the last users who together have at least `held` examples, and how many they have. */
-static dpmf_status find_users(const dpmf_dataset *data, int64_t held, int64_t *first_user, int64_t *examples) {
-    int64_t *sizes = NULL;
-    TRY(base_alloc(data->units, sizeof *sizes, "the users", (void **)&sizes));
-    for (int64_t i = 0; i < data->count; i++)
-        sizes[data->unit[i]]++;
-    *first_user = data->units;
-    *examples = 0;
-    while (*first_user > 0 && *examples < held)
-        *examples += sizes[--*first_user];
-    base_free(sizes);
-    return DPMF_OK;
-}
-
 dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by_unit, dpmf_dataset **left,
                                dpmf_dataset **out) {
     int64_t user = 0, count = 0;
@@ -224,7 +211,16 @@ dpmf_status dpmf_dataset_split(const dpmf_dataset *dataset, int64_t held, int by
         TRY_DONE(dpmf_dataset_slice(dataset, dataset->count - held, held, &test));
         TRY_DONE(dpmf_dataset_slice(dataset, 0, dataset->count - held, &kept));
     } else {
-        TRY_DONE(find_users(dataset, held, &user, &count));
+        /* The first of the last users who together have at least `held` examples, and how many they have. */
+        int64_t *sizes = NULL;
+        TRY_DONE(base_alloc(dataset->units, sizeof *sizes, "the users", (void **)&sizes));
+        for (int64_t i = 0; i < dataset->count; i++)
+            sizes[dataset->unit[i]]++;
+        user = dataset->units;
+        count = 0;
+        while (user > 0 && count < held)
+            count += sizes[--user];
+        base_free(sizes);
         if (count == dataset->count) {
             status = base_fail(DPMF_ERROR_ARGUMENT,
                                "%" PRId64 " examples held out with their users: no user would be left", held);
@@ -240,4 +236,62 @@ done:
     dpmf_dataset_free(kept);
     dpmf_dataset_free(test);
     return status;
+}
+
+/*
+ * ---- features on another scale ----
+ *
+ * Features on another scale, without a look at anybody's data but the example's own.
+ *
+ *     columns:  x_j <- (x_j - offset_j) factor_j      with numbers that the caller knows from elsewhere
+ *     rows:     x   <- x / |x|                        each example by itself; a row of zeros stays
+ *
+ * Means and deviations of the training data would be the usual numbers, but each depends on every example: a model trained
+ * on them would depend on an example beyond its clipped gradient, and no noise hides that. So this file computes none.
+ *
+ * A row that had a number that is not finite stays marked (train/train.h), and goes on to add 0 to every sum.
+ */
+
+static void scale_columns(dpmf_dataset *data, const double *offset, const double *factor) {
+    for (int64_t i = 0; i < data->count; i++) {
+        float *x = data->x + i * data->features;
+        if (isnan(data->input[i].square)) continue;
+        for (int64_t j = 0; j < data->features; j++)
+            x[j] = (float)(((double)x[j] - offset[j]) * factor[j]);
+        data->input[i] = train_round_inputs(data->features, x);
+    }
+}
+
+static dpmf_status check_columns(const dpmf_dataset *data, const double *offset, const double *factor) {
+    for (int64_t j = 0; j < data->features; j++)
+        if (!isfinite(offset[j]) || !isfinite(factor[j]))
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "feature %" PRId64 " has offset %g and factor %g, accepted: finite numbers", j, offset[j],
+                             factor[j]);
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_dataset_scale(dpmf_dataset *dataset, const double *offset, const double *factor) {
+    if (dataset == NULL || (offset == NULL) != (factor == NULL))
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "dpmf_dataset_scale: the data set is NULL, or only one of offset and factor is");
+    if (offset != NULL) TRY(check_columns(dataset, offset, factor));
+    const size_t size = offset != NULL ? (size_t)dataset->features * sizeof *offset : 0;
+    const base_part parts[] = {{"dpmf scale 1", 12}, {dataset->digest, 64}, {offset, size}, {factor, size}};
+    char digest[sizeof dataset->digest];
+    TRY(base_sha256(offset != NULL ? 4 : 2, parts, digest));
+    if (offset != NULL) {
+        scale_columns(dataset, offset, factor);
+    } else {
+        for (int64_t i = 0; i < dataset->count; i++) {
+            float *x = dataset->x + i * dataset->features;
+            const double norm = sqrt(train_square_of(dataset->features, x));
+            if (isnan(dataset->input[i].square) || norm == 0.0) continue;
+            for (int64_t j = 0; j < dataset->features; j++)
+                x[j] = (float)((double)x[j] / norm);
+            dataset->input[i] = train_round_inputs(dataset->features, x);
+        }
+    }
+    memcpy(dataset->digest, digest, sizeof digest);
+    return DPMF_OK;
 }

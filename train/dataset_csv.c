@@ -4,7 +4,7 @@
  * lines end in LF or CRLF; a byte order mark before the header is skipped. Two passes: the first counts lines and finds the columns, the second reads numbers. Users get
  * numbers in the order in which they appear first.
  */
-#include "train/dataset.h"
+#include "train/train.h"
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -77,10 +77,6 @@ static dpmf_status split(reader *r, const field *line) {
     return DPMF_OK;
 }
 
-static int is_text(const field *f, const char *text) {
-    return f->length == strlen(text) && memcmp(f->text, text, f->length) == 0;
-}
-
 static int compare_fields(const void *a, const void *b) {
     const field *x = a, *y = b;
     const size_t shorter = x->length < y->length ? x->length : y->length;
@@ -96,7 +92,7 @@ static int same(const field *x, const field *y) {
 
 static dpmf_status find_column(const reader *r, const char *wanted, int64_t *column) {
     for (int64_t i = 0; i < r->columns; i++)
-        if (is_text(&r->fields[i], wanted)) {
+        if (r->fields[i].length == strlen(wanted) && memcmp(r->fields[i].text, wanted, r->fields[i].length) == 0) {
             *column = i;
             return DPMF_OK;
         }
@@ -197,15 +193,6 @@ static dpmf_status read_example(reader *r, dpmf_dataset *made, int64_t i) {
     return DPMF_OK;
 }
 
-static dpmf_status read_examples(reader *r, dpmf_dataset *made) {
-    field line;
-    for (int64_t i = 0; next_line(r, &line); i++) {
-        TRY(split(r, &line));
-        TRY(read_example(r, made, i));
-    }
-    return DPMF_OK;
-}
-
 /* Sorted names put equal users side by side, the first to appear in front; its place then orders the users. */
 typedef struct user {
     field name;
@@ -264,7 +251,11 @@ dpmf_status train_csv_decode(const char *text, size_t size, const char *name, co
     TRY_DONE(train_dataset_allocate(count, features, unit != NULL, &made));
     if (unit != NULL) TRY_DONE(base_alloc(count, sizeof *r.users, "the users", (void **)&r.users));
     memcpy(made->names, r.names, sizeof made->names);
-    TRY_DONE(read_examples(&r, made));
+    field line;
+    for (int64_t i = 0; next_line(&r, &line); i++) {
+        TRY_DONE(split(&r, &line));
+        TRY_DONE(read_example(&r, made, i));
+    }
     train_dataset_count_classes(made);
     if (unit != NULL) TRY_DONE(number_users(&r, made));
     TRY_DONE(train_dataset_digest(made));

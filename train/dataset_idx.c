@@ -7,7 +7,7 @@
  * file is opened for its header first; deflate cannot shrink by more than 1032, so that a header which promises more than
  * its file can hold is refused before any memory is taken for it.
  */
-#include "train/dataset.h"
+#include "train/train.h"
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -54,10 +54,6 @@ static dpmf_status open_source(const uint8_t *bytes, size_t size, const char *na
     if (inflateInit2(&s->stream, GZIP_WINDOW) != Z_OK)
         return base_fail(DPMF_ERROR_MEMORY, "no memory to decompress '%s'", name);
     return DPMF_OK;
-}
-
-static void close_source(source *s) {
-    if (s->gzip) inflateEnd(&s->stream);
 }
 
 /* Up to `size` bytes; *got is less at the end only. zlib counts in 32 bits, so both sides go in pieces. */
@@ -157,7 +153,7 @@ dpmf_status train_idx_decode(const uint8_t *bytes, size_t size, const char *name
     memcpy(shape, found, sizeof found);
     *payload = made;
 done:
-    close_source(&s);
+    if (s.gzip) inflateEnd(&s.stream);
     if (status != DPMF_OK) base_free(made);
     return status;
 }
@@ -172,15 +168,6 @@ static dpmf_status load(const char *path, int dimensions, char name[64], int64_t
     dpmf_status status = train_idx_decode(bytes, size, name, dimensions, shape, payload);
     base_free(bytes);
     return status;
-}
-
-static dpmf_status digest_of(dpmf_dataset *made, const uint8_t *pixels, const uint8_t *labels) {
-    const int64_t head[] = {made->count, made->features};
-    const base_part parts[] = {{"dpmf idx 1", 10},
-                               {head, sizeof head},
-                               {pixels, (size_t)(made->count * made->features)},
-                               {labels, (size_t)made->count}};
-    return base_sha256(4, parts, made->digest);
 }
 
 dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_dataset **out) {
@@ -204,7 +191,12 @@ dpmf_status dpmf_dataset_load_idx(const char *images, const char *labels, dpmf_d
     for (int64_t i = 0; i < made->count; i++)
         made->label[i] = classes[i];
     train_dataset_count_classes(made);
-    TRY_DONE(digest_of(made, pixels, classes));
+    const int64_t head[] = {made->count, made->features};
+    const base_part parts[] = {{"dpmf idx 1", 10},
+                               {head, sizeof head},
+                               {pixels, (size_t)(made->count * made->features)},
+                               {classes, (size_t)made->count}};
+    TRY_DONE(base_sha256(4, parts, made->digest));
     train_dataset_finish(made);
 done:
     base_free(pixels);

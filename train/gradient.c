@@ -4,7 +4,7 @@
  *
  * A layer's gradient for one example is d x' (d the derivative by its outputs, x its inputs with a 1 for the bias), so
  * |g|^2 = sum over layers |d|^2 (|x|^2 + 1): norms need no gradient (Goodfellow 2015). Once the rows d are multiplied by
- * f, one product gives the sum of all clipped gradients. Gradients of users are formed (train/clip.c).
+ * f, one product gives the sum of all clipped gradients. Gradients of users are formed.
  *
  * A batch goes through in blocks of whole units: TRAIN_LANES examples at a time through the model, in parallel; then the
  * product, in parallel over columns.
@@ -12,11 +12,231 @@
 #include "train/train.h"
 
 #include "base/memory.h"
+#include "train/kernels/exact/exact.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+/*
+ * ---- clipping ----
+ *
+ * Adding a block of units to a sum, each clipped on the grid of train/grid.c, which has the mathematics.
+ *
+ * Examples: their derivatives are rounded and scaled, and one exact product adds them all. Users: the gradient of a user
+ * with the examples i = 1..n is the mean g_u = (1/n) sum_i g_i, so that users count alike however much data they have. It
+ * is formed in float with its rounding errors, then rounded to the grid, clipped there and added. Users go through
+ * in groups, as many as there is room for their vectors.
+ *
+ * Without a clip norm there is no bound, hence no grid: gradients are summed in float, in the order of the batch. That is
+ * for runs without noise only.
+ */
+
+/* Doubles from one row to the next: an odd number of cache lines, or rows would meet in the same places of the cache. */
+static int64_t stride(int64_t outputs) {
+    return 8 * (((outputs + 7) / 8) | 1);
+}
+
+enum { COLUMNS = 256 }; /* of one item: enough that a product is worth a thread */
+
+static dpmf_status share_work(train_gradient *g, int64_t items, base_work work) {
+    if ((double)g->block.count * (double)g->model.dim >= g->worth) return base_pool_run(g->pool, items, work, g);
+    for (int64_t i = 0; i < items; i++)
+        TRY(work(g, i, 0));
+    return DPMF_OK;
+}
+
+static int64_t pieces(int64_t columns) {
+    return (columns + COLUMNS - 1) / COLUMNS;
+}
+
+static int64_t add_items(const train_model *m) {
+    return pieces(m->features) + pieces(m->hidden) + 1;
+}
+
+/* ---- in float ---- */
+
+/* sums[i, j] += sum over examples of d[example, i] rows[example][j], for one piece of the columns j. */
+static void add_layer(int64_t outputs, int64_t inputs, int64_t from, int64_t to, const float *d,
+                      const float *const *rows, int64_t piece, float *sums) {
+    const int64_t first = piece * COLUMNS, left = inputs - first;
+    const kernels_product job = {.rows = outputs,
+                                 .columns = left < COLUMNS ? left : COLUMNS,
+                                 .terms = to - from,
+                                 .a = d + from * outputs,
+                                 .a_stride = outputs,
+                                 .b = rows + from,
+                                 .b_first = first,
+                                 .c = sums + first,
+                                 .c_stride = inputs};
+    kernels_multiply_get()->multiply(&job);
+}
+
+static void add_bias(int64_t outputs, int64_t from, int64_t to, const float *d, float *sums) {
+    for (int64_t k = from; k < to; k++)
+        for (int64_t i = 0; i < outputs; i++)
+            sums[i] += d[k * outputs + i];
+}
+
+/* The sum over [from, to) of the block of derivatives x inputs, added to `sums` (columns of one item). */
+static void add_item(const train_model *m, const train_block *b, int64_t from, int64_t to, int64_t item, float *sums) {
+    const int64_t first = pieces(m->features), second = pieces(m->hidden);
+    if (item < first) {
+        add_layer(m->outputs, m->features, from, to, b->first, b->x, item, sums);
+    } else if (item < first + second) {
+        add_layer(m->classes, m->hidden, from, to, b->second, b->hidden_rows, item - first, sums + m->second);
+    } else {
+        add_bias(m->outputs, from, to, b->first, sums + m->first_bias);
+        if (m->hidden > 0) add_bias(m->classes, from, to, b->second, sums + m->second_bias);
+    }
+}
+
+/* ---- on the grid ---- */
+
+static void add_layer_exactly(const train_gradient *g, int64_t outputs, int64_t inputs, const double *d,
+                              const float *const *rows, int64_t piece, int64_t *sums) {
+    const int64_t first = piece * COLUMNS, left = inputs - first;
+    const kernels_exact job = {.rows = outputs,
+                               .columns = left < COLUMNS ? left : COLUMNS,
+                               .terms = g->block.count,
+                               .a = d,
+                               .a_stride = stride(outputs),
+                               .b = rows,
+                               .b_first = first,
+                               .per_grid = g->grid.per_step,
+                               .c = sums + first,
+                               .c_stride = inputs};
+    kernels_exact_get()->multiply(&job);
+}
+
+static void add_bias_exactly(const train_gradient *g, int64_t outputs, const double *d, const train_input *input,
+                             int64_t *sums) {
+    for (int64_t k = 0; k < g->block.count; k++, d += stride(outputs)) {
+        const double scale = train_one_of(&input[k]) * g->grid.per_step;
+        for (int64_t i = 0; i < outputs; i++)
+            sums[i] += train_integer(d[i] * scale);
+    }
+}
+
+static dpmf_status add_exactly(void *context, int64_t item, int worker) {
+    train_gradient *g = context;
+    const train_model *m = &g->model;
+    const train_block *b = &g->block;
+    const int64_t first = pieces(m->features), second = pieces(m->hidden);
+    (void)worker;
+    if (item < first) {
+        add_layer_exactly(g, m->outputs, m->features, b->first_clipped, b->x, item, g->sums);
+    } else if (item < first + second) {
+        add_layer_exactly(g, m->classes, m->hidden, b->second_clipped, b->hidden_rows, item - first,
+                          g->sums + m->second);
+    } else {
+        add_bias_exactly(g, m->outputs, b->first_clipped, b->input, g->sums + m->first_bias);
+        if (m->hidden > 0)
+            add_bias_exactly(g, m->classes, b->second_clipped, b->hidden_input, g->sums + m->second_bias);
+    }
+    return DPMF_OK;
+}
+
+/* ---- users ---- */
+
+enum { SLICE = 4096 }; /* coordinates of a group that one item adds up: enough to be worth a thread */
+
+/* An example whose features are not finite is of a user whose gradient is not. */
+static int usable(const train_block *b, int64_t from, int64_t to) {
+    for (int64_t i = from; i < to; i++)
+        if (isnan(b->input[i].square)) return 0;
+    return 1;
+}
+
+/* v and f of one user of the group. */
+static dpmf_status form_user(void *context, int64_t item, int worker) {
+    train_gradient *g = context;
+    const train_model *m = &g->model;
+    train_block *b = &g->block;
+    const int64_t unit = g->group + item, from = b->start[unit], to = b->start[unit + 1];
+    float *v = g->users + item * m->dim;
+    (void)worker;
+    memset(v, 0, (size_t)m->dim * sizeof *v);
+    for (int64_t k = 0; k < add_items(m); k++)
+        add_item(m, b, from, to, k, v);
+    train_clip_vector(&g->grid, g->clip.zero_above, m->dim, v, to - from, &b->factor[unit], &b->clipped[unit]);
+    if (!usable(b, from, to)) b->factor[unit] = 0;
+    return DPMF_OK;
+}
+
+static dpmf_status add_slice(void *context, int64_t item, int worker) {
+    train_gradient *g = context;
+    const int64_t dim = g->model.dim, from = item * SLICE, to = from + SLICE < dim ? from + SLICE : dim;
+    (void)worker;
+    for (int64_t k = 0; k < g->group_size; k++) {
+        const double factor = g->block.factor[g->group + k];
+        const float *v = g->users + k * dim;
+        for (int64_t i = from; factor > 0 && i < to; i++)
+            g->sums[i] += train_integer((double)v[i] * factor);
+    }
+    return DPMF_OK;
+}
+
+static dpmf_status add_users(train_gradient *g) {
+    const train_block *b = &g->block;
+    for (g->group = 0; g->group < b->units; g->group += g->group_size) {
+        const int64_t left = b->units - g->group;
+        g->group_size = left < g->users_room ? left : g->users_room;
+        TRY(share_work(g, g->group_size, form_user));
+        for (int64_t u = g->group; u < g->group + g->group_size; u++)
+            g->clipped += b->clipped[u];
+        TRY(share_work(g, (g->model.dim + SLICE - 1) / SLICE, add_slice));
+    }
+    return DPMF_OK;
+}
+
+/* ---- without a clip norm ---- */
+
+static dpmf_status add_freely(void *context, int64_t item, int worker) {
+    train_gradient *g = context;
+    (void)worker;
+    add_item(&g->model, &g->block, 0, g->block.count, item, g->plain);
+    return DPMF_OK;
+}
+
+static void scale_row(int64_t width, int64_t example, double factor, float *rows) {
+    for (int64_t i = example * width; i < (example + 1) * width; i++)
+        rows[i] = factor > 0 ? (float)(factor * (double)rows[i]) : 0;
+}
+
+/* ... which at the end of the batch becomes gradient->sums. */
+static dpmf_status finish_plain(train_gradient *g) {
+    for (int64_t i = 0; i < g->model.dim; i++) {
+        const double value = (double)g->plain[i] * g->grid.per_step;
+        if (!(fabs(value) < 0x1p62)) return base_fail(DPMF_ERROR_NUMERICAL, "a gradient is not finite");
+        g->sums[i] = (int64_t)value;
+    }
+    return DPMF_OK;
+}
+
+/* Adds the clipped gradients of the block's units to the sums, or, without a clip norm, to gradient->plain ... */
+static dpmf_status clip_and_add(train_gradient *g) {
+    if (isinf(g->clip.clip)) {
+        /* A user's derivatives are divided by the number of its examples. */
+        const train_block *b = &g->block;
+        for (int64_t u = 0; u < b->units; u++) {
+            const int64_t from = b->start[u], to = b->start[u + 1];
+            const double share = usable(b, from, to) ? 1.0 / (double)(to - from) : 0;
+            for (int64_t i = from; i < to && share < 1; i++) {
+                scale_row(g->model.outputs, i, share, b->first);
+                if (g->model.hidden > 0) scale_row(g->model.classes, i, share, b->second);
+            }
+        }
+        return share_work(g, add_items(&g->model), add_freely);
+    }
+    if (g->clip.by_unit) return add_users(g);
+    for (int64_t i = 0; i < g->block.count; i++)
+        g->clipped += g->block.clipped[i];
+    return share_work(g, add_items(&g->model), add_exactly);
+}
+
+/* ---- the sum of a batch ---- */
 
 /* Multiplications that threads are woken for: some milliseconds, less would be lost in the waking. */
 static const double WORTH = 3e7;
@@ -33,29 +253,8 @@ static const double PLAIN_STEP = 0x1p-36;
 
 /* ---- who has which examples ---- */
 
-static dpmf_status group_units(train_gradient *g) {
-    const dpmf_dataset *data = g->data;
-    TRY(base_alloc(data->units + 2, sizeof(int64_t), "the users", (void **)&g->unit_start));
-    TRY(base_alloc(data->count, sizeof(int64_t), "the users", (void **)&g->unit_member));
-    int64_t *next = g->unit_start + 1; /* shifted by one while filling: next[u] is where unit u goes on */
-    for (int64_t i = 0; i < data->count; i++)
-        next[data->unit[i] + 1]++;
-    for (int64_t u = 1; u <= data->units; u++)
-        next[u] += next[u - 1];
-    for (int64_t i = 0; i < data->count; i++)
-        g->unit_member[next[data->unit[i]]++] = i;
-    return DPMF_OK;
-}
-
 static int64_t unit_size(const train_gradient *g, int64_t unit) {
     return g->clip.by_unit ? g->unit_start[unit + 1] - g->unit_start[unit] : 1;
-}
-
-static int64_t largest_unit(const train_gradient *g) {
-    int64_t largest = 1;
-    for (int64_t u = 0; g->clip.by_unit && u < g->data->units; u++)
-        if (unit_size(g, u) > largest) largest = unit_size(g, u);
-    return largest;
 }
 
 /* ---- room ---- */
@@ -63,7 +262,9 @@ static int64_t largest_unit(const train_gradient *g) {
 static dpmf_status allocate_block(train_gradient *g) {
     const train_model *m = &g->model;
     train_block *b = &g->block;
-    const int64_t largest = largest_unit(g);
+    int64_t largest = 1;
+    for (int64_t u = 0; g->clip.by_unit && u < g->data->units; u++)
+        if (unit_size(g, u) > largest) largest = unit_size(g, u);
     b->room = largest > BLOCK ? largest : BLOCK;
     TRY(base_alloc(b->room, sizeof *b->x, "a batch", (void **)&b->x));
     TRY(base_alloc(b->room, sizeof *b->label, "a batch", (void **)&b->label));
@@ -77,8 +278,8 @@ static dpmf_status allocate_block(train_gradient *g) {
     TRY(base_alloc(b->room, sizeof *b->clipped, "a batch", (void **)&b->clipped));
     TRY(base_alloc_doubles(b->room, "a batch", &b->factor));
     if (!g->clip.by_unit && isfinite(g->clip.clip)) {
-        TRY(base_alloc_doubles(b->room * train_stride(m->outputs), "a batch", &b->first_clipped));
-        TRY(base_alloc_doubles(b->room * train_stride(m->classes), "a batch", &b->second_clipped));
+        TRY(base_alloc_doubles(b->room * stride(m->outputs), "a batch", &b->first_clipped));
+        TRY(base_alloc_doubles(b->room * stride(m->classes), "a batch", &b->second_clipped));
     }
     for (int64_t i = 0; i < b->room; i++)
         b->hidden_rows[i] = b->hidden + i * m->hidden;
@@ -96,7 +297,18 @@ static dpmf_status allocate_users(train_gradient *g) {
 static dpmf_status allocate_all(train_gradient *g) {
     const train_model *m = &g->model;
     const int threads = base_pool_threads(g->pool);
-    if (g->clip.by_unit) TRY(group_units(g));
+    if (g->clip.by_unit) {
+        const dpmf_dataset *data = g->data;
+        TRY(base_alloc(data->units + 2, sizeof(int64_t), "the users", (void **)&g->unit_start));
+        TRY(base_alloc(data->count, sizeof(int64_t), "the users", (void **)&g->unit_member));
+        int64_t *next = g->unit_start + 1; /* shifted by one while filling: next[u] is where unit u goes on */
+        for (int64_t i = 0; i < data->count; i++)
+            next[data->unit[i] + 1]++;
+        for (int64_t u = 1; u <= data->units; u++)
+            next[u] += next[u - 1];
+        for (int64_t i = 0; i < data->count; i++)
+            g->unit_member[next[data->unit[i]]++] = i;
+    }
     TRY(allocate_block(g));
     TRY(base_alloc(m->dim, sizeof *g->sums, "the sum of gradients", (void **)&g->sums));
     if (isinf(g->clip.clip)) TRY(base_alloc(m->dim, sizeof *g->plain, "the sum of gradients", (void **)&g->plain));
@@ -167,18 +379,6 @@ static void add_example(train_gradient *g, int64_t example) {
     b->label[b->count++] = g->data->label[example];
 }
 
-static void add_unit(train_gradient *g, int64_t unit) {
-    train_block *b = &g->block;
-    b->start[b->units++] = b->count;
-    if (!g->clip.by_unit) {
-        add_example(g, unit);
-    } else {
-        for (int64_t k = g->unit_start[unit]; k < g->unit_start[unit + 1]; k++)
-            add_example(g, g->unit_member[k]);
-    }
-    b->start[b->units] = b->count;
-}
-
 /* Rows of `count` lanes as rows of examples. */
 static void take_rows(int64_t width, int64_t count, const float *lanes, float *rows) {
     for (int64_t l = 0; l < count; l++)
@@ -203,7 +403,11 @@ static dpmf_status derive_chunk(void *context, int64_t item, int worker) {
     }
     for (int64_t i = from; i < from + count && b->first_clipped != NULL; i++) {
         if (m->hidden > 0) b->hidden_input[i] = train_round_inputs(m->hidden, b->hidden + i * m->hidden);
-        train_clip_example(g, i);
+        /* The clipped derivatives of one example of the block; any thread. */
+        const train_layer layer[2] = {
+            {m->outputs, b->first + i * m->outputs, b->input[i], b->first_clipped + i * stride(m->outputs)},
+            {m->classes, b->second + i * m->classes, b->hidden_input[i], b->second_clipped + i * stride(m->classes)}};
+        train_clip_layers(&g->grid, g->clip.zero_above, m->hidden > 0 ? 2 : 1, layer, &b->clipped[i]);
     }
     return DPMF_OK;
 }
@@ -211,8 +415,8 @@ static dpmf_status derive_chunk(void *context, int64_t item, int worker) {
 static dpmf_status finish_block(train_gradient *g) {
     train_block *b = &g->block;
     if (b->count == 0) return DPMF_OK;
-    TRY(train_share(g, (b->count + TRAIN_LANES - 1) / TRAIN_LANES, derive_chunk));
-    TRY(train_clip_and_add(g));
+    TRY(share_work(g, (b->count + TRAIN_LANES - 1) / TRAIN_LANES, derive_chunk));
+    TRY(clip_and_add(g));
     b->count = b->units = 0;
     return DPMF_OK;
 }
@@ -233,9 +437,17 @@ dpmf_status train_gradient_sum(train_gradient *g, const float *weights, int64_t 
         const int64_t size = unit_size(g, batch[i]);
         if (size == 0) continue; /* a user without examples adds nothing */
         if (g->block.count + size > g->block.room) TRY(finish_block(g));
-        add_unit(g, batch[i]);
+        train_block *b = &g->block;
+        b->start[b->units++] = b->count;
+        if (!g->clip.by_unit) {
+            add_example(g, batch[i]);
+        } else {
+            for (int64_t k = g->unit_start[batch[i]]; k < g->unit_start[batch[i] + 1]; k++)
+                add_example(g, g->unit_member[k]);
+        }
+        b->start[b->units] = b->count;
         g->units++;
     }
     TRY(finish_block(g));
-    return g->plain != NULL ? train_plain_finish(g) : DPMF_OK;
+    return g->plain != NULL ? finish_plain(g) : DPMF_OK;
 }

@@ -32,7 +32,7 @@
  *
  * Not finite. A norm that is not finite gives a = 0, q = 0: such a unit adds nothing, and nothing shows it.
  */
-#include "train/grid.h"
+#include "train/train.h"
 
 #include <float.h>
 #include <math.h>
@@ -113,21 +113,16 @@ dpmf_status train_grid_choose(double clip, int64_t units, double noise, double g
 
 /* ---- examples ---- */
 
-static void round_derivatives(const train_layer *l, double scale, double *square) {
-    double sum = 0;
-    for (int64_t i = 0; i < l->outputs; i++) {
-        l->out[i] = train_whole((double)l->d[i] * scale);
-        sum += l->out[i] * l->out[i];
-    }
-    *square = sum;
-}
-
 /* a of every layer at factor f; does the certificate hold? */
 static int try_factor(const train_grid *grid, double f, int layers, const train_layer *layer) {
     unsigned __int128 sum = 0;
     for (int l = 0; l < layers; l++) {
+        const double scale = f * layer[l].input.step * grid->per_step;
         double square = 0;
-        round_derivatives(&layer[l], f * layer[l].input.step * grid->per_step, &square);
+        for (int64_t i = 0; i < layer[l].outputs; i++) {
+            layer[l].out[i] = train_whole((double)layer[l].d[i] * scale);
+            square += layer[l].out[i] * layer[l].out[i];
+        }
         if (!(square < 0x1p53)) return 0;
         sum += (unsigned __int128)square * (unsigned __int128)layer[l].input.square;
     }
@@ -175,13 +170,6 @@ void train_clip_layers(const train_grid *grid, double zero_above, int layers, co
 
 enum { SLICE = 4096 }; /* terms of one sum before it is added to another: short sums round less */
 
-static double norm_of(int64_t dim, const float *v) {
-    double sum = 0;
-    for (int64_t from = 0; from < dim; from += SLICE)
-        sum += train_square_of(dim - from < SLICE ? dim - from : SLICE, v + from);
-    return sqrt(sum);
-}
-
 static double square_on_grid(int64_t dim, const float *v, double factor) {
     double sum[4] = {0};
     for (int64_t i = 0; i < dim; i++) {
@@ -193,7 +181,10 @@ static double square_on_grid(int64_t dim, const float *v, double factor) {
 
 void train_clip_vector(const train_grid *grid, double zero_above, int64_t dim, const float *v, int64_t count,
                        double *factor, int *clipped) {
-    const double norm = norm_of(dim, v), size = (double)dim;
+    double sum = 0;
+    for (int64_t from = 0; from < dim; from += SLICE)
+        sum += train_square_of(dim - from < SLICE ? dim - from : SLICE, v + from);
+    const double norm = sqrt(sum), size = (double)dim;
     const double most = (grid->radius - 0.5 * sqrt(size) - 1) * (1 - size * 0x1p-49);
     const double whole = grid->per_step / (double)count, limit = grid->radius * grid->radius;
     double s = norm * whole > most ? most / norm : whole;

@@ -52,17 +52,6 @@ static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset 
     return DPMF_OK;
 }
 
-static dpmf_status check_parts(const dpmf_trainer_options *o, int64_t dim) {
-    if (o->parts < 1 || o->part < 0 || o->part >= o->parts || o->parts > dim)
-        return base_fail(DPMF_ERROR_ARGUMENT,
-                         "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
-                         " (the weights of the model)",
-                         o->part, o->parts, dim);
-    if (o->parts > 1 && o->reduce == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts and no `reduce` that adds up their sums", o->parts);
-    return DPMF_OK;
-}
-
 /* The units that batches are drawn from must be those of the data, and batches a function of the key and the step. */
 static dpmf_status check_sampler(const dpmf_trainer *t) {
     const dpmf_sampler_identity s = dpmf_sampler_identify(t->sampler);
@@ -143,7 +132,13 @@ static dpmf_status open_trainer(dpmf_trainer *t, const uint8_t key[DPMF_KEY_SIZE
     char label[65];
     TRY(train_model_of(t->data->features, o->hidden, t->data->classes, &t->model));
     TRY(check_clip(o, t->data));
-    TRY(check_parts(o, t->model.dim));
+    if (o->parts < 1 || o->part < 0 || o->part >= o->parts || o->parts > t->model.dim)
+        return base_fail(DPMF_ERROR_ARGUMENT,
+                         "part %" PRId64 " of %" PRId64 ", accepted: 0 to parts - 1 of 1 to %" PRId64
+                         " (the weights of the model)",
+                         o->part, o->parts, t->model.dim);
+    if (o->parts > 1 && o->reduce == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " parts and no `reduce` that adds up their sums", o->parts);
     TRY(check_mechanism(t));
     TRY(check_sampler(t));
     TRY(train_stepper_open(o, t->steps, t->model.dim, &t->stepper));
@@ -214,78 +209,41 @@ static dpmf_status fail_size(const dpmf_trainer *t, const char *what) {
                      what, t->options.learning_rate);
 }
 
-/* This part's sum. It can only be wrong without a clip norm, where there is nothing to protect. */
-static dpmf_status sum_batch(dpmf_trainer *t) {
-    int64_t count = 0;
-    if (dpmf_sampler_get(t->sampler).step != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
-    TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
-    dpmf_status status =
-        train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
-    return status == DPMF_ERROR_NUMERICAL ? fail_size(t, "a gradient is not finite") : status;
-}
-
-/* Names the sum that the row will meet. */
-static dpmf_status bind_sum(dpmf_trainer *t) {
-    uint8_t digest[DPMF_DIGEST_SIZE];
-    const base_part part = {t->gradient->sums, (size_t)t->model.dim * sizeof *t->gradient->sums};
-    TRY(base_sha256_bytes(1, &part, digest));
-    dpmf_status status = dpmf_noise_bind_sum(t->noise, digest);
-    crypto_wipe(digest, sizeof digest);
-    return status;
-}
-
-/* floor(n/xi + 1/2): the sum is whole, so this and the sum together are the rounding of their exact sum. */
-static dpmf_status add_row(dpmf_trainer *t, int64_t count) {
-    const double per_step = t->gradient->grid.per_step;
-    const float *row = t->released + t->offset;
-    int64_t *sums = t->gradient->sums + t->offset;
-    for (int64_t i = 0; i < count; i++) {
-        const double exact = (double)row[i] * per_step;
-        if (fabs(exact) < 0x1p50) { /* nearest, and ties upwards, where the nearest is even */
-            sums[i] += train_integer(exact) + (exact - train_whole(exact) == 0.5);
-            continue;
-        }
-        if (!(fabs(exact) < 0x1p62)) return fail_size(t, "the noise does not fit the grid of the sum");
-        sums[i] += (int64_t)floor(exact + 0.5);
-    }
-    return DPMF_OK;
-}
-
 static dpmf_status add_noise(dpmf_trainer *t) {
     if (t->noise == NULL) return DPMF_OK;
     const double before = seconds();
     if (dpmf_noise_get(t->noise).step != t->step || dpmf_noise_get(t->noise).in_doubt)
         TRY(dpmf_noise_seek(t->noise, t->step));
-    if (t->has_state) TRY(bind_sum(t)); /* nothing else remembers */
+    if (t->has_state) {
+        /* Names the sum that the row will meet; nothing else remembers it. */
+        uint8_t digest[DPMF_DIGEST_SIZE];
+        const base_part part = {t->gradient->sums, (size_t)t->model.dim * sizeof *t->gradient->sums};
+        TRY(base_sha256_bytes(1, &part, digest));
+        dpmf_status status = dpmf_noise_bind_sum(t->noise, digest);
+        crypto_wipe(digest, sizeof digest);
+        TRY(status);
+    }
     if (t->options.exact) {
         const dpmf_segment sums = {t->gradient->sums + t->offset, dpmf_noise_get(t->noise).count};
         TRY(dpmf_noise_add_whole(t->noise, 1, &sums));
     } else {
         TRY(dpmf_noise_next(t->noise, t->released + t->offset));
-        TRY(add_row(t, dpmf_noise_get(t->noise).count));
+        /* floor(n/xi + 1/2): the sum is whole, so this and the sum together are the rounding of their exact sum. */
+        const double per_step = t->gradient->grid.per_step;
+        const float *row = t->released + t->offset;
+        int64_t *sums = t->gradient->sums + t->offset;
+        const int64_t count = dpmf_noise_get(t->noise).count;
+        for (int64_t i = 0; i < count; i++) {
+            const double exact = (double)row[i] * per_step;
+            if (fabs(exact) < 0x1p50) { /* nearest, and ties upwards, where the nearest is even */
+                sums[i] += train_integer(exact) + (exact - train_whole(exact) == 0.5);
+                continue;
+            }
+            if (!(fabs(exact) < 0x1p62)) return fail_size(t, "the noise does not fit the grid of the sum");
+            sums[i] += (int64_t)floor(exact + 0.5);
+        }
     }
     t->noise_seconds += seconds() - before;
-    return DPMF_OK;
-}
-
-/* The sum in float, which is post-processing, and the weights after it. */
-static dpmf_status move_weights(dpmf_trainer *t) {
-    for (int64_t i = 0; i < t->model.dim; i++)
-        t->released[i] = (float)((double)t->gradient->sums[i] * t->gradient->grid.step);
-    train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_get(t->sampler).expected, t->weights);
-    for (int64_t i = 0; i < t->model.dim; i++)
-        if (!isfinite(t->weights[i])) return fail_size(t, "a weight is not finite");
-    return DPMF_OK;
-}
-
-static dpmf_status take_step(dpmf_trainer *t) {
-    const dpmf_trainer_options *o = &t->options;
-    TRY(sum_batch(t));
-    TRY(add_noise(t));
-    if (o->parts > 1) TRY(o->reduce(o->reduce_context, t->gradient->sums, t->model.dim));
-    TRY(move_weights(t));
-    t->clipped = t->gradient->units > 0 ? (double)t->gradient->clipped / (double)t->gradient->units : 0.0;
-    t->step++;
     return DPMF_OK;
 }
 
@@ -295,7 +253,26 @@ dpmf_status dpmf_trainer_next(dpmf_trainer *t) {
         return base_fail(DPMF_ERROR_ARGUMENT, "step %" PRId64 " of a run of %" PRId64 " steps: it is complete", t->step,
                          t->steps);
     TRY(base_progress(&t->options.run, "training", (double)t->step / (double)t->steps));
-    return take_step(t); /* after a failure sampler and noise are ahead: the next call seeks back */
+    const dpmf_trainer_options *o = &t->options;
+    /* After a failure sampler and noise are ahead, and the next call seeks back. */
+    /* This part's sum. It can only be wrong without a clip norm, where there is nothing to protect. */
+    int64_t count = 0;
+    if (dpmf_sampler_get(t->sampler).step != t->step) TRY(dpmf_sampler_seek(t->sampler, t->step));
+    TRY(dpmf_sampler_next(t->sampler, t->batch, &count));
+    dpmf_status status =
+        train_gradient_sum(t->gradient, t->weights, count, t->batch, t->options.part, t->options.parts);
+    TRY(status == DPMF_ERROR_NUMERICAL ? fail_size(t, "a gradient is not finite") : status);
+    TRY(add_noise(t));
+    if (o->parts > 1) TRY(o->reduce(o->reduce_context, t->gradient->sums, t->model.dim));
+    /* The sum in float, which is post-processing, and the weights after it. */
+    for (int64_t i = 0; i < t->model.dim; i++)
+        t->released[i] = (float)((double)t->gradient->sums[i] * t->gradient->grid.step);
+    train_stepper_step(&t->stepper, t->step, t->released, dpmf_sampler_get(t->sampler).expected, t->weights);
+    for (int64_t i = 0; i < t->model.dim; i++)
+        if (!isfinite(t->weights[i])) return fail_size(t, "a weight is not finite");
+    t->clipped = t->gradient->units > 0 ? (double)t->gradient->clipped / (double)t->gradient->units : 0.0;
+    t->step++;
+    return DPMF_OK;
 }
 
 dpmf_exact dpmf_trainer_release(const dpmf_trainer *trainer) {
@@ -324,4 +301,129 @@ double dpmf_trainer_clipped(const dpmf_trainer *trainer) {
 
 double dpmf_trainer_noise_seconds(const dpmf_trainer *trainer) {
     return trainer != NULL ? trainer->noise_seconds : 0.0;
+}
+
+/*
+ * ---- the optimizer ----
+ *
+ * What becomes of a private gradient g: post-processing, which costs no privacy.
+ *
+ *     SGD    m <- beta m + g,  u = m, or g + beta m (Nesterov),      w <- (1 - eta lambda) w - eta u
+ *     Adam   m <- beta1 m + (1-beta1) g,  v <- beta2 v + (1-beta2) g^2,
+ *            u = m/(1 - beta1^(t+1)) / (sqrt(v/(1 - beta2^(t+1))) + epsilon)       (Kingma and Ba 2015), decay as above
+ *
+ * with eta = learning rate x schedule[t]. SGD is the recursion of the named workloads (dpmf.h, section 2), so that
+ * w_t - w_0 = -rate (A g)_t where lambda = 0.
+ */
+
+static dpmf_status check_between(const char *name, double value, double low, double high) {
+    if (value >= low && value < high) return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT, "%s = %g, accepted: %g to below %g", name, value, low, high);
+}
+
+static dpmf_status check_options(const dpmf_trainer_options *o) {
+    const double largest = 1e30; /* beyond what float weights can follow */
+    if (o->optimizer != DPMF_OPTIMIZER_SGD && o->optimizer != DPMF_OPTIMIZER_ADAM)
+        return base_fail(DPMF_ERROR_ARGUMENT, "optimizer %d, accepted: 0 (SGD), 1 (Adam)", (int)o->optimizer);
+    if (!(o->learning_rate > 0.0) || !(o->learning_rate < largest))
+        return base_fail(DPMF_ERROR_ARGUMENT, "learning_rate = %g, accepted: above 0 and below %g", o->learning_rate,
+                         largest);
+    TRY(check_between("momentum", o->momentum, 0.0, 1.0));
+    TRY(check_between("beta1", o->beta1, 0.0, 1.0));
+    TRY(check_between("beta2", o->beta2, 0.0, 1.0));
+    TRY(check_between("decay", o->decay, 0.0, largest));
+    if (!(o->adam_epsilon > 0.0) || !(o->adam_epsilon < largest))
+        return base_fail(DPMF_ERROR_ARGUMENT, "adam_epsilon = %g, accepted: above 0 and below %g", o->adam_epsilon,
+                         largest);
+    if (o->optimizer == DPMF_OPTIMIZER_ADAM && (o->momentum != 0.0 || o->nesterov))
+        return base_fail(DPMF_ERROR_ARGUMENT, "momentum = %g with Adam, accepted: 0; Adam has beta1", o->momentum);
+    return DPMF_OK;
+}
+
+dpmf_status train_stepper_open(const dpmf_trainer_options *o, int64_t steps, int64_t dim, train_stepper *out) {
+    dpmf_status status = DPMF_OK;
+    train_stepper made = {.kind = o->optimizer,
+                          .learning_rate = o->learning_rate,
+                          .momentum = o->momentum,
+                          .beta1 = o->beta1,
+                          .beta2 = o->beta2,
+                          .adam_epsilon = o->adam_epsilon,
+                          .decay = o->decay,
+                          .nesterov = o->nesterov != 0,
+                          .dim = dim};
+    TRY(check_options(o));
+    /* Every step's rate: positive, and the decay keeps the sign of the weights. */
+    for (int64_t t = 0; t < (o->schedule != NULL ? steps : 1); t++) {
+        const double factor = o->schedule != NULL ? o->schedule[t] : 1.0;
+        if (!(factor > 0.0) || !(factor < 1e30))
+            return base_fail(DPMF_ERROR_ARGUMENT, "schedule[%" PRId64 "] = %g, accepted: above 0 and below 1e30", t,
+                             factor);
+        if (!(o->learning_rate * factor * o->decay < 1.0))
+            return base_fail(DPMF_ERROR_ARGUMENT,
+                             "decay = %g with learning rate %g, accepted: a product below 1 in every step", o->decay,
+                             o->learning_rate * factor);
+    }
+    made.states = o->optimizer == DPMF_OPTIMIZER_ADAM ? 2 : o->momentum > 0.0;
+    TRY_DONE(base_alloc(made.states * dim, sizeof(float), "the optimizer", (void **)&made.state));
+    if (o->schedule != NULL) {
+        TRY_DONE(base_alloc_doubles(steps, "the schedule", &made.schedule));
+        memcpy(made.schedule, o->schedule, (size_t)steps * sizeof *made.schedule);
+    }
+done:
+    if (status == DPMF_OK)
+        *out = made;
+    else
+        train_stepper_close(&made);
+    return status;
+}
+
+void train_stepper_close(train_stepper *stepper) {
+    base_free(stepper->state);
+    base_free(stepper->schedule);
+    *stepper = (train_stepper){0};
+}
+
+static void step_sgd(train_stepper *s, double rate, const float *sums, double scale, float *weights) {
+    const double keep = 1.0 - rate * s->decay, beta = s->momentum;
+    for (int64_t i = 0; i < s->dim; i++) {
+        const double g = (double)sums[i] * scale;
+        double u = g;
+        if (s->states > 0) {
+            const double m = beta * (double)s->state[i] + g;
+            s->state[i] = (float)m;
+            u = s->nesterov ? g + beta * m : m;
+        }
+        weights[i] = (float)(keep * (double)weights[i] - rate * u);
+    }
+}
+
+/* x^n by squaring: the same bits everywhere, which pow does not promise. */
+static double power(double x, int64_t n) {
+    double result = 1.0;
+    for (; n > 0; n /= 2, x *= x)
+        if (n % 2 != 0) result *= x;
+    return result;
+}
+
+static void step_adam(train_stepper *s, int64_t t, double rate, const float *sums, double scale, float *weights) {
+    float *first = s->state, *second = s->state + s->dim;
+    const double keep = 1.0 - rate * s->decay;
+    const double unbias1 = 1.0 / (1.0 - power(s->beta1, t + 1));
+    const double unbias2 = 1.0 / (1.0 - power(s->beta2, t + 1));
+    for (int64_t i = 0; i < s->dim; i++) {
+        const double g = (double)sums[i] * scale;
+        const double m = s->beta1 * (double)first[i] + (1.0 - s->beta1) * g;
+        const double v = s->beta2 * (double)second[i] + (1.0 - s->beta2) * g * g;
+        first[i] = (float)m;
+        second[i] = (float)v;
+        weights[i] = (float)(keep * (double)weights[i] - rate * (m * unbias1) / (sqrt(v * unbias2) + s->adam_epsilon));
+    }
+}
+
+void train_stepper_step(train_stepper *s, int64_t t, const float *sums, double expected, float *weights) {
+    const double rate = s->learning_rate * (s->schedule != NULL ? s->schedule[t] : 1.0);
+    if (s->kind == DPMF_OPTIMIZER_ADAM)
+        step_adam(s, t, rate, sums, 1.0 / expected, weights);
+    else
+        step_sgd(s, rate, sums, 1.0 / expected, weights);
 }

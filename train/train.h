@@ -1,13 +1,124 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Training: the two models, the clipped sum of a batch, and the trainer over them. */
+/* Training: data sets, the two models, the clipped sum of a batch, and the trainer over them. */
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
 #include "base/status.h"
 #include "base/threads.h"
-#include "train/dataset.h"
-#include "train/grid.h"
+#include "dpmf_train.h"
 #include "train/kernels/multiply/multiply.h"
+
+#include <string.h>
+
+/* ---- the grid that sums of gradients lie on: whole numbers, so that sums are exact in any order (train/grid.c) ---- */
+
+/* x to the nearest whole number, ties to even, |x| < 2^51: as a double, and as an integer. */
+static inline double train_whole(double x) {
+    const double middle = 6755399441055744.0; /* 1.5 x 2^52: what is added to it loses its fraction */
+    return (x + middle) - middle;
+}
+
+static inline int64_t train_integer(double x) {
+    const double shifted = x + 6755399441055744.0;
+    int64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    return bits - INT64_C(0x4338000000000000);
+}
+
+/* |x|^2 in double: no float overflows it. */
+double train_square_of(int64_t count, const float *x);
+
+/* Inputs of a layer, with the 1 of the bias, on a grid of their own. */
+typedef struct train_input {
+    double square; /* |b|^2 as an integer, the 1 included; NaN: an input is not finite, and all of them are 0 now */
+    double step;   /* x = b step, a power of two */
+} train_input;
+
+/* Rounds the inputs to multiples of `step`, 2^-20 to 2^-21 of their norm. */
+train_input train_round_inputs(int64_t count, float *x);
+
+/* The whole number that stands for the bias's 1, times `step`. */
+double train_one_of(const train_input *input);
+
+/* Beyond these the grid of a sum leaves the range of floats; the noise has the same bounds. */
+#define TRAIN_CLIP_MIN 0x1p-100
+#define TRAIN_CLIP_MAX 0x1p100
+
+typedef struct train_grid {
+    double step, per_step; /* xi, a power of two, and 1/xi */
+    double radius;         /* floor(clip/xi): the largest norm, in steps, that a unit may add */
+} train_grid;
+
+/*
+ * For a clip norm, sums of up to `units` units, and noise of standard deviation `noise` (0: none). Refuses what no grid
+ * holds; `outputs`: of all layers together.
+ */
+DPMF_MUST_CHECK dpmf_status train_grid_choose(double clip, int64_t units, double noise, double given, int64_t outputs,
+                                              train_grid *out);
+
+/* A layer of one example: its derivatives, and its inputs on their grid. */
+typedef struct train_layer {
+    int64_t outputs;
+    const float *d;
+    train_input input;
+    double *out; /* the derivatives as they are to be multiplied with the inputs: products on the grid */
+} train_layer;
+
+/*
+ * Clips the gradient sum over `layers` of d x': fills `out` so that the products have a norm of at most radius, exactly.
+ * All zeros if a number is not finite, or if the norm is above zero_above > 0. *clipped: 1 if it is not the gradient as
+ * it was.
+ */
+void train_clip_layers(const train_grid *grid, double zero_above, int layers, const train_layer *layer, int *clipped);
+
+/*
+ * The same for a vector v/count that has been formed: *factor so that rint(factor v) has a norm of at most radius, and
+ * not finite numbers give 0.
+ */
+void train_clip_vector(const train_grid *grid, double zero_above, int64_t dim, const float *v, int64_t count,
+                       double *factor, int *clipped);
+
+/* ---- data sets: examples in memory as float rows, their labels, and, where users are known, whose they are ---- */
+
+/* Bounds that keep every size below far from overflow; what memory allows is the allocator's to say. */
+#define TRAIN_EXAMPLES_MAX ((int64_t)1 << 40)
+#define TRAIN_FEATURES_MAX ((int64_t)1 << 24)
+enum { TRAIN_CLASSES_MAX = 65536 };
+
+struct dpmf_dataset {
+    int64_t count, features, classes;
+    int64_t units;      /* users; the number of examples where `unit` is NULL */
+    float *x;           /* count x features, on grids (above); a row that was not finite is 0 */
+    train_input *input; /* those grids */
+    int32_t *label;     /* in [0, classes) */
+    int64_t *unit;      /* NULL, or the user of each example, in [0, units) */
+    char names[65];     /* SHA-256 of the names of the features, in order; empty: they have none */
+    char digest[65];    /* SHA-256 of what it was made from; two data sets with one digest are equal */
+};
+
+/* A data set whose arrays are still to be filled in; `with_units`: `unit` is there too. */
+DPMF_MUST_CHECK dpmf_status train_dataset_allocate(int64_t count, int64_t features, int with_units, dpmf_dataset **out);
+
+/* classes = the largest label + 1. */
+void train_dataset_count_classes(dpmf_dataset *dataset);
+
+/* Puts the features on their grids; after that the data set may be used. */
+void train_dataset_finish(dpmf_dataset *dataset);
+
+/* SHA-256 of the numbers themselves into `digest`, before they are put on grids. */
+DPMF_MUST_CHECK dpmf_status train_dataset_digest(dpmf_dataset *dataset);
+
+/*
+ * IDX from memory, plain or gzip; the payload is allocated (base_free). `dimensions` is 1 or 3, `shape` what the
+ * header says. Refused: another magic, a size that the header does not explain, bytes that follow. `name` is for
+ * messages.
+ */
+DPMF_MUST_CHECK dpmf_status train_idx_decode(const uint8_t *bytes, size_t size, const char *name, int dimensions,
+                                             int64_t shape[3], uint8_t **payload);
+
+/* CSV from memory; `name` is for messages. */
+DPMF_MUST_CHECK dpmf_status train_csv_decode(const char *text, size_t size, const char *name, const char *label,
+                                             const char *unit, dpmf_dataset **out);
 
 /* ---- the model (train/model.c) ---- */
 
@@ -56,7 +167,7 @@ float *train_model_forward(const train_model *model, const float *weights, const
 void train_model_backward(const train_model *model, const float *weights, int64_t count, const int32_t *label,
                           train_lanes *lanes);
 
-/* ---- the clipped sum (train/gradient.c over train/clip.c over train/grid.c) ---- */
+/* ---- the clipped sum (train/gradient.c over train/grid.c) ---- */
 
 /* Some of a batch's units, whole: as many as fit the room of a block, or one that is larger. */
 typedef struct train_block {
@@ -69,7 +180,7 @@ typedef struct train_block {
     float *hidden;                          /* activations, an example a row */
     const float **hidden_rows;              /* those rows */
     train_input *input, *hidden_input;      /* of each example, on grids of their own */
-    double *first_clipped, *second_clipped; /* derivatives for the exact product, in rows of train_stride();
+    double *first_clipped, *second_clipped; /* derivatives for the exact product, in rows of stride();
                                              * NULL: by_unit, or no clip */
     int *clipped;                           /* of each unit: its gradient is not what it was */
     double *factor;                         /* by_unit: what its gradient is multiplied by */
@@ -116,24 +227,7 @@ void train_gradient_free(train_gradient *gradient);
 DPMF_MUST_CHECK dpmf_status train_gradient_sum(train_gradient *gradient, const float *weights, int64_t count,
                                                const int64_t *batch, int64_t part, int64_t parts);
 
-/* train/clip.c: work(gradient, item, worker) for each item; by several threads if the block is worth it. */
-DPMF_MUST_CHECK dpmf_status train_share(train_gradient *gradient, int64_t items, base_work work);
-
-/* Doubles from one row to the next: an odd number of cache lines, or rows would meet in the same places of the cache. */
-static inline int64_t train_stride(int64_t outputs) {
-    return 8 * (((outputs + 7) / 8) | 1);
-}
-
-/* The clipped derivatives of one example of the block; any thread. */
-void train_clip_example(train_gradient *gradient, int64_t example);
-
-/* Adds the clipped gradients of the block's units to gradient->sums, or, without a clip norm, to gradient->plain ... */
-DPMF_MUST_CHECK dpmf_status train_clip_and_add(train_gradient *gradient);
-
-/* ... which at the end of the batch becomes gradient->sums. */
-DPMF_MUST_CHECK dpmf_status train_plain_finish(train_gradient *gradient);
-
-/* ---- the optimizer (train/optimizer.c) ---- */
+/* ---- the optimizer (train/train.c) ---- */
 
 typedef struct train_stepper {
     dpmf_optimizer kind;
@@ -152,7 +246,7 @@ void train_stepper_close(train_stepper *stepper);
 /* weights <- the next weights, for the gradient sums/expected of step t. */
 void train_stepper_step(train_stepper *stepper, int64_t t, const float *sums, double expected, float *weights);
 
-/* ---- the trainer (train/train.c, train/identity.c, train/checkpoint.c) ---- */
+/* ---- the trainer (train/train.c, train/checkpoint.c) ---- */
 
 struct dpmf_trainer {
     const dpmf_dataset *data;
@@ -181,8 +275,5 @@ struct dpmf_trainer {
  */
 DPMF_MUST_CHECK dpmf_status train_identify(const dpmf_trainer *trainer, const uint8_t key[DPMF_KEY_SIZE],
                                            char **identity, char shared[65]);
-
-/* Refuses a text that is not the trainer's own identity; the message names the first field that differs. */
-DPMF_MUST_CHECK dpmf_status train_identity_compare(const char *held, const char *own, const char *path);
 
 #endif

@@ -63,13 +63,6 @@ static dpmf_status check_options(const dpmf_account_options *o) {
  */
 static const double SLACK = 5e-5, STEP_MAX = 0.8e-4;
 
-static void fill_presets(dpmf_account_options *o) {
-    if (o->sigma_unit == 0) o->sigma_unit = 1;
-    if (o->slack == 0) o->slack = SLACK;
-    if (o->confidence == 0) o->confidence = 0.999;
-    if (o->compositions == 0) o->compositions = o->strategy == NULL ? 1 : o->strategy->steps;
-}
-
 /* Is the account a simulation where noise is correlated? */
 static int is_simulated(const dpmf_account_options *o) {
     return dpmf_sampling_describe(o->sampling.kind)->simulated;
@@ -241,7 +234,11 @@ dpmf_status account_open(const dpmf_account_options *options, account_request *o
         r.options.engine = DPMF_ENGINE_MONTE_CARLO;
     r.default_steps = r.options.compositions == 0 && r.options.strategy == NULL;
     if (dpmf_sampling_is_none(&r.options.sampling) && r.options.compositions == 0) r.options.compositions = 1;
-    fill_presets(&r.options);
+    if (r.options.sigma_unit == 0) r.options.sigma_unit = 1;
+    if (r.options.slack == 0) r.options.slack = SLACK;
+    if (r.options.confidence == 0) r.options.confidence = 0.999;
+    if (r.options.compositions == 0)
+        r.options.compositions = r.options.strategy == NULL ? 1 : r.options.strategy->steps;
     TRY(check_combination(&r.options));
     TRY(check_cap(&r.options));
     TRY_DONE(is_allocation(&r.options)    ? open_allocation(&r)
@@ -292,37 +289,6 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     TRY(account_answer_question(&coarse, &found));
     *log_delta = found.value;
     return DPMF_OK;
-}
-
-/* ---- the answer ---- */
-
-/* mu of the whole run if the sampling were known. */
-static double unsampled_mu(const account_request *r, double sigma) {
-    double effective = sigma * r->options.sigma_unit;
-    if (r->simulated) return r->scheme.sensed.value / (effective * r->scheme.norm);
-    account_question at = r->question;
-    at.sigma = effective;
-    return account_unsampled_mu(&at);
-}
-
-dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta) {
-    dpmf_privacy p = {.epsilon = epsilon,
-                      .delta = delta,
-                      .sigma = sigma,
-                      .kind = DPMF_UPPER_BOUND,
-                      .compositions = r->question.compositions,
-                      .probability = r->question.probability,
-                      .slack_met = 1};
-    double total = unsampled_mu(r, sigma);
-    if (dpmf_sampling_is_none(&r->options.sampling)) {
-        p.total_mu = total;
-        p.total_rho = total * total / 2;
-        p.mu = total / sqrt((double)r->question.compositions);
-        p.rho = p.mu * p.mu / 2;
-    } else if (delta > 0) {
-        p.without_sampling = account_gaussian_epsilon(total, log(delta));
-    }
-    return p;
 }
 
 /* ---- the public calls ---- */

@@ -11,7 +11,7 @@
  * Gaussians whose means are sums of columns of C. That a unit that always moves in the same direction is the worst case
  * needs entries that are not negative, which is checked.
  */
-#include "account/amplify.h"
+#include "account/question.h"
 
 #include "account/account.h"
 #include "base/linalg.h"
@@ -40,11 +40,6 @@ done:
 /* Room for the rounding of a norm, so that a value written with full precision is not refused. */
 static const double NORM_ROUNDING = 1e-12;
 
-static dpmf_status check_claim(double claimed, double norm) {
-    if (claimed == 0 || norm <= claimed * (1 + NORM_ROUNDING)) return DPMF_OK;
-    return base_fail(DPMF_ERROR_ARGUMENT, "claimed largest column norm %.12g, but it is %.12g", claimed, norm);
-}
-
 static dpmf_status check_bands(const dpmf_strategy *strategy, int64_t accepted, const char *sampling) {
     int64_t bands = strategy_bands(strategy);
     if (bands <= accepted && strategy_rows(strategy) == strategy->steps) return DPMF_OK;
@@ -68,7 +63,8 @@ dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *
     int64_t blocks = account_sampling_blocks(sampling);
     TRY(check_bands(strategy, blocks, blocks == 1 ? "poisson" : "block-cyclic"));
     TRY(largest_norm(strategy, &norm));
-    TRY(check_claim(claimed_norm, norm));
+    if (claimed_norm != 0 && !(norm <= claimed_norm * (1 + NORM_ROUNDING)))
+        return base_fail(DPMF_ERROR_ARGUMENT, "claimed largest column norm %.12g, but it is %.12g", claimed_norm, norm);
     int64_t n = strategy->steps;
     *out = (account_amplification){
         .compositions = n / blocks + (n % blocks != 0),
@@ -83,16 +79,13 @@ dpmf_status account_amplify(const dpmf_strategy *strategy, const dpmf_sampling *
 /* Above this the check that no entry is negative, O(rows) per column, would take minutes for a C without structure. */
 enum { COLUMNS_MAX = 1 << 15 };
 
-static dpmf_status refuse_negative(const dpmf_strategy *s, double value) {
-    return base_fail(DPMF_ERROR_UNSUPPORTED,
-                     "the strategy (%s) has the negative entry %g: Monte Carlo accounting is proven for entries that "
-                     "are not negative",
-                     s->family, value);
-}
-
 static dpmf_status check_values(const dpmf_strategy *s, int64_t count, const double *values) {
     for (int64_t i = 0; i < count; i++)
-        if (!(values[i] >= 0)) return refuse_negative(s, values[i]);
+        if (!(values[i] >= 0))
+            return base_fail(DPMF_ERROR_UNSUPPORTED,
+                             "the strategy (%s) has the negative entry %g: Monte Carlo accounting is proven for "
+                             "entries that are not negative",
+                             s->family, values[i]);
     return DPMF_OK;
 }
 
@@ -117,35 +110,6 @@ done:
     return status;
 }
 
-/* means[j] = C x, x the indicator of the steps of bin j. */
-static dpmf_status bin_means(const dpmf_strategy *s, int64_t bins, double *means, double *x) {
-    int64_t n = s->steps, rows = strategy_rows(s);
-    for (int64_t j = 0; j < bins; j++) {
-        memset(x, 0, (size_t)n * sizeof *x);
-        for (int64_t t = j; t < n; t += bins)
-            x[t] = 1;
-        TRY(dpmf_strategy_apply(s, x, means + j * rows));
-    }
-    return DPMF_OK;
-}
-
-/*
- * For a Toeplitz C with `count` coefficients, column s and a later one t share sum_{u < n-t} c_u c_{u+t-s}, so that for
- * each distance one running sum serves all pairs of steps. This takes n steps per distance and stores nothing but the
- * matrix.
- */
-static void toeplitz_gram(int64_t n, int64_t bins, int64_t count, const double *c, double *gram) {
-    for (int64_t apart = 0; apart < count && apart < n; apart++) {
-        double sum = 0;
-        for (int64_t t = n - 1; t >= apart; t--) {
-            const int64_t u = n - 1 - t, i = (t - apart) % bins, j = t % bins;
-            if (u + apart < count) sum += c[u] * c[u + apart];
-            gram[i * bins + j] += sum;
-            if (apart > 0) gram[j * bins + i] += sum;
-        }
-    }
-}
-
 static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) {
     int64_t n = s->steps, rows = strategy_rows(s);
     double *means = NULL, *x = NULL, *gram = NULL;
@@ -164,14 +128,33 @@ static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) 
     int64_t count = 0, unused = 0;
     const double *c = NULL, *inverse = NULL;
     if (strategy_toeplitz(s, &count, &c, &unused, &inverse) && c != NULL && rows == n) {
-        toeplitz_gram(n, bins, count, c, gram);
+        /*
+         * For a Toeplitz C with `count` coefficients, column s and a later one t share sum_{u < n-t} c_u c_{u+t-s}, so that for
+         * each distance one running sum serves all pairs of steps. This takes n steps per distance and stores nothing but the
+         * matrix.
+         */
+        for (int64_t apart = 0; apart < count && apart < n; apart++) {
+            double sum = 0;
+            for (int64_t t = n - 1; t >= apart; t--) {
+                const int64_t u = n - 1 - t, i = (t - apart) % bins, j = t % bins;
+                if (u + apart < count) sum += c[u] * c[u + apart];
+                gram[i * bins + j] += sum;
+                if (apart > 0) gram[j * bins + i] += sum;
+            }
+        }
         *out = gram;
         gram = NULL;
         goto done;
     }
     TRY_DONE(base_alloc_doubles(bins * rows, "the means of the bins", &means));
     TRY_DONE(base_alloc_doubles(n, "the steps of a bin", &x));
-    TRY_DONE(bin_means(s, bins, means, x));
+    /* means[j] = C x, x the indicator of the steps of bin j. */
+    for (int64_t j = 0; j < bins; j++) {
+        memset(x, 0, (size_t)n * sizeof *x);
+        for (int64_t t = j; t < n; t += bins)
+            x[t] = 1;
+        TRY_DONE(dpmf_strategy_apply(s, x, means + j * rows));
+    }
     for (int64_t i = 0; i < bins; i++)
         for (int64_t j = 0; j <= i; j++)
             gram[i * bins + j] = gram[j * bins + i] = base_dot(rows, means + i * rows, means + j * rows);

@@ -47,9 +47,9 @@
  * bound too, since mixing in the same distribution on both sides only loses information (joint convexity): the lesser
  * of the two bounds, both proven, is the answer. Renyi divergences, proven too but looser, are used only on request.
  */
-#include "account/grid/grid.h"
+#include "account/question.h"
 
-#include "account/pair.h"
+#include "account/grid/grid.h"
 #include "account/saddle.h"
 #include "base/special.h"
 
@@ -178,14 +178,13 @@ double account_gaussian(const account_question *q, double mu) {
 
 /* ---- zero-concentrated differential privacy ---- */
 
-/* epsilon where order 1 + b is the best */
-static double zcdp_epsilon_at(double rho, double b) {
-    return rho * (1 + 2 * b) - log1p(1 / b);
-}
-
-/* The b for which order 1 + b is the best: ln delta falls as b grows. By bisection of ln b: Newton or secants would save
- * nothing that counts. */
-static double zcdp_best(double rho, double log_delta) {
+double account_zcdp_epsilon(double rho, double log_delta) {
+    if (isnan(rho) || isnan(log_delta)) return NAN;
+    assert(rho >= 0);
+    if (rho == 0 || log_delta >= 0) return 0;
+    if (isinf(rho) || isinf(log_delta)) return INFINITY;
+    /* The b for which order 1 + b is the best: ln delta falls as b grows. By bisection of ln b: Newton or secants would save
+     * nothing that counts. */
     double low = -700, high = 700; /* ln b */
     for (int round = 0; round < ROUNDS && high - low > converged * fabs(high); round++) {
         const double middle = 0.5 * (low + high), b = exp(middle);
@@ -196,15 +195,8 @@ static double zcdp_best(double rho, double log_delta) {
             high = middle;
         }
     }
-    return exp(0.5 * (low + high));
-}
-
-double account_zcdp_epsilon(double rho, double log_delta) {
-    if (isnan(rho) || isnan(log_delta)) return NAN;
-    assert(rho >= 0);
-    if (rho == 0 || log_delta >= 0) return 0;
-    if (isinf(rho) || isinf(log_delta)) return INFINITY;
-    return fmax(0, zcdp_epsilon_at(rho, zcdp_best(rho, log_delta)));
+    const double b = exp(0.5 * (low + high));
+    return fmax(0, rho * (1 + 2 * b) - log1p(1 / b));
 }
 
 /* ---- composed, with Poisson sampling ---- */
@@ -223,6 +215,29 @@ double account_unsampled_mu(const account_question *q) {
     if (q->cap > 0 && q->adjacency == DPMF_ADJACENCY_ADD_REMOVE) unit = 2; /* a unit may push another out */
     double uses = q->picks > 0 ? (double)q->picks * (double)q->compositions : (double)q->compositions;
     return unit * sqrt(uses) / q->sigma;
+}
+
+dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta) {
+    dpmf_privacy p = {.epsilon = epsilon,
+                      .delta = delta,
+                      .sigma = sigma,
+                      .kind = DPMF_UPPER_BOUND,
+                      .compositions = r->question.compositions,
+                      .probability = r->question.probability,
+                      .slack_met = 1};
+    account_question at = r->question;
+    at.sigma = sigma * r->options.sigma_unit;
+    const double total =
+        r->simulated ? r->scheme.sensed.value / (at.sigma * r->scheme.norm) : account_unsampled_mu(&at);
+    if (dpmf_sampling_is_none(&r->options.sampling)) {
+        p.total_mu = total;
+        p.total_rho = total * total / 2;
+        p.mu = total / sqrt((double)r->question.compositions);
+        p.rho = p.mu * p.mu / 2;
+    } else if (delta > 0) {
+        p.without_sampling = account_gaussian_epsilon(total, log(delta));
+    }
+    return p;
 }
 
 int account_directions(const account_question *q, account_pair pairs[ACCOUNT_DIRECTIONS_MAX]) {
@@ -356,14 +371,6 @@ double account_rdp_cumulant(const account_pair *pair, double t) {
     return n * value * (1 + (value > 0 ? 1e-13 : -1e-13));
 }
 
-/* epsilon or ln delta where order 1 + t is the best; NAN where K fails. */
-static void best_at(const account_pair *pair, double t, double *epsilon, double *log_delta) {
-    const account_cumulant k = pair_cumulant(pair, INFINITY, t, 1);
-    const double n = (double)pair->compositions;
-    *epsilon = isfinite(k.error) ? n * k.first - log1p(1 / t) : NAN;
-    *log_delta = isfinite(k.error) ? n * (k.value - t * k.first) - log1p(t) : NAN;
-}
-
 /*
  * The t at which the best epsilon, or else ln delta, is the one given: the first grows with t, the second falls.
  * Orders where K fails count as too large.
@@ -372,10 +379,11 @@ static double best_order(const account_pair *pair, const account_question *q) {
     double low = -30, high = 60; /* ln t */
     for (int round = 0; round < 60 && high - low > 1e-7; round++) {
         const double middle = round == 0 ? 1 : 0.5 * (low + high);
-        double epsilon, log_delta;
-        best_at(pair, exp(middle), &epsilon, &log_delta);
-        const int small = q->of_epsilon ? log_delta > q->given : epsilon < q->given;
-        if (small) { /* false for NAN */
+        const double t = exp(middle), n = (double)pair->compositions;
+        const account_cumulant k = pair_cumulant(pair, INFINITY, t, 1);
+        /* epsilon and ln delta where order 1 + t is the best */
+        const double epsilon = n * k.first - log1p(1 / t), log_delta = n * (k.value - t * k.first) - log1p(t);
+        if (isfinite(k.error) && (q->of_epsilon ? log_delta > q->given : epsilon < q->given)) {
             low = middle;
         } else {
             high = middle;

@@ -47,10 +47,6 @@ void dpmf_ledger_free(dpmf_ledger *ledger) {
 
 /* ---- entries ---- */
 
-static int compare_numbers(double a, double b) {
-    return (a > b) - (a < b);
-}
-
 /* Compares everything but the number of compositions; adjacency and engine are the ledger's. */
 static int compare(const account_question *a, const account_question *b) {
     const double x[] = {a->sigma,       a->probability,   (double)a->picks, (double)a->bins,
@@ -59,7 +55,7 @@ static int compare(const account_question *a, const account_question *b) {
                         (double)b->cap, (double)b->units, (double)b->blocks};
     int order = 0;
     for (size_t i = 0; i < sizeof x / sizeof *x && order == 0; i++)
-        order = compare_numbers(x[i], y[i]);
+        order = (x[i] > y[i]) - (x[i] < y[i]);
     return order;
 }
 
@@ -220,34 +216,6 @@ static double reach_capped(const void *of, int reversed, double mass) {
     return far;
 }
 
-static grid_part blocks_part(const account_question *c, block_sizes *blocks) {
-    const int64_t small = c->units / c->blocks, large = small + (c->units % c->blocks != 0);
-    blocks->count = 0;
-    for (int64_t size = large; size >= small; size--) {
-        /* Where the cap cannot bind, a cap without effect is used: the curve is then that of Poisson sampling. */
-        const int64_t cap = c->cap < size ? c->cap : size - 1;
-        capped_scheme *s = &blocks->sizes[blocks->count++];
-        capped_make(c->probability, c->sigma, cap, size, c->adjacency, s);
-        if (c->cap >= size) s->binding = 0;
-    }
-    return (grid_part){blocks, fill_capped, reach_capped, c->compositions};
-}
-
-static dpmf_status add_entry(const account_question *c, list_parts *p) {
-    part_numbers *n = &p->numbers[p->count];
-    if (c->picks > 0) {
-        TRY(allocation_blocks_create(c, &n->allocation));
-        for (int i = 0; i < n->allocation.count; i++)
-            p->parts[p->count++] = n->allocation.parts[i];
-    } else if (account_cap_binds(c)) {
-        p->parts[p->count++] = blocks_part(c, &n->capped);
-    } else {
-        n->poisson = (grid_poisson){c->probability, 1 / c->sigma, c->adjacency == DPMF_ADJACENCY_REPLACE_ONE};
-        p->parts[p->count++] = grid_poisson_part(&n->poisson, c->compositions);
-    }
-    return DPMF_OK;
-}
-
 static void parts_free(list_parts *parts) {
     for (int64_t i = 0; parts->numbers != NULL && i < parts->most; i++)
         allocation_blocks_free(&parts->numbers[i].allocation);
@@ -266,8 +234,29 @@ static dpmf_status parts_create(const dpmf_ledger *ledger, list_parts *out) {
         p.numbers[0].gaussian.mu = sqrt(ledger->gaussian);
         p.parts[p.count++] = grid_gaussian_part(&p.numbers[0].gaussian, 1);
     }
-    for (int64_t i = 0; i < ledger->count; i++)
-        TRY_DONE(add_entry(&ledger->entries[i], &p));
+    for (int64_t i = 0; i < ledger->count; i++) {
+        const account_question *c = &ledger->entries[i];
+        part_numbers *n = &p.numbers[p.count];
+        if (c->picks > 0) {
+            TRY_DONE(allocation_blocks_create(c, &n->allocation));
+            for (int k = 0; k < n->allocation.count; k++)
+                p.parts[p.count++] = n->allocation.parts[k];
+        } else if (account_cap_binds(c)) {
+            const int64_t small = c->units / c->blocks, large = small + (c->units % c->blocks != 0);
+            n->capped.count = 0;
+            for (int64_t size = large; size >= small; size--) {
+                /* Where the cap cannot bind, a cap without effect is used: the curve is then that of Poisson sampling. */
+                const int64_t cap = c->cap < size ? c->cap : size - 1;
+                capped_scheme *s = &n->capped.sizes[n->capped.count++];
+                capped_make(c->probability, c->sigma, cap, size, c->adjacency, s);
+                if (c->cap >= size) s->binding = 0;
+            }
+            p.parts[p.count++] = (grid_part){&n->capped, fill_capped, reach_capped, c->compositions};
+        } else {
+            n->poisson = (grid_poisson){c->probability, 1 / c->sigma, c->adjacency == DPMF_ADJACENCY_REPLACE_ONE};
+            p.parts[p.count++] = grid_poisson_part(&n->poisson, c->compositions);
+        }
+    }
     *out = p;
     return DPMF_OK;
 done:

@@ -4,10 +4,27 @@
 #define DPMF_ACCOUNT_QUESTION_H
 
 #include "account/account.h"
-#include "account/amplify.h"
+#include "account/montecarlo/montecarlo.h"
 
 #define ACCOUNT_COMPOSITIONS_MAX ((int64_t)1000000000000000) /* 1e15: the engines have been tried up to there */
 #define ACCOUNT_EPOCHS_MAX ((int64_t)1000000000)
+
+/* ---- account/amplify.c: a strategy under sampling as the numbers that accounting needs ---- */
+
+/* A Monte Carlo scheme and what it owns. sigma is left at 0 for the caller. */
+typedef struct account_amplified {
+    montecarlo_scheme scheme;
+    double *numbers;         /* the scheme's Gram matrix or columns */
+    double norm;             /* the largest column norm of C, which the user's sigma is per unit of */
+    dpmf_sensitivity sensed; /* of C if the sampling were known: under cyclic or min-separation participation */
+} account_amplified;
+
+/* Balls-in-bins or min-sep; C needs non-negative entries, and at most B bands for min-sep. */
+DPMF_MUST_CHECK dpmf_status account_amplify_scheme(const dpmf_strategy *strategy, const dpmf_sampling *sampling,
+                                                   int warm, const dpmf_run *run, account_amplified *out);
+void account_amplified_free(account_amplified *amplified);
+
+/* ---- account/account.c ---- */
 
 typedef struct account_request {
     dpmf_account_options options;
@@ -24,7 +41,7 @@ typedef struct account_request {
 DPMF_MUST_CHECK dpmf_status account_open(const dpmf_account_options *options, account_request *out);
 void account_close(account_request *r);
 
-/* The parts of an answer that follow from sigma and delta: mu, rho, what it would be without the sampling. */
+/* account/gaussian.c: the parts of an answer that follow from sigma and delta: mu, rho, what it would be without the sampling. */
 dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta);
 
 /* DPMF_ERROR_ARGUMENT outside what is accepted. */
@@ -40,5 +57,15 @@ DPMF_MUST_CHECK dpmf_status account_sampled_answer(const account_request *r, int
                                                    dpmf_privacy *out);
 DPMF_MUST_CHECK dpmf_status account_sampled_sigma(const account_request *r, double epsilon, double delta,
                                                   dpmf_privacy *out);
+
+/* A scheme of kind bins, entries of the Gram matrix not negative; both directions. The question's own run does not matter. */
+DPMF_MUST_CHECK dpmf_status account_correlated(const montecarlo_scheme *scheme, const account_question *q,
+                                               account_answer *out);
+/*
+ * A sigma (in the scheme's own unit) that is enough for e^log_delta at the epsilon that q gives, near the least; the
+ * scheme's own does not matter.
+ */
+DPMF_MUST_CHECK dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, const account_question *q,
+                                                     double log_delta, double *sigma);
 
 #endif

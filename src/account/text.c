@@ -143,13 +143,6 @@ static dpmf_status refuse_sampling(const char *text, const char *why) {
     return base_fail(DPMF_ERROR_ARGUMENT, "sampling '%s': %s (%s)", base_show(text, strlen(text), shown), why, forms);
 }
 
-static const sampling_row *find_row(const char *text, size_t length) {
-    for (int i = 0; i < SAMPLING_COUNT; i++)
-        if (strlen(SAMPLINGS[i].facts.name) == length && memcmp(SAMPLINGS[i].facts.name, text, length) == 0)
-            return &SAMPLINGS[i];
-    return NULL;
-}
-
 static dpmf_status read_values(const char *text, const sampling_row *row, const char *values, dpmf_sampling *out) {
     size_t first = row->has_probability ? strcspn(values, ",") : 0;
     const char *rest = values + first;
@@ -184,7 +177,10 @@ static dpmf_status read_cap(const char *text, const char *values, dpmf_sampling 
 
 static dpmf_status parse_plain(const char *text, dpmf_sampling *out) {
     size_t name = strcspn(text, ":");
-    const sampling_row *row = find_row(text, name);
+    const sampling_row *row = NULL;
+    for (int i = 0; i < SAMPLING_COUNT; i++)
+        if (strlen(SAMPLINGS[i].facts.name) == name && memcmp(SAMPLINGS[i].facts.name, text, name) == 0)
+            row = &SAMPLINGS[i];
     if (row == NULL) return refuse_sampling(text, "not a sampling");
     dpmf_sampling found = {.kind = (dpmf_sampling_kind)(row - SAMPLINGS)};
     int wants = row->has_probability || row->has_count;
@@ -278,17 +274,6 @@ static double up(double value) {
     return fmax(rounded, value);
 }
 
-static void add_neighbours(text *t, dpmf_adjacency adjacency, const char *unit) {
-    if (adjacency == DPMF_ADJACENCY_ZERO_OUT)
-        add(t,
-            "Data sets are neighbours when all contributions of one %s are replaced by zeros (zero-out adjacency).\n",
-            unit);
-    else if (adjacency == DPMF_ADJACENCY_ADD_REMOVE)
-        add(t, "Data sets are neighbours when one %s is added or removed (add-remove adjacency).\n", unit);
-    else
-        add(t, "Data sets are neighbours when one %s is replaced by another (replace-one adjacency).\n", unit);
-}
-
 /* What the places of a sentence of SAMPLINGS stand for. */
 typedef struct sentence_values {
     const dpmf_sampling *sampling;
@@ -367,20 +352,6 @@ const char *account_real_noise(void) {
     return "Arithmetic: the noise is taken as real-valued";
 }
 
-static void add_certainty(text *t, const dpmf_privacy *p) {
-    if (p->kind == DPMF_EXACT)
-        add(t, "The figure is exact (%s).\n", p->method);
-    else if (p->kind == DPMF_ESTIMATE)
-        add(t, "The figure is an estimate without a certificate (%s): do not publish it as a guarantee.\n", p->method);
-    else if (p->confidence > 0)
-        add(t, "The figure is an upper bound that holds with probability %.6g over the simulation (%s).\n",
-            p->confidence, p->method);
-    else
-        add(t, "The figure is a proven upper bound (%s)%s.\n", p->method,
-            p->slack_met ? "" : "; it may be looser than requested");
-    add(t, "%s; hyper-parameters chosen on the same data are not accounted for.\n", account_real_noise());
-}
-
 size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options *options, const char *unit, char *out,
                               size_t size) {
     dpmf_account_options o = {0};
@@ -399,11 +370,28 @@ size_t dpmf_privacy_statement(const dpmf_privacy *p, const dpmf_account_options 
             p->sigma, dpmf_sampling_is_none(&o.sampling) ? "sensitivity" : "largest column norm of C",
             o.sigma_unit == 2 ? " (replace-one, twice the zero-out one)" : "");
     add(&t, "Privacy unit: one %s. ", unit);
-    add_neighbours(&t, o.adjacency, unit);
+    if (o.adjacency == DPMF_ADJACENCY_ZERO_OUT)
+        add(&t,
+            "Data sets are neighbours when all contributions of one %s are replaced by zeros (zero-out adjacency).\n",
+            unit);
+    else if (o.adjacency == DPMF_ADJACENCY_ADD_REMOVE)
+        add(&t, "Data sets are neighbours when one %s is added or removed (add-remove adjacency).\n", unit);
+    else
+        add(&t, "Data sets are neighbours when one %s is replaced by another (replace-one adjacency).\n", unit);
     if (p->total_rho > 0) add(&t, "The run is %.6g-zCDP", up(p->total_rho));
     if (p->total_rho > 0 && p->total_mu > 0) add(&t, " and %.6g-GDP", up(p->total_mu));
     if (p->total_rho > 0) add(&t, ".\n");
     add_sampling(&t, p, &o, unit);
-    add_certainty(&t, p);
+    if (p->kind == DPMF_EXACT)
+        add(&t, "The figure is exact (%s).\n", p->method);
+    else if (p->kind == DPMF_ESTIMATE)
+        add(&t, "The figure is an estimate without a certificate (%s): do not publish it as a guarantee.\n", p->method);
+    else if (p->confidence > 0)
+        add(&t, "The figure is an upper bound that holds with probability %.6g over the simulation (%s).\n",
+            p->confidence, p->method);
+    else
+        add(&t, "The figure is a proven upper bound (%s)%s.\n", p->method,
+            p->slack_met ? "" : "; it may be looser than requested");
+    add(&t, "%s; hyper-parameters chosen on the same data are not accounted for.\n", account_real_noise());
     return t.length;
 }

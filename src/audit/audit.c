@@ -40,18 +40,6 @@ static dpmf_status check_options(const dpmf_audit_options *o) {
     return DPMF_OK;
 }
 
-static dpmf_status check_mechanism(const dpmf_mechanism *m) {
-    const dpmf_strategy *strategy = dpmf_mechanism_get(m).strategy;
-    if (!(dpmf_mechanism_get(m).sigma > 0))
-        return base_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, so there is no claim to audit");
-    if (dpmf_strategy_get(strategy).rows != dpmf_strategy_get(strategy).steps)
-        return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "an audit undoes the correlation of the noise with C, which has %" PRId64 " rows for %" PRId64
-                         " steps here; accepted: a square C",
-                         dpmf_strategy_get(strategy).rows, dpmf_strategy_get(strategy).steps);
-    return DPMF_OK;
-}
-
 /* The claim: the caller's, else the mechanism's for this delta, else the epsilon that sigma gives. */
 static dpmf_status find_claim(dpmf_audit *a) {
     dpmf_account_options how = dpmf_mechanism_account(a->mechanism);
@@ -74,7 +62,14 @@ static dpmf_status open_audit(const dpmf_mechanism *mechanism, const dpmf_audit_
     dpmf_audit *made = NULL;
     dpmf_status status = DPMF_OK;
     if (mechanism == NULL || out == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "audit: the mechanism or out is NULL");
-    TRY(check_mechanism(mechanism));
+    const dpmf_strategy *strategy = dpmf_mechanism_get(mechanism).strategy;
+    if (!(dpmf_mechanism_get(mechanism).sigma > 0))
+        return base_fail(DPMF_ERROR_ARGUMENT, "the mechanism has no sigma, so there is no claim to audit");
+    if (dpmf_strategy_get(strategy).rows != dpmf_strategy_get(strategy).steps)
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "an audit undoes the correlation of the noise with C, which has %" PRId64 " rows for %" PRId64
+                         " steps here; accepted: a square C",
+                         dpmf_strategy_get(strategy).rows, dpmf_strategy_get(strategy).steps);
     TRY(base_alloc(1, sizeof *made, "an audit", (void **)&made));
     dpmf_audit_options *o = &made->options;
     *o = options != NULL ? *options : defaults;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared by the parts of an audit. A run (audit/noise.c, audit/trained.c) gives scores (audit/score.c), and these give
+ * Shared by the parts of an audit. A run (audit/runs.c) gives scores (audit/score.c), and these give
  * bounds.
  */
 #ifndef DPMF_AUDIT_H
@@ -28,16 +28,8 @@ static inline double audit_sign(const dpmf_audit *a, int64_t canary) {
     return a->included[canary] ? 1 : replaced ? -1 : 0;
 }
 
-/* ---- canaries (audit/canaries.c) ----
- * Memory for `canaries` of them, and fair coins from the key. */
+/* Memory for `canaries` of them. */
 DPMF_MUST_CHECK dpmf_status audit_allocate(dpmf_audit *audit, int64_t canaries);
-DPMF_MUST_CHECK dpmf_status audit_toss(dpmf_audit *audit, const uint8_t key[DPMF_KEY_SIZE]);
-
-/* Finds the steps in which a sampler takes each canary. */
-DPMF_MUST_CHECK dpmf_status audit_take(dpmf_audit *audit, dpmf_sampler *sampler);
-
-/* The text of the mechanism's sampler; *sampled is 0 and the text empty if it has none. */
-DPMF_MUST_CHECK dpmf_status audit_sampling(const dpmf_mechanism *mechanism, char text[64], int *sampled);
 
 /* The two runs: allocate, and fill included, taken and released. `actual` is the mechanism that makes the noise. */
 DPMF_MUST_CHECK dpmf_status audit_run_noise(dpmf_audit *audit, const dpmf_mechanism *actual,
@@ -52,14 +44,14 @@ DPMF_MUST_CHECK dpmf_status audit_score(dpmf_audit *audit);
 
 /*
  * The largest epsilon for which (epsilon, delta) limits the probability of `correct` or more right guesses among
- * `guesses` about `canaries` fair coins to `failure` (audit/guesses.c); 0: none.
+ * `guesses` about `canaries` fair coins to `failure` (audit/bounds.c); 0: none.
  */
 double audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure);
 
 /* The best of several ways to guess, all of which together fail with probability `failure`; tpr and fpr. */
 DPMF_MUST_CHECK dpmf_status audit_guess(dpmf_audit *audit, double failure);
 
-/* From the size of noise and contributions (audit/gaussian.c). */
+/* From the size of noise and contributions (audit/bounds.c). */
 DPMF_MUST_CHECK dpmf_status audit_gaussian(dpmf_audit *audit, double failure);
 
 #endif

@@ -14,7 +14,7 @@
  * Poisson is B = 1, balls-in-bins p = 1; samplers with other laws are treated as Poisson of the same expectation. Where
  * neighbours replace, the score is that of v minus that of -v.
  *
- * The auditor, who made the run, knows u under sampling too: projected = <C u, v>/|C u| and |C u| are for audit/gaussian.c.
+ * The auditor, who made the run, knows u under sampling too: projected = <C u, v>/|C u| and |C u| are for audit/bounds.c.
  */
 #include "audit/audit.h"
 
@@ -73,19 +73,6 @@ static dpmf_status read_columns(scorer *s) {
         }
     }
     return DPMF_OK;
-}
-
-static dpmf_status open_scorer(scorer *s) {
-    const dpmf_evaluation about = dpmf_mechanism_get(s->audit->mechanism).evaluation;
-    const double scale = dpmf_mechanism_get(s->audit->mechanism).sigma * about.sensitivity.value;
-    s->strategy = dpmf_mechanism_get(s->audit->mechanism).strategy;
-    s->n = s->audit->steps;
-    s->variance = scale * scale;
-    TRY(base_alloc_doubles(s->n, "a canary", &s->u));
-    TRY(base_alloc_doubles(s->n, "a canary", &s->image));
-    TRY(base_alloc_doubles(s->n, "a canary", &s->v));
-    read_sampling(s);
-    return s->blocks > 0 ? read_columns(s) : DPMF_OK;
 }
 
 /* ---- scores ---- */
@@ -148,7 +135,16 @@ static dpmf_status score_canary(scorer *s, int64_t i) {
 dpmf_status audit_score(dpmf_audit *a) {
     scorer s = {.audit = a};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(open_scorer(&s));
+    const dpmf_evaluation about = dpmf_mechanism_get(s.audit->mechanism).evaluation;
+    const double scale = dpmf_mechanism_get(s.audit->mechanism).sigma * about.sensitivity.value;
+    s.strategy = dpmf_mechanism_get(s.audit->mechanism).strategy;
+    s.n = s.audit->steps;
+    s.variance = scale * scale;
+    TRY_DONE(base_alloc_doubles(s.n, "a canary", &s.u));
+    TRY_DONE(base_alloc_doubles(s.n, "a canary", &s.image));
+    TRY_DONE(base_alloc_doubles(s.n, "a canary", &s.v));
+    read_sampling(&s);
+    TRY_DONE(s.blocks > 0 ? read_columns(&s) : DPMF_OK);
     for (int64_t i = 0; i < a->canaries; i++) {
         if (i % 64 == 0) TRY_DONE(base_progress(&a->options.run, "scoring", (double)i / (double)a->canaries));
         TRY_DONE(score_canary(&s, i));

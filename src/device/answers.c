@@ -207,26 +207,6 @@ static uint32_t rounded(float x, int type) {
     return (bits >> 16 & 0x8000) | (uint32_t)(((exponent + 13) << 10) + (int)steps);
 }
 
-static dpmf_status compare(const dpmf_device *device, const route *r, const shard *s, int t, int type,
-                           const unsigned char *got) {
-    static const char *const words[] = {"", "float32", "bfloat16", "float16"};
-    for (int64_t i = 0; i < COUNT; i++) {
-        const uint32_t wanted = rounded(s->sum[t * COUNT + i], type);
-        uint32_t value = 0;
-        if (type == DPMF_DEVICE_FLOAT32)
-            memcpy(&value, got + 4 * i, 4);
-        else
-            memcpy(&value, got + 2 * i, 2); /* little-endian, as all of libdpmf */
-        if (value == wanted) continue;
-        return device_fail(DPMF_ERROR_UNSUPPORTED,
-                           "%s does not give the noise's bits and is refused: %s, row %d, coordinate %" PRId64
-                           " in %s is 0x%0*" PRIx32 ", and 0x%0*" PRIx32 " by libdpmf",
-                           dpmf_device_name(device), r->name, t, s->rows.first + i, words[type],
-                           type == DPMF_DEVICE_FLOAT32 ? 8 : 4, value, type == DPMF_DEVICE_FLOAT32 ? 8 : 4, wanted);
-    }
-    return DPMF_OK;
-}
-
 static dpmf_status check_row(device_answers *a, const route *r, shard *s, int t, int type) {
     const device_backend *b = a->device->backend;
     unsigned char bytes[COUNT * sizeof(float)];
@@ -240,7 +220,22 @@ static dpmf_status check_row(device_answers *a, const route *r, shard *s, int t,
     DEVICE_TRY(b->write(a->device->context, a->out, 0, bytes, COUNT * size, NULL));
     DEVICE_TRY(device_rows_make(&s->rows, t, &target, NULL));
     DEVICE_TRY(b->read(a->device->context, a->out, 0, bytes, COUNT * size));
-    return compare(a->device, r, s, t, type, bytes);
+    static const char *const words[] = {"", "float32", "bfloat16", "float16"};
+    for (int64_t i = 0; i < COUNT; i++) {
+        const uint32_t wanted = rounded(s->sum[t * COUNT + i], type);
+        uint32_t value = 0;
+        if (type == DPMF_DEVICE_FLOAT32)
+            memcpy(&value, bytes + 4 * i, 4);
+        else
+            memcpy(&value, bytes + 2 * i, 2); /* little-endian, as all of libdpmf */
+        if (value == wanted) continue;
+        return device_fail(DPMF_ERROR_UNSUPPORTED,
+                           "%s does not give the noise's bits and is refused: %s, row %d, coordinate %" PRId64
+                           " in %s is 0x%0*" PRIx32 ", and 0x%0*" PRIx32 " by libdpmf",
+                           dpmf_device_name(a->device), r->name, t, s->rows.first + i, words[type],
+                           type == DPMF_DEVICE_FLOAT32 ? 8 : 4, value, type == DPMF_DEVICE_FLOAT32 ? 8 : 4, wanted);
+    }
+    return DPMF_OK;
 }
 
 dpmf_status device_answers_check(dpmf_device *device) {

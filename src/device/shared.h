@@ -43,11 +43,10 @@ typedef struct device_symbol {
 DPMF_MUST_CHECK dpmf_status device_library_open(const char *what, const char *const *names, const device_symbol *symbol,
                                                 void **out);
 
-/* ---- AES (device/aes.c) ---- */
+/* ---- AES (device/rows.c) ---- */
 
 enum { DEVICE_KEY_WORDS = 60, DEVICE_TABLE_WORDS = 256 };
 void device_aes_table(uint32_t table[DEVICE_TABLE_WORDS]);
-void device_aes_expand(const uint8_t key[32], uint32_t words[DEVICE_KEY_WORDS]);
 
 /* ---- back ends (device/opencl.c, device/cuda.c) ---- */
 

@@ -99,13 +99,6 @@ static double largest_ratio(int64_t n, const double *a, const double *b, double 
     return known ? ratio : INFINITY;
 }
 
-static void keep_best(optimum_ascent *s, double sum) {
-    double scale = s->max_loss ? 1 : sum * sum; /* phi(c v) = sqrt(c) phi(v) */
-    for (int64_t i = 0; i < s->n; i++)
-        s->best_v[i] = scale * s->v[i];
-    if (s->p != NULL) memcpy(s->best_p, s->p, (size_t)s->n * sizeof *s->p);
-}
-
 /* The upper bound if every entry of phi were off by `floor_` at most. */
 static double upper_bound(const optimum_ascent *s, double sum, double floor_) {
     double most = largest_ratio(s->n, s->columns, s->v, floor_), other = sum / (double)s->n;
@@ -132,7 +125,12 @@ static dpmf_status evaluate_phi(optimum_ascent *s, const double *y, double toler
     if (!(lower > 0 && isfinite(lower))) lower = 0;
     s->here = gap(lower, upper);
     s->spread = gap(bare, bare_upper);
-    if (upper < s->upper) keep_best(s, sum);
+    if (upper < s->upper) {
+        double scale = s->max_loss ? 1 : sum * sum; /* phi(c v) = sqrt(c) phi(v) */
+        for (int64_t i = 0; i < s->n; i++)
+            s->best_v[i] = scale * s->v[i];
+        if (s->p != NULL) memcpy(s->best_p, s->p, (size_t)s->n * sizeof *s->p);
+    }
     s->upper = fmin(s->upper, upper);
     s->lower = fmax(s->lower, lower);
     return DPMF_OK;
@@ -208,12 +206,6 @@ static void swap(double **a, double **b) {
     *b = kept;
 }
 
-static dpmf_status report_gap(const optimum_ascent *s, double start, double tolerance) {
-    double done = log(start / optimum_ascent_gap(s)) / log(fmax(start / tolerance, 2));
-    done = !s->coarse && isfinite(done) ? fmin(1, fmax(0, done)) : 0;
-    return base_progress(s->run, "optimum", optimum_phi_watch(s->phi, s->run, done));
-}
-
 static dpmf_status climb_dual(optimum_ascent *s, minimize_lbfgs *memory, double tolerance, double barrier) {
     double last = s->max_loss ? tolerance / 2 : 0, finest = 0.05 * tolerance, start;
     int moved = 1;
@@ -228,7 +220,9 @@ static dpmf_status climb_dual(optimum_ascent *s, minimize_lbfgs *memory, double 
     start = s->here;
     if (!isfinite(value)) return base_fail(DPMF_ERROR_NUMERICAL, "optimum: the workload is beyond double precision");
     while (optimum_ascent_gap(s) > tolerance && s->evaluations < EVALUATIONS_MAX) {
-        TRY(report_gap(s, start, tolerance));
+        double done = log(start / optimum_ascent_gap(s)) / log(fmax(start / tolerance, 2));
+        done = !s->coarse && isfinite(done) ? fmin(1, fmax(0, done)) : 0;
+        TRY(base_progress(s->run, "optimum", optimum_phi_watch(s->phi, s->run, done)));
         if (barrier > last && (s->here < 3 * barrier || !moved)) {
             barrier = fmax(barrier * BARRIER_STAGE, last);
             minimize_lbfgs_forget(memory);

@@ -130,17 +130,6 @@ static patterns patterns_of(const dpmf_participation *p, int64_t n) {
 
 /* ---- one unit's contribution ---- */
 
-/* Roundings of (A u)_t, at most 8 n for the recursions, whose terms do not cancel, and for a row of a matrix. */
-static double rounding(const dpmf_workload *a, const double *u, const double *y, int64_t t) {
-    double size = y[t];
-    if (a->form == WORKLOAD_DENSE) {
-        size = 0;
-        for (int64_t j = 0; j <= t; j++)
-            size += fabs(a->matrix[t * a->steps + j]) * u[j];
-    }
-    return 8 * (double)a->steps * 0x1p-53 * size;
-}
-
 static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const double *weights,
                                 dpmf_lower_bound *out) {
     int64_t n = a->steps;
@@ -153,7 +142,14 @@ static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const
     TRY_DONE(dpmf_workload_apply(a, u, y));
     double largest = 0;
     for (int64_t t = 0; t < n; t++) {
-        double sure = fmax(0, fabs(y[t]) - rounding(a, u, y, t));
+        /* Roundings of (A u)_t, at most 8 n for the recursions, whose terms do not cancel, and for a row of a matrix. */
+        double size = y[t];
+        if (a->form == WORKLOAD_DENSE) {
+            size = 0;
+            for (int64_t j = 0; j <= t; j++)
+                size += fabs(a->matrix[t * a->steps + j]) * u[j];
+        }
+        double sure = fmax(0, fabs(y[t]) - 8 * (double)a->steps * 0x1p-53 * size);
         u[t] = weights == NULL ? sure : sqrt(weights[t]) * sure;
         largest = fmax(largest, u[t]);
     }
@@ -261,13 +257,6 @@ static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const d
     return DPMF_OK;
 }
 
-static int gap_class(double gap) {
-    int i = 0;
-    while (i < GAP_COUNT - 1 && !(gap <= GAPS[i]))
-        i++;
-    return i;
-}
-
 /*
  * The dual over several participations, where it is above `found`. `known` may have the RMS loss of the extrapolated dual,
  * which the max loss does not depend on; NULL: nothing is known.
@@ -287,13 +276,16 @@ static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation
         return DPMF_OK;
     }
     const int both = max >= rms && max >= found->max_loss;
-    const int class = gap_class(both ? fmax(dual.rms_gap, dual.max_gap) : dual.rms_gap);
+    const double gap = both ? fmax(dual.rms_gap, dual.max_gap) : dual.rms_gap;
+    int near = 0;
+    while (near < GAP_COUNT - 1 && !(gap <= GAPS[near]))
+        near++;
     *found = (dpmf_lower_bound){rms, fmax(fmax(max, rms), found->max_loss),
                                 SCOPE[participation->pattern != WORKLOAD_FIXED ? CONTAINED
                                       : dual.foretold && both                  ? FORETOLD_BOTH
                                       : dual.foretold                          ? FORETOLD
-                                      : both                                   ? EPOCHS + class
-                                                                               : EPOCHS_RMS + class]};
+                                      : both                                   ? EPOCHS + near
+                                                                               : EPOCHS_RMS + near]};
     return DPMF_OK;
 }
 
@@ -411,23 +403,6 @@ dpmf_status optimum_nuclear_prefix(int64_t n, const dpmf_run *run, double *out) 
 
 /* ---- few bands of the inverse ---- */
 
-/* The rows of A^-1 diag(1/sqrt(p)), rows[t * bands + j] = entry (t, t-j); its Frobenius norm. */
-static dpmf_status inverse_rows(const dpmf_workload *a, const double *weights, int64_t bands, double *rows,
-                                double *norm) {
-    base_running squares = {0};
-    for (int64_t t = 0; t < a->steps; t++) {
-        double q[3], r[2];
-        TRY(dpmf_workload_inverse_row(a, t, q, r));
-        for (int64_t j = 0; j < bands; j++) {
-            double x = t < j ? 0 : weights == NULL ? q[j] : q[j] / sqrt(weights[t - j]);
-            rows[t * bands + j] = x;
-            base_running_add(&squares, x * x);
-        }
-    }
-    *norm = sqrt(base_running_value(&squares));
-    return DPMF_OK;
-}
-
 /*
  * Two bands are bidiagonal already, and roundings of its entries and the dqds iteration change each singular value by a
  * relative error of a few n u (Fernando and Parlett 1994). Three bands are first chased to two by rotations, about 3 n
@@ -443,7 +418,18 @@ dpmf_status optimum_nuclear_banded(const dpmf_workload *a, const double *weights
     int64_t bands = q_bands + 1 < n ? q_bands + 1 : n;
     TRY_DONE(base_alloc_doubles(n * bands, "the bands of an inverse", &rows));
     TRY_DONE(base_alloc_doubles(n, "the singular values", &values));
-    TRY_DONE(inverse_rows(a, weights, bands, rows, &norm));
+    /* The rows of A^-1 diag(1/sqrt(p)), rows[t * bands + j] = entry (t, t-j); its Frobenius norm. */
+    base_running squares = {0};
+    for (int64_t t = 0; t < a->steps; t++) {
+        double q[3], r[2];
+        TRY_DONE(dpmf_workload_inverse_row(a, t, q, r));
+        for (int64_t j = 0; j < bands; j++) {
+            double x = t < j ? 0 : weights == NULL ? q[j] : q[j] / sqrt(weights[t - j]);
+            rows[t * bands + j] = x;
+            base_running_add(&squares, x * x);
+        }
+    }
+    norm = sqrt(base_running_value(&squares));
     *out = 0;
     if (!isfinite(norm)) goto done; /* the weights are too small for a bound */
     TRY_DONE(base_banded_singular_values(n, bands, rows, values));
@@ -506,15 +492,6 @@ done:
 
 /* ---- Toeplitz ---- */
 
-/* Sums of |X_f| over all 2m frequencies of a packed real spectrum: the even ones, and the odd ones. */
-static void spectrum_sums(int64_t m, const double *x, double *even, double *odd) {
-    base_running sums[2] = {{fabs(x[0]) + (m % 2 == 0 ? fabs(x[1]) : 0), 0}, {m % 2 == 0 ? 0 : fabs(x[1]), 0}};
-    for (int64_t f = 1; f < m; f++)
-        base_running_add(&sums[f % 2], 2 * hypot(x[2 * f], x[2 * f + 1]));
-    *even = base_running_value(&sums[0]);
-    *odd = base_running_value(&sums[1]);
-}
-
 /*
  * Rounding: an error e in the n terms moves the sum by at most n |e|_2. The terms, all positive, have at most 8 n
  * roundings each; the FFT adds at most 16 u for each of its passes, relative to the norm (Higham 2002, Theorem 24.2).
@@ -535,7 +512,12 @@ dpmf_status optimum_nuclear_averaged(const dpmf_workload *a, double *out) {
         x[d] *= (double)(n - d) / (double)n;
     double norm = base_norm(n, x), passes = log2((double)(2 * m));
     base_fft_forward(fft, x);
-    spectrum_sums(m, x, &even, &odd);
+    /* Sums of |X_f| over all 2m frequencies of a packed real spectrum: the even ones, and the odd ones. */
+    base_running sums[2] = {{fabs(x[0]) + (m % 2 == 0 ? fabs(x[1]) : 0), 0}, {m % 2 == 0 ? 0 : fabs(x[1]), 0}};
+    for (int64_t f = 1; f < m; f++)
+        base_running_add(&sums[f % 2], 2 * hypot(x[2 * f], x[2 * f + 1]));
+    even = base_running_value(&sums[0]);
+    odd = base_running_value(&sums[1]);
     double allowance = (double)n * norm * U * (16 * (double)n + 32 * passes);
     *out = fmax(0, (double)n / (double)m * fmax(even, odd) * (1 - 16 * U) - allowance);
 done:

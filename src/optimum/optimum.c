@@ -91,37 +91,6 @@ static void fill_wrong(int64_t n, double most, const double *start, const double
 }
 
 /*
- * Nearly vanishing weights of the max loss may be wrong by orders of magnitude without meaning: the correction is cut
- * at a factor e. Those of the RMS loss do not vanish, and large corrections are real: with momentum 0.9 the first
- * weight is 14 times the second and with 0.999 a thousand times, which stretching spreads over the first steps (wrong
- * by e^2.8 and e^8). But a search that ends at a gap of thousandths determines its ends no better than that, and with a
- * smaller error there it ends sooner, on a weaker bound (momentum 0.99: by 4e-5).
- */
-static double believed(int max_loss, double tolerance) {
-    return max_loss || tolerance > 1e-3 ? 1 : 40;
-}
-
-/* Corrects both ends by the error of a run of `coarse` steps. */
-static void correct_ends(int64_t n, int64_t coarse, const double *wrong, double *y) {
-    for (int64_t i = 0; i < coarse / 2; i++) {
-        y[i] *= exp(0.5 * wrong[i]);
-        y[n - 1 - i] *= exp(0.5 * wrong[coarse - 1 - i]);
-    }
-}
-
-/*
- * The dual does not depend on the scale of y, but the first step of an ascent has the length of the gradient: with this
- * scale it is half as long as the step of a fixed-point iteration, to phi(v).
- */
-static void scale_start(optimum_ascent *s) {
-    for (int64_t part = 0; part < s->unknowns; part += s->n) {
-        const double factor = sqrt(s->mirrored ? 4 : 2) / base_norm(s->n, s->y + part);
-        for (int64_t i = part; i < part + s->n; i++)
-            s->y[i] *= factor;
-    }
-}
-
-/*
  * wrong: NULL, or gets the error of stretching, for v and then p; then this run is itself a coarse one. phi: NULL, or
  * gets the map of the ascent, which the caller frees.
  */
@@ -149,9 +118,26 @@ static dpmf_status start_coarse(const dpmf_workload *a, optimum_ascent *s, doubl
     stretch(s->n, coarse->steps, found.v, s->y);
     if (s->unknowns > s->n) stretch(s->n, coarse->steps, found.p, s->y + s->n);
     if (stretched != NULL) memcpy(stretched, s->y, (size_t)s->unknowns * sizeof *stretched);
-    for (int64_t part = 0; is_long && part * s->n < s->unknowns; part++)
-        correct_ends(s->n, coarse->steps, wrong + part * coarse->steps, s->y + part * s->n);
-    if (is_long) scale_start(s);
+    for (int64_t part = 0; is_long && part * s->n < s->unknowns; part++) {
+        /* Corrects both ends by the error of a run of `coarse` steps. */
+        const double *off = wrong + part * coarse->steps;
+        double *y = s->y + part * s->n;
+        for (int64_t i = 0; i < coarse->steps / 2; i++) {
+            y[i] *= exp(0.5 * off[i]);
+            y[s->n - 1 - i] *= exp(0.5 * off[coarse->steps - 1 - i]);
+        }
+    }
+    if (is_long) {
+        /*
+         * The dual does not depend on the scale of y, but the first step of an ascent has the length of the gradient: with this
+         * scale it is half as long as the step of a fixed-point iteration, to phi(v).
+         */
+        for (int64_t part = 0; part < s->unknowns; part += s->n) {
+            const double factor = sqrt(s->mirrored ? 4 : 2) / base_norm(s->n, s->y + part);
+            for (int64_t i = part; i < part + s->n; i++)
+                s->y[i] *= factor;
+        }
+    }
 done:
     optimum_free(&found);
     base_free(wrong);
@@ -172,7 +158,14 @@ static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *
     assert(near || wrong == NULL);
     if (near) TRY_DONE(start_coarse(a, &s, tolerance, pool, wrong));
     TRY_DONE(optimum_ascent_run(&s, tolerance, near));
-    const double most = believed(max_loss, tolerance);
+    /*
+     * Nearly vanishing weights of the max loss may be wrong by orders of magnitude without meaning: the correction is cut
+     * at a factor e. Those of the RMS loss do not vanish, and large corrections are real: with momentum 0.9 the first
+     * weight is 14 times the second and with 0.999 a thousand times, which stretching spreads over the first steps (wrong
+     * by e^2.8 and e^8). But a search that ends at a gap of thousandths determines its ends no better than that, and with a
+     * smaller error there it ends sooner, on a weaker bound (momentum 0.99: by 4e-5).
+     */
+    const double most = max_loss || tolerance > 1e-3 ? 1 : 40;
     if (wrong != NULL) fill_wrong(s.n, most, wrong, s.best_v, wrong);
     if (wrong != NULL && s.unknowns > s.n) fill_wrong(s.n, most, wrong + s.n, s.best_p, wrong + s.n);
     *out = (optimum_answer){.steps = s.n,
@@ -272,7 +265,7 @@ void optimum_free(optimum_answer *optimum) {
 /*
  * ---- the optimal C as a matrix ----
  *
- * The optimal C as a matrix: from the weights v (and p) that optimum/optimum.c found,
+ * From the weights v (and p) that were found above,
  *
  *     X = sum_j w_j (K + s_j V)^-1,    C lower triangular with C'C = X / max_i X_ii + diag(1 - X_ii / max_i X_ii).
  *
@@ -404,22 +397,6 @@ static dpmf_status fill_columns(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-static dpmf_status builder_create(const dpmf_workload *a, int nodes, int threads, builder *b) {
-    b->n = a->steps;
-    b->nodes = nodes;
-    TRY(optimum_chain_create(a, 0, &b->chain));
-    TRY(base_alloc(b->n * nodes, sizeof *b->links, "the links of a chain", (void **)&b->links));
-    TRY(base_alloc_doubles(5 * b->n, "a filter", &b->above));
-    return base_alloc_doubles((int64_t)threads * nodes * 2 * COLUMNS, "columns of a matrix", &b->work);
-}
-
-static void builder_free(builder *b) {
-    optimum_chain_free(&b->chain);
-    base_free(b->links);
-    base_free(b->above);
-    base_free(b->work);
-}
-
 /* X, both triangles. */
 static dpmf_status fill_named(const dpmf_workload *a, const optimum_answer *o, const dpmf_run *run, double *x) {
     builder b = {.x = x};
@@ -432,7 +409,13 @@ static dpmf_status fill_named(const dpmf_workload *a, const optimum_answer *o, c
     TRY_DONE(optimum_phi_create(a, pool, &phi));
     TRY_DONE(optimum_phi_interval(phi, o->v, o->p, &low, &high));
     base_quadrature_fill(low, high, base_quadrature_nodes(high / low, 1e-13), &rule);
-    TRY_DONE(builder_create(a, rule.count, base_pool_threads(pool), &b));
+    b.n = a->steps;
+    b.nodes = rule.count;
+    TRY_DONE(optimum_chain_create(a, 0, &b.chain));
+    TRY_DONE(base_alloc(b.n * rule.count, sizeof *b.links, "the links of a chain", (void **)&b.links));
+    TRY_DONE(base_alloc_doubles(5 * b.n, "a filter", &b.above));
+    TRY_DONE(base_alloc_doubles((int64_t)base_pool_threads(pool) * rule.count * 2 * COLUMNS, "columns of a matrix",
+                                &b.work));
     for (int j = 0; j < rule.count; j++) {
         TRY_DONE(base_progress(run, "matrix", (double)j / rule.count / 4));
         filter_above(&b, o->v, o->p, rule.shift[j], j);
@@ -443,7 +426,10 @@ static dpmf_status fill_named(const dpmf_workload *a, const optimum_answer *o, c
 done:
     optimum_phi_free(phi);
     base_pool_free(pool);
-    builder_free(&b);
+    optimum_chain_free(&b.chain);
+    base_free(b.links);
+    base_free(b.above);
+    base_free(b.work);
     return status;
 }
 
@@ -501,20 +487,6 @@ done:
     return status;
 }
 
-/* Column norms are 1 up to rounding; this makes them 1 to the last digits. */
-static dpmf_status normalise_columns(int64_t n, double *c) {
-    double *norms = NULL;
-    TRY(base_alloc_doubles(n, "column norms", &norms));
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j <= i; j++)
-            norms[j] += c[i * n + j] * c[i * n + j];
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j <= i; j++)
-            c[i * n + j] /= sqrt(norms[j]);
-    base_free(norms);
-    return DPMF_OK;
-}
-
 dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer *optimum, const dpmf_run *run,
                              dpmf_strategy **out) {
     int64_t n = workload->steps;
@@ -532,7 +504,16 @@ dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer
     TRY_DONE(workload->form == WORKLOAD_NAMED ? factor_named(workload, optimum, run, x)
                                               : factor_matrix(workload, optimum, x));
     base_reverse_across(n, x);
-    TRY_DONE(normalise_columns(n, x));
+    /* Column norms are 1 up to rounding; this makes them 1 to the last digits. */
+    double *norms = NULL;
+    TRY_DONE(base_alloc_doubles(n, "column norms", &norms));
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            norms[j] += x[i * n + j] * x[i * n + j];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++)
+            x[i * n + j] /= sqrt(norms[j]);
+    base_free(norms);
     TRY_DONE(strategy_create_matrix(n, x, out));
 done:
     base_free(x);

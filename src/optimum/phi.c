@@ -195,10 +195,6 @@ static inline double gershgorin_of(optimum_phi *f, const int bands, const double
     return largest;
 }
 
-static double gershgorin(optimum_phi *f, const double *v, const double *p) {
-    return f->q_bands == 1 ? gershgorin_of(f, 1, v, p) : gershgorin_of(f, 2, v, p);
-}
-
 dpmf_status optimum_phi_interval(optimum_phi *f, const double *v, const double *p, double *low, double *high) {
     double ratio = 0, before;
     TRY(power_step(f, v, p, &ratio));
@@ -216,7 +212,7 @@ dpmf_status optimum_phi_interval(optimum_phi *f, const double *v, const double *
     /* widened by far more than the rounding of these sums, of which a step of either pass adds at most four */
     double wider = 1e-9 + 32 * (double)f->n * DBL_EPSILON;
     *low = (1 - wider) / ratio;
-    *high = gershgorin(f, v, p) * (1 + wider);
+    *high = (f->q_bands == 1 ? gershgorin_of(f, 1, v, p) : gershgorin_of(f, 2, v, p)) * (1 + wider);
     if (!(*low > 0 && isfinite(*low) && isfinite(*high) && *high >= *low)) {
         f->has_vector = 0;
         for (int64_t t = 0; t < f->n; t++)
@@ -333,29 +329,6 @@ static double rounding_error(const optimum_phi *f, const double *p, const optimu
     return 64 * n * u + (chain->positive ? 0 : 1e-11);
 }
 
-static dpmf_status eval_bands(optimum_phi *f, const double *v, const double *p, double tolerance, int nodes,
-                              double *columns, double *rows, double *error) {
-    double low = 0, high = 0;
-    base_quadrature rule;
-    TRY(optimum_phi_interval(f, v, p, &low, &high));
-    base_quadrature_fill(low, high, nodes > 0 ? nodes : base_quadrature_nodes(high / low, tolerance), &rule);
-    scale_bands(f, p, 0);
-    TRY(run_ladders(f, &f->chain, &rule, v, columns));
-    double rounding = rounding_error(f, p, &f->chain);
-    if (rows != NULL) {
-        if (f->q_bands == 2 && f->reversed.n == 0) TRY(optimum_chain_create(f->a, 1, &f->reversed));
-        double *flipped = f->work[0];
-        for (int64_t t = 0; t < f->n; t++)
-            flipped[t] = p == NULL ? 1 : p[f->n - 1 - t];
-        scale_bands(f, v, 1);
-        TRY(run_ladders(f, &f->reversed, &rule, flipped, rows));
-        base_reverse(f->n, rows);
-        rounding = fmax(rounding, rounding_error(f, v, &f->reversed));
-    }
-    *error = rule.error + rounding;
-    return DPMF_OK;
-}
-
 /* W = U Sigma Z': columns from Z, rows from U. */
 static dpmf_status eval_matrix(optimum_phi *f, const double *v, const double *p, double *columns, double *rows,
                                double *error) {
@@ -389,7 +362,25 @@ double optimum_phi_floor(const optimum_phi *f) {
 dpmf_status optimum_phi_eval(optimum_phi *f, const double *v, const double *p, double tolerance, int nodes,
                              double *columns, double *rows, double *error) {
     if (f->q_bands < 0) return eval_matrix(f, v, p, columns, rows, error);
-    return eval_bands(f, v, p, tolerance, nodes, columns, rows, error);
+    double low = 0, high = 0;
+    base_quadrature rule;
+    TRY(optimum_phi_interval(f, v, p, &low, &high));
+    base_quadrature_fill(low, high, nodes > 0 ? nodes : base_quadrature_nodes(high / low, tolerance), &rule);
+    scale_bands(f, p, 0);
+    TRY(run_ladders(f, &f->chain, &rule, v, columns));
+    double rounding = rounding_error(f, p, &f->chain);
+    if (rows != NULL) {
+        if (f->q_bands == 2 && f->reversed.n == 0) TRY(optimum_chain_create(f->a, 1, &f->reversed));
+        double *flipped = f->work[0];
+        for (int64_t t = 0; t < f->n; t++)
+            flipped[t] = p == NULL ? 1 : p[f->n - 1 - t];
+        scale_bands(f, v, 1);
+        TRY(run_ladders(f, &f->reversed, &rule, flipped, rows));
+        base_reverse(f->n, rows);
+        rounding = fmax(rounding, rounding_error(f, v, &f->reversed));
+    }
+    *error = rule.error + rounding;
+    return DPMF_OK;
 }
 
 /*
@@ -406,23 +397,6 @@ dpmf_status optimum_phi_eval(optimum_phi *f, const double *v, const double *p, d
  *
  * where the offset is what makes cross = fresh keep - momentum offset.
  */
-
-/*
- * cross is a difference with Nesterov momentum only, and then of learning rates, which is exact where they are equal or
- * nearly so: it needs a small relative error, not just a small one.
- */
-static void fill_forward(const dpmf_workload *a, optimum_chain *c) {
-    for (int64_t t = 0; t < a->steps; t++) {
-        workload_recursion_form r = workload_recursion(a, t);
-        c->fresh[t] = r.from_m * r.rate;
-        c->offset[t] = r.from_y * r.rate;
-        if (t + 1 == a->steps) break;
-        workload_recursion_form next = workload_recursion(a, t + 1);
-        c->keep[t] = next.keep;
-        c->momentum[t] = r.momentum;
-        c->cross[t] = r.from_m * (r.rate * next.keep - r.from_y * next.rate); /* w = beta where f = 1 */
-    }
-}
 
 static dpmf_status fill_reversed(const dpmf_workload *a, optimum_chain *c) {
     for (int64_t t = 0; t < a->steps; t++) {
@@ -458,10 +432,24 @@ dpmf_status optimum_chain_create(const dpmf_workload *workload, int reversed, op
     TRY_DONE(base_alloc_doubles(c.n, "the chain of a workload", &c.fresh));
     TRY_DONE(base_alloc_doubles(c.n, "the chain of a workload", &c.offset));
     TRY_DONE(base_alloc_doubles(c.n, "the chain of a workload", &c.cross));
-    if (reversed)
+    if (reversed) {
         TRY_DONE(fill_reversed(workload, &c));
-    else
-        fill_forward(workload, &c);
+    } else {
+        /*
+         * cross is a difference with Nesterov momentum only, and then of learning rates, which is exact where they are equal or
+         * nearly so: it needs a small relative error, not just a small one.
+         */
+        for (int64_t t = 0; t < workload->steps; t++) {
+            workload_recursion_form r = workload_recursion(workload, t);
+            c.fresh[t] = r.from_m * r.rate;
+            c.offset[t] = r.from_y * r.rate;
+            if (t + 1 == workload->steps) break;
+            workload_recursion_form next = workload_recursion(workload, t + 1);
+            c.keep[t] = next.keep;
+            c.momentum[t] = r.momentum;
+            c.cross[t] = r.from_m * (r.rate * next.keep - r.from_y * next.rate); /* w = beta where f = 1 */
+        }
+    }
     for (int64_t t = 0; t < c.n; t++)
         if (c.cross[t] < 0 || c.fresh[t] < 0) c.positive = 0;
     *out = c;

@@ -62,20 +62,6 @@ done:
     return status;
 }
 
-/* x = L x / scale in place, the last row first. */
-static void whiten(const sample *s, const double *l, double scale) {
-    for (int64_t t = s->steps - 1; t >= 0; t--) {
-        double *row = s->x + t * s->dim;
-        for (int64_t i = 0; i < s->dim; i++)
-            row[i] *= l[t * s->steps + t] / scale;
-        for (int64_t u = 0; u < t; u++) {
-            const double factor = l[t * s->steps + u] / scale, *other = s->x + u * s->dim;
-            for (int64_t i = 0; i < s->dim && factor != 0; i++)
-                row[i] += factor * other[i];
-        }
-    }
-}
-
 /* ---- the tests ---- */
 
 static void add_test(verify_task *v, const char *name, double claimed, double found, double allowed, const char *what) {
@@ -87,18 +73,6 @@ static void add_test(verify_task *v, const char *name, double claimed, double fo
     verify_check_add(
         v->out, check,
         "%s of whitened float32 rows under a fresh key (absolute; probability of a false alarm: below 2e-10)", what);
-}
-
-static void check_moments(verify_task *v, const sample *s) {
-    const int64_t count = s->steps * s->dim;
-    const double n = (double)count;
-    double sum = base_sum(count, s->x), squares = base_dot(count, s->x, s->x);
-    int64_t beyond = 0;
-    for (int64_t i = 0; i < count; i++)
-        beyond += fabs(s->x[i]) > 3;
-    add_test(v, "noise.mean", 0, sum / n, sqrt(2 * A / n), "mean");
-    add_test(v, "noise.variance", 1, squares / n, 2 * sqrt(A / n) + 2 * A / n, "mean square");
-    add_test(v, "noise.tail", BEYOND_3, (double)beyond / n, sqrt(2 * BEYOND_3 * A / n) + A / n, "part beyond 3");
 }
 
 /* Products of numbers `lag` rows apart (within = 0), or `lag` coordinates apart in a row: their sum and how many. */
@@ -172,8 +146,26 @@ static dpmf_status test_sample(verify_task *v, const dpmf_noise_options *o, samp
     TRY_DONE(base_alloc_doubles(s->steps * s->steps, "a whitening matrix", &l));
     TRY_DONE(draw(v, o, s, &scale));
     TRY_DONE(whitener(v, s->steps, l));
-    whiten(s, l, scale);
-    check_moments(v, s);
+    /* x = L x / scale in place, the last row first. */
+    for (int64_t t = s->steps - 1; t >= 0; t--) {
+        double *row = s->x + t * s->dim;
+        for (int64_t i = 0; i < s->dim; i++)
+            row[i] *= l[t * s->steps + t] / scale;
+        for (int64_t u = 0; u < t; u++) {
+            const double factor = l[t * s->steps + u] / scale, *other = s->x + u * s->dim;
+            for (int64_t i = 0; i < s->dim && factor != 0; i++)
+                row[i] += factor * other[i];
+        }
+    }
+    const int64_t count = s->steps * s->dim;
+    const double n = (double)count;
+    double sum = base_sum(count, s->x), squares = base_dot(count, s->x, s->x);
+    int64_t beyond = 0;
+    for (int64_t i = 0; i < count; i++)
+        beyond += fabs(s->x[i]) > 3;
+    add_test(v, "noise.mean", 0, sum / n, sqrt(2 * A / n), "mean");
+    add_test(v, "noise.variance", 1, squares / n, 2 * sqrt(A / n) + 2 * A / n, "mean square");
+    add_test(v, "noise.tail", BEYOND_3, (double)beyond / n, sqrt(2 * BEYOND_3 * A / n) + A / n, "part beyond 3");
     check_correlation(v, s);
 done:
     base_free(l);

@@ -4,18 +4,225 @@
  * strategy's columns.
  *
  *     W C = I          what the stream adds is the noise of C and not of something else
- *     sensitivity      from the columns of C (verify/pattern.c)
+ *     sensitivity      from the columns of C
  *     losses           from B = A W entry by entry: s |B|_F and s times its longest row, where the claimed ones come
  *                      from recursions, closed forms or series
  *     response         from B
  */
 #include "verify/verify.h"
 
+#include "base/linalg.h"
 #include "base/memory.h"
 #include "base/sum.h"
+#include "sensitivity/sensitivity.h"
 #include "strategy/strategy.h"
+#include "workload/workload.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * ---- the worst pattern ----
+ *
+ * Sensitivity from the columns c_t of a whole C, without the routes of sensitivity_*.c: a unit that takes part in the
+ * steps p moves C g by at most sqrt(f(X_p)), X[t,u] = <c_t, c_u>, and the sensitivity is the largest over the patterns p.
+ *
+ *     one participation    the largest |c_t|
+ *     cyclic, full         every pattern, one by one
+ *     min-separation       where X[t,u] = 0 from distance 2b on, steps of a pattern interact with their neighbours alone:
+ *                          X_p is tridiagonal, signs make all its terms positive, f(X_p) is the sum of |X_p|, and the
+ *                          largest is found by a program over (participations so far, last step)
+ *     shuffled             the same over epochs, where X[t,u] = 0 beyond distance b
+ *     elsewhere            patterns at even distances: what they reach is not more than the sensitivity
+ *
+ * One pattern: the sum of X_p where it has no negative entry, else what sensitivity/pattern.c proves or reaches.
+ */
+
+typedef struct whole {
+    int64_t n, k, b, rows;
+    const double *columns;
+    int64_t *begins, *ends; /* where columns are other than 0 */
+    const dpmf_run *run;
+} whole;
+
+static double inner(const whole *c, int64_t t, int64_t u) {
+    const int64_t from = c->begins[t] > c->begins[u] ? c->begins[t] : c->begins[u];
+    const int64_t to = c->ends[t] < c->ends[u] ? c->ends[t] : c->ends[u];
+    if (to <= from) return 0;
+    return base_dot(to - from, c->columns + t * c->rows + from, c->columns + u * c->rows + from);
+}
+
+/* ---- one pattern ---- */
+
+typedef struct pattern_room {
+    double *x, *work, *vectors, *signs;
+} pattern_room;
+
+/* Steps start, start + gap, ...: improves *best (squared) if it can; *exact falls to 0 where f is only reached. */
+static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, pattern_room *r, double *best, int *exact) {
+    int64_t k = 0;
+    double sum = 0, size = 0, low = 0, high = 0;
+    sensitivity_found found = SENSITIVITY_NOT_FOUND;
+    for (int64_t t = start; t < c->n && k < c->k; t += gap)
+        k++;
+    for (int64_t i = 0; i < k; i++)
+        for (int64_t j = i; j < k; j++) {
+            const double x = inner(c, start + i * gap, start + j * gap);
+            r->x[i * k + j] = r->x[j * k + i] = x;
+            sum += (i == j ? 1 : 2) * x;
+            size += (i == j ? 1 : 2) * fabs(x);
+        }
+    if (size <= *best) return DPMF_OK; /* f is at most that */
+    if (sum == size) {
+        *best = sum;
+        return DPMF_OK;
+    }
+    TRY(sensitivity_pattern_evaluate(k, r->x, DPMF_BOUND_AUTO, &found));
+    if (found.kind == DPMF_EXACT) {
+        *best = fmax(*best, found.square);
+        return DPMF_OK;
+    }
+    *exact = 0;
+    TRY(sensitivity_ascent(k, r->x, r->work, r->vectors, r->signs, &low, &high));
+    *best = fmax(*best, low);
+    return DPMF_OK;
+}
+
+/* Tries all starts below `starts`, at distance `gap`. */
+static dpmf_status try_even(const whole *c, int64_t starts, int64_t gap, double *best, int *exact) {
+    pattern_room room = {0};
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_alloc_doubles(c->k * c->k, "the matrix of a pattern", &room.x));
+    TRY_DONE(base_alloc_doubles(c->k * c->k, "the matrix of a pattern", &room.work));
+    TRY_DONE(base_alloc_doubles(sensitivity_ascent_room(c->k), "the vectors of a pattern", &room.vectors));
+    TRY_DONE(base_alloc_doubles(c->k, "the signs of a pattern", &room.signs));
+    for (int64_t start = 0; start < starts && start < c->n; start++) {
+        TRY_DONE(try_pattern(c, start, gap, &room, best, exact));
+        TRY_DONE(base_progress(c->run, "verify: patterns", (double)start / (double)starts));
+    }
+done:
+    base_free(room.x);
+    base_free(room.work);
+    base_free(room.vectors);
+    base_free(room.signs);
+    return status;
+}
+
+/* ---- neighbours ---- */
+
+/* The best with `j` steps of which t is the last, from the best with j - 1: before[s], and most[s] up to s. */
+static double extend(const whole *c, int64_t t, const double *band, const double *before, const double *most) {
+    double best = 0;
+    for (int64_t lag = c->b; lag < 2 * c->b && lag <= t; lag++)
+        best = fmax(best, before[t - lag] + 2 * fabs(band[t * c->b + lag - c->b]));
+    if (t >= 2 * c->b) best = fmax(best, most[t - 2 * c->b]);
+    return best;
+}
+
+static dpmf_status separated(const whole *c, double *square) {
+    const int64_t n = c->n;
+    double *band = NULL, *rows = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_alloc_doubles(n * c->b, "products of neighbouring columns", &band));
+    TRY_DONE(base_alloc_doubles(4 * n, "the best patterns", &rows));
+    double *own = rows, *before = rows + n, *now = rows + 2 * n, *most = rows + 3 * n;
+    /* band[t * b + l] = X[t, t - b - l], l < b */
+    for (int64_t t = 0; t < c->n; t++) {
+        for (int64_t lag = c->b; lag < 2 * c->b && lag <= t; lag++)
+            band[t * c->b + lag - c->b] = inner(c, t - lag, t);
+        TRY_DONE(base_progress(c->run, "verify: products of columns", (double)t / (double)c->n));
+    }
+    for (int64_t t = 0; t < n; t++)
+        own[t] = inner(c, t, t);
+    for (int64_t j = 0; j < c->k; j++) {
+        for (int64_t t = 0; t < n; t++)
+            now[t] = own[t] + (j == 0 ? 0 : extend(c, t, band, before, most));
+        for (int64_t t = 0; t < n; t++)
+            most[t] = fmax(now[t], t == 0 ? 0 : most[t - 1]);
+        memcpy(before, now, (size_t)n * sizeof *now);
+        TRY_DONE(base_progress(c->run, "verify: patterns", (double)j / (double)c->k));
+    }
+    *square = most[n - 1];
+done:
+    base_free(band);
+    base_free(rows);
+    return status;
+}
+
+/* best[t]: of the patterns whose last step so far is t, one in each epoch up to its own. */
+static dpmf_status shuffled(const whole *c, double *square) {
+    double *best = NULL, all = 0;
+    dpmf_status status = DPMF_OK;
+    TRY(base_alloc_doubles(c->n, "the best patterns", &best));
+    for (int64_t t = 0; t < c->n; t++) {
+        const int64_t epoch = t / c->b;
+        double before = 0;
+        for (int64_t s = (epoch - 1) * c->b; epoch > 0 && s < epoch * c->b; s++)
+            before = fmax(before, best[s] + 2 * fabs(inner(c, s, t)));
+        best[t] = inner(c, t, t) + before;
+        all = fmax(all, best[t]);
+        TRY_DONE(base_progress(c->run, "verify: patterns", (double)t / (double)c->n));
+    }
+    *square = all;
+done:
+    base_free(best);
+    return status;
+}
+
+/* ---- dispatch ---- */
+
+static dpmf_status reach_of_several(const whole *c, workload_pattern pattern, verify_reach *out) {
+    double square = 0;
+    int exact = 1;
+    /* X[t,u] = 0 for |t - u| >= reach, as far as zeros in C show. */
+    int64_t reach = 1;
+    for (int64_t t = 0; t < c->n; t++)
+        for (int64_t u = t + reach; u < c->n; u++)
+            if (c->begins[u] < c->ends[t] && c->begins[t] < c->ends[u]) reach = u - t + 1;
+    if (pattern == WORKLOAD_FIXED) {
+        TRY(try_even(c, c->b, c->b, &square, &exact));
+        snprintf(out->route, sizeof out->route, exact ? "every pattern, one by one" : "signs of every pattern");
+    } else if (pattern == WORKLOAD_APART && reach <= 2 * c->b) {
+        TRY(separated(c, &square));
+        snprintf(out->route, sizeof out->route, "a program over neighbouring steps");
+    } else if (pattern == WORKLOAD_EPOCHS && reach <= c->b + 1) {
+        TRY(shuffled(c, &square));
+        snprintf(out->route, sizeof out->route, "a program over neighbouring epochs");
+    } else {
+        TRY(try_even(c, c->b, c->b, &square, &exact));
+        if (c->k > 1) TRY(try_even(c, 1, (c->n - 1) / (c->k - 1), &square, &exact));
+        exact = 0;
+        snprintf(out->route, sizeof out->route, "patterns at even distances");
+    }
+    out->value = sqrt(square);
+    out->exact = exact;
+    return DPMF_OK;
+}
+
+dpmf_status verify_reach_of(const dpmf_mechanism *m, int64_t rows, const double *columns, const dpmf_run *run,
+                            verify_reach *out) {
+    const dpmf_participation *p = m->problem.participation;
+    whole c = {.n = m->problem.steps, .k = p->count, .b = p->separation, .rows = rows, .columns = columns, .run = run};
+    const int column = !dpmf_sampling_is_none(&m->sampling);
+    int64_t *spans = NULL;
+    TRY(base_alloc(2 * c.n, sizeof *spans, "where columns begin and end", (void **)&spans));
+    c.begins = spans;
+    c.ends = spans + c.n;
+    for (int64_t t = 0; t < c.n; t++)
+        verify_span_of(rows, columns + t * rows, &c.begins[t], &c.ends[t]);
+    dpmf_status status = DPMF_OK;
+    double largest = 0;
+    for (int64_t t = 0; t < c.n; t++)
+        largest = fmax(largest, inner(&c, t, t));
+    if (column || c.k == 1)
+        *out = (verify_reach){.value = sqrt(largest), .exact = 1, .route = "largest column of C"};
+    else
+        status = reach_of_several(&c, p->pattern, out);
+    if (!column && m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE) out->value *= 2;
+    base_free(spans);
+    return status;
+}
 
 /* Where every row takes every seed and there are more seeds than steps, W takes n rows^2 products: fewer steps. */
 enum { ALL_SEEDS_STEPS = 1000 };

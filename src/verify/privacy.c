@@ -34,63 +34,42 @@ double verify_gaussian_delta(double mu, double epsilon) {
     return sum * step / sqrt(2 * M_PI);
 }
 
-static void check_unsampled(verify_task *v) {
-    const dpmf_mechanism *m = v->mechanism;
-    const double found = verify_gaussian_delta(1 / m->sigma, m->problem.epsilon);
-    verify_check_equal(v->out, "delta", m->problem.delta, found, VERIFY_TOLERANCE_OTHER,
-                       "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
-}
-
 /* An upper bound that is looser than this was not made by this library's calibration. */
 static const double LOOSE = 0.02;
 
-static dpmf_status check_sampled(verify_task *v) {
+/*
+ * From sigma and delta back to epsilon: by the contour where `other`, else by the account that calibration used, which is
+ * certified in this direction too.
+ */
+static dpmf_status check_back(verify_task *v, int other) {
+    static const char inverted[] =
+        "inversion of the moment generating function: an estimate, not above the claim, which is "
+        "an upper bound";
     const dpmf_mechanism *m = v->mechanism;
-    dpmf_account_options how = dpmf_mechanism_account(m);
-    double epsilon = 0;
-    int found = 0;
-    how.run = *v->run;
-    dpmf_status status = account_estimate_epsilon(m->sigma, m->problem.delta, &how, &epsilon, &found);
-    if (status != DPMF_OK && !verify_is_verdict(status)) return status;
-    if (status != DPMF_OK) {
-        verify_check_skip(v->out, "epsilon", "the contour integral cannot be computed here: %s", dpmf_last_error());
-        return DPMF_OK;
-    }
-    if (!found) {
-        verify_check_skip(v->out, "epsilon", "the contour integral cannot be computed here");
-        return DPMF_OK;
-    }
-    const dpmf_check check = {.name = "epsilon",
-                              .ok = epsilon <= m->problem.epsilon * (1 + VERIFY_TOLERANCE_OTHER) &&
-                                    epsilon >= m->problem.epsilon * (1 - LOOSE),
-                              .claimed = m->problem.epsilon,
-                              .found = epsilon,
-                              .tolerance = VERIFY_TOLERANCE_OTHER};
-    verify_check_add(v->out, check,
-                     "at sigma and delta, by inversion of the moment generating function: an estimate, not above the "
-                     "claim, which is an upper bound");
-    return DPMF_OK;
-}
-
-/* From sigma and delta back to epsilon by the account that calibration used, which is certified in this direction too. */
-static dpmf_status check_back(verify_task *v) {
-    const dpmf_mechanism *m = v->mechanism;
+    const char *what = other ? "the contour integral" : "it";
+    const double tolerance = other ? VERIFY_TOLERANCE_OTHER : 1e-3; /* of two bounds, each with a slack of its own */
     dpmf_account_options how = dpmf_mechanism_account(m);
     dpmf_privacy found = {0};
+    int made = 1;
     how.run = *v->run;
-    dpmf_status status = dpmf_account_epsilon(m->sigma, m->problem.delta, &how, &found);
+    dpmf_status status = other ? account_estimate_epsilon(m->sigma, m->problem.delta, &how, &found.epsilon, &made)
+                               : dpmf_account_epsilon(m->sigma, m->problem.delta, &how, &found);
     if (status != DPMF_OK && !verify_is_verdict(status)) return status;
-    if (status != DPMF_OK) {
-        verify_check_skip(v->out, "epsilon", "it cannot be computed here: %s", dpmf_last_error());
+    if (status != DPMF_OK || !made) {
+        verify_check_skip(v->out, "epsilon", "%s cannot be computed here%s%s", what, status == DPMF_OK ? "" : ": ",
+                          status == DPMF_OK ? "" : dpmf_last_error());
         return DPMF_OK;
     }
     const dpmf_check check = {.name = "epsilon",
-                              .ok = found.epsilon <= m->problem.epsilon * (1 + 1e-3) &&
+                              .ok = found.epsilon <= m->problem.epsilon * (1 + tolerance) &&
                                     found.epsilon >= m->problem.epsilon * (1 - LOOSE),
                               .claimed = m->problem.epsilon,
                               .found = found.epsilon,
-                              .tolerance = 1e-3}; /* each of the two bounds has a slack of its own */
-    verify_check_add(v->out, check, "at sigma and delta, again: %s (%s)", found.method, dpmf_kind_name(found.kind));
+                              .tolerance = tolerance};
+    if (other)
+        verify_check_add(v->out, check, "at sigma and delta, by %s", inverted);
+    else
+        verify_check_add(v->out, check, "at sigma and delta, again: %s (%s)", found.method, dpmf_kind_name(found.kind));
     return DPMF_OK;
 }
 
@@ -99,21 +78,6 @@ static dpmf_status check_back(verify_task *v) {
  * this part more noise than is needed now, never less.
  */
 static const double OLDER = 1e-3;
-
-static void check_sigma(verify_task *v, const dpmf_privacy *found) {
-    const dpmf_mechanism *m = v->mechanism;
-    const double more = dpmf_sampling_is_none(&m->sampling) ? VERIFY_TOLERANCE_OTHER : OLDER;
-    const int above = m->sigma > found->sigma * (1 + VERIFY_TOLERANCE_OTHER);
-    const dpmf_check check = {.name = "sigma",
-                              .ok = m->sigma >= found->sigma * (1 - VERIFY_TOLERANCE_OTHER) &&
-                                    m->sigma <= found->sigma * (1 + more),
-                              .claimed = m->sigma,
-                              .found = found->sigma,
-                              .tolerance = above ? more : VERIFY_TOLERANCE_OTHER};
-    verify_check_add(v->out, check, "the least sigma for the guarantee, again: %s (%s)%s", found->method,
-                     dpmf_kind_name(found->kind),
-                     above && check.ok ? "; the file has a little more noise than this account needs" : "");
-}
 
 dpmf_status verify_privacy(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
@@ -134,13 +98,25 @@ dpmf_status verify_privacy(verify_task *v) {
         verify_check_add(v->out, check, "the guarantee cannot be computed: %s", dpmf_last_error());
         return DPMF_OK;
     }
-    check_sigma(v, &found);
+    const double more = dpmf_sampling_is_none(&m->sampling) ? VERIFY_TOLERANCE_OTHER : OLDER;
+    const int above = m->sigma > found.sigma * (1 + VERIFY_TOLERANCE_OTHER);
+    const dpmf_check check = {.name = "sigma",
+                              .ok = m->sigma >= found.sigma * (1 - VERIFY_TOLERANCE_OTHER) &&
+                                    m->sigma <= found.sigma * (1 + more),
+                              .claimed = m->sigma,
+                              .found = found.sigma,
+                              .tolerance = above ? more : VERIFY_TOLERANCE_OTHER};
+    verify_check_add(v->out, check, "the least sigma for the guarantee, again: %s (%s)%s", found.method,
+                     dpmf_kind_name(found.kind),
+                     above && check.ok ? "; the file has a little more noise than this account needs" : "");
     if (dpmf_sampling_is_none(&m->sampling))
-        check_unsampled(v);
+        verify_check_equal(v->out, "delta", m->problem.delta, verify_gaussian_delta(1 / m->sigma, m->problem.epsilon),
+                           VERIFY_TOLERANCE_OTHER,
+                           "delta of the Gaussian mechanism at sigma and epsilon, by quadrature");
     else if (account_sampling_composes(&m->sampling) && m->sampling.cap == 0)
-        return check_sampled(v);
+        return check_back(v, 1);
     else if (found.confidence == 0)
-        return check_back(v);
+        return check_back(v, 0);
     else
         verify_check_skip(v->out, "epsilon", "simulation is the only method for this sampling");
     return DPMF_OK;

@@ -8,6 +8,7 @@
 #include "verify/verify.h"
 
 #include "base/memory.h"
+#include "base/sum.h"
 #include "noise/noise.h"
 #include "strategy/strategy.h"
 #include "workload/workload.h"
@@ -23,10 +24,6 @@ static const double WORK_MAX = 1.5e10;
 static const uint64_t BYTES_MAX = 512u << 20;
 enum { LANES = 64 }; /* coordinates that a stream makes at least */
 
-static int64_t first_steps(int64_t n) {
-    return n <= 65536 ? 128 : 32; /* a column takes O(n) or more */
-}
-
 /* 1 if a stream of `lanes` coordinates over `steps` rows is within both limits. */
 static dpmf_status affordable(const dpmf_strategy *s, int64_t lanes, int64_t steps, int *out) {
     const noise_stream_options options = {.precision = DPMF_FLOAT64, .count = lanes};
@@ -36,21 +33,6 @@ static dpmf_status affordable(const dpmf_strategy *s, int64_t lanes, int64_t ste
     if ((double)steps * (double)(strategy_buffers(s) + 1) * (double)lanes > WORK_MAX) return DPMF_OK;
     TRY(noise_stream_memory(s, &options, 1, &bytes, NULL));
     *out = bytes <= BYTES_MAX;
-    return DPMF_OK;
-}
-
-static dpmf_status respond_by_stream(verify_task *v, uint64_t salt, noise_stream *stream, double *state, double *out) {
-    const dpmf_mechanism *m = v->mechanism;
-    double sum = 0, row[LANES], answer = 0;
-    const noise_segment segment = {row, LANES};
-    for (int64_t t = 0; t < m->problem.steps; t++) {
-        TRY(noise_stream_emit(stream, 1, 0, 1, &segment));
-        workload_step(m->problem.workload, t, 1, row, state, &answer);
-        if (m->problem.weights != NULL) answer *= sqrt(m->problem.weights[t]);
-        sum += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
-        if (t % 1024 == 0) TRY(base_progress(v->run, "verify: the noise stream", (double)t / (double)m->problem.steps));
-    }
-    *out = sum;
     return DPMF_OK;
 }
 
@@ -66,7 +48,16 @@ static dpmf_status check_response(verify_task *v) {
     TRY_DONE(base_alloc_doubles(workload_buffers(m->problem.workload) + 1, "the workload's state", &state));
     TRY_DONE(verify_seed_open_response(salt, &seed));
     TRY_DONE(noise_stream_create(m->strategy, seed, &options, NULL, &stream));
-    TRY_DONE(respond_by_stream(v, salt, stream, state, &found));
+    double row[LANES], answer = 0;
+    const noise_segment segment = {row, LANES};
+    for (int64_t t = 0; t < m->problem.steps; t++) {
+        TRY_DONE(noise_stream_emit(stream, 1, 0, 1, &segment));
+        workload_step(m->problem.workload, t, 1, row, state, &answer);
+        if (m->problem.weights != NULL) answer *= sqrt(m->problem.weights[t]);
+        found += mechanism_response_number(salt, 2 * (uint64_t)t) * answer;
+        if (t % 1024 == 0)
+            TRY_DONE(base_progress(v->run, "verify: the noise stream", (double)t / (double)m->problem.steps));
+    }
     verify_check_response(v, "stream.response", found, VERIFY_TOLERANCE_OTHER,
                           "u' A W v, W v from the noise stream fed with v: it is the stream of this strategy");
 done:
@@ -103,7 +94,7 @@ done:
 dpmf_status verify_stream(verify_task *v) {
     const dpmf_mechanism *m = v->mechanism;
     static const char costly[] = "not made: at %" PRId64 " steps it would take too much time or memory here";
-    int64_t steps = first_steps(m->problem.steps), seeds = verify_seeds_before(m->strategy, steps);
+    int64_t steps = m->problem.steps <= 65536 ? 128 : 32, seeds = verify_seeds_before(m->strategy, steps);
     int can = 0;
     TRY(affordable(m->strategy, LANES, m->problem.steps, &can));
     if (can && v->responded)
@@ -114,4 +105,161 @@ dpmf_status verify_stream(verify_task *v) {
     if (can) return check_inverse(v, steps, seeds);
     verify_check_skip(v->out, "stream.left_inverse", costly, m->problem.steps);
     return DPMF_OK;
+}
+
+/*
+ * ---- sensitivity and losses from impulses ----
+ *
+ * A mechanism of many steps: figures by other routes where those can be afforded without a whole matrix.
+ *
+ *     sensitivity   a unit whose contributions are one and the same unit vector in the steps p moves C g by |C 1_p|: no
+ *                   sensitivity is less. For non-negative Toeplitz C the earliest pattern reaches it (Kalinin and
+ *                   Lampert 2024, Theorem 2), and for one participation the longest column.
+ *     losses        s |B|_F and s max |B[t,:]| from the noise stream's responses to impulses, a block of seeds at a time
+ */
+
+/* Multiplications: about two seconds. Seeds at a time: rows that a cache can hold, too few to share among threads. */
+static const double LOSSES_WORK_MAX = 1e10;
+static const int64_t PATTERN_STEPS_MAX = (int64_t)1 << 30; /* two vectors of this length: 16 GB */
+enum { BLOCK = 1024, OWN = 10 }; /* OWN: what a number costs beside the buffers, in multiplications */
+
+/* ---- sensitivity ---- */
+
+/* |C 1_p| for the steps start, start + gap, ..., at most k of them; x and y are room for it. */
+static dpmf_status moved(const dpmf_strategy *s, int64_t start, int64_t gap, int64_t k, double *x, double *y,
+                         double *out) {
+    base_running sum = {0};
+    memset(x, 0, (size_t)s->steps * sizeof *x);
+    for (int64_t t = start; t < s->steps && k > 0; t += gap, k--)
+        x[t] = 1;
+    TRY(dpmf_strategy_apply(s, x, y));
+    for (int64_t i = 0; i < strategy_rows(s); i++)
+        base_running_add(&sum, y[i] * y[i]);
+    *out = sqrt(base_running_value(&sum));
+    return DPMF_OK;
+}
+
+static dpmf_status most_moved(const dpmf_mechanism *m, double *x, double *y, double *out) {
+    const dpmf_participation *p = m->problem.participation;
+    const int one = !dpmf_sampling_is_none(&m->sampling) || p->count == 1;
+    const int64_t n = m->problem.steps, k = one ? 1 : p->count, gap = one ? n : p->separation;
+    const int64_t starts[] = {0, (one ? n : gap) / 2, (one ? n : gap) - 1};
+    double most = 0, found = 0;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        TRY(moved(m->strategy, starts[i], gap, k, x, y, &found));
+        most = fmax(most, found);
+    }
+    const int doubled = dpmf_sampling_is_none(&m->sampling) && m->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE;
+    *out = doubled ? 2 * most : most;
+    return DPMF_OK;
+}
+
+static dpmf_status check_sensitivity(verify_task *v) {
+    const dpmf_mechanism *m = v->mechanism;
+    const double claimed = m->problem.evaluation.sensitivity.value, tolerance = VERIFY_TOLERANCE_OTHER;
+    double *x = NULL, *y = NULL, found = 0;
+    dpmf_status status = DPMF_OK;
+    if (m->problem.steps > PATTERN_STEPS_MAX) {
+        verify_check_skip(v->out, "stream.sensitivity", "not made: a pattern over %" PRId64 " steps is too long",
+                          m->problem.steps);
+        return DPMF_OK;
+    }
+    TRY_DONE(base_alloc_doubles(m->problem.steps, "a pattern", &x));
+    TRY_DONE(base_alloc_doubles(strategy_rows(m->strategy), "C times a pattern", &y));
+    TRY_DONE(most_moved(m, x, y, &found));
+    const dpmf_check check = {.name = "stream.sensitivity",
+                              .ok = found <= claimed * (1 + tolerance),
+                              .claimed = claimed,
+                              .found = found,
+                              .tolerance = tolerance};
+    verify_check_add(v->out, check, "C applied to the first, a middle and the last pattern of one vector: %s",
+                     found >= claimed * (1 - tolerance)
+                         ? "they reach the claim; the claimed method proves that no other exceeds it"
+                         : "they must not exceed the claim, which is not proven here");
+done:
+    base_free(x);
+    base_free(y);
+    return status;
+}
+
+/* ---- losses ---- */
+
+typedef struct block {
+    noise_stream *stream;
+    int64_t count;
+    double *row, *state, *answer; /* count, buffers x count, count numbers */
+} block;
+
+/* Adds what seeds first..first+count-1 give to the squared norms of the rows of B. */
+static dpmf_status add_block(verify_task *v, const crypto_seed *seed, int64_t first, int64_t count,
+                             base_running *squares) {
+    const dpmf_mechanism *m = v->mechanism;
+    const double all = (double)strategy_rows(m->strategy);
+    block b = {0};
+    dpmf_status status = DPMF_OK;
+    const noise_stream_options options = {.precision = DPMF_FLOAT64, .first = first, .count = count};
+    b.count = count;
+    TRY_DONE(noise_stream_create(m->strategy, seed, &options, NULL, &b.stream));
+    TRY_DONE(base_alloc_doubles(count, "a row", &b.row));
+    TRY_DONE(base_alloc_doubles(count, "a row", &b.answer));
+    TRY_DONE(base_alloc_doubles(workload_buffers(m->problem.workload) * count + 1, "the workload's state", &b.state));
+    const noise_segment segment = {b.row, count};
+    for (int64_t t = 0; t < m->problem.steps; t++) {
+        double sum = 0;
+        TRY_DONE(noise_stream_emit(b.stream, 1, 0, 1, &segment));
+        workload_step(m->problem.workload, t, count, b.row, b.state, b.answer);
+        for (int64_t i = 0; i < count; i++)
+            sum += b.answer[i] * b.answer[i];
+        base_running_add(&squares[t], sum);
+        if (t % 1024 == 0) TRY_DONE(base_progress(v->run, "verify: losses", (double)first / all));
+    }
+done:
+    noise_stream_free(b.stream);
+    base_free(b.row);
+    base_free(b.state);
+    base_free(b.answer);
+    return status;
+}
+
+dpmf_status verify_long(verify_task *v) {
+    const dpmf_mechanism *m = v->mechanism;
+    const int64_t rows = strategy_rows(m->strategy);
+    TRY(check_sensitivity(v));
+    const double kept = (double)(strategy_buffers(m->strategy) + workload_buffers(m->problem.workload) + OWN) +
+                        strategy_normals(m->strategy);
+    if (verify_stream_is_whole(m->strategy) || kept * (double)m->problem.steps * (double)rows > LOSSES_WORK_MAX) {
+        verify_check_skip(v->out, "stream.rms_loss",
+                          "not made: at %" PRId64
+                          " steps all impulses would take too long; no second method for the losses",
+                          m->problem.steps);
+        return DPMF_OK;
+    }
+    base_running *squares = NULL;
+    crypto_seed *seed = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY_DONE(base_alloc(m->problem.steps, sizeof *squares, "the squared norms", (void **)&squares));
+    TRY_DONE(verify_seed_open_impulses(&seed));
+    for (int64_t first = 0; first < rows; first += BLOCK)
+        TRY_DONE(add_block(v, seed, first, rows - first < BLOCK ? rows - first : BLOCK, squares));
+    const dpmf_evaluation *claimed = &m->problem.evaluation;
+    const double s = v->again.sensitivity.value;
+    static const char how[] = "from the noise stream's responses to all impulses, and the sensitivity";
+    base_running total = {0};
+    double largest = 0;
+    for (int64_t t = 0; t < m->problem.steps; t++) {
+        const double p = m->problem.weights == NULL ? 1 : m->problem.weights[t],
+                     loss = s * s * p * base_running_value(&squares[t]);
+        base_running_add(&total, loss);
+        largest = fmax(largest, loss);
+    }
+    const double all = base_running_value(&total);
+    verify_check_equal(v->out, "stream.rms_loss", claimed->rms_loss, sqrt(all / (double)m->problem.steps),
+                       VERIFY_TOLERANCE_OTHER, "%s", how);
+    verify_check_equal(v->out, "stream.max_loss", claimed->max_loss, sqrt(largest), VERIFY_TOLERANCE_OTHER, "%s", how);
+    verify_check_equal(v->out, "stream.total_squared_loss", claimed->total_squared_loss, all, VERIFY_TOLERANCE_OTHER,
+                       "%s", how);
+done:
+    crypto_seed_close(seed);
+    base_free(squares);
+    return status;
 }

@@ -91,17 +91,6 @@ static dpmf_status verify_file(const char *path, const dpmf_run *run, dpmf_verif
 
 /* ---- the call ---- */
 
-static dpmf_status verify_mechanism(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_verification **out) {
-    dpmf_verification *v = NULL;
-    TRY(base_alloc(1, sizeof *v, "the checks", (void **)&v));
-    dpmf_status status = verify_all(mechanism, run, v);
-    if (status == DPMF_OK)
-        *out = v;
-    else
-        base_free(v);
-    return status;
-}
-
 dpmf_status dpmf_verify(const dpmf_verify_source *source, const dpmf_run *run, dpmf_verification **out) {
     const dpmf_run defaults = dpmf_run_defaults();
     if (source == NULL || out == NULL)
@@ -112,5 +101,12 @@ dpmf_status dpmf_verify(const dpmf_verify_source *source, const dpmf_run *run, d
     if (run == NULL) run = &defaults;
     if (source->path != NULL) return verify_file(source->path, run, out);
     if (source->bytes != NULL) return verify_bytes(source->bytes, source->size, run, out);
-    return verify_mechanism(source->mechanism, run, out);
+    dpmf_verification *v = NULL;
+    TRY(base_alloc(1, sizeof *v, "the checks", (void **)&v));
+    dpmf_status status = verify_all(source->mechanism, run, v);
+    if (status == DPMF_OK)
+        *out = v;
+    else
+        base_free(v);
+    return status;
 }

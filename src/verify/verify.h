@@ -37,7 +37,7 @@ typedef struct verify_task {
     double response_size; /* |P A W v| */
 } verify_task;
 
-/* ---- adding a check; `how` is a format (verify/list.c) ---- */
+/* ---- adding a check; `how` is a format (verify/figures.c) ---- */
 
 #if defined(__GNUC__)
 #define VERIFY_PRINTF(at, first) __attribute__((format(printf, at, first)))
@@ -69,14 +69,13 @@ DPMF_MUST_CHECK dpmf_status verify_figures(verify_task *v);
 DPMF_MUST_CHECK dpmf_status verify_privacy(verify_task *v);
 double verify_gaussian_delta(double mu, double epsilon);
 
-/* verify/matrices.c, verify/pattern.c: everything from W as the noise stream has it, for few steps. */
+/* verify/matrices.c: everything from W as the noise stream has it, for few steps. */
 int verify_is_small(const dpmf_mechanism *m);
 DPMF_MUST_CHECK dpmf_status verify_matrices(verify_task *v);
 
-/* The same for many steps: the response through the stream, and the first steps of W C (verify/stream.c). */
+/* verify/stream.c, for many steps: the response through the stream, and the first steps of W C; sensitivity from below,
+ * and losses by impulses, a block of seeds at a time. */
 DPMF_MUST_CHECK dpmf_status verify_stream(verify_task *v);
-
-/* And verify/long_runs.c: sensitivity from below; losses by impulses, a block of seeds at a time. */
 DPMF_MUST_CHECK dpmf_status verify_long(verify_task *v);
 
 /* verify/law.c: the rows that the public stream gives are normal with covariance W W'. */
@@ -116,7 +115,7 @@ void verify_span_of(int64_t count, const double *x, int64_t *begin, int64_t *end
 DPMF_MUST_CHECK dpmf_status verify_apply_workload(const dpmf_workload *workload, int64_t rows, int64_t columns,
                                                   double *b);
 
-/* ---- sensitivity from the columns of a whole C (verify/pattern.c) ---- */
+/* ---- sensitivity from the columns of a whole C (verify/matrices.c) ---- */
 
 typedef struct verify_reach {
     double value;   /* sensitivity */

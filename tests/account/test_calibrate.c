@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accounting as users call it: sampling and strategy to numbers, calibration in every unknown, statements. */
 #include "account/account.h"
-#include "account/amplify.h"
 #include "account/question.h"
 #include "strategy/strategy.h"
 #include "support/failing_allocator.h"

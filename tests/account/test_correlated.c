@@ -3,7 +3,7 @@
  * Balls in bins with correlated noise, without simulation: equal to allocation where bins share nothing, to the Gaussian mechanism
  * where they share everything, never below an integral over all outcomes for two bins, and calibration is its inverse.
  */
-#include "account/correlated.h"
+#include "account/question.h"
 
 #include "account/account.h"
 #include "account/allocation/allocation.h"
@@ -18,7 +18,7 @@ static double log_delta_of(int64_t bins, const double *gram, double sigma, doubl
     const montecarlo_scheme s = {.kind = MONTECARLO_SCHEME_BINS, .sigma = sigma, .bins = bins, .gram = gram};
     const account_question q = log_delta_at(HOW, epsilon);
     account_answer found;
-    check_ok(correlated_answer(&s, &q, &found));
+    check_ok(account_correlated(&s, &q, &found));
     return found.value;
 }
 
@@ -39,7 +39,7 @@ static void test_bins_that_share_nothing_are_allocation(void **state) {
     (void)state;
     for (int i = 0; i < B; i++)
         gram[i * B + i] = 4;
-    check_ok(correlated_answer(&s, &q, &shared));
+    check_ok(account_correlated(&s, &q, &shared));
     check_ok(allocation_answer(&a, &alone));
     check_near(shared.value, alone.value, 1.2e-2 * alone.value);
 }
@@ -90,7 +90,7 @@ static void test_calibration_is_enough_and_not_much_more(void **state) {
         for (int j = 0; j < B; j++)
             gram[i * B + j] = 0.2 + 0.8 * exp(-0.7 * fabs((double)(i - j)));
     const account_question q = log_delta_at(HOW, 1);
-    check_ok(correlated_sigma(&s, &q, log(1e-7), &sigma));
+    check_ok(account_correlated_sigma(&s, &q, log(1e-7), &sigma));
     assert_true(log_delta_of(B, gram, sigma, 1) <= log(1e-7) + 1e-6);
     assert_true(log_delta_of(B, gram, 0.99 * sigma, 1) > log(1e-7));
     assert_true(sigma < 0.95 / account_gaussian_mu(1, log(1e-7)));

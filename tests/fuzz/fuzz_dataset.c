@@ -6,7 +6,7 @@
 #include "fuzz.h"
 
 #include "base/memory.h"
-#include "train/dataset.h"
+#include "train/train.h"
 
 #include <math.h>
 #include <string.h>

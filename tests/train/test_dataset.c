@@ -3,7 +3,7 @@
 #include "base/memory.h"
 #include "support/check.h"
 #include "support/failing_allocator.h"
-#include "train/dataset.h"
+#include "train/train.h"
 
 #include <math.h>
 #include <stdio.h>

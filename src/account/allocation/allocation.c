@@ -5,7 +5,7 @@
  *
  * One of t, once: the two curves themselves (account/allocation/curve.c), which are known from above and from below; epsilon is
  * where the larger of the bounds from above falls to delta. That the slack holds is itself proven, by the bounds from below
- * a slack lower; if they do not show it, the grid is halved. Everything else is a list of such pairs (account/allocation/allocation.c),
+ * a slack lower; if they do not show it, the grid is halved. Everything else is a list of such pairs (below),
  * composed in account/grid/grid.c.
  *
  * A random choice of steps is never worse than a known one: the Gaussian mechanism with mu = sqrt(k epochs)/sigma

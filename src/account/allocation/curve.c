@@ -35,10 +35,6 @@
 static const double SMALL = 1e-4; /* the part of delta that a cut may cost */
 enum { CELLS_MAX = 1 << 19, TOGETHER = 24 };
 
-static double deviation(double sigma) {
-    return sqrt(expm1(fmin(1 / (sigma * sigma), 600)));
-}
-
 static double two_big(double t, double w, double v) {
     return v * (t - 1) * w + 0.5 * (t - 1) * fmax(t - 2, 0) * w * w;
 }
@@ -56,7 +52,8 @@ static double choose_cut(const allocation_scheme *s, int add) {
 }
 
 static dpmf_status make_law(const allocation_scheme *s, int add, double most, allocation_law *out) {
-    const double cut = fmin(choose_cut(s, add), most), wide = s->fineness * deviation(s->sigma);
+    const double deviation = sqrt(expm1(fmin(1 / (s->sigma * s->sigma), 600))), wide = s->fineness * deviation;
+    const double cut = fmin(choose_cut(s, add), most);
     const double step = fmax(fmin(wide, cut / 64), cut / CELLS_MAX);
     int64_t cells = (int64_t)ceil(cut / step);
     while (step * (double)cells < cut) /* an end that is a rounding below `most` would count what pays nothing */
@@ -144,14 +141,6 @@ static dpmf_status none_big_all(const allocation_sum *s, int64_t count, const do
     return DPMF_OK;
 }
 
-/* What beside one that is big lies outside the window. */
-static double outside_beside(const allocation_law *law, const allocation_sum *s, double T) {
-    const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length);
-    double sum = exp(s->up_log - s->up_rate * top) * (law->big_mean + fmax(top, 1 / s->up_rate) * law->big);
-    if (s->first > 0) sum += exp(s->down_log - fmin(s->down_rate, 0) * low) * allocation_call(law, T - low);
-    return sum;
-}
-
 /*
  * E[(U + S - T)_+; U > c, no other is big], weights[k] the masses of the sum and below[k] their sums up to k: from the top down
  * until all that is left, with the call of its upper end, which grows with s, is nothing.
@@ -168,7 +157,11 @@ static double one_big(const allocation_law *law, const allocation_sum *s, const 
         }
         sum += weights[k] * call;
     }
-    return sum * (1 + 1e-12) + outside_beside(law, s, T);
+    /* What beside one that is big lies outside the window. */
+    const double low = s->step * (double)s->first, top = s->step * (double)(s->first + s->length);
+    double outside = exp(s->up_log - s->up_rate * top) * (law->big_mean + fmax(top, 1 / s->up_rate) * law->big);
+    if (s->first > 0) outside += exp(s->down_log - fmin(s->down_rate, 0) * low) * allocation_call(law, T - low);
+    return sum * (1 + 1e-12) + outside;
 }
 
 /* The same from below. */

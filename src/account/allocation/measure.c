@@ -118,22 +118,6 @@ static void convolve(int64_t nx, const double *restrict x, int64_t ny, const dou
             out[i + j] += x[i] * y[j];
 }
 
-/* Adds independent summands on the same grid. */
-static dpmf_status measure_sum(const measure *x, const measure *y, measure *out) {
-    const measure *longer = x->count > y->count ? x : y, *shorter = longer == x ? y : x;
-    measure s = {.step = x->step, .first = x->first + y->first, .count = x->count + y->count - 1};
-    assert(x->step == y->step);
-    TRY(base_alloc_doubles(s.count, "a sum of measures", &s.mass));
-    convolve(shorter->count, shorter->mass, longer->count, longer->mass, s.mass);
-    s.total = x->total * y->total * (1 + 8 * U);
-    s.mean = (x->mean * y->total + x->total * y->mean) * (1 + 8 * U);
-    s.cut = (x->cut * y->total + x->total * y->cut) * (1 + 8 * U);
-    s.cut_mean = (x->cut_mean * y->total + x->cut * y->mean + y->cut_mean * x->total + y->cut * x->mean) * (1 + 8 * U);
-    s.error = x->error + y->error + (double)(shorter->count + 4) * U;
-    *out = s;
-    return DPMF_OK;
-}
-
 /* scale x + y, on the same grid. */
 static dpmf_status measure_join(const measure *x, double scale, const measure *y, measure *out) {
     const int64_t first = x->first < y->first ? x->first : y->first;
@@ -182,7 +166,7 @@ static dpmf_status measure_join(const measure *x, double scale, const measure *y
  * Above the last c nothing is kept. Removing: E[S/t; some U > c] <= v + (t-1) w is added, w = P[U > c], v = E[U; U > c] (S/t is a
  * density, under which one U is size-biased). Adding: the payoff falls with U, so that a U above c may be taken as one below it.
  *
- * Rounding: all numbers are positive; account/allocation/measure.c keeps the error. M_l is right to 1e-14 of c_l - M_l, which moves S by
+ * Rounding: all numbers are positive; measures keep the error. M_l is right to 1e-14 of c_l - M_l, which moves S by
  * no more than that part of itself: curves are read at places 1e-12 to the safe side.
  */
 
@@ -247,12 +231,20 @@ static double last_cut(double sigma, double bins, double lost) {
 
 /* ---- the sum of those that are never big ---- */
 
-/* x = x + y, trimmed. */
+/* x = x + y, independent summands on the same grid, trimmed. */
 static dpmf_status add_to(measure *x, const measure *y, double bins, double trim) {
-    measure sum;
-    TRY(measure_sum(x, y, &sum));
+    const measure *longer = x->count > y->count ? x : y, *shorter = longer == x ? y : x;
+    measure s = {.step = x->step, .first = x->first + y->first, .count = x->count + y->count - 1};
+    assert(x->step == y->step);
+    TRY(base_alloc_doubles(s.count, "a sum of measures", &s.mass));
+    convolve(shorter->count, shorter->mass, longer->count, longer->mass, s.mass);
+    s.total = x->total * y->total * (1 + 8 * U);
+    s.mean = (x->mean * y->total + x->total * y->mean) * (1 + 8 * U);
+    s.cut = (x->cut * y->total + x->total * y->cut) * (1 + 8 * U);
+    s.cut_mean = (x->cut_mean * y->total + x->cut * y->mean + y->cut_mean * x->total + y->cut * x->mean) * (1 + 8 * U);
+    s.error = x->error + y->error + (double)(shorter->count + 4) * U;
     measure_free(x);
-    *x = sum;
+    *x = s;
     measure_trim(x, trim, trim * bins);
     return DPMF_OK;
 }

@@ -126,24 +126,15 @@ static double log_coupling(const capped_scheme *s, double n, double epsilon) {
 /*
  * ---- the account ----
  *
- * The account of capped sampling: by the curve of a step, composed (account/capped/capped.c, account/grid/grid.c), and by
- * coupling with uncapped sampling; the smaller is the answer and is named. Blocks that the units do not fill equally have two
- * sizes; a unit is in one of them, and the larger account holds for all.
+ * By the curve of a step, composed (account/grid/grid.c), and by coupling with uncapped sampling; the smaller is the answer
+ * and is named. Blocks that the units do not fill equally have two sizes; a unit is in one of them, and the larger account
+ * holds for all.
  */
 
 static const char METHOD_CURVE[] = "capped sampling, the curve of a step composed by tilted FFT";
 static const char METHOD_COUPLING[] = "capped sampling, coupled with uncapped sampling";
 static const char METHOD_KNOWN[] = "Gaussian mechanism without the sampling, closed form";
 static const double COARSE = 0.02;
-
-/* Lists the block sizes that occur and in which the cap can bind: at most two. */
-static int sizes_of(const account_question *q, int64_t sizes[2]) {
-    const int64_t small = q->units / q->blocks, large = small + (q->units % q->blocks != 0);
-    int count = 0;
-    if (large > q->cap) sizes[count++] = large;
-    if (small != large && small > q->cap) sizes[count++] = small;
-    return count;
-}
 
 static void keep_smaller(account_answer *best, double value, const char *method, int met) {
     if (value < best->value) *best = (account_answer){value, DPMF_UPPER_BOUND, method, met};
@@ -193,25 +184,16 @@ static dpmf_status coupled_epsilon(const account_question *q, const capped_schem
     return DPMF_OK;
 }
 
-/* Uncapped ln delta and the coupling's, added. */
-static dpmf_status coupled_log_delta(const account_question *q, double missed, double *out, int *met) {
-    account_question plain = *q;
-    account_answer uncapped;
-    plain.cap = 0;
-    TRY(account_composed(&plain, &uncapped));
-    const double most = fmax(uncapped.value, missed), least = fmin(uncapped.value, missed);
-    const double both = most == -INFINITY ? most : most + log1p(exp(least - most)) + 1e-14;
-    *out = fmin(both, 0);
-    *met = uncapped.met;
-    return DPMF_OK;
-}
-
 dpmf_status capped_answer(const account_question *q, account_answer *out) {
     account_answer best = {account_least(q), DPMF_UPPER_BOUND, METHOD_CURVE, 1};
     double coupled = account_least(q), missed = -INFINITY;
     int64_t sizes[2];
     int coupled_met = 1;
-    const int count = sizes_of(q, sizes);
+    /* The block sizes that occur and in which the cap can bind. */
+    const int64_t small = q->units / q->blocks, large = small + (q->units % q->blocks != 0);
+    int count = 0;
+    if (large > q->cap) sizes[count++] = large;
+    if (small != large && small > q->cap) sizes[count++] = small;
     for (int i = 0; i < count; i++) {
         capped_scheme s;
         double value = INFINITY;
@@ -224,7 +206,17 @@ dpmf_status capped_answer(const account_question *q, account_answer *out) {
             missed = fmax(missed, log_coupling(&s, (double)q->compositions, q->given));
         }
     }
-    if (!q->of_epsilon) TRY(coupled_log_delta(q, missed, &coupled, &coupled_met));
+    if (!q->of_epsilon) {
+        /* Uncapped ln delta and the coupling's, added. */
+        account_question plain = *q;
+        account_answer uncapped;
+        plain.cap = 0;
+        TRY(account_composed(&plain, &uncapped));
+        const double most = fmax(uncapped.value, missed), least = fmin(uncapped.value, missed);
+        const double both = most == -INFINITY ? most : most + log1p(exp(least - most)) + 1e-14;
+        coupled = fmin(both, 0);
+        coupled_met = uncapped.met;
+    }
     keep_smaller(&best, coupled, METHOD_COUPLING, coupled_met);
     keep_smaller(&best, account_gaussian(q, account_unsampled_mu(q)), METHOD_KNOWN, 1);
     *out = best;

@@ -398,18 +398,6 @@ static path choose_path(const account_pair *pair, double odds, cplx z) {
     return p;
 }
 
-static void lift(const path *p, double x, cplx *point, cplx *tangent) {
-    const double r = 1 / (1 + exp(-(x - p->centre) / p->variance));
-    double eta = r, slope = r * (1 - r);
-    if (p->two_sided) {
-        const double left = 1 / (1 + exp((x + p->centre) / p->variance));
-        eta += left;
-        slope -= left * (1 - left);
-    }
-    *point = pair_complex(x, p->sign * p->s * eta);
-    *tangent = pair_complex(1, p->sign * p->s * slope / p->variance);
-}
-
 typedef struct sums {
     cplx excess, whole;
     double excess_size, whole_size;
@@ -423,7 +411,15 @@ typedef struct spot {
 static spot spot_at(const contour_moment *m, const path *p, cplx z, double x) {
     spot out;
     cplx point;
-    lift(p, x, &point, &out.tangent);
+    const double r = 1 / (1 + exp(-(x - p->centre) / p->variance));
+    double eta = r, slope = r * (1 - r);
+    if (p->two_sided) {
+        const double left = 1 / (1 + exp((x + p->centre) / p->variance));
+        eta += left;
+        slope -= left * (1 - left);
+    }
+    point = pair_complex(x, p->sign * p->s * eta);
+    out.tangent = pair_complex(1, p->sign * p->s * slope / p->variance);
     const cplx l = log_ratio(m->pair, m->log_odds, point);
     out.u = m->pair->direction == ACCOUNT_ADD ? -times(z, l) : times(z + 1, l);
     if (p->two_sided) out.u -= times(z, log_ratio(m->pair, m->log_odds, -point));
@@ -449,8 +445,8 @@ static void add_point(const contour_moment *m, const path *p, cplx z, double x, 
     }
 }
 
-/* S = E[phi(l)], on the real line */
-static double find_spread(const account_pair *pair) {
+void contour_moment_start(const account_pair *pair, contour_moment *out) {
+    /* S = E[phi(l)], on the real line */
     const double step = fmin(0.4 * pair->sigma, 0.3 * pair->sigma * pair->sigma), reach = 15 * pair->sigma + 1;
     base_running sum = {0, 0};
     for (double k = floor(-reach / step); k * step <= reach; k++) {
@@ -459,11 +455,8 @@ static double find_spread(const account_pair *pair) {
         base_running_add(&sum, fabs(l) < 0.5 ? exp(log_weight) * creal(excess(l))
                                              : exp(log_weight + l) - exp(log_weight) * (1 + l));
     }
-    return base_running_value(&sum) * step / pair->sigma * one_over_sqrt_two_pi;
-}
-
-void contour_moment_start(const account_pair *pair, contour_moment *out) {
-    *out = (contour_moment){pair, log(pair->probability) - log1p(-pair->probability), find_spread(pair), 0.5, 0};
+    *out = (contour_moment){pair, log(pair->probability) - log1p(-pair->probability),
+                            base_running_value(&sum) * step / pair->sigma * one_over_sqrt_two_pi, 0.5, 0};
 }
 
 /* ln M from the sums, by the form that is rounded less. */

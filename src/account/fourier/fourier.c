@@ -111,10 +111,6 @@ static const double WORK_FINE = 1 << 18, WORK_LEAST = 1 << 22, WORK_MOST = 1 << 
 
 enum { POINTS_MAX = 4096 }; /* for a quadrature at y = 0: orders that high are never used */
 
-static double work_limit(const account_pair *pair) {
-    return fmin(WORK_MOST, WORK_LEAST * fmax(1, sqrt((double)pair->compositions / 1e4)));
-}
-
 typedef struct aim {
     const account_pair *pair;
     double n, epsilon, log_delta, tolerance;
@@ -234,27 +230,11 @@ static int is_worth_it(const account_pair *pair, double work, sum_plan *plan) {
     return fourier_rule_points(pair, plan->cut, plan->t, plan->spacing * (double)plan->count) < plan->points_max;
 }
 
-/* The x above which P has a part `tolerance` of delta, of all steps together. */
-static double find_cut(const aim *a) {
-    const double wanted = a->log_delta + log(a->tolerance) - log(a->n);
-    double low = 1, high = 1 + 80 * a->pair->sigma; /* beyond lies e^-2500 */
-    for (int i = 0; i < 40; i++) {
-        const double middle = 0.5 * (low + high);
-        *(pair_log_apart(a->pair, middle) > wanted ? &low : &high) = middle;
-    }
-    return high;
-}
-
 /* Is M at high orders that of losses which are too rare to count? */
 static int is_explosive(const aim *a, double t) {
     const account_cumulant part = pair_cumulant(a->pair, a->cut, BEYOND * t, 1);
     const account_cumulant whole = pair_cumulant(a->pair, INFINITY, BEYOND * t, 1);
     return !(a->n * (whole.value - part.value) < 0.1 && isfinite(whole.error));
-}
-
-/* Would the loss beyond the cut, where it is too rare to count, need a finer quadrature? */
-static int is_slow(const aim *a) {
-    return pair_log_ratio(a->pair, a->cut) < 0.5;
 }
 
 /*
@@ -266,9 +246,18 @@ static double choose_cut(aim *a, double slack) {
     const double before = a->tolerance;
     account_saddle at;
     for (;; a->tolerance *= 8) {
-        a->cut = find_cut(a);
+        /* The x above which P has a part `tolerance` of delta, of all steps together. */
+        const double wanted = a->log_delta + log(a->tolerance) - log(a->n);
+        double low = 1, high = 1 + 80 * a->pair->sigma; /* beyond lies e^-2500 */
+        for (int i = 0; i < 40; i++) {
+            const double middle = 0.5 * (low + high);
+            *(pair_log_apart(a->pair, middle) > wanted ? &low : &high) = middle;
+        }
+        a->cut = high;
         if (!saddle_at_epsilon(a->pair, a->cut, a->epsilon, &at)) break;
-        const int explosive = a->pair->direction == ACCOUNT_ADD ? is_slow(a) : is_explosive(a, at.t);
+        /* Adding: would the loss beyond the cut, where it is too rare to count, need a finer quadrature? */
+        const int explosive =
+            a->pair->direction == ACCOUNT_ADD ? pair_log_ratio(a->pair, a->cut) < 0.5 : is_explosive(a, at.t);
         if (!explosive) a->cut = INFINITY;
         if (!explosive || log_at_cut(a, at.t) < log(0.2 / PART_OF_STEP * a->tolerance)) return at.t;
         const int large = pair_log_ratio(a->pair, a->cut) > 1;
@@ -308,17 +297,11 @@ static int make_plan(const account_pair *pair, double epsilon, double log_delta,
         a.tolerance = fmin(a.tolerance, COARSE * a.n * grid * grid * t * (1 + t) / 12); /* account/grid/grid.c */
     if (!(a.tolerance > before)) return 0;
     if (isfinite(a.cut)) t = choose_cut(&a, slack);
-    return t > 0 && best_plan(&a, t, out) && is_worth_it(pair, work_limit(pair), out) && prove_aliases(&a, out);
+    const double work = fmin(WORK_MOST, WORK_LEAST * fmax(1, sqrt((double)pair->compositions / 1e4)));
+    return t > 0 && best_plan(&a, t, out) && is_worth_it(pair, work, out) && prove_aliases(&a, out);
 }
 
 /* ---- the nodes ---- */
-
-/* ln(1 + x) */
-static cplx complex_log1p(cplx x) {
-    const double a = creal(x), b = cimag(x), more = a * (2 + a) + b * b;
-    const double log_modulus = more > -0.5 ? 0.5 * log1p(more) : log(hypot(1 + a, b));
-    return pair_complex(log_modulus, atan2(b, 1 + a));
-}
 
 static void fill_node(const sum *c, fourier_rule *rule, double y, node *out) {
     double error;
@@ -330,7 +313,10 @@ static void fill_node(const sum *c, fourier_rule *rule, double y, node *out) {
         *out = (node){-INFINITY, 0, c->n * log(3 * error) - log_weight};
         return;
     }
-    const cplx log_phi = complex_log1p(x);
+    /* ln(1 + x) */
+    const double a = creal(x), b = cimag(x), more = a * (2 + a) + b * b;
+    const double log_modulus = more > -0.5 ? 0.5 * log1p(more) : log(hypot(1 + a, b));
+    const cplx log_phi = pair_complex(log_modulus, atan2(b, 1 + a));
     const double size = fabs(creal(x)) + fabs(cimag(x)), log_size = fabs(creal(log_phi)) + fabs(cimag(log_phi));
     out->size = c->n * creal(log_phi) - log_weight;
     out->angle = c->n * cimag(log_phi) - atan2(y, c->plan.t) - atan2(y, c->plan.t + 1);
@@ -444,15 +430,6 @@ static double solve_epsilon(const sum *c, double guess, double log_delta) {
 
 enum { ATTEMPTS = 5 };
 
-/*
- * Of fewer steps the sum of losses is not smooth enough, ever. A smaller sigma takes a grid of 4/sigma^2 points to guess about, and
- * connect the dots leaves the rest to the closed forms (account/grid/grid.c has the same range).
- */
-static int is_possible(const account_pair *pair) {
-    enum { STEPS_MIN = 16 };
-    return pair->probability < 1 && pair->compositions >= STEPS_MIN && pair->sigma >= 0.01 && pair->sigma <= 1e6;
-}
-
 /* One attempt, planned about *guess, which becomes what was found; *again: is another one, about that, of use? */
 static dpmf_status attempt(const account_pair *pair, const account_question *q, double *guess, int *met, int *again) {
     const double epsilon = q->of_epsilon ? *guess : q->given, slack = account_slack(q, epsilon);
@@ -486,7 +463,13 @@ dpmf_status fourier_answer(const account_pair *pair, const account_question *q, 
     TRY(pair_check(pair));
     TRY(account_check_given(q));
     double guess = 0, least = account_worst(q);
-    int tight = 0, again = is_possible(pair);
+    /*
+     * Of fewer steps the sum of losses is not smooth enough, ever. A smaller sigma takes a grid of 4/sigma^2 points to guess about, and
+     * connect the dots leaves the rest to the closed forms (account/grid/grid.c has the same range).
+     */
+    enum { STEPS_MIN = 16 };
+    int again = pair->probability < 1 && pair->compositions >= STEPS_MIN && pair->sigma >= 0.01 && pair->sigma <= 1e6;
+    int tight = 0;
     if (again) TRY(saddle_guess(pair, q, &guess));
     for (int i = 0; i < ATTEMPTS && again; i++) {
         TRY(attempt(pair, q, &guess, &tight, &again));

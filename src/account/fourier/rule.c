@@ -125,16 +125,6 @@ static void add_point(const point *p, double factor, double shift, int64_t i, fo
     s->spread_error += off * size;
 }
 
-/* Where the largest exponent is beyond 50 all is over e^it. */
-static double find_shift(const account_pair *pair, double cut, double t, const pair_range *r, int64_t stride) {
-    double peak = 0;
-    for (int64_t i = r->first; i <= r->last; i += stride) {
-        const point p = point_at(pair, cut, t, r->origin + r->step * (double)i);
-        if (!p.apart) peak = fmax(peak, p.a + p.log_weight);
-    }
-    return peak > 50 ? peak : 0;
-}
-
 /* Moments and errors from the sums; `off`: what the rule itself is off by, over e^shift. False where that is too much. */
 static int finish(const account_pair *pair, double t, double shift, double off, const sums *s, fourier_rule *rule) {
     const int remove = pair->direction == ACCOUNT_REMOVE, add = pair->direction == ACCOUNT_ADD;
@@ -161,16 +151,6 @@ static int finish(const account_pair *pair, double t, double shift, double off, 
            isfinite(rule->log_moment_low) && isfinite(rule->error[0] + rule->error[1] + rule->error[2]);
 }
 
-static void start_turning(fourier_rule *rule) {
-    for (int64_t i = 0; i < rule->count; i++) {
-        const double half = 0.5 * rule->spacing * rule->phase[i];
-        rule->sine[i] = 0;
-        rule->cosine[i] = 1;
-        rule->step_sine[i] = sin(half);
-        rule->step_cosine[i] = cos(half);
-    }
-}
-
 /* The rule's points: of the step base/fineness, over the range that account/pair.c has its bound for. */
 static dpmf_status make_rule(const account_pair *pair, double cut, double t, pair_range r, double shift, double off,
                              fourier_rule *out) {
@@ -189,7 +169,13 @@ static dpmf_status make_rule(const account_pair *pair, double cut, double t, pai
         add_point(&p, r.step / pair->sigma * one_over_sqrt_two_pi, shift, i, &rule, &s);
     }
     if (finish(pair, t, shift, off, &s, &rule)) {
-        start_turning(&rule);
+        for (int64_t i = 0; i < rule.count; i++) {
+            const double half = 0.5 * rule.spacing * rule.phase[i];
+            rule.sine[i] = 0;
+            rule.cosine[i] = 1;
+            rule.step_sine[i] = sin(half);
+            rule.step_cosine[i] = cos(half);
+        }
         *out = rule;
     } else {
         base_free(rule.phase);
@@ -233,7 +219,13 @@ dpmf_status fourier_rule_create(const account_pair *pair, double cut, double t, 
         if (!pair_find_range(pair, cut, t, fineness, &r)) return DPMF_OK;
         const int64_t stride = pair_shorten(pair, cut, t, &r);
         if (r.last - r.first >= points_max) return DPMF_OK;
-        const double shift = find_shift(pair, cut, t, &r, stride);
+        /* Where the largest exponent is beyond 50 all is over e^it. */
+        double peak = 0;
+        for (int64_t k = r.first; k <= r.last; k += stride) {
+            const point p = point_at(pair, cut, t, r.origin + r.step * (double)k);
+            if (!p.apart) peak = fmax(peak, p.a + p.log_weight);
+        }
+        const double shift = peak > 50 ? peak : 0;
         const double off = pair_log_error(pair, cut, t, y_max, fineness, shift + log_off - 2) - shift;
         if (off <= log_off) return make_rule(pair, cut, t, r, shift, exp(off), out);
     }

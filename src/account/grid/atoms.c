@@ -230,14 +230,6 @@ static void collect(collector *c, int ahead, double weight, double wrap_factor) 
     if (wrap_factor > 0) base_running_add(&c->wrap, weight * wrap_factor);
 }
 
-static void collect_bin(collector *c, const binning *b, const edge *lo, const bin *atoms) {
-    const double next = 4 * atoms->drift * b->tilt_factor;
-    const double wrap = c->s > 0 ? exp(c->s * lo->x) : 0;
-    collect(c, 0, atoms->left, wrap);
-    collect(c, 1, atoms->right + next * atoms->left, wrap * b->wrap_factor);
-    collect(c, 2, next * atoms->right, wrap * b->wrap_factor * b->wrap_factor);
-}
-
 static double sum(int64_t count, const double *x) {
     base_running total = {0, 0};
     for (int64_t i = 0; i < count; i++) {
@@ -289,7 +281,11 @@ dpmf_status grid_densities(const pair_constants *p, const grid_plan *plan, const
     for (int64_t i = first; i < last; i++) {
         const edge hi = i + 1 < last ? grid_edge(&b, i + 1) : high_end(&b, last, plan->z_high, high);
         const bin atoms = integrate_bin(&b, &lo, &hi);
-        collect_bin(&c, &b, &lo, &atoms);
+        const double next = 4 * atoms.drift * b.tilt_factor;
+        const double wrap = c.s > 0 ? exp(c.s * lo.x) : 0;
+        collect(&c, 0, atoms.left, wrap);
+        collect(&c, 1, atoms.right + next * atoms.left, wrap * b.wrap_factor);
+        collect(&c, 2, next * atoms.right, wrap * b.wrap_factor * b.wrap_factor);
         lo = hi;
         if (++c.slot == c.length) c.slot = 0;
         if ((i - first) % report == report - 1) {
@@ -369,14 +365,6 @@ typedef struct side {
     double *values;
 } side;
 
-/* A curve falls, and lies between 0 and 1; what is not a number is 1. */
-static void tidy(int64_t last, double *values) {
-    for (int64_t i = 0; i <= last; i++) {
-        if (!(values[i] >= 0 && values[i] <= 1)) values[i] = 1;
-        if (i > 0) values[i] = fmin(values[i], values[i - 1]);
-    }
-}
-
 static dpmf_status fill_side(const grid_part *part, int reversed, double step, double mass, const dpmf_run *run,
                              side *out) {
     enum { LONGER = 4 }; /* times that the reach may be too short */
@@ -390,7 +378,11 @@ static dpmf_status fill_side(const grid_part *part, int reversed, double step, d
             base_free(values);
             return status;
         }
-        tidy(last, values);
+        /* A curve falls, and lies between 0 and 1; what is not a number is 1. */
+        for (int64_t k = 0; k <= last; k++) {
+            if (!(values[k] >= 0 && values[k] <= 1)) values[k] = 1;
+            if (k > 0) values[k] = fmin(values[k], values[k - 1]);
+        }
         if (values[last] <= 4 * mass || i == LONGER || last == POINTS_MAX) {
             *out = (side){last, values};
             return DPMF_OK;

@@ -156,33 +156,12 @@ static window choose_window(const pair_constants *p, const saddle_nodes *nodes, 
     return out;
 }
 
-/* Where the lower losses may be cut off: what lies below has at most e^log_mass when moved up to there and tilted. */
-static double low_cut(const pair_constants *p, double order, double log_mass) {
-    double inner = 0.5, outer = pair_far(p, 0);
-    for (int i = 0; i < 50; i++) {
-        const double z = 0.5 * (inner + outer);
-        const int small = pair_log_below(p, z) + order * pair_loss(p, z) <= log_mass;
-        *(small ? &outer : &inner) = z;
-    }
-    return outer;
-}
-
 static int64_t power_of_two_above(double x) {
     int64_t length = 64;
     while ((double)length < x && length < GRID_LENGTH_MAX) {
         length *= 2;
     }
     return length;
-}
-
-/* Step and length: as many points as the window needs at the wanted step, then the step that fills them. */
-static void choose_grid(const pair_constants *p, double wanted, double width, grid_plan *plan) {
-    const double range = pair_loss(p, plan->z_high) - pair_loss(p, plan->z_low);
-    plan->length = power_of_two_above(width / wanted);
-    const double filled = width / (double)plan->length;
-    plan->step = filled;
-    if (filled < wanted) plan->step = fmax(filled, fmin(wanted, range / (double)plan->length));
-    plan->step = fmax(plan->step, range / GRID_BINS_MAX);
 }
 
 /* Chooses everything but the cut of the upper losses, which is given by the nodes. */
@@ -194,14 +173,27 @@ static void fill_plan(const pair_constants *p, const saddle_nodes *nodes, double
     plan->log_moment = k[0];
     plan->z_high = nodes->z_high;
     plan->log_infinite = p->log_n + pair_log_above(p, plan->z_high) + 1e-12; /* 1e-12: of that logarithm */
-    plan->z_low = low_cut(p, plan->order, log_cut - p->log_n + k[0]);
+    /* Where the lower losses may be cut off: what lies below has little mass when moved up to there and tilted. */
+    double inner = 0.5, outer = pair_far(p, 0);
+    for (int i = 0; i < 50; i++) {
+        const double z = 0.5 * (inner + outer);
+        const int small = pair_log_below(p, z) + plan->order * pair_loss(p, z) <= log_cut - p->log_n + k[0];
+        *(small ? &outer : &inner) = z;
+    }
+    plan->z_low = outer;
 
     const double wanted = choose_step(p, nodes, plan->order, k[0], STEP * slack);
     const double deviation = sqrt(p->n * k[2]) + 1e-300, room = deviation + 2 * slack;
     const window w = choose_window(p, nodes, plan->order, deviation, plan->epsilon, wanted,
                                    log_delta + log(WRAP * plan->tolerance), log_delta + log_cut);
     plan->wrap_order = w.wrap_order;
-    choose_grid(p, wanted, w.width + room, plan);
+    /* Step and length: as many points as the window needs at the wanted step, then the step that fills them. */
+    const double range = pair_loss(p, plan->z_high) - pair_loss(p, plan->z_low);
+    plan->length = power_of_two_above((w.width + room) / wanted);
+    const double filled = (w.width + room) / (double)plan->length;
+    plan->step = filled;
+    if (filled < wanted) plan->step = fmax(filled, fmin(wanted, range / (double)plan->length));
+    plan->step = fmax(plan->step, range / GRID_BINS_MAX);
     plan->predicted = predicted_error(p, nodes, plan->order, k[0], plan->step);
     const double first = floor((plan->epsilon - room) / plan->step);
     plan->first = fabs(first) < 0x1p60 ? (int64_t)first : INT64_MAX;
@@ -269,30 +261,29 @@ typedef struct summary {
     const grid_list *list;
 } summary;
 
-static void group_atoms(const grid_atoms *a, double step, double *mass, double *loss) {
-    const int64_t width = a->count / COARSE + 1;
-    int groups = 0;
-    for (int64_t i = 0; i < a->count; i += width) {
-        double sum = 0, moment = 0;
-        for (int64_t j = i; j < i + width && j < a->count; j++) {
-            sum += a->mass[j];
-            moment += a->mass[j] * (double)(a->first + j);
-        }
-        mass[groups] = sum;
-        loss[groups] = sum > 0 ? step * moment / sum : 0;
-        groups++;
-    }
-    for (int g = groups; g < COARSE; g++) {
-        mass[g] = loss[g] = 0;
-    }
-}
-
 static dpmf_status summary_create(const grid_list *list, summary *out) {
     summary s = {.count = list->count, .list = list};
     TRY(base_alloc_doubles((int64_t)2 * list->count * COARSE, "a coarse privacy loss", &s.mass));
     s.loss = s.mass + (int64_t)list->count * COARSE;
-    for (int i = 0; i < list->count; i++)
-        group_atoms(&list->atoms[i], list->step, s.mass + (int64_t)i * COARSE, s.loss + (int64_t)i * COARSE);
+    for (int i = 0; i < list->count; i++) {
+        const grid_atoms *a = &list->atoms[i];
+        double *mass = s.mass + (int64_t)i * COARSE, *loss = s.loss + (int64_t)i * COARSE;
+        const int64_t width = a->count / COARSE + 1;
+        int groups = 0;
+        for (int64_t k = 0; k < a->count; k += width) {
+            double sum = 0, moment = 0;
+            for (int64_t j = k; j < k + width && j < a->count; j++) {
+                sum += a->mass[j];
+                moment += a->mass[j] * (double)(a->first + j);
+            }
+            mass[groups] = sum;
+            loss[groups] = sum > 0 ? list->step * moment / sum : 0;
+            groups++;
+        }
+        for (int g = groups; g < COARSE; g++) {
+            mass[g] = loss[g] = 0;
+        }
+    }
     *out = s;
     return DPMF_OK;
 }

@@ -283,7 +283,7 @@ double grid_spectrum_sum(const grid_spectrum *v, double *w) {
  * for e^(-tx) (1 - e^(A - x)) falls from x = A + ln(1 + 1/t) on, which is in the window, or else 1 - e^(-N h) is left
  * out; and P[X >= B] <= (sum_i w_i e^(s x_i))^n e^(-s B) for s >= 0 (Chernoff).
  *
- * Rounding: the bound of account/grid/power.c is added to every o_k.
+ * Rounding: the bound above is added to every o_k.
  *
  * delta at grid points, from the top down, in positive terms: with V_k = sum_{j >= k} o_j e^(-(1+t)(x_j - x_k)) and D_k =
  * sum_{j > k} o_j e^(-t (x_j - x_k)) (1 - e^(x_k - x_j)),
@@ -292,20 +292,6 @@ double grid_spectrum_sum(const grid_spectrum *v, double *w) {
  *
  * and between grid points delta is linear in e^eps.
  */
-
-/* The tails, from the numbers o[i mod N] of the window, each raised by the noise. */
-static void fill_tails(grid_curve *c, const double *o) {
-    const int64_t n = c->length, offset = ((c->first % n) + n) % n;
-    const double fade = exp(-(1 + c->order) * c->step), tilt = exp(-c->order * c->step), part = -expm1(-c->step);
-    double v = 0, d = 0;
-    for (int64_t k = n - 1; k >= 0; k--) {
-        d = tilt * (d + part * v);
-        c->tails[k] = d;
-        int64_t slot = offset + k;
-        if (slot >= n) slot -= n;
-        v = (o[slot] > 0 ? o[slot] : 0) + c->noise + fade * v;
-    }
-}
 
 static double log_up(double sum_of_terms, double magnitude) {
     return sum_of_terms + 4 * GRID_ROUNDING * magnitude;
@@ -368,18 +354,6 @@ done:
     return status;
 }
 
-/* What is outside the window. */
-static double log_cut_off(const grid_plan *plan, const grid_curve *c, const grid_moments *m) {
-    const double top = (double)(c->first + c->length) * c->step, s = plan->wrap_order;
-    const double chernoff = log_up(m->log_wrap - s * top, fabs(m->log_wrap) + s * fabs(top));
-    const double log_mass = fmin(s > 0 ? chernoff : INFINITY, m->log_sum);
-    const double width = (double)c->length * c->step;
-    const double log_weight = width > log1p(1 / c->order) ? log(-expm1(-width)) : 0;
-    const double above = log_up(c->log_moment - c->order * top + log_mass + log_weight,
-                                fabs(c->log_moment) + c->order * fabs(top) + fabs(log_weight));
-    return base_log_add(plan->log_infinite, above);
-}
-
 dpmf_status grid_compose(const pair_constants *p, const grid_list *list, const grid_plan *plan, const dpmf_run *run,
                          grid_curve *out) {
     grid_curve c = {.length = plan->length, .first = plan->first, .step = plan->step, .order = plan->order};
@@ -398,8 +372,26 @@ dpmf_status grid_compose(const pair_constants *p, const grid_list *list, const g
     }
     /* n ln M, and 4 u for each of the recurrence's steps */
     c.log_moment = log_up(all.moments.log_moment, all.magnitude + (double)c.length);
-    c.log_rest = log_cut_off(plan, &c, &all.moments);
-    fill_tails(&c, w);
+    /* What is outside the window. */
+    const double top = (double)(c.first + c.length) * c.step, s = plan->wrap_order;
+    const double chernoff = log_up(all.moments.log_wrap - s * top, fabs(all.moments.log_wrap) + s * fabs(top));
+    const double log_mass = fmin(s > 0 ? chernoff : INFINITY, all.moments.log_sum);
+    const double width = (double)c.length * c.step;
+    const double log_weight = width > log1p(1 / c.order) ? log(-expm1(-width)) : 0;
+    const double above = log_up(c.log_moment - c.order * top + log_mass + log_weight,
+                                fabs(c.log_moment) + c.order * fabs(top) + fabs(log_weight));
+    c.log_rest = base_log_add(plan->log_infinite, above);
+    /* The tails, from the numbers o[i mod N] of the window, each raised by the noise. */
+    const int64_t n = c.length, offset = ((c.first % n) + n) % n;
+    const double fade = exp(-(1 + c.order) * c.step), tilt = exp(-c.order * c.step), part = -expm1(-c.step);
+    double v = 0, d = 0;
+    for (int64_t k = n - 1; k >= 0; k--) {
+        d = tilt * (d + part * v);
+        c.tails[k] = d;
+        int64_t slot = offset + k;
+        if (slot >= n) slot -= n;
+        v = (w[slot] > 0 ? w[slot] : 0) + c.noise + fade * v;
+    }
     *out = c;
     c.tails = NULL;
 done:

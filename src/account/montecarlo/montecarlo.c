@@ -62,12 +62,6 @@ static double larger_likely(const montecarlo_side d[2], double log_failure, doub
     return fmax(likely_bound(&d[0], log_failure, samples), likely_bound(&d[1], log_failure, samples));
 }
 
-/* 1.3 standard deviations of the difference between two samples' means: nine of ten first attempts succeed. */
-static double room(const montecarlo_side d[2], double samples, double other) {
-    const double spread = 1.3 * sqrt(1 / samples + 1 / other);
-    return spread * fmax(sqrt(d[0].square) * exp(d[0].log_most), sqrt(d[1].square) * exp(d[1].log_most));
-}
-
 /* Returns the number of samples after which the bound is within 5 % of the mean, at most `cap`. */
 static int64_t enough(const montecarlo_side d[2], double log_failure, int64_t cap) {
     const double mean = fmax(d[0].mean * exp(d[0].log_most), d[1].mean * exp(d[1].log_most));
@@ -187,8 +181,11 @@ static dpmf_status look_at_point(const search *s, double x, point *out) {
     }
     at.samples =
         s->options->samples > 0 ? s->options->samples : enough(at.found, s->log_failure, default_cap(draws, s->delta));
+    /* 1.3 standard deviations of the difference between two samples' means: nine of ten first attempts succeed. */
+    const double spread = 1.3 * sqrt(1 / (double)samples + 1 / (double)at.samples);
     const double likely = larger_likely(at.found, s->log_failure, (double)at.samples) +
-                          room(at.found, (double)samples, (double)at.samples);
+                          spread * fmax(sqrt(at.found[0].square) * exp(at.found[0].log_most),
+                                        sqrt(at.found[1].square) * exp(at.found[1].log_most));
     at.excess = log(likely / s->delta);
     *out = at;
     return DPMF_OK;
@@ -382,19 +379,14 @@ static dpmf_status one_chunk(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* Returns the number of blocks that make at least this many samples, in whole rounds over the bins. */
-static int64_t blocks_for(const montecarlo_draws *draws, int64_t samples) {
-    const int64_t unit = LANES * draws->blocks;
-    return (samples + unit - 1) / unit * draws->blocks;
-}
-
 /* Draws *samples (rounded up to whole blocks) of run `number` with the aim that the draws have. Chunks are summed in order. */
 dpmf_status montecarlo_passes_draw(montecarlo_passes *a, int64_t number, const double bet[2], int64_t *samples,
                                    montecarlo_side found[2]) {
     const char *what = number == 0 ? "sampling privacy losses, to search" : "sampling privacy losses, to confirm";
     pass p = {.owner = a, .number = number, .bet = {bet[0], bet[1]}};
     base_running total[3][2] = {{{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}, {{0, 0}, {0, 0}}};
-    p.blocks = blocks_for(&a->draws, *samples);
+    const int64_t unit = LANES * a->draws.blocks; /* whole rounds over the bins */
+    p.blocks = (*samples + unit - 1) / unit * a->draws.blocks;
     p.chunk = (1 << 18) / (LANES * a->draws.dimension); /* some milliseconds; from the scheme alone */
     p.chunk = p.chunk < 1 ? 1 : p.chunk > 256 ? 256 : p.chunk;
     const int64_t chunks = (p.blocks + p.chunk - 1) / p.chunk;
@@ -434,14 +426,10 @@ dpmf_status montecarlo_passes_draw(montecarlo_passes *a, int64_t number, const d
  * al. 2023: estimate, verify, release.
  */
 
-/* KL(a || x) of two coins, 0 < a <= x < 1. */
-static double divergence(double a, double x) {
-    return (1 - a) * log1p((x - a) / (1 - x)) - a * log(x / a);
-}
-
 /* delta with x = tau delta_b */
 static double with_tau(double delta_b, double x, double samples) {
-    return x + (1 - x) * exp(-samples * divergence(delta_b, x));
+    const double divergence = (1 - delta_b) * log1p((x - delta_b) / (1 - x)) - delta_b * log(x / delta_b); /* KL */
+    return x + (1 - x) * exp(-samples * divergence);
 }
 
 double montecarlo_unconditional(double delta_b, int64_t samples) {

@@ -172,12 +172,22 @@ static dpmf_status prepare_bins(montecarlo_draws *s) {
 
 /* ---- separated ---- */
 
-/* How often each step is joined, E x_i, and with it the mean of C x. */
-static void mean_outcome(montecarlo_draws *s, double *joined) {
+static dpmf_status prepare_separated(montecarlo_draws *s) {
     const montecarlo_scheme *scheme = &s->scheme;
     const int64_t n = scheme->steps, b = scheme->separation;
     const double p = scheme->probability, first = scheme->warm ? 1 / (1 + (double)(b - 1) * p) : 1;
-    double free_now = 0; /* the probability that step i is free */
+    s->dimension = n;
+    s->blocks = 1;
+    s->scratch = (2 * n + ring_size(scheme) + (n - 1) / scheme->separation + 3) * MONTECARLO_LANES;
+    TRY(base_alloc_doubles(n, "the norms of the columns", &s->squares));
+    TRY(base_alloc_doubles(n, "the mean outcome", &s->mean));
+    TRY(base_alloc_doubles(n, "the patterns", &s->root)); /* room for one sweep backwards */
+    for (int64_t i = 0; i < n; i++) {
+        const double *c = scheme->columns + i * scheme->bands;
+        s->squares[i] = base_dot(scheme->bands, c, c);
+    }
+    /* How often each step is joined, E x_i, and with it the mean of C x. */
+    double *joined = s->root, free_now = 0; /* free_now: the probability that step i is free */
     for (int64_t i = 0; i < n; i++) {
         const double stayed = i == 0 ? 0 : free_now - joined[i - 1];
         const double back = i >= b ? joined[i - b] : scheme->warm && i > 0 ? p * first : 0;
@@ -192,33 +202,13 @@ static void mean_outcome(montecarlo_draws *s, double *joined) {
         }
     }
     s->square_mean = base_dot(n, s->mean, s->mean);
-}
-
-/* The largest |C x|^2 over all patterns: best_i = max(best_{i+1}, |c_i|^2 + best_{i+b}). */
-static double largest_square(const montecarlo_draws *s, double *best) {
-    const int64_t n = s->scheme.steps, b = s->scheme.separation;
+    /* The largest |C x|^2 over all patterns: best_i = max(best_{i+1}, |c_i|^2 + best_{i+b}). */
+    double *best = s->root;
     for (int64_t i = n - 1; i >= 0; i--) {
         const double skip = i + 1 < n ? best[i + 1] : 0, join = s->squares[i] + (i + b < n ? best[i + b] : 0);
         best[i] = fmax(skip, join);
     }
-    return best[0];
-}
-
-static dpmf_status prepare_separated(montecarlo_draws *s) {
-    const montecarlo_scheme *scheme = &s->scheme;
-    const int64_t n = scheme->steps;
-    s->dimension = n;
-    s->blocks = 1;
-    s->scratch = (2 * n + ring_size(scheme) + (n - 1) / scheme->separation + 3) * MONTECARLO_LANES;
-    TRY(base_alloc_doubles(n, "the norms of the columns", &s->squares));
-    TRY(base_alloc_doubles(n, "the mean outcome", &s->mean));
-    TRY(base_alloc_doubles(n, "the patterns", &s->root)); /* room for one sweep backwards */
-    for (int64_t i = 0; i < n; i++) {
-        const double *c = scheme->columns + i * scheme->bands;
-        s->squares[i] = base_dot(scheme->bands, c, c);
-    }
-    mean_outcome(s, s->root);
-    s->largest = largest_square(s, s->root);
+    s->largest = best[0];
     return DPMF_OK;
 }
 
@@ -245,21 +235,17 @@ void montecarlo_draws_free(montecarlo_draws *draws) {
 
 /* ---- one outcome ---- */
 
-static double bins_log_ratio(const montecarlo_scheme *scheme, const double *u) {
-    const int64_t b = scheme->bins;
-    const double precision = 1 / (scheme->sigma * scheme->sigma);
-    double sum = -INFINITY;
-    for (int64_t j = 0; j < b; j++) {
-        sum = base_log_add(sum, (u[j] - 0.5 * scheme->gram[j * b + j]) * precision);
-    }
-    return sum - log((double)b);
-}
-
 dpmf_status montecarlo_scheme_log_ratio(const montecarlo_scheme *scheme, const double *outcome, double *out) {
     TRY(check_scheme(scheme));
     if (scheme->kind == MONTECARLO_SCHEME_BINS) {
         if (!finite_all(scheme->bins, outcome)) return base_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
-        *out = bins_log_ratio(scheme, outcome);
+        const int64_t b = scheme->bins;
+        const double precision = 1 / (scheme->sigma * scheme->sigma);
+        double sum = -INFINITY;
+        for (int64_t j = 0; j < b; j++) {
+            sum = base_log_add(sum, (outcome[j] - 0.5 * scheme->gram[j * b + j]) * precision);
+        }
+        *out = sum - log((double)b);
         return DPMF_OK;
     }
     montecarlo_draws s = {.scheme = *scheme};
@@ -286,11 +272,11 @@ done:
 /*
  * ---- balls in bins ----
  *
- * Samples of balls in bins, in the space of the b numbers u_j = <m_j, y> (account/montecarlo/scheme.c).
+ * Samples of balls in bins, in the space of the b numbers u_j = <m_j, y>.
  *
  * In units: a = A z / sigma with A A' = G and z standard normal is the noise of u / sigma^2, and v_j = a_j + shift_j
  * - G_jj / (2 sigma^2). The shift is s G_jJ / sigma^2 for the remove direction and bin J, -t <m_j, mbar> / sigma^2 for
- * the add direction (account/montecarlo/scheme.c). Both directions use the same a: each is bounded on its own.
+ * the add direction (below). Both directions use the same a: each is bounded on its own.
  *
  * Block g takes bin J = g mod b, so that b blocks make a stratified sample of the mixture: independent samples whose
  * means average to delta, which is all that the bounds need.
@@ -343,14 +329,6 @@ static double log_mean(const montecarlo_draws *draws, double s, const double *v)
     return largest + log(sum / (double)b);
 }
 
-static double mean_of(int64_t b, const double *v) {
-    double sum = 0;
-    for (int64_t j = 0; j < b; j++) {
-        sum += v[j];
-    }
-    return sum / (double)b;
-}
-
 static double remove_value(const montecarlo_draws *draws, const double *v) {
     const double ratio = log_mean(draws, 1, v), s = draws->tilt_remove;
     if (!(ratio > draws->epsilon)) return 0;
@@ -362,7 +340,11 @@ static double add_value(const montecarlo_draws *draws, const double *v) {
     const double ratio = log_mean(draws, 1, v), t = draws->tilt_add;
     if (!(-ratio > draws->epsilon)) return 0;
     const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
-    const double projection = mean_of(draws->scheme.bins, v) + half_precision * draws->mean_square;
+    double sum = 0;
+    for (int64_t j = 0; j < draws->scheme.bins; j++) {
+        sum += v[j];
+    }
+    const double projection = sum / (double)draws->scheme.bins + half_precision * draws->mean_square;
     const double log_weight = t * projection + t * t * half_precision * draws->square_mean;
     return montecarlo_draws_value(-ratio - draws->epsilon, log_weight, draws->log_most_add);
 }
@@ -413,7 +395,7 @@ void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_
  * Large privacy losses are found by importance sampling whose weights have a proven bound.
  *
  * With P = sum_x pi(x) N(m_x, sigma^2), Q = N(0, sigma^2), v_x = (<m_x, y> - |m_x|^2/2) / sigma^2, L = ln sum_x pi(x)
- * e^{v_x} (account/montecarlo/scheme.c), the two directions are
+ * e^{v_x} (above), the two directions are
  *
  *     remove   delta = E_P (1 - e^{epsilon - L})_+          add   delta = E_Q (1 - e^{epsilon + L})_+.
  *

@@ -56,16 +56,6 @@ double montecarlo_separated_log_ratio(const montecarlo_draws *draws, double s, c
 
 /* ---- on plain numbers ---- */
 
-/* e^(s l_i) of all lanes; `wild` keeps the largest exponent so far: a lane where it is too large has nonsense here. */
-static void factors(const montecarlo_draws *draws, double s, int64_t i, const double *outcomes, double out[LANES],
-                    double wild[LANES]) {
-    const montecarlo_scheme *scheme = &draws->scheme;
-    const double *column = scheme->columns + i * scheme->bands;
-    const int64_t rows = scheme->bands < scheme->steps - i ? scheme->bands : scheme->steps - i;
-    const double scale = s / scheme->sigma, constant = 0.5 * scale * scale * draws->squares[i];
-    draws->kernels->factors(rows, column, outcomes + i * LANES, scale, constant, out, wild);
-}
-
 /* Powers of two that bring f back to the middle, for those lanes that need it. */
 static void rescale(int64_t ring, double *window, const double f[LANES], double shift[LANES]) {
     static const double log_two = 0.69314718055994530942;
@@ -96,7 +86,12 @@ static void recursion(const montecarlo_draws *draws, double s, const double *out
     const double *next = window + (n % ring) * LANES; /* f_n = 1 */
     for (int64_t i = n - 1, slot = i % ring; i >= 0; i--, slot = slot == 0 ? ring - 1 : slot - 1) {
         double *here = window + slot * LANES;
-        factors(draws, s, i, outcomes, e, wild);
+        /* e^(s l_i) of all lanes; `wild` keeps the largest exponent so far: a lane where it is too large has nonsense here. */
+        const montecarlo_scheme *scheme = &draws->scheme;
+        const double *column = scheme->columns + i * scheme->bands;
+        const int64_t rows = scheme->bands < scheme->steps - i ? scheme->bands : scheme->steps - i;
+        const double scale = s / scheme->sigma, constant = 0.5 * scale * scale * draws->squares[i];
+        draws->kernels->factors(rows, column, outcomes + i * LANES, scale, constant, e, wild);
         for (int k = 0; k < LANES; k++) {
             f[k] = q * next[k] + p * e[k] * here[k];
         }

@@ -14,7 +14,7 @@
  *
  * Any V gives a bound, so the ascent stops after a fixed amount of work. An evaluation costs O(n k^2); for a long run
  * the dual is maximised with fewer positions per epoch, and the V found there is stretched and evaluated, or improved
- * as far as that is cheap. For prefix sums of any length shorter epochs predict V (optimum/epochs/bound.c). The
+ * as far as that is cheap. For prefix sums of any length shorter epochs predict V (below). The
  * max loss also has p, found in the same way, with fewer positions first. The result depends on the problem alone, not
  * on the machine's speed or threads.
  */
@@ -61,17 +61,13 @@ static dpmf_status evaluate_whole(epochs_climb *c) {
     return status;
 }
 
-/* The value at y alone: the lower bound without the blocks that an upper bound would need. */
-static dpmf_status evaluate_once(epochs_climb *c) {
-    return c->epochs->dense ? evaluate_whole(c) : epochs_climb_lower(c);
-}
-
 static dpmf_status climb_rms(epochs_climb *c) {
     int iterations = iterations_for(c->epochs);
     c->barrier = 1e-6 / (double)c->epochs->n;
     c->spend = CLIMB;
     TRY(epochs_climb_start(c));
-    if (iterations < 2) return evaluate_once(c);
+    /* The value at y alone: the lower bound without the blocks that an upper bound would need. */
+    if (iterations < 2) return c->epochs->dense ? evaluate_whole(c) : epochs_climb_lower(c);
     c->enough = 1 + 1e-5;
     return epochs_climb_run(c, 1e-8, iterations);
 }
@@ -218,8 +214,8 @@ done:
 /*
  * ---- long epochs ----
  *
- * The bound of optimum/epochs/bound.c for prefix sums over epochs too long for an ascent. The V of shorter epochs
- * predicts that of the long ones (optimum/epochs/climb.c); it is made constant over runs of positions that grow from
+ * Prefix sums over epochs too long for an ascent: the V of shorter epochs predicts that of the long ones
+ * (optimum/epochs/climb.c); it is made constant over runs of positions that grow from
  * both ends of the epoch, and the dual is evaluated there (optimum/epochs/chain.c). Any V gives a valid bound; its
  * tightness is not proven. Interval: the eigenvalues of K are 4 sin^2((2t-1) pi / (4n+2)), t = 1..n.
  */
@@ -314,11 +310,6 @@ static dpmf_status run_node(void *context, int64_t item, int worker) {
     return epochs_chain_trace(p->k, p->count, p->runs, p->rule.shift[item], &p->traces[item]);
 }
 
-/* As for the blocks of optimum/epochs/epochs.c, with which these traces agree to 1e-12. */
-static double rounding_of(const plan *p, double shift) {
-    return (64 + sqrt((double)p->n)) * DBL_EPSILON * sqrt((p->high + shift) / (p->low + shift));
-}
-
 static dpmf_status evaluate(plan *p, base_pool *pool, double *lower) {
     double trace = 0, rounding = 0;
     *lower = 0;
@@ -328,7 +319,9 @@ static dpmf_status evaluate(plan *p, base_pool *pool, double *lower) {
     for (int i = 0; i < p->rule.count; i++) {
         const double part = p->rule.weight[i] * p->traces[i];
         trace += part;
-        rounding += part * rounding_of(p, p->rule.shift[i]);
+        /* As for the blocks of optimum/epochs/epochs.c, with which these traces agree to 1e-12. */
+        rounding += part * ((64 + sqrt((double)p->n)) * DBL_EPSILON *
+                            sqrt((p->high + p->rule.shift[i]) / (p->low + p->rule.shift[i])));
     }
     const double sure = trace * fmax(0, 1 - p->rule.error) - rounding;
     if (sure > 0) *lower = sure / p->total * sure;

@@ -99,12 +99,6 @@ static int invert(int64_t n, int64_t stride, const double *a, double *l, double 
     return 1;
 }
 
-static void transpose(const chain *c, const double *pair, double *out) {
-    for (int64_t i = 0; i < c->k; i++)
-        for (int64_t j = 0; j < c->k; j++)
-            out[j * c->stride + i] = pair[i * c->wide + j];
-}
-
 static void multiply_wide(const chain *c, const double *a, int64_t stride, const double *b, double *out) {
     c->kernels->multiply(c->k, c->k, c->wide, a, stride, b, c->wide, out, c->wide);
 }
@@ -137,7 +131,9 @@ static void fill_sums(const chain *c, const double *node, const double *a_ground
 
 /* out.ground = b.ground + Q_2' D^-1 M, or a part of its derivative. */
 static void add_ground(chain *c, const double *b_pair, const double *solved, double *ground) {
-    transpose(c, b_pair, c->transposed);
+    for (int64_t i = 0; i < c->k; i++)
+        for (int64_t j = 0; j < c->k; j++)
+            c->transposed[j * c->stride + i] = b_pair[i * c->wide + j];
     c->kernels->multiply(c->k, c->k, c->stride, c->transposed, c->stride, solved + c->stride, c->wide, c->part,
                          c->stride);
     add(c->k * c->stride, c->part, ground);
@@ -208,24 +204,6 @@ static void set_node(chain *c, const epochs_run *run, double shift) {
     if (run->grounded) c->node[(k - 1) * c->stride + k - 1] += 1;
 }
 
-/* whole = the positions of a run and the conductances after each of them, by doubling. */
-static void append(chain *c, const epochs_run *run, int64_t members_after, double shift) {
-    int64_t left = run->length;
-    set_node(c, run, shift);
-    assert(members_after == run->members || left == 1);
-    set_link(c, members_after, &c->power); /* `length` conductances, the positions between them: power of two */
-    while (c->definite) {
-        if (left & 1) {
-            join(c, &c->whole, &c->power, &c->spare);
-            swap(&c->whole, &c->spare);
-        }
-        left >>= 1;
-        if (left == 0) break;
-        join(c, &c->power, &c->power, &c->spare);
-        swap(&c->power, &c->spare);
-    }
-}
-
 /* Joins the first and the last position through everything between them and through the ends of epochs. */
 static void fill_ends(chain *c, const epochs_run *first, const epochs_run *last, double shift, double *sum,
                       double *d_sum, int64_t stride) {
@@ -265,8 +243,23 @@ dpmf_status epochs_chain_trace(int64_t k, int64_t count, const epochs_run *runs,
     TRY_DONE(base_alloc_doubles(4 * square, "the ends of a chain", &ends));
     (void)lay_out(room, &c);
     set_link(&c, runs[1].members, &c.whole);
-    for (int64_t i = 1; i < count - 1; i++)
-        append(&c, &runs[i], runs[i + 1].members, shift);
+    for (int64_t i = 1; i < count - 1; i++) {
+        /* whole = the positions of a run and the conductances after each of them, by doubling. */
+        int64_t left = runs[i].length;
+        set_node(&c, &runs[i], shift);
+        assert(runs[i + 1].members == runs[i].members || left == 1);
+        set_link(&c, runs[i + 1].members, &c.power); /* a power of two of conductances, positions between them */
+        while (c.definite) {
+            if (left & 1) {
+                join(&c, &c.whole, &c.power, &c.spare);
+                swap(&c.whole, &c.spare);
+            }
+            left >>= 1;
+            if (left == 0) break;
+            join(&c, &c.power, &c.power, &c.spare);
+            swap(&c.power, &c.spare);
+        }
+    }
     if (c.definite) {
         double *sum = ends, *d_sum = ends + square, *inverse = ends + 2 * square;
         fill_ends(&c, &runs[0], &runs[count - 1], shift, sum, d_sum, both);

@@ -435,7 +435,7 @@ dpmf_status epochs_climb_confirm(epochs_climb *c) {
 /*
  * ---- where the climb begins ----
  *
- * The start of the ascent of optimum/epochs/climb.c when epochs are long: the solution for a quarter of the positions
+ * The start when epochs are long: the solution for a quarter of the positions
  * in each epoch, found the same way and stretched. A coarse step stands for as many fine ones as it replaces: momentum
  * is raised to that power, learning rates and weights are sampled.
  *

@@ -72,14 +72,6 @@ static void over_lower(const optimum_epochs *e, const double *lower, double scal
     }
 }
 
-static void add_blocks(const optimum_epochs *e, const double *row, double *blocks) {
-    int64_t k = e->k, b = e->b;
-    for (int64_t i = 0; i < b && i < e->n; i++)
-        for (int64_t r = 0; r < members(e, i); r++)
-            for (int64_t c = 0; c < members(e, i); c++)
-                blocks[(i * k + r) * k + c] += row[i + r * b] * row[i + c * b];
-}
-
 dpmf_status epochs_dense_eval(optimum_epochs *e, epochs_point *point) {
     int64_t n = e->n;
     const double *p = e->max_loss ? point->p : e->weights;
@@ -92,7 +84,12 @@ dpmf_status epochs_dense_eval(optimum_epochs *e, epochs_point *point) {
     memset(point->blocks, 0, (size_t)(e->b * e->k * e->k) * sizeof *point->blocks);
     for (int64_t j = 0; j < n; j++) {
         over_lower(e, point->lower, sqrt(e->values[j]), e->work + j * n);
-        add_blocks(e, e->work + j * n, point->blocks);
+        const int64_t k = e->k, b = e->b;
+        const double *row = e->work + j * n;
+        for (int64_t i = 0; i < b && i < e->n; i++)
+            for (int64_t r = 0; r < members(e, i); r++)
+                for (int64_t c = 0; c < members(e, i); c++)
+                    point->blocks[(i * k + r) * k + c] += row[i + r * b] * row[i + c * b];
     }
     for (int64_t t = 0; e->max_loss && t < n; t++) {
         point->rows[t] = 0;
@@ -149,9 +146,13 @@ done:
  * O(n^3); the loops run along rows.
  */
 
-/* w = P^1/2 A L. */
-static void multiply(const epochs_mean *m, const double *p) {
+dpmf_status epochs_mean_make(const epochs_mean *m, const double *v, const double *p, double *trace, int *inside) {
     const int64_t n = m->n;
+    memcpy(m->lower, v, (size_t)(n * n) * sizeof *v);
+    dpmf_status status = base_cholesky(n, m->lower);
+    *inside = status == DPMF_OK;
+    if (status != DPMF_OK) return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
+    /* w = P^1/2 A L. */
     memset(m->w, 0, (size_t)(n * n) * sizeof *m->w);
     for (int64_t t = 0; t < n; t++) {
         double *to = m->w + t * n;
@@ -162,11 +163,9 @@ static void multiply(const epochs_mean *m, const double *p) {
                 to[u] += by * row[u];
         }
     }
-}
-
-/* Rows of w, which are Z', become those of Y. */
-static void divide(const epochs_mean *m) {
-    const int64_t n = m->n;
+    TRY(base_svd(n, m->w, m->values, m->left));
+    *trace = base_sum(n, m->values);
+    /* Rows of w, which are Z', become those of Y. */
     for (int64_t j = 0; j < n; j++) {
         double *row = m->w + j * n;
         const double root = sqrt(m->values[j]);
@@ -178,18 +177,6 @@ static void divide(const epochs_mean *m) {
                 row[c] -= here * lower[c];
         }
     }
-}
-
-dpmf_status epochs_mean_make(const epochs_mean *m, const double *v, const double *p, double *trace, int *inside) {
-    const int64_t n = m->n;
-    memcpy(m->lower, v, (size_t)(n * n) * sizeof *v);
-    dpmf_status status = base_cholesky(n, m->lower);
-    *inside = status == DPMF_OK;
-    if (status != DPMF_OK) return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status;
-    multiply(m, p);
-    TRY(base_svd(n, m->w, m->values, m->left));
-    *trace = base_sum(n, m->values);
-    divide(m);
     memset(m->x, 0, (size_t)(n * n) * sizeof *m->x);
     for (int64_t j = 0; j < n; j++)
         for (int64_t t = 0; t < n; t++) {

@@ -126,17 +126,12 @@ void epochs_invert_block(int64_t k, const double *l, double *inverse) {
     }
 }
 
-/* Members of class i within the steps. */
-static int64_t members(const optimum_epochs *e, int64_t i) {
-    return (e->n - i + e->b - 1) / e->b;
-}
-
 /*
  * Over the m members: largest eigenvalue <= Frobenius norm of V_i, smallest >= 1 / |L_i^-1|_F^2. `inverse`: k x k, L_i^-1
  * on return.
  */
 static void block_bounds(optimum_epochs *e, const double *lower, int64_t i, double *inverse) {
-    int64_t k = e->k, m = members(e, i);
+    int64_t k = e->k, m = (e->n - i + e->b - 1) / e->b; /* m: members of class i within the steps */
     const double *l = lower + i * k * k;
     double squares = 0, inverses = 0;
     epochs_invert_block(k, l, inverse);
@@ -153,22 +148,6 @@ static void block_bounds(optimum_epochs *e, const double *lower, int64_t i, doub
         e->large[t] = sqrt(squares);
         e->small[t] = 1 / inverses;
     }
-}
-
-/* Fills the bounds and, for the max loss, the inverses that the reversed problem uses. */
-static dpmf_status invert_lower(optimum_epochs *e, const double *lower, int *outside) {
-    int64_t k = e->k;
-    double *inverse = NULL;
-    TRY(base_alloc_doubles(k * k, "an inverse block", &inverse));
-    *outside = 0;
-    for (int64_t i = 0; i < e->b; i++) {
-        block_bounds(e, lower, i, inverse);
-        if (!(e->small[i] > 1e-12 * e->large[i] && isfinite(e->large[i]))) *outside = 1;
-        for (int64_t r = 0; e->max_loss && r < k * k; r++)
-            e->reversed.mix[(e->b - 1 - i) * k * k + r] = inverse[k * k - 1 - r];
-    }
-    base_free(inverse);
-    return DPMF_OK;
 }
 
 /* ---- all nodes ---- */
@@ -194,35 +173,26 @@ void epochs_group(const optimum_epochs *e, int64_t group, double shift[SIDE], do
     }
 }
 
-/* out += weighted blocks; *traces: <V, T> for each node. */
-static void add_blocks(const optimum_epochs *e, const epochs_node *node, const double weight[SIDE], double *out,
-                       kernels_block_side *traces) {
-    const int64_t k = e->k;
-    kernels_block_side sum = {0};
-    for (int64_t i = 0; i < e->b; i++) {
-        int64_t stride = 0;
-        const kernels_block_side *t = epochs_node_block(&e->shape, node, i, &stride);
-        for (int64_t r = 0; r < k; r++)
-            for (int64_t c = 0; c < k; c++) {
-                const kernels_block_side x = t[r * stride + c];
-                const int64_t at = (i * k + r) * k + c;
-                sum += e->v[at] * x;
-                out[at] = (weight[0] * x[0] + weight[1] * x[1]) + (weight[2] * x[2] + weight[3] * x[3]);
-            }
-    }
-    *traces = sum;
-}
-
 static dpmf_status run_group(void *context, int64_t item, int worker) {
     const job *j = context;
     optimum_epochs *e = j->e;
     const int64_t group = j->first + item;
-    double shift[SIDE], weight[SIDE];
-    kernels_block_side traces;
+    double shift[SIDE], weight[SIDE], *out = e->partial + (e->only_traces ? worker : group) * e->b * e->k * e->k;
     epochs_group(e, group, shift, weight);
     epochs_node_run(&e->shape, j->lower, shift, &e->scratch[worker]);
-    add_blocks(e, &e->scratch[worker], weight, e->partial + (e->only_traces ? worker : group) * e->b * e->k * e->k,
-               &traces);
+    const int64_t k = e->k;
+    kernels_block_side traces = {0}; /* <V, T> for each node */
+    for (int64_t i = 0; i < e->b; i++) {
+        int64_t stride = 0;
+        const kernels_block_side *t = epochs_node_block(&e->shape, &e->scratch[worker], i, &stride);
+        for (int64_t r = 0; r < k; r++)
+            for (int64_t c = 0; c < k; c++) {
+                const kernels_block_side x = t[r * stride + c];
+                const int64_t at = (i * k + r) * k + c;
+                traces += e->v[at] * x;
+                out[at] = (weight[0] * x[0] + weight[1] * x[1]) + (weight[2] * x[2] + weight[3] * x[3]);
+            }
+    }
     for (int q = 0; q < SIDE && group * SIDE + q < e->rule.count; q++)
         e->traces[group * SIDE + q] = traces[q];
     return DPMF_OK;
@@ -322,7 +292,18 @@ static dpmf_status eval_blocks(optimum_epochs *e, double tolerance, epochs_point
     int64_t size = e->b * e->k * e->k;
     double low = 0, high = 0, unused = 0, rounding = 0;
     const double *p = e->max_loss ? point->p : e->weights;
-    TRY(invert_lower(e, point->lower, outside));
+    /* Fills the bounds and, for the max loss, the inverses that the reversed problem uses. */
+    int64_t k = e->k;
+    double *inverse = NULL;
+    TRY(base_alloc_doubles(k * k, "an inverse block", &inverse));
+    *outside = 0;
+    for (int64_t i = 0; i < e->b; i++) {
+        block_bounds(e, point->lower, i, inverse);
+        if (!(e->small[i] > 1e-12 * e->large[i] && isfinite(e->large[i]))) *outside = 1;
+        for (int64_t r = 0; e->max_loss && r < k * k; r++)
+            e->reversed.mix[(e->b - 1 - i) * k * k + r] = inverse[k * k - 1 - r];
+    }
+    base_free(inverse);
     if (*outside) return DPMF_OK;
     dpmf_status status = optimum_phi_interval(e->phi, e->large, p, &low, &unused);
     if (status == DPMF_OK) status = optimum_phi_interval(e->phi, e->small, p, &unused, &high);

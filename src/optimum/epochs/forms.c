@@ -51,12 +51,6 @@ static double sign_of(int64_t u, int64_t e) {
     return e > 0 && (u >> (e - 1) & 1) ? -1 : 1;
 }
 
-static void forms_free(forms *f) {
-    double *all[] = {f->a, f->v, f->lower, f->w, f->left, f->x, f->values, f->p, f->rows, f->y};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        base_free(all[i]);
-}
-
 static epochs_mean mean_of(const forms *f) {
     return (epochs_mean){f->n, f->a, f->lower, f->w, f->left, f->x, f->values, f->rows};
 }
@@ -149,12 +143,6 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
 
 /* ---- the dual ---- */
 
-/* X and the trace for V and p; 0 if V is not positive definite. */
-static dpmf_status evaluate_dual(forms *f, int *inside) {
-    const epochs_mean mean = mean_of(f);
-    return epochs_mean_make(&mean, f->v, f->task->max_loss ? f->p : f->task->weights, &f->trace, inside);
-}
-
 static dpmf_status dual_value(void *context, const double *y, double *out, double *gradient) {
     forms *f = context;
     int inside = 0;
@@ -169,7 +157,9 @@ static dpmf_status dual_value(void *context, const double *y, double *out, doubl
         logarithms += log(f->p[t]);
     }
     if (f->task->max_loss) weights = base_sum(f->n, f->p);
-    TRY(evaluate_dual(f, &inside));
+    /* X and the trace for V and p; 0 if V is not positive definite. */
+    const epochs_mean mean = mean_of(f);
+    TRY(epochs_mean_make(&mean, f->v, f->task->max_loss ? f->p : f->task->weights, &f->trace, &inside));
     if (!inside) return DPMF_OK;
     f->value = (f->trace / f->total) * (f->trace / weights);
     *out = f->scale / f->value * exp(-f->barrier * (logarithms - (double)f->n * log(weights / (double)f->n)));
@@ -184,20 +174,6 @@ static dpmf_status dual_value(void *context, const double *y, double *out, doubl
 
 /* ---- the primal ---- */
 
-/* The quantity that the constraint bounds by 1 for class i. */
-static double class_size(const forms *f, const double *x, int64_t i) {
-    int64_t count = f->task->constraint == DPMF_CONSTRAINT_CORNERS ? corners(f, i) : 1;
-    double largest = 0;
-    for (int64_t u = 0; u < count; u++) {
-        double sum = 0;
-        for (int64_t e = 0; e < class_members(f, i); e++)
-            for (int64_t g = 0; g < class_members(f, i); g++)
-                sum += x[(i + e * f->b) * f->n + i + g * f->b] * sign_of(u, e) * sign_of(u, g);
-        largest = fmax(largest, sum);
-    }
-    return largest;
-}
-
 /* x becomes C, scaled to satisfy the constraint; the squared loss of C, or INFINITY. */
 static dpmf_status repair(forms *f, double *x, double *squared) {
     int64_t n = f->n;
@@ -206,7 +182,17 @@ static dpmf_status repair(forms *f, double *x, double *squared) {
         for (int64_t i = 0; i < n * n; i++)
             x[i] = fmax(x[i], 0);
     for (int64_t i = 0; i < f->b; i++) {
-        double root = sqrt(class_size(f, x, i) * (1 + 64 * (double)n * DBL_EPSILON));
+        /* The quantity that the constraint bounds by 1 for class i. */
+        int64_t count = f->task->constraint == DPMF_CONSTRAINT_CORNERS ? corners(f, i) : 1;
+        double largest = 0;
+        for (int64_t u = 0; u < count; u++) {
+            double sum = 0;
+            for (int64_t e = 0; e < class_members(f, i); e++)
+                for (int64_t g = 0; g < class_members(f, i); g++)
+                    sum += x[(i + e * f->b) * f->n + i + g * f->b] * sign_of(u, e) * sign_of(u, g);
+            largest = fmax(largest, sum);
+        }
+        double root = sqrt(largest * (1 + 64 * (double)n * DBL_EPSILON));
         for (int64_t t = i; t < n; t += f->b)
             f->rows[t] = 1 / root;
     }
@@ -287,7 +273,9 @@ done:
     base_free(best.c);
     base_free(gradient);
     base_free(x);
-    forms_free(&f);
+    double *all[] = {f.a, f.v, f.lower, f.w, f.left, f.x, f.values, f.p, f.rows, f.y};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        base_free(all[i]);
     return status;
 }
 
@@ -351,13 +339,6 @@ typedef struct rows {
     double *squares; /* n x n: A_tu^2 */
     double *p, *c, *loss;
 } rows;
-
-static void rows_free(rows *r) {
-    base_free(r->squares);
-    base_free(r->p);
-    base_free(r->c);
-    base_free(r->loss);
-}
 
 static dpmf_status rows_create(const dpmf_workload *a, rows *r) {
     int64_t n = a->steps;
@@ -435,7 +416,10 @@ static dpmf_status solve_max(const dpmf_workload *a, double tolerance, const dpm
     }
     out->converged = is_close(out, tolerance);
 done:
-    rows_free(&r);
+    base_free(r.squares);
+    base_free(r.p);
+    base_free(r.c);
+    base_free(r.loss);
     return status;
 }
 

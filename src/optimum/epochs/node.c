@@ -54,16 +54,6 @@ void epochs_shape_weigh(epochs_shape *s, const dpmf_workload *workload, const do
     }
 }
 
-static void reverse_bands(epochs_shape *s, const dpmf_workload *workload) {
-    for (int64_t t = 0; t < s->k * s->b; t++) {
-        int64_t back = s->k * s->b - 1 - t, at = back % s->b * s->k + back / s->b;
-        double q[3] = {1, 0, 0}, r[2];
-        if (t < s->n && dpmf_workload_inverse_row(workload, t, q, r) != DPMF_OK) q[0] = NAN;
-        for (int j = 0; j <= s->p; j++)
-            s->band[j][at] = j <= t ? q[j] : 0;
-    }
-}
-
 dpmf_status epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_t b, int reversed, epochs_shape *out) {
     epochs_shape s = {.n = workload->steps, .k = k, .b = b};
     int q_bands = 0, r_bands = 0;
@@ -79,7 +69,13 @@ dpmf_status epochs_shape_create(const dpmf_workload *workload, int64_t k, int64_
         TRY_DONE(base_alloc_doubles(k * b, "the bands of the inverse workload", &s.band[j]));
     if (reversed) {
         TRY_DONE(base_alloc_doubles(b * k * k, "inverse blocks", &s.mix));
-        reverse_bands(&s, workload);
+        for (int64_t t = 0; t < s.k * s.b; t++) {
+            int64_t back = s.k * s.b - 1 - t, at = back % s.b * s.k + back / s.b;
+            double q[3] = {1, 0, 0}, r[2];
+            if (t < s.n && dpmf_workload_inverse_row(workload, t, q, r) != DPMF_OK) q[0] = NAN;
+            for (int j = 0; j <= s.p; j++)
+                s.band[j][at] = j <= t ? q[j] : 0;
+        }
     } else {
         epochs_shape_weigh(&s, workload, NULL);
     }
@@ -186,40 +182,6 @@ static void fill_step(const epochs_shape *s, int64_t q, int64_t e, int j, int64_
         row[f] = (side){0} + s->mix[(q * k + e) * k + f] * s->band[j][q * k + f];
 }
 
-/* The steps whose rows reach across the end of an epoch: those of the border. */
-static void load_wrapped(const epochs_shape *s, scratch *w) {
-    memset(w->fresh, 0, (size_t)(2 * s->k * s->width) * sizeof *w->fresh);
-    for (int64_t q = s->inner; q < s->b; q++)
-        for (int64_t e = 0; e < s->k; e++)
-            for (int j = 0; j <= s->p; j++) {
-                int64_t over = q + j >= s->b, column = column_of(s, 0, over ? q + j - s->b : q + j) + over;
-                side *row = w->fresh + ((q - s->inner) * s->k + e) * s->width + column;
-                fill_step(s, q, e, j, s->k - over, row);
-            }
-}
-
-static void load_position(const epochs_shape *s, const double *lower, const side *root, int64_t i, scratch *w) {
-    int64_t k = s->k;
-    const double *l = lower + i * k * k;
-    memset(w->fresh, 0, (size_t)(2 * k * s->width) * sizeof *w->fresh);
-    for (int64_t e = 0; e < k; e++) {
-        side *row = w->fresh + 2 * e * s->width;
-        for (int64_t f = e; f < k; f++)
-            row[f] = *root * l[f * k + e];
-        for (int j = 0; j <= s->p; j++)
-            fill_step(s, i, e, j, k, row + s->width + column_of(s, i, i + j));
-    }
-}
-
-static void load_border(const epochs_shape *s, const double *lower, const side *root, int64_t q, scratch *w) {
-    int64_t k = s->k, column = column_of(s, 0, q);
-    const double *l = lower + q * k * k;
-    memset(w->fresh, 0, (size_t)(k * s->width) * sizeof *w->fresh);
-    for (int64_t e = 0; e < k; e++)
-        for (int64_t f = e; f < k; f++)
-            w->fresh[e * s->width + column + f] = *root * l[f * k + e];
-}
-
 /* Pending rows move up by one position, the fresh ones of the position that enters behind them. */
 static void advance_pending(const epochs_shape *s, int enters, scratch *w) {
     int64_t k = s->k, slots = (s->p + 1) * k;
@@ -240,16 +202,38 @@ static void factor(const epochs_shape *s, const kernels_block_set *kernels, cons
                    scratch *w, epochs_node *node) {
     memset(w->pending, 0, (size_t)(s->p * s->k * s->width) * sizeof *w->pending);
     memset(node->border, 0, (size_t)(s->border * s->border) * sizeof *node->border);
-    load_wrapped(s, w);
+    /* The steps whose rows reach across the end of an epoch: those of the border. */
+    memset(w->fresh, 0, (size_t)(2 * s->k * s->width) * sizeof *w->fresh);
+    for (int64_t q = s->inner; q < s->b; q++)
+        for (int64_t e = 0; e < s->k; e++)
+            for (int j = 0; j <= s->p; j++) {
+                int64_t over = q + j >= s->b, column = column_of(s, 0, over ? q + j - s->b : q + j) + over;
+                side *row = w->fresh + ((q - s->inner) * s->k + e) * s->width + column;
+                fill_step(s, q, e, j, s->k - over, row);
+            }
     (void)absorb(s, kernels, 0, s->p * s->k, 0, w, node->border);
     for (int64_t i = 0; i < s->inner; i++) {
-        load_position(s, lower, root, i, w);
+        int64_t k = s->k;
+        const double *l = lower + i * k * k;
+        memset(w->fresh, 0, (size_t)(2 * k * s->width) * sizeof *w->fresh);
+        for (int64_t e = 0; e < k; e++) {
+            side *row = w->fresh + 2 * e * s->width;
+            for (int64_t f = e; f < k; f++)
+                row[f] = *root * l[f * k + e];
+            for (int j = 0; j <= s->p; j++)
+                fill_step(s, i, e, j, k, row + s->width + column_of(s, i, i + j));
+        }
         int enters = absorb(s, kernels, i, 2 * s->k, 1, w, node->border);
         memcpy(node->rows + i * s->k * s->width, w->pending, (size_t)(s->k * s->width) * sizeof *node->rows);
         advance_pending(s, enters, w);
     }
     for (int64_t q = s->inner; q < s->b; q++) {
-        load_border(s, lower, root, q, w);
+        int64_t k = s->k, column = column_of(s, 0, q);
+        const double *l = lower + q * k * k;
+        memset(w->fresh, 0, (size_t)(k * s->width) * sizeof *w->fresh);
+        for (int64_t e = 0; e < k; e++)
+            for (int64_t f = e; f < k; f++)
+                w->fresh[e * s->width + column + f] = *root * l[f * k + e];
         to_border(s, kernels, 0, s->k, w, node->border);
     }
 }
@@ -260,17 +244,6 @@ static void symmetrize(int64_t n, side *a, int64_t stride) {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < i; j++)
             a[i * stride + j] = a[j * stride + i] = 0.5 * (a[i * stride + j] + a[j * stride + i]);
-}
-
-/* The border's triangle R becomes R^-1 R^-T. */
-static void invert_border(const epochs_shape *s, const kernels_block_set *kernels, scratch *w, side *border) {
-    const int64_t m = s->border;
-    memset(w->left, 0, (size_t)(m * m) * sizeof *w->left);
-    for (int64_t i = 0; i < m; i++)
-        w->left[i * m + i] = (side){0} + 1;
-    kernels->solve_upper(m, m, border, m, w->left, m);
-    kernels->multiply_rows(m, m, m, w->left, m, w->left, m, border, m);
-    symmetrize(m, border, m);
 }
 
 /* T[J,J] for the position before i. */
@@ -309,19 +282,6 @@ static void step_back(const epochs_shape *s, const kernels_block_set *kernels, s
     symmetrize(k, blocks, width);
 }
 
-static void covariances(const epochs_shape *s, const kernels_block_set *kernels, scratch *w, epochs_node *node) {
-    const int64_t k = s->k, m = s->border, all = s->beside;
-    invert_border(s, kernels, w, node->border);
-    memset(w->s, 0, (size_t)(all * all) * sizeof *w->s);
-    for (int64_t r = 0; r < m; r++)
-        memcpy(w->s + (m + r) * all + m, node->border + r * m, (size_t)m * sizeof *w->s);
-    for (int64_t i = s->inner - 1; i >= 0; i--) {
-        side *rows = node->rows + i * k * s->width, *blocks = node->blocks + i * k * s->width;
-        step_back(s, kernels, w, rows, blocks);
-        slide(s, blocks, w);
-    }
-}
-
 void epochs_node_run(const epochs_shape *shape, const double *lower, const double shift[EPOCHS_SIDE],
                      epochs_node *node) {
     const kernels_block_set *kernels = kernels_block_get();
@@ -331,7 +291,22 @@ void epochs_node_run(const epochs_shape *shape, const double *lower, const doubl
         root[j] = sqrt(shift[j]);
     (void)scratch_layout(shape, node->work, &w);
     factor(shape, kernels, lower, &root, &w, node);
-    covariances(shape, kernels, &w, node);
+    const int64_t k = shape->k, m = shape->border, all = shape->beside;
+    /* The border's triangle R becomes R^-1 R^-T. */
+    memset(w.left, 0, (size_t)(m * m) * sizeof *w.left);
+    for (int64_t i = 0; i < m; i++)
+        w.left[i * m + i] = (side){0} + 1;
+    kernels->solve_upper(m, m, node->border, m, w.left, m);
+    kernels->multiply_rows(m, m, m, w.left, m, w.left, m, node->border, m);
+    symmetrize(m, node->border, m);
+    memset(w.s, 0, (size_t)(all * all) * sizeof *w.s);
+    for (int64_t r = 0; r < m; r++)
+        memcpy(w.s + (m + r) * all + m, node->border + r * m, (size_t)m * sizeof *w.s);
+    for (int64_t i = shape->inner - 1; i >= 0; i--) {
+        side *rows = node->rows + i * k * shape->width, *blocks = node->blocks + i * k * shape->width;
+        step_back(shape, kernels, &w, rows, blocks);
+        slide(shape, blocks, &w);
+    }
 }
 
 const kernels_block_side *epochs_node_block(const epochs_shape *s, const epochs_node *node, int64_t i,

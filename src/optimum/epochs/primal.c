@@ -60,20 +60,6 @@ static dpmf_status class_transform(int64_t n, int64_t b, int64_t i, int64_t m, c
     return DPMF_OK;
 }
 
-/* rows of class i = T times them; `mixed`: m x n numbers. */
-static void mix_rows(int64_t n, int64_t b, int64_t i, int64_t m, const double *transform, double *x, double *mixed) {
-    memset(mixed, 0, (size_t)(m * n) * sizeof *mixed);
-    for (int64_t r = 0; r < m; r++)
-        for (int64_t q = 0; q < m; q++) {
-            const double *from = x + (i + q * b) * n;
-            double by = transform[r * m + q], *to = mixed + r * n;
-            for (int64_t u = 0; u < n; u++)
-                to[u] += by * from[u];
-        }
-    for (int64_t r = 0; r < m; r++)
-        memcpy(x + (i + r * b) * n, mixed + r * n, (size_t)n * sizeof *x);
-}
-
 /* The same for columns, all classes in one pass over the rows. */
 static void mix_columns(int64_t n, int64_t b, int64_t k, const double *transforms, double *x, double *mixed) {
     for (int64_t t = 0; t < n; t++) {
@@ -92,13 +78,6 @@ static void mix_columns(int64_t n, int64_t b, int64_t k, const double *transform
     }
 }
 
-/* Makes both triangles equal, with zeros where they belong. */
-static void settle(int64_t n, int64_t b, double *x) {
-    for (int64_t t = 0; t < n; t++)
-        for (int64_t u = 0; u < t; u++)
-            x[t * n + u] = x[u * n + t] = (t - u) % b == 0 ? 0 : 0.5 * (x[t * n + u] + x[u * n + t]);
-}
-
 static dpmf_status repair_by_mixing(int64_t n, int64_t b, double *x, int *definite) {
     int64_t k = (n + b - 1) / b;
     double *transforms = NULL, *vectors = NULL, *values = NULL, *mixed = NULL;
@@ -111,10 +90,25 @@ static dpmf_status repair_by_mixing(int64_t n, int64_t b, double *x, int *defini
     for (int64_t i = 0; i < b && *definite; i++)
         TRY_DONE(class_transform(n, b, i, (n - i + b - 1) / b, x, vectors, values, transforms + i * k * k, definite));
     if (!*definite) goto done;
-    for (int64_t i = 0; i < b; i++)
-        mix_rows(n, b, i, (n - i + b - 1) / b, transforms + i * k * k, x, mixed);
+    for (int64_t i = 0; i < b; i++) {
+        /* rows of class i = T times them; m of them. */
+        const int64_t m = (n - i + b - 1) / b;
+        memset(mixed, 0, (size_t)(m * n) * sizeof *mixed);
+        for (int64_t r = 0; r < m; r++)
+            for (int64_t q = 0; q < m; q++) {
+                const double *from = x + (i + q * b) * n;
+                double by = transforms[i * k * k + r * m + q], *to = mixed + r * n;
+                for (int64_t u = 0; u < n; u++)
+                    to[u] += by * from[u];
+            }
+        for (int64_t r = 0; r < m; r++)
+            memcpy(x + (i + r * b) * n, mixed + r * n, (size_t)n * sizeof *x);
+    }
     mix_columns(n, b, k, transforms, x, mixed);
-    settle(n, b, x);
+    /* Makes both triangles equal, with zeros where they belong. */
+    for (int64_t t = 0; t < n; t++)
+        for (int64_t u = 0; u < t; u++)
+            x[t * n + u] = x[u * n + t] = (t - u) % b == 0 ? 0 : 0.5 * (x[t * n + u] + x[u * n + t]);
 done:
     base_free(transforms);
     base_free(vectors);
@@ -258,15 +252,6 @@ static dpmf_status run_group(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* The k columns of position q enter a node's state: T[J,q] = T[q,J]'. */
-static void enter(const filler *f, const single *node, int64_t q, int64_t at, double *state) {
-    const epochs_shape *s = &f->e->shape;
-    const double *blocks = node->blocks + q * s->k * s->width;
-    for (int64_t j = 0; j < 2 * s->p * s->k; j++)
-        for (int64_t c = 0; c < s->k; c++)
-            state[j * f->columns + at + c] = blocks[c * s->width + s->k + j];
-}
-
 static void enter_border(const filler *f, const single *node, double *state) {
     const epochs_shape *s = &f->e->shape;
     int64_t m = s->p * s->k;
@@ -294,7 +279,11 @@ static void step_node(const filler *f, const kernels_block_set *kernels, const s
     kernels->multiply(k, 2 * slots, f->columns, node->rows + i * k * s->width + k, s->width, state, f->columns, row,
                       f->columns);
     if (inside) {
-        enter(f, node, i, (i - first) * k, state);
+        /* The k columns of position i enter the node's state: T[J,i] = T[i,J]'. */
+        const double *blocks = node->blocks + i * s->k * s->width;
+        for (int64_t j = 0; j < 2 * s->p * s->k; j++)
+            for (int64_t c = 0; c < s->k; c++)
+                state[j * f->columns + (i - first) * k + c] = blocks[c * s->width + s->k + j];
         for (int64_t r = 0; r < k; r++)
             memcpy(row + r * f->columns + (i - first) * k, node->blocks + (i * k + r) * s->width,
                    (size_t)k * sizeof *row);
@@ -445,12 +434,6 @@ static dpmf_status cover_block(block *b, double least, double *trace) {
     return sensitivity_cover(b->m, b->m, MORE_SWEEPS, b->x, b->g, b->work, b->d, &low, trace);
 }
 
-static void put_difference(int64_t k, const block *b, const double *x, double *added) {
-    for (int64_t r = 0; r < b->m; r++)
-        for (int64_t q = 0; q < b->m; q++)
-            added[r * k + q] = (r == q ? b->d[r] : 0) - x[r * k + q];
-}
-
 dpmf_status epochs_cover(const optimum_epochs *e, epochs_point *point, int add, double *largest) {
     const int64_t k = e->k;
     double *memory = NULL, trace = 0;
@@ -462,7 +445,11 @@ dpmf_status epochs_cover(const optimum_epochs *e, epochs_point *point, int add, 
         trace = INFINITY;
         if (load_block(e, point, i, &b)) TRY_DONE(cover_block(&b, *largest, &trace));
         *largest = fmax(*largest, trace);
-        if (add && isfinite(trace)) put_difference(k, &b, point->blocks + i * k * k, point->added + i * k * k);
+        for (int64_t r = 0; r < b.m && add && isfinite(trace); r++)
+            for (int64_t q = 0; q < b.m; q++) {
+                const int64_t at = (i * k + r) * k + q;
+                point->added[at] = (r == q ? b.d[r] : 0) - point->blocks[at];
+            }
     }
 done:
     base_free(memory);

@@ -189,15 +189,6 @@ static dpmf_status add_pattern(tree *s, int64_t size, double sum) {
 
 /* ---- the tree ---- */
 
-/* The sum of the beginning with steps[size - 1] added to it. */
-static double extended(const tree *s, int64_t size) {
-    const int64_t t = s->steps[size - 1];
-    double sum = (size > 1 ? s->sums[size - 2] : 0) + s->x[t * s->n + t];
-    for (int64_t i = 0; i + 1 < size; i++)
-        sum += 2 * fabs(s->x[t * s->n + s->steps[i]]);
-    return sum;
-}
-
 static dpmf_status walk_tree(tree *s) {
     int64_t depth = 0, from = 0, to = 0;
     choices(s, 0, -1, &from, &to);
@@ -212,7 +203,12 @@ static dpmf_status walk_tree(tree *s) {
             continue;
         }
         s->nodes++;
-        s->sums[depth] = extended(s, depth + 1);
+        /* The sum of the beginning with the last step added to it. */
+        const int64_t u = s->steps[depth];
+        double sum = (depth > 0 ? s->sums[depth - 1] : 0) + s->x[u * s->n + u];
+        for (int64_t i = 0; i < depth; i++)
+            sum += 2 * fabs(s->x[u * s->n + s->steps[i]]);
+        s->sums[depth] = sum;
         choices(s, depth + 1, t, &from, &to);
         if (depth + 1 < s->k && from < to) {
             s->steps[++depth] = from;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimum over patterns by cutting planes: the dual (optimum/patterns/solve.c) over the patterns found so far, which
+ * The optimum over patterns by cutting planes: the dual over the patterns found so far, which
  * begin with the classes of cyclic participation, is maximised by limited-memory BFGS; then the patterns whose
  * constraint X(V) violates most (optimum/patterns/find.c) join and those whose nu has become 0 leave, until X(V)
  * violates none. Every V gives a lower bound, with any set of patterns.
@@ -201,16 +201,6 @@ static int64_t most_unknowns(int64_t room, int64_t n, int64_t k) {
     return room * (1 + k * rank_of(k)) + n;
 }
 
-static void search_close(search *s) {
-    double *const arrays[] = {s->y, s->next, s->gradient, s->x, s->scale, s->best.c};
-    for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
-        base_free(arrays[i]);
-    base_free(s->parts);
-    patterns_list_free(&s->held);
-    patterns_list_free(&s->found);
-    dual_free(&s->dual);
-}
-
 /* The parts of the patterns held, in order. */
 static void set_parts(search *s) {
     int64_t at = 0;
@@ -300,17 +290,6 @@ static dpmf_status search_open(const patterns_task *task, search *s) {
 
 /* ---- the upper bound ---- */
 
-/* f of a pattern in s->x, or an upper bound of it. */
-static dpmf_status value_of(const search *s, int64_t size, const int64_t *steps, double *matrix, double *value) {
-    sensitivity_found found;
-    for (int64_t i = 0; i < size; i++)
-        for (int64_t j = 0; j < size; j++)
-            matrix[i * size + j] = s->x[steps[i] * s->n + steps[j]];
-    TRY(sensitivity_pattern_evaluate(size, matrix, DPMF_BOUND_AUTO, &found));
-    *value = found.square;
-    return DPMF_OK;
-}
-
 static void scale_step(search *s, int64_t t, double by) {
     for (int64_t u = 0; u < s->n; u++) {
         s->x[t * s->n + u] *= by;
@@ -325,7 +304,13 @@ static dpmf_status lower_pattern(search *s, int64_t size, const int64_t *steps, 
         least = fmin(least, s->dual.v[steps[i] * s->n + steps[i]]);
     for (int trial = 0; trial < 4; trial++) {
         double moved = 0, all = 0;
-        TRY(value_of(s, size, steps, matrix, &value));
+        /* f of a pattern in s->x, or an upper bound of it. */
+        sensitivity_found found;
+        for (int64_t i = 0; i < size; i++)
+            for (int64_t j = 0; j < size; j++)
+                matrix[i * size + j] = s->x[steps[i] * s->n + steps[j]];
+        TRY(sensitivity_pattern_evaluate(size, matrix, DPMF_BOUND_AUTO, &found));
+        value = found.square;
         if (!(value > level)) return DPMF_OK;
         for (int64_t i = 0; i < size; i++) {
             const double share = matrix[i * size + i], light = least / s->dual.v[steps[i] * s->n + steps[i]];
@@ -483,13 +468,6 @@ static dpmf_status climb(search *s, double decrease) {
     return isfinite(f) ? DPMF_OK : base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: the dual is not finite");
 }
 
-static dpmf_status report(const search *s) {
-    char text[120];
-    snprintf(text, sizeof text, "optimum over patterns: %lld of them, certificate %.9g", (long long)s->held.count,
-             1 + gap_of(s));
-    return base_progress(s->task->run, text, -1);
-}
-
 static dpmf_status run_rounds(search *s) {
     double decrease = FIRST_DECREASE, before = INFINITY;
     const double tolerance = s->task->tolerance;
@@ -499,7 +477,10 @@ static dpmf_status run_rounds(search *s) {
         s->dual.barrier = s->task->max_loss ? fmax(0.3 * tolerance, 0.03 * pow(0.3, round)) / (double)s->n : 0;
         TRY(climb(s, decrease));
         TRY(certify(s));
-        TRY(report(s));
+        char text[120];
+        snprintf(text, sizeof text, "optimum over patterns: %lld of them, certificate %.9g", (long long)s->held.count,
+                 1 + gap_of(s));
+        TRY(base_progress(s->task->run, text, -1));
         s->best.converged = gap_of(s) <= tolerance;
         if (s->best.converged) return DPMF_OK;
         stale = gap_of(s) > 0.7 * before ? stale + 1 : 0;
@@ -525,6 +506,15 @@ dpmf_status patterns_solve(const patterns_task *task, patterns_answer *out) {
     *out = s.best;
     s.best.c = NULL;
 done:
-    search_close(&s);
+    base_free(s.y);
+    base_free(s.next);
+    base_free(s.gradient);
+    base_free(s.x);
+    base_free(s.scale);
+    base_free(s.best.c);
+    base_free(s.parts);
+    patterns_list_free(&s.held);
+    patterns_list_free(&s.found);
+    dual_free(&s.dual);
     return status;
 }
