@@ -128,15 +128,6 @@ static void reduce(eigen *g) {
 
 /* ---- reduction to a diagonal matrix ---- */
 
-static void rotate(eigen *g, int i, double c, double s) {
-    double *restrict x = column(g, i), *restrict y = column(g, i + 1);
-    for (int k = 0; k < g->n; k++) {
-        const double h = y[k];
-        y[k] = s * x[k] + c * h;
-        x[k] = c * x[k] - s * h;
-    }
-}
-
 /* One round of QL from m down to l, after the shift. */
 static void one_round(eigen *g, int l, int m) {
     double *d = g->d, *e = g->e, p = d[m], c = 1, c2 = 1, c3 = 1, s = 0, s2 = 0;
@@ -151,7 +142,12 @@ static void one_round(eigen *g, int l, int m) {
         c = p / r;
         p = c * d[i] - s * part;
         d[i + 1] = h + s * (c * part + s * d[i]);
-        rotate(g, i, c, s);
+        double *restrict x = column(g, i), *restrict y = column(g, i + 1);
+        for (int k = 0; k < g->n; k++) {
+            const double kept = y[k];
+            y[k] = s * x[k] + c * kept;
+            x[k] = c * x[k] - s * kept;
+        }
     }
     p = -s * s2 * c3 * beside * e[l] / next;
     e[l] = s * p;

@@ -323,16 +323,6 @@ void base_fft_forward(const base_fft *fft, double *data) {
     permute(fft->length / 2, (complex_number *)data);
 }
 
-void base_fft_multiply(int64_t length, double *a, const double *b) {
-    a[0] *= b[0];
-    a[1] *= b[1];
-    for (int64_t j = 2; j < length; j += 2) {
-        const double re = a[j] * b[j] - a[j + 1] * b[j + 1];
-        a[j + 1] = a[j] * b[j + 1] + a[j + 1] * b[j];
-        a[j] = re;
-    }
-}
-
 /* ---- convolution and the inverse of a power series ---- */
 
 /*
@@ -407,6 +397,17 @@ static int direct_is_cheaper(int64_t s_count, int64_t l_count, int64_t count) {
     return (double)s_count * (double)count <= 2 * n * log2(n) * pieces;
 }
 
+/* a = a * b pointwise for two packed spectra; b may be a. */
+static void multiply_spectra(int64_t length, double *a, const double *b) {
+    a[0] *= b[0];
+    a[1] *= b[1];
+    for (int64_t j = 2; j < length; j += 2) {
+        const double re = a[j] * b[j] - a[j + 1] * b[j + 1];
+        a[j + 1] = a[j] * b[j + 1] + a[j + 1] * b[j];
+        a[j] = re;
+    }
+}
+
 static dpmf_status convolve_by_transform(int64_t s_count, const double *s, int64_t l_count, const double *l,
                                          int64_t count, double *out) {
     const int64_t length = transform_length(s_count, l_count);
@@ -428,7 +429,7 @@ static dpmf_status convolve_by_transform(int64_t s_count, const double *s, int64
         memcpy(piece, l + first, (size_t)terms * sizeof(double));
         memset(piece + terms, 0, (size_t)(length - terms) * sizeof(double));
         base_fft_forward_unordered(fft, length, piece);
-        base_fft_multiply(length, piece, same ? piece : spectrum);
+        multiply_spectra(length, piece, same ? piece : spectrum);
         base_fft_inverse_unordered(fft, length, piece);
         const int64_t end = smaller(terms + s_count - 1, count - first);
         for (int64_t i = 0; i < end; i++) {
@@ -480,13 +481,13 @@ static void newton_step(const base_fft *fft, int64_t length, int64_t a_count, co
     memcpy(work, a, (size_t)a_used * sizeof(double));
     memset(work + a_used, 0, (size_t)(length - a_used) * sizeof(double));
     base_fft_forward_unordered(fft, length, work);
-    base_fft_multiply(length, work, g_hat);
+    multiply_spectra(length, work, g_hat);
     base_fft_inverse_unordered(fft, length, work);
 
     memmove(work, work + m, (size_t)(n - m) * sizeof(double)); /* e */
     memset(work + (n - m), 0, (size_t)(length - (n - m)) * sizeof(double));
     base_fft_forward_unordered(fft, length, work);
-    base_fft_multiply(length, work, g_hat);
+    multiply_spectra(length, work, g_hat);
     base_fft_inverse_unordered(fft, length, work);
     for (int64_t i = m; i < n; i++) {
         g[i] = -work[i - m];

@@ -28,9 +28,6 @@ void base_fft_forward(const base_fft *fft, double *data);
 void base_fft_forward_unordered(const base_fft *fft, int64_t length, double *data);
 void base_fft_inverse_unordered(const base_fft *fft, int64_t length, double *data);
 
-/* a = a * b pointwise for two packed spectra, both in order or both not; b may be a. */
-void base_fft_multiply(int64_t length, double *a, const double *b);
-
 /*
  * out[i] = sum_j a[j] b[i-j] for i < count (the first `count` terms of the product); direct where that is cheaper
  * or the shorter factor has at most 64 terms. out may not overlap a or b.

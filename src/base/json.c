@@ -298,23 +298,18 @@ done:
     return status;
 }
 
-/*
- * cJSON's tree comes from malloc, since its allocator is global to the process and not ours to change. We first take as
- * much from our own allocator, so that the memory limit holds for the tree too.
- */
-static dpmf_status check_room(const scanner *s) {
-    const size_t node = sizeof(cJSON) + 64; /* and what malloc adds to it and its two strings */
-    void *room = NULL;
-    TRY(base_alloc(s->values + (int64_t)(s->length / node) + 1, node, "the tree of a JSON text", &room));
-    base_free(room);
-    return DPMF_OK;
-}
-
 dpmf_status base_json_parse(const char *text, size_t length, int max_depth, const char *what, cJSON **out) {
     assert(max_depth >= 1 && max_depth <= CJSON_NESTING_LIMIT);
     scanner s = {.text = text, .what = what, .length = length, .max_depth = max_depth};
     TRY(scan_text(&s));
-    TRY(check_room(&s));
+    /*
+     * cJSON's tree comes from malloc, since its allocator is global to the process and not ours to change. We first take
+     * as much from our own allocator, so that the memory limit holds for the tree too.
+     */
+    const size_t node = sizeof(cJSON) + 64; /* and what malloc adds to it and its two strings */
+    void *room = NULL;
+    TRY(base_alloc(s.values + (int64_t)(s.length / node) + 1, node, "the tree of a JSON text", &room));
+    base_free(room);
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0); /* cJSON reads numbers by the thread's locale */
     if (plain == (locale_t)0) return base_fail(DPMF_ERROR_MEMORY, "%s: no memory for a locale", what);
     locale_t before = uselocale(plain);

@@ -116,15 +116,6 @@ static dpmf_status search_line(walk *w, int *found) {
     return DPMF_OK;
 }
 
-static dpmf_status take_step(walk *w) {
-    const place last = w->at;
-    minimize_lbfgs_remember(w->memory, last.x, last.gradient, w->trial.x, w->trial.gradient);
-    w->at = w->trial;
-    w->trial = last;
-    w->last.iterations++;
-    return arrive(w);
-}
-
 /* ---- runs ---- */
 
 static int is_flat(const walk *w) {
@@ -150,7 +141,12 @@ static dpmf_status run_once(walk *w, ending *end) {
         minimize_lbfgs_direction(w->memory, w->at.gradient, w->direction);
         TRY(search_line(w, &found));
         if (!found) break;
-        TRY(take_step(w));
+        const place last = w->at;
+        minimize_lbfgs_remember(w->memory, last.x, last.gradient, w->trial.x, w->trial.gradient);
+        w->at = w->trial;
+        w->trial = last;
+        w->last.iterations++;
+        TRY(arrive(w));
         int enough = 0;
         if (w->options->enough != NULL)
             TRY(w->options->enough(w->objective->context, w->at.x, w->last.gradient, &enough));
@@ -193,13 +189,6 @@ static dpmf_status create_walk(walk *w) {
     return minimize_lbfgs_create(n, w->options->pairs > 0 ? w->options->pairs : PAIRS, &w->own);
 }
 
-static void free_walk(walk *w) {
-    double *const all[] = {w->at.x, w->at.gradient, w->trial.x, w->trial.gradient, w->direction, w->low};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        base_free(all[i]);
-    minimize_lbfgs_free(&w->own);
-}
-
 dpmf_status base_minimize(const base_objective *objective, const base_minimize_options *options, double *x,
                           base_minimum *out) {
     const size_t size = (size_t)objective->count * sizeof *x;
@@ -215,7 +204,13 @@ dpmf_status base_minimize(const base_objective *objective, const base_minimize_o
     memcpy(x, w.at.x, size);
     *out = w.last;
 done:
-    free_walk(&w);
+    base_free(w.at.x);
+    base_free(w.at.gradient);
+    base_free(w.trial.x);
+    base_free(w.trial.gradient);
+    base_free(w.direction);
+    base_free(w.low);
+    minimize_lbfgs_free(&w.own);
     return status;
 }
 

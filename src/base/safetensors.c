@@ -212,24 +212,6 @@ static dpmf_status check_canonical(const uint8_t *bytes, size_t size, const char
     return same ? DPMF_OK : refuse_file("its header is not in the form that dpmf writes");
 }
 
-static dpmf_status check_digest(const char *text, const char *digest, const base_tensors *tensors) {
-    char found[DIGEST_LENGTH + 1];
-    TRY(base_safetensors_digest(text, tensors, found));
-    if (strcmp(found, digest) == 0) return DPMF_OK;
-    return base_fail(DPMF_ERROR_FORMAT, "%s: its digest is %s but its contents have %s: it was changed or damaged",
-                     file_what, digest, found);
-}
-
-static dpmf_status check_finite(const base_tensors *tensors) {
-    for (int i = 0; i < tensors->count; i++) {
-        const base_tensor *tensor = &tensors->tensor[i];
-        for (int64_t j = 0; j < value_count(tensor); j++) {
-            if (!isfinite(tensor->values[j])) return refuse_array(tensor->name, "a value that is not finite");
-        }
-    }
-    return DPMF_OK;
-}
-
 static dpmf_status read_header(const cJSON *tree, const uint8_t *bytes, size_t size, size_t header_size, char **text,
                                char digest[65], base_tensors *tensors) {
     const char *found_text = NULL, *found_digest = NULL;
@@ -241,18 +223,18 @@ static dpmf_status read_header(const cJSON *tree, const uint8_t *bytes, size_t s
         TRY(read_entry(entry, bytes + header_size, data_size, &offset, &found));
     if (offset != data_size) return refuse_file("bytes after the last array");
     TRY(check_canonical(bytes, size, found_text, found_digest, &found));
-    TRY(check_digest(found_text, found_digest, &found));
-    TRY(check_finite(&found));
+    char contents[DIGEST_LENGTH + 1];
+    TRY(base_safetensors_digest(found_text, &found, contents));
+    if (strcmp(contents, found_digest) != 0)
+        return base_fail(DPMF_ERROR_FORMAT, "%s: its digest is %s but its contents have %s: it was changed or damaged",
+                         file_what, found_digest, contents);
+    for (const base_tensor *t = found.tensor; t < found.tensor + found.count; t++)
+        for (int64_t j = 0; j < value_count(t); j++)
+            if (!isfinite(t->values[j])) return refuse_array(t->name, "a value that is not finite");
     TRY(base_copy_text(found_text, text));
     memcpy(digest, found_digest, DIGEST_LENGTH + 1);
     *tensors = found;
     return DPMF_OK;
-}
-
-/* The bytes begin like a mechanism file and end within its header. */
-static int is_cut_header(const uint8_t *bytes, size_t size, uint64_t length) {
-    return length <= HEADER_MAX && length % 8 == 0 && length > size - LENGTH_WORD &&
-           (size == LENGTH_WORD || bytes[LENGTH_WORD] == '{');
 }
 
 dpmf_status base_safetensors_read(const uint8_t *bytes, size_t size, char **text, char digest[65],
@@ -261,7 +243,8 @@ dpmf_status base_safetensors_read(const uint8_t *bytes, size_t size, char **text
     cJSON *tree = NULL;
     if (size < LENGTH_WORD) return refuse_file("truncated: shorter than 8 bytes");
     const uint64_t length = get_word(bytes);
-    if (is_cut_header(bytes, size, length))
+    if (length <= HEADER_MAX && length % 8 == 0 && length > size - LENGTH_WORD &&
+        (size == LENGTH_WORD || bytes[LENGTH_WORD] == '{'))
         return base_fail(DPMF_ERROR_FORMAT, "%s: truncated: its header has %" PRIu64 " bytes, the file only %zu",
                          file_what, length, size);
     if (length > HEADER_MAX || length > size - LENGTH_WORD || length % 8 != 0)

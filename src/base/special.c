@@ -64,12 +64,6 @@ double base_log_sub(double a, double b) {
     return a + (d > log_two ? log1p(-exp(-d)) : log(-expm1(-d)));
 }
 
-/* sqrt(x y), also where the product itself would overflow or underflow. */
-static double geometric_mean(double x, double y) {
-    const double product = x * y;
-    return product >= DBL_MIN && product <= DBL_MAX ? sqrt(product) : sqrt(x) * sqrt(y);
-}
-
 double base_agm(double a, double b) {
     if (!(a >= 0 && b >= 0)) return NAN;
     if (a == 0 || b == 0) return 0;
@@ -80,8 +74,9 @@ double base_agm(double a, double b) {
      * in a dozen rounds, but for subnormal ones, which may stay one unit apart.
      */
     for (int round = 0; round < 40 && x - y > 1e-9 * x; round++) {
-        const double mean = x - 0.5 * (x - y);
-        y = geometric_mean(x, y);
+        const double mean = x - 0.5 * (x - y), product = x * y;
+        /* also where the product itself would overflow or underflow */
+        y = product >= DBL_MIN && product <= DBL_MAX ? sqrt(product) : sqrt(x) * sqrt(y);
         x = mean;
     }
     return x - 0.5 * (x - y);
@@ -164,11 +159,8 @@ void base_quadrature_fill(double low, double high, int count, base_quadrature *o
 /* ---- the binomial distribution ---- */
 
 /*
- * Binomial tails and the limits of Clopper and Pearson 1934.
- *
- * The upper limit solves Pr[X <= k] = failure for p, that is I_p(k+1, n-k) = 1 - failure with I the regularised
- * incomplete beta function. Far from the usual ranges (n = 1e9, p = 1e-8) the textbook forms of I subtract logarithms
- * of factorials of size 1e10; here
+ * Far from the usual ranges (n = 1e9, p = 1e-8) the textbook forms of the regularised incomplete beta function, which the
+ * tails are, subtract logarithms of factorials of size 1e10; here
  *
  *     Pr[X = k] = sqrt(n / (2 pi k (n-k))) exp(S(n) - S(k) - S(n-k) - D(k, np) - D(n-k, nq)),
  *
@@ -252,37 +244,4 @@ double base_binomial_at_least(int64_t k, int64_t n, double p) {
     if (k > n || p == 0) return 0;
     const double x = (double)k, trials = (double)n;
     return x >= trials * p ? fmin(tail_above(x, trials, p), 1) : fmax(1 - tail_below(x - 1, trials, p), 0);
-}
-
-/* Bisection over the logarithm of p: 2^-70 of ln(1e-300) is below a rounding. Returns the conservative end. */
-enum { BISECTIONS = 70 };
-
-double base_binomial_upper(int64_t k, int64_t n, double failure) {
-    assert(n >= 1 && k >= 0 && k <= n && failure > 0 && failure < 1);
-    if (k == n) return 1;
-    if (k == 0) return -expm1(log(failure) / (double)n);
-    double low = log(1e-300), high = 0;
-    for (int i = 0; i < BISECTIONS; i++) {
-        const double middle = 0.5 * (low + high);
-        if (base_binomial_at_most(k, n, exp(middle)) > failure)
-            low = middle;
-        else
-            high = middle;
-    }
-    return fmin(exp(high), 1);
-}
-
-double base_binomial_lower(int64_t k, int64_t n, double failure) {
-    assert(n >= 1 && k >= 0 && k <= n && failure > 0 && failure < 1);
-    if (k == 0) return 0;
-    if (k == n) return exp(log(failure) / (double)n);
-    double low = log(1e-300), high = 0;
-    for (int i = 0; i < BISECTIONS; i++) {
-        const double middle = 0.5 * (low + high);
-        if (base_binomial_at_least(k, n, exp(middle)) < failure)
-            low = middle;
-        else
-            high = middle;
-    }
-    return exp(low);
 }

@@ -36,11 +36,4 @@ void base_quadrature_fill(double low, double high, int count, base_quadrature *o
 double base_binomial_at_most(int64_t k, int64_t n, double p);  /* Pr[X <= k] */
 double base_binomial_at_least(int64_t k, int64_t n, double p); /* Pr[X >= k] */
 
-/*
- * Limits for p after k successes in n trials, 0 <= k <= n, 0 < failure < 1: p <= upper, and p >= lower, each with
- * probability at least 1 - failure (Clopper and Pearson 1934).
- */
-double base_binomial_upper(int64_t k, int64_t n, double failure);
-double base_binomial_lower(int64_t k, int64_t n, double failure);
-
 #endif

@@ -78,15 +78,6 @@ static int is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static void add_digit(decimal *d, char c) {
-    if (d->digits < DIGITS_KEPT) {
-        d->kept[d->digits] = c;
-    } else if (c != '0') {
-        d->inexact = 1;
-    }
-    d->digits++;
-}
-
 /* Reads the digits on both sides of the point; returns where they end, or NULL if there is none. */
 static const char *scan_digits(const char *p, const char *end, decimal *d) {
     int any = 0, after_point = 0;
@@ -98,7 +89,11 @@ static const char *scan_digits(const char *p, const char *end, decimal *d) {
         if (!is_digit(*p)) break;
         any = 1;
         if (d->digits > 0 || *p != '0') {
-            add_digit(d, *p);
+            if (d->digits < DIGITS_KEPT)
+                d->kept[d->digits] = *p;
+            else if (*p != '0')
+                d->inexact = 1;
+            d->digits++;
             d->exponent += !after_point;
         } else {
             d->exponent -= after_point;

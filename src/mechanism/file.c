@@ -32,10 +32,6 @@ typedef struct image {
     base_part parts[1 + BASE_TENSORS_MAX];
 } image;
 
-static size_t tensor_bytes(const base_tensor *t) {
-    return (size_t)(t->shape[0] * (t->dimensions == 2 ? t->shape[1] : 1)) * sizeof(double);
-}
-
 /* The parts of the file, the arrays borrowed from the mechanism. */
 static dpmf_status make_image(const dpmf_mechanism *m, image *out) {
     base_writer text = {0};
@@ -46,8 +42,10 @@ static dpmf_status make_image(const dpmf_mechanism *m, image *out) {
     TRY_DONE(base_safetensors_header(text.text, m->digest, &tensors, &out->header, &header_size));
     out->parts[0] = (base_part){out->header, header_size};
     out->part_count = 1;
-    for (int i = 0; i < tensors.count; i++)
-        out->parts[out->part_count++] = (base_part){tensors.tensor[i].values, tensor_bytes(&tensors.tensor[i])};
+    for (const base_tensor *t = tensors.tensor; t < tensors.tensor + tensors.count; t++) {
+        const int64_t count = t->shape[0] * (t->dimensions == 2 ? t->shape[1] : 1);
+        out->parts[out->part_count++] = (base_part){t->values, (size_t)count * sizeof(double)};
+    }
 done:
     base_writer_free(&text);
     return status;
@@ -82,17 +80,6 @@ done:
 
 /* ---- reading ---- */
 
-/* `text` as one of `count` names; the enum value, or -1. */
-static int find_name(const char *text, int count, const char *(*name)(int)) {
-    for (int i = 0; i < count; i++)
-        if (strcmp(text, name(i)) == 0) return i;
-    return -1;
-}
-
-static const char *kind_name(int i) {
-    return dpmf_kind_name((dpmf_kind)i);
-}
-
 static dpmf_status positive(const cJSON *object, const char *key, double *out) {
     double value = 0;
     TRY(base_json_get_double(object, key, "mechanism", &value));
@@ -120,9 +107,9 @@ static dpmf_status read_sensitivity(const cJSON *root, dpmf_sensitivity_bound *b
     TRY(base_json_get_text(object, "bound", "sensitivity", &asked));
     TRY(dpmf_sensitivity_bound_parse(asked, bound));
     TRY(base_json_get_text(object, "method", "sensitivity", &method));
-    int found = find_name(kind, DPMF_ESTIMATE + 1, kind_name);
-    if (found < 0) return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the kind of sensitivity is not known");
-    out->kind = (dpmf_kind)found;
+    for (out->kind = 0; strcmp(kind, dpmf_kind_name(out->kind)) != 0; out->kind++)
+        if (out->kind == DPMF_ESTIMATE)
+            return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the kind of sensitivity is not known");
     out->of = strcmp(of, "column") == 0 ? DPMF_SENSITIVITY_COLUMN : DPMF_SENSITIVITY_PARTICIPATION;
     out->method = sensitivity_method(method);
     if (out->method == NULL)
@@ -210,26 +197,10 @@ static dpmf_status read_objects(const cJSON *root, const base_tensors *tensors, 
     return strategy_read(object, m->problem.steps, workload, tensors, &m->strategy);
 }
 
-/* What a constructor refuses as an argument is here the fault of the file. */
-static dpmf_status as_format_error(dpmf_status status) {
-    if (status != DPMF_ERROR_ARGUMENT && status != DPMF_ERROR_UNSUPPORTED) return status;
-    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s", dpmf_last_error());
-}
-
-static dpmf_status check_same(const dpmf_mechanism *m, const char *text, const char *digest) {
-    base_writer again = {0};
-    base_tensors tensors = {0};
-    dpmf_status status = mechanism_describe(m, &again, &tensors);
-    if (status == DPMF_OK && (strcmp(again.text, text) != 0 || strcmp(m->digest, digest) != 0))
-        status =
-            base_fail(DPMF_ERROR_FORMAT, "mechanism file: its description is not in the form that this version writes");
-    base_writer_free(&again);
-    return status;
-}
-
 static dpmf_status decode(const uint8_t *bytes, size_t size, dpmf_mechanism **out) {
     dpmf_mechanism *m = NULL;
-    base_tensors tensors = {0};
+    base_tensors tensors = {0}, described = {0};
+    base_writer again = {0};
     char *text = NULL, digest[65] = "";
     cJSON *root = NULL;
     dpmf_status status = DPMF_OK;
@@ -240,14 +211,20 @@ static dpmf_status decode(const uint8_t *bytes, size_t size, dpmf_mechanism **ou
     TRY_DONE(read_weights(root, &tensors, m));
     TRY_DONE(read_figures(root, m));
     TRY_DONE(mechanism_finish(m));
-    TRY_DONE(check_same(m, text, digest));
+    TRY_DONE(mechanism_describe(m, &again, &described));
+    if (strcmp(again.text, text) != 0 || strcmp(m->digest, digest) != 0)
+        TRY_DONE(base_fail(DPMF_ERROR_FORMAT,
+                           "mechanism file: its description is not in the form that this version writes"));
     *out = m;
     m = NULL;
 done:
     dpmf_mechanism_free(m);
+    base_writer_free(&again);
     cJSON_Delete(root);
     base_free(text);
-    return as_format_error(status);
+    if (status != DPMF_ERROR_ARGUMENT && status != DPMF_ERROR_UNSUPPORTED) return status;
+    /* What a constructor refuses as an argument is here the fault of the file. */
+    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: %s", dpmf_last_error());
 }
 
 dpmf_status dpmf_mechanism_decode(const uint8_t *bytes, size_t size, dpmf_mechanism **out) {
@@ -310,12 +287,6 @@ done:
     return status;
 }
 
-/* Samplings whose accounts depend on numbers only, not on C. */
-static int is_composed(const dpmf_mechanism *m) {
-    if (account_sampling_composes(&m->sampling)) return 1;
-    return account_sampling_allocates(&m->sampling) && strategy_bands(m->strategy) == 1;
-}
-
 dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *sigma,
                                          dpmf_account_options *out) {
     const dpmf_run defaults = dpmf_run_defaults();
@@ -333,7 +304,10 @@ dpmf_status dpmf_mechanism_account_first(const dpmf_mechanism *m, int64_t steps,
         *out = how;
         return DPMF_OK;
     }
-    if (!dpmf_sampling_is_none(&m->sampling) && !is_composed(m))
+    /* accounts that depend on numbers only, not on C */
+    const int composed = account_sampling_composes(&m->sampling) ||
+                         (account_sampling_allocates(&m->sampling) && strategy_bands(m->strategy) == 1);
+    if (!dpmf_sampling_is_none(&m->sampling) && !composed)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "a part of a run under this sampling has no separate account; "
                                                  "the epsilon of the whole run holds for every part of it");
     TRY(leading_sensitivity(m, steps, run, &part));

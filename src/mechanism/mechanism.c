@@ -24,6 +24,90 @@ dpmf_mechanism_options dpmf_mechanism_options_defaults(void) {
     return (dpmf_mechanism_options){.evaluate = dpmf_evaluate_options_defaults(), .made_by = ""};
 }
 
+/* ---- the evaluation: sensitivity and error put together into the losses, beside their bounds ---- */
+
+/* Above this many steps an array of all errors, 128 MB, is not made where the sums are known without it. */
+static const int64_t CLOSED_FORM_STEPS = (int64_t)1 << 24;
+
+/* Computes the losses from the sensitivity and the errors of all steps, which go to `per_step` if that is not NULL. */
+static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strategy *strategy,
+                                const dpmf_evaluate_options *o, dpmf_evaluation *result, double *per_step) {
+    double *errors = NULL, s = result->sensitivity.value, sum = 0, largest = 0;
+    int64_t n = strategy->steps;
+    base_running total = {0};
+    dpmf_status status = DPMF_OK;
+    if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
+        error_sums(workload, strategy, &sum, &largest)) {
+        result->total_squared_loss = s * s * sum;
+        result->max_loss = s * sqrt(largest);
+        return DPMF_OK;
+    }
+    TRY_DONE(base_alloc_doubles(n, "the errors", &errors));
+    TRY_DONE(dpmf_error_compute(workload, strategy, &o->run, errors));
+    for (int64_t t = 0; t < n; t++) {
+        errors[t] *= s * (o->weights == NULL ? 1 : sqrt(o->weights[t]));
+        base_running_add(&total, errors[t] * errors[t]);
+        result->max_loss = fmax(result->max_loss, errors[t]);
+    }
+    result->total_squared_loss = base_running_value(&total);
+    if (per_step != NULL && isfinite(result->total_squared_loss)) memcpy(per_step, errors, (size_t)n * sizeof *errors);
+done:
+    base_free(errors);
+    return status;
+}
+
+dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
+    const dpmf_lower_bound *known = p->bound_known == PROBLEM_BOUND_UNKNOWN ? NULL : &p->evaluation.lower_bound;
+    if (p->bound_known == PROBLEM_BOUND_BOTH) {
+        *out = *known;
+        return DPMF_OK;
+    }
+    return optimum_lower_bound(p->workload, p->participation, o, EPOCHS_BOTH, known, out);
+}
+
+/*
+ * Fills in p->evaluation. p gives workload, participation, weights and adjacency, the options the rest. A bound that is
+ * known is kept.
+ */
+static dpmf_status evaluate(problem_facts *p, const dpmf_strategy *strategy, const dpmf_evaluate_options *how,
+                            double *per_step) {
+    dpmf_evaluate_options o = *how;
+    dpmf_evaluation result = {0};
+    const int64_t n = strategy->steps;
+    o.weights = p->weights;
+    o.adjacency = p->adjacency;
+    if (p->workload->steps != n)
+        return base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
+                         (long long)p->workload->steps, (long long)n);
+    if (o.weights != NULL) TRY(optimum_check_weights(n, o.weights));
+    TRY(dpmf_sensitivity_compute(strategy, p->participation, &o, &result.sensitivity));
+    if (o.of == DPMF_SENSITIVITY_PARTICIPATION) TRY(mechanism_bound(p, &o, &result.lower_bound));
+    TRY(put_together(p->workload, strategy, &o, &result, per_step));
+    result.rms_loss = sqrt(result.total_squared_loss / (double)n);
+    if (!isfinite(result.total_squared_loss))
+        return base_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
+    p->evaluation = result;
+    return DPMF_OK;
+}
+
+dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participation *participation,
+                          const dpmf_strategy *strategy, const dpmf_evaluate_options *options, dpmf_evaluation *out,
+                          double *per_step) {
+    const dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
+    if (workload == NULL || strategy == NULL)
+        return base_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
+    problem_facts p = {.steps = strategy->steps,
+                       .workload = workload,
+                       .participation = participation,
+                       .weights = o.weights,
+                       .adjacency = o.adjacency};
+    TRY(evaluate(&p, strategy, &o, per_step));
+    *out = p.evaluation;
+    return DPMF_OK;
+}
+
+/* ---- the record ---- */
+
 static dpmf_status check_made_by(const char *text) {
     size_t length = strlen(text);
     if (length > MECHANISM_MADE_BY_MAX)
@@ -139,11 +223,12 @@ dpmf_status dpmf_mechanism_create(const dpmf_workload *workload, const dpmf_part
                        .epsilon = o.epsilon,
                        .delta = o.delta};
     o.evaluate.of = dpmf_sampling_is_none(&o.sampling) ? DPMF_SENSITIVITY_PARTICIPATION : DPMF_SENSITIVITY_COLUMN;
-    TRY(mechanism_evaluate(&p, strategy, &o.evaluate, NULL));
+    TRY(evaluate(&p, strategy, &o.evaluate, NULL));
     return mechanism_make(&p, strategy, &o, out);
 }
 
-dpmf_status mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out) {
+/* Shares the parts and copies the numbers; the digest is left empty for mechanism_finish. */
+static dpmf_status copy_mechanism(const dpmf_mechanism *mechanism, dpmf_mechanism **out) {
     dpmf_mechanism *m = NULL;
     dpmf_status status = DPMF_OK;
     TRY(base_alloc(1, sizeof *m, "a mechanism", (void **)&m));
@@ -213,42 +298,8 @@ static void describe_known(base_writer *w, const char *key, double value) {
         base_json_null(w, key);
 }
 
-static void describe_sensitivity(const dpmf_mechanism *m, base_writer *w) {
-    const dpmf_sensitivity *s = &m->problem.evaluation.sensitivity;
-    base_json_open(w, "sensitivity", '{');
-    base_json_double(w, "value", s->value);
-    base_json_text(w, "kind", dpmf_kind_name(s->kind));
-    base_json_text(w, "of", s->of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
-    base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
-    base_json_text(w, "method", s->method);
-    base_json_close(w, '}');
-}
-
-static void describe_lower_bound(const dpmf_lower_bound *b, base_writer *w) {
-    if (b->scope == NULL) {
-        base_json_null(w, "lower_bound");
-        return;
-    }
-    base_json_open(w, "lower_bound", '{');
-    base_json_double(w, "rms_loss", b->rms_loss);
-    base_json_double(w, "max_loss", b->max_loss);
-    base_json_text(w, "scope", b->scope);
-    base_json_close(w, '}');
-}
-
-/* Written only where a design chose the mechanism: files of mechanisms that were named stay as they were. */
-static void describe_designed(const dpmf_design_limits *d, base_writer *w) {
-    if (d->dim == 0) return;
-    base_json_open(w, "designed", '{');
-    base_json_integer(w, "dim", d->dim);
-    base_json_integer(w, "memory", (int64_t)d->memory);
-    base_json_double(w, "max_overhead", d->max_overhead);
-    base_json_text(w, "loss", d->loss == DPMF_LOSS_MAX ? "max" : "rms");
-    base_json_integer(w, "separation_high", d->separation_high);
-    base_json_close(w, '}');
-}
-
-dpmf_status mechanism_describe_inputs(const dpmf_mechanism *m, base_writer *w, base_tensors *tensors) {
+/* Writes the members that are given and not computed, steps to delta, into an open object, and adds all arrays. */
+static dpmf_status describe_inputs(const dpmf_mechanism *m, base_writer *w, base_tensors *tensors) {
     char sampling[64];
     TRY(dpmf_sampling_format(&m->sampling, sampling));
     base_json_integer(w, "steps", m->problem.steps);
@@ -273,16 +324,38 @@ dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_ten
     base_json_open(w, NULL, '{');
     base_json_text(w, "format", "dpmf mechanism");
     base_json_integer(w, "format_version", 2);
-    TRY(mechanism_describe_inputs(m, w, tensors));
-    describe_sensitivity(m, w);
+    TRY(describe_inputs(m, w, tensors));
+    base_json_open(w, "sensitivity", '{');
+    base_json_double(w, "value", e->sensitivity.value);
+    base_json_text(w, "kind", dpmf_kind_name(e->sensitivity.kind));
+    base_json_text(w, "of", e->sensitivity.of == DPMF_SENSITIVITY_COLUMN ? "column" : "participation");
+    base_json_text(w, "bound", dpmf_sensitivity_bound_name(m->bound));
+    base_json_text(w, "method", e->sensitivity.method);
+    base_json_close(w, '}');
     base_json_bool(w, "weighted", m->problem.weights != NULL);
     base_json_double(w, "rms_loss", e->rms_loss);
     base_json_double(w, "max_loss", e->max_loss);
     base_json_double(w, "total_squared_loss", e->total_squared_loss);
-    describe_lower_bound(&e->lower_bound, w);
+    if (e->lower_bound.scope == NULL) {
+        base_json_null(w, "lower_bound");
+    } else {
+        base_json_open(w, "lower_bound", '{');
+        base_json_double(w, "rms_loss", e->lower_bound.rms_loss);
+        base_json_double(w, "max_loss", e->lower_bound.max_loss);
+        base_json_text(w, "scope", e->lower_bound.scope);
+        base_json_close(w, '}');
+    }
     describe_known(w, "response", m->response);
     base_json_text(w, "made_by", m->made_by);
-    describe_designed(&m->designed, w);
+    if (m->designed.dim != 0) { /* files of mechanisms that no design chose stay as they were */
+        base_json_open(w, "designed", '{');
+        base_json_integer(w, "dim", m->designed.dim);
+        base_json_integer(w, "memory", (int64_t)m->designed.memory);
+        base_json_double(w, "max_overhead", m->designed.max_overhead);
+        base_json_text(w, "loss", m->designed.loss == DPMF_LOSS_MAX ? "max" : "rms");
+        base_json_integer(w, "separation_high", m->designed.separation_high);
+        base_json_close(w, '}');
+    }
     base_json_close(w, '}');
     return w->status;
 }
@@ -315,7 +388,7 @@ dpmf_status mechanism_response_salt(const dpmf_mechanism *m, uint64_t *out) {
     char digest[65] = "";
     dpmf_status status = DPMF_OK;
     base_json_open(&text, NULL, '{');
-    TRY_DONE(mechanism_describe_inputs(m, &text, &tensors));
+    TRY_DONE(describe_inputs(m, &text, &tensors));
     base_json_close(&text, '}');
     TRY_DONE(text.status);
     TRY_DONE(base_safetensors_digest(text.text, &tensors, digest));
@@ -362,81 +435,71 @@ done:
     return status;
 }
 
-/* Evaluation: sensitivity and error put together into the losses, beside their bounds. */
+/* ---- claims ---- */
 
-/* Above this many steps an array of all errors, 128 MB, is not made where the sums are known without it. */
-static const int64_t CLOSED_FORM_STEPS = (int64_t)1 << 24;
+/*
+ * Does a mechanism keep what it claims? Sensitivity and epsilon, computed from the coefficients, sigma and delta by the
+ * routes that made them. A claim that is larger than what is found protects more than it promises and passes; a smaller
+ * one is refused. Verification (verify/verify.c) checks everything else that a file claims.
+ *
+ * The answer is kept in the mechanism itself, which does not change after it is made, so that the second question about the
+ * same object costs nothing. Another object, read from the same file, is computed again.
+ */
 
-/* Computes the losses from the sensitivity and the errors of all steps, which go to `per_step` if that is not NULL. */
-static dpmf_status put_together(const dpmf_workload *workload, const dpmf_strategy *strategy,
-                                const dpmf_evaluate_options *o, dpmf_evaluation *result, double *per_step) {
-    double *errors = NULL, s = result->sensitivity.value, sum = 0, largest = 0;
-    int64_t n = strategy->steps;
-    base_running total = {0};
-    dpmf_status status = DPMF_OK;
-    if (n > CLOSED_FORM_STEPS && per_step == NULL && o->weights == NULL &&
-        error_sums(workload, strategy, &sum, &largest)) {
-        result->total_squared_loss = s * s * sum;
-        result->max_loss = s * sqrt(largest);
-        return DPMF_OK;
-    }
-    TRY_DONE(base_alloc_doubles(n, "the errors", &errors));
-    TRY_DONE(dpmf_error_compute(workload, strategy, &o->run, errors));
-    for (int64_t t = 0; t < n; t++) {
-        errors[t] *= s * (o->weights == NULL ? 1 : sqrt(o->weights[t]));
-        base_running_add(&total, errors[t] * errors[t]);
-        result->max_loss = fmax(result->max_loss, errors[t]);
-    }
-    result->total_squared_loss = base_running_value(&total);
-    if (per_step != NULL && isfinite(result->total_squared_loss)) memcpy(per_step, errors, (size_t)n * sizeof *errors);
-done:
-    base_free(errors);
-    return status;
+/* Room for the rounding of another machine; calibration stops that close to its goal. */
+static const double ROUNDING = 1e-9, CALIBRATION = 1e-6;
+
+/* Simulations of other samples scatter: a claim is refused when it is beyond what that explains. */
+static const double SIMULATION = 0.05;
+
+/* Guards `confirmed` and `found` of every mechanism: two threads may open streams of one. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism claims. */
+static dpmf_status confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *run) {
+    const dpmf_sensitivity *claimed = &m->problem.evaluation.sensitivity;
+    dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
+    dpmf_sensitivity found = {0};
+    how.adjacency = m->problem.adjacency;
+    how.sensitivity = m->bound;
+    how.of = claimed->of;
+    how.run = *run;
+    TRY(dpmf_sensitivity_compute(m->strategy, m->problem.participation, &how, &found));
+    if (found.value <= claimed->value * (1 + ROUNDING)) return DPMF_OK;
+    return base_fail(DPMF_ERROR_FORMAT,
+                     "the mechanism claims the sensitivity %.12g, but it is %.12g: its noise is too small",
+                     claimed->value, found.value);
 }
 
-dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o, dpmf_lower_bound *out) {
-    const dpmf_lower_bound *known = p->bound_known == PROBLEM_BOUND_UNKNOWN ? NULL : &p->evaluation.lower_bound;
-    if (p->bound_known == PROBLEM_BOUND_BOTH) {
-        *out = *known;
-        return DPMF_OK;
+static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run, dpmf_privacy *found) {
+    dpmf_account_options how = dpmf_mechanism_account(m);
+    if (m->problem.epsilon == 0) return DPMF_OK;
+    how.run = *run;
+    TRY(dpmf_account_epsilon(m->sigma, m->problem.delta, &how, found));
+    if (found->epsilon <= m->problem.epsilon * (1 + (found->confidence > 0 ? SIMULATION : CALIBRATION))) return DPMF_OK;
+    return base_fail(DPMF_ERROR_FORMAT,
+                     "the mechanism claims epsilon = %.9g at delta = %g, but it is %.9g: its noise is too small",
+                     m->problem.epsilon, m->problem.delta, found->epsilon);
+}
+
+dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_privacy *out) {
+    const dpmf_run defaults = dpmf_run_defaults();
+    dpmf_mechanism *m = (dpmf_mechanism *)mechanism; /* what is known about it is the one thing that changes */
+    dpmf_privacy found = {0};
+    if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_confirm: the mechanism is NULL");
+    pthread_mutex_lock(&lock);
+    const int known = m->confirmed;
+    if (known) found = m->found;
+    pthread_mutex_unlock(&lock);
+    if (!known) {
+        TRY(confirm_sensitivity(mechanism, run != NULL ? run : &defaults));
+        TRY(confirm_epsilon(mechanism, run != NULL ? run : &defaults, &found));
+        pthread_mutex_lock(&lock);
+        m->found = found;
+        m->confirmed = 1;
+        pthread_mutex_unlock(&lock);
     }
-    return optimum_lower_bound(p->workload, p->participation, o, EPOCHS_BOTH, known, out);
-}
-
-dpmf_status mechanism_evaluate(problem_facts *p, const dpmf_strategy *strategy, const dpmf_evaluate_options *how,
-                               double *per_step) {
-    dpmf_evaluate_options o = *how;
-    dpmf_evaluation result = {0};
-    const int64_t n = strategy->steps;
-    o.weights = p->weights;
-    o.adjacency = p->adjacency;
-    if (p->workload->steps != n)
-        return base_fail(DPMF_ERROR_ARGUMENT, "the workload has %lld steps, the strategy %lld: they must agree",
-                         (long long)p->workload->steps, (long long)n);
-    if (o.weights != NULL) TRY(optimum_check_weights(n, o.weights));
-    TRY(dpmf_sensitivity_compute(strategy, p->participation, &o, &result.sensitivity));
-    if (o.of == DPMF_SENSITIVITY_PARTICIPATION) TRY(mechanism_bound(p, &o, &result.lower_bound));
-    TRY(put_together(p->workload, strategy, &o, &result, per_step));
-    result.rms_loss = sqrt(result.total_squared_loss / (double)n);
-    if (!isfinite(result.total_squared_loss))
-        return base_fail(DPMF_ERROR_NUMERICAL, "the loss is beyond the range of a double");
-    p->evaluation = result;
-    return DPMF_OK;
-}
-
-dpmf_status dpmf_evaluate(const dpmf_workload *workload, const dpmf_participation *participation,
-                          const dpmf_strategy *strategy, const dpmf_evaluate_options *options, dpmf_evaluation *out,
-                          double *per_step) {
-    const dpmf_evaluate_options o = options == NULL ? dpmf_evaluate_options_defaults() : *options;
-    if (workload == NULL || strategy == NULL)
-        return base_fail(DPMF_ERROR_ARGUMENT, "evaluate: the workload or the strategy is NULL");
-    problem_facts p = {.steps = strategy->steps,
-                       .workload = workload,
-                       .participation = participation,
-                       .weights = o.weights,
-                       .adjacency = o.adjacency};
-    TRY(mechanism_evaluate(&p, strategy, &o, per_step));
-    *out = p.evaluation;
+    if (out != NULL) *out = found;
     return DPMF_OK;
 }
 
@@ -474,8 +537,8 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
     if (run == NULL) run = &defaults;
     if (sampling == NULL) sampling = &mechanism->sampling;
     if (dpmf_sampling_is_none(sampling) == dpmf_sampling_is_none(&mechanism->sampling)) {
-        TRY(mechanism_confirm_sensitivity(mechanism, run));
-        TRY(mechanism_copy(mechanism, &m));
+        TRY(confirm_sensitivity(mechanism, run));
+        TRY(copy_mechanism(mechanism, &m));
         m->sampling = *sampling;
     } else {
         TRY(make_copy(mechanism, sampling, run, &m));
@@ -494,71 +557,4 @@ dpmf_status dpmf_mechanism_calibrate(const dpmf_mechanism *mechanism, double eps
 done:
     dpmf_mechanism_free(m);
     return status;
-}
-
-/* ---- claims ---- */
-
-/*
- * Does a mechanism keep what it claims? Sensitivity and epsilon, computed from the coefficients, sigma and delta by the
- * routes that made them. A claim that is larger than what is found protects more than it promises and passes; a smaller
- * one is refused. Verification (verify/verify.c) checks everything else that a file claims.
- *
- * The answer is kept in the mechanism itself, which does not change after it is made, so that the second question about the
- * same object costs nothing. Another object, read from the same file, is computed again.
- */
-
-/* Room for the rounding of another machine; calibration stops that close to its goal. */
-static const double ROUNDING = 1e-9, CALIBRATION = 1e-6;
-
-/* Simulations of other samples scatter: a claim is refused when it is beyond what that explains. */
-static const double SIMULATION = 0.05;
-
-/* Guards `confirmed` and `found` of every mechanism: two threads may open streams of one. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-
-dpmf_status mechanism_confirm_sensitivity(const dpmf_mechanism *m, const dpmf_run *run) {
-    const dpmf_sensitivity *claimed = &m->problem.evaluation.sensitivity;
-    dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
-    dpmf_sensitivity found = {0};
-    how.adjacency = m->problem.adjacency;
-    how.sensitivity = m->bound;
-    how.of = claimed->of;
-    how.run = *run;
-    TRY(dpmf_sensitivity_compute(m->strategy, m->problem.participation, &how, &found));
-    if (found.value <= claimed->value * (1 + ROUNDING)) return DPMF_OK;
-    return base_fail(DPMF_ERROR_FORMAT,
-                     "the mechanism claims the sensitivity %.12g, but it is %.12g: its noise is too small",
-                     claimed->value, found.value);
-}
-
-static dpmf_status confirm_epsilon(const dpmf_mechanism *m, const dpmf_run *run, dpmf_privacy *found) {
-    dpmf_account_options how = dpmf_mechanism_account(m);
-    if (m->problem.epsilon == 0) return DPMF_OK;
-    how.run = *run;
-    TRY(dpmf_account_epsilon(m->sigma, m->problem.delta, &how, found));
-    if (found->epsilon <= m->problem.epsilon * (1 + (found->confidence > 0 ? SIMULATION : CALIBRATION))) return DPMF_OK;
-    return base_fail(DPMF_ERROR_FORMAT,
-                     "the mechanism claims epsilon = %.9g at delta = %g, but it is %.9g: its noise is too small",
-                     m->problem.epsilon, m->problem.delta, found->epsilon);
-}
-
-dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_run *run, dpmf_privacy *out) {
-    const dpmf_run defaults = dpmf_run_defaults();
-    dpmf_mechanism *m = (dpmf_mechanism *)mechanism; /* what is known about it is the one thing that changes */
-    dpmf_privacy found = {0};
-    if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "dpmf_mechanism_confirm: the mechanism is NULL");
-    pthread_mutex_lock(&lock);
-    const int known = m->confirmed;
-    if (known) found = m->found;
-    pthread_mutex_unlock(&lock);
-    if (!known) {
-        TRY(mechanism_confirm_sensitivity(mechanism, run != NULL ? run : &defaults));
-        TRY(confirm_epsilon(mechanism, run != NULL ? run : &defaults, &found));
-        pthread_mutex_lock(&lock);
-        m->found = found;
-        m->confirmed = 1;
-        pthread_mutex_unlock(&lock);
-    }
-    if (out != NULL) *out = found;
-    return DPMF_OK;
 }

@@ -27,10 +27,6 @@ enum { MECHANISM_MADE_BY_MAX = 1000 };
 /* Writes the canonical JSON text to `w` and adds the arrays (borrowed from the mechanism) to `tensors`. */
 DPMF_MUST_CHECK dpmf_status mechanism_describe(const dpmf_mechanism *mechanism, base_writer *w, base_tensors *tensors);
 
-/* Writes the members that are given and not computed, steps to delta, into an open object, and adds all arrays. */
-DPMF_MUST_CHECK dpmf_status mechanism_describe_inputs(const dpmf_mechanism *mechanism, base_writer *w,
-                                                      base_tensors *tensors);
-
 /*
  * Computes the response u' P A W v of a mechanism whose given parts are set, and the size |P A W v| by which its
  * rounding is measured. v[i] and u[t] are the numbers at 2i + 1 and 2t of a sequence that depends on everything that is
@@ -47,24 +43,11 @@ DPMF_MUST_CHECK dpmf_status mechanism_bound(const problem_facts *p, const dpmf_e
                                             dpmf_lower_bound *out);
 
 /*
- * Fills in p->evaluation. p gives workload, participation, weights and adjacency, the options the
- * rest. A bound that is known is kept.
- */
-DPMF_MUST_CHECK dpmf_status mechanism_evaluate(problem_facts *p, const dpmf_strategy *strategy,
-                                               const dpmf_evaluate_options *how, double *per_step);
-
-/*
  * Makes a mechanism for a problem that is evaluated, and takes over that evaluation. Of the options it takes sigma,
  * sampling, made_by, designed and the bound of the sensitivity.
  */
 DPMF_MUST_CHECK dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy,
                                            const dpmf_mechanism_options *o, dpmf_mechanism **out);
-
-/* Shares the parts and copies the numbers; the digest is left empty for mechanism_finish. */
-DPMF_MUST_CHECK dpmf_status mechanism_copy(const dpmf_mechanism *mechanism, dpmf_mechanism **out);
-
-/* Returns DPMF_ERROR_FORMAT where the sensitivity is larger than the mechanism claims. */
-DPMF_MUST_CHECK dpmf_status mechanism_confirm_sensitivity(const dpmf_mechanism *mechanism, const dpmf_run *run);
 
 /* Checks sigma, the guarantee, the sampling and made_by, and fills in the digest. */
 DPMF_MUST_CHECK dpmf_status mechanism_finish(dpmf_mechanism *mechanism);

@@ -81,16 +81,6 @@ static dpmf_status open_noise(dpmf_counter *c, const dpmf_mechanism *mechanism, 
     return DPMF_OK;
 }
 
-static dpmf_status allocate_memory(dpmf_counter *c) {
-    const int64_t kept = NOISE_COUNTER_HISTORY * c->columns;
-    TRY(base_alloc_doubles(c->columns, "a row of noise", &c->noisy));
-    TRY(base_alloc(c->columns, sizeof *c->sum, "a row of sums", (void **)&c->sum));
-    if (strcmp(c->workload->text, "prefix") == 0)
-        return base_alloc(c->columns, sizeof *c->total, "running sums", (void **)&c->total);
-    TRY(base_alloc_doubles(kept, "rows of a counter", &c->x));
-    return base_alloc_doubles(kept, "rows of a counter", &c->o);
-}
-
 /* H(subkey | bytes): without the key the hash reveals nothing about the bytes. */
 static dpmf_status begin_hash(dpmf_counter *c) {
     if (c->input == NULL) c->input = EVP_MD_CTX_new();
@@ -131,7 +121,15 @@ dpmf_status dpmf_counter_create(const dpmf_mechanism *mechanism, int64_t columns
     assert(c->q_bands < NOISE_COUNTER_HISTORY && c->r_bands < NOISE_COUNTER_HISTORY);
     TRY_DONE(open_noise(c, mechanism, key, &o));
     TRY_DONE(noise_counter_grid(c));
-    TRY_DONE(allocate_memory(c));
+    const int64_t kept = NOISE_COUNTER_HISTORY * c->columns;
+    TRY_DONE(base_alloc_doubles(c->columns, "a row of noise", &c->noisy));
+    TRY_DONE(base_alloc(c->columns, sizeof *c->sum, "a row of sums", (void **)&c->sum));
+    if (strcmp(c->workload->text, "prefix") == 0) {
+        TRY_DONE(base_alloc(c->columns, sizeof *c->total, "running sums", (void **)&c->total));
+    } else {
+        TRY_DONE(base_alloc_doubles(kept, "rows of a counter", &c->x));
+        TRY_DONE(base_alloc_doubles(kept, "rows of a counter", &c->o));
+    }
     TRY_DONE(begin_hash(c));
     TRY_DONE(error_lookup_create(c->workload, mechanism->strategy, &o.run, &c->error));
     TRY_DONE(open_state(c, &o));

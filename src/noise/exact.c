@@ -29,7 +29,8 @@ enum { GRID_BITS = 36 };
 /* Rows must stay below this: the kernels hold whole numbers of up to 51 bits. */
 static const double MOST_STEPS = 0x1p50;
 
-dpmf_status noise_exact_covers(const noise_plan *plan, const dpmf_sampling *sampling, dpmf_adjacency adjacency) {
+/* Does the guarantee of this sampling cover the exact release of this route? */
+static dpmf_status check_covered(const noise_plan *plan, const dpmf_sampling *sampling, dpmf_adjacency adjacency) {
     char text[64] = "";
     if (dpmf_sampling_is_none(sampling) || plan->route->exact == NOISE_EXACT_OWN) return DPMF_OK;
     if (account_sampling_composes(sampling) && sampling->cap == 0 && adjacency != DPMF_ADJACENCY_REPLACE_ONE &&
@@ -71,7 +72,7 @@ dpmf_status dpmf_exact_plan(const dpmf_mechanism *m, int64_t dim, double clip, d
                          "accepted: positive and finite",
                          (long long)dim, clip);
     TRY(noise_plan_make(m->strategy, &wanted, 1, &plan));
-    TRY(noise_exact_covers(&plan, &m->sampling, m->problem.adjacency));
+    TRY(check_covered(&plan, &m->sampling, m->problem.adjacency));
     TRY(plan.bound(&plan, run, &b));
     const double sigma = m->sigma > 0 ? m->sigma : 1, s = m->problem.evaluation.sensitivity.value;
     const double spread = b.spread * sqrt((double)dim), share = 2 * b.arithmetic * sigma * spread;

@@ -209,17 +209,6 @@ static void write_all(base_writer *w, const dpmf_ledger *ledger, const cJSON *ro
     base_write_raw(w, "\n");
 }
 
-/* Replaces the file by the entries of `root` (NULL: none) and one more; the new file is complete and synced. */
-static dpmf_status write_ledger(const char *path, const dpmf_ledger *ledger, const cJSON *root, const entry *added) {
-    base_writer w = {0};
-    write_all(&w, ledger, root, added);
-    dpmf_status status = w.status;
-    const base_part part = {w.text, w.length};
-    if (status == DPMF_OK) status = base_file_write(path, WHAT, 1, &part);
-    base_writer_free(&w);
-    return status;
-}
-
 /* ---- the lock ---- */
 
 /* Opens (and makes) the file and locks it until it is closed; tries again if it was replaced while we waited. */
@@ -336,6 +325,7 @@ static dpmf_status enter(const char *path, entry *added, const dpmf_ledger_optio
     dpmf_ledger_receipt r = {0};
     dpmf_ledger *ledger = NULL;
     cJSON *root = NULL;
+    base_writer w = {0};
     struct stat held;
     int file = -1, there = 0;
     dpmf_status status = DPMF_OK;
@@ -348,12 +338,17 @@ static dpmf_status enter(const char *path, entry *added, const dpmf_ledger_optio
     TRY_DONE(look_up(root, added, &there));
     if (!there) TRY_DONE(dpmf_ledger_add_sampled(ledger, added->sigma, &added->how, added->times));
     TRY_DONE(check_budget(ledger, o, &r));
-    if (!there) TRY_DONE(write_ledger(path, ledger, root, added));
+    if (!there) { /* the new file, complete and synced, takes the place of the old one */
+        write_all(&w, ledger, root, added);
+        TRY_DONE(w.status);
+        TRY_DONE(base_file_write(path, WHAT, 1, &(base_part){w.text, w.length}));
+    }
     r.entered = !there;
     r.entries = dpmf_ledger_get(ledger).entries + !there;
     if (out != NULL) *out = r;
 done:
     if (status != DPMF_OK && fstat(file, &held) == 0 && held.st_size == 0) unlink(path); /* it was made here */
+    base_writer_free(&w);
     cJSON_Delete(root);
     dpmf_ledger_free(ledger);
     close(file);

@@ -211,7 +211,7 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
 
 /* ---- rows ---- */
 
-dpmf_status noise_check_row(const dpmf_noise *noise) {
+static dpmf_status check_row(const dpmf_noise *noise) {
     TRY(noise_check_usable(noise));
     if (noise->in_doubt)
         return base_fail(DPMF_ERROR_ARGUMENT,
@@ -254,7 +254,7 @@ static dpmf_status hand_out(dpmf_noise *noise, double scale, noise_how how, int6
                             const dpmf_segment *segment) {
     if (noise->elsewhere)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "the rows of this stream are made elsewhere (options: maker)");
-    TRY(noise_check_row(noise));
+    TRY(check_row(noise));
     TRY(noise_check_segments(noise->binding.count, segments, segment));
     TRY(noise_check_bound(noise));
     TRY(take_position(noise));
@@ -276,7 +276,7 @@ dpmf_status dpmf_noise_next(dpmf_noise *noise, void *row) {
                     &whole);
 }
 
-dpmf_status noise_check_factor(const dpmf_noise *noise, double factor) {
+static dpmf_status check_factor(const dpmf_noise *noise, double factor) {
     if (!(factor != 0 && isfinite(factor)))
         return base_fail(DPMF_ERROR_ARGUMENT, "factor = %g, accepted: finite and not 0", factor);
     return check_scale(noise->binding.precision, factor * noise->release.scale, "factor x clip x sigma x sensitivity");
@@ -287,7 +287,7 @@ dpmf_status dpmf_noise_add(dpmf_noise *noise, double factor, int64_t segments, c
     if (noise->binding.grid > 0)
         return base_fail(DPMF_ERROR_UNSUPPORTED, "a sum in floating point is no exact release: add integers, in "
                                                  "steps of the grid, with dpmf_noise_add_whole");
-    TRY(noise_check_factor(noise, factor));
+    TRY(check_factor(noise, factor));
     return hand_out(noise, factor * noise->release.scale, NOISE_ADD, segments, segment);
 }
 
@@ -354,8 +354,8 @@ dpmf_status dpmf_noise_subkey(dpmf_noise *noise, uint8_t subkey[DPMF_KEY_SIZE]) 
 
 dpmf_status dpmf_noise_reserve(dpmf_noise *noise, double factor, double *scale) {
     TRY(check_elsewhere(noise));
-    TRY(noise_check_row(noise));
-    TRY(noise_check_factor(noise, factor));
+    TRY(check_row(noise));
+    TRY(check_factor(noise, factor));
     TRY(noise_check_bound(noise));
     TRY(noise_reserve(noise));
     *scale = factor * noise->release.scale;

@@ -4,9 +4,7 @@
 #define DPMF_NOISE_H
 
 #include "noise/plan.h"
-#include "noise/prefetch.h"
 #include "noise/record.h"
-#include "noise/state.h"
 #include "noise/stream.h"
 
 #include <sys/types.h>
@@ -37,12 +35,6 @@ struct dpmf_noise {
 /* The checks that every call makes first, and those of going to a row. */
 DPMF_MUST_CHECK dpmf_status noise_check_usable(const dpmf_noise *noise);
 DPMF_MUST_CHECK dpmf_status noise_check_seek(const dpmf_noise *noise, int64_t step);
-
-/* Makes all checks of the next row, except those of its destination. */
-DPMF_MUST_CHECK dpmf_status noise_check_row(const dpmf_noise *noise);
-
-/* Is `factor` x the scale in range? */
-DPMF_MUST_CHECK dpmf_status noise_check_factor(const dpmf_noise *noise, double factor);
 
 /* Opens the state file, if one is kept, and goes to its row. This and the next two are in noise/bind.c. */
 DPMF_MUST_CHECK dpmf_status noise_open_state(dpmf_noise *noise, const dpmf_noise_options *options);

@@ -205,17 +205,6 @@ static int64_t place_parts(const noise_plan *plan, char *block) {
     return at;
 }
 
-static void probe(const noise_plan *plan, program *head, int64_t t) {
-    int64_t inputs = plan->slots + head->seeds;
-    memset(head->state, 0, (size_t)(plan->slots * inputs) * sizeof(double));
-    memset(head->seed_units, 0, (size_t)(head->seeds * inputs) * sizeof(double));
-    for (int64_t j = 0; j < plan->slots; j++)
-        head->state[j * inputs + j] = 1;
-    for (int64_t j = 0; j < head->seeds; j++)
-        head->seed_units[j * inputs + plan->slots + j] = 1;
-    plan->strategy->ops->step(plan->strategy, t, inputs, head->seed_units, head->state, head->row);
-}
-
 /* Adds one line of the matrix as an output, unless it is the unit of `slot`. Returns the start of the next list. */
 static int64_t add_output(const noise_stream *s, program *head, const double *line, int64_t slot, int64_t start) {
     int64_t inputs = s->plan.slots + head->seeds, terms = 0;
@@ -239,10 +228,17 @@ static void prepare_program(noise_stream *s, int64_t t, int64_t rows) {
     place_parts(plan, s->shared);
     head->seeds = dpmf_strategy_seeds(plan->strategy, t);
     head->seed = noise_route_seed_row(s, t);
+    const int64_t inputs = plan->slots + head->seeds;
     head->outputs = 0;
-    probe(plan, head, t);
+    memset(head->state, 0, (size_t)(plan->slots * inputs) * sizeof(double));
+    memset(head->seed_units, 0, (size_t)(head->seeds * inputs) * sizeof(double));
     for (int64_t j = 0; j < plan->slots; j++)
-        start = add_output(s, head, head->state + j * (plan->slots + head->seeds), j, start);
+        head->state[j * inputs + j] = 1;
+    for (int64_t j = 0; j < head->seeds; j++)
+        head->seed_units[j * inputs + plan->slots + j] = 1;
+    plan->strategy->ops->step(plan->strategy, t, inputs, head->seed_units, head->state, head->row);
+    for (int64_t j = 0; j < plan->slots; j++)
+        start = add_output(s, head, head->state + j * inputs, j, start);
     add_output(s, head, head->row, plan->slots, start);
 }
 
@@ -371,15 +367,6 @@ static void choose_route(noise_plan *plan, int64_t lookahead) {
         noise_plan_whole(plan, lookahead);
 }
 
-/* Refuses a plan whose route has no exact rows. */
-static dpmf_status check_exact(const noise_plan *plan) {
-    if (plan->route->exact != NOISE_EXACT_NONE && plan->leaf_rows == plan->length) return DPMF_OK;
-    return base_fail(DPMF_ERROR_UNSUPPORTED,
-                     "exact noise: %s has no exact release: accepted: square strategies made by a recursion or "
-                     "a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
-                     plan->leaf->ops->class_name);
-}
-
 /* ---- how much memory ---- */
 
 static dpmf_status check_options(const noise_stream_options *o) {
@@ -419,15 +406,11 @@ static void cut_tiles(noise_plan *plan, int64_t wanted) {
  */
 static const int64_t SEPARATE = 1 << 21, WAY = 1 << 16;
 
-static int64_t count_turns(const noise_plan *plan) {
-    const int64_t share = plan->threads > 1 ? 4 * plan->threads : 1; /* tiles that keep every thread busy */
-    if (!plan->route->holds || plan->elsewhere || plan->tiles < share) return 1;
-    return noise_at_most(plan->tiles / share, plan->ahead);
-}
-
 static void place_rows(noise_plan *plan) {
     const int64_t size = (int64_t)plan->size, way = WAY / size;
-    plan->turns = count_turns(plan);
+    const int64_t share = plan->threads > 1 ? 4 * plan->threads : 1; /* tiles that keep every thread busy */
+    const int one = !plan->route->holds || plan->elsewhere || plan->tiles < share;
+    plan->turns = one ? 1 : noise_at_most(plan->tiles / share, plan->ahead);
     plan->turn_bytes = noise_aligned(plan->turns * (int64_t)sizeof(noise_turn));
     if (plan->route->holds && plan->slots > 1 && plan->padded * size >= SEPARATE)
         plan->stride = noise_round_up(plan->padded, way) + plan->tile % way;
@@ -472,12 +455,21 @@ dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_op
         return base_fail(DPMF_ERROR_UNSUPPORTED, "exact noise is made by the library itself, not elsewhere");
     plan->mapped = o->scratch != NULL && !plan->elsewhere; /* only routes that use it keep it set */
     choose_route(plan, plan->elsewhere ? 1 : o->lookahead);
+    if (plan->bound == NULL) /* a family's own route brings its bound */
+        plan->bound = plan->route->exact == NOISE_EXACT_OWN        ? noise_bound_own
+                      : plan->route->exact == NOISE_EXACT_FEEDBACK ? noise_bound_feedback
+                      : plan->route->exact == NOISE_EXACT_FILTER   ? noise_bound_filter
+                                                                   : NULL;
     if (plan->elsewhere && plan->route->recipe == NULL)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "rows of the family '%s' cannot be made elsewhere: the library makes them itself, and "
                          "dpmf_noise_add adds them",
                          strategy->family);
-    if (o->exact > 0) TRY(check_exact(plan));
+    if (o->exact > 0 && (plan->route->exact == NOISE_EXACT_NONE || plan->leaf_rows != plan->length))
+        return base_fail(DPMF_ERROR_UNSUPPORTED,
+                         "exact noise: %s has no exact release: accepted: square strategies made by a recursion or "
+                         "a matrix (independent, banded, toeplitz, blt, tvblt, replayed seeds, dense)",
+                         plan->leaf->ops->class_name);
     plan->mapped = plan->mapped && plan->slots > 0;
     plan->shared_bytes = noise_aligned(plan->shared_bytes);
     cut_tiles(plan, o->tile);

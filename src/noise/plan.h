@@ -161,10 +161,6 @@ DPMF_MUST_CHECK dpmf_status noise_bound_own(const noise_plan *plan, const dpmf_r
 DPMF_MUST_CHECK dpmf_status noise_bound_feedback(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 DPMF_MUST_CHECK dpmf_status noise_bound_filter(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 
-/* DPMF_ERROR_UNSUPPORTED: the guarantee of this sampling does not cover the exact release of this route (noise/exact.c). */
-DPMF_MUST_CHECK dpmf_status noise_exact_covers(const noise_plan *plan, const dpmf_sampling *sampling,
-                                               dpmf_adjacency adjacency);
-
 /*
  * The work of a recursion: every buffer is read and written, and read a second time where there are more than the eight
  * that the kernels hold in registers; the row itself is written once.

@@ -4,7 +4,7 @@
  * makes rows with scale 1, which is exact; the caller's scale is applied when a row is taken, by the same
  * kernels as the stream's own, so that no bit depends on prefetching.
  */
-#include "noise/prefetch.h"
+#include "noise/stream.h"
 
 #include "base/memory.h"
 #include "kernels/combine/combine.h"

@@ -131,11 +131,6 @@ static int64_t shared_bytes(const noise_plan *plan) {
            (plan->exact > 0 ? part(plan->strategy->steps, sizeof(double)) : 0);
 }
 
-/* Is W[t, .] of the leaf lower triangular? A strategy with more seeds than steps may use all of them. */
-static int64_t last_seed(const noise_plan *plan, int64_t local) {
-    return plan->leaf_rows == plan->length ? local + 1 : plan->leaf_rows;
-}
-
 /* Writes row t of W to the weights of row r of the group, whose window is set. */
 static void fill_row(noise_stream *s, const shared *head, const group *g, int64_t t, int r) {
     const noise_plan *plan = &s->plan;
@@ -169,7 +164,8 @@ static void prepare_filter(noise_stream *s, int64_t t, int64_t rows) {
         g->factor = factor;
         for (int r = 0; r < g->rows; r++) {
             g->from[r] = is_whole(plan) || local + r < plan->lags ? 0 : local + r - plan->lags + 1;
-            g->to[r] = last_seed(plan, local + r);
+            /* a strategy with more seeds than steps, whose W is not triangular, may use all of them */
+            g->to[r] = plan->leaf_rows == plan->length ? local + r + 1 : plan->leaf_rows;
         }
         for (int r = 0; r < g->rows; r++)
             fill_row(s, head, g, t + r, r);
@@ -304,20 +300,15 @@ static int is_whole(const noise_plan *plan) {
     return plan->route == &WHOLE;
 }
 
-/* Row t of a triangular W has at most t + 1 terms. A strategy with more rows than steps takes every seed in each step. */
-static double terms_on_average(const noise_plan *plan) {
-    const double terms = (double)plan->lags;
-    return plan->leaf_rows == plan->length ? terms - terms * (terms - 1) / (2 * (double)plan->length) : terms;
-}
-
 static void plan_rows(noise_plan *plan, int64_t chosen, int64_t lookahead) {
-    plan->bound = noise_bound_filter;
     int64_t ahead = lookahead > 0 ? lookahead : plan->mapped ? AHEAD_FILE : chosen;
     if (lookahead == 0 && ahead > WEIGHTS_MAX / plan->lags) ahead = WEIGHTS_MAX / plan->lags;
     plan->seeds = plan->lags;
     plan->ahead = noise_at_most(ahead < 1 ? 1 : ahead, plan->strategy->steps);
     plan->slots = plan->ahead > 1 ? plan->ahead : 0;
-    plan->work.touched = terms_on_average(plan);
+    /* Row t of a triangular W has at most t + 1 terms; with more rows than steps each step takes every seed. */
+    const double terms = (double)plan->lags, triangle = terms * (terms - 1) / (2 * (double)plan->length);
+    plan->work.touched = plan->leaf_rows == plan->length ? terms - triangle : terms;
     plan->work.normals = 1 + (plan->work.touched - 1) / (double)plan->ahead;
     plan->scratch_rows = CHUNK + (plan->slots == 0);
     plan->cache = CACHE;
@@ -382,7 +373,6 @@ void noise_plan_filter(noise_plan *plan, int64_t lookahead) {
     plan->route = &FILTER;
     if (plan->lags == 1) {
         plan->route = &ONE;
-        plan->bound = noise_bound_own;
         plan->work = (noise_work){1, 0};
         plan->mapped = 0;
         plan->scratch_rows = 2;
@@ -485,15 +475,6 @@ static void prepare_feedback(noise_stream *s, int64_t t, int64_t rows) {
     }
 }
 
-/* The seed of row r of the group: in an exact stream it is added as it is, so it comes divided by C[t,t]. */
-static void fill_one(const noise_stream *s, const noise_tile *tile, const ring_shared *head, const ring_group *g, int r,
-                     char *out) {
-    if (s->plan.exact > 0)
-        noise_fill_whole(s, tile, (uint64_t)(g->seed + r), ((const double *)head->factor)[g->factor + r], out);
-    else
-        noise_fill_seed(s, tile, (uint64_t)(g->seed + r), out);
-}
-
 static void make_feedback_rows(const noise_stream *s, const noise_tile *tile, char *scratch, int64_t rows) {
     const ring_shared *head = (const ring_shared *)s->shared;
     const noise_plan *plan = &s->plan;
@@ -502,8 +483,14 @@ static void make_feedback_rows(const noise_stream *s, const noise_tile *tile, ch
     (void)rows;
     for (int64_t k = 0; k < head->groups; k++) {
         const ring_group *g = &head->group[k];
-        for (int r = 0; r < g->rows; r++)
-            fill_one(s, tile, head, g, r, scratch + (size_t)(r * tile->count) * plan->size);
+        for (int r = 0; r < g->rows; r++) {
+            char *out = scratch + (size_t)(r * tile->count) * plan->size;
+            const uint64_t seed = (uint64_t)(g->seed + r);
+            if (plan->exact > 0) /* the seed is added as it is, so it comes divided by C[t,t] */
+                noise_fill_whole(s, tile, seed, ((const double *)head->factor)[g->factor + r], out);
+            else
+                noise_fill_seed(s, tile, seed, out);
+        }
         kernels_feedback job = {.count = tile->count,
                                 .lags = plan->lags,
                                 .past = g->past,
@@ -546,7 +533,6 @@ static const noise_route FEEDBACK = {.holds = 1,
 
 void noise_plan_feedback(noise_plan *plan, int64_t lookahead) {
     plan->route = &FEEDBACK;
-    plan->bound = noise_bound_feedback;
     plan->lags = plan->leaf->ops->bands(plan->leaf) - 1;
     assert(plan->lags >= 1);
     plan->slots = plan->lags;

@@ -17,7 +17,7 @@
  * With `replay` the caller requests a row again: then the whole slot is used, and the row that the damaged one may have
  * reserved counts as reserved.
  */
-#include "noise/state.h"
+#include "noise/record.h"
 
 #include "base/file.h"
 #include "base/memory.h"

@@ -46,30 +46,6 @@ static void hint_large_pages(char *memory, int64_t bytes) {
 #endif
 }
 
-static void lay_out(noise_stream *s, char *mapped) {
-    char *at = (char *)s + noise_aligned((int64_t)sizeof *s);
-    s->turn = (noise_turn *)at;
-    at += s->plan.turn_bytes;
-    s->shared = at;
-    at += s->plan.shared_bytes;
-    s->scratch = at;
-    at += s->plan.scratch_bytes * s->plan.threads;
-    s->slots = s->plan.mapped ? mapped : at;
-}
-
-static dpmf_status map_file(int file, const char *directory, int64_t bytes, char **out) {
-    int error = posix_fallocate(file, 0, (off_t)bytes);
-    if (error != 0)
-        return base_fail(DPMF_ERROR_IO, "scratch directory %s: no room for %lld bytes (%s)", directory,
-                         (long long)bytes, strerror(error));
-    void *memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    if (memory == MAP_FAILED)
-        return base_fail(DPMF_ERROR_IO, "scratch directory %s: %lld bytes cannot be mapped (%s)", directory,
-                         (long long)bytes, strerror(errno));
-    *out = memory;
-    return DPMF_OK;
-}
-
 /*
  * Maps a file for rows made ahead, instead of memory (Pillutla et al. 2025, Section 4.4.5: noise does not depend on data,
  * so it can be made before training). The file is readable by its owner alone, and its name is removed as soon as it exists:
@@ -89,7 +65,16 @@ static dpmf_status map_scratch(const char *directory, int64_t bytes, char **out)
                            strerror(errno));
     } else {
         unlink(path);
-        status = map_file(file, directory, bytes, out);
+        const int error = posix_fallocate(file, 0, (off_t)bytes);
+        void *memory = error == 0 ? mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
+        if (error != 0)
+            status = base_fail(DPMF_ERROR_IO, "scratch directory %s: no room for %lld bytes (%s)", directory,
+                               (long long)bytes, strerror(error));
+        else if (memory == MAP_FAILED)
+            status = base_fail(DPMF_ERROR_IO, "scratch directory %s: %lld bytes cannot be mapped (%s)", directory,
+                               (long long)bytes, strerror(errno));
+        else
+            *out = memory;
         close(file); /* the mapping keeps the file */
     }
     base_free(path);
@@ -107,7 +92,11 @@ dpmf_status noise_stream_create(const dpmf_strategy *strategy, const crypto_seed
     TRY(base_alloc(plan.total_bytes, 1, "a noise stream", (void **)&s));
     s->plan = plan;
     if (plan.mapped) TRY_DONE(map_scratch(options->scratch, plan.slot_bytes, &mapped));
-    lay_out(s, mapped);
+    char *at = (char *)s + noise_aligned((int64_t)sizeof *s);
+    s->turn = (noise_turn *)at;
+    s->shared = at += plan.turn_bytes;
+    s->scratch = at += plan.shared_bytes;
+    s->slots = plan.mapped ? mapped : at + plan.scratch_bytes * plan.threads;
     if (!plan.mapped && !plan.elsewhere) hint_large_pages(s->slots, plan.slot_bytes);
     s->seed = seed;
     s->precision = options->precision;
@@ -264,15 +253,6 @@ static void forget_old_rows(noise_stream *s) {
     if (s->kept < oldest) s->kept = oldest;
 }
 
-/* Sets the rows that each makes at s->step. */
-static void turns_begin(noise_stream *s) {
-    const int64_t left = s->plan.strategy->steps - s->step;
-    for (int64_t c = 0; c < s->plan.turns; c++) {
-        assert(s->turn[c].made >= s->step);
-        s->turn[c].rows = s->turn[c].made > s->step ? 0 : noise_at_most(rows_due(&s->plan, c, s->step), left);
-    }
-}
-
 /* The largest number of rows below this that a turn makes. */
 static int64_t turns_next(const noise_stream *s, int64_t below) {
     int64_t rows = 0;
@@ -291,13 +271,6 @@ static void turns_end(noise_stream *s) {
         if (turn->made < least) least = turn->made;
     }
     s->made = least;
-}
-
-/* The row of s->step is emitted. */
-static void turns_step(noise_stream *s) {
-    s->step++;
-    if (s->reached < s->step) s->reached = s->step;
-    forget_old_rows(s);
 }
 
 /* All have made the rows before `made`. */
@@ -368,7 +341,11 @@ dpmf_status noise_stream_emit(noise_stream *s, double scale, noise_how how, int6
     TRY(noise_check_segments(s->plan.count, segments, segment));
     task job = {.stream = s, .emit = 1, .how = how, .scale = scale, .segments = segments, .segment = segment};
     assert(s->step <= s->made);
-    turns_begin(s);
+    for (int64_t c = 0; c < s->plan.turns; c++) {
+        assert(s->turn[c].made >= s->step);
+        s->turn[c].rows =
+            s->turn[c].made > s->step ? 0 : noise_at_most(rows_due(&s->plan, c, s->step), steps - s->step);
+    }
     int64_t rows = turns_next(s, INT64_MAX);
     while (!job.rest) { /* one pass for each number of rows that are due; mostly there is one */
         const int64_t fewer = turns_next(s, rows);
@@ -379,7 +356,9 @@ dpmf_status noise_stream_emit(noise_stream *s, double scale, noise_how how, int6
         rows = fewer;
     }
     turns_end(s);
-    turns_step(s);
+    s->step++;
+    if (s->reached < s->step) s->reached = s->step;
+    forget_old_rows(s);
     return DPMF_OK;
 }
 

@@ -71,7 +71,7 @@ DPMF_MUST_CHECK dpmf_status sampler_words_draw(sampler_reader *reader, uint64_t 
 DPMF_MUST_CHECK dpmf_status sampler_words_shuffle(const sampler_words *words, uint64_t row, int64_t count,
                                                   int64_t *order);
 
-/* ---- units in groups: the batches of an epoch, blocks, bins (sampler/groups.c) ---- */
+/* ---- units in groups: the batches of an epoch, blocks, bins (sampler/random.c) ---- */
 
 typedef struct sampler_groups {
     int64_t units, count;
@@ -106,9 +106,6 @@ typedef struct sampler_plan {
     dpmf_sampling sampling; /* none for cyclic, shuffled, scheduled */
     char text[64];          /* in its one canonical form */
 } sampler_plan;
-
-/* Reads and checks `text` for this many units and steps. */
-DPMF_MUST_CHECK dpmf_status sampler_parse(const char *text, int64_t units, int64_t steps, sampler_plan *out);
 
 /* Units that can be reached; unit NULL: 0 to count - 1. */
 typedef struct sampler_offer {
@@ -161,7 +158,7 @@ struct dpmf_sampler {
     int64_t drawn_room;
 };
 
-/* ---- a cap on the batch (sampler/capped.c) ---- */
+/* ---- a cap on the batch (sampler/draws.c) ---- */
 
 /* Called after the kind's own open: allocates, and lowers the capacity to the cap. No effect without a cap. */
 DPMF_MUST_CHECK dpmf_status sampler_capped_open(dpmf_sampler *sampler);

@@ -70,16 +70,6 @@ static dpmf_status couple(void *context, int64_t lag, const double *values) {
     return DPMF_OK;
 }
 
-/* The diagonals b..w-1, from memory if they are held, else made again. */
-static dpmf_status couple_all(const sensitivity_task *task, const sensitivity_gram *gram, const sensitivity_band *band,
-                              neighbours *s) {
-    if (band->values == NULL)
-        return sensitivity_gram_sweep(gram, task->b, 1, task->reach, "placing participations", couple, s);
-    for (int64_t lag = band->first; lag < band->end; lag++)
-        TRY(couple(s, lag, sensitivity_band_lag(band, lag)));
-    return DPMF_OK;
-}
-
 static dpmf_status place_picks(const sensitivity_task *task, const sensitivity_gram *gram, const sensitivity_band *band,
                                double *diagonal, double *f, double *best, double *answer) {
     const int64_t n = task->n, w = task->reach;
@@ -95,7 +85,10 @@ static dpmf_status place_picks(const sensitivity_task *task, const sensitivity_g
             if (t >= w) far = fmax(far, f[t - w]);
             best[t] = far;
         }
-        TRY(couple_all(task, gram, band, &s));
+        if (band->values == NULL) /* the diagonals are made again */
+            TRY(sensitivity_gram_sweep(gram, task->b, 1, w, "placing participations", couple, &s));
+        for (int64_t lag = band->first; lag < band->end; lag++)
+            TRY(couple(&s, lag, sensitivity_band_lag(band, lag)));
         for (int64_t t = 0; t < n; t++) {
             f[t] = diagonal[t] + best[t];
             largest = fmax(largest, f[t]);
@@ -144,15 +137,6 @@ static dpmf_status shortcut(const sensitivity_task *task, sensitivity_found *out
     return DPMF_OK;
 }
 
-/* The matrices of patterns are needed: those that are few, or diagonal. */
-static dpmf_status spectral(const sensitivity_task *task, sensitivity_found *out) {
-    int there = 0;
-    TRY(sensitivity_enumerate(task, &there, out));
-    if (there) return DPMF_OK;
-    if (task->reach <= task->b && isfinite(sensitivity_gram_cost(task))) return separate(task, out);
-    return sensitivity_too_many(task);
-}
-
 static dpmf_status exact_or_bound(const sensitivity_task *task, sensitivity_found *out) {
     int there = 0;
     TRY(shortcut(task, out));
@@ -169,10 +153,15 @@ static dpmf_status exact_or_bound(const sensitivity_task *task, sensitivity_foun
 
 dpmf_status sensitivity_separated(const sensitivity_task *task, sensitivity_found *out) {
     sensitivity_found found = SENSITIVITY_NOT_FOUND;
-    if (task->bound == DPMF_BOUND_SPECTRAL)
-        TRY(spectral(task, &found));
-    else
+    int there = 0;
+    if (task->bound != DPMF_BOUND_SPECTRAL) {
         TRY(exact_or_bound(task, &found));
+    } else { /* the matrices of patterns are needed: those that are few, or diagonal */
+        TRY(sensitivity_enumerate(task, &there, &found));
+        if (!there && !(task->reach <= task->b && isfinite(sensitivity_gram_cost(task))))
+            return sensitivity_too_many(task);
+        if (!there) TRY(separate(task, &found));
+    }
     *out = found;
     return DPMF_OK;
 }

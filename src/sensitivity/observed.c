@@ -321,14 +321,6 @@ static uint64_t digit_key(const pair *p, int by_unit) {
     return by_unit ? p->unit : p->step;
 }
 
-/* The bits in which the keys differ at all. */
-static uint64_t differing(int64_t count, const pair *pairs, int by_unit) {
-    uint64_t all = 0;
-    for (int64_t i = 1; i < count; i++)
-        all |= digit_key(&pairs[i], by_unit) ^ digit_key(&pairs[0], by_unit);
-    return all;
-}
-
 static void sort_digit(int64_t count, const pair *from, int by_unit, int shift, pair *to) {
     int64_t place[BUCKETS] = {0}, sum = 0;
     for (int64_t i = 0; i < count; i++)
@@ -345,7 +337,9 @@ static void sort_digit(int64_t count, const pair *from, int by_unit, int shift, 
 /* By unit, then by step; the sorted pairs end in *pairs, the other array is scratch. */
 static dpmf_status sort(int64_t count, pair **pairs, pair **other, const dpmf_run *run) {
     for (int by_unit = 0; by_unit < 2; by_unit++) {
-        uint64_t bits = differing(count, *pairs, by_unit);
+        uint64_t bits = 0; /* in which the keys differ at all */
+        for (int64_t i = 1; i < count; i++)
+            bits |= digit_key(&(*pairs)[i], by_unit) ^ digit_key(&(*pairs)[0], by_unit);
         for (int shift = 0; shift < KEY_BITS; shift += DIGIT) {
             if ((bits >> shift & (BUCKETS - 1)) == 0) continue;
             TRY(base_progress(run, "sorting the log", -1));
@@ -354,16 +348,6 @@ static dpmf_status sort(int64_t count, pair **pairs, pair **other, const dpmf_ru
             *pairs = *other;
             *other = swap;
         }
-    }
-    return DPMF_OK;
-}
-
-static dpmf_status read_pairs(int64_t n, int64_t count, const int64_t *unit, const int64_t *step, pair *pairs) {
-    for (int64_t i = 0; i < count; i++) {
-        if (step[i] < 0 || step[i] >= n)
-            return base_fail(DPMF_ERROR_ARGUMENT, "participation %lld is in step %lld, accepted 0 to %lld",
-                             (long long)i, (long long)step[i], (long long)(n - 1));
-        pairs[i] = (pair){(uint64_t)unit[i] ^ SIGN, (uint64_t)step[i]};
     }
     return DPMF_OK;
 }
@@ -453,7 +437,14 @@ dpmf_status sensitivity_log_open(int64_t n, int64_t participations, const int64_
     TRY_DONE(base_alloc(participations, sizeof(pair), "the pairs of the log", &memory[0]));
     TRY_DONE(base_alloc(participations, sizeof(pair), "the pairs of the log", &memory[1]));
     pair *pairs = memory[0], *other = memory[1];
-    TRY_DONE(read_pairs(n, participations, unit, step, pairs));
+    for (int64_t i = 0; i < participations; i++) {
+        if (step[i] < 0 || step[i] >= n) {
+            status = base_fail(DPMF_ERROR_ARGUMENT, "participation %lld is in step %lld, accepted 0 to %lld",
+                               (long long)i, (long long)step[i], (long long)(n - 1));
+            goto done;
+        }
+        pairs[i] = (pair){(uint64_t)unit[i] ^ SIGN, (uint64_t)step[i]};
+    }
     TRY_DONE(sort(participations, &pairs, &other, run));
     TRY_DONE(check_sorted(participations, pairs, &units));
     TRY_DONE(make_patterns(participations, pairs, units, log));

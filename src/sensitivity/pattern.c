@@ -303,15 +303,6 @@ static double normalize(int64_t r, double *g) {
     return norm;
 }
 
-static void start(int64_t k, int64_t r, double *g) {
-    uint64_t state = 1; /* the same start on every machine */
-    for (int64_t i = 0; i < k; i++) {
-        for (int64_t a = 0; a < r; a++)
-            g[i * r + a] = base_scatter(&state);
-        normalize(r, g + i * r);
-    }
-}
-
 /* sum_j X_ij g_j over j != i. */
 static void pull(int64_t k, int64_t r, const double *x, const double *g, int64_t i, double *out) {
     memset(out, 0, (size_t)r * sizeof *out);
@@ -334,11 +325,6 @@ static double sweep(int64_t k, int64_t r, const double *x, double *g, double *fr
         gain += norm - along;
     }
     return value > 0 ? gain / value : 0;
-}
-
-static int64_t sweeps_for(int64_t k, int64_t r) {
-    double budget = ASCENT_WORK / ((double)k * (double)k * (double)r);
-    return budget < SWEEPS_MIN ? SWEEPS_MIN : budget > SWEEPS_MAX ? SWEEPS_MAX : (int64_t)budget;
 }
 
 /* Least eigenvalue of a symmetric matrix, less what rounding may have added to it. `a` is destroyed. */
@@ -385,8 +371,15 @@ dpmf_status sensitivity_ascent(int64_t k, const double *x, double *work, double 
                                double *high) {
     const int64_t r = dimensions(k);
     double *g = vectors;
-    start(k, r, g);
-    TRY(sensitivity_cover(k, r, sweeps_for(k, r), x, g, work, g + (k + 1) * r, low, high));
+    uint64_t state = 1; /* the same start on every machine */
+    for (int64_t i = 0; i < k; i++) {
+        for (int64_t a = 0; a < r; a++)
+            g[i * r + a] = base_scatter(&state);
+        normalize(r, g + i * r);
+    }
+    const double budget = ASCENT_WORK / ((double)k * (double)k * (double)r);
+    const int64_t sweeps = (int64_t)fmax(SWEEPS_MIN, fmin(budget, SWEEPS_MAX));
+    TRY(sensitivity_cover(k, r, sweeps, x, g, work, g + (k + 1) * r, low, high));
     for (int64_t i = 0; i < k; i++)
         u[i] = base_dot(r, g, g + i * r) < 0 ? -1 : 1;
     return DPMF_OK;

@@ -183,15 +183,11 @@ typedef struct distances {
     double *largest; /* of |X| by how many picks apart at most */
 } distances;
 
-/* How many picks apart two steps at this lag can be: the largest j with distance(j) <= lag. */
-static int64_t picks_apart(const sensitivity_task *task, int64_t lag) {
-    int64_t j = lag == 0 ? 0 : shuffled(task) ? 1 + (lag - 1) / task->b : lag / task->b;
-    return j < task->k - 1 ? j : task->k - 1;
-}
-
 static dpmf_status largest_at(void *context, int64_t lag, const double *values) {
     const distances *s = context;
-    double *largest = &s->largest[picks_apart(s->task, lag)];
+    /* how many picks apart two steps at this lag can be: the largest j with distance(j) <= lag */
+    const int64_t b = s->task->b, j = lag == 0 ? 0 : shuffled(s->task) ? 1 + (lag - 1) / b : lag / b;
+    double *largest = &s->largest[j < s->task->k - 1 ? j : s->task->k - 1];
     for (int64_t t = 0; t + lag < s->task->n; t++)
         *largest = fabs(values[t]) > *largest ? fabs(values[t]) : *largest;
     return DPMF_OK;
@@ -218,19 +214,13 @@ done:
 
 /* ---- norms ---- */
 
-/* Of the whole C, from its core: 1 if they are normalized. */
-static dpmf_status column_norms(const sensitivity_task *task, double *norms) {
-    if (task->norms == NULL) TRY(dpmf_strategy_column_norms(task->core, norms));
-    for (int64_t t = 0; t < task->n; t++)
-        norms[t] = task->norms != NULL ? 1 : norms[t % task->length];
-    return DPMF_OK;
-}
-
 dpmf_status sensitivity_bound_norms(const sensitivity_task *task, sensitivity_found *best) {
     double *norms = NULL, sum = 0;
     dpmf_status status = DPMF_OK;
     TRY(base_alloc_doubles(task->n, "the column norms", &norms));
-    TRY_DONE(column_norms(task, norms));
+    if (task->norms == NULL) TRY_DONE(dpmf_strategy_column_norms(task->core, norms));
+    for (int64_t t = 0; t < task->n; t++)
+        norms[t] = task->norms != NULL ? 1 : norms[t % task->length];
     if (task->pattern == WORKLOAD_APART && (double)task->n * (double)task->k > task->work_max) {
         for (int64_t t = 0; t < task->n; t++)
             sum = fmax(sum, norms[t]);

@@ -72,15 +72,11 @@ static double pattern_work(int64_t size) {
     return k * k * k + (ascent < 4e9 ? ascent : 4e9);
 }
 
-static int too_long(const search *s) {
-    return s->task->bound == DPMF_BOUND_AUTO && s->work > s->task->search_max;
-}
-
 static dpmf_status evaluate_batch(search *s, int64_t done, int64_t count, sensitivity_found *best) {
     for (s->start = 0; s->start < count; s->start += GROUP) {
         int64_t group = count - s->start < GROUP ? count - s->start : GROUP;
         if (s->order[done + s->start].key <= best->square) return DPMF_OK;
-        if (too_long(s)) {
+        if (s->task->bound == DPMF_BOUND_AUTO && s->work > s->task->search_max) {
             *best = (sensitivity_found){s->order[done + s->start].key, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_TOO_LARGE};
             s->winner = s->order[done + s->start].id;
             return DPMF_OK;
@@ -103,25 +99,18 @@ static dpmf_status evaluate_batch(search *s, int64_t done, int64_t count, sensit
     return DPMF_OK;
 }
 
-static int64_t largest_batch(const sensitivity_task *task, const sensitivity_patterns *p) {
-    int64_t room = task->bytes_max / (p->size * p->size * (int64_t)sizeof(double));
-    return room < 1 ? 1 : room < p->count ? room : p->count;
-}
-
-static dpmf_status make_room(search *s, int64_t batch) {
-    int64_t numbers = s->patterns->size * s->patterns->size;
-    base_free(s->matrices);
-    s->matrices = NULL;
-    s->batch = batch;
-    return base_alloc_doubles(batch * numbers, "the matrices of patterns", &s->matrices);
-}
-
 static dpmf_status run_batches(search *s, sensitivity_found *best) {
     const sensitivity_patterns *p = s->patterns;
-    int64_t most = largest_batch(s->task, p), batch = FIRST_BATCH < most ? FIRST_BATCH : most;
+    const int64_t room = s->task->bytes_max / (p->size * p->size * (int64_t)sizeof(double));
+    int64_t most = room < 1 ? 1 : room < p->count ? room : p->count, batch = FIRST_BATCH < most ? FIRST_BATCH : most;
     for (int64_t done = 0; done < p->count && s->order[done].key > best->square;) {
         int64_t count = p->count - done < batch ? p->count - done : batch;
-        if (batch > s->batch) TRY(make_room(s, batch));
+        if (batch > s->batch) {
+            base_free(s->matrices);
+            s->matrices = NULL;
+            s->batch = batch;
+            TRY(base_alloc_doubles(batch * p->size * p->size, "the matrices of patterns", &s->matrices));
+        }
         for (int64_t i = 0; i < count; i++)
             s->which[i] = s->order[done + i].id;
         TRY(p->fill(p->context, count, s->which, s->matrices));
@@ -136,13 +125,10 @@ dpmf_status sensitivity_patterns_search(const sensitivity_task *task, const sens
                                         sensitivity_found *out) {
     search s = {.task = task, .patterns = patterns};
     sensitivity_found best = SENSITIVITY_NOT_FOUND;
-    void *order = NULL, *which = NULL;
     dpmf_status status = DPMF_OK;
     assert(patterns->count > 0 && patterns->size <= SENSITIVITY_PATTERN_MAX);
-    TRY_DONE(base_alloc(patterns->count, sizeof *s.order, "the order of patterns", &order));
-    s.order = order;
-    TRY_DONE(base_alloc(patterns->count, sizeof *s.which, "the order of patterns", &which));
-    s.which = which;
+    TRY_DONE(base_alloc(patterns->count, sizeof *s.order, "the order of patterns", (void **)&s.order));
+    TRY_DONE(base_alloc(patterns->count, sizeof *s.which, "the order of patterns", (void **)&s.which));
     for (int64_t i = 0; i < patterns->count; i++)
         s.order[i] = (candidate){patterns->keys[i], i};
     qsort(s.order, (size_t)patterns->count, sizeof *s.order, by_falling_key);
@@ -150,8 +136,8 @@ dpmf_status sensitivity_patterns_search(const sensitivity_task *task, const sens
     *out = best;
     if (patterns->winner != NULL) *patterns->winner = s.winner;
 done:
-    base_free(order);
-    base_free(which);
+    base_free(s.order);
+    base_free(s.which);
     base_free(s.matrices);
     return status;
 }
@@ -258,11 +244,8 @@ done:
 }
 
 static dpmf_status keep_patterns(list *p, int64_t *steps) {
-    void *kept = NULL, *sizes = NULL;
-    TRY(base_alloc(p->count * p->task->k, sizeof *p->steps, "the patterns", &kept));
-    p->steps = kept;
-    TRY(base_alloc(p->count, sizeof *p->sizes, "the patterns", &sizes));
-    p->sizes = sizes;
+    TRY(base_alloc(p->count * p->task->k, sizeof *p->steps, "the patterns", (void **)&p->steps));
+    TRY(base_alloc(p->count, sizeof *p->sizes, "the patterns", (void **)&p->sizes));
     TRY(base_alloc_doubles(p->count, "the sums over patterns", &p->keys));
     int64_t found = walk(p->task, p->count, steps, p);
     assert(found == p->count);
@@ -434,16 +417,13 @@ static double largest_even(const monotone *m) {
 
 static dpmf_status make_bounds(monotone *m, int tight) {
     const int64_t n = m->task->n, b = m->task->b, offsets = n - (m->task->k - 1) * b;
-    void *even = NULL;
     TRY(base_alloc_doubles(n, "a bound for each step", &m->g));
     if (m->task->pattern == WORKLOAD_EPOCHS) return DPMF_OK;
     TRY(base_alloc_doubles(n, "a bound for each step", &m->best));
     TRY(base_alloc_doubles(n, "a bound for each step", &m->next));
     if (!tight || m->task->pattern != WORKLOAD_APART) return DPMF_OK;
     m->even_count = offsets < b ? offsets : b;
-    TRY(base_alloc(m->even_count, sizeof *m->even, "evenly spaced sums", &even));
-    m->even = even;
-    return DPMF_OK;
+    return base_alloc(m->even_count, sizeof *m->even, "evenly spaced sums", (void **)&m->even);
 }
 
 /* All diagonals that count, and then the picks that have no new neighbour. */

@@ -100,26 +100,12 @@ typedef struct cyclic {
     const sensitivity_gram *gram;
 } cyclic;
 
-static void cyclic_free(cyclic *c) {
-    base_free(c->sizes);
-    base_free(c->keys);
-    base_free(c->sums);
-    base_free(c->row_sums);
-    base_free(c->negative);
-    base_free(c->place);
-}
-
 static dpmf_status cyclic_make(const sensitivity_task *task, int64_t patterns, cyclic *c) {
-    void *sizes = NULL, *sums = NULL, *negative = NULL, *place = NULL;
     *c = (cyclic){.task = task, .patterns = patterns};
-    TRY(base_alloc(patterns, sizeof *c->sizes, "the patterns", &sizes));
-    c->sizes = sizes;
-    TRY(base_alloc(patterns, sizeof *c->sums, "the sums over patterns", &sums));
-    c->sums = sums;
-    TRY(base_alloc(patterns, 1, "the signs of patterns", &negative));
-    c->negative = negative;
-    TRY(base_alloc(patterns, sizeof *c->place, "the patterns", &place));
-    c->place = place;
+    TRY(base_alloc(patterns, sizeof *c->sizes, "the patterns", (void **)&c->sizes));
+    TRY(base_alloc(patterns, sizeof *c->sums, "the sums over patterns", (void **)&c->sums));
+    TRY(base_alloc(patterns, 1, "the signs of patterns", (void **)&c->negative));
+    TRY(base_alloc(patterns, sizeof *c->place, "the patterns", (void **)&c->place));
     TRY(base_alloc_doubles(patterns, "the sums over patterns", &c->keys));
     if (task->bound == DPMF_BOUND_SPECTRAL) TRY(base_alloc_doubles(task->n, "the sums over rows", &c->row_sums));
     for (int64_t l = 0; l < patterns; l++)
@@ -187,12 +173,6 @@ static dpmf_status fill(void *context, int64_t count, const int64_t *which, doub
 
 /* ---- together ---- */
 
-static dpmf_status search(cyclic *c, sensitivity_found *out) {
-    const sensitivity_patterns patterns = {
-        .count = c->patterns, .size = c->task->k, .sizes = c->sizes, .keys = c->keys, .fill = fill, .context = c};
-    return sensitivity_patterns_search(c->task, &patterns, out);
-}
-
 /* After the first sweep. */
 static dpmf_status conclude_cyclic(cyclic *c, sensitivity_found *out) {
     const sensitivity_task *task = c->task;
@@ -213,7 +193,11 @@ static dpmf_status conclude_cyclic(cyclic *c, sensitivity_found *out) {
         *out = (sensitivity_found){largest, DPMF_EXACT, SENSITIVITY_METHOD_BALANCED};
         return DPMF_OK;
     }
-    if (task->k <= SENSITIVITY_PATTERN_MAX) return search(c, out);
+    if (task->k <= SENSITIVITY_PATTERN_MAX) {
+        const sensitivity_patterns patterns = {
+            .count = c->patterns, .size = task->k, .sizes = c->sizes, .keys = c->keys, .fill = fill, .context = c};
+        return sensitivity_patterns_search(task, &patterns, out);
+    }
     if (task->bound == DPMF_BOUND_AUTO) {
         *out = (sensitivity_found){largest, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_TOO_LARGE};
         return DPMF_OK;
@@ -233,7 +217,12 @@ static dpmf_status by_sweeps(const sensitivity_task *task, int64_t patterns, sen
     TRY_DONE(sensitivity_gram_sweep(&gram, 0, task->b, task->reach, "summing over patterns", add_lag, &c));
     TRY_DONE(conclude_cyclic(&c, out));
 done:
-    cyclic_free(&c);
+    base_free(c.sizes);
+    base_free(c.keys);
+    base_free(c.sums);
+    base_free(c.row_sums);
+    base_free(c.negative);
+    base_free(c.place);
     return status;
 }
 
@@ -284,13 +273,6 @@ workload_pattern sensitivity_task_pattern(const sensitivity_task *task) {
     return fixed ? WORKLOAD_FIXED : task->pattern;
 }
 
-static dpmf_status by_pattern(sensitivity_task *task, sensitivity_found *out) {
-    task->pattern = sensitivity_task_pattern(task);
-    if (task->pattern == WORKLOAD_APART) return sensitivity_separated(task, out);
-    if (task->pattern == WORKLOAD_EPOCHS) return sensitivity_shuffled(task, out);
-    return sensitivity_cyclic(task, out);
-}
-
 static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participation *participation,
                            dpmf_sensitivity_bound bound, const dpmf_run *run, dpmf_sensitivity *out) {
     sensitivity_task task = {.strategy = strategy,
@@ -311,7 +293,10 @@ static dpmf_status several(const dpmf_strategy *strategy, const dpmf_participati
     if (task.core->ops->sensitivity != NULL) TRY_DONE(task.core->ops->sensitivity(task.core, &task, &done, &found));
     if (!done) {
         TRY_DONE(sensitivity_task_open(&task));
-        TRY_DONE(by_pattern(&task, &found));
+        task.pattern = sensitivity_task_pattern(&task);
+        TRY_DONE((task.pattern == WORKLOAD_APART    ? sensitivity_separated
+                  : task.pattern == WORKLOAD_EPOCHS ? sensitivity_shuffled
+                                                    : sensitivity_cyclic)(&task, &found));
     }
     TRY_DONE(sensitivity_conclude(&task, &found, out));
 done:

@@ -161,26 +161,9 @@ static void majorant_lag(const sensitivity_gram *gram, int64_t lag, double *valu
     }
 }
 
-/* values[0 .. length-lag) is one block: copies it to the others, with zeros where the lag leads from one to the next.
- */
-static void repeat(const sensitivity_task *task, int64_t lag, double *values) {
-    int64_t inside = task->length - lag;
-    for (int64_t s = 0; s + 1 < task->stamps; s++) {
-        memset(values + s * task->length + inside, 0, (size_t)lag * sizeof *values);
-        memcpy(values + (s + 1) * task->length, values, (size_t)inside * sizeof *values);
-    }
-}
-
-static dpmf_status check_numbers(int64_t count, const double *values, int64_t lag) {
-    for (int64_t t = 0; t < count; t++)
-        if (!isfinite(values[t]))
-            return base_fail(DPMF_ERROR_NUMERICAL, "the product of columns %lld and %lld of C is not finite",
-                             (long long)t, (long long)(t + lag));
-    return DPMF_OK;
-}
-
 dpmf_status sensitivity_gram_lag(const sensitivity_gram *gram, int64_t lag, double *values) {
     const sensitivity_task *task = gram->task;
+    const int64_t inside = task->length - lag;
     const double *d = task->norms;
     assert(lag >= 0 && lag < task->reach);
     if (gram->majorant != NULL)
@@ -189,10 +172,16 @@ dpmf_status sensitivity_gram_lag(const sensitivity_gram *gram, int64_t lag, doub
         columns_lag(task, lag, values);
     else
         TRY(strategy_gram(task->core, lag, values));
-    for (int64_t t = 0; d != NULL && t + lag < task->length; t++)
+    for (int64_t t = 0; d != NULL && t < inside; t++)
         values[t] = lag == 0 && gram->majorant == NULL ? 1 : values[t] / (d[t] * d[t + lag]);
-    TRY(check_numbers(task->length - lag, values, lag));
-    repeat(task, lag, values);
+    for (int64_t t = 0; t < inside; t++)
+        if (!isfinite(values[t]))
+            return base_fail(DPMF_ERROR_NUMERICAL, "the product of columns %lld and %lld of C is not finite",
+                             (long long)t, (long long)(t + lag));
+    for (int64_t s = 0; s + 1 < task->stamps; s++) { /* the other blocks; 0 where the lag leads from one to the next */
+        memset(values + s * task->length + inside, 0, (size_t)lag * sizeof *values);
+        memcpy(values + (s + 1) * task->length, values, (size_t)inside * sizeof *values);
+    }
     return DPMF_OK;
 }
 

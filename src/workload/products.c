@@ -138,15 +138,11 @@ static dpmf_status run_rows(const dpmf_workload *w, row_step step, int64_t buffe
     return DPMF_OK;
 }
 
-static void prefix_apply(int64_t n, const double *x, double *y) {
-    double sum = 0;
-    for (int64_t t = 0; t < n; t++)
-        y[t] = sum += x[t];
-}
-
 dpmf_status dpmf_workload_apply(const dpmf_workload *workload, const double *x, double *y) {
     if (workload_is_prefix(workload)) {
-        prefix_apply(workload->steps, x, y);
+        double sum = 0;
+        for (int64_t t = 0; t < workload->steps; t++)
+            y[t] = sum += x[t];
         return DPMF_OK;
     }
     if (workload->form == WORKLOAD_DENSE) {
@@ -215,16 +211,6 @@ static void named_column_norms(const dpmf_workload *w, double *norms) {
     }
 }
 
-static void dense_column_norms(const dpmf_workload *w, double *norms) {
-    int64_t n = w->steps;
-    for (int64_t j = 0; j < n; j++) {
-        base_running sum = {0};
-        for (int64_t t = j; t < n; t++)
-            base_running_add(&sum, w->matrix[t * n + j] * w->matrix[t * n + j]);
-        norms[j] = sqrt(base_running_value(&sum));
-    }
-}
-
 static dpmf_status operator_column_norms(const dpmf_workload *w, double *norms) {
     double *column = NULL;
     TRY(base_alloc_doubles(w->steps, "a column", &column));
@@ -244,7 +230,12 @@ dpmf_status workload_column_norms(const dpmf_workload *w, double *norms) {
     if (w->form == WORKLOAD_NAMED)
         named_column_norms(w, norms);
     else
-        dense_column_norms(w, norms);
+        for (int64_t j = 0; j < w->steps; j++) {
+            base_running sum = {0};
+            for (int64_t t = j; t < w->steps; t++)
+                base_running_add(&sum, w->matrix[t * w->steps + j] * w->matrix[t * w->steps + j]);
+            norms[j] = sqrt(base_running_value(&sum));
+        }
     return DPMF_OK;
 }
 
@@ -256,41 +247,28 @@ dpmf_status workload_column_norms(const dpmf_workload *w, double *norms) {
  *     lo_t = y_t + keep_{t+1} lo_{t+1},   lm_t = from_m rate_t lo_t + momentum lm_{t+1},
  *     x_t = from_y rate_t lo_t + lm_t.
  */
-static void named_transpose(const dpmf_workload *w, const double *y, double *x) {
+dpmf_status workload_apply_transpose(const dpmf_workload *w, const double *y, double *x) {
+    const int64_t n = w->steps;
     double sum = 0, momentum = 0, keep = 0;
-    for (int64_t t = w->steps - 1; t >= 0; t--) {
-        workload_recursion_form r = workload_recursion(w, t);
+    if (w->form == WORKLOAD_OPERATOR) return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator has no transpose");
+    if (workload_is_prefix(w)) {
+        for (int64_t t = n - 1; t >= 0; t--)
+            x[t] = sum += y[t];
+        return DPMF_OK;
+    }
+    for (int64_t t = n - 1; t >= 0 && w->form == WORKLOAD_NAMED; t--) {
+        const workload_recursion_form r = workload_recursion(w, t);
         sum = y[t] + keep * sum;
         momentum = r.from_m * r.rate * sum + r.momentum * momentum;
         x[t] = r.from_y * r.rate * sum + momentum;
         keep = r.keep;
     }
-}
-
-static void prefix_transpose(int64_t n, const double *y, double *x) {
-    double sum = 0;
-    for (int64_t t = n - 1; t >= 0; t--)
-        x[t] = sum += y[t];
-}
-
-static void dense_transpose(const dpmf_workload *w, const double *y, double *x) {
-    int64_t n = w->steps;
-    for (int64_t u = 0; u < n; u++) { /* x_u needs y_t for t >= u only: in place is fine */
-        double sum = 0;
+    for (int64_t u = 0; u < n && w->form == WORKLOAD_DENSE; u++) { /* x_u needs y_t for t >= u only: in place is fine */
+        sum = 0;
         for (int64_t t = u; t < n; t++)
             sum += w->matrix[t * n + u] * y[t];
         x[u] = sum;
     }
-}
-
-dpmf_status workload_apply_transpose(const dpmf_workload *w, const double *y, double *x) {
-    if (w->form == WORKLOAD_OPERATOR) return base_fail(DPMF_ERROR_UNSUPPORTED, "a user's operator has no transpose");
-    if (workload_is_prefix(w))
-        prefix_transpose(w->steps, y, x);
-    else if (w->form == WORKLOAD_NAMED)
-        named_transpose(w, y, x);
-    else
-        dense_transpose(w, y, x);
     return DPMF_OK;
 }
 

@@ -318,27 +318,16 @@ static dpmf_status parse_decay_power(slice rest, int64_t steps, dpmf_workload **
     return status;
 }
 
-/* Reads the workloads that stand alone; `there` = 1 if it is one. */
-static dpmf_status parse_alone(slice text, int64_t steps, int *there, dpmf_workload **out) {
-    slice rest = {0};
-    *there = 1;
-    if (starts(text, "file", &rest)) return parse_matrix(rest, steps, out);
-    if (starts(text, "window", &rest)) return parse_window(rest, steps, out);
-    if (starts(text, "decay-power", &rest)) return parse_decay_power(rest, steps, out);
-    if (text.length == strlen(WORKLOAD_MEAN) && memcmp(text.text, WORKLOAD_MEAN, text.length) == 0)
-        return parse_mean(steps, out);
-    *there = 0;
-    return DPMF_OK;
-}
-
 dpmf_status dpmf_workload_parse(const char *text, int64_t steps, dpmf_workload **out) {
     parsed p = {0};
-    int there = 0;
     dpmf_status status = DPMF_OK;
     if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "workload: NULL, %s", ACCEPTED);
+    slice whole = {text, strlen(text)}, rest = {0};
     if (steps < 1) return base_fail(DPMF_ERROR_ARGUMENT, "steps = %" PRId64 ", accepted 1 to 2^53", steps);
-    TRY(parse_alone((slice){text, strlen(text)}, steps, &there, out));
-    if (there) return DPMF_OK;
+    if (starts(whole, "file", &rest)) return parse_matrix(rest, steps, out);
+    if (starts(whole, "window", &rest)) return parse_window(rest, steps, out);
+    if (starts(whole, "decay-power", &rest)) return parse_decay_power(rest, steps, out);
+    if (strcmp(text, WORKLOAD_MEAN) == 0) return parse_mean(steps, out);
     for (const char *at = text; at != NULL; at = *at == '\0' ? NULL : at + 1) {
         const size_t length = strcspn(at, ",");
         TRY_DONE(parse_part((slice){at, length}, steps, &p));
@@ -391,17 +380,6 @@ static dpmf_status find_array(const base_tensors *tensors, const char *prefix, c
     return DPMF_OK;
 }
 
-/* The text must mean the same workload without the arrays, unless part of it is in an array only. */
-static dpmf_status check_text(const dpmf_workload *w) {
-    dpmf_workload *again = NULL;
-    if (w->schedule != NULL && strstr(w->schedule, "lr") != NULL) return DPMF_OK;
-    TRY(dpmf_workload_parse(w->text, w->steps, &again));
-    int same = workload_equal(w, again);
-    dpmf_workload_free(again);
-    if (same) return DPMF_OK;
-    return base_fail(DPMF_ERROR_FORMAT, "mechanism file: the learning rates are not those of its workload text");
-}
-
 /* A matrix that follows from its text: no other text is accepted here. */
 static dpmf_status read_toeplitz(const char *text, int64_t steps, dpmf_workload **out) {
     slice whole = {text, strlen(text)}, rest = {0};
@@ -438,7 +416,14 @@ dpmf_status workload_read(const cJSON *object, int64_t steps, const char *prefix
         options.learning_rate = array->values;
     }
     TRY(workload_create_named(steps, &options, schedule, &w));
-    dpmf_status status = check_text(w);
+    /* The text must mean the same workload without the arrays, unless part of it is in an array only. */
+    dpmf_workload *again = NULL;
+    dpmf_status status = DPMF_OK;
+    if (w->schedule == NULL || strstr(w->schedule, "lr") == NULL)
+        status = dpmf_workload_parse(w->text, w->steps, &again);
+    if (again != NULL && !workload_equal(w, again))
+        status = base_fail(DPMF_ERROR_FORMAT, "mechanism file: the learning rates are not those of its workload text");
+    dpmf_workload_free(again);
     if (status == DPMF_OK)
         *out = w;
     else

@@ -93,12 +93,6 @@ static dpmf_status check_named(int64_t steps, const dpmf_workload_options *o) {
     return DPMF_OK;
 }
 
-static int is_constant(int64_t steps, const double *x) {
-    for (int64_t t = 1; x != NULL && t < steps; t++)
-        if (x[t] != x[0]) return 0;
-    return 1;
-}
-
 dpmf_status workload_create_named(int64_t steps, const dpmf_workload_options *options, const char *schedule,
                                   dpmf_workload **out) {
     dpmf_workload_options o = options == NULL ? dpmf_workload_options_defaults() : *options;
@@ -129,7 +123,9 @@ dpmf_status workload_create_named(int64_t steps, const dpmf_workload_options *op
     w->momentum = o.momentum;
     w->nesterov = o.nesterov && o.momentum > 0;
     w->decay = o.decay;
-    w->toeplitz = is_constant(steps, o.learning_rate);
+    w->toeplitz = 1;
+    for (int64_t t = 1; o.learning_rate != NULL && t < steps; t++)
+        if (o.learning_rate[t] != o.learning_rate[0]) w->toeplitz = 0;
     if (o.learning_rate != NULL) {
         TRY_DONE(base_alloc_doubles(steps, "the learning rates", &w->learning_rate));
         memcpy(w->learning_rate, o.learning_rate, (size_t)steps * sizeof *w->learning_rate);
@@ -330,19 +326,9 @@ dpmf_status dpmf_participation_create(dpmf_participation_kind kind, int64_t step
     return DPMF_OK;
 }
 
-static dpmf_status parse_pair(const char *name, const char *text, int64_t *k, int64_t *b) {
-    const char *comma = strchr(text, ',');
-    if (comma == NULL || !base_parse_integer(text, (size_t)(comma - text), k) ||
-        !base_parse_integer(comma + 1, strlen(comma + 1), b)) {
-        char shown[64];
-        return base_fail(DPMF_ERROR_ARGUMENT, "participation %s:'%s', accepted %s:K,B with whole numbers", name,
-                         base_show(text, strlen(text), shown), name);
-    }
-    return DPMF_OK;
-}
-
 dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_participation **out) {
     size_t length = text == NULL ? 0 : strcspn(text, ":");
+    char shown[64] = "";
     for (int kind = 0; kind < KIND_COUNT && text != NULL; kind++) {
         const char *typed = KINDS[kind].typed;
         const int plain = KINDS[kind].plain;
@@ -351,10 +337,14 @@ dpmf_status dpmf_participation_parse(const char *text, int64_t steps, dpmf_parti
             return dpmf_participation_create((dpmf_participation_kind)kind, steps, 0, 0, out);
         if (plain || text[length] == '\0') break;
         int64_t k = 0, b = 0;
-        TRY(parse_pair(typed, text + length + 1, &k, &b));
+        const char *pair = text + length + 1, *comma = strchr(pair, ',');
+        if (comma == NULL || !base_parse_integer(pair, (size_t)(comma - pair), &k) ||
+            !base_parse_integer(comma + 1, strlen(comma + 1), &b))
+            return base_fail(DPMF_ERROR_ARGUMENT, "participation %s:'%s', accepted %s:K,B with whole numbers", typed,
+                             base_show(pair, strlen(pair), shown), typed);
         return dpmf_participation_create((dpmf_participation_kind)kind, steps, k, b, out);
     }
-    char shown[64] = "", forms[160] = "";
+    char forms[160] = "";
     for (int kind = 0, used = 0; kind < KIND_COUNT && used < (int)sizeof forms; kind++)
         used += snprintf(forms + used, sizeof forms - (size_t)used, "%s%s", kind == 0 ? "" : ", ", KINDS[kind].form);
     return base_fail(DPMF_ERROR_ARGUMENT, "participation '%s', accepted: %s",

@@ -10,7 +10,6 @@
 #include "cases.h"
 
 #include "noise/record.h"
-#include "noise/state.h"
 
 uint64_t fuzz_accepted;
 

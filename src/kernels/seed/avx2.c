@@ -3,15 +3,6 @@
 #include "kernels/seed/aes.inc"
 #include "kernels/seed/vector256.inc"
 
-enum { BATCH_UNITS = 1 };
-
-typedef union batch {
-    __m256i m[4];
-    vu u[4];
-    vl l[4];
-    uint8_t bytes[128];
-} batch;
-
 typedef struct round_keys {
     const __m128i *round; /* in memory: eight blocks fill half of the registers */
 } round_keys;

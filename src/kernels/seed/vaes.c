@@ -6,15 +6,6 @@
 #include "kernels/seed/aes.inc"
 #include "kernels/seed/vector256.inc"
 
-enum { BATCH_UNITS = 1 };
-
-typedef union batch {
-    __m256i m[4];
-    vu u[4];
-    vl l[4];
-    uint8_t bytes[128];
-} batch;
-
 /* A multiple of 8: the last three bits of the counters do not change, and are part of the first round key. */
 typedef __m256i position;
 
