@@ -18,6 +18,19 @@
 /* A double array; the cast in one place. */
 DPMF_MUST_CHECK dpmf_status base_alloc_doubles(int64_t count, const char *what, double **out);
 
+/*
+ * Arrays of doubles in one piece of memory, zeroed, each aligned: BASE_ARRAYS("sums", {&c.row, n}, {&c.column, m}). Freeing
+ * the first of them frees all.
+ */
+typedef struct base_place {
+    double **array;
+    int64_t count;
+} base_place;
+DPMF_MUST_CHECK dpmf_status base_alloc_arrays(const char *what, const base_place *places, size_t count);
+#define BASE_ARRAYS(what, ...)                                                                                         \
+    base_alloc_arrays(what, (const base_place[]){__VA_ARGS__},                                                         \
+                      sizeof((const base_place[]){__VA_ARGS__}) / sizeof(base_place))
+
 /* A copy of a zero-terminated string. */
 DPMF_MUST_CHECK dpmf_status base_copy_text(const char *text, char **out);
 

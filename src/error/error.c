@@ -91,12 +91,8 @@ typedef struct outputs {
 
 static dpmf_status outputs_create(int64_t bands, outputs *o) {
     o->slots = bands - 1;
-    TRY(base_alloc_doubles(o->slots * o->slots, "covariances", &o->yy));
-    TRY(base_alloc_doubles(o->slots, "covariances", &o->ym));
-    TRY(base_alloc_doubles(o->slots, "covariances", &o->yo));
-    TRY(base_alloc_doubles(o->slots, "a row", &o->lead));
-    TRY(base_alloc_doubles(o->slots, "covariances", &o->now));
-    return base_alloc_doubles(bands, "a row", &o->row);
+    return BASE_ARRAYS("covariances", {&o->yy, o->slots * o->slots}, {&o->ym, o->slots}, {&o->yo, o->slots},
+                       {&o->lead, o->slots}, {&o->now, o->slots}, {&o->row, bands});
 }
 
 static void outputs_step(outputs *o, int64_t t, const error_drive *d, error_moments *v) {
@@ -146,11 +142,6 @@ dpmf_status error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const
     }
 done:
     base_free(o.yy);
-    base_free(o.ym);
-    base_free(o.yo);
-    base_free(o.lead);
-    base_free(o.now);
-    base_free(o.row);
     return status;
 }
 

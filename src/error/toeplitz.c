@@ -351,18 +351,13 @@ dpmf_status error_triangle(int64_t n, const double *g, const double *rates, cons
     dpmf_status status = DPMF_OK;
     while (2 * largest < n)
         largest *= 2;
-    TRY_DONE(base_alloc_doubles(2 * largest, "sums of products", &w.lags));
-    TRY_DONE(base_alloc_doubles(2 * largest, "a reversed filter", &w.reversed));
-    TRY_DONE(base_alloc_doubles(largest, "a product", &w.middle));
-    TRY_DONE(base_alloc_doubles(4 * largest, "a product", &w.product));
+    TRY_DONE(BASE_ARRAYS("sums of products", {&w.lags, 2 * largest}, {&w.reversed, 2 * largest}, {&w.middle, largest},
+                         {&w.product, 4 * largest}));
     memset(q, 0, (size_t)n * sizeof *q);
     add_leaves(&w);
     for (int64_t m = LEAF; m < n; m *= 2)
         TRY_DONE(add_squares(&w, m));
 done:
     base_free(w.lags);
-    base_free(w.reversed);
-    base_free(w.middle);
-    base_free(w.product);
     return status;
 }

@@ -97,12 +97,8 @@ dpmf_status banded_class_create(const dpmf_participation *participation, int64_t
         c.unknowns += c.windows + 1;
         assert(c.windows > 0);
     }
-    TRY_DONE(base_alloc_doubles(n, "scales", &c.scale));
-    TRY_DONE(base_alloc_doubles(c.windows + 1, "windows", &c.roots));
-    TRY_DONE(base_alloc_doubles(c.windows + 1, "windows", &c.tension));
-    TRY_DONE(base_alloc_doubles(n, "column norms", &c.diagonal));
-    TRY_DONE(base_alloc_doubles(n, "column norms", &c.factor));
-    TRY_DONE(base_alloc_doubles(n + 1, "sums over columns", &c.work));
+    TRY_DONE(BASE_ARRAYS("the class of column norms", {&c.scale, n}, {&c.roots, c.windows + 1},
+                         {&c.tension, c.windows + 1}, {&c.diagonal, n}, {&c.factor, n}, {&c.work, n + 1}));
     for (int64_t s = 0; s < n; s++)
         c.scale[s] = 1;
     if (c.kind == BANDED_SEPARATED) start_windows(&c);
@@ -115,11 +111,6 @@ done:
 
 void banded_class_free(banded_class *class_) {
     base_free(class_->scale);
-    base_free(class_->roots);
-    base_free(class_->tension);
-    base_free(class_->diagonal);
-    base_free(class_->factor);
-    base_free(class_->work);
     *class_ = (banded_class){0};
 }
 

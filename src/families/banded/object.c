@@ -186,14 +186,6 @@ static void problem_free(problem *s) {
     banded_class_free(&s->class_);
     banded_pass_free(&s->pass);
     base_free(s->given);
-    base_free(s->mu);
-    base_free(s->rows);
-    base_free(s->d);
-    base_free(s->squares);
-    base_free(s->p);
-    base_free(s->slopes);
-    base_free(s->x);
-    base_free(s->best);
 }
 
 static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_participation *participation, int64_t bands,
@@ -205,15 +197,9 @@ static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_part
     s->upper = INFINITY;
     TRY(banded_class_create(participation, bands, &s->class_));
     TRY(banded_pass_create(workload, bands, &s->pass));
-    TRY(base_alloc_doubles(n, "the weights", &s->given));
-    TRY(base_alloc_doubles(n, "the multipliers", &s->mu));
-    TRY(base_alloc_doubles(n * bands, "the bands of C", &s->rows));
-    TRY(base_alloc_doubles(n * bands, "the gradient", &s->d));
-    TRY(base_alloc_doubles(n, "the errors", &s->squares));
-    TRY(base_alloc_doubles(n, "the weights", &s->p));
-    TRY(base_alloc_doubles(n * (s->pass.stride + 2), "slopes", &s->slopes));
-    TRY(base_alloc_doubles(n * bands, "the bands of C", &s->best));
-    TRY(base_alloc_doubles(s->class_.unknowns, "the unknowns", &s->x));
+    TRY(BASE_ARRAYS("the bands of C", {&s->given, n}, {&s->mu, n}, {&s->rows, n * bands}, {&s->d, n * bands},
+                    {&s->squares, n}, {&s->p, n}, {&s->slopes, n * (s->pass.stride + 2)}, {&s->best, n * bands},
+                    {&s->x, s->class_.unknowns}));
     for (int64_t t = 0; t < n; t++) {
         s->given[t] = (weights == NULL ? 1 : weights[t]) / (double)n;
         s->mu[t] = 1 / (double)n;

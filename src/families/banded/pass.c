@@ -33,13 +33,9 @@ dpmf_status banded_pass_create(const dpmf_workload *workload, int64_t bands, ban
     assert(workload->form == WORKLOAD_NAMED && bands >= 1 && bands <= n);
     p.stride = (p.slots + PAD - 1) / PAD * PAD;
     p.with_momentum = workload->momentum > 0;
-    TRY_DONE(base_alloc_doubles(n * p.stride, "covariances", &p.now));
-    TRY_DONE(base_alloc_doubles(n * p.stride, "covariances", &p.with_o));
-    if (p.with_momentum) TRY_DONE(base_alloc_doubles(n * p.stride, "covariances", &p.with_m));
-    TRY_DONE(base_alloc_doubles(n, "variances", &p.own));
-    TRY_DONE(base_alloc_doubles(p.slots * p.stride, "covariances", &p.outputs));
-    TRY_DONE(base_alloc_doubles(p.slots * p.stride, "covariances", &p.costs));
-    TRY_DONE(base_alloc_doubles(VECTORS * p.stride, "covariances", &p.vectors));
+    TRY_DONE(BASE_ARRAYS("covariances", {&p.now, n * p.stride}, {&p.with_o, n * p.stride},
+                         {&p.with_m, p.with_momentum ? n * p.stride : 0}, {&p.own, n}, {&p.outputs, p.slots * p.stride},
+                         {&p.costs, p.slots * p.stride}, {&p.vectors, VECTORS * p.stride}));
     *pass = p;
     return DPMF_OK;
 done:
@@ -49,12 +45,6 @@ done:
 
 void banded_pass_free(banded_pass *pass) {
     base_free(pass->now);
-    base_free(pass->with_o);
-    base_free(pass->with_m);
-    base_free(pass->own);
-    base_free(pass->outputs);
-    base_free(pass->costs);
-    base_free(pass->vectors);
     *pass = (banded_pass){0};
 }
 

@@ -52,8 +52,6 @@ static void fourier_release(dpmf_strategy *s) {
     fourier *self = (fourier *)s;
     base_free(self->h);
     base_free(self->inverse);
-    base_free(self->c);
-    base_free(self->gram);
 }
 
 /* Weights u_q with sum_q u_q f_q = sum_q (-1)^q f_q to double precision. */
@@ -204,9 +202,7 @@ dpmf_status fft_create(int64_t steps, int best, dpmf_strategy **out) {
                          best ? DPMF_FAMILY_FFT_OPT : DPMF_FAMILY_FFT, (long long)steps, STEPS_MAX);
     TRY(strategy_new(&FOURIER, sizeof *s, best ? DPMF_FAMILY_FFT_OPT : DPMF_FAMILY_FFT, steps, (dpmf_strategy **)&s));
     s->best = best;
-    TRY_DONE(base_alloc_doubles(steps, "the FFT encoder", &s->h));
-    TRY_DONE(base_alloc_doubles(steps, "the FFT encoder", &s->c));
-    TRY_DONE(base_alloc_doubles(steps, "the FFT encoder", &s->gram));
+    TRY_DONE(BASE_ARRAYS("the FFT encoder", {&s->h, steps}, {&s->c, steps}, {&s->gram, steps}));
     skew_column(steps, -0.5, s->h);
     base_running sum = {0};
     for (int64_t d = 0; d < steps; d++) {

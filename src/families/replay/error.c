@@ -34,16 +34,6 @@ enum { M_MAX = REPLAY_STATES_MAX };
 
 void replay_error_free(error_t *e) {
     base_free(e->drive);
-    base_free(e->power);
-    base_free(e->phi);
-    base_free(e->psi);
-    base_free(e->w);
-    base_free(e->through);
-    base_free(e->whole);
-    base_free(e->omega);
-    base_free(e->gamma);
-    base_free(e->covariance);
-    base_free(e->squares);
     *e = (error_t){0};
 }
 
@@ -59,17 +49,10 @@ dpmf_status replay_error_alloc(const dpmf_workload *a, const replay_shape *s, er
     error_t e = {.heads = a->momentum > 0 ? 2 : 1};
     e.states = e.heads + s->buffers;
     const int64_t m = e.states;
-    TRY_DONE(base_alloc_doubles(4 * steps, what, &e.drive));
-    TRY_DONE(base_alloc_doubles((b + 1) * s->buffers, what, &e.power));
-    TRY_DONE(base_alloc_doubles(k * (b + 1) * e.heads * m, what, &e.phi));
-    TRY_DONE(base_alloc_doubles(k * (b + 1) * e.heads * m, what, &e.psi));
-    TRY_DONE(base_alloc_doubles(steps * m, what, &e.w));
-    TRY_DONE(base_alloc_doubles(k * k * m * m, what, &e.through));
-    TRY_DONE(base_alloc_doubles(k * m * m, what, &e.whole));
-    TRY_DONE(base_alloc_doubles(steps * m, what, &e.omega));
-    TRY_DONE(base_alloc_doubles(steps * m, what, &e.gamma));
-    TRY_DONE(base_alloc_doubles((steps + 1) * m * m, what, &e.covariance));
-    TRY_DONE(base_alloc_doubles(steps, "errors of the steps", &e.squares));
+    TRY_DONE(BASE_ARRAYS(what, {&e.drive, 4 * steps}, {&e.power, (b + 1) * s->buffers},
+                         {&e.phi, k * (b + 1) * e.heads * m}, {&e.psi, k * (b + 1) * e.heads * m}, {&e.w, steps * m},
+                         {&e.through, k * k * m * m}, {&e.whole, k * m * m}, {&e.omega, steps * m},
+                         {&e.gamma, steps * m}, {&e.covariance, (steps + 1) * m * m}, {&e.squares, steps}));
     /* The workload's coefficients; past the last step it stands still. */
     for (int64_t t = 0; t < s->epochs * s->period; t++) {
         error_drive d = {.beta = 0, .keep = 1, .p = 0, .g = 0};

@@ -287,40 +287,15 @@ typedef replay_adjoint adjoint_t;
 
 /* ---- room ---- */
 
-static void adjoint_free(adjoint_t *d) {
-    double *all[] = {d->h,         d->beta,          d->profile,    d->scale,   d->rho,   d->covariance,
-                     d->precision, d->through_zeta,  d->values,     d->zeta,    d->gram,  d->q,
-                     d->w,         d->psi,           d->whole,      d->squares, d->gamma, d->omega,
-                     d->error_w,   d->error_through, d->error_whole};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        base_free(all[i]);
-    *d = (adjoint_t){0};
-}
-
 static dpmf_status adjoint_alloc(const replay_shape *s, int states, adjoint_t *out) {
     const int64_t k = s->epochs, b = s->period, r = s->buffers, m = states, pairs = replay_pairs(s);
     adjoint_t d = {0};
-    const struct {
-        double **array;
-        int64_t count;
-    } all[] = {{&d.h, k * b * r},          {&d.beta, k * b * r},
-               {&d.profile, k * b},        {&d.scale, k * b},
-               {&d.rho, (pairs + k) * r},  {&d.covariance, pairs * b},
-               {&d.precision, pairs * b},  {&d.through_zeta, k * k * b},
-               {&d.values, pairs * b},     {&d.zeta, k * k * b * r},
-               {&d.gram, pairs * r * r},   {&d.q, k * b * r},
-               {&d.w, k * b * r},          {&d.psi, k * (b + 1) * r * r},
-               {&d.whole, k * r * r},      {&d.squares, k * b},
-               {&d.gamma, k * b * m},      {&d.omega, k * b * m},
-               {&d.error_w, k * b * m},    {&d.error_through, k * k * m * m},
-               {&d.error_whole, k * m * m}};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        dpmf_status status = base_alloc_doubles(all[i].count, "derivatives of the loss", all[i].array);
-        if (status != DPMF_OK) {
-            adjoint_free(&d);
-            return status;
-        }
-    }
+    TRY(BASE_ARRAYS("derivatives of the loss", {&d.h, k * b * r}, {&d.beta, k * b * r}, {&d.profile, k * b},
+                    {&d.scale, k * b}, {&d.rho, (pairs + k) * r}, {&d.covariance, pairs * b}, {&d.precision, pairs * b},
+                    {&d.through_zeta, k * k * b}, {&d.values, pairs * b}, {&d.zeta, k * k * b * r},
+                    {&d.gram, pairs * r * r}, {&d.q, k * b * r}, {&d.w, k * b * r}, {&d.psi, k * (b + 1) * r * r},
+                    {&d.whole, k * r * r}, {&d.squares, k * b}, {&d.gamma, k * b * m}, {&d.omega, k * b * m},
+                    {&d.error_w, k * b * m}, {&d.error_through, k * k * m * m}, {&d.error_whole, k * m * m}));
     *out = d;
     return DPMF_OK;
 }
@@ -354,7 +329,7 @@ void replay_work_free(work_t *w) {
     replay_filter_free(&w->filter);
     replay_gram_free(&w->gram);
     replay_error_free(&w->error);
-    adjoint_free(&w->adjoint);
+    base_free(w->adjoint.h);
     base_free(w->parameters);
     base_free(w->scales);
     *w = (work_t){0};

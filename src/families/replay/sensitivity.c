@@ -135,10 +135,8 @@ dpmf_status replay_filter_alloc(const replay_shape *s, filter_t *out) {
     int64_t k = s->epochs, b = s->period, r = s->buffers;
     filter_t f = {0};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc_doubles(k * (b + 1) * r * r, "transitions of the filter", &f.phi));
-    TRY_DONE(base_alloc_doubles(k * (b + 1) * r * r, "transitions of the filter", &f.psi));
-    TRY_DONE(base_alloc_doubles(k * b * r, "responses of the filter", &f.q));
-    TRY_DONE(base_alloc_doubles(k * b * r, "responses of the filter", &f.w));
+    TRY_DONE(BASE_ARRAYS("transitions of the filter", {&f.phi, k * (b + 1) * r * r}, {&f.psi, k * (b + 1) * r * r},
+                         {&f.q, k * b * r}, {&f.w, k * b * r}));
     *out = f;
     f = (filter_t){0};
 done:
@@ -148,9 +146,6 @@ done:
 
 void replay_filter_free(filter_t *f) {
     base_free(f->phi);
-    base_free(f->psi);
-    base_free(f->q);
-    base_free(f->w);
     *f = (filter_t){0};
 }
 
@@ -255,9 +250,9 @@ dpmf_status replay_gram_alloc(const replay_shape *s, int keep, gram_t *out) {
     int64_t k = s->epochs, b = s->period, r = s->buffers, pairs = replay_pairs(s);
     gram_t g = {.keep = keep};
     dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc_doubles(k * k * b * r, "answers of earlier epochs", &g.zeta));
-    TRY_DONE(base_alloc_doubles(pairs * (keep ? b + 1 : 1) * r * r, "inner products of answers", &g.gram));
-    TRY_DONE(base_alloc_doubles(pairs * b, "blocks of X", &g.values));
+    TRY_DONE(BASE_ARRAYS("answers of earlier epochs", {&g.zeta, k * k * b * r},
+                         {&g.gram, pairs * (keep ? b + 1 : 1) * r * r}));
+    TRY_DONE(base_alloc_doubles(pairs * b, "blocks of X", &g.values)); /* by itself: a strategy keeps it */
     *out = g;
     g = (gram_t){0};
 done:
@@ -267,7 +262,6 @@ done:
 
 void replay_gram_free(gram_t *g) {
     base_free(g->zeta);
-    base_free(g->gram);
     base_free(g->values);
     *g = (gram_t){0};
 }

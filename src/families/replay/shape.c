@@ -178,14 +178,9 @@ dpmf_status replay_alloc(const replay_shape *s, replay *out) {
     replay c = {0};
     dpmf_status status = DPMF_OK;
     TRY_DONE(replay_shape_copy(s, &c.shape));
-    TRY_DONE(base_alloc_doubles(steps * s->buffers, "the filter", &c.h));
-    TRY_DONE(base_alloc_doubles(steps * s->buffers, "the filter", &c.beta));
-    TRY_DONE(base_alloc_doubles(steps, "the profile", &c.profile));
-    TRY_DONE(base_alloc_doubles(s->period, "the scales", &c.scale));
-    TRY_DONE(base_alloc_doubles(pairs, "precisions of the classes", &c.precision));
-    TRY_DONE(base_alloc_doubles(pairs, "factors of the classes", &c.factor));
-    TRY_DONE(base_alloc_doubles(pairs, "mixes of seeds", &c.mix));
-    TRY_DONE(base_alloc_doubles(pairs, "covariances of the classes", &c.covariance));
+    TRY_DONE(BASE_ARRAYS("the coefficients", {&c.h, steps * s->buffers}, {&c.beta, steps * s->buffers},
+                         {&c.profile, steps}, {&c.scale, s->period}, {&c.precision, pairs}, {&c.factor, pairs},
+                         {&c.mix, pairs}, {&c.covariance, pairs}));
     *out = c;
     c = (replay){0};
 done:
@@ -196,13 +191,6 @@ done:
 void replay_free(replay *c) {
     replay_shape_free(&c->shape);
     base_free(c->h);
-    base_free(c->beta);
-    base_free(c->profile);
-    base_free(c->scale);
-    base_free(c->precision);
-    base_free(c->factor);
-    base_free(c->mix);
-    base_free(c->covariance);
     *c = (replay){0};
 }
 

@@ -44,8 +44,6 @@ void tvblt_work_free(tvblt_work *w) {
     tvblt_free(&w->c);
     base_free(w->cross);
     base_free(w->variance);
-    base_free(w->norms);
-    base_free(w->squares);
     *w = (tvblt_work){0};
 }
 
@@ -53,9 +51,7 @@ dpmf_status tvblt_work_alloc(const tvblt_problem *problem, int nodes, tvblt_work
     tvblt_work w = {0};
     int64_t n = problem->steps;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc_doubles(n, "variances", &w.variance));
-    TRY_DONE(base_alloc_doubles(n, "the column norms", &w.norms));
-    TRY_DONE(base_alloc_doubles(n, "the errors", &w.squares));
+    TRY_DONE(BASE_ARRAYS("variances", {&w.variance, n}, {&w.norms, n}, {&w.squares, n}));
     TRY_DONE(tvblt_work_room(problem, nodes, &w));
     *out = w;
     w = (tvblt_work){0};
