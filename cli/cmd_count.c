@@ -64,18 +64,6 @@ static int refuse_line(count *c, size_t before, const char *why) {
     return code != 0 ? code : fail(EXIT_UNABLE, "line %" PRId64 ": %s", c->out.note.lines + 1, why);
 }
 
-static int add_row(count *c, slice time) {
-    text_buffer *t = &c->out.text;
-    dpmf_status status = dpmf_counter_prepare(c->counter, 1, (const dpmf_int128 *)c->row, (dpmf_int128 *)c->row);
-    if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_IO : status, NULL);
-    if (c->format == FORMAT_CSV && c->out.note.header == 0) print_titles(t, &c->reader);
-    c->out.note.header = 1;
-    print_sums(t, c->format, &c->reader, c->step + 1, time, c->row, dpmf_counter_error(c->counter, c->step));
-    c->step++;
-    c->batch++;
-    return 0;
-}
-
 /* `before`: where the line begins in the input's buffer. */
 static int take_line(count *c, slice line, size_t before, bool open) {
     char why[WHY];
@@ -96,7 +84,15 @@ static int take_line(count *c, slice line, size_t before, bool open) {
         if (c->bad == BAD_SKIP) return 0;
         memset(c->row, 0, (size_t)c->reader.columns * sizeof *c->row);
     }
-    return add_row(c, time);
+    text_buffer *t = &c->out.text;
+    dpmf_status status = dpmf_counter_prepare(c->counter, 1, (const dpmf_int128 *)c->row, (dpmf_int128 *)c->row);
+    if (status != DPMF_OK) return fail_status(status == DPMF_ERROR_ARGUMENT ? DPMF_ERROR_IO : status, NULL);
+    if (c->format == FORMAT_CSV && c->out.note.header == 0) print_titles(t, &c->reader);
+    c->out.note.header = 1;
+    print_sums(t, c->format, &c->reader, c->step + 1, time, c->row, dpmf_counter_error(c->counter, c->step));
+    c->step++;
+    c->batch++;
+    return 0;
 }
 
 static int take_lines(count *c) {

@@ -72,29 +72,27 @@ static void print_ledger(text_buffer *t, const arguments *given, const dpmf_ledg
     text_add(t, "  %s\n%s: %" PRId64 " entries\n", how, ok ? "verified" : "FAILED", dpmf_ledger_get(ledger).entries);
 }
 
-static int verify_ledger(const arguments *given) {
-    const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
-    dpmf_ledger *ledger = NULL;
-    dpmf_privacy found = {0};
-    text_buffer t = {0};
-    dpmf_status status = dpmf_ledger_load(given->operand, &ledger);
-    const double budget = status == DPMF_OK ? dpmf_ledger_get(ledger).budget_epsilon : 0.0;
-    if (budget > 0.0) status = dpmf_ledger_epsilon(ledger, dpmf_ledger_get(ledger).budget_delta, &run, &found);
-    progress_clear();
-    int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
-    if (code == 0) {
-        print_ledger(&t, given, ledger, &found);
-        code = text_print(&t);
-        if (code == 0 && budget > 0.0 && found.epsilon > budget * (1.0 + 1e-9)) code = EXIT_NEGATIVE;
-    }
-    text_free(&t);
-    dpmf_ledger_free(ledger);
-    return code;
-}
-
 int cmd_verify(const arguments *given) {
     if (!end_at_once(NULL)) return fail(EXIT_CANCELLED, "cancelled"); /* until text_print */
-    if (ledger_is(given->operand)) return verify_ledger(given);
+    if (ledger_is(given->operand)) {
+        const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
+        dpmf_ledger *ledger = NULL;
+        dpmf_privacy found = {0};
+        text_buffer t = {0};
+        dpmf_status status = dpmf_ledger_load(given->operand, &ledger);
+        const double budget = status == DPMF_OK ? dpmf_ledger_get(ledger).budget_epsilon : 0.0;
+        if (budget > 0.0) status = dpmf_ledger_epsilon(ledger, dpmf_ledger_get(ledger).budget_delta, &run, &found);
+        progress_clear();
+        int code = status == DPMF_OK ? 0 : fail_status(status, NULL);
+        if (code == 0) {
+            print_ledger(&t, given, ledger, &found);
+            code = text_print(&t);
+            if (code == 0 && budget > 0.0 && found.epsilon > budget * (1.0 + 1e-9)) code = EXIT_NEGATIVE;
+        }
+        text_free(&t);
+        dpmf_ledger_free(ledger);
+        return code;
+    }
     const dpmf_run run = run_with((int)given->count[OPTION_THREADS]);
     dpmf_verification *verification = NULL;
     text_buffer t = {0};

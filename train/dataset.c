@@ -252,16 +252,6 @@ done:
  * A row that had a number that is not finite stays marked (train/train.h), and goes on to add 0 to every sum.
  */
 
-static void scale_columns(dpmf_dataset *data, const double *offset, const double *factor) {
-    for (int64_t i = 0; i < data->count; i++) {
-        float *x = data->x + i * data->features;
-        if (isnan(data->input[i].square)) continue;
-        for (int64_t j = 0; j < data->features; j++)
-            x[j] = (float)(((double)x[j] - offset[j]) * factor[j]);
-        data->input[i] = train_round_inputs(data->features, x);
-    }
-}
-
 static dpmf_status check_columns(const dpmf_dataset *data, const double *offset, const double *factor) {
     for (int64_t j = 0; j < data->features; j++)
         if (!isfinite(offset[j]) || !isfinite(factor[j]))
@@ -281,7 +271,13 @@ dpmf_status dpmf_dataset_scale(dpmf_dataset *dataset, const double *offset, cons
     char digest[sizeof dataset->digest];
     TRY(base_sha256(offset != NULL ? 4 : 2, parts, digest));
     if (offset != NULL) {
-        scale_columns(dataset, offset, factor);
+        for (int64_t i = 0; i < dataset->count; i++) {
+            float *x = dataset->x + i * dataset->features;
+            if (isnan(dataset->input[i].square)) continue;
+            for (int64_t j = 0; j < dataset->features; j++)
+                x[j] = (float)(((double)x[j] - offset[j]) * factor[j]);
+            dataset->input[i] = train_round_inputs(dataset->features, x);
+        }
     } else {
         for (int64_t i = 0; i < dataset->count; i++) {
             float *x = dataset->x + i * dataset->features;

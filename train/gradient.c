@@ -178,19 +178,6 @@ static dpmf_status add_slice(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-static dpmf_status add_users(train_gradient *g) {
-    const train_block *b = &g->block;
-    for (g->group = 0; g->group < b->units; g->group += g->group_size) {
-        const int64_t left = b->units - g->group;
-        g->group_size = left < g->users_room ? left : g->users_room;
-        TRY(share_work(g, g->group_size, form_user));
-        for (int64_t u = g->group; u < g->group + g->group_size; u++)
-            g->clipped += b->clipped[u];
-        TRY(share_work(g, (g->model.dim + SLICE - 1) / SLICE, add_slice));
-    }
-    return DPMF_OK;
-}
-
 /* ---- without a clip norm ---- */
 
 static dpmf_status add_freely(void *context, int64_t item, int worker) {
@@ -230,7 +217,18 @@ static dpmf_status clip_and_add(train_gradient *g) {
         }
         return share_work(g, add_items(&g->model), add_freely);
     }
-    if (g->clip.by_unit) return add_users(g);
+    if (g->clip.by_unit) {
+        const train_block *b = &g->block;
+        for (g->group = 0; g->group < b->units; g->group += g->group_size) {
+            const int64_t left = b->units - g->group;
+            g->group_size = left < g->users_room ? left : g->users_room;
+            TRY(share_work(g, g->group_size, form_user));
+            for (int64_t u = g->group; u < g->group + g->group_size; u++)
+                g->clipped += b->clipped[u];
+            TRY(share_work(g, (g->model.dim + SLICE - 1) / SLICE, add_slice));
+        }
+        return DPMF_OK;
+    }
     for (int64_t i = 0; i < g->block.count; i++)
         g->clipped += g->block.clipped[i];
     return share_work(g, add_items(&g->model), add_exactly);

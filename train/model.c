@@ -183,28 +183,24 @@ float *train_model_forward(const train_model *m, const float *weights, const tra
 
 /* ---- backward ---- */
 
-/* Columns of z become their softmax. A number that is not finite makes its column NaN. */
-static void softmax(int64_t classes, float *z) {
+void train_model_backward(const train_model *m, const float *weights, int64_t count, const int32_t *label,
+                          train_lanes *lanes) {
+    float *z = m->hidden > 0 ? lanes->second : lanes->first;
+    /* Columns of z become their softmax. A number that is not finite makes its column NaN. */
     float largest[TRAIN_LANES];
     double sum[TRAIN_LANES] = {0};
     memcpy(largest, z, sizeof largest);
-    for (int64_t i = 1; i < classes; i++)
+    for (int64_t i = 1; i < m->classes; i++)
         for (int l = 0; l < TRAIN_LANES; l++)
             largest[l] = z[i * TRAIN_LANES + l] > largest[l] ? z[i * TRAIN_LANES + l] : largest[l];
-    for (int64_t i = 0; i < classes; i++)
+    for (int64_t i = 0; i < m->classes; i++)
         for (int l = 0; l < TRAIN_LANES; l++)
             sum[l] += exp_negative((double)z[i * TRAIN_LANES + l] - (double)largest[l]);
-    for (int64_t i = 0; i < classes; i++)
+    for (int64_t i = 0; i < m->classes; i++)
         for (int l = 0; l < TRAIN_LANES; l++) {
             float *at = z + i * TRAIN_LANES + l;
             *at = (float)(exp_negative((double)*at - (double)largest[l]) / sum[l]);
         }
-}
-
-void train_model_backward(const train_model *m, const float *weights, int64_t count, const int32_t *label,
-                          train_lanes *lanes) {
-    float *z = m->hidden > 0 ? lanes->second : lanes->first;
-    softmax(m->classes, z);
     for (int64_t l = 0; l < count; l++)
         z[label[l] * TRAIN_LANES + l] -= 1.0f;
     if (m->hidden == 0) return;

@@ -383,20 +383,6 @@ void train_stepper_close(train_stepper *stepper) {
     *stepper = (train_stepper){0};
 }
 
-static void step_sgd(train_stepper *s, double rate, const float *sums, double scale, float *weights) {
-    const double keep = 1.0 - rate * s->decay, beta = s->momentum;
-    for (int64_t i = 0; i < s->dim; i++) {
-        const double g = (double)sums[i] * scale;
-        double u = g;
-        if (s->states > 0) {
-            const double m = beta * (double)s->state[i] + g;
-            s->state[i] = (float)m;
-            u = s->nesterov ? g + beta * m : m;
-        }
-        weights[i] = (float)(keep * (double)weights[i] - rate * u);
-    }
-}
-
 /* x^n by squaring: the same bits everywhere, which pow does not promise. */
 static double power(double x, int64_t n) {
     double result = 1.0;
@@ -424,6 +410,18 @@ void train_stepper_step(train_stepper *s, int64_t t, const float *sums, double e
     const double rate = s->learning_rate * (s->schedule != NULL ? s->schedule[t] : 1.0);
     if (s->kind == DPMF_OPTIMIZER_ADAM)
         step_adam(s, t, rate, sums, 1.0 / expected, weights);
-    else
-        step_sgd(s, rate, sums, 1.0 / expected, weights);
+    else {
+        double scale = 1.0 / expected;
+        const double keep = 1.0 - rate * s->decay, beta = s->momentum;
+        for (int64_t i = 0; i < s->dim; i++) {
+            const double g = (double)sums[i] * scale;
+            double u = g;
+            if (s->states > 0) {
+                const double m = beta * (double)s->state[i] + g;
+                s->state[i] = (float)m;
+                u = s->nesterov ? g + beta * m : m;
+            }
+            weights[i] = (float)(keep * (double)weights[i] - rate * u);
+        }
+    }
 }

@@ -190,17 +190,6 @@ static account_question bounding(const account_request *r, int of_epsilon, doubl
                               .run = &r->options.run};
 }
 
-static dpmf_status bounded_epsilon(const account_request *r, const montecarlo_scheme *s, double delta,
-                                   dpmf_privacy *out) {
-    const account_question q = bounding(r, 1, log(delta));
-    account_answer found;
-    TRY(account_correlated(s, &q, &found));
-    out->epsilon = fmin(found.value, out->without_sampling);
-    out->method = found.value < out->without_sampling ? METHOD_BOUNDED : METHOD_UNSAMPLED;
-    out->slack_met = found.met;
-    return DPMF_OK;
-}
-
 static montecarlo_options how(const account_request *r) {
     return (montecarlo_options){.samples = r->options.samples,
                                 .confidence = r->options.confidence,
@@ -241,7 +230,15 @@ static dpmf_status pass_test(const account_request *r, const montecarlo_scheme *
 static dpmf_status uncapped_epsilon(const account_request *r, double sigma, double delta, dpmf_privacy *out) {
     montecarlo_scheme s = scheme_at(r, sigma);
     montecarlo_options o = how(r);
-    if (is_bounded(r, delta)) return bounded_epsilon(r, &s, delta, out);
+    if (is_bounded(r, delta)) {
+        const account_question q = bounding(r, 1, log(delta));
+        account_answer found;
+        TRY(account_correlated(&s, &q, &found));
+        out->epsilon = fmin(found.value, out->without_sampling);
+        out->method = found.value < out->without_sampling ? METHOD_BOUNDED : METHOD_UNSAMPLED;
+        out->slack_met = found.met;
+        return DPMF_OK;
+    }
     if (delta < DELTA_MIN) {
         out->epsilon = out->without_sampling;
         out->method = METHOD_UNAMPLIFIED;

@@ -159,18 +159,6 @@ static dpmf_status find_order(const best *b, objective of, double *out) {
     return DPMF_OK;
 }
 
-static dpmf_status best_epsilon(best *b, double *out) {
-    double t = 1;
-    if (b->tuning->kind == DPMF_TUNING_NEGATIVE_BINOMIAL) {
-        TRY(find_order(b, paid_at, &t));
-        TRY(paid_at(b, t, &b->paid));
-        b->paid *= 1 + b->tuning->eta;
-    }
-    TRY(find_order(b, epsilon_at, &t));
-    b->certified = 1;
-    return epsilon_at(b, t, out);
-}
-
 static dpmf_status check_question(const account_request *r) {
     if (!r->simulated && r->question.picks == 0 && !account_cap_binds(&r->question) &&
         (r->options.engine == DPMF_ENGINE_AUTO || r->options.engine == DPMF_ENGINE_RDP))
@@ -195,9 +183,17 @@ dpmf_status dpmf_account_tuning(double sigma, double delta, const dpmf_account_o
     TRY_DONE(check_question(&r));
     r.question.sigma = sigma * r.options.sigma_unit;
     best b = {.run = r.question, .tuning = tuning, .runs = dpmf_tuning_runs(tuning), .log_delta = log(delta)};
-    if (r.question.probability > 0)
-        TRY_DONE(best_epsilon(&b, &epsilon));
-    else
+    if (r.question.probability > 0) {
+        double t = 1;
+        if (b.tuning->kind == DPMF_TUNING_NEGATIVE_BINOMIAL) {
+            TRY_DONE(find_order(&b, paid_at, &t));
+            TRY_DONE(paid_at(&b, t, &b.paid));
+            b.paid *= 1 + b.tuning->eta;
+        }
+        TRY_DONE(find_order(&b, epsilon_at, &t));
+        b.certified = 1;
+        TRY_DONE(epsilon_at(&b, t, &epsilon));
+    } else
         epsilon = 0;
     answer = account_privacy(&r, sigma, epsilon, delta);
     answer.mu = answer.rho = answer.total_mu = answer.total_rho = 0; /* those of one run, which is not the question */

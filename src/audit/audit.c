@@ -106,20 +106,6 @@ static dpmf_status find_bounds(dpmf_audit *a) {
     return DPMF_OK;
 }
 
-/* The same mechanism with other noise, which shows that an audit can fail. */
-static dpmf_status disturb(const dpmf_mechanism *m, double factor, const dpmf_run *run, dpmf_mechanism **out) {
-    dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
-    about.sigma = factor * dpmf_mechanism_get(m).sigma;
-    about.sampling = dpmf_mechanism_get(m).sampling;
-    about.evaluate.adjacency = dpmf_mechanism_get(m).adjacency;
-    about.evaluate.sensitivity = dpmf_mechanism_get(m).sensitivity_bound;
-    about.evaluate.of = dpmf_mechanism_get(m).evaluation.sensitivity.of;
-    about.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
-    about.evaluate.run = *run;
-    return dpmf_mechanism_create(dpmf_mechanism_get(m).workload, dpmf_mechanism_get(m).participation,
-                                 dpmf_mechanism_get(m).strategy, &about, out);
-}
-
 /* Frees what only the run needed; coins and scores stay. */
 static void forget_run(dpmf_audit *a) {
     base_free(a->taken);
@@ -155,8 +141,20 @@ static dpmf_status make_run(dpmf_audit *a, const dpmf_mechanism *mechanism) {
         memcpy(key, a->options.key, sizeof key);
     else
         TRY_DONE(dpmf_key_create(key));
-    if (a->options.noise_factor != 1)
-        TRY_DONE(disturb(mechanism, a->options.noise_factor, &a->options.run, &disturbed));
+    if (a->options.noise_factor != 1) {
+        /* The same mechanism with other noise, which shows that an audit can fail. */
+        dpmf_mechanism_options about = dpmf_mechanism_options_defaults();
+        about.sigma = a->options.noise_factor * dpmf_mechanism_get(mechanism).sigma;
+        about.sampling = dpmf_mechanism_get(mechanism).sampling;
+        about.evaluate.adjacency = dpmf_mechanism_get(mechanism).adjacency;
+        about.evaluate.sensitivity = dpmf_mechanism_get(mechanism).sensitivity_bound;
+        about.evaluate.of = dpmf_mechanism_get(mechanism).evaluation.sensitivity.of;
+        about.evaluate.lower_bound = DPMF_LOWER_BOUND_NONE;
+        about.evaluate.run = a->options.run;
+        TRY_DONE(dpmf_mechanism_create(dpmf_mechanism_get(mechanism).workload,
+                                       dpmf_mechanism_get(mechanism).participation,
+                                       dpmf_mechanism_get(mechanism).strategy, &about, &disturbed));
+    }
     const dpmf_mechanism *actual = disturbed != NULL ? disturbed : mechanism;
     status = a->options.train != NULL ? audit_run_trained(a, actual, key) : audit_run_noise(a, actual, key);
 done:

@@ -185,23 +185,6 @@ static int iterate(eigen *g) {
     return 1;
 }
 
-static void sort(eigen *g) {
-    for (int i = 0; i < g->n - 1; i++) {
-        int least = i;
-        for (int j = i + 1; j < g->n; j++)
-            if (g->d[j] < g->d[least]) least = j;
-        const double value = g->d[i];
-        g->d[i] = g->d[least];
-        g->d[least] = value;
-        double *x = column(g, i), *y = column(g, least);
-        for (int k = 0; least != i && k < g->n; k++) {
-            const double kept = x[k];
-            x[k] = y[k];
-            y[k] = kept;
-        }
-    }
-}
-
 /* The power of two that the numbers are divided by: 0 where they are near 1. */
 static int far_from_one(int n, const double *a) {
     double largest = 0;
@@ -224,7 +207,20 @@ dpmf_status base_eigen_small(int n, double *a, double *values) {
     reduce(&g);
     if (!iterate(&g))
         return base_fail(DPMF_ERROR_NUMERICAL, "the eigenvalues of a %d x %d matrix did not converge", n, n);
-    sort(&g);
+    for (int i = 0; i < g.n - 1; i++) {
+        int least = i;
+        for (int j = i + 1; j < g.n; j++)
+            if (g.d[j] < g.d[least]) least = j;
+        const double value = g.d[i];
+        g.d[i] = g.d[least];
+        g.d[least] = value;
+        double *x = column(&g, i), *y = column(&g, least);
+        for (int k = 0; least != i && k < g.n; k++) {
+            const double kept = x[k];
+            x[k] = y[k];
+            y[k] = kept;
+        }
+    }
     shift_exponents(n, exponent, g.d);
     for (int i = 0; i < n; i++)
         if (!isfinite(g.d[i]))

@@ -362,21 +362,6 @@ static int64_t power_of_two_from(int64_t least) {
     return power;
 }
 
-/* out_i = sum_j s_j l_{i-j} for i < count; s the shorter factor. */
-static void convolve_direct(int64_t s_count, const double *s, int64_t l_count, const double *l, int64_t count,
-                            double *restrict out) {
-    for (int64_t first = 0; first < count; first += CHUNK) {
-        const int64_t last = smaller(first + CHUNK, count);
-        memset(out + first, 0, (size_t)(last - first) * sizeof(double));
-        for (int64_t j = 0; j < s_count; j++) {
-            const int64_t end = smaller(last, j + l_count);
-            for (int64_t i = larger(first, j); i < end; i++) {
-                out[i] += s[j] * l[i - j];
-            }
-        }
-    }
-}
-
 /*
  * The transform's length for a shorter factor of s terms and a longer one of l. For pieces, 8 s: the work per term of
  * the answer, N log N / (N - s), is within a few percent of its least there and the transforms are still small.
@@ -450,9 +435,19 @@ dpmf_status base_convolve(int64_t a_count, const double *a, int64_t b_count, con
     const int64_t filled = a_used == 0 || b_used == 0 ? 0 : smaller(count, a_used + b_used - 1);
     const double *s = a_used <= b_used ? a : b, *l = a_used <= b_used ? b : a;
     const int64_t s_count = smaller(a_used, b_used), l_count = larger(a_used, b_used);
-    if (direct_is_cheaper(s_count, l_count, filled))
-        convolve_direct(s_count, s, l_count, l, filled, out);
-    else
+    if (direct_is_cheaper(s_count, l_count, filled)) {
+        /* out_i = sum_j s_j l_{i-j} for i < count; s the shorter factor. */
+        for (int64_t first = 0; first < filled; first += CHUNK) {
+            const int64_t last = smaller(first + CHUNK, filled);
+            memset(out + first, 0, (size_t)(last - first) * sizeof(double));
+            for (int64_t j = 0; j < s_count; j++) {
+                const int64_t end = smaller(last, j + l_count);
+                for (int64_t i = larger(first, j); i < end; i++) {
+                    out[i] += s[j] * l[i - j];
+                }
+            }
+        }
+    } else
         TRY(convolve_by_transform(s_count, s, l_count, l, filled, out));
     if (filled < count) memset(out + filled, 0, (size_t)(count - filled) * sizeof(double));
     return DPMF_OK;
@@ -467,30 +462,6 @@ static void invert_by_recursion(int64_t a_count, const double *a, int64_t count,
             sum += a[j] * g[i - j];
         }
         g[i] = -sum / a[0];
-    }
-}
-
-/* From m correct terms of g to n, m < n <= 2m; two buffers of `length` numbers, length >= n a power of two. */
-static void newton_step(const base_fft *fft, int64_t length, int64_t a_count, const double *a, int64_t m, int64_t n,
-                        double *g, double *g_hat, double *work) {
-    const int64_t a_used = smaller(a_count, n);
-    memcpy(g_hat, g, (size_t)m * sizeof(double));
-    memset(g_hat + m, 0, (size_t)(length - m) * sizeof(double));
-    base_fft_forward_unordered(fft, length, g_hat);
-
-    memcpy(work, a, (size_t)a_used * sizeof(double));
-    memset(work + a_used, 0, (size_t)(length - a_used) * sizeof(double));
-    base_fft_forward_unordered(fft, length, work);
-    multiply_spectra(length, work, g_hat);
-    base_fft_inverse_unordered(fft, length, work);
-
-    memmove(work, work + m, (size_t)(n - m) * sizeof(double)); /* e */
-    memset(work + (n - m), 0, (size_t)(length - (n - m)) * sizeof(double));
-    base_fft_forward_unordered(fft, length, work);
-    multiply_spectra(length, work, g_hat);
-    base_fft_inverse_unordered(fft, length, work);
-    for (int64_t i = m; i < n; i++) {
-        g[i] = -work[i - m];
     }
 }
 
@@ -514,7 +485,27 @@ static dpmf_status invert_by_newton(int64_t a_count, const double *a, int64_t co
     invert_by_recursion(a_count, a, m, g);
     while (halvings-- > 0) {
         const int64_t n = ((count - 1) >> halvings) + 1;
-        newton_step(fft, power_of_two_from(n), a_count, a, m, n, g, g_hat, work);
+        /* From m correct terms of g to n, m < n <= 2m; two buffers of `length` numbers, length >= n a power of two. */
+        int64_t length = power_of_two_from(n);
+        const int64_t a_used = smaller(a_count, n);
+        memcpy(g_hat, g, (size_t)m * sizeof(double));
+        memset(g_hat + m, 0, (size_t)(length - m) * sizeof(double));
+        base_fft_forward_unordered(fft, length, g_hat);
+
+        memcpy(work, a, (size_t)a_used * sizeof(double));
+        memset(work + a_used, 0, (size_t)(length - a_used) * sizeof(double));
+        base_fft_forward_unordered(fft, length, work);
+        multiply_spectra(length, work, g_hat);
+        base_fft_inverse_unordered(fft, length, work);
+
+        memmove(work, work + m, (size_t)(n - m) * sizeof(double)); /* e */
+        memset(work + (n - m), 0, (size_t)(length - (n - m)) * sizeof(double));
+        base_fft_forward_unordered(fft, length, work);
+        multiply_spectra(length, work, g_hat);
+        base_fft_inverse_unordered(fft, length, work);
+        for (int64_t i = m; i < n; i++) {
+            g[i] = -work[i - m];
+        }
         m = n;
     }
     assert(m == count);

@@ -89,22 +89,6 @@ static void *worker_main(void *argument) {
     return NULL;
 }
 
-/* Signals stay with the program's own threads, so that its handlers do not run on ours. */
-static void start_workers(base_pool *pool, int wanted) {
-    sigset_t all, callers;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &callers);
-    while (pool->threads < wanted) {
-        worker *next = &pool->workers[pool->threads - 1];
-        next->pool = pool;
-        next->index = pool->threads;
-        /* The machine may refuse a thread; the existing ones then do the work. */
-        if (pthread_create(&next->thread, NULL, worker_main, next) != 0) break;
-        pool->threads++;
-    }
-    pthread_sigmask(SIG_SETMASK, &callers, NULL);
-}
-
 static int processor_count(void) {
     const long processors = sysconf(_SC_NPROCESSORS_ONLN);
     return processors < 1 ? 1 : processors > MOST_THREADS ? MOST_THREADS : (int)processors;
@@ -135,7 +119,19 @@ dpmf_status base_pool_create(int threads, base_pool **out) {
     pool->workers = workers;
     pool->threads = 1;
     pool->failed_item = -1;
-    start_workers(pool, wanted);
+    /* Signals stay with the program's own threads, so that its handlers do not run on ours. */
+    sigset_t all, callers;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &callers);
+    while (pool->threads < wanted) {
+        worker *next = &pool->workers[pool->threads - 1];
+        next->pool = pool;
+        next->index = pool->threads;
+        /* The machine may refuse a thread; the existing ones then do the work. */
+        if (pthread_create(&next->thread, NULL, worker_main, next) != 0) break;
+        pool->threads++;
+    }
+    pthread_sigmask(SIG_SETMASK, &callers, NULL);
     *out = pool;
 done:
     if (status != DPMF_OK) {

@@ -102,16 +102,6 @@ static double add_unit(const job *j, int64_t unit, int64_t sign) {
     return sum;
 }
 
-static void certify(job *j, int64_t unit, double most) {
-    const double slack = 1 + (double)j->dim * 0x1p-50;
-    double found = squares(j, unit);
-    for (int tries = 0; j->scale[unit] > 0 && !(found * slack <= most * most); tries++) {
-        add_unit(j, unit, -1);
-        j->scale[unit] = tries < TRIES ? j->scale[unit] * (1 - 0x1p-20 * ldexp(1, tries < 20 ? tries : 19)) : 0.0;
-        if (j->scale[unit] > 0) found = add_unit(j, unit, 1);
-    }
-}
-
 /* One group of units: measured, added, certified. */
 static dpmf_status add_group(job *j, base_pool *pool, double grid, double most, double limit) {
     TRY(base_pool_run(pool, j->blocks, measure, j));
@@ -120,8 +110,15 @@ static dpmf_status add_group(job *j, base_pool *pool, double grid, double most, 
         j->scale[u] = isfinite(norm) ? fmin(1 / grid, limit / norm) : 0.0;
     }
     TRY(base_pool_run(pool, j->blocks, add, j));
-    for (int64_t u = 0; u < j->units; u++)
-        certify(j, u, most);
+    for (int64_t u = 0; u < j->units; u++) {
+        const double slack = 1 + (double)j->dim * 0x1p-50;
+        double found = squares(j, u);
+        for (int tries = 0; j->scale[u] > 0 && !(found * slack <= most * most); tries++) {
+            add_unit(j, u, -1);
+            j->scale[u] = tries < TRIES ? j->scale[u] * (1 - 0x1p-20 * ldexp(1, tries < 20 ? tries : 19)) : 0.0;
+            if (j->scale[u] > 0) found = add_unit(j, u, 1);
+        }
+    }
     return DPMF_OK;
 }
 

@@ -176,16 +176,6 @@ static int64_t leader(const dpmf_design *d, int64_t i, int must_fit) {
 
 enum { MEASURED_BUFFERS = 64 }; /* beside the choice: a stream of more takes longer than milliseconds to measure */
 
-static dpmf_status fill_eligible(dpmf_design *d) {
-    for (int64_t i = 0; i < d->count; i++) {
-        dpmf_candidate *c = &d->candidates[i].info;
-        int enough = c->overhead <= d->options.max_overhead;
-        if (fits(d, i) && !c->is_search_point && c->buffers <= MEASURED_BUFFERS) TRY(design_ask_time(d, i, &enough));
-        c->eligible = enough && fits(d, i);
-    }
-    return DPMF_OK;
-}
-
 dpmf_status design_choose(dpmf_design *d, int64_t *chosen) {
     int64_t best = 0;
     if (d->count == 0) return fail_empty(d);
@@ -200,7 +190,13 @@ dpmf_status design_choose(dpmf_design *d, int64_t *chosen) {
         }
     }
     d->candidates[*chosen].info.is_search_point = 0;
-    return fill_eligible(d);
+    for (int64_t i = 0; i < d->count; i++) {
+        dpmf_candidate *c = &d->candidates[i].info;
+        int enough = c->overhead <= d->options.max_overhead;
+        if (fits(d, i) && !c->is_search_point && c->buffers <= MEASURED_BUFFERS) TRY(design_ask_time(d, i, &enough));
+        c->eligible = enough && fits(d, i);
+    }
+    return DPMF_OK;
 }
 
 /* ---- sentences ---- */

@@ -184,40 +184,8 @@ static dpmf_status add_closed_form(const dpmf_design *d, design_federated_range 
 
 /* ---- comparing ---- */
 
-static void find_worst(design_federated_range *f) {
-    for (int64_t i = 0; i < f->points; i++) {
-        f->least[i] = INFINITY;
-        for (int64_t j = 0; j < f->count; j++)
-            f->least[i] = fmin(f->least[i], f->item[j].loss[i]);
-    }
-    for (int64_t j = 0; j < f->count; j++) {
-        design_federated_item *item = &f->item[j];
-        item->worst = 0;
-        for (int64_t i = 0; i < f->points; i++) {
-            double ratio = item->loss[i] / f->least[i];
-            if (ratio <= item->worst) continue;
-            item->worst = ratio;
-            item->worst_at = f->separation[i];
-        }
-    }
-}
-
 static int same_family(const design_federated_item *a, const design_federated_item *b) {
     return strcmp(a->strategy->family, b->strategy->family) == 0;
-}
-
-/* Marks those that another of the family makes useless; a few that need less memory stay choices. */
-static void find_dominated(design_federated_range *f) {
-    for (int64_t i = 0; i < f->count; i++) {
-        design_federated_item *item = &f->item[i];
-        int64_t buffers = strategy_buffers(item->strategy);
-        for (int64_t j = 0; j < f->count; j++) {
-            const design_federated_item *other = &f->item[j];
-            int64_t theirs = strategy_buffers(other->strategy);
-            if (j == i || !same_family(item, other) || theirs > buffers || other->worst > item->worst) continue;
-            if (theirs < buffers || other->worst < item->worst || j < i) item->dominated = 1;
-        }
-    }
 }
 
 dpmf_status design_federated_open(dpmf_design *d, design_federated_range *out) {
@@ -236,8 +204,32 @@ dpmf_status design_federated_open(dpmf_design *d, design_federated_range *out) {
                 TRY_DONE(add_closed_form(d, &f, &family->shown, family->candidates.separated_as));
         }
     }
-    find_worst(&f);
-    find_dominated(&f);
+    for (int64_t i = 0; i < f.points; i++) {
+        f.least[i] = INFINITY;
+        for (int64_t j = 0; j < f.count; j++)
+            f.least[i] = fmin(f.least[i], f.item[j].loss[i]);
+    }
+    for (int64_t j = 0; j < f.count; j++) {
+        design_federated_item *item = &f.item[j];
+        item->worst = 0;
+        for (int64_t i = 0; i < f.points; i++) {
+            double ratio = item->loss[i] / f.least[i];
+            if (ratio <= item->worst) continue;
+            item->worst = ratio;
+            item->worst_at = f.separation[i];
+        }
+    }
+    /* Marks those that another of the family makes useless; a few that need less memory stay choices. */
+    for (int64_t i = 0; i < f.count; i++) {
+        design_federated_item *item = &f.item[i];
+        int64_t buffers = strategy_buffers(item->strategy);
+        for (int64_t j = 0; j < f.count; j++) {
+            const design_federated_item *other = &f.item[j];
+            int64_t theirs = strategy_buffers(other->strategy);
+            if (j == i || !same_family(item, other) || theirs > buffers || other->worst > item->worst) continue;
+            if (theirs < buffers || other->worst < item->worst || j < i) item->dominated = 1;
+        }
+    }
     *out = f;
 done:
     if (status != DPMF_OK) design_federated_close(&f);

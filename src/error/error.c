@@ -201,15 +201,6 @@ typedef struct job {
     scratch *scratch;    /* one for each item of a wave */
 } job;
 
-static void scratch_free(scratch *x) {
-    base_free(x->seed);
-    base_free(x->row);
-    base_free(x->answer);
-    base_free(x->strategy_state);
-    base_free(x->workload_state);
-    base_free(x->squares);
-}
-
 static int streams(const dpmf_strategy *s) {
     return !strategy_can(s, STRATEGY_CAN_INVERSE_PART);
 }
@@ -280,8 +271,15 @@ static dpmf_status error_columns(const dpmf_workload *a, const dpmf_strategy *s,
                 per_step[t] += j.scratch[i].squares[t];
     }
 done:
-    for (int i = 0; j.scratch != NULL && i < width; i++)
-        scratch_free(&j.scratch[i]);
+    for (int i = 0; j.scratch != NULL && i < width; i++) {
+        scratch *x = &j.scratch[i];
+        base_free(x->seed);
+        base_free(x->row);
+        base_free(x->answer);
+        base_free(x->strategy_state);
+        base_free(x->workload_state);
+        base_free(x->squares);
+    }
     base_free(j.scratch);
     base_pool_free(pool);
     return status;
@@ -345,16 +343,6 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy
     w[0] = 1;
     TRY(dpmf_workload_apply(a, w, w));
     base_toeplitz_solve_banded(n, count, c, w, w);
-    return DPMF_OK;
-}
-
-static dpmf_status error_toeplitz(const dpmf_workload *a, const dpmf_strategy *s, double *per_step) {
-    base_running sum = {0};
-    TRY(toeplitz_response(a, s, per_step));
-    for (int64_t t = 0; t < s->steps; t++) {
-        base_running_add(&sum, per_step[t] * per_step[t]);
-        per_step[t] = base_running_value(&sum);
-    }
     return DPMF_OK;
 }
 
@@ -434,7 +422,15 @@ static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, 
     int done = 0;
     TRY(ask_family(a, s, run, &done, squares));
     if (done) return DPMF_OK;
-    if (a->toeplitz && is_toeplitz(s)) return error_toeplitz(a, s, squares);
+    if (a->toeplitz && is_toeplitz(s)) {
+        base_running sum = {0};
+        TRY(toeplitz_response(a, s, squares));
+        for (int64_t t = 0; t < s->steps; t++) {
+            base_running_add(&sum, squares[t] * squares[t]);
+            squares[t] = base_running_value(&sum);
+        }
+        return DPMF_OK;
+    }
     if (has_matrix(a, s) || (a->form == WORKLOAD_OPERATOR && !has_impulses(s)))
         return error_dense(a, s, strategy_matrix(s), run, squares);
     if (a->form == WORKLOAD_NAMED) return named_route(a, s, run, squares);

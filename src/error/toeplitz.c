@@ -315,16 +315,6 @@ static void add_rows(triangle *w, int64_t lo, int64_t m) {
         w->q[lo + m + b] += w->product[m - 1 + b];
 }
 
-/* P_d from lo - 1 to lo + 2m - 1. */
-static dpmf_status move_lags(triangle *w, int64_t lo, int64_t m) {
-    for (int64_t i = 0; i < 2 * m; i++)
-        w->reversed[i] = w->g[lo + 2 * m - 1 - i];
-    TRY(base_convolve(2 * m, w->reversed, smaller(4 * m, w->n - lo), w->g + lo, 4 * m - 1, w->product));
-    for (int64_t d = 1; d < 2 * m; d++)
-        w->lags[d] += w->product[2 * m - 1 + d];
-    return DPMF_OK;
-}
-
 static dpmf_status add_squares(triangle *w, int64_t m) {
     memset(w->lags, 0, (size_t)(2 * m) * sizeof *w->lags);
     for (int64_t lo = 0; lo + m < w->n; lo += 2 * m) {
@@ -340,7 +330,14 @@ static dpmf_status add_squares(triangle *w, int64_t m) {
         base_reverse(m, w->middle);
         TRY(base_convolve(smaller(2 * m - 1, w->n - lo - 1), g + 1, m, w->middle, 2 * m - 1, w->product));
         add_rows(w, lo, m);
-        if (lo + 3 * m < w->n) TRY(move_lags(w, lo, m)); /* there is a next one */
+        if (lo + 3 * m < w->n) {
+            /* P_d from lo - 1 to lo + 2m - 1. */
+            for (int64_t i = 0; i < 2 * m; i++)
+                w->reversed[i] = w->g[lo + 2 * m - 1 - i];
+            TRY(base_convolve(2 * m, w->reversed, smaller(4 * m, w->n - lo), w->g + lo, 4 * m - 1, w->product));
+            for (int64_t d = 1; d < 2 * m; d++)
+                w->lags[d] += w->product[2 * m - 1 + d];
+        } /* there is a next one */
     }
     return DPMF_OK;
 }

@@ -259,13 +259,6 @@ dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out) {
  * these steps. So they are the same mechanism with a larger sigma. Under sampling the column norms take its place, and
  * there are fewer compositions.
  */
-/* Makes the participation of the first steps alone, with the epochs that have begun. */
-static dpmf_status cut_participation(const dpmf_participation *p, int64_t steps, dpmf_participation **out) {
-    const int64_t separation = p->separation, b = separation < steps ? separation : steps;
-    const int64_t begun = steps / b + (steps % b != 0), k = p->count;
-    return dpmf_participation_create(p->kind, steps, k < begun ? k : begun, b, out);
-}
-
 static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *out) {
     const dpmf_sensitivity *whole = &m->problem.evaluation.sensitivity;
     dpmf_evaluate_options how = dpmf_evaluate_options_defaults();
@@ -278,7 +271,10 @@ static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, c
     how.of = whole->of;
     how.run = *run;
     TRY_DONE(strategy_create_leading(m->strategy, steps, &leading));
-    TRY_DONE(cut_participation(m->problem.participation, steps, &cut));
+    /* Makes the participation of the first steps alone, with the epochs that have begun. */
+    const int64_t separation = m->problem.participation->separation, b = separation < steps ? separation : steps;
+    const int64_t begun = steps / b + (steps % b != 0), k = m->problem.participation->count;
+    TRY_DONE(dpmf_participation_create(m->problem.participation->kind, steps, k < begun ? k : begun, b, &cut));
     TRY_DONE(dpmf_sensitivity_compute(leading, cut, &how, &found));
     *out = fmin(found.value, whole->value); /* the leading block is never more sensitive than C */
 done:

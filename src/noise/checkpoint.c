@@ -117,18 +117,6 @@ typedef struct gathering {
     int64_t end;      /* of the last part: the next one begins there or later, so that none comes twice */
 } gathering;
 
-/* Reads the part's shard from a record that is authentic for it. */
-static dpmf_status check_record(const dpmf_noise *noise, const char *path, const uint8_t *bytes, int64_t *offset,
-                                int64_t *count) {
-    noise_binding of_part = noise->binding;
-    noise_record_shard(bytes, offset, count);
-    of_part.offset = *offset;
-    of_part.count = *count;
-    dpmf_status status = noise_record_check(&of_part, NOISE_RECORD_CHECKPOINT, path, bytes);
-    crypto_wipe(&of_part, sizeof of_part);
-    return status;
-}
-
 static dpmf_status refuse_part(const char *path, const char *why) {
     char shown[BASE_SHOWN_PATH];
     return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' %s", base_show_path(path, shown), why);
@@ -164,7 +152,14 @@ static dpmf_status check_together(gathering *g, const char *path, const uint8_t 
 static dpmf_status use_part(gathering *g, const char *path, const uint8_t *bytes, int64_t size) {
     int64_t offset = 0, count = 0;
     if (size < HEAD + NOISE_MAC) return refuse_part(path, "is too short to be one");
-    TRY(check_record(g->noise, path, bytes, &offset, &count));
+    /* Reads the part's shard from a record that is authentic for it. */
+    noise_binding of_part = g->noise->binding;
+    noise_record_shard(bytes, &offset, &count);
+    of_part.offset = offset;
+    of_part.count = count;
+    dpmf_status status = noise_record_check(&of_part, NOISE_RECORD_CHECKPOINT, path, bytes);
+    crypto_wipe(&of_part, sizeof of_part);
+    TRY(status);
     if (offset < 0 || count < 1 || count > g->noise->binding.dim - offset ||
         size != HEAD + g->layout.head + g->layout.slots * count * g->layout.size + NOISE_MAC)
         return refuse_part(path, "does not have the size that its shard and this look-ahead need");

@@ -329,19 +329,6 @@ static void make_step_rows(const noise_stream *s, const noise_tile *tile, char *
 static const noise_route STEPS = {
     .in_doubles = 1, .has_state = 1, .prepare = prepare_steps, .make = make_step_rows, .row = scratch_row};
 
-static void plan_steps(noise_plan *plan) {
-    plan->route = &STEPS;
-    plan->slots = strategy_buffers(plan->leaf);
-    plan->work =
-        (noise_work){1, 50 * (double)plan->slots}; /* loops in double, one number at a time, with conversions */
-    plan->replay = REPLAY;
-    plan->mapped = 0;
-    plan->scratch_rows = 4;
-    plan->cache = CACHE;
-    plan->cache_rows = 2 * plan->slots + 8; /* of the precision's size, which may be half of these */
-    plan->shared_bytes = head_bytes();
-}
-
 /* ---- which route ---- */
 
 /*
@@ -361,9 +348,18 @@ static void choose_route(noise_plan *plan, int64_t lookahead) {
         noise_plan_filter(plan, lookahead);
     else if (by_rows)
         noise_plan_feedback(plan, lookahead);
-    else if (strategy_can(leaf, STRATEGY_CAN_STEP) && leaf->ops->buffers(leaf) < leaf->steps - 1)
-        plan_steps(plan);
-    else
+    else if (strategy_can(leaf, STRATEGY_CAN_STEP) && leaf->ops->buffers(leaf) < leaf->steps - 1) {
+        plan->route = &STEPS;
+        plan->slots = strategy_buffers(plan->leaf);
+        plan->work =
+            (noise_work){1, 50 * (double)plan->slots}; /* loops in double, one number at a time, with conversions */
+        plan->replay = REPLAY;
+        plan->mapped = 0;
+        plan->scratch_rows = 4;
+        plan->cache = CACHE;
+        plan->cache_rows = 2 * plan->slots + 8; /* of the precision's size, which may be half of these */
+        plan->shared_bytes = head_bytes();
+    } else
         noise_plan_whole(plan, lookahead);
 }
 
@@ -385,36 +381,12 @@ static dpmf_status check_options(const noise_stream_options *o) {
     return DPMF_OK;
 }
 
-static void cut_tiles(noise_plan *plan, int64_t wanted) {
-    const int64_t unit = KERNELS_COMBINE_UNIT;
-    plan->base = plan->first / unit * unit;
-    plan->padded = noise_round_up(plan->first + plan->count, unit) - plan->base;
-    if (wanted == 0) {
-        wanted = plan->cache / (plan->cache_rows * (int64_t)plan->size) / unit * unit;
-        if (wanted > TILE_MAX) wanted = TILE_MAX;
-        if (wanted % (2 * unit) == 0) wanted -= unit; /* rows of a tile a power of two apart would share cache lines */
-    }
-    wanted = noise_at_most(wanted, plan->padded);
-    plan->tile = noise_round_up(wanted < unit ? unit : wanted, unit);
-    plan->tiles = (plan->padded + plan->tile - 1) / plan->tile;
-}
-
 /*
  * Rows of at least SEPARATE bytes, a large page, are stored row after row. The slots of a tile then use the same places of
  * a cache as if they were stored together: strides are equal up to multiples of WAY, the size of a way of a second-level
  * cache.
  */
 static const int64_t SEPARATE = 1 << 21, WAY = 1 << 16;
-
-static void place_rows(noise_plan *plan) {
-    const int64_t size = (int64_t)plan->size, way = WAY / size;
-    const int64_t share = plan->threads > 1 ? 4 * plan->threads : 1; /* tiles that keep every thread busy */
-    const int one = !plan->route->holds || plan->elsewhere || plan->tiles < share;
-    plan->turns = one ? 1 : noise_at_most(plan->tiles / share, plan->ahead);
-    plan->turn_bytes = noise_aligned(plan->turns * (int64_t)sizeof(noise_turn));
-    if (plan->route->holds && plan->slots > 1 && plan->padded * size >= SEPARATE)
-        plan->stride = noise_round_up(plan->padded, way) + plan->tile % way;
-}
 
 /* A stream whose rows are made elsewhere needs no slots or scratch here. */
 static dpmf_status sum_up(noise_plan *plan) {
@@ -472,7 +444,24 @@ dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_op
                          plan->leaf->ops->class_name);
     plan->mapped = plan->mapped && plan->slots > 0;
     plan->shared_bytes = noise_aligned(plan->shared_bytes);
-    cut_tiles(plan, o->tile);
-    place_rows(plan);
+    int64_t wanted = o->tile;
+    const int64_t unit = KERNELS_COMBINE_UNIT;
+    plan->base = plan->first / unit * unit;
+    plan->padded = noise_round_up(plan->first + plan->count, unit) - plan->base;
+    if (wanted == 0) {
+        wanted = plan->cache / (plan->cache_rows * (int64_t)plan->size) / unit * unit;
+        if (wanted > TILE_MAX) wanted = TILE_MAX;
+        if (wanted % (2 * unit) == 0) wanted -= unit; /* rows of a tile a power of two apart would share cache lines */
+    }
+    wanted = noise_at_most(wanted, plan->padded);
+    plan->tile = noise_round_up(wanted < unit ? unit : wanted, unit);
+    plan->tiles = (plan->padded + plan->tile - 1) / plan->tile;
+    const int64_t size = (int64_t)plan->size, way = WAY / size;
+    const int64_t share = plan->threads > 1 ? 4 * plan->threads : 1; /* tiles that keep every thread busy */
+    const int one = !plan->route->holds || plan->elsewhere || plan->tiles < share;
+    plan->turns = one ? 1 : noise_at_most(plan->tiles / share, plan->ahead);
+    plan->turn_bytes = noise_aligned(plan->turns * (int64_t)sizeof(noise_turn));
+    if (plan->route->holds && plan->slots > 1 && plan->padded * size >= SEPARATE)
+        plan->stride = noise_round_up(plan->padded, way) + plan->tile % way;
     return sum_up(plan);
 }

@@ -442,21 +442,6 @@ static ring_shared *feedback_parts(const noise_stream *s) {
     return head;
 }
 
-/* Fills in the weights of rows t..t+rows-1, at `factor`. */
-static void fill_group(noise_stream *s, ring_shared *head, ring_group *g) {
-    const dpmf_strategy *c = s->plan.strategy;
-    int64_t lags = s->plan.lags;
-    for (int r = 0; r < g->rows; r++) {
-        c->ops->row(c, g->step + r, head->row);
-        double inverse = 1 / head->row[0];
-        noise_put(s, head->factor, g->factor + r, inverse);
-        for (int64_t p = 1; p + r <= lags; p++)
-            noise_put(s, head->factor, g->factor + p * g->rows + r, -head->row[p + r] / head->row[0]);
-        for (int q = 0; q < r; q++)
-            noise_put(s, g->near, r * ROWS + q, -head->row[r - q] / head->row[0]);
-    }
-}
-
 static void prepare_feedback(noise_stream *s, int64_t t, int64_t rows) {
     ring_shared *head = feedback_parts(s);
     int64_t end = t + rows, factor = 0;
@@ -469,7 +454,18 @@ static void prepare_feedback(noise_stream *s, int64_t t, int64_t rows) {
         g->seed = (int64_t)noise_route_seed_row(s, t);
         g->rows = (int)noise_at_most(noise_at_most(ROWS, end - t), s->plan.length - local);
         g->factor = factor;
-        fill_group(s, head, g);
+        /* Fills in the weights of rows t..t+rows-1, at `factor`. */
+        const dpmf_strategy *c = s->plan.strategy;
+        int64_t lags = s->plan.lags;
+        for (int r = 0; r < g->rows; r++) {
+            c->ops->row(c, g->step + r, head->row);
+            double inverse = 1 / head->row[0];
+            noise_put(s, head->factor, g->factor + r, inverse);
+            for (int64_t p = 1; p + r <= lags; p++)
+                noise_put(s, head->factor, g->factor + p * g->rows + r, -head->row[p + r] / head->row[0]);
+            for (int q = 0; q < r; q++)
+                noise_put(s, g->near, r * ROWS + q, -head->row[r - q] / head->row[0]);
+        }
         factor += g->rows * (s->plan.lags + 1);
         t += g->rows;
     }

@@ -138,22 +138,6 @@ static dpmf_status fill_slot(noise_journal *j, const slot *s) {
     return DPMF_OK;
 }
 
-/* The file begins with row 0. It has a slot that reserves nothing, one that reserves this row, and its mark or none. */
-static dpmf_status make_file(noise_journal *j, const uint8_t *mark) {
-    const slot first[2] = {{0, 0, 0}, {1, 1, 0}};
-    uint8_t bytes[FILE_SIZE + NOISE_MAC];
-    memcpy(bytes, j->head, NOISE_RECORD);
-    for (int i = 0; i < 2; i++) {
-        TRY(fill_slot(j, &first[i]));
-        TRY(noise_journal_sign(j, first[i].sequence, NOISE_RECORD));
-        memcpy(bytes + (1 + i) * NOISE_RECORD, j->bytes + NOISE_MAC, NOISE_RECORD);
-    }
-    if (mark != NULL) memcpy(bytes + FILE_SIZE, mark, NOISE_MAC);
-    TRY(noise_journal_make(j, bytes, FILE_SIZE + (mark != NULL ? NOISE_MAC : 0)));
-    j->sequence = 1;
-    return DPMF_OK;
-}
-
 static dpmf_status write_slot(noise_state *state, int64_t reserved, int64_t arrived) {
     const slot next = {.reserved = reserved, .arrived = arrived}; /* the journal numbers it */
     TRY(fill_slot(&state->journal, &next));
@@ -169,7 +153,18 @@ dpmf_status noise_state_reserve(noise_state *state, const uint8_t *mark) {
     assert(row < j->binding.steps);
     if (j->file < 0) {
         assert(row == 0);
-        TRY(make_file(j, mark));
+        /* The file begins with row 0. It has a slot that reserves nothing, one that reserves this row, and its mark or none. */
+        const slot first[2] = {{0, 0, 0}, {1, 1, 0}};
+        uint8_t bytes[FILE_SIZE + NOISE_MAC];
+        memcpy(bytes, j->head, NOISE_RECORD);
+        for (int i = 0; i < 2; i++) {
+            TRY(fill_slot(j, &first[i]));
+            TRY(noise_journal_sign(j, first[i].sequence, NOISE_RECORD));
+            memcpy(bytes + (1 + i) * NOISE_RECORD, j->bytes + NOISE_MAC, NOISE_RECORD);
+        }
+        if (mark != NULL) memcpy(bytes + FILE_SIZE, mark, NOISE_MAC);
+        TRY(noise_journal_make(j, bytes, FILE_SIZE + (mark != NULL ? NOISE_MAC : 0)));
+        j->sequence = 1;
         state->reserved = 1;
         return DPMF_OK;
     }

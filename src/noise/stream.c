@@ -280,19 +280,6 @@ static void turns_set(noise_stream *s, int64_t made) {
     s->made = s->level = made;
 }
 
-/* All, which are level, make `rows` rows. */
-static void turns_make(noise_stream *s, int64_t rows) {
-    task job = {.stream = s, .rows = rows};
-    assert(s->made == s->level);
-    for (int64_t c = 0; c < s->plan.turns; c++)
-        s->turn[c].rows = rows;
-    s->plan.route->prepare(s, s->made, rows);
-    run_tiles(&job);
-    turns_end(s);
-    s->level = s->made;
-    forget_old_rows(s);
-}
-
 /* All make as many rows as one may have. */
 static void turns_level(noise_stream *s) {
     const noise_plan *plan = &s->plan;
@@ -423,7 +410,17 @@ dpmf_status noise_stream_seek(noise_stream *s, int64_t step, const dpmf_run *run
     int64_t from = s->made;
     turns_level(s);
     while (s->made < step) {
-        turns_make(s, replay_rows(plan, (plan->route->holds ? plan->strategy->steps : step) - s->made));
+        /* All, which are level, make `rows` rows. */
+        int64_t rows = replay_rows(plan, (plan->route->holds ? plan->strategy->steps : step) - s->made);
+        task job = {.stream = s, .rows = rows};
+        assert(s->made == s->level);
+        for (int64_t c = 0; c < s->plan.turns; c++)
+            s->turn[c].rows = rows;
+        s->plan.route->prepare(s, s->made, rows);
+        run_tiles(&job);
+        turns_end(s);
+        s->level = s->made;
+        forget_old_rows(s);
         s->step = s->reached = noise_at_most(s->made, step);
         TRY(base_progress(run, "replaying noise", (double)(s->step - from) / (double)(step - from)));
     }

@@ -80,16 +80,6 @@ static int before(const rank *a, const rank *b) {
 
 /* ---- the M lowest: a heap whose first is the highest of them ---- */
 
-static void rise(rank *heap, int64_t at) {
-    while (at > 0 && before(&heap[(at - 1) / 2], &heap[at])) {
-        const int64_t parent = (at - 1) / 2;
-        const rank other = heap[parent];
-        heap[parent] = heap[at];
-        heap[at] = other;
-        at = parent;
-    }
-}
-
 static void sink(rank *heap, int64_t count) {
     for (int64_t at = 0, child = 1; child < count; child = 2 * at + 1) {
         if (child + 1 < count && before(&heap[child], &heap[child + 1])) child++;
@@ -110,7 +100,14 @@ static dpmf_status find_lowest(dpmf_sampler *s, walk *w, int64_t *held) {
         if (!there) return DPMF_OK;
         if (*held < s->plan.batch) {
             heap[*held] = found;
-            rise(heap, (*held)++);
+            int64_t at = (*held)++;
+            while (at > 0 && before(&heap[(at - 1) / 2], &heap[at])) {
+                const int64_t parent = (at - 1) / 2;
+                const rank other = heap[parent];
+                heap[parent] = heap[at];
+                heap[at] = other;
+                at = parent;
+            }
         } else if (before(&found, &heap[0])) {
             heap[0] = found;
             sink(heap, *held);

@@ -277,19 +277,6 @@ done:
     return status;
 }
 
-/* Blocks of whole epochs: one block, as often as there are blocks. */
-static dpmf_status restarted(const sensitivity_task *task, sensitivity_found *out) {
-    sensitivity_task block = *task;
-    const int64_t blocks = task->stamps;
-    block.n = task->length;
-    block.k = task->k / blocks;
-    block.stamps = 1;
-    TRY(sensitivity_shuffled(&block, out));
-    out->square *= (double)blocks;
-    if (out->kind == DPMF_EXACT) out->method = SENSITIVITY_METHOD_RESTARTS;
-    return DPMF_OK;
-}
-
 dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out) {
     sensitivity_found found = SENSITIVITY_NOT_FOUND;
     int there = 0;
@@ -300,8 +287,18 @@ dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found
     }
     if (task->reach <= task->b + 1 && task->bound != DPMF_BOUND_SPECTRAL && epochs_work(task) <= task->work_max)
         return couple_epochs(task, out);
-    if (task->stamps > 1 && task->length % task->b == 0 && task->bound != DPMF_BOUND_SPECTRAL)
-        return restarted(task, out);
+    if (task->stamps > 1 && task->length % task->b == 0 && task->bound != DPMF_BOUND_SPECTRAL) {
+        /* Blocks of whole epochs: one block, as often as there are blocks. */
+        sensitivity_task block = *task;
+        const int64_t blocks = task->stamps;
+        block.n = task->length;
+        block.k = task->k / blocks;
+        block.stamps = 1;
+        TRY(sensitivity_shuffled(&block, out));
+        out->square *= (double)blocks;
+        if (out->kind == DPMF_EXACT) out->method = SENSITIVITY_METHOD_RESTARTS;
+        return DPMF_OK;
+    }
     TRY(sensitivity_enumerate(task, &there, &found));
     if (!there) {
         if (task->bound == DPMF_BOUND_SPECTRAL || task->bound == DPMF_BOUND_SIGNS) return sensitivity_too_many(task);

@@ -195,28 +195,25 @@ static void add_entry(sensitivity_pattern_sums *sums, double times, double value
     if (value < 0) sums->negative = 1;
 }
 
-static void take_entries(const gather *g, int64_t p) {
-    const sensitivity_lines *s = g->lines;
-    const int64_t *steps = s->log->steps + s->log->begins[g->which[p]],
-                  size = sensitivity_log_size(s->log, g->which[p]);
-    double *matrix = g->matrices == NULL ? NULL : g->matrices + p * g->stride;
-    for (int64_t i = 0; i < size; i++)
-        for (int64_t j = i + 1; j < size && steps[j] - steps[i] < s->task->reach; j++) {
-            int64_t lag = steps[j] - steps[i], offset = s->offset[line_of(s, steps[i], lag)];
-            if (offset < 0) continue;
-            double value = s->values[offset + (s->by_rows != NULL ? lag - 1 : steps[i])];
-            if (matrix == NULL)
-                add_entry(&g->sums[p], 2, value); /* X[t,u] and X[u,t] */
-            else
-                matrix[i * size + j] = matrix[j * size + i] = value;
-        }
-}
-
 static dpmf_status take_item(void *context, int64_t item, int worker) {
     const gather *g = context;
     (void)worker;
-    for (int64_t p = item * GROUP; p < g->count && p < (item + 1) * GROUP; p++)
-        take_entries(g, p);
+    for (int64_t p = item * GROUP; p < g->count && p < (item + 1) * GROUP; p++) {
+        const sensitivity_lines *s = g->lines;
+        const int64_t *steps = s->log->steps + s->log->begins[g->which[p]],
+                      size = sensitivity_log_size(s->log, g->which[p]);
+        double *matrix = g->matrices == NULL ? NULL : g->matrices + p * g->stride;
+        for (int64_t i = 0; i < size; i++)
+            for (int64_t j = i + 1; j < size && steps[j] - steps[i] < s->task->reach; j++) {
+                int64_t lag = steps[j] - steps[i], offset = s->offset[line_of(s, steps[i], lag)];
+                if (offset < 0) continue;
+                double value = s->values[offset + (s->by_rows != NULL ? lag - 1 : steps[i])];
+                if (matrix == NULL)
+                    add_entry(&g->sums[p], 2, value); /* X[t,u] and X[u,t] */
+                else
+                    matrix[i * size + j] = matrix[j * size + i] = value;
+            }
+    }
     return DPMF_OK;
 }
 

@@ -54,19 +54,6 @@ static int64_t best_sums(const sensitivity_task *task, int64_t count, const doub
     return picks;
 }
 
-static void separated_row(const rows *s, int64_t t, double *scratch, double *out) {
-    const sensitivity_task *task = s->task;
-    const int64_t w = task->reach, k = task->k;
-    double *values = scratch, *work = values + w, *left = work + 2 * w, *right = left + k;
-    const double own = fabs(sensitivity_band_lag(&s->band, 0)[t]);
-    int64_t before = best_sums(task, gather(s, t, task->b, -1, values), values, work, left);
-    int64_t after = best_sums(task, gather(s, t, task->b, 1, values), values, work, right);
-    for (int64_t l = 0; l < k; l++) {
-        int64_t rest = k - 1 - l;
-        out[l] = own + left[l < before ? l : before] + right[rest < after ? rest : after];
-    }
-}
-
 /* Walking away from t, the largest entry of each epoch that is not its own. */
 static double shuffled_side(const rows *s, int64_t t, int direction, double *values) {
     const int64_t b = s->task->b, own = t / b, count = gather(s, t, 1, direction, values);
@@ -90,8 +77,19 @@ static dpmf_status row_item(void *context, int64_t item, int worker) {
     if (shuffled(s->task))
         s->bounds[item] = fabs(sensitivity_band_lag(&s->band, 0)[item]) + shuffled_side(s, item, -1, scratch) +
                           shuffled_side(s, item, 1, scratch);
-    else
-        separated_row(s, item, scratch, s->bounds + item * s->task->k);
+    else {
+        double *out = s->bounds + item * s->task->k;
+        const sensitivity_task *task = s->task;
+        const int64_t w = task->reach, k = task->k;
+        double *values = scratch, *work = values + w, *left = work + 2 * w, *right = left + k;
+        const double own = fabs(sensitivity_band_lag(&s->band, 0)[item]);
+        int64_t before = best_sums(task, gather(s, item, task->b, -1, values), values, work, left);
+        int64_t after = best_sums(task, gather(s, item, task->b, 1, values), values, work, right);
+        for (int64_t l = 0; l < k; l++) {
+            int64_t rest = k - 1 - l;
+            out[l] = own + left[l < before ? l : before] + right[rest < after ? rest : after];
+        }
+    }
     return DPMF_OK;
 }
 

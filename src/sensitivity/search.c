@@ -201,21 +201,6 @@ static double entry(const list *p, int64_t t, int64_t u) {
     return lag < p->band.end ? sensitivity_band_lag(&p->band, lag)[t < u ? t : u] : 0;
 }
 
-static void set_key(list *p, int64_t i) {
-    const int64_t *steps = p->steps + i * p->task->k, size = p->sizes[i];
-    double largest = 0, total = 0;
-    for (int64_t a = 0; a < size; a++) {
-        base_running row = {0};
-        for (int64_t c = 0; c < size; c++)
-            base_running_add(&row, fabs(entry(p, steps[a], steps[c])));
-        total += base_running_value(&row);
-        largest = fmax(largest, base_running_value(&row));
-    }
-    p->keys[i] = p->task->bound == DPMF_BOUND_SPECTRAL ? largest * (double)size
-                 : p->task->bound == DPMF_BOUND_SIGNS  ? M_PI_2 * total
-                                                       : total;
-}
-
 static dpmf_status fill(void *context, int64_t count, const int64_t *which, double *matrices) {
     const list *p = context;
     const int64_t k = p->task->k;
@@ -235,8 +220,20 @@ static dpmf_status search_list(list *p, sensitivity_found *out) {
     const sensitivity_gram gram = sensitivity_gram_of(p->task);
     dpmf_status status = DPMF_OK;
     TRY_DONE(sensitivity_band_open(&gram, 0, p->task->reach, &p->band));
-    for (int64_t i = 0; i < p->count; i++)
-        set_key(p, i);
+    for (int64_t i = 0; i < p->count; i++) {
+        const int64_t *steps = p->steps + i * p->task->k, size = p->sizes[i];
+        double largest = 0, total = 0;
+        for (int64_t a = 0; a < size; a++) {
+            base_running row = {0};
+            for (int64_t c = 0; c < size; c++)
+                base_running_add(&row, fabs(entry(p, steps[a], steps[c])));
+            total += base_running_value(&row);
+            largest = fmax(largest, base_running_value(&row));
+        }
+        p->keys[i] = p->task->bound == DPMF_BOUND_SPECTRAL ? largest * (double)size
+                     : p->task->bound == DPMF_BOUND_SIGNS  ? M_PI_2 * total
+                                                           : total;
+    }
     TRY_DONE(sensitivity_patterns_search(p->task, &patterns, out));
 done:
     sensitivity_band_close(&p->band);
@@ -363,36 +360,29 @@ typedef struct monotone {
     int64_t even_count;
 } monotone;
 
-/* One more pick, its g given: the l-th of separated picks cannot come before (l-1) b. */
-static void separated_pick(monotone *m) {
-    const int64_t n = m->task->n, b = m->task->b;
-    double top = -INFINITY;
-    for (int64_t u = 0; u < n; u++) {
-        double before = m->picks == 0 ? 0 : u >= b ? m->best[u - b] : -INFINITY;
-        top = fmax(top, before + m->g[u]);
-        m->next[u] = top;
-    }
-    double *swap = m->best;
-    m->best = m->next;
-    m->next = swap;
-    m->upper = fmax(m->upper, top);
-    m->picks++;
-}
-
-static void shuffled_pick(monotone *m) {
-    const int64_t n = m->task->n, b = m->task->b, first = m->picks * b;
-    double top = 0;
-    for (int64_t u = first; u < n && u < first + b; u++)
-        top = fmax(top, m->g[u]);
-    m->upper += top;
-    m->picks++;
-}
-
 static void pick(monotone *m) {
-    if (m->task->pattern == WORKLOAD_EPOCHS)
-        shuffled_pick(m);
-    else
-        separated_pick(m);
+    if (m->task->pattern == WORKLOAD_EPOCHS) {
+        const int64_t n = m->task->n, b = m->task->b, first = m->picks * b;
+        double top = 0;
+        for (int64_t u = first; u < n && u < first + b; u++)
+            top = fmax(top, m->g[u]);
+        m->upper += top;
+        m->picks++;
+    } else {
+        /* One more pick, its g given: the l-th of separated picks cannot come before (l-1) b. */
+        const int64_t n = m->task->n, b = m->task->b;
+        double top = -INFINITY;
+        for (int64_t u = 0; u < n; u++) {
+            double before = m->picks == 0 ? 0 : u >= b ? m->best[u - b] : -INFINITY;
+            top = fmax(top, before + m->g[u]);
+            m->next[u] = top;
+        }
+        double *swap = m->best;
+        m->best = m->next;
+        m->next = swap;
+        m->upper = fmax(m->upper, top);
+        m->picks++;
+    }
 }
 
 static dpmf_status take_lag(void *context, int64_t lag, const double *values) {

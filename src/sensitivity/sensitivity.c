@@ -131,19 +131,6 @@ static dpmf_status add_lag(void *context, int64_t lag, const double *values) {
     return DPMF_OK;
 }
 
-/* What the values of patterns cannot exceed, for the bound that is asked for. */
-static void set_keys(cyclic *c) {
-    for (int64_t l = 0; l < c->patterns; l++) {
-        c->keys[l] = base_running_value(&c->sums[l]);
-        if (c->task->bound == DPMF_BOUND_SIGNS) c->keys[l] *= M_PI_2;
-        if (c->row_sums == NULL) continue;
-        double largest = 0; /* eigenvalues are no larger than the largest sum of a row */
-        for (int64_t t = l; t < c->task->n; t += c->task->b)
-            largest = fmax(largest, c->row_sums[t]);
-        c->keys[l] = largest * (double)c->sizes[l];
-    }
-}
-
 /* ---- the second sweep ---- */
 
 static dpmf_status place_lag(void *context, int64_t lag, const double *values) {
@@ -177,7 +164,16 @@ static dpmf_status fill(void *context, int64_t count, const int64_t *which, doub
 static dpmf_status conclude_cyclic(cyclic *c, sensitivity_found *out) {
     const sensitivity_task *task = c->task;
     int64_t top = 0;
-    set_keys(c);
+    /* What the values of patterns cannot exceed, for the bound that is asked for. */
+    for (int64_t l = 0; l < c->patterns; l++) {
+        c->keys[l] = base_running_value(&c->sums[l]);
+        if (c->task->bound == DPMF_BOUND_SIGNS) c->keys[l] *= M_PI_2;
+        if (c->row_sums == NULL) continue;
+        double largest = 0; /* eigenvalues are no larger than the largest sum of a row */
+        for (int64_t t = l; t < c->task->n; t += c->task->b)
+            largest = fmax(largest, c->row_sums[t]);
+        c->keys[l] = largest * (double)c->sizes[l];
+    }
     for (int64_t l = 1; l < c->patterns; l++)
         if (c->keys[l] > c->keys[top]) top = l;
     double largest = c->keys[top];

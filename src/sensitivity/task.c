@@ -142,35 +142,27 @@ double sensitivity_gram_cost(const sensitivity_task *task) {
 
 /* ---- one diagonal ---- */
 
-static void columns_lag(const sensitivity_task *task, int64_t lag, double *values) {
-    for (int64_t t = 0; t + lag < task->length; t++) {
-        const double *left = task->columns + t * task->rows, *right = left + lag * task->rows;
-        int64_t from = task->begins[t] > task->begins[t + lag] ? task->begins[t] : task->begins[t + lag];
-        int64_t to = task->ends[t] < task->ends[t + lag] ? task->ends[t] : task->ends[t + lag];
-        values[t] = from < to ? base_dot(to - from, left + from, right + from) : 0;
-    }
-}
-
-/* The Toeplitz matrix of the majorant: sum_{i < n-t-lag} c_i c_{i+lag}. */
-static void majorant_lag(const sensitivity_gram *gram, int64_t lag, double *values) {
-    int64_t length = gram->task->length;
-    base_running sum = {0};
-    for (int64_t i = 0; i + lag < length; i++) {
-        if (i + lag < gram->count) base_running_add(&sum, gram->majorant[i] * gram->majorant[i + lag]);
-        values[length - 1 - lag - i] = base_running_value(&sum);
-    }
-}
-
 dpmf_status sensitivity_gram_lag(const sensitivity_gram *gram, int64_t lag, double *values) {
     const sensitivity_task *task = gram->task;
     const int64_t inside = task->length - lag;
     const double *d = task->norms;
     assert(lag >= 0 && lag < task->reach);
-    if (gram->majorant != NULL)
-        majorant_lag(gram, lag, values);
-    else if (task->columns != NULL)
-        columns_lag(task, lag, values);
-    else
+    if (gram->majorant != NULL) {
+        /* The Toeplitz matrix of the majorant: sum_{i < n-t-lag} c_i c_{i+lag}. */
+        int64_t length = gram->task->length;
+        base_running sum = {0};
+        for (int64_t i = 0; i + lag < length; i++) {
+            if (i + lag < gram->count) base_running_add(&sum, gram->majorant[i] * gram->majorant[i + lag]);
+            values[length - 1 - lag - i] = base_running_value(&sum);
+        }
+    } else if (task->columns != NULL) {
+        for (int64_t t = 0; t + lag < task->length; t++) {
+            const double *left = task->columns + t * task->rows, *right = left + lag * task->rows;
+            int64_t from = task->begins[t] > task->begins[t + lag] ? task->begins[t] : task->begins[t + lag];
+            int64_t to = task->ends[t] < task->ends[t + lag] ? task->ends[t] : task->ends[t + lag];
+            values[t] = from < to ? base_dot(to - from, left + from, right + from) : 0;
+        }
+    } else
         TRY(strategy_gram(task->core, lag, values));
     for (int64_t t = 0; d != NULL && t < inside; t++)
         values[t] = lag == 0 && gram->majorant == NULL ? 1 : values[t] / (d[t] * d[t + lag]);

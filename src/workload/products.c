@@ -54,50 +54,27 @@ static void named_step(const dpmf_workload *w, int64_t t, int64_t count, const d
     }
 }
 
-/* The rows of A are known, so the state is the past inputs. */
-static void dense_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
-    const double *a = w->matrix + t * w->steps;
-    for (int64_t i = 0; i < count; i++) {
-        double sum = a[t] * x[i];
-        for (int64_t u = 0; u < t; u++)
-            sum += a[u] * state[u * count + i];
-        if (t < w->steps - 1) state[t * count + i] = x[i];
-        y[i] = sum;
-    }
-}
-
 void workload_step(const dpmf_workload *w, int64_t t, int64_t count, const double *x, double *state, double *y) {
     assert(t >= 0 && t < w->steps);
     if (w->form == WORKLOAD_NAMED)
         named_step(w, t, count, x, state, y);
-    else if (w->form == WORKLOAD_DENSE)
-        dense_step(w, t, count, x, state, y);
-    else
+    else if (w->form == WORKLOAD_DENSE) {
+        /* The rows of A are known, so the state is the past inputs. */
+        const double *a = w->matrix + t * w->steps;
+        for (int64_t i = 0; i < count; i++) {
+            double sum = a[t] * x[i];
+            for (int64_t u = 0; u < t; u++)
+                sum += a[u] * state[u * count + i];
+            if (t < w->steps - 1) state[t * count + i] = x[i];
+            y[i] = sum;
+        }
+    } else
         workload_operator_step(w->operator_, t, count, x, state, y);
 }
 
 int64_t workload_inverse_buffers(const dpmf_workload *w) {
     if (w->form == WORKLOAD_OPERATOR) return workload_operator_inverse_buffers(w->operator_);
     return workload_buffers(w);
-}
-
-/* u_t = (o_t - k_t o_{t-1}) / eta_t, then the momentum undone: state is o_{t-1} and m_{t-1}. */
-static void named_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, const double *y, double *state,
-                               double *x) {
-    workload_recursion_form r = workload_recursion(w, t);
-    double *o = state, *m = state + count;
-    double direct = r.from_m + r.from_y;
-    for (int64_t i = 0; i < count; i++) {
-        double output = y[i];
-        double u = (output - r.keep * o[i]) / r.rate;
-        o[i] = output;
-        if (w->momentum == 0) {
-            x[i] = u;
-        } else {
-            x[i] = (u - r.from_m * r.momentum * m[i]) / direct;
-            m[i] = r.momentum * m[i] + x[i];
-        }
-    }
 }
 
 static void dense_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, const double *y, double *state,
@@ -115,9 +92,23 @@ static void dense_inverse_step(const dpmf_workload *w, int64_t t, int64_t count,
 void workload_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, const double *y, double *state,
                            double *x) {
     assert(t >= 0 && t < w->steps);
-    if (w->form == WORKLOAD_NAMED)
-        named_inverse_step(w, t, count, y, state, x);
-    else if (w->form == WORKLOAD_DENSE)
+    if (w->form == WORKLOAD_NAMED) {
+        /* u_t = (o_t - k_t o_{t-1}) / eta_t, then the momentum undone: state is o_{t-1} and m_{t-1}. */
+        workload_recursion_form r = workload_recursion(w, t);
+        double *o = state, *m = state + count;
+        double direct = r.from_m + r.from_y;
+        for (int64_t i = 0; i < count; i++) {
+            double output = y[i];
+            double u = (output - r.keep * o[i]) / r.rate;
+            o[i] = output;
+            if (w->momentum == 0) {
+                x[i] = u;
+            } else {
+                x[i] = (u - r.from_m * r.momentum * m[i]) / direct;
+                m[i] = r.momentum * m[i] + x[i];
+            }
+        }
+    } else if (w->form == WORKLOAD_DENSE)
         dense_inverse_step(w, t, count, y, state, x);
     else
         workload_operator_inverse_step(w->operator_, t, count, y, state, x);
@@ -324,47 +315,30 @@ static void multiply_factor(double *poly, int *degree, double a) {
     (*degree)++;
 }
 
-static void named_series(const factored *f, double power, int64_t count, double *out) {
-    double d[FACTORS_MAX + 1] = {1}, m[FACTORS_MAX + 1] = {0};
-    int degree = 0;
-    for (int i = 0; i < f->count; i++)
-        multiply_factor(d, &degree, f->a[i]);
-    for (int i = 0; i < f->count; i++) {
-        double others[FACTORS_MAX + 1] = {1};
-        int others_degree = 0;
-        for (int j = 0; j < f->count; j++)
-            if (j != i) multiply_factor(others, &others_degree, f->a[j]);
-        for (int j = 0; j <= others_degree; j++)
-            m[j] -= power * f->e[i] * f->a[i] * others[j];
-    }
-    out[0] = pow(f->scale, power);
-    for (int64_t k = 0; k + 1 < count; k++) {
-        double sum = 0;
-        /* the sums are combined term by term: for prefix sums this is the exact ratio (k + p)/(k + 1) */
-        for (int j = 0; j < f->count && j <= k; j++)
-            sum += (m[j] - d[j + 1] * (double)(k - j)) * out[k - j];
-        out[k + 1] = sum / (double)(k + 1);
-    }
-}
-
-/* First column of a dense Toeplitz matrix to a power: k a_0 g_k = sum_{j=1..k} (p j - (k - j)) a_j g_{k-j}. */
-static void dense_series(const dpmf_workload *w, double power, int64_t count, double *out) {
-    int64_t n = w->steps;
-    double a0 = w->matrix[0];
-    out[0] = pow(a0, power);
-    for (int64_t k = 1; k < count; k++) {
-        double sum = 0;
-        for (int64_t j = 1; j <= k; j++)
-            sum += (power * (double)j - (double)(k - j)) * w->matrix[j * n] * out[k - j];
-        out[k] = sum / ((double)k * a0);
-    }
-}
-
 dpmf_status workload_series(const dpmf_workload *w, double power, int64_t count, double *out) {
     assert(count >= 1 && count <= w->steps);
     if (w->form == WORKLOAD_NAMED) {
         factored f = factors_of(w);
-        named_series(&f, power, count, out);
+        double d[FACTORS_MAX + 1] = {1}, m[FACTORS_MAX + 1] = {0};
+        int degree = 0;
+        for (int i = 0; i < f.count; i++)
+            multiply_factor(d, &degree, f.a[i]);
+        for (int i = 0; i < f.count; i++) {
+            double others[FACTORS_MAX + 1] = {1};
+            int others_degree = 0;
+            for (int j = 0; j < f.count; j++)
+                if (j != i) multiply_factor(others, &others_degree, f.a[j]);
+            for (int j = 0; j <= others_degree; j++)
+                m[j] -= power * f.e[i] * f.a[i] * others[j];
+        }
+        out[0] = pow(f.scale, power);
+        for (int64_t k = 0; k + 1 < count; k++) {
+            double sum = 0;
+            /* the sums are combined term by term: for prefix sums this is the exact ratio (k + p)/(k + 1) */
+            for (int j = 0; j < f.count && j <= k; j++)
+                sum += (m[j] - d[j + 1] * (double)(k - j)) * out[k - j];
+            out[k + 1] = sum / (double)(k + 1);
+        }
         return DPMF_OK;
     }
     if (!w->toeplitz)
@@ -375,7 +349,16 @@ dpmf_status workload_series(const dpmf_workload *w, double power, int64_t count,
     if (!(w->matrix[0] > 0))
         return base_fail(DPMF_ERROR_NUMERICAL, "workload %s: diagonal %g has no real square root, accepted > 0",
                          w->text, w->matrix[0]);
-    dense_series(w, power, count, out);
+    /* First column of a dense Toeplitz matrix to a power: k a_0 g_k = sum_{j=1..k} (p j - (k - j)) a_j g_{k-j}. */
+    int64_t n = w->steps;
+    double a0 = w->matrix[0];
+    out[0] = pow(a0, power);
+    for (int64_t k = 1; k < count; k++) {
+        double sum = 0;
+        for (int64_t j = 1; j <= k; j++)
+            sum += (power * (double)j - (double)(k - j)) * w->matrix[j * n] * out[k - j];
+        out[k] = sum / ((double)k * a0);
+    }
     return DPMF_OK;
 }
 

@@ -96,12 +96,6 @@ static double common_fraction(double sigma, double h, int64_t cells, int above) 
     return found;
 }
 
-static void concentrate(const cell *c, int64_t i, double h, double f, int above, double *mass) {
-    const double at = fraction(c, i, h, above), less = fmax(c->mass.value - c->mass.error, 0);
-    const int64_t slot = above ? (at <= f ? i : i + 1) : (at >= f ? i : i - 1);
-    if (slot >= 0) mass[slot] += less;
-}
-
 dpmf_status allocation_law_create(double sigma, double step, int64_t cells, allocation_side side, allocation_law *out) {
     const int lower = side != ALLOCATION_UPPER, above = side == ALLOCATION_LOWER_PUTS;
     allocation_law law = {.sigma = sigma, .step = step, .cut = step * (double)cells, .count = cells + 1};
@@ -111,9 +105,11 @@ dpmf_status allocation_law_create(double sigma, double step, int64_t cells, allo
     for (int64_t i = 0; i < cells; i++) {
         const double high = place_of(sigma, step * (double)(i + 1));
         const cell c = cell_at(sigma, low, high);
-        if (lower)
-            concentrate(&c, i, step, f, above, law.mass);
-        else
+        if (lower) {
+            const double at = fraction(&c, i, step, above), less = fmax(c.mass.value - c.mass.error, 0);
+            const int64_t slot = above ? (at <= f ? i : i + 1) : (at >= f ? i : i - 1);
+            if (slot >= 0) law.mass[slot] += less;
+        } else
             split(&c, step * (double)i, step, law.mass + i);
         low = high;
     }

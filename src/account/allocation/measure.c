@@ -98,26 +98,6 @@ static void measure_trim(measure *m, double mass, double mean) {
     m->count = end - begin;
 }
 
-/* out[i + j] += x[i] y[j], four rows at a time. */
-static void convolve(int64_t nx, const double *restrict x, int64_t ny, const double *restrict y, double *restrict out) {
-    int64_t i = 0;
-    for (; i + 4 <= nx && ny >= 4; i += 4) {
-        const double a = x[i], b = x[i + 1], c = x[i + 2], d = x[i + 3];
-        double *restrict o = out + i;
-        o[0] += a * y[0];
-        o[1] += a * y[1] + b * y[0];
-        o[2] += a * y[2] + b * y[1] + c * y[0];
-        for (int64_t j = 3; j < ny; j++)
-            o[j] += (a * y[j] + b * y[j - 1]) + (c * y[j - 2] + d * y[j - 3]);
-        o[ny] += b * y[ny - 1] + c * y[ny - 2] + d * y[ny - 3];
-        o[ny + 1] += c * y[ny - 1] + d * y[ny - 2];
-        o[ny + 2] += d * y[ny - 1];
-    }
-    for (; i < nx; i++)
-        for (int64_t j = 0; j < ny; j++)
-            out[i + j] += x[i] * y[j];
-}
-
 /* scale x + y, on the same grid. */
 static dpmf_status measure_join(const measure *x, double scale, const measure *y, measure *out) {
     const int64_t first = x->first < y->first ? x->first : y->first;
@@ -237,7 +217,25 @@ static dpmf_status add_to(measure *x, const measure *y, double bins, double trim
     measure s = {.step = x->step, .first = x->first + y->first, .count = x->count + y->count - 1};
     assert(x->step == y->step);
     TRY(base_alloc_doubles(s.count, "a sum of measures", &s.mass));
-    convolve(shorter->count, shorter->mass, longer->count, longer->mass, s.mass);
+    /* out[i + j] += x[i] y[j], four rows at a time. */
+    int64_t i = 0;
+    for (; i + 4 <= shorter->count && longer->count >= 4; i += 4) {
+        const double a = shorter->mass[i], b = shorter->mass[i + 1], c = shorter->mass[i + 2], d = shorter->mass[i + 3];
+        double *restrict o = s.mass + i;
+        o[0] += a * longer->mass[0];
+        o[1] += a * longer->mass[1] + b * longer->mass[0];
+        o[2] += a * longer->mass[2] + b * longer->mass[1] + c * longer->mass[0];
+        for (int64_t j = 3; j < longer->count; j++)
+            o[j] +=
+                (a * longer->mass[j] + b * longer->mass[j - 1]) + (c * longer->mass[j - 2] + d * longer->mass[j - 3]);
+        o[longer->count] += b * longer->mass[longer->count - 1] + c * longer->mass[longer->count - 2] +
+                            d * longer->mass[longer->count - 3];
+        o[longer->count + 1] += c * longer->mass[longer->count - 1] + d * longer->mass[longer->count - 2];
+        o[longer->count + 2] += d * longer->mass[longer->count - 1];
+    }
+    for (; i < shorter->count; i++)
+        for (int64_t j = 0; j < longer->count; j++)
+            s.mass[i + j] += shorter->mass[i] * longer->mass[j];
     s.total = x->total * y->total * (1 + 8 * U);
     s.mean = (x->mean * y->total + x->total * y->mean) * (1 + 8 * U);
     s.cut = (x->cut * y->total + x->total * y->cut) * (1 + 8 * U);

@@ -349,21 +349,6 @@ static double banded_class_least(banded_class *c, const double *nu, double *tau)
 /* Rows with less than this part left of |J0_t|^2, or of which rounding is more than this part, are left out (s_t = 0). */
 static const double LEAST_LEFT = 1e-6, MOST_PAID = 0.1, PER_RATIO = 8;
 
-/* V0 within the band: row t of D, from left to right, holds V0[t,u] times C[t,t] and entries of rows that are known. */
-static void dual_matrix(int64_t n, int64_t b, const double *rows, const double *d, double *v) {
-    for (int64_t t = 0; t < n; t++) {
-        int64_t first = t < b ? 0 : t - b + 1;
-        for (int64_t u = first; u <= t; u++) {
-            double sum = -0.5 * d[t * b + t - u];
-            for (int64_t s = first; s < u; s++)
-                sum -= rows[t * b + t - s] * v[u * b + u - s];
-            for (int64_t s = u; s < t; s++)
-                sum -= rows[t * b + t - s] * v[s * b + s - u];
-            v[t * b + t - u] = sum / rows[t * b];
-        }
-    }
-}
-
 /* ---- rows of J, one after the other ---- */
 
 /*
@@ -405,21 +390,6 @@ static double enter(const walk *w, int64_t u, const double *slope, double seed) 
     double q = banded_inner(stride, slope, w->cross + c * stride) + slope[stride] * w->with_m[c] +
                slope[stride + 1] * w->with_o[c];
     return seed * seed * q + banded_inner(stride, w->lead, w->u + c * stride);
-}
-
-/* State_t's covariances with the y^_u before t, U[t,u] into lags, and row t of G. */
-static void project(walk *w, int64_t t, int64_t slot, const double *slope, double seed, const error_drive *d) {
-    for (int64_t k = 1; k < w->b && k <= t; k++) {
-        const int64_t c = (t - k) % w->b;
-        double *cross = w->cross + c * w->stride, m = w->with_m[c];
-        const double y = banded_inner(w->stride, w->lead, cross);
-        cross[slot] = y;
-        w->with_o[c] = d->keep * w->with_o[c] + d->p * m + d->g * y;
-        w->with_m[c] = d->beta * m + y;
-        w->lags[k] = enter(w, t - k, slope, seed);
-        w->g[k] = w->nu[t - k] > 0 ? w->lags[k] / w->nu[t - k] : 0;
-        w->tau[t - k] += w->lags[k] * w->x[t * w->b + k];
-    }
 }
 
 /* Column t before y^_t and J_t have lost anything: the covariances of state_t with y_t, and V0. */
@@ -464,7 +434,18 @@ static void walk_rows(walk *w, const double *rows, const double *slopes) {
         const double *row = rows + t * w->b, *slope = slopes + t * (w->stride + 2), seed = 1 / row[0];
         const error_drive d = error_drive_at(p->workload, t);
         if (w->slots > 0) banded_lead(p, t, slot, row, w->lead);
-        project(w, t, slot, slope, seed, &d);
+        /* State_t's covariances with the y^_u before t, U[t,u] into lags, and row t of G. */
+        for (int64_t k = 1; k < w->b && k <= t; k++) {
+            const int64_t c = (t - k) % w->b;
+            double *cross = w->cross + c * w->stride, m = w->with_m[c];
+            const double y = banded_inner(w->stride, w->lead, cross);
+            cross[slot] = y;
+            w->with_o[c] = d.keep * w->with_o[c] + d.p * m + d.g * y;
+            w->with_m[c] = d.beta * m + y;
+            w->lags[k] = enter(w, t - k, slope, seed);
+            w->g[k] = w->nu[t - k] > 0 ? w->lags[k] / w->nu[t - k] : 0;
+            w->tau[t - k] += w->lags[k] * w->x[t * w->b + k];
+        }
         start_column(w, t, slot, seed, &d);
         /* Column t loses its projections on the columns before. */
         const int64_t b = w->b, c = t % b, stride = w->stride;
@@ -512,7 +493,18 @@ dpmf_status banded_bound(const banded_pass *pass, banded_class *c, const double 
                 sum += rows[r * b + r - t] * rows[r * b + r - t + j];
             x[t * b + j] = sum;
         }
-    dual_matrix(n, b, rows, d, v0);
+    /* V0 within the band: row t of D, from left to right, holds V0[t,u] times C[t,t] and entries of rows that are known. */
+    for (int64_t t = 0; t < n; t++) {
+        int64_t first = t < b ? 0 : t - b + 1;
+        for (int64_t u = first; u <= t; u++) {
+            double sum = -0.5 * d[t * b + t - u];
+            for (int64_t s = first; s < u; s++)
+                sum -= rows[t * b + t - s] * v0[u * b + u - s];
+            for (int64_t s = u; s < t; s++)
+                sum -= rows[t * b + t - s] * v0[s * b + s - u];
+            v0[t * b + t - u] = sum / rows[t * b];
+        }
+    }
     w.x = x;
     w.v0 = v0;
     walk_rows(&w, rows, slopes);

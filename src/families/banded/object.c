@@ -352,21 +352,6 @@ static dpmf_status descend_long(problem *s, int iterations, base_minimum *out) {
     return DPMF_OK;
 }
 
-/* New scales mean a new memory for BFGS, so there are few of them: after a short run from a far start, and for windows. */
-static dpmf_status solve_rms(problem *s, double tolerance) {
-    base_minimum m = {0};
-    int stuck = 0;
-    s->tolerance = tolerance;
-    if (!s->near) TRY(descend_rows(s, FIRST_STEPS, &m));
-    while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 3) {
-        double gap = s->upper / s->lower - 1;
-        TRY(descend_long(s, s->limit - s->iterations, &m));
-        if (!near_enough(s, tolerance)) TRY(certify_rows(s, s->x));
-        stuck = s->upper / s->lower - 1 < 0.9 * gap ? 0 : stuck + 1;
-    }
-    return DPMF_OK;
-}
-
 /* mu <- mu q^r over the sum; none so small that it could not come back. */
 static void reweight(problem *s) {
     int64_t n = s->class_.n;
@@ -414,8 +399,19 @@ static dpmf_status solve_rows(problem *s, dpmf_loss loss, double tolerance, int 
         TRY(descend_rows(s, FIRST_STEPS, &m));
         s->loss = DPMF_LOSS_MAX;
         TRY(solve_max(s, tolerance));
-    } else
-        TRY(solve_rms(s, tolerance));
+    } else {
+        /* New scales mean a new memory for BFGS, so there are few of them: after a short run from a far start, and for windows. */
+        base_minimum m = {0};
+        int stuck = 0;
+        s->tolerance = tolerance;
+        if (!s->near) TRY(descend_rows(s, FIRST_STEPS, &m));
+        while (!near_enough(s, tolerance) && s->iterations < s->limit && stuck < 3) {
+            double gap = s->upper / s->lower - 1;
+            TRY(descend_long(s, s->limit - s->iterations, &m));
+            if (!near_enough(s, tolerance)) TRY(certify_rows(s, s->x));
+            stuck = s->upper / s->lower - 1 < 0.9 * gap ? 0 : stuck + 1;
+        }
+    }
     memcpy(rows, s->best, (size_t)count * sizeof *rows);
     return DPMF_OK;
 }

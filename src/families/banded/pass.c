@@ -164,18 +164,6 @@ static void carry_back(const banded_pass *p, const double *restrict l, const dou
     }
 }
 
-static void carry_back_workload(const banded_pass *p, const error_drive *d, const double *a, double lm, double lo,
-                                double weight, cost *c) {
-    for (int64_t i = 0; i < p->stride; i++) {
-        double m = c->with_m[i], o = c->with_o[i];
-        c->with_m[i] = d->beta * m + d->p * o + a[i] * (d->beta * lm + d->p * lo);
-        c->with_o[i] = d->keep * (o + a[i] * lo);
-    }
-    c->mm = d->beta * d->beta * c->mm + 2 * d->beta * d->p * c->mo + d->p * d->p * c->oo;
-    c->mo = d->keep * (d->beta * c->mo + d->p * c->oo);
-    c->oo = d->keep * d->keep * c->oo + weight;
-}
-
 /* The derivative by row t of C from those by a (in the ring) and by 1/C[t,t]. */
 static void write_row(const banded_pass *p, int64_t t, int64_t slot, const double *row, const double *by_a,
                       double by_seed, double *out) {
@@ -232,6 +220,14 @@ void banded_backward(banded_pass *p, const double *rows, const double *weights, 
             carry_back(p, l, a, whole, half);
             slot = slot == 0 ? slots - 1 : slot - 1;
         }
-        carry_back_workload(p, &v, a, lm, lo, t > 0 ? weights[t - 1] : 0, &c);
+        double weight = t > 0 ? weights[t - 1] : 0;
+        for (int64_t i = 0; i < p->stride; i++) {
+            double m = c.with_m[i], o = c.with_o[i];
+            c.with_m[i] = v.beta * m + v.p * o + a[i] * (v.beta * lm + v.p * lo);
+            c.with_o[i] = v.keep * (o + a[i] * lo);
+        }
+        c.mm = v.beta * v.beta * c.mm + 2 * v.beta * v.p * c.mo + v.p * v.p * c.oo;
+        c.mo = v.keep * (v.beta * c.mo + v.p * c.oo);
+        c.oo = v.keep * v.keep * c.oo + weight;
     }
 }

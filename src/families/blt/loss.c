@@ -48,24 +48,6 @@ static double log_distance(const chain *c, int a, int b) {
     return a < b ? c->q[b] + log(-expm1(-c->apart[a][b])) : c->q[a] + log(-expm1(-c->apart[b][a]));
 }
 
-static void set_scales(chain *c) {
-    double constant = 0;
-    for (int i = 0; i < c->count; i++) {
-        double alpha = 0, beta = -c->q[2 * i + 1];
-        for (int j = 0; j < c->count; j++) {
-            alpha += log_distance(c, 2 * i, 2 * j + 1);
-            beta += log_distance(c, 2 * i + 1, 2 * j);
-            if (j == i) continue;
-            alpha -= log_distance(c, 2 * i, 2 * j);
-            beta -= log_distance(c, 2 * i + 1, 2 * j + 1);
-        }
-        c->alpha[i] = exp(alpha);
-        c->beta[1 + i] = exp(beta);
-        constant += c->q[2 * i] - c->q[2 * i + 1];
-    }
-    c->beta[0] = exp(constant);
-}
-
 /*
  * Some optima have a gap of 0 or two that are equal. The bounds let the unknowns run there without leaving the range of
  * a double; what they forbid is worth less than 1e-12 of the loss.
@@ -102,7 +84,21 @@ static void set_chain(int count, const double *x, chain *c) {
         for (int b = a + 1; b < c->points; b++)
             c->apart[a][b] = c->spacing[a] + c->apart[a + 1][b];
     }
-    set_scales(c);
+    double constant = 0;
+    for (int i = 0; i < c->count; i++) {
+        double alpha = 0, beta = -c->q[2 * i + 1];
+        for (int j = 0; j < c->count; j++) {
+            alpha += log_distance(c, 2 * i, 2 * j + 1);
+            beta += log_distance(c, 2 * i + 1, 2 * j);
+            if (j == i) continue;
+            alpha -= log_distance(c, 2 * i, 2 * j);
+            beta -= log_distance(c, 2 * i + 1, 2 * j + 1);
+        }
+        c->alpha[i] = exp(alpha);
+        c->beta[1 + i] = exp(beta);
+        constant += c->q[2 * i] - c->q[2 * i + 1];
+    }
+    c->beta[0] = exp(constant);
 }
 
 /* Derivatives of f with respect to q (at), and to differences of q that span the places a to before b. */
@@ -184,23 +180,6 @@ static double next_participation(const chain *c, int64_t j, int64_t b, running_s
     return j > 0 ? change : INFINITY;
 }
 
-static void add_block(const chain *c, const running_scales *r, const blt_slope *inner, double times, part *out) {
-    int d = c->count;
-    out->value += times * r->first * r->first;
-    for (int i = 0; i < d; i++) {
-        double row = 0, row_slope = 0;
-        for (int l = 0; l < d; l++) {
-            row += r->weight[l] * inner[i * d + l].value;
-            row_slope += r->weight[l] * r->keep[l] * inner[i * d + l].slope;
-        }
-        out->value += times * r->weight[i] * row;
-        out->by_log[i] += 2 * times * (r->first * c->alpha[i] * r->past[i] + r->weight[i] * row);
-        out->by_gap[i] +=
-            2 * times *
-            (r->first * c->alpha[i] * r->past_slope[i] + r->weight_slope[i] * row + r->weight[i] * row_slope);
-    }
-}
-
 /* Sums for pairs of places first, first + 2, ... of the chain; slopes by the gap 1 - (1-g)(1-h) of both together. */
 static void pair_sums(const chain *c, int first, double n, blt_slope (*sum)(double, double), blt_slope *out) {
     int d = c->count;
@@ -234,7 +213,20 @@ static void sensitivity(const blt_problem *p, const chain *c, part *out) {
             j = p->k - 2;
             memset(r.power, 0, sizeof r.power);
         }
-        add_block(c, &r, inner, times, out);
+        int d = c->count;
+        out->value += times * r.first * r.first;
+        for (int i = 0; i < d; i++) {
+            double row = 0, row_slope = 0;
+            for (int l = 0; l < d; l++) {
+                row += r.weight[l] * inner[i * d + l].value;
+                row_slope += r.weight[l] * r.keep[l] * inner[i * d + l].slope;
+            }
+            out->value += times * r.weight[i] * row;
+            out->by_log[i] += 2 * times * (r.first * c->alpha[i] * r.past[i] + r.weight[i] * row);
+            out->by_gap[i] +=
+                2 * times *
+                (r.first * c->alpha[i] * r.past_slope[i] + r.weight_slope[i] * row + r.weight[i] * row_slope);
+        }
     }
 }
 
@@ -318,25 +310,6 @@ static double forwards(const pass *s) {
     return base_running_value(&total);
 }
 
-/* Leaves d_t mu l_{t+1} in the place of r_t. */
-static void backwards(const pass *s, double *by_a, double *by_mu) {
-    int d = s->p->count;
-    double adjoint[MAX] = {0};
-    for (int64_t t = s->p->n - 1; t >= 0; t--) {
-        double norm = s->w->norm[t], weight = 2 * emphasis(s, t), *r = s->w->r + t * d;
-        const double *q = s->w->q + t * d;
-        double by_norm = weight * norm * s->w->variance[t];
-        for (int i = 0; i < d; i++) {
-            by_norm += adjoint[i] * (1 - s->mu[i] * r[i]) - weight * s->c->a[i] * q[i];
-            by_a[i] += weight * norm * (norm * r[i] - q[i]);
-            by_mu[i] += adjoint[i] * (q[i] - norm * r[i]);
-            r[i] = norm * s->mu[i] * adjoint[i];
-            adjoint[i] = s->mu[i] * adjoint[i] - weight * norm * s->c->a[i];
-        }
-        s->w->by_norm[t] = by_norm;
-    }
-}
-
 static void through_covariance(const pass *s, double *by_a, double *by_mu) {
     int d = s->p->count;
     double covariance[MAX * MAX] = {0}, slope[MAX * MAX] = {0}, by_m[MAX * MAX] = {0};
@@ -391,7 +364,22 @@ static double blt_normalized_error(const blt_problem *p, const blt_pair *c, blt_
             s.m[i * p->count + l] = s.mu[i] * s.mu[l];
     set_norms(&s);
     double total = forwards(&s);
-    backwards(&s, by_a, by_mu);
+    /* Leaves d_t mu l_{t+1} in the place of r_t. */
+    int d = s.p->count;
+    double adjoint[MAX] = {0};
+    for (int64_t t = s.p->n - 1; t >= 0; t--) {
+        double norm = s.w->norm[t], weight = 2 * emphasis(&s, t), *r = s.w->r + t * d;
+        const double *q = s.w->q + t * d;
+        double by_norm = weight * norm * s.w->variance[t];
+        for (int i = 0; i < d; i++) {
+            by_norm += adjoint[i] * (1 - s.mu[i] * r[i]) - weight * s.c->a[i] * q[i];
+            by_a[i] += weight * norm * (norm * r[i] - q[i]);
+            by_mu[i] += adjoint[i] * (q[i] - norm * r[i]);
+            r[i] = norm * s.mu[i] * adjoint[i];
+            adjoint[i] = s.mu[i] * adjoint[i] - weight * norm * s.c->a[i];
+        }
+        s.w->by_norm[t] = by_norm;
+    }
     through_covariance(&s, by_a, by_mu);
     through_norms(&s, out);
     for (int i = 0; i < p->count; i++) {

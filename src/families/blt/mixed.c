@@ -62,25 +62,21 @@ static dpmf_status square_of(mixed_problem *p, double *value) {
     return DPMF_OK;
 }
 
-/* E; INFINITY where it is not finite. */
-static dpmf_status error_of(mixed_problem *p, const blt_cascade *k, double *value) {
-    double sum = 0;
-    memcpy(p->w, p->impulse, (size_t)p->n * sizeof *p->w);
-    blt_cascade_divide(k, p->n, 1, p->w);
-    TRY(dpmf_workload_apply(p->error.workload, p->w, p->w));
-    for (int64_t t = 0; t < p->n; t++)
-        sum += toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
-    *value = isfinite(sum) ? sum : INFINITY;
-    return DPMF_OK;
-}
-
 static dpmf_status log_loss(void *context, const double *x, double *f, double *gradient) {
     mixed_problem *p = context;
     blt_cascade k;
     double square = INFINITY, error = INFINITY;
     *f = INFINITY;
     if (!blt_cascade_set(p->count, p->n, x, &k)) return DPMF_OK;
-    TRY(error_of(p, &k, &error));
+    /* E; INFINITY where it is not finite. */
+    double *value = &error;
+    double sum = 0;
+    memcpy(p->w, p->impulse, (size_t)p->n * sizeof *p->w);
+    blt_cascade_divide(&k, p->n, 1, p->w);
+    TRY(dpmf_workload_apply(p->error.workload, p->w, p->w));
+    for (int64_t t = 0; t < p->n; t++)
+        sum += toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
+    *value = isfinite(sum) ? sum : INFINITY;
     if (!isfinite(error) || !(error > 0)) return DPMF_OK;
     blt_cascade_run(&k, p->n, p->impulse, p->of_impulse, p->c);
     TRY(square_of(p, &square));
@@ -257,26 +253,6 @@ static void add_cluster(const mixed_problem *p, int count, field *out) {
     blt_cascade_unknowns(count, p->n, scales, gaps, to->x);
 }
 
-/* Decays that are nearly 1 over all steps start where the loss still shows how they matter. */
-static void add_positive(int64_t n, const blt_parameters *positive, field *out) {
-    double gaps[MAX];
-    found *to = &out->at[out->count++];
-    for (int i = 0; i < positive->count; i++)
-        gaps[i] = fmax(positive->gap[i], LASTING_GAP / (double)n);
-    *to = (found){.count = positive->count};
-    blt_cascade_unknowns(positive->count, n, positive->scale, gaps, to->x);
-}
-
-/* The way through SKETCH_MU may lose what the ends with one buffer less have: then from the best of them without it. */
-static dpmf_status hold_loss(search *s) {
-    field start = {0};
-    if (s->fewer.count == 0 || (s->ends.count > 0 && s->ends.at[0].end.f <= s->fewer.at[0].end.f)) return DPMF_OK;
-    add_insertions(s->p.n, &s->fewer.at[0], &start);
-    TRY(descend_all(s, COMPARE_MU, STEPS, ENDS, &start));
-    if (start.count > 0) s->ends = start;
-    return DPMF_OK;
-}
-
 /* From the ends with one buffer less to those with as many as `positive` has. */
 static dpmf_status climb(search *s, const blt_parameters *positive) {
     field *now = &s->ends;
@@ -284,11 +260,23 @@ static dpmf_status climb(search *s, const blt_parameters *positive) {
     now->count = 0;
     for (int i = 0; i < s->fewer.count; i++)
         add_insertions(s->p.n, &s->fewer.at[i], now);
-    add_positive(s->p.n, positive, now);
+    /* Decays that are nearly 1 over all steps start where the loss still shows how they matter. */
+    double gaps[MAX];
+    found *to = &now->at[now->count++];
+    for (int i = 0; i < positive->count; i++)
+        gaps[i] = fmax(positive->gap[i], LASTING_GAP / (double)s->p.n);
+    *to = (found){.count = positive->count};
+    blt_cascade_unknowns(positive->count, s->p.n, positive->scale, gaps, to->x);
     if (s->p.mixed.memory != NULL && positive->count > 1) add_cluster(&s->p, positive->count, now);
     TRY(descend_all(s, SKETCH_MU, SKETCHED, KEPT, now));
     TRY(descend_all(s, COMPARE_MU, STEPS, ENDS, now));
-    return hold_loss(s);
+    /* The way through SKETCH_MU may lose what the ends with one buffer less have: then from the best of them without it. */
+    field start = {0};
+    if (s->fewer.count == 0 || (s->ends.count > 0 && s->ends.at[0].end.f <= s->fewer.at[0].end.f)) return DPMF_OK;
+    add_insertions(s->p.n, &s->fewer.at[0], &start);
+    TRY(descend_all(s, COMPARE_MU, STEPS, ENDS, &start));
+    if (start.count > 0) s->ends = start;
+    return DPMF_OK;
 }
 
 /* ---- the end ---- */
@@ -312,16 +300,6 @@ static dpmf_status fall_back(search *s) {
     return DPMF_OK;
 }
 
-static dpmf_status search_all(search *s, int count, const blt_parameters *positive) {
-    for (int d = 1; d <= count; d++)
-        TRY(climb(s, &positive[d - 1]));
-    const int close =
-        s->fewer.count > 0 && (s->ends.count == 0 || s->ends.at[0].end.f > s->fewer.at[0].end.f - MU_HIDES);
-    drop_far(&s->ends);
-    TRY(finish_all(s, FINISH_MU, &s->ends));
-    return close ? fall_back(s) : DPMF_OK;
-}
-
 dpmf_status blt_mixed(const optimize_task *task, int count, const blt_parameters *positive, double before,
                       blt_parameters *blt, base_minimum *out) {
     void *memory = NULL;
@@ -330,7 +308,13 @@ dpmf_status blt_mixed(const optimize_task *task, int count, const blt_parameters
     search *s = memory;
     s->run = &task->options->run;
     TRY_DONE(open_problem(task, count, &s->p));
-    TRY_DONE(search_all(s, count, positive));
+    for (int d = 1; d <= count; d++)
+        TRY_DONE(climb(s, &positive[d - 1]));
+    const int close =
+        s->fewer.count > 0 && (s->ends.count == 0 || s->ends.at[0].end.f > s->fewer.at[0].end.f - MU_HIDES);
+    drop_far(&s->ends);
+    TRY_DONE(finish_all(s, FINISH_MU, &s->ends));
+    TRY_DONE(close ? fall_back(s) : DPMF_OK);
     s->iterations += out->iterations;
     const found *best = &s->ends.at[0];
     if (s->ends.count > 0 && best->end.f < before - GAIN_LEAST) {

@@ -142,27 +142,6 @@ static dpmf_status leading(const dpmf_strategy *s, int64_t steps, dpmf_strategy 
 
 enum { MAX = BLT_MAX };
 
-static dpmf_status toeplitz_response(const dpmf_workload *a, const blt_parameters *c, const dpmf_run *run,
-                                     double *per_step) {
-    double m[MAX] = {0};
-    base_running sum = {0};
-    int64_t n = a->steps;
-    memset(per_step, 0, (size_t)n * sizeof *per_step);
-    per_step[0] = 1;
-    TRY(dpmf_workload_apply(a, per_step, per_step));
-    for (int64_t t = 0; t < n; t++) {
-        TRY(error_report(run, t, n, 4 * c->count));
-        double w = per_step[t];
-        for (int i = 0; i < c->count; i++)
-            w -= c->scale[i] * m[i];
-        for (int i = 0; i < c->count; i++)
-            m[i] = (m[i] - c->gap[i] * m[i]) + w;
-        base_running_add(&sum, w * w);
-        per_step[t] = base_running_value(&sum);
-    }
-    return DPMF_OK;
-}
-
 void blt_buffers_advance(int d, const double *scale, const double *gap, double variance, double factor,
                          const error_drive *drive, blt_buffers *k, error_moments *moments) {
     double u[MAX], yy = variance, with_mom = 0, with_o = 0;
@@ -195,7 +174,25 @@ static dpmf_status blt_squared_errors(const dpmf_strategy *s, const error_questi
     blt_buffers k;
     *done = q->a->form == WORKLOAD_NAMED || (q->a->toeplitz && error_question_is_plain(q));
     if (!*done) return DPMF_OK;
-    if (q->a->toeplitz && error_question_is_plain(q)) return toeplitz_response(q->a, c, q->run, squares);
+    if (q->a->toeplitz && error_question_is_plain(q)) {
+        double m[MAX] = {0};
+        base_running sum = {0};
+        int64_t n = q->a->steps;
+        memset(squares, 0, (size_t)n * sizeof *squares);
+        squares[0] = 1;
+        TRY(dpmf_workload_apply(q->a, squares, squares));
+        for (int64_t t = 0; t < n; t++) {
+            TRY(error_report(q->run, t, n, 4 * c->count));
+            double w = squares[t];
+            for (int i = 0; i < c->count; i++)
+                w -= c->scale[i] * m[i];
+            for (int i = 0; i < c->count; i++)
+                m[i] = (m[i] - c->gap[i] * m[i]) + w;
+            base_running_add(&sum, w * w);
+            squares[t] = base_running_value(&sum);
+        }
+        return DPMF_OK;
+    }
     for (int64_t stamp = 0; stamp < q->stamps; stamp++) {
         memset(&k, 0, sizeof k); /* the noise restarts, the workload does not */
         for (int64_t t = 0; t < steps; t++) {

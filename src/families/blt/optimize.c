@@ -103,17 +103,6 @@ static void inserted_start(int fewer, const double *gaps, int at, double *x) {
     blt_unknowns(fewer + 1, more, x);
 }
 
-/* The same with the pair around 1, a decay of nearly 0: optima there are not found from below. */
-static void corner_start(int fewer, const double *gaps, double *x) {
-    double more[UNKNOWNS];
-    memcpy(more, gaps, (size_t)(2 * fewer) * sizeof *more);
-    more[2 * fewer - 1] = fmin(more[2 * fewer - 1], 0.9);
-    more[2 * fewer - 2] = fmin(more[2 * fewer - 2], 0.9 * more[2 * fewer - 1]);
-    more[2 * fewer] = 0.97;
-    more[2 * fewer + 1] = 1.02;
-    blt_unknowns(fewer + 1, more, x);
-}
-
 /* From the best with one buffer less: a pair of gaps more, in each of the widest intervals. */
 static dpmf_status try_inserted(const blt_problem *problem, const dpmf_run *run, const found *fewer, int most,
                                 found *best, int *iterations) {
@@ -122,7 +111,14 @@ static dpmf_status try_inserted(const blt_problem *problem, const dpmf_run *run,
     blt_gaps(fewer->count, fewer->x, gaps);
     for (int at = 0; at <= points; at++)
         width[at] = at == 0 ? 1 : log((at == points ? 1 : fmin(gaps[at], 1)) / gaps[at - 1]);
-    corner_start(fewer->count, gaps, x);
+    /* The same with the pair around 1, a decay of nearly 0: optima there are not found from below. */
+    double more[UNKNOWNS];
+    memcpy(more, gaps, (size_t)(2 * fewer->count) * sizeof *more);
+    more[2 * fewer->count - 1] = fmin(more[2 * fewer->count - 1], 0.9);
+    more[2 * fewer->count - 2] = fmin(more[2 * fewer->count - 2], 0.9 * more[2 * fewer->count - 1]);
+    more[2 * fewer->count] = 0.97;
+    more[2 * fewer->count + 1] = 1.02;
+    blt_unknowns(fewer->count + 1, more, x);
     TRY(try_start(problem, run, x, best, iterations));
     for (int i = 0; i < most; i++) {
         int at = 0;

@@ -54,8 +54,13 @@ static void fourier_release(dpmf_strategy *s) {
     base_free(self->inverse);
 }
 
-/* Weights u_q with sum_q u_q f_q = sum_q (-1)^q f_q to double precision. */
-static void alternating_weights(double u[TERMS]) {
+/*
+ * a_j = sum_q (-1)^q f_{j+qn} for the series f of (1-x)^power, power = -1/2 or 1/2. For power 1/2, f_0 = 1 has the
+ * other sign than the rest and would not be a moment sequence: it is added by itself.
+ */
+static void skew_column(int64_t n, double power, double *a) {
+    double u[TERMS], f = 1;
+    /* Weights u_q with sum_q u_q f_q = sum_q (-1)^q f_q to double precision. */
     double d = pow(3 + sqrt(8), TERMS);
     d = (d + 1 / d) / 2;
     double b = -1, c = -d;
@@ -64,15 +69,6 @@ static void alternating_weights(double u[TERMS]) {
         u[k] = c / d;
         b *= ((double)k + TERMS) * ((double)k - TERMS) / (((double)k + 0.5) * ((double)k + 1));
     }
-}
-
-/*
- * a_j = sum_q (-1)^q f_{j+qn} for the series f of (1-x)^power, power = -1/2 or 1/2. For power 1/2, f_0 = 1 has the
- * other sign than the rest and would not be a moment sequence: it is added by itself.
- */
-static void skew_column(int64_t n, double power, double *a) {
-    double u[TERMS], f = 1;
-    alternating_weights(u);
     memset(a, 0, (size_t)n * sizeof *a);
     int64_t first = power > 0 ? 1 : 0; /* class 0 starts at m = n for power 1/2: its signs are reversed below */
     for (int64_t m = 0; m < n * TERMS + first * n; m++) {

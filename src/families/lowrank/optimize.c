@@ -295,20 +295,6 @@ static double fit_left(lowrank_fit *f, const work *w) {
     return -explained;
 }
 
-static void fit_right(lowrank_fit *f, const work *w) {
-    int64_t n = f->steps, r = f->rank;
-    double gram[RANK_MAX * RANK_MAX] = {0}, copy[RANK_MAX * RANK_MAX];
-    memset(f->right, 0, (size_t)(n * r) * sizeof(double));
-    for (int64_t u = n - 1 - f->bands; u >= 0; u--) {
-        double *right = f->right + u * r;
-        add_square(r, f->left + (u + f->bands) * r, gram);
-        for (int64_t k = 0; k < r; k++)
-            right[k] = w->sums[k * n + u];
-        memcpy(copy, gram, (size_t)(r * r) * sizeof *copy);
-        solve_normal(r, copy, right);
-    }
-}
-
 static double square_of_part(const lowrank_fit *f) {
     double sum = 0;
     for (int64_t t = f->bands; t < f->steps; t++) {
@@ -337,7 +323,17 @@ static dpmf_status sweep(lowrank_fit *f, int most, const dpmf_run *run) {
         f->converged = f->residual >= last * (1 - SETTLED) || f->residual < 1e-12;
         if (f->converged || f->sweeps == most) break;
         last = f->residual;
-        fit_right(f, &w);
+        int64_t n = f->steps, r = f->rank;
+        double gram[RANK_MAX * RANK_MAX] = {0}, copy[RANK_MAX * RANK_MAX];
+        memset(f->right, 0, (size_t)(n * r) * sizeof(double));
+        for (int64_t u = n - 1 - f->bands; u >= 0; u--) {
+            double *right = f->right + u * r;
+            add_square(r, f->left + (u + f->bands) * r, gram);
+            for (int64_t k = 0; k < r; k++)
+                right[k] = w.sums[k * n + u];
+            memcpy(copy, gram, (size_t)(r * r) * sizeof *copy);
+            solve_normal(r, copy, right);
+        }
     }
 done:
     base_free(w.right);
@@ -358,18 +354,6 @@ static void start_polynomials(lowrank_fit *f) {
     }
 }
 
-/* right of f from that of every stride-th step, linearly between them and constant after the last. */
-static void interpolate(const lowrank_fit *coarse, int64_t stride, lowrank_fit *f) {
-    int64_t r = f->rank, known = coarse->steps - coarse->bands; /* columns that have entries */
-    for (int64_t u = 0; u < f->steps; u++) {
-        int64_t i = u / stride < known - 1 ? u / stride : known - 1, next = i + 1 < known ? i + 1 : i;
-        double part = (double)(u - i * stride) / (double)stride;
-        for (int64_t k = 0; k < r; k++)
-            f->right[u * r + k] = coarse->right[i * r + k] +
-                                  (next == i ? 0 : part * (coarse->right[next * r + k] - coarse->right[i * r + k]));
-    }
-}
-
 static dpmf_status start_coarse(lowrank_fit *f, int64_t stride, const dpmf_run *run) {
     int64_t m = (f->steps + stride - 1) / stride;
     lowrank_fit coarse = {.steps = m, .bands = (f->bands + stride - 1) / stride, .rank = f->rank};
@@ -384,7 +368,15 @@ static dpmf_status start_coarse(lowrank_fit *f, int64_t stride, const dpmf_run *
     coarse.target = target;
     start_polynomials(&coarse);
     TRY_DONE(sweep(&coarse, COARSE_SWEEPS, run));
-    interpolate(&coarse, stride, f);
+    /* right of f from that of every stride-th step, linearly between them and constant after the last. */
+    int64_t r = f->rank, known = coarse.steps - coarse.bands; /* columns that have entries */
+    for (int64_t u = 0; u < f->steps; u++) {
+        int64_t i = u / stride < known - 1 ? u / stride : known - 1, next = i + 1 < known ? i + 1 : i;
+        double part = (double)(u - i * stride) / (double)stride;
+        for (int64_t k = 0; k < r; k++)
+            f->right[u * r + k] = coarse.right[i * r + k] +
+                                  (next == i ? 0 : part * (coarse.right[next * r + k] - coarse.right[i * r + k]));
+    }
 done:
     base_free(target);
     base_free(coarse.left);

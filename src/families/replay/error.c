@@ -71,27 +71,6 @@ done:
 
 /* ---- transitions, epoch by epoch ---- */
 
-static void forward(const replay *c, const error_t *e, int64_t epoch) {
-    const int64_t b = c->shape.period;
-    const int r = c->shape.buffers, n = e->heads, m = e->states;
-    double *phi = e->phi + epoch * (b + 1) * n * m;
-    memset(phi, 0, (size_t)(n * m) * sizeof *phi);
-    for (int i = 0; i < n; i++)
-        phi[i * m + i] = 1;
-    for (int64_t p = 0; p < b; p++, phi += n * m) {
-        const head a = replay_error_head_at(e, c, epoch * b + p);
-        const double *h = c->h + (epoch * b + p) * r, *power = e->power + p * r;
-        for (int i = 0; i < n; i++) {
-            double *out = phi + n * m + i * m;
-            for (int j = 0; j < m; j++) {
-                out[j] = j < n ? 0 : a.c[i] * h[j - n] * power[j - n];
-                for (int l = 0; l < n; l++)
-                    out[j] += a.k[i * n + l] * phi[l * m + j];
-            }
-        }
-    }
-}
-
 static void backward(const replay *c, const error_t *e, int64_t epoch) {
     const int64_t b = c->shape.period;
     const int r = c->shape.buffers, n = e->heads, m = e->states;
@@ -173,25 +152,6 @@ static inline __attribute__((always_inline)) void add_epoch(int n, int r, const 
     }
 }
 
-static void mix(const replay *c, const error_t *e, int64_t f) {
-    const int64_t b = c->shape.period;
-    const int r = c->shape.buffers, n = e->heads, m = e->states;
-    memset(e->omega + f * b * m, 0, (size_t)(b * m) * sizeof *e->omega);
-    for (int64_t from = 0; from < f; from++)
-        REPLAY_USUAL(add_epoch, n, r, c, e, f, from);
-    for (int64_t p = 0; p < b; p++) {
-        const double *omega = e->omega + (f * b + p) * m, *phi = e->phi + (f * (b + 1) + p) * n * m;
-        double *gamma = e->gamma + (f * b + p) * m;
-        for (int i = 0; i < n; i++) {
-            gamma[i] = 0;
-            for (int j = 0; j < m; j++)
-                gamma[i] += phi[i * m + j] * omega[j];
-        }
-        for (int j = 0; j < r; j++)
-            gamma[n + j] = e->power[p * r + j] * omega[n + j];
-    }
-}
-
 /* ---- the covariance, step by step ---- */
 
 /* out = A x for m x columns: heads from K and c h', buffers by rho. */
@@ -251,7 +211,24 @@ typedef struct task {
 static dpmf_status transitions(void *context, int64_t epoch, int worker) {
     const task *t = context;
     (void)worker;
-    forward(t->c, t->e, epoch);
+    const int64_t b = t->c->shape.period;
+    const int r = t->c->shape.buffers, n = t->e->heads, m = t->e->states;
+    double *phi = t->e->phi + epoch * (b + 1) * n * m;
+    memset(phi, 0, (size_t)(n * m) * sizeof *phi);
+    for (int i = 0; i < n; i++)
+        phi[i * m + i] = 1;
+    for (int64_t p = 0; p < b; p++, phi += n * m) {
+        const head a = replay_error_head_at(t->e, t->c, epoch * b + p);
+        const double *h = t->c->h + (epoch * b + p) * r, *power = t->e->power + p * r;
+        for (int i = 0; i < n; i++) {
+            double *out = phi + n * m + i * m;
+            for (int j = 0; j < m; j++) {
+                out[j] = j < n ? 0 : a.c[i] * h[j - n] * power[j - n];
+                for (int l = 0; l < n; l++)
+                    out[j] += a.k[i * n + l] * phi[l * m + j];
+            }
+        }
+    }
     backward(t->c, t->e, epoch);
     return DPMF_OK;
 }
@@ -259,7 +236,23 @@ static dpmf_status transitions(void *context, int64_t epoch, int worker) {
 static dpmf_status mixes(void *context, int64_t item, int worker) {
     const task *t = context;
     (void)worker;
-    mix(t->c, t->e, t->c->shape.epochs - 1 - item); /* the longest first */
+    int64_t f = t->c->shape.epochs - 1 - item;
+    const int64_t b = t->c->shape.period;
+    const int r = t->c->shape.buffers, n = t->e->heads, m = t->e->states;
+    memset(t->e->omega + f * b * m, 0, (size_t)(b * m) * sizeof *t->e->omega);
+    for (int64_t from = 0; from < f; from++)
+        REPLAY_USUAL(add_epoch, n, r, t->c, t->e, f, from);
+    for (int64_t p = 0; p < b; p++) {
+        const double *omega = t->e->omega + (f * b + p) * m, *phi = t->e->phi + (f * (b + 1) + p) * n * m;
+        double *gamma = t->e->gamma + (f * b + p) * m;
+        for (int i = 0; i < n; i++) {
+            gamma[i] = 0;
+            for (int j = 0; j < m; j++)
+                gamma[i] += phi[i * m + j] * omega[j];
+        }
+        for (int j = 0; j < r; j++)
+            gamma[n + j] = t->e->power[p * r + j] * omega[n + j];
+    } /* the longest first */
     return DPMF_OK;
 }
 

@@ -203,10 +203,6 @@ static inline __attribute__((always_inline)) void sweep(int r, const pair *t) {
         t->rho_[j] = rho_[j];
 }
 
-static void sweep_any(int r, const pair *t) {
-    REPLAY_UNROLLED(sweep, r, t)
-}
-
 /* ---- all of them ---- */
 
 typedef struct task {
@@ -268,7 +264,7 @@ static dpmf_status one_pair(void *context, int64_t item, int worker) {
         memcpy(w.gram_, v->adjoint.gram + replay_pair(a - 1, c - 1) * r * r, bytes);
     else
         memset(w.gram_, 0, bytes);
-    sweep_any(r, &w);
+    REPLAY_UNROLLED(sweep, r, &w)
     return DPMF_OK;
 }
 
@@ -426,22 +422,6 @@ void replay_rho_adjoint(work_t *w, double *logit_) {
         logit_[j] = sum[j] * w->c.rho[j] * (1 - w->c.rho[j]);
 }
 
-static void parameters_adjoint(work_t *w, double *gradient) {
-    const replay_shape *s = &w->c.shape;
-    const replay_view v = replay_look(s, gradient);
-    const int64_t b = s->period, q = s->nodes;
-    const int r = s->buffers;
-    memset(gradient, 0, (size_t)replay_count(s) * sizeof *gradient);
-    profile_adjoint(w);
-    replay_rho_adjoint(w, v.logit);
-    for (int e = 0; e < s->epochs; e++) {
-        replay_gather(s, r, w->adjoint.h + e * b * r, v.h + e * q * r);
-        replay_gather(s, r, w->adjoint.beta + e * b * r, v.kappa + e * q * r);
-        replay_gather(s, 1, w->adjoint.profile + e * b, v.profile + e * q);
-    }
-    replay_gather(s, 1, w->adjoint.scale, v.scale);
-}
-
 /* ---- the whole ---- */
 
 dpmf_status replay_ask(const work_t *w) {
@@ -474,7 +454,19 @@ dpmf_status replay_loss(work_t *w, const double *parameters, double *loss, doubl
         TRY(replay_ask(w));
         TRY(replay_filter_adjoint(w));
         TRY(replay_ask(w));
-        parameters_adjoint(w, gradient);
+        const replay_shape *s = &w->c.shape;
+        const replay_view v = replay_look(s, gradient);
+        const int64_t b = s->period, q = s->nodes;
+        const int r = s->buffers;
+        memset(gradient, 0, (size_t)replay_count(s) * sizeof *gradient);
+        profile_adjoint(w);
+        replay_rho_adjoint(w, v.logit);
+        for (int e = 0; e < s->epochs; e++) {
+            replay_gather(s, r, w->adjoint.h + e * b * r, v.h + e * q * r);
+            replay_gather(s, r, w->adjoint.beta + e * b * r, v.kappa + e * q * r);
+            replay_gather(s, 1, w->adjoint.profile + e * b, v.profile + e * q);
+        }
+        replay_gather(s, 1, w->adjoint.scale, v.scale);
     }
     *loss = value;
     return DPMF_OK;

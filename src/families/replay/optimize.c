@@ -75,25 +75,6 @@ static dpmf_status search_shared(const optimize_task *task, int64_t b, int seeds
     return status;
 }
 
-static dpmf_status run_search(const optimize_task *task, double lower, outcome *out) {
-    const dpmf_optimize_options *o = task->options;
-    const int64_t n = task->workload->steps;
-    const int64_t b = task->participation->separation < n ? task->participation->separation : n;
-    replay_options how = {.max_loss = o->loss == DPMF_LOSS_MAX,
-                          .buffers = o->buffers == 0 && o->shared_seeds > 0 ? SHARED_BUFFERS : o->buffers,
-                          .wanted_ratio = o->wanted_ratio > 1 ? o->wanted_ratio : WANTED_RATIO,
-                          .settled = o->wanted_ratio > 1 && lower > 0 ? 0 : SETTLED,
-                          .lower = lower,
-                          .enough = o->buffers > 0 ? (1 + o->tolerance) * lower : 0,
-                          .weights = o->weights,
-                          .run = &o->run};
-    TRY(base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &how.pool));
-    dpmf_status status =
-        o->shared_seeds > 0 ? search_shared(task, b, o->shared_seeds, &how, out) : search_replayed(task, b, &how, out);
-    base_pool_free(how.pool);
-    return status;
-}
-
 dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     dpmf_optimization bound;
     outcome f = {.loss = INFINITY, .converged = 1};
@@ -110,7 +91,24 @@ dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf
         return base_fail(DPMF_ERROR_ARGUMENT, "tvblt over several epochs: %d buffers, accepted 1 to %d",
                          task->options->buffers, REPLAY_BUFFERS_MAX);
     TRY(find_bound(task, &bound));
-    if (out != NULL) TRY(run_search(task, bound.optimum_lower, &f));
+    if (out != NULL) {
+        const dpmf_optimize_options *o = task->options;
+        const int64_t n = task->workload->steps;
+        const int64_t b = task->participation->separation < n ? task->participation->separation : n;
+        replay_options how = {.max_loss = o->loss == DPMF_LOSS_MAX,
+                              .buffers = o->buffers == 0 && o->shared_seeds > 0 ? SHARED_BUFFERS : o->buffers,
+                              .wanted_ratio = o->wanted_ratio > 1 ? o->wanted_ratio : WANTED_RATIO,
+                              .settled = o->wanted_ratio > 1 && bound.optimum_lower > 0 ? 0 : SETTLED,
+                              .lower = bound.optimum_lower,
+                              .enough = o->buffers > 0 ? (1 + o->tolerance) * bound.optimum_lower : 0,
+                              .weights = o->weights,
+                              .run = &o->run};
+        TRY(base_pool_create(n < THREADS_STEPS_MIN ? 1 : o->run.threads, &how.pool));
+        dpmf_status status = o->shared_seeds > 0 ? search_shared(task, b, o->shared_seeds, &how, &f)
+                                                 : search_replayed(task, b, &how, &f);
+        base_pool_free(how.pool);
+        TRY(status);
+    }
     *result = (dpmf_optimization){.outcome = f.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = f.iterations,
                                   .nodes = f.strategy == NULL ? 0 : (int)strategy_buffers(f.strategy),
@@ -302,23 +300,6 @@ dpmf_status replay_shared_loss(shared_t *s, const double *parameters, double *lo
 
 /* ---- rounds ---- */
 
-/* m <- clip(m + x/eps) for what was evaluated last. */
-static void replay_shared_multiply(shared_t *s) {
-    work_t *w = &s->base;
-    const int64_t b = w->c.shape.period;
-    for (int64_t p = 0; p < b; p++) {
-        const int k = replay_members(&w->c.shape, p);
-        double mean = 0;
-        for (int e = 0; e < k; e++)
-            mean += w->gram.values[replay_pair(e, e) * b + p] / k;
-        for (int e = 0; e < k; e++)
-            for (int f = 0; f < e; f++) {
-                const int64_t at = replay_pair(e, f) * b + p;
-                soft(w->gram.values[at] / mean, s->multiplier[at], s->smoothing, s->multiplier + at);
-            }
-    }
-}
-
 /*
  * Where the search for shared class seeds begins, and its rounds (as above).
  *
@@ -489,7 +470,20 @@ static dpmf_status one_round(shared_t *s, double smoothing, int iterations, cons
     for (int64_t i = 0; i < count; i++)
         s->parameters[i] = x[i] * s->scales[i];
     TRY(replay_shared_loss(s, s->parameters, loss, NULL)); /* also: X at x, for the multipliers */
-    replay_shared_multiply(s);
+    /* m <- clip(m + x/eps) for what was evaluated last. */
+    work_t *w = &s->base;
+    const int64_t b = w->c.shape.period;
+    for (int64_t p = 0; p < b; p++) {
+        const int k = replay_members(&w->c.shape, p);
+        double mean = 0;
+        for (int e = 0; e < k; e++)
+            mean += w->gram.values[replay_pair(e, e) * b + p] / k;
+        for (int e = 0; e < k; e++)
+            for (int f = 0; f < e; f++) {
+                const int64_t at = replay_pair(e, f) * b + p;
+                soft(w->gram.values[at] / mean, s->multiplier[at], s->smoothing, s->multiplier + at);
+            }
+    }
     s->smoothing = 0;
     TRY(replay_shared_loss(s, s->parameters, loss, NULL));
     *loss = replay_rms(&s->base);

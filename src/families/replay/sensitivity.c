@@ -155,24 +155,6 @@ static void identity(int r, double *x) {
         x[i * r + i] = 1;
 }
 
-static void forward(const replay_coefficients *c, int64_t epoch, filter_t *f) {
-    const int64_t b = c->shape.period;
-    const int r = c->shape.buffers;
-    double *phi = f->phi + epoch * (b + 1) * r * r;
-    identity(r, phi);
-    for (int64_t p = 0; p < b; p++, phi += r * r) {
-        const double *h = c->h + (epoch * b + p) * r, *beta = c->beta + (epoch * b + p) * r;
-        double *q = f->q + (epoch * b + p) * r;
-        memset(q, 0, (size_t)r * sizeof *q);
-        for (int i = 0; i < r; i++)
-            for (int j = 0; j < r; j++)
-                q[j] += h[i] * phi[i * r + j];
-        for (int i = 0; i < r; i++)
-            for (int j = 0; j < r; j++)
-                phi[r * r + i * r + j] = c->rho[i] * phi[i * r + j] - beta[i] * q[j];
-    }
-}
-
 static void backward(const replay_coefficients *c, int64_t epoch, filter_t *f) {
     const int64_t b = c->shape.period;
     const int r = c->shape.buffers;
@@ -200,7 +182,21 @@ typedef struct filter_task {
 static dpmf_status one_epoch(void *context, int64_t epoch, int worker) {
     filter_task *t = context;
     (void)worker;
-    forward(t->c, epoch, t->f);
+    const int64_t b = t->c->shape.period;
+    const int r = t->c->shape.buffers;
+    double *phi = t->f->phi + epoch * (b + 1) * r * r;
+    identity(r, phi);
+    for (int64_t p = 0; p < b; p++, phi += r * r) {
+        const double *h = t->c->h + (epoch * b + p) * r, *beta = t->c->beta + (epoch * b + p) * r;
+        double *q = t->f->q + (epoch * b + p) * r;
+        memset(q, 0, (size_t)r * sizeof *q);
+        for (int i = 0; i < r; i++)
+            for (int j = 0; j < r; j++)
+                q[j] += h[i] * phi[i * r + j];
+        for (int i = 0; i < r; i++)
+            for (int j = 0; j < r; j++)
+                phi[r * r + i * r + j] = t->c->rho[i] * phi[i * r + j] - beta[i] * q[j];
+    }
     backward(t->c, epoch, t->f);
     return DPMF_OK;
 }
@@ -361,11 +357,6 @@ static inline __attribute__((always_inline)) void sweep(int r, const pair *t) {
     }
 }
 
-/* Loops of known length are unrolled: a factor of two to three. */
-static void sweep_any(int r, const pair *t) {
-    REPLAY_UNROLLED(sweep, r, t)
-}
-
 /* ---- all of them ---- */
 
 typedef struct pairs_task {
@@ -414,7 +405,8 @@ static dpmf_status one_pair(void *context, int64_t item, int worker) {
         memcpy(w.gram, t->g->gram + replay_pair(a + 1, c + 1) * positions * r * r, bytes);
     else
         memset(w.gram, 0, bytes);
-    sweep_any(r, &w);
+    /* Loops of known length are unrolled: a factor of two to three. */
+    REPLAY_UNROLLED(sweep, r, &w)
     return DPMF_OK;
 }
 

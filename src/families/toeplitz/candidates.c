@@ -91,25 +91,6 @@ done:
 
 /* ---- one point ---- */
 
-/*
- * Keeps the better candidate for each sampling, of those from `first` on, which differ in sampling and normalization.
- */
-static void keep_better(dpmf_design *d, int64_t first) {
-    candidate *c = d->candidates;
-    for (int64_t i = first; i < d->count; i++)
-        for (int64_t j = d->count - 1; j > i; j--) {
-            if (c[i].info.sampling.kind != c[j].info.sampling.kind) continue;
-            if (c[j].compared < c[i].compared) {
-                const candidate e = c[i];
-                c[i] = c[j];
-                c[j] = e;
-            }
-            dpmf_strategy_free(c[j].strategy);
-            d->count--;
-            memmove(c + j, c + j + 1, (size_t)(d->count - j) * sizeof *c);
-        }
-}
-
 static dpmf_status add(sweep *s, const dpmf_strategy *strategy, const dpmf_sampling *sampling) {
     char made_by[160];
     snprintf(made_by, sizeof made_by, "design: %s, %s loss, %lld bands", strategy->family,
@@ -128,18 +109,6 @@ static dpmf_status add_both(sweep *s, const dpmf_strategy *strategy, int64_t ban
     if (unsampled) TRY(add(s, strategy, &none));
     if (s->amplify) TRY(add(s, strategy, &sampled));
     return DPMF_OK;
-}
-
-static void learn(sweep *s, int64_t first) {
-    for (int64_t i = first; i < s->design->count; i++) {
-        const candidate *e = &s->design->candidates[i];
-        if (e->info.sampling.kind != DPMF_SAMPLING_BLOCK_CYCLIC) continue;
-        if (s->best_bands == 0 || e->compared < s->best) {
-            s->best = e->compared;
-            s->best_bands = e->info.sampling.count;
-        }
-        if (e->compared > CLEARLY * s->best) s->amplify = 0;
-    }
 }
 
 /* Tries a number of bands for the requested loss, or with `rms` for the RMS loss in any case. */
@@ -167,8 +136,31 @@ static dpmf_status try_bands(sweep *s, int64_t bands, int unsampled) {
     const int64_t first = s->design->count;
     TRY(try_loss(s, bands, unsampled, 0));
     if (s->design->problem.loss == DPMF_LOSS_MAX) TRY(try_loss(s, bands, unsampled, 1));
-    keep_better(s->design, first);
-    learn(s, first);
+    /*
+ * Keeps the better candidate for each sampling, of those from `first` on, which differ in sampling and normalization.
+ */
+    candidate *c = s->design->candidates;
+    for (int64_t i = first; i < s->design->count; i++)
+        for (int64_t j = s->design->count - 1; j > i; j--) {
+            if (c[i].info.sampling.kind != c[j].info.sampling.kind) continue;
+            if (c[j].compared < c[i].compared) {
+                const candidate e = c[i];
+                c[i] = c[j];
+                c[j] = e;
+            }
+            dpmf_strategy_free(c[j].strategy);
+            s->design->count--;
+            memmove(c + j, c + j + 1, (size_t)(s->design->count - j) * sizeof *c);
+        }
+    for (int64_t i = first; i < s->design->count; i++) {
+        const candidate *e = &s->design->candidates[i];
+        if (e->info.sampling.kind != DPMF_SAMPLING_BLOCK_CYCLIC) continue;
+        if (s->best_bands == 0 || e->compared < s->best) {
+            s->best = e->compared;
+            s->best_bands = e->info.sampling.count;
+        }
+        if (e->compared > CLEARLY * s->best) s->amplify = 0;
+    }
     return DPMF_OK;
 }
 
@@ -256,20 +248,6 @@ static dpmf_status with_schedule(sweep *s) {
     if (amplified >= 2) TRY(try_bands(s, amplified, 0));
     s->plain = 1;
     return DPMF_OK;
-}
-
-static dpmf_status sweep_toeplitz(sweep *s) {
-    int64_t fit = 0, bands = 2;
-    TRY(bands_that_fit(s->design, s->most, INFINITY, &fit));
-    while (s->amplify && s->design->problem.steps / bands > 65536)
-        bands *= 2; /* amplification of very many rounds takes its time, and so few bands never win there */
-    for (; bands < s->most; bands *= 2)
-        TRY(try_bands(s, bands, 1));
-    if (s->most >= 2) TRY(try_bands(s, s->most, 1));
-    if (fit >= 2 && !tried(s, fit, DPMF_SAMPLING_NONE)) TRY(try_bands(s, fit, 1));
-    if (s->best_bands > 0) TRY(refine(s));
-    TRY(with_schedule(s));
-    return fit_time(s, DPMF_SAMPLING_BLOCK_CYCLIC);
 }
 
 /* ---- general banded C ---- */
@@ -376,7 +354,19 @@ dpmf_status toeplitz_band_candidates(dpmf_design *d) {
                             "Banded Toeplitz C was tried with up to %lld of at most %lld bands: more take too long to "
                             "evaluate (optimize --family banded-toeplitz --bands B does it).",
                             (long long)s.most, (long long)all);
-    if (design_is_allowed(d, DPMF_FAMILY_BANDED_TOEPLITZ)) TRY(sweep_toeplitz(&s));
+    if (design_is_allowed(d, DPMF_FAMILY_BANDED_TOEPLITZ)) {
+        int64_t fit = 0, bands = 2;
+        TRY(bands_that_fit(s.design, s.most, INFINITY, &fit));
+        while (s.amplify && s.design->problem.steps / bands > 65536)
+            bands *= 2; /* amplification of very many rounds takes its time, and so few bands never win there */
+        for (; bands < s.most; bands *= 2)
+            TRY(try_bands(&s, bands, 1));
+        if (s.most >= 2) TRY(try_bands(&s, s.most, 1));
+        if (fit >= 2 && !tried(&s, fit, DPMF_SAMPLING_NONE)) TRY(try_bands(&s, fit, 1));
+        if (s.best_bands > 0) TRY(refine(&s));
+        TRY(with_schedule(&s));
+        TRY(fit_time(&s, DPMF_SAMPLING_BLOCK_CYCLIC));
+    }
     if (s.best_bands == 0 && d->options.sampling == DPMF_SAMPLING_BLOCK_CYCLIC) /* McKenna 2024, Section 4.2 */
         s.best_bands = (int64_t)fmin(
             fmax(2, d->problem.epsilon * sqrt((double)d->problem.steps) / (double)d->options.epochs), (double)s.most);

@@ -74,18 +74,6 @@ void toeplitz_columns_free(toeplitz_columns *e) {
 
 /* ---- forward ---- */
 
-static void fill_series(toeplitz_columns *e, const double *c) {
-    const workload_recursion_form r = workload_recursion(e->workload, 0);
-    double m = 0, o = 0;
-    kernels_toeplitz_get()->fill(c, &e->table);
-    e->scratch[0] = 1;
-    kernels_toeplitz_get()->solve(&e->table, 0, e->n, 1, e->scratch, e->inverse);
-    for (int64_t i = 0; i < e->first; i++) {
-        m = e->momentum[i] = r.momentum * m + e->inverse[i];
-        o = e->response[i] = r.keep * o + r.rate * (r.from_m * m + r.from_y * e->inverse[i]);
-    }
-}
-
 /* d_t; all ones without normalization. |c|^2 is returned. */
 static double fill_scale(toeplitz_columns *e, const double *c) {
     double sum = 0;
@@ -140,20 +128,6 @@ static void add_row_squares(toeplitz_columns *e, const block *b) {
         for (int q = 0; q < BLOCK; q++)
             sum += o[q] * o[q];
         e->row_squares[t] += sum;
-    }
-}
-
-/* Lanes of columns past the last are zero all along: their h is before its first entry in every row. */
-static void all_row_squares(toeplitz_columns *e) {
-    double sum = 0;
-    for (int64_t t = 0; t < e->first; t++)
-        e->row_squares[t] = sum += e->response[t] * e->response[t];
-    memset(e->row_squares + e->first, 0, (size_t)(e->n - e->first) * sizeof *e->row_squares);
-    for (int64_t from = 0; from < e->n; from += BLOCK) {
-        block b;
-        open_block(e, from, &b);
-        forward(e, &b);
-        add_row_squares(e, &b);
     }
 }
 
@@ -264,9 +238,27 @@ dpmf_status toeplitz_columns_value(toeplitz_columns *e, const double *c, double 
     const size_t size = (size_t)e->n * sizeof(double);
     *value = INFINITY;
     if (!(c[0] > 0)) return DPMF_OK;
-    fill_series(e, c);
+    const workload_recursion_form r = workload_recursion(e->workload, 0);
+    double m = 0, o = 0;
+    kernels_toeplitz_get()->fill(c, &e->table);
+    e->scratch[0] = 1;
+    kernels_toeplitz_get()->solve(&e->table, 0, e->n, 1, e->scratch, e->inverse);
+    for (int64_t i = 0; i < e->first; i++) {
+        m = e->momentum[i] = r.momentum * m + e->inverse[i];
+        o = e->response[i] = r.keep * o + r.rate * (r.from_m * m + r.from_y * e->inverse[i]);
+    }
     const double square = fill_scale(e, c);
-    all_row_squares(e);
+    /* Lanes of columns past the last are zero all along: their h is before its first entry in every row. */
+    double sum = 0;
+    for (int64_t t = 0; t < e->first; t++)
+        e->row_squares[t] = sum += e->response[t] * e->response[t];
+    memset(e->row_squares + e->first, 0, (size_t)(e->n - e->first) * sizeof *e->row_squares);
+    for (int64_t from = 0; from < e->n; from += BLOCK) {
+        block b;
+        open_block(e, from, &b);
+        forward(e, &b);
+        add_row_squares(e, &b);
+    }
     *value = weigh_rows(e);
     if (!isfinite(*value)) *value = INFINITY;
     if (gradient == NULL || *value == INFINITY) return DPMF_OK;

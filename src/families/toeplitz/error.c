@@ -200,16 +200,6 @@ typedef struct error_sum {
     double last;           /* sum u_i d_i^2 of the last chunk */
 } error_sum;
 
-static void add_squares(const toeplitz_error *e, int64_t first, int64_t last, error_sum *s) {
-    const double slope = slope_of(e), *d = e->response + first;
-    s->last = 0;
-    if (e->weights == NULL)
-        s->last = kernels_toeplitz_get()->squares(last - first, d, 1 - slope * (double)first, slope);
-    for (int64_t i = first; i < last && e->weights != NULL; i++, d++)
-        s->last += e->weights[i] * *d * *d;
-    s->square += s->last;
-}
-
 static void add_linear(const toeplitz_error *e, int64_t first, int64_t last, double *power, error_sum *s) {
     double linear = 0;
     s->size = 0;
@@ -246,7 +236,13 @@ static dpmf_status sum_response(toeplitz_error *e, const steady *s, int *closed,
         fill_forcing(e, s, first, last);
         int64_t forced = e->steady && s->beta == 0 ? e->bands : last;
         kernels->solve(&e->table, first, last, forced, e->forcing, e->response);
-        add_squares(e, first, last, out);
+        const double slope = slope_of(e), *d = e->response + first;
+        out->last = 0;
+        if (e->weights == NULL)
+            out->last = kernels_toeplitz_get()->squares(last - first, d, 1 - slope * (double)first, slope);
+        for (int64_t i = first; i < last && e->weights != NULL; i++, d++)
+            out->last += e->weights[i] * *d * *d;
+        out->square += out->last;
         if (e->steady && !may_close) add_linear(e, first, last, &power, out);
         e->used = last;
         if (!isfinite(out->square) || (e->steady && out->square > HOPELESS * fixed)) {
@@ -264,18 +260,6 @@ static dpmf_status sum_response(toeplitz_error *e, const steady *s, int *closed,
 }
 
 /* ---- the gradient ---- */
-
-/* v = C^-T g, g_i = 2 u_i (d_i + x k^i) or, with the closed form, 2 u_i d_i; left in e->adjoint from its end. */
-static void solve_adjoint(toeplitz_error *e, const steady *s, int closed) {
-    const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
-    const int64_t m = e->used;
-    const double x = e->steady && !closed ? s->x : 0;
-    double power = 1;
-    if (x == 0 && e->weights == NULL) kernels->reverse(m, e->response, 2, 2 * slope_of(e), e->source);
-    for (int64_t i = 0; i < m && !(x == 0 && e->weights == NULL); i++, power *= e->k)
-        e->source[m - 1 - i] = 2 * toeplitz_weight(e, i) * (e->response[i] + x * power);
-    kernels->solve(&e->table, 0, m, m, e->source, e->adjoint);
-}
 
 /* What c does through x, T and the closed forms. */
 static void add_steady_gradient(const toeplitz_error *e, const steady *s, int closed, const error_sum *sum,
@@ -374,7 +358,15 @@ dpmf_status toeplitz_error_value(toeplitz_error *e, const double *c, double *val
     const double linear = closed ? s.d0 - s.nu * s.d1 : sum.linear;
     *value = s.x * s.x * e->steady_sum + 2 * s.x * linear + sum.square;
     if (gradient == NULL) return DPMF_OK;
-    solve_adjoint(e, &s, closed);
+    /* v = C^-T g, g_i = 2 u_i (d_i + x k^i) or, with the closed form, 2 u_i d_i; left in e->adjoint from its end. */
+    const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
+    const int64_t m = e->used;
+    const double x = e->steady && !closed ? s.x : 0;
+    double power = 1;
+    if (x == 0 && e->weights == NULL) kernels->reverse(m, e->response, 2, 2 * slope_of(e), e->source);
+    for (int64_t i = 0; i < m && !(x == 0 && e->weights == NULL); i++, power *= e->k)
+        e->source[m - 1 - i] = 2 * toeplitz_weight(e, i) * (e->response[i] + x * power);
+    kernels->solve(&e->table, 0, m, m, e->source, e->adjoint);
     const int64_t lags = e->bands < e->used ? e->bands : e->used;
     kernels_toeplitz_get()->correlate(e->used, lags, e->adjoint, e->response, gradient);
     for (int64_t j = 0; j < e->bands; j++)

@@ -45,24 +45,6 @@ typedef struct inverse_problem {
     double *c, *impulse, *adjoint, *by_c; /* n each */
 } inverse_problem;
 
-static void sum_rest(inverse_problem *p) {
-    const workload_recursion_form r = p->recursion;
-    base_running oo = {0}, om = {0}, mm = {0};
-    double alpha = 1, gamma = 0, power = 1;
-    for (int64_t i = p->bands; i < p->n; i++) {
-        gamma = r.keep * gamma + r.rate * r.from_m * r.momentum * power;
-        alpha *= r.keep;
-        power *= r.momentum;
-        double u = toeplitz_weight(&p->weigher, i);
-        base_running_add(&oo, u * alpha * alpha);
-        base_running_add(&om, u * alpha * gamma);
-        base_running_add(&mm, u * gamma * gamma);
-    }
-    p->oo = base_running_value(&oo);
-    p->om = base_running_value(&om);
-    p->mm = base_running_value(&mm);
-}
-
 /* E and dE/dh. */
 static double error_of(inverse_problem *p) {
     const workload_recursion_form r = p->recursion;
@@ -206,7 +188,21 @@ static dpmf_status open_problem(const optimize_task *task, inverse_problem *p) {
     p->impulse[0] = 1;
     p->table.bands = p->bands;
     TRY(base_alloc_doubles(kernels_toeplitz_table_size(p->bands), "a table", &p->table.rows));
-    sum_rest(p);
+    const workload_recursion_form r = p->recursion;
+    base_running oo = {0}, om = {0}, mm = {0};
+    double alpha = 1, gamma = 0, power = 1;
+    for (int64_t i = p->bands; i < p->n; i++) {
+        gamma = r.keep * gamma + r.rate * r.from_m * r.momentum * power;
+        alpha *= r.keep;
+        power *= r.momentum;
+        double u = toeplitz_weight(&p->weigher, i);
+        base_running_add(&oo, u * alpha * alpha);
+        base_running_add(&om, u * alpha * gamma);
+        base_running_add(&mm, u * gamma * gamma);
+    }
+    p->oo = base_running_value(&oo);
+    p->om = base_running_value(&om);
+    p->mm = base_running_value(&mm);
     return DPMF_OK;
 }
 

@@ -440,18 +440,6 @@ static dpmf_status loss_at(toeplitz_error *e, double shift, double *c, toeplitz_
     return DPMF_OK;
 }
 
-/* Golden section around the best point of the grid: the loss is smooth there, and flat, so 40 steps are plenty. */
-static dpmf_status close_in(toeplitz_error *e, double *c, toeplitz_sweep_result *best) {
-    const double golden = 0.5 * (sqrt(5) - 1);
-    double width = 0.25; /* decades */
-    for (int step = 0; step < 40; step++, width *= golden) {
-        const double centre = best->shift;
-        TRY(loss_at(e, centre * pow(10, -width), c, best));
-        TRY(loss_at(e, centre * pow(10, width), c, best));
-    }
-    return DPMF_OK;
-}
-
 dpmf_status toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_loss loss, double *coefficients,
                            toeplitz_sweep_result *out) {
     toeplitz_error e = {0};
@@ -472,7 +460,16 @@ dpmf_status toeplitz_sweep(const dpmf_workload *workload, int64_t bands, dpmf_lo
         status = base_fail(DPMF_ERROR_NUMERICAL, "no shift gives coefficients of finite loss");
         goto done;
     }
-    if (best.shift > 0) TRY_DONE(close_in(&e, c, &best));
+    if (best.shift > 0) {
+        /* Golden section around the best point of the grid: the loss is smooth there, and flat, so 40 steps are plenty. */
+        const double golden = 0.5 * (sqrt(5) - 1);
+        double width = 0.25; /* decades */
+        for (int step = 0; step < 40; step++, width *= golden) {
+            const double centre = best.shift;
+            TRY_DONE(loss_at(&e, centre * pow(10, -width), c, &best));
+            TRY_DONE(loss_at(&e, centre * pow(10, width), c, &best));
+        }
+    }
     for (int64_t i = 0; i < bands && coefficients != NULL; i++)
         coefficients[i] = 1 / (double)(i + 1) + best.shift;
     *out = best;

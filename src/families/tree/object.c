@@ -359,8 +359,15 @@ static void open_node(full *s, int64_t t) {
     s->c[X][X] = xx;
 }
 
-/* m <- beta m + y, o <- keep o + p m + g y with y = scale x. */
-static void drive_workload(full *s, const error_drive *d, double scale) {
+static void advance_full(full *s, int64_t t, const error_drive *d, double scale) {
+    int levels = s->weights.levels;
+    open_node(s, t);
+    for (int l = (t == 0 ? levels : tree_trailing_zeros(t)) - 1; l >= 0; l--) {
+        double left = tree_weight(&s->weights, l, t >> l);
+        double right = tree_weight(&s->weights, l, (t >> l) + 1);
+        if (right > 0) split_node(s, l, left / (left + right), left / (left + right) * right);
+    }
+    /* m <- beta m + y, o <- keep o + p m + g y with y = scale x. */
     double m[ORDER_MAX], o[ORDER_MAX], xx = s->c[X][X];
     error_moments v = {s->c[M][M], s->c[O][M], s->c[O][O]};
     error_moments_advance(d, scale * scale * xx, scale * s->c[X][M], scale * s->c[X][O], &v);
@@ -374,17 +381,6 @@ static void drive_workload(full *s, const error_drive *d, double scale) {
     s->c[M][M] = v.mm;
     s->c[O][M] = s->c[M][O] = v.mo;
     s->c[O][O] = v.oo;
-}
-
-static void advance_full(full *s, int64_t t, const error_drive *d, double scale) {
-    int levels = s->weights.levels;
-    open_node(s, t);
-    for (int l = (t == 0 ? levels : tree_trailing_zeros(t)) - 1; l >= 0; l--) {
-        double left = tree_weight(&s->weights, l, t >> l);
-        double right = tree_weight(&s->weights, l, (t >> l) + 1);
-        if (right > 0) split_node(s, l, left / (left + right), left / (left + right) * right);
-    }
-    drive_workload(s, d, scale);
     clear(s, X);
 }
 

@@ -89,10 +89,6 @@ static int one_epoch(const epochs *s, int64_t b) {
     return s->start / b == (s->end - 1) / b;
 }
 
-static epochs leaf(int64_t t) {
-    return (epochs){t, t + 1, {{0, -INFINITY}, {-INFINITY, 1}}};
-}
-
 /* Two neighbouring parts, which may share the epoch in which they meet. */
 static epochs join(const epochs *left, const epochs *right, int64_t b) {
     epochs out = {left->start, right->end, {{-INFINITY, -INFINITY}, {-INFINITY, -INFINITY}}};
@@ -123,7 +119,10 @@ static void add_node(epochs *s, int64_t b) {
 }
 
 static epochs under_node(const sensitivity_task *task, tree_kind kind, int64_t start, int l, int64_t j) {
-    if (l == 0) return leaf(start + j);
+    if (l == 0) {
+        int64_t t = start + j;
+        return (epochs){t, t + 1, {{0, -INFINITY}, {-INFINITY, 1}}};
+    }
     epochs left = under_node(task, kind, start, l - 1, 2 * j), out = left;
     if (((2 * j + 1) << (l - 1)) < task->length) {
         epochs right = under_node(task, kind, start, l - 1, 2 * j + 1);
@@ -204,40 +203,6 @@ static void drop(table *x) {
     *x = (table){0};
 }
 
-/* One of the two parts has no participation. */
-static void join_one(const table *a, const table *b, table *out) {
-    for (int64_t c = 1; c <= a->counts; c++)
-        for (int64_t s = 0; s < a->ends; s++)
-            for (int64_t e = 0; e < out->ends; e++) {
-                int64_t inside = e < b->leaves ? 0 : e - b->leaves;
-                double *to = row_of(out, c, s) + e;
-                if (inside < a->ends) *to = fmax(*to, row_of(a, c, s)[inside]);
-            }
-    for (int64_t c = 1; c <= b->counts; c++)
-        for (int64_t s = 0; s < out->ends; s++) {
-            int64_t inside = s < a->leaves ? 0 : s - a->leaves;
-            double *to = row_of(out, c, s);
-            if (inside >= b->ends) continue;
-            for (int64_t e = 0; e < b->ends; e++)
-                to[e] = fmax(to[e], row_of(b, c, inside)[e]);
-        }
-}
-
-/* Both have some: the last of A and the first of B are e1 + 1 + s2 >= separation apart. */
-static void join_both(const table *a, int64_t c1, const table *b, int64_t c2, int64_t separation, table *out) {
-    for (int64_t s = 0; s < a->ends; s++) {
-        double *to = row_of(out, c1 + c2, s);
-        for (int64_t e1 = 0; e1 < a->ends; e1++) {
-            double left = row_of(a, c1, s)[e1];
-            int64_t s2 = separation - 1 - e1;
-            if (left == -INFINITY || s2 >= b->ends) continue;
-            const double *right = row_of(b, c2, s2);
-            for (int64_t e = 0; e < b->ends; e++)
-                to[e] = to[e] > left + right[e] ? to[e] : left + right[e];
-        }
-    }
-}
-
 static void add_squares(table *x) {
     for (int64_t c = 1; c <= x->counts; c++) {
         double *f = row_of(x, c, 0);
@@ -250,10 +215,37 @@ static dpmf_status join_tables(const sensitivity_task *task, const table *a, con
     table x = {0};
     dpmf_status status = DPMF_OK;
     TRY(make(task, a->leaves + b->leaves, &x));
-    join_one(a, b, &x);
+    /* One of the two parts has no participation. */
+    for (int64_t c = 1; c <= a->counts; c++)
+        for (int64_t s = 0; s < a->ends; s++)
+            for (int64_t e = 0; e < x.ends; e++) {
+                int64_t inside = e < b->leaves ? 0 : e - b->leaves;
+                double *to = row_of(&x, c, s) + e;
+                if (inside < a->ends) *to = fmax(*to, row_of(a, c, s)[inside]);
+            }
+    for (int64_t c = 1; c <= b->counts; c++)
+        for (int64_t s = 0; s < x.ends; s++) {
+            int64_t inside = s < a->leaves ? 0 : s - a->leaves;
+            double *to = row_of(&x, c, s);
+            if (inside >= b->ends) continue;
+            for (int64_t e = 0; e < b->ends; e++)
+                to[e] = fmax(to[e], row_of(b, c, inside)[e]);
+        }
     for (int64_t c1 = 1; c1 <= a->counts; c1++) {
-        for (int64_t c2 = 1; c2 <= b->counts && c1 + c2 <= x.counts; c2++)
-            join_both(a, c1, b, c2, task->b, &x);
+        for (int64_t c2 = 1; c2 <= b->counts && c1 + c2 <= x.counts; c2++) {
+            /* Both have some: the last of A and the first of B are e1 + 1 + s2 >= separation apart. */
+            for (int64_t s = 0; s < a->ends; s++) {
+                double *to = row_of(&x, c1 + c2, s);
+                for (int64_t e1 = 0; e1 < a->ends; e1++) {
+                    double left = row_of(a, c1, s)[e1];
+                    int64_t s2 = task->b - 1 - e1;
+                    if (left == -INFINITY || s2 >= b->ends) continue;
+                    const double *right = row_of(b, c2, s2);
+                    for (int64_t e = 0; e < b->ends; e++)
+                        to[e] = to[e] > left + right[e] ? to[e] : left + right[e];
+                }
+            }
+        }
         TRY_DONE(base_progress(task->run, "placing participations in a tree", -1));
     }
     if (own) add_squares(&x);

@@ -78,28 +78,6 @@ static double row_weight(const tvblt_problem *p, int64_t t) { /* 1/p_t */
 
 /* ---- order 1: the two ladders ---- */
 
-/* keep_t = rho_{t+1} v_{t+1}/v_t and, in `cross`, dn_t. */
-static void ladder_down(const tvblt_problem *p, const tvblt_filter *f, tvblt_work *w) {
-    int r = f->nodes;
-    int64_t n = p->steps;
-    double *dn = w->cross + (n - 1) * r, last = p->q[3 * (n - 1)];
-    for (int j = 0; j < r; j++) {
-        dn[j] = last * last * row_weight(p, n - 1);
-        w->c.keep[(n - 1) * r + j] = 0;
-    }
-    for (int64_t t = n - 2; t >= 0; t--) {
-        double a = p->q[3 * t], c = -p->q[3 * (t + 1) + 1], e = row_weight(p, t), v = p->v[t + 1];
-        double cce = c * c * e, aae = a * a * e, cae = c * a * e * v / p->v[t];
-        double *keep = w->c.keep + t * r, *here = w->cross + t * r;
-        for (int j = 0; j < r; j++) {
-            double gamma = f->shift[j] * v + dn[j], over = 1 / (cce + gamma);
-            keep[j] = cae * over;
-            here[j] = aae * gamma * over;
-        }
-        dn = here;
-    }
-}
-
 /* b_t into `cross` and Var y_t, given up_t; leaves up_{t+1}. */
 static void ladder_up_step(const tvblt_problem *p, const tvblt_filter *f, int64_t t, double *up, tvblt_work *w) {
     int r = f->nodes;
@@ -228,9 +206,27 @@ static int innovate(int64_t t, double *covariance, tvblt_work *w) {
 static dpmf_status factor(const tvblt_problem *p, const tvblt_filter *f, tvblt_work *w) {
     double covariance[STATES_MAX * STATES_MAX] = {0}, up[NODES_MAX] = {0};
     covariances node[NODES_MAX] = {{0}};
-    if (p->order == 1)
-        ladder_down(p, f, w);
-    else
+    if (p->order == 1) {
+        /* keep_t = rho_{t+1} v_{t+1}/v_t and, in `cross`, dn_t. */
+        int r = f->nodes;
+        int64_t n = p->steps;
+        double *dn = w->cross + (n - 1) * r, last = p->q[3 * (n - 1)];
+        for (int j = 0; j < r; j++) {
+            dn[j] = last * last * row_weight(p, n - 1);
+            w->c.keep[(n - 1) * r + j] = 0;
+        }
+        for (int64_t t = n - 2; t >= 0; t--) {
+            double a = p->q[3 * t], c = -p->q[3 * (t + 1) + 1], e = row_weight(p, t), v = p->v[t + 1];
+            double cce = c * c * e, aae = a * a * e, cae = c * a * e * v / p->v[t];
+            double *keep = w->c.keep + t * r, *here = w->cross + t * r;
+            for (int j = 0; j < r; j++) {
+                double gamma = f->shift[j] * v + dn[j], over = 1 / (cce + gamma);
+                keep[j] = cae * over;
+                here[j] = aae * gamma * over;
+            }
+            dn = here;
+        }
+    } else
         factor_down(p, f, w);
     for (int j = 0; j < f->nodes && p->order == 2; j++)
         node[j].here = w->cross[j];
@@ -249,27 +245,6 @@ static dpmf_status factor(const tvblt_problem *p, const tvblt_filter *f, tvblt_w
 
 /* ---- errors ---- */
 
-static void errors(const tvblt_problem *p, tvblt_work *w) {
-    const tvblt_parameters *c = &w->c;
-    int states = tvblt_states(c);
-    double xm[STATES_MAX] = {0}, xo[STATES_MAX] = {0}; /* Cov(x_t, m_{t-1}), Cov(x_t, o_{t-1}) */
-    error_moments moments = {0};
-    for (int64_t t = 0; t < p->steps; t++) {
-        error_drive drive = error_drive_at(p->workload, t);
-        double d = w->norms[t];
-        const double *cross = w->cross + t * states;
-        error_moments_advance(&drive, d * d * w->variance[t], d * tvblt_output(c, xm), d * tvblt_output(c, xo),
-                              &moments);
-        w->squares[t] = moments.oo;
-        tvblt_push(c, t, xm);
-        tvblt_push(c, t, xo);
-        for (int j = 0; j < states; j++) {
-            xo[j] = drive.keep * xo[j] + drive.p * xm[j] + drive.g * d * cross[j];
-            xm[j] = drive.beta * xm[j] + d * cross[j];
-        }
-    }
-}
-
 dpmf_status tvblt_build(const tvblt_problem *problem, const tvblt_filter *filter, tvblt_work *work) {
     assert(filter->nodes >= 1 && filter->nodes <= work->nodes_room);
     work->c.nodes = filter->nodes;
@@ -280,7 +255,24 @@ dpmf_status tvblt_build(const tvblt_problem *problem, const tvblt_filter *filter
                          filter->nodes, (long long)bad);
     for (int64_t t = 0; t < problem->steps; t++)
         work->norms[t] = sqrt(work->norms[t]);
-    errors(problem, work);
+    const tvblt_parameters *c = &work->c;
+    int states = tvblt_states(c);
+    double xm[STATES_MAX] = {0}, xo[STATES_MAX] = {0}; /* Cov(x_t, m_{t-1}), Cov(x_t, o_{t-1}) */
+    error_moments moments = {0};
+    for (int64_t t = 0; t < problem->steps; t++) {
+        error_drive drive = error_drive_at(problem->workload, t);
+        double d = work->norms[t];
+        const double *cross = work->cross + t * states;
+        error_moments_advance(&drive, d * d * work->variance[t], d * tvblt_output(c, xm), d * tvblt_output(c, xo),
+                              &moments);
+        work->squares[t] = moments.oo;
+        tvblt_push(c, t, xm);
+        tvblt_push(c, t, xo);
+        for (int j = 0; j < states; j++) {
+            xo[j] = drive.keep * xo[j] + drive.p * xm[j] + drive.g * d * cross[j];
+            xm[j] = drive.beta * xm[j] + d * cross[j];
+        }
+    }
     return DPMF_OK;
 }
 

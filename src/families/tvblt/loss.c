@@ -38,20 +38,6 @@ typedef tvblt_filter filter;
 
 /* ---- partial fractions of 1/f ---- */
 
-/* By rising shifts. */
-static void sort_nodes(filter *f) {
-    for (int i = 1; i < f->nodes; i++) {
-        const double shift = f->shift[i], weight = f->weight[i];
-        int j = i;
-        for (; j > 0 && f->shift[j - 1] > shift; j--) {
-            f->shift[j] = f->shift[j - 1];
-            f->weight[j] = f->weight[j - 1];
-        }
-        f->shift[j] = shift;
-        f->weight[j] = weight;
-    }
-}
-
 /* sum_j w_j/(s_j - z) over all nodes but `origin`, z = s_origin + u, and sum_j w_j/(s_j - z)^2. */
 static double sum_others(const filter *f, int origin, double u, double *squares) {
     double sum = 0, second = 0;
@@ -95,7 +81,17 @@ static double find_zero(const filter *f, int k, int *origin) {
 static double invert_filter(const filter *given, base_quadrature *rule) {
     filter f = *given;
     double sum = 0, ratios = 0, squares = 0;
-    sort_nodes(&f);
+    /* By rising shifts. */
+    for (int i = 1; i < f.nodes; i++) {
+        const double shift = f.shift[i], weight = f.weight[i];
+        int j = i;
+        for (; j > 0 && f.shift[j - 1] > shift; j--) {
+            f.shift[j] = f.shift[j - 1];
+            f.weight[j] = f.weight[j - 1];
+        }
+        f.shift[j] = shift;
+        f.weight[j] = weight;
+    }
     for (int j = 0; j < f.nodes; j++) {
         sum += f.weight[j];
         ratios += f.weight[j] / f.shift[j];
@@ -199,17 +195,6 @@ static void run_group(const problem *p, const filter *f, int first, meter *m) {
     }
 }
 
-/* The workload on second moments, from the noise's own and its covariances with momentum and answer. */
-static void run_moments(const problem *p, const meter *m, const double *norms, double *const *sum, double *squares) {
-    error_moments moments = {0};
-    for (int64_t t = 0; t < p->steps; t++) {
-        const error_drive drive = {m->beta, m->keep[t], m->pass[t], m->gain[t]};
-        const double d = norms[t], dv = d * p->v[t];
-        error_moments_advance(&drive, d * dv * sum[0][t], -dv * sum[1][t], -dv * sum[2][t], &moments);
-        squares[t] = moments.oo;
-    }
-}
-
 /* The same without momentum: of the three moments the answer's alone is left. */
 static void run_answers(const problem *p, const meter *m, const double *norms, const double *variance,
                         const double *with_o, double *squares) {
@@ -237,8 +222,16 @@ static void measure_errors(const problem *p, const filter *f, meter *m, const do
     double *const *sum = f->nodes > LANES ? m->sum : m->part;
     if (p->order == 1)
         run_answers(p, m, norms, sum[0], sum[2], squares);
-    else
-        run_moments(p, m, norms, sum, squares);
+    else {
+        /* The workload on second moments, from the noise's own and its covariances with momentum and answer. */
+        error_moments moments = {0};
+        for (int64_t t = 0; t < p->steps; t++) {
+            const error_drive drive = {m->beta, m->keep[t], m->pass[t], m->gain[t]};
+            const double d = norms[t], dv = d * p->v[t];
+            error_moments_advance(&drive, d * dv * sum[0][t], -dv * sum[1][t], -dv * sum[2][t], &moments);
+            squares[t] = moments.oo;
+        }
+    }
 }
 
 dpmf_status tvblt_measure(const problem *p, const filter *f, meter *m, double *norms, double *squares) {

@@ -185,12 +185,6 @@ typedef struct thinned {
     tuner u;
 } thinned;
 
-static void thinned_free(thinned *t) {
-    tuner_free(&t->u);
-    optimum_free(&t->optimum);
-    dpmf_workload_free(t->workload);
-}
-
 /* The weights of a run from one that is `every` times as long. Near the ends they are not the best ones. sum v = n loss^2. */
 static dpmf_status thin_weights(const optimum_answer *from, int64_t every, optimum_answer *out) {
     const double ratio = out->lower / from->lower, scale = ratio * ratio / (double)every;
@@ -271,8 +265,12 @@ static dpmf_status guided(tuner *u, double wanted_ratio, double *loss, int *made
     }
 done:
     if (!*made) u->nodes = 0;
-    for (int i = 0; i < levels; i++)
-        thinned_free(&shorter[i]);
+    for (int i = 0; i < levels; i++) {
+        thinned *t = &shorter[i];
+        tuner_free(&t->u);
+        optimum_free(&t->optimum);
+        dpmf_workload_free(t->workload);
+    }
     return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status; /* then at full length */
 }
 

@@ -328,21 +328,6 @@ typedef struct stretched {
     double *scale, *from, *y;
 } stretched;
 
-static void fill_scales(const epochs_climb *c, double *scale) {
-    const optimum_epochs *e = c->epochs;
-    const double mean = sum_of_diagonals(c, c->y) / (double)e->b;
-    for (int64_t i = 0; i < c->unknowns; i++)
-        scale[i] = 1;
-    for (int64_t i = 0; i < e->b; i++) {
-        const double *m = correlations_of(c, c->y, i), share = sqrt(mean / exp(c->y[i]));
-        double *to = scale + e->b + i * c->correlations;
-        scale[i] = share;
-        for (int64_t r = 0; r < e->k; m += r, to += r, r++)
-            for (int64_t q = 0; q < r; q++)
-                to[q] = share * row_norm(r, m);
-    }
-}
-
 static dpmf_status stretched_value(void *context, const double *z, double *f, double *gradient) {
     const stretched *s = context;
     const int64_t n = s->climb->unknowns;
@@ -372,7 +357,18 @@ dpmf_status epochs_climb_run(epochs_climb *c, double decrease, int iterations) {
     TRY_DONE(base_alloc_doubles(c->unknowns, "scales", &s.scale));
     TRY_DONE(base_alloc_doubles(c->unknowns, "the start", &s.from));
     TRY_DONE(base_alloc_doubles(c->unknowns, "the dual variables", &s.y));
-    fill_scales(c, s.scale);
+    const optimum_epochs *e = c->epochs;
+    const double mean = sum_of_diagonals(c, c->y) / (double)e->b;
+    for (int64_t i = 0; i < c->unknowns; i++)
+        s.scale[i] = 1;
+    for (int64_t i = 0; i < e->b; i++) {
+        const double *m = correlations_of(c, c->y, i), share = sqrt(mean / exp(c->y[i]));
+        double *to = s.scale + e->b + i * c->correlations;
+        s.scale[i] = share;
+        for (int64_t r = 0; r < e->k; m += r, to += r, r++)
+            for (int64_t q = 0; q < r; q++)
+                to[q] = share * row_norm(r, m);
+    }
     memcpy(s.from, c->y, (size_t)c->unknowns * sizeof *s.from);
     c->scale = 1;
     c->evaluations = c->stopped = 0;

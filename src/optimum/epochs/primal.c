@@ -60,24 +60,6 @@ static dpmf_status class_transform(int64_t n, int64_t b, int64_t i, int64_t m, c
     return DPMF_OK;
 }
 
-/* The same for columns, all classes in one pass over the rows. */
-static void mix_columns(int64_t n, int64_t b, int64_t k, const double *transforms, double *x, double *mixed) {
-    for (int64_t t = 0; t < n; t++) {
-        double *row = x + t * n;
-        for (int64_t i = 0; i < b; i++) {
-            int64_t m = (n - i + b - 1) / b;
-            const double *transform = transforms + i * k * k;
-            for (int64_t r = 0; r < m; r++) {
-                double sum = 0;
-                for (int64_t q = 0; q < m; q++)
-                    sum += transform[r * m + q] * row[i + q * b];
-                mixed[i + r * b] = sum;
-            }
-        }
-        memcpy(row, mixed, (size_t)n * sizeof *row);
-    }
-}
-
 static dpmf_status repair_by_mixing(int64_t n, int64_t b, double *x, int *definite) {
     int64_t k = (n + b - 1) / b;
     double *transforms = NULL, *vectors = NULL, *values = NULL, *mixed = NULL;
@@ -104,7 +86,21 @@ static dpmf_status repair_by_mixing(int64_t n, int64_t b, double *x, int *defini
         for (int64_t r = 0; r < m; r++)
             memcpy(x + (i + r * b) * n, mixed + r * n, (size_t)n * sizeof *x);
     }
-    mix_columns(n, b, k, transforms, x, mixed);
+    /* The same for columns, all classes in one pass over the rows. */
+    for (int64_t t = 0; t < n; t++) {
+        double *row = x + t * n;
+        for (int64_t i = 0; i < b; i++) {
+            int64_t m = (n - i + b - 1) / b;
+            const double *transform = transforms + i * k * k;
+            for (int64_t r = 0; r < m; r++) {
+                double sum = 0;
+                for (int64_t q = 0; q < m; q++)
+                    sum += transform[r * m + q] * row[i + q * b];
+                mixed[i + r * b] = sum;
+            }
+        }
+        memcpy(row, mixed, (size_t)n * sizeof *row);
+    }
     /* Makes both triangles equal, with zeros where they belong. */
     for (int64_t t = 0; t < n; t++)
         for (int64_t u = 0; u < t; u++)

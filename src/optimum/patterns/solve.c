@@ -112,26 +112,6 @@ static int build(dual_problem *d, const double *y) {
     return d->total > 0 && isfinite(d->total);
 }
 
-static void pull_part(const dual_problem *d, const dual_part *part, const double *y, double *gradient) {
-    const int64_t m = part->size, rank = part->rank;
-    const double eta = y[part->at];
-    double inner = 0, *pulled = d->unit + m * rank;
-    (void)unit_vectors(part, y, d->unit);
-    for (int64_t i = 0; i < m; i++) {
-        double *to = pulled + i * rank, *at = gradient + part->at + 1 + i * rank;
-        const double *u = d->unit + i * rank, *g = y + part->at + 1 + i * rank;
-        memset(to, 0, (size_t)rank * sizeof *to);
-        for (int64_t j = 0; j < m; j++)
-            for (int64_t r = 0; r < rank; r++)
-                to[r] += d->x[part->steps[i] * d->n + part->steps[j]] * d->unit[j * rank + r];
-        const double along = base_dot(rank, to, u), norm = sqrt(base_dot(rank, g, g));
-        inner += along;
-        for (int64_t r = 0; r < rank; r++)
-            at[r] = -2 * eta * eta * (to[r] - along * u[r]) / (d->trace * norm);
-    }
-    gradient[part->at] = -2 * eta * (inner / d->trace - 1 / d->total);
-}
-
 /* p of the max loss; 0 if one is too small to continue with. */
 static int set_weights(dual_problem *d, const double *root, double *logarithms) {
     d->weight = 1;
@@ -159,8 +139,26 @@ static dpmf_status dual_value(void *dual, const double *y, double *f, double *gr
     TRY(epochs_mean_make(&mean, d->v, d->max_loss ? d->p : d->weights, &d->trace, &inside));
     if (!inside) return DPMF_OK;
     *f = d->offset - (2 * log(d->trace) - log(d->total) - log(d->weight) + d->barrier * logarithms);
-    for (int64_t q = 0; q < d->parts_count; q++)
-        pull_part(d, &d->parts[q], y, gradient);
+    for (int64_t q = 0; q < d->parts_count; q++) {
+        const dual_part *part = &d->parts[q];
+        const int64_t m = part->size, rank = part->rank;
+        const double eta = y[part->at];
+        double inner = 0, *pulled = d->unit + m * rank;
+        (void)unit_vectors(part, y, d->unit);
+        for (int64_t i = 0; i < m; i++) {
+            double *to = pulled + i * rank, *at = gradient + part->at + 1 + i * rank;
+            const double *u = d->unit + i * rank, *g = y + part->at + 1 + i * rank;
+            memset(to, 0, (size_t)rank * sizeof *to);
+            for (int64_t j = 0; j < m; j++)
+                for (int64_t r = 0; r < rank; r++)
+                    to[r] += d->x[part->steps[i] * d->n + part->steps[j]] * d->unit[j * rank + r];
+            const double along = base_dot(rank, to, u), norm = sqrt(base_dot(rank, g, g));
+            inner += along;
+            for (int64_t r = 0; r < rank; r++)
+                at[r] = -2 * eta * eta * (to[r] - along * u[r]) / (d->trace * norm);
+        }
+        gradient[part->at] = -2 * eta * (inner / d->trace - 1 / d->total);
+    }
     for (int64_t t = 0; d->max_loss && t < d->n; t++)
         gradient[d->unknowns - d->n + t] =
             -2 * root[t] *
