@@ -258,7 +258,7 @@ def load(path: "Union[str, os.PathLike[str]]") -> Mechanism:
     made._confirmed = False
     from .design import read_beside
 
-    made.design = read_beside(path, made.digest)
+    made._report = read_beside(path, made)
     return made
 
 

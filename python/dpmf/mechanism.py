@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import numpy as np
@@ -36,7 +37,7 @@ Progress = Optional[Callable[[str, float], Any]]
 class Mechanism(Display, Filed, Object):
     """A strategy with its sigma and everything that its figures assumed: made by `design`, `optimize`, `evaluate` or `load`.
 
-    `certificate` has the outcome of the search of `optimize`, `design` is the report of `design`; None for others.
+    `certificate` has the outcome of the search of `optimize`; None for others.
 
     >>> from dpmf import evaluate
     >>> m = evaluate("toeplitz", 100, epsilon=1.0, delta=1e-6)
@@ -53,8 +54,14 @@ class Mechanism(Display, Filed, Object):
     ):
         super().__init__(made, owner)
         self.certificate = certificate
-        self.design = design
+        self._report = design
         self._confirmed = True  # this process made it; the claims of files and bytes are not trusted: from_bytes, load
+        self._found = 0.0  # a file's epsilon as it was computed again; 0: it was not
+
+    @property
+    def design(self) -> "Optional[Design]":
+        """The report of `design`; None where there is none."""
+        return None if self._report is None else dataclasses.replace(self._report, _mechanism=self)
 
     # ---- what it is ----
 
@@ -149,9 +156,12 @@ class Mechanism(Display, Filed, Object):
 
     @property
     def epsilon(self) -> Optional[float]:
-        """The guarantee that sigma was calibrated for; None: none is claimed. Of a file: computed again first (confirm)."""
+        """The guarantee that sigma was calibrated for; None: none is claimed.
+
+        Of a file it is computed again first (confirm), and is what was found where a simulation found more than the file claims.
+        """
         self.confirm()
-        return c.dpmf_mechanism_get(self._handle).epsilon or None
+        return max(c.dpmf_mechanism_get(self._handle).epsilon, self._found) or None
 
     @property
     def delta(self) -> Optional[float]:
@@ -178,8 +188,10 @@ class Mechanism(Display, Filed, Object):
         and a mechanism that this process made needs none.
         """
         if not self._confirmed:
+            found = abi.dpmf_privacy()
             with run_options(threads, progress) as run:
-                c.dpmf_mechanism_confirm(self._handle, ctypes.byref(run), None)
+                c.dpmf_mechanism_confirm(self._handle, ctypes.byref(run), ctypes.byref(found))
+            self._found = found.epsilon if found.confidence > 0 else 0.0  # others keep the claim, to the last digits
             self._confirmed = True
 
     def privacy(self, delta: Optional[float] = None, **options: Any) -> Privacy:
@@ -342,7 +354,7 @@ class Mechanism(Display, Filed, Object):
 
     def __repr__(self) -> str:
         sigma = "" if self.sigma is None else ", sigma=%.7g" % self.sigma
-        epsilon, delta = c.dpmf_mechanism_get(self._handle).epsilon, self.delta
+        epsilon, delta = max(c.dpmf_mechanism_get(self._handle).epsilon, self._found), self.delta
         claim = ", epsilon=%.7g, delta=%.7g" % (epsilon, delta) if epsilon and delta else ""
         if claim and not self._confirmed:
             claim += " (claimed by a file, not confirmed)"
