@@ -113,6 +113,10 @@ class Sampler(Object):
     def sampling(self) -> str:
         return sampling_text(c.dpmf_sampler_get(self._handle).sampling)
 
+    def identity(self) -> Dict[str, Any]:
+        """All that its batches follow from, the key by its commitment: processes that train together compare it."""
+        return {"sampler": self.text, "units": self._units, "steps": self._steps, "label": self._label or "", "key": self._commitment}
+
     def check(self, mechanism: "Mechanism") -> None:
         """Raises an error unless it satisfies the assumptions of the mechanism's guarantee."""
         c.dpmf_sampler_check(self._handle, mechanism._handle)

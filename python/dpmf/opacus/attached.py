@@ -52,6 +52,8 @@ class Attached:
         self._sum = ExactSum(dim, optimizer.max_grad_norm, taken.capacity, device)
         self.noise = make_stream(mechanism, dim, optimizer.max_grad_norm, key, dtype, self._group, options)
         self._rows = Rows(self.noise, device)
+        self._group.same({"mechanism": mechanism.digest, "key": self.noise._commitment, "clip norm": optimizer.max_grad_norm})
+        self._group.same(taken.identity())
         self._lost = self._group.worst(self.noise.reserved)
         self._before = (optimizer.noise_multiplier, optimizer.step_hook)
         # The standard deviation of the seeds over the clip norm; nothing here is computed from it.

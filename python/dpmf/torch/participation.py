@@ -57,6 +57,10 @@ class Checked:
         self._given = (step, given)
         return min(count, max(0, size - before))
 
+    def identity(self) -> Dict[str, Any]:
+        """What every process must have alike: parts of other batches would overlap."""
+        return {"sampler (its text, units, steps, label or key)": self.sampler.sampler.identity()}
+
     def forget(self) -> None:
         """Drops the batch of the current step, which is not used."""
         self._given = (-1, 0)
@@ -95,6 +99,9 @@ class Counted:
     @property
     def counted(self) -> bool:
         return self._order is None
+
+    def identity(self) -> Dict[str, Any]:
+        return {}
 
     # ---- the loader's side ----
 

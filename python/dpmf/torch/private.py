@@ -105,6 +105,7 @@ class Private:
         # Rows that were used before belong to a model that is not this one, until its checkpoint is loaded.
         self._lost = self._group.worst(self.noise.reserved)
         self._group.same({"parameters": [(name, tuple(p.shape)) for name, p in self._params.items()]})
+        self._group.same(taken.identity())
         self._group.same(
             {"mechanism": mechanism.digest, "key": self.noise._commitment, **self._identity(), "clip norm": self.clip_norm}
         )
