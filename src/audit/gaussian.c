@@ -26,6 +26,8 @@
 
 #include <math.h>
 
+static const double SIGMA_LEAST = 1e-6; /* of dpmf_account_epsilon */
+
 /* z with Phi(z) = p, p >= 1/2. */
 static double normal_quantile(double p) {
     double low = 0, high = 40;
@@ -88,12 +90,13 @@ static dpmf_status account(const dpmf_audit *a, double sigma, double *out) {
 dpmf_status audit_gaussian(dpmf_audit *a, double failure) {
     const fit f = fit_projections(a);
     a->result.sigma_highest = a->result.sigma_measured = INFINITY;
-    if (f.degrees < 10 || !(f.scale > 0) || !(f.q > 0)) return DPMF_OK;
+    if (f.degrees < 10 || !(f.q > 0)) return DPMF_OK;
     const double degrees = (double)f.degrees;
     const double highest = f.scale * sqrt(degrees / chi_square_low(degrees, failure / 2));
     const double lowest = f.slope - highest * normal_quantile(1 - failure / 2) / sqrt(f.q);
     if (f.slope > 0) a->result.sigma_measured = f.scale / (f.slope * a->largest);
     if (!(lowest > 0)) return DPMF_OK;
     a->result.sigma_highest = highest / (lowest * a->largest);
-    return account(a, a->result.sigma_highest, &a->result.epsilon_gaussian);
+    /* Noise that is missing, or below what accounting accepts: more noise has the smaller epsilon. */
+    return account(a, fmax(a->result.sigma_highest, SIGMA_LEAST), &a->result.epsilon_gaussian);
 }
