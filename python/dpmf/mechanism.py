@@ -312,6 +312,27 @@ class Mechanism(Display, Filed, Object):
         found, _ = self.observed_sensitivity(units, steps)
         return account(self.sigma * self.sensitivity.value / found.value, delta=delta)
 
+    def privacy_under(self, participation: str, delta: Optional[float] = None) -> Privacy:
+        """The guarantee of the same noise, if units take part otherwise than the design assumed; nothing is claimed for sampling.
+
+        >>> from dpmf import evaluate
+        >>> m = evaluate("toeplitz", 12, participation="cyclic:3,4", epsilon=2.0, delta=1e-5)
+        >>> round(m.privacy_under("cyclic:3,4").epsilon, 4), round(m.privacy_under("shuffled:3,4").epsilon, 4)
+        (2.0, 2.1105)
+        """
+        self.confirm()
+        delta = self.delta if delta is None else delta
+        if delta is None or self.sigma is None:
+            raise errors.ArgumentError("delta, sigma: the mechanism claims no guarantee to take them from")
+        found, taken = abi.dpmf_sensitivity(), Participation(participation, self.steps)
+        with run_options() as run:
+            options = struct_of("dpmf_evaluate_options_defaults", run=run)
+            options.adjacency = c.dpmf_mechanism_get(self._handle).adjacency
+            c.dpmf_sensitivity_compute(
+                c.dpmf_mechanism_get(self._handle).strategy, taken._handle, ctypes.byref(options), ctypes.byref(found)
+            )
+        return account(self.sigma * self.sensitivity.value / found.value, delta=delta)
+
     # ---- noise ----
 
     def noise(

@@ -20,8 +20,8 @@ Run = Tuple[float, float, int]
 class Accountant(IAccountant):
     """Reports the guarantee of the whole run, at any point of it: correlated noise is one release.
 
-    Where the loader could not be checked (`counted`): of the run that happened so far, by the participations of every
-    example.
+    Where the loader could not be checked (`counted`): of the actual run so far, by the participations of every example; before
+    the first step that is an error.
     """
 
     def __init__(self, mechanism: Mechanism, taken: Any):
@@ -37,7 +37,15 @@ class Accountant(IAccountant):
 
     def get_epsilon(self, delta: float, *_: Any, **__: Any) -> float:
         found = self._taken.privacy(delta)
-        return 0.0 if found is None else found.epsilon
+        if found is None:
+            most = self._taken.foreseen(delta)
+            raise errors.StateError(
+                "no example has taken part yet, and the loader is counted, so that there is no epsilon to report: 0 would be that of "
+                "a run that does not begin. %s"
+                % ("It is reported from the first step on" if most is None else
+                   "All %d steps with this loader come to %.4g at most" % (self._mechanism.steps, most.epsilon))
+            )
+        return found.epsilon
 
     def __len__(self) -> int:
         return self._steps

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any, Dict, List
 
 import torch
@@ -64,9 +65,23 @@ class Attached:
         self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "state_dict", "load_state_dict"]
         for name in self._names:
             setattr(optimizer, name, getattr(self, name))
+        self._inside = self._noisy = False
+        self._own_step = optimizer.__dict__.get("step")  # a learning-rate scheduler has put it there
+        optimizer.step = types.MethodType(guarded(optimizer.step, self), optimizer)  # type: ignore[method-assign]
+        self._disarmed = optimizer.original_optimizer.register_step_pre_hook(self._refuse_raw)
+        optimizer.original_optimizer._dpmf_attached = self
         if self.ghost:
             module.get_clipping_coef = self._factors
         optimizer._dpmf_attached = self
+
+    def _refuse_raw(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        """Before every step of the optimizer that Opacus wrapped, which still is the caller's object."""
+        if not (self._inside and self._noisy):
+            raise errors.StateError(
+                "this optimizer would take a step without noise: step() is for the optimizer that Opacus gave (`optimizer` of what "
+                "make_private returned), which wraps this one"
+            )
+        self._noisy = False
 
     # ---- in the place of DPOptimizer's own ----
 
@@ -133,6 +148,7 @@ class Attached:
             whole[self._shard[0] : self._shard[0] + self._shard[1]] = part
         for p, noisy in zip(self._params, whole.split([p.numel() for p in self._params])):
             p.grad = noisy.view_as(p)
+        self._noisy = True
 
     def _check(self) -> None:
         optimizer = self.optimizer
@@ -195,12 +211,30 @@ class Attached:
 
     def detach(self) -> None:
         """Opacus' own clipping and noise again."""
-        for name in [*self._names, "_dpmf_attached"]:
+        self._disarmed.remove()
+        self.optimizer.original_optimizer.__dict__.pop("_dpmf_attached", None)
+        for name in [*self._names, "_dpmf_attached", "step"]:
             self.optimizer.__dict__.pop(name, None)
+        if self._own_step is not None:
+            self.optimizer.step = self._own_step
         if self.ghost:
             self._module.__dict__.pop("get_clipping_coef", None)
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
         self.noise.close()
+
+
+def guarded(step: Any, attached: Attached) -> Any:
+    """A step of Opacus' optimizer, in which the one that it wraps may step, once noise was added."""
+
+    def guarded_step(_optimizer: Any, closure: Any = None) -> Any:
+        attached._inside, attached._noisy = True, False
+        try:
+            return step(closure)
+        finally:
+            attached._inside = attached._noisy = False
+
+    guarded_step.__dict__.update(getattr(step, "__dict__", {}))  # the mark of a learning-rate scheduler
+    return guarded_step
 
 
 def as_list(sample: Any) -> List[Any]:
