@@ -10,12 +10,18 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 from . import errors
 from ._library import abi, c, path_bytes, run_options
 from .keys import KeyBuffer, KeyLike
-from .privacy import Privacy, account_options, privacy_of
+from .privacy import NO_SAMPLING, TUNING, Privacy, Scope, account_options, privacy_of
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
 
 __all__ = ["Ledger"]
+
+SAMPLED = (
+    "This holds only for runs whose batches were sampled as their entries have it, each with its own randomness, which is kept secret: "
+    "%s. Batches from a shuffled data loader do not satisfy this. Runs without sampling hold for any order of the data that fits their "
+    "participation."
+)
 
 
 class Ledger:
@@ -110,9 +116,21 @@ class Ledger:
             found = abi.dpmf_privacy()
             with run_options() as run:
                 c.dpmf_ledger_epsilon(ledger, delta, ctypes.byref(run), ctypes.byref(found))
-            return privacy_of(found, c.dpmf_account_options_defaults())
+            options = c.dpmf_account_options_defaults()
+            options.adjacency = c.dpmf_ledger_get(ledger).adjacency
+            return privacy_of(found, options, None, self._scope(c.dpmf_ledger_get(ledger).entries, found.total_rho > 0))
         finally:
             c.dpmf_ledger_free(ledger)
+
+    def _scope(self, runs: int, gaussian: bool) -> Scope:
+        """The statement is about all runs, and rests on how each of them drew its batches."""
+        drawn = sorted({entry["sampling"] for entry in self.entries} - {"none"})
+        changes = [(TUNING, "hyper-parameters chosen by runs that are not in the ledger are not accounted for")]
+        if drawn:
+            changes.append((NO_SAMPLING, SAMPLED % ", ".join(drawn)))
+        if gaussian:
+            changes.append((r"^The run is ", "All runs together are "))
+        return Scope("All noisy outputs of all runs in the ledger (%d) together are" % runs, "", tuple(changes))
 
     @property
     def budget(self) -> Optional[Tuple[float, float]]:

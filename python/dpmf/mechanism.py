@@ -14,7 +14,7 @@ from ._library import abi, c, choice, doubles, handle, integer, real, run_option
 from ._object import Object
 from .files import Filed
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
-from .privacy import Privacy, account, privacy_of, sampling_of, sampling_text
+from .privacy import NO_SAMPLING, Privacy, Scope, account, account_options, privacy_of, sampling_of, sampling_text
 from .problem import Participation, Strategy, Workload
 from .display import Display
 
@@ -32,6 +32,18 @@ __all__ = [
 ]
 
 Progress = Optional[Callable[[str, float], Any]]
+
+FIRST = "All noisy outputs of the first %d of %d steps together - every intermediate model or sum of them, not only the last - are"
+FIRST_IF = (
+    "This holds if that end was fixed before the run, or depends on nothing but public things, and nothing of a step after the first %d "
+    "is released. If the end was chosen by looking at the data or at what was released, the guarantee is that of the whole run.\n"
+)
+FIRST_CHANGES = ((r" x (sensitivity|largest column norm of C)", r" x \1 of these steps"),)
+OBSERVED = (
+    "No secret sampling is assumed: the figures hold for the participations that the log of the run has, if the choice of those who take "
+    "part does not depend on the data."
+)
+UNDER = "No secret sampling is assumed: the figures hold for any order of the data that fits the participation %s."
 
 
 class Mechanism(Display, Filed, Object):
@@ -241,14 +253,18 @@ class Mechanism(Display, Filed, Object):
         delta = self.delta if delta is None else delta
         if delta is None:
             raise errors.ArgumentError("delta: the mechanism claims no guarantee to take it from")
+        steps = integer(steps, "steps")
         sigma, options, found = ctypes.c_double(), c.dpmf_account_options_defaults(), abi.dpmf_privacy()
         with run_options(threads) as run:
             c.dpmf_mechanism_account_first(
                 self._handle, steps, ctypes.byref(run), ctypes.byref(sigma), ctypes.byref(options)
             )
             options.run = run
-            c.dpmf_account_epsilon(sigma.value, delta, ctypes.byref(options), ctypes.byref(found))
-        return privacy_of(found, options, self)
+            c.dpmf_account_epsilon(sigma.value, real(delta, "delta"), ctypes.byref(options), ctypes.byref(found))
+        if steps == self.steps:
+            return privacy_of(found, options, self)
+        changes = FIRST_CHANGES + (((r"^The run is ", "These steps are "),) if found.total_rho > 0 else ())
+        return privacy_of(found, options, self, Scope(FIRST % (steps, self.steps), FIRST_IF % steps, changes))
 
     def verify(self, threads: int = 0, progress: Progress = None) -> Verification:
         """Everything that it claims, computed again by another route where there is one."""
@@ -310,7 +326,7 @@ class Mechanism(Display, Filed, Object):
         if delta is None or self.sigma is None:
             raise errors.ArgumentError("delta, sigma: the mechanism claims no guarantee to take them from")
         found, _ = self.observed_sensitivity(units, steps)
-        return account(self.sigma * self.sensitivity.value / found.value, delta=delta)
+        return self._with_sensitivity(found.value, delta, OBSERVED)
 
     def privacy_under(self, participation: str, delta: Optional[float] = None) -> Privacy:
         """The guarantee of the same noise, if units take part otherwise than the design assumed; nothing is claimed for sampling.
@@ -331,7 +347,17 @@ class Mechanism(Display, Filed, Object):
             c.dpmf_sensitivity_compute(
                 c.dpmf_mechanism_get(self._handle).strategy, taken._handle, ctypes.byref(options), ctypes.byref(found)
             )
-        return account(self.sigma * self.sensitivity.value / found.value, delta=delta)
+        return self._with_sensitivity(found.value, delta, UNDER % taken.text)
+
+    def _with_sensitivity(self, sensitivity: float, delta: float, words: str) -> Privacy:
+        """The guarantee of the same noise at another sensitivity, under the mechanism's adjacency."""
+        sigma, found = (self.sigma or 0.0) * self.sensitivity.value / sensitivity, abi.dpmf_privacy()
+        replaced = self.adjacency == "replace-one"  # its sensitivity is twice the zero-out one, in the claim and here
+        options = account_options(adjacency="replace-one", sigma_unit=2.0) if replaced else account_options()
+        with run_options() as run:
+            options.run = run
+            c.dpmf_account_epsilon(sigma, real(delta, "delta"), ctypes.byref(options), ctypes.byref(found))
+        return privacy_of(found, options, self, Scope(None, "", ((NO_SAMPLING, words),)))
 
     # ---- noise ----
 

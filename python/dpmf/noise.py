@@ -17,6 +17,7 @@ from ._memory import is_tensor, segment_of, sizes_of
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 from .checkpoint import SavesState
+from .privacy import read_text
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
@@ -159,6 +160,7 @@ class NoiseStream(SavesState, Object):
         self._dtype, self._dim, self._offset = dtype, dim, offset
         self._clip, self._ephemeral, self._commitment = float(clip_norm), key is None, commitment
         self._keeps_state = not isinstance(state, NoState) and (has_path or state is not None)
+        self._figures = c.dpmf_noise_get(out).release if self._calls is c else None  # what an exact statement has of it
         self._bound = -1  # the row for which bind_sum was called last
         self._cached: Tuple[Any, Any] = (None, None)
         self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's stream is for one thread
@@ -232,6 +234,12 @@ class NoiseStream(SavesState, Object):
         if self._calls is not c:
             return self.scale / (self._clip * (self._mechanism.sigma or 1.0))
         return c.dpmf_noise_get(self._handle).release.sensitivity
+
+    def exact_statement(self, said: str) -> str:
+        """A statement with the sentence on arithmetic that the exact release has; the same text where the stream is not exact."""
+        if self._figures is None or not self._figures.grid:
+            return said
+        return read_text(c.dpmf_exact_statement, ctypes.byref(self._figures), encode_text(said, "said"))
 
     # ---- rows ----
 

@@ -14,12 +14,13 @@ from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGr
 from .. import errors
 from ..keys import KeyLike
 from ..mechanism import Mechanism
+from ..privacy import unit_name
 from ..torch import randomness
 from ..torch.clipping import EXACT, ROUNDED
 from ..torch.ghost import factors
 from ..torch.group import Group
 from ..torch.noise import Rows, make_stream, shard_of
-from ..torch.private import NOTHING_LOADED, STATE
+from ..torch.private import NOTHING_LOADED, STATE, unit_sentence
 from ..torch.sums import ExactSum
 from .accountants import Accountant
 
@@ -176,11 +177,11 @@ class Attached:
             )
 
     def statement(self, unit: str = "example") -> str:
-        """The guarantee in sentences, and how gradients were clipped."""
-        found = self._taken.privacy(None)
+        """The guarantee in sentences, and how gradients were clipped. The unit is an example, as for dpmf.torch's Private."""
+        unit, found = unit_name(unit), self._taken.privacy(None)
         if found is None:
             return "No example has taken part yet.\n"
-        return found.statement(unit) + (ROUNDED if self.ghost else EXACT)
+        return found.statement() + unit_sentence(unit) + (ROUNDED if self.ghost else EXACT)
 
     # ---- checkpoints ----
 
