@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence, Tuple, Union
 
 from . import errors
-from ._library import abi, c, choice, encode_text, handle, integer, run_options, select, size_in_bytes, struct_of, text
+from ._library import abi, c, choice, encode_text, flag, handle, integer, run_options, select, size_in_bytes, struct_of, text
 from ._object import Object
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
 from .privacy import Privacy, parse, privacy_of, sampling_text
@@ -215,12 +215,16 @@ def design(
     max_overhead, separation_low, separation_high, tolerance    as in the library
     """
     made = workload if isinstance(workload, Workload) else Workload(workload, integer(steps, "steps"))
+    if integer(steps, "steps") != made.steps:
+        raise errors.ArgumentError("steps = %d, and the workload has %d" % (steps, made.steps))
     try:
         names = families if families is None or isinstance(families, str) else ",".join(families)
     except TypeError:
         raise errors.ArgumentTypeError("families: names are accepted, one string or a sequence of them") from None
+    if families is not None and not names:
+        raise errors.ArgumentError("families: there are none; None compares every family that applies")
     precision = {"float32": abi.dpmf_precision.DPMF_FLOAT32, "float64": abi.dpmf_precision.DPMF_FLOAT64}
-    if dtype not in precision:
+    if not isinstance(dtype, str) or dtype not in precision:
         raise errors.ArgumentError("dtype = %s, accepted: float32, float64" % dtype)
     with run_options(threads, progress) as run:
         wanted = struct_of(
@@ -234,8 +238,8 @@ def design(
             loss=choice(abi.dpmf_loss, loss, "loss"),
             adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value,
             precision=precision[dtype],
-            federated=int(federated),
-            measure=int(measure),
+            federated=flag(federated, "federated"),
+            measure=flag(measure, "measure"),
             run=run,
             dim=dim,
             memory=size_in_bytes(memory, "memory"),

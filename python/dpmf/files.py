@@ -19,7 +19,7 @@ class Filed:
 
     def save(self: Any, path: "Union[str, os.PathLike[str]]") -> None:
         """Writes the mechanism file, whole or not at all; the report of a design goes beside it, into PATH.design."""
-        c.dpmf_mechanism_save(self._handle, path_bytes(path))
+        c.dpmf_mechanism_save(self._handle, path_bytes(path, optional=False))
         if self._report is not None:
             from .design import write_beside
 

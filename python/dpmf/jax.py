@@ -100,6 +100,9 @@ def add_noise(
         raise errors.ArgumentError("expected_batch = %g, accepted: a finite number above 0" % divisor)
     if jax.process_count() > 1:
         raise errors.UnsupportedError("%d processes of JAX: one is accepted" % jax.process_count())
+    for leaf in jax.tree_util.tree_leaves(params):
+        if not hasattr(leaf, "dtype") and not isinstance(leaf, (int, float)):
+            raise errors.ArgumentTypeError("params: a leaf is a %s, arrays are accepted" % type(leaf).__name__)
     shapes: List[Any] = [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(params)]
     if not shapes:
         raise errors.ArgumentError("params: there are none")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 import numpy as np
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, integer, real, run_options, select, struct_of, text
+from ._library import abi, c, choice, doubles, handle, integer, real, run_options, select, struct_of, text, whole_numbers
 from ._object import Object
 from .files import Filed
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
@@ -292,7 +292,7 @@ class Mechanism(Display, Filed, Object):
         >>> found.value <= m.sensitivity.value, unit
         (True, 7)
         """
-        pairs = [np.ascontiguousarray(values, np.int64).reshape(-1) for values in (units, steps)]
+        pairs = [whole_numbers(values, name).reshape(-1) for values, name in ((units, "units"), (steps, "steps"))]
         if len(pairs[0]) != len(pairs[1]):
             raise errors.ArgumentError("%d units and %d steps: pairs are accepted" % (len(pairs[0]), len(pairs[1])))
         found, worst = abi.dpmf_sensitivity(), ctypes.c_int64()

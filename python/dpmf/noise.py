@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
 import numpy as np
 
 from . import errors
-from ._library import abi, c, encode_text, integer, interruptible, make_callback, path_bytes, real, set_field
+from ._library import abi, c, encode_text, flag, integer, interruptible, make_callback, path_bytes, real, set_field
 from ._memory import is_tensor, segment_of, sizes_of
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
@@ -138,14 +138,14 @@ class NoiseStream(SavesState, Object):
         set_field(options, "offset", offset, ctypes.c_int64)
         options.count = count or 0
         set_field(options, "lookahead", lookahead, ctypes.c_int64)
-        options.prefetch, options.replay = int(prefetch), int(replay)
+        options.prefetch, options.replay = flag(prefetch, "prefetch"), flag(replay, "replay")
         options.label = encode_text(label, "label", optional=True)
         options.state = None if isinstance(state, NoState) else path_bytes(state, "state")
         options.key_file = path_bytes(key) if has_path else None
         options.rows_may_repeat = int(isinstance(state, NoState))
-        options.whole_state, options.scratch = int(whole_state), path_bytes(scratch, "scratch")
+        options.whole_state, options.scratch = flag(whole_state, "whole_state"), path_bytes(scratch, "scratch")
         set_field(options.run, "threads", threads, ctypes.c_int)
-        options.exact, options.grid = int(exact), 0.0 if grid is None else real(grid, "grid")
+        options.exact, options.grid = flag(exact, "exact"), 0.0 if grid is None else real(grid, "grid")
         self._callback = options.run.progress = make_callback()  # of seeking: an interrupt ends it
         out = ctypes.POINTER(abi.dpmf_noise)()
         with KeyBuffer(key) as memory:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Union
 
 from . import errors
-from ._library import abi, c, encode_text, integer, real, run_options, select, set_field, text
+from ._library import abi, c, encode_text, flag, integer, real, run_options, select, set_field, text
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
@@ -151,6 +151,14 @@ def sampling_text(sampling: Any) -> str:
     return text(out.value)
 
 
+def check_of(of: Any, optional: bool = True) -> None:
+    from .mechanism import Mechanism
+    from .problem import Strategy
+
+    if not (of is None and optional) and not isinstance(of, (Mechanism, Strategy)):
+        raise errors.ArgumentTypeError("of is a %s, a dpmf.Mechanism or a dpmf.Strategy is accepted" % type(of).__name__)
+
+
 def account_options(
     of: "Union[Mechanism, Strategy, None]" = None,
     *,
@@ -162,12 +170,8 @@ def account_options(
 ) -> Any:
     """The library's options: those of a mechanism, where one is given, and what else is given."""
     from .mechanism import Mechanism
-    from .problem import Strategy
 
-    if of is not None and not isinstance(of, (Mechanism, Strategy)):
-        raise errors.ArgumentTypeError(
-            "of is a %s, a dpmf.Mechanism or a dpmf.Strategy is accepted" % type(of).__name__
-        )
+    check_of(of)
     if isinstance(of, Mechanism):
         if sampling is not None or adjacency is not None:
             raise errors.ArgumentError("sampling, adjacency: the mechanism has them")
@@ -183,7 +187,11 @@ def account_options(
     if engine is not None:
         options.engine = parse("dpmf_engine_parse", ctypes.c_int, engine, "engine").value
     fields = dict(field[:2] for field in options._fields_)
+    if steps is not None and integer(steps, "steps") < 1:
+        raise errors.ArgumentError("steps = %d, accepted: 1 or more" % steps)
     for name, value in {"compositions": steps, **more}.items():
+        if name not in fields:
+            raise TypeError("%r is not an option: sampling, steps, adjacency, engine, %s are" % (name, ", ".join(ACCOUNT[4:])))
         if value is not None:
             set_field(options, name, value, fields[name])
     return options
@@ -240,6 +248,8 @@ def account(
     options = select(ACCOUNT, locals())
     from .mechanism import Mechanism
 
+    check_of(of)
+
     if rho is not None:
         return _zcdp(rho, delta, gaussian, steps, {"sigma": sigma, "epsilon": epsilon, "of": of, **options, "steps": None})
     if sigma is None and epsilon is not None and delta is not None:
@@ -262,7 +272,7 @@ def _zcdp(rho: float, delta: Optional[float], gaussian: bool, steps: Optional[in
         raise errors.ArgumentError("rho goes with delta, gaussian and steps alone; given: %s" % (", ".join(given) or "no delta"))
     out = abi.dpmf_privacy()
     c.dpmf_account_zcdp(
-        real(rho, "rho"), real(delta, "delta"), int(gaussian), 1 if steps is None else integer(steps, "steps"), ctypes.byref(out)
+        real(rho, "rho"), real(delta, "delta"), flag(gaussian, "gaussian"), 1 if steps is None else integer(steps, "steps"), ctypes.byref(out)
     )
     return privacy_of(out, c.dpmf_account_options_defaults())
 
@@ -329,6 +339,7 @@ def best_of(
     """
     from .mechanism import Mechanism
 
+    check_of(of)
     if sigma is None:
         if not isinstance(of, Mechanism) or of.sigma is None:
             raise errors.ArgumentError("sigma: it is not given, and there is no calibrated mechanism to take it from")

@@ -153,6 +153,13 @@ def make_private(
         raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
     engine = PrivacyEngine() if privacy_engine is None else privacy_engine
     criterion = torch.nn.CrossEntropyLoss() if criterion is None else criterion
+    if not isinstance(engine, PrivacyEngine):
+        raise errors.ArgumentTypeError("privacy_engine is a %s, a PrivacyEngine is accepted" % type(engine).__name__)
+    if clipping == "ghost" and not hasattr(criterion, "reduction"):
+        raise errors.ArgumentTypeError(
+            "criterion is a %s; a loss module with a reduction is accepted, such as torch.nn.CrossEntropyLoss()"
+            % type(criterion).__name__
+        )
     found = engine.make_private(
         module=model,
         optimizer=optimizer,

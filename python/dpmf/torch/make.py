@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Union
 import torch
 
 from .. import errors
-from .._library import integer, real, select
+from .._library import flag, integer, real, select
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import STREAM
@@ -83,7 +83,7 @@ def make_private(
         options["device"] = noise
     if exact and noise != "host":
         raise errors.UnsupportedError("exact=True and noise=%r: exact rows are made by the library itself, noise='host'" % noise)
-    options["exact"] = exact
+    options["exact"] = bool(flag(exact, "exact"))
     check_arguments(model, optimizer, mechanism)
     if not isinstance(clip_norm, AdaptiveClip):
         clip_norm = real(clip_norm, "clip_norm")

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from .. import errors
+from .._library import whole_numbers
 from ..mechanism import Mechanism
 from ..privacy import Privacy
 from ..sampler import Sampler
@@ -150,7 +151,7 @@ class Counted:
         if units is not None:
             if self._loader is not None:
                 raise errors.ArgumentError("units: there is a loader, which knows them")
-            named = [int(u) for u in np.asarray(units).reshape(-1)]
+            named = whole_numbers(units, "units").reshape(-1).tolist()
             if len(named) != count:
                 raise errors.ArgumentError("%d units for %d examples" % (len(named), count))
             self._delivered.append(named)

@@ -7,6 +7,8 @@ import unittest
 import numpy as np
 from story import KEY, Case, Inner, dpmf, forge, inner_loss, mechanism, torch
 
+from dpmf import interchange
+
 
 class Files(Case):
     def forged(self, **figures):
@@ -29,6 +31,7 @@ class Files(Case):
             self.assertRaises(dpmf.FormatError, lambda: self.forged(**figures).epsilon)
             self.assertRaises(dpmf.FormatError, lambda: self.forged(**figures).privacy())
             self.assertRaises(dpmf.FormatError, lambda: self.forged(**figures).noise(3, 1.0, KEY))
+            self.assertRaises(dpmf.FormatError, lambda: interchange.jax_privacy_stddev(self.forged(**figures), 1.0))
             self.assertIn("not confirmed", repr(self.forged(**figures)))
 
     def test_the_report_beside_a_file(self):
