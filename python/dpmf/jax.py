@@ -84,7 +84,8 @@ def add_noise(
     key              32 bytes, or the path of a key file, beside which its state file lies; None: a new one, and the run
                      cannot be resumed. A transformation is for one run: `init` again, with other sums, is refused at the first
                      update, and the next run makes its own with another key (or None)
-    expected_batch   what sums are divided by; None: 1
+    expected_batch   what sums are divided by; None: 1. With add-remove adjacency a number that does not depend on the number of
+                     examples, which it would reveal
     state, label, prefetch, threads    as for NoiseStream
 
     Gradients must be clipped and batches drawn as the mechanism assumes (dpmf.Sampler); both are the caller's here. One

@@ -106,7 +106,10 @@ class Sampler(Object):
 
     @property
     def expected_batch(self) -> float:
-        """The expected size of a batch: sums are divided by it. The actual size would reveal who took part."""
+        """The expected size of a batch: sums are divided by it. The actual size would reveal who took part.
+
+        It reveals the number of units, which add-remove adjacency hides: divide by another number then.
+        """
         return c.dpmf_sampler_get(self._handle).expected
 
     @property

@@ -27,6 +27,15 @@ class Accountant(IAccountant):
     def __init__(self, mechanism: Mechanism, taken: Any):
         self.history: Any = []
         self._mechanism, self._taken, self._steps = mechanism, taken, 0
+        self.steps_after = False  # the optimizer went on without this library's noise
+
+    def check(self) -> None:
+        """Raises if the run has steps that no figure here covers."""
+        if self.steps_after:
+            raise errors.StateError(
+                "the optimizer took steps after detach(), without this library's noise: no epsilon here covers them. Ask before them, or "
+                "account for the rest separately"
+            )
 
     @property
     def counted(self) -> bool:
@@ -36,6 +45,7 @@ class Accountant(IAccountant):
         self._steps += 1
 
     def get_epsilon(self, delta: float, *_: Any, **__: Any) -> float:
+        self.check()
         found = self._taken.privacy(delta)
         if found is None:
             most = self._taken.foreseen(delta)

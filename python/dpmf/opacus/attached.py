@@ -84,6 +84,9 @@ class Attached:
             )
         self._noisy = False
 
+    def _leave(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        self.accountant.steps_after = True
+
     # ---- in the place of DPOptimizer's own ----
 
     def clip_and_accumulate(self) -> None:
@@ -178,7 +181,9 @@ class Attached:
 
     def statement(self, unit: str = "example") -> str:
         """The guarantee in sentences, and how gradients were clipped. The unit is an example, as for dpmf.torch's Private."""
-        unit, found = unit_name(unit), self._taken.privacy(None)
+        unit = unit_name(unit)
+        self.accountant.check()
+        found = self._taken.privacy(None)
         if found is None:
             return "No example has taken part yet.\n"
         return found.statement() + unit_sentence(unit) + (ROUNDED if self.ghost else EXACT)
@@ -211,8 +216,9 @@ class Attached:
         self._lost = 0
 
     def detach(self) -> None:
-        """Opacus' own clipping and noise again."""
+        """Opacus' own clipping and noise again. Steps that the optimizer takes then are not in the epsilon, which is refused."""
         self._disarmed.remove()
+        self.optimizer.original_optimizer.register_step_pre_hook(self._leave)
         self.optimizer.original_optimizer.__dict__.pop("_dpmf_attached", None)
         for name in [*self._names, "_dpmf_attached", "step"]:
             self.optimizer.__dict__.pop(name, None)

@@ -331,4 +331,9 @@ def participation_tracker(mechanism: Mechanism, source: Any) -> Any:
         return Checked(mechanism, source)
     if isinstance(getattr(source, "batch_sampler", None), BatchSampler):
         return Checked(mechanism, source.batch_sampler)
+    if source is not None and mechanism.adjacency == "add-remove":
+        raise errors.ArgumentError(
+            "sampler: the mechanism's guarantee is for add-remove adjacency, but with this loader an example more or less moves others "
+            "to other batches. A BatchSampler that draws each example separately is accepted (poisson, allocation, ...)"
+        )
     return Counted(mechanism, source)

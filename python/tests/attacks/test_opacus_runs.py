@@ -66,8 +66,16 @@ class RawSteps(Case):
             self.assertEqual(made.attached.noise.step, 1)
             self.assertFalse(torch.equal(net.weight, before))
             self.refused(dpmf.StateError, "without noise", self.step, made, optimizer)
-            made.attached.detach()
-            optimizer.step()  # the caller's again
+
+    def test_steps_after_detach(self):
+        """The noise is taken off in the middle of a run: before, engine.get_epsilon and the statement went on as designed."""
+        _, optimizer, made = make(designed(), loader())
+        self.step(made, made.optimizer)
+        made.attached.detach()
+        self.assertAlmostEqual(made.engine.get_epsilon(1e-5), 2.0)
+        optimizer.step()  # the caller's again
+        self.refused(dpmf.StateError, "after detach()", made.engine.get_epsilon, 1e-5)
+        self.refused(dpmf.StateError, "after detach()", made.attached.statement)
 
     def test_parameters_that_are_frozen_for_a_step(self):
         """Opacus takes an optimizer without trained parameters for one that needs no noise, and lets its step through.
@@ -217,6 +225,17 @@ class Divisors(Case):
                 spread[n] = float(model.w.detach().double().std())
             self.assertEqual(spread[150], spread[151], sampling)
             self.assertAlmostEqual(spread[150] * 16 / (m.sigma * m.sensitivity.value * 2), 1.0, delta=6 / math.sqrt(8000))
+
+    def test_loaders_that_move_other_examples(self):
+        """Any loader with fixed batches: an example more moves the others, which add-remove adjacency does not allow for.
+
+        Before, only this library's samplers were checked for it, and a loader was counted under the mechanism's epsilon.
+        """
+        m = mechanism("identity", 4, sigma=None, epsilon=1.0, delta=1e-5, adjacency="add-remove", participation="cyclic:1,4")
+        model = Inner(20)
+        options = {"sampler": torch.utils.data.DataLoader(data(), batch_size=15), "key": KEY, "loss": inner_loss}
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        self.refused(dpmf.ArgumentError, "add-remove", dpmf.torch.make_private, model, optimizer, m, 1.0, 15, **options)
 
     def test_the_grid_of_the_sums(self):
         """The grid that gradients are rounded to follows from the largest batch that can come, which is N under these samplers.
