@@ -20,8 +20,8 @@ __all__ = ["Ledger"]
 
 SAMPLED = (
     "This holds only for runs whose batches were sampled as their entries have it, each with its own randomness, which is kept secret: "
-    "%s. Batches from a shuffled data loader do not satisfy this. The list of runs must not depend on what they released. Runs without sampling hold for any order of the data that fits their "
-    "participation."
+    "%s. Batches from a shuffled data loader do not satisfy this. The list of runs must not depend on what "
+    "they released. Runs without sampling hold for any order of the data that fits their participation."
 )
 
 

@@ -272,7 +272,11 @@ def _zcdp(rho: float, delta: Optional[float], gaussian: bool, steps: Optional[in
         raise errors.ArgumentError("rho goes with delta, gaussian and steps alone; given: %s" % (", ".join(given) or "no delta"))
     out = abi.dpmf_privacy()
     c.dpmf_account_zcdp(
-        real(rho, "rho"), real(delta, "delta"), flag(gaussian, "gaussian"), 1 if steps is None else integer(steps, "steps"), ctypes.byref(out)
+        real(rho, "rho"),
+        real(delta, "delta"),
+        flag(gaussian, "gaussian"),
+        1 if steps is None else integer(steps, "steps"),
+        ctypes.byref(out),
     )
     return privacy_of(out, c.dpmf_account_options_defaults())
 

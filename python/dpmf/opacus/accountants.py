@@ -89,7 +89,8 @@ class LedgerAccountant(IAccountant):
     `reserve` enters the run before it begins, and raises when the budget would be passed. A `name` that is in the ledger already
     is a resumed run: it must have the same noise, rate and steps, is not entered again, and its steps count once. In another
     process it takes steps only after its state is loaded (load_state_dict, or PrivacyEngine.load_checkpoint), which holds the number of
-    those that were taken: a run that begins again from nothing needs another name. A step that was not reserved raises before the optimizer moves.
+    those that were taken: a run that begins again from nothing needs another name. A step that was not reserved raises before the
+    optimizer moves.
     `get_epsilon` is of everything in the ledger together, reserved runs in full, in the certified engine.
 
     Opacus' noise is new in every process. Steps that were taken after the loaded checkpoint are taken again with other noise:
