@@ -84,8 +84,9 @@ class Attached:
             )
         self._noisy = False
 
-    def _leave(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
-        self.accountant.steps_after = True
+    def _leave(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if getattr(optimizer, "_dpmf_attached", None) is None:  # steps of a second attach have their own epsilon
+            self.accountant.steps_after = True
 
     # ---- in the place of DPOptimizer's own ----
 

@@ -72,6 +72,9 @@ class RawSteps(Case):
         _, optimizer, made = make(designed(), loader())
         self.step(made, made.optimizer)
         made.attached.detach()
+        second = dpmf.opacus.attach(made.optimizer, designed(), dpmf.testing_key(8), loader=made.loader)
+        self.step(made, made.optimizer)  # another run, with its own epsilon
+        second.detach()
         self.assertAlmostEqual(made.engine.get_epsilon(1e-5), 2.0)
         optimizer.step()  # the caller's again
         self.refused(dpmf.StateError, "after detach()", made.engine.get_epsilon, 1e-5)
