@@ -1161,7 +1161,10 @@ DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_bind_sum(dpmf_noise *noise, cons
  */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step);
 
-/* Enters a run that has no mechanism file, as dpmf_account_epsilon would account for it; `name` tells it from others. */
+/*
+ * Enters a run that has no mechanism file, as dpmf_account_epsilon would account for it; `name` tells it from others. A name that is
+ * in the ledger is the same run, resumed: with another sigma, sampling, number of steps or `times` it is refused.
+ */
 DPMF_API DPMF_MUST_CHECK dpmf_status dpmf_ledger_enter_account(const char *path, const char *name, double sigma,
                                                                const dpmf_account_options *account,
                                                                const dpmf_ledger_options *options,

@@ -21,6 +21,7 @@ __all__ = [
     "choice_name",
     "doubles",
     "encode_text",
+    "flag",
     "handle",
     "integer",
     "interruptible",
@@ -32,6 +33,7 @@ __all__ = [
     "size_in_bytes",
     "struct_of",
     "text",
+    "whole_numbers",
 ]
 
 
@@ -106,8 +108,8 @@ def text(value):
     return None if value is None else value.decode("utf-8", "replace")
 
 
-def path_bytes(path, name="path"):
-    if path is None:
+def path_bytes(path, name="path", optional=True):
+    if path is None and optional:
         return None
     try:
         found = os.fsencode(path)
@@ -136,6 +138,25 @@ def real(value, name, optional=False):
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, kinds.Real):
         raise errors.ArgumentTypeError("%s is a %s, a number is accepted" % (name, type(value).__name__))
     return float(value)
+
+
+def flag(value, name):
+    """True or False, also as 0 or 1."""
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, kinds.Integral) and value in (0, 1)):
+        return int(value)
+    raise errors.ArgumentTypeError("%s is %r, True or False is accepted" % (name, value))
+
+
+def whole_numbers(values, name):
+    """A contiguous array of 64-bit integers; fractions are refused, not cut off."""
+    try:
+        found = np.asarray(values)
+        made = np.ascontiguousarray(found, dtype=np.int64)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise errors.ArgumentError("%s: %s; whole numbers are accepted" % (name, error)) from None
+    if found.size and (found.dtype.kind not in "iuf" or not np.array_equal(found, made)):
+        raise errors.ArgumentError("%s: of type %s, whole numbers of 64 bits are accepted" % (name, found.dtype))
+    return made
 
 
 def encode_text(value, name, optional=False):
@@ -223,7 +244,9 @@ def set_field(options, name, value, kind):
     except TypeError as error:
         raise errors.ArgumentTypeError("%s = %r: %s" % (name, value, error)) from None
     if kind in WHOLE and getattr(options, name) != value:
-        raise errors.ArgumentError("%s = %d is too large" % (name, value))
+        bits, signed = 8 * ctypes.sizeof(kind), kind(-1).value < 0
+        low, high = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if signed else (0, 2**bits - 1)
+        raise errors.ArgumentError("%s = %d, accepted: %d to %d" % (name, value, low, high))
 
 
 def struct_of(defaults, **values):

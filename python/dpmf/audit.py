@@ -3,6 +3,7 @@
 
     found = dpmf.audit.run(mechanism)          # through the noise stream
     found = dpmf.audit.torch_run(mechanism)    # through dpmf.torch: its sampler, clipping, noise and step
+    found = dpmf.audit.opacus_run(mechanism)   # through dpmf.opacus
 
 Each makes a separate run with data and a key that are thrown away; nothing here looks into your own runs.
 """
@@ -15,12 +16,15 @@ from typing import Any, NamedTuple, Optional
 import numpy as np
 
 from . import _abi as abi, errors
-from ._library import c, doubles, handle, numbers, run_options, struct_of
+from ._library import c, doubles, handle, integer, numbers, real, run_options, struct_of
 from .keys import KeyBuffer, KeyLike, create_key
 from .mechanism import Mechanism
 from .sampler import Sampler
 
-__all__ = ["Audit", "from_releases", "run", "torch_run"]
+__all__ = ["Audit", "from_releases", "opacus_run", "run", "torch_run"]
+
+#: Of the noise and the batches of an audit: those of no other run.
+LABEL = "dpmf audit"
 
 
 class Audit(NamedTuple):
@@ -165,6 +169,52 @@ def _toss(count: int, key: bytes) -> np.ndarray:
     return included
 
 
+class _Canaries:
+    """A linear model, and examples each of which has a gradient along a weight of its own, of twice the clip norm."""
+
+    def __init__(self, mechanism: Mechanism, canaries: int, clip_norm: float, key: KeyLike, device: Any):
+        import torch
+
+        from . import torch as private_torch
+
+        with KeyBuffer(_key_of(key)) as memory:
+            self.key = bytes(memory.memory)
+        separation = 1 if mechanism.sampling != "none" else mechanism.participation.separation
+        self.count = -(-integer(canaries, "canaries") // separation) * separation
+        self.mechanism, self.clip_norm, self._device = mechanism, real(clip_norm, "clip_norm"), device
+        self.included = _toss(self.count, self.key)
+        signs = np.where(self.included, 1.0, -1.0 if mechanism.adjacency == "replace-one" else 0.0)
+        self.model = torch.nn.Linear(self.count, 1, bias=False, device=device)
+        torch.nn.init.zeros_(self.model.weight)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1.0)
+        self.batches = private_torch.BatchSampler.for_mechanism(mechanism, self.count, self.key, label=LABEL)
+        self.expected_batch = self.batches.expected_batch  # canaries are not data: their number is public
+        x = torch.diag(torch.as_tensor(2.0 * clip_norm * signs, dtype=torch.float32))
+        self.loader = private_torch.data_loader(torch.utils.data.TensorDataset(x), self.batches)
+        twin = private_torch.BatchSampler.for_mechanism(mechanism, self.count, self.key, label=LABEL).sampler
+        self.taken = np.zeros((self.count, mechanism.steps), dtype=bool)
+        for step, batch in enumerate(twin):
+            self.taken[batch, step] = True
+
+    def train(self, step: Any, loader: Any, **claim: Any) -> Audit:
+        """Calls step(examples) for every batch, and attacks the weights that come of it."""
+        released = np.zeros(self.taken.shape)
+        before = self._weights()
+        for t, (examples,) in enumerate(loader):
+            step(examples if self._device is None else examples.to(self._device))
+            after = self._weights()
+            released[:, t] = (before - after) * self.expected_batch / self.clip_norm
+            before = after
+        return from_releases(self.mechanism, self.included, self.taken, released, **claim)
+
+    def _weights(self) -> np.ndarray:
+        return self.model.weight.detach().reshape(-1).double().cpu().numpy().copy()
+
+
+def _key_of(key: KeyLike) -> KeyLike:
+    return create_key() if key is None else key
+
+
 def torch_run(
     mechanism: Mechanism,
     canaries: int = 1000,
@@ -187,43 +237,51 @@ def torch_run(
     epsilon     the claim that is tested; None: the mechanism's own
     private     options of make_private: clipping="ghost", chunk, process_group, ...
     """
-    import torch
-
     from . import torch as private_torch
 
-    _check(mechanism)
-    key = create_key() if key is None else key
-    separation = 1 if mechanism.sampling != "none" else mechanism.participation.separation
-    count = -(-canaries // separation) * separation
-    included = _toss(count, bytes(key))
-    replaced = mechanism.adjacency == "replace-one"
-    signs = np.where(included, 1.0, -1.0 if replaced else 0.0)
-    model = torch.nn.Linear(count, 1, bias=False, device=device)
-    torch.nn.init.zeros_(model.weight)
-    x = torch.diag(torch.as_tensor(2.0 * clip_norm * signs, dtype=torch.float32))
-    batches = private_torch.BatchSampler.for_mechanism(mechanism, count, key, label="dpmf audit")
-    twin = private_torch.BatchSampler.for_mechanism(mechanism, count, key, label="dpmf audit").sampler
-    taken = np.zeros((count, mechanism.steps), dtype=bool)
-    for step, batch in enumerate(twin):
-        taken[batch, step] = True
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    step_of = private_torch.make_private(
-        model,
-        optimizer,
+    planted = _Canaries(_check(mechanism), canaries, clip_norm, key, device)
+    made = private_torch.make_private(
+        planted.model,
+        planted.optimizer,
         mechanism,
         clip_norm,
+        planted.expected_batch,
         loss=lambda outputs: outputs.sum(),
-        sampler=batches,
-        key=key,
-        **{"label": "dpmf audit", **private},
+        sampler=planted.batches,
+        key=planted.key,
+        **{"label": LABEL, **private},
     )
-    released = np.zeros((count, mechanism.steps))
-    before = model.weight.detach().reshape(-1).double().cpu().numpy().copy()
-    for step, (examples,) in enumerate(private_torch.data_loader(torch.utils.data.TensorDataset(x), batches)):
-        step_of.step(examples.to(device) if device is not None else examples)
-        after = model.weight.detach().reshape(-1).double().cpu().numpy().copy()
-        released[:, step] = (before - after) * batches.expected_batch / clip_norm
-        before = after
-    return from_releases(
-        mechanism, included, taken, released, confidence=confidence, epsilon=epsilon, delta=delta
+    return planted.train(made.step, planted.loader, confidence=confidence, epsilon=epsilon, delta=delta)
+
+
+def opacus_run(
+    mechanism: Mechanism,
+    canaries: int = 1000,
+    *,
+    clip_norm: float = 1.0,
+    key: KeyLike = None,
+    confidence: float = 0.95,
+    epsilon: Optional[float] = None,
+    delta: Optional[float] = None,
+) -> Audit:
+    """The same through dpmf.opacus.make_private: hooks and optimizer of Opacus with this library's clipping and noise."""
+    from . import opacus as private_opacus
+
+    planted = _Canaries(_check(mechanism), canaries, clip_norm, key, None)
+    made = private_opacus.make_private(
+        planted.model,
+        planted.optimizer,
+        planted.loader,
+        mechanism,
+        clip_norm,
+        key=planted.key,
+        label=LABEL,
+        expected_batch=planted.expected_batch,
     )
+
+    def step(examples: Any) -> None:
+        made.optimizer.zero_grad()
+        (made.model(examples).sum() / max(1, len(examples))).backward()  # a mean, as Opacus expects
+        made.optimizer.step()
+
+    return planted.train(step, made.loader, confidence=confidence, epsilon=epsilon, delta=delta)

@@ -11,11 +11,11 @@ from typing import Any, Optional, Tuple
 import numpy as np
 
 from . import errors
-from ._library import abi, c, doubles, interruptible, make_callback, path_bytes
+from ._library import abi, c, doubles, encode_text, flag, integer, interruptible, make_callback, numbers, path_bytes, real
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 from .mechanism import Mechanism
-from .noise import NO_STATE, NoState, StateLike
+from .noise import NO_STATE, NoState, StateLike, require_mechanism
 
 __all__ = ["Counter"]
 
@@ -77,13 +77,14 @@ class Counter(Object):
             raise errors.ArgumentError(
                 "state without a key: a key that is made for this counter alone is gone with it, and its state is of no use"
             )
-        mechanism.confirm()
+        require_mechanism(mechanism).confirm()
+        clip, columns = real(clip, "clip"), integer(columns, "columns")
         options = c.dpmf_counter_options_defaults()
-        options.label = None if label is None else label.encode()
-        options.state = None if isinstance(state, NoState) else path_bytes(state)
+        options.label = encode_text(label, "label", optional=True)
+        options.state = None if isinstance(state, NoState) else path_bytes(state, "state")
         options.key_file = path_bytes(key) if isinstance(key, (str, os.PathLike)) else None
         options.rows_may_repeat = int(isinstance(state, NoState))
-        options.clip_rows = int(clip_rows)
+        options.clip_rows = flag(clip_rows, "clip_rows")
         if release not in RELEASES:
             raise errors.ArgumentError("release = %r, accepted: %s" % (release, ", ".join(RELEASES)))
         options.release = RELEASES[release]
@@ -94,7 +95,7 @@ class Counter(Object):
                 mechanism._handle, columns, clip, memory.memory, ctypes.byref(options), ctypes.byref(out)
             )
         super().__init__(out)
-        self._mechanism, self._columns = mechanism, int(columns)
+        self._mechanism, self._columns = mechanism, columns
         self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's counter is for one thread
         if c.dpmf_counter_get(self._handle).input_size > 0:
             # The program counted lines of a file; these rows are no file's.
@@ -130,7 +131,7 @@ class Counter(Object):
 
     def deviation(self, step: int) -> float:
         """The standard deviation of the sums of a step, from 0."""
-        if not 0 <= step < self._mechanism.steps:
+        if not 0 <= integer(step, "step") < self._mechanism.steps:
             raise errors.ArgumentError("step %d, accepted 0 to %d" % (step, self._mechanism.steps - 1))
         return c.dpmf_counter_error(self._handle, step)
 
@@ -148,7 +149,7 @@ class Counter(Object):
 
     def add(self, row: Any) -> "Tuple[Any, float]":
         """The next row; gives (private sums so far, their standard deviation)."""
-        values = np.array(row, np.float64).reshape(-1)
+        values = numbers(row, "row").reshape(-1)
         if values.shape != (self._columns,):
             raise errors.ArgumentError("the row has %d numbers, accepted: %d" % (values.size, self._columns))
         sums, deviations = self._count(values.reshape(1, -1))
@@ -158,7 +159,9 @@ class Counter(Object):
         """The next rows, in one call: an array (or a pandas frame or series) of rows x columns, or of rows alone where there
         is one column. Gives the private sums in the same shape, and a standard deviation for each row. An interrupt while
         they are made ends the counter; a new one resumes from its state file, which has none of them."""
-        values = np.array(rows, np.float64, order="C")
+        values = numbers(rows, "rows")
+        if np.ndim(rows) == 0:
+            raise errors.ArgumentError("rows: one number; add takes one row, and extend an array of them")
         if values.ndim not in (1, 2) or (values.ndim == 1 and self._columns != 1):
             raise errors.ArgumentError("rows of shape %s, accepted: (rows, %d)" % (values.shape, self._columns))
         if values.ndim == 2 and values.shape[1] != self._columns:

@@ -10,16 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any, Optional, Sequence, Tuple, Union
 
 from . import errors
-from ._library import abi, c, choice, encode_text, handle, integer, run_options, size_in_bytes, struct_of, text
+from ._library import abi, c, choice, encode_text, flag, handle, integer, run_options, select, size_in_bytes, struct_of, text
 from ._object import Object
 from .mechanism import Mechanism, Progress, Sensitivity, sensitivity_of
-from .privacy import UNIT, Privacy, parse, privacy_of, read_text, sampling_text
+from .privacy import Privacy, parse, privacy_of, sampling_text
 from .problem import Workload
 
 __all__ = ["Candidate", "Design", "design"]
 
-#: A report is in a file of the mechanism's name and this.
+#: A report is in a file of the mechanism's name and this, which holds these fields of it.
 BESIDE = ".design"
+FIELDS = ("candidates", "chosen", "why", "warnings")
 
 
 @dataclass(frozen=True)
@@ -57,20 +58,34 @@ class Design:
     """The report of a design: the candidates, the choice, and the reason.
 
     It goes with its mechanism through pickle, and through `save` and `load` in a separate file beside the mechanism's, whose
-    name ends in .design. Nothing relies on it: it is only a report, and the mechanism's figures are confirmed separately.
+    name ends in .design. Anybody who can write that file can change it (`from_file`), so that nothing relies on it: the guarantee
+    and its sentences are not in it, and come from the mechanism, whose claims are computed again (Mechanism.confirm).
     """
 
     candidates: Tuple[Candidate, ...]  #: least noise first
     chosen: int  #: its place among the candidates
     why: str
     warnings: Tuple[str, ...]  #: what to take care of, so that the guarantee holds
-    privacy: Privacy
-    said: str = field(repr=False)
+    from_file: bool = field(default=False, compare=False)  #: its words and figures are those of a file, which are not checked
+    _mechanism: Optional[Mechanism] = field(default=None, repr=False, compare=False)
+    _privacy: Optional[Privacy] = field(default=None, repr=False, compare=False)  #: as this process computed it
+
+    @property
+    def privacy(self) -> Privacy:
+        """The mechanism's guarantee."""
+        if self._privacy is not None:
+            return self._privacy
+        if self._mechanism is None:
+            raise errors.StateError("this report has lost its mechanism, which alone has a guarantee: ask the mechanism")
+        return self._mechanism.privacy()
 
     def statement(self, unit: str = "example") -> str:
-        """The guarantee in sentences."""
-        encode_text(unit, "unit")
-        return self.said.replace(UNIT, unit)
+        """The mechanism's guarantee in sentences."""
+        return self.privacy.statement(unit)
+
+    def __getstate__(self) -> Any:
+        """For pickle: without the guarantee, which the mechanism has."""
+        return {**self.__dict__, "from_file": True, "_mechanism": None, "_privacy": None}
 
 
 class Report(Object):
@@ -80,14 +95,13 @@ class Report(Object):
 
     def read(self) -> Design:
         own = self._handle
-        mechanism = c.dpmf_design_get(own).mechanism
+        account = c.dpmf_mechanism_account(c.dpmf_design_get(own).mechanism)
         return Design(
             tuple(_candidate(c.dpmf_design_candidate(own, i).contents) for i in range(c.dpmf_design_get(own).count)),
             c.dpmf_design_get(own).chosen,
             text(c.dpmf_design_get(own).why),
             tuple(text(c.dpmf_design_warning(own, i)) for i in range(c.dpmf_design_get(own).warnings)),
-            privacy_of(c.dpmf_design_get(own).privacy, c.dpmf_mechanism_account(mechanism), self),
-            read_text(c.dpmf_design_statement, own, UNIT.encode()),
+            _privacy=privacy_of(c.dpmf_design_get(own).privacy, account, self),
         )
 
 
@@ -99,31 +113,48 @@ def write_beside(path: Any, digest: str, report: Design) -> None:
     import json  # 5 ms of every import of the package otherwise
 
     beside = os.fsdecode(path) + BESIDE
-    privacy = {name: value for name, value in report.privacy.__getstate__().items() if value is not None}
-    record = {**report.__dict__, "candidates": [dataclasses.asdict(row) for row in report.candidates], "privacy": privacy}
+    record = {**select(FIELDS, report.__dict__), "candidates": [dataclasses.asdict(row) for row in report.candidates]}
     with open(beside + ".new", "w", encoding="utf-8") as file:
         json.dump({"mechanism": digest, "design": record}, file, indent=1)
         file.write("\n")
     os.replace(beside + ".new", beside)
 
 
-def read_beside(path: Any, digest: str) -> Optional[Design]:
-    """None: there is none, or it is another mechanism's."""
+def read_beside(path: Any, mechanism: Mechanism) -> Optional[Design]:
+    """None: there is none, or it is another mechanism's. What it says of the chosen candidate must be true of the mechanism."""
     import json
 
     try:
         with open(os.fsdecode(path) + BESIDE, encoding="utf-8") as file:
             found = json.load(file)
-        if found["mechanism"] != digest:
+        if found["mechanism"] != mechanism.digest:
             return None
-        record = found["design"]
+        record = select(FIELDS, found["design"])
         rows = [{**row, "sensitivity": Sensitivity(**row["sensitivity"])} for row in record["candidates"]]
         record["candidates"] = tuple(Candidate(**row) for row in rows)
-        return Design(**{**record, "warnings": tuple(record["warnings"]), "privacy": Privacy(**record["privacy"])})
+        report = Design(**{**record, "warnings": tuple(record["warnings"])}, from_file=True)
+        _check_choice(report, mechanism)
+        return report
     except FileNotFoundError:
         return None
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise errors.FormatError("%s%s is not the report of a design: %s" % (os.fsdecode(path), BESIDE, error)) from None
+    except (OSError, AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise errors.FormatError(
+            "%s%s is not the report of this mechanism's design: %s" % (os.fsdecode(path), BESIDE, error)
+        ) from None
+
+
+def _check_choice(report: Design, mechanism: Mechanism) -> None:
+    if not all(isinstance(words, str) for words in (report.why, *report.warnings)):
+        raise ValueError("why and warnings are not text")
+    row = report.candidates[report.chosen]
+    for name, value in (
+        ("family", mechanism.family),
+        ("sampling", mechanism.sampling),
+        ("sigma", mechanism.sigma),
+        ("sensitivity", mechanism.sensitivity),
+    ):
+        if getattr(row, name) != value:
+            raise ValueError("its choice has %s = %s, and the mechanism %s" % (name, getattr(row, name), value))
 
 
 def _candidate(row: Any) -> Candidate:
@@ -184,12 +215,16 @@ def design(
     max_overhead, separation_low, separation_high, tolerance    as in the library
     """
     made = workload if isinstance(workload, Workload) else Workload(workload, integer(steps, "steps"))
+    if integer(steps, "steps") != made.steps:
+        raise errors.ArgumentError("steps = %d, and the workload has %d" % (steps, made.steps))
     try:
         names = families if families is None or isinstance(families, str) else ",".join(families)
     except TypeError:
         raise errors.ArgumentTypeError("families: names are accepted, one string or a sequence of them") from None
+    if families is not None and not names:
+        raise errors.ArgumentError("families: there are none; None compares every family that applies")
     precision = {"float32": abi.dpmf_precision.DPMF_FLOAT32, "float64": abi.dpmf_precision.DPMF_FLOAT64}
-    if dtype not in precision:
+    if not isinstance(dtype, str) or dtype not in precision:
         raise errors.ArgumentError("dtype = %s, accepted: float32, float64" % dtype)
     with run_options(threads, progress) as run:
         wanted = struct_of(
@@ -203,8 +238,8 @@ def design(
             loss=choice(abi.dpmf_loss, loss, "loss"),
             adjacency=parse("dpmf_adjacency_parse", ctypes.c_int, adjacency, "adjacency").value,
             precision=precision[dtype],
-            federated=int(federated),
-            measure=int(measure),
+            federated=flag(federated, "federated"),
+            measure=flag(measure, "measure"),
             run=run,
             dim=dim,
             memory=size_in_bytes(memory, "memory"),

@@ -120,6 +120,8 @@ def _picture(errors: np.ndarray) -> str:
 
 def _axes(axes: Any) -> Any:
     if axes is not None:
+        if not callable(getattr(axes, "plot", None)):
+            raise errors.ArgumentTypeError("axes is a %s, axes of matplotlib are accepted" % type(axes).__name__)
         return axes
     try:
         from matplotlib import pyplot

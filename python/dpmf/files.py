@@ -19,11 +19,11 @@ class Filed:
 
     def save(self: Any, path: "Union[str, os.PathLike[str]]") -> None:
         """Writes the mechanism file, whole or not at all; the report of a design goes beside it, into PATH.design."""
-        c.dpmf_mechanism_save(self._handle, path_bytes(path))
-        if self.design is not None:
+        c.dpmf_mechanism_save(self._handle, path_bytes(path, optional=False))
+        if self._report is not None:
             from .design import write_beside
 
-            write_beside(path, self.digest, self.design)
+            write_beside(path, self.digest, self._report)
 
     def to_bytes(self: Any) -> bytes:
         """The mechanism file as bytes.
@@ -50,7 +50,7 @@ class Filed:
         return made
 
     def __reduce__(self: Any) -> Any:
-        return type(self).from_bytes, (self.to_bytes(),), {"certificate": self.certificate, "design": self.design}
+        return type(self).from_bytes, (self.to_bytes(),), {"certificate": self.certificate, "_report": self._report}
 
     def __eq__(self: Any, other: object) -> bool:
         """The same figures and coefficients; where they came from does not matter."""

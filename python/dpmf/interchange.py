@@ -9,7 +9,10 @@ import numpy as np
 
 from . import _abi as abi
 from . import errors
+from ._library import real
 from .mechanism import Mechanism
+from .noise import require_mechanism
+from .privacy import check_of
 from .problem import Strategy
 
 __all__ = ["blt_parameters", "jax_privacy_noising_matrix", "jax_privacy_stddev", "toeplitz_coefficients"]
@@ -24,6 +27,7 @@ TOEPLITZ = (
 
 
 def _strategy(of: Union[Mechanism, Strategy]) -> Strategy:
+    check_of(of, optional=False)
     strategy = of.strategy if isinstance(of, Mechanism) else of
     if strategy.is_normalized or strategy.stamps != 1:
         raise errors.UnsupportedError("a strategy that is normalized or stamped is not a Toeplitz matrix")
@@ -70,6 +74,7 @@ def jax_privacy_noising_matrix(of: Union[Mechanism, Strategy]) -> Any:
 
 def jax_privacy_stddev(mechanism: Mechanism, clip_norm: float) -> float:
     """The standard deviation of the seeds for that privatizer: clip x sigma x sensitivity."""
-    if mechanism.sigma is None:
+    if require_mechanism(mechanism).sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma")
-    return clip_norm * mechanism.sigma * mechanism.sensitivity.value
+    mechanism.confirm()  # a file may claim less sensitivity than it has
+    return real(clip_norm, "clip_norm") * mechanism.sigma * mechanism.sensitivity.value

@@ -44,6 +44,11 @@ class KeyBuffer:
         elif isinstance(key, (bytes, bytearray, memoryview)):
             if len(key) != abi.DPMF_KEY_SIZE:
                 raise errors.ArgumentError("the key has %d bytes, accepted: %d" % (len(key), abi.DPMF_KEY_SIZE))
+            if len(set(bytes(key))) == 1:
+                raise errors.ArgumentError(
+                    "the key is one byte, %d times: that is no secret. dpmf.create_key() makes one; for tests there is testing_key"
+                    % abi.DPMF_KEY_SIZE
+                )
             self.memory[:] = list(key)
         elif isinstance(key, (str, os.PathLike)):
             c.dpmf_key_load(path_bytes(key, "key"), 1, self.memory)

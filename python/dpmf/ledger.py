@@ -8,14 +8,29 @@ import os
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 from . import errors
-from ._library import abi, c, path_bytes, run_options
+from ._library import abi, c, encode_text, integer, path_bytes, real, run_options
 from .keys import KeyBuffer, KeyLike
-from .privacy import Privacy, account_options, privacy_of
+from .noise import require_mechanism
+from .privacy import NO_SAMPLING, TUNING, Privacy, Scope, account_options, privacy_of
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
 
 __all__ = ["Ledger"]
+
+SAMPLED = (
+    "This holds only for runs whose batches were sampled as their entries have it, each with its own randomness, which is kept secret: "
+    "%s. Batches from a shuffled data loader do not satisfy this. The list of runs must not depend on what "
+    "they released. Runs without sampling hold for any order of the data that fits their participation."
+)
+
+
+def budget_of(budget: Any) -> Tuple[float, float]:
+    try:
+        epsilon, delta = budget
+    except (TypeError, ValueError):
+        raise errors.ArgumentTypeError("budget = %r, accepted: (epsilon, delta)" % (budget,)) from None
+    return real(epsilon, "budget's epsilon"), real(delta, "budget's delta")
 
 
 class Ledger:
@@ -39,16 +54,19 @@ class Ledger:
     """
 
     def __init__(self, path: "Union[str, os.PathLike[str]]", budget: Optional[Tuple[float, float]] = None):
+        path_bytes(path, optional=False)
         self.path = os.fspath(path)
-        self._budget = budget
+        self._budget = None if budget is None else budget_of(budget)
 
     def _options(self, what: str, binding: Optional[str], times: int, run: Any) -> Any:
         options = c.dpmf_ledger_options_defaults()
         if self._budget is not None:
             options.budget_epsilon, options.budget_delta = self._budget
-        options.what = what.encode()
-        options.binding = None if binding is None else binding.encode()
-        options.times = times
+        options.what = encode_text(what, "what")
+        options.binding = encode_text(binding, "binding", optional=True)
+        options.times = integer(times, "times")
+        if options.times < 1:
+            raise errors.ArgumentError("times = %d, accepted: 1 to 1e9" % options.times)
         options.run = run
         return options
 
@@ -67,7 +85,9 @@ class Ledger:
         Raises, and enters nothing, when the budget would be passed: release nothing then. `binding` tells runs of one key
         and mechanism apart whose noise is not the same (for example, a trainer's options).
         """
-        receipt = abi.dpmf_ledger_receipt()
+        if key is None:
+            raise errors.ArgumentError("key: that of the run is needed, which is known in the ledger by it; 32 bytes or a path")
+        receipt, mechanism = abi.dpmf_ledger_receipt(), require_mechanism(mechanism)
         with KeyBuffer(key) as secret, run_options(threads) as run:
             options = self._options(what, binding, times, run)
             c.dpmf_ledger_enter(
@@ -85,9 +105,9 @@ class Ledger:
         receipt, given = abi.dpmf_ledger_receipt(), account_options(**account)
         with run_options() as run:
             options = self._options(what, None, times, run)
-            called = (name if name is not None else os.urandom(16).hex()).encode()
+            called = encode_text(os.urandom(16).hex() if name is None else name, "name")
             c.dpmf_ledger_enter_account(
-                path_bytes(self.path), called, sigma, ctypes.byref(given), ctypes.byref(options), ctypes.byref(receipt)
+                path_bytes(self.path), called, real(sigma, "sigma"), ctypes.byref(given), ctypes.byref(options), ctypes.byref(receipt)
             )
         return bool(receipt.entered)
 
@@ -107,12 +127,24 @@ class Ledger:
                 delta = self._budget[1] if self._budget else c.dpmf_ledger_get(ledger).budget_delta
             if not delta:
                 raise errors.ArgumentError("delta: the ledger has no budget to take it from")
-            found = abi.dpmf_privacy()
+            found, delta = abi.dpmf_privacy(), real(delta, "delta")
             with run_options() as run:
                 c.dpmf_ledger_epsilon(ledger, delta, ctypes.byref(run), ctypes.byref(found))
-            return privacy_of(found, c.dpmf_account_options_defaults())
+            options = c.dpmf_account_options_defaults()
+            options.adjacency = c.dpmf_ledger_get(ledger).adjacency
+            return privacy_of(found, options, None, self._scope(c.dpmf_ledger_get(ledger).entries, found.total_rho > 0))
         finally:
             c.dpmf_ledger_free(ledger)
+
+    def _scope(self, runs: int, gaussian: bool) -> Scope:
+        """The statement is about all runs, and rests on how each of them drew its batches."""
+        drawn = sorted({entry["sampling"] for entry in self.entries} - {"none"})
+        changes = [(TUNING, "hyper-parameters chosen by runs that are not in the ledger are not accounted for")]
+        if drawn:
+            changes.append((NO_SAMPLING, SAMPLED % ", ".join(drawn)))
+        if gaussian:
+            changes.append((r"^The run is ", "All runs together are "))
+        return Scope("All noisy outputs of all runs in the ledger (%d) together are" % runs, "", tuple(changes))
 
     @property
     def budget(self) -> Optional[Tuple[float, float]]:
@@ -129,6 +161,7 @@ class Ledger:
         """What the file holds, an entry each."""
         if not os.path.exists(self.path):
             return []
+        c.dpmf_ledger_free(self._load())  # a file that is no ledger is refused by name
         with open(self.path, encoding="utf-8") as file:
             content = file.read()
         import json  # 5 ms of every import of the package otherwise

@@ -254,14 +254,16 @@ def load(path: "Union[str, os.PathLike[str]]") -> Mechanism:
     Anything that the writer would not write is refused.
     Its claims are computed again before a stream or an account relies on them (Mechanism.confirm).
     """
-    made = Mechanism(handle("dpmf_mechanism_load", Mechanism._free, path_bytes(path)))
+    made = Mechanism(handle("dpmf_mechanism_load", Mechanism._free, path_bytes(path, optional=False)))
     made._confirmed = False
     from .design import read_beside
 
-    made.design = read_beside(path, made.digest)
+    made._report = read_beside(path, made)
     return made
 
 
 def save(mechanism: Mechanism, path: "Union[str, os.PathLike[str]]") -> None:
     """mechanism.save(path)"""
+    if not isinstance(mechanism, Mechanism):
+        raise errors.ArgumentTypeError("mechanism is a %s, a dpmf.Mechanism is accepted" % type(mechanism).__name__)
     mechanism.save(path)

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 import numpy as np
 
 from . import errors
-from ._library import abi, c, choice, doubles, handle, integer, real, run_options, select, struct_of, text
+from ._library import abi, c, choice, doubles, handle, integer, real, run_options, select, struct_of, text, whole_numbers
 from ._object import Object
 from .files import Filed
 from .figures import Certificate, Check, LowerBound, Sensitivity, Verification
-from .privacy import Privacy, account, privacy_of, sampling_of, sampling_text
+from .privacy import NO_SAMPLING, Privacy, Scope, account, account_options, privacy_of, sampling_of, sampling_text
 from .problem import Participation, Strategy, Workload
 from .display import Display
 
@@ -32,11 +33,23 @@ __all__ = [
 
 Progress = Optional[Callable[[str, float], Any]]
 
+FIRST = "All noisy outputs of the first %d of %d steps together - every intermediate model or sum of them, not only the last - are"
+FIRST_IF = (
+    "This holds if that end was fixed before the run, or depends on nothing but public things, and nothing of a step after the first %d "
+    "is released. If the end was chosen by looking at the data or at what was released, the guarantee is that of the whole run.\n"
+)
+FIRST_CHANGES = ((r" x (sensitivity|largest column norm of C)", r" x \1 of these steps"),)
+OBSERVED = (
+    "No secret sampling is assumed: the figures hold for the participations that the log of the run has, if the choice of those who take "
+    "part does not depend on the data."
+)
+UNDER = "No secret sampling is assumed: the figures hold for any order of the data that fits the participation %s."
+
 
 class Mechanism(Display, Filed, Object):
     """A strategy with its sigma and everything that its figures assumed: made by `design`, `optimize`, `evaluate` or `load`.
 
-    `certificate` has the outcome of the search of `optimize`, `design` is the report of `design`; None for others.
+    `certificate` has the outcome of the search of `optimize`; None for others.
 
     >>> from dpmf import evaluate
     >>> m = evaluate("toeplitz", 100, epsilon=1.0, delta=1e-6)
@@ -53,8 +66,14 @@ class Mechanism(Display, Filed, Object):
     ):
         super().__init__(made, owner)
         self.certificate = certificate
-        self.design = design
+        self._report = design
         self._confirmed = True  # this process made it; the claims of files and bytes are not trusted: from_bytes, load
+        self._found = 0.0  # a file's epsilon as it was computed again; 0: it was not
+
+    @property
+    def design(self) -> "Optional[Design]":
+        """The report of `design`; None where there is none."""
+        return None if self._report is None else dataclasses.replace(self._report, _mechanism=self)
 
     # ---- what it is ----
 
@@ -149,9 +168,12 @@ class Mechanism(Display, Filed, Object):
 
     @property
     def epsilon(self) -> Optional[float]:
-        """The guarantee that sigma was calibrated for; None: none is claimed. Of a file: computed again first (confirm)."""
+        """The guarantee that sigma was calibrated for; None: none is claimed.
+
+        Of a file it is computed again first (confirm), and is what was found where a simulation found more than the file claims.
+        """
         self.confirm()
-        return c.dpmf_mechanism_get(self._handle).epsilon or None
+        return max(c.dpmf_mechanism_get(self._handle).epsilon, self._found) or None
 
     @property
     def delta(self) -> Optional[float]:
@@ -178,8 +200,10 @@ class Mechanism(Display, Filed, Object):
         and a mechanism that this process made needs none.
         """
         if not self._confirmed:
+            found = abi.dpmf_privacy()
             with run_options(threads, progress) as run:
-                c.dpmf_mechanism_confirm(self._handle, ctypes.byref(run), None)
+                c.dpmf_mechanism_confirm(self._handle, ctypes.byref(run), ctypes.byref(found))
+            self._found = found.epsilon if found.confidence > 0 else 0.0  # others keep the claim, to the last digits
             self._confirmed = True
 
     def privacy(self, delta: Optional[float] = None, **options: Any) -> Privacy:
@@ -229,14 +253,18 @@ class Mechanism(Display, Filed, Object):
         delta = self.delta if delta is None else delta
         if delta is None:
             raise errors.ArgumentError("delta: the mechanism claims no guarantee to take it from")
+        steps = integer(steps, "steps")
         sigma, options, found = ctypes.c_double(), c.dpmf_account_options_defaults(), abi.dpmf_privacy()
         with run_options(threads) as run:
             c.dpmf_mechanism_account_first(
                 self._handle, steps, ctypes.byref(run), ctypes.byref(sigma), ctypes.byref(options)
             )
             options.run = run
-            c.dpmf_account_epsilon(sigma.value, delta, ctypes.byref(options), ctypes.byref(found))
-        return privacy_of(found, options, self)
+            c.dpmf_account_epsilon(sigma.value, real(delta, "delta"), ctypes.byref(options), ctypes.byref(found))
+        if steps == self.steps:
+            return privacy_of(found, options, self)
+        changes = FIRST_CHANGES + (((r"^The run is ", "These steps are "),) if found.total_rho > 0 else ())
+        return privacy_of(found, options, self, Scope(FIRST % (steps, self.steps), FIRST_IF % steps, changes))
 
     def verify(self, threads: int = 0, progress: Progress = None) -> Verification:
         """Everything that it claims, computed again by another route where there is one."""
@@ -264,7 +292,7 @@ class Mechanism(Display, Filed, Object):
         >>> found.value <= m.sensitivity.value, unit
         (True, 7)
         """
-        pairs = [np.ascontiguousarray(values, np.int64).reshape(-1) for values in (units, steps)]
+        pairs = [whole_numbers(values, name).reshape(-1) for values, name in ((units, "units"), (steps, "steps"))]
         if len(pairs[0]) != len(pairs[1]):
             raise errors.ArgumentError("%d units and %d steps: pairs are accepted" % (len(pairs[0]), len(pairs[1])))
         found, worst = abi.dpmf_sensitivity(), ctypes.c_int64()
@@ -298,7 +326,38 @@ class Mechanism(Display, Filed, Object):
         if delta is None or self.sigma is None:
             raise errors.ArgumentError("delta, sigma: the mechanism claims no guarantee to take them from")
         found, _ = self.observed_sensitivity(units, steps)
-        return account(self.sigma * self.sensitivity.value / found.value, delta=delta)
+        return self._with_sensitivity(found.value, delta, OBSERVED)
+
+    def privacy_under(self, participation: str, delta: Optional[float] = None) -> Privacy:
+        """The guarantee of the same noise, if units take part otherwise than the design assumed; nothing is claimed for sampling.
+
+        >>> from dpmf import evaluate
+        >>> m = evaluate("toeplitz", 12, participation="cyclic:3,4", epsilon=2.0, delta=1e-5)
+        >>> round(m.privacy_under("cyclic:3,4").epsilon, 4), round(m.privacy_under("shuffled:3,4").epsilon, 4)
+        (2.0, 2.1105)
+        """
+        self.confirm()
+        delta = self.delta if delta is None else delta
+        if delta is None or self.sigma is None:
+            raise errors.ArgumentError("delta, sigma: the mechanism claims no guarantee to take them from")
+        found, taken = abi.dpmf_sensitivity(), Participation(participation, self.steps)
+        with run_options() as run:
+            options = struct_of("dpmf_evaluate_options_defaults", run=run)
+            options.adjacency = c.dpmf_mechanism_get(self._handle).adjacency
+            c.dpmf_sensitivity_compute(
+                c.dpmf_mechanism_get(self._handle).strategy, taken._handle, ctypes.byref(options), ctypes.byref(found)
+            )
+        return self._with_sensitivity(found.value, delta, UNDER % taken.text)
+
+    def _with_sensitivity(self, sensitivity: float, delta: float, words: str) -> Privacy:
+        """The guarantee of the same noise at another sensitivity, under the mechanism's adjacency."""
+        sigma, found = (self.sigma or 0.0) * self.sensitivity.value / sensitivity, abi.dpmf_privacy()
+        replaced = self.adjacency == "replace-one"  # its sensitivity is twice the zero-out one, in the claim and here
+        options = account_options(adjacency="replace-one", sigma_unit=2.0) if replaced else account_options()
+        with run_options() as run:
+            options.run = run
+            c.dpmf_account_epsilon(sigma, real(delta, "delta"), ctypes.byref(options), ctypes.byref(found))
+        return privacy_of(found, options, self, Scope(None, "", ((NO_SAMPLING, words),)))
 
     # ---- noise ----
 
@@ -342,7 +401,7 @@ class Mechanism(Display, Filed, Object):
 
     def __repr__(self) -> str:
         sigma = "" if self.sigma is None else ", sigma=%.7g" % self.sigma
-        epsilon, delta = c.dpmf_mechanism_get(self._handle).epsilon, self.delta
+        epsilon, delta = max(c.dpmf_mechanism_get(self._handle).epsilon, self._found), self.delta
         claim = ", epsilon=%.7g, delta=%.7g" % (epsilon, delta) if epsilon and delta else ""
         if claim and not self._confirmed:
             claim += " (claimed by a file, not confirmed)"

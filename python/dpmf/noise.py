@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Dict, Optional, Tuple, Union
 import numpy as np
 
 from . import errors
-from ._library import abi, c, encode_text, integer, interruptible, make_callback, path_bytes, real, set_field
+from ._library import abi, c, encode_text, flag, integer, interruptible, make_callback, path_bytes, real, set_field
 from ._memory import is_tensor, segment_of, sizes_of
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
 from .checkpoint import SavesState
+from .privacy import read_text
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
@@ -137,14 +138,14 @@ class NoiseStream(SavesState, Object):
         set_field(options, "offset", offset, ctypes.c_int64)
         options.count = count or 0
         set_field(options, "lookahead", lookahead, ctypes.c_int64)
-        options.prefetch, options.replay = int(prefetch), int(replay)
+        options.prefetch, options.replay = flag(prefetch, "prefetch"), flag(replay, "replay")
         options.label = encode_text(label, "label", optional=True)
         options.state = None if isinstance(state, NoState) else path_bytes(state, "state")
         options.key_file = path_bytes(key) if has_path else None
         options.rows_may_repeat = int(isinstance(state, NoState))
-        options.whole_state, options.scratch = int(whole_state), path_bytes(scratch, "scratch")
+        options.whole_state, options.scratch = flag(whole_state, "whole_state"), path_bytes(scratch, "scratch")
         set_field(options.run, "threads", threads, ctypes.c_int)
-        options.exact, options.grid = int(exact), 0.0 if grid is None else real(grid, "grid")
+        options.exact, options.grid = flag(exact, "exact"), 0.0 if grid is None else real(grid, "grid")
         self._callback = options.run.progress = make_callback()  # of seeking: an interrupt ends it
         out = ctypes.POINTER(abi.dpmf_noise)()
         with KeyBuffer(key) as memory:
@@ -159,6 +160,7 @@ class NoiseStream(SavesState, Object):
         self._dtype, self._dim, self._offset = dtype, dim, offset
         self._clip, self._ephemeral, self._commitment = float(clip_norm), key is None, commitment
         self._keeps_state = not isinstance(state, NoState) and (has_path or state is not None)
+        self._figures = c.dpmf_noise_get(out).release if self._calls is c else None  # what an exact statement has of it
         self._bound = -1  # the row for which bind_sum was called last
         self._cached: Tuple[Any, Any] = (None, None)
         self._lock = threading.Lock()  # the calls leave Python's own lock, and the library's stream is for one thread
@@ -232,6 +234,12 @@ class NoiseStream(SavesState, Object):
         if self._calls is not c:
             return self.scale / (self._clip * (self._mechanism.sigma or 1.0))
         return c.dpmf_noise_get(self._handle).release.sensitivity
+
+    def exact_statement(self, said: str) -> str:
+        """A statement with the sentence on arithmetic that the exact release has; the same text where the stream is not exact."""
+        if self._figures is None or not self._figures.grid:
+            return said
+        return read_text(c.dpmf_exact_statement, ctypes.byref(self._figures), encode_text(said, "said"))
 
     # ---- rows ----
 

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import ctypes
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Optional, Union
+from typing import TYPE_CHECKING, Any, Callable, Optional, Tuple, Union
 
 from . import errors
-from ._library import abi, c, encode_text, integer, real, run_options, select, set_field, text
+from ._library import abi, c, encode_text, flag, integer, real, run_options, select, set_field, text
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
@@ -59,18 +60,61 @@ class Privacy:
     _keep: Any = field(repr=False, compare=False, default=None)
 
     _said: Any = field(repr=False, compare=False, default=None)
+    _scope: "Optional[Scope]" = field(repr=False, compare=False, default=None)
 
     def statement(self, unit: str = "example") -> str:
-        """The guarantee in sentences."""
+        """The guarantee in sentences; `unit` names the privacy unit, in letters."""
+        return self._sentences(unit_name(unit))
+
+    def _sentences(self, unit: str) -> str:
         if self._struct is None:
             return self._said.replace(UNIT, unit)
-        return read_text(
+        said = read_text(
             c.dpmf_privacy_statement, ctypes.byref(self._struct), ctypes.byref(self._options), encode_text(unit, "unit")
         )
+        return said if self._scope is None else self._scope.put(said)
 
     def __getstate__(self) -> Any:
         """For pickle: the sentences in the place of what the library computes them from."""
-        return {**self.__dict__, "_said": self.statement(UNIT), "_struct": None, "_options": None, "_keep": None}
+        said = self._sentences(UNIT)
+        return {**self.__dict__, "_said": said, "_struct": None, "_options": None, "_keep": None, "_scope": None}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a guarantee covers, where that is not all outputs of a whole run, in the words of its statement."""
+
+    released: Optional[str]  #: what is private; None: all outputs of the run
+    condition: str  #: sentences about what that rests on; "": none
+    changes: "Tuple[Tuple[str, str], ...]" = ()  #: other parts of the statement: (regular expression, words in its place)
+
+    def put(self, said: str) -> str:
+        """The library's statement with these words in it. A part that is not found is an error, never a false sentence."""
+        first, claim, rest = said.partition(CLAIM)
+        line, _, rest = rest.partition("\n")
+        if not first.startswith("All noisy outputs of the run together") or not claim:
+            raise errors.Error("the library's statement begins otherwise than this package knows: %s" % said)
+        for part, words in self.changes:
+            rest, found = re.subn(part, words, rest, count=1, flags=re.MULTILINE)
+            if not found:
+                raise errors.Error("the library's statement has no %r: %s" % (part, said))
+        return (self.released or first) + claim + line + "\n" + self.condition + rest
+
+
+#: Parts of the library's statement.
+CLAIM = " (epsilon, delta)-differentially private with "
+NO_SAMPLING = r"^No secret sampling is assumed: .*$"
+TUNING = "hyper-parameters chosen on the same data are not accounted for"
+
+
+def unit_name(unit: str) -> str:
+    """A word, or a few, of letters: a statement is read as a whole, and must not get sentences from its caller."""
+    encode_text(unit, "unit")
+    if len(unit) > 40 or re.fullmatch(r"[^\W\d_]+(?:[ -][^\W\d_]+)*", unit) is None:
+        raise errors.ArgumentError(
+            "unit = %r, accepted: up to 40 letters, in words with a space or hyphen between, for example user" % unit
+        )
+    return unit
 
 
 def read_text(function: Any, *arguments: Any) -> str:
@@ -81,14 +125,14 @@ def read_text(function: Any, *arguments: Any) -> str:
     return text(out.value)
 
 
-def privacy_of(struct: Any, options: Any, keep: Any = None) -> Privacy:
+def privacy_of(struct: Any, options: Any, keep: Any = None, scope: Optional[Scope] = None) -> Privacy:
     # The run of the caller is over: its callback must not be called for a statement.
     options.run = c.dpmf_run_defaults()
     values = {name: getattr(struct, name) for name, *_ in struct._fields_}
     values["kind"] = text(c.dpmf_kind_name(struct.kind))
     values["method"] = text(struct.method)
     values["slack_met"] = bool(struct.slack_met)
-    return Privacy(**values, _struct=struct, _options=options, _keep=keep)
+    return Privacy(**values, _struct=struct, _options=options, _keep=keep, _scope=scope)
 
 
 def parse(function: str, kind: Any, value: str, name: str) -> Any:
@@ -107,6 +151,14 @@ def sampling_text(sampling: Any) -> str:
     return text(out.value)
 
 
+def check_of(of: Any, optional: bool = True) -> None:
+    from .mechanism import Mechanism
+    from .problem import Strategy
+
+    if not (of is None and optional) and not isinstance(of, (Mechanism, Strategy)):
+        raise errors.ArgumentTypeError("of is a %s, a dpmf.Mechanism or a dpmf.Strategy is accepted" % type(of).__name__)
+
+
 def account_options(
     of: "Union[Mechanism, Strategy, None]" = None,
     *,
@@ -118,12 +170,8 @@ def account_options(
 ) -> Any:
     """The library's options: those of a mechanism, where one is given, and what else is given."""
     from .mechanism import Mechanism
-    from .problem import Strategy
 
-    if of is not None and not isinstance(of, (Mechanism, Strategy)):
-        raise errors.ArgumentTypeError(
-            "of is a %s, a dpmf.Mechanism or a dpmf.Strategy is accepted" % type(of).__name__
-        )
+    check_of(of)
     if isinstance(of, Mechanism):
         if sampling is not None or adjacency is not None:
             raise errors.ArgumentError("sampling, adjacency: the mechanism has them")
@@ -139,7 +187,11 @@ def account_options(
     if engine is not None:
         options.engine = parse("dpmf_engine_parse", ctypes.c_int, engine, "engine").value
     fields = dict(field[:2] for field in options._fields_)
+    if steps is not None and integer(steps, "steps") < 1:
+        raise errors.ArgumentError("steps = %d, accepted: 1 or more" % steps)
     for name, value in {"compositions": steps, **more}.items():
+        if name not in fields:
+            raise TypeError("%r is not an option: sampling, steps, adjacency, engine, %s are" % (name, ", ".join(ACCOUNT[4:])))
         if value is not None:
             set_field(options, name, value, fields[name])
     return options
@@ -196,6 +248,8 @@ def account(
     options = select(ACCOUNT, locals())
     from .mechanism import Mechanism
 
+    check_of(of)
+
     if rho is not None:
         return _zcdp(rho, delta, gaussian, steps, {"sigma": sigma, "epsilon": epsilon, "of": of, **options, "steps": None})
     if sigma is None and epsilon is not None and delta is not None:
@@ -218,7 +272,11 @@ def _zcdp(rho: float, delta: Optional[float], gaussian: bool, steps: Optional[in
         raise errors.ArgumentError("rho goes with delta, gaussian and steps alone; given: %s" % (", ".join(given) or "no delta"))
     out = abi.dpmf_privacy()
     c.dpmf_account_zcdp(
-        real(rho, "rho"), real(delta, "delta"), int(gaussian), 1 if steps is None else integer(steps, "steps"), ctypes.byref(out)
+        real(rho, "rho"),
+        real(delta, "delta"),
+        flag(gaussian, "gaussian"),
+        1 if steps is None else integer(steps, "steps"),
+        ctypes.byref(out),
     )
     return privacy_of(out, c.dpmf_account_options_defaults())
 
@@ -253,6 +311,15 @@ def calibrate(
     return _ask("dpmf_calibrate_sigma", real(epsilon, "epsilon"), real(delta, "delta"), of, threads, progress, options)
 
 
+BEST = "The settings and all noisy outputs of the best of a random number of runs (%s) - nothing of the other runs - are together"
+BEST_IF = (
+    "This covers the best run alone: the outputs and scores of the other runs, and the number of runs, must not be released. It holds "
+    "if the number of runs is drawn from this law, the settings of each are drawn at random from one list that does not depend on the "
+    "data, and the best is chosen by what the runs released or by other data.\n"
+)
+BEST_TUNING = "the choice among these settings is accounted for, other choices on the same data are not"
+
+
 def best_of(
     tuning: str,
     sigma: Optional[float] = None,
@@ -268,7 +335,7 @@ def best_of(
     """epsilon at delta of the best of a random number of runs, drawn from the law `tuning`; the rest as in `account`.
 
     "poisson:MEAN" or "negative-binomial:ETA,GAMMA" (Papernot and Steinke 2022). The settings of every run are drawn at
-    random from one list that does not depend on the data, and nothing but the best is released.
+    random from one list that does not depend on the data, and nothing but the best is released; its statement says so.
 
     >>> sigma = calibrate(1.0, 1e-6).sigma
     >>> round(best_of("negative-binomial:1,0.1", sigma, delta=1e-6).epsilon, 3)
@@ -276,6 +343,7 @@ def best_of(
     """
     from .mechanism import Mechanism
 
+    check_of(of)
     if sigma is None:
         if not isinstance(of, Mechanism) or of.sigma is None:
             raise errors.ArgumentError("sigma: it is not given, and there is no calibrated mechanism to take it from")
@@ -286,4 +354,4 @@ def best_of(
     with run_options(threads, progress) as run:
         given.run = run
         c.dpmf_account_tuning(real(sigma, "sigma"), real(delta, "delta"), ctypes.byref(given), ctypes.byref(law), ctypes.byref(out))
-    return privacy_of(out, given, of)
+    return privacy_of(out, given, of, Scope(BEST % tuning, BEST_IF, ((TUNING, BEST_TUNING),)))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing
 
 from . import errors
-from ._library import abi, c, choice, doubles, encode_text, handle, integer, numbers, struct_of, text
+from ._library import abi, c, choice, doubles, encode_text, flag, handle, integer, numbers, struct_of, text
 from ._object import Object
 
 __all__ = ["Family", "Participation", "Strategy", "Workload", "families"]
@@ -103,7 +103,7 @@ class Workload(Object):
         options = struct_of(
             "dpmf_workload_options_defaults",
             momentum=momentum,
-            nesterov=int(nesterov),
+            nesterov=flag(nesterov, "nesterov"),
             decay=decay,
             learning_rate=doubles(rates),
         )
@@ -198,7 +198,7 @@ class Strategy(Object):
             nu=nu,
             stamps=stamps,
             decoder=choice(abi.dpmf_decoder, decoder, "decoder"),
-            column_normalize=int(column_normalize),
+            column_normalize=flag(column_normalize, "column_normalize"),
         )
         super().__init__(
             handle("dpmf_strategy_create", self._free, encode_text(family, "family"), workload._handle, ctypes.byref(options))
@@ -341,7 +341,10 @@ class Strategy(Object):
 
     def seeds(self, t: int) -> int:
         """Rows of Z that step t takes."""
-        return c.dpmf_strategy_seeds(self._handle, integer(t, "t"))
+        t = integer(t, "t")
+        if not 0 <= t < self.steps:
+            raise errors.ArgumentError("t = %d, accepted: 0 to %d" % (t, self.steps - 1))
+        return c.dpmf_strategy_seeds(self._handle, t)
 
     def step(self, t: int, seed: np.ndarray, state: np.ndarray) -> np.ndarray:
         """Row t of W Z from its seeds (seeds(t) x count); `state` (buffers x count, zeros at first) is changed in place."""

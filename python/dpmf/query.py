@@ -9,8 +9,9 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 import numpy as np
 
 from . import errors
-from ._library import c, doubles, numbers, run_options
+from ._library import c, doubles, integer, numbers, real, run_options
 from .mechanism import Mechanism
+from .noise import require_mechanism
 
 __all__ = ["Answer", "bands", "deviation", "query"]
 
@@ -25,16 +26,17 @@ class Answer(NamedTuple):
 
 
 def _scale(mechanism: Mechanism, clip: float) -> float:
-    return clip * (mechanism.sigma or 1.0) * mechanism.sensitivity.value
+    return real(clip, "clip") * (mechanism.sigma or 1.0) * mechanism.sensitivity.value
 
 
 def _multiplier(level: float, intervals: int) -> float:
     out = ctypes.c_double()
-    c.dpmf_query_multiplier(level, intervals, ctypes.byref(out))
+    c.dpmf_query_multiplier(real(level, "level"), intervals, ctypes.byref(out))
     return out.value
 
 
 def _totals(mechanism: Mechanism, totals: Any) -> np.ndarray:
+    require_mechanism(mechanism)
     values = numbers(totals, "totals")
     if values.ndim != 1 or not 1 <= values.size <= mechanism.steps:
         raise errors.ArgumentError(
@@ -51,6 +53,7 @@ def deviation(mechanism: Mechanism, weights: Any, clip: float = 1.0) -> float:
     >>> deviation(m, [1, 1, 1, 1])
     4.0
     """
+    require_mechanism(mechanism)
     values, out = numbers(weights, "weights"), ctypes.c_double()
     if values.ndim != 1:
         raise errors.ArgumentError("weights has shape %s, accepted: one dimension" % (values.shape,))
@@ -66,7 +69,12 @@ def deviation(mechanism: Mechanism, weights: Any, clip: float = 1.0) -> float:
 
 
 def _range(span: "Tuple[int, int]", lines: int) -> "Tuple[int, int]":
-    first, last = span
+    try:
+        first, last = (integer(end, "range") for end in span)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, errors.Error):
+            raise
+        raise errors.ArgumentTypeError("the range %r, accepted: (A, B), two whole numbers" % (span,)) from None
     if not 1 <= first <= last <= lines:
         raise errors.ArgumentError("the range %r, accepted: (A, B) with 1 <= A <= B <= %d" % (span, lines))
     return first, last
@@ -90,7 +98,7 @@ def query(
     >>> answer.estimate, round(answer.deviation, 4)
     (6.0, 1.4142)
     """
-    if mechanism.workload.text != "prefix":
+    if require_mechanism(mechanism).workload.text != "prefix":
         raise errors.UnsupportedError("the workload is %r: running sums (prefix) are accepted" % mechanism.workload.text)
     values = np.concatenate([[0.0], _totals(mechanism, totals)])
     weights, estimate = np.zeros(values.size - 1), 0.0

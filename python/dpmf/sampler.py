@@ -9,15 +9,20 @@ from typing import TYPE_CHECKING, Any, Dict, Iterator, Optional, Tuple
 import numpy as np
 
 from . import errors
-from ._library import c, encode_text, handle, integer, text
+from ._library import c, encode_text, handle, integer, text, whole_numbers
 from ._object import Object
 from .keys import KeyBuffer, KeyLike
+from .noise import require_mechanism
 from .privacy import sampling_text
 
 if TYPE_CHECKING:
     from .mechanism import Mechanism
 
 __all__ = ["Sampler"]
+
+
+def text_of(what: Any) -> str:
+    return encode_text(what, "what").decode("utf-8", "surrogateescape")
 
 
 def integers(array: np.ndarray) -> Any:
@@ -58,7 +63,7 @@ class Sampler(Object):
     ):
         self._pointer = None
         if cap is not None:
-            what = "%s,cap:%d" % (what, cap)
+            what = "%s,cap:%d" % (text_of(what), integer(cap, "cap"))
         with KeyBuffer(key) as memory:
             made = handle(
                 "dpmf_sampler_create",
@@ -101,7 +106,10 @@ class Sampler(Object):
 
     @property
     def expected_batch(self) -> float:
-        """The expected size of a batch: sums are divided by it. The actual size would reveal who took part."""
+        """The expected size of a batch: sums are divided by it. The actual size would reveal who took part.
+
+        It reveals the number of units, which add-remove adjacency hides: divide by another number then.
+        """
         return c.dpmf_sampler_get(self._handle).expected
 
     @property
@@ -113,9 +121,13 @@ class Sampler(Object):
     def sampling(self) -> str:
         return sampling_text(c.dpmf_sampler_get(self._handle).sampling)
 
+    def identity(self) -> Dict[str, Any]:
+        """All that its batches follow from, the key by its commitment: processes that train together compare it."""
+        return {"sampler": self.text, "units": self._units, "steps": self._steps, "label": self._label or "", "key": self._commitment}
+
     def check(self, mechanism: "Mechanism") -> None:
         """Raises an error unless it satisfies the assumptions of the mechanism's guarantee."""
-        c.dpmf_sampler_check(self._handle, mechanism._handle)
+        c.dpmf_sampler_check(self._handle, require_mechanism(mechanism)._handle)
 
     def next(self) -> np.ndarray:
         """The units of the next step; past the last one an error."""
@@ -142,7 +154,7 @@ class Sampler(Object):
 
     def offer(self, available: "np.typing.ArrayLike") -> np.ndarray:
         """scheduled only: the next step when only these units (rising) can be reached."""
-        units = np.ascontiguousarray(available, np.int64)
+        units = whole_numbers(available, "available")
         count = ctypes.c_int64()
         c.dpmf_sampler_offer(self._handle, units.size, integers(units), integers(self._room), ctypes.byref(count))
         return self._room[: count.value].copy()
@@ -166,7 +178,7 @@ class Sampler(Object):
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
         """Goes to the position of a state; one of another sampler or key is refused."""
-        if "past" not in state:
+        if not isinstance(state, dict) or "past" not in state:
             raise errors.StateError("there is no sampler state here")
         past = state["past"]
         data = bytes(past) if isinstance(past, (bytes, bytearray, memoryview)) else np.asarray(past, np.uint8).tobytes()

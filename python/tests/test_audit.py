@@ -38,6 +38,16 @@ class Library(unittest.TestCase):
     def test_a_claim_that_is_too_small_is_noticed(self):
         self.assertFalse(dpmf.audit.run(mechanism(), key=dpmf.testing_key(4), epsilon=0.1).ok)
 
+    def test_a_run_without_any_noise_is_found(self):
+        """Released sums that are those of the canaries, exactly or up to the last digits of floats: an epsilon above any claim."""
+        m, random = mechanism(), np.random.default_rng(1)
+        included = random.random(200) < 0.5
+        taken = np.arange(200)[:, None] % 10 == np.arange(40)[None, :] % 10
+        for rounding in (0.0, 1e-16):
+            released = included[:, None] * taken + rounding * random.standard_normal(taken.shape)
+            found = dpmf.audit.from_releases(m, included, taken, released, epsilon=100.0, delta=DELTA)
+            self.assertFalse(found.ok, found)
+
     def test_wrong_arguments_are_refused(self):
         m = mechanism()
         with self.assertRaisesRegex(dpmf.errors.ArgumentError, "canaries"):

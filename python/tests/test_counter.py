@@ -83,8 +83,8 @@ class Resumed(Keyed):
 
     def test_rows_of_one_unit_are_clipped(self):
         m = dpmf.evaluate("identity", 4, sigma=1.0)
-        with dpmf.Counter(m, clip=2.0, key=bytes(32), clip_rows=True) as cut:
-            with dpmf.Counter(m, clip=2.0, key=bytes(32)) as plain:
+        with dpmf.Counter(m, clip=2.0, key=dpmf.testing_key(7), clip_rows=True) as cut:
+            with dpmf.Counter(m, clip=2.0, key=dpmf.testing_key(7)) as plain:
                 np.testing.assert_array_equal(cut.extend([5, -9, 1, 2])[0], plain.extend([2, -2, 1, 2])[0])
 
     def test_shapes_that_do_not_fit_are_refused(self):

@@ -5,12 +5,15 @@ A row is (what, words that the message must hold, call). Where words are None th
 reason.
 """
 
+import tempfile
 import unittest
 
 import numpy as np
 from support import KEY, Case, mechanism
 
 import dpmf
+import dpmf.audit
+import dpmf.interchange
 
 try:
     import torch
@@ -21,6 +24,13 @@ except ImportError:
     torch = None
 else:
     torch.set_num_threads(1)
+
+try:
+    import dpmf.jax
+    import dpmf.opacus
+    from opacus.optimizers import DPOptimizer
+except ImportError:
+    DPOptimizer = None
 
 NAN, INF = float("nan"), float("inf")
 
@@ -96,7 +106,7 @@ def core():
         ("account for delta 0", "delta", lambda: a(1.0, delta=0.0)),
         ("account of a number", "of", lambda: a(1.0, delta=1e-5, of=3)),
         ("an engine that there is not", "engine", lambda: a(1.0, delta=1e-5, engine="fast")),
-        ("a fraction of compositions", "compositions", lambda: a(1.0, delta=1e-5, steps=1.5)),
+        ("a fraction of compositions", "steps", lambda: a(1.0, delta=1e-5, steps=1.5)),
         ("calibrate to epsilon None", "epsilon", lambda: cal(None, 1e-5)),
         ("a file that there is not", "nosuch", lambda: dpmf.load("/nosuch/file")),
         ("a number for a path", "path", lambda: dpmf.load(3)),
@@ -138,6 +148,108 @@ def core():
         ("a NumPy integer for steps: accepted, it is whole", None, lambda: e("identity", np.int64(5))),
         ("a whole number for sigma: accepted, it is a number", None, lambda: e("identity", 5, sigma=2)),
         ("a memoryview for a key: accepted, it is 32 bytes", None, lambda: m.noise(4, 1.0, memoryview(KEY))),
+    )
+
+
+def more():
+    """Ledgers, counters, questions, samplers, audits, and values that Python would cut off or take for something else."""
+    m = mechanism("toeplitz", 20, sigma=None, epsilon=1.0, delta=1e-5)
+    folder = tempfile.mkdtemp(prefix="dpmf-test-")
+    ledger, counter = dpmf.Ledger(folder + "/ledger.json"), dpmf.Counter(m)
+    with open(folder + "/broken.json", "w") as file:
+        file.write("{")
+    yield from (
+        ("a number for a budget", "budget", lambda: dpmf.Ledger("x", budget=3)),
+        ("a budget in words", "budget", lambda: dpmf.Ledger("x", budget=("1", "2"))),
+        ("a budget of three", "budget", lambda: dpmf.Ledger("x", budget=(1, 2, 3))),
+        ("a budget below 0", "budget", lambda: dpmf.Ledger(folder + "/a.json", budget=(-1, 1e-5)).enter(m, KEY)),
+        ("a number for a ledger", "path", lambda: dpmf.Ledger(3)),
+        ("a number for a mechanism of a ledger", "mechanism", lambda: ledger.enter(3, KEY)),
+        ("no key for a ledger", "key", lambda: ledger.enter(m, None)),
+        ("what a number", "what", lambda: ledger.enter(m, KEY, what=3)),
+        ("binding a number", "binding", lambda: ledger.enter(m, KEY, binding=3)),
+        ("half a time", "times", lambda: ledger.enter(m, KEY, times=0.5)),
+        ("no time", "times = 0", lambda: ledger.enter(m, KEY, times=0)),
+        ("sigma in words in a ledger", "sigma", lambda: ledger.enter_account("1")),
+        ("a number for a name", "name", lambda: ledger.enter_account(1.0, name=3)),
+        ("delta in words of a ledger", "delta", lambda: ledger.epsilon("1")),
+        ("entries of a folder", "directory", lambda: dpmf.Ledger(folder).entries),
+        ("entries of no JSON", "JSON", lambda: dpmf.Ledger(folder + "/broken.json").entries),
+        ("a number for a mechanism of a counter", "mechanism", lambda: dpmf.Counter(3)),
+        ("clip in words", "clip", lambda: dpmf.Counter(m, clip="1")),
+        ("columns in words", "columns", lambda: dpmf.Counter(m, columns="a")),
+        ("a label that is a number", "label", lambda: dpmf.Counter(m, label=3)),
+        ("clip_rows in words", "clip_rows", lambda: dpmf.Counter(m, clip_rows="no")),
+        ("a row in words", "row", lambda: counter.add("x")),
+        ("rows in words", "rows", lambda: counter.extend("abc")),
+        ("one number for rows", "rows", lambda: counter.extend(3)),
+        ("a question of a number", "mechanism", lambda: dpmf.query(3, [1.0], (1, 1))),
+        ("a range that is a number", "range", lambda: dpmf.query(m, [1.0], 3)),
+        ("a range in words", "range", lambda: dpmf.query(m, [1.0], ("1", "2"))),
+        ("a level in words", "level", lambda: dpmf.bands(m, [1.0], level="x")),
+        ("bands of a number", "mechanism", lambda: dpmf.bands(3, [1.0])),
+        ("best_of of a number", "of is", lambda: dpmf.best_of("poisson:3", of=3, delta=1e-5)),
+        ("steps in words", "steps", lambda: m.first("3")),
+        ("0 compositions", "steps = 0", lambda: dpmf.account(1.0, delta=1e-5, steps=0)),
+        ("a seed below 0", "accepted: 0 to", lambda: dpmf.account(1.0, delta=1e-5, seed=-1)),
+        ("half a unit in a log", "units", lambda: m.observed_privacy([1.5], [0])),
+        ("half a step in a log", "steps", lambda: m.observed_privacy([1], [0.5])),
+        ("units in words", "units", lambda: m.observed_privacy(["a"], [0])),
+        ("whole numbers as floats in a log: accepted, they are whole", None, lambda: m.observed_privacy([1.0], [0.0])),
+        ("a participation that there is not", "participation", lambda: m.privacy_under("nosuch")),
+        ("None for a file", "path", lambda: dpmf.load(None)),
+        ("a number to save", "mechanism", lambda: dpmf.save(3, folder + "/x")),
+        ("a unit that is a number", "unit", lambda: m.statement(3)),
+        ("nesterov in words", "nesterov", lambda: dpmf.Workload.sgd(3, nesterov="no")),
+        ("column_normalize in words", "column_normalize", lambda: dpmf.evaluate("toeplitz", 10, column_normalize="no")),
+        ("prefetch in words", "prefetch", lambda: m.noise(4, 1.0, KEY, prefetch="no")),
+        ("seeds of a row past the end", "accepted: 0 to 19", lambda: m.strategy.seeds(99)),
+        ("a cap in words", "cap", lambda: dpmf.Sampler("poisson:0.5", 10, 3, cap="x")),
+        ("a sampler for a number", "mechanism", lambda: dpmf.Sampler("cyclic:3", 10, 3, mechanism=3)),
+        ("offers in words", "available", lambda: dpmf.Sampler("scheduled:3,2,2", 10, 3).offer("a")),
+        ("half an offer", "available", lambda: dpmf.Sampler("scheduled:3,2,2", 10, 3).offer([0.5])),
+        ("a number for a sampler's state", "state", lambda: dpmf.Sampler("cyclic:3", 10, 3, KEY).load_state_dict(3)),
+        ("a key of zeros", "no secret", lambda: m.noise(4, 1.0, bytes(32))),
+        ("a design whose workload has other steps", "steps = 10", lambda: dpmf.design(10, 1, 1.0, 1e-5, workload=m.workload)),
+        ("a design of no families", "families", lambda: dpmf.design(10, 1, 1.0, 1e-5, families=[])),
+        ("a design that is federated in words", "federated", lambda: dpmf.design(10, 1, 1.0, 1e-5, federated="x")),
+        ("a dtype that is a list", "dtype", lambda: dpmf.design(10, 1, 1.0, 1e-5, dtype=[])),
+        ("an audit of a number", "mechanism", lambda: dpmf.audit.run(3)),
+        ("canaries in words", "canaries", lambda: dpmf.audit.run(m, "a")),
+        ("coefficients of a number", "of is", lambda: dpmf.interchange.toeplitz_coefficients(3)),
+        ("a deviation of a number", "mechanism", lambda: dpmf.interchange.jax_privacy_stddev(3, 1.0)),
+        ("axes that are none", "axes", lambda: m.plot_error(axes=3)),
+    )
+
+
+def of_opacus_and_jax():
+    m = mechanism("identity", 20)
+    net = nn.Linear(4, 3)
+    data = torch.utils.data.TensorDataset(torch.zeros(20, 4), torch.zeros(20, dtype=torch.long))
+    loader = torch.utils.data.DataLoader(data, batch_size=1)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    wrapped = DPOptimizer(optimizer, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=1)
+    accountant, folder = dpmf.opacus.LedgerAccountant, tempfile.mkdtemp(prefix="dpmf-test-")
+    run = {"noise_multiplier": 1.0, "sample_rate": 0.1, "steps": 3}
+    make, attach, jax = dpmf.opacus.make_private, dpmf.opacus.attach, dpmf.jax.add_noise
+    yield from (
+        ("a number for a model", "model", lambda: make(3, optimizer, loader, m, 1.0)),
+        ("an engine that is none", "privacy_engine", lambda: make(net, optimizer, loader, m, 1.0, privacy_engine=3)),
+        ("a criterion that is none", "criterion", lambda: make(net, optimizer, loader, m, 1.0, criterion=3, clipping="ghost")),
+        ("an expected batch in words", "expected_batch", lambda: make(net, optimizer, loader, m, 1.0, expected_batch="4")),
+        ("an expected batch of 0", "expected_batch", lambda: attach(wrapped, m, loader=loader, expected_batch=0)),
+        ("a number for a key", "key", lambda: attach(wrapped, m, 3, loader=loader)),
+        ("a list for a loader", "a list", lambda: attach(wrapped, m, loader=[1])),
+        ("half a step reserved", "steps", lambda: accountant(folder + "/l").reserve(**{**run, "steps": 1.5})),
+        ("no step reserved", "steps", lambda: accountant(folder + "/l").reserve(**{**run, "steps": 0})),
+        ("a rate above 1", "probability", lambda: accountant(folder + "/l").reserve(**{**run, "sample_rate": 2.0})),
+        ("a rate in words", "sample_rate", lambda: accountant(folder + "/l").reserve(**{**run, "sample_rate": "a"})),
+        ("a name that is a number", "name", lambda: accountant(folder + "/l").reserve(**run, name=3)),
+        ("a ledger that is a number", "path", lambda: accountant(3)),
+        ("an audit with clip norm 0", "clip_norm", lambda: dpmf.audit.opacus_run(m, 20, clip_norm=0.0)),
+        ("jax: a path for a mechanism", "mechanism", lambda: jax("m.dpmf", {"w": np.zeros(3)}, 1.0)),
+        ("jax: words for parameters", "params", lambda: jax(m, "abc", 1.0)),
+        ("jax: an expected batch in words", "expected_batch", lambda: jax(m, {"w": np.zeros(3)}, 1.0, expected_batch="a")),
     )
 
 
@@ -194,6 +306,10 @@ def of_torch():
         ("units a fraction", "units", lambda: batches("cyclic:2", 2.5, steps=3)),
         ("a rank past the end", "rank", lambda: batches("cyclic:2", 10, KEY, steps=3, rank=2, world=2)),
         ("a shard that there is not", "rank", lambda: dpmf.torch.shard_of(10, 3, 3)),
+        ("a shard of words", "dim", lambda: dpmf.torch.shard_of("a", 0, 1)),
+        ("noise for words", "parameters", lambda: dpmf.torch.ShardedNoise(m, "abc", 1.0, KEY)),
+        ("exact in words", "exact", lambda: make(net, sgd(), m, 1.0, 4, exact="yes")),
+        ("half a unit", "units", step(x, y, units=[0.5, 1.5])),
     )
 
 
@@ -215,6 +331,13 @@ class WrongInputs(Case):
 
     def test_the_core(self):
         self.assertGreaterEqual(self.check(core()), 94)
+
+    def test_the_rest_of_the_package(self):
+        self.assertGreaterEqual(self.check(more()), 60)
+
+    @unittest.skipIf(DPOptimizer is None, "opacus or jax is not installed")
+    def test_opacus_and_jax(self):
+        self.assertGreaterEqual(self.check(of_opacus_and_jax()), 17)
 
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_torch(self):

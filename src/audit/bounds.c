@@ -131,6 +131,8 @@ dpmf_status audit_guess(dpmf_audit *a, double failure) {
  * 2024, with an exact interval in place of a fit.
  */
 
+static const double SIGMA_LEAST = 1e-6; /* of dpmf_account_epsilon */
+
 /* z with Phi(z) = p, p >= 1/2. */
 static double normal_quantile(double p) {
     double low = 0, high = 40;
@@ -182,7 +184,7 @@ dpmf_status audit_gaussian(dpmf_audit *a, double failure) {
     }
     f.scale = f.degrees > 0 ? sqrt(squares / (double)f.degrees) : 0;
     a->result.sigma_highest = a->result.sigma_measured = INFINITY;
-    if (f.degrees < 10 || !(f.scale > 0) || !(f.q > 0)) return DPMF_OK;
+    if (f.degrees < 10 || !(f.q > 0)) return DPMF_OK;
     const double degrees = (double)f.degrees;
     const double quantile = normal_quantile(1 - failure / 2);
     /* The quantile of chi^2, `degrees` times root^3, by Wilson and Hilferty 1931: within 1% for 10 degrees or more. */
@@ -192,5 +194,6 @@ dpmf_status audit_gaussian(dpmf_audit *a, double failure) {
     if (f.slope > 0) a->result.sigma_measured = f.scale / (f.slope * a->largest);
     if (!(lowest > 0)) return DPMF_OK;
     a->result.sigma_highest = highest / (lowest * a->largest);
-    return account(a, a->result.sigma_highest, &a->result.epsilon_gaussian);
+    /* Noise that is missing, or below what accounting accepts: more noise has the smaller epsilon. */
+    return account(a, fmax(a->result.sigma_highest, SIGMA_LEAST), &a->result.epsilon_gaussian);
 }

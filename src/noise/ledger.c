@@ -300,8 +300,26 @@ static dpmf_status check_budget(const dpmf_ledger *ledger, const dpmf_ledger_opt
                      r->privacy.epsilon, r->budget_delta, r->budget_epsilon);
 }
 
+/* A run that is resumed has the same numbers: with others it would be a new run that costs nothing. */
+static dpmf_status check_same(const entry *held, const entry *added) {
+    const dpmf_account_options *a = &held->how, *b = &added->how;
+    char before[64] = "", now[64] = "";
+    TRY(dpmf_sampling_format(&a->sampling, before));
+    TRY(dpmf_sampling_format(&b->sampling, now));
+    if (held->sigma == added->sigma && a->sigma_unit == b->sigma_unit && strcmp(before, now) == 0 &&
+        a->compositions + !a->compositions == b->compositions + !b->compositions && a->epochs == b->epochs &&
+        a->batch_cap == b->batch_cap && a->units == b->units && held->times == added->times)
+        return DPMF_OK;
+    return base_fail(DPMF_ERROR_ARGUMENT,
+                     "the ledger has a run of this name with sigma %.9g, sampling %s, %lld steps, %lld times, and this "
+                     "one has sigma %.9g, sampling %s, %lld steps, %lld times: a run that is resumed has the same; a "
+                     "new one needs another name (or key)",
+                     held->sigma, before, (long long)a->compositions, (long long)held->times, added->sigma, now,
+                     (long long)b->compositions, (long long)added->times);
+}
+
 /* *there: the run is in it. Refuses another one whose batches the same key would draw. */
-static dpmf_status look_up(const cJSON *root, const entry *added, int *there) {
+static dpmf_status look_up(const cJSON *root, dpmf_adjacency adjacency, const entry *added, int *there) {
     const cJSON *item = NULL;
     *there = 0;
     if (root == NULL) return DPMF_OK;
@@ -309,8 +327,11 @@ static dpmf_status look_up(const cJSON *root, const entry *added, int *there) {
         entry e;
         TRY(read_entry(item, &e));
         if (strcmp(e.run, added->run) == 0) {
+            if (adjacency != added->how.adjacency)
+                return base_fail(DPMF_ERROR_ARGUMENT, "the ledger has this run with %s adjacency, and this one has %s",
+                                 dpmf_adjacency_name(adjacency), dpmf_adjacency_name(added->how.adjacency));
             *there = 1;
-            return DPMF_OK;
+            return check_same(&e, added);
         }
         const int sampled = !dpmf_sampling_is_none(&e.how.sampling) && !dpmf_sampling_is_none(&added->how.sampling);
         if (sampled && e.key[0] != '\0' && strcmp(e.key, added->key) == 0)
@@ -335,7 +356,7 @@ static dpmf_status enter(const char *path, entry *added, const dpmf_ledger_optio
     TRY_DONE(read_ledger(path, &root, &ledger));
     if (ledger == NULL) TRY_DONE(dpmf_ledger_create(added->how.adjacency, &ledger));
     TRY_DONE(settle_budget(o, ledger, &r.budget_epsilon, &r.budget_delta));
-    TRY_DONE(look_up(root, added, &there));
+    TRY_DONE(look_up(root, dpmf_ledger_get(ledger).adjacency, added, &there));
     if (!there) TRY_DONE(dpmf_ledger_add_sampled(ledger, added->sigma, &added->how, added->times));
     TRY_DONE(check_budget(ledger, o, &r));
     if (!there) { /* the new file, complete and synced, takes the place of the old one */

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any, Dict, List
 
 import torch
@@ -13,12 +14,13 @@ from opacus.optimizers.optimizer_fast_gradient_clipping import DPOptimizerFastGr
 from .. import errors
 from ..keys import KeyLike
 from ..mechanism import Mechanism
+from ..privacy import unit_name
 from ..torch import randomness
 from ..torch.clipping import EXACT, ROUNDED
 from ..torch.ghost import factors
 from ..torch.group import Group
 from ..torch.noise import Rows, make_stream, shard_of
-from ..torch.private import NOTHING_LOADED, STATE
+from ..torch.private import NOTHING_LOADED, STATE, unit_sentence
 from ..torch.sums import ExactSum
 from .accountants import Accountant
 
@@ -52,6 +54,8 @@ class Attached:
         self._sum = ExactSum(dim, optimizer.max_grad_norm, taken.capacity, device)
         self.noise = make_stream(mechanism, dim, optimizer.max_grad_norm, key, dtype, self._group, options)
         self._rows = Rows(self.noise, device)
+        self._group.same({"mechanism": mechanism.digest, "key": self.noise._commitment, "clip norm": optimizer.max_grad_norm})
+        self._group.same(taken.identity())
         self._lost = self._group.worst(self.noise.reserved)
         self._before = (optimizer.noise_multiplier, optimizer.step_hook)
         # The standard deviation of the seeds over the clip norm; nothing here is computed from it.
@@ -62,9 +66,27 @@ class Attached:
         self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "state_dict", "load_state_dict"]
         for name in self._names:
             setattr(optimizer, name, getattr(self, name))
+        self._inside = self._noisy = False
+        self._own_step = optimizer.__dict__.get("step")  # a learning-rate scheduler has put it there
+        optimizer.step = types.MethodType(guarded(optimizer.step, self), optimizer)  # type: ignore[method-assign]
+        self._disarmed = optimizer.original_optimizer.register_step_pre_hook(self._refuse_raw)
+        optimizer.original_optimizer._dpmf_attached = self
         if self.ghost:
             module.get_clipping_coef = self._factors
         optimizer._dpmf_attached = self
+
+    def _refuse_raw(self, _optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        """Before every step of the optimizer that Opacus wrapped, which still is the caller's object."""
+        if not (self._inside and self._noisy):
+            raise errors.StateError(
+                "this optimizer would take a step without noise: step() is for the optimizer that Opacus gave (`optimizer` of what "
+                "make_private returned), which wraps this one"
+            )
+        self._noisy = False
+
+    def _leave(self, optimizer: Any, _args: Any, _kwargs: Any) -> None:
+        if getattr(optimizer, "_dpmf_attached", None) is None:  # steps of a second attach have their own epsilon
+            self.accountant.steps_after = True
 
     # ---- in the place of DPOptimizer's own ----
 
@@ -131,6 +153,7 @@ class Attached:
             whole[self._shard[0] : self._shard[0] + self._shard[1]] = part
         for p, noisy in zip(self._params, whole.split([p.numel() for p in self._params])):
             p.grad = noisy.view_as(p)
+        self._noisy = True
 
     def _check(self) -> None:
         optimizer = self.optimizer
@@ -158,11 +181,13 @@ class Attached:
             )
 
     def statement(self, unit: str = "example") -> str:
-        """The guarantee in sentences, and how gradients were clipped."""
+        """The guarantee in sentences, and how gradients were clipped. The unit is an example, as for dpmf.torch's Private."""
+        unit = unit_name(unit)
+        self.accountant.check()
         found = self._taken.privacy(None)
         if found is None:
             return "No example has taken part yet.\n"
-        return found.statement(unit) + (ROUNDED if self.ghost else EXACT)
+        return found.statement() + unit_sentence(unit) + (ROUNDED if self.ghost else EXACT)
 
     # ---- checkpoints ----
 
@@ -192,13 +217,32 @@ class Attached:
         self._lost = 0
 
     def detach(self) -> None:
-        """Opacus' own clipping and noise again."""
-        for name in [*self._names, "_dpmf_attached"]:
+        """Opacus' own clipping and noise again. Steps that the optimizer takes then are not in the epsilon, which is refused."""
+        self._disarmed.remove()
+        self.optimizer.original_optimizer.register_step_pre_hook(self._leave)
+        self.optimizer.original_optimizer.__dict__.pop("_dpmf_attached", None)
+        for name in [*self._names, "_dpmf_attached", "step"]:
             self.optimizer.__dict__.pop(name, None)
+        if self._own_step is not None:
+            self.optimizer.step = self._own_step
         if self.ghost:
             self._module.__dict__.pop("get_clipping_coef", None)
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
         self.noise.close()
+
+
+def guarded(step: Any, attached: Attached) -> Any:
+    """A step of Opacus' optimizer, in which the one that it wraps may step, once noise was added."""
+
+    def guarded_step(_optimizer: Any, closure: Any = None) -> Any:
+        attached._inside, attached._noisy = True, False
+        try:
+            return step(closure)
+        finally:
+            attached._inside = attached._noisy = False
+
+    guarded_step.__dict__.update(getattr(step, "__dict__", {}))  # the mark of a learning-rate scheduler
+    return guarded_step
 
 
 def as_list(sample: Any) -> List[Any]:

@@ -16,7 +16,7 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import STREAM
 from ..torch.batches import BatchSampler
-from ..torch.make import check_arguments, check_part
+from ..torch.make import check_arguments, check_divisor, check_part, hide_units
 from ..torch.participation import participation_tracker
 from .attached import GHOST, Attached
 
@@ -37,6 +37,7 @@ def attach(
     loader: Any = None,
     privacy_engine: Any = None,
     module: Any = None,
+    expected_batch: Optional[float] = None,
     state: Any = None,
     label: Optional[str] = None,
     prefetch: bool = False,
@@ -48,8 +49,12 @@ def attach(
 
     loader     what batches come from: the DataLoader that Opacus gave, or a dpmf.torch.BatchSampler. A BatchSampler, and a
                loader in the data's own order, are checked against the mechanism. The participations in any other are counted:
-               `attached.accountant.counted`, and the epsilon is that of the run that happened so far
+               `attached.accountant.counted`, and the epsilon is that of the actual run so far. A warning has the epsilon that the whole
+               run can come to, where that is above the mechanism's
     module     for ghost clipping: the module that Opacus gave, whose clipping factors are computed here
+    expected_batch   what sums are divided by. None: the sampler's, or what Opacus took from the loader, which both follow from
+               the number of examples. With add-remove adjacency that number is secret, and a number that does not depend on it
+               must be given
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream. The noise state is in optimizer.state_dict() from then
                on, and loading one without it is an error
     """
@@ -63,7 +68,7 @@ def attach(
         raise errors.UnsupportedError("%s: %s" % (name, WHY_NOT.get(name, ONE_NORM)))
     if type(optimizer) in GHOST and not hasattr(module, "get_norm_sample"):
         raise errors.ArgumentError("module: ghost clipping needs the module that Opacus gave")
-    if getattr(optimizer, "_dpmf_attached", None) is not None:
+    if any(getattr(one, "_dpmf_attached", None) is not None for one in (optimizer, optimizer.original_optimizer)):
         raise errors.ArgumentError("this optimizer has its noise already: detach it first")
     if mechanism.sigma is None:
         raise errors.ArgumentError("the mechanism has no sigma: calibrate it to (epsilon, delta) first")
@@ -78,11 +83,17 @@ def attach(
         raise errors.ArgumentError("key: %d processes need the same one" % world)
     batches = loader if isinstance(loader, BatchSampler) else getattr(loader, "batch_sampler", None)
     check_part(batches, rank, world)
-    attached = Attached(optimizer, mechanism, key, participation_tracker(mechanism, loader), options, module)
+    expected_batch = check_divisor(mechanism, expected_batch)
+    taken = participation_tracker(mechanism, loader)
+    if expected_batch is not None:
+        hide_units(mechanism, taken, expected_batch)
+    attached = Attached(optimizer, mechanism, key, taken, options, module)
     if isinstance(batches, BatchSampler):
         batches.follow(lambda: attached.noise.step)
         # Opacus takes the loader's batches for one epoch, and these are those of all epochs.
         optimizer.expected_batch_size = batches.expected_batch / world
+    if expected_batch is not None:
+        optimizer.expected_batch_size = expected_batch / world
     if privacy_engine is not None:
         privacy_engine.accountant = attached.accountant
     return attached
@@ -111,6 +122,7 @@ def make_private(
     clipping: str = "per-example",
     privacy_engine: Optional[PrivacyEngine] = None,
     wrap_model: bool = True,
+    expected_batch: Optional[float] = None,
     state: Any = None,
     label: Optional[str] = None,
     prefetch: bool = False,
@@ -125,6 +137,7 @@ def make_private(
                 criterion(model(x), y).backward()
     clipping    "per-example": gradients of Opacus' hooks, clipped and summed exactly; "ghost": its two backward passes
     wrap_model  False: hooks on the model itself, which stays what it is (for models of HuggingFace)
+    expected_batch   as for attach
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
     """
     options = select(STREAM, locals())
@@ -134,11 +147,19 @@ def make_private(
     if not isinstance(loader, torch.utils.data.DataLoader):
         raise errors.ArgumentError("loader: a %s, a torch DataLoader is accepted" % type(loader).__name__)
     check_arguments(model, optimizer, mechanism)
+    check_divisor(mechanism, expected_batch)
     clip_norm = real(clip_norm, "clip_norm")
     if not 2.0**-100 <= clip_norm <= 2.0**100:
         raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
     engine = PrivacyEngine() if privacy_engine is None else privacy_engine
     criterion = torch.nn.CrossEntropyLoss() if criterion is None else criterion
+    if not isinstance(engine, PrivacyEngine):
+        raise errors.ArgumentTypeError("privacy_engine is a %s, a PrivacyEngine is accepted" % type(engine).__name__)
+    if clipping == "ghost" and not hasattr(criterion, "reduction"):
+        raise errors.ArgumentTypeError(
+            "criterion is a %s; a loss module with a reduction is accepted, such as torch.nn.CrossEntropyLoss()"
+            % type(criterion).__name__
+        )
     found = engine.make_private(
         module=model,
         optimizer=optimizer,
@@ -161,6 +182,7 @@ def make_private(
             loader=found[-1],
             privacy_engine=engine,
             module=module,
+            expected_batch=expected_batch,
             **options,
         )
     except Exception:

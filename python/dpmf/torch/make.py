@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Union
 import torch
 
 from .. import errors
-from .._library import integer, real, select
+from .._library import flag, integer, real, select
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import STREAM
@@ -50,7 +50,8 @@ def make_private(
     mechanism        must be calibrated (have a sigma); a file's claims are computed again
     clip_norm        the l2 norm to which every example's gradient, over all trained parameters, is clipped: 2^-100 to 2^100.
                      With independent noise (identity) also an AdaptiveClip: it then follows a quantile of the norms
-    expected_batch   what sums are divided by; the sampler's, where one is given
+    expected_batch   what sums are divided by; None: the sampler's. With add-remove adjacency the number of examples is secret, and
+                     so is the sampler's: a number that does not depend on it must be given
     loss             loss(outputs, *targets) of a batch of one example, one number. None: the .loss that the model itself gives,
                      as models of HuggingFace do, or else the cross entropy of its outputs or their .logits
     clipping         "per-example": every example's gradient, clipped and summed exactly. "ghost": by Opacus, in two backward
@@ -82,13 +83,12 @@ def make_private(
         options["device"] = noise
     if exact and noise != "host":
         raise errors.UnsupportedError("exact=True and noise=%r: exact rows are made by the library itself, noise='host'" % noise)
-    options["exact"] = exact
+    options["exact"] = bool(flag(exact, "exact"))
     check_arguments(model, optimizer, mechanism)
     if not isinstance(clip_norm, AdaptiveClip):
         clip_norm = real(clip_norm, "clip_norm")
         if not 2.0**-100 <= clip_norm <= 2.0**100:
             raise errors.ArgumentError("clip_norm = %g, accepted: 2^-100 to 2^100" % clip_norm)
-    expected_batch = real(expected_batch, "expected_batch", optional=True)
     chunk = integer(chunk, "chunk", optional=True)
     if loss is not None and not callable(loss):
         raise errors.ArgumentTypeError("loss is a %s, a function is accepted" % type(loss).__name__)
@@ -101,12 +101,12 @@ def make_private(
     batches = sampler if isinstance(sampler, BatchSampler) else getattr(sampler, "batch_sampler", None)
     check_part(batches, rank, world)
     taken = participation_tracker(mechanism, sampler)
+    expected_batch = check_divisor(mechanism, expected_batch)
     if expected_batch is None and isinstance(batches, BatchSampler):
         expected_batch = batches.expected_batch
-    if expected_batch is None or not (expected_batch > 0 and math.isfinite(expected_batch)):
-        raise errors.ArgumentError(
-            "expected_batch = %s, accepted: a finite number above 0, or a sampler that has one" % expected_batch
-        )
+    if expected_batch is None:
+        raise errors.ArgumentError("expected_batch: it is not given, and there is no BatchSampler to take it from")
+    hide_units(mechanism, taken, expected_batch)
     if isinstance(model, torch.nn.parallel.DistributedDataParallel):
         model = model.module
     check_layers(model)
@@ -137,6 +137,26 @@ def check_arguments(model: Any, optimizer: Any, mechanism: Any) -> None:
     for name, p in model.named_parameters():
         if p.is_meta:
             raise errors.ArgumentError("%s is on the meta device: give the model its memory first (to_empty)" % name)
+
+
+def check_divisor(mechanism: Mechanism, expected_batch: Optional[float]) -> Optional[float]:
+    """What sums are divided by, as it was given. Raises if it would follow from a number of examples that is secret."""
+    expected_batch = real(expected_batch, "expected_batch", optional=True)
+    if expected_batch is not None and not (expected_batch > 0 and math.isfinite(expected_batch)):
+        raise errors.ArgumentError("expected_batch = %s, accepted: a finite number above 0" % expected_batch)
+    if expected_batch is None and mechanism.adjacency == "add-remove":
+        raise errors.ArgumentError(
+            "expected_batch: the mechanism's adjacency is add-remove, which hides the number of examples, and the expected size of a "
+            "batch, which sums are divided by, would reveal it. Give a number that does not depend on the data (a round guess is "
+            "fine), or use a mechanism for zero-out or replace-one adjacency"
+        )
+    return expected_batch
+
+
+def hide_units(mechanism: Mechanism, taken: Any, expected_batch: float) -> None:
+    """Where the number of examples is secret, the grid of the sums follows from the divisor, which is public."""
+    if mechanism.adjacency == "add-remove":
+        taken.capacity = 1 << math.ceil(math.log2(max(2.0**20, 16.0 * expected_batch)))
 
 
 def check_part(batches: Any, rank: int, world: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from .. import errors
+from .._library import integer
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..noise import NO_STATE, NoiseStream
@@ -25,6 +26,7 @@ def shard_of(dim: int, rank: int, world: int) -> Tuple[int, int]:
     >>> [shard_of(10, rank, 3) for rank in range(3)]
     [(0, 4), (4, 3), (7, 3)]
     """
+    dim, rank, world = integer(dim, "dim"), integer(rank, "rank"), integer(world, "world")
     if not 0 <= rank < world:
         raise errors.ArgumentError("rank = %d, accepted: 0 to %d" % (rank, world - 1))
     if dim < world:
@@ -76,9 +78,9 @@ class Recursion:
 
     def row(self, seed: torch.Tensor) -> torch.Tensor:
         """The next row from its seeds, a tensor of shape (seeds(), count)."""
-        kept, wanted = self.buffers.shape[0], (self.seeds(), self.buffers.shape[1])
         if self.step >= self.strategy.steps:
             raise errors.ArgumentError("the mechanism has %d steps, and no noise for more" % self.strategy.steps)
+        kept, wanted = self.buffers.shape[0], (self.seeds(), self.buffers.shape[1])
         if tuple(seed.shape) != wanted:
             raise errors.ArgumentError("seed has shape %s, accepted: %s" % (tuple(seed.shape), wanted))
         matrix = self.matrix(self.step)

@@ -4,16 +4,22 @@
 from __future__ import annotations
 
 import collections
+import warnings
 from typing import Any, Deque, Dict, List, Optional, Sequence
 
 import numpy as np
 import torch
 
 from .. import errors
+from .._library import whole_numbers
 from ..mechanism import Mechanism
 from ..privacy import Privacy
 from ..sampler import Sampler
 from .batches import BatchSampler, mark_of
+
+
+#: Runs of more steps get no epsilon beforehand: the sensitivity of shuffled batches takes seconds there.
+FORESEEN_STEPS = 20000
 
 
 class Checked:
@@ -57,6 +63,10 @@ class Checked:
         self._given = (step, given)
         return min(count, max(0, size - before))
 
+    def identity(self) -> Dict[str, Any]:
+        """What every process must have alike: parts of other batches would overlap."""
+        return {"sampler (its text, units, steps, label or key)": self.sampler.sampler.identity()}
+
     def forget(self) -> None:
         """Drops the batch of the current step, which is not used."""
         self._given = (-1, 0)
@@ -90,11 +100,38 @@ class Counted:
         self._now: List[int] = []
         self._given = 0
         self._order = None if loader is None else fixed_order(loader, mechanism)
+        self._assumed = None if loader is None else participation_of(loader, mechanism)
         self._loader = None if loader is None else watch(loader, self)
+        if self._assumed is not None and self._order is None:
+            self._warn()
+
+    def _warn(self) -> None:
+        """The loader is not the one that the mechanism assumes: does that cost more than the mechanism claims?"""
+        claimed, found = self.mechanism.epsilon, None if self.mechanism.delta is None else self.foreseen()
+        if claimed is None or (found is not None and found.epsilon <= claimed * (1 + 1e-9)):
+            return
+        most = "more epsilon" if found is None else "epsilon = %.4g" % found.epsilon
+        warnings.warn(
+            "the loader's batches are not those that the mechanism assumes (%s). Participations are counted, and all %d steps, in whole "
+            "epochs of this loader, can come to %s at delta = %g, in the place of %g. The loader "
+            "dpmf.torch.data_loader(data, dpmf.torch.BatchSampler.for_mechanism(mechanism, data)) fits the mechanism"
+            % (assumption(self.mechanism), self.mechanism.steps, most, self.mechanism.delta, claimed),
+            UserWarning,
+            stacklevel=5,
+        )
+
+    def foreseen(self, delta: Optional[float] = None) -> Optional[Privacy]:
+        """At most, of a run of all steps with batches of this loader; None: it is not known, or takes too long to compute."""
+        if self._assumed is None or self.mechanism.steps > FORESEEN_STEPS:
+            return None
+        return self.mechanism.privacy_under(self._assumed, delta)
 
     @property
     def counted(self) -> bool:
         return self._order is None
+
+    def identity(self) -> Dict[str, Any]:
+        return {}
 
     # ---- the loader's side ----
 
@@ -114,7 +151,7 @@ class Counted:
         if units is not None:
             if self._loader is not None:
                 raise errors.ArgumentError("units: there is a loader, which knows them")
-            named = [int(u) for u in np.asarray(units).reshape(-1)]
+            named = whole_numbers(units, "units").reshape(-1).tolist()
             if len(named) != count:
                 raise errors.ArgumentError("%d units for %d examples" % (len(named), count))
             self._delivered.append(named)
@@ -264,10 +301,39 @@ def fixed_order(loader: Any, mechanism: Mechanism) -> Optional[Sampler]:
         return None
 
 
+def assumption(mechanism: Mechanism) -> str:
+    """How batches must be drawn, in a few words."""
+    return mechanism.participation.text if mechanism.sampling == "none" else mechanism.sampling
+
+
+def participation_of(loader: Any, mechanism: Mechanism) -> Optional[str]:
+    """A participation that batches of the loader have for sure, over the steps of the mechanism; None: its length is not known."""
+    batches = getattr(loader, "batch_sampler", None)
+    if isinstance(batches, _Recorded):
+        batches = batches._batches
+    try:
+        period = len(batches)
+    except TypeError:
+        return None
+    known = {torch.utils.data.SequentialSampler: "cyclic", torch.utils.data.RandomSampler: "shuffled"}
+    inner = getattr(batches, "sampler", None)
+    name = known.get(type(inner)) if type(batches) is torch.utils.data.BatchSampler else None
+    if name is None or period < 1 or getattr(inner, "replacement", False) or getattr(inner, "num_samples", 0) > len(inner.data_source):
+        return "full"  # any example may be in every batch
+    if period >= mechanism.steps:
+        return "single"
+    return "%s:%d,%d" % (name, -(-mechanism.steps // period), period)
+
+
 def participation_tracker(mechanism: Mechanism, source: Any) -> Any:
     """For a BatchSampler, a loader over one, any other DataLoader, or None: units are named by hand."""
     if isinstance(source, BatchSampler):
         return Checked(mechanism, source)
     if isinstance(getattr(source, "batch_sampler", None), BatchSampler):
         return Checked(mechanism, source.batch_sampler)
+    if source is not None and mechanism.adjacency == "add-remove":
+        raise errors.ArgumentError(
+            "sampler: the mechanism's guarantee is for add-remove adjacency, but with this loader an example more or less moves others "
+            "to other batches. A BatchSampler that draws each example separately is accepted (poisson, allocation, ...)"
+        )
     return Counted(mechanism, source)

@@ -12,7 +12,7 @@ import torch
 from .. import errors
 from ..keys import KeyLike
 from ..mechanism import Mechanism
-from ..privacy import Privacy
+from ..privacy import Privacy, unit_name
 from . import randomness
 from .adaptive import AdaptiveClip, AdaptiveSum
 from .clipping import STATED, Loss, PerExample, Tally, choose, chunk_for
@@ -28,6 +28,16 @@ NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
     "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
 )
+
+
+def unit_sentence(unit: str) -> str:
+    """For a unit that the caller names: what the run saw are examples."""
+    if unit == "example":
+        return ""
+    return (
+        "The run was by examples of the data set. It protects one %s in this way only if each %s is exactly one example; one with "
+        "several examples is not covered.\n" % (unit, unit)
+    )
 
 
 class StepReport(NamedTuple):
@@ -105,6 +115,7 @@ class Private:
         # Rows that were used before belong to a model that is not this one, until its checkpoint is loaded.
         self._lost = self._group.worst(self.noise.reserved)
         self._group.same({"parameters": [(name, tuple(p.shape)) for name, p in self._params.items()]})
+        self._group.same(taken.identity())
         self._group.same(
             {"mechanism": mechanism.digest, "key": self.noise._commitment, **self._identity(), "clip norm": self.clip_norm}
         )
@@ -372,18 +383,25 @@ class Private:
         return 0.0 if found is None else found.epsilon
 
     def statement(self, unit: str = "example") -> str:
-        """The guarantee in sentences, and what kind of guarantee it is."""
-        found = self.privacy()
+        """The guarantee in sentences, and what kind of guarantee it is.
+
+        Gradients are clipped and participations checked example by example, so that one example of the data set is the unit. With
+        another name as `unit` a sentence is added about what must be true for it to be the unit.
+        """
+        unit, found = unit_name(unit), self.privacy()
         if found is None:
             return "No example has taken part yet.\n"
-        said = found.statement(unit) + self._sum.sentence() + self._route.sentence
+        said = found.statement()
+        # The exact release is proven for the participations of the design, and not for others that were counted.
+        said = said if self.counted else self.noise.exact_statement(said)
+        said += unit_sentence(unit) + self._sum.sentence() + self._route.sentence
         if self._tally.names:
             said += STATED % ", ".join({"loss": "mean losses", "clipped": "clipped fractions"}[n] for n in sorted(self._tally.names))
         if not self.counted:
             return said
         return said + (
             "This is the guarantee of the actual run: the loader could not be checked against what the mechanism "
-            "assumes, and the participations of every %s over %d steps were counted.\n" % (unit, self.steps_taken)
+            "assumes, and the participations of every example over %d steps were counted.\n" % self.steps_taken
         )
 
     def close(self) -> None:

@@ -105,6 +105,9 @@ class ShardedNoise:
         named = [p if isinstance(p, tuple) else ("parameter %d" % i, p) for i, p in enumerate(parameters)]
         if not named:
             raise errors.ArgumentError("parameters: there are none")
+        for name, p in named:
+            if not isinstance(p, torch.Tensor):
+                raise errors.ArgumentTypeError("parameters: %s is a %s, a tensor is accepted" % (name, type(p).__name__))
         kinds = {(p.dtype, local(p).device.type) for _, p in named}
         if kinds not in ({(torch.float32, "cpu")}, {(torch.float64, "cpu")}):
             raise errors.UnsupportedError(

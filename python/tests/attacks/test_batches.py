@@ -250,6 +250,22 @@ class Processes(Case):
         self.assertEqual([process.returncode for process in processes], [code] * world, said)
         return said
 
+    def test_samplers_that_differ(self):
+        """Each process makes a sampler with its own key, while the noise has one key.
+
+        Before, only the noise's keys were compared: both processes drew their own batches and took their part of them. 47
+        participations in 10 steps were of an example that the other process had drawn too, which then moved the sum by two clip
+        norms, and epsilon was printed as designed. Now the sampler's text, units, steps and label and a commitment to its
+        key are compared, in both processes, and under Opacus too.
+        """
+        routes = ["torch"] + (["opacus"] if PrivacyEngine is not None else [])
+        command = [sys.executable, str(HERE / "samplers.py"), str(self.folder)]
+        processes = [subprocess.Popen(command + [str(rank), *routes], stdout=subprocess.PIPE) for rank in range(2)]
+        said = [process.communicate(timeout=300)[0].decode().splitlines() for process in processes]
+        refused = ["%s: the processes do not have the same sampler" % what for what in ("own keys", "own labels", "other data")]
+        wanted = refused + ["the same: 0"] + (refused + ["the same: attached"] if PrivacyEngine is not None else [])
+        self.assertEqual(said, [wanted, wanted])
+
     def test_resumed_together(self):
         """Two processes with a key file end without a message at step 4, and resume from the checkpoint of step 2.
 

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attacks by files: mechanisms that claim what they do not keep, and keys that are used twice."""
 
+import json
 import unittest
 
 import numpy as np
 from story import KEY, Case, Inner, dpmf, forge, inner_loss, mechanism, torch
+
+from dpmf import interchange
 
 
 class Files(Case):
@@ -28,7 +31,61 @@ class Files(Case):
             self.assertRaises(dpmf.FormatError, lambda: self.forged(**figures).epsilon)
             self.assertRaises(dpmf.FormatError, lambda: self.forged(**figures).privacy())
             self.assertRaises(dpmf.FormatError, lambda: self.forged(**figures).noise(3, 1.0, KEY))
+            self.assertRaises(dpmf.FormatError, lambda: interchange.jax_privacy_stddev(self.forged(**figures), 1.0))
             self.assertIn("not confirmed", repr(self.forged(**figures)))
+
+    def test_the_report_beside_a_file(self):
+        """Somebody edits PATH.design, the report beside a mechanism's file: a text file that carries the mechanism's public digest.
+
+        Before, the sentences of the guarantee were read from it: a run of epsilon 8 was printed as one of 0.1, by the call that
+        the README used, and the numbers of `design.privacy` likewise. Now the file holds no guarantee, what an older version
+        wrote of one is not read, and a report whose choice is not the mechanism is refused.
+        """
+        path, beside = self.folder / "run.dpmf", self.folder / "run.dpmf.design"
+        made = dpmf.design(20, 1, 8.0, 1e-5, families="toeplitz")
+        made.save(path)
+        wanted = made.statement()
+        self.assertIn("epsilon = 8 ", wanted)
+        content = json.loads(beside.read_text())
+        self.assertNotIn("epsilon", beside.read_text())
+        report = content["design"]
+        forged = wanted.replace("epsilon = 8 and delta = 1e-05", "epsilon = 0.1 and delta = 1e-09")
+        report["said"] = forged.replace("example", "{unit}")
+        report["privacy"] = {"epsilon": 0.1, "delta": 1e-9, "_said": report["said"]}
+        report["_privacy"], report["from_file"] = report["privacy"], False
+        beside.write_text(json.dumps(content))
+        design = dpmf.load(path).design
+        self.assertEqual((design.statement(), design.privacy.statement()), (wanted, wanted))
+        self.assertAlmostEqual(design.privacy.epsilon, 8.0, places=5)
+        self.assertTrue(design.from_file)
+        self.assertFalse(made.design.from_file)
+        for name, value in (("sigma", 0.01), ("family", "blt"), ("sampling", "poisson:0.01")):
+            changed = json.loads(json.dumps(content))
+            changed["design"]["candidates"][report["chosen"]][name] = value
+            beside.write_text(json.dumps(changed))
+            self.refused(dpmf.FormatError, "its choice has " + name, dpmf.load, path)
+        path.write_bytes(forge(made.to_bytes(), epsilon=1))  # a forged mechanism, with the report of its own digest
+        content["mechanism"] = dpmf.load(path).digest
+        beside.write_text(json.dumps(content))
+        self.assertRaises(dpmf.FormatError, dpmf.load(path).design.statement)
+
+    def test_a_simulated_file_that_claims_a_little_less(self):
+        """The epsilon of a simulated account (balls in bins with a C) scatters: a file may claim 3 % less than is found again.
+
+        Before, such a file was confirmed and `epsilon`, `to_dict` and the printed object kept its own figure, below what
+        `privacy()` had computed. Now they have the larger one.
+        """
+        m = dpmf.optimize("banded-toeplitz", 12, bands=3, participation="cyclic:3,4")
+        made = m.calibrate(2.0, 1e-3, sampling="balls-in-bins:4")
+        path = self.folder / "run.dpmf"
+        path.write_bytes(forge(made.to_bytes(), epsilon=made.epsilon * 0.97))
+        loaded = dpmf.load(path)
+        found = loaded.privacy().epsilon
+        self.assertGreater(found, 1.97)
+        for claimed in (loaded.epsilon, loaded.to_dict()["epsilon"]):
+            self.assertGreaterEqual(claimed, 1.97)
+            self.assertAlmostEqual(claimed, found, delta=0.04)
+        self.assertIn("epsilon=%.7g" % loaded.epsilon, repr(loaded))
 
     @unittest.skipIf(torch is None, "torch is not installed")
     def test_training_with_such_a_file(self):

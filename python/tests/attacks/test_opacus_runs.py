@@ -1,0 +1,271 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attacks on runs under Opacus, and by loaders: steps without noise, loaders that do not fit, divisors that reveal the data's size."""
+
+import math
+import unittest
+import warnings
+from unittest import mock
+
+from story import KEY, Case, Inner, dpmf, inner_loss, mechanism, torch
+
+try:
+    from opacus import PrivacyEngine
+    from opacus.optimizers import DPOptimizer
+
+    import dpmf.audit
+    import dpmf.opacus
+except ImportError:
+    PrivacyEngine = None
+
+STEPS, EXAMPLES, BATCH = 12, 60, 10
+
+
+def designed(**options):
+    options = {"sigma": None, "epsilon": 2.0, "delta": 1e-5, "participation": "cyclic:2,6", **options}
+    return mechanism("bsr", STEPS, **options)
+
+
+def data(examples=EXAMPLES):
+    generator = torch.Generator().manual_seed(1)
+    return torch.utils.data.TensorDataset(
+        torch.randn(examples, 20, generator=generator), torch.randint(0, 2, (examples,), generator=generator)
+    )
+
+
+def loader(shuffle=False, batch=BATCH):
+    return torch.utils.data.DataLoader(data(), batch_size=batch, shuffle=shuffle)
+
+
+def make(m, batches, **options):
+    net = torch.nn.Linear(20, 2)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    return net, optimizer, dpmf.opacus.make_private(net, optimizer, batches, m, clip_norm=1.0, key=KEY, **options)
+
+
+@unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
+class RawSteps(Case):
+    def step(self, made, optimizer):
+        x, y = next(iter(made.loader))
+        optimizer.zero_grad()
+        made.criterion(made.model(x), y).backward()
+        optimizer.step()
+
+    def test_the_old_optimizer(self):
+        """A training loop keeps the name `optimizer`, which is the object that was given to make_private, not the one it returned.
+
+        Before, that object stepped with raw gradients, no row of noise was used, and epsilon was printed as designed. Now it is
+        disarmed: it steps inside a step of Opacus' optimizer that has added noise, and nowhere else.
+        """
+        for clipping in ("per-example", "ghost"):
+            net, optimizer, made = make(designed(), loader(), clipping=clipping)
+            before = net.weight.detach().clone()
+            for old in (optimizer, made.optimizer.original_optimizer):
+                self.refused(dpmf.StateError, "without noise", self.step, made, old)
+            self.assertTrue(torch.equal(net.weight, before))
+            self.step(made, made.optimizer)
+            self.assertEqual(made.attached.noise.step, 1)
+            self.assertFalse(torch.equal(net.weight, before))
+            self.refused(dpmf.StateError, "without noise", self.step, made, optimizer)
+
+    def test_steps_after_detach(self):
+        """The noise is taken off in the middle of a run: before, engine.get_epsilon and the statement went on as designed."""
+        _, optimizer, made = make(designed(), loader())
+        self.step(made, made.optimizer)
+        made.attached.detach()
+        second = dpmf.opacus.attach(made.optimizer, designed(), dpmf.testing_key(8), loader=made.loader)
+        self.step(made, made.optimizer)  # another run, with its own epsilon
+        second.detach()
+        self.assertAlmostEqual(made.engine.get_epsilon(1e-5), 2.0)
+        optimizer.step()  # the caller's again
+        self.refused(dpmf.StateError, "after detach()", made.engine.get_epsilon, 1e-5)
+        self.refused(dpmf.StateError, "after detach()", made.attached.statement)
+
+    def test_parameters_that_are_frozen_for_a_step(self):
+        """Opacus takes an optimizer without trained parameters for one that needs no noise, and lets its step through.
+
+        So gradients that are there when all parameters are frozen went out raw. Now such a step is refused too.
+        """
+        net, _, made = make(designed(), loader())
+        before = net.weight.detach().clone()
+        x, y = next(iter(made.loader))
+        made.criterion(made.model(x), y).backward()
+        for p in net.parameters():
+            p.requires_grad_(False)
+        self.refused(dpmf.StateError, "without noise", made.optimizer.step)
+        self.assertTrue(torch.equal(net.weight, before))
+
+    def test_two_wrappers_around_one_optimizer(self):
+        """Two of Opacus' optimizers wrap the same one: before, both were accepted, each with its own stream and count of steps."""
+        p = torch.nn.Parameter(torch.zeros(20))
+        sgd = torch.optim.SGD([p], lr=0.1)
+        first, second = (DPOptimizer(sgd, noise_multiplier=1.0, max_grad_norm=1.0, expected_batch_size=4) for _ in range(2))
+        dpmf.opacus.attach(first, designed(), KEY, loader=loader())
+        self.refused(dpmf.ArgumentError, "already", dpmf.opacus.attach, second, designed(), KEY, loader=loader())
+
+    def test_learning_rate_schedules_keep_working(self):
+        """A scheduler puts its own step on the optimizer, before or after; the guard must let both through."""
+        for early in (True, False):
+            net, engine = torch.nn.Linear(20, 2), PrivacyEngine()
+            model, optimizer, batches = engine.make_private(
+                module=net, optimizer=torch.optim.SGD(net.parameters(), lr=0.1), data_loader=loader(),
+                noise_multiplier=1.0, max_grad_norm=1.0, poisson_sampling=False,
+            )
+            schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5) if early else None
+            attached = dpmf.opacus.attach(optimizer, designed(), KEY, loader=batches)
+            schedule = schedule or torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+            for x, y in batches:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                schedule.step()
+            self.assertEqual(attached.noise.step, 6)
+            self.assertAlmostEqual(optimizer.param_groups[0]["lr"], 0.1 / 64)
+
+    def test_an_audit_finds_raw_steps(self):
+        """The same attack planted where the guard is taken off: canaries through Opacus with the old optimizer.
+
+        The honest run stays below its claim, and the planted one is far above it.
+        """
+        m = designed()
+        honest = dpmf.audit.opacus_run(m, 120, key=dpmf.testing_key(1))
+        self.assertTrue(honest.ok, honest)
+        whole = dpmf.opacus.make_private
+
+        def planted(model, optimizer, *arguments, **options):
+            made = whole(model, optimizer, *arguments, **options)
+            made.attached._disarmed.remove()
+            return made._replace(optimizer=optimizer)
+
+        with mock.patch.object(dpmf.opacus, "make_private", planted):
+            found = dpmf.audit.opacus_run(m, 120, key=dpmf.testing_key(1))
+        self.assertFalse(found.ok, found)
+
+
+@unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
+class Loaders(Case):
+    def warned(self, function):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            made = function()
+        return made, [str(w.message) for w in caught if "not those that the mechanism assumes" in str(w.message)]
+
+    def attach(self, m, poisson=False, **how):
+        net, engine = torch.nn.Linear(20, 2), PrivacyEngine()
+        model, optimizer, batches = engine.make_private(
+            module=net, optimizer=torch.optim.SGD(net.parameters(), lr=0.1), data_loader=loader(**how),
+            noise_multiplier=1.0, max_grad_norm=1.0, poisson_sampling=poisson,
+        )
+        dpmf.opacus.attach(optimizer, m, KEY, loader=batches, privacy_engine=engine)
+        return model, optimizer, batches, engine
+
+    def run_all(self, made):
+        model, optimizer, batches, engine = made
+        while len(engine.accountant) < STEPS:
+            for x, y in batches:
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+                if len(engine.accountant) == STEPS:
+                    break
+        return engine.get_epsilon(1e-5)
+
+    def test_loaders_that_do_not_fit(self):
+        """A mechanism for batches in a fixed order, 6 an epoch, under loaders that shuffle, draw at random, or have half the batches.
+
+        Before, all of them were counted without a word: a mechanism of epsilon 8 ended at 11 to 39, and get_epsilon was 0 before
+        the first step, also in the documentation's example "of the whole run". Now attach warns with the epsilon that the
+        whole run can come to, which the actual run then stays below, and there is no epsilon before anything has happened.
+        """
+        m = designed()
+        for how in ({"shuffle": True}, {"batch": 2 * BATCH}, {"poisson": True}):
+            made, said = self.warned(lambda: self.attach(m, **how))
+            self.assertEqual(len(said), 1, how)
+            self.assertIn("(cyclic:2,6)", said[0])
+            most = float(said[0].partition("epsilon = ")[2].split()[0])
+            self.refused(dpmf.StateError, "no example has taken part yet", made[3].get_epsilon, 1e-5)
+            found = self.run_all(made)
+            self.assertGreater(found, 2.0)
+            self.assertLessEqual(found, most * 1.001)
+        made, said = self.warned(lambda: self.attach(m))
+        self.assertEqual(said, [])
+        self.assertAlmostEqual(made[3].get_epsilon(1e-5), 2.0)  # of the whole run, from the start
+        self.assertAlmostEqual(self.run_all(made), 2.0)
+
+    def test_the_same_in_torch(self):
+        """dpmf.torch.make_private with any DataLoader counts too, and warns too."""
+        net = torch.nn.Linear(20, 2)
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        _, said = self.warned(
+            lambda: dpmf.torch.make_private(net, optimizer, designed(), 1.0, BATCH, sampler=loader(shuffle=True), key=KEY)
+        )
+        self.assertEqual(len(said), 1)
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Divisors(Case):
+    def test_the_divisor_reveals_the_number_of_examples(self):
+        """Under add-remove adjacency neighbours have N and N + 1 examples, and a sampler's expected batch is N q.
+
+        Before, sums were divided by it: the size of the noise told 150 examples from 151 in 30 of 30 runs, which a guarantee
+        of epsilon 1 allows in 22. Now the divisor is a number from the caller, and the updates of both data sets are alike.
+        """
+        for sampling in ("poisson:0.1", "allocation:1,4", "balls-in-bins:4"):
+            m = dpmf.evaluate("identity", 4, sampling=sampling, adjacency="add-remove", epsilon=1, delta=1e-5)
+            spread = {}
+            for n in (150, 151):
+                model = Inner(4000)
+                optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+                examples = torch.utils.data.TensorDataset(torch.zeros(n, 4000), torch.zeros(n))
+                sampler = dpmf.torch.BatchSampler.for_mechanism(m, examples, KEY)
+                options = {"sampler": sampler, "key": KEY, "loss": inner_loss}
+                self.refused(
+                    dpmf.ArgumentError, "add-remove", dpmf.torch.make_private, model, optimizer, m, 1.0, **options
+                )
+                private = dpmf.torch.make_private(model, optimizer, m, 1.0, 16, **options)
+                for x, y in dpmf.torch.data_loader(examples, sampler):
+                    private.step(x, y)
+                private.close()
+                spread[n] = float(model.w.detach().double().std())
+            self.assertEqual(spread[150], spread[151], sampling)
+            self.assertAlmostEqual(spread[150] * 16 / (m.sigma * m.sensitivity.value * 2), 1.0, delta=6 / math.sqrt(8000))
+
+    def test_loaders_that_move_other_examples(self):
+        """Any loader with fixed batches: an example more moves the others, which add-remove adjacency does not allow for.
+
+        Before, only this library's samplers were checked for it, and a loader was counted under the mechanism's epsilon.
+        """
+        m = mechanism("identity", 4, sigma=None, epsilon=1.0, delta=1e-5, adjacency="add-remove", participation="cyclic:1,4")
+        model = Inner(20)
+        options = {"sampler": torch.utils.data.DataLoader(data(), batch_size=15), "key": KEY, "loss": inner_loss}
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        self.refused(dpmf.ArgumentError, "add-remove", dpmf.torch.make_private, model, optimizer, m, 1.0, 15, **options)
+
+    def test_the_grid_of_the_sums(self):
+        """The grid that gradients are rounded to follows from the largest batch that can come, which is N under these samplers.
+
+        It is a power of two, and so two numbers of examples beside one meant two grids in the released digits.
+        """
+        m = dpmf.evaluate("identity", 4, sampling="poisson:0.001", adjacency="add-remove", epsilon=1, delta=1e-5)
+        grids = set()
+        for n in (2**20, 2**20 + 1, 2**22):
+            model = Inner(3)
+            sampler = dpmf.torch.BatchSampler.for_mechanism(m, n, KEY)
+            private = dpmf.torch.make_private(
+                model, torch.optim.SGD(model.parameters(), lr=1.0), m, 1.0, 1000, sampler=sampler, key=KEY, loss=inner_loss
+            )
+            grids.add(private._sum.grid)
+            private.close()
+        self.assertEqual(len(grids), 1)
+
+    @unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
+    def test_the_same_under_opacus(self):
+        """Opacus divides by the data's size over the number of batches; its loaders of fixed batches are refused anyway."""
+        m = dpmf.evaluate("identity", 4, sampling="poisson:0.1", adjacency="add-remove", epsilon=1, delta=1e-5)
+        batches = dpmf.torch.data_loader(data(), dpmf.torch.BatchSampler.for_mechanism(m, data(), KEY))
+        self.refused(dpmf.ArgumentError, "add-remove", make, m, batches)
+        _, _, made = make(m, batches, expected_batch=8)
+        self.assertEqual(made.optimizer.expected_batch_size, 8)
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")

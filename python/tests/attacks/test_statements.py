@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements that claim more than what was computed: of runs that are not covered, of arithmetic, of units."""
+
+import pickle
+import unittest
+
+from story import KEY, Case, Inner, dpmf, inner_loss, mechanism, torch
+
+WHOLE = "All noisy outputs of the run together"
+
+
+def calibrated(**options):
+    return mechanism("toeplitz", 20, sigma=None, epsilon=1.0, delta=1e-6, **options)
+
+
+class Scopes(Case):
+    def said(self, privacy):
+        """The statement, which pickle keeps."""
+        text = privacy.statement("user")
+        self.assertEqual(pickle.loads(pickle.dumps(privacy)).statement("user"), text)
+        self.assertIn("Privacy unit: one user.", text)
+        return text
+
+    def test_the_best_of_several_runs(self):
+        """Somebody publishes all runs of a search under the statement of best_of.
+
+        Before, it claimed its epsilon for "all noisy outputs of the run", and that the choice of hyper-parameters was not
+        accounted for, which is the one thing that it is about. Now it says that only the best run is covered, and on what condition.
+        """
+        text = self.said(dpmf.best_of("negative-binomial:1,0.1", of=calibrated(), delta=1e-6))
+        self.assertNotIn(WHOLE, text)
+        self.assertIn("all noisy outputs of the best of a random number of runs (negative-binomial:1,0.1)", text)
+        self.assertIn("the outputs and scores of the other runs, and the number of runs, must not be released", text)
+        self.assertIn("the choice among these settings is accounted for", text)
+        self.assertNotIn("hyper-parameters chosen on the same data are not accounted for", text)
+
+    def test_the_first_steps(self):
+        """The guarantee of the first 8 of 20 steps, printed after all 20: before, its statement was about the whole run."""
+        m = calibrated()
+        text = self.said(m.first(8))
+        self.assertNotIn(WHOLE, text)
+        self.assertIn("All noisy outputs of the first 8 of 20 steps together", text)
+        self.assertIn("nothing of a step after the first 8 is released", text)
+        self.assertIn("if that end was fixed before the run", text)
+        self.assertNotIn("The run is", text)
+        self.assertEqual(self.said(m.first(20)), self.said(m.privacy()))
+
+    def test_all_runs_of_a_ledger(self):
+        """Before, a ledger's statement was about "the run", and said that no sampling is assumed, also where its runs were sampled."""
+        ledger = dpmf.Ledger(self.folder / "ledger.json")
+        ledger.enter(calibrated(), dpmf.create_key())
+        ledger.enter_account(2.0, sampling="poisson:0.01", steps=10)
+        text = self.said(ledger.epsilon(1e-6))
+        self.assertIn("All noisy outputs of all runs in the ledger (2) together", text)
+        self.assertIn("poisson:0.01. Batches from a shuffled data loader do not satisfy this", text)
+        self.assertNotIn("No secret sampling is assumed", text)
+
+    def test_runs_that_were_counted(self):
+        """Before, the figures of a log claimed to hold for any order of the data, and under zero-out adjacency for any mechanism."""
+        for adjacency, words in (("zero-out", "replaced by zeros"), ("replace-one", "replaced by another")):
+            m = calibrated(adjacency=adjacency, participation="cyclic:2,10")
+            found = m.observed_privacy([1, 1], [0, 10])
+            self.assertAlmostEqual(found.epsilon, 1.0, places=9)
+            text = self.said(found)
+            self.assertIn("the participations that the log of the run has", text)
+            self.assertIn(words, text)
+
+
+class Units(Case):
+    def test_sentences_for_a_unit(self):
+        """A statement is pasted into a paper: before, the caller's text stood in it as it was, a second guarantee included."""
+        m = calibrated()
+        for unit in ("user. In truth epsilon = 0.01", "a\nb", "", "x" * 41, "user;", "<b>", "{unit}", "user  x"):
+            self.refused(dpmf.ArgumentError, "unit", m.statement, unit)
+            self.refused(dpmf.ArgumentError, "unit", m.privacy().statement, unit)
+        self.refused(dpmf.ArgumentTypeError, "unit", m.statement, 3)
+        for unit in ("user", "Patientin", "hospital stay", "user-day"):
+            self.assertIn("Privacy unit: one %s." % unit, m.statement(unit))
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_a_hospital_of_many_examples(self):
+        """A run that clips every patient's record prints its guarantee for one hospital.
+
+        Before, private.statement("hospital") said "Privacy unit: one hospital" with the epsilon of one example. Now the unit is
+        an example, as the run had it, and the sentence about hospitals has its condition.
+        """
+        private, _ = train(calibrated())
+        text = private.statement("hospital")
+        self.assertIn("Privacy unit: one example.", text)
+        self.assertNotIn("Privacy unit: one hospital", text)
+        self.assertIn("only if each hospital is exactly one example", text)
+        self.assertNotIn("hospital", private.statement())
+        self.refused(dpmf.ArgumentError, "unit", private.statement, "hospital.")
+
+
+def train(m, steps=20, **options):
+    model = Inner(3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = torch.utils.data.TensorDataset(torch.zeros(40, 3), torch.zeros(40))
+    sampler = dpmf.torch.BatchSampler("cyclic:2", data, KEY, mechanism=m)
+    private = dpmf.torch.make_private(model, optimizer, m, 1.0, sampler=sampler, key=KEY, loss=inner_loss, **options)
+    for x, y in dpmf.torch.data_loader(data, sampler):
+        private.step(x, y)
+        if private.steps_taken == steps:
+            break
+    return private, model
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class Arithmetic(Case):
+    def test_the_exact_release(self):
+        """Before, make_private(exact=True) said that the noise is taken as real-valued, which the exact release is made to avoid."""
+        private, _ = train(calibrated(), 1, exact=True)
+        grid = "whole multiples of the grid %.9g" % private.noise.grid
+        private.close()
+        self.assertIn("Arithmetic: exact.", private.statement())
+        self.assertIn(grid, private.statement())
+        self.assertNotIn("real-valued", private.statement())
+        plain, _ = train(calibrated(), 1)
+        self.assertIn("taken as real-valued", plain.statement())
+
+
+if __name__ == "__main__":
+    unittest.main(warnings="ignore")
