@@ -15,7 +15,7 @@ from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..torch import randomness
 from ..torch.clipping import EXACT, ROUNDED
-from ..torch.ghost import factors
+from ..torch.ghost import check_width, factors
 from ..torch.group import Group
 from ..torch.noise import Rows, make_stream, shard_of
 from ..torch.private import NOTHING_LOADED, STATE
@@ -86,6 +86,8 @@ class Attached:
 
     def _factors(self) -> torch.Tensor:
         """In the place of the ghost module's own: between its two backward passes."""
+        for p in self._params:  # autocast around the model makes them bfloat16
+            check_width(getattr(p, "_norm_sample", p).dtype, "the norm of a gradient")
         norms = self._module.get_norm_sample()
         self._pending = len(norms)
         return factors(norms.double(), float(self.optimizer.max_grad_norm)).to(norms)

@@ -36,7 +36,12 @@ ROUNDED = (
     "Gradients were clipped by ghost clipping: norms and sums are floating-point numbers, so that the clip norm holds up to "
     "their rounding, and data that is made for it can make the roundings large. clipping='per-example' is exact.\n"
 )
-
+#: The same with what was measured on made-up examples of the run's shapes.
+ROUNDED_BY = (
+    "Gradients were clipped by ghost clipping: norms and sums are floating-point numbers, so that the clip norm holds up to "
+    "their rounding. In a batch of made-up examples of this run's shapes, one example moved the sum by %.7g clip norms; data "
+    "that is made for it can make the roundings large. clipping='per-example' is exact.\n"
+)
 
 STATED = (
     "It does not cover the reports of the steps beside the model, which have no noise: %s. Anybody who sees those can "

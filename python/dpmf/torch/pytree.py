@@ -90,5 +90,19 @@ class Examples:
         """(positional inputs, keyword inputs, targets), of other tensors."""
         return self._build(tensors)
 
+    def made_up(self, count: int, whole: int) -> List[torch.Tensor]:
+        """Tensors of `count` examples of these shapes, random where they are real numbers and `whole` elsewhere.
+
+        Numbers of classes and tokens, and masks, are whole numbers: a model takes 1 for them, or else 0.
+        """
+        like = [t[:1].expand(count, *t.shape[1:]) for t in self.tensors]
+        dense = torch.contiguous_format
+        return [
+            torch.randn_like(t, memory_format=dense)
+            if t.is_floating_point()
+            else torch.full_like(t, whole, memory_format=dense)
+            for t in like
+        ]
+
     def part(self, first: int, last: int) -> List[torch.Tensor]:
         return [tensor[first:last] for tensor in self.tensors]
