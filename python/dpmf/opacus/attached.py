@@ -18,6 +18,7 @@ from ..torch.clipping import EXACT, ROUNDED
 from ..torch.ghost import check_width, factors
 from ..torch.group import Group
 from ..torch.noise import Rows, make_stream, shard_of
+from ..torch.parameters import Untouched
 from ..torch.private import NOTHING_LOADED, STATE
 from ..torch.sums import ExactSum
 from .accountants import Accountant
@@ -59,12 +60,20 @@ class Attached:
         optimizer.attach_step_hook(lambda _: self.accountant.step(noise_multiplier=self._multiplier, sample_rate=0.0))
         self.ghost = isinstance(optimizer, GHOST)
         self._module, self._pending = module, -1
+        model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
+        self._untouched = None if model is None else Untouched(model, ())
+        self._begins = None if model is None else model.register_forward_pre_hook(self._begin)
         self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "state_dict", "load_state_dict"]
         for name in self._names:
             setattr(optimizer, name, getattr(self, name))
         if self.ghost:
             module.get_clipping_coef = self._factors
         optimizer._dpmf_attached = self
+
+    def _begin(self, module: Any, _inputs: Any) -> None:
+        """A forward pass in training mode begins: it must leave the buffers as they are."""
+        if module.training and self._untouched is not None:
+            self._untouched.begin()
 
     # ---- in the place of DPOptimizer's own ----
 
@@ -136,6 +145,8 @@ class Attached:
 
     def _check(self) -> None:
         optimizer = self.optimizer
+        if self._untouched is not None:
+            self._untouched.check()
         if self._lost:
             raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
         if self.noise.step >= self.mechanism.steps:
@@ -199,6 +210,8 @@ class Attached:
             self.optimizer.__dict__.pop(name, None)
         if self.ghost:
             self._module.__dict__.pop("get_clipping_coef", None)
+        if self._begins is not None:
+            self._begins.remove()
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
         self.noise.close()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Union
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 import torch
 
@@ -19,7 +19,7 @@ from .clipping import STATED, Loss, PerExample, Tally, choose, chunk_for
 from .group import Group
 from .pytree import Examples
 from .noise import Rows, make_stream, shard_of
-from .parameters import check_layers, check_parameters, one_device, row_type, trained_parameters
+from .parameters import Untouched, check_layers, check_parameters, not_finite, one_device, row_type, trained_parameters
 from .sums import ExactSum
 from .unshard import Twin, has_shards, placed, reshard
 
@@ -28,6 +28,11 @@ NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
     "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
 )
+NOT_FINITE = (
+    "the parameter %s is not finite %s: its steps would train nothing. Begin a new run with a new key, for example with a smaller "
+    "learning rate"
+)
+WRITTEN = "It does not cover the buffers %s, which the model itself writes and the caller declared public.\n"
 
 
 class StepReport(NamedTuple):
@@ -57,6 +62,7 @@ class Private:
         taken: Any,
         key: KeyLike,
         options: Dict[str, Any],
+        public_buffers: Sequence[str] = (),
     ):
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
@@ -70,6 +76,8 @@ class Private:
             model, trained, others = self._twin.model, self._twin.trained, self._twin.others
         else:
             trained = self._params
+        self._untouched = Untouched(model, public_buffers)
+        self._finite: List[int] = []  # torch's count of writes when all parameters were finite
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
         self._group = Group(group, device)
@@ -139,6 +147,12 @@ class Private:
             self.optimizer.step()
         finally:
             self._inside = False
+        # The weights have their noise: that one of them is not finite reveals nothing else.
+        refused = not_finite(self._params)
+        self._group.raise_together(
+            None if refused is None else errors.NumericalError(NOT_FINITE % (refused, "after step %d" % taken_for))
+        )
+        self._finite = self._writes()
         report = StepReport(taken_for, self.mechanism.steps, self._tally.loss(), self._tally.clipped())
         for listener in list(self._listeners):
             listener(report)
@@ -204,7 +218,12 @@ class Private:
         examples.real = real
         if self._twin is not None:
             self._twin.fill()
-        self._route.add(self._sum, examples, self._tally)
+        self._check_finite("before step %d" % self.noise.step)
+        self._untouched.begin()
+        try:
+            self._route.add(self._sum, examples, self._tally)
+        finally:
+            self._check_untouched()
 
     def discard(self) -> None:
         """Forgets what has been accumulated."""
@@ -212,6 +231,28 @@ class Private:
         self._taken.forget()
         self._accumulated = False
         self._empty()
+
+    def _check_finite(self, when: str) -> None:
+        """Raises if a parameter is not finite; the counts of writes tell whether there is something new to look at."""
+        model = self.model if self._twin is None else self._twin.model
+        writes = self._writes()
+        if writes and writes == self._finite:
+            return
+        found = not_finite(dict(model.named_parameters()))
+        if found is not None:
+            self.discard()
+            raise errors.NumericalError(NOT_FINITE % (found, when))
+        self._finite = writes
+
+    def _writes(self) -> List[int]:
+        return [p._version for p in self.model.parameters()] if self._twin is None else []
+
+    def _check_untouched(self) -> None:
+        try:
+            self._untouched.check()
+        except errors.Error:
+            self.discard()
+            raise
 
     def _check_shards(self) -> None:
         if self._twin is not None:
@@ -377,6 +418,10 @@ class Private:
         if found is None:
             return "No example has taken part yet.\n"
         said = found.statement(unit) + self._sum.sentence() + self._route.sentence
+        if self._untouched.changed:
+            said += WRITTEN % ", ".join(self._untouched.changed)
+        if not_finite(self._params) is not None:
+            said += "The trained parameters are not finite: the guarantee holds, and the model is of no use.\n"
         if self._tally.names:
             said += STATED % ", ".join({"loss": "mean losses", "clipped": "clipped fractions"}[n] for n in sorted(self._tally.names))
         if not self.counted:

@@ -106,5 +106,110 @@ class LowPrecision(Case):
         self.refused(dpmf.UnsupportedError, "bfloat16", loss.backward)
 
 
+class RunningMean(torch.nn.Module if torch is not None else object):
+    """Subtracts a running mean of its own making: no layer that torch or Opacus knows as one with statistics."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(dim))
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        if self.training:
+            with torch.no_grad():
+                self.mean.mul_(0.9).add_(0.1 * x.mean(0))
+        return x - self.mean
+
+
+class Counting(RunningMean):
+    """Writes a number that no example has a part in."""
+
+    def forward(self, x):
+        with torch.no_grad():
+            self.calls += 1
+        return x
+
+
+@unittest.skipIf(torch is None, "torch is not installed")
+class OtherDoors(Case):
+    def data(self, secret=0.0):
+        generator = torch.Generator().manual_seed(0)
+        x, y = torch.randn(20, 5, generator=generator), torch.randint(0, 2, (20,), generator=generator)
+        x[7, 0] = secret
+        return x, y
+
+    def test_layers_with_statistics_of_their_own(self):
+        """A layer keeps a running mean of its inputs in a buffer, which state_dict() publishes with the model.
+
+        Before, ghost clipping wrote the raw mean there: with 10^6 in one example the published buffer was 5904.9 in place of
+        0.01. Now buffers are compared before and after the gradients, and a changed one is put back and refused by name. (The
+        route with every example's own gradient was closed by torch.)
+        """
+        if opacus is None:
+            self.skipTest("opacus is not installed")
+        x, y = self.data(secret=1e6)
+        net = torch.nn.Sequential(RunningMean(5), torch.nn.Linear(5, 2))
+        private = make(net, clipping="ghost")
+        self.refused(dpmf.UnsupportedError, "writes into 0.mean", private.step, x, y, units=range(20))
+        self.assertEqual(net.state_dict()["0.mean"].tolist(), [0.0] * 5)
+        self.assertEqual(private.steps_taken, 0)
+
+    def test_counters_that_the_caller_declares_public(self):
+        """A layer counts its calls. It is refused as well: the number of calls can follow the number of examples.
+
+        The caller can declare the buffer public, and the statement then names it.
+        """
+        if opacus is None:
+            self.skipTest("opacus is not installed")
+        x, y = self.data()
+        net = torch.nn.Sequential(Counting(5), torch.nn.Linear(5, 2))
+        self.refused(dpmf.UnsupportedError, "0.calls", make(net, clipping="ghost").step, x, y, units=range(20))
+        self.refused(dpmf.ArgumentError, "'0.call' is no buffer", make, net, public_buffers="0.call")
+        net = torch.nn.Sequential(Counting(5), torch.nn.Linear(5, 2))
+        private = make(net, clipping="ghost", public_buffers="*.calls")
+        private.step(x, y, units=range(20))
+        self.assertIn("the buffers 0.calls, which", private.statement())
+
+    def test_statistics_under_opacus(self):
+        """The same layer in Opacus' own loop: the step is refused, and the buffer is as it was."""
+        if opacus is None:
+            self.skipTest("opacus is not installed")
+        x, y = self.data(secret=1e6)
+        for route in ("per-example", "ghost"):
+            net = torch.nn.Sequential(RunningMean(5), torch.nn.Linear(5, 2))
+            loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=20)
+            sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+            made = dpmf.opacus.make_private(net, sgd, loader, whole(), clip_norm=CLIP, key=KEY, clipping=route)
+
+            def step(made=made):
+                made.criterion(made.model(x), y).backward()
+                made.optimizer.step()
+
+            next(iter(made.loader))
+            self.refused(dpmf.UnsupportedError, "mean", step)
+            self.assertEqual(net.state_dict()["0.mean"].tolist(), [0.0] * 5)
+
+    def test_weights_that_are_not_finite(self):
+        """A learning rate takes the weights to NaN, or a model begins with NaN in a frozen layer.
+
+        Before, every later gradient was NaN and added 0: the run went silently to its end, spent its privacy, and printed
+        its statement. Now the step says so. The weights have their noise, so that this reveals nothing of an example.
+        """
+        x, y = self.data()
+        net = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Linear(4, 2))
+        private = make(net, lr=1e38, clip=100.0)
+        self.refused(dpmf.NumericalError, "not finite after step 0", private.step, x, y, units=range(20))
+        self.refused(dpmf.NumericalError, "not finite before step 1", private.step, x, y, units=range(20))
+        self.assertEqual(private.steps_taken, 1)
+        self.assertIn("the model is of no use", private.statement())
+        net = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Linear(4, 2))
+        net[0].requires_grad_(False)
+        private = make(net)
+        with torch.no_grad():
+            net[0].weight[1, 1] = float("nan")
+        self.refused(dpmf.NumericalError, "0.weight is not finite before step 0", private.step, x, y, units=range(20))
+        self.assertEqual(private.steps_taken, 0)
+
+
 if __name__ == "__main__":
     unittest.main(warnings="ignore")
