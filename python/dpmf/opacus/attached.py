@@ -23,6 +23,10 @@ from ..torch.private import NOTHING_LOADED, STATE
 from ..torch.sums import ExactSum
 from .accountants import Accountant
 
+#: What is said beside EXACT.
+TOGETHER = (
+    "Opacus computes a batch at once: where its size is random, one example can change how the gradients of the others round.\n"
+)
 GHOST = (DPOptimizerFastGradientClipping, DistributedDPOptimizerFastGradientClipping)
 
 
@@ -53,6 +57,10 @@ class Attached:
         self._sum = ExactSum(dim, optimizer.max_grad_norm, taken.capacity, device)
         self.noise = make_stream(mechanism, dim, optimizer.max_grad_norm, key, dtype, self._group, options)
         self._rows = Rows(self.noise, device)
+        # Masks of the whole batch come from torch's generator: a function of the key and the step, so that a resumed run
+        # has them again and no checkpoint needs them.
+        self._secret = randomness.secret_of(key, b"dpmf random numbers under opacus 1")
+        randomness.seed_for(self._secret, self.noise.step)
         self._lost = self._group.worst(self.noise.reserved)
         self._before = (optimizer.noise_multiplier, optimizer.step_hook)
         # The standard deviation of the seeds over the clip norm; nothing here is computed from it.
@@ -136,6 +144,7 @@ class Attached:
         part = self._sum.noisy(self._shard[0], row, 1.0, row.dtype)
         self._sum.zero_()
         self._taken.close_step(step)
+        randomness.seed_for(self._secret, self.noise.step)
         whole = part
         if self._group.world > 1:  # Opacus adds the processes up: each has its own shard, and zeros
             whole = torch.zeros(self.noise.dim, dtype=part.dtype, device=part.device)
@@ -175,7 +184,7 @@ class Attached:
         found = self._taken.privacy(None)
         if found is None:
             return "No example has taken part yet.\n"
-        return found.statement(unit) + (ROUNDED if self.ghost else EXACT)
+        return found.statement(unit) + (ROUNDED if self.ghost else EXACT + TOGETHER)
 
     # ---- checkpoints ----
 
@@ -185,13 +194,12 @@ class Attached:
             raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
         own = {
             "noise": self.noise.state_dict(),
-            "random": randomness.states(),
             "taken": self._taken.state_dict(),
         }
         return {**self.optimizer.original_optimizer.state_dict(), STATE: own}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        if STATE not in state or not isinstance(state[STATE], dict) or "random" not in state[STATE]:
+        if STATE not in state or not isinstance(state[STATE], dict) or "noise" not in state[STATE]:
             raise errors.StateError(
                 "this optimizer state has no noise state: a run resumed from it would use rows of noise again"
             )
@@ -201,7 +209,7 @@ class Attached:
         self._taken.load_state_dict(own["taken"], self.noise.step)
         self.accountant._steps = self.noise.step
         self.optimizer.original_optimizer.load_state_dict({name: part for name, part in state.items() if name != STATE})
-        randomness.restore(own["random"])
+        randomness.seed_for(self._secret, self.noise.step)
         self._lost = 0
 
     def detach(self) -> None:

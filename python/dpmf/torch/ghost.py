@@ -29,6 +29,7 @@ from torch.func import vmap
 from .. import errors
 from .clipping import ROUNDED, ROUNDED_BY, Loss, Tally, member
 from .pytree import Examples, flatten
+from .randomness import Draws, NotDrawn, Watch, drawn_alone, unchanged
 from .sums import ExactSum
 
 try:
@@ -176,6 +177,7 @@ class Ghost:
         #: How far one of the made-up examples moved a sum, in clip norms; None: it has not been measured yet.
         self.moved: Optional[float] = None
         self._device = self._parameters[0].device.type
+        self.random: Optional[bool] = None  # None: whether the model draws random numbers is not known
         # The first pass needs the gradients of layers' outputs only, and not those of weights; where that is not enough for
         # the hooks, those too.
         self._short = True
@@ -215,7 +217,7 @@ class Ghost:
         real = min(last, examples.real) - first
         if real <= 0:
             return
-        found, losses, norms = self._clipped(examples, examples.part(first, last), real)
+        found, losses, norms = self._clipped(examples, examples.part(first, last), real, examples.draws, first)
         if bool(torch.isfinite(torch.stack([g.abs().amax() for g in found if g.numel() > 0])).all()):
             sums.add_sum(found, real)
             sums.count(lambda: norms)
@@ -226,13 +228,33 @@ class Ghost:
             tally.add(losses, lambda: norms, self._clip)
         else:
             middle = (first + last) // 2
-            devices = [found[0].device] if found[0].device.type == "cuda" else []
-            with torch.random.fork_rng(devices):  # the caller's next random numbers stay the same
-                self._add(sums, examples, first, middle, tally)
-                self._add(sums, examples, middle, last, tally)
+            self._add(sums, examples, first, middle, tally)
+            self._add(sums, examples, middle, last, tally)
 
-    def _losses(self, examples: Examples, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
-        """Of every example, by one pass of the model."""
+    def _losses(self, examples: Examples, tensors: Sequence[torch.Tensor], draws: Draws, first: int) -> torch.Tensor:
+        """Of every example, by one pass of the model, with random numbers of each example's own."""
+        device = self._parameters[0].device
+        if self.random is False:
+            with unchanged():
+                watch = Watch(device.type)
+                losses = self._pass(examples, tensors)
+                drew = watch.drawn
+            if not drew:
+                return losses
+            self._hooks.reset()
+        try:
+            losses, drew = drawn_alone(
+                lambda: self._pass(examples, tensors), draws, first, len(tensors[0]), device, flat=True
+            )
+        except NotDrawn as error:
+            raise errors.UnsupportedError(
+                "clipping='ghost' needs random numbers that can be drawn for each example (%s); clipping='per-example' is "
+                "accepted" % error
+            ) from None
+        self.random = drew or self.random is not None
+        return losses
+
+    def _pass(self, examples: Examples, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         positional, named, targets = examples.call(tensors)
         outputs = self._model(*positional, **named)
         if self._loss.function is None and member(outputs, "loss") is not None:
@@ -259,20 +281,32 @@ class Ghost:
         return norms_of(self._parameters)
 
     def _clipped(
-        self, examples: Examples, tensors: Sequence[torch.Tensor], real: int, clip: Optional[float] = None
+        self,
+        examples: Examples,
+        tensors: Sequence[torch.Tensor],
+        real: int,
+        draws: Draws,
+        first: int,
+        clip: Optional[float] = None,
     ) -> Any:
         """(clipped gradients of the first `real`, summed; their losses; norms). The clip norm is that of the run unless given."""
         self._hooks.reset()
         self._hooks.enable_hooks()
         try:
             with torch.enable_grad():
-                losses = self._losses(examples, tensors)
+                losses = self._losses(examples, tensors, draws, first)
+                watch = Watch(self._device)
                 norms = self._norms(losses)
                 self._hooks.disable_hooks()
                 factor = factors(norms, self._clip if clip is None else clip).to(losses)
                 factor[real:] = 0
                 weighted = (losses * factor).sum()
                 found = torch.autograd.grad(weighted, self._parameters, allow_unused=True)
+                if watch.torch_drawn:
+                    raise errors.UnsupportedError(
+                        "clipping='ghost': random numbers are drawn in the backward pass (a layer that is computed again "
+                        "there), where they are not those of the forward pass; clipping='per-example' is accepted"
+                    )
         finally:
             self._hooks.disable_hooks()
             self._hooks.reset()
@@ -315,11 +349,14 @@ class Ghost:
         with torch.random.fork_rng(devices):
             torch.manual_seed(2)
             tensors = examples.made_up(count, whole)
-            norms = self._clipped(examples, tensors, count)[2]
+            norms = self._clipped(examples, tensors, count, Draws(b"", 0, range(count)), 0)[2]
             clip = float(norms.min()) / 2
             sums = []
-            for rest in (tensors, [t[1:] for t in tensors]):
-                found = self._clipped(examples, rest, len(rest[0]), clip)[0] if len(rest[0]) else [torch.zeros(())]
+            for first in (0, 1):  # with the first of them, and without it
+                draws, rest = Draws(b"", 0, range(count)), [t[first:] for t in tensors]
+                found = [torch.zeros(())]
+                if count > first:
+                    found = self._clipped(examples, rest, count - first, draws, first, clip)[0]
                 sums.append(torch.cat([g.double().reshape(-1) for g in found]))
         self.moved = float((sums[0] - sums[1]).norm()) / clip if clip > 0 else None
 
@@ -328,7 +365,17 @@ class Ghost:
         self._hooks.enable_hooks()
         try:
             with torch.enable_grad():
-                losses = self._losses(examples, tensors)
+                losses = self._losses(examples, tensors, Draws(b"", 0, [0, 1]), 0)
+                if self.random:
+                    self._hooks.reset()
+                    turned = self._losses(examples, [t.flip(0) for t in tensors], Draws(b"", 0, [1, 0]), 0).flip(0)
+                    if not torch.allclose(losses, turned, rtol=TOLERANCE, atol=TOLERANCE):
+                        raise errors.UnsupportedError(
+                            "clipping='ghost': an example's random numbers depend on its place in the batch; "
+                            "clipping='per-example' is accepted"
+                        )
+                    self._hooks.reset()
+                    losses = self._losses(examples, tensors, Draws(b"", 0, [0, 1]), 0)
                 by_hooks = self._norms(losses)
                 self._hooks.disable_hooks()
                 alone = []

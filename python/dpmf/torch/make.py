@@ -45,6 +45,7 @@ def make_private(
     threads: int = 0,
     exact: bool = False,
     public_buffers: Sequence[str] = (),
+    fixed_shapes: bool = True,
 ) -> Private:
     """A private training step for a model and its optimizer.
 
@@ -77,6 +78,9 @@ def make_private(
                      numbers that leave; needs clipping="per-example"
     public_buffers   names of buffers that the model itself may write while it computes gradients (counters of steps, say),
                      because what it writes depends on no example. A model that writes into any other is refused
+    fixed_shapes     False: examples may have other shapes in other batches. Padding to the longest example of a batch changes
+                     what the others are, so that this is for models whose mask keeps padding out of every gradient; the
+                     statement says so
     """
     options = select(STREAM, locals())
     if noise != "host" and str(noise).partition(":")[0] not in ("cuda", "opencl"):
@@ -119,6 +123,7 @@ def make_private(
     private = Private(
         model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, tell, chunk, process_group, taken, key, options,
         (public_buffers,) if isinstance(public_buffers, str) else public_buffers,
+        fixed_shapes,
     )
     if isinstance(batches, BatchSampler):
         batches.follow(lambda: private.noise.step, private._may_go_on)

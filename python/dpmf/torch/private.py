@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 import torch
@@ -13,13 +14,14 @@ from .. import errors
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..privacy import Privacy
-from . import randomness
 from .adaptive import AdaptiveClip, AdaptiveSum
 from .clipping import STATED, Loss, PerExample, Tally, choose, chunk_for
 from .group import Group
+from .places import granule_for
 from .pytree import Examples
 from .noise import Rows, make_stream, shard_of
 from .parameters import Untouched, check_layers, check_parameters, not_finite, one_device, row_type, trained_parameters
+from .randomness import Draws, secret_of
 from .sums import ExactSum
 from .unshard import Twin, has_shards, placed, reshard
 
@@ -31,6 +33,14 @@ NOTHING_LOADED = (
 NOT_FINITE = (
     "the parameter %s is not finite %s: its steps would train nothing. Begin a new run with a new key, for example with a smaller "
     "learning rate"
+)
+SHAPES = (
+    "inputs and targets of shapes %s for an example, and those before had %s. Padding to the longest example of a batch changes the "
+    "inputs of the others, and one example can then move the sum by many clip norms. Pad to one length, which does not follow "
+    "from the data; or say fixed_shapes=False where a mask keeps padding out of every gradient"
+)
+VARIED = (
+    "Shapes of examples varied between batches: the guarantee holds if padding changes no gradient (a mask keeps it out).\n"
 )
 WRITTEN = "It does not cover the buffers %s, which the model itself writes and the caller declared public.\n"
 
@@ -63,6 +73,7 @@ class Private:
         key: KeyLike,
         options: Dict[str, Any],
         public_buffers: Sequence[str] = (),
+        fixed_shapes: bool = True,
     ):
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
@@ -77,6 +88,7 @@ class Private:
         else:
             trained = self._params
         self._untouched = Untouched(model, public_buffers)
+        self._fixed_shapes, self._shapes, self._shapes_varied = fixed_shapes, [], False
         self._finite: List[int] = []  # torch's count of writes when all parameters were finite
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
@@ -97,7 +109,8 @@ class Private:
             self._route: Any = Ghost(model, trained, Loss(loss), self.clip_norm, chunk or 0)
         else:
             least = -self._group.worst(-(chunk or chunk_for(self._params, device)))
-            self._route = PerExample(model, trained, others, Loss(loss), least)
+            granule = None if taken.steady else granule_for(taken.spread * self.expected_batch / self._group.world, mechanism.steps)
+            self._route = PerExample(model, trained, others, Loss(loss), least, granule)
         self._shard = shard_of(row, self._group.rank, self._group.world)
         if options.get("exact"):
             if self._route.name == "ghost":
@@ -109,6 +122,7 @@ class Private:
             options = {**options, "grid": self._sum.grid}
         self.noise = make_stream(mechanism, row, 1.0 if adaptive else self.clip_norm, key, self._dtype, self._group, options)
         self._rows = Rows(self.noise, device)
+        self._secret = secret_of(key, b"dpmf random numbers of examples 1")
         self._accumulated = self._inside = self._with_buffers = False
         # Rows that were used before belong to a model that is not this one, until its checkpoint is loaded.
         self._lost = self._group.worst(self.noise.reserved)
@@ -205,6 +219,7 @@ class Private:
         """
         examples = Examples(inputs, targets, keywords)
         self._check()
+        self._check_shapes(examples)
         if self.noise.step >= self.mechanism.steps:
             raise errors.ArgumentError(
                 "the mechanism has %d steps, and all have been taken: the run is over" % self.mechanism.steps
@@ -216,6 +231,7 @@ class Private:
             self._tally.zero_()
         self._accumulated = True
         examples.real = real
+        examples.draws = Draws(self._secret, self.noise.step, self._taken.units)
         if self._twin is not None:
             self._twin.fill()
         self._check_finite("before step %d" % self.noise.step)
@@ -243,6 +259,19 @@ class Private:
             self.discard()
             raise errors.NumericalError(NOT_FINITE % (found, when))
         self._finite = writes
+
+    def _check_shapes(self, examples: Examples) -> None:
+        """Shapes of an example, which must be those of the batches before: padding may have followed the longest example."""
+        shapes = [list(t.shape[1:]) for t in examples.tensors]
+        if examples.count == 0 or shapes == self._shapes:
+            return
+        if self._shapes and self._fixed_shapes:
+            raise errors.ArgumentError(SHAPES % (shapes, self._shapes))
+        if self._shapes and not self._shapes_varied:
+            self._shapes_varied = True
+            if not any("mask" in str(name) for name in examples.names):
+                warnings.warn(SHAPES % (shapes, self._shapes), stacklevel=4)
+        self._shapes = shapes
 
     def _writes(self) -> List[int]:
         return [p._version for p in self.model.parameters()] if self._twin is None else []
@@ -295,7 +324,8 @@ class Private:
         noise = self.noise.state_dict(buffers=self._with_buffers)
         if isinstance(noise.get("buffers"), bytes):
             noise["buffers"] = torch.frombuffer(bytearray(noise["buffers"]), dtype=torch.uint8)
-        return {**self._identity(), "noise": noise, "random": randomness.states(), "taken": self._taken.state_dict(),
+        return {**self._identity(), "noise": noise, "taken": self._taken.state_dict(),
+                "shapes": self._shapes, "shapes_varied": self._shapes_varied,
                 **self._sum.state_dict()}
 
     def _add_state(self, _optimizer: Any, state: Dict[str, Any]) -> Dict[str, Any]:
@@ -324,14 +354,12 @@ class Private:
         if self._group.world > 1 or own.get("processes") != 1:
             # A checkpoint is written by any one process: the shard is that of the reader.
             noise.update({name: getattr(self.noise, name) for name in ("offset", "count") if name in noise})
-        if "random" not in own:
-            raise errors.StateError("the state has no random-number states: its steps could not be computed again")
         self.noise.load_state_dict(noise)
         self._sum.load_state_dict(own)
         self._route.chunk = own["chunk"]
         self.discard()
+        self._shapes, self._shapes_varied = list(own.get("shapes") or []), bool(own.get("shapes_varied"))
         self._taken.load_state_dict(own.get("taken") or {}, self.noise.step)
-        randomness.restore(own["random"])
         self._lost = 0
 
     @contextlib.contextmanager
@@ -418,6 +446,8 @@ class Private:
         if found is None:
             return "No example has taken part yet.\n"
         said = found.statement(unit) + self._sum.sentence() + self._route.sentence
+        if self._shapes_varied:
+            said += VARIED
         if self._untouched.changed:
             said += WRITTEN % ", ".join(self._untouched.changed)
         if not_finite(self._params) is not None:

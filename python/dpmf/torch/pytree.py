@@ -12,6 +12,7 @@ from typing import Any, Callable, List, Sequence, Tuple
 import torch
 
 from .. import errors
+from .randomness import Draws
 
 Build = Callable[[Sequence[torch.Tensor]], Any]
 
@@ -75,6 +76,8 @@ class Examples:
             positional = tuple(inputs)
         else:
             positional = () if inputs is None else (inputs,)
+        #: Of the keyword inputs.
+        self.names = list(named)
         self.tensors, self._build = flatten((positional, named, tuple(targets)))
         if not self.tensors:
             raise errors.ArgumentError("inputs: a %s without tensors" % type(inputs).__name__)
@@ -85,6 +88,8 @@ class Examples:
         if len(set(sizes)) > 1:
             raise errors.ArgumentError("inputs and targets of %s examples: as many of each are accepted" % sizes)
         self.count = self.real = sizes[0]  # those behind the first `real` are padding
+        #: Whose random numbers a pass over them has.
+        self.draws = Draws(b"", 0, [])
 
     def call(self, tensors: Sequence[torch.Tensor]) -> Any:
         """(positional inputs, keyword inputs, targets), of other tensors."""
