@@ -63,7 +63,7 @@ class Places:
         """(how many of `count` examples the next pass takes, its rows).
 
         chunk   the most rows that memory allows
-        probe   gradients of a pass of so many equal examples; None: there are none to compare
+        probe   gradients of a pass of that many equal examples; None: there are none to compare
         """
         if chunk != self._chunk:
             self._begin(chunk, probe)
@@ -102,7 +102,7 @@ def uniform(gradient: torch.Tensor) -> bool:
 
 
 def in_rows(tensors: List[torch.Tensor], first: int, last: int, rows: int) -> Any:
-    """Those examples in a new tensor of so many rows, the rest of which repeats the first of them.
+    """Those examples in a new tensor of that many rows, the rest of which repeats the first of them.
 
     New memory is aligned alike, and a part of a larger tensor is not: kernels look at that too.
     """

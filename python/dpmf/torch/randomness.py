@@ -174,7 +174,7 @@ class UnitDraws(TorchDispatchMode):
     # ---- numbers ----
 
     def _rows(self, shape: Sequence[int]) -> int:
-        """How many numbers an example has among so many."""
+        """How many numbers an example has among those of the shape."""
         examples = len(self._seeds)
         fits = len(shape) > 0 and (shape[0] == examples or (self._flat and examples > 0 and shape[0] % examples == 0))
         if not fits:
