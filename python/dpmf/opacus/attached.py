@@ -80,7 +80,7 @@ class Attached:
 
     def _begin(self, module: Any, _inputs: Any) -> None:
         """A forward pass in training mode begins: it must leave the buffers as they are."""
-        if module.training and self._untouched is not None:
+        if module.training and self._untouched is not None and not self._untouched.begun:
             self._untouched.begin()
 
     # ---- in the place of DPOptimizer's own ----

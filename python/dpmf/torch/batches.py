@@ -14,7 +14,7 @@ from ..mechanism import Mechanism
 from ..sampler import Sampler
 from .group import rank_of
 from .pytree import flatten, mapped
-from .randomness import Watch, secret_of, seeded, unchanged
+from .randomness import Watch, secret_of, seeded
 
 #: What a tensor of a batch is marked with.
 MARK = "dpmf_step"
@@ -79,7 +79,6 @@ class BatchSampler(torch.utils.data.Sampler):
         self._allowed: Callable[[], None] = lambda: None
         self._drawn: Dict[int, List[int]] = {}
         self._given_step: Optional[int] = None
-        self._first = 0
         #: Of every batch of this process, padding included; None: batches are as long as they come.
         self.length: Optional[int] = -(-self.sampler.capacity // self.world) if self.sampler.capped else None
 
@@ -144,7 +143,6 @@ class BatchSampler(torch.utils.data.Sampler):
         self._allowed()
         if self.sampler.step != self._position():
             self.sampler.seek(self._position())
-        self._first = self.sampler.step
         while self.sampler.step < self.sampler.steps:
             step = self.sampler.step
             drawn = self.sampler.next()[self.rank :: self.world].tolist()
@@ -189,9 +187,9 @@ def part_of(rank: Optional[int], world: Optional[int], group: Any) -> "tuple[int
 
 
 class Fetched(list):
-    """Examples of a batch, and the step that it was drawn for."""
+    """Examples of a batch, and the step that it was drawn for; None: another loader over the same data asked for them."""
 
-    step = 0
+    step: Optional[int] = None
 
 
 class Carried:
@@ -211,14 +209,28 @@ class _Collate:
     """A batch, which may be empty: then one example tells the shapes. Random choices are a function of the key and the step."""
 
     def __init__(self, dataset: Any, collate: Callable[[List[Any]], Any], secret: bytes):
-        self.dataset, self.collate, self._secret = dataset, collate, secret
+        self.dataset, self.collate, self._secret, self._random = dataset, collate, secret, False
 
-    def __call__(self, examples: List[Any]) -> Carried:
-        step = getattr(examples, "step", 0)
+    def __call__(self, examples: List[Any]) -> Any:
+        step = getattr(examples, "step", None)
+        found = self._seeded(examples, step or 0)
+        return found if step is None else Carried(found, step)
+
+    def _seeded(self, examples: List[Any], step: int) -> Any:
+        if not self._random:  # as in Examples
+            watch = Watch()
+            found = self._batch(examples)
+            if not watch.drawn:
+                return found
+            watch.restore()
+            self._random = True
         with seeded(self._secret, step):
-            if examples:
-                return Carried(self.collate(list(examples)), step)
-            return Carried(mapped(lambda part: part[:0], self.collate([self.dataset[0]])), step)
+            return self._batch(examples)
+
+    def _batch(self, examples: List[Any]) -> Any:
+        if examples:
+            return self.collate(list(examples))
+        return mapped(lambda part: part[:0], self.collate([self.dataset[0]]))
 
 
 class Examples(torch.utils.data.Dataset):
@@ -238,16 +250,16 @@ class Examples(torch.utils.data.Dataset):
         return self.dataset[index]
 
     def __getitems__(self, batch: List[int]) -> List[Any]:
-        step = getattr(batch, "step", 0)
         found = Fetched()
-        found.step = step
+        found.step = getattr(batch, "step", None)
         if not self._random:  # data without random choices is read as it is, and watched
-            with unchanged():
-                watch = Watch()
-                found[:] = self._read(list(batch))
-                self._random = watch.drawn
+            watch = Watch()
+            found[:] = self._read(list(batch))
+            if watch.drawn:
+                watch.restore()
+                self._random = True
         if self._random:
-            found[:] = [self._read_alone(i, step) for i in batch]
+            found[:] = [self._read_alone(i, found.step or 0) for i in batch]
         return found
 
     def _read(self, batch: List[int]) -> List[Any]:

@@ -37,6 +37,7 @@ EXACT = (
 )
 #: Roundings, in runs whose batches have fixed sizes, and in others.
 FIXED = "Sizes of batches and places in them did not depend on the data, and with them the roundings of a gradient.\n"
+ALONE = "Sizes of batches varied, and the gradient of each example was computed in a pass of its own.\n"
 CHECKED = (
     "Sizes of batches varied: it was checked on made-up examples that neither the size of a pass nor the place in it changes a "
     "bit of a gradient.\n"
@@ -156,7 +157,7 @@ class PerExample:
 
     @property
     def sentence(self) -> str:
-        return EXACT + (FIXED if self._granule is None else CHECKED)
+        return EXACT + (FIXED if self._granule is None else ALONE if self.mapped is False else CHECKED)
 
     def add(self, sums: ExactSum, examples: Examples, tally: Tally) -> None:
         """Gradients of all, so that shapes stay the same; the first examples.real are added, the rest is padding."""
@@ -257,10 +258,9 @@ class PerExample:
             return found, torch.stack(losses) if losses else torch.zeros(0)
 
         watch = randomness.Watch(self._device.type)
-        with randomness.unchanged():
-            found = one_by_one()
-            drew = self.random is False and watch.drawn
-        if drew:  # from now on for each example by itself
+        found = one_by_one()
+        if self.random is False and watch.drawn:  # from now on for each example by itself
+            watch.restore()
             self.random = True
             found = one_by_one()
         self.random = bool(self.random)
@@ -269,12 +269,11 @@ class PerExample:
     def _drawn(self, run: Any, draws: randomness.Draws, first: int, count: int) -> Any:
         """run(), with the random numbers of each example. A model that draws none is left alone, and watched."""
         if self.random is False:
-            with randomness.unchanged():
-                watch = randomness.Watch(self._device.type)
-                found = run()
-                drew = watch.drawn
-            if not drew:
+            watch = randomness.Watch(self._device.type)
+            found = run()
+            if not watch.drawn:
                 return found
+            watch.restore()
         found, drew = randomness.drawn_alone(run, draws, first, count, self._device)
         self.random = drew or self.random is not None
         return found

@@ -29,7 +29,7 @@ from torch.func import vmap
 from .. import errors
 from .clipping import ROUNDED, ROUNDED_BY, Loss, Tally, member
 from .pytree import Examples, flatten
-from .randomness import Draws, NotDrawn, Watch, drawn_alone, unchanged
+from .randomness import Draws, NotDrawn, Watch, drawn_alone
 from .sums import ExactSum
 
 try:
@@ -235,12 +235,11 @@ class Ghost:
         """Of every example, by one pass of the model, with random numbers of each example's own."""
         device = self._parameters[0].device
         if self.random is False:
-            with unchanged():
-                watch = Watch(device.type)
-                losses = self._pass(examples, tensors)
-                drew = watch.drawn
-            if not drew:
+            watch = Watch(device.type)
+            losses = self._pass(examples, tensors)
+            if not watch.drawn:
                 return losses
+            watch.restore()
             self._hooks.reset()
         try:
             losses, drew = drawn_alone(
@@ -295,7 +294,7 @@ class Ghost:
         try:
             with torch.enable_grad():
                 losses = self._losses(examples, tensors, draws, first)
-                watch = Watch(self._device)
+                watch = Watch(self._device, others=False)
                 norms = self._norms(losses)
                 self._hooks.disable_hooks()
                 factor = factors(norms, self._clip if clip is None else clip).to(losses)

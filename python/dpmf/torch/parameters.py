@@ -110,7 +110,8 @@ class Untouched:
     """
 
     def __init__(self, model: torch.nn.Module, public: Sequence[str]):
-        self._model, self._public = model, tuple(public)
+        self._public = tuple(public)
+        self._modules = [(prefix + "." if prefix else "", module) for prefix, module in model.named_modules()]
         known = [name for name, _ in model.named_buffers()]
         for pattern in self._public:
             if not fnmatch.filter(known, pattern):
@@ -123,10 +124,25 @@ class Untouched:
         self.changed: List[str] = []
 
     def _buffers(self) -> Dict[str, torch.Tensor]:
-        return {name: b.to_local() if is_sharded(b) else b for name, b in self._model.named_buffers()}  # type: ignore[attr-defined]
+        return {
+            prefix + name: b.to_local() if is_sharded(b) else b  # type: ignore[attr-defined]
+            for prefix, module in self._modules
+            for name, b in module._buffers.items()
+            if b is not None
+        }
 
     def _counts(self) -> List[Tuple[str, int, int]]:
-        return [(name, id(p), p._version) for name, p in self._model.named_parameters()]
+        return [
+            (prefix + name, id(p), p._version)
+            for prefix, module in self._modules
+            for name, p in module._parameters.items()
+            if p is not None
+        ]
+
+    @property
+    def begun(self) -> bool:
+        """A pass is under way that has not been checked yet."""
+        return self._before is not None
 
     def begin(self) -> None:
         self._before = {name: b.detach().clone() for name, b in self._buffers().items()}
@@ -164,6 +180,7 @@ def not_finite(parameters: Dict[str, Any]) -> Optional[str]:
     parts = {name: p for name, p in parts.items() if p.numel() > 0}
     if not parts:
         return None
-    largest = torch.stack([torch.linalg.vector_norm(p, float("inf")).double() for p in parts.values()])
-    bad = ~torch.isfinite(largest)
-    return list(parts)[int(bad.nonzero()[0])] if bool(bad.any()) else None
+    # A sum of numbers that are not finite is not finite. The reverse is not true: then the numbers themselves are looked at.
+    if bool(torch.isfinite(torch.stack([p.sum(dtype=torch.float32) for p in parts.values()])).all()):
+        return None
+    return next((name for name, p in parts.items() if not bool(torch.isfinite(p).all())), None)

@@ -87,25 +87,34 @@ def seed_for(secret: bytes, step: int) -> None:
 
 
 class Watch:
-    """Were numbers drawn from a common generator since it was made?"""
+    """Were numbers drawn from a common generator since it was made? `restore` undoes that."""
 
-    def __init__(self, device: str = "cpu"):
+    def __init__(self, device: str = "cpu", others: bool = True):
         self._cuda = device == "cuda"
-        self._torch, self._others = self._now()
+        self._torch = self._state()
+        self._others = (random.getstate(), np.random.get_state()) if others else None
 
-    def _now(self) -> Any:
-        state = torch.cuda.get_rng_state() if self._cuda else torch.get_rng_state()
-        kind, keys, *rest = np.random.get_state()
-        return state, (random.getstate(), keys.tobytes(), rest)
+    def _state(self) -> torch.Tensor:
+        return torch.cuda.get_rng_state() if self._cuda else torch.get_rng_state()
 
     @property
     def torch_drawn(self) -> bool:
-        return not torch.equal(self._torch, self._now()[0])
+        return not torch.equal(self._torch, self._state())
 
     @property
     def drawn(self) -> bool:
-        state, others = self._now()
-        return not torch.equal(self._torch, state) or self._others != others
+        if self.torch_drawn or self._others is None:
+            return self.torch_drawn
+        if self._others[0] != random.getstate():
+            return True
+        (_, before, *place), (_, now, *other) = self._others[1], np.random.get_state()
+        return place != other or before.tobytes() != now.tobytes()
+
+    def restore(self) -> None:
+        (torch.cuda.set_rng_state if self._cuda else torch.set_rng_state)(self._torch)
+        if self._others is not None:
+            random.setstate(self._others[0])
+            np.random.set_state(self._others[1])
 
 
 class Draws:
