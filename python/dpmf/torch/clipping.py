@@ -212,7 +212,8 @@ class PerExample:
                 continue
             if self.mapped is False:
                 return None
-            if all(bool(torch.isfinite(g).all()) for g in found) and any(bool((g != 0).any()) for g in found):
+            first = [g[:1] for g in found]  # the others are compared with it
+            if all(bool(torch.isfinite(g).all()) for g in first) and any(bool((g != 0).any()) for g in first):
                 return found
         return None
 
