@@ -4,14 +4,16 @@
     found = dpmf.audit.run(mechanism)          # through the noise stream
     found = dpmf.audit.torch_run(mechanism)    # through dpmf.torch: its sampler, clipping, noise and step
     found = dpmf.audit.opacus_run(mechanism)   # through dpmf.opacus
+    found = dpmf.audit.leave_out(private, x, y)    # does one example move the sum of your own model by more than it may?
 
-Each makes a separate run with data and a key that are thrown away; nothing here looks into your own runs.
+The first three make a separate run with data and a key that are thrown away. The last one looks at one batch of your own, takes no
+step, and what it returns has no noise: it is for your eyes.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any, NamedTuple, Optional
+from typing import Any, List, NamedTuple, Optional
 
 import numpy as np
 
@@ -21,10 +23,13 @@ from .keys import KeyBuffer, KeyLike, create_key
 from .mechanism import Mechanism
 from .sampler import Sampler
 
-__all__ = ["Audit", "from_releases", "opacus_run", "run", "torch_run"]
+__all__ = ["Audit", "LeftOut", "from_releases", "leave_out", "opacus_run", "run", "torch_run"]
 
 #: Of the noise and the batches of an audit: those of no other run.
 LABEL = "dpmf audit"
+
+#: What ghost clipping may move a sum by, in clip norms: roundings in float32 are far below it, those of bfloat16 far above.
+ROUNDED = 1 + 1e-4
 
 
 class Audit(NamedTuple):
@@ -57,6 +62,28 @@ class Audit(NamedTuple):
     def ok(self) -> bool:
         """False: the bound is above the claim, which a true claim is in at most 1 - confidence of all audits."""
         return self.epsilon_lower <= self.epsilon_claimed
+
+
+class LeftOut(NamedTuple):
+    """What leaving single examples out of a batch did to its sum.
+
+    largest    how far the sum moved at most, in clip norms
+    same       the gradients of the others had the same bits, with the example and without it; None: ghost clipping, which
+               does not promise that
+    buffers    names of those that the passes wrote into
+    left_out   the places of the examples in the batch
+    """
+
+    largest: float
+    same: Optional[bool]
+    buffers: List[str]
+    left_out: List[int]
+
+    @property
+    def ok(self) -> bool:
+        """False: an example moves a sum by more than the noise was made for, or leaves in a buffer without noise."""
+        most = ROUNDED if self.same is None else 1.0
+        return self.largest <= most and self.same is not False and not self.buffers
 
 
 def _bytes(array: np.ndarray) -> Any:
@@ -285,3 +312,61 @@ def opacus_run(
         made.optimizer.step()
 
     return planted.train(step, made.loader, confidence=confidence, epsilon=epsilon, delta=delta)
+
+def leave_out(private: Any, inputs: Any, *targets: Any, trials: int = 8, **keywords: Any) -> LeftOut:
+    """Leaves examples out of a batch of your own, one after the other, and compares the sums, before any noise.
+
+    The guarantee rests on one example moving a sum by at most the clip norm. A layer, loss or collate function that mixes
+    examples, roundings that depend on the size of the batch, masks that are drawn in its order, and layers that keep
+    statistics break that, and no canary in a model of the library's own would notice. No step is taken, no row of noise is
+    used, and the model is as it was.
+
+    private    what dpmf.torch.make_private gave
+    inputs, targets, keywords    a batch, as for its `step`: at least 2 examples
+    trials     the number of examples that are left out, the first and the last among them
+    """
+    import torch
+
+    from .torch.clipping import Tally
+    from .torch.parameters import same_bytes
+    from .torch.private import Private
+    from .torch.pytree import Examples
+    from .torch.randomness import Draws
+    from .torch.sums import ExactSum
+
+    if not isinstance(private, Private):
+        raise errors.ArgumentTypeError("private is a %s, what dpmf.torch.make_private gives is accepted" % type(private).__name__)
+    batch = Examples(inputs, targets, keywords)
+    if batch.count < 2:
+        raise errors.ArgumentError("inputs: %d examples, accepted: 2 or more" % batch.count)
+    if trials < 1:
+        raise errors.ArgumentError("trials = %d, accepted: 1 or more" % trials)
+    places = sorted({round(i * (batch.count - 1) / max(trials - 1, 1)) for i in range(trials)})
+    before = {name: buffer.detach().clone() for name, buffer in private.model.named_buffers()}
+    written: List[str] = []
+
+    def sum_of(places: List[int]) -> Any:
+        rows = torch.tensor(places, device=batch.tensors[0].device)
+        positional, named, rest = batch.call([t[rows.to(t.device)] for t in batch.tensors])
+        some = Examples(positional, rest, named)
+        some.draws = Draws(private._secret, private.noise.step, places)
+        found = ExactSum(private._sum.sum.numel(), private.clip_norm, private._sum.units, private._sum.sum.device)
+        if private._twin is not None:
+            private._twin.fill()
+        private._route.add(found, some, Tally(()))
+        for name, buffer in private.model.named_buffers():
+            if name in before and not same_bytes(before[name], buffer):
+                written.extend([name] if name not in written else [])
+                with torch.no_grad():
+                    buffer.copy_(before[name])
+        return found
+
+    everybody = list(range(batch.count))
+    whole, largest, same = sum_of(everybody), 0.0, True
+    for place in places:
+        without = sum_of([i for i in everybody if i != place])
+        moved = whole.sum - without.sum
+        largest = max(largest, float(moved.double().norm()) * whole.grid / whole.clip)
+        same = same and torch.equal(moved, sum_of([place]).sum)
+    private._empty()
+    return LeftOut(largest, same if private.clipping == "per-example" else None, written, places)

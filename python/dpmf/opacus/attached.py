@@ -17,13 +17,18 @@ from ..mechanism import Mechanism
 from ..privacy import unit_name
 from ..torch import randomness
 from ..torch.clipping import EXACT, ROUNDED
-from ..torch.ghost import factors
+from ..torch.ghost import check_width, factors
 from ..torch.group import Group
 from ..torch.noise import Rows, make_stream, shard_of
+from ..torch.parameters import Untouched
 from ..torch.private import NOTHING_LOADED, STATE, unit_sentence
 from ..torch.sums import ExactSum
 from .accountants import Accountant
 
+#: What is said beside EXACT.
+TOGETHER = (
+    "Opacus computes a batch at once: where its size is random, one example can change how the gradients of the others round.\n"
+)
 GHOST = (DPOptimizerFastGradientClipping, DistributedDPOptimizerFastGradientClipping)
 
 
@@ -56,6 +61,10 @@ class Attached:
         self._rows = Rows(self.noise, device)
         self._group.same({"mechanism": mechanism.digest, "key": self.noise._commitment, "clip norm": optimizer.max_grad_norm})
         self._group.same(taken.identity())
+        # Masks of the whole batch come from torch's generator: a function of the key and the step, so that a resumed run
+        # has them again and no checkpoint needs them.
+        self._secret = randomness.secret_of(key, b"dpmf random numbers under opacus 1")
+        randomness.seed_for(self._secret, self.noise.step)
         self._lost = self._group.worst(self.noise.reserved)
         self._before = (optimizer.noise_multiplier, optimizer.step_hook)
         # The standard deviation of the seeds over the clip norm; nothing here is computed from it.
@@ -63,6 +72,9 @@ class Attached:
         optimizer.attach_step_hook(lambda _: self.accountant.step(noise_multiplier=self._multiplier, sample_rate=0.0))
         self.ghost = isinstance(optimizer, GHOST)
         self._module, self._pending = module, -1
+        model = getattr(module, "_module", module)  # Opacus' wrapper, or its hooks on the model itself
+        self._untouched = None if model is None else Untouched(model, ())
+        self._begins = None if model is None else model.register_forward_pre_hook(self._begin)
         self._names = ["accumulate" if self.ghost else "clip_and_accumulate", "add_noise", "state_dict", "load_state_dict"]
         for name in self._names:
             setattr(optimizer, name, getattr(self, name))
@@ -88,6 +100,11 @@ class Attached:
         if getattr(optimizer, "_dpmf_attached", None) is None:  # steps of a second attach have their own epsilon
             self.accountant.steps_after = True
 
+    def _begin(self, module: Any, _inputs: Any) -> None:
+        """A forward pass in training mode begins: it must leave the buffers as they are."""
+        if module.training and self._untouched is not None and not self._untouched.begun:
+            self._untouched.begin()
+
     # ---- in the place of DPOptimizer's own ----
 
     def clip_and_accumulate(self) -> None:
@@ -108,6 +125,8 @@ class Attached:
 
     def _factors(self) -> torch.Tensor:
         """In the place of the ghost module's own: between its two backward passes."""
+        for p in self._params:  # autocast around the model makes them bfloat16
+            check_width(getattr(p, "_norm_sample", p).dtype, "the norm of a gradient")
         norms = self._module.get_norm_sample()
         self._pending = len(norms)
         return factors(norms.double(), float(self.optimizer.max_grad_norm)).to(norms)
@@ -147,6 +166,7 @@ class Attached:
         part = self._sum.noisy(self._shard[0], row, 1.0, row.dtype)
         self._sum.zero_()
         self._taken.close_step(step)
+        randomness.seed_for(self._secret, self.noise.step)
         whole = part
         if self._group.world > 1:  # Opacus adds the processes up: each has its own shard, and zeros
             whole = torch.zeros(self.noise.dim, dtype=part.dtype, device=part.device)
@@ -157,6 +177,8 @@ class Attached:
 
     def _check(self) -> None:
         optimizer = self.optimizer
+        if self._untouched is not None:
+            self._untouched.check()
         if self._lost:
             raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
         if self.noise.step >= self.mechanism.steps:
@@ -187,7 +209,7 @@ class Attached:
         found = self._taken.privacy(None)
         if found is None:
             return "No example has taken part yet.\n"
-        return found.statement() + unit_sentence(unit) + (ROUNDED if self.ghost else EXACT)
+        return found.statement() + unit_sentence(unit) + (ROUNDED if self.ghost else EXACT + TOGETHER)
 
     # ---- checkpoints ----
 
@@ -197,13 +219,12 @@ class Attached:
             raise errors.StateError(NOTHING_LOADED % (self._lost, self.mechanism.steps))
         own = {
             "noise": self.noise.state_dict(),
-            "random": randomness.states(),
             "taken": self._taken.state_dict(),
         }
         return {**self.optimizer.original_optimizer.state_dict(), STATE: own}
 
     def load_state_dict(self, state: Dict[str, Any]) -> None:
-        if STATE not in state or not isinstance(state[STATE], dict) or "random" not in state[STATE]:
+        if STATE not in state or not isinstance(state[STATE], dict) or "noise" not in state[STATE]:
             raise errors.StateError(
                 "this optimizer state has no noise state: a run resumed from it would use rows of noise again"
             )
@@ -213,7 +234,7 @@ class Attached:
         self._taken.load_state_dict(own["taken"], self.noise.step)
         self.accountant._steps = self.noise.step
         self.optimizer.original_optimizer.load_state_dict({name: part for name, part in state.items() if name != STATE})
-        randomness.restore(own["random"])
+        randomness.seed_for(self._secret, self.noise.step)
         self._lost = 0
 
     def detach(self) -> None:
@@ -227,6 +248,8 @@ class Attached:
             self.optimizer.step = self._own_step
         if self.ghost:
             self._module.__dict__.pop("get_clipping_coef", None)
+        if self._begins is not None:
+            self._begins.remove()
         self.optimizer.noise_multiplier, self.optimizer.step_hook = self._before
         self.noise.close()
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 from typing import Any, Callable, Dict, Iterator, List, Optional
 
 import torch
@@ -15,7 +14,7 @@ from ..mechanism import Mechanism
 from ..sampler import Sampler
 from .group import rank_of
 from .pytree import flatten, mapped
-from .randomness import seeded
+from .randomness import Watch, secret_of, seeded
 
 #: What a tensor of a batch is marked with.
 MARK = "dpmf_step"
@@ -74,13 +73,12 @@ class BatchSampler(torch.utils.data.Sampler):
         units = units_of(units)
         with KeyBuffer(key) as memory:
             self.sampler = Sampler(what, units, steps, bytes(memory.memory), label, mechanism, cap)
-            self._secret = hmac.new(bytes(memory.memory), b"dpmf data loader 1", hashlib.sha256).digest()
+            self._secret = secret_of(bytes(memory.memory), b"dpmf data loader 1")
         self.sampler._ephemeral = key is None
         self._position: Callable[[], int] = lambda: self.sampler.step
         self._allowed: Callable[[], None] = lambda: None
-        self._sizes: Dict[int, int] = {}
+        self._drawn: Dict[int, List[int]] = {}
         self._given_step: Optional[int] = None
-        self._first = 0
         #: Of every batch of this process, padding included; None: batches are as long as they come.
         self.length: Optional[int] = -(-self.sampler.capacity // self.world) if self.sampler.capped else None
 
@@ -132,23 +130,25 @@ class BatchSampler(torch.utils.data.Sampler):
     def give(self, step: int) -> None:
         """Records that the caller has the batch of this step."""
         self._given_step = step
-        done = min(self._position(), step)
-        self._sizes = {t: size for t, size in self._sizes.items() if t >= done}
+        self._forget(min(self._position(), step))
 
-    def size(self, step: int) -> Optional[int]:
-        """Of this process's part of a batch that was drawn; None: it was not."""
-        return self._sizes.get(step)
+    def _forget(self, before: int) -> None:
+        self._drawn = {t: units for t, units in self._drawn.items() if t >= before}
+
+    def drawn(self, step: int) -> Optional[List[int]]:
+        """The units of this process's part of a batch that was drawn; None: it was not."""
+        return self._drawn.get(step)
 
     def __iter__(self) -> Iterator[Batch]:
         self._allowed()
         if self.sampler.step != self._position():
             self.sampler.seek(self._position())
-        self._first = self.sampler.step
         while self.sampler.step < self.sampler.steps:
             step = self.sampler.step
             drawn = self.sampler.next()[self.rank :: self.world].tolist()
             batch = Batch(drawn + [0] * ((self.length or 0) - len(drawn)), step, len(drawn))
-            self._sizes[step] = len(drawn)
+            self._forget(min(self._position(), step))
+            self._drawn[step] = drawn
             self._given_step = step
             yield batch
 
@@ -186,26 +186,62 @@ def part_of(rank: Optional[int], world: Optional[int], group: Any) -> "tuple[int
 # ---- loaders ----
 
 
-class _Collate:
-    """A batch, which may be empty: then one example tells the shapes."""
+class Fetched(list):
+    """Examples of a batch, and the step that it was drawn for; None: another loader over the same data asked for them."""
 
-    def __init__(self, dataset: Any, collate: Callable[[List[Any]], Any]):
-        self.dataset, self.collate = dataset, collate
+    step: Optional[int] = None
+
+
+class Carried:
+    """A batch on its way out of a worker, with the step that it was drawn for."""
+
+    def __init__(self, batch: Any, step: int):
+        self.batch, self.step = batch, step
+
+    def pin_memory(self, *device: Any) -> "Carried":
+        """For loaders that pin: torch asks it of what it does not know."""
+        from torch.utils.data._utils.pin_memory import pin_memory
+
+        return Carried(pin_memory(self.batch, *device), self.step)
+
+
+class _Collate:
+    """A batch, which may be empty: then one example tells the shapes. Random choices are a function of the key and the step."""
+
+    def __init__(self, dataset: Any, collate: Callable[[List[Any]], Any], secret: bytes):
+        self.dataset, self.collate, self._secret, self._random = dataset, collate, secret, False
 
     def __call__(self, examples: List[Any]) -> Any:
+        step = getattr(examples, "step", None)
+        found = self._seeded(examples, step or 0)
+        return found if step is None else Carried(found, step)
+
+    def _seeded(self, examples: List[Any], step: int) -> Any:
+        if not self._random:  # as in Examples
+            watch = Watch()
+            found = self._batch(examples)
+            if not watch.drawn:
+                return found
+            watch.restore()
+            self._random = True
+        with seeded(self._secret, step):
+            return self._batch(examples)
+
+    def _batch(self, examples: List[Any]) -> Any:
         if examples:
-            return self.collate(examples)
+            return self.collate(list(examples))
         return mapped(lambda part: part[:0], self.collate([self.dataset[0]]))
 
 
 class Examples(torch.utils.data.Dataset):
-    """A data set whose random choices (augmentation) in a batch are a function of the key and the batch's step.
+    """A data set whose random choices for an example (augmentation) are a function of the key, the step and the example.
 
-    So they are the same in any number of workers, and again when a step is computed again after a crash.
+    So they are the same in any number of workers, again when a step is computed again after a crash, and for any others in
+    the batch.
     """
 
     def __init__(self, dataset: Any, secret: bytes):
-        self.dataset, self._secret = dataset, secret
+        self.dataset, self._secret, self._random = dataset, secret, False
 
     def __len__(self) -> int:
         return len(self.dataset)
@@ -214,13 +250,29 @@ class Examples(torch.utils.data.Dataset):
         return self.dataset[index]
 
     def __getitems__(self, batch: List[int]) -> List[Any]:
-        with seeded(self._secret, getattr(batch, "step", 0)):
-            if getattr(self.dataset, "__getitems__", None):
-                return self.dataset.__getitems__(list(batch))
-            return [self.dataset[i] for i in batch]
+        found = Fetched()
+        found.step = getattr(batch, "step", None)
+        if not self._random:  # data without random choices is read as it is, and watched
+            watch = Watch()
+            found[:] = self._read(list(batch))
+            if watch.drawn:
+                watch.restore()
+                self._random = True
+        if self._random:
+            found[:] = [self._read_alone(i, found.step or 0) for i in batch]
+        return found
+
+    def _read(self, batch: List[int]) -> List[Any]:
+        if getattr(self.dataset, "__getitems__", None):
+            return self.dataset.__getitems__(batch)
+        return [self.dataset[i] for i in batch]
+
+    def _read_alone(self, i: int, step: int) -> Any:
+        with seeded(self._secret, step, i):
+            return self._read([i])[0]
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("dataset", "_secret"):  # not there yet: while a worker unpacks it
+        if name in ("dataset", "_secret", "_random"):  # not there yet: while a worker unpacks it
             raise AttributeError(name)
         return getattr(self.dataset, name)
 
@@ -233,11 +285,9 @@ class Loader(torch.utils.data.DataLoader):
         return self._batches(super().__iter__())
 
     def _batches(self, batches: Any) -> Iterator[Any]:
-        first = None
-        for batch in batches:
-            first = self.batch_sampler._first if first is None else first + 1
-            self.batch_sampler.give(first)
-            yield marked(batch, first)
+        for carried in batches:
+            self.batch_sampler.give(carried.step)
+            yield marked(carried.batch, carried.step)
 
 
 def marked(batch: Any, step: int) -> Any:
@@ -260,10 +310,13 @@ def data_loader(
 ) -> torch.utils.data.DataLoader:
     """A DataLoader over the sampler's batches, which can also be empty, and which carry their step.
 
-    Random augmentation in the data set is a function of the key and the step (torch's, Python's and NumPy's generators are
-    seeded for each batch), so that a resumed run has the same examples as before, with any number of workers.
+    Random augmentation in the data set is a function of the key, the step and the example (torch's, Python's and NumPy's
+    generators are seeded for each), so that a resumed run has the same examples as before, with any number of workers and
+    any others in the batch. Random choices of collate_fn are functions of the key and the step: what it draws for single
+    examples, or mixes, depends on the others of the batch.
     """
-    collate = _Collate(dataset, collate_fn or torch.utils.data.default_collate)
+    collate = _Collate(dataset, collate_fn or torch.utils.data.default_collate, sampler._secret)
     # A generator of its own: making an iterator draws a number, which a run that is resumed would draw once more.
-    options.setdefault("generator", torch.Generator().manual_seed(0))
+    seed = hashlib.sha256(sampler._secret + b"workers").digest()[:7]
+    options.setdefault("generator", torch.Generator().manual_seed(int.from_bytes(seed, "little")))
     return Loader(Examples(dataset, sampler._secret), batch_sampler=sampler, collate_fn=collate, **options)

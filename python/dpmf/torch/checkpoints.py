@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints of a whole private run through torch.distributed.checkpoint: model, optimizer, noise state, random numbers.
+"""Checkpoints of a whole private run through torch.distributed.checkpoint: model, optimizer, noise state.
 
 Tensors go by the names of their parameters, so that another number of processes, or other placements, can resume. An optimizer
 that has not taken a step has no state yet; torch would make it by a step of rate 0, which counts, so nothing is saved then, and
@@ -23,7 +23,6 @@ from torch.distributed.checkpoint.state_dict import (
 )
 
 from .. import errors
-from . import randomness
 
 if TYPE_CHECKING:
     from .private import Private
@@ -42,13 +41,9 @@ def unpacked(data: bytes) -> Any:
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
-def parts_of(private: "Private", with_state: bool, own: bytes, random: bytes) -> Dict[str, Any]:
-    """What is saved, or read into. Random-number states are each process's own."""
-    parts: Dict[str, Any] = {
-        "model": get_model_state_dict(private.model),
-        "dpmf": own,
-        "random": {str(private._group.rank): random},
-    }
+def parts_of(private: "Private", with_state: bool, own: bytes) -> Dict[str, Any]:
+    """What is saved, or read into."""
+    parts: Dict[str, Any] = {"model": get_model_state_dict(private.model), "dpmf": own}
     if with_state:
         parts["optimizer"] = get_optimizer_state_dict(private.model, private.optimizer)
     return parts
@@ -56,10 +51,9 @@ def parts_of(private: "Private", with_state: bool, own: bytes, random: bytes) ->
 
 def save(private: "Private", folder: PathLike) -> None:
     own = private._own_state()
-    random = packed(own.pop("random"))
     with_state = bool(private.optimizer.state) or private.steps_taken > 0
     with private._by_torch():
-        parts = parts_of(private, with_state, packed(own), random)
+        parts = parts_of(private, with_state, packed(own))
     distributed.save(parts, checkpoint_id=os.fspath(folder), no_dist=private._group.world == 1)
 
 
@@ -72,14 +66,10 @@ def load(private: "Private", folder: PathLike) -> None:
     if "dpmf" not in known:
         raise errors.StateError("folder: the checkpoint in %s has no noise state" % folder)
     with_state = any(name.startswith("optimizer.") for name in known)
-    rank = str(private._group.rank)
     with private._by_torch():
-        parts = parts_of(private, with_state, b"", b"")
-        if "random." + rank not in known:
-            del parts["random"]  # this process was not there: it keeps its own
+        parts = parts_of(private, with_state, b"")
         distributed.load(parts, storage_reader=reader, no_dist=private._group.world == 1)
         set_model_state_dict(private.model, parts["model"])
         if with_state:
             set_optimizer_state_dict(private.model, private.optimizer, parts["optimizer"])
-    random = unpacked(parts["random"][rank]) if "random" in parts else randomness.states()
-    private._take({**unpacked(parts["dpmf"]), "random": random})
+    private._take(unpacked(parts["dpmf"]))

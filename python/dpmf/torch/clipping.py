@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
@@ -15,6 +16,7 @@ from torch.func import functional_call, grad_and_value, vmap
 
 from .. import errors
 from . import randomness
+from .places import Places, in_rows, made_up_parameters
 from .pytree import Examples
 from .sums import ExactSum
 
@@ -30,13 +32,26 @@ SHARE, COPIES = 0.25, 3
 
 EXACT = (
     "Gradients were clipped one example at a time and summed in integers: no example moved a sum by more than the clip norm, "
-    "exactly.\n"
+    "exactly, if each example's gradient depends on it alone. A model, loss, augmentation or collate function that mixes the "
+    "examples of a batch is not covered (MixUp, or padding to the longest without a mask).\n"
+)
+#: Roundings, in runs whose batches have fixed sizes, and in others.
+FIXED = "Sizes of batches and places in them did not depend on the data, and with them the roundings of a gradient.\n"
+ALONE = "Sizes of batches varied, and the gradient of each example was computed in a pass of its own.\n"
+CHECKED = (
+    "Sizes of batches varied: it was checked on made-up examples that neither the size of a pass nor the place in it changes a "
+    "bit of a gradient.\n"
 )
 ROUNDED = (
     "Gradients were clipped by ghost clipping: norms and sums are floating-point numbers, so that the clip norm holds up to "
     "their rounding, and data that is made for it can make the roundings large. clipping='per-example' is exact.\n"
 )
-
+#: The same with what was measured on made-up examples of the run's shapes.
+ROUNDED_BY = (
+    "Gradients were clipped by ghost clipping: norms and sums are floating-point numbers, so that the clip norm holds up to "
+    "their rounding. In a batch of made-up examples of this run's shapes, one example moved the sum by %.7g clip norms; data "
+    "that is made for it can make the roundings large. clipping='per-example' is exact.\n"
+)
 
 STATED = (
     "It does not cover the reports of the steps beside the model, which have no noise: %s. Anybody who sees those can "
@@ -116,14 +131,33 @@ class Tally:
 
 
 class PerExample:
-    """Every example's gradient, clipped on the grid and summed in integers: exact."""
+    """Every example's gradient, clipped on the grid and summed in integers: exact.
 
-    name, sentence = "per-example", EXACT
+    granule   None: sizes of batches and places in them do not depend on who takes part. Else passes have sizes in which a
+              gradient is the same to the bit in every place, multiples of it where that is possible (places.py)
+    """
 
-    def __init__(self, model: Any, trained: Dict[str, Any], others: Dict[str, Any], loss: Loss, chunk: int):
+    name = "per-example"
+
+    def __init__(
+        self,
+        model: Any,
+        trained: Dict[str, Any],
+        others: Dict[str, Any],
+        loss: Loss,
+        chunk: int,
+        granule: Optional[int] = None,
+    ):
         self._model, self._trained, self._others, self._loss = model, trained, others, loss
-        self.chunk = chunk
+        self.chunk, self._granule = chunk, granule
         self.mapped: Optional[bool] = None  # None: whether all examples go in one pass has not been tried
+        self.random: Optional[bool] = None  # None: whether the model draws random numbers is not known
+        self._device = next(iter(trained.values())).device
+        self._places: Dict[Any, Places] = {}
+
+    @property
+    def sentence(self) -> str:
+        return EXACT + (FIXED if self._granule is None else ALONE if self.mapped is False else CHECKED)
 
     def add(self, sums: ExactSum, examples: Examples, tally: Tally) -> None:
         """Gradients of all, so that shapes stay the same; the first examples.real are added, the rest is padding."""
@@ -135,40 +169,115 @@ class PerExample:
             outputs = functional_call(self._model, (parameters, others), positional, named)
             return self._loss.of_one(outputs, targets)
 
-        for first in range(0, examples.count, self.chunk):
-            last = min(first + self.chunk, examples.count)
-            found, losses = self._gradients(loss_of_one, parameters, examples.part(first, last))
-            real = max(examples.real - first, 0)
+        each = grad_and_value(loss_of_one)
+        first = 0
+        while first < examples.count:
+            taken, rows = self._rows(each, parameters, examples, examples.count - first)
+            tensors = examples.part(first, first + taken)
+            if self._granule is not None:
+                tensors = in_rows(examples.tensors, first, first + taken, rows)
+            found, losses = self._gradients(each, parameters, tensors, examples.draws, first)
+            real = min(max(examples.real - first, 0), taken)
             whole = [g[:real] for g in found.values()]
             sums.add(whole)
             sums.count(lambda: norms(whole))
             tally.add(losses[:real], lambda: norms(whole), sums.clip)
+            first += taken
 
-    def _gradients(self, loss_of_one: Any, parameters: Dict[str, torch.Tensor], tensors: List[torch.Tensor]) -> Any:
+    def _rows(self, each: Any, parameters: Dict[str, torch.Tensor], examples: Examples, count: int) -> Tuple[int, int]:
+        """(how many examples the next pass takes, its rows)."""
+        want = min(count, self.chunk)
+        if self._granule is None or self.mapped is False:
+            return want, want
+        shapes = tuple((tuple(t.shape[1:]), t.dtype) for t in examples.tensors)
+        places = self._places.setdefault(shapes, Places(self._granule))
+        found = places.rows(count, self.chunk, lambda rows: self._probe(each, parameters, examples, rows))
+        return (want, want) if self.mapped is False else found  # it may just have been found out
+
+    def _probe(self, each: Any, parameters: Dict[str, torch.Tensor], examples: Examples, rows: int) -> Any:
+        """Gradients of equal made-up examples; None: there are none that could be compared."""
+        own = made_up_parameters(parameters)
+        for made_up, whole in ((own, 1), (own, 0), (own, None), (parameters, None)):
+            with randomness.unchanged():
+                torch.manual_seed(1)
+                one = examples.made_up(1, 0 if whole is None else whole)
+            if whole is None:  # numbers that the model takes only of a certain kind: those of the first example
+                one = [t if t.is_floating_point() else real[:1] for t, real in zip(one, examples.tensors)]
+            try:
+                draws = randomness.Draws(b"", 0, [0] * rows)
+                found = list(self._gradients(each, made_up, in_rows(one, 0, 1, rows), draws, 0)[0].values())
+            except errors.Error:
+                raise
+            except Exception:  # the model's own, about such inputs
+                continue
+            if self.mapped is False:
+                return None
+            first = [g[:1] for g in found]  # the others are compared with it
+            if all(bool(torch.isfinite(g).all()) for g in first) and any(bool((g != 0).any()) for g in first):
+                return found
+        return None
+
+    def _gradients(
+        self,
+        each: Any,
+        parameters: Dict[str, torch.Tensor],
+        tensors: List[torch.Tensor],
+        draws: randomness.Draws,
+        first: int,
+    ) -> Any:
         """(gradients, losses) of every example: all in one pass, or one after the other where the model does not allow that.
 
-        Whether it does depends on the model and not on the data, and is tried once; a try that fails draws no random numbers,
-        so that a run that is resumed draws what the first one drew.
+        Whether it does depends on the model and not on the data, and is tried once. Random numbers in it are functions of
+        the key, the step and the example.
         """
-        each = grad_and_value(loss_of_one)
-        if self.mapped is not False and len(tensors[0]) > 0:
-            before = randomness.states() if self.mapped is None else None
+        count = len(tensors[0])
+        if self.mapped is not False and count > 0:
             try:
-                found = vmap(each, in_dims=(None, 0), randomness="different")(parameters, tensors)
+                found = self._drawn(
+                    lambda: vmap(each, in_dims=(None, 0), randomness="different")(parameters, tensors), draws, first, count
+                )
                 self.mapped = True
                 return found
+            except randomness.NotDrawn:
+                pass
             except RuntimeError as error:
-                if before is None or not any(sign in str(error) for sign in NOT_MAPPED):
+                if self.mapped or not any(sign in str(error) for sign in NOT_MAPPED):
                     raise
-                randomness.restore(before)
-                self.mapped = False
-        found, losses = {name: p.new_zeros((len(tensors[0]), *p.shape)) for name, p in parameters.items()}, []
-        for i in range(len(tensors[0])):
-            one, loss = each(parameters, [t[i] for t in tensors])
-            losses.append(loss)
-            for name, g in one.items():
-                found[name][i] = g
-        return found, torch.stack(losses) if losses else torch.zeros(0)
+            self.mapped, self.random = False, None
+
+        def one_by_one() -> Any:
+            found, losses = {name: p.new_zeros((count, *p.shape)) for name, p in parameters.items()}, []
+            for i in range(count):
+                with contextlib.nullcontext() if self.random is False else draws.alone(first + i):
+                    watch = randomness.Watch(self._device.type) if self.random is None else None
+                    one, loss = each(parameters, [t[i].clone() for t in tensors])
+                    if watch is not None and watch.drawn:
+                        self.random = True
+                losses.append(loss)
+                for name, g in one.items():
+                    found[name][i] = g
+            return found, torch.stack(losses) if losses else torch.zeros(0)
+
+        watch = randomness.Watch(self._device.type)
+        found = one_by_one()
+        if self.random is False and watch.drawn:  # from now on for each example by itself
+            watch.restore()
+            self.random = True
+            found = one_by_one()
+        self.random = bool(self.random)
+        return found
+
+    def _drawn(self, run: Any, draws: randomness.Draws, first: int, count: int) -> Any:
+        """run(), with the random numbers of each example. A model that draws none is left alone, and watched."""
+        if self.random is False:
+            watch = randomness.Watch(self._device.type)
+            found = run()
+            if not watch.drawn:
+                return found
+            watch.restore()
+        found, drew = randomness.drawn_alone(run, draws, first, count, self._device)
+        self.random = drew or self.random is not None
+        return found
 
     def close(self) -> None:
         pass

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Optional, Union
+from typing import Any, Callable, Optional, Sequence, Union
 
 import torch
 
@@ -44,6 +44,8 @@ def make_private(
     scratch: Any = None,
     threads: int = 0,
     exact: bool = False,
+    public_buffers: Sequence[str] = (),
+    fixed_shapes: bool = True,
 ) -> Private:
     """A private training step for a model and its optimizer.
 
@@ -75,6 +77,11 @@ def make_private(
     state, label, prefetch, lookahead, scratch, threads    as for NoiseStream
     exact            the exact release (docs/exactness.md): noise on the grid of the sums, added in integers, with a proof for the
                      numbers that leave; needs clipping="per-example"
+    public_buffers   names of buffers that the model itself may write while it computes gradients (counters of steps, say),
+                     because what it writes depends on no example. A model that writes into any other is refused
+    fixed_shapes     False: examples may have other shapes in other batches. Padding to the longest example of a batch changes
+                     what the others are, so that this is for models whose mask keeps padding out of every gradient; the
+                     statement says so
     """
     options = select(STREAM, locals())
     if noise != "host" and str(noise).partition(":")[0] not in ("cuda", "opencl"):
@@ -114,7 +121,9 @@ def make_private(
     check_sharding(model)
 
     private = Private(
-        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, tell, chunk, process_group, taken, key, options
+        model, optimizer, mechanism, clip_norm, expected_batch, loss, clipping, tell, chunk, process_group, taken, key, options,
+        (public_buffers,) if isinstance(public_buffers, str) else public_buffers,
+        fixed_shapes,
     )
     if isinstance(batches, BatchSampler):
         batches.follow(lambda: private.noise.step, private._may_go_on)

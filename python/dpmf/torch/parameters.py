@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which parameters are trained, and whether they still are the ones that the noise was made for."""
+"""Which parameters are trained, whether they still are the ones that the noise was made for, and what else a model holds."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Tuple
+import fnmatch
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -84,3 +85,102 @@ def check_layers(model: torch.nn.Module) -> None:
             raise errors.UnsupportedError(kind + ", whose parameters are flat pieces: fully_shard (FSDP2) is accepted")
         if isinstance(module, torch.nn.DataParallel):
             raise errors.UnsupportedError(kind + ": one process for each device is accepted, as DistributedDataParallel has it")
+
+
+# ---- what a pass over examples must leave as it is ----
+
+
+def same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """NaN is equal to itself here."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    if torch.equal(one, other):
+        return True
+    flat = [t.detach().reshape(-1).contiguous().view(torch.uint8) for t in (one, other)]
+    return torch.equal(*flat)
+
+
+class Untouched:
+    """Buffers and parameters of a model while gradients are formed: a pass that writes into one would publish raw data.
+
+    state_dict() holds buffers, and nothing adds noise to what a layer writes there (running statistics, say). Buffers are
+    compared by their bytes, parameters by torch's count of writes.
+
+    public   names of buffers, or patterns of names as in "layers.*.steps", that the model itself may write
+    """
+
+    def __init__(self, model: torch.nn.Module, public: Sequence[str]):
+        self._public = tuple(public)
+        self._modules = [(prefix + "." if prefix else "", module) for prefix, module in model.named_modules()]
+        known = [name for name, _ in model.named_buffers()]
+        for pattern in self._public:
+            if not fnmatch.filter(known, pattern):
+                raise errors.ArgumentError(
+                    "public_buffers: %r is no buffer of the model, which has %s" % (pattern, ", ".join(known) or "none")
+                )
+        self._before: Optional[Dict[str, torch.Tensor]] = None
+        self._writes: List[Tuple[str, int, int]] = []
+        #: Those of the public ones that a pass has changed.
+        self.changed: List[str] = []
+
+    def _buffers(self) -> Dict[str, torch.Tensor]:
+        return {
+            prefix + name: b.to_local() if is_sharded(b) else b  # type: ignore[attr-defined]
+            for prefix, module in self._modules
+            for name, b in module._buffers.items()
+            if b is not None
+        }
+
+    def _counts(self) -> List[Tuple[str, int, int]]:
+        return [
+            (prefix + name, id(p), p._version)
+            for prefix, module in self._modules
+            for name, p in module._parameters.items()
+            if p is not None
+        ]
+
+    @property
+    def begun(self) -> bool:
+        """A pass is under way that has not been checked yet."""
+        return self._before is not None
+
+    def begin(self) -> None:
+        self._before = {name: b.detach().clone() for name, b in self._buffers().items()}
+        self._writes = self._counts()
+
+    def check(self) -> None:
+        """Raises if a pass has changed one of them, which is as it was before then."""
+        if self._before is None:
+            return
+        now, found = self._buffers(), []
+        for name, before in self._before.items():
+            if name in now and same_bytes(before, now[name]):
+                continue
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in self._public):
+                self.changed += [name] if name not in self.changed else []
+                continue
+            found.append(name)
+            if name in now and now[name].shape == before.shape:
+                with torch.no_grad():
+                    now[name].copy_(before)
+        found += [name for name in now if name not in self._before]
+        found += [name for (name, *was), (_, *now_) in zip(self._writes, self._counts()) if was != now_]
+        self._before = None
+        if found:
+            raise errors.UnsupportedError(
+                "the model writes into %s while it computes the gradients: data would be in its state_dict() without noise. "
+                "Accepted: a layer without running statistics (GroupNorm, eval mode), or public_buffers=[%r], where what is "
+                "written depends on no example" % (", ".join(found), found[0])
+            )
+
+
+def not_finite(parameters: Dict[str, Any]) -> Optional[str]:
+    """The name of a parameter that has NaN or an infinity; None: there is none."""
+    parts = {n: (p.to_local() if is_sharded(p) else p).detach() for n, p in parameters.items() if p.is_floating_point()}
+    parts = {name: p for name, p in parts.items() if p.numel() > 0}
+    if not parts:
+        return None
+    # A sum of numbers that are not finite is not finite. The reverse is not true: then the numbers themselves are looked at.
+    if bool(torch.isfinite(torch.stack([p.sum(dtype=torch.float32) for p in parts.values()])).all()):
+        return None
+    return next((name for name, p in parts.items() if not bool(torch.isfinite(p).all())), None)

@@ -16,6 +16,10 @@ from ..mechanism import Mechanism
 from ..privacy import Privacy
 from ..sampler import Sampler
 from .batches import BatchSampler, mark_of
+from .pytree import flatten
+
+#: What a tensor of a counted batch is marked with.
+DELIVERY = "dpmf_delivery"
 
 
 #: Runs of more steps get no epsilon beforehand: the sensitivity of shuffled batches takes seconds there.
@@ -32,6 +36,13 @@ class Checked:
         self.mechanism, self.sampler = mechanism, sampler
         self.capacity = sampler.sampler.capacity
         self._given = (-1, 0)
+        #: Those of the examples that were taken last, in their order; padding behind them has none.
+        self.units: List[int] = []
+        in_order = sampler.sampler.text.partition(":")[0] in ("cyclic", "shuffled")
+        #: Sizes of batches, and places in them, do not depend on who takes part.
+        self.steady = in_order and mechanism.adjacency != "add-remove"
+        #: 0: sizes of batches do not vary.
+        self.spread = 0.0 if in_order or sampler.length is not None else 1.0
 
     def take(self, step: int, count: int, tensors: Sequence[Any], drawn_for: Optional[int], units: Any) -> int:
         """Raises unless these examples belong to this step; nothing has been computed of them yet.
@@ -54,13 +65,15 @@ class Checked:
             )
         before = self._given[1] if self._given[0] == step else 0
         given = before + count
-        size = self.sampler.size(step)
+        drawn = self.sampler.drawn(step)
+        size = None if drawn is None else len(drawn)
         most = size if size is None or self.sampler.length is None else self.sampler.length
-        if size is None or most is None or given > most:
+        if drawn is None or size is None or most is None or given > most:
             raise errors.StateError(
                 "%d examples for step %d, and its batch has %s" % (given, step, "not been drawn" if most is None else most)
             )
         self._given = (step, given)
+        self.units = drawn[before:given]
         return min(count, max(0, size - before))
 
     def identity(self) -> Dict[str, Any]:
@@ -84,6 +97,13 @@ class Checked:
         self.forget()
 
 
+class Delivery:
+    """A batch that a loader has given: whose, and how many of its examples the current step has taken."""
+
+    def __init__(self, of: "Counted", indices: List[int]):
+        self.of, self.indices, self.used = of, indices, 0
+
+
 class Counted:
     """Batches of any loader: how they were drawn is not known, so the participations of every example are counted.
 
@@ -93,15 +113,19 @@ class Counted:
 
     def __init__(self, mechanism: Mechanism, loader: Any = None):
         self.mechanism, self.capacity = mechanism, 1 << 20
+        #: Those of the examples that were taken last, in their order.
+        self.units: List[int] = []
         self._units: List[np.ndarray] = []
         self._steps: List[int] = []
         self._read: Deque[List[int]] = collections.deque()
-        self._delivered: Deque[List[int]] = collections.deque()
-        self._now: List[int] = []
-        self._given = 0
+        self._delivered: List[Delivery] = []  # by the loader, and in no step yet
+        self._used: List[Delivery] = []  # in the step that is under way
         self._order = None if loader is None else fixed_order(loader, mechanism)
         self._assumed = None if loader is None else participation_of(loader, mechanism)
         self._loader = None if loader is None else watch(loader, self)
+        #: Sizes of batches, and places in them, do not depend on who takes part.
+        self.steady = self._order is not None and mechanism.adjacency != "add-remove"
+        self.spread = 1.0
         if self._assumed is not None and self._order is None:
             self._warn()
 
@@ -142,8 +166,12 @@ class Counted:
     def read(self, indices: Sequence[int]) -> None:
         self._read.append([int(i) for i in indices])
 
-    def deliver(self) -> None:
-        self._delivered.append(self._read.popleft())
+    def deliver(self, batch: Any) -> None:
+        """The loader gives its next batch: tensors of it know whose they are from then on."""
+        delivery = Delivery(self, self._read.popleft())
+        self._delivered.append(delivery)
+        for part in flatten(batch)[0]:
+            setattr(part, DELIVERY, delivery)
 
     # ---- the step's side ----
 
@@ -154,50 +182,72 @@ class Counted:
             named = whole_numbers(units, "units").reshape(-1).tolist()
             if len(named) != count:
                 raise errors.ArgumentError("%d units for %d examples" % (len(named), count))
-            self._delivered.append(named)
+            found = Delivery(self, named)
         elif self._loader is None:
             raise errors.StateError(
                 "which examples took part? Give make_private sampler=, a BatchSampler or the DataLoader, or units= at every step: the "
                 "numbers of these examples, by which their participations are counted"
             )
-        elif not self._delivered and self._read:
-            self._delivered.append(self._read.popleft())  # another loader over the same batches: Opacus' BatchMemoryManager
-        self._given += count
-        self._now = self._latest(step)
-        if len(set(self._now)) < len(self._now):
+        else:
+            found = self._delivery_of(tensors, step)
+        before = found.used if any(found is other for other in self._used) else 0
+        if before + count > len(found.indices):
+            raise errors.StateError(
+                "%d examples for step %d, but the loader has given %d since the last step"
+                % (before + count, step, len(found.indices))
+            )
+        now = self._used if before or any(found is other for other in self._used) else self._used + [found]
+        everybody = [i for delivery in now for i in delivery.indices]
+        if len(set(everybody)) < len(everybody):
             raise errors.StateError("an example is twice in step %d: a unit is clipped once per step" % step)
         if self._order is not None:
             self._order.seek(step)
-            if self._order.next().tolist() != sorted(self._now):
+            if self._order.next().tolist() != sorted(everybody):
                 raise errors.StateError(
                     "the batch of step %d is not the one that the loader's order has there: a batch that was not stepped, "
                     "or two in one step" % step
                 )
+        self._used, found.used = now, before + count
+        self._delivered = [other for other in self._delivered if other is not found]
+        self.units = found.indices[before : before + count]
         return count
 
-    def _latest(self, step: int) -> List[int]:
-        """The examples of the batches that the loader gave last, as many of them as the step has used."""
-        found: List[int] = []
-        for batch in reversed(self._delivered):
-            if len(found) >= self._given:
-                break
-            found = batch + found
-        if len(found) < self._given:
+    def _delivery_of(self, tensors: Sequence[Any], step: int) -> "Delivery":
+        """Which of the loader's batches are these examples of? Their tensors know it, unless they were made of others."""
+        marks = {id(mark): mark for mark in (getattr(part, DELIVERY, None) for part in tensors) if mark is not None}
+        if len(marks) > 1:
+            raise errors.StateError("inputs and targets of %d batches of the loader in one" % len(marks))
+        for mark in marks.values():
+            if mark.of is not self:
+                raise errors.StateError("these examples come from another loader than the one that make_private was given")
+            return mark
+        begun = [delivery for delivery in self._used if delivery.used < len(delivery.indices)]
+        if begun and not self._delivered:
+            return begun[-1]  # the next part of it
+        if not self._delivered and self._read:  # another loader over the same batches: Opacus' BatchMemoryManager
+            self._delivered.append(Delivery(self, self._read.popleft()))
+        if not self._delivered:
+            raise errors.StateError("examples for step %d, but the loader has given 0 since the last step" % step)
+        if len(self._delivered) > 1 and self._order is None:
             raise errors.StateError(
-                "%d examples for step %d, but the loader has given %d since the last step"
-                % (self._given, step, len(found))
+                "the loader has given %d batches that are in no step, and these examples do not know which of them they are "
+                "(tensors that were moved or changed forget it): their participations cannot be counted. Read each batch when "
+                "its step comes, give step() the loader's own tensors, or call discard() if the earlier ones are never used"
+                % len(self._delivered)
             )
-        return found
+        return self._delivered[-1]
 
     def forget(self) -> None:
-        self._now, self._given = [], 0
-        self._delivered.clear()
+        """Drops what the current step has taken, and what the loader has given without being used."""
+        for delivery in self._used:
+            delivery.used = 0
+        self._used, self._delivered = [], []
 
     def close_step(self, step: int) -> None:
         """The noise row was used: this batch's participations are recorded."""
-        self._units.append(np.array(self._now, np.int64))
+        self._units.append(np.array([i for delivery in self._used for i in delivery.indices], np.int64))
         self._steps.append(step)
-        self.forget()
+        self._used = []
 
     def log(self) -> "tuple[np.ndarray, np.ndarray]":
         """(units, steps) of every participation; a step that was computed again after a crash counts once."""
@@ -255,7 +305,7 @@ def watched(kind: type) -> type:
 
     def iterate(self: Any) -> Any:
         for batch in kind.__iter__(self):  # type: ignore[attr-defined]
-            self._dpmf_counted.deliver()
+            self._dpmf_counted.deliver(batch)
             yield batch
 
     return type("Watched" + kind.__name__, (kind,), {"__iter__": iterate, "_dpmf_watched": True})

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Union
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Union
 
 import torch
 
@@ -13,13 +14,14 @@ from .. import errors
 from ..keys import KeyLike
 from ..mechanism import Mechanism
 from ..privacy import Privacy, unit_name
-from . import randomness
 from .adaptive import AdaptiveClip, AdaptiveSum
 from .clipping import STATED, Loss, PerExample, Tally, choose, chunk_for
 from .group import Group
+from .places import granule_for
 from .pytree import Examples
 from .noise import Rows, make_stream, shard_of
-from .parameters import check_layers, check_parameters, one_device, row_type, trained_parameters
+from .parameters import Untouched, check_layers, check_parameters, not_finite, one_device, row_type, trained_parameters
+from .randomness import Draws, secret_of
 from .sums import ExactSum
 from .unshard import Twin, has_shards, placed, reshard
 
@@ -28,6 +30,19 @@ NOTHING_LOADED = (
     "the state file has seen %d of %d rows, and no checkpoint of that run is loaded: this model is not the one that they "
     "trained. Load its checkpoint (optimizer.load_state_dict); without one, begin a new run with a new key"
 )
+NOT_FINITE = (
+    "the parameter %s is not finite %s: its steps would train nothing. Begin a new run with a new key, for example with a smaller "
+    "learning rate"
+)
+SHAPES = (
+    "inputs and targets of shapes %s for an example, and those before had %s. Padding to the longest example of a batch changes the "
+    "inputs of the others, and one example can then move the sum by many clip norms. Pad to one length, which does not follow "
+    "from the data; or say fixed_shapes=False where a mask keeps padding out of every gradient"
+)
+VARIED = (
+    "Shapes of examples varied between batches: the guarantee holds if padding changes no gradient (a mask keeps it out).\n"
+)
+WRITTEN = "It does not cover the buffers %s, which the model itself writes and the caller declared public.\n"
 
 
 def unit_sentence(unit: str) -> str:
@@ -67,6 +82,8 @@ class Private:
         taken: Any,
         key: KeyLike,
         options: Dict[str, Any],
+        public_buffers: Sequence[str] = (),
+        fixed_shapes: bool = True,
     ):
         if getattr(optimizer, "_dpmf_private", False):
             raise errors.ArgumentError("this optimizer is private already: close what make_private gave first")
@@ -80,6 +97,9 @@ class Private:
             model, trained, others = self._twin.model, self._twin.trained, self._twin.others
         else:
             trained = self._params
+        self._untouched = Untouched(model, public_buffers)
+        self._fixed_shapes, self._shapes, self._shapes_varied = fixed_shapes, [], False
+        self._finite: List[int] = []  # torch's count of writes when all parameters were finite
         sizes = [p.numel() for p in self._params.values()]
         dim, device, self._dtype = sum(sizes), one_device(self._params), row_type(self._params)
         self._group = Group(group, device)
@@ -99,7 +119,8 @@ class Private:
             self._route: Any = Ghost(model, trained, Loss(loss), self.clip_norm, chunk or 0)
         else:
             least = -self._group.worst(-(chunk or chunk_for(self._params, device)))
-            self._route = PerExample(model, trained, others, Loss(loss), least)
+            granule = None if taken.steady else granule_for(taken.spread * self.expected_batch / self._group.world, mechanism.steps)
+            self._route = PerExample(model, trained, others, Loss(loss), least, granule)
         self._shard = shard_of(row, self._group.rank, self._group.world)
         if options.get("exact"):
             if self._route.name == "ghost":
@@ -111,6 +132,7 @@ class Private:
             options = {**options, "grid": self._sum.grid}
         self.noise = make_stream(mechanism, row, 1.0 if adaptive else self.clip_norm, key, self._dtype, self._group, options)
         self._rows = Rows(self.noise, device)
+        self._secret = secret_of(key, b"dpmf random numbers of examples 1")
         self._accumulated = self._inside = self._with_buffers = False
         # Rows that were used before belong to a model that is not this one, until its checkpoint is loaded.
         self._lost = self._group.worst(self.noise.reserved)
@@ -150,6 +172,12 @@ class Private:
             self.optimizer.step()
         finally:
             self._inside = False
+        # The weights have their noise: that one of them is not finite reveals nothing else.
+        refused = not_finite(self._params)
+        self._group.raise_together(
+            None if refused is None else errors.NumericalError(NOT_FINITE % (refused, "after step %d" % taken_for))
+        )
+        self._finite = self._writes()
         report = StepReport(taken_for, self.mechanism.steps, self._tally.loss(), self._tally.clipped())
         for listener in list(self._listeners):
             listener(report)
@@ -202,6 +230,7 @@ class Private:
         """
         examples = Examples(inputs, targets, keywords)
         self._check()
+        self._check_shapes(examples)
         if self.noise.step >= self.mechanism.steps:
             raise errors.ArgumentError(
                 "the mechanism has %d steps, and all have been taken: the run is over" % self.mechanism.steps
@@ -213,9 +242,15 @@ class Private:
             self._tally.zero_()
         self._accumulated = True
         examples.real = real
+        examples.draws = Draws(self._secret, self.noise.step, self._taken.units)
         if self._twin is not None:
             self._twin.fill()
-        self._route.add(self._sum, examples, self._tally)
+        self._check_finite("before step %d" % self.noise.step)
+        self._untouched.begin()
+        try:
+            self._route.add(self._sum, examples, self._tally)
+        finally:
+            self._check_untouched()
 
     def discard(self) -> None:
         """Forgets what has been accumulated."""
@@ -223,6 +258,41 @@ class Private:
         self._taken.forget()
         self._accumulated = False
         self._empty()
+
+    def _check_finite(self, when: str) -> None:
+        """Raises if a parameter is not finite; the counts of writes tell whether there is something new to look at."""
+        model = self.model if self._twin is None else self._twin.model
+        writes = self._writes()
+        if writes and writes == self._finite:
+            return
+        found = not_finite(dict(model.named_parameters()))
+        if found is not None:
+            self.discard()
+            raise errors.NumericalError(NOT_FINITE % (found, when))
+        self._finite = writes
+
+    def _check_shapes(self, examples: Examples) -> None:
+        """Shapes of an example, which must be those of the batches before: padding may have followed the longest example."""
+        shapes = [list(t.shape[1:]) for t in examples.tensors]
+        if examples.count == 0 or shapes == self._shapes:
+            return
+        if self._shapes and self._fixed_shapes:
+            raise errors.ArgumentError(SHAPES % (shapes, self._shapes))
+        if self._shapes and not self._shapes_varied:
+            self._shapes_varied = True
+            if not any("mask" in str(name) for name in examples.names):
+                warnings.warn(SHAPES % (shapes, self._shapes), stacklevel=4)
+        self._shapes = shapes
+
+    def _writes(self) -> List[int]:
+        return [p._version for p in self.model.parameters()] if self._twin is None else []
+
+    def _check_untouched(self) -> None:
+        try:
+            self._untouched.check()
+        except errors.Error:
+            self.discard()
+            raise
 
     def _check_shards(self) -> None:
         if self._twin is not None:
@@ -265,7 +335,8 @@ class Private:
         noise = self.noise.state_dict(buffers=self._with_buffers)
         if isinstance(noise.get("buffers"), bytes):
             noise["buffers"] = torch.frombuffer(bytearray(noise["buffers"]), dtype=torch.uint8)
-        return {**self._identity(), "noise": noise, "random": randomness.states(), "taken": self._taken.state_dict(),
+        return {**self._identity(), "noise": noise, "taken": self._taken.state_dict(),
+                "shapes": self._shapes, "shapes_varied": self._shapes_varied,
                 **self._sum.state_dict()}
 
     def _add_state(self, _optimizer: Any, state: Dict[str, Any]) -> Dict[str, Any]:
@@ -294,14 +365,12 @@ class Private:
         if self._group.world > 1 or own.get("processes") != 1:
             # A checkpoint is written by any one process: the shard is that of the reader.
             noise.update({name: getattr(self.noise, name) for name in ("offset", "count") if name in noise})
-        if "random" not in own:
-            raise errors.StateError("the state has no random-number states: its steps could not be computed again")
         self.noise.load_state_dict(noise)
         self._sum.load_state_dict(own)
         self._route.chunk = own["chunk"]
         self.discard()
+        self._shapes, self._shapes_varied = list(own.get("shapes") or []), bool(own.get("shapes_varied"))
         self._taken.load_state_dict(own.get("taken") or {}, self.noise.step)
-        randomness.restore(own["random"])
         self._lost = 0
 
     @contextlib.contextmanager
@@ -395,6 +464,12 @@ class Private:
         # The exact release is proven for the participations of the design, and not for others that were counted.
         said = said if self.counted else self.noise.exact_statement(said)
         said += unit_sentence(unit) + self._sum.sentence() + self._route.sentence
+        if self._shapes_varied:
+            said += VARIED
+        if self._untouched.changed:
+            said += WRITTEN % ", ".join(self._untouched.changed)
+        if not_finite(self._params) is not None:
+            said += "The trained parameters are not finite: the guarantee holds, and the model is of no use.\n"
         if self._tally.names:
             said += STATED % ", ".join({"loss": "mean losses", "clipped": "clipped fractions"}[n] for n in sorted(self._tally.names))
         if not self.counted:

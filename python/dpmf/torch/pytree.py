@@ -12,6 +12,7 @@ from typing import Any, Callable, List, Sequence, Tuple
 import torch
 
 from .. import errors
+from .randomness import Draws
 
 Build = Callable[[Sequence[torch.Tensor]], Any]
 
@@ -75,6 +76,8 @@ class Examples:
             positional = tuple(inputs)
         else:
             positional = () if inputs is None else (inputs,)
+        #: Of the keyword inputs.
+        self.names = list(named)
         self.tensors, self._build = flatten((positional, named, tuple(targets)))
         if not self.tensors:
             raise errors.ArgumentError("inputs: a %s without tensors" % type(inputs).__name__)
@@ -85,10 +88,26 @@ class Examples:
         if len(set(sizes)) > 1:
             raise errors.ArgumentError("inputs and targets of %s examples: as many of each are accepted" % sizes)
         self.count = self.real = sizes[0]  # those behind the first `real` are padding
+        #: Whose random numbers a pass over them has.
+        self.draws = Draws(b"", 0, [])
 
     def call(self, tensors: Sequence[torch.Tensor]) -> Any:
         """(positional inputs, keyword inputs, targets), of other tensors."""
         return self._build(tensors)
+
+    def made_up(self, count: int, whole: int) -> List[torch.Tensor]:
+        """Tensors of `count` examples of these shapes, random where they are real numbers and `whole` elsewhere.
+
+        Numbers of classes and tokens, and masks, are whole numbers: a model takes 1 for them, or else 0.
+        """
+        like = [t[:1].expand(count, *t.shape[1:]) for t in self.tensors]
+        dense = torch.contiguous_format
+        return [
+            torch.randn_like(t, memory_format=dense)
+            if t.is_floating_point()
+            else torch.full_like(t, whole, memory_format=dense)
+            for t in like
+        ]
 
     def part(self, first: int, last: int) -> List[torch.Tensor]:
         return [tensor[first:last] for tensor in self.tensors]

@@ -142,6 +142,56 @@ class Drift(Case):
         self.assertAlmostEqual(private.epsilon, wanted, places=9)
         self.assertIn("the actual run", private.statement())
 
+    def test_a_loader_that_is_read_ahead(self):
+        """A prefetcher around the loader holds one batch while it reads the next, as those for GPUs do.
+
+        Before, the batch that was read last was counted in the place of the one that was used: examples that were in all
+        6 steps were counted once, and epsilon was 1.5 in place of 4. Now tensors know which batch of the loader they are;
+        where they were moved or changed and forgot it, and more than one batch is out, the step is refused.
+        """
+        m = mechanism("identity", 6, sigma=None, epsilon=4.0, delta=1e-5, participation="full")
+
+        class Batches:  # in every epoch the same examples first, and then others
+            epoch = 0
+
+            def __iter__(self):
+                self.epoch += 1
+                yield list(range(3))
+                yield list(range(3 * self.epoch, 3 * self.epoch + 3))
+
+            def __len__(self):
+                return 2
+
+        def ahead(batches):
+            held = None
+            for batch in batches:
+                if held is not None:
+                    yield held
+                held = batch
+            yield held
+
+        for wrap in (lambda batches: batches, ahead):
+            for moved in (False, True):
+                loader = torch.utils.data.DataLoader(numbers(), batch_sampler=Batches())
+                model, _, private, _ = ours(m, sampler=loader, expected_batch=3)
+                refused = 0
+                for _ in range(6):
+                    for x, y in wrap(loader):
+                        self.assertEqual(y.tolist(), [0, 1, 2])
+                        try:
+                            private.step(x.clone() if moved else x, y.clone() if moved else y)
+                        except dpmf.StateError as error:
+                            self.assertIn("cannot be counted", str(error))
+                            refused += 1
+                        break
+                if moved and wrap is ahead:
+                    self.assertEqual((refused, private.steps_taken), (6, 0))
+                    private.discard()  # the caller says that they are never used: one batch at a time from here on
+                    private.step(*[part.clone() for part in next(iter(loader))])
+                else:
+                    self.assertEqual(private.steps_taken, 6)
+                    self.assertAlmostEqual(private.epsilon, 4.0, places=6)
+
 
 @unittest.skipIf(PrivacyEngine is None, "opacus is not installed")
 class Opacus(Case):
