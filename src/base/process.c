@@ -150,20 +150,6 @@ void dpmf_bytes_free(uint8_t *memory) {
     atomic_fetch_sub(&in_use, header.taken);
 }
 
-dpmf_status base_alloc_arrays(const char *what, const base_place *places, size_t count) {
-    enum { LINE = 8 }; /* doubles between two aligned places */
-    int64_t total = 0;
-    double *memory = NULL;
-    for (size_t i = 0; i < count && total <= INT64_MAX / 16; i++)
-        total += places[i].count / LINE * LINE + LINE;
-    TRY(base_alloc_doubles(total, what, &memory));
-    for (size_t i = 0; i < count; i++) {
-        *places[i].array = memory;
-        memory += places[i].count / LINE * LINE + LINE;
-    }
-    return DPMF_OK;
-}
-
 /* ---- messages ---- */
 
 static _Thread_local char message[BASE_MESSAGE_SIZE];

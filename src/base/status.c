@@ -46,6 +46,20 @@ dpmf_status base_alloc_doubles(int64_t count, const char *what, double **out) {
     return DPMF_OK;
 }
 
+dpmf_status base_alloc_arrays(const char *what, const base_place *places, size_t count) {
+    enum { LINE = 8 }; /* doubles between two aligned places */
+    int64_t total = 0;
+    double *memory = NULL;
+    for (size_t i = 0; i < count && total <= INT64_MAX / 16; i++)
+        total += places[i].count / LINE * LINE + LINE;
+    TRY(base_alloc_doubles(total, what, &memory));
+    for (size_t i = 0; i < count; i++) {
+        *places[i].array = memory;
+        memory += places[i].count / LINE * LINE + LINE;
+    }
+    return DPMF_OK;
+}
+
 dpmf_status base_copy_text(const char *text, char **out) {
     const size_t size = strlen(text) + 1;
     void *memory = NULL;
