@@ -128,11 +128,7 @@ static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) 
     int64_t count = 0, unused = 0;
     const double *c = NULL, *inverse = NULL;
     if (strategy_toeplitz(s, &count, &c, &unused, &inverse) && c != NULL && rows == n) {
-        /*
-         * For a Toeplitz C with `count` coefficients, column s and a later one t share sum_{u < n-t} c_u c_{u+t-s}, so that for
-         * each distance one running sum serves all pairs of steps. This takes n steps per distance and stores nothing but the
-         * matrix.
-         */
+        /* For a Toeplitz C columns s < t share sum_{u < n-t} c_u c_{u+t-s}: per distance one running sum serves all pairs. */
         for (int64_t apart = 0; apart < count && apart < n; apart++) {
             double sum = 0;
             for (int64_t t = n - 1; t >= apart; t--) {

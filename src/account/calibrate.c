@@ -44,10 +44,7 @@ static dpmf_status excess_at(search *s, double y, double *out) {
 
 enum { SEARCH_MAX = 200 }; /* bisection alone needs 60 */
 
-/*
- * Tolerances of y: where the answer has slack, the accuracy of the coarse bound; where it is exact, enough to separate
- * 1e12 from 1e12 + 1.
- */
+/* Tolerances of y: with slack, the accuracy of the coarse bound; where exact, enough to separate 1e12 from 1e12 + 1. */
 static const double COARSE_RESOLUTION = 2e-3, EXACT_RESOLUTION = 1e-14;
 
 /* Illinois: regula falsi that halves the value of an end which stays; between low (excess > 0) and high (<= 0). */
@@ -77,10 +74,7 @@ static dpmf_status narrow(search *s, double low, double at_low, double high, dou
     return DPMF_OK;
 }
 
-/*
- * The first guess: by the central limit theorem (Dong, Roth and Su 2022, Section 5) many steps are together about
- * mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)).
- */
+/* Many steps are about mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)) (Dong, Roth and Su 2022, Section 5). */
 static double guess(const search *s) {
     const account_question *c = s->question;
     double mu = account_gaussian_mu(c->given, s->log_delta), n = (double)c->compositions, q = c->probability;

@@ -75,7 +75,6 @@ done:
     return status;
 }
 
-/* The distance with the least bound, by coarse evaluations. */
 static dpmf_status best_distance(const montecarlo_scheme *s, const account_question *q, int64_t *out) {
     account_question coarse = *q;
     double least = INFINITY;

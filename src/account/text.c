@@ -274,7 +274,6 @@ static double up(double value) {
     return fmax(rounded, value);
 }
 
-/* What the places of a sentence of SAMPLINGS stand for. */
 typedef struct sentence_values {
     const dpmf_sampling *sampling;
     int digits;

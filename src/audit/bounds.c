@@ -149,10 +149,7 @@ typedef struct fit {
     int64_t degrees;
 } fit;
 
-/*
- * The epsilon of sigma, or of a larger sigma where the accountant has no answer: never more than the run's epsilon.
- * Precision does not matter far above the claim.
- */
+/* The epsilon of sigma, or of a larger one where there is no answer, so never above the run's; coarse far above the claim. */
 static dpmf_status account(const dpmf_audit *a, double sigma, double *out) {
     dpmf_account_options how = dpmf_mechanism_account(a->mechanism);
     dpmf_status status = DPMF_OK;

@@ -107,7 +107,6 @@ static double upper_bound(const optimum_ascent *s, double sum, double floor_) {
     return upper >= 0 ? upper : INFINITY;
 }
 
-/* phi and the certificate at y. */
 static dpmf_status evaluate_phi(optimum_ascent *s, const double *y, double tolerance) {
     int64_t n = s->n;
     read_weights(n, y, s->v);
@@ -136,10 +135,7 @@ static dpmf_status evaluate_phi(optimum_ascent *s, const double *y, double toler
     return DPMF_OK;
 }
 
-/*
- * Minus the objective with its barrier at the point y just evaluated, and its gradient. The factor 2 of a mirrored
- * point stands for the two places of each weight.
- */
+/* Minus the objective with its barrier at y, just evaluated, and its gradient. Mirrored weights have two places: factor 2. */
 static double objective(const optimum_ascent *s, const double *y, double barrier, double *gradient) {
     int64_t n = s->n;
     double sum = base_sum(n, s->columns), value = -log(sum), times = s->mirrored ? 2 : 1;
@@ -168,9 +164,7 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/*
- * Moves from y to s->next along the direction, every unknown within CHANGE_MAX of itself; returns the expected change.
- */
+/* Moves from y to s->next along the direction, every unknown within CHANGE_MAX of itself; returns the expected change. */
 static double move(optimum_ascent *s, double length, double barrier) {
     double change = 0;
     for (int64_t part = 0; part < s->unknowns; part += s->n) {

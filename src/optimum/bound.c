@@ -163,10 +163,7 @@ done:
 
 /* ---- together ---- */
 
-/*
- * Down to 40 bits: covers the last few roundings, and hides the last digits, in which libraries of elementary functions
- * and of linear algebra differ between machines.
- */
+/* Covers the last few roundings, and hides the last digits, in which mathematical libraries differ between machines. */
 static double round_to(int bits, double x) {
     int exponent = 0;
     double part = frexp(x, &exponent);
@@ -193,10 +190,7 @@ int optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, dou
            optimum_lower_bound_is_cut(claimed, claimed_scope);
 }
 
-/*
- * Bounds of longer runs are within 5e-6 of the optimum and not 1e-6, and another climb may end elsewhere within that.
- * Unless the best bound is requested, theirs is that of a short search.
- */
+/* Bounds of longer runs are within 5e-6, not 1e-6, of the optimum and, unless the best is requested, from a short search. */
 static const int64_t LONG = 131072;
 
 /* The dual value of one loss, 0 where the optimum is not known. */
@@ -257,10 +251,7 @@ static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const d
     return DPMF_OK;
 }
 
-/*
- * The dual over several participations, where it is above `found`. `known` may have the RMS loss of the extrapolated dual,
- * which the max loss does not depend on; NULL: nothing is known.
- */
+/* The dual over several participations, where it is above `found`. `known`: NULL, or the RMS loss of the extrapolated dual. */
 static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation *participation, const patterns *p,
                                 const dpmf_evaluate_options *o, epochs_losses losses, const dpmf_lower_bound *known,
                                 dpmf_lower_bound *found) {
@@ -534,9 +525,7 @@ static int all_positive(int64_t n, const double *weights) {
     return 1;
 }
 
-/*
- * Weights may span many orders of magnitude, which the rotations of three bands would mix: this route is then not used.
- */
+/* Weights may span many orders of magnitude, which the rotations of three bands would mix: this route is then not used. */
 static int banded_is_sure(const dpmf_workload *a, const double *weights) {
     int q_bands = 0, r_bands = 0;
     workload_inverse_bands(a, &q_bands, &r_bands);

@@ -106,10 +106,7 @@ static dpmf_status key_item(void *context, int64_t item, int worker) {
 
 /* ---- sums over patterns ---- */
 
-/*
- * The sums of the first `count` candidates: their keys become sum |X|, and `reached` what equal vectors reach. With
- * `negative`, says for each whether X has a negative entry there.
- */
+/* The keys of the first `count` candidates become sum |X|, `reached` what equal vectors reach; negative: has X such a one? */
 static dpmf_status sum_candidates(observed *o, int64_t count, char *negative) {
     void *memory = NULL;
     TRY(base_alloc(count, sizeof(sensitivity_pattern_sums), "the sums over patterns", &memory));
@@ -303,9 +300,8 @@ done:
 /* ---- the log ---- */
 
 /*
- * The log of a run as patterns: pairs (unit, step) in any order are sorted by unit and then by step, checked, and equal
- * patterns are kept once. Sorting is by digits, last digit first, which is stable and linear: ten million pairs are a
- * matter of a second. Digits in which all pairs agree are passed over.
+ * The pairs (unit, step) of a log, in any order, are sorted by unit and step and checked; equal patterns are kept once. Sorting
+ * by digits is linear: ten million pairs are a matter of a second. Digits in which all pairs agree are passed over.
  */
 enum { DIGIT = 11, BUCKETS = 1 << DIGIT, KEY_BITS = 64 };
 

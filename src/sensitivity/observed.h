@@ -47,7 +47,6 @@ DPMF_MUST_CHECK dpmf_status sensitivity_lines_open(const sensitivity_task *task,
                                                    sensitivity_lines *lines, int *affordable);
 void sensitivity_lines_close(sensitivity_lines *lines);
 
-/* Fills in the majorant. */
 DPMF_MUST_CHECK dpmf_status sensitivity_lines_majorant(sensitivity_lines *lines);
 
 /* Sums of X over a pattern, the diagonal included. */

@@ -160,7 +160,6 @@ static dpmf_status fill(void *context, int64_t count, const int64_t *which, doub
 
 /* ---- together ---- */
 
-/* After the first sweep. */
 static dpmf_status conclude_cyclic(cyclic *c, sensitivity_found *out) {
     const sensitivity_task *task = c->task;
     int64_t top = 0;

@@ -89,7 +89,6 @@ static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, patte
     return DPMF_OK;
 }
 
-/* Tries all starts below `starts`, at distance `gap`. */
 static dpmf_status try_even(const whole *c, int64_t starts, int64_t gap, double *best, int *exact) {
     pattern_room room = {0};
     dpmf_status status = DPMF_OK;

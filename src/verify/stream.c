@@ -17,9 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-/*
- * The multiplications and bytes that a stream may take here: a few seconds, and a small part of any machine's memory.
- */
+/* The multiplications and bytes that a stream may take here: a few seconds, and a small part of any machine's memory. */
 static const double WORK_MAX = 1.5e10;
 static const uint64_t BYTES_MAX = 512u << 20;
 enum { LANES = 64 }; /* coordinates that a stream makes at least */

@@ -28,7 +28,6 @@ static double first_fineness(double sigma) {
     return sigma < 0.6 ? 0.4 : 0.05;
 }
 
-/* Computes ln of the bound of one curve at epsilon. */
 static dpmf_status log_value(const account_question *q, int add, int lower, double fineness, double log_least,
                              double epsilon, double *out) {
     const allocation_scheme s = {
@@ -39,10 +38,7 @@ static dpmf_status log_value(const account_question *q, int add, int lower, doub
     return DPMF_OK;
 }
 
-/*
- * Finds the least epsilon in [0, high] where the bound is at most delta, with `low` as a guess from below; high if
- * there is none.
- */
+/* Finds the least epsilon in [0, high] where the bound is at most delta (high: none), with `low` as a guess from below. */
 static dpmf_status solve(const account_question *q, int add, double fineness, double log_delta, double low, double high,
                          double tolerance, double *out) {
     double above = 0, below = 0, y = 0, weight_low, weight_high;
@@ -101,7 +97,6 @@ static int is_wide(const account_question *q) {
     return q->bins >= 64 || q->sigma < 0.7;
 }
 
-/* ln of the larger of both curves at epsilon, by the law of the sum. */
 static double log_larger(const allocation_scales *scales, double epsilon) {
     double values[2], larger = 0;
     for (int add = 0; add < 2; add++) {

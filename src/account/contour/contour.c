@@ -143,10 +143,7 @@ static int halve(contour *c) {
     return 1;
 }
 
-/*
- * Newton's method for epsilon >= 0 on the nodes that are there, within a bracket: delta falls with epsilon. Where they
- * do not suit epsilon, half of the way back is tried.
- */
+/* Newton's method for epsilon >= 0 within a bracket; where the nodes do not suit epsilon, half of the way back is tried. */
 static int solve_epsilon(const contour *c, double log_delta, double *epsilon, integral *out) {
     double low = 0, high = INFINITY, good = NAN;
     int at_zero = 0;
@@ -173,9 +170,8 @@ static int solve_epsilon(const contour *c, double log_delta, double *epsilon, in
 }
 
 /*
- * At a given epsilon (log_delta NAN), or for a given delta with *epsilon to be found from a first guess. It settles when
- * halving the step moved ln delta by less than `settled`: the next halving would move it by about the square of that.
- * *far: epsilon came out so far from that of the saddle that the path does not suit it.
+ * At a given epsilon (log_delta NAN), or with *epsilon to be found from a guess. It settles when halving the step moved ln
+ * delta by less than `settled`: the next would by about its square. *far: epsilon is too far from the saddle's for the path.
  */
 static int settle(contour *c, double log_delta, double *epsilon, integral *out, int *far) {
     static const double settled = 1e-8;
@@ -385,9 +381,8 @@ static path choose_path(const account_pair *pair, double odds, cplx z) {
     p.centre = 0.5 - p.variance * odds;
     if (p.two_sided) p.centre = fabs(p.centre);
     /*
-     * For small q the jump is far from the Gaussian's bulk, and a path that stays below 0.8 of the distance keeps the
-     * Gaussian alone small on it: the sum for M - 1 remains of use. But only where that is high enough to make the
-     * jump, at x = t + 1, negligible.
+     * For small q a path that stays below 0.8 of the distance to the jump keeps the Gaussian alone small, and the sum for
+     * M - 1 of use. But only where that is high enough to make the jump, at x = t + 1, negligible.
      */
     const double low = 0.8 * p.centre;
     if (p.centre > 6 * pair->sigma && s > low) {
@@ -477,10 +472,7 @@ static cplx from_sums(const contour_moment *m, cplx z, double scale, double fact
     return complex_log1p(less_one);
 }
 
-/*
- * The upper end of the range comes down over what is too small, in steps of sigma: beyond the last maximum, or over the
- * valley before a jump that does not count.
- */
+/* Lowers the upper end in steps of sigma: past the last maximum, or over the valley before a jump that does not count. */
 static void come_down(contour_moment *m, path *p, cplx z, double scale, pair_range *r) {
     const double keep = pair_kept(m->pair), least = scale - keep, sigma = m->pair->sigma;
     /* The Gaussian alone on the lifted path is e^-keep from here on, if the path stays below x. */
@@ -498,10 +490,7 @@ static void come_down(contour_moment *m, path *p, cplx z, double scale, pair_ran
     r->last = (int64_t)ceil(high / r->step);
 }
 
-/*
- * The step is halved until the value moves by less than 1e-8/n; convergence is geometric, so that the square of it is
- * about what is left.
- */
+/* Halves the step until the value moves by less than 1e-8/n; convergence is geometric: about the square of that is left. */
 double complex contour_moment_log(contour_moment *m, double complex z, double scale, double *error) {
     static const double moves = 1e-8;
     const account_pair *pair = m->pair;

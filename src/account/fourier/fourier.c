@@ -208,7 +208,6 @@ static int plan_at(const aim *a, double t, int64_t most, sum_plan *out) {
     return out->count > 1;
 }
 
-/* The order with the least work. */
 static int best_plan(const aim *a, double saddle, sum_plan *out) {
     enum { ORDERS = 8, FEW = 48, MOST = 1 << 13 };
     double least = INFINITY, t = saddle;
@@ -238,9 +237,8 @@ static int is_explosive(const aim *a, double t) {
 }
 
 /*
- * Sets a->cut, INFINITY where it would make no difference or is not possible, and a->tolerance where the cut needs a
- * larger one; returns the saddle point's order, or 0: there is none. Losses above 1 rise like x alone: a nearer cut
- * makes it no better then.
+ * Sets a->cut (INFINITY: it makes no difference or is not possible) and a->tolerance where the cut needs a larger one; returns
+ * the saddle point's order, or 0: none. Losses above 1 rise like x alone: a nearer cut makes it no better then.
  */
 static double choose_cut(aim *a, double slack) {
     const double before = a->tolerance;
@@ -351,7 +349,6 @@ static dpmf_status make_nodes(sum *c, int *made) {
     return status;
 }
 
-/* About epsilon and ln delta. */
 static dpmf_status open_sum(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
                             sum *c, int *made) {
     *made = 0;

@@ -53,7 +53,6 @@ static inline double sine_excess(double b, double sine) {
     return fabs(b) > 0.7 ? large : small;
 }
 
-/* A point of the rule. */
 typedef struct point {
     double l, a, phase; /* phase: b/y */
     double size, reach; /* U, P */

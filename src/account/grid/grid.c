@@ -41,7 +41,6 @@
 static const double PAIR_ROUNDING = 1e-12;
 enum { ATTEMPTS = 6 };
 
-/* Where to look, and how finely. */
 typedef struct search {
     double epsilon;      /* negative: by the plan's own guess */
     double log_delta;    /* where the tails are cut */
@@ -49,10 +48,7 @@ typedef struct search {
     double order, slack; /* of a list: what the last plan came to */
 } search;
 
-/*
- * The pair that is computed, at least as bad as the given one: delta rises with q (joint convexity: a smaller q is a
- * mixture with a pair that is equal) and falls with sigma. 0: beyond what the method can do.
- */
+/* The pair computed, no better than the given one: delta rises with q (joint convexity), falls with sigma. 0: out of range. */
 static int within_range(account_pair *pair) {
     static const double sigma_min = 0.01, sigma_max = 1e6, q_min = 1e-15;
     pair->sigma = fmin(pair->sigma, sigma_max);
@@ -81,10 +77,7 @@ static int within_range(account_pair *pair) {
 /* Parts of the tolerance: for each truncation, for what is wrapped around, for the step. */
 static const double CUT = 0.005, WRAP = 0.1, STEP = 0.4;
 
-/*
- * The order times the slack, at most. Within the slack delta falls by e^8 and more where the saddle point is higher, so
- * that nothing is lost; but the step, a part of 1/t, need not be finer than a part of the slack.
- */
+/* The most of order times slack: beyond, delta falls by e^8 within the slack, and the step, a part of 1/t, is fine enough. */
 static const double ORDER_SLACK = 8;
 
 /* The variance that a loss adds when it is moved to the grid of step h. */

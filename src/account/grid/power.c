@@ -297,7 +297,6 @@ static double log_up(double sum_of_terms, double magnitude) {
     return sum_of_terms + 4 * GRID_ROUNDING * magnitude;
 }
 
-/* The tilted weights of a part, folded into w. */
 static grid_moments fold(const grid_atoms *a, double step, double t, double s, int64_t length, double *w) {
     const double u = GRID_ROUNDING;
     base_running sum = {0, 0}, wrap = {0, 0};
@@ -323,7 +322,6 @@ static grid_moments fold(const grid_atoms *a, double step, double t, double s, i
     return (grid_moments){log_moment, log(base_running_value(&wrap)) + 1e-14, log(base_running_value(&sum)) + 1e-14};
 }
 
-/* Of all losses together, n-fold. */
 typedef struct total {
     grid_moments moments;
     double magnitude; /* the sum of |n ln M| */
@@ -372,7 +370,6 @@ dpmf_status grid_compose(const pair_constants *p, const grid_list *list, const g
     }
     /* n ln M, and 4 u for each of the recurrence's steps */
     c.log_moment = log_up(all.moments.log_moment, all.magnitude + (double)c.length);
-    /* What is outside the window. */
     const double top = (double)(c.first + c.length) * c.step, s = plan->wrap_order;
     const double chernoff = log_up(all.moments.log_wrap - s * top, fabs(all.moments.log_wrap) + s * fabs(top));
     const double log_mass = fmin(s > 0 ? chernoff : INFINITY, all.moments.log_sum);

@@ -72,10 +72,7 @@ static int64_t enough(const montecarlo_side d[2], double log_failure, int64_t ca
     return samples < cap ? samples : cap;
 }
 
-/*
- * The default number takes some ten seconds on two processors, but is no less than delta needs (log 1/alpha over N is
- * well below).
- */
+/* It takes some ten seconds on two processors, but is no less than delta needs (log 1/alpha over N is well below). */
 static int64_t default_cap(const montecarlo_draws *draws, double delta) {
     const double by_work = fmin(fmax(0x1p30 / (double)draws->dimension, 0x1p22), 0x1p25);
     return (int64_t)fmax(by_work, 30 / delta);
@@ -191,10 +188,7 @@ static dpmf_status look_at_point(const search *s, double x, point *out) {
     return DPMF_OK;
 }
 
-/*
- * Finds the least good x between a bad and a good point, by false position with the Illinois weights. It ends within
- * 0.2 % of `scale`, or where the likely bound is within 2 % of delta.
- */
+/* Finds the least good x by false position (Illinois), within 0.2 % of `scale` or with the likely bound within 2 % of delta. */
 static dpmf_status narrow(const search *s, const point *bad, double scale, point *good) {
     double low = bad->x, bad_excess = bad->excess, low_excess = bad_excess, high_excess = good->excess;
     int last = 0; /* which end stayed: its weight is halved */
@@ -317,8 +311,7 @@ done:
 /*
  * ---- passes over samples ----
  *
- * Passes over samples: blocks form chunks, the threads share the chunks, and the chunks' sums are added in their order,
- * so that the answer is the same for any number of threads.
+ * Threads share the chunks of blocks, and their sums are added in order: the same answer for any number of threads.
  */
 
 enum { LANES = MONTECARLO_LANES, CHUNKS_A_ROUND = 64 };
@@ -379,7 +372,6 @@ static dpmf_status one_chunk(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* Draws *samples (rounded up to whole blocks) of run `number` with the aim that the draws have. Chunks are summed in order. */
 dpmf_status montecarlo_passes_draw(montecarlo_passes *a, int64_t number, const double bet[2], int64_t *samples,
                                    montecarlo_side found[2]) {
     const char *what = number == 0 ? "sampling privacy losses, to search" : "sampling privacy losses, to confirm";

@@ -52,7 +52,6 @@ static int iterations_for(const optimum_epochs *e) {
 /* The error of the rule lowers the bound; a single evaluation is not worth as many nodes. */
 static const double FINE = 1e-8, ROUGH = 1e-5;
 
-/* The bounds at y. */
 static dpmf_status evaluate_whole(epochs_climb *c) {
     double f = 0, *gradient = NULL;
     TRY(base_alloc_doubles(c->unknowns, "a gradient", &gradient));
@@ -214,10 +213,9 @@ done:
 /*
  * ---- long epochs ----
  *
- * Prefix sums over epochs too long for an ascent: the V of shorter epochs predicts that of the long ones
- * (optimum/epochs/climb.c); it is made constant over runs of positions that grow from
- * both ends of the epoch, and the dual is evaluated there (optimum/epochs/chain.c). Any V gives a valid bound; its
- * tightness is not proven. Interval: the eigenvalues of K are 4 sin^2((2t-1) pi / (4n+2)), t = 1..n.
+ * Prefix sums over epochs too long for an ascent: the V that shorter epochs predict (optimum/epochs/climb.c) is made constant
+ * over runs of positions that grow from both ends of the epoch, and the dual is evaluated there (optimum/epochs/chain.c). Any V
+ * gives a valid bound; its tightness is not proven. Interval: the eigenvalues of K are 4 sin^2((2t-1) pi / (4n+2)), t = 1..n.
  */
 
 static const double PI = 3.14159265358979323846;
@@ -238,7 +236,6 @@ typedef struct plan {
     double traces[BASE_NODES_MAX];
 } plan;
 
-/* The positions of the run that begins at i. */
 static int64_t run_length(const plan *p, int64_t i) {
     const double left = (double)i, right = (double)(p->b - 1 - i) / (1 + GROWTH);
     int64_t length = (int64_t)fmax(1, GROWTH * fmin(left, right));

@@ -37,7 +37,6 @@ typedef struct forms {
     double barrier;                    /* max loss: keeps weights from 0, as in optimum/epochs/climb.c */
 } forms;
 
-/* Members of class i. */
 static int64_t class_members(const forms *f, int64_t i) {
     return (f->n - i + f->b - 1) / f->b;
 }

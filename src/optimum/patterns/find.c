@@ -138,7 +138,6 @@ static int by_falling_value(const void *left, const void *right) {
     return l->at < r->at ? -1 : 1;
 }
 
-/* Sorts the list, and keeps the first `keep`. */
 static dpmf_status sort_list(patterns_list *list, int64_t keep) {
     patterns_list sorted = {0};
     void *memory = NULL;

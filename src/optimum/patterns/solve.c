@@ -199,7 +199,6 @@ static int64_t most_unknowns(int64_t room, int64_t n, int64_t k) {
     return room * (1 + k * rank_of(k)) + n;
 }
 
-/* The parts of the patterns held, in order. */
 static void set_parts(search *s) {
     int64_t at = 0;
     for (int64_t q = 0; q < s->held.count; q++) {
@@ -439,7 +438,6 @@ static dpmf_status exchange(search *s, int64_t *joined) {
 
 /* ---- together ---- */
 
-/* Steps of the ascent that are left. */
 static double steps_left(const search *s) {
     const double n = (double)s->n;
     return fmin(STEPS_MAX, fmax(STEPS_MIN, WORK / (n * n * n))) - s->best.iterations;
