@@ -35,8 +35,6 @@ dpmf_status account_check_delta(double delta) {
     return base_fail(DPMF_ERROR_ARGUMENT, "delta %g, accepted 1e-300 to below 1", delta);
 }
 
-/* ---- the question ---- */
-
 static dpmf_status check_options(const dpmf_account_options *o) {
     TRY(account_sampling_check(&o->sampling));
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
@@ -286,8 +284,6 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     *log_delta = found.value;
     return DPMF_OK;
 }
-
-/* ---- the public calls ---- */
 
 static dpmf_status answer_at(double sigma, int of_epsilon, double given, const dpmf_account_options *options,
                              dpmf_privacy *out) {

@@ -21,8 +21,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the largest column norm ---- */
-
 static dpmf_status largest_norm(const dpmf_strategy *strategy, double *out) {
     int64_t n = strategy->steps;
     double *norms = NULL, largest = 0;

@@ -174,8 +174,6 @@ static search search_of(account_request *r, unknown what, double epsilon, double
     return s;
 }
 
-/* ---- sigma ---- */
-
 static const double SIGMA_LEAST = 1e-3; /* the engines of sampling do not go below it: epsilon is about 1e6 there */
 
 static void answer_with(const search *s, double sigma, const account_answer *found, dpmf_privacy *out) {
@@ -226,8 +224,6 @@ done:
     account_close(&r);
     return status;
 }
-
-/* ---- compositions, probability ---- */
 
 static dpmf_status open_budget(double sigma, double epsilon, double delta, const dpmf_account_options *options,
                                account_request *r) {

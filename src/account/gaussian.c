@@ -331,8 +331,6 @@ dpmf_status account_composed_search(const account_question *q, double *log_delta
 /*
  * ---- upper bounds from Renyi divergences ----
  *
- * Renyi divergences of the composed mechanism, and the bounds that they prove.
- *
  * Of order a = 1 + t the divergence of one step is ln M(t) / t, M(t) = E_P[e^(tL)]; composition adds. With K the upper
  * bound of n ln M(t), for every t > 0 (Canonne, Kamath and Steinke 2020, Proposition 12)
  *

@@ -274,8 +274,6 @@ account_cumulant pair_cumulant(const account_pair *pair, double cut, double t, d
     return k;
 }
 
-/* ---- the error of the quadrature, proven ---- */
-
 /*
  * A proven bound on the error of the quadrature above.
  *
@@ -476,8 +474,6 @@ double pair_log_error(const account_pair *pair, double cut, double t, double y, 
     const double gaussian = -2 * PI * PI * sigma * sigma / (r.step * r.step);
     return base_log_add(best, log(8 * c) + base_log_add(gaussian, -kept));
 }
-
-/* ---- the loss at a point ---- */
 
 /*
  * The loss as a function of the point z that is observed, and its inverse.

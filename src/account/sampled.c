@@ -151,8 +151,6 @@ dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, const acco
     return DPMF_OK;
 }
 
-/* ---- the answers ---- */
-
 static const double DELTA_MIN = 1e-6;
 
 static const char METHOD_CONFIDENCE[] = "Monte Carlo, with the confidence stated";

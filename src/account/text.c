@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- engines ---- */
-
 static const char *const ENGINES[] = {
     [DPMF_ENGINE_AUTO] = "auto",
     [DPMF_ENGINE_FOURIER] = "fourier",
@@ -38,8 +36,6 @@ dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
     return base_fail(DPMF_ERROR_ARGUMENT, "engine '%s', accepted: auto, fourier, connect-the-dots, rdp, monte-carlo",
                      base_show(text, strlen(text), shown));
 }
-
-/* ---- samplings ---- */
 
 /*
  * In sentences, @u is the unit, @n the compositions, @p the sampling's probability and @q that of a unit whose turn it is,

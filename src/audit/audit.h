@@ -39,8 +39,6 @@ DPMF_MUST_CHECK dpmf_status audit_run_trained(dpmf_audit *audit, const dpmf_mech
 /* Fills score, projected, norm and largest. */
 DPMF_MUST_CHECK dpmf_status audit_score(dpmf_audit *audit);
 
-/* ---- bounds ---- */
-
 /* The largest epsilon that limits P[`correct` or more of `guesses` right] to `failure` (audit/bounds.c); 0: none. */
 double audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure);
 

@@ -75,8 +75,6 @@ static dpmf_status read_columns(scorer *s) {
     return DPMF_OK;
 }
 
-/* ---- scores ---- */
-
 static double mixture(const scorer *s, double sign) {
     double all = -INFINITY;
     for (int64_t b = 0; b < s->blocks; b++) {

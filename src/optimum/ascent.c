@@ -78,8 +78,6 @@ double optimum_ascent_gap(const optimum_ascent *s) {
     return gap(s->lower, s->upper);
 }
 
-/* ---- one point ---- */
-
 /* x^2 on the simplex. */
 static void read_weights(int64_t n, const double *x, double *weights) {
     double sum = base_dot(n, x, x);
@@ -151,8 +149,6 @@ static double objective(const optimum_ascent *s, const double *y, double barrier
     }
     return value;
 }
-
-/* ---- the ascent ---- */
 
 /* At the barrier's optimum a weight is (barrier/n)/slack, slack < 1 + barrier: half the root is out of its way. */
 static double least(const optimum_ascent *s, const double *x, double barrier) {

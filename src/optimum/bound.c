@@ -113,8 +113,6 @@ dpmf_status optimum_check_weights(int64_t n, const double *weights) {
     return DPMF_OK;
 }
 
-/* ---- the patterns ---- */
-
 typedef struct patterns {
     int64_t apart;             /* b of the draw: every step has probability 1/b */
     int64_t count, separation; /* of one unit's steps 0, separation, 2 separation, ... */
@@ -127,8 +125,6 @@ static patterns patterns_of(const dpmf_participation *p, int64_t n) {
     if (p->pattern == WORKLOAD_APART && even > found.apart) found.apart = even;
     return found;
 }
-
-/* ---- one unit's contribution ---- */
 
 static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const double *weights,
                                 dpmf_lower_bound *out) {
@@ -160,8 +156,6 @@ done:
     base_free(y);
     return status;
 }
-
-/* ---- together ---- */
 
 /* Covers the last few roundings, and hides the last digits, in which mathematical libraries differ between machines. */
 static double round_to(int bits, double x) {
@@ -374,8 +368,6 @@ enum {
     DENSE_STEPS_MAX = 2048   /* 5 seconds */
 };
 
-/* ---- prefix sums ---- */
-
 /*
  * x_t has three roundings, the sine at most two more (its relative condition x cot x is below 1), the reciprocal one:
  * 8 u for a term. Compensated summation of positive terms adds u + 2 (n u)^2 (Ogita, Rump and Oishi 2005, Section 4).
@@ -391,8 +383,6 @@ dpmf_status optimum_nuclear_prefix(int64_t n, const dpmf_run *run, double *out) 
     *out = base_running_value(&sum) * fmax(0, 1 - 16 * U - 4 * nu * nu);
     return DPMF_OK;
 }
-
-/* ---- few bands of the inverse ---- */
 
 /*
  * Two bands are bidiagonal already, and roundings of its entries and the dqds iteration change each singular value by a
@@ -434,8 +424,6 @@ done:
     base_free(values);
     return status;
 }
-
-/* ---- any matrix ---- */
 
 static dpmf_status weighted_matrix(const dpmf_workload *a, const double *weights, double *matrix) {
     int64_t n = a->steps;
@@ -481,8 +469,6 @@ done:
     return status;
 }
 
-/* ---- Toeplitz ---- */
-
 /*
  * Rounding: an error e in the n terms moves the sum by at most n |e|_2. The terms, all positive, have at most 8 n
  * roundings each; the FFT adds at most 16 u for each of its passes, relative to the norm (Higham 2002, Theorem 24.2).
@@ -516,8 +502,6 @@ done:
     base_free(x);
     return status;
 }
-
-/* ---- which route ---- */
 
 static int all_positive(int64_t n, const double *weights) {
     for (int64_t t = 0; t < n; t++)

@@ -39,8 +39,6 @@
 
 enum { COARSE_MIN = 64, COARSER = 4 };
 
-/* ---- the coarse start ---- */
-
 /* Every COARSER-th learning rate, and as many steps. */
 static dpmf_status coarsen(const dpmf_workload *a, dpmf_workload **out) {
     int64_t n = a->steps / COARSER;
@@ -422,8 +420,6 @@ done:
     base_free(b.work);
     return status;
 }
-
-/* ---- the factor ---- */
 
 static dpmf_status factor_named(const dpmf_workload *a, const optimum_answer *o, const dpmf_run *run, double *x) {
     int64_t n = a->steps;

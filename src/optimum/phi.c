@@ -56,8 +56,6 @@ struct optimum_phi {
 
 enum { MATRIX_STEPS_MAX = 4096 };
 
-/* ---- making ---- */
-
 static dpmf_status alloc_each(double **arrays, int count, int64_t n, const char *what) {
     for (int i = 0; i < count; i++)
         TRY(base_alloc_doubles(n, what, &arrays[i]));
@@ -144,8 +142,6 @@ double optimum_phi_watch(optimum_phi *f, const dpmf_run *run, double done) {
     return f->done;
 }
 
-/* ---- the interval ---- */
-
 /* The larger of two, and not a number if one of them is none: a bound must not overlook it. */
 static double larger(double a, double b) {
     return isnan(a) || a > b ? a : b;
@@ -219,8 +215,6 @@ dpmf_status optimum_phi_interval(optimum_phi *f, const double *v, const double *
     }
     return DPMF_OK;
 }
-
-/* ---- the ladders ---- */
 
 typedef struct wave {
     optimum_phi *f;

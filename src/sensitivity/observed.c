@@ -104,8 +104,6 @@ static dpmf_status key_item(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* ---- sums over patterns ---- */
-
 /* The keys of the first `count` candidates become sum |X|, `reached` what equal vectors reach; negative: has X such a one? */
 static dpmf_status sum_candidates(observed *o, int64_t count, char *negative) {
     void *memory = NULL;
@@ -216,8 +214,6 @@ static dpmf_status by_norms(const observed *o, sensitivity_found *out, int64_t *
     return status;
 }
 
-/* ---- together ---- */
-
 static dpmf_status alloc_search(observed *o, char **negative) {
     void *candidates = NULL, *which = NULL, *sizes = NULL, *signs = NULL;
     TRY(base_alloc(o->count, sizeof *o->candidates, "the order of patterns", &candidates));
@@ -310,8 +306,6 @@ typedef struct pair {
 } pair;
 
 static const uint64_t SIGN = (uint64_t)1 << 63;
-
-/* ---- sorting ---- */
 
 static uint64_t digit_key(const pair *p, int by_unit) {
     return by_unit ? p->unit : p->step;

@@ -68,8 +68,6 @@ static int64_t want(sensitivity_lines *s, int64_t count, const int64_t *which) {
     return wanted;
 }
 
-/* ---- opening ---- */
-
 static double line_cost(const sensitivity_lines *s) {
     if (s->by_rows == NULL) return sensitivity_gram_cost(s->task);
     return 4.0 * (double)s->task->n * (double)s->by_rows->ops->gram_numbers(s->by_rows);
@@ -106,8 +104,6 @@ void sensitivity_lines_close(sensitivity_lines *lines) {
     base_free(lines->majorant);
     *lines = (sensitivity_lines){0};
 }
-
-/* ---- the majorant ---- */
 
 typedef struct majorant_pass {
     const sensitivity_lines *lines;

@@ -497,8 +497,6 @@ done:
     return status;
 }
 
-/* ---- together ---- */
-
 dpmf_status sensitivity_monotone(const sensitivity_task *task, sensitivity_found *best) {
     sensitivity_gram gram;
     monotone m = {.task = task};

@@ -140,8 +140,6 @@ double sensitivity_gram_cost(const sensitivity_task *task) {
     return length * (double)strategy_bands(task->core) + n;
 }
 
-/* ---- one diagonal ---- */
-
 dpmf_status sensitivity_gram_lag(const sensitivity_gram *gram, int64_t lag, double *values) {
     const sensitivity_task *task = gram->task;
     const int64_t inside = task->length - lag;
@@ -176,8 +174,6 @@ dpmf_status sensitivity_gram_lag(const sensitivity_gram *gram, int64_t lag, doub
     }
     return DPMF_OK;
 }
-
-/* ---- sweeps ---- */
 
 typedef struct sweep_part {
     const sensitivity_gram *gram;

@@ -209,8 +209,6 @@ dpmf_status allocation_answer(const account_question *q, account_answer *out) {
 /*
  * ---- k of t and epochs as lists of pairs ----
  *
- * k of t steps, and several epochs, as a list of pairs.
- *
  * k of t: split the t steps at random into k blocks, sizes as equal as may be, and pick one step of each: a k-set that
  * is uniform, since every permutation of the steps leaves the law of both choices as it is. Revealing the split, which
  * does not depend on the unit, can only add to delta (joint convexity); given it the blocks are independent, each one

@@ -288,8 +288,6 @@ done:
     return status;
 }
 
-/* ---- scales ---- */
-
 /* sum_{k >= 1} binom(t, k) (1-w)^(t-k) p^k, p the measure of one that is big, of total w: some are. */
 static dpmf_status some_big(const measure *p, double w, double bins, double trim, measure *out) {
     const double log_none = log1p(-w), top = p->step * (double)(p->first + p->count);
@@ -408,8 +406,6 @@ void allocation_scales_free(allocation_scales *s) {
     base_free(s->weights);
     *s = (scales){0};
 }
-
-/* ---- curves ---- */
 
 /* E[(S - T)_+] for rising T = t a, from the top down: a step down adds h times `held`, the mass above, to the payoff `paid`. */
 static void pay_above(const measure *m, double weight, double t, int64_t count, double step, double *out) {

@@ -221,8 +221,6 @@ static int run_contour(const account_pair *pair, contour *c, double log_delta, d
     return *error < 0.1; /* more gives no information about what is left */
 }
 
-/* ---- closed forms ---- */
-
 static double gaussian_mu(const account_pair *pair) {
     return (pair->direction == ACCOUNT_REPLACE ? 2 : 1) * sqrt((double)pair->compositions) / pair->sigma;
 }

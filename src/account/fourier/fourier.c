@@ -16,8 +16,7 @@
  * for probabilities.) It becomes a bound of numbers by adding
  *
  *     the rest of the sum        |F| <= M(t)^n e^(-t epsilon) |phi(y)|^n / y^2, phi = M(t + iy)/M(t), and |phi| <= 1 - a
- *                                for all y beyond the last node, with the a of
- *                                account/fourier/rule.c: at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
+ *                                for all y beyond the last node (rule.c): at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
  *     the errors of phi          of quadrature and rounding, account/fourier/rule.c; n-fold in n ln phi
  *     roundings of the sum.
  *
@@ -299,8 +298,6 @@ static int make_plan(const account_pair *pair, double epsilon, double log_delta,
     return t > 0 && best_plan(&a, t, out) && is_worth_it(pair, work, out) && prove_aliases(&a, out);
 }
 
-/* ---- the nodes ---- */
-
 static void fill_node(const sum *c, fourier_rule *rule, double y, node *out) {
     double error;
     const cplx x = fourier_rule_next(rule, &error);
@@ -356,8 +353,6 @@ static dpmf_status open_sum(const account_pair *pair, double epsilon, double log
     if (!make_plan(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
     return make_nodes(c, made);
 }
-
-/* ---- reading it ---- */
 
 typedef struct bounds {
     double high, low; /* of ln delta */
@@ -422,8 +417,6 @@ static double solve_epsilon(const sum *c, double guess, double log_delta) {
     }
     return high;
 }
-
-/* ---- the answer ---- */
 
 enum { ATTEMPTS = 5 };
 

@@ -476,8 +476,6 @@ double grid_hockey(double mu, double a) {
     return exp(log_delta) * (1 + 1e-13 * (1 + fabs(log_delta))) + 1e-305;
 }
 
-/* ---- Gaussian ---- */
-
 static dpmf_status gaussian_fill(const void *of, int reversed, int64_t count, double step, double mass,
                                  const dpmf_run *run, double *out) {
     const grid_gaussian *g = of;
@@ -498,8 +496,6 @@ static double gaussian_reach(const void *of, int reversed, double mass) {
 grid_part grid_gaussian_part(const grid_gaussian *gaussian, int64_t times) {
     return (grid_part){gaussian, gaussian_fill, gaussian_reach, times};
 }
-
-/* ---- Poisson ---- */
 
 double grid_poisson_remove(double q, double mu, double less_one) {
     return q * grid_hockey(mu, 1 + less_one / q) * (1 + 1e-15);

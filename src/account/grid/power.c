@@ -195,8 +195,6 @@ dpmf_status grid_power(int64_t length, double n, double *w, const dpmf_run *run,
     return status;
 }
 
-/* ---- several ---- */
-
 dpmf_status grid_spectrum_create(int64_t length, grid_spectrum *out) {
     const int64_t half = length / 2 + 1;
     grid_spectrum v = {0};

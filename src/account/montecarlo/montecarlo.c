@@ -78,8 +78,6 @@ static int64_t default_cap(const montecarlo_draws *draws, double delta) {
     return (int64_t)fmax(by_work, 30 / delta);
 }
 
-/* ---- checks ---- */
-
 static dpmf_status check_options(const montecarlo_options *options) {
     if (!(options->confidence > 0 && options->confidence < 1)) {
         return base_fail(DPMF_ERROR_ARGUMENT, "a confidence of %g: (0, 1) is accepted", options->confidence);
@@ -100,8 +98,6 @@ static dpmf_status check_delta(double delta) {
     if (delta >= 1e-6 && delta < 1) return DPMF_OK;
     return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g by Monte Carlo: [1e-6, 1) is accepted", delta);
 }
-
-/* ---- delta ---- */
 
 dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon, const montecarlo_options *options,
                              double *delta) {

@@ -18,8 +18,7 @@
  * c_i of C have at most b entries, so those of one pattern do not overlap, and v is a sum of l_i = (<c_i, y> - |c_i|^2
  * / 2) / sigma^2. Backwards over the steps, with f = 1 past the end,
  *
- *     f_i = (1-p) f_{i+1} + p e^{l_i} f_{i+b},    L = ln f_1 (cold)  or  ln (f_1 + p (f_2 + ... + f_b)) / (1 + (b-1)
- * p),
+ *     f_i = (1-p) f_{i+1} + p e^{l_i} f_{i+b},    L = ln f_1 (cold)  or  ln (f_1 + p (f_2 + ... + f_b)) / (1 + (b-1) p),
  *
  * the second for an example that is anywhere in its wait at the first step (the stationary law).
  */
@@ -111,8 +110,6 @@ static dpmf_status check_scheme(const montecarlo_scheme *scheme) {
 static int64_t ring_size(const montecarlo_scheme *scheme) {
     return scheme->separation < scheme->steps ? scheme->separation : scheme->steps; /* past the end f = 1 anyway */
 }
-
-/* ---- the Gram matrix ---- */
 
 /* root root' = gram, lower triangular; eigenvalues below rounding count as 0, clearly negative ones are refused. */
 static dpmf_status gram_root(int64_t b, const double *gram, double *root) {
@@ -232,8 +229,6 @@ void montecarlo_draws_free(montecarlo_draws *draws) {
     base_free(draws->first);
     *draws = (montecarlo_draws){.scheme = draws->scheme};
 }
-
-/* ---- one outcome ---- */
 
 dpmf_status montecarlo_scheme_log_ratio(const montecarlo_scheme *scheme, const double *outcome, double *out) {
     TRY(check_scheme(scheme));

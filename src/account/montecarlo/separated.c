@@ -123,8 +123,6 @@ void montecarlo_separated_log_ratios(const montecarlo_draws *draws, double s, co
     }
 }
 
-/* ---- samples ---- */
-
 /* Adds s C x / sigma to one lane, x drawn from the scheme with the lane's uniform numbers, one for each wait. */
 static void join_steps(const montecarlo_draws *draws, const double *uniforms, double *outcome) {
     const montecarlo_scheme *scheme = &draws->scheme;

@@ -30,8 +30,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- making ---- */
-
 void epochs_climb_free(epochs_climb *c) {
     base_free(c->y);
     base_free(c->best);
@@ -429,9 +427,8 @@ dpmf_status epochs_climb_confirm(epochs_climb *c) {
 /*
  * ---- where the climb begins ----
  *
- * The start when epochs are long: the solution for a quarter of the positions
- * in each epoch, found the same way and stretched. A coarse step stands for as many fine ones as it replaces: momentum
- * is raised to that power, learning rates and weights are sampled.
+ * The start when epochs are long: the solution for a quarter of the positions in each epoch, stretched. A coarse step
+ * stands for as many fine ones as it replaces: momentum is raised to that power, learning rates and weights are sampled.
  *
  * V changes as fast between the first two positions of an epoch as between the second and the fourth, for any length of
  * the epoch; the same holds from its end. So positions correspond by the logarithms of their odds, ln((i + 1/2)/(b - i

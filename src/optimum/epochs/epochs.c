@@ -37,8 +37,6 @@
 /* A point whose trace is less certain than this counts as outside: rounding must not lead the ascent. */
 static const double ERROR_MAX = 0.01;
 
-/* ---- making ---- */
-
 static dpmf_status create_blocks(optimum_epochs *e) {
     int64_t size = e->b * e->k * e->k;
     e->workers = base_pool_threads(e->pool);
@@ -111,8 +109,6 @@ double epochs_cost(const optimum_epochs *e) {
     return (e->max_loss ? 2 : 1) * (e->dense ? 5e-3 * n * n * n : 0.1 * blocks * n * k * k);
 }
 
-/* ---- the interval ---- */
-
 void epochs_invert_block(int64_t k, const double *l, double *inverse) {
     memset(inverse, 0, (size_t)(k * k) * sizeof *inverse);
     for (int64_t i = 0; i < k; i++) {
@@ -146,8 +142,6 @@ static void block_bounds(optimum_epochs *e, const double *lower, int64_t i, doub
         e->small[t] = 1 / inverses;
     }
 }
-
-/* ---- all nodes ---- */
 
 enum { SIDE = EPOCHS_SIDE };
 

@@ -140,8 +140,6 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
     }
 }
 
-/* ---- the dual ---- */
-
 static dpmf_status dual_value(void *context, const double *y, double *out, double *gradient) {
     forms *f = context;
     int inside = 0;
@@ -170,8 +168,6 @@ static dpmf_status dual_value(void *context, const double *y, double *out, doubl
         gradient[i] *= -*out;
     return DPMF_OK;
 }
-
-/* ---- the primal ---- */
 
 /* x becomes C, scaled to satisfy the constraint; the squared loss of C, or INFINITY. */
 static dpmf_status repair(forms *f, double *x, double *squared) {
@@ -330,8 +326,6 @@ static dpmf_status solve_rms(const dpmf_workload *a, const double *weights, doub
     out->converged = 1;
     return DPMF_OK;
 }
-
-/* ---- max loss ---- */
 
 typedef struct rows {
     int64_t n;

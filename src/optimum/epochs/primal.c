@@ -145,8 +145,6 @@ dpmf_status epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *d
     return *definite ? epochs_factor(n, x, definite) : DPMF_OK;
 }
 
-/* ---- the loss ---- */
-
 dpmf_status epochs_sensitivity(int64_t n, int64_t b, const double *c, double *squared) {
     int64_t k = (n + b - 1) / b;
     double *grams = NULL, largest = 0;

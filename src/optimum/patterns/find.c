@@ -125,8 +125,6 @@ done:
     return status;
 }
 
-/* ---- the list of patterns found ---- */
-
 typedef struct place {
     double value;
     int64_t at;
@@ -185,8 +183,6 @@ static dpmf_status add_pattern(tree *s, int64_t size, double sum) {
     list->values[list->count++] = value;
     return DPMF_OK;
 }
-
-/* ---- the tree ---- */
 
 static dpmf_status walk_tree(tree *s) {
     int64_t depth = 0, from = 0, to = 0;

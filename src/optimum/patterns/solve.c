@@ -436,8 +436,6 @@ static dpmf_status exchange(search *s, int64_t *joined) {
     return DPMF_OK;
 }
 
-/* ---- together ---- */
-
 static double steps_left(const search *s) {
     const double n = (double)s->n;
     return fmin(STEPS_MAX, fmax(STEPS_MIN, WORK / (n * n * n))) - s->best.iterations;
