@@ -277,10 +277,8 @@ dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delt
     search s;
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &r));
-    if (dpmf_sampling_is_none(&r.options.sampling)) {
-        status = base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic");
-        goto done;
-    }
+    if (dpmf_sampling_is_none(&r.options.sampling))
+        TRY_DONE(base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic"));
     TRY_DONE(budget(&r, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
     *probability = s.question->probability / (double)account_sampling_blocks(&r.options.sampling);
 done:

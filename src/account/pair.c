@@ -242,15 +242,13 @@ account_cumulant pair_cumulant(const account_pair *pair, double cut, double t, d
     if (!pair_find_range(pair, cut, t, fineness, &r)) return k;
     const int64_t stride = pair_shorten(pair, cut, t, &r);
     double peak = 0; /* within the 0.03 that a stride of sigma/4 may miss */
-    for (int64_t i = r.first; i <= r.last; i += stride) {
+    for (int64_t i = r.first; i <= r.last; i += stride)
         peak = fmax(peak, log_size(pair, cut, t, r.origin + r.step * (double)i));
-    }
     const double shift = peak > 50 ? peak : 0; /* beyond e^50 the 1 in M - 1 has no digits left */
     sums s = {0};
     const double factor = r.step / pair->sigma * 0.39894228040143267794; /* over sqrt(2 pi) */
-    for (int64_t i = r.first; i <= r.last; i++) {
+    for (int64_t i = r.first; i <= r.last; i++)
         add_point(pair, cut, t, r.origin + r.step * (double)i, factor, shift, &s);
-    }
     double m = s.whole, first = s.moment[1], log_size_error = 0;
     if (shift > 0) {
         k.value = shift + log(m);

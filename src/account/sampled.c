@@ -335,8 +335,7 @@ dpmf_status account_sampled_sigma(const account_request *r, double epsilon, doub
     }
     delta -= coupling(r, epsilon);
     if (delta < DELTA_MIN) {
-        delta = whole;
-        *out = account_privacy(r, sigma, epsilon, delta);
+        *out = account_privacy(r, sigma, epsilon, whole);
         out->method = METHOD_UNAMPLIFIED;
         return DPMF_OK;
     }

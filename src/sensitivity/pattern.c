@@ -60,14 +60,11 @@ static void scratch_free(scratch *s) {
 }
 
 static dpmf_status scratch_make(int64_t k, scratch *s) {
-    void *queue = NULL, *colour = NULL;
     dpmf_status status = DPMF_OK;
     *s = (scratch){0};
     TRY_DONE(base_alloc_doubles(2 * k * k + 2 * k + sensitivity_ascent_room(k), "the matrix of a pattern", &s->memory));
-    TRY_DONE(base_alloc(k, sizeof(int64_t), "the steps of a pattern", &queue));
-    s->queue = queue;
-    TRY_DONE(base_alloc(k, 1, "the steps of a pattern", &colour));
-    s->colour = colour;
+    TRY_DONE(base_alloc(k, sizeof(int64_t), "the steps of a pattern", (void **)&s->queue));
+    TRY_DONE(base_alloc(k, 1, "the steps of a pattern", (void **)&s->colour));
     s->part = s->memory;
     s->work = s->part + k * k;
     s->signs = s->work + k * k + k;

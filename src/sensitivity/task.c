@@ -58,12 +58,9 @@ static int without_structure(const sensitivity_task *task) {
 /* The columns, where they begin and end, and from that how far apart two of them can overlap. */
 static dpmf_status hold_columns(sensitivity_task *task) {
     const int64_t n = task->length, rows = strategy_rows(task->core);
-    void *begins = NULL, *ends = NULL;
     task->rows = rows;
-    TRY(base_alloc(n, sizeof *task->begins, "the columns of C", &begins));
-    task->begins = begins;
-    TRY(base_alloc(n, sizeof *task->ends, "the columns of C", &ends));
-    task->ends = ends;
+    TRY(base_alloc(n, sizeof *task->begins, "the columns of C", (void **)&task->begins));
+    TRY(base_alloc(n, sizeof *task->ends, "the columns of C", (void **)&task->ends));
     TRY(base_alloc_doubles(rows * n, "the columns of C", &task->columns));
     for (int64_t j = 0; j < n; j++) {
         double *column = task->columns + j * rows;

@@ -132,13 +132,11 @@ static int fill_nodes(contour *c, double step) {
 
 static int halve(contour *c) {
     if (2 * c->count > NODES_MAX) return 0;
-    for (int i = c->count - 1; i > 0; i--) {
+    for (int i = c->count - 1; i > 0; i--)
         c->nodes[2 * i] = c->nodes[i];
-    }
     c->step *= 0.5;
-    for (int i = 1; i < 2 * c->count; i += 2) {
+    for (int i = 1; i < 2 * c->count; i += 2)
         if (c->moment.points > points_max || !evaluate_node(c, c->step * i, &c->nodes[i])) return 0;
-    }
     c->count *= 2;
     return 1;
 }
@@ -250,9 +248,8 @@ static double closed_epsilon(const account_pair *pair, double log_delta) {
     double low = 0, high = pair_loss_limit(pair);
     if (isinf(high)) {
         high = 1;
-        while (high < 1e300 && closed_log_delta(pair, high) > log_delta) {
+        while (high < 1e300 && closed_log_delta(pair, high) > log_delta)
             high *= 2;
-        }
     }
     for (int round = 0; round < 2000 && high - low > 2 * DBL_EPSILON * high; round++) {
         const double middle = low > 0 && high > 4 * low ? sqrt(low * high) : 0.5 * (low + high);
@@ -357,9 +354,8 @@ static cplx excess(cplx u) {
                                      1 / 6.0,  1 / 7.0,  1 / 8.0,  1 / 9.0,  1 / 10.0, 1 / 11.0,
                                      1 / 12.0, 1 / 13.0, 1 / 14.0, 1 / 15.0, 1 / 16.0};
     cplx sum = 0;
-    for (int k = square(u) < 1e-4 ? 8 : 16; k >= 3; k--) {
+    for (int k = square(u) < 1e-4 ? 8 : 16; k >= 3; k--)
         sum = times(sum + 1, u) * inverse[k];
-    }
     return times(times(u, u), 0.5 * (1 + sum));
 }
 
@@ -502,9 +498,8 @@ double complex contour_moment_log(contour_moment *m, double complex z, double sc
     cplx last = NAN;
     double fineness = m->fineness;
     for (int level = 0; level < 8 && r.last - r.first < POINTS_MAX; level++) {
-        for (int64_t i = r.first; i <= r.last; i += level == 0 ? 1 : 2) {
+        for (int64_t i = r.first; i <= r.last; i += level == 0 ? 1 : 2)
             add_point(m, &p, z, r.step * (double)i, scale, &sum);
-        }
         m->points += (r.last - r.first) / (level == 0 ? 1 : 2) + 1;
         const cplx value =
             from_sums(m, z, scale, r.step / pair->sigma * one_over_sqrt_two_pi, &sum, p.whole_only, error);

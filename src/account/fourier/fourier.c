@@ -335,9 +335,8 @@ static dpmf_status make_nodes(sum *c, int *made) {
     const dpmf_status status =
         base_alloc(plan->count, sizeof *c->nodes, "the nodes of a Fourier sum", (void **)&c->nodes);
     if (status == DPMF_OK) {
-        for (int64_t i = 0; i < plan->count; i++) {
+        for (int64_t i = 0; i < plan->count; i++)
             fill_node(c, &rule, plan->spacing * (double)i, &c->nodes[i]);
-        }
         c->log_high = c->n * rule.log_moment_high;
         c->log_low = c->n * rule.log_moment_low;
         *made = 1;

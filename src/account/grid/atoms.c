@@ -117,9 +117,8 @@ static inline double small_expm1(double x) {
     static const double c[9] = {1.0,       1.0 / 2,    1.0 / 6,     1.0 / 24,    1.0 / 120,
                                 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880};
     double s = c[8];
-    for (int k = 7; k >= 0; k--) {
+    for (int k = 7; k >= 0; k--)
         s = s * x + c[k];
-    }
     return s * x;
 }
 
@@ -232,9 +231,8 @@ static void collect(collector *c, int ahead, double weight, double wrap_factor) 
 
 static double sum(int64_t count, const double *x) {
     base_running total = {0, 0};
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         base_running_add(&total, x[i]);
-    }
     return base_running_value(&total);
 }
 
@@ -243,9 +241,8 @@ static void finish_atoms(collector *c, const binning *b, int64_t bins, double re
     const double total = sum(c->length, c->weights);
     const double additions = 3 * ((double)bins / (double)c->length + 2); /* to one slot, at most */
     const double up = 1 + u * (8 + additions), lost = UNDERFLOW / fmin(total, 1);
-    for (int64_t i = 0; i < c->length; i++) {
+    for (int64_t i = 0; i < c->length; i++)
         c->weights[i] = c->weights[i] * (up / total) + lost;
-    }
     out->log_sum = 2 * u * (8 + additions) + 1e-15;
     const double log_total = log(total);
     out->log_moment = b->log_moment + log_total;

@@ -137,9 +137,8 @@ static window choose_window(const pair_constants *p, const saddle_nodes *nodes, 
         above = fmin(above, wrap_distance(p, t, t + s, up[0], epsilon, log_wrap));
         below = fmin(below, wrap_distance(p, t, r, down[0], epsilon, log_wrap));
         double distance = deviation;
-        for (int j = 0; j < 3; j++) {
+        for (int j = 0; j < 3; j++)
             distance = fmax((p->n * up[0] - log_cut + log(-expm1(-distance))) / (t + s) - epsilon, deviation);
-        }
         if (distance < cut) {
             cut = distance;
             out.wrap_order = s;
@@ -151,9 +150,8 @@ static window choose_window(const pair_constants *p, const saddle_nodes *nodes, 
 
 static int64_t power_of_two_above(double x) {
     int64_t length = 64;
-    while ((double)length < x && length < GRID_LENGTH_MAX) {
+    while ((double)length < x && length < GRID_LENGTH_MAX)
         length *= 2;
-    }
     return length;
 }
 
@@ -273,9 +271,8 @@ static dpmf_status summary_create(const grid_list *list, summary *out) {
             loss[groups] = sum > 0 ? list->step * moment / sum : 0;
             groups++;
         }
-        for (int g = groups; g < COARSE; g++) {
+        for (int g = groups; g < COARSE; g++)
             mass[g] = loss[g] = 0;
-        }
     }
     *out = s;
     return DPMF_OK;

@@ -134,9 +134,8 @@ static double growth(int64_t length) {
 
 static double sum_but_first(int64_t length, const double *w) {
     base_running sum = {0, 0};
-    for (int64_t j = 1; j < length; j++) {
+    for (int64_t j = 1; j < length; j++)
         base_running_add(&sum, w[j]);
-    }
     return base_running_value(&sum);
 }
 
@@ -175,9 +174,8 @@ static dpmf_status power_centred(const base_fft *fft, double n, double g, double
     base_fft_forward_unordered(fft, length, w);
     TRY(raise_spectrum(&s, raise_centred, length, w, run));
     base_fft_inverse_unordered(fft, length, w);
-    for (int64_t j = 0; j < length; j++) {
+    for (int64_t j = 0; j < length; j++)
         w[j] *= centre;
-    }
     w[0] += centre * (1 + 8 * u * (1 + fabs(log_centre)));
     const double sum = 2 * n * (rest / a) * (g + 48 * u) * s.errors + (g + 8 * u) * s.moduli;
     *noise = 1.002 * centre * sum / (double)length;

@@ -66,9 +66,8 @@ static double larger_likely(const montecarlo_side d[2], double log_failure, doub
 static int64_t enough(const montecarlo_side d[2], double log_failure, int64_t cap) {
     const double mean = fmax(d[0].mean * exp(d[0].log_most), d[1].mean * exp(d[1].log_most));
     int64_t samples = 1 << 16;
-    while (samples < cap && larger_likely(d, log_failure, (double)samples) > 1.05 * mean) {
+    while (samples < cap && larger_likely(d, log_failure, (double)samples) > 1.05 * mean)
         samples += samples / 4;
-    }
     return samples < cap ? samples : cap;
 }
 
@@ -114,9 +113,8 @@ dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon, co
     montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon, 1);
     TRY_DONE(montecarlo_passes_draw(&a, 0, bet, &samples, found));
     samples = options->samples > 0 ? options->samples : enough(found, log_failure, default_cap(&a.draws, 1));
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < 2; d++)
         bet[d] = best_bet(&found[d], log_failure, (double)samples);
-    }
     TRY_DONE(montecarlo_passes_draw(&a, 1, bet, &samples, found));
     const double bound = fmax(proven_bound(&found[0], bet[0], log_failure, (double)samples),
                               proven_bound(&found[1], bet[1], log_failure, (double)samples));
@@ -221,14 +219,12 @@ static dpmf_status confirm(const search *s, const point *at, double step, double
         double bet[2], bound[2];
         montecarlo_side found[2];
         int64_t samples = at->samples;
-        for (int d = 0; d < 2; d++) {
+        for (int d = 0; d < 2; d++)
             bet[d] = best_bet(&at->found[d], log_failure, (double)samples);
-        }
         aim(s, x);
         TRY(montecarlo_passes_draw(s->owner, 1 + attempt, bet, &samples, found));
-        for (int d = 0; d < 2; d++) {
+        for (int d = 0; d < 2; d++)
             bound[d] = proven_bound(&found[d], bet[d], log_failure, (double)samples);
-        }
         const double excess = log(fmax(bound[0], bound[1]) / s->delta);
         if (excess <= 0) {
             *out = x;

@@ -258,10 +258,8 @@ dpmf_status epochs_forms_solve(const epochs_forms_task *task, epochs_forms_answe
         TRY_DONE(certify_dual(&f, gradient, x, &best));
         best.converged = sqrt(best.upper / best.lower) - 1 <= task->tolerance;
     }
-    if (!isfinite(best.upper)) {
-        status = base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
-        goto done;
-    }
+    if (!isfinite(best.upper))
+        TRY_DONE(base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found"));
     *out = best;
     best.c = NULL;
 done:

@@ -265,7 +265,6 @@ static void start_classes(search *s) {
 
 static dpmf_status search_open(const patterns_task *task, search *s) {
     const int64_t n = task->workload->steps, k = task->participation->count, room = PARTS_PER_STEP * n;
-    void *parts = NULL;
     s->task = task;
     s->n = n;
     s->k = k;
@@ -273,8 +272,7 @@ static dpmf_status search_open(const patterns_task *task, search *s) {
     TRY(dual_create(task->workload, k, task->max_loss, task->weights, &s->dual));
     TRY(patterns_list_create(k, room, &s->held));
     TRY(patterns_list_create(k, FOUND_ROOM, &s->found));
-    TRY(base_alloc(room, sizeof *s->parts, "patterns", &parts));
-    s->parts = parts;
+    TRY(base_alloc(room, sizeof *s->parts, "patterns", (void **)&s->parts));
     TRY(base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->y));
     TRY(base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->next));
     TRY(base_alloc_doubles(most_unknowns(room, n, k), "a gradient", &s->gradient));
@@ -492,10 +490,8 @@ dpmf_status patterns_solve(const patterns_task *task, patterns_answer *out) {
     dpmf_status status = DPMF_OK;
     TRY_DONE(search_open(task, &s));
     TRY_DONE(run_rounds(&s));
-    if (!isfinite(s.best.upper)) {
-        status = base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: no positive definite X was found");
-        goto done;
-    }
+    if (!isfinite(s.best.upper))
+        TRY_DONE(base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: no positive definite X was found"));
     s.best.patterns = s.held.count;
     *out = s.best;
     s.best.c = NULL;
