@@ -57,7 +57,7 @@ DPMF_MUST_CHECK dpmf_status account_sampled_sigma(const account_request *r, doub
 /* A scheme of kind bins, entries of the Gram matrix not negative; both directions. The question's own run does not matter. */
 DPMF_MUST_CHECK dpmf_status account_correlated(const montecarlo_scheme *scheme, const account_question *q,
                                                account_answer *out);
-/* A sigma, in the scheme's unit, that is enough for e^log_delta at the epsilon of q, near the least; not the scheme's own. */
+/* A sigma, in the scheme's unit, enough for e^log_delta at the epsilon of q, near the least; the scheme's own is not read. */
 DPMF_MUST_CHECK dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, const account_question *q,
                                                      double log_delta, double *sigma);
 

@@ -266,8 +266,7 @@ typedef base_text text;
 static double up(double value) {
     if (!(value > 0) || !isfinite(value)) return value;
     double unit = pow(10, floor(log10(value)) - 3);
-    double rounded = ceil(value / unit * (1 - 1e-14)) * unit;
-    return fmax(rounded, value);
+    return fmax(ceil(value / unit * (1 - 1e-14)) * unit, value);
 }
 
 typedef struct sentence_values {

@@ -73,7 +73,7 @@ static void stretch(int64_t n, int64_t coarse, const double *from, double *to) {
 static const int64_t LONG = 131072;
 static const double COARSE_TOLERANCE = 1e-4, COARSE_TOLERANCE_LONG = 2e-5;
 
-/* The error of stretching: ln(found / start^2) (roots of v, v), 0 on average where most of v is, cut at `most`. */
+/* The error of stretching: ln(found / start^2), `start` roots of v, 0 on average where most of v is, cut at `most`. */
 static void fill_wrong(int64_t n, double most, const double *start, const double *found, double *wrong) {
     double sum = 0, mass = 0;
     for (int64_t t = 0; t < n; t++) {
@@ -120,7 +120,7 @@ static dpmf_status start_coarse(const dpmf_workload *a, optimum_ascent *s, doubl
         }
     }
     if (is_long) {
-        /* The dual has no scale of y, but the first step is the gradient: so it is half of a fixed-point step, to phi(v). */
+        /* The dual has no scale of y, but the first step of an ascent has: half of a fixed-point step here, to phi(v). */
         for (int64_t part = 0; part < s->unknowns; part += s->n) {
             const double factor = sqrt(s->mirrored ? 4 : 2) / base_norm(s->n, s->y + part);
             for (int64_t i = part; i < part + s->n; i++)

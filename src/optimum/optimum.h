@@ -28,16 +28,16 @@ typedef struct optimum_answer {
  */
 DPMF_MUST_CHECK dpmf_status optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights,
                                           double tolerance, const dpmf_run *run, optimum_answer *out);
-/* The lower bound alone, in a third of the time. Prefix sums: within 1e-6 (RMS), 1e-5 (max) of the optimum; others 1e-3. */
+/* The lower bound alone, in a third of the time: within 1e-6 (RMS), 1e-5 (max) for prefix sums; others were seen 1e-3 short. */
 DPMF_MUST_CHECK dpmf_status optimum_single_bound(const dpmf_workload *workload, int max_loss, const double *weights,
                                                  const dpmf_run *run, double *lower);
-/* The optimal C as a matrix, columns of norm 1, loss at most optimum->upper up to rounding; 8192 steps, n x n numbers twice. */
+/* The optimal C as a matrix, columns of norm 1, loss at most optimum->upper but for rounding; up to 8192 steps, in 2 n^2. */
 DPMF_MUST_CHECK dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer *optimum,
                                              const dpmf_run *run, dpmf_strategy **out);
 
 void optimum_free(optimum_answer *optimum);
 
-/* ---- lower bounds (optimum/bound.c, optimum/bound.c) ---- */
+/* ---- lower bounds (optimum/bound.c) ---- */
 
 /* Weights of the steps: finite, not negative, not all zero. */
 DPMF_MUST_CHECK dpmf_status optimum_check_weights(int64_t steps, const double *weights);
@@ -45,7 +45,7 @@ DPMF_MUST_CHECK dpmf_status optimum_check_weights(int64_t steps, const double *w
 /* The constant equal to `text` among the scopes of lower bounds, or NULL. */
 const char *optimum_lower_bound_scope(const char *text);
 
-/* Lower bounds for both losses. NULL participation: single; NULL options: defaults (adjacency, lower_bound, weights, run). */
+/* Both losses. NULL participation: single; NULL options: defaults. Only adjacency, lower_bound, weights and run are read. */
 DPMF_MUST_CHECK dpmf_status optimum_find_bound(const dpmf_workload *workload, const dpmf_participation *participation,
                                                const dpmf_evaluate_options *options, dpmf_lower_bound *out);
 

@@ -11,7 +11,7 @@ typedef struct optimum_phi optimum_phi;
 DPMF_MUST_CHECK dpmf_status optimum_phi_create(const dpmf_workload *workload, base_pool *pool, optimum_phi **out);
 void optimum_phi_free(optimum_phi *phi);
 
-/* Evaluations then report `done` to `run` (NULL: none) several times per second; returns the reported value: never falling. */
+/* Evaluations then report `done` to `run` (NULL: none) several times per second; returns what is reported: never less. */
 double optimum_phi_watch(optimum_phi *phi, const dpmf_run *run, double done);
 
 /* An interval that encloses the spectrum of (W'W)^-1 for W = diag(p)^1/2 A diag(v)^1/2; named workloads. */

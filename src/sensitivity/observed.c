@@ -104,7 +104,7 @@ static dpmf_status key_item(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* The keys of the first `count` candidates become sum |X|, `reached` what equal vectors reach; negative: has X such a one? */
+/* The first `count` keys become sum |X|, `reached` what equal vectors reach; negative: has X an entry below 0 there? */
 static dpmf_status sum_candidates(observed *o, int64_t count, char *negative) {
     sensitivity_pattern_sums *sums = NULL;
     TRY(base_alloc(count, sizeof *sums, "the sums over patterns", (void **)&sums));

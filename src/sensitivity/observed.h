@@ -7,7 +7,7 @@
 #include "sensitivity/sensitivity.h"
 #include "strategy/strategy.h"
 
-/* ---- the log as patterns (sensitivity/observed_log.c) ---- */
+/* ---- the log as patterns (sensitivity/observed.c) ---- */
 
 /* The different patterns of a log: pattern i is steps[begins[i]] < ... < steps[begins[i + 1] - 1]. */
 typedef struct sensitivity_log {

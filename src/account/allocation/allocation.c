@@ -234,8 +234,7 @@ static dpmf_status fill(const void *of, int reversed, int64_t count, double step
             out[i] = grid_hockey(1 / told.sigma, exp((double)i * step));
         return DPMF_OK;
     }
-    const int is_wide = told.bins >= BINS_MIN || told.sigma < SIGMA_SMALL;
-    if (is_wide && !(b->scales->least > 0 && b->scales->least <= mass)) {
+    if ((told.bins >= BINS_MIN || told.sigma < SIGMA_SMALL) && !(b->scales->least > 0 && b->scales->least <= mass)) {
         allocation_scales_free(b->scales);
         TRY(allocation_scales_create(told.sigma, told.bins, SPARE * mass, 0.5 * told.fineness, run, b->scales));
     }
@@ -252,10 +251,7 @@ static dpmf_status fill(const void *of, int reversed, int64_t count, double step
     return status;
 }
 
-/*
- * The mean of t ratios has the variance (e^(mu^2) - 1)/t: about a Gaussian of that mu; upwards one large ratio may reach
- * further, about as far as Poisson sampling of the same rate.
- */
+/* About a Gaussian of variance (e^(mu^2) - 1)/t, as the mean of t ratios has; upwards one may reach as far as under Poisson. */
 static double reach(const void *of, int reversed, double mass) {
     const allocation_scheme *s = &((const allocation_block *)of)->scheme;
     const double q = 1 / (double)s->bins, mu = 1 / s->sigma;

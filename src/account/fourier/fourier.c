@@ -452,10 +452,7 @@ dpmf_status fourier_answer(const account_pair *pair, const account_question *q, 
     TRY(pair_check(pair));
     TRY(account_check_given(q));
     double guess = 0, least = account_worst(q);
-    /*
-     * Of fewer steps the sum of losses is not smooth enough, ever. A smaller sigma takes a grid of 4/sigma^2 points to guess about, and
-     * connect the dots leaves the rest to the closed forms (account/grid/grid.c has the same range).
-     */
+    /* Fewer steps are never smooth enough, and a smaller sigma takes a grid of 4/sigma^2 points (range as in grid.c). */
     enum { STEPS_MIN = 16 };
     int again = pair->probability < 1 && pair->compositions >= STEPS_MIN && pair->sigma >= 0.01 && pair->sigma <= 1e6;
     int tight = 0;

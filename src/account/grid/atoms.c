@@ -285,9 +285,8 @@ dpmf_status grid_densities(const pair_constants *p, const grid_plan *plan, const
         collect(&c, 2, next * atoms.right, wrap * b.wrap_factor * b.wrap_factor);
         lo = hi;
         if (++c.slot == c.length) c.slot = 0;
-        if ((i - first) % report == report - 1) {
+        if ((i - first) % report == report - 1)
             TRY(base_progress(run, "discretising a privacy loss", (double)(i - first) / (double)(last - first)));
-        }
     }
     finish_atoms(&c, &b, last - first, fmax(fabs(low), fabs(high)) + 2 * h, out);
     return DPMF_OK;

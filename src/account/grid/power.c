@@ -120,9 +120,7 @@ static dpmf_status raise_spectrum(power *s, raise_function *raise, int64_t lengt
     raise(s, 1, &v[1], &zero[1]);
     for (int64_t f = 2; f < length; f += 2) {
         raise(s, 2, &v[f], &v[f + 1]);
-        if (f % report == 0) {
-            TRY(base_progress(run, "composing a privacy loss", (double)f / (double)length));
-        }
+        if (f % report == 0) TRY(base_progress(run, "composing a privacy loss", (double)f / (double)length));
     }
     return DPMF_OK;
 }

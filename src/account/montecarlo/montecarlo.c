@@ -78,9 +78,8 @@ static int64_t default_cap(const montecarlo_draws *draws, double delta) {
 }
 
 static dpmf_status check_options(const montecarlo_options *options) {
-    if (!(options->confidence > 0 && options->confidence < 1)) {
+    if (!(options->confidence > 0 && options->confidence < 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "a confidence of %g: (0, 1) is accepted", options->confidence);
-    }
     if (options->samples < 0 || options->samples > MONTECARLO_SAMPLES_MAX) {
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 0 (chosen from delta) to %" PRId64 " are accepted",
                          options->samples, MONTECARLO_SAMPLES_MAX);
@@ -208,10 +207,7 @@ static dpmf_status narrow(const search *s, const point *bad, double scale, point
     return DPMF_OK;
 }
 
-/*
- * Draws fresh samples at x, then at larger values until the bound holds. x moves as far as the slope predicts with some
- * room, or by `step` where there is none, twice as much each time. `limit` needs no samples.
- */
+/* Fresh samples at x, then at larger x (by the slope, or `step`, doubling) until the bound holds; `limit` needs no samples. */
 static dpmf_status confirm(const search *s, const point *at, double step, double limit, double *out) {
     double x = at->x, more = 0.01;
     for (int attempt = 0; attempt < ATTEMPTS && x < limit; attempt++, more *= 2) {
@@ -438,9 +434,7 @@ double montecarlo_unconditional(double delta_b, int64_t samples) {
 }
 
 dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b) {
-    if (!(delta > 0 && delta < 1)) {
-        return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g: (0, 1) is accepted", delta);
-    }
+    if (!(delta > 0 && delta < 1)) return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g: (0, 1) is accepted", delta);
     if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
                          MONTECARLO_SAMPLES_MAX);
@@ -466,9 +460,8 @@ dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b) {
 dpmf_status montecarlo_test(const montecarlo_scheme *scheme, double epsilon, double delta_b, int64_t samples,
                             uint64_t seed, const dpmf_run *run, int *passed, double *mean) {
     TRY(check_epsilon(epsilon));
-    if (!(delta_b > 0 && delta_b < 1)) {
+    if (!(delta_b > 0 && delta_b < 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "a claim of delta = %g: (0, 1) is accepted", delta_b);
-    }
     if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
                          MONTECARLO_SAMPLES_MAX);

@@ -40,7 +40,7 @@ typedef struct montecarlo_options {
 /* An upper bound of delta(epsilon), both directions, with the confidence; at most the composed Gaussian's for the worst m. */
 DPMF_MUST_CHECK dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon,
                                              const montecarlo_options *options, double *delta);
-/* An epsilon for delta with the confidence, confirmed on other samples. Below delta = 1e-6 it is the unamplified bound. */
+/* An epsilon for delta in [1e-6, 1) with the confidence, confirmed on other samples; below, samples would be too many. */
 DPMF_MUST_CHECK dpmf_status montecarlo_epsilon(const montecarlo_scheme *scheme, double delta,
                                                const montecarlo_options *options, double *epsilon);
 /* The least scale of sigma (times scheme->sigma) for (epsilon, delta), in the same way. */

@@ -41,9 +41,8 @@ static int finite_all(int64_t count, const double *x) {
 
 static dpmf_status check_bins(const montecarlo_scheme *scheme) {
     const int64_t b = scheme->bins;
-    if (b < 1 || b > 65536 || scheme->gram == NULL) {
+    if (b < 1 || b > 65536 || scheme->gram == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bins with their Gram matrix: 1 to 65536 are accepted", b);
-    }
     double largest = 0;
     if (!finite_all(b * b, scheme->gram)) return base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix is not finite");
     for (int64_t j = 0; j < b; j++)
@@ -71,17 +70,15 @@ static dpmf_status check_bins(const montecarlo_scheme *scheme) {
 
 static dpmf_status check_separated(const montecarlo_scheme *scheme) {
     const int64_t n = scheme->steps;
-    if (n < 1 || scheme->columns == NULL) {
+    if (n < 1 || scheme->columns == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " steps with their columns: at least 1 is accepted", n);
-    }
     if (scheme->separation < 1 || scheme->bands < 1 || scheme->bands > scheme->separation) {
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "%" PRId64 " bands at a separation of %" PRId64 ": 1 <= bands <= separation is accepted",
                          scheme->bands, scheme->separation);
     }
-    if (!(scheme->probability > 0 && scheme->probability <= 1)) {
+    if (!(scheme->probability > 0 && scheme->probability <= 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "a joining probability of %g: (0, 1] is accepted", scheme->probability);
-    }
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < scheme->bands; j++) {
@@ -99,9 +96,8 @@ static dpmf_status check_separated(const montecarlo_scheme *scheme) {
 }
 
 static dpmf_status check_scheme(const montecarlo_scheme *scheme) {
-    if (!(scheme->sigma > 0 && scheme->sigma <= DBL_MAX)) {
+    if (!(scheme->sigma > 0 && scheme->sigma <= DBL_MAX))
         return base_fail(DPMF_ERROR_ARGUMENT, "sigma = %g: positive and finite is accepted", scheme->sigma);
-    }
     return scheme->kind == MONTECARLO_SCHEME_BINS ? check_bins(scheme) : check_separated(scheme);
 }
 

@@ -150,8 +150,7 @@ static dpmf_status bound_cyclic(const question *q, base_pool *pool, epochs_lower
     if (out->foretold || least_cost(q) > MOST) return DPMF_OK;
     TRY_DONE(epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
     if (epochs_cost(&epochs) > MOST) goto done;
-    double tolerance = iterations_for(&epochs) < 2 ? ROUGH : FINE;
-    TRY_DONE(epochs_climb_create(&epochs, tolerance, q->run, &climb));
+    TRY_DONE(epochs_climb_create(&epochs, iterations_for(&epochs) < 2 ? ROUGH : FINE, q->run, &climb));
     TRY_DONE(climb_rms(&climb));
     out->rms_loss = sqrt(climb.lower / steps);
     out->rms_gap = sqrt(climb.upper / climb.lower) - 1;

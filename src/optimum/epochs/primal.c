@@ -31,7 +31,7 @@ dpmf_status epochs_factor(int64_t n, double *x, int *definite) {
 
 /* ---- the repair ---- */
 
-/* T for class i, m x m: D^2 the diagonal of its block X_i, R = D^-1 X_i D^-1, T = D R^-1/2 D^-1 / sqrt(trace). 0: none. */
+/* T for class i, m x m: D^2 the diagonal of X_i, R = D^-1 X_i D^-1, T = D R^-1/2 D^-1 / sqrt(trace); 0: X_i is not definite. */
 static dpmf_status class_transform(int64_t n, int64_t b, int64_t i, int64_t m, const double *x, double *vectors,
                                    double *values, double *transform, int *definite) {
     double trace = 0;
