@@ -490,8 +490,9 @@ double pair_log_error(const account_pair *pair, double cut, double t, double y, 
  * whose positive root over e^(x/2) is y + sqrt(y^2+1), y = rest sinh(x/2)/k.
  *
  * Accuracy: the z returned has a loss within c u |x| of x, c = 6 (for replace the rounding of the exponent of e^l =
- * rest/k comes to it: c = 6 + |l|), and is itself rounded to 4 u (|z|+1); account/grid/atoms.c allows for that much. So (e^x - rest)/q is taken as 1 + expm1(x)/q near x = 0, where expm1 is accurate; as
- * (rest/q) expm1(x - ln rest) further down, where w may be small; and by logarithms where e^x is large.
+ * rest/k comes to it: c = 6 + |l|), and is itself rounded to 4 u (|z|+1); account/grid/atoms.c allows for that much.
+ * So (e^x - rest)/q is taken as 1 + expm1(x)/q near x = 0, where expm1 is accurate; as (rest/q) expm1(x - ln rest)
+ * further down, where w may be small; and by logarithms where e^x is large.
  */
 
 pair_constants pair_prepare(const account_pair *pair) {

@@ -154,7 +154,7 @@ static inline const double *sensitivity_band_lag(const sensitivity_band *band, i
 DPMF_MUST_CHECK dpmf_status sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensitivity_bound bound,
                                                          sensitivity_found *out);
 
-/* Block ascent: `u` the nearest signs, `low` reached, `high` a proven bound. `work`: k k, `vectors`: sensitivity_ascent_room(k). */
+/* Block ascent: `u` nearest signs, `low` reached, `high` proven bound; `work`: k k, `vectors`: sensitivity_ascent_room(k). */
 int64_t sensitivity_ascent_room(int64_t k);
 DPMF_MUST_CHECK dpmf_status sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors, double *u,
                                                double *low, double *high);

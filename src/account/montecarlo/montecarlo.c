@@ -2,8 +2,8 @@
 /*
  * Monte Carlo accounting with a certificate.
  *
- * A pass draws N independent samples of each direction (account/montecarlo/scheme.c), Y in [0, 1] with delta = M mean(Y), M known
- * beforehand (account/montecarlo/scheme.c; 1 for plain sampling).
+ * A pass draws N independent samples of each direction, Y in [0, 1] with delta = M mean(Y), M known beforehand
+ * (account/montecarlo/scheme.c; 1 for plain sampling).
  *
  * The bound. For a fixed 0 < lambda < 1 and independent Y_i with means that average to mu,
  *

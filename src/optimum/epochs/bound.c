@@ -14,9 +14,8 @@
  *
  * Any V gives a bound, so the ascent stops after a fixed amount of work. An evaluation costs O(n k^2); for a long run
  * the dual is maximised with fewer positions per epoch, and the V found there is stretched and evaluated, or improved
- * as far as that is cheap. For prefix sums of any length shorter epochs predict V (below). The
- * max loss also has p, found in the same way, with fewer positions first. The result depends on the problem alone, not
- * on the machine's speed or threads.
+ * as far as that is cheap. For prefix sums of any length shorter epochs predict V (below). The max loss also has p,
+ * found in the same way. The result depends on the problem alone, not on the machine's speed or threads.
  */
 #include "base/linalg.h"
 

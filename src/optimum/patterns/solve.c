@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimum over patterns by cutting planes: the dual over the patterns found so far, which
- * begin with the classes of cyclic participation, is maximised by limited-memory BFGS; then the patterns whose
- * constraint X(V) violates most (optimum/patterns/find.c) join and those whose nu has become 0 leave, until X(V)
- * violates none. Every V gives a lower bound, with any set of patterns.
+ * The optimum over patterns by cutting planes: the dual over the patterns found so far, at first the classes of cyclic
+ * participation, is maximised by limited-memory BFGS; then the patterns whose constraint X(V) violates most (find.c)
+ * join and those whose nu is 0 leave, until X(V) violates none. Every V gives a lower bound, with any set of patterns.
  *
  * The upper bound: X(V) of a nearly optimal V violates constraints mostly at steps where V is small, since these cost
  * the dual little; where V is small the loss hardly depends on X either. So X is repaired by X <- S X S, S diagonal:
