@@ -305,10 +305,7 @@ dpmf_status design_optimize(const dpmf_design *d, const search_request *request,
     return DPMF_OK;
 }
 
-/*
- * Keeps the optimizer's bound if it holds for all mechanisms under this participation and is stronger than the known
- * one.
- */
+/* Keeps the optimizer's bound if it holds for all mechanisms under this participation and is stronger than the known one. */
 static void take_bound(dpmf_design *d, const dpmf_optimization *found) {
     const double unit = d->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
     double *known = d->problem.loss == DPMF_LOSS_MAX ? &d->proven.max_loss : &d->proven.rms_loss;
@@ -399,8 +396,7 @@ static int wanted(const dpmf_design *d, dpmf_sampling_kind kind) {
 }
 
 /*
- * Finds the candidate of a family without sampling that has the least noise, of those that have more than `above`;
- * NULL: none.
+ * Finds the candidate of a family without sampling that has the least noise, of those that have more than `above`; NULL: none.
  */
 static const candidate *best_of(const dpmf_design *d, const char *family, double above) {
     const candidate *best = NULL;

@@ -27,9 +27,7 @@ static int compare_integers(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-/*
- * Compares everything in which two candidates can differ, so that the order does not depend on the sorting algorithm.
- */
+/* Compares everything in which two candidates can differ, so that the order does not depend on the sorting algorithm. */
 static int compare_candidates(const void *left, const void *right) {
     const candidate *a = left, *b = right;
     if (a->compared != b->compared) return a->compared < b->compared ? -1 : 1;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Design: from a training run to a mechanism. Every family that applies adds its best strategy, all are calibrated to
- * the same (epsilon, delta), and the least sigma x loss that fits the memory and the time is chosen (McKenna 2024,
- * Sections 3 and 4). This file checks the question and fills it in (families,
- * presets, participation, the calibration that candidates without sampling share), and has the order of these steps,
- * and the answer.
+ * Design: from a training run to a mechanism. Every family that applies adds its best strategy, all are calibrated to the same
+ * (epsilon, delta), and the least sigma x loss that fits the memory and the time is chosen (McKenna 2024, Sections 3 and 4).
+ * This file checks the question and fills it in (families, presets, participation, the calibration that candidates without
+ * sampling share), and has the order of these steps, and the answer.
  */
 #include "design/design.h"
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Federated candidates: the designer does not decide which clients take part. A client takes part at most k times; any
- * two of its rounds are at least s apart, where s >= low is sure and s near high is expected (McKenna 2024, Appendix
- * H).
+ * Federated candidates: the designer does not decide which clients take part. A client takes part at most k times; any two of
+ * its rounds are at least s apart, where s >= low is sure and s near high is expected (McKenna 2024, Appendix H).
  *
  * At separation s a strategy C has the loss
  *

@@ -206,9 +206,8 @@ static double joint_gap(double g, double h) {
 }
 
 /*
- * Step r >= 1 of the part after participation j = 0..k-1 (b steps, the last one all that is left) is sum_i a_i
- * lambda_i^(r-1) with a_i = alpha_i (1 + lambda_i past_i), past_i = sum_{m=1..j} lambda_i^(mb-1); step 0 is 1 + sum_i
- * alpha_i past_i.
+ * Step r >= 1 of the part after participation j = 0..k-1 (b steps, the last one all that is left) is sum_i a_i lambda_i^(r-1)
+ * with a_i = alpha_i (1 + lambda_i past_i), past_i = sum_{m=1..j} lambda_i^(mb-1); step 0 is 1 + sum_i alpha_i past_i.
  */
 double blt_pattern_square(const blt_parameters *c, int64_t n, int64_t k, int64_t b) {
     int d = c->count;

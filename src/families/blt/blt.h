@@ -84,9 +84,8 @@ DPMF_MUST_CHECK dpmf_status blt_read(const strategy_source *source, dpmf_strateg
 /* ---- error.c ---- */
 
 /*
- * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are BLT_MAX
- * apart. A step (error.c): y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed
- * factor x y.
+ * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are BLT_MAX apart. A step (error.c):
+ * y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed factor x y.
  */
 typedef struct blt_buffers {
     double mm[BLT_MAX * BLT_MAX];

@@ -7,10 +7,9 @@
  *     q_a = q_{a+1} - s_a,   s = least + 1/(e^-x + 1/most)    (nearly e^x),   a < 2d-1,   q_{2d-1} standing for ln 1
  *     h_{d-1} = g_{d-1} + (1 - sum_{i<d-1} (h_i - g_i)) / (1 + e^-x).
  *
- * Every x in R^2d is then a BLT with 0 <= decay < 1 and positive scales whose sum is at most 1: c >= 0 and falling,
- * which makes the sensitivity exact. No barrier is needed, and h_{d-1} may pass 1, where some optima lie. Differences
- * of gaps are sums of spacings, never subtractions: p_b - p_a = p_b (1 - e^-(q_b - q_a)). The scales follow from them
- * (Lemma 4.13),
+ * Every x in R^2d is then a BLT with 0 <= decay < 1 and positive scales whose sum is at most 1: c >= 0 and falling, which makes
+ * the sensitivity exact. No barrier is needed, and h_{d-1} may pass 1, where some optima lie. Differences of gaps are sums of
+ * spacings, never subtractions: p_b - p_a = p_b (1 - e^-(q_b - q_a)). The scales follow from them (Lemma 4.13),
  *
  *     alpha_i = prod_j |h_j - g_i| / prod_{j != i} |g_j - g_i|,
  *     beta_j = prod_i |h_j - g_i| / prod_{i != j} |h_i - h_j| / h_j,   beta_0 = prod g/h    (families/blt/algebra.c),

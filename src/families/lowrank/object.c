@@ -10,8 +10,7 @@
  *
  *     y_t = sum_{j<w} rows[t][j] z_{t-j} + left[t] . s_t,    s_{t+1} = s_t + right[t-w+1] z_{t-w+1}
  *
- * and C is the inverse system, as cheap. The seed that enters the sums is the oldest of the w - 1, whose place z_t
- * takes.
+ * and C is the inverse system, as cheap. The seed that enters the sums is the oldest of the w - 1, whose place z_t takes.
  */
 #include "families/lowrank/lowrank.h"
 

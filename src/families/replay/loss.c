@@ -17,16 +17,14 @@
 
 /*
  * The adjoint of families/replay/sensitivity.c: derivatives of the loss by h, beta, rho, psi, q, w, Z and the wanted X (or,
- * where P was given, by P), from those by P (or X). The same sweep turned round: stages by rising a + c, positions
- * forwards. Names as there; a bar in comments is a derivative. With O = O_{p+1}, l = O beta_c, m = O'beta_a,
- * s = beta_a'l, and
+ * where P was given, by P), from those by P (or X). The same sweep turned round: stages by rising a + c, positions forwards.
+ * Names as there; a bar in comments is a derivative. With O = O_{p+1}, l = O beta_c, m = O'beta_a, s = beta_a'l, and
  *
  *     right = psi_c'zeta[a,c] - rho o m + (s + P) h_c,  left = psi_a'zeta[c,a] - rho o l,
  *     O_p = R O R + h_a right' + left h_c',   P = X + zeta[a,c]'w_c + zeta[c,a]'w_a - s
  *
- * each line below is the transpose of one of these. Within a stage no two pairs share an epoch on the same side, and
- * what both sides of neighbouring pairs would write (P by zeta) is kept apart: so pairs of a stage are items of work
- * here as well.
+ * each line below is the transpose of one of these. Within a stage no two pairs share an epoch on the same side, and what both
+ * sides of neighbouring pairs would write (P by zeta) is kept apart: so pairs of a stage are items of work here as well.
  */
 
 typedef replay_work work_t;

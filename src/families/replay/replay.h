@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TV-BLT with replayed seeds: a noise stream for several epochs in a fixed order. n steps, period b, k = ceil(n/b)
- * epochs; step t = f b + p is position p of epoch f, and the steps p, p+b, p+2b, ... are those of one unit, class p.
- * Seeds are functions of (key, step), so the seeds of earlier epochs cost no memory: they are made again. With r
- * buffers x
+ * TV-BLT with replayed seeds: a noise stream for several epochs in a fixed order. n steps, period b, k = ceil(n/b) epochs; step
+ * t = f b + p is position p of epoch f, and the steps p, p+b, p+2b, ... are those of one unit, class p. Seeds are functions of
+ * (key, step), so the seeds of earlier epochs cost no memory: they are made again. With r buffers x
  *
  *     u_t = sum_{j=0..f} a_j(f,p) z_{t-jb}        a mix of the class's seeds
  *     y_t = d_p (u_t + h(f,p)'x)                  the row of noise
@@ -17,9 +16,8 @@
  * and P is not free: it is solved from F so that X vanishes between two steps of one class and has the wanted diagonal
  * (sensitivity.c). Then the sensitivity is exactly 1 for contributions that are vectors of norm 1, one at each participation.
  *
- * Arrays. Rows of t = f b + p, also past n (a last epoch that is partial): "by step". Symmetric k x k matrices, one for
- * each position, are held as their lower triangle, pair by pair: entry (e, g), e >= g, of position p is
- * [pair(e, g) * b + p].
+ * Arrays. Rows of t = f b + p, also past n (a last epoch that is partial): "by step". Symmetric k x k matrices, one for each
+ * position, are held as their lower triangle, pair by pair: entry (e, g), e >= g, of position p is [pair(e, g) * b + p].
  */
 #ifndef DPMF_FAMILIES_REPLAY_H
 #define DPMF_FAMILIES_REPLAY_H
@@ -210,9 +208,8 @@ replay_step replay_at(const replay_coefficients *c, int64_t t, double *a);
  *
  *     u_t = g(f,p) z_t + sum_i L_i(f,p) zeta_{p,i}
  *
- * from z_t and l seeds zeta that belong to the class: 1 + l normal numbers however many epochs there are. P is then not
- * free to cancel; X is what it is, and d_p is the square root of the sum of |X| over class p, so that the sensitivity
- * is at most 1.
+ * from z_t and l seeds zeta that belong to the class: 1 + l normal numbers however many epochs there are. P is then not free to
+ * cancel; X is what it is, and d_p is the square root of the sum of |X| over class p, so that the sensitivity is at most 1.
  */
 typedef struct replay_shared {
     int seeds;      /* l, 1 to 8 */

@@ -38,14 +38,13 @@ void replay_result_free(result_t *result) {
 /*
  * Where the search for a TV-BLT with replayed seeds begins, and the scales of its unknowns.
  *
- * Start: C near A^1/2, which is near the optimum of one epoch but for its ends (Fichtenberger et al. 2023 for prefix
- * sums). Its coefficients c_1, c_2, ... are moments of a positive measure on [0, 1] for prefix sums, on [beta, 1] with
- * momentum, so a sum of positive exponentials G, sum_i omega_i lambda_i^(d-1), follows them; fitted at lags d spread
- * geometrically to 2b, weighted by |c_d|^-0.8 so that the long tail counts. The omega_i are linear and eliminated
- * (Golub and Pereyra 1973), the lambda_i = exp(-exp(-v_i)) are searched. F = 1/G has r real poles, and neither it nor
- * its inverse can be unstable. Over several epochs, and more so with momentum, A^1/2 remembers too much for P to be
- * definite, so weaker ones of its kind are tried as well, and a direct fit of F to A^-1/2 (better for long epochs, where
- * the tail of G matters); the one with the least loss is taken.
+ * Start: C near A^1/2, which is near the optimum of one epoch but for its ends (Fichtenberger et al. 2023 for prefix sums). Its
+ * coefficients c_1, c_2, ... are moments of a positive measure on [0, 1] for prefix sums, on [beta, 1] with momentum, so a sum
+ * of positive exponentials G, sum_i omega_i lambda_i^(d-1), follows them; fitted at lags d spread geometrically to 2b, weighted
+ * by |c_d|^-0.8 so that the long tail counts. The omega_i are linear and eliminated (Golub and Pereyra 1973), the lambda_i =
+ * exp(-exp(-v_i)) are searched. F = 1/G has r real poles, and neither it nor its inverse can be unstable. Over several epochs,
+ * and more so with momentum, A^1/2 remembers too much for P to be definite, so weaker ones of its kind are tried as well, and a
+ * direct fit of F to A^-1/2 (better for long epochs, where the tail of G matters); the one with the least loss is taken.
  *
  * Scales: with s_q the number of positions that node q stands for, a change of h or kappa at one node changes the loss
  * like its share s_q/b of an epoch, so its unknown is measured in sqrt(b/s_q), and for buffer j in (1 - rho)/kappa, what

@@ -230,10 +230,7 @@ static dpmf_status fit_time(sweep *s, dpmf_sampling_kind kind) {
     return DPMF_OK;
 }
 
-/*
- * With a schedule the leading candidates are optimized once more for it, up to this many steps: an iteration takes
- * O(n^2).
- */
+/* With a schedule the leading candidates are optimized once more for it, up to this many steps: an iteration takes O(n^2). */
 static const int64_t SCHEDULE_STEPS = 4096;
 
 static dpmf_status with_schedule(sweep *s) {
@@ -255,9 +252,8 @@ static dpmf_status with_schedule(sweep *s) {
 enum { BANDED_STEPS = 4096 }; /* beyond, unless named, even a few bands take a minute */
 
 /*
- * An iteration takes O(n b^2), and there are about a hundred under single participation, a thousand under several,
- * where the norms of a unit's columns are free too. This limits n b^2 to some seconds, or to a minute when the family
- * is named.
+ * An iteration takes O(n b^2), and there are about a hundred under single participation, a thousand under several, where the
+ * norms of a unit's columns are free too. This limits n b^2 to some seconds, or to a minute when the family is named.
  */
 static int64_t affordable(const sweep *s, int sampled) {
     const int named = design_is_named(s->design, DPMF_FAMILY_BANDED);
@@ -308,10 +304,7 @@ static dpmf_status general_banded(sweep *s) {
     return fit >= 2 ? add_banded(s, fit, 0) : DPMF_OK;
 }
 
-/*
- * Adds a square root cut off after as many bands as the best banded Toeplitz C has: only when named, for that C is
- * better.
- */
+/* Adds a square root cut off after as many bands as the best banded Toeplitz C has: only when named, for that C is better. */
 static dpmf_status add_bsr(sweep *s) {
     dpmf_strategy_options o = dpmf_strategy_options_defaults();
     const dpmf_sampling none = {0};

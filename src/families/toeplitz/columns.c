@@ -7,11 +7,10 @@
  *
  *     m_t = beta m_{t-1} + y_t,   o_t = k_t o_{t-1} + rate_t (from_m m_t + from_y y_t),   B[t,u] = o_t
  *
- * and E = sum_t omega_t |B[t,:]|^2, omega_t = p_t/n for the RMS loss. For the max loss E is the norm
- * (sum_t mu_t |B[t,:]|^2q)^(1/q) and omega_t = mu_t (|B[t,:]|^2/E)^(q-1): E is homogeneous of degree 1 in the squares,
- * so that it is the same sum. At a minimum the multipliers mu_t take up the factor (|B[t,:]|^2/E)^q, and so on until
- * the rows that bind have equal squares: the exponential method of multipliers (Tseng and Bertsekas 1993). Adjoint of a
- * column, from the last row:
+ * and E = sum_t omega_t |B[t,:]|^2, omega_t = p_t/n for the RMS loss. For the max loss E is the norm (sum_t mu_t
+ * |B[t,:]|^2q)^(1/q) and omega_t = mu_t (|B[t,:]|^2/E)^(q-1): E is homogeneous of degree 1 in the squares, so that it is the
+ * same sum. At a minimum the multipliers mu_t take up the factor (|B[t,:]|^2/E)^q, and so on until the rows that bind have
+ * equal squares: the exponential method of multipliers (Tseng and Bertsekas 1993). Adjoint of a column, from the last row:
  *
  *     l_t = 2 omega_t o_t + k_{t+1} l_{t+1},   n_t = beta n_{t+1} + rate_t from_m l_t,   y'_t = n_t + rate_t from_y l_t
  *     h'_{t-u} += d_t y'_t,   d'_t += h_{t-u} y'_t.

@@ -216,9 +216,7 @@ static int is_over(double before, double now, double most) {
     return now == 0 || (now < before && now * now <= most * (before - now));
 }
 
-/*
- * d until it no longer matters. *closed: sum u_i d_i is taken from its closed form; *stable = 0: it diverges.
- */
+/* d until it no longer matters. *closed: sum u_i d_i is taken from its closed form; *stable = 0: it diverges. */
 static dpmf_status sum_response(toeplitz_error *e, const steady *s, int *closed, error_sum *out, int *stable) {
     const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
     const int64_t chunk = round_up(e->bands > LEAST_CHUNK ? e->bands : LEAST_CHUNK);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TV-BLT: the optimal mechanism under single participation as a stream with a handful of buffers. The optimum gives the
- * weights v (and p); tuning (families/tvblt/tune.c) gives r shifts and weights; construction (families/tvblt/build.c)
- * the coefficients, once; searches go by norms and errors alone (families/tvblt/loss.c). Here: max loss, how many nodes, and
- * long runs.
+ * TV-BLT: the optimal mechanism under single participation as a stream with a handful of buffers. The optimum gives the weights
+ * v (and p); tuning (families/tvblt/tune.c) gives r shifts and weights; construction (families/tvblt/build.c) the coefficients,
+ * once; searches go by norms and errors alone (families/tvblt/loss.c). Here: max loss, how many nodes, and long runs.
  *
  * Max loss: tuned with the column and row weights v, p of the dual on the weighted mean sum_t p_t |B[t,:]|^2, which is
  * smooth. Then rounds of p_t <- p_t |B[t,:]|^2, v_t <- v_t |C e_t|^2 with C rebuilt, whose fixed point has all |C e_t|
@@ -463,10 +462,7 @@ static int is_too_slow(const dpmf_design *d, int shared_seeds) {
     return shape_overhead(d, shared_seeds) > (d->options.measure ? MODEL_ERROR : 1) * d->options.max_overhead;
 }
 
-/*
- * Tries four buffers and then fewer while that is worth it, or while the memory needs it. *fast: the first is fast
- * enough.
- */
+/* Tries four buffers and then fewer while that is worth it, or while the memory needs it. *fast: the first is fast enough. */
 static dpmf_status sweep_replayed(dpmf_design *d, int *fast) {
     search_request request = {.family = DPMF_FAMILY_TVBLT, .is_search_point = 1, .rms_tolerance = 1e-6};
     const int64_t first = d->count;
