@@ -23,8 +23,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which families ---- */
-
 /* Is `family` one of the names joined by commas? */
 static int among(const char *names, const char *family) {
     const size_t length = strlen(family);
@@ -66,8 +64,6 @@ void design_note_skipped(dpmf_design *d, const char *format, ...) {
     const size_t length = strlen(d->skipped_for_time);
     if (length + 1 < sizeof d->skipped_for_time) memcpy(d->skipped_for_time + length, "\n", 2);
 }
-
-/* ---- the options of other stages ---- */
 
 int design_may_skip(dpmf_status status) {
     return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL || status == DPMF_ERROR_ARGUMENT;
@@ -136,8 +132,6 @@ dpmf_status design_ask_time(dpmf_design *d, int64_t i, int *enough) {
     *enough = c->overhead <= d->options.max_overhead;
     return DPMF_OK;
 }
-
-/* ---- losses and sigma ---- */
 
 /* The errors without the sensitivity; infinite where they diverge. */
 static dpmf_status find_errors(const dpmf_design *d, candidate *c) {
@@ -214,8 +208,6 @@ static dpmf_status settle_cap(const dpmf_design *d, dpmf_sampling *sampling) {
     return account_calibrate_cap(d->problem.epsilon, d->problem.delta, 0, &how, &sampling->cap, NULL);
 }
 
-/* ---- the list ---- */
-
 /* Returns the diagonals of C, or of C^-1, if the family is named after them. */
 static int64_t bands_of(const dpmf_strategy *s) {
     const strategy_family *family = strategy_family_find(s->family, strlen(s->family));
@@ -275,8 +267,6 @@ dpmf_status design_add_closed_form(dpmf_design *d, const char *family, const dpm
     dpmf_strategy_free(c.strategy);
     return design_may_skip(status) ? DPMF_OK : status;
 }
-
-/* ---- the best of a family ---- */
 
 dpmf_status design_optimize(const dpmf_design *d, const search_request *request, dpmf_strategy **out,
                             dpmf_optimization *result) {
@@ -344,8 +334,6 @@ dpmf_status design_add_best(dpmf_design *d, const search_request *request, doubl
     if (noise != NULL) *noise = fmin(first, second);
     return DPMF_OK;
 }
-
-/* ---- the bound ---- */
 
 dpmf_status design_find_bound(dpmf_design *d) {
     problem_facts *p = &d->problem;

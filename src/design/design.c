@@ -21,8 +21,6 @@ dpmf_design_options dpmf_design_options_defaults(void) {
         .epochs = 1, .epsilon = 1, .delta = 1e-6, .dim = 1000000, .max_overhead = 4, .run = dpmf_run_defaults()};
 }
 
-/* ---- checks ---- */
-
 static int designed_place(const dpmf_family *f) {
     return f->designed;
 }
@@ -115,8 +113,6 @@ static dpmf_status check_question(const dpmf_workload *workload, const dpmf_desi
     return o->families == NULL ? DPMF_OK : check_families(o->families);
 }
 
-/* ---- the problem ---- */
-
 static dpmf_status make_plain(const dpmf_workload *a, dpmf_workload **out) {
     dpmf_workload_options o = dpmf_workload_options_defaults();
     if (a->toeplitz) {
@@ -162,8 +158,6 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     return dpmf_calibrate_sigma(o->epsilon, o->delta, &a, &d->unsampled);
 }
 
-/* ---- the candidates ---- */
-
 /*
  * Closed forms come first, then the families' searches. With sampling, those that profit from it are first: where they
  * have less noise than is proven for all others, those are left out.
@@ -190,8 +184,6 @@ static dpmf_status find_candidates(dpmf_design *d) {
         if (f->candidates.search_last != NULL) TRY(f->candidates.search_last(d));
     return design_samplings(d);
 }
-
-/* ---- the answer ---- */
 
 static const uint64_t MOST = (uint64_t)1 << 53; /* bytes; a limit above is none */
 

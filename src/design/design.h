@@ -66,8 +66,6 @@ struct dpmf_design {
     char warning[DESIGN_WARNINGS][DESIGN_WARNING];
 };
 
-/* ---- design/candidate.c ---- */
-
 /* Is this family (a name of --family) named, or not excluded? A named family may take longer. */
 int design_is_named(const dpmf_design *d, const char *family);
 int design_is_allowed(const dpmf_design *d, const char *family);
@@ -181,8 +179,6 @@ void design_federated_close(design_federated_range *f); /* a zeroed one is fine 
 
 /* Adds the candidates for options.federated. */
 DPMF_MUST_CHECK dpmf_status design_federated(dpmf_design *d);
-
-/* ---- design/choice.c ---- */
 
 /*
  * Is there an eligible candidate with sampling whose noise is below the proven bound for all candidates without, so

@@ -51,8 +51,6 @@ static dpmf_status create_fft_opt(const dpmf_workload *a, const dpmf_strategy_op
     return fft_create(a->steps, 1, out);
 }
 
-/* ---- the table ---- */
-
 static const strategy_family FAMILIES[] = {
     {.shown = {.name = DPMF_FAMILY_IDENTITY,
                .help = "independent noise, C = I (DP-SGD)",

@@ -52,8 +52,6 @@ void dpmf_strategy_free(dpmf_strategy *strategy) {
     base_free(strategy);
 }
 
-/* ---- plain questions ---- */
-
 int strategy_can(const dpmf_strategy *s, unsigned what) {
     return (s->can & what) == what;
 }
@@ -118,8 +116,6 @@ dpmf_status strategy_cut(const dpmf_strategy *s, int64_t steps, dpmf_strategy **
     return DPMF_OK;
 }
 
-/* ---- wrappers ---- */
-
 const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps) {
     const double *norms = NULL;
     *stamps = 1;
@@ -154,8 +150,6 @@ dpmf_status strategy_need_inverse(const dpmf_strategy *s) {
                      "the strategy is singular: C[%lld,%lld] = 0, an inverse needs a non-zero diagonal",
                      (long long)s->singular_at, (long long)s->singular_at);
 }
-
-/* ---- products ---- */
 
 /* The families' entries need x != y; the public calls allow x == y. */
 static dpmf_status through_copy(dpmf_status (*entry)(const dpmf_strategy *, const double *, double *),
@@ -192,8 +186,6 @@ dpmf_status dpmf_strategy_step(const dpmf_strategy *s, int64_t t, int64_t count,
     s->ops->step(s, t, count, seed, state, row);
     return DPMF_OK;
 }
-
-/* ---- columns ---- */
 
 dpmf_status dpmf_strategy_column(const dpmf_strategy *s, int64_t j, double *column) {
     if (j < 0 || j >= s->steps)
@@ -304,8 +296,6 @@ done:
  * and the family's block made, repeated and normalized.
  */
 
-/* ---- the table ---- */
-
 const dpmf_family *dpmf_family_info(int64_t i) {
     return i >= 0 && i < families_table.families ? &families_table.family[i].shown : NULL;
 }
@@ -365,8 +355,6 @@ dpmf_status strategy_create_identity(int64_t steps, dpmf_strategy **out) {
 dpmf_status strategy_create_matrix(int64_t steps, const double *matrix, dpmf_strategy **out) {
     return families_table.matrix(steps, matrix, out);
 }
-
-/* ---- by name ---- */
 
 dpmf_strategy_options dpmf_strategy_options_defaults(void) {
     return (dpmf_strategy_options){0};

@@ -113,8 +113,6 @@ DPMF_MUST_CHECK dpmf_status banded_bound(const banded_pass *pass, banded_class *
  */
 void banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
 
-/* ---- the family ---- */
-
 DPMF_MUST_CHECK dpmf_status banded_read(const strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 

@@ -348,8 +348,6 @@ static double banded_class_least(banded_class *c, const double *nu, double *tau)
 /* Rows with less than this part left of |J0_t|^2, or of which rounding is more than this part, are left out (s_t = 0). */
 static const double LEAST_LEFT = 1e-6, MOST_PAID = 0.1, PER_RATIO = 8;
 
-/* ---- rows of J, one after the other ---- */
-
 /*
  * The columns u = t-b+1 to t of U and of the covariances are kept in a ring, u in place u mod b; within a column the rows
  * t-b+2 to t lie in the ring of the pass, y_u in slot u mod (b-1), which before step t holds t-b+1 in the slot of t.

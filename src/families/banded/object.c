@@ -207,8 +207,6 @@ static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_part
     return DPMF_OK;
 }
 
-/* ---- the objective ---- */
-
 static double largest(int64_t n, const double *q) {
     double most = 0;
     for (int64_t t = 0; t < n; t++)
@@ -289,8 +287,6 @@ static dpmf_status certify_rows(problem *s, const double *x) {
     }
     return DPMF_OK;
 }
-
-/* ---- the iteration ---- */
 
 static int near_enough(const problem *s, double tolerance) {
     return s->upper <= s->lower * (1 + tolerance);
@@ -483,8 +479,6 @@ void banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double 
         }
     }
 }
-
-/* ---- the start, and the whole ---- */
 
 /* The steps of a smaller problem of the same kind, whose solution for one participation is a start; 0: there is none. */
 static int64_t smaller(const dpmf_workload *workload, int64_t bands) {

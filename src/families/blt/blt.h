@@ -64,8 +64,6 @@ double blt_frobenius_square(const blt_parameters *inverse, int64_t n);
  */
 blt_parameters blt_rational(int count, double range);
 
-/* ---- object.c ---- */
-
 /* The strategy. Scales may have any sign; 0 < gap <= 1. */
 DPMF_MUST_CHECK dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out);
 
@@ -81,8 +79,6 @@ const blt_parameters *blt_of(const dpmf_strategy *s);
 /* From a mechanism file. */
 DPMF_MUST_CHECK dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out);
 
-/* ---- error.c ---- */
-
 /*
  * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are BLT_MAX apart. A step (error.c):
  * y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed factor x y.
@@ -93,8 +89,6 @@ typedef struct blt_buffers {
 } blt_buffers;
 void blt_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
                          const error_drive *drive, blt_buffers *k, error_moments *moments);
-
-/* ---- sensitivity.c, noise.c, optimize.c ---- */
 
 DPMF_MUST_CHECK dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status blt_candidates(dpmf_design *d);

@@ -145,8 +145,6 @@ static void finish_gradient(const chain *c, slopes *s, double *gradient) {
     gradient[last - 1] = -c->rise[last - 1] * (below + s->at[last] - by_spacing * v);
 }
 
-/* ---- the sensitivity ---- */
-
 typedef struct part {
     double value, by_log[MAX + 1], by_gap[MAX + 1]; /* with respect to logarithms of scales, and to gaps */
 } part;
@@ -388,8 +386,6 @@ static double blt_normalized_error(const blt_problem *p, const blt_pair *c, blt_
     return total;
 }
 
-/* ---- the error ---- */
-
 static void closed_error(const blt_problem *p, const chain *c, part *out) {
     blt_slope (*sum)(double, double) = p->max_loss ? blt_geometric : blt_geometric_ramp;
     blt_slope inner[MAX * MAX];
@@ -461,8 +457,6 @@ static void normalized_error(const blt_problem *p, const chain *c, part *s, part
         e->by_gap[1 + i] = by.by_h[i] + by.by_log_a[i] / pair.h[i];
     }
 }
-
-/* ---- together ---- */
 
 dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient) {
     const blt_problem *p = problem;

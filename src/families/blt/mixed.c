@@ -120,8 +120,6 @@ static void close_problem(mixed_problem *p) {
         base_free(arrays[i]);
 }
 
-/* ---- descents ---- */
-
 /* Where a search is, and how its last stage ended: end.f is INFINITY outside the domain. */
 typedef struct found {
     int count;
@@ -161,8 +159,6 @@ static dpmf_status finish(mixed_problem *p, const dpmf_run *run, double first_mu
     if (p->mixed.memory == NULL) return descend_single(p, run, FINE, STEPS, at);
     return toeplitz_mixed_finish(&p->mixed, &objective, run, first_mu, FINISHING, at->x, &at->end);
 }
-
-/* ---- several searches side by side ---- */
 
 enum { KEPT = 4, ENDS = 2, STARTS = ENDS * MAX + 2 };
 static const double SAME_PLACE = 1e-5; /* of ln loss */
@@ -211,8 +207,6 @@ static dpmf_status finish_all(search *s, double first_mu, field *f) {
     keep_lowest(1, f);
     return DPMF_OK;
 }
-
-/* ---- starts ---- */
 
 static const double NARROW = 0.05, BEYOND = 0.05; /* of ln gaps: no room for another; of gaps: below the least */
 static const double LASTING_GAP = 1e-3;           /* times the steps */
@@ -278,8 +272,6 @@ static dpmf_status climb(search *s, const blt_parameters *positive) {
     if (start.count > 0) s->ends = start;
     return DPMF_OK;
 }
-
-/* ---- the end ---- */
 
 static const double MU_HIDES = 1e-3; /* of ln loss, between ends at COMPARE_MU and their own: 3e-4 have been seen */
 
@@ -377,8 +369,6 @@ static void pull_gaps(const blt_cascade *k, const double *by_gap, double factor,
     }
 }
 
-/* ---- recursions ---- */
-
 void blt_cascade_run(const blt_cascade *k, int64_t n, const double *w, double *states, double *out) {
     const int d = k->count;
     double state[MAX] = {0};
@@ -432,8 +422,6 @@ void blt_cascade_pull(const blt_cascade *k, int64_t n, const double *states, con
     }
     pull_gaps(k, by_gap, factor, gradient);
 }
-
-/* ---- scales ---- */
 
 /* The coefficient of x_k in alpha_i, i <= k. */
 static double residue(const blt_cascade *c, int i, int k) {

@@ -319,8 +319,6 @@ static const strategy_ops BLT = {.class_name = "blt",
                                  .plan_noise = blt_plan_noise,
                                  .write = blt_write};
 
-/* ---- making it ---- */
-
 dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out) {
     blt_strategy *s = NULL;
     dpmf_status status = DPMF_OK;

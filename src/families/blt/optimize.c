@@ -77,8 +77,6 @@ static dpmf_status try_start(const blt_problem *problem, const dpmf_run *run, co
     return DPMF_OK;
 }
 
-/* ---- starts ---- */
-
 static void rational_start(int count, double range, double *x) {
     blt_parameters c = blt_rational(count, fmax(range, 2)), inverse = blt_invert(&c);
     double gaps[UNKNOWNS];
@@ -156,8 +154,6 @@ static dpmf_status search_buffers(blt_problem problem, int count, int insertions
     return DPMF_OK;
 }
 
-/* ---- the number of buffers ---- */
-
 typedef struct ladder {
     blt_problem problem; /* as asked for */
     blt_problem plan;    /* the same for prefix sums without weights */
@@ -233,8 +229,6 @@ static dpmf_status choose_count(ladder *l, int buffers, double wanted_ratio, int
     *count = buffers;
     return DPMF_OK;
 }
-
-/* ---- the problem ---- */
 
 enum { WITHIN_STEPS_MAX = 8192 }; /* O(n d^2) a loss, in the header */
 
@@ -346,8 +340,6 @@ done:
     blt_normalized_free(&work);
     return status;
 }
-
-/* ---- candidates of a design ---- */
 
 /*
  * One more buffer is tried while the last one lowered the noise by BUFFER_GAIN, or by SMALL_GAIN where BLTs cannot win

@@ -300,8 +300,6 @@ static const char SCOPE_ALL[] = "all mechanisms (contributions of as many coordi
 static const char STREAMED[] =
     "banded of the separation; Toeplitz with non-negative, falling coefficients, also normalized";
 
-/* ---- what can be streamed ---- */
-
 /* The loss of a strategy: the sensitivity, or its bound, times the error. */
 static dpmf_status loss_of(const optimize_task *task, const dpmf_strategy *strategy, double *loss) {
     const int64_t n = task->workload->steps;
@@ -375,8 +373,6 @@ done:
     dpmf_strategy_free(best);
     return status;
 }
-
-/* ---- the optimum ---- */
 
 /* Bounds that were left apart: what can be streamed may be better than the mechanism between them. */
 static dpmf_status take_streamed(const optimize_task *task, dpmf_strategy **best, dpmf_optimization *result) {
@@ -465,8 +461,6 @@ dpmf_status dense_optimize_bound(const optimize_task *task, double tolerance, dp
     return optimize_zero(&coarse, p->count, b, 0, NULL, result);
 }
 
-/* ---- one participation ---- */
-
 /* Of many steps the bounds alone are the answer. */
 static dpmf_status make_explicit(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out) {
     if (task->workload->steps > DPMF_DENSE_STEPS_MAX) return DPMF_OK;
@@ -480,8 +474,6 @@ dpmf_status dense_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_
                          (int)task->options->constraint);
     return optimize_single(task, make_explicit, out, result);
 }
-
-/* ---- a candidate of a design ---- */
 
 /*
  * Seconds, roughly, on one core, from what takes longest: evaluations of the dual, O(n k^2), and matrices. Predicted,

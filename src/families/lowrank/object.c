@@ -153,8 +153,6 @@ static const strategy_ops LOWRANK = {.class_name = "lowrank",
                                      .plan_noise = lowrank_plan_noise,
                                      .write = lowrank_write};
 
-/* ---- making it ---- */
-
 static dpmf_status copy(int64_t count, const double *values, const char *what, double **out) {
     TRY(base_alloc_doubles(count, what, out));
     memcpy(*out, values, (size_t)count * sizeof *values);

@@ -396,8 +396,6 @@ dpmf_status lowrank_solve(lowrank_fit *fit, const dpmf_run *run) {
     return sweep(fit, SWEEPS, run);
 }
 
-/* ---- candidates of a design ---- */
-
 /* One pass: where TV-BLTs are not next to the optimum, as with momentum for the max loss, or when named. */
 dpmf_status lowrank_candidates(dpmf_design *d) {
     const int named = design_is_named(d, DPMF_FAMILY_LOWRANK);

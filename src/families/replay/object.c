@@ -410,8 +410,6 @@ static const strategy_ops REPLAYED = {.class_name = REPLAY_CLASS,
                                       .plan_noise = replay_plan_noise,
                                       .write = replayed_write};
 
-/* ---- making it ---- */
-
 /* X from G'P G: over d^2. */
 static dpmf_status fill_blocks(replay_parts *p, base_pool *pool) {
     const int64_t b = p->c.shape.period, pairs = replay_pairs(&p->c.shape);
@@ -482,8 +480,6 @@ dpmf_status replay_make(const replay_shape *shape, int seeds, const double *para
         dpmf_strategy_free(&s->base);
     return status;
 }
-
-/* ---- from a file ---- */
 
 static dpmf_status read_shape(const strategy_source *source, replay_shape *out) {
     const base_tensor *nodes = NULL;

@@ -173,8 +173,6 @@ int replay_stage_end(const replay_shape *shape, int s);
 /* work(context, item, worker) for all items: by the pool where there is one and the work is worth it. */
 DPMF_MUST_CHECK dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t count, base_work work, void *context);
 
-/* ---- sensitivity.c ---- */
-
 /*
  * X of class p, k x k (zero for a step past n), from G'P G for all p: `blocks` is pairs. And for every class an upper
  * bound on its squared sensitivity, max tr(X R) over correlation matrices R: the sum of |X|, or, with exact = 1, the
@@ -183,8 +181,6 @@ DPMF_MUST_CHECK dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t c
 DPMF_MUST_CHECK dpmf_status replay_sensitivities(replay_coefficients *c, int exact, base_pool *pool, double *squares);
 /* The same for one symmetric k x k matrix x. */
 DPMF_MUST_CHECK dpmf_status replay_class_bound(int k, const double *x, double *square);
-
-/* ---- object.c: products and solves ---- */
 
 /* y = C x and x = C^-1 y, O(n (k + r)); in place allowed. */
 DPMF_MUST_CHECK dpmf_status replay_apply(const replay_coefficients *c, const double *x, double *y);
@@ -288,8 +284,6 @@ replay_error_head replay_error_head_at(const replay_error *e, const replay_coeff
 DPMF_MUST_CHECK dpmf_status replay_errors(const dpmf_workload *workload, const replay_coefficients *c, base_pool *pool,
                                           double *per_step);
 
-/* ---- object.c: as a strategy ---- */
-
 #define REPLAY_CLASS "tvblt-replayed"
 
 typedef struct replay_parts {
@@ -314,8 +308,6 @@ DPMF_MUST_CHECK dpmf_status replay_make(const replay_shape *shape, int seeds, co
 
 DPMF_MUST_CHECK dpmf_status replay_read(const strategy_source *source, dpmf_strategy **out);
 
-/* ---- sensitivity.c, noise.c, optimize.c: entries of the tables ---- */
-
 /* Under its own cyclic participation, or a multiple of it. */
 DPMF_MUST_CHECK dpmf_status replay_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
                                                sensitivity_found *out);
@@ -326,8 +318,6 @@ DPMF_MUST_CHECK dpmf_status replay_optimize(const optimize_task *task, dpmf_stra
  * The best TV-BLT with replayed seeds (families/replay/replay.h) for a named workload under cyclic participation: the
  * loss and its gradient by hand-written adjoints, and the search.
  */
-
-/* ---- loss.c ---- */
 
 /* Derivatives of the loss by what is named; "x" stands for a quantity of families/replay/replay.h. */
 typedef struct replay_adjoint {
@@ -396,12 +386,8 @@ DPMF_MUST_CHECK dpmf_status replay_class_adjoint(replay_work *w, int by);
 DPMF_MUST_CHECK dpmf_status replay_pairs_adjoint(replay_work *w, int solve);
 DPMF_MUST_CHECK dpmf_status replay_filter_adjoint(replay_work *w);
 
-/* ---- search.c: the start ---- */
-
 /* w->scales, which make the curvature of the loss about the same in all unknowns near w->parameters. */
 void replay_scale(replay_work *w);
-
-/* ---- search.c ---- */
 
 typedef struct replay_options {
     int max_loss;

@@ -55,8 +55,6 @@ void replay_result_free(result_t *result) {
 
 enum { R_MAX = REPLAY_BUFFERS_MAX, LAGS = 200 };
 
-/* ---- the fit ---- */
-
 typedef struct fit {
     int r, lags;
     double lag[LAGS], value[LAGS], weight[LAGS];
@@ -243,8 +241,6 @@ done:
     return status;
 }
 
-/* ---- scales ---- */
-
 void replay_scale(work_t *w) {
     const replay_shape *s = &w->c.shape;
     const replay_view v = replay_look(s, w->scales);
@@ -270,8 +266,6 @@ void replay_scale(work_t *w) {
     for (int j = 0; j < r; j++)
         v.logit[j] = 8 / root;
 }
-
-/* ---- one run of L-BFGS ---- */
 
 typedef struct search {
     work_t *work;
@@ -367,8 +361,6 @@ done:
     return status;
 }
 
-/* ---- one shape ---- */
-
 static dpmf_status attempt(const dpmf_workload *workload, int64_t period, int buffers, int density, const options_t *o,
                            result_t *out) {
     const int64_t n = workload->steps;
@@ -395,8 +387,6 @@ done:
     replay_result_free(&result);
     return status;
 }
-
-/* ---- the call ---- */
 
 /* *best is the better of both, *now is freed. */
 static void keep_better(result_t *best, result_t *now) {

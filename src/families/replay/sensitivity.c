@@ -272,8 +272,6 @@ void replay_wanted(const replay_coefficients *c, gram_t *g) {
     }
 }
 
-/* ---- one pair ---- */
-
 /* (2) for one side at every position: out = P q + Z'later. NULL where no epoch is later. */
 typedef struct side {
     const double *precision, *q, *whole, *later;
@@ -356,8 +354,6 @@ static inline __attribute__((always_inline)) void sweep(int r, const pair *t) {
         advance(r, t, p);
     }
 }
-
-/* ---- all of them ---- */
 
 typedef struct pairs_task {
     replay_coefficients *c;

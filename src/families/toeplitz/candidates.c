@@ -35,8 +35,6 @@ typedef struct sweep {
 
 static const double CLEARLY = 1.5; /* noise over the least so far: past the minimum for good */
 
-/* ---- limits ---- */
-
 static int is_single(const dpmf_design *d) {
     return workload_is_single(d->problem.participation);
 }
@@ -88,8 +86,6 @@ done:
     base_free(c);
     return status;
 }
-
-/* ---- one point ---- */
 
 static dpmf_status add(sweep *s, const dpmf_strategy *strategy, const dpmf_sampling *sampling) {
     char made_by[160];
@@ -163,8 +159,6 @@ static dpmf_status try_bands(sweep *s, int64_t bands, int unsampled) {
     }
     return DPMF_OK;
 }
-
-/* ---- the sweep ---- */
 
 static int tried(const sweep *s, int64_t bands, dpmf_sampling_kind kind) {
     for (int64_t i = 0; i < s->design->count; i++) {
@@ -246,8 +240,6 @@ static dpmf_status with_schedule(sweep *s) {
     s->plain = 1;
     return DPMF_OK;
 }
-
-/* ---- general banded C ---- */
 
 enum { BANDED_STEPS = 4096 }; /* beyond, unless named, even a few bands take a minute */
 
@@ -367,8 +359,6 @@ dpmf_status toeplitz_band_candidates(dpmf_design *d) {
     return add_bsr(&s);
 }
 
-/* ---- a range of separations ---- */
-
 static dpmf_status add_tapered(const dpmf_design *d, design_federated_range *f, int64_t bands, const double *plain,
                                int64_t from) {
     double *c = NULL;
@@ -417,8 +407,6 @@ done:
     base_free(plain);
     return status;
 }
-
-/* ---- C^-1 of few bands, and whole matrices ---- */
 
 /* C^-1 of few bands: short runs, or when named, for BLTs do the same with fewer buffers. */
 dpmf_status toeplitz_inverse_candidates(dpmf_design *d) {

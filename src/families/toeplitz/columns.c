@@ -71,8 +71,6 @@ void toeplitz_columns_free(toeplitz_columns *e) {
     *e = (toeplitz_columns){0};
 }
 
-/* ---- forward ---- */
-
 /* d_t; all ones without normalization. |c|^2 is returned. */
 static double fill_scale(toeplitz_columns *e, const double *c) {
     double sum = 0;
@@ -166,8 +164,6 @@ double toeplitz_columns_sharpen(toeplitz_columns *e) {
         e->multipliers[t] = fmax(e->multipliers[t] / top, least);
     return largest;
 }
-
-/* ---- backward ---- */
 
 static void backward(toeplitz_columns *e, const block *b) {
     double l[BLOCK] = {0}, m[BLOCK] = {0};
@@ -327,8 +323,6 @@ dpmf_status toeplitz_mixed_create(const toeplitz_pattern *pattern, toeplitz_mixe
     return DPMF_OK;
 }
 
-/* ---- X on the first pattern, and back ---- */
-
 /* The rows u of column 0 that step j and none later sees; column l b below has as many, as far as the bands go. */
 static int64_t rows_end(const toeplitz_mixed *m, int64_t j, int64_t l, int64_t bands) {
     const int64_t end = m->pattern.n - j * m->pattern.b, last = bands - l * m->pattern.b;
@@ -393,8 +387,6 @@ static int factor(int64_t k, double *a) {
     }
     return 1;
 }
-
-/* ---- Newton's method for d ---- */
 
 /* Y for d and mu t; its log determinant; 0 if Diag(d) - X is not positive definite. */
 static int dual_point(toeplitz_mixed *m, double mu_t, double *log_det) {
@@ -493,8 +485,6 @@ dpmf_status toeplitz_mixed_square(toeplitz_mixed *m, int64_t bands, const double
     if (gradient != NULL) pull_matrix(m, bands, c, m->mu * log_det / (double)k, gradient);
     return DPMF_OK;
 }
-
-/* ---- the search ---- */
 
 /*
  * ln loss with the proven S: for the smallest mu for which Newton's method comes to its end. Where Y is nearly singular,

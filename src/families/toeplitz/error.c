@@ -55,8 +55,6 @@ static int64_t round_up(int64_t i) {
     return (i + KERNELS_TOEPLITZ_LANES - 1) / KERNELS_TOEPLITZ_LANES * KERNELS_TOEPLITZ_LANES;
 }
 
-/* ---- making ---- */
-
 /* u_i = sum_{t>=i} p_t / n */
 static dpmf_status fill_weights(toeplitz_error *e, const double *given) {
     base_running sum = {0};
@@ -144,8 +142,6 @@ static double slope_of(const toeplitz_error *e) {
     return e->rms ? 1 / (double)e->n : 0;
 }
 
-/* ---- the steady part, and derivatives by its parameters ---- */
-
 typedef struct steady {
     double x, c_at;      /* x = top/c_at, c_at = c(1/k) */
     double m1, m2;       /* moments of c, k = 1 only */
@@ -191,8 +187,6 @@ static void fill_tail(const toeplitz_error *e, const double *c) {
         sum = (sum + c[i]) / e->k;
     }
 }
-
-/* ---- the response ---- */
 
 typedef struct error_sum {
     double linear, square; /* sum u_i k^i d_i, sum u_i d_i^2 */
@@ -256,8 +250,6 @@ static dpmf_status sum_response(toeplitz_error *e, const steady *s, int *closed,
     if (may_close) add_linear(e, 0, last, &power, out); /* too few steps for the closed form */
     return DPMF_OK;
 }
-
-/* ---- the gradient ---- */
 
 /* What c does through x, T and the closed forms. */
 static void add_steady_gradient(const toeplitz_error *e, const steady *s, int closed, const error_sum *sum,

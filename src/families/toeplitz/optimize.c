@@ -53,8 +53,6 @@ typedef struct problem {
     double *c, *by_square, *by_error;
 } problem;
 
-/* ---- the loss in the parameters ---- */
-
 static void coefficients_of(const problem *p, const double *x, double *c) {
     double sum = 0;
     for (int64_t i = p->bands - 1; i >= 0; i--) {
@@ -95,8 +93,6 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
     }
     return DPMF_OK;
 }
-
-/* ---- setting up ---- */
 
 static void close_problem(problem *p) {
     toeplitz_error_free(&p->error);
@@ -146,8 +142,6 @@ static dpmf_status open_problem(const optimize_task *task, int64_t bands, proble
         return toeplitz_columns_create(task->workload, bands, within, o->weights, &p->columns);
     return toeplitz_error_create(task->workload, bands, o->loss, o->weights, &p->error);
 }
-
-/* ---- running ---- */
 
 static dpmf_status descend_coefficients(problem *p, const dpmf_run *run, double *x, base_minimum *out) {
     const base_objective objective = {p->bands, p, log_loss};
@@ -259,8 +253,6 @@ done:
     close_problem(&few);
     return status;
 }
-
-/* ---- any sign ---- */
 
 static int may_widen(const optimize_task *task, const problem *p) {
     const int by_rounds = p->columns.memory != NULL && task->options->loss == DPMF_LOSS_MAX;

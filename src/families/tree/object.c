@@ -33,8 +33,6 @@ static int tree_trailing_zeros(int64_t x) {
     return __builtin_ctzll((unsigned long long)x);
 }
 
-/* ---- the tree ---- */
-
 static void tree_step_at(tree_kind kind, int64_t steps, int64_t t, tree_step *out) {
     int c = tree_trailing_zeros(t + 1);
     if (kind == TREE_ONLINE && t == steps - 1) c = tree_levels(steps);
@@ -78,8 +76,6 @@ static int64_t common_rows(tree_kind kind, int64_t steps, int64_t t, int64_t u) 
     int lowest = tree_bit_length(t ^ u), highest = highest_row(kind, steps, t);
     return highest >= lowest ? highest - lowest + 1 : 0;
 }
-
-/* ---- the strategies ---- */
 
 STRATEGY_CAST(tree_strategy)
 

@@ -39,8 +39,6 @@ static int is_row(tree_kind kind, int64_t length, int l, int64_t j) {
     return kind != TREE_VANILLA || ((j + 1) << l) <= length;
 }
 
-/* ---- cyclic ---- */
-
 /* Participations first, first + b, ... below n: consecutive ones fall into the same node or into a later one. */
 static double count_nodes(const sensitivity_task *task, tree_kind kind, int64_t first) {
     const int64_t length = task->length;
@@ -73,8 +71,6 @@ static dpmf_status cyclic(const sensitivity_task *task, tree_kind kind, double *
     *square = largest;
     return DPMF_OK;
 }
-
-/* ---- shuffled ---- */
 
 /*
  * The best sum of squares under the steps [start, end), by whether the pick of the first epoch that it touches lies
@@ -305,8 +301,6 @@ done:
     drop(&all);
     return status;
 }
-
-/* ---- what it costs, and the bound instead ---- */
 
 static double join_work(const sensitivity_task *task, int64_t a, int64_t b) {
     double pairs = (double)counts_in(task, a) * (double)counts_in(task, b);

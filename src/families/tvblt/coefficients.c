@@ -27,8 +27,6 @@
 
 enum { STATES_MAX = TVBLT_STATES_MAX };
 
-/* ---- the arrays ---- */
-
 void tvblt_free(tvblt_parameters *c) {
     base_free(c->diagonal);
     base_free(c->keep);
@@ -53,8 +51,6 @@ done:
     tvblt_free(&c);
     return status;
 }
-
-/* ---- the system on a vector and on a covariance ---- */
 
 void tvblt_advance(const tvblt_parameters *c, int64_t t, double z, double *x) {
     int states = tvblt_states(c);
@@ -108,8 +104,6 @@ void tvblt_seen(const tvblt_parameters *c, const double *m, double *seen) {
         for (int j = 0; j < states; j++)
             seen[j] += m[i * states + j];
 }
-
-/* ---- the Gramian of the inverse ---- */
 
 /* x <- F'x. */
 static void pull_back(const tvblt_parameters *c, const double *keep, double *x) {

@@ -320,8 +320,6 @@ static const strategy_ops TVBLT = {.class_name = "tvblt",
                                    .plan_noise = tvblt_plan_noise,
                                    .write = tvblt_write};
 
-/* ---- making it ---- */
-
 dpmf_status tvblt_create(tvblt_parameters *c, dpmf_strategy **out) {
     tvblt_strategy *s = NULL;
     TRY(strategy_new(&TVBLT, sizeof *s, DPMF_FAMILY_TVBLT, c->steps, (dpmf_strategy **)&s));

@@ -50,8 +50,6 @@ static dpmf_status build_chosen(tuner *u) {
     return DPMF_OK;
 }
 
-/* ---- one number of nodes ---- */
-
 static double largest_loss(const tuner *u) {
     double largest = 0;
     for (int64_t t = 0; t < u->problem.steps; t++)
@@ -124,8 +122,6 @@ static dpmf_status attempt(tuner *u, int thorough, double *loss) {
     return DPMF_OK;
 }
 
-/* ---- how many nodes ---- */
-
 /*
  * The fewest nodes that reach the wanted loss. Losses fall with every node, by a factor of 3 to 10 in the excess, and
  * thorough tuning is worth less than a node: so double, then step down, both with the quadrature's own nodes, and tune
@@ -160,8 +156,6 @@ static dpmf_status fewest_nodes(tuner *u, double wanted, double *loss) {
     TRY(attempt(u, 1, loss));
     return *loss <= wanted ? DPMF_OK : attempt(u, 0, loss); /* what is best for the mean need not be for the max loss */
 }
-
-/* ---- long runs ---- */
 
 /*
  * Every evaluation of a run of a million steps takes a tenth of a second, and tuning takes hundreds. But for prefix sums the
@@ -273,8 +267,6 @@ done:
     return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status; /* then at full length */
 }
 
-/* ---- the call ---- */
-
 static dpmf_status check_weights(int64_t n, const double *x, const char *what) {
     for (int64_t t = 0; t < n; t++)
         if (!(x[t] > 0 && isfinite(x[t])))
@@ -352,8 +344,6 @@ done:
     return status;
 }
 
-/* ---- the family's entry ---- */
-
 static dpmf_status make_tvblt(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out) {
     const dpmf_optimize_options *o = task->options;
     const double wanted = o->wanted_ratio > 1 ? o->wanted_ratio : 1.001;
@@ -369,8 +359,6 @@ dpmf_status tvblt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_
     if (out != NULL) result->nodes = tvblt_of(*out)->nodes;
     return DPMF_OK;
 }
-
-/* ---- candidates of a design: one pass ---- */
 
 /*
  * The fewest nodes within 0.1 % of the optimum; over several epochs in a fixed order with seeds of earlier epochs made
@@ -531,8 +519,6 @@ dpmf_status tvblt_candidates(dpmf_design *d) {
     if (workload_is_single(a)) return design_is_tried(d, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(d) : DPMF_OK;
     return a->pattern == WORKLOAD_FIXED && a->separation > 1 ? add_epochs(d) : DPMF_OK;
 }
-
-/* ---- candidates of a design: a range of separations ---- */
 
 /* Over a range the sensitivity takes O(n^2) at each separation; above this many steps: seconds, and only when named. */
 static const int64_t SEPARATED_STEPS = 1024;

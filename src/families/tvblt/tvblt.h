@@ -38,8 +38,6 @@ static inline int tvblt_states(const tvblt_parameters *c) {
     return c->nodes * c->order;
 }
 
-/* ---- coefficients.c ---- */
-
 /* Zeroed arrays; on failure nothing is left. Freeing a zeroed struct is fine. */
 DPMF_MUST_CHECK dpmf_status tvblt_alloc(int64_t steps, int nodes, int order, tvblt_parameters *out);
 void tvblt_free(tvblt_parameters *c);
@@ -71,8 +69,6 @@ DPMF_MUST_CHECK dpmf_status tvblt_gram(const tvblt_parameters *c, int64_t lag, d
 void tvblt_gram_vectors(const tvblt_parameters *c, double *q);
 void tvblt_gram_row(const tvblt_parameters *c, const double *q, int64_t t, int64_t count, double *values);
 
-/* ---- object.c ---- */
-
 /* The strategy; takes the arrays over on success and zeroes `coefficients`. */
 DPMF_MUST_CHECK dpmf_status tvblt_create(tvblt_parameters *coefficients, dpmf_strategy **out);
 
@@ -89,18 +85,12 @@ static inline const tvblt_parameters *tvblt_of(const dpmf_strategy *s) {
 /* From a mechanism file. */
 DPMF_MUST_CHECK dpmf_status tvblt_read(const strategy_source *source, dpmf_strategy **out);
 
-/* ---- noise.c ---- */
-
-/* ---- error.c ---- */
-
 /*
  * Row norms squared of B = A C^-1 for a named workload, C a TV-BLT repeated `stamps` times, each time restarted, and
  * the noise of step t multiplied by scale[t] if `scale` is not NULL. O(n R^2) time, O(R^2) memory.
  */
 DPMF_MUST_CHECK dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps,
                                          const double *scale, const dpmf_run *run, double *per_step);
-
-/* ---- optimize.c ---- */
 
 DPMF_MUST_CHECK dpmf_status tvblt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status tvblt_candidates(dpmf_design *d);
