@@ -383,9 +383,7 @@ static int wanted(const dpmf_design *d, dpmf_sampling_kind kind) {
     return d->options.any_sampling || d->options.sampling == kind;
 }
 
-/*
- * Finds the candidate of a family without sampling that has the least noise, of those that have more than `above`; NULL: none.
- */
+/* Finds the family's candidate without sampling that has the least noise above `above`; NULL: none. */
 static const candidate *best_of(const dpmf_design *d, const char *family, double above) {
     const candidate *best = NULL;
     for (int64_t i = 0; i < d->count; i++) {
@@ -396,10 +394,7 @@ static const candidate *best_of(const dpmf_design *d, const char *family, double
     return best;
 }
 
-/*
- * Adds the best of a family that the account supports: where it is passed over (entries of C that are negative, too
- * many bins) the next best. *added: was one?
- */
+/* Adds the best of a family that the account does not pass over (negative entries of C, too many bins). *added: was one? */
 static dpmf_status add_under(dpmf_design *d, const char *family, const dpmf_sampling *sampling, int *added) {
     const candidate *best;
     double above = -INFINITY;

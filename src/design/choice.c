@@ -212,7 +212,6 @@ static void name(text *t, const dpmf_candidate *c) {
     if (c->normals_per_number > 1) add(t, " and %.3g normals per number", c->normals_per_number);
 }
 
-/* Writes a number of bytes in a familiar unit. */
 static void bytes(text *t, uint64_t count) {
     if (count >= (uint64_t)1 << 40)
         add(t, "%.4g TiB", (double)count / 0x1p40);

@@ -135,7 +135,8 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     if (o->dim == 0) d->options.dim = 1000000;
     if (o->max_overhead == 0) d->options.max_overhead = 4;
     if (o->tolerance == 0) d->options.tolerance = 1e-6;
-    if (o->any_sampling) d->options.sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; samplings.c has the rest */
+    if (o->any_sampling)
+        d->options.sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; the rest: design_samplings */
     d->probability = (double)o->epochs / (double)workload->steps;
     const int64_t steps = workload->steps;
     dpmf_participation_kind kind = o->federated ? DPMF_PARTICIPATION_MIN_SEPARATION : DPMF_PARTICIPATION_CYCLIC;

@@ -44,6 +44,16 @@ int error_question_is_plain(const error_question *q) {
     return q->stamps == 1 && q->scale == NULL;
 }
 
+/*
+ * Error of a banded C or C^-1 under a named workload, by propagating a covariance instead of forming B.
+ *
+ * The noise y_t = (C^-1 z)_t drives the workload's recursion (error/error.h). Given Var y_t and its covariances with m_{t-1}
+ * and o_{t-1}, one step updates the 2 x 2 covariance of (m, o). What differs is the memory of y:
+ *
+ *     C^-1 has b bands: y_t = sum_j f_j z_{t-j}. Keep Cov(z_{t-j}, m) and Cov(z_{t-j}, o): O(b) a step.
+ *     C has b bands:    y_t = (z_t - sum_{j>=1} C[t,t-j] y_{t-j}) / C[t,t]. Keep the covariance of the last b-1 outputs
+ *                       with each other and with m, o: O(b^2) a step.
+ */
 static dpmf_status error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                   double *per_step) {
     int64_t n = s->steps, b = strategy_inverse_bands(s);
@@ -145,11 +155,7 @@ done:
     return status;
 }
 
-/*
- * Error of any strategy whose noise covariance Y = W W' has cheap rows, under a named workload (error/error.h): carry
- * Cov(m_{t-1}, y_u) and Cov(o_{t-1}, y_u) for all u >= t. O(n^2) time, O(n) memory, one pass.
- */
-
+/* Where rows of W W' are cheap: carries Cov(m_{t-1}, y_u) and Cov(o_{t-1}, y_u) for all u >= t. O(n^2) time, O(n) memory. */
 static dpmf_status error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                     double *per_step) {
     int64_t n = s->steps;
@@ -382,10 +388,7 @@ static int has_long_schedule(const dpmf_workload *a, const double *scale, int64_
     return !a->toeplitz || (scale != NULL && count > LONG);
 }
 
-/*
- * 1 where all columns together are cheaper than b^2 a step: a row takes one operation a column. `scaled` is the
- * strategy inside a column normalization, if any.
- */
+/* Are all columns together, at one operation each, cheaper than b^2 per step? `scaled`: the strategy inside a normalization. */
 static int columns_are_cheap(const dpmf_workload *a, const dpmf_strategy *scaled, int64_t *count, const double **c) {
     if (!toeplitz_bands(scaled, count, c)) return 0;
     double rows = a->toeplitz ? (double)*count : (double)a->steps;

@@ -101,7 +101,6 @@ static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_optio
     return DPMF_OK;
 }
 
-/* The options against what the family takes (optimize/optimize.c). */
 static dpmf_status check_options(const dpmf_family *family, int64_t steps, const dpmf_optimize_options *options) {
     TRY(check_choices(family, options));
     TRY(check_bands(family, steps, options->bands));

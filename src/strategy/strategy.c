@@ -254,20 +254,16 @@ static dpmf_status gram_banded(const dpmf_strategy *s, int64_t lag, double *valu
     return DPMF_OK;
 }
 
+/*
+ * X = C'C one diagonal at a time: sensitivity under several participations needs only lags that can separate two of them.
+ * Toeplitz: X[t, t+lag] = sum_{i <= n-1-t-lag} c_i c_{i+lag}, one running sum, O(n); banded: O(n b); else O(n) products of columns.
+ */
 dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values) {
     int64_t count = 0, inverse_count = 0;
     const double *c = NULL, *inverse = NULL;
     assert(lag >= 0 && lag < s->steps);
     if (strategy_can(s, STRATEGY_CAN_GRAM)) return s->ops->gram(s, lag, values);
     if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
-        /*
-         * Entries of X = C'C one diagonal at a time: X[t, t+lag] for all t. Sensitivity under several participations needs only
-         * the diagonals whose lag can separate two of them, so this is O(n) numbers at a time, for any C.
-         *
-         *     Toeplitz   X[t, t+lag] = sum_{i <= n-1-t-lag} c_i c_{i+lag}: one running sum, O(n)
-         *     banded     from the rows, O(n b)
-         *     others     from the columns, O(n) products of columns
-         */
         const int64_t n = s->steps;
         base_running sum = {0};
         for (int64_t i = 0; i + lag < n; i++) {

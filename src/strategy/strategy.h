@@ -154,7 +154,6 @@ const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps);
 /* The strategy inside a column normalization and its norms; the strategy itself and NULL if there is none. */
 const dpmf_strategy *strategy_scaled(const dpmf_strategy *s, const double **norms);
 
-/* The strategy inside all wrappers. */
 const dpmf_strategy *strategy_innermost(const dpmf_strategy *s);
 
 /* W whole, steps x rows numbers (strategy/triangular.c). */

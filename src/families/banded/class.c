@@ -295,9 +295,7 @@ void banded_class_level(banded_class *c, double level, double *nu) {
     class_sums(c, nu);
 }
 
-/*
- * The s of the best (sum s tau)^2 / sum s^2 nu d for the d at hand are tau / (nu d); the level then makes them good for all d.
- */
+/* For the d at hand (sum s tau)^2 / sum s^2 nu d is best for s = tau / (nu d); the level then makes s good for all d. */
 static double banded_class_least(banded_class *c, const double *nu, double *tau) {
     double level = 0, sum = 0, *square = c->factor; /* s^2 nu; the factors have been used */
     for (int64_t t = 0; t < c->n; t++) {

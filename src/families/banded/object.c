@@ -333,10 +333,7 @@ static dpmf_status descend_rows(problem *s, int iterations, base_minimum *out) {
     return DPMF_OK;
 }
 
-/*
- * Several of these, with a limit on the steps in all. Windows go in and out of use, so with windows the scales are renewed
- * from time to time; without, that would only cost BFGS its memory.
- */
+/* Several of these. Windows go in and out of use, so with them scales are renewed; else that only costs BFGS its memory. */
 static dpmf_status descend_long(problem *s, int iterations, base_minimum *out) {
     int most = s->class_.kind == BANDED_SEPARATED ? WINDOW_STEPS : iterations;
     for (int done = 0, end = 0; done < iterations && !end;) {

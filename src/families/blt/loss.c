@@ -14,9 +14,9 @@
  *     alpha_i = prod_j |h_j - g_i| / prod_{j != i} |g_j - g_i|,
  *     beta_j = prod_i |h_j - g_i| / prod_{i != j} |h_i - h_j| / h_j,   beta_0 = prod g/h    (families/blt/algebra.c),
  *
- * and the loss from the closed forms of families/blt/algebra.c: O(d^2 k + d^3) for any n. For another Toeplitz workload, or with
- * weights, the first column w of B = A C^-1 is run through instead, O(n d): C^-1 is a product of first-order sections
- * (1 - lambda_i x)/(1 - mu_i x), and the derivatives of w are w itself through one more pole,
+ * and the loss from the closed forms of families/blt/algebra.c: O(d^2 k + d^3) for any n. For another Toeplitz workload, or
+ * with weights, the first column w of B = A C^-1 is run through instead, O(n d): C^-1 is a product of first-order sections (1 -
+ * lambda_i x)/(1 - mu_i x), and the derivatives of w are w itself through one more pole,
  *
  *     dw/dg_i = x/(1 - lambda_i x) w,   dw/dh_j = -x/(1 - mu_j x) w.
  */
@@ -47,10 +47,7 @@ static double log_distance(const chain *c, int a, int b) {
     return a < b ? c->q[b] + log(-expm1(-c->apart[a][b])) : c->q[a] + log(-expm1(-c->apart[b][a]));
 }
 
-/*
- * Some optima have a gap of 0 or two that are equal. The bounds let the unknowns run there without leaving the range of
- * a double; what they forbid is worth less than 1e-12 of the loss.
- */
+/* Some optima have a gap of 0 or two equal ones. The bounds keep them in the range of a double, for 1e-12 of the loss. */
 static const double LEAST = 1e-13, MOST = 40;
 
 /* The last difference h - g, and what it depends on. */
@@ -259,7 +256,6 @@ dpmf_status blt_normalized_open(int64_t n, blt_normalized *w) {
     return DPMF_OK;
 }
 
-/* One evaluation. */
 typedef struct pass {
     const blt_problem *p;
     const blt_normalized *w;
@@ -501,7 +497,6 @@ blt_parameters blt_at(int count, const double *x) {
     return blt_make(count, c.alpha, gap);
 }
 
-/* The unknown of a spacing; of a share. */
 static double spacing_unknown(double spacing) {
     double bounded = fmin(fmax(spacing - LEAST, LEAST), 0.999 * MOST);
     return -log(1 / bounded - 1 / MOST);

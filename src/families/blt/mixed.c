@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The best BLT whose scales may have any sign, for small problems: the search in interlaced gaps (families/blt/loss.c),
- * all of whose points are positive and falling, gives starts, and this one continues in the coordinates x of
- * families/blt/mixed.c. Momentum wants coefficients that rise at first and cross zero later, and several epochs want
+ * all of whose points are positive and falling, gives starts, and this one continues in the coordinates x
+ * below. Momentum wants coefficients that rise at first and cross zero later, and several epochs want
  * columns of one unit that are nearly orthogonal: no positive scales give either.
  *
  * S is |c|^2 under single participation, and under cyclic and full the one of families/toeplitz/columns.c. E is that of

@@ -248,7 +248,7 @@ static dpmf_status blt_sensitivity(const dpmf_strategy *s, const sensitivity_tas
 }
 
 /*
- * The noise of a BLT, for the route of few buffers (noise/states.c): y = z - sum_j scale_j m_j, m_j <- (m_j - gap_j m_j) + y.
+ * The noise of a BLT, for the route of few buffers (noise/plan.c): y = z - sum_j scale_j m_j, m_j <- (m_j - gap_j m_j) + y.
  *
  * The arithmetic of its exact rows (docs/exactness.md): s_j <- (s_j - gap s_j) + m/f has five roundings of at most eps B per
  * step, B = 41 x 2 E, so that s_j is off by at most 5 eps B min(n, 1/gap_j). E = max |rows of (prefix sums) W|: both m_t and

@@ -87,10 +87,7 @@ static void rational_start(int count, double range, double *x) {
     blt_unknowns(count, gaps, x);
 }
 
-/*
- * Two more points between places at-1 and at (below the first and above the last too): those that follow change their
- * kind twice, so all still interlace.
- */
+/* Two more points between places at-1 and at, or beyond the ends: later ones change kind twice, so all still interlace. */
 static void inserted_start(int fewer, const double *gaps, int at, double *x) {
     double more[UNKNOWNS], low = at == 0 ? gaps[0] * 1e-2 : gaps[at - 1];
     double high = at == 2 * fewer ? 1 : fmin(gaps[at], 1);

@@ -6,11 +6,11 @@
  *              climbed (optimum/epochs/epochs.h), X(V) repaired into a mechanism, whose loss and the dual enclose the optimum;
  *              or, for small problems, one of the weaker constraints of Choquette-Choo et al. 2023, Appendix I.3
  *     full     the same with X diagonal (optimum/epochs/forms.c); so is cyclic participation with b = 1
- *     min-sep, shuffled   families/dense/optimize.c
+ *     min-sep, shuffled   below
  *
- * Under cyclic and full participation the lower bound holds for every mechanism, zeros in X or not
- * (optimum/epochs/bound.c). The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
- * is that of X(V) itself, which the blocks of X(V) give without a matrix.
+ * Under cyclic and full participation the lower bound holds for every mechanism, zeros in X or not (optimum/epochs/bound.c).
+ * The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it is that of
+ * X(V) itself, which the blocks of X(V) give without a matrix.
  */
 #include "families/families.h"
 

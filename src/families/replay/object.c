@@ -268,10 +268,7 @@ static void replay_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
     out->weight = weight;
 }
 
-/*
- * What the arithmetic of exact rows can be off by (docs/exactness.md): errors and sizes of the buffers by their own
- * recursions, with absolute values.
- */
+/* Rounding of exact rows (docs/exactness.md): errors and sizes of the buffers by their own recursions, in absolute values. */
 enum { STATES_MAX = 128 };
 
 static dpmf_status bound_arithmetic(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {

@@ -49,10 +49,7 @@ typedef struct replay_shape {
     int64_t *node; /* rising, from 0 to b-1 */
 } replay_shape;
 
-/*
- * density: nodes per octave of the distance from the ends of an epoch (1 is usual). Freeing a zeroed shape is fine.
- * The second takes the nodes as they are, from a file.
- */
+/* density: nodes per octave of the distance from an epoch's ends (1 is usual). Freeing a zeroed shape is fine. */
 DPMF_MUST_CHECK dpmf_status replay_shape_create(int64_t steps, int64_t period, int buffers, int density,
                                                 replay_shape *out);
 DPMF_MUST_CHECK dpmf_status replay_shape_from(int64_t steps, int64_t period, int buffers, int nodes,
@@ -100,10 +97,7 @@ void replay_free(replay_coefficients *c);
 /* Everything but P, M, U, V from the parameters. */
 void replay_expand(const double *parameters, replay_coefficients *c);
 
-/*
- * M, U, V from P, position by position. *definite = 0, and nothing else of use, where a P is not positive definite.
- * The second is the other way: P, M and U from V.
- */
+/* M, U, V from P at each position; *definite = 0, and nothing else of use, where P is not definite. Then P, M and U from V. */
 DPMF_MUST_CHECK dpmf_status replay_factor(replay_coefficients *c, base_pool *pool, int *definite);
 DPMF_MUST_CHECK dpmf_status replay_unfactor(replay_coefficients *c, base_pool *pool, int *definite);
 
@@ -266,10 +260,7 @@ typedef struct replay_error_head {
 
 replay_error_head replay_error_head_at(const replay_error *e, const replay_coefficients *c, int64_t t);
 
-/*
- * function(heads, buffers, ...) with the usual numbers of both compiled in: the loops over them unroll, a factor of two
- * to three.
- */
+/* function(heads, buffers, ...) with the usual numbers compiled in: the loops unroll, a factor of two to three. */
 #define REPLAY_USUAL(function, heads, buffers, ...)                                                                    \
     do {                                                                                                               \
         if ((buffers) == 4 && (heads) == 1)                                                                            \
@@ -314,10 +305,7 @@ DPMF_MUST_CHECK dpmf_status replay_sensitivity(const dpmf_strategy *s, const sen
 /* The family tvblt under several participations. */
 DPMF_MUST_CHECK dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
-/*
- * The best TV-BLT with replayed seeds (families/replay/replay.h) for a named workload under cyclic participation: the
- * loss and its gradient by hand-written adjoints, and the search.
- */
+/* The best one for a named workload under cyclic participation: the search, the loss, and its gradient by adjoints. */
 
 /* Derivatives of the loss by what is named; "x" stands for a quantity of families/replay/replay.h. */
 typedef struct replay_adjoint {
@@ -360,10 +348,7 @@ DPMF_MUST_CHECK dpmf_status replay_work_create(const dpmf_workload *workload, co
                                                base_pool *pool, replay_work *out);
 void replay_work_free(replay_work *w);
 
-/*
- * log of the loss, (mean of weight x squared error^norm)^(1/(2 norm)), at parameters; INFINITY where no mechanism has
- * them. `gradient` by the parameters, or NULL.
- */
+/* log of (mean of weight x squared error^norm)^(1/(2 norm)); INFINITY: no mechanism has the parameters. `gradient` or NULL. */
 DPMF_MUST_CHECK dpmf_status replay_loss(replay_work *w, const double *parameters, double *loss, double *gradient);
 
 /* The loss of what was evaluated last: RMS or the largest. */

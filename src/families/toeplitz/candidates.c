@@ -132,9 +132,7 @@ static dpmf_status try_bands(sweep *s, int64_t bands, int unsampled) {
     const int64_t first = s->design->count;
     TRY(try_loss(s, bands, unsampled, 0));
     if (s->design->problem.loss == DPMF_LOSS_MAX) TRY(try_loss(s, bands, unsampled, 1));
-    /*
- * Keeps the better candidate for each sampling, of those from `first` on, which differ in sampling and normalization.
- */
+    /* Keeps the better candidate for each sampling, of those from `first` on, which differ in sampling and normalization. */
     candidate *c = s->design->candidates;
     for (int64_t i = first; i < s->design->count; i++)
         for (int64_t j = s->design->count - 1; j > i; j--) {
@@ -271,10 +269,7 @@ done:
     return design_may_skip(status) ? DPMF_OK : status;
 }
 
-/*
- * Unless named, it is not tried for one pass without sampling, where it cannot win. It is optimized for the RMS loss,
- * because the max loss takes far longer.
- */
+/* Unless named, it is not tried for one pass without sampling: it cannot win. For the RMS loss: the max loss is far slower. */
 static dpmf_status general_banded(sweep *s) {
     const int can_win = !is_single(s->design) || s->design->options.sampling != DPMF_SAMPLING_NONE;
     int64_t fit = 0, bands = affordable(s, 0);

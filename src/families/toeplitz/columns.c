@@ -278,7 +278,7 @@ dpmf_status toeplitz_columns_value(toeplitz_columns *e, const double *c, double 
  * as a smooth function with its gradient.
  *
  * The columns of a later pattern are those of {0, b, 2b, ...} moved down and cut off, so that one is enough
- * (sensitivity/cyclic.c). With X = C'C on it, X_ij = sum_{u < n - jb} c_u c_{u+(j-i)b} for i <= j,
+ * (sensitivity/sensitivity.c). With X = C'C on it, X_ij = sum_{u < n - jb} c_u c_{u+(j-i)b} for i <= j,
  *
  *     S = max { <X,Y> : Y psd, Y_ii = 1 } = min { sum d : Diag(d) - X psd }     (sensitivity/pattern.c).
  *
@@ -486,10 +486,7 @@ dpmf_status toeplitz_mixed_square(toeplitz_mixed *m, int64_t bands, const double
     return DPMF_OK;
 }
 
-/*
- * ln loss with the proven S: for the smallest mu for which Newton's method comes to its end. Where Y is nearly singular,
- * rounding keeps it from that for the very small ones.
- */
+/* ln loss with the proven S, at the smallest mu where Newton's method ends: near a singular Y rounding stops it before. */
 static dpmf_status proven_value(toeplitz_mixed *m, const base_objective *objective, const double *x, double *gradient,
                                 double *f) {
     dpmf_status status = DPMF_OK;

@@ -302,7 +302,6 @@ static dpmf_status invert(const toeplitz_error *e, const double *c, double *h, i
     return status;
 }
 
-/* The route of many bands: transforms.c */
 static dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value, double *gradient) {
     const int64_t n = e->n;
     double *h = e->forcing, *w = e->response, *source = e->source, *v = e->adjoint;

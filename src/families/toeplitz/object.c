@@ -209,7 +209,6 @@ static dpmf_status finish(toeplitz *s, dpmf_status status, dpmf_strategy **out) 
     return status;
 }
 
-/* From c alone. */
 static dpmf_status from_coefficients(const char *family, int64_t steps, int64_t count, const double *coefficients,
                                      dpmf_strategy **out) {
     toeplitz *s = NULL;

@@ -232,10 +232,7 @@ static dpmf_status square_root(const dpmf_workload *workload, int64_t bands, dou
     return DPMF_OK;
 }
 
-/*
- * Where columns of one unit meet, the best c of b bands is a good start, and for the RMS loss often the answer: zeros
- * follow it.
- */
+/* Where columns of one unit meet, the best c of b bands, then zeros, is a good start, and often the answer for the RMS loss. */
 static dpmf_status start_point(const optimize_task *task, const problem *p, double *x, base_minimum *found) {
     problem few = {0};
     dpmf_status status = DPMF_OK;
@@ -326,11 +323,6 @@ dpmf_status toeplitz_optimize(const optimize_task *task, dpmf_strategy **out, dp
 dpmf_status toeplitz_optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     return optimize(task, task->options->bands, 0, out, result);
 }
-
-/*
- * Banded Toeplitz coefficients by other ways than the exact optimum (McKenna 2024): the sweep of Appendix J and the taper
- * of Appendix H.
- */
 
 dpmf_status toeplitz_taper(int64_t bands, int64_t least, double *c) {
     if (bands < 2 || least < 1 || least >= bands)

@@ -11,8 +11,7 @@
  *     shuffled  exact in O(n): of the picks of an epoch that a node cuts, it matters only whether they lie under it.
  *               A node cuts at most two epochs, one at either end; epochs that lie wholly under it have their pick
  *               there, since adding one never lowers a count. So four values are enough for a node.
- *
- * min-separation is in separated.c.
+ *     min-sep   a dynamic program, below
  */
 #include "families/tree/tree.h"
 
@@ -258,7 +257,7 @@ static dpmf_status leaf_table(const sensitivity_task *task, table *out) {
     return DPMF_OK;
 }
 
-/* One level up: *complete and *last, the node over the last leaf_table, become those of level l. */
+/* One level up: *complete and *last, the node over the last leaf, become those of level l. */
 static dpmf_status climb(const sensitivity_task *task, tree_kind kind, int l, table *complete, table *last) {
     const int64_t n = task->length;
     int own = kind != TREE_VANILLA || n % ((int64_t)1 << l) == 0;
@@ -267,7 +266,7 @@ static dpmf_status climb(const sensitivity_task *task, tree_kind kind, int l, ta
         TRY(join_tables(task, complete, last, own, &next));
         drop(last);
         *last = next;
-    } else if (own) { /* the right half has no leaf_table */
+    } else if (own) { /* the right half has no leaf */
         add_squares(last);
     }
     if ((int64_t)1 << l >= n) return DPMF_OK; /* this was the root */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The coefficients of a TV-BLT as a linear system and its inverse (families/tvblt/tvblt.h). With h = 1 for the first number of each
- * node, 0 for the second,
+ * The coefficients of a TV-BLT as a linear system and its inverse (families/tvblt/tvblt.h). With h = 1 for the first number of
+ * each node, 0 for the second,
  *
  *     y_t = l_t z_t + h'x_t,             x_{t+1} = F_t x_t + g_t z_t                        the noise C^-1 z
  *     z_t = (y_t - h'x_t) / l_t,         x_{t+1} = F^c_t x_t + xi_t y_t                     its inverse, C y

@@ -315,8 +315,8 @@ static dpmf_status find_filter(tuner *u, int nodes, double wanted_ratio) {
 }
 
 /*
- * Up to this number of steps every filter is built: that takes little time, and its losses have a few digits more than measured ones. The
- * second differences of a search need them where few nodes are already within 10^-5 of the optimum.
+ * Up to this number of steps every filter is built: that takes little time, and its losses have a few digits more than measured
+ * ones. The second differences of a search need them where few nodes are already within 10^-5 of the optimum.
  */
 enum { STEPS_BUILT = 1024 };
 
@@ -383,10 +383,7 @@ static int is_at_bound(const dpmf_design *d, double noise) {
     return bound > 0 && noise <= DESIGN_CLOSE * bound;
 }
 
-/*
- * The max loss: from few nodes up, for not every workload lets them come near the optimum, and the optimizer's own
- * search would continue to the last node.
- */
+/* The max loss: from few nodes up, since some workloads keep them from the optimum and the optimizer would try all nodes. */
 static dpmf_status climb_nodes(dpmf_design *d) {
     static const int NODES[] = {1, 2, 3, 4, 6, 8};
     search_request request = {.family = DPMF_FAMILY_TVBLT, .is_search_point = 1};

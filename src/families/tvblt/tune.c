@@ -305,7 +305,6 @@ static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
     return newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, &m, x, excess);
 }
 
-/* The unknowns of a free filter. */
 static void unknowns_of(const tvblt_filter *f, double *x) {
     for (int j = 0; j < f->nodes; j++) {
         x[j] = log(f->shift[j]);

@@ -62,10 +62,7 @@ int64_t tvblt_square_norms(const tvblt_parameters *c, double *squares);
 /* (C'C)[t, t+lag] for t = 0..steps-lag-1, O(n R^2) for any lag. */
 DPMF_MUST_CHECK dpmf_status tvblt_gram(const tvblt_parameters *c, int64_t lag, double *values);
 
-/*
- * The same by rows, O(R) a number, for those who need most of them: with q (steps x R numbers) from the first call, the
- * second gives (C'C)[t, t+1+i] for i < count.
- */
+/* The same by rows, O(R) for each number: q (steps x R) from the first call; the second gives (C'C)[t, t+1+i] for i < count. */
 void tvblt_gram_vectors(const tvblt_parameters *c, double *q);
 void tvblt_gram_row(const tvblt_parameters *c, const double *q, int64_t t, int64_t count, double *values);
 
@@ -82,7 +79,6 @@ static inline const tvblt_parameters *tvblt_of(const dpmf_strategy *s) {
     return &((const tvblt_strategy *)s)->c;
 }
 
-/* From a mechanism file. */
 DPMF_MUST_CHECK dpmf_status tvblt_read(const strategy_source *source, dpmf_strategy **out);
 
 /*
@@ -210,8 +206,8 @@ typedef struct tvblt_model {
     double scale[TVBLT_UNKNOWNS_MAX]; /* root of the Hessian's diagonal */
 } tvblt_model;
 /*
- * The filter improved for this problem, from near, by at most this number of steps of Newton's method; its excess. With a model of a
- * run of another length, whose Hessian is nearly this one's, a step takes a gradient alone; else the model is filled.
+ * The filter improved for this problem, from near, by at most this number of steps of Newton's method; its excess. With a model
+ * of a run of another length, whose Hessian is nearly this one's, a step takes a gradient alone; else the model is filled.
  */
 DPMF_MUST_CHECK dpmf_status tvblt_polish(tvblt_tuner *u, int steps, tvblt_model *model, tvblt_filter *filter,
                                          double *excess);

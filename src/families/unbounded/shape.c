@@ -201,8 +201,8 @@ unbounded_step unbounded_step_of(const unbounded_shape *s, int64_t block) {
 }
 
 /*
- * Error of a stream without a horizon (families/unbounded/unbounded.h): in a block the noise is that of a BLT whose seeds
- * have variance 1/g^2 and whose outputs are multiplied by 1/f, so step by step it is families/blt/object.c's recursion, with the
+ * Error of a stream without a horizon (families/unbounded/unbounded.h): in a block the noise is that of a BLT whose seeds have
+ * variance 1/g^2 and whose outputs are multiplied by 1/f, so step by step it is families/blt/object.c's recursion, with the
  * lump's row and column copied to each buffer that starts.
  *
  * For prefix sums the state (m, o) of buffers and answer moves by one matrix on a whole block, (m, o) <- Phi (m, o) + b z,

@@ -51,7 +51,6 @@ DPMF_MUST_CHECK dpmf_status unbounded_shape_check(const unbounded_shape *shape);
 /* The longest column of G T with unit f that starts in each block: sqrt S, which is its first one's. */
 void unbounded_shape_norms(const unbounded_shape *shape, double *norms);
 
-/* The block that holds step t. */
 int64_t unbounded_block(const unbounded_shape *shape, int64_t t);
 
 unbounded_step unbounded_step_of(const unbounded_shape *shape, int64_t block);
