@@ -159,10 +159,7 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     return dpmf_calibrate_sigma(o->epsilon, o->delta, &a, &d->unsampled);
 }
 
-/*
- * Closed forms come first, then the families' searches. With sampling, those that profit from it are first: where they
- * have less noise than is proven for all others, those are left out.
- */
+/* Closed forms come first, then searches; under sampling those that profit first, since their noise may rule out all others. */
 static dpmf_status find_candidates(dpmf_design *d) {
     const dpmf_sampling none = {0},
                         poisson = {DPMF_SAMPLING_POISSON, d->probability, 1, 0, d->options.batch_cap, d->options.units};

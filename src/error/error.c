@@ -339,8 +339,8 @@ done:
 static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy *s, double *w) {
     int64_t n = s->steps, count = 0, inverse_count = 0;
     const double *c = NULL, *inverse = NULL;
-    int is_toeplitz = strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
-    if (!is_toeplitz) return base_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
+    if (!strategy_toeplitz(s, &count, &c, &inverse_count, &inverse))
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
     memset(w, 0, (size_t)n * sizeof *w);
     if (inverse_count > 0) {
         memcpy(w, inverse, (size_t)inverse_count * sizeof *w);

@@ -92,10 +92,8 @@ static const strategy_family FAMILIES[] = {
                .designed = 12},
      .optimize = banded_optimize},
     {.shown = {.name = DPMF_FAMILY_TOEPLITZ,
-               .help = "Toeplitz: the square root of the workload, given "
-                       "coefficients, or the best ones",
-               .listed = "the square root of the workload, given coefficients, or "
-                         "the best ones",
+               .help = "Toeplitz: the square root of the workload, given coefficients, or the best ones",
+               .listed = "the square root of the workload, given coefficients, or the best ones",
                .parameters = "coefficients",
                .closed_form = 1,
                .nu = 1,

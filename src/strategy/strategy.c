@@ -287,10 +287,7 @@ done:
     return status;
 }
 
-/*
- * Strategies by name: the table of families asked (families/families.c), the options checked against what the family takes,
- * and the family's block made, repeated and normalized.
- */
+/* Strategies by name: options are checked against the table of families; the block is made, repeated and normalized. */
 
 const dpmf_family *dpmf_family_info(int64_t i) {
     return i >= 0 && i < families_table.families ? &families_table.family[i].shown : NULL;
@@ -425,10 +422,7 @@ dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *worklo
     return create_checked(known, workload, &o, out);
 }
 
-/*
- * Strategies in a mechanism file: {"class": how it is held, "family": its name, ...}, the arrays beside it. Each class
- * writes and reads its own numbers.
- */
+/* Strategies in a mechanism file: {"class": how it is held, "family": its name, ...} and arrays, by class. */
 
 void strategy_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     if (!strategy_can(s, STRATEGY_CAN_SAVE)) {

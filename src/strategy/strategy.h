@@ -94,10 +94,7 @@ typedef struct strategy_ops {
     void (*write)(const dpmf_strategy *s, base_writer *w, base_tensors *tensors);
 } strategy_ops;
 
-/*
- * Which of the optional entries mean something for this object. A new strategy can do what its table has; a wrapper,
- * whose table has everything, can do what its inner strategy can.
- */
+/* Which optional entries mean something for this object: those of its table; of a wrapper those of the strategy inside. */
 enum {
     STRATEGY_CAN_STEP = 1,
     STRATEGY_CAN_GRAM = 2,

@@ -15,8 +15,8 @@
  *     beta_j = prod_i |h_j - g_i| / prod_{i != j} |h_i - h_j| / h_j,   beta_0 = prod g/h    (families/blt/algebra.c),
  *
  * and the loss from the closed forms of families/blt/algebra.c: O(d^2 k + d^3) for any n. For another Toeplitz workload, or
- * with weights, the first column w of B = A C^-1 is run through instead, O(n d): C^-1 is a product of first-order sections (1 -
- * lambda_i x)/(1 - mu_i x), and the derivatives of w are w itself through one more pole,
+ * with weights, the first column w of B = A C^-1 is run through instead, O(n d): C^-1 is a product of first-order sections
+ * (1 - lambda_i x)/(1 - mu_i x), and the derivatives of w are w itself through one more pole,
  *
  *     dw/dg_i = x/(1 - lambda_i x) w,   dw/dh_j = -x/(1 - mu_j x) w.
  */

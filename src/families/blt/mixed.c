@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The best BLT whose scales may have any sign, for small problems: the search in interlaced gaps (families/blt/loss.c),
- * all of whose points are positive and falling, gives starts, and this one continues in the coordinates x
- * below. Momentum wants coefficients that rise at first and cross zero later, and several epochs want
+ * all of whose points are positive and falling, gives starts, and this one continues in the coordinates
+ * x below. Momentum wants coefficients that rise at first and cross zero later, and several epochs want
  * columns of one unit that are nearly orthogonal: no positive scales give either.
  *
  * S is |c|^2 under single participation, and under cyclic and full the one of families/toeplitz/columns.c. E is that of
@@ -65,18 +65,14 @@ static dpmf_status square_of(mixed_problem *p, double *value) {
 static dpmf_status log_loss(void *context, const double *x, double *f, double *gradient) {
     mixed_problem *p = context;
     blt_cascade k;
-    double square = INFINITY, error = INFINITY;
+    double square = INFINITY, error = 0;
     *f = INFINITY;
     if (!blt_cascade_set(p->count, p->n, x, &k)) return DPMF_OK;
-    /* E; INFINITY where it is not finite. */
-    double *value = &error;
-    double sum = 0;
     memcpy(p->w, p->impulse, (size_t)p->n * sizeof *p->w);
     blt_cascade_divide(&k, p->n, 1, p->w);
     TRY(dpmf_workload_apply(p->error.workload, p->w, p->w));
     for (int64_t t = 0; t < p->n; t++)
-        sum += toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
-    *value = isfinite(sum) ? sum : INFINITY;
+        error += toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
     if (!isfinite(error) || !(error > 0)) return DPMF_OK;
     blt_cascade_run(&k, p->n, p->impulse, p->of_impulse, p->c);
     TRY(square_of(p, &square));

@@ -427,8 +427,7 @@ static dpmf_status optimum_of(const optimize_task *task, dpmf_strategy **out, dp
 static dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_participation *p = task->participation;
     const int64_t n = task->workload->steps;
-    const int whole_matrix = task->workload->form != WORKLOAD_OPERATOR;
-    if (n <= PATTERNS_STEPS_MAX && whole_matrix) return optimum_of(task, out, result);
+    if (n <= PATTERNS_STEPS_MAX && task->workload->form != WORKLOAD_OPERATOR) return optimum_of(task, out, result);
     if (p->pattern == WORKLOAD_APART) return best_streamed(task, out, result);
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "family dense, participation %s: %lld steps, accepted up to %d; optimize for another one with "

@@ -494,8 +494,7 @@ static dpmf_status read_shape(const strategy_source *source, replay_shape *out) 
         const double x = nodes->values[i];
         if (!(x >= 0 && x < (double)period && x == floor(x)))
             status = base_fail(DPMF_ERROR_FORMAT,
-                               "mechanism file: node %lld of replayed seeds is %g, accepted: "
-                               "a position of an epoch",
+                               "mechanism file: node %lld of replayed seeds is %g, accepted: a position of an epoch",
                                (long long)i, x);
         else
             node[i] = (int64_t)x;

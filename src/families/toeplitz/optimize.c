@@ -205,15 +205,12 @@ static dpmf_status minimize_all(problem *p, const optimize_task *task, double *x
 }
 
 static dpmf_status make_strategy(const optimize_task *task, const problem *p, int whole, dpmf_strategy **out) {
-    const int64_t n = task->workload->steps;
     const double norm = base_norm(p->bands, p->c);
     dpmf_strategy *plain = NULL;
     for (int64_t i = 0; i < p->bands; i++)
         p->c[i] /= norm;
-    if (whole)
-        TRY(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ, p->bands, p->c, &plain));
-    else
-        TRY(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, p->bands, p->c, &plain));
+    TRY(dpmf_strategy_create_toeplitz(task->workload->steps, whole ? DPMF_TOEPLITZ : DPMF_TOEPLITZ_BANDED, p->bands,
+                                      p->c, &plain));
     if (task->options->normalize == DPMF_NORMALIZE_NONE) {
         *out = plain;
         return DPMF_OK;

@@ -81,8 +81,7 @@ STRATEGY_CAST(tree_strategy)
 
 /* The level of the highest row that ends with leaf t. */
 static int top_row(const tree_strategy *s, int64_t t) {
-    int64_t n = s->base.steps;
-    return s->kind != TREE_VANILLA && t == n - 1 ? s->levels : tree_trailing_zeros(t + 1);
+    return s->kind != TREE_VANILLA && t == s->base.steps - 1 ? s->levels : tree_trailing_zeros(t + 1);
 }
 
 static int64_t tree_seeds(const dpmf_strategy *s, int64_t t) {

@@ -285,9 +285,7 @@ static dpmf_status check_call(const dpmf_workload *a, int max_loss, int nodes, d
                          wanted_ratio);
     if (a->form != WORKLOAD_NAMED)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "tvblt: workload %s, accepted: named workloads (their inverse has few "
-                         "bands)",
-                         a->text);
+                         "tvblt: workload %s, accepted: named workloads (their inverse has few bands)", a->text);
     if (optimum->steps != a->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum has %lld steps, the workload %lld: they must agree",
                          (long long)optimum->steps, (long long)a->steps);

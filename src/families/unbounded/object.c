@@ -55,10 +55,8 @@ static void feed_buffers(walk *w, double u) {
 }
 
 static dpmf_status unbounded_apply(const dpmf_strategy *s, const double *x, double *y) {
-    /* y = C x from step `first` on, with x = 0 before it. */
-    const int64_t first = 0;
     walk w = {.c = &cast(s)->c, .block = -1};
-    for (int64_t t = first; t < s->steps; t++) {
+    for (int64_t t = 0; t < s->steps; t++) {
         walk_to(&w, t);
         double u = x[t] / w.step.norm;
         y[t] = w.step.gain * (u + read_buffers(&w));
