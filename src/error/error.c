@@ -352,16 +352,6 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy
     return DPMF_OK;
 }
 
-static int is_toeplitz(const dpmf_strategy *s) {
-    int64_t count = 0, inverse_count = 0;
-    const double *c = NULL, *inverse = NULL;
-    return strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
-}
-
-static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
-    return a->form == WORKLOAD_DENSE || strategy_matrix(s) != NULL;
-}
-
 /* Square, and with a step that takes one seed: impulses can be sent through it. */
 static int has_impulses(const dpmf_strategy *s) {
     return (s->ops->rows == NULL || strategy_rows(s) == s->steps) && strategy_can(s, STRATEGY_CAN_STEP);
@@ -425,7 +415,7 @@ static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, 
     int done = 0;
     TRY(ask_family(a, s, run, &done, squares));
     if (done) return DPMF_OK;
-    if (a->toeplitz && is_toeplitz(s)) {
+    if (a->toeplitz && strategy_can(s, STRATEGY_CAN_TOEPLITZ)) {
         base_running sum = {0};
         TRY(toeplitz_response(a, s, squares));
         for (int64_t t = 0; t < s->steps; t++) {
@@ -434,7 +424,7 @@ static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, 
         }
         return DPMF_OK;
     }
-    if (has_matrix(a, s) || (a->form == WORKLOAD_OPERATOR && !has_impulses(s)))
+    if (a->form == WORKLOAD_DENSE || strategy_matrix(s) != NULL || (a->form == WORKLOAD_OPERATOR && !has_impulses(s)))
         return error_dense(a, s, strategy_matrix(s), run, squares);
     if (a->form == WORKLOAD_NAMED) return named_route(a, s, run, squares);
     return error_columns(a, s, run, squares);

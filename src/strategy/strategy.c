@@ -382,7 +382,6 @@ static dpmf_status check_options(const dpmf_family *f, int64_t steps, const dpmf
     return DPMF_OK;
 }
 
-/* The block, then its repetition, then the norms of its columns. */
 static dpmf_status create_checked(const strategy_family *family, const dpmf_workload *workload,
                                   const dpmf_strategy_options *o, dpmf_strategy **out) {
     int64_t stamps = o->stamps > 0 ? o->stamps : 1;

@@ -330,7 +330,6 @@ done:
     return status;
 }
 
-/* The loss at result->parameters. */
 static dpmf_status measure(work_t *w, const options_t *o, result_t *result) {
     double ignored = 0;
     TRY(replay_loss(w, result->parameters, &ignored, NULL));
@@ -338,7 +337,6 @@ static dpmf_status measure(work_t *w, const options_t *o, result_t *result) {
     return isfinite(ignored) ? DPMF_OK : base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: the search ended nowhere");
 }
 
-/* p-norms in turn; the best largest error is kept. */
 static dpmf_status level(work_t *w, const options_t *o, result_t *result) {
     static const double NORMS[] = {40, 200, 1000};
     const size_t bytes = (size_t)replay_count(&w->c.shape) * sizeof(double);

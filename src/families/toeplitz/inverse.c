@@ -301,10 +301,6 @@ done:
     return status;
 }
 
-static const char *class_of(const inverse_problem *p) {
-    return p->monotone ? OPTIMIZE_FALLING : p->signed_ones ? INVERSE_SIGNED : OPTIMIZE_ANY_SIGN;
-}
-
 dpmf_status toeplitz_optimize_inverse(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     inverse_problem p = {0};
     base_minimum found = {0};
@@ -320,7 +316,9 @@ dpmf_status toeplitz_optimize_inverse(const optimize_task *task, dpmf_strategy *
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = found.iterations,
                                   .optimum_upper = INFINITY,
-                                  .searched = class_of(&p),
+                                  .searched = p.monotone      ? OPTIMIZE_FALLING
+                                              : p.signed_ones ? INVERSE_SIGNED
+                                                              : OPTIMIZE_ANY_SIGN,
                                   .stationarity = found.gradient * base_norm(p.bands, x)};
 done:
     close_problem(&p);

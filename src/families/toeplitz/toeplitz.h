@@ -163,7 +163,6 @@ DPMF_MUST_CHECK dpmf_status toeplitz_sweep(const dpmf_workload *workload, int64_
  */
 DPMF_MUST_CHECK dpmf_status toeplitz_taper(int64_t bands, int64_t least, double *c);
 
-/* object.c: the strategies */
 DPMF_MUST_CHECK dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status toeplitz_create_root(const dpmf_workload *workload, const dpmf_strategy_options *o,
                                                  dpmf_strategy **out);
