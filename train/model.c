@@ -102,8 +102,7 @@ void train_lanes_free(train_lanes *lanes) {
 /* ---- forward ---- */
 
 /*
- * e^x for x <= 0 to some 1e-16: x = k ln 2 + r, |r| <= ln 2 / 2, and the Taylor series of e^r to r^12. No branches, so
- * that compilers do several at once; NaN stays NaN.
+ * e^x for x <= 0 to some 1e-16: x = k ln 2 + r, Taylor series of e^r to r^12. No branches: compilers do several. NaN stays NaN.
  */
 static inline double exp_negative(double x) {
     static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33; /* k ln2_high is exact */
@@ -218,12 +217,7 @@ void train_model_backward(const train_model *m, const float *weights, int64_t co
         lanes->back[i] *= 1.0f - lanes->first[i] * lanes->first[i];
 }
 
-/*
- * ---- evaluation ----
- *
- * How good a model is: the part of the examples that it puts right, and its mean cross-entropy ln(sum e^z) - z[label]; and
- * what it answers, each with its probability e^z / sum e^z.
- */
+/* ---- evaluation: the part that is right, the mean cross-entropy ln(sum e^z) - z[label], answers with e^z / sum e^z ---- */
 
 typedef struct evaluation {
     const train_model *model;

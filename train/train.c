@@ -92,8 +92,7 @@ static int64_t share(int64_t dim, int64_t part, int64_t parts) {
 }
 
 /*
- * The exact release has one grid for sums and noise: as coarse as noise wants it (2^-36 of its size), but with 2^34 steps to
- * the clip norm at least, so that rounding derivatives gives next to nothing of it away (train/grid.c).
+ * One grid for sums and noise: 2^-36 of the noise's size, but at least 2^34 steps to the clip norm, which rounding takes from.
  */
 static dpmf_status choose_exact_grid(const dpmf_trainer *t, double *grid) {
     const double clip = t->options.clip;

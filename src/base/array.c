@@ -290,10 +290,7 @@ dpmf_status dpmf_array_load(const char *path, dpmf_array *out) {
     return status;
 }
 
-/*
- * The header that numpy.save writes, byte for byte: it leaves room for the first dimension to grow to 21 digits, then
- * fills with at least one space so that the values begin at a multiple of 64.
- */
+/* The header that numpy.save writes, byte for byte: room for 21 digits of the first dimension, values at a multiple of 64. */
 static size_t write_header(const dpmf_array *array, char out[WRITTEN_HEADER_MAX]) {
     char text[WRITTEN_HEADER_MAX], rows[24], columns[24] = "";
     int digits = snprintf(rows, sizeof rows, "%" PRId64, array->shape[0]);

@@ -286,11 +286,7 @@ static void store_tile(complex_number tile[TILE][TILE], int64_t row_step, comple
     }
 }
 
-/*
- * Slot j changes places with slot M phi(j), M = 2^bits. An index is (top 5 bits, middle, low 5 bits), so that whole
- * tiles of 32 x 32 change places with the tile of the mirrored middle: every cache line is used whole while it is here
- * (Carter and Gatlin 1998).
- */
+/* Slot j changes places with slot M phi(j), in tiles of 32 x 32 so that cache lines are used whole (Carter and Gatlin 1998). */
 static void permute(int64_t m, complex_number *z) {
     const int bits = log2_of(m);
     if (bits < 2 * TILE_BITS) {
@@ -362,19 +358,13 @@ static int64_t power_of_two_from(int64_t least) {
     return power;
 }
 
-/*
- * The transform's length for a shorter factor of s terms and a longer one of l. For pieces, 8 s: the work per term of
- * the answer, N log N / (N - s), is within a few percent of its least there and the transforms are still small.
- */
+/* Pieces take N = 8 s: the work per term, N log N / (N - s), is within a few percent of its least and transforms are small. */
 static int64_t transform_length(int64_t s_count, int64_t l_count) {
     const int64_t whole = power_of_two_from(s_count + l_count - 1);
     return smaller(whole, power_of_two_from(8 * s_count));
 }
 
-/*
- * Is term by term cheaper? It does up to s x count multiplications; the transforms, two per piece, and their table take
- * about as long as 2 N log2 N of them (measured, N from 2^8 to 2^20).
- */
+/* Transforms, two per piece, and their table take about as long as 2 N log2 N multiplications (measured, N = 2^8 to 2^20). */
 static int direct_is_cheaper(int64_t s_count, int64_t l_count, int64_t count) {
     if (s_count <= DIRECT_TERMS) return 1;
     const double n = (double)transform_length(s_count, l_count);
@@ -474,9 +464,7 @@ static dpmf_status invert_by_newton(int64_t a_count, const double *a, int64_t co
     TRY_DONE(base_alloc_doubles(longest, "the inverse of a power series", &g_hat));
     TRY_DONE(base_alloc_doubles(longest, "the inverse of a power series", &work));
 
-    /*
-     * Lengths are count/2^k rounded up, so that the last step, the most expensive one, ends at count and not past it.
-     */
+    /* Lengths are count/2^k rounded up, so that the last step, the most expensive one, ends at count and not past it. */
     int halvings = 0;
     while ((count - 1) >> halvings >= DIRECT_TERMS) {
         halvings++;

@@ -22,10 +22,7 @@ typedef struct span {
     uint32_t at, length;
 } span;
 
-/*
- * The keys of the open objects, unescaped. A stack suffices, since an inner object is closed before its parent
- * continues.
- */
+/* The keys of the open objects, unescaped: a stack, since an inner object is closed before its parent continues. */
 typedef struct scanner {
     const char *text, *what;
     size_t length, at;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Linear algebra: triangular, banded and Toeplitz products and solves, and the few LAPACK calls that we use.
- * Matrices are row-major; lower triangular ones are stored whole (n x n) with zeros above the diagonal.
- */
+/* Linear algebra. Matrices are row-major; lower triangular ones are stored whole (n x n) with zeros above the diagonal. */
 #ifndef DPMF_BASE_LINALG_H
 #define DPMF_BASE_LINALG_H
 
@@ -46,10 +43,7 @@ DPMF_MUST_CHECK dpmf_status base_singular_values(int64_t m, int64_t n, double *a
  */
 DPMF_MUST_CHECK dpmf_status base_banded_singular_values(int64_t n, int64_t bands, const double *rows, double *values);
 
-/*
- * a (m x n, m <= n) = L Q with orthonormal rows of Q: writes the m x m lower L with non-negative diagonal; a is
- * destroyed.
- */
+/* a (m x n, m <= n) = L Q, Q with orthonormal rows: writes the m x m lower L, diagonal non-negative; a is destroyed. */
 DPMF_MUST_CHECK dpmf_status base_lq(int64_t m, int64_t n, double *a, double *lower);
 
 /* x in the opposite order: J x, or J X J for the count = n x n numbers of a matrix. */

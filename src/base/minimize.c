@@ -132,7 +132,6 @@ static int falls_too_little(walk *w, int step) {
     return end;
 }
 
-/* From w->at. */
 static dpmf_status run_once(walk *w, ending *end) {
     int found = 1;
     *end = is_flat(w) ? MET : STUCK;
@@ -404,10 +403,7 @@ static double beyond(const search *s, const point *best, const point *t, double 
     return t->step > best->step ? fmin(next, limit) : fmax(next, limit);
 }
 
-/*
- * Puts t into the interval of best and other, and gives the next step (Section 4, cases 1 to 4). The three points hold
- * phi or, in the early stage, psi.
- */
+/* Puts t into the interval of best and other, and gives the next step (Section 4, cases 1 to 4); the points hold phi or psi. */
 static double divide(search *s, point *best, point *other, const point *t, double least, double most) {
     const int turned = t->slope * copysign(1, best->slope) < 0;
     double next;

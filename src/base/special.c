@@ -70,8 +70,7 @@ double base_agm(double a, double b) {
     if (isinf(a) || isinf(b)) return INFINITY;
     double x = fmax(a, b), y = fmin(a, b);
     /*
-     * The distance squares each round: from 1e-9 of x on, the next one is below a rounding. Any two doubles come there
-     * in a dozen rounds, but for subnormal ones, which may stay one unit apart.
+     * The distance squares each round: from 1e-9 on, the next is below a rounding. Subnormal numbers may stay one unit apart.
      */
     for (int round = 0; round < 40 && x - y > 1e-9 * x; round++) {
         const double mean = x - 0.5 * (x - y), product = x * y;

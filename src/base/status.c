@@ -56,10 +56,7 @@ dpmf_status base_copy_text(const char *text, char **out) {
 
 /* ---- text ---- */
 
-/*
- * A half-way case between two doubles has at most 767 significant digits; of the others only one fact matters, whether
- * they are all zero, and one digit can carry that.
- */
+/* A half-way case between two doubles has at most 767 digits; of the others it matters only whether they are all zero. */
 enum { DIGITS_KEPT = 770 };
 
 /* Exponents stop growing here, far beyond the exponent that the digits of any text in memory could compensate. */

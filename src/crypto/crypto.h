@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Crypto: keys and subkeys, seed noise from a subkey, files for their owner alone, wiping. All memory and files with
- * secret bytes come from here.
- */
+/* Keys and subkeys, seed noise, files for their owner alone, wiping: all memory and files with secret bytes come from here. */
 #ifndef DPMF_CRYPTO_H
 #define DPMF_CRYPTO_H
 
@@ -27,9 +24,7 @@ DPMF_MUST_CHECK dpmf_status crypto_hkdf(const uint8_t *salt_bytes, size_t salt_s
                                         size_t size);
 
 /*
- * ---- seed noise (crypto/seed.c) ----
- * Z[row, coordinate], standard normal, a pure function of (subkey, row, coordinate): the same bits for any instruction
- * set, thread, shard or block size.
+ * ---- seed noise (crypto/seed.c): Z[row, coordinate], standard normal, the same bits for any set, thread, shard or block ----
  */
 
 /* An expanded AES-256 key and the kernels that go with it. Wiped by close. */
@@ -38,10 +33,7 @@ typedef struct crypto_seed crypto_seed;
 DPMF_MUST_CHECK dpmf_status crypto_seed_open(const uint8_t subkey[32], crypto_seed **out);
 void crypto_seed_close(crypto_seed *seed); /* NULL is fine */
 
-/*
- * The same with given kernels. Verification reads W off a stream whose seeds are impulses (verify/seed.c); public
- * streams never use this call.
- */
+/* The same with given kernels, for verification, whose seeds are impulses (verify/seed.c); never for public streams. */
 struct kernels_seed_set;
 DPMF_MUST_CHECK dpmf_status crypto_seed_open_with(const struct kernels_seed_set *kernels, const uint8_t subkey[32],
                                                   crypto_seed **out);
@@ -53,18 +45,14 @@ DPMF_MUST_CHECK dpmf_status crypto_seed_open_with(const struct kernels_seed_set 
 void crypto_seed_fill(const crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first, size_t count,
                       void *out);
 
-/*
- * out[i] = the exact rounding of scale x N[row, first + i] to a whole number, held in a double; N standard normal, another
- * stream than Z. The same in every other way; 2^-10 <= scale <= 2^45 (docs/exactness.md).
- */
+/* The exact roundings of scale x N[row, first + i], in double, N another stream; 2^-10 <= scale <= 2^45 (docs/exactness.md). */
 void crypto_seed_fill_wholes(const crypto_seed *seed, double scale, uint64_t row, uint64_t first, size_t count,
                              double *out);
 
 /* ---- files that only their owner may read: keys, states, checkpoints (crypto/file.c) ---- */
 
 /*
- * Opens a regular file of this user whose mode keeps all others out; `write`: for reading and writing. A file that does not
- * exist is no failure: *file is -1.
+ * Opens a regular file that only this user may read; `write`: for both. A file that does not exist is no failure: *file is -1.
  */
 DPMF_MUST_CHECK dpmf_status crypto_secret_open(const char *path, const char *what, int write, int *file, int64_t *size);
 

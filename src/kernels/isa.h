@@ -29,9 +29,8 @@ typedef struct kernels_isa_table {
 } kernels_isa_table;
 
 /*
- * The kernel of the widest set that processor and system have, or of the one that the environment variable DPMF_KERNELS
- * names (a name that is unknown, or that this machine does not have, counts as none); read once. If the machine lacks
- * what the kernel needs besides, the next narrower set whose needs it meets.
+ * The kernel of the widest set that this machine has, or of the set in DPMF_KERNELS if it has that; narrower where it lacks
+ * needs.
  */
 const void *kernels_isa_get(const kernels_isa_table *table);
 

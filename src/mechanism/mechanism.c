@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mechanism: a strategy, its noise multiplier, and everything that its figures assumed. This file evaluates, makes,
- * describes, calibrates and confirms it.
+ * Mechanism: a strategy, its noise multiplier, and what its figures assumed; evaluated, made, described, calibrated, confirmed.
  */
 #include "mechanism/mechanism.h"
 #include "account/account.h"
@@ -65,10 +64,7 @@ dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options 
     return optimum_lower_bound(p->workload, p->participation, o, EPOCHS_BOTH, known, out);
 }
 
-/*
- * Fills in p->evaluation. p gives workload, participation, weights and adjacency, the options the rest. A bound that is
- * known is kept.
- */
+/* Fills in p->evaluation for the workload, participation, weights and adjacency of p; a bound that is known is kept. */
 static dpmf_status evaluate(problem_facts *p, const dpmf_strategy *strategy, const dpmf_evaluate_options *how,
                             double *per_step) {
     dpmf_evaluate_options o = *how;
@@ -286,11 +282,7 @@ dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *m) {
 
 /* ---- the description ---- */
 
-/*
- * The canonical description of a mechanism: a JSON text with a fixed order of keys and the shortest digits that give
- * each double back, beside the raw arrays; two mechanisms are the same exactly when their descriptions are. The digest
- * is SHA-256 over it (base/safetensors.h).
- */
+/* Canonical JSON with shortest digits, and raw arrays: the same exactly for equal mechanisms. The digest is its SHA-256. */
 static void describe_known(base_writer *w, const char *key, double value) {
     if (value != 0)
         base_json_double(w, key, value);

@@ -42,7 +42,6 @@ const char *dpmf_mpi_last_error(void) {
     return message;
 }
 
-/* Keeps the message and returns the status. */
 static dpmf_status __attribute__((format(printf, 2, 3))) fail(dpmf_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -151,13 +150,7 @@ dpmf_status dpmf_mpi_agree(MPI_Comm communicator, const dpmf_mechanism *mechanis
     return together(communicator, status);
 }
 
-/*
- * ---- the noise of one shard ----
- *
- * The noise of one shard, after all processes have agreed on it. libdpmf makes the rows of the shard [offset, offset +
- * count): their bits do not depend on the number of processes. Only creating, gathering, seeking and checkpoints
- * communicate.
- */
+/* ---- one shard: the same bits for any number of processes; only create, gather, seek and checkpoints communicate ---- */
 
 /* Rank r has [bounds[r], bounds[r+1]): every coordinate once, in the order of ranks. */
 static dpmf_status share_bounds(dpmf_mpi_noise *n) {

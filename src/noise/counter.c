@@ -44,10 +44,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
     return DPMF_OK;
 }
 
-/*
- * The exact release uses the counter's own grid. Rows that are sums of numbers off the grid are rounded to it. This changes
- * the contribution of a unit by less than a grid step in each column: its norm grows by less than grid x sqrt(columns).
- */
+/* The exact release rounds rows to the counter's grid: a unit's norm grows by less than grid x sqrt(columns). */
 static dpmf_status choose_release(const dpmf_counter *c, const dpmf_mechanism *m, dpmf_release release,
                                   dpmf_noise_options *wanted, double *clip) {
     const double sigma = m->sigma > 0 ? m->sigma : 1, scale = c->clip * sigma * m->problem.evaluation.sensitivity.value;

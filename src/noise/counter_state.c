@@ -56,7 +56,6 @@ static dpmf_status read_slot(dpmf_counter *c, int index, slot_head *head, uint8_
     return DPMF_OK;
 }
 
-/* Loads the slot into the counter. */
 static dpmf_status take_slot(dpmf_counter *c, const slot_head *head, const uint8_t *slot) {
     const size_t sums = (size_t)sums_size(c);
     const uint8_t *at = slot + sizeof *head;

@@ -67,8 +67,7 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
 }
 
 /*
- * A scale that leaves the range of floats would give rows of zeros or infinities. 2^-100 to 2^100 leaves room on both
- * sides: rows of W Z are within 2^+-20 of 1 where they matter, and floats reach 2^-126 with all their digits.
+ * 2^-100 to 2^100 leaves room for floats: rows of W Z are within 2^+-20 of 1 where they matter, and floats reach 2^-126 whole.
  */
 static dpmf_status check_scale(dpmf_precision precision, double scale, const char *what) {
     const double most = precision == DPMF_FLOAT32 ? 0x1p100 : 0x1p900;
@@ -327,9 +326,8 @@ dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise) {
 /* ---- rows that are made elsewhere ---- */
 
 /*
- * Rows that are made elsewhere, for example on a device. The stream keeps the key, the state file and the rules for when a
- * row may be used, and gives a recipe for each row, with the same coefficients that its own kernels would use. If the
- * arithmetic elsewhere is the same, then the rows are the same bits.
+ * A recipe has the coefficients of the stream's own kernels: the same arithmetic elsewhere, as on a device, gives the same
+ * bits.
  */
 static dpmf_status check_elsewhere(const dpmf_noise *noise) {
     TRY(noise_check_usable(noise));

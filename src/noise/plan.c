@@ -296,10 +296,7 @@ void noise_plan_program(noise_plan *plan, int64_t seeds) {
 
 /* ---- the strategy's own step ---- */
 
-/*
- * Streams that call the strategy's own step, in double, tile by tile. Strategies without a faster route use it: a user's
- * operators and Nesterov's workloads. Buffers are double for any precision; seeds and rows are converted.
- */
+/* For strategies without a faster route (users' operators, Nesterov). Buffers are double; seeds and rows are converted. */
 static void prepare_steps(noise_stream *s, int64_t t, int64_t rows) {
     shared *head = (shared *)s->shared;
     (void)rows;
@@ -332,9 +329,8 @@ static const noise_route STEPS = {
 /* ---- which route ---- */
 
 /*
- * Uses the family's own route, if it has one. If C has few bands, outputs are fed back. If C^-1 has few bands, seeds are
- * filtered, and made again rather than kept. A stream of few buffers uses its own step. All other strategies need every
- * earlier seed (or every seed) for a row.
+ * The family's own route; else few bands of C are fed back, few of C^-1 filter seeds, few buffers step; the rest needs all
+ * seeds.
  */
 static void choose_route(noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
@@ -382,9 +378,7 @@ static dpmf_status check_options(const noise_stream_options *o) {
 }
 
 /*
- * Rows of at least SEPARATE bytes, a large page, are stored row after row. The slots of a tile then use the same places of
- * a cache as if they were stored together: strides are equal up to multiples of WAY, the size of a way of a second-level
- * cache.
+ * Rows of SEPARATE bytes, a large page, lie row after row; strides are equal modulo WAY, a cache way, as if slots lay together.
  */
 static const int64_t SEPARATE = 1 << 21, WAY = 1 << 16;
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the routes of a stream share, and the routes that take rows of C or W: filters of seeds, and feedback of rows. Those
- * with buffers are beside the plan (noise/plan.c).
+ * What routes share, and those that take rows of C or W (feedback, filters of seeds). Those with buffers are in noise/plan.c.
  */
 #include "noise/plan.h"
 

@@ -47,10 +47,8 @@ static void hint_large_pages(char *memory, int64_t bytes) {
 }
 
 /*
- * Maps a file for rows made ahead, instead of memory (Pillutla et al. 2025, Section 4.4.5: noise does not depend on data,
- * so it can be made before training). The file is readable by its owner alone, and its name is removed as soon as it exists:
- * nothing is left of it after a crash. Its space is reserved first, so that a full disk is an error here and not a fault
- * later.
+ * Maps a file for rows made ahead (Pillutla et al. 2025, Section 4.4.5), for its owner alone and without a name, so that a
+ * crash leaves nothing. Its space is reserved first: a full disk is an error here and not a fault later.
  */
 static dpmf_status map_scratch(const char *directory, int64_t bytes, char **out) {
     static const char name[] = "/dpmf-noise-XXXXXX";
@@ -125,11 +123,7 @@ void noise_stream_free(noise_stream *s) {
 
 /* ---- tiles ---- */
 
-/*
- * All threads together make a pass over the tiles of a stream. A tile whose turn is due makes its rows, and while they are
- * in the cache the row of this step is emitted from them; the other tiles emit rows that they made before. Every tile is
- * emitted once per step, for any number of passes.
- */
+/* One pass of all threads: a tile whose turn is due makes its rows, and every tile emits its row of the step, once. */
 typedef struct task {
     noise_stream *stream;
     int64_t rows;  /* the turns that make this many rows make them; 0: none */

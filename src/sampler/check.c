@@ -119,10 +119,7 @@ static dpmf_status describe(const dpmf_sampling *sampling, const char *participa
     return DPMF_OK;
 }
 
-/*
- * Where adding or removing a unit moves others to other batches, it changes their contributions too: orders and dealt
- * blocks are valid for zero-out and replace-one adjacency only.
- */
+/* Where adding or removing a unit moves others to other batches, only zero-out and replace-one adjacency are valid. */
 static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
     const dpmf_sampling law = law_of(s->plan.sampling);
     const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||

@@ -417,10 +417,7 @@ static dpmf_status read_diagonal(const workload_operator *op, double *state) {
     return DPMF_OK;
 }
 
-/*
- * Linearity on a short run: three columns, the third twice the first minus the second. A non-linear callback would
- * silently make every figure wrong.
- */
+/* Linearity on a short run: column 3 is 2 x the first - the second. A non-linear callback would silently spoil every figure. */
 static dpmf_status probe_linearity(const workload_operator *op, double *state) {
     int64_t probe = op->steps < 32 ? op->steps : 32;
     memset(state, 0, (size_t)(3 * op->user.buffers) * sizeof *state);

@@ -147,10 +147,7 @@ FUNCTION word inside(wide at, wide from, wide to) {
     return mask;
 }
 
-/*
- * A thread's eight numbers of a buffer: four at x, four at x + 16. Numbers outside of the mask are neither read nor
- * written.
- */
+/* A thread's eight numbers: four at x, four at x + 16. Those outside of the mask are neither read nor written. */
 FUNCTION void read_eight(GLOBAL const float *x, const word mask[2], float v[8]) {
     UNROLL for (int h = 0; h < 2; h++) {
         if (mask[h] == 15u)

@@ -33,7 +33,6 @@ typedef struct kernels_block_set {
                         kernels_block_side *b, int64_t b_stride);
 } kernels_block_set;
 
-/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const kernels_block_set *kernels_block_get(void);
 const kernels_block_set *kernels_block_find(const char *name);
 

@@ -90,10 +90,7 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
 
 #include "kernels/seed/body.inc"
 
-/*
- * u = (80 bits + 1/2) / 2^80: the word, and 24 bits each of two words more. With n from the exponent, 2^n u is in
- * [1/2, 1) as in make_floats.
- */
+/* u = (80 bits + 1/2) / 2^80: the word and 24 bits of two more; n from the exponent: 2^n u in [1/2, 1) as in make_floats. */
 void kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y) {
     uint32_t e[2];
     pending none = {0};

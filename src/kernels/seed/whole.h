@@ -16,8 +16,7 @@ enum {
 };
 
 /*
- * The random bits of a pair of numbers: the word of its radius and that of its angle, and as many further bits of each
- * as needed. `more` gives block i < KERNELS_SEED_WHOLE_BLOCKS of 128 bits, the first half first, and returns 0 on
+ * The bits of a pair: words of radius and angle, and further blocks i < KERNELS_SEED_WHOLE_BLOCKS by `more`, which returns 0 on
  * failure.
  */
 typedef struct kernels_seed_bits {

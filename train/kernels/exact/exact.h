@@ -30,7 +30,6 @@ typedef struct kernels_exact_set {
     void (*multiply)(const kernels_exact *job);
 } kernels_exact_set;
 
-/* The set that goes with kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
 const kernels_exact_set *kernels_exact_get(void);
 const kernels_exact_set *kernels_exact_find(const char *name);
 

@@ -28,7 +28,6 @@ typedef struct kernels_multiply_set {
     void (*multiply)(const kernels_product *job);
 } kernels_multiply_set;
 
-/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const kernels_multiply_set *kernels_multiply_get(void);
 const kernels_multiply_set *kernels_multiply_find(const char *name);
 
