@@ -63,10 +63,7 @@ typedef struct train_layer {
     double *out; /* the derivatives as they are to be multiplied with the inputs: products on the grid */
 } train_layer;
 
-/*
- * Clips the sum over `layers` of d x' to radius, exactly; zeros if not finite or above zero_above > 0. *clipped: it has
- * changed.
- */
+/* Clips the sum over `layers` of d x' to radius, exactly; zeros if not finite or above zero_above > 0. *clipped: it changed. */
 void train_clip_layers(const train_grid *grid, double zero_above, int layers, const train_layer *layer, int *clipped);
 
 /* The same for v/count, which is formed: rint(*factor v) has a norm of at most radius; 0 for numbers that are not finite. */
@@ -103,9 +100,7 @@ void train_dataset_finish(dpmf_dataset *dataset);
 /* SHA-256 of the numbers themselves into `digest`, before they are put on grids. */
 DPMF_MUST_CHECK dpmf_status train_dataset_digest(dpmf_dataset *dataset);
 
-/*
- * IDX from memory, plain or gzip (base_free the payload); `dimensions`: 1 or 3. Refuses other magic, other sizes, more bytes.
- */
+/* IDX from memory, plain or gzip (base_free the payload); `dimensions`: 1 or 3. Other magic, sizes and tails are refused. */
 DPMF_MUST_CHECK dpmf_status train_idx_decode(const uint8_t *bytes, size_t size, const char *name, int dimensions,
                                              int64_t shape[3], uint8_t **payload);
 
@@ -115,8 +110,7 @@ DPMF_MUST_CHECK dpmf_status train_csv_decode(const char *text, size_t size, cons
 /* ---- the model (train/model.c) ---- */
 
 /*
- * Layer one maps features to `outputs` numbers: the classes of softmax regression, or the hidden units, whose tanh layer
- * two maps to the classes. Weights lie as outputs x features, biases, classes x hidden, biases.
+ * Layer one maps features to classes, or hidden units, whose tanh layer two maps. Order: W1 (outputs x features), b1, W2, b2.
  */
 typedef struct train_model {
     int64_t features, hidden, classes, outputs;

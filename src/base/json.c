@@ -299,10 +299,7 @@ dpmf_status base_json_parse(const char *text, size_t length, int max_depth, cons
     assert(max_depth >= 1 && max_depth <= CJSON_NESTING_LIMIT);
     scanner s = {.text = text, .what = what, .length = length, .max_depth = max_depth};
     TRY(scan_text(&s));
-    /*
-     * cJSON's tree comes from malloc, since its allocator is global to the process and not ours to change. We first take
-     * as much from our own allocator, so that the memory limit holds for the tree too.
-     */
+    /* cJSON's tree comes from malloc (its allocator is global). We take as much from ours first: the memory limit holds. */
     const size_t node = sizeof(cJSON) + 64; /* and what malloc adds to it and its two strings */
     void *room = NULL;
     TRY(base_alloc(s.values + (int64_t)(s.length / node) + 1, node, "the tree of a JSON text", &room));

@@ -37,10 +37,7 @@ DPMF_MUST_CHECK dpmf_status base_eigen_small(int n, double *a, double *values);
 /* Singular values of an m x n matrix, descending, min(m,n) of them; `a` is destroyed. */
 DPMF_MUST_CHECK dpmf_status base_singular_values(int64_t m, int64_t n, double *a, double *values);
 
-/*
- * Singular values of a banded lower triangular n x n matrix, descending, rows[t * bands + j] = its entry (t, t-j). For
- * up to two bands each has a small relative error; for more, one that is small relative to the norm.
- */
+/* Singular values, descending, of rows as above: small relative errors for up to two bands, else relative to the norm. */
 DPMF_MUST_CHECK dpmf_status base_banded_singular_values(int64_t n, int64_t bands, const double *rows, double *values);
 
 /* a (m x n, m <= n) = L Q, Q with orthonormal rows: writes the m x m lower L, diagonal non-negative; a is destroyed. */

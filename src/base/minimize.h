@@ -48,10 +48,7 @@ typedef struct base_minimize_options {
     int pairs;        /* of the memory, 0 means 10; not read where there is a memory already */
     const char *what; /* for the progress callback, with f and the step appended; NULL: silent, cannot be cancelled */
     const dpmf_run *run;
-    /*
-     * NULL, or the caller's own stopping rule. It is called after every step with the objective's context, may evaluate
-     * anything, and sets *end to stop there. `gradient` is the norm.
-     */
+    /* NULL, or the caller's stopping rule after each step: may evaluate anything, sets *end to stop. `gradient` is the norm. */
     dpmf_status (*enough)(void *context, const double *x, double gradient, int *end);
     /* NULL, or the caller's memory of as many unknowns: the search starts with the pairs that are in it and leaves its own. */
     minimize_lbfgs *memory;

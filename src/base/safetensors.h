@@ -38,10 +38,7 @@ DPMF_MUST_CHECK dpmf_status base_safetensors_header(const char *text, const char
 DPMF_MUST_CHECK dpmf_status base_safetensors_read(const uint8_t *bytes, size_t size, char **text, char digest[65],
                                                   base_tensors *tensors);
 
-/*
- * Returns 1 if the bytes are such a container: a header with our metadata, and arrays that lie one after the other and
- * fill the rest. The reader may still refuse its form, its digest or a value. Does not change the last message.
- */
+/* Returns 1 for a header with our metadata and arrays that fill the rest; the reader may still refuse it. Sets no message. */
 int base_safetensors_is_container(const uint8_t *bytes, size_t size);
 
 #endif

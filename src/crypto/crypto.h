@@ -38,10 +38,7 @@ struct kernels_seed_set;
 DPMF_MUST_CHECK dpmf_status crypto_seed_open_with(const struct kernels_seed_set *kernels, const uint8_t subkey[32],
                                                   crypto_seed **out);
 
-/*
- * out[i] = Z[row, first + i] for i < count: floats or doubles by `precision` (two different streams). Never
- * allocates, never fails; may be called from several threads at once. Fastest when first and count are multiples of 64.
- */
+/* out[i] = Z[row, first + i]; one stream per precision. Never allocates or fails; thread-safe. Fastest on multiples of 64. */
 void crypto_seed_fill(const crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first, size_t count,
                       void *out);
 
@@ -67,10 +64,7 @@ DPMF_MUST_CHECK dpmf_status crypto_secret_put(int file, const char *path, const 
 DPMF_MUST_CHECK dpmf_status crypto_secret_write(int file, const char *path, const char *what, int64_t place,
                                                 const void *bytes, size_t size); /* and synced */
 
-/*
- * A new file, mode 0600: whole and synced before it has its name. `replace` 0: an existing file is a failure, and stays
- * (*existed, if not NULL, is 1 then). `file` NULL, or the file, open for reading and writing and locked with flock.
- */
+/* A new file, 0600, synced before it is named. `replace` 0: fails if one exists (*existed). `file`: NULL, or it, locked. */
 DPMF_MUST_CHECK dpmf_status crypto_secret_create(const char *path, const char *what, const void *bytes, size_t size,
                                                  int replace, int *existed, int *file);
 

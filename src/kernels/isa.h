@@ -28,10 +28,7 @@ typedef struct kernels_isa_table {
     kernels_isa_needs needs;
 } kernels_isa_table;
 
-/*
- * The kernel of the widest set that this machine has, or of the set in DPMF_KERNELS if it has that; narrower where it lacks
- * needs.
- */
+/* The kernel of the widest set that this machine has, or of DPMF_KERNELS if it has that; narrower where it lacks needs. */
 const void *kernels_isa_get(const kernels_isa_table *table);
 
 /* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build lacks it. */

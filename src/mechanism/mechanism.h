@@ -37,10 +37,7 @@ double mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) *
 DPMF_MUST_CHECK dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o,
                                             dpmf_lower_bound *out);
 
-/*
- * Makes a mechanism for a problem that is evaluated, and takes over that evaluation. Of the options it takes sigma,
- * sampling, made_by, designed and the bound of the sensitivity.
- */
+/* Makes a mechanism of an evaluated problem; options: sigma, sampling, made_by, designed and the sensitivity's bound. */
 DPMF_MUST_CHECK dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy,
                                            const dpmf_mechanism_options *o, dpmf_mechanism **out);
 

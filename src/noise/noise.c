@@ -325,10 +325,7 @@ dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise) {
 
 /* ---- rows that are made elsewhere ---- */
 
-/*
- * A recipe has the coefficients of the stream's own kernels: the same arithmetic elsewhere, as on a device, gives the same
- * bits.
- */
+/* A recipe has the coefficients of the stream's own kernels: the same arithmetic elsewhere (a device) gives the same bits. */
 static dpmf_status check_elsewhere(const dpmf_noise *noise) {
     TRY(noise_check_usable(noise));
     if (noise->elsewhere) return DPMF_OK;

@@ -328,10 +328,7 @@ static const noise_route STEPS = {
 
 /* ---- which route ---- */
 
-/*
- * The family's own route; else few bands of C are fed back, few of C^-1 filter seeds, few buffers step; the rest needs all
- * seeds.
- */
+/* The family's own route; else few bands of C are fed back, few of C^-1 filter seeds, few buffers step; the rest takes W. */
 static void choose_route(noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
     int by_rows = strategy_can(leaf, STRATEGY_CAN_ROW);

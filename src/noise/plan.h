@@ -151,10 +151,7 @@ DPMF_MUST_CHECK dpmf_status noise_bound_own(const noise_plan *plan, const dpmf_r
 DPMF_MUST_CHECK dpmf_status noise_bound_feedback(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 DPMF_MUST_CHECK dpmf_status noise_bound_filter(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 
-/*
- * The work of a recursion: every buffer is read and written, and read a second time where there are more than the eight
- * that the kernels hold in registers; the row itself is written once.
- */
+/* A recursion reads and writes every buffer, reads it again beyond the eight that registers hold, and writes the row. */
 noise_work noise_work_recursion(double normals, int64_t buffers);
 
 /* The same with a mix of several seeds in the place of one, which is written before it is read. */

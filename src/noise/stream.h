@@ -35,10 +35,7 @@ typedef dpmf_segment noise_segment;
 /* Refuses segments that do not hold `count` numbers. */
 DPMF_MUST_CHECK dpmf_status noise_check_segments(int64_t count, int64_t segments, const noise_segment *segment);
 
-/*
- * Makes the next row: each number x of it is stored as scale * x, added, y += scale * x, or, a whole number, added to 64-bit
- * integers, y += x. Never allocates. DPMF_ERROR_ARGUMENT past the last step, and nothing is written.
- */
+/* The next row: x is stored as scale * x, added to y, or, whole, to 64-bit integers. Never allocates. Fails past the end. */
 typedef enum noise_how {
     NOISE_STORE = 0,
     NOISE_ADD,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Contributions on a grid: squares in double, multiples added in integers. Sums by 16 in one order, unfused: the same in every
- * set.
- */
+/* Contributions on a grid: squares in double, multiples added in integers. Sums by 16 in one order, unfused, in every set. */
 #ifndef DPMF_KERNELS_GRID_H
 #define DPMF_KERNELS_GRID_H
 
