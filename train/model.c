@@ -101,9 +101,7 @@ void train_lanes_free(train_lanes *lanes) {
 
 /* ---- forward ---- */
 
-/*
- * e^x for x <= 0 to some 1e-16: x = k ln 2 + r, Taylor series of e^r to r^12. No branches: compilers do several. NaN stays NaN.
- */
+/* e^x for x <= 0 to some 1e-16: x = k ln 2 + r, Taylor series of e^r to r^12. No branches: it vectorizes. NaN stays NaN. */
 static inline double exp_negative(double x) {
     static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33; /* k ln2_high is exact */
     const double within = x >= -700.0 ? x : -700.0;

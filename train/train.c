@@ -91,9 +91,7 @@ static int64_t share(int64_t dim, int64_t part, int64_t parts) {
     return dim / parts * part + dim % parts * part / parts;
 }
 
-/*
- * One grid for sums and noise: 2^-36 of the noise's size, but at least 2^34 steps to the clip norm, which rounding takes from.
- */
+/* One grid for sums and noise: 2^-36 of the noise's size, but at least 2^34 steps to the clip norm, for its rounding. */
 static dpmf_status choose_exact_grid(const dpmf_trainer *t, double *grid) {
     const double clip = t->options.clip;
     dpmf_exact exact;

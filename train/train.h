@@ -49,9 +49,7 @@ typedef struct train_grid {
     double radius;         /* floor(clip/xi): the largest norm, in steps, that a unit may add */
 } train_grid;
 
-/*
- * For a clip norm, up to `units` units and noise of deviation `noise` (0: none); `outputs`: of all layers. Some have no grid.
- */
+/* For a clip norm, up to `units` units, noise of deviation `noise` (0: none), `outputs` of all layers. Some have no grid. */
 DPMF_MUST_CHECK dpmf_status train_grid_choose(double clip, int64_t units, double noise, double given, int64_t outputs,
                                               train_grid *out);
 
@@ -109,9 +107,7 @@ DPMF_MUST_CHECK dpmf_status train_csv_decode(const char *text, size_t size, cons
 
 /* ---- the model (train/model.c) ---- */
 
-/*
- * Layer one maps features to classes, or hidden units, whose tanh layer two maps. Order: W1 (outputs x features), b1, W2, b2.
- */
+/* Layer one maps features to classes, or hidden units, whose tanh layer two maps. Order: W1 (outputs x features), b1, W2, b2 */
 typedef struct train_model {
     int64_t features, hidden, classes, outputs;
     int64_t first_bias, second, second_bias, dim; /* where they begin; layer one begins at 0 */
@@ -142,9 +138,7 @@ typedef struct train_lanes {
 DPMF_MUST_CHECK dpmf_status train_lanes_create(const train_model *model, train_lanes *out);
 void train_lanes_free(train_lanes *lanes);
 
-/*
- * Returns the logits of up to TRAIN_LANES examples: lanes->first, or, with a hidden layer's activations there, lanes->second.
- */
+/* Returns the logits of up to TRAIN_LANES examples: lanes->first, or, where that has a hidden layer, lanes->second. */
 float *train_model_forward(const train_model *model, const float *weights, const train_turned *turned, int64_t count,
                            const float *const *x, train_lanes *lanes);
 
@@ -205,9 +199,7 @@ DPMF_MUST_CHECK dpmf_status train_gradient_create(const dpmf_dataset *data, cons
                                                   base_pool *pool, train_gradient **out);
 void train_gradient_free(train_gradient *gradient);
 
-/*
- * Sums batch[part], batch[part + parts], ... A unit that is not finite adds 0; without a clip norm it is DPMF_ERROR_NUMERICAL.
- */
+/* Sums batch[part], batch[part + parts], ... A unit that is not finite adds 0; without a clip norm: DPMF_ERROR_NUMERICAL. */
 DPMF_MUST_CHECK dpmf_status train_gradient_sum(train_gradient *gradient, const float *weights, int64_t count,
                                                const int64_t *batch, int64_t part, int64_t parts);
 
@@ -253,9 +245,7 @@ struct dpmf_trainer {
     uint8_t mac_key[32]; /* of checkpoints */
 };
 
-/*
- * What a run's values depend on, as lines "name: value"; *shared: the digest of what all parts share, the label of the noise.
- */
+/* What a run's values depend on, as lines "name: value"; *shared: the digest of what all parts share, the noise's label. */
 DPMF_MUST_CHECK dpmf_status train_identify(const dpmf_trainer *trainer, const uint8_t key[DPMF_KEY_SIZE],
                                            char **identity, char shared[65]);
 

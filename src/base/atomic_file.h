@@ -34,9 +34,7 @@ bool atomic_file_open(atomic_file *a, const char *path, bool secret);
 /* Appends; callers may also write to a->file themselves. */
 bool atomic_file_write(atomic_file *a, const void *bytes, size_t size);
 
-/*
- * Syncs the file, names it, syncs the directory; it stays open. Without `replace` a file at the path is a failure, and stays.
- */
+/* Syncs and names the file, syncs the directory; it stays open. Without `replace` a file at the path is a failure and stays. */
 bool atomic_file_commit(atomic_file *a, bool replace);
 
 /* Closes the file, unless the caller has set a->file to -1 to keep it, and removes what was not committed. */

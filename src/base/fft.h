@@ -19,9 +19,7 @@ void base_fft_forward(const base_fft *fft, double *data);
 void base_fft_forward_unordered(const base_fft *fft, int64_t length, double *data);
 void base_fft_inverse_unordered(const base_fft *fft, int64_t length, double *data);
 
-/*
- * out[i] = sum_j a[j] b[i-j], i < count; direct where that is cheaper or a factor has at most 64 terms. out overlaps neither.
- */
+/* out[i] = sum_j a[j] b[i-j], i < count; direct where that is cheaper or a factor has at most 64 terms. out overlaps none. */
 DPMF_MUST_CHECK dpmf_status base_convolve(int64_t a_count, const double *a, int64_t b_count, const double *b,
                                           int64_t count, double *out);
 

@@ -31,9 +31,7 @@ void minimize_lbfgs_direction(const minimize_lbfgs *memory, const double *gradie
 void minimize_lbfgs_remember(minimize_lbfgs *memory, const double *x, const double *gradient, const double *next,
                              const double *next_gradient);
 
-/*
- * value: f and its gradient at x. Outside the domain f is INFINITY or NaN, the gradient is not read, and the search turns back.
- */
+/* value: f and its gradient at x. Outside the domain f is INFINITY or NaN, the gradient is not read, the search turns back. */
 typedef struct base_objective {
     int64_t count;
     void *context;
@@ -93,9 +91,7 @@ void minimize_line_start(minimize_line_search *search, double value, double slop
 /* Reports the value and slope at search->next. */
 minimize_line_end minimize_line_take(minimize_line_search *search, double value, double slope);
 
-/*
- * Reports that phi is infinite or NaN at search->next, an end that is never accepted: a parabola with the start's slope turned.
- */
+/* Reports that phi is infinite or NaN at search->next, an end that is never accepted: a parabola, the start's slope turned. */
 minimize_line_end minimize_line_take_wall(minimize_line_search *search);
 
 #endif

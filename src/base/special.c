@@ -69,9 +69,7 @@ double base_agm(double a, double b) {
     if (a == 0 || b == 0) return 0;
     if (isinf(a) || isinf(b)) return INFINITY;
     double x = fmax(a, b), y = fmin(a, b);
-    /*
-     * The distance squares each round: from 1e-9 on, the next is below a rounding. Subnormal numbers may stay one unit apart.
-     */
+    /* The distance squares each round: from 1e-9 on the next is below a rounding. Subnormal numbers may stay a unit apart. */
     for (int round = 0; round < 40 && x - y > 1e-9 * x; round++) {
         const double mean = x - 0.5 * (x - y), product = x * y;
         /* also where the product itself would overflow or underflow */

@@ -23,9 +23,7 @@ DPMF_MUST_CHECK dpmf_status crypto_hkdf(const uint8_t *salt_bytes, size_t salt_s
                                         size_t secret_size, const uint8_t *info, size_t info_size, uint8_t *out,
                                         size_t size);
 
-/*
- * ---- seed noise (crypto/seed.c): Z[row, coordinate], standard normal, the same bits for any set, thread, shard or block ----
- */
+/* ---- seed noise (crypto/seed.c): Z[row, coordinate], standard normal, the same bits for any set, thread, shard, block ---- */
 
 /* An expanded AES-256 key and the kernels that go with it. Wiped by close. */
 typedef struct crypto_seed crypto_seed;
@@ -48,9 +46,7 @@ void crypto_seed_fill_wholes(const crypto_seed *seed, double scale, uint64_t row
 
 /* ---- files that only their owner may read: keys, states, checkpoints (crypto/file.c) ---- */
 
-/*
- * Opens a regular file that only this user may read; `write`: for both. A file that does not exist is no failure: *file is -1.
- */
+/* Opens a regular file that only this user may read; `write`: for both. If it does not exist, *file is -1, and no failure. */
 DPMF_MUST_CHECK dpmf_status crypto_secret_open(const char *path, const char *what, int write, int *file, int64_t *size);
 
 /* The whole file, which must exist; free with crypto_wipe_free. */

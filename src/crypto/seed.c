@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Seed noise Z: whole groups of 64 go straight to the caller's memory, the ends through a buffer. docs/noise.md specifies it.
- */
+/* Seed noise Z: whole groups of 64 go straight to the caller's memory, the ends through a buffer (docs/noise.md). */
 #include "crypto/crypto.h"
 
 #include "base/memory.h"

@@ -315,9 +315,7 @@ static dpmf_status mark(void *opened, void *made, void *stream) {
     return DPMF_OK;
 }
 
-/*
- * Groups work on many units each, so that filling the table of AES costs little: eight groups for the threads of a processor.
- */
+/* Groups work on many units each, so that filling the table of AES costs little: eight groups for each processor's threads. */
 static dpmf_status launch(void *opened, void *made, const device_launch *l, void *stream) {
     enum { GROUP = 256, EACH = 8 };
     const context *c = opened;

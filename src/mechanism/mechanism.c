@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Mechanism: a strategy, its noise multiplier, and what its figures assumed; evaluated, made, described, calibrated, confirmed.
- */
+/* Mechanism: a strategy, its noise multiplier, what its figures assumed; evaluated, made, described, calibrated, confirmed. */
 #include "mechanism/mechanism.h"
 #include "account/account.h"
 #include "base/memory.h"

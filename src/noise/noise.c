@@ -66,9 +66,7 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
     return DPMF_OK;
 }
 
-/*
- * 2^-100 to 2^100 leaves room for floats: rows of W Z are within 2^+-20 of 1 where they matter, and floats reach 2^-126 whole.
- */
+/* 2^-100 to 2^100 leaves room for floats: rows of W Z are within 2^+-20 of 1 where they matter, floats reach 2^-126 whole. */
 static dpmf_status check_scale(dpmf_precision precision, double scale, const char *what) {
     const double most = precision == DPMF_FLOAT32 ? 0x1p100 : 0x1p900;
     if (fabs(scale) >= 1 / most && fabs(scale) <= most) return DPMF_OK;

@@ -374,9 +374,7 @@ static dpmf_status check_options(const noise_stream_options *o) {
     return DPMF_OK;
 }
 
-/*
- * Rows of SEPARATE bytes, a large page, lie row after row; strides are equal modulo WAY, a cache way, as if slots lay together.
- */
+/* Rows of SEPARATE bytes, a large page, lie row after row; strides are equal modulo WAY, a cache way, as if stored together. */
 static const int64_t SEPARATE = 1 << 21, WAY = 1 << 16;
 
 /* A stream whose rows are made elsewhere needs no slots or scratch here. */

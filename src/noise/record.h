@@ -52,9 +52,7 @@ void noise_record_shard(const uint8_t record[NOISE_RECORD], int64_t *offset, int
 
 typedef struct noise_state noise_state;
 
-/*
- * Opens and locks the file, or remembers that there is none; writes nothing. `replay`: one of the two records may be damaged.
- */
+/* Opens and locks the file, or remembers that there is none; writes nothing. `replay`: one of the records may be damaged. */
 DPMF_MUST_CHECK dpmf_status noise_state_open(const char *path, const noise_binding *binding, int replay,
                                              noise_state **out);
 
@@ -79,9 +77,7 @@ DPMF_MUST_CHECK dpmf_status noise_state_marked(const noise_state *state, int64_t
 /* Reserves the next row, with its mark or NULL, on the disk when it returns; those before have arrived. Allocates only once. */
 DPMF_MUST_CHECK dpmf_status noise_state_reserve(noise_state *state, const uint8_t *mark);
 
-/*
- * Closes and wipes. `arrived`: records that all reserved rows have. 0 in a child after fork(): file and lock are the parent's.
- */
+/* Closes and wipes. `arrived`: records that all reserved rows have; 0 in a child after fork(): the file is the parent's. */
 void noise_state_close(noise_state *state, int arrived);
 
 #endif

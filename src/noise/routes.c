@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What routes share, and those that take rows of C or W (feedback, filters of seeds). Those with buffers are in noise/plan.c.
- */
+/* What routes share, and those that take rows of C or W (feedback, filters of seeds). Those with buffers are in plan.c. */
 #include "noise/plan.h"
 
 #include "base/linalg.h"

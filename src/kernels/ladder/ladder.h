@@ -18,9 +18,7 @@ typedef struct kernels_ladder_one {
     double *scratch, *out;
 } kernels_ladder_one;
 
-/*
- * A of two sub-diagonals, named as in optimum/phi.h; p_t = 1/g_t. cross_t >= 0 where rates do not rise: nothing is subtracted.
- */
+/* A of two sub-diagonals, named as in optimum/phi.h; p_t = 1/g_t. cross_t >= 0 if rates do not rise: nothing is subtracted. */
 typedef struct kernels_ladder_two {
     int64_t n;
     const double *keep, *momentum, *fresh, *offset, *cross;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Banded Toeplitz recursions, compiled once per instruction set from body.inc with identical results (one order of operations).
- */
+/* Banded Toeplitz recursions, compiled once per instruction set from body.inc with identical results (one order of sums). */
 #ifndef DPMF_KERNELS_TOEPLITZ_H
 #define DPMF_KERNELS_TOEPLITZ_H
 
