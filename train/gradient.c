@@ -437,12 +437,11 @@ dpmf_status train_gradient_sum(train_gradient *g, const float *weights, int64_t 
         if (g->block.count + size > g->block.room) TRY(finish_block(g));
         train_block *b = &g->block;
         b->start[b->units++] = b->count;
-        if (!g->clip.by_unit) {
+        if (!g->clip.by_unit)
             add_example(g, batch[i]);
-        } else {
+        else
             for (int64_t k = g->unit_start[batch[i]]; k < g->unit_start[batch[i] + 1]; k++)
                 add_example(g, g->unit_member[k]);
-        }
         b->start[b->units] = b->count;
         g->units++;
     }

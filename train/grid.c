@@ -157,12 +157,11 @@ void train_clip_layers(const train_grid *grid, double zero_above, int layers, co
         for (int i = 0; !met && i < TRIES; i++)
             met = try_factor(grid, f *= 1 - 0x1p-20, layers, layer);
     }
-    for (int l = 0; l < layers; l++) {
+    for (int l = 0; l < layers; l++)
         if (met)
             scale_layer(&layer[l], grid->step / layer[l].input.step);
         else
             memset(layer[l].out, 0, (size_t)layer[l].outputs * sizeof(double));
-    }
     *clipped = !met || f < 1;
 }
 

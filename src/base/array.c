@@ -111,13 +111,12 @@ static dpmf_status read_type(cursor *c, npy_header *h) {
 
 static dpmf_status read_order(cursor *c, npy_header *h) {
     if (h->fortran_order >= 0) return refuse_array("the header has 'fortran_order' twice");
-    if (take_word(c, "False")) {
+    if (take_word(c, "False"))
         h->fortran_order = 0;
-    } else if (take_word(c, "True")) {
+    else if (take_word(c, "True"))
         h->fortran_order = 1;
-    } else {
+    else
         return refuse_array("'fortran_order' is neither True nor False");
-    }
     return DPMF_OK;
 }
 

@@ -58,11 +58,10 @@ static dpmf_status scan_number(scanner *s) {
     size_t from = s->at;
     double value;
     if (next_is(s, '-')) s->at++;
-    if (next_is(s, '0')) {
+    if (next_is(s, '0'))
         s->at++;
-    } else if (skip_digits(s) == 0) {
+    else if (skip_digits(s) == 0)
         return refuse_text(s, "no value");
-    }
     if (next_is(s, '.')) {
         s->at++;
         if (skip_digits(s) == 0) return refuse_text(s, "a point with no digit after it");
@@ -84,15 +83,14 @@ static int scan_hex4(scanner *s, uint32_t *out) {
     for (int i = 0; i < 4; i++) {
         char c = s->text[s->at + (size_t)i];
         uint32_t digit = 0;
-        if (c >= '0' && c <= '9') {
+        if (c >= '0' && c <= '9')
             digit = (uint32_t)(c - '0');
-        } else if (c >= 'a' && c <= 'f') {
+        else if (c >= 'a' && c <= 'f')
             digit = (uint32_t)(c - 'a') + 10;
-        } else if (c >= 'A' && c <= 'F') {
+        else if (c >= 'A' && c <= 'F')
             digit = (uint32_t)(c - 'A') + 10;
-        } else {
+        else
             return 0;
-        }
         code = 16 * code + digit;
     }
     s->at += 4;
@@ -456,11 +454,10 @@ void base_json_integer(base_writer *w, const char *key, int64_t value) {
 
 void base_json_double(base_writer *w, const char *key, double value) {
     char number[32] = "null";
-    if (isinf(value)) {
+    if (isinf(value))
         strcpy(number, value > 0 ? "\"inf\"" : "\"-inf\"");
-    } else if (!isnan(value)) {
+    else if (!isnan(value))
         base_format_double(value, number);
-    }
     begin(w, key);
     base_write_raw(w, number);
 }

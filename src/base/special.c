@@ -41,9 +41,8 @@ double base_log_normal_cdf(double x) {
     if (!(x < series_below)) return log(upper_tail(-x));
     const double u = 1 / (x * x);
     double tail = 0; /* of the series, by Horner's rule: -u (1 - 3u (1 - 5u (...))) */
-    for (int k = 15; k >= 1; k -= 2) {
+    for (int k = 15; k >= 1; k -= 2)
         tail = -k * u * (1 + tail);
-    }
     return -0.5 * x * x - log(-x) - log_sqrt_two_pi + log1p(tail);
 }
 
@@ -171,9 +170,8 @@ static const double two_pi = 6.28318530717958647692;
 static double stirling_error(double n) {
     if (n < 16) { /* n! and its terms are small: rounding leaves 1e-14 at most */
         double factorial = 1;
-        for (double i = 2; i <= n; i++) {
+        for (double i = 2; i <= n; i++)
             factorial *= i;
-        }
         return log(factorial) - ((n + 0.5) * log(n) - n + 0.5 * log(two_pi));
     }
     const double u = 1 / (n * n); /* the term left out, 691/360360 / n^11, is below 1e-16 */

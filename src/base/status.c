@@ -115,9 +115,8 @@ static int scan_decimal(const char *text, size_t length, decimal *d) {
         p++;
         if (p < end && (*p == '+' || *p == '-')) negative = *p++ == '-';
         if (p == end) return 0;
-        for (; p < end && is_digit(*p); p++) {
+        for (; p < end && is_digit(*p); p++)
             if (exponent < EXPONENT_ENOUGH) exponent = 10 * exponent + (*p - '0');
-        }
         d->exponent += negative ? -exponent : exponent;
     }
     if (p != end) return 0;
@@ -224,9 +223,8 @@ static size_t utf8_sequence(const uint8_t *p, size_t left) {
         return 0;
     }
     if (left < size || p[1] < low || p[1] > high) return 0;
-    for (size_t i = 2; i < size; i++) {
+    for (size_t i = 2; i < size; i++)
         if ((p[i] & 0xc0) != 0x80) return 0;
-    }
     return size;
 }
 

@@ -75,9 +75,8 @@ static void *worker_main(void *argument) {
     uint64_t seen = 0;
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        while (pool->round == seen && !pool->closing) {
+        while (pool->round == seen && !pool->closing)
             pthread_cond_wait(&pool->posted, &pool->mutex);
-        }
         if (pool->closing) break;
         seen = pool->round;
         pthread_mutex_unlock(&pool->mutex);
@@ -150,9 +149,8 @@ void base_pool_free(base_pool *pool) {
     pool->closing = 1;
     pthread_cond_broadcast(&pool->posted);
     pthread_mutex_unlock(&pool->mutex);
-    for (int i = 0; i < pool->threads - 1; i++) {
+    for (int i = 0; i < pool->threads - 1; i++)
         pthread_join(pool->workers[i].thread, NULL);
-    }
     pthread_cond_destroy(&pool->finished);
     pthread_cond_destroy(&pool->posted);
     pthread_mutex_destroy(&pool->mutex);
@@ -182,9 +180,8 @@ dpmf_status base_pool_run(base_pool *pool, int64_t count, base_work work, void *
     take_items(pool, 0);
 
     pthread_mutex_lock(&pool->mutex);
-    while (pool->busy > 0) {
+    while (pool->busy > 0)
         pthread_cond_wait(&pool->finished, &pool->mutex);
-    }
     pthread_mutex_unlock(&pool->mutex);
     if (pool->failed_item < 0) return DPMF_OK;
     dpmf_set_last_error(pool->failed_message);
