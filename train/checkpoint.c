@@ -181,8 +181,6 @@ static dpmf_status authenticate(const dpmf_trainer *t, const uint8_t *bytes, int
     return DPMF_OK;
 }
 
-/* ---- save ---- */
-
 dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     dpmf_status status = DPMF_OK;
     char shown[BASE_SHOWN_PATH];
@@ -224,8 +222,6 @@ done:
     dpmf_bytes_free(sampler);
     return status;
 }
-
-/* ---- load ---- */
 
 /* The whole file: of a trainer, with this key, authentic, of this run, and of the sizes that follow from it. */
 static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const uint8_t *bytes, int64_t whole,

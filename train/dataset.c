@@ -165,8 +165,6 @@ done:
     return status;
 }
 
-/* ---- holding out ---- */
-
 /* The examples of users from first_user on (`late`), or of those before, in their order; users keep their numbers. */
 static dpmf_status take_examples(const dpmf_dataset *from, int64_t first_user, int64_t count, int late, int64_t users,
                                  dpmf_dataset **out) {

@@ -57,8 +57,6 @@ double train_square_of(int64_t count, const float *x) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* ---- inputs ---- */
-
 double train_one_of(const train_input *input) {
     return train_whole(1 / input->step) * input->step; /* 1, or 0 where the inputs are beyond 2^22 */
 }
@@ -83,8 +81,6 @@ train_input train_round_inputs(int64_t count, float *x) {
     made.square += one * one;
     return made;
 }
-
-/* ---- the grid ---- */
 
 dpmf_status train_grid_choose(double clip, int64_t units, double noise, double given, int64_t outputs,
                               train_grid *out) {

@@ -68,8 +68,6 @@ void train_model_turn(const train_model *m, const float *weights, train_turned *
     if (m->hidden > 0) turn(m->classes, m->hidden, weights + m->second, turned->second);
 }
 
-/* ---- room ---- */
-
 dpmf_status train_lanes_create(const train_model *m, train_lanes *out) {
     dpmf_status status = DPMF_OK;
     train_lanes made = {0};
@@ -98,8 +96,6 @@ void train_lanes_free(train_lanes *lanes) {
     base_free((void *)lanes->rows);
     *lanes = (train_lanes){0};
 }
-
-/* ---- forward ---- */
 
 /* e^x for x <= 0 to some 1e-16: x = k ln 2 + r, Taylor series of e^r to r^12. No branches: it vectorizes. NaN stays NaN. */
 static inline double exp_negative(double x) {
@@ -177,8 +173,6 @@ float *train_model_forward(const train_model *m, const float *weights, const tra
     apply_layer(m->hidden, m->classes, turned->second, weights + m->second_bias, lanes->first_rows, lanes->second);
     return lanes->second;
 }
-
-/* ---- backward ---- */
 
 void train_model_backward(const train_model *m, const float *weights, int64_t count, const int32_t *label,
                           train_lanes *lanes) {

@@ -39,8 +39,6 @@ int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden) {
     return model.dim;
 }
 
-/* ---- create ---- */
-
 static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset *data) {
     if (!(o->clip >= TRAIN_CLIP_MIN) || (o->clip > TRAIN_CLIP_MAX && !(isinf(o->clip) && o->noiseless)))
         return base_fail(DPMF_ERROR_ARGUMENT, "clip = %g, accepted: %g to %g%s", o->clip, TRAIN_CLIP_MIN,
@@ -191,8 +189,6 @@ void dpmf_trainer_free(dpmf_trainer *t) {
     crypto_wipe(t->mac_key, sizeof t->mac_key);
     base_free(t);
 }
-
-/* ---- a step ---- */
 
 static double seconds(void) {
     struct timespec now = {0};

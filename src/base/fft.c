@@ -311,8 +311,6 @@ void base_fft_forward(const base_fft *fft, double *data) {
     permute(fft->length / 2, (complex_number *)data);
 }
 
-/* ---- convolution and the inverse of a power series ---- */
-
 /*
  * Convolution, out_i = sum_j a_j b_{i-j}. Term by term where the shorter factor is short; otherwise the longer factor
  * is cut into pieces, each convolved with the shorter one by a Fourier transform, and the results added where they

@@ -76,8 +76,6 @@ static dpmf_status start_walk(walk *w) {
     return arrive(w);
 }
 
-/* ---- one step ---- */
-
 /* f at one trial of the line search. */
 static dpmf_status try_step(walk *w, minimize_line_search *line, minimize_line_end *end) {
     const int64_t n = w->objective->count;
@@ -115,8 +113,6 @@ static dpmf_status search_line(walk *w, int *found) {
     *found = end == MINIMIZE_LINE_FOUND;
     return DPMF_OK;
 }
-
-/* ---- runs ---- */
 
 static int is_flat(const walk *w) {
     return w->last.gradient <= w->options->gradient * fmax(1, base_norm(w->objective->count, w->at.x));
@@ -212,8 +208,6 @@ done:
     minimize_lbfgs_free(&w.own);
     return status;
 }
-
-/* ---- directions ---- */
 
 /*
  * The two loops of limited-memory BFGS (Nocedal 1980; Nocedal and Wright 2006, Algorithm 7.4), with the usual scaling
@@ -324,8 +318,6 @@ void minimize_lbfgs_remember(minimize_lbfgs *m, const double *x, const double *g
     if (m->used < m->pairs) m->used++;
 }
 
-/* ---- the search along a direction ---- */
-
 /*
  * The line search of More and Thuente (1994), which brackets: ACM Transactions on Mathematical Software 20, Sections 2
  * to 4. It looks for a step t with
@@ -360,8 +352,6 @@ void minimize_line_start(search *s, double value, double slope, double step) {
     s->width = MOST - LEAST;
     s->width_before = 2 * s->width;
 }
-
-/* ---- interpolation ---- */
 
 /* The minimum of the cubic through a and b, values and slopes, possibly beyond them; NAN if there is none. */
 static double cubic(const point *a, const point *b) {
@@ -430,8 +420,6 @@ static double divide(search *s, point *best, point *other, const point *t, doubl
     }
     return next;
 }
-
-/* ---- one trial ---- */
 
 /* psi and its slope in place of phi's, or back with the sign turned. */
 static point tilt(point p, double by) {

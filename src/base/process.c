@@ -164,8 +164,6 @@ dpmf_status base_alloc_arrays(const char *what, const base_place *places, size_t
     return DPMF_OK;
 }
 
-/* ---- messages ---- */
-
 static _Thread_local char message[BASE_MESSAGE_SIZE];
 
 const char *dpmf_version(void) {

@@ -78,8 +78,6 @@ double base_agm(double a, double b) {
     return x - 0.5 * (x - y);
 }
 
-/* ---- quadrature ---- */
-
 /*
  * Quadrature for x^(-1/2) by shifted inverses (Hale, Higham and Trefethen 2008, the method for A^(1/2)): the trapezoid
  * rule after the change of variables s = low sc^2, sc a Jacobi elliptic function, whose N nodes and weights are

@@ -62,8 +62,6 @@ static float pattern(int64_t i) {
     return (float)(i * 37 % 64 - 32) / 8;
 }
 
-/* ---- the mechanisms ---- */
-
 static dpmf_status make_strategy(const route *r, const dpmf_workload *workload, const dpmf_participation *participation,
                                  dpmf_strategy **out) {
     static const double scale[] = {0.3, 0.2}, decay[] = {0.9, 0.5};
@@ -150,8 +148,6 @@ static dpmf_status make_shard(dpmf_device *device, const dpmf_mechanism *mechani
     return device_rows_create(device, out->recipes, STEPS, offset, COUNT, 0, &out->rows);
 }
 
-/* ---- create and free ---- */
-
 void device_answers_free(device_answers *answers) {
     if (answers == NULL) return;
     for (int i = 0; i < ROUTES * SHARDS; i++) {
@@ -189,8 +185,6 @@ done:
     device_answers_free(answers);
     return status;
 }
-
-/* ---- the comparison ---- */
 
 /* Rounds to the nearest, ties to even, as the kernel does, by arithmetic on doubles, which can hold the exact value. */
 static uint32_t rounded(float x, int type) {

@@ -34,8 +34,6 @@ const void *kernels_isa_get(const kernels_isa_table *table);
 /* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build lacks it. */
 const void *kernels_isa_find(const kernels_isa_table *table, const char *name);
 
-/* ---- a table of kernels ---- */
-
 #if defined(__x86_64__)
 #define IF_X86_64(set) &(set)
 #else

@@ -251,8 +251,6 @@ dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out) {
     return base_fail(status, "'%s': %s", base_show(path + from, length - from, shown), dpmf_last_error());
 }
 
-/* ---- the first steps ---- */
-
 /*
  * The noise of the first steps has sigma x the sensitivity of the whole C, and a unit moves them by at most that of the leading
  * block (strategy/triangular.c): a larger sigma. Under sampling the column norms take its place, and fewer steps are composed.

@@ -350,8 +350,6 @@ dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_ten
     return w->status;
 }
 
-/* ---- the response ---- */
-
 /*
  * The response of a mechanism: one number that depends on every coefficient of workload, weights and strategy,
  *
@@ -425,8 +423,6 @@ done:
     return status;
 }
 
-/* ---- claims ---- */
-
 /*
  * Does a mechanism keep what it claims? Sensitivity and epsilon, computed from the coefficients, sigma and delta by the
  * routes that made them. A claim that is larger than what is found protects more than it promises and passes; a smaller
@@ -492,8 +488,6 @@ dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_r
     if (out != NULL) *out = found;
     return DPMF_OK;
 }
-
-/* ---- another sigma ---- */
 
 /*
  * A mechanism with its sigma: the same workload, participation and strategy, calibrated to (epsilon, delta). Under a

@@ -95,8 +95,6 @@ dpmf_status dpmf_mpi_shard(MPI_Comm communicator, int64_t dim, int64_t *offset, 
     return DPMF_OK;
 }
 
-/* ---- the comparison ---- */
-
 typedef struct terms {
     char digest[72];
     uint8_t commitment[32], label[32];
@@ -269,8 +267,6 @@ int64_t dpmf_mpi_noise_step(const dpmf_mpi_noise *n) {
     return n->local == NULL ? n->step : dpmf_noise_get(n->local).step;
 }
 
-/* ---- rows ---- */
-
 /* A process without coordinates counts the rows, so that it ends with the others. */
 static dpmf_status no_row(dpmf_mpi_noise *n) {
     if (n->step >= n->steps)
@@ -405,8 +401,6 @@ static dpmf_status part_path(const char *path, int64_t row, int rank, int ranks,
     return fail(DPMF_ERROR_ARGUMENT, "the path of the checkpoint is longer than %d bytes", PATH_SIZE - 64);
 }
 
-/* ---- reading the list ---- */
-
 static dpmf_status fail_list(const char *path, const char *what) {
     return fail(DPMF_ERROR_FORMAT, "'%.300s' is not the list of a checkpoint: %s", path, what);
 }
@@ -454,8 +448,6 @@ static dpmf_status read_list(const char *path, list *out) {
     if (status != DPMF_OK) list_free(out);
     return status;
 }
-
-/* ---- writing it ---- */
 
 static bool write_names(atomic_file *file, const dpmf_mpi_noise *n, const char *name, int64_t row) {
     char line[PATH_SIZE];

@@ -26,8 +26,6 @@ dpmf_counter_options dpmf_counter_options_defaults(void) {
     return (dpmf_counter_options){.run = dpmf_run_defaults()};
 }
 
-/* ---- create and free ---- */
-
 static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t columns) {
     int q = 0, r = 0;
     if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the mechanism is NULL");
@@ -157,8 +155,6 @@ void dpmf_counter_free(dpmf_counter *c) {
     base_free(c);
 }
 
-/* ---- commit ---- */
-
 static dpmf_status keep_note(dpmf_counter *c, const void *note, int64_t size) {
     if (size > c->note_room) {
         uint8_t *room = NULL;
@@ -193,8 +189,6 @@ const void *dpmf_counter_note(const dpmf_counter *c, int64_t *size) {
     if (size != NULL) *size = c->note_size;
     return c->note_size > 0 ? c->note : NULL;
 }
-
-/* ---- the input ---- */
 
 static dpmf_status hash_bytes(dpmf_counter *c, const void *bytes, int64_t size) {
     if (size > 0 && EVP_DigestUpdate(c->input, bytes, (size_t)size) != 1)
@@ -293,8 +287,6 @@ dpmf_status dpmf_counter_last(const dpmf_counter *c, double *sums) {
     memcpy(sums, c->note + sizeof SUMS + sizeof rows, (size_t)(8 * rows * c->columns));
     return DPMF_OK;
 }
-
-/* ---- queries ---- */
 
 double dpmf_counter_error(const dpmf_counter *c, int64_t step) {
     return step >= 0 && step < c->steps ? dpmf_noise_get(c->noise).release.scale * error_lookup_at(c->error, step)

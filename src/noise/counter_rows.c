@@ -99,8 +99,6 @@ double noise_counter_value(const dpmf_counter *c, const dpmf_int128 *number) {
     return value_of(wide_of(number), c->places);
 }
 
-/* ---- clipping ---- */
-
 static void clip_row(const dpmf_counter *c, wide *row) {
     const double most = c->clip * grid_unit(c);
     double squares = 0;
@@ -116,8 +114,6 @@ static void clip_row(const dpmf_counter *c, wide *row) {
     for (int64_t i = 0; i < c->columns; i++)
         row[i] = (wide)((double)row[i] * factor);
 }
-
-/* ---- one row ---- */
 
 static double *row_of(const dpmf_counter *c, double *rows, int64_t t) {
     return rows + t % NOISE_COUNTER_HISTORY * c->columns;

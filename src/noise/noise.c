@@ -27,8 +27,6 @@ dpmf_noise_options dpmf_noise_options_defaults(void) {
     return (dpmf_noise_options){.run = dpmf_run_defaults()};
 }
 
-/* ---- options ---- */
-
 static dpmf_status check_shard(int64_t dim, dpmf_noise_options *o) {
     if (dim < 1 || dim > MOST_DIM) return base_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 ", accepted 1 to 2^53", dim);
     if (o->offset < 0 || o->offset >= dim)
@@ -120,8 +118,6 @@ static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
     return status;
 }
 
-/* ---- create and free ---- */
-
 static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, const uint8_t key[32],
                                   const dpmf_noise_options *o) {
     noise_stream_options wanted = stream_options(o);
@@ -205,8 +201,6 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
     if (buffers != NULL) *buffers = kept;
     return DPMF_OK;
 }
-
-/* ---- rows ---- */
 
 static dpmf_status check_row(const dpmf_noise *noise) {
     TRY(noise_check_usable(noise));
@@ -308,8 +302,6 @@ dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {
     prefetch_next(noise);
     return DPMF_OK;
 }
-
-/* ---- queries ---- */
 
 dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise) {
     return (dpmf_noise_info){.step = noise->step,

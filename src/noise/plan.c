@@ -17,8 +17,6 @@
 /* A tile has at most this many coordinates; more would only use more cache. */
 enum { TILE_MAX = 4096 };
 
-/* ---- few buffers ---- */
-
 /*
  * Streams with a few buffers that are updated at every step, in one pass over seed, buffers and output:
  *
@@ -159,8 +157,6 @@ void noise_plan_states(noise_plan *plan, const noise_states *states) {
     plan->shared_bytes = head_bytes() + REPLAY * weight_count(plan) * (int64_t)plan->size;
 }
 
-/* ---- lists of combinations ---- */
-
 /*
  * Streams whose step is a short list of combinations: trees have ceil(log2 n) buffers and several seeds per step, low
  * rank a band of seeds and a few sums.
@@ -294,9 +290,7 @@ void noise_plan_program(noise_plan *plan, int64_t seeds) {
     plan->shared_bytes = place_parts(plan, NULL);
 }
 
-/* ---- the strategy's own step ---- */
-
-/* For strategies without a faster route (users' operators, Nesterov). Buffers are double; seeds and rows are converted. */
+/* Streams of the strategy's own step (users' operators, Nesterov). Buffers are double; seeds and rows are converted. */
 static void prepare_steps(noise_stream *s, int64_t t, int64_t rows) {
     shared *head = (shared *)s->shared;
     (void)rows;
@@ -325,8 +319,6 @@ static void make_step_rows(const noise_stream *s, const noise_tile *tile, char *
 
 static const noise_route STEPS = {
     .in_doubles = 1, .has_state = 1, .prepare = prepare_steps, .make = make_step_rows, .row = scratch_row};
-
-/* ---- which route ---- */
 
 /* The family's own route; else few bands of C are fed back, few of C^-1 filter seeds, few buffers step; the rest takes W. */
 static void choose_route(noise_plan *plan, int64_t lookahead) {

@@ -161,8 +161,6 @@ noise_work noise_work_replay(double normals, int64_t buffers);
 DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
                                             noise_plan *plan);
 
-/* ---- helpers (noise/routes.c) ---- */
-
 /* The product of the norms that scale row t. */
 double noise_route_factor(const noise_plan *plan, int64_t t);
 

@@ -62,8 +62,6 @@ uint64_t noise_route_seed_row(noise_stream *s, int64_t t) {
     return s->seed_row;
 }
 
-/* ---- seeds filtered ---- */
-
 /*
  * Streams that filter seeds,
  *
@@ -313,8 +311,6 @@ static void plan_rows(noise_plan *plan, int64_t chosen, int64_t lookahead) {
     plan->shared_bytes = shared_bytes(plan);
 }
 
-/* ---- one band ---- */
-
 static void prepare_one(noise_stream *s, int64_t t, int64_t rows) {
     const dpmf_strategy *c = s->plan.strategy;
     shared *head = (shared *)s->shared;
@@ -389,8 +385,6 @@ void noise_plan_whole(noise_plan *plan, int64_t lookahead) {
     plan->lags = plan->leaf_rows;
     plan_rows(plan, noise_at_most(AHEAD_WHOLE, plan->length), lookahead);
 }
-
-/* ---- rows fed back ---- */
 
 /*
  * Streams that feed their outputs back: C of few bands b (McKenna 2024, Algorithm 1), Toeplitz or not, column-normalized

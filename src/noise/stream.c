@@ -20,8 +20,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- creating it ---- */
-
 enum { ALLOCATION = 128 }; /* what base/process.c adds to an allocation for its header */
 
 dpmf_status noise_stream_memory(const dpmf_strategy *strategy, const noise_stream_options *options, int threads,
@@ -121,8 +119,6 @@ void noise_stream_free(noise_stream *s) {
     base_free(s);
 }
 
-/* ---- tiles ---- */
-
 /* One pass of all threads: a tile whose turn is due makes its rows, and every tile emits its row of the step, once. */
 typedef struct task {
     noise_stream *stream;
@@ -202,8 +198,6 @@ static void run_tiles(task *job) {
         assert(status == DPMF_OK), (void)status;
     }
 }
-
-/* ---- turns ---- */
 
 /*
  * This determines which tiles make rows ahead at which step. A tile that makes `ahead` rows at a time is read and written
@@ -290,8 +284,6 @@ static void turns_level(noise_stream *s) {
     }
     s->level = s->made;
 }
-
-/* ---- rows ---- */
 
 dpmf_status noise_check_segments(int64_t count, int64_t segments, const noise_segment *segment) {
     int64_t sum = 0;

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- cyclic and shuffled ---- */
-
 /*
  * Epochs of b = ceil(units/M) batches of M units, the last one smaller where M does not divide the units.
  *
@@ -39,8 +37,6 @@ static dpmf_status cyclic_batch(dpmf_sampler *s, sampler_offer offer, int64_t *b
 }
 
 const sampler_ops sampler_cyclic = {.open = cyclic_open, .batch = cyclic_batch};
-
-/* ---- shuffled ---- */
 
 static dpmf_status shuffled_open(dpmf_sampler *s) {
     set_sizes(s);
@@ -75,8 +71,6 @@ static void shuffled_close(dpmf_sampler *s) {
 }
 
 const sampler_ops sampler_shuffled = {.open = shuffled_open, .close = shuffled_close, .batch = shuffled_batch};
-
-/* ---- Poisson ---- */
 
 /*
  * Poisson sampling, of all units or of one block of them.
@@ -127,8 +121,6 @@ static dpmf_status poisson_batch(dpmf_sampler *s, sampler_offer offer, int64_t *
 
 const sampler_ops sampler_poisson = {.open = poisson_open, .batch = poisson_batch};
 
-/* ---- block-cyclic ---- */
-
 static dpmf_status deal(dpmf_sampler *s) {
     int64_t *order = NULL;
     dpmf_status status = DPMF_OK;
@@ -166,8 +158,6 @@ static void block_close(dpmf_sampler *s) {
 }
 
 const sampler_ops sampler_block_cyclic = {.open = block_open, .close = block_close, .batch = block_batch};
-
-/* ---- balls in bins ---- */
 
 /*
  * Balls in bins: every unit is in one of B bins, chosen once, uniformly and independently of all others; step t takes
@@ -227,8 +217,6 @@ static void bins_close(dpmf_sampler *s) {
 }
 
 const sampler_ops sampler_bins = {.open = bins_open, .close = bins_close, .batch = bins_batch};
-
-/* ---- random allocation ---- */
 
 /*
  * Random allocation: in every epoch of T steps each unit takes part in exactly K, a uniformly random K of the T, chosen
@@ -297,8 +285,6 @@ static dpmf_status allocation_batch(dpmf_sampler *s, sampler_offer offer, int64_
 }
 
 const sampler_ops sampler_allocation = {.open = allocation_open, .close = allocation_close, .batch = allocation_batch};
-
-/* ---- b-min-separation ---- */
 
 /*
  * b-min-separation sampling (Choquette-Choo et al. 2024): word u of (join, t) decides with probability P whether unit
@@ -415,8 +401,6 @@ const sampler_ops sampler_separated = {.open = separated_open,
                                        .past_size = separated_past_size,
                                        .past_save = separated_past_save,
                                        .past_load = separated_past_load};
-
-/* ---- a cap on the batch ---- */
 
 /*
  * A hard cap M on the batch: of more than M units that were drawn, a uniformly random M take part. The draw does not

@@ -42,8 +42,6 @@ dpmf_status sampler_words_fill(const sampler_words *words, sampler_words_use use
     return base_fail(DPMF_ERROR_UNSUPPORTED, "sampler: libcrypto refused to encrypt");
 }
 
-/* ---- probabilities ---- */
-
 sampler_chance sampler_chance_of(double probability, int64_t factor) {
     const double b = (double)factor; /* exact: at most 2^53 */
     double p = probability * b;
@@ -52,8 +50,6 @@ sampler_chance sampler_chance_of(double probability, int64_t factor) {
     if (p >= 1) return (sampler_chance){.always = 1};
     return (sampler_chance){.below = (uint64_t)ldexp(p, 64)}; /* the conversion rounds down */
 }
-
-/* ---- whole numbers ---- */
 
 uint64_t sampler_words_mask(uint64_t bound) {
     uint64_t mask = bound - 1;

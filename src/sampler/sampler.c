@@ -198,8 +198,6 @@ void dpmf_sampler_free(dpmf_sampler *s) {
     base_free(s);
 }
 
-/* ---- batches ---- */
-
 static dpmf_status take_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     if (batch == NULL || count == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT,
@@ -254,8 +252,6 @@ dpmf_status dpmf_sampler_seek(dpmf_sampler *s, int64_t step) {
     s->step = step;
     return DPMF_OK;
 }
-
-/* ---- properties ---- */
 
 dpmf_sampler_info dpmf_sampler_get(const dpmf_sampler *s) {
     return (dpmf_sampler_info){.capacity = s->capacity,

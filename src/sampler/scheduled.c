@@ -172,8 +172,6 @@ static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
     return DPMF_OK;
 }
 
-/* ---- the past ---- */
-
 static int64_t scheduled_past_size(const dpmf_sampler *s) {
     return 16 * s->units;
 }

@@ -11,8 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the recursion ---- */
-
 int workload_is_prefix(const dpmf_workload *w) {
     return w->form == WORKLOAD_NAMED && w->momentum == 0 && w->decay == 0 && w->learning_rate == NULL;
 }
@@ -114,8 +112,6 @@ void workload_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, con
         workload_operator_inverse_step(w->operator_, t, count, y, state, x);
 }
 
-/* ---- whole vectors ---- */
-
 typedef void (*row_step)(const dpmf_workload *, int64_t, int64_t, const double *, double *, double *);
 
 static dpmf_status run_rows(const dpmf_workload *w, row_step step, int64_t buffers, const double *in, double *out) {
@@ -150,8 +146,6 @@ dpmf_status dpmf_workload_solve(const dpmf_workload *workload, const double *y, 
     }
     return run_rows(workload, workload_inverse_step, workload_inverse_buffers(workload), y, x);
 }
-
-/* ---- structure ---- */
 
 void workload_inverse_bands(const dpmf_workload *w, int *q_bands, int *r_bands) {
     if (w->form != WORKLOAD_NAMED) {
@@ -230,8 +224,6 @@ dpmf_status workload_column_norms(const dpmf_workload *w, double *norms) {
     return DPMF_OK;
 }
 
-/* ---- the transpose ---- */
-
 /*
  * x = A' y. For a named workload this is the adjoint of its recursion, run backwards:
  *
@@ -262,8 +254,6 @@ dpmf_status workload_apply_transpose(const dpmf_workload *w, const double *y, do
     }
     return DPMF_OK;
 }
-
-/* ---- powers ---- */
 
 /*
  * Powers of a Toeplitz workload: A = a(N) with N the down-shift, so A^p has the power series a(x)^p as first column
@@ -361,8 +351,6 @@ dpmf_status workload_series(const dpmf_workload *w, double power, int64_t count,
     }
     return DPMF_OK;
 }
-
-/* ---- users' operators ---- */
 
 /*
  * Streaming linear operators given by the user (McKenna 2024, Definition D.1).

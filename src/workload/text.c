@@ -20,8 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- schedules ---- */
-
 /*
  * Learning-rate schedules by name, as factors over n steps, t = 0..n-1:
  *

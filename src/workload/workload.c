@@ -32,8 +32,6 @@ dpmf_workload_options dpmf_workload_options_defaults(void) {
     return (dpmf_workload_options){0};
 }
 
-/* ---- making and freeing ---- */
-
 dpmf_workload *workload_retain(const dpmf_workload *workload) {
     dpmf_workload *w = (dpmf_workload *)workload; /* only the count changes */
     __atomic_add_fetch(&w->references, 1, __ATOMIC_RELAXED);
@@ -216,8 +214,6 @@ dpmf_status workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload *
     return workload_create_named(steps, &o, w->learning_rate == NULL ? NULL : "lr", out);
 }
 
-/* ---- properties ---- */
-
 dpmf_workload_info dpmf_workload_get(const dpmf_workload *w) {
     dpmf_workload_info info = {.steps = w->steps, .text = w->text, .is_toeplitz = w->toeplitz};
     workload_inverse_bands(w, &info.inverse_q_bands, &info.inverse_r_bands);
@@ -243,8 +239,6 @@ int workload_equal(const dpmf_workload *a, const dpmf_workload *b) {
     }
     return 0;
 }
-
-/* ---- participation ---- */
 
 /*
  * Participation: the steps in which one privacy unit may take part (Choquette-Choo et al. 2023, Section 2; Pillutla et

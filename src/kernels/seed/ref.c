@@ -114,8 +114,6 @@ void kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more
     doubles_of_polar(f, 2.0, to_double(n), angle, &none, 0, x, y);
 }
 
-/* ---- AES ---- */
-
 enum { CONTEXTS = 8 };
 
 struct kernels_seed_contexts {
@@ -186,8 +184,6 @@ static int keystream(const kernels_seed_key *key, uint64_t high, uint64_t index,
     pthread_mutex_unlock(&key->contexts->lock[mine]);
     return good;
 }
-
-/* ---- numbers ---- */
 
 typedef struct source {
     const kernels_seed_key *key;
