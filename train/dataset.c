@@ -91,7 +91,6 @@ dpmf_status train_dataset_digest(dpmf_dataset *dataset) {
     return base_sha256(dataset->unit != NULL ? 5 : 4, parts, dataset->digest);
 }
 
-/* Copies and checks row by row. */
 static dpmf_status fill_examples(dpmf_dataset *made, const float *x, const int32_t *label, const int64_t *unit) {
     int64_t users = 0;
     for (int64_t i = 0; i < made->count; i++) {

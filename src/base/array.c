@@ -238,7 +238,6 @@ static int get_item(const npy_header *h, const uint8_t *items, int64_t i, double
     return 1;
 }
 
-/* Writes the values row by row, also from a file that has the columns first. */
 static dpmf_status read_values(const npy_header *h, const uint8_t *items, double *out) {
     const int64_t rows = h->shape[0], columns = h->shape[1];
     for (int64_t i = 0; i < rows; i++) {

@@ -114,10 +114,9 @@ static void fill_roots(int64_t count, complex_number *roots) {
 }
 
 dpmf_status base_fft_create(int64_t length, base_fft **out) {
-    if (length < 2 || length > (int64_t)1 << 40 || (length & (length - 1)) != 0) {
+    if (length < 2 || length > (int64_t)1 << 40 || (length & (length - 1)) != 0)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "a Fourier transform of length %" PRId64 ": a power of two from 2 to 2^40 is needed", length);
-    }
     /* The transform reads roots below M/4; forming the real spectrum reads those of slots below 3M/4. */
     const int64_t count = (3 * (length / 2) + 7) / 8;
     void *memory = NULL, *roots = NULL;
@@ -349,8 +348,7 @@ static int64_t power_of_two_from(int64_t least) {
 
 /* Pieces take N = 8 s: the work per term, N log N / (N - s), is within a few percent of its least and transforms are small. */
 static int64_t transform_length(int64_t s_count, int64_t l_count) {
-    const int64_t whole = power_of_two_from(s_count + l_count - 1);
-    return smaller(whole, power_of_two_from(8 * s_count));
+    return smaller(power_of_two_from(s_count + l_count - 1), power_of_two_from(8 * s_count));
 }
 
 /* Transforms, two per piece, and their table take about as long as 2 N log2 N multiplications (measured, N = 2^8 to 2^20). */
@@ -493,10 +491,9 @@ dpmf_status base_series_inverse(int64_t a_count, const double *a, int64_t count,
     if (a_count == 0 || a[0] == 0)
         return base_fail(DPMF_ERROR_NUMERICAL, "a power series whose first term is 0 has no inverse");
     for (int64_t i = 0; i < a_count && (i < count || i == 0); i++) {
-        if (!isfinite(a[i])) {
+        if (!isfinite(a[i]))
             return base_fail(DPMF_ERROR_NUMERICAL,
                              "term %" PRId64 " of a power series to be inverted is %g: it must be finite", i, a[i]);
-        }
     }
     if (count == 0) return DPMF_OK;
     double *g = NULL;

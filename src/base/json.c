@@ -341,11 +341,10 @@ dpmf_status base_json_get_integer(const cJSON *object, const char *key, const ch
     const double whole = 9007199254740992.0; /* 2^53: past it a double may stand for several whole numbers */
     double value = 0;
     TRY(base_json_get_double(object, key, what, &value));
-    if (fabs(value) > whole || value != floor(value) || (int64_t)value < minimum || (int64_t)value > maximum) {
+    if (fabs(value) > whole || value != floor(value) || (int64_t)value < minimum || (int64_t)value > maximum)
         return base_fail(DPMF_ERROR_FORMAT,
                          "%s: \"%s\" is %.17g, but a whole number from %" PRId64 " to %" PRId64 " is needed", what, key,
                          value, minimum, maximum);
-    }
     *out = (int64_t)value;
     return DPMF_OK;
 }

@@ -183,10 +183,9 @@ static dpmf_status check_finite(int64_t count, const double *a, const char *what
 
 /* The size of LAPACK's work space from the answer to its query, an integer in a double. */
 static dpmf_status work_space(double answer, double **work, lapack_int *size) {
-    if (!(answer >= 1 && answer <= INT_MAX)) {
+    if (!(answer >= 1 && answer <= INT_MAX))
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "a factorization needs %.0f numbers of work space: at most %d are possible", answer, INT_MAX);
-    }
     TRY(base_alloc_doubles((int64_t)answer, "the work space of a factorization", work));
     *size = (lapack_int)answer;
     return DPMF_OK;
@@ -213,12 +212,11 @@ dpmf_status base_cholesky(int64_t n, double *a) {
     TRY(check_finite(n * n, a, "a matrix for a Cholesky factorization"));
     const lapack_int info = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)n, a, (lapack_int)n);
     assert(info >= 0);
-    if (info > 0) {
+    if (info > 0)
         return base_fail(
             DPMF_ERROR_NUMERICAL,
             "a matrix is not positive definite: its leading %d x %d part is not, so it has no Cholesky factor", info,
             info);
-    }
     clear_above_diagonal(n, a);
     return DPMF_OK;
 }

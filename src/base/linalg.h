@@ -55,7 +55,6 @@ DPMF_MUST_CHECK dpmf_status base_alloc_square(int64_t n, const char *what, doubl
 /* Finite, zero above the diagonal and, with `need_inverse`, no zero on it. `what` names the matrix in the message. */
 DPMF_MUST_CHECK dpmf_status base_lower_check(int64_t n, const double *matrix, const char *what, int need_inverse);
 
-/* Checks that `count` numbers are finite. The message names the first that is not. */
 DPMF_MUST_CHECK dpmf_status base_check_finite(int64_t count, const double *values, const char *what);
 
 /* The singular value decomposition: a (n x n) = u diag(values) a': on return the rows of `a` are the right singular vectors. */

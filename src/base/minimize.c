@@ -76,7 +76,6 @@ static dpmf_status start_walk(walk *w) {
     return arrive(w);
 }
 
-/* f at one trial of the line search. */
 static dpmf_status try_step(walk *w, minimize_line_search *line, minimize_line_end *end) {
     const int64_t n = w->objective->count;
     const double *restrict x = w->at.x, *restrict d = w->direction, step = line->next;

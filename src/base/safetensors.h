@@ -31,9 +31,8 @@ DPMF_MUST_CHECK dpmf_status base_safetensors_header(const char *text, const char
                                                     uint8_t **header, size_t *size);
 
 /*
- * Strict: the header (at most 16 MiB) must be what the writer would write, the digest must match, values must be finite. *text
- * is allocated (base_free); the arrays point into `bytes`, which must be 8-byte aligned and outlive them (base_file_read's
- * are).
+ * Strict: the header (at most 16 MiB) must be the writer's, the digest must match, values must be finite. *text is allocated
+ * (base_free); the arrays point into `bytes`, which must be 8-byte aligned and outlive them.
  */
 DPMF_MUST_CHECK dpmf_status base_safetensors_read(const uint8_t *bytes, size_t size, char **text, char digest[65],
                                                   base_tensors *tensors);

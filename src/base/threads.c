@@ -94,10 +94,9 @@ static int processor_count(void) {
 }
 
 dpmf_status base_pool_create(int threads, base_pool **out) {
-    if (threads < 0 || threads > MOST_THREADS) {
+    if (threads < 0 || threads > MOST_THREADS)
         return base_fail(DPMF_ERROR_ARGUMENT, "%d threads: 1 to %d are accepted, or 0 for one per processor", threads,
                          MOST_THREADS);
-    }
     const int wanted = threads == 0 ? processor_count() : threads;
     void *memory = NULL, *workers = NULL;
     int made = 0; /* the number of the mutex and the two conditions that exist */

@@ -490,9 +490,8 @@ dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_r
 }
 
 /*
- * A mechanism with its sigma: the same workload, participation and strategy, calibrated to (epsilon, delta). Under a
- * sampling that counts otherwise (the largest column norm instead of the participation, or back) the figures are evaluated
- * again; else they are carried over, with the sensitivity, on which the guarantee rests, computed first.
+ * The same workload, participation and strategy at another sigma. Where the sampling counts otherwise (column norms instead of
+ * the participation, or back) the figures are evaluated again; else the sensitivity, on which the guarantee rests, is.
  */
 static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampling, const dpmf_run *run,
                              dpmf_mechanism **out) {

@@ -445,14 +445,11 @@ static void prepare_feedback(noise_stream *s, int64_t t, int64_t rows) {
         g->seed = (int64_t)noise_route_seed_row(s, t);
         g->rows = (int)noise_at_most(noise_at_most(ROWS, end - t), s->plan.length - local);
         g->factor = factor;
-        /* Fills in the weights of rows t..t+rows-1, at `factor`. */
         const dpmf_strategy *c = s->plan.strategy;
-        int64_t lags = s->plan.lags;
         for (int r = 0; r < g->rows; r++) {
             c->ops->row(c, g->step + r, head->row);
-            double inverse = 1 / head->row[0];
-            noise_put(s, head->factor, g->factor + r, inverse);
-            for (int64_t p = 1; p + r <= lags; p++)
+            noise_put(s, head->factor, g->factor + r, 1 / head->row[0]);
+            for (int64_t p = 1; p + r <= s->plan.lags; p++)
                 noise_put(s, head->factor, g->factor + p * g->rows + r, -head->row[p + r] / head->row[0]);
             for (int q = 0; q < r; q++)
                 noise_put(s, g->near, r * ROWS + q, -head->row[r - q] / head->row[0]);

@@ -249,7 +249,6 @@ static int64_t turns_next(const noise_stream *s, int64_t below) {
     return rows;
 }
 
-/* Those rows are made. */
 static void turns_end(noise_stream *s) {
     int64_t least = INT64_MAX;
     for (int64_t c = 0; c < s->plan.turns; c++) {

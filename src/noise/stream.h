@@ -32,7 +32,6 @@ DPMF_MUST_CHECK dpmf_status noise_stream_memory(const dpmf_strategy *strategy, c
 /* A row is written to segments of the caller's memory that together hold `count` numbers, in order. */
 typedef dpmf_segment noise_segment;
 
-/* Refuses segments that do not hold `count` numbers. */
 DPMF_MUST_CHECK dpmf_status noise_check_segments(int64_t count, int64_t segments, const noise_segment *segment);
 
 /* The next row: x is stored as scale * x, added to y, or, whole, to 64-bit integers. Never allocates. Fails past the end. */

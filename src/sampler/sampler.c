@@ -115,7 +115,6 @@ static dpmf_status plan_sampled(const char *text, const sampler_form *form, int6
     return dpmf_sampling_format(&sampling, plan->text);
 }
 
-/* Reads and checks `text` for this many units and steps. */
 static dpmf_status parse_plan(const char *text, int64_t units, int64_t steps, sampler_plan *out) {
     const int64_t most = (int64_t)1 << 53;
     if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "the sampler's text is NULL");

@@ -176,9 +176,8 @@ dpmf_status dpmf_workload_inverse_row(const dpmf_workload *w, int64_t t, double 
 }
 
 /*
- * Column j of A is the response of (m, o) to an impulse at step j. Backwards in t keep the quadratic form
- * J_t(m, o) = sum over s >= t of o_s^2 when the state after step t is (m, o) and no input follows:
- * J_t = o^2 + J_{t+1}(F_{t+1} (m, o)). Every term is non-negative, so nothing cancels.
+ * Column j of A is the response to an impulse at step j. Backwards in t: J_t(m, o) = sum over s >= t of o_s^2 from the state
+ * (m, o) after step t, no input following, J_t = o^2 + J_{t+1}(F_{t+1} (m, o)). No term is negative: nothing cancels.
  */
 static void named_column_norms(const dpmf_workload *w, double *norms) {
     double mm = 0, mo = 0, oo = 0; /* J_{t+1} after the map F_{t+1}; zero past the end */

@@ -241,14 +241,12 @@ int workload_equal(const dpmf_workload *a, const dpmf_workload *b) {
 }
 
 /*
- * Participation: the steps in which one privacy unit may take part (Choquette-Choo et al. 2023, Section 2; Pillutla et
- * al. 2025, Definitions 3.12 to 3.14). Separation is the difference of step numbers, so b = 1 allows neighbouring
- * steps.
+ * Participation: the steps in which a privacy unit may take part (Choquette-Choo et al. 2023, Section 2; Pillutla et al. 2025,
+ * Definitions 3.12 to 3.14). Separation is the difference of step numbers: b = 1 allows neighbours.
  */
 /*
- * The kinds, one row each, from which parsing, texts, lists and errors come. `name` stands in an object's text, and so
- * in mechanism files and JSON: "minsep" stays there, since digests cover it. Help and messages write "min-sep", as for
- * samplings; both are accepted.
+ * The kinds, from which parsing, texts, lists and errors come. "minsep" stays the name in mechanism files and JSON, since
+ * digests cover it; help and messages write "min-sep", as for samplings. Both are accepted.
  */
 typedef struct kind_row {
     const char *name, *typed, *form;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inner loops of simulated privacy losses (account/montecarlo/), compiled once per instruction set from body.inc.
- * KERNELS_SAMPLE_LANES samples lie side by side: number j of sample i at j * LANES + i. Sums have one order and no
- * fused operations, so that an account does not depend on the set.
+ * Loops of simulated losses (account/montecarlo/), compiled once per set: number j of sample i at j * LANES + i. Sums have one
+ * order and no fused operations, so that an account does not depend on the set.
  */
 #ifndef DPMF_KERNELS_SAMPLE_H
 #define DPMF_KERNELS_SAMPLE_H
