@@ -29,8 +29,6 @@
 #include <string.h>
 
 /*
- * ---- what a run is ----
- *
  * What a run is: every setting that its values depend on, as text, one line "name: value" per field. A checkpoint keeps the
  * text, so that a message can name the field in which a resumed run differs; and the digest of it is the label of the noise, so that
  * two runs which differ in anything never add one row of noise to two sums. A run that is the same gives the same values

@@ -236,8 +236,6 @@ done:
 }
 
 /*
- * ---- features on another scale ----
- *
  * Features on another scale, without a look at anybody's data but the example's own.
  *
  *     columns:  x_j <- (x_j - offset_j) factor_j      with numbers that the caller knows from elsewhere

@@ -4,12 +4,11 @@
  *
  *     sum over the batch's units of clipped gradients  +  row t of the noise  ->  / expected batch size  ->  optimizer
  *
- * Sum and noise are integers on one grid (train/grid.c): exact, so that what one unit adds is all that one unit changes.
- * The sum is divided by the expected size of a batch, which is public; the realised size would tell who took part. The
- * order within a step is what makes failures harmless: everything that looks at data comes first and cannot fail for what
- * it sees, the noise row is taken for a sum that is named first (so that no other sum ever meets that row), and the
- * weights move last. After any failure sampler and noise go back to the step's beginning, and the step can be taken again: it
- * gives the same values.
+ * Sum and noise are integers on one grid (train/grid.c): exact, so that what one unit adds is all that one unit changes. The
+ * sum is divided by the expected size of a batch, which is public; the realised size would tell who took part. The order within
+ * a step is what makes failures harmless: everything that looks at data comes first and cannot fail for what it sees, the noise
+ * row is taken for a sum that is named first (so that no other sum ever meets that row), and the weights move last. After any
+ * failure sampler and noise go back to the step's beginning, and the step can be taken again: it gives the same values.
  */
 #include "train/train.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON. cJSON builds the tree, but it is lenient: it takes duplicate keys, control characters, bytes that are not
- * UTF-8, lone surrogates, and any tail. So our own strict scan (RFC 8259, one object) runs first, and cJSON only ever
- * sees a text that passed it. The scan takes O(length log length) time for any text, and its recursion is bounded by
- * the depth allowed.
+ * JSON. cJSON builds the tree, but it is lenient: it takes duplicate keys, control characters, bytes that are not UTF-8, lone
+ * surrogates, and any tail. So our own strict scan (RFC 8259, one object) runs first, and cJSON only ever sees a text that
+ * passed it. The scan takes O(length log length) time for any text, and its recursion is bounded by the depth allowed.
  */
 #include "base/json.h"
 #include "base/memory.h"

@@ -329,9 +329,8 @@ void minimize_lbfgs_remember(minimize_lbfgs *m, const double *x, const double *g
  * (Section 4). Until a trial meets the first condition with a slope that is not too steep, the interval is one for
  * psi(t) = phi(t) - MU phi'(0) t, whose minimum has steps that meet both conditions around it (Section 2).
  *
- * We use this search because L-BFGS accepts its first trial nearly always, and where it does not, against walls of
- * infinite loss and in narrow valleys, interpolation with both slopes takes the fewest evaluations, which are expensive
- * here.
+ * We use this search because L-BFGS accepts its first trial nearly always, and where it does not, against walls of infinite
+ * loss and in narrow valleys, interpolation with both slopes takes the fewest evaluations, which are expensive here.
  */
 typedef minimize_line_point point;
 typedef minimize_line_search search;

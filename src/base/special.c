@@ -79,9 +79,8 @@ double base_agm(double a, double b) {
 }
 
 /*
- * Quadrature for x^(-1/2) by shifted inverses (Hale, Higham and Trefethen 2008, the method for A^(1/2)): the trapezoid
- * rule after the change of variables s = low sc^2, sc a Jacobi elliptic function, whose N nodes and weights are
- * positive and give
+ * Quadrature for x^(-1/2) by shifted inverses (Hale, Higham and Trefethen 2008, the method for A^(1/2)): the trapezoid rule
+ * after the change of variables s = low sc^2, sc a Jacobi elliptic function, whose N nodes and weights are positive and give
  *
  *     sum_j w_j / (x + s_j) = x^(-1/2) (1 + e),   |e| <= 4 exp(-2 pi^2 N / ln(16 high/low)) / (1 - ...)
  *

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Known answers. There is a small mechanism for each route of the kernel. When a device is opened, libdpmf makes some
- * rows of it, added to a pattern; before every stream the device makes the same rows, and they are compared bit for
- * bit. The types alternate from row to row, in another order for each of the two shards: one begins at an odd
- * coordinate, where numbers are written one by one, and one where they are written as vectors. Both have a pair of
- * numbers whose radius word is small (docs/noise.md): it is searched in the first row of independent noise, where the
- * radius is then above sqrt(2 ln 2^12).
+ * Known answers. There is a small mechanism for each route of the kernel. When a device is opened, libdpmf makes some rows of
+ * it, added to a pattern; before every stream the device makes the same rows, and they are compared bit for bit. The types
+ * alternate from row to row, in another order for each of the two shards: one begins at an odd coordinate, where numbers are
+ * written one by one, and one where they are written as vectors. Both have a pair of numbers whose radius word is small
+ * (docs/noise.md): it is searched in the first row of independent noise, where the radius is then above sqrt(2 ln 2^12).
  *
  * A device that fuses a multiplication and an addition changes one number in twenty; one wrong entry of the table of
  * AES changes all.

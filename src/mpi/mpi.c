@@ -358,8 +358,6 @@ dpmf_status dpmf_mpi_noise_seek(dpmf_mpi_noise *n, int64_t step) {
 }
 
 /*
- * ---- checkpoints ----
- *
  * Checkpoints of many processes. Rank r of P at row s writes its buffers (libdpmf's own checkpoint: authenticated, mode
  * 0600) to PATH.s.r-of-P. When all are on the disk, rank 0 writes the list of their names to PATH, whole or not at all,
  * and removes the files of the list before:

@@ -395,10 +395,9 @@ void noise_plan_whole(noise_plan *plan, int64_t lookahead) {
  * as one combination with weights 1/C[t,t] and -C[t,t-j]/C[t,t], oldest row first. The wrappers' own rows of C are
  * used, so the ring holds the emitted rows for any norms.
  *
- * A ring of b - 1 rows of the whole model is far larger than any cache, and reading it for every step is what limits a
- * plain stream. Noise does not depend on data, so up to b - 1 rows are made at once, tile by tile: row t+r takes the
- * place of row t+r-(b-1), which no later row needs, so rows made ahead need no memory. A tile is then read and written
- * once per b - 1 steps.
+ * A ring of b - 1 rows of the whole model is far larger than any cache, and reading it for every step is what limits a plain
+ * stream. Noise does not depend on data, so up to b - 1 rows are made at once, tile by tile: row t+r takes the place of row
+ * t+r-(b-1), which no later row needs, so rows made ahead need no memory. A tile is then read and written once per b - 1 steps.
  */
 /* At most this many rows are made ahead: then reading the ring costs almost nothing, and weights take rows x bands. */
 enum { AHEAD_MAX = 64 };

@@ -73,16 +73,12 @@ static void shuffled_close(dpmf_sampler *s) {
 const sampler_ops sampler_shuffled = {.open = shuffled_open, .close = shuffled_close, .batch = shuffled_batch};
 
 /*
- * Poisson sampling, of all units or of one block of them.
+ * poisson: word u of (join, t) decides whether unit u takes part in step t: independently in u and t, with probability Q.
  *
- * poisson: word u of (join, t) decides whether unit u takes part in step t: independently in u and t, with probability
- * Q.
- *
- * block-cyclic (McKenna 2024, Algorithm 2; Pillutla et al. 2025, Definition 3.20): the units are dealt to B blocks in a
- * random order (a shuffle; position i goes to block i mod B), so that sizes differ by one at most. In step t word i of
- * (join, t) decides about the i-th unit of block t mod B, in rising order, with probability min(1, Q B). The theorem
- * needs fixed blocks only; they are dealt at random because training data may be sorted. A step costs only the words of
- * its block.
+ * block-cyclic (McKenna 2024, Algorithm 2; Pillutla et al. 2025, Definition 3.20): the units are dealt to B blocks in a random
+ * order (a shuffle; position i goes to block i mod B), so that sizes differ by one at most. In step t word i of (join, t)
+ * decides about the i-th unit of block t mod B, in rising order, with probability min(1, Q B). The theorem needs fixed blocks
+ * only; they are dealt at random because training data may be sorted. A step costs only the words of its block.
  *
  * Each unit has its own word instead of random gaps; sampler/random.c gives the reason.
  */
@@ -160,9 +156,8 @@ static void block_close(dpmf_sampler *s) {
 const sampler_ops sampler_block_cyclic = {.open = block_open, .close = block_close, .batch = block_batch};
 
 /*
- * Balls in bins: every unit is in one of B bins, chosen once, uniformly and independently of all others; step t takes
- * all of bin t mod B. This is the mixture that account/montecarlo/scheme.c accounts for: one bin of B, each with
- * probability 1/B.
+ * Balls in bins: every unit is in one of B bins, chosen once, uniformly and independently of all others; step t takes all of
+ * bin t mod B. This is the mixture that account/montecarlo/scheme.c accounts for: one bin of B, each with probability 1/B.
  *
  * The bin of unit u is word u of (bin, 0), cut to the bits that B - 1 has; where that is B or more, word u of (bin, 1),
  * and so on. It depends on (key, u) alone.

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The secret words of a sampler: AES-256 in counter mode under the sampler's own subkey, 64 bits each, little endian.
- * Word i of (use, row) is half i mod 2 of the block whose counter is i / 2 + 2^64 row + 2^124 use, as in
- * kernels/seed/seed.h.
+ * The secret words of a sampler: AES-256 in counter mode under the sampler's own subkey, 64 bits each, little endian. Word i of
+ * (use, row) is half i mod 2 of the block whose counter is i / 2 + 2^64 row + 2^124 use, as in kernels/seed/seed.h.
  *
  * Probabilities. A word w is uniform on 0 .. 2^64 - 1, so that w < T has probability T / 2^64. T / 2^64 with T =
  * floor(2^64 p) is at most p and at most 2^-64 below: the actual probability never exceeds the one that an amplified

@@ -255,9 +255,8 @@ dpmf_status workload_apply_transpose(const dpmf_workload *w, const double *y, do
 }
 
 /*
- * Powers of a Toeplitz workload: A = a(N) with N the down-shift, so A^p has the power series a(x)^p as first column
- * (the square root of prefix sums: Fichtenberger, Henzinger and Upadhyay 2023; of momentum and weight decay: Kalinin
- * and Lampert 2024).
+ * Powers of a Toeplitz workload: A = a(N) with N the down-shift, so A^p has the power series a(x)^p as first column (the square
+ * root of prefix sums: Fichtenberger, Henzinger and Upadhyay 2023; of momentum and weight decay: Kalinin and Lampert 2024).
  *
  * For the named workloads a(x) = scale * prod_i (1 - a_i x)^e_i with at most three factors
  *
@@ -270,8 +269,7 @@ dpmf_status workload_apply_transpose(const dpmf_workload *w, const double *y, do
  *
  *     (k+1) f_{k+1} = sum_{j>=0} M_j f_{k-j} - sum_{j>=1} D_j (k+1-j) f_{k+1-j}.
  *
- * O(n), relative accuracy (f is its dominant solution), no FFT. For a dense Toeplitz matrix, a f' = p a' f takes
- * O(n^2).
+ * O(n), relative accuracy (f is its dominant solution), no FFT. For a dense Toeplitz matrix, a f' = p a' f takes O(n^2).
  */
 enum { FACTORS_MAX = 3 };
 

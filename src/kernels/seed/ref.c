@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seed noise on any machine: AES by libcrypto, numbers one pair at a time; for all sets, the pairs of small radius
- * words.
+ * Seed noise on any machine: AES by libcrypto, numbers one pair at a time; for all sets, the pairs of small radius words.
  *
  * Two threads must not use one cipher context of libcrypto at once: there are a few, each with a lock, and a thread
  * takes the first that is free.
