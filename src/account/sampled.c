@@ -103,12 +103,7 @@ dpmf_status account_correlated(const montecarlo_scheme *s, const account_questio
 /* ln sigma between `low`, too little, and `high`, enough: regula falsi that halves the weight of an end which stays. */
 static dpmf_status close_in(montecarlo_scheme *s, int64_t apart, const account_question *q, double log_delta,
                             double low, double at_low, double *high, double at_high) {
-<<<<<<< HEAD
-    const double tolerance = 0.5 * q->relative;
-    for (int i = 0; i < LOOKS && (*high - low) > tolerance; i++) {
-=======
-    for (int i = 0; i<LOOKS && * high - low> 0.5 * q->relative; i++) {
->>>>>>> 8281a891be0e4d04a244c7db9464f4e6211dbdf3
+    for (int i = 0; i < LOOKS && (*high - low) > 0.5 * q->relative; i++) {
         const double margin = 0.05 * (*high - low);
         double x = low + (*high - low) * at_low / (at_low - at_high);
         account_answer found;
