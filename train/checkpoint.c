@@ -29,8 +29,6 @@
 #include <string.h>
 
 /*
- * ---- what a run is ----
- *
  * What a run is: every setting that its values depend on, as text, one line "name: value" per field. A checkpoint keeps the
  * text, so that a message can name the field in which a resumed run differs; and the digest of it is the label of the noise, so that
  * two runs which differ in anything never add one row of noise to two sums. A run that is the same gives the same values
@@ -181,8 +179,6 @@ static dpmf_status authenticate(const dpmf_trainer *t, const uint8_t *bytes, int
     return DPMF_OK;
 }
 
-/* ---- save ---- */
-
 dpmf_status dpmf_trainer_save(dpmf_trainer *t, const char *path) {
     dpmf_status status = DPMF_OK;
     char shown[BASE_SHOWN_PATH];
@@ -224,8 +220,6 @@ done:
     dpmf_bytes_free(sampler);
     return status;
 }
-
-/* ---- load ---- */
 
 /* The whole file: of a trainer, with this key, authentic, of this run, and of the sizes that follow from it. */
 static dpmf_status check_bytes(const dpmf_trainer *t, const char *path, const uint8_t *bytes, int64_t whole,

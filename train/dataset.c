@@ -91,7 +91,6 @@ dpmf_status train_dataset_digest(dpmf_dataset *dataset) {
     return base_sha256(dataset->unit != NULL ? 5 : 4, parts, dataset->digest);
 }
 
-/* Copies and checks row by row. */
 static dpmf_status fill_examples(dpmf_dataset *made, const float *x, const int32_t *label, const int64_t *unit) {
     int64_t users = 0;
     for (int64_t i = 0; i < made->count; i++) {
@@ -165,8 +164,6 @@ done:
     return status;
 }
 
-/* ---- holding out ---- */
-
 /* The examples of users from first_user on (`late`), or of those before, in their order; users keep their numbers. */
 static dpmf_status take_examples(const dpmf_dataset *from, int64_t first_user, int64_t count, int late, int64_t users,
                                  dpmf_dataset **out) {
@@ -239,8 +236,6 @@ done:
 }
 
 /*
- * ---- features on another scale ----
- *
  * Features on another scale, without a look at anybody's data but the example's own.
  *
  *     columns:  x_j <- (x_j - offset_j) factor_j      with numbers that the caller knows from elsewhere

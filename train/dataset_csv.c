@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CSV, strictly: one header line of distinct names, then lines of as many fields, separated by commas, without quotes;
- * lines end in LF or CRLF; a byte order mark before the header is skipped. Two passes: the first counts lines and finds the columns, the second reads numbers. Users get
- * numbers in the order in which they appear first.
+ * CSV, strictly: a header line of distinct names, then lines of as many fields, by commas, without quotes; LF or CRLF; a byte
+ * order mark is skipped. The first pass counts lines and finds columns. Users are numbered as they first appear.
  */
 #include "train/train.h"
 
@@ -171,7 +170,6 @@ static int parse_number(const field *f, double *value) {
     return base_is_decimal(f->text, f->length);
 }
 
-/* One line becomes example i. */
 static dpmf_status read_example(reader *r, dpmf_dataset *made, int64_t i) {
     float *x = made->x + i * made->features;
     for (int64_t j = 0; j < r->columns; j++) {

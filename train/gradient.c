@@ -55,8 +55,6 @@ static int64_t add_items(const train_model *m) {
     return pieces(m->features) + pieces(m->hidden) + 1;
 }
 
-/* ---- in float ---- */
-
 /* sums[i, j] += sum over examples of d[example, i] rows[example][j], for one piece of the columns j. */
 static void add_layer(int64_t outputs, int64_t inputs, int64_t from, int64_t to, const float *d,
                       const float *const *rows, int64_t piece, float *sums) {
@@ -91,8 +89,6 @@ static void add_item(const train_model *m, const train_block *b, int64_t from, i
         if (m->hidden > 0) add_bias(m->classes, from, to, b->second, sums + m->second_bias);
     }
 }
-
-/* ---- on the grid ---- */
 
 static void add_layer_exactly(const train_gradient *g, int64_t outputs, int64_t inputs, const double *d,
                               const float *const *rows, int64_t piece, int64_t *sums) {
@@ -138,8 +134,6 @@ static dpmf_status add_exactly(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* ---- users ---- */
-
 enum { SLICE = 4096 }; /* coordinates of a group that one item adds up: enough to be worth a thread */
 
 /* An example whose features are not finite is of a user whose gradient is not. */
@@ -177,8 +171,6 @@ static dpmf_status add_slice(void *context, int64_t item, int worker) {
     }
     return DPMF_OK;
 }
-
-/* ---- without a clip norm ---- */
 
 static dpmf_status add_freely(void *context, int64_t item, int worker) {
     train_gradient *g = context;
@@ -249,13 +241,9 @@ enum { USERS_ROOM = 1 << 20 }; /* numbers: users whose gradients are formed at o
 /* Without a clip norm: the step that sums in float are put on, far below what they round by. */
 static const double PLAIN_STEP = 0x1p-36;
 
-/* ---- who has which examples ---- */
-
 static int64_t unit_size(const train_gradient *g, int64_t unit) {
     return g->clip.by_unit ? g->unit_start[unit + 1] - g->unit_start[unit] : 1;
 }
-
-/* ---- room ---- */
 
 static dpmf_status allocate_block(train_gradient *g) {
     const train_model *m = &g->model;
@@ -368,8 +356,6 @@ void train_gradient_free(train_gradient *g) {
     base_free(g);
 }
 
-/* ---- a block ---- */
-
 static void add_example(train_gradient *g, int64_t example) {
     train_block *b = &g->block;
     b->x[b->count] = g->data->x + example * g->data->features;
@@ -437,12 +423,11 @@ dpmf_status train_gradient_sum(train_gradient *g, const float *weights, int64_t 
         if (g->block.count + size > g->block.room) TRY(finish_block(g));
         train_block *b = &g->block;
         b->start[b->units++] = b->count;
-        if (!g->clip.by_unit) {
+        if (!g->clip.by_unit)
             add_example(g, batch[i]);
-        } else {
+        else
             for (int64_t k = g->unit_start[batch[i]]; k < g->unit_start[batch[i] + 1]; k++)
                 add_example(g, g->unit_member[k]);
-        }
         b->start[b->units] = b->count;
         g->units++;
     }

@@ -57,8 +57,6 @@ double train_square_of(int64_t count, const float *x) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* ---- inputs ---- */
-
 double train_one_of(const train_input *input) {
     return train_whole(1 / input->step) * input->step; /* 1, or 0 where the inputs are beyond 2^22 */
 }
@@ -83,8 +81,6 @@ train_input train_round_inputs(int64_t count, float *x) {
     made.square += one * one;
     return made;
 }
-
-/* ---- the grid ---- */
 
 dpmf_status train_grid_choose(double clip, int64_t units, double noise, double given, int64_t outputs,
                               train_grid *out) {
@@ -157,12 +153,11 @@ void train_clip_layers(const train_grid *grid, double zero_above, int layers, co
         for (int i = 0; !met && i < TRIES; i++)
             met = try_factor(grid, f *= 1 - 0x1p-20, layers, layer);
     }
-    for (int l = 0; l < layers; l++) {
+    for (int l = 0; l < layers; l++)
         if (met)
             scale_layer(&layer[l], grid->step / layer[l].input.step);
         else
             memset(layer[l].out, 0, (size_t)layer[l].outputs * sizeof(double));
-    }
     *clipped = !met || f < 1;
 }
 

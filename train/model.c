@@ -68,8 +68,6 @@ void train_model_turn(const train_model *m, const float *weights, train_turned *
     if (m->hidden > 0) turn(m->classes, m->hidden, weights + m->second, turned->second);
 }
 
-/* ---- room ---- */
-
 dpmf_status train_lanes_create(const train_model *m, train_lanes *out) {
     dpmf_status status = DPMF_OK;
     train_lanes made = {0};
@@ -99,12 +97,7 @@ void train_lanes_free(train_lanes *lanes) {
     *lanes = (train_lanes){0};
 }
 
-/* ---- forward ---- */
-
-/*
- * e^x for x <= 0 to some 1e-16: x = k ln 2 + r, |r| <= ln 2 / 2, and the Taylor series of e^r to r^12. No branches, so
- * that compilers do several at once; NaN stays NaN.
- */
+/* e^x for x <= 0 to some 1e-16: x = k ln 2 + r, Taylor series of e^r to r^12. No branches: it vectorizes. NaN stays NaN. */
 static inline double exp_negative(double x) {
     static const double ln2_high = 0x1.62e42feep-1, ln2_low = 0x1.a39ef35793c76p-33; /* k ln2_high is exact */
     const double within = x >= -700.0 ? x : -700.0;
@@ -181,8 +174,6 @@ float *train_model_forward(const train_model *m, const float *weights, const tra
     return lanes->second;
 }
 
-/* ---- backward ---- */
-
 void train_model_backward(const train_model *m, const float *weights, int64_t count, const int32_t *label,
                           train_lanes *lanes) {
     float *z = m->hidden > 0 ? lanes->second : lanes->first;
@@ -218,12 +209,7 @@ void train_model_backward(const train_model *m, const float *weights, int64_t co
         lanes->back[i] *= 1.0f - lanes->first[i] * lanes->first[i];
 }
 
-/*
- * ---- evaluation ----
- *
- * How good a model is: the part of the examples that it puts right, and its mean cross-entropy ln(sum e^z) - z[label]; and
- * what it answers, each with its probability e^z / sum e^z.
- */
+/* ---- evaluation: the part that is right, the mean cross-entropy ln(sum e^z) - z[label], answers with e^z / sum e^z ---- */
 
 typedef struct evaluation {
     const train_model *model;

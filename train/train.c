@@ -4,12 +4,11 @@
  *
  *     sum over the batch's units of clipped gradients  +  row t of the noise  ->  / expected batch size  ->  optimizer
  *
- * Sum and noise are integers on one grid (train/grid.c): exact, so that what one unit adds is all that one unit changes.
- * The sum is divided by the expected size of a batch, which is public; the realised size would tell who took part. The
- * order within a step is what makes failures harmless: everything that looks at data comes first and cannot fail for what
- * it sees, the noise row is taken for a sum that is named first (so that no other sum ever meets that row), and the
- * weights move last. After any failure sampler and noise go back to the step's beginning, and the step can be taken again: it
- * gives the same values.
+ * Sum and noise are integers on one grid (train/grid.c): exact, so that what one unit adds is all that one unit changes. The
+ * sum is divided by the expected size of a batch, which is public; the realised size would tell who took part. The order within
+ * a step is what makes failures harmless: everything that looks at data comes first and cannot fail for what it sees, the noise
+ * row is taken for a sum that is named first (so that no other sum ever meets that row), and the weights move last. After any
+ * failure sampler and noise go back to the step's beginning, and the step can be taken again: it gives the same values.
  */
 #include "train/train.h"
 
@@ -38,8 +37,6 @@ int64_t dpmf_trainer_dim(const dpmf_dataset *dataset, int64_t hidden) {
     if (dataset == NULL || train_model_of(dataset->features, hidden, dataset->classes, &model) != DPMF_OK) return 0;
     return model.dim;
 }
-
-/* ---- create ---- */
 
 static dpmf_status check_clip(const dpmf_trainer_options *o, const dpmf_dataset *data) {
     if (!(o->clip >= TRAIN_CLIP_MIN) || (o->clip > TRAIN_CLIP_MAX && !(isinf(o->clip) && o->noiseless)))
@@ -91,10 +88,7 @@ static int64_t share(int64_t dim, int64_t part, int64_t parts) {
     return dim / parts * part + dim % parts * part / parts;
 }
 
-/*
- * The exact release has one grid for sums and noise: as coarse as noise wants it (2^-36 of its size), but with 2^34 steps to
- * the clip norm at least, so that rounding derivatives gives next to nothing of it away (train/grid.c).
- */
+/* One grid for sums and noise: 2^-36 of the noise's size, but at least 2^34 steps to the clip norm, for its rounding. */
 static dpmf_status choose_exact_grid(const dpmf_trainer *t, double *grid) {
     const double clip = t->options.clip;
     dpmf_exact exact;
@@ -194,8 +188,6 @@ void dpmf_trainer_free(dpmf_trainer *t) {
     crypto_wipe(t->mac_key, sizeof t->mac_key);
     base_free(t);
 }
-
-/* ---- a step ---- */
 
 static double seconds(void) {
     struct timespec now = {0};

@@ -49,10 +49,7 @@ typedef struct train_grid {
     double radius;         /* floor(clip/xi): the largest norm, in steps, that a unit may add */
 } train_grid;
 
-/*
- * For a clip norm, sums of up to `units` units, and noise of standard deviation `noise` (0: none). Refuses what no grid
- * holds; `outputs`: of all layers together.
- */
+/* For a clip norm, up to `units` units, noise of deviation `noise` (0: none), `outputs` of all layers. Some have no grid. */
 DPMF_MUST_CHECK dpmf_status train_grid_choose(double clip, int64_t units, double noise, double given, int64_t outputs,
                                               train_grid *out);
 
@@ -64,17 +61,10 @@ typedef struct train_layer {
     double *out; /* the derivatives as they are to be multiplied with the inputs: products on the grid */
 } train_layer;
 
-/*
- * Clips the gradient sum over `layers` of d x': fills `out` so that the products have a norm of at most radius, exactly.
- * All zeros if a number is not finite, or if the norm is above zero_above > 0. *clipped: 1 if it is not the gradient as
- * it was.
- */
+/* Clips the sum over `layers` of d x' to radius, exactly; zeros if not finite or above zero_above > 0. *clipped: it changed. */
 void train_clip_layers(const train_grid *grid, double zero_above, int layers, const train_layer *layer, int *clipped);
 
-/*
- * The same for a vector v/count that has been formed: *factor so that rint(factor v) has a norm of at most radius, and
- * not finite numbers give 0.
- */
+/* The same for v/count, which is formed: rint(*factor v) has a norm of at most radius; 0 for numbers that are not finite. */
 void train_clip_vector(const train_grid *grid, double zero_above, int64_t dim, const float *v, int64_t count,
                        double *factor, int *clipped);
 
@@ -108,24 +98,16 @@ void train_dataset_finish(dpmf_dataset *dataset);
 /* SHA-256 of the numbers themselves into `digest`, before they are put on grids. */
 DPMF_MUST_CHECK dpmf_status train_dataset_digest(dpmf_dataset *dataset);
 
-/*
- * IDX from memory, plain or gzip; the payload is allocated (base_free). `dimensions` is 1 or 3, `shape` what the
- * header says. Refused: another magic, a size that the header does not explain, bytes that follow. `name` is for
- * messages.
- */
+/* IDX from memory, plain or gzip (base_free the payload); `dimensions`: 1 or 3. Other magic, sizes and tails are refused. */
 DPMF_MUST_CHECK dpmf_status train_idx_decode(const uint8_t *bytes, size_t size, const char *name, int dimensions,
                                              int64_t shape[3], uint8_t **payload);
 
-/* CSV from memory; `name` is for messages. */
 DPMF_MUST_CHECK dpmf_status train_csv_decode(const char *text, size_t size, const char *name, const char *label,
                                              const char *unit, dpmf_dataset **out);
 
 /* ---- the model (train/model.c) ---- */
 
-/*
- * Layer one maps features to `outputs` numbers: the classes of softmax regression, or the hidden units, whose tanh layer
- * two maps to the classes. Weights lie as outputs x features, biases, classes x hidden, biases.
- */
+/* Layer one maps features to classes, or hidden units, whose tanh layer two maps. Order: W1 (outputs x features), b1, W2, b2 */
 typedef struct train_model {
     int64_t features, hidden, classes, outputs;
     int64_t first_bias, second, second_bias, dim; /* where they begin; layer one begins at 0 */
@@ -156,10 +138,7 @@ typedef struct train_lanes {
 DPMF_MUST_CHECK dpmf_status train_lanes_create(const train_model *model, train_lanes *out);
 void train_lanes_free(train_lanes *lanes);
 
-/*
- * The outputs of up to TRAIN_LANES examples: logits in lanes->first (softmax regression) or, with a hidden layer, its
- * activations in lanes->first and the logits in lanes->second. Returns the logits.
- */
+/* Returns the logits of up to TRAIN_LANES examples: lanes->first, or, where that has a hidden layer, lanes->second. */
 float *train_model_forward(const train_model *model, const float *weights, const train_turned *turned, int64_t count,
                            const float *const *x, train_lanes *lanes);
 
@@ -220,10 +199,7 @@ DPMF_MUST_CHECK dpmf_status train_gradient_create(const dpmf_dataset *data, cons
                                                   base_pool *pool, train_gradient **out);
 void train_gradient_free(train_gradient *gradient);
 
-/*
- * The sum over units batch[part], batch[part + parts], ... of their clipped gradients at `weights`, into
- * gradient->sums. Without a clip norm DPMF_ERROR_NUMERICAL if one of them is not finite; with one such a unit adds 0.
- */
+/* Sums batch[part], batch[part + parts], ... A unit that is not finite adds 0; without a clip norm: DPMF_ERROR_NUMERICAL. */
 DPMF_MUST_CHECK dpmf_status train_gradient_sum(train_gradient *gradient, const float *weights, int64_t count,
                                                const int64_t *batch, int64_t part, int64_t parts);
 
@@ -269,10 +245,7 @@ struct dpmf_trainer {
     uint8_t mac_key[32]; /* of checkpoints */
 };
 
-/*
- * Everything that a run's values depend on as lines "name: value"; *shared gets the digest of those that all parts of it
- * have in common, which is the label of the noise.
- */
+/* What a run's values depend on, as lines "name: value"; *shared: the digest of what all parts share, the noise's label. */
 DPMF_MUST_CHECK dpmf_status train_identify(const dpmf_trainer *trainer, const uint8_t key[DPMF_KEY_SIZE],
                                            char **identity, char shared[65]);
 

@@ -35,8 +35,6 @@ dpmf_status account_check_delta(double delta) {
     return base_fail(DPMF_ERROR_ARGUMENT, "delta %g, accepted 1e-300 to below 1", delta);
 }
 
-/* ---- the question ---- */
-
 static dpmf_status check_options(const dpmf_account_options *o) {
     TRY(account_sampling_check(&o->sampling));
     if ((unsigned)o->adjacency > DPMF_ADJACENCY_REPLACE_ONE)
@@ -57,10 +55,7 @@ static dpmf_status check_options(const dpmf_account_options *o) {
     return DPMF_OK;
 }
 
-/*
- * The default slack is a twenty thousandth. Where few steps lose much each, so that a fine grid costs little, the
- * default grid is finer than the 1e-4 of other accountants.
- */
+/* The default grid is finer than the 1e-4 of other accountants where few steps lose much each: it costs little there. */
 static const double SLACK = 5e-5, STEP_MAX = 0.8e-4;
 
 /* Is the account a simulation where noise is correlated? */
@@ -69,9 +64,8 @@ static int is_simulated(const dpmf_account_options *o) {
 }
 
 /*
- * Is a unit used in one of several steps with independent noise, which needs no simulation? These are allocation, and
- * balls-in-bins without a C, whose bins are fixed (a unit then has ceil(steps/bins) uses at once) or are drawn freshly
- * in each epoch.
+ * Is a unit used in one of several steps with independent noise, which needs no simulation? That is allocation, and balls in
+ * bins without a C, whose bins are fixed (a unit then has ceil(steps/bins) uses at once) or are drawn freshly in each epoch.
  */
 static int is_allocation(const dpmf_account_options *o) {
     if (!account_sampling_allocates(&o->sampling)) return 0;
@@ -291,9 +285,6 @@ dpmf_status account_search(const account_question *q, double *log_delta) {
     return DPMF_OK;
 }
 
-/* ---- the public calls ---- */
-
-/* Computes epsilon at delta = `given`, or delta at epsilon = `given`, for this sigma. */
 static dpmf_status answer_at(double sigma, int of_epsilon, double given, const dpmf_account_options *options,
                              dpmf_privacy *out) {
     account_request r;

@@ -31,10 +31,7 @@ typedef struct account_pair {
 
 /* ---- question and answer ---- */
 
-/*
- * A question and the training run that it is about. An engine that receives a pair or a list takes sigma, probability
- * and compositions from there.
- */
+/* An engine that receives a pair or a list takes sigma, probability and compositions from there. */
 typedef struct account_question {
     int of_epsilon;            /* 1: the least epsilon at ln delta = given; 0: the least ln delta at epsilon = given */
     double given;              /* ln delta < 0, or epsilon >= 0 */
@@ -62,17 +59,12 @@ typedef struct account_answer {
 double account_worst(const account_question *q);
 double account_least(const account_question *q);
 double account_slack(const account_question *q, double epsilon); /* in epsilon */
-/* Keeps the worse of the answers for two directions in *worst. */
 void account_take_worse(account_answer *worst, const account_answer *found);
-/* Returns DPMF_ERROR_ARGUMENT unless `given` is a finite ln delta below 0, or a finite epsilon of at least 0. */
 DPMF_MUST_CHECK dpmf_status account_check_given(const account_question *q);
 
 /* account/account.c: computes the account that the question needs. The result is an upper bound or exact. */
 DPMF_MUST_CHECK dpmf_status account_answer_question(const account_question *q, account_answer *out);
-/*
- * Estimates ln delta at the given epsilon for the beginning of a search: by the saddle point where possible, and only
- * for removing a unit, which is usually the worse direction.
- */
+/* Estimates ln delta for the beginning of a search, by the saddle point where possible, for removing a unit (usually worse). */
 DPMF_MUST_CHECK dpmf_status account_search(const account_question *q, double *log_delta);
 
 /* account/gaussian.c: these do the same for one sampled step, composed, without caps and allocation. */
@@ -93,13 +85,9 @@ DPMF_MUST_CHECK dpmf_status account_estimate_epsilon(double sigma, double delta,
 /* Returns the beginning of the sentence on arithmetic, which an exact release replaces. */
 const char *account_real_noise(void);
 
-/* Returns DPMF_ERROR_ARGUMENT if a value is out of range. */
 DPMF_MUST_CHECK dpmf_status account_sampling_check(const dpmf_sampling *sampling);
 
-/*
- * Is a run under this sampling a composition of one sampled step (poisson, block-cyclic)? The sampling was checked
- * before.
- */
+/* Is a run under this checked sampling a composition of one sampled step (poisson, block-cyclic)? */
 int account_sampling_composes(const dpmf_sampling *sampling);
 /* Is every unit used in a fixed number of steps, chosen at random (allocation, balls-in-bins)? */
 int account_sampling_allocates(const dpmf_sampling *sampling);
@@ -131,10 +119,7 @@ DPMF_MUST_CHECK dpmf_status account_rdp_answer(const account_pair *pair, const a
 
 /* ---- account/fourier/fourier.c: to about 1e-9 of delta where many steps make the sum of losses smooth ---- */
 
-/*
- * With step_max the answer is tighter than that of a grid of that step would be. If the method does not apply, it
- * quickly returns INFINITY (or ln delta = 0) with met = 0.
- */
+/* With step_max it is tighter than such a grid. Where it does not apply it quickly gives INFINITY (or ln delta 0), met = 0. */
 DPMF_MUST_CHECK dpmf_status fourier_answer(const account_pair *pair, const account_question *q, account_answer *out);
 
 /* ---- account/capped/capped.c: the account of a cap that may bind, the smaller of two ---- */
@@ -147,9 +132,8 @@ void ledger_set_budget(dpmf_ledger *ledger, double epsilon, double delta);
 void ledger_count(dpmf_ledger *ledger); /* one more entry of the file */
 
 /*
- * A strategy under sampling: the number of compositions of the subsampled Gaussian, its probability, and the
- * sensitivity that sigma is per unit of. Refused with DPMF_ERROR_ARGUMENT when C has more than B bands, or when
- * `claimed_norm` (0: none) is less than the largest column norm. Poisson and block-cyclic only.
+ * Compositions and probability of a strategy under poisson or block-cyclic sampling, and the sensitivity that sigma is per unit
+ * of. DPMF_ERROR_ARGUMENT when C has more than B bands, or `claimed_norm` (0: none) is below the largest column norm.
  */
 typedef struct account_amplification {
     int64_t compositions;
@@ -160,9 +144,8 @@ DPMF_MUST_CHECK dpmf_status account_amplify(const dpmf_strategy *strategy, const
                                             double claimed_norm, account_amplification *out);
 
 /*
- * The least cap on the batch with which the least sigma for (epsilon, delta) is at most (1 + cost) times that without one:
- * poisson and block-cyclic, `units` in the options. cost above 0, at most 1; 0: a thousandth. `out` (may be NULL) gets
- * the least sigma with that cap.
+ * The least cap on the batch (poisson, block-cyclic; `units` in the options) whose least sigma is at most (1 + cost) times that
+ * without one. cost above 0, at most 1; 0: a thousandth. `out` (may be NULL) gets the least sigma with that cap.
  */
 DPMF_MUST_CHECK dpmf_status account_calibrate_cap(double epsilon, double delta, double cost,
                                                   const dpmf_account_options *options, int64_t *cap, dpmf_privacy *out);

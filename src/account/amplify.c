@@ -21,8 +21,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the largest column norm ---- */
-
 static dpmf_status largest_norm(const dpmf_strategy *strategy, double *out) {
     int64_t n = strategy->steps;
     double *norms = NULL, largest = 0;
@@ -114,25 +112,17 @@ static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) 
     int64_t n = s->steps, rows = strategy_rows(s);
     double *means = NULL, *x = NULL, *gram = NULL;
     dpmf_status status = DPMF_OK;
-    if (bins > n) {
-        status = base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
-                           (long long)bins, (long long)n);
-        goto done;
-    }
-    if (bins > INT64_MAX / rows / 8) {
-        status = base_fail(DPMF_ERROR_MEMORY, "balls-in-bins: %lld bins of %lld rows do not fit the memory",
-                           (long long)bins, (long long)rows);
-        goto done;
-    }
+    if (bins > n)
+        return base_fail(DPMF_ERROR_ARGUMENT, "balls-in-bins: %lld bins, accepted 1 to %lld (the steps)",
+                         (long long)bins, (long long)n);
+    if (bins > INT64_MAX / rows / 8)
+        return base_fail(DPMF_ERROR_MEMORY, "balls-in-bins: %lld bins of %lld rows do not fit the memory",
+                         (long long)bins, (long long)rows);
     TRY_DONE(base_alloc_doubles(bins * bins, "the Gram matrix of the bins", &gram));
     int64_t count = 0, unused = 0;
     const double *c = NULL, *inverse = NULL;
     if (strategy_toeplitz(s, &count, &c, &unused, &inverse) && c != NULL && rows == n) {
-        /*
-         * For a Toeplitz C with `count` coefficients, column s and a later one t share sum_{u < n-t} c_u c_{u+t-s}, so that for
-         * each distance one running sum serves all pairs of steps. This takes n steps per distance and stores nothing but the
-         * matrix.
-         */
+        /* For a Toeplitz C columns s < t share sum_{u < n-t} c_u c_{u+t-s}: per distance one running sum serves all pairs. */
         for (int64_t apart = 0; apart < count && apart < n; apart++) {
             double sum = 0;
             for (int64_t t = n - 1; t >= apart; t--) {
@@ -142,22 +132,20 @@ static dpmf_status bin_gram(const dpmf_strategy *s, int64_t bins, double **out) 
                 if (apart > 0) gram[j * bins + i] += sum;
             }
         }
-        *out = gram;
-        gram = NULL;
-        goto done;
+    } else {
+        TRY_DONE(base_alloc_doubles(bins * rows, "the means of the bins", &means));
+        TRY_DONE(base_alloc_doubles(n, "the steps of a bin", &x));
+        /* means[j] = C x, x the indicator of the steps of bin j. */
+        for (int64_t j = 0; j < bins; j++) {
+            memset(x, 0, (size_t)n * sizeof *x);
+            for (int64_t t = j; t < n; t += bins)
+                x[t] = 1;
+            TRY_DONE(dpmf_strategy_apply(s, x, means + j * rows));
+        }
+        for (int64_t i = 0; i < bins; i++)
+            for (int64_t j = 0; j <= i; j++)
+                gram[i * bins + j] = gram[j * bins + i] = base_dot(rows, means + i * rows, means + j * rows);
     }
-    TRY_DONE(base_alloc_doubles(bins * rows, "the means of the bins", &means));
-    TRY_DONE(base_alloc_doubles(n, "the steps of a bin", &x));
-    /* means[j] = C x, x the indicator of the steps of bin j. */
-    for (int64_t j = 0; j < bins; j++) {
-        memset(x, 0, (size_t)n * sizeof *x);
-        for (int64_t t = j; t < n; t += bins)
-            x[t] = 1;
-        TRY_DONE(dpmf_strategy_apply(s, x, means + j * rows));
-    }
-    for (int64_t i = 0; i < bins; i++)
-        for (int64_t j = 0; j <= i; j++)
-            gram[i * bins + j] = gram[j * bins + i] = base_dot(rows, means + i * rows, means + j * rows);
     *out = gram;
     gram = NULL;
 done:
@@ -172,10 +160,8 @@ static dpmf_status banded_columns(const dpmf_strategy *s, int64_t bands, double 
     int64_t n = s->steps;
     double *columns = NULL, *row = NULL;
     dpmf_status status = DPMF_OK;
-    if (!strategy_can(s, STRATEGY_CAN_ROW)) {
-        status = base_fail(DPMF_ERROR_UNSUPPORTED, "min-sep: the strategy (%s) is not stored by its bands", s->family);
-        goto done;
-    }
+    if (!strategy_can(s, STRATEGY_CAN_ROW))
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "min-sep: the strategy (%s) is not stored by its bands", s->family);
     TRY_DONE(base_alloc_doubles(n * bands, "the columns", &columns));
     TRY_DONE(base_alloc_doubles(bands, "a row", &row));
     for (int64_t t = 0; t < n; t++) {
@@ -196,11 +182,9 @@ static dpmf_status sensed(const dpmf_strategy *s, dpmf_participation_kind kind, 
     int64_t n = s->steps;
     dpmf_participation *participation = NULL;
     dpmf_evaluate_options options = dpmf_evaluate_options_defaults();
-    dpmf_status status = DPMF_OK;
     options.run = *run;
-    TRY_DONE(dpmf_participation_create(kind, n, n / b + (n % b != 0), b, &participation));
-    TRY_DONE(dpmf_sensitivity_compute(s, participation, &options, out));
-done:
+    TRY(dpmf_participation_create(kind, n, n / b + (n % b != 0), b, &participation));
+    dpmf_status status = dpmf_sensitivity_compute(s, participation, &options, out);
     dpmf_participation_free(participation);
     return status;
 }

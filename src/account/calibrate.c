@@ -44,10 +44,7 @@ static dpmf_status excess_at(search *s, double y, double *out) {
 
 enum { SEARCH_MAX = 200 }; /* bisection alone needs 60 */
 
-/*
- * Tolerances of y: where the answer has slack, the accuracy of the coarse bound; where it is exact, enough to separate
- * 1e12 from 1e12 + 1.
- */
+/* Tolerances of y: with slack, the accuracy of the coarse bound; where exact, enough to separate 1e12 from 1e12 + 1. */
 static const double COARSE_RESOLUTION = 2e-3, EXACT_RESOLUTION = 1e-14;
 
 /* Illinois: regula falsi that halves the value of an end which stays; between low (excess > 0) and high (<= 0). */
@@ -77,10 +74,7 @@ static dpmf_status narrow(search *s, double low, double at_low, double high, dou
     return DPMF_OK;
 }
 
-/*
- * The first guess: by the central limit theorem (Dong, Roth and Su 2022, Section 5) many steps are together about
- * mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)).
- */
+/* Many steps are about mu-Gaussian with mu = q sqrt(n (e^(1/sigma^2) - 1)) (Dong, Roth and Su 2022, Section 5). */
 static double guess(const search *s) {
     const account_question *c = s->question;
     double mu = account_gaussian_mu(c->given, s->log_delta), n = (double)c->compositions, q = c->probability;
@@ -180,8 +174,6 @@ static search search_of(account_request *r, unknown what, double epsilon, double
     return s;
 }
 
-/* ---- sigma ---- */
-
 static const double SIGMA_LEAST = 1e-3; /* the engines of sampling do not go below it: epsilon is about 1e6 there */
 
 static void answer_with(const search *s, double sigma, const account_answer *found, dpmf_privacy *out) {
@@ -232,8 +224,6 @@ done:
     account_close(&r);
     return status;
 }
-
-/* ---- compositions, probability ---- */
 
 static dpmf_status open_budget(double sigma, double epsilon, double delta, const dpmf_account_options *options,
                                account_request *r) {
@@ -287,10 +277,8 @@ dpmf_status dpmf_calibrate_probability(double sigma, double epsilon, double delt
     search s;
     dpmf_status status = DPMF_OK;
     TRY(open_budget(sigma, epsilon, delta, options, &r));
-    if (dpmf_sampling_is_none(&r.options.sampling)) {
-        status = base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic");
-        goto done;
-    }
+    if (dpmf_sampling_is_none(&r.options.sampling))
+        TRY_DONE(base_fail(DPMF_ERROR_ARGUMENT, "sampling none has no probability; use poisson or block-cyclic"));
     TRY_DONE(budget(&r, PROBABILITY, sigma, epsilon, delta, -log(1e-12), 0, &s, out));
     *probability = s.question->probability / (double)account_sampling_blocks(&r.options.sampling);
 done:

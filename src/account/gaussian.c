@@ -59,10 +59,7 @@
 static const double log_sqrt_two_pi = 0.91893853320467274178;
 static const double sqrt_two_pi = 2.50662827463100050242;
 
-/*
- * int_0^inf e^(-xt - t^2/2) (1 - e^(-mu t)) dt for x >= -1/2, without the last factor for mu = INFINITY. The step 1/16
- * and the ends leave less than 1e-15 (the test compares with 40 digits).
- */
+/* int_0^inf e^(-xt - t^2/2) (1 - e^(-mu t)) dt, x >= -1/2 (mu = INFINITY: without the last factor); error below 1e-15. */
 static double decaying_integral(double x, double mu) {
     const double scale = 1 / fmax(1, x), step = 0.0625;
     double sum = 0;
@@ -97,7 +94,6 @@ static parts gaussian_parts(double mu, double epsilon) {
     return p;
 }
 
-/* phi(x)/delta, which the derivatives of ln delta share. */
 static double density_over_delta(const parts *p) {
     return p->x < -0.5 ? exp(-0.5 * p->x * p->x - log_sqrt_two_pi - p->log_delta) : 1 / p->difference;
 }
@@ -133,9 +129,8 @@ double account_gaussian_epsilon(double mu, double log_delta) {
         }
         double next = epsilon + excess / (density_over_delta(&p) * p.y_ratio);
         if (!(next >= low && next <= high)) next = 0.5 * (low + high);
-        const double change = fabs(next - epsilon);
         epsilon = next;
-        if (change <= converged * epsilon || high - low <= converged * high) break;
+        if (fabs(next - epsilon) <= converged * epsilon || high - low <= converged * high) break;
     }
     return epsilon;
 }
@@ -165,9 +160,8 @@ double account_gaussian_mu(double epsilon, double log_delta) {
         }
         double next = mu - excess / density_over_delta(&p);
         if (!(next >= low && next <= high)) next = 0.5 * (low + high);
-        const double change = fabs(next - mu);
         mu = next;
-        if (change <= converged * mu || high - low <= converged * high) break;
+        if (fabs(next - mu) <= converged * mu || high - low <= converged * high) break;
     }
     return mu;
 }
@@ -183,8 +177,7 @@ double account_zcdp_epsilon(double rho, double log_delta) {
     assert(rho >= 0);
     if (rho == 0 || log_delta >= 0) return 0;
     if (isinf(rho) || isinf(log_delta)) return INFINITY;
-    /* The b for which order 1 + b is the best: ln delta falls as b grows. By bisection of ln b: Newton or secants would save
-     * nothing that counts. */
+    /* The b for which order 1 + b is the best, by bisection of ln b (Newton would save nothing): ln delta falls as b grows. */
     double low = -700, high = 700; /* ln b */
     for (int round = 0; round < ROUNDS && high - low > converged * fabs(high); round++) {
         const double middle = 0.5 * (low + high), b = exp(middle);
@@ -336,8 +329,6 @@ dpmf_status account_composed_search(const account_question *q, double *log_delta
 /*
  * ---- upper bounds from Renyi divergences ----
  *
- * Renyi divergences of the composed mechanism, and the bounds that they prove.
- *
  * Of order a = 1 + t the divergence of one step is ln M(t) / t, M(t) = E_P[e^(tL)]; composition adds. With K the upper
  * bound of n ln M(t), for every t > 0 (Canonne, Kamath and Steinke 2020, Proposition 12)
  *
@@ -371,10 +362,7 @@ double account_rdp_cumulant(const account_pair *pair, double t) {
     return n * value * (1 + (value > 0 ? 1e-13 : -1e-13));
 }
 
-/*
- * The t at which the best epsilon, or else ln delta, is the one given: the first grows with t, the second falls.
- * Orders where K fails count as too large.
- */
+/* The t at which the best epsilon (grows with t) or ln delta (falls) is the one given; orders where K fails are too large. */
 static double best_order(const account_pair *pair, const account_question *q) {
     double low = -30, high = 60; /* ln t */
     for (int round = 0; round < 60 && high - low > 1e-7; round++) {

@@ -45,8 +45,6 @@ void dpmf_ledger_free(dpmf_ledger *ledger) {
     base_free(ledger);
 }
 
-/* ---- entries ---- */
-
 /* Compares everything but the number of compositions; adjacency and engine are the ledger's. */
 static int compare(const account_question *a, const account_question *b) {
     const double x[] = {a->sigma,       a->probability,   (double)a->picks, (double)a->bins,
@@ -263,8 +261,6 @@ done:
     parts_free(&p);
     return status;
 }
-
-/* ---- questions ---- */
 
 /* A ledger with one kind of run is answered as that run alone. */
 static int is_plain(const dpmf_ledger *ledger) {

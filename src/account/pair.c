@@ -242,15 +242,13 @@ account_cumulant pair_cumulant(const account_pair *pair, double cut, double t, d
     if (!pair_find_range(pair, cut, t, fineness, &r)) return k;
     const int64_t stride = pair_shorten(pair, cut, t, &r);
     double peak = 0; /* within the 0.03 that a stride of sigma/4 may miss */
-    for (int64_t i = r.first; i <= r.last; i += stride) {
+    for (int64_t i = r.first; i <= r.last; i += stride)
         peak = fmax(peak, log_size(pair, cut, t, r.origin + r.step * (double)i));
-    }
     const double shift = peak > 50 ? peak : 0; /* beyond e^50 the 1 in M - 1 has no digits left */
     sums s = {0};
     const double factor = r.step / pair->sigma * 0.39894228040143267794; /* over sqrt(2 pi) */
-    for (int64_t i = r.first; i <= r.last; i++) {
+    for (int64_t i = r.first; i <= r.last; i++)
         add_point(pair, cut, t, r.origin + r.step * (double)i, factor, shift, &s);
-    }
     double m = s.whole, first = s.moment[1], log_size_error = 0;
     if (shift > 0) {
         k.value = shift + log(m);
@@ -273,8 +271,6 @@ account_cumulant pair_cumulant(const account_pair *pair, double cut, double t, d
     if (!isfinite(k.value) || !isfinite(k.first) || !(k.second >= 0)) k.error = INFINITY;
     return k;
 }
-
-/* ---- the error of the quadrature, proven ---- */
 
 /*
  * A proven bound on the error of the quadrature above.
@@ -477,8 +473,6 @@ double pair_log_error(const account_pair *pair, double cut, double t, double y, 
     return base_log_add(best, log(8 * c) + base_log_add(gaussian, -kept));
 }
 
-/* ---- the loss at a point ---- */
-
 /*
  * The loss as a function of the point z that is observed, and its inverse.
  *
@@ -496,8 +490,9 @@ double pair_log_error(const account_pair *pair, double cut, double t, double y, 
  * whose positive root over e^(x/2) is y + sqrt(y^2+1), y = rest sinh(x/2)/k.
  *
  * Accuracy: the z returned has a loss within c u |x| of x, c = 6 (for replace the rounding of the exponent of e^l =
- * rest/k comes to it: c = 6 + |l|), and is itself rounded to 4 u (|z|+1); account/grid/atoms.c allows for that much. So (e^x - rest)/q is taken as 1 + expm1(x)/q near x = 0, where expm1 is accurate; as
- * (rest/q) expm1(x - ln rest) further down, where w may be small; and by logarithms where e^x is large.
+ * rest/k comes to it: c = 6 + |l|), and is itself rounded to 4 u (|z|+1); account/grid/atoms.c allows for that much.
+ * So (e^x - rest)/q is taken as 1 + expm1(x)/q near x = 0, where expm1 is accurate; as (rest/q) expm1(x - ln rest)
+ * further down, where w may be small; and by logarithms where e^x is large.
  */
 
 pair_constants pair_prepare(const account_pair *pair) {

@@ -15,7 +15,6 @@ double complex pair_complex(double x, double y);
 
 double pair_excess(double u); /* e^u - 1 - u without cancellation */
 
-/* Refuses a pair that is out of range, naming the number. */
 DPMF_MUST_CHECK dpmf_status pair_check(const account_pair *pair);
 
 /* ln(1 - q + q e^((2x-1)/(2 sigma^2))): the log ratio of M(1) to N(0, sigma^2) at x. */
@@ -38,10 +37,7 @@ typedef struct account_cumulant {
 
 account_cumulant pair_cumulant(const account_pair *pair, double cut, double t, double fineness);
 
-/*
- * ln of a proven bound on the error of M(t + is), |s| <= y, by that quadrature, but for roundings; INFINITY
- * where there is none. One of `enough` is not made smaller.
- */
+/* ln of a proven error bound of that quadrature for M(t + is), |s| <= y, roundings apart (INFINITY: none); at best `enough`. */
 double pair_log_error(const account_pair *pair, double cut, double t, double y, double fineness, double enough);
 
 /* ---- what the real and the complex quadrature share: where the integrand lives ---- */
@@ -63,7 +59,6 @@ int pair_find_range(const account_pair *pair, double cut, double t, double finen
 
 /* ---- the loss as a function of the point z that is observed ---- */
 
-/* The numbers of a pair that every point needs. */
 typedef struct pair_constants {
     account_direction direction;
     int sign; /* the loss rises (1) or falls (-1) with z */

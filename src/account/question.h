@@ -44,15 +44,11 @@ void account_close(account_request *r);
 /* account/gaussian.c: the parts of an answer that follow from sigma and delta: mu, rho, what it would be without the sampling. */
 dpmf_privacy account_privacy(const account_request *r, double sigma, double epsilon, double delta);
 
-/* DPMF_ERROR_ARGUMENT outside what is accepted. */
 DPMF_MUST_CHECK dpmf_status account_check_sigma(double sigma);
 DPMF_MUST_CHECK dpmf_status account_check_epsilon(double epsilon);
 DPMF_MUST_CHECK dpmf_status account_check_delta(double delta);
 
-/*
- * account/sampled.c, for Monte Carlo schemes: epsilon for sigma and delta, delta for sigma and epsilon, or sigma for
- * epsilon and delta. `out` has the parts of account_privacy already.
- */
+/* account/sampled.c, Monte Carlo schemes: epsilon, delta or sigma from the other two. `out` has account_privacy's parts. */
 DPMF_MUST_CHECK dpmf_status account_sampled_answer(const account_request *r, int of_epsilon, double sigma,
                                                    dpmf_privacy *out);
 DPMF_MUST_CHECK dpmf_status account_sampled_sigma(const account_request *r, double epsilon, double delta,
@@ -61,10 +57,7 @@ DPMF_MUST_CHECK dpmf_status account_sampled_sigma(const account_request *r, doub
 /* A scheme of kind bins, entries of the Gram matrix not negative; both directions. The question's own run does not matter. */
 DPMF_MUST_CHECK dpmf_status account_correlated(const montecarlo_scheme *scheme, const account_question *q,
                                                account_answer *out);
-/*
- * A sigma (in the scheme's own unit) that is enough for e^log_delta at the epsilon that q gives, near the least; the
- * scheme's own does not matter.
- */
+/* A sigma, in the scheme's unit, enough for e^log_delta at the epsilon of q, near the least; the scheme's own is not read. */
 DPMF_MUST_CHECK dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, const account_question *q,
                                                      double log_delta, double *sigma);
 

@@ -75,9 +75,8 @@ dpmf_status saddle_nodes_create(const pair_constants *p, double log_cut, saddle_
         total += exp(memory[i]);
     }
     const double shift = log(total);
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         memory[i] -= shift;
-    }
     *out = (saddle_nodes){p->n, count, memory, memory + count, top};
     return DPMF_OK;
 }
@@ -89,9 +88,8 @@ void saddle_nodes_free(saddle_nodes *nodes) {
 void saddle_nodes_step(const saddle_nodes *nodes, double t, double k[3]) {
     const double *log_weight = nodes->log_weight, *loss = nodes->loss;
     double largest = -INFINITY;
-    for (int64_t i = 0; i < nodes->count; i++) {
+    for (int64_t i = 0; i < nodes->count; i++)
         largest = fmax(largest, log_weight[i] + t * loss[i]);
-    }
     double s0 = 0, s1 = 0, s2 = 0;
     for (int64_t i = 0; i < nodes->count; i++) {
         const double exponent = log_weight[i] + t * loss[i] - largest;

@@ -27,10 +27,7 @@ typedef struct saddle_nodes {
     double z_high;             /* where the upper losses are cut off */
 } saddle_nodes;
 
-/*
- * P as it is once the upper losses that have e^log_cut of it are cut off, as they are before any composition: at a high
- * order they would outweigh everything.
- */
+/* P without the upper losses that have e^log_cut of it, cut before any composition: at a high order they would outweigh all. */
 DPMF_MUST_CHECK dpmf_status saddle_nodes_create(const pair_constants *p, double log_cut, saddle_nodes *out);
 void saddle_nodes_free(saddle_nodes *nodes);
 /* k[0..2] of one step. */

@@ -75,7 +75,6 @@ done:
     return status;
 }
 
-/* The distance with the least bound, by coarse evaluations. */
 static dpmf_status best_distance(const montecarlo_scheme *s, const account_question *q, int64_t *out) {
     account_question coarse = *q;
     double least = INFINITY;
@@ -104,8 +103,7 @@ dpmf_status account_correlated(const montecarlo_scheme *s, const account_questio
 /* ln sigma between `low`, too little, and `high`, enough: regula falsi that halves the weight of an end which stays. */
 static dpmf_status close_in(montecarlo_scheme *s, int64_t apart, const account_question *q, double log_delta,
                             double low, double at_low, double *high, double at_high) {
-    const double tolerance = 0.5 * q->relative;
-    for (int i = 0; i<LOOKS && * high - low> tolerance; i++) {
+    for (int i = 0; i < LOOKS && (*high - low) > 0.5 * q->relative; i++) {
         const double margin = 0.05 * (*high - low);
         double x = low + (*high - low) * at_low / (at_low - at_high);
         account_answer found;
@@ -151,8 +149,6 @@ dpmf_status account_correlated_sigma(const montecarlo_scheme *scheme, const acco
     *sigma = exp(high);
     return DPMF_OK;
 }
-
-/* ---- the answers ---- */
 
 static const double DELTA_MIN = 1e-6;
 
@@ -338,8 +334,7 @@ dpmf_status account_sampled_sigma(const account_request *r, double epsilon, doub
     }
     delta -= coupling(r, epsilon);
     if (delta < DELTA_MIN) {
-        delta = whole;
-        *out = account_privacy(r, sigma, epsilon, delta);
+        *out = account_privacy(r, sigma, epsilon, whole);
         out->method = METHOD_UNAMPLIFIED;
         return DPMF_OK;
     }

@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- engines ---- */
-
 static const char *const ENGINES[] = {
     [DPMF_ENGINE_AUTO] = "auto",
     [DPMF_ENGINE_FOURIER] = "fourier",
@@ -38,8 +36,6 @@ dpmf_status dpmf_engine_parse(const char *text, dpmf_engine *out) {
     return base_fail(DPMF_ERROR_ARGUMENT, "engine '%s', accepted: auto, fourier, connect-the-dots, rdp, monte-carlo",
                      base_show(text, strlen(text), shown));
 }
-
-/* ---- samplings ---- */
 
 /*
  * In sentences, @u is the unit, @n the compositions, @p the sampling's probability and @q that of a unit whose turn it is,
@@ -270,11 +266,9 @@ typedef base_text text;
 static double up(double value) {
     if (!(value > 0) || !isfinite(value)) return value;
     double unit = pow(10, floor(log10(value)) - 3);
-    double rounded = ceil(value / unit * (1 - 1e-14)) * unit;
-    return fmax(rounded, value);
+    return fmax(ceil(value / unit * (1 - 1e-14)) * unit, value);
 }
 
-/* What the places of a sentence of SAMPLINGS stand for. */
 typedef struct sentence_values {
     const dpmf_sampling *sampling;
     int digits;

@@ -24,8 +24,6 @@ static const char METHOD[] = "the best of a random number of runs, Renyi diverge
 static const char METHOD_QUADRATURE[] =
     "the best of a random number of runs, Renyi divergences at the best order, the proven error of quadrature added";
 
-/* ---- words ---- */
-
 static dpmf_status refuse_text(const char *text) {
     char shown[64];
     return base_fail(DPMF_ERROR_ARGUMENT,
@@ -69,8 +67,6 @@ double dpmf_tuning_runs(const dpmf_tuning *t) {
     if (t->eta == 0) return (1 / t->gamma - 1) / -log_gamma;
     return t->eta * (1 - t->gamma) / (t->gamma * -expm1(t->eta * log_gamma));
 }
-
-/* ---- divergences of one run ---- */
 
 typedef struct best {
     account_question run;
@@ -123,8 +119,6 @@ static dpmf_status epsilon_at(const best *b, double t, double *out) {
     *out = fmax(0, bound + 1e-13 * (fabs(divergence) + fabs(b->log_delta) / t + 1));
     return DPMF_OK;
 }
-
-/* ---- orders ---- */
 
 typedef dpmf_status (*objective)(const best *b, double t, double *out);
 

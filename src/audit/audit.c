@@ -22,8 +22,6 @@ dpmf_audit_options dpmf_audit_options_defaults(void) {
     return (dpmf_audit_options){.canaries = 1000, .confidence = 0.95, .noise_factor = 1, .run = dpmf_run_defaults()};
 }
 
-/* ---- options ---- */
-
 static dpmf_status check_options(const dpmf_audit_options *o) {
     if (o->canaries < CANARIES_MIN || o->canaries > CANARIES_MAX)
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " canaries, accepted: %d to %d", o->canaries, CANARIES_MIN,
@@ -87,8 +85,6 @@ done:
     dpmf_audit_free(made);
     return status;
 }
-
-/* ---- from a run to bounds ---- */
 
 static dpmf_status find_bounds(dpmf_audit *a) {
     dpmf_audit_result *r = &a->result;

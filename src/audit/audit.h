@@ -28,7 +28,6 @@ static inline double audit_sign(const dpmf_audit *a, int64_t canary) {
     return a->included[canary] ? 1 : replaced ? -1 : 0;
 }
 
-/* Memory for `canaries` of them. */
 DPMF_MUST_CHECK dpmf_status audit_allocate(dpmf_audit *audit, int64_t canaries);
 
 /* The two runs: allocate, and fill included, taken and released. `actual` is the mechanism that makes the noise. */
@@ -40,12 +39,7 @@ DPMF_MUST_CHECK dpmf_status audit_run_trained(dpmf_audit *audit, const dpmf_mech
 /* Fills score, projected, norm and largest. */
 DPMF_MUST_CHECK dpmf_status audit_score(dpmf_audit *audit);
 
-/* ---- bounds ---- */
-
-/*
- * The largest epsilon for which (epsilon, delta) limits the probability of `correct` or more right guesses among
- * `guesses` about `canaries` fair coins to `failure` (audit/bounds.c); 0: none.
- */
+/* The largest epsilon that limits P[`correct` or more of `guesses` right] to `failure` (audit/bounds.c); 0: none. */
 double audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, double delta, double failure);
 
 /* The best of several ways to guess, all of which together fail with probability `failure`; tpr and fpr. */

@@ -53,8 +53,6 @@ double audit_guess_epsilon(int64_t canaries, int64_t guesses, int64_t correct, d
     return low;
 }
 
-/* ---- canaries in the order of their scores ---- */
-
 typedef struct ranked {
     double score;
     int64_t canary; /* makes the order unique where scores are equal */
@@ -66,8 +64,6 @@ static int compare_ranked(const void *a, const void *b) {
     if (x->score != y->score) return x->score < y->score ? 1 : -1;
     return x->canary < y->canary ? -1 : 1;
 }
-
-/* ---- guesses ---- */
 
 static void guess_some(dpmf_audit *a, const ranked *order, int64_t in, int64_t out, double failure) {
     int64_t correct = 0;
@@ -110,8 +106,6 @@ dpmf_status audit_guess(dpmf_audit *a, double failure) {
 /*
  * ---- from the size of normal noise ----
  *
- * A lower bound on epsilon from the measured size of the noise, for noise that is normal.
- *
  * Guesses are bits: a thousand of them prove at most an epsilon of about 5, and almost nothing for weak signals. The
  * scores contain more information: the projections of audit/score.c are
  *
@@ -151,10 +145,7 @@ typedef struct fit {
     int64_t degrees;
 } fit;
 
-/*
- * The epsilon of sigma, or of a larger sigma where the accountant has no answer: never more than the run's epsilon.
- * Precision does not matter far above the claim.
- */
+/* The epsilon of sigma, or of a larger one where there is no answer, so never above the run's; coarse far above the claim. */
 static dpmf_status account(const dpmf_audit *a, double sigma, double *out) {
     dpmf_account_options how = dpmf_mechanism_account(a->mechanism);
     dpmf_status status = DPMF_OK;

@@ -62,10 +62,9 @@ static dpmf_status sampling_text(const dpmf_mechanism *mechanism, char text[64],
 /*
  * ---- the noise stream with canaries ----
  *
- * A run of the noise stream with canaries: canary i is coordinate i of the row, of size 1 with a clip norm of 1. Under sampling
- * the mechanism's own sampler chooses the steps of each canary. Without sampling every canary has the same steps: the
- * pattern with the largest |C u| among those of equal distances that the participation allows. For single and cyclic
- * participation it is the worst pattern.
+ * Canary i is coordinate i of the row, of size 1 with a clip norm of 1. Under sampling the mechanism's own sampler chooses its
+ * steps. Without sampling all have the same: of the patterns of equal distances that the participation allows, the one with the
+ * largest |C u|. For single and cyclic participation it is the worst pattern.
  */
 
 enum { STARTS_MAX = 64 }; /* first steps that are tried */
@@ -159,8 +158,7 @@ done:
 /*
  * ---- a training run with canaries ----
  *
- * A training run with canaries, through a trainer that the caller names. Here are the sampler and the coins; the trainer makes
- * examples of the canaries, trains on them and gives back what it released along each of them.
+ * Here are the sampler and the coins; the caller's trainer trains on the canaries and gives back what it released along each.
  */
 
 dpmf_status audit_run_trained(dpmf_audit *a, const dpmf_mechanism *actual, const uint8_t key[DPMF_KEY_SIZE]) {
@@ -169,10 +167,7 @@ dpmf_status audit_run_trained(dpmf_audit *a, const dpmf_mechanism *actual, const
     double *sign = NULL;
     dpmf_sampler *sampler = NULL, *twin = NULL;
     dpmf_status status = DPMF_OK;
-    /*
-     * A sampler that realises the participation, and how many canaries it takes to fill its batches. Without sampling the first of
-     * those that go through the units in turn that the mechanism accepts.
-     */
+    /* A sampler that realises the participation (without sampling the first accepted), and the canaries that fill batches. */
     const dpmf_participation *p = dpmf_mechanism_get(a->mechanism).participation;
     const int64_t b = dpmf_participation_get(p).separation, batch = (a->options.canaries + b - 1) / b;
     int sampled = 0;

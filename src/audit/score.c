@@ -75,8 +75,6 @@ static dpmf_status read_columns(scorer *s) {
     return DPMF_OK;
 }
 
-/* ---- scores ---- */
-
 static double mixture(const scorer *s, double sign) {
     double all = -INFINITY;
     for (int64_t b = 0; b < s->blocks; b++) {
@@ -94,10 +92,7 @@ static double mixture(const scorer *s, double sign) {
     return all - log((double)s->blocks);
 }
 
-/*
- * The sensitivity is that of a whole pattern or of one column; where neighbours replace, that of a pattern counts
- * twice.
- */
+/* The sensitivity is that of a whole pattern or of one column; where neighbours replace, that of a pattern counts twice. */
 static void note_size(scorer *s, int64_t canary, double norm) {
     dpmf_audit *a = s->audit;
     const dpmf_sensitivity about = dpmf_mechanism_get(a->mechanism).evaluation.sensitivity;

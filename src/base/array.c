@@ -111,13 +111,12 @@ static dpmf_status read_type(cursor *c, npy_header *h) {
 
 static dpmf_status read_order(cursor *c, npy_header *h) {
     if (h->fortran_order >= 0) return refuse_array("the header has 'fortran_order' twice");
-    if (take_word(c, "False")) {
+    if (take_word(c, "False"))
         h->fortran_order = 0;
-    } else if (take_word(c, "True")) {
+    else if (take_word(c, "True"))
         h->fortran_order = 1;
-    } else {
+    else
         return refuse_array("'fortran_order' is neither True nor False");
-    }
     return DPMF_OK;
 }
 
@@ -239,7 +238,6 @@ static int get_item(const npy_header *h, const uint8_t *items, int64_t i, double
     return 1;
 }
 
-/* Writes the values row by row, also from a file that has the columns first. */
 static dpmf_status read_values(const npy_header *h, const uint8_t *items, double *out) {
     const int64_t rows = h->shape[0], columns = h->shape[1];
     for (int64_t i = 0; i < rows; i++) {
@@ -290,10 +288,7 @@ dpmf_status dpmf_array_load(const char *path, dpmf_array *out) {
     return status;
 }
 
-/*
- * The header that numpy.save writes, byte for byte: it leaves room for the first dimension to grow to 21 digits, then
- * fills with at least one space so that the values begin at a multiple of 64.
- */
+/* The header that numpy.save writes, byte for byte: room for 21 digits of the first dimension, values at a multiple of 64. */
 static size_t write_header(const dpmf_array *array, char out[WRITTEN_HEADER_MAX]) {
     char text[WRITTEN_HEADER_MAX], rows[24], columns[24] = "";
     int digits = snprintf(rows, sizeof rows, "%" PRId64, array->shape[0]);

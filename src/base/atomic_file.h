@@ -28,19 +28,13 @@ typedef struct atomic_file {
     char temporary[PATH_MAX];
 } atomic_file;
 
-/*
- * A new file that will be at `path`. `secret`: its mode is 0600, else it follows the umask. Refuses a path that leads to a
- * directory, a pipe or a device. False: see failed and reason; nothing needs to be closed then, though it may be.
- */
+/* A new file for `path`, of mode 0600 if `secret`; no directory, pipe or device. False: see failed, reason; nothing is open. */
 bool atomic_file_open(atomic_file *a, const char *path, bool secret);
 
 /* Appends; callers may also write to a->file themselves. */
 bool atomic_file_write(atomic_file *a, const void *bytes, size_t size);
 
-/*
- * Syncs the file, gives it its name and syncs the directory. The file stays open. `replace`: another file at the path, or a
- * link to one, is replaced; without it that is a failure, and the other file stays.
- */
+/* Syncs and names the file, syncs the directory; it stays open. Without `replace` a file at the path is a failure and stays. */
 bool atomic_file_commit(atomic_file *a, bool replace);
 
 /* Closes the file, unless the caller has set a->file to -1 to keep it, and removes what was not committed. */

@@ -4,9 +4,8 @@
  * iteration with implicit shifts (Martin, Reinsch and Wilkinson 1968; Bowdler, Martin, Reinsch and Wilkinson 1968: tred2 and
  * tql2), as stable as LAPACK's.
  *
- * We do not use LAPACK here because ascents and searches compute the eigenvalues of k x k matrices, k a number of
- * epochs, many thousand times. OpenBLAS would wake its threads for ten numbers, and these then spin for milliseconds
- * each time.
+ * We do not use LAPACK here because ascents and searches compute the eigenvalues of k x k matrices, k a number of epochs, many
+ * thousand times. OpenBLAS would wake its threads for ten numbers, and these then spin for milliseconds each time.
  *
  * Numbers far from 1 are first divided by a power of two, since products of two of them must not leave the range of a double. An
  * answer that is not finite is an error: callers prove bounds with it.

@@ -88,9 +88,8 @@ static uint64_t reverse_bits(uint64_t x) {
 
 static int log2_of(int64_t power) {
     int bits = 0;
-    while (power >> bits > 1) {
+    while (power >> bits > 1)
         bits++;
-    }
     return bits;
 }
 
@@ -115,10 +114,9 @@ static void fill_roots(int64_t count, complex_number *roots) {
 }
 
 dpmf_status base_fft_create(int64_t length, base_fft **out) {
-    if (length < 2 || length > (int64_t)1 << 40 || (length & (length - 1)) != 0) {
+    if (length < 2 || length > (int64_t)1 << 40 || (length & (length - 1)) != 0)
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "a Fourier transform of length %" PRId64 ": a power of two from 2 to 2^40 is needed", length);
-    }
     /* The transform reads roots below M/4; forming the real spectrum reads those of slots below 3M/4. */
     const int64_t count = (3 * (length / 2) + 7) / 8;
     void *memory = NULL, *roots = NULL;
@@ -181,32 +179,26 @@ static void split_all(const complex_number *roots, int64_t m, int64_t b, complex
     const int64_t quarter = m / 4;
     if (m > CACHED) {
         split_block(roots, quarter, b, z);
-        for (int64_t c = 0; c < 4; c++) {
+        for (int64_t c = 0; c < 4; c++)
             split_all(roots, quarter, 4 * b + c, z + c * quarter);
-        }
         return;
     }
-    for (int64_t q = quarter, blocks = 1; q > 0; q /= 4, blocks *= 4) {
-        for (int64_t c = 0; c < blocks; c++) {
+    for (int64_t q = quarter, blocks = 1; q > 0; q /= 4, blocks *= 4)
+        for (int64_t c = 0; c < blocks; c++)
             split_block(roots, q, b * blocks + c, z + 4 * q * c);
-        }
-    }
 }
 
 static void merge_all(const complex_number *roots, int64_t m, int64_t b, complex_number *z) {
     const int64_t quarter = m / 4;
     if (m > CACHED) {
-        for (int64_t c = 0; c < 4; c++) {
+        for (int64_t c = 0; c < 4; c++)
             merge_all(roots, quarter, 4 * b + c, z + c * quarter);
-        }
         merge_block(roots, quarter, b, z);
         return;
     }
-    for (int64_t q = 1, blocks = quarter; blocks > 0; q *= 4, blocks /= 4) {
-        for (int64_t c = 0; c < blocks; c++) {
+    for (int64_t q = 1, blocks = quarter; blocks > 0; q *= 4, blocks /= 4)
+        for (int64_t c = 0; c < blocks; c++)
             merge_block(roots, q, b * blocks + c, z + 4 * q * c);
-        }
-    }
 }
 
 /* The level of block 0 alone, r = 1, where M is twice a power of four; its own inverse but for a factor of 2. */
@@ -281,16 +273,11 @@ static void load_tile(const complex_number *z, int64_t row_step, complex_number 
 }
 
 static void store_tile(complex_number tile[TILE][TILE], int64_t row_step, complex_number *z) {
-    for (int64_t row = 0; row < TILE; row++) {
+    for (int64_t row = 0; row < TILE; row++)
         memcpy(z + row * row_step, tile[row], TILE * sizeof(complex_number));
-    }
 }
 
-/*
- * Slot j changes places with slot M phi(j), M = 2^bits. An index is (top 5 bits, middle, low 5 bits), so that whole
- * tiles of 32 x 32 change places with the tile of the mirrored middle: every cache line is used whole while it is here
- * (Carter and Gatlin 1998).
- */
+/* Slot j changes places with slot M phi(j), in tiles of 32 x 32 so that cache lines are used whole (Carter and Gatlin 1998). */
 static void permute(int64_t m, complex_number *z) {
     const int bits = log2_of(m);
     if (bits < 2 * TILE_BITS) {
@@ -323,8 +310,6 @@ void base_fft_forward(const base_fft *fft, double *data) {
     permute(fft->length / 2, (complex_number *)data);
 }
 
-/* ---- convolution and the inverse of a power series ---- */
-
 /*
  * Convolution, out_i = sum_j a_j b_{i-j}. Term by term where the shorter factor is short; otherwise the longer factor
  * is cut into pieces, each convolved with the shorter one by a Fourier transform, and the results added where they
@@ -356,25 +341,17 @@ static int64_t larger(int64_t a, int64_t b) {
 
 static int64_t power_of_two_from(int64_t least) {
     int64_t power = 2;
-    while (power < least) {
+    while (power < least)
         power *= 2;
-    }
     return power;
 }
 
-/*
- * The transform's length for a shorter factor of s terms and a longer one of l. For pieces, 8 s: the work per term of
- * the answer, N log N / (N - s), is within a few percent of its least there and the transforms are still small.
- */
+/* Pieces take N = 8 s: the work per term, N log N / (N - s), is within a few percent of its least and transforms are small. */
 static int64_t transform_length(int64_t s_count, int64_t l_count) {
-    const int64_t whole = power_of_two_from(s_count + l_count - 1);
-    return smaller(whole, power_of_two_from(8 * s_count));
+    return smaller(power_of_two_from(s_count + l_count - 1), power_of_two_from(8 * s_count));
 }
 
-/*
- * Is term by term cheaper? It does up to s x count multiplications; the transforms, two per piece, and their table take
- * about as long as 2 N log2 N of them (measured, N from 2^8 to 2^20).
- */
+/* Transforms, two per piece, and their table take about as long as 2 N log2 N multiplications (measured, N = 2^8 to 2^20). */
 static int direct_is_cheaper(int64_t s_count, int64_t l_count, int64_t count) {
     if (s_count <= DIRECT_TERMS) return 1;
     const double n = (double)transform_length(s_count, l_count);
@@ -417,9 +394,8 @@ static dpmf_status convolve_by_transform(int64_t s_count, const double *s, int64
         multiply_spectra(length, piece, same ? piece : spectrum);
         base_fft_inverse_unordered(fft, length, piece);
         const int64_t end = smaller(terms + s_count - 1, count - first);
-        for (int64_t i = 0; i < end; i++) {
+        for (int64_t i = 0; i < end; i++)
             out[first + i] += piece[i];
-        }
     }
 done:
     base_free(spectrum);
@@ -442,9 +418,8 @@ dpmf_status base_convolve(int64_t a_count, const double *a, int64_t b_count, con
             memset(out + first, 0, (size_t)(last - first) * sizeof(double));
             for (int64_t j = 0; j < s_count; j++) {
                 const int64_t end = smaller(last, j + l_count);
-                for (int64_t i = larger(first, j); i < end; i++) {
+                for (int64_t i = larger(first, j); i < end; i++)
                     out[i] += s[j] * l[i - j];
-                }
             }
         }
     } else
@@ -458,9 +433,8 @@ static void invert_by_recursion(int64_t a_count, const double *a, int64_t count,
     g[0] = 1 / a[0];
     for (int64_t i = 1; i < count; i++) {
         double sum = 0;
-        for (int64_t j = smaller(i, a_count - 1); j > 0; j--) {
+        for (int64_t j = smaller(i, a_count - 1); j > 0; j--)
             sum += a[j] * g[i - j];
-        }
         g[i] = -sum / a[0];
     }
 }
@@ -474,13 +448,10 @@ static dpmf_status invert_by_newton(int64_t a_count, const double *a, int64_t co
     TRY_DONE(base_alloc_doubles(longest, "the inverse of a power series", &g_hat));
     TRY_DONE(base_alloc_doubles(longest, "the inverse of a power series", &work));
 
-    /*
-     * Lengths are count/2^k rounded up, so that the last step, the most expensive one, ends at count and not past it.
-     */
+    /* Lengths are count/2^k rounded up, so that the last step, the most expensive one, ends at count and not past it. */
     int halvings = 0;
-    while ((count - 1) >> halvings >= DIRECT_TERMS) {
+    while ((count - 1) >> halvings >= DIRECT_TERMS)
         halvings++;
-    }
     int64_t m = ((count - 1) >> halvings) + 1;
     invert_by_recursion(a_count, a, m, g);
     while (halvings-- > 0) {
@@ -503,9 +474,8 @@ static dpmf_status invert_by_newton(int64_t a_count, const double *a, int64_t co
         base_fft_forward_unordered(fft, length, work);
         multiply_spectra(length, work, g_hat);
         base_fft_inverse_unordered(fft, length, work);
-        for (int64_t i = m; i < n; i++) {
+        for (int64_t i = m; i < n; i++)
             g[i] = -work[i - m];
-        }
         m = n;
     }
     assert(m == count);
@@ -518,14 +488,12 @@ done:
 
 dpmf_status base_series_inverse(int64_t a_count, const double *a, int64_t count, double *out) {
     assert(a_count >= 0 && count >= 0);
-    if (a_count == 0 || a[0] == 0) {
+    if (a_count == 0 || a[0] == 0)
         return base_fail(DPMF_ERROR_NUMERICAL, "a power series whose first term is 0 has no inverse");
-    }
     for (int64_t i = 0; i < a_count && (i < count || i == 0); i++) {
-        if (!isfinite(a[i])) {
+        if (!isfinite(a[i]))
             return base_fail(DPMF_ERROR_NUMERICAL,
                              "term %" PRId64 " of a power series to be inverted is %g: it must be finite", i, a[i]);
-        }
     }
     if (count == 0) return DPMF_OK;
     double *g = NULL;

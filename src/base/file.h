@@ -22,7 +22,6 @@ const char *base_show_path(const char *path, char out[BASE_SHOWN_PATH]);
 /* DPMF_ERROR_IO: "cannot read the mechanism file 'x': No such file or directory"; `error` is an errno. */
 dpmf_status base_file_fail(const char *verb, const char *what, const char *path, int error);
 
-/* The same after a failure of an atomic file. */
 struct atomic_file;
 dpmf_status base_atomic_fail(const struct atomic_file *a, const char *what);
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON. cJSON builds the tree, but it is lenient: it takes duplicate keys, control characters, bytes that are not
- * UTF-8, lone surrogates, and any tail. So our own strict scan (RFC 8259, one object) runs first, and cJSON only ever
- * sees a text that passed it. The scan takes O(length log length) time for any text, and its recursion is bounded by
- * the depth allowed.
+ * JSON. cJSON builds the tree, but it is lenient: it takes duplicate keys, control characters, bytes that are not UTF-8, lone
+ * surrogates, and any tail. So our own strict scan (RFC 8259, one object) runs first, and cJSON only ever sees a text that
+ * passed it. The scan takes O(length log length) time for any text, and its recursion is bounded by the depth allowed.
  */
 #include "base/json.h"
 #include "base/memory.h"
@@ -22,10 +21,7 @@ typedef struct span {
     uint32_t at, length;
 } span;
 
-/*
- * The keys of the open objects, unescaped. A stack suffices, since an inner object is closed before its parent
- * continues.
- */
+/* The keys of the open objects, unescaped: a stack, since an inner object is closed before its parent continues. */
 typedef struct scanner {
     const char *text, *what;
     size_t length, at;
@@ -61,11 +57,10 @@ static dpmf_status scan_number(scanner *s) {
     size_t from = s->at;
     double value;
     if (next_is(s, '-')) s->at++;
-    if (next_is(s, '0')) {
+    if (next_is(s, '0'))
         s->at++;
-    } else if (skip_digits(s) == 0) {
+    else if (skip_digits(s) == 0)
         return refuse_text(s, "no value");
-    }
     if (next_is(s, '.')) {
         s->at++;
         if (skip_digits(s) == 0) return refuse_text(s, "a point with no digit after it");
@@ -87,15 +82,14 @@ static int scan_hex4(scanner *s, uint32_t *out) {
     for (int i = 0; i < 4; i++) {
         char c = s->text[s->at + (size_t)i];
         uint32_t digit = 0;
-        if (c >= '0' && c <= '9') {
+        if (c >= '0' && c <= '9')
             digit = (uint32_t)(c - '0');
-        } else if (c >= 'a' && c <= 'f') {
+        else if (c >= 'a' && c <= 'f')
             digit = (uint32_t)(c - 'a') + 10;
-        } else if (c >= 'A' && c <= 'F') {
+        else if (c >= 'A' && c <= 'F')
             digit = (uint32_t)(c - 'A') + 10;
-        } else {
+        else
             return 0;
-        }
         code = 16 * code + digit;
     }
     s->at += 4;
@@ -302,10 +296,7 @@ dpmf_status base_json_parse(const char *text, size_t length, int max_depth, cons
     assert(max_depth >= 1 && max_depth <= CJSON_NESTING_LIMIT);
     scanner s = {.text = text, .what = what, .length = length, .max_depth = max_depth};
     TRY(scan_text(&s));
-    /*
-     * cJSON's tree comes from malloc, since its allocator is global to the process and not ours to change. We first take
-     * as much from our own allocator, so that the memory limit holds for the tree too.
-     */
+    /* cJSON's tree comes from malloc (its allocator is global). We take as much from ours first: the memory limit holds. */
     const size_t node = sizeof(cJSON) + 64; /* and what malloc adds to it and its two strings */
     void *room = NULL;
     TRY(base_alloc(s.values + (int64_t)(s.length / node) + 1, node, "the tree of a JSON text", &room));
@@ -349,11 +340,10 @@ dpmf_status base_json_get_integer(const cJSON *object, const char *key, const ch
     const double whole = 9007199254740992.0; /* 2^53: past it a double may stand for several whole numbers */
     double value = 0;
     TRY(base_json_get_double(object, key, what, &value));
-    if (fabs(value) > whole || value != floor(value) || (int64_t)value < minimum || (int64_t)value > maximum) {
+    if (fabs(value) > whole || value != floor(value) || (int64_t)value < minimum || (int64_t)value > maximum)
         return base_fail(DPMF_ERROR_FORMAT,
                          "%s: \"%s\" is %.17g, but a whole number from %" PRId64 " to %" PRId64 " is needed", what, key,
                          value, minimum, maximum);
-    }
     *out = (int64_t)value;
     return DPMF_OK;
 }
@@ -462,11 +452,10 @@ void base_json_integer(base_writer *w, const char *key, int64_t value) {
 
 void base_json_double(base_writer *w, const char *key, double value) {
     char number[32] = "null";
-    if (isinf(value)) {
+    if (isinf(value))
         strcpy(number, value > 0 ? "\"inf\"" : "\"-inf\"");
-    } else if (!isnan(value)) {
+    else if (!isnan(value))
         base_format_double(value, number);
-    }
     begin(w, key);
     base_write_raw(w, number);
 }

@@ -1,18 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * JSON: a strict scan before cJSON sees a text (duplicate keys, depth, UTF-8, size), and a canonical writer.
- */
+/* JSON: a strict scan before cJSON sees a text (duplicate keys, depth, UTF-8, size), and a canonical writer. */
 #ifndef DPMF_BASE_JSON_H
 #define DPMF_BASE_JSON_H
 
 #include "base/status.h"
 #include <cjson/cJSON.h>
 
-/*
- * Refuses anything but one JSON object of valid UTF-8 with no duplicate key in any object, at most `max_depth` levels,
- * no number out of a double's range, no trailing bytes but spaces. `what` names the text in messages.
- * On success *out is cJSON's tree; free with cJSON_Delete.
- */
+/* One JSON object: UTF-8, no duplicate keys, at most `max_depth` levels, numbers that doubles hold. Free with cJSON_Delete. */
 DPMF_MUST_CHECK dpmf_status base_json_parse(const char *text, size_t length, int max_depth, const char *what,
                                             cJSON **out);
 

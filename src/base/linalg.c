@@ -39,15 +39,12 @@ static int64_t smaller(int64_t a, int64_t b) {
 static inline double sum_block(int64_t n, const double *x, const double *y) {
     double s[8] = {0};
     int64_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        for (int64_t j = 0; j < 8; j++) {
+    for (; i + 8 <= n; i += 8)
+        for (int64_t j = 0; j < 8; j++)
             s[j] += y != NULL ? x[i + j] * y[i + j] : x[i + j];
-        }
-    }
     double sum = ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
-    for (; i < n; i++) {
+    for (; i < n; i++)
         sum += y != NULL ? x[i] * y[i] : x[i];
-    }
     return sum;
 }
 
@@ -71,9 +68,8 @@ double base_dot(int64_t n, const double *x, const double *y) {
 static double sum_of_scaled_squares(int64_t n, const double *x, double scale) {
     if (n <= SUM_BLOCK) {
         double sum = 0;
-        for (int64_t i = 0; i < n; i++) {
+        for (int64_t i = 0; i < n; i++)
             sum += x[i] * scale * (x[i] * scale);
-        }
         return sum;
     }
     const int64_t half = first_half(n);
@@ -95,9 +91,8 @@ dpmf_status base_toeplitz_apply(int64_t n, int64_t count, const double *c, const
         for (int64_t t = n - 1; t >= 0; t--) { /* from the end: row t reads x at and before t only */
             const int64_t terms = smaller(count, t + 1);
             double sum = 0;
-            for (int64_t j = 0; j < terms; j++) {
+            for (int64_t j = 0; j < terms; j++)
                 sum += c[j] * x[t - j];
-            }
             y[t] = sum;
         }
         return DPMF_OK;
@@ -117,9 +112,8 @@ void base_toeplitz_solve_banded(int64_t n, int64_t count, const double *c, const
     for (int64_t t = 0; t < n; t++) {
         const int64_t terms = smaller(count, t + 1);
         double sum = 0;
-        for (int64_t j = 1; j < terms; j++) {
+        for (int64_t j = 1; j < terms; j++)
             sum += c[j] * x[t - j];
-        }
         x[t] = (y[t] - sum) / c[0];
     }
 }
@@ -129,9 +123,8 @@ void base_banded_apply(int64_t n, int64_t bands, const double *rows, const doubl
         const double *row = rows + t * bands;
         const int64_t terms = smaller(bands, t + 1);
         double sum = 0;
-        for (int64_t j = 0; j < terms; j++) {
+        for (int64_t j = 0; j < terms; j++)
             sum += row[j] * x[t - j];
-        }
         y[t] = sum;
     }
 }
@@ -141,17 +134,15 @@ void base_banded_solve(int64_t n, int64_t bands, const double *rows, const doubl
         const double *row = rows + t * bands;
         const int64_t terms = smaller(bands, t + 1);
         double sum = 0;
-        for (int64_t j = 1; j < terms; j++) {
+        for (int64_t j = 1; j < terms; j++)
             sum += row[j] * x[t - j];
-        }
         x[t] = (y[t] - sum) / row[0];
     }
 }
 
 void base_lower_apply(int64_t n, const double *lower, const double *x, double *y) {
-    for (int64_t t = n - 1; t >= 0; t--) {
+    for (int64_t t = n - 1; t >= 0; t--)
         y[t] = base_dot(t + 1, lower + t * n, x);
-    }
 }
 
 void base_lower_solve(int64_t n, const double *lower, const double *y, double *x) {
@@ -162,9 +153,8 @@ void base_lower_solve(int64_t n, const double *lower, const double *y, double *x
 }
 
 static void clear_above_diagonal(int64_t n, double *a) {
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n; i++)
         memset(a + i * n + i + 1, 0, (size_t)(n - i - 1) * sizeof(double));
-    }
 }
 
 /* Columns j.. of M are zero above row j, so a block of columns needs only the part of L below and right of (j, j). */
@@ -186,18 +176,16 @@ static dpmf_status check_size(int64_t n, int64_t limit, const char *what) {
 }
 
 static dpmf_status check_finite(int64_t count, const double *a, const char *what) {
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         if (!isfinite(a[i])) return base_fail(DPMF_ERROR_NUMERICAL, "%s has an entry that is not finite", what);
-    }
     return DPMF_OK;
 }
 
 /* The size of LAPACK's work space from the answer to its query, an integer in a double. */
 static dpmf_status work_space(double answer, double **work, lapack_int *size) {
-    if (!(answer >= 1 && answer <= INT_MAX)) {
+    if (!(answer >= 1 && answer <= INT_MAX))
         return base_fail(DPMF_ERROR_UNSUPPORTED,
                          "a factorization needs %.0f numbers of work space: at most %d are possible", answer, INT_MAX);
-    }
     TRY(base_alloc_doubles((int64_t)answer, "the work space of a factorization", work));
     *size = (lapack_int)answer;
     return DPMF_OK;
@@ -224,12 +212,11 @@ dpmf_status base_cholesky(int64_t n, double *a) {
     TRY(check_finite(n * n, a, "a matrix for a Cholesky factorization"));
     const lapack_int info = LAPACKE_dpotrf_work(LAPACK_COL_MAJOR, 'U', (lapack_int)n, a, (lapack_int)n);
     assert(info >= 0);
-    if (info > 0) {
+    if (info > 0)
         return base_fail(
             DPMF_ERROR_NUMERICAL,
             "a matrix is not positive definite: its leading %d x %d part is not, so it has no Cholesky factor", info,
             info);
-    }
     clear_above_diagonal(n, a);
     return DPMF_OK;
 }

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Linear algebra: triangular, banded and Toeplitz products and solves, and the few LAPACK calls that we use.
- * Matrices are row-major; lower triangular ones are stored whole (n x n) with zeros above the diagonal.
- */
+/* Linear algebra. Matrices are row-major; lower triangular ones are stored whole (n x n) with zeros above the diagonal. */
 #ifndef DPMF_BASE_LINALG_H
 #define DPMF_BASE_LINALG_H
 
@@ -40,16 +37,10 @@ DPMF_MUST_CHECK dpmf_status base_eigen_small(int n, double *a, double *values);
 /* Singular values of an m x n matrix, descending, min(m,n) of them; `a` is destroyed. */
 DPMF_MUST_CHECK dpmf_status base_singular_values(int64_t m, int64_t n, double *a, double *values);
 
-/*
- * Singular values of a banded lower triangular n x n matrix, descending, rows[t * bands + j] = its entry (t, t-j). For
- * up to two bands each has a small relative error; for more, one that is small relative to the norm.
- */
+/* Singular values, descending, of rows as above: small relative errors for up to two bands, else relative to the norm. */
 DPMF_MUST_CHECK dpmf_status base_banded_singular_values(int64_t n, int64_t bands, const double *rows, double *values);
 
-/*
- * a (m x n, m <= n) = L Q with orthonormal rows of Q: writes the m x m lower L with non-negative diagonal; a is
- * destroyed.
- */
+/* a (m x n, m <= n) = L Q, Q with orthonormal rows: writes the m x m lower L, diagonal non-negative; a is destroyed. */
 DPMF_MUST_CHECK dpmf_status base_lq(int64_t m, int64_t n, double *a, double *lower);
 
 /* x in the opposite order: J x, or J X J for the count = n x n numbers of a matrix. */
@@ -64,7 +55,6 @@ DPMF_MUST_CHECK dpmf_status base_alloc_square(int64_t n, const char *what, doubl
 /* Finite, zero above the diagonal and, with `need_inverse`, no zero on it. `what` names the matrix in the message. */
 DPMF_MUST_CHECK dpmf_status base_lower_check(int64_t n, const double *matrix, const char *what, int need_inverse);
 
-/* Checks that `count` numbers are finite. The message names the first that is not. */
 DPMF_MUST_CHECK dpmf_status base_check_finite(int64_t count, const double *values, const char *what);
 
 /* The singular value decomposition: a (n x n) = u diag(values) a': on return the rows of `a` are the right singular vectors. */

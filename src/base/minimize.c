@@ -76,9 +76,6 @@ static dpmf_status start_walk(walk *w) {
     return arrive(w);
 }
 
-/* ---- one step ---- */
-
-/* f at one trial of the line search. */
 static dpmf_status try_step(walk *w, minimize_line_search *line, minimize_line_end *end) {
     const int64_t n = w->objective->count;
     const double *restrict x = w->at.x, *restrict d = w->direction, step = line->next;
@@ -116,8 +113,6 @@ static dpmf_status search_line(walk *w, int *found) {
     return DPMF_OK;
 }
 
-/* ---- runs ---- */
-
 static int is_flat(const walk *w) {
     return w->last.gradient <= w->options->gradient * fmax(1, base_norm(w->objective->count, w->at.x));
 }
@@ -132,7 +127,6 @@ static int falls_too_little(walk *w, int step) {
     return end;
 }
 
-/* From w->at. */
 static dpmf_status run_once(walk *w, ending *end) {
     int found = 1;
     *end = is_flat(w) ? MET : STUCK;
@@ -213,8 +207,6 @@ done:
     minimize_lbfgs_free(&w.own);
     return status;
 }
-
-/* ---- directions ---- */
 
 /*
  * The two loops of limited-memory BFGS (Nocedal 1980; Nocedal and Wright 2006, Algorithm 7.4), with the usual scaling
@@ -325,8 +317,6 @@ void minimize_lbfgs_remember(minimize_lbfgs *m, const double *x, const double *g
     if (m->used < m->pairs) m->used++;
 }
 
-/* ---- the search along a direction ---- */
-
 /*
  * The line search of More and Thuente (1994), which brackets: ACM Transactions on Mathematical Software 20, Sections 2
  * to 4. It looks for a step t with
@@ -339,9 +329,8 @@ void minimize_lbfgs_remember(minimize_lbfgs *m, const double *x, const double *g
  * (Section 4). Until a trial meets the first condition with a slope that is not too steep, the interval is one for
  * psi(t) = phi(t) - MU phi'(0) t, whose minimum has steps that meet both conditions around it (Section 2).
  *
- * We use this search because L-BFGS accepts its first trial nearly always, and where it does not, against walls of
- * infinite loss and in narrow valleys, interpolation with both slopes takes the fewest evaluations, which are expensive
- * here.
+ * We use this search because L-BFGS accepts its first trial nearly always, and where it does not, against walls of infinite
+ * loss and in narrow valleys, interpolation with both slopes takes the fewest evaluations, which are expensive here.
  */
 typedef minimize_line_point point;
 typedef minimize_line_search search;
@@ -361,8 +350,6 @@ void minimize_line_start(search *s, double value, double slope, double step) {
     s->width = MOST - LEAST;
     s->width_before = 2 * s->width;
 }
-
-/* ---- interpolation ---- */
 
 /* The minimum of the cubic through a and b, values and slopes, possibly beyond them; NAN if there is none. */
 static double cubic(const point *a, const point *b) {
@@ -404,10 +391,7 @@ static double beyond(const search *s, const point *best, const point *t, double 
     return t->step > best->step ? fmin(next, limit) : fmax(next, limit);
 }
 
-/*
- * Puts t into the interval of best and other, and gives the next step (Section 4, cases 1 to 4). The three points hold
- * phi or, in the early stage, psi.
- */
+/* Puts t into the interval of best and other, and gives the next step (Section 4, cases 1 to 4); the points hold phi or psi. */
 static double divide(search *s, point *best, point *other, const point *t, double least, double most) {
     const int turned = t->slope * copysign(1, best->slope) < 0;
     double next;
@@ -434,8 +418,6 @@ static double divide(search *s, point *best, point *other, const point *t, doubl
     }
     return next;
 }
-
-/* ---- one trial ---- */
 
 /* psi and its slope in place of phi's, or back with the sign turned. */
 static point tilt(point p, double by) {

@@ -31,10 +31,7 @@ void minimize_lbfgs_direction(const minimize_lbfgs *memory, const double *gradie
 void minimize_lbfgs_remember(minimize_lbfgs *memory, const double *x, const double *gradient, const double *next,
                              const double *next_gradient);
 
-/*
- * value: f and its gradient at x. Outside the domain, f = INFINITY (the gradient is then not read): the line search
- * turns back. NaN counts as infinity.
- */
+/* value: f and its gradient at x. Outside the domain f is INFINITY or NaN, the gradient is not read, the search turns back. */
 typedef struct base_objective {
     int64_t count;
     void *context;
@@ -49,15 +46,9 @@ typedef struct base_minimize_options {
     int pairs;        /* of the memory, 0 means 10; not read where there is a memory already */
     const char *what; /* for the progress callback, with f and the step appended; NULL: silent, cannot be cancelled */
     const dpmf_run *run;
-    /*
-     * NULL, or the caller's own stopping rule. It is called after every step with the objective's context, may evaluate
-     * anything, and sets *end to stop there. `gradient` is the norm.
-     */
+    /* NULL, or the caller's stopping rule after each step: may evaluate anything, sets *end to stop. `gradient` is the norm. */
     dpmf_status (*enough)(void *context, const double *x, double gradient, int *end);
-    /*
-     * NULL, or the caller's memory for as many unknowns: the search starts with the pairs that an earlier search of a
-     * similar function left there, and leaves its own.
-     */
+    /* NULL, or the caller's memory of as many unknowns: the search starts with the pairs that are in it and leaves its own. */
     minimize_lbfgs *memory;
 } base_minimize_options;
 
@@ -73,10 +64,7 @@ typedef struct base_minimum {
 DPMF_MUST_CHECK dpmf_status base_minimize(const base_objective *objective, const base_minimize_options *options,
                                           double *x, base_minimum *out);
 
-/*
- * A search along one line for a step that lowers a function enough and flattens it enough. It sees numbers only: the
- * caller evaluates phi(step) = f(x + step d) and phi'(step) = gradient . d wherever it asks.
- */
+/* A search along a line for a step that lowers phi(step) = f(x + step d) and flattens it enough; the caller evaluates phi. */
 typedef struct minimize_line_point {
     double step, value, slope;
 } minimize_line_point;
@@ -103,11 +91,7 @@ void minimize_line_start(minimize_line_search *search, double value, double slop
 /* Reports the value and slope at search->next. */
 minimize_line_end minimize_line_take(minimize_line_search *search, double value, double slope);
 
-/*
- * Reports that phi is infinite or not a number at search->next. The interval ends there and is halved, and this step is
- * never accepted. As the numbers of that end serve those of the start with the slope's sign turned: a parabola that
- * falls and rises again.
- */
+/* Reports that phi is infinite or NaN at search->next, an end that is never accepted: a parabola, the start's slope turned. */
 minimize_line_end minimize_line_take_wall(minimize_line_search *search);
 
 #endif

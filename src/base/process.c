@@ -97,7 +97,6 @@ static const char *readable(uint64_t bytes, char out[32]) {
     return out;
 }
 
-/* Adds `bytes` to the count, or fails where that would pass the limit. */
 static dpmf_status reserve_bytes(uint64_t bytes, const char *what) {
     const uint64_t limit = base_memory_limit();
     uint_fast64_t used = atomic_load(&in_use);
@@ -116,11 +115,10 @@ dpmf_status dpmf_bytes_allocate(int64_t count, size_t size, const char *what, vo
         return fail(DPMF_ERROR_ARGUMENT, "memory for %" PRId64 " items of %zu bytes, accepted: 0 or more of 1 or more",
                     count, size);
     const uint64_t most = (uint64_t)PTRDIFF_MAX - OVERHEAD;
-    if ((uint64_t)count > most / size) {
+    if ((uint64_t)count > most / size)
         return fail(DPMF_ERROR_MEMORY,
                     "no memory for %s: %" PRId64 " items of %zu bytes are more than can be addressed", what, count,
                     size);
-    }
     const size_t bytes = (size_t)count * size;
     const size_t taken = bytes + OVERHEAD;
     TRY(reserve_bytes(taken, what));
@@ -149,22 +147,6 @@ void dpmf_bytes_free(uint8_t *memory) {
     header.release(header.context, header.start);
     atomic_fetch_sub(&in_use, header.taken);
 }
-
-dpmf_status base_alloc_arrays(const char *what, const base_place *places, size_t count) {
-    enum { LINE = 8 }; /* doubles between two aligned places */
-    int64_t total = 0;
-    double *memory = NULL;
-    for (size_t i = 0; i < count && total <= INT64_MAX / 16; i++)
-        total += places[i].count / LINE * LINE + LINE;
-    TRY(base_alloc_doubles(total, what, &memory));
-    for (size_t i = 0; i < count; i++) {
-        *places[i].array = memory;
-        memory += places[i].count / LINE * LINE + LINE;
-    }
-    return DPMF_OK;
-}
-
-/* ---- messages ---- */
 
 static _Thread_local char message[BASE_MESSAGE_SIZE];
 

@@ -6,12 +6,11 @@
  * of two multiplications. The key is the seed, the counter is (index, stream). It has no state, so threads share the
  * work without bookkeeping, and 16 blocks at once fill the machine's vectors.
  *
- * Normals by Box and Muller 1958: (x, y) = sqrt(-2 ln U) (cos T, sin T), two at a time. U has 52 bits, so that the
- * radius ends at sqrt(2 * 53 ln 2) = 8.57; the tail beyond, 1e-16 of the pairs, does not matter for a simulation of 1e9
- * samples. The angle is one of 52 bits in [-pi/4, pi/4) and two more bits, which exchange x and y and turn both signs:
- * the four arcs make the circle, and sine and cosine need no reduction. Logarithm, sine and cosine are polynomials
- * without branches, good to about 1e-15, so that compilers vectorise the loops; correct rounding would change no
- * visible digit of a simulation.
+ * Normals by Box and Muller 1958: (x, y) = sqrt(-2 ln U) (cos T, sin T), two at a time. U has 52 bits, so that the radius ends
+ * at sqrt(2 * 53 ln 2) = 8.57; the tail beyond, 1e-16 of the pairs, does not matter for a simulation of 1e9 samples. The angle
+ * is one of 52 bits in [-pi/4, pi/4) and two more bits, which exchange x and y and turn both signs: the four arcs make the
+ * circle, and sine and cosine need no reduction. Logarithm, sine and cosine are polynomials without branches, good to about
+ * 1e-15, so that compilers vectorise the loops; correct rounding would change no visible digit of a simulation.
  */
 #include "base/random.h"
 

@@ -60,9 +60,8 @@ void base_tensors_add(base_tensors *tensors, const char *name, int64_t rows, int
 }
 
 const base_tensor *base_tensors_find(const base_tensors *tensors, const char *name) {
-    for (int i = 0; i < tensors->count; i++) {
+    for (int i = 0; i < tensors->count; i++)
         if (strcmp(tensors->tensor[i].name, name) == 0) return &tensors->tensor[i];
-    }
     return NULL;
 }
 

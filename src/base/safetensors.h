@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The safetensors container: 8 bytes little-endian header length, a JSON header, raw little-endian arrays.
- * This reads and writes one canonical form of it: metadata keys and array names in the order given, float64 arrays
- * one after the other without gaps, the header padded with spaces to a multiple of 8.
- */
+/* The safetensors container in one canonical form, which base/safetensors.c describes. */
 #ifndef DPMF_BASE_SAFETENSORS_H
 #define DPMF_BASE_SAFETENSORS_H
 
@@ -27,10 +23,7 @@ typedef struct base_tensors {
 void base_tensors_add(base_tensors *tensors, const char *name, int64_t rows, int64_t columns, const double *values);
 const base_tensor *base_tensors_find(const base_tensors *tensors, const char *name); /* NULL if absent */
 
-/*
- * Metadata are exactly two strings, "dpmf" (the canonical JSON text) and "sha256" (its digest and the arrays':
- * over the text, then for each array its name, a zero byte, dimensions and shape as int64 little-endian, its bytes).
- */
+/* Metadata: "dpmf" (JSON text), "sha256" (of the text, then per array name, 0, dimensions and shape as int64 LE, bytes). */
 DPMF_MUST_CHECK dpmf_status base_safetensors_digest(const char *text, const base_tensors *tensors, char digest[65]);
 
 /* The header bytes alone (length word, JSON, padding); free with base_free. The arrays follow it in order. */
@@ -38,18 +31,13 @@ DPMF_MUST_CHECK dpmf_status base_safetensors_header(const char *text, const char
                                                     uint8_t **header, size_t *size);
 
 /*
- * Strict reader: sizes, offsets, overlaps, gaps, duplicate keys, depth, UTF-8, limits (header at most 16 MiB), then
- * the header must be byte for byte what the writer would write, and the digest must match. All array values must be
- * finite. *text is allocated (base_free); the arrays point into `bytes`, which must be 8-byte aligned and outlive
- * them (base_file_read gives such memory; a caller with other memory copies first).
+ * Strict: the header (at most 16 MiB) must be the writer's, the digest must match, values must be finite. *text is allocated
+ * (base_free); the arrays point into `bytes`, which must be 8-byte aligned and outlive them.
  */
 DPMF_MUST_CHECK dpmf_status base_safetensors_read(const uint8_t *bytes, size_t size, char **text, char digest[65],
                                                   base_tensors *tensors);
 
-/*
- * Returns 1 if the bytes are such a container: a header with our metadata, and arrays that lie one after the other and
- * fill the rest. The reader may still refuse its form, its digest or a value. Does not change the last message.
- */
+/* Returns 1 for a header with our metadata and arrays that fill the rest; the reader may still refuse it. Sets no message. */
 int base_safetensors_is_container(const uint8_t *bytes, size_t size);
 
 #endif

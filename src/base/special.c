@@ -41,9 +41,8 @@ double base_log_normal_cdf(double x) {
     if (!(x < series_below)) return log(upper_tail(-x));
     const double u = 1 / (x * x);
     double tail = 0; /* of the series, by Horner's rule: -u (1 - 3u (1 - 5u (...))) */
-    for (int k = 15; k >= 1; k -= 2) {
+    for (int k = 15; k >= 1; k -= 2)
         tail = -k * u * (1 + tail);
-    }
     return -0.5 * x * x - log(-x) - log_sqrt_two_pi + log1p(tail);
 }
 
@@ -69,10 +68,7 @@ double base_agm(double a, double b) {
     if (a == 0 || b == 0) return 0;
     if (isinf(a) || isinf(b)) return INFINITY;
     double x = fmax(a, b), y = fmin(a, b);
-    /*
-     * The distance squares each round: from 1e-9 of x on, the next one is below a rounding. Any two doubles come there
-     * in a dozen rounds, but for subnormal ones, which may stay one unit apart.
-     */
+    /* The distance squares each round: from 1e-9 on the next is below a rounding. Subnormal numbers may stay a unit apart. */
     for (int round = 0; round < 40 && x - y > 1e-9 * x; round++) {
         const double mean = x - 0.5 * (x - y), product = x * y;
         /* also where the product itself would overflow or underflow */
@@ -82,12 +78,9 @@ double base_agm(double a, double b) {
     return x - 0.5 * (x - y);
 }
 
-/* ---- quadrature ---- */
-
 /*
- * Quadrature for x^(-1/2) by shifted inverses (Hale, Higham and Trefethen 2008, the method for A^(1/2)): the trapezoid
- * rule after the change of variables s = low sc^2, sc a Jacobi elliptic function, whose N nodes and weights are
- * positive and give
+ * Quadrature for x^(-1/2) by shifted inverses (Hale, Higham and Trefethen 2008, the method for A^(1/2)): the trapezoid rule
+ * after the change of variables s = low sc^2, sc a Jacobi elliptic function, whose N nodes and weights are positive and give
  *
  *     sum_j w_j / (x + s_j) = x^(-1/2) (1 + e),   |e| <= 4 exp(-2 pi^2 N / ln(16 high/low)) / (1 - ...)
  *
@@ -174,9 +167,8 @@ static const double two_pi = 6.28318530717958647692;
 static double stirling_error(double n) {
     if (n < 16) { /* n! and its terms are small: rounding leaves 1e-14 at most */
         double factorial = 1;
-        for (double i = 2; i <= n; i++) {
+        for (double i = 2; i <= n; i++)
             factorial *= i;
-        }
         return log(factorial) - ((n + 0.5) * log(n) - n + 0.5 * log(two_pi));
     }
     const double u = 1 / (n * n); /* the term left out, 691/360360 / n^11, is below 1e-16 */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Special functions, to near full double precision, in log space where the value itself would underflow; quadrature for the
- * inverse square root; the binomial distribution.
- */
+/* Special functions near full precision, in logs where values would underflow; quadrature for x^(-1/2); binomial tails. */
 #ifndef DPMF_BASE_SPECIAL_H
 #define DPMF_BASE_SPECIAL_H
 
@@ -23,10 +20,7 @@ typedef struct base_quadrature {
     double error; /* a bound on |e| over [low, high] */
 } base_quadrature;
 
-/*
- * The number of nodes for which `error` is at most `tolerance` (4e-14 if that is less) at this ratio high/low; at most
- * BASE_NODES_MAX.
- */
+/* The number of nodes, at most BASE_NODES_MAX, for an `error` of at most max(tolerance, 4e-14) at this ratio high/low. */
 int base_quadrature_nodes(double ratio, double tolerance);
 
 /* 0 < low <= high, both finite; 1 <= count <= BASE_NODES_MAX. */

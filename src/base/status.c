@@ -46,6 +46,20 @@ dpmf_status base_alloc_doubles(int64_t count, const char *what, double **out) {
     return DPMF_OK;
 }
 
+dpmf_status base_alloc_arrays(const char *what, const base_place *places, size_t count) {
+    enum { LINE = 8 }; /* doubles between two aligned places */
+    int64_t total = 0;
+    double *memory = NULL;
+    for (size_t i = 0; i < count && total <= INT64_MAX / 16; i++)
+        total += places[i].count / LINE * LINE + LINE;
+    TRY(base_alloc_doubles(total, what, &memory));
+    for (size_t i = 0; i < count; i++) {
+        *places[i].array = memory;
+        memory += places[i].count / LINE * LINE + LINE;
+    }
+    return DPMF_OK;
+}
+
 dpmf_status base_copy_text(const char *text, char **out) {
     const size_t size = strlen(text) + 1;
     void *memory = NULL;
@@ -56,10 +70,7 @@ dpmf_status base_copy_text(const char *text, char **out) {
 
 /* ---- text ---- */
 
-/*
- * A half-way case between two doubles has at most 767 significant digits; of the others only one fact matters, whether
- * they are all zero, and one digit can carry that.
- */
+/* A half-way case between two doubles has at most 767 digits; of the others it matters only whether they are all zero. */
 enum { DIGITS_KEPT = 770 };
 
 /* Exponents stop growing here, far beyond the exponent that the digits of any text in memory could compensate. */
@@ -118,9 +129,8 @@ static int scan_decimal(const char *text, size_t length, decimal *d) {
         p++;
         if (p < end && (*p == '+' || *p == '-')) negative = *p++ == '-';
         if (p == end) return 0;
-        for (; p < end && is_digit(*p); p++) {
+        for (; p < end && is_digit(*p); p++)
             if (exponent < EXPONENT_ENOUGH) exponent = 10 * exponent + (*p - '0');
-        }
         d->exponent += negative ? -exponent : exponent;
     }
     if (p != end) return 0;
@@ -227,9 +237,8 @@ static size_t utf8_sequence(const uint8_t *p, size_t left) {
         return 0;
     }
     if (left < size || p[1] < low || p[1] > high) return 0;
-    for (size_t i = 2; i < size; i++) {
+    for (size_t i = 2; i < size; i++)
         if ((p[i] & 0xc0) != 0x80) return 0;
-    }
     return size;
 }
 

@@ -35,10 +35,7 @@ enum { BASE_MESSAGE_SIZE = 1024 }; /* of the thread's message: a path of a few h
 /* Calls the progress function; DPMF_ERROR_CANCELLED if it wants to stop. `run` may be NULL. */
 dpmf_status base_progress(const dpmf_run *run, const char *what, double done);
 
-/*
- * The whole of text[0..length) as a finite decimal number (digits, point, exponent; no hex, inf, nan, spaces):
- * 1 and *out, or 0.
- */
+/* All of text[0..length) as a finite decimal number (digits, point, exponent; no hex, inf, nan, spaces): 1 and *out, or 0. */
 int base_parse_double(const char *text, size_t length, double *out);
 
 /* The same form, of any size. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Running sums that do not lose digits: Neumaier's compensated summation. A plain running sum of n = 10^7 terms can be
- * off by n rounding errors; this one by about one, at the cost of three additions per term.
- */
+/* Neumaier's compensated sums: off by about one rounding, plain ones of n terms by n, for three additions per term. */
 #ifndef DPMF_BASE_SUM_H
 #define DPMF_BASE_SUM_H
 

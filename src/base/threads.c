@@ -75,9 +75,8 @@ static void *worker_main(void *argument) {
     uint64_t seen = 0;
     pthread_mutex_lock(&pool->mutex);
     for (;;) {
-        while (pool->round == seen && !pool->closing) {
+        while (pool->round == seen && !pool->closing)
             pthread_cond_wait(&pool->posted, &pool->mutex);
-        }
         if (pool->closing) break;
         seen = pool->round;
         pthread_mutex_unlock(&pool->mutex);
@@ -95,10 +94,9 @@ static int processor_count(void) {
 }
 
 dpmf_status base_pool_create(int threads, base_pool **out) {
-    if (threads < 0 || threads > MOST_THREADS) {
+    if (threads < 0 || threads > MOST_THREADS)
         return base_fail(DPMF_ERROR_ARGUMENT, "%d threads: 1 to %d are accepted, or 0 for one per processor", threads,
                          MOST_THREADS);
-    }
     const int wanted = threads == 0 ? processor_count() : threads;
     void *memory = NULL, *workers = NULL;
     int made = 0; /* the number of the mutex and the two conditions that exist */
@@ -150,9 +148,8 @@ void base_pool_free(base_pool *pool) {
     pool->closing = 1;
     pthread_cond_broadcast(&pool->posted);
     pthread_mutex_unlock(&pool->mutex);
-    for (int i = 0; i < pool->threads - 1; i++) {
+    for (int i = 0; i < pool->threads - 1; i++)
         pthread_join(pool->workers[i].thread, NULL);
-    }
     pthread_cond_destroy(&pool->finished);
     pthread_cond_destroy(&pool->posted);
     pthread_mutex_destroy(&pool->mutex);
@@ -182,9 +179,8 @@ dpmf_status base_pool_run(base_pool *pool, int64_t count, base_work work, void *
     take_items(pool, 0);
 
     pthread_mutex_lock(&pool->mutex);
-    while (pool->busy > 0) {
+    while (pool->busy > 0)
         pthread_cond_wait(&pool->finished, &pool->mutex);
-    }
     pthread_mutex_unlock(&pool->mutex);
     if (pool->failed_item < 0) return DPMF_OK;
     dpmf_set_last_error(pool->failed_message);

@@ -102,7 +102,6 @@ static double add_unit(const job *j, int64_t unit, int64_t sign) {
     return sum;
 }
 
-/* One group of units: measured, added, certified. */
 static dpmf_status add_group(job *j, base_pool *pool, double grid, double most, double limit) {
     TRY(base_pool_run(pool, j->blocks, measure, j));
     for (int64_t u = 0; u < j->units; u++) {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Crypto: keys and subkeys, seed noise from a subkey, files for their owner alone, wiping. All memory and files with
- * secret bytes come from here.
- */
+/* Keys and subkeys, seed noise, files for their owner alone, wiping: all memory and files with secret bytes come from here. */
 #ifndef DPMF_CRYPTO_H
 #define DPMF_CRYPTO_H
 
@@ -26,11 +23,7 @@ DPMF_MUST_CHECK dpmf_status crypto_hkdf(const uint8_t *salt_bytes, size_t salt_s
                                         size_t secret_size, const uint8_t *info, size_t info_size, uint8_t *out,
                                         size_t size);
 
-/*
- * ---- seed noise (crypto/seed.c) ----
- * Z[row, coordinate], standard normal, a pure function of (subkey, row, coordinate): the same bits for any instruction
- * set, thread, shard or block size.
- */
+/* ---- seed noise (crypto/seed.c): Z[row, coordinate], standard normal, the same bits for any set, thread, shard, block ---- */
 
 /* An expanded AES-256 key and the kernels that go with it. Wiped by close. */
 typedef struct crypto_seed crypto_seed;
@@ -38,34 +31,22 @@ typedef struct crypto_seed crypto_seed;
 DPMF_MUST_CHECK dpmf_status crypto_seed_open(const uint8_t subkey[32], crypto_seed **out);
 void crypto_seed_close(crypto_seed *seed); /* NULL is fine */
 
-/*
- * The same with given kernels. Verification reads W off a stream whose seeds are impulses (verify/seed.c); public
- * streams never use this call.
- */
+/* The same with given kernels, for verification, whose seeds are impulses (verify/seed.c); never for public streams. */
 struct kernels_seed_set;
 DPMF_MUST_CHECK dpmf_status crypto_seed_open_with(const struct kernels_seed_set *kernels, const uint8_t subkey[32],
                                                   crypto_seed **out);
 
-/*
- * out[i] = Z[row, first + i] for i < count: floats or doubles by `precision` (two different streams). Never
- * allocates, never fails; may be called from several threads at once. Fastest when first and count are multiples of 64.
- */
+/* out[i] = Z[row, first + i]; one stream per precision. Never allocates or fails; thread-safe. Fastest on multiples of 64. */
 void crypto_seed_fill(const crypto_seed *seed, dpmf_precision precision, uint64_t row, uint64_t first, size_t count,
                       void *out);
 
-/*
- * out[i] = the exact rounding of scale x N[row, first + i] to a whole number, held in a double; N standard normal, another
- * stream than Z. The same in every other way; 2^-10 <= scale <= 2^45 (docs/exactness.md).
- */
+/* The exact roundings of scale x N[row, first + i], in double, N another stream; 2^-10 <= scale <= 2^45 (docs/exactness.md). */
 void crypto_seed_fill_wholes(const crypto_seed *seed, double scale, uint64_t row, uint64_t first, size_t count,
                              double *out);
 
 /* ---- files that only their owner may read: keys, states, checkpoints (crypto/file.c) ---- */
 
-/*
- * Opens a regular file of this user whose mode keeps all others out; `write`: for reading and writing. A file that does not
- * exist is no failure: *file is -1.
- */
+/* Opens a regular file that only this user may read; `write`: for both. If it does not exist, *file is -1, and no failure. */
 DPMF_MUST_CHECK dpmf_status crypto_secret_open(const char *path, const char *what, int write, int *file, int64_t *size);
 
 /* The whole file, which must exist; free with crypto_wipe_free. */
@@ -79,10 +60,7 @@ DPMF_MUST_CHECK dpmf_status crypto_secret_put(int file, const char *path, const 
 DPMF_MUST_CHECK dpmf_status crypto_secret_write(int file, const char *path, const char *what, int64_t place,
                                                 const void *bytes, size_t size); /* and synced */
 
-/*
- * A new file, mode 0600: whole and synced before it has its name. `replace` 0: an existing file is a failure, and stays
- * (*existed, if not NULL, is 1 then). `file` NULL, or the file, open for reading and writing and locked with flock.
- */
+/* A new file, 0600, synced before it is named. `replace` 0: fails if one exists (*existed). `file`: NULL, or it, locked. */
 DPMF_MUST_CHECK dpmf_status crypto_secret_create(const char *path, const char *what, const void *bytes, size_t size,
                                                  int replace, int *existed, int *file);
 

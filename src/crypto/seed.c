@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Seed noise Z[row, coordinate]: whole groups of 64 coordinates are written straight to the caller's memory, the group
- * at either end through a small buffer. kernels/seed/body.inc has the kernels, docs/noise.md the specification.
- */
+/* Seed noise Z: whole groups of 64 go straight to the caller's memory, the ends through a buffer (docs/noise.md). */
 #include "crypto/crypto.h"
 
 #include "base/memory.h"

@@ -25,7 +25,6 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A stream that is timed. */
 typedef struct runner {
     noise_stream *stream;
     const dpmf_strategy *strategy;

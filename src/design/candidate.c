@@ -23,8 +23,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- which families ---- */
-
 /* Is `family` one of the names joined by commas? */
 static int among(const char *names, const char *family) {
     const size_t length = strlen(family);
@@ -66,8 +64,6 @@ void design_note_skipped(dpmf_design *d, const char *format, ...) {
     const size_t length = strlen(d->skipped_for_time);
     if (length + 1 < sizeof d->skipped_for_time) memcpy(d->skipped_for_time + length, "\n", 2);
 }
-
-/* ---- the options of other stages ---- */
 
 int design_may_skip(dpmf_status status) {
     return status == DPMF_ERROR_UNSUPPORTED || status == DPMF_ERROR_NUMERICAL || status == DPMF_ERROR_ARGUMENT;
@@ -136,8 +132,6 @@ dpmf_status design_ask_time(dpmf_design *d, int64_t i, int *enough) {
     *enough = c->overhead <= d->options.max_overhead;
     return DPMF_OK;
 }
-
-/* ---- losses and sigma ---- */
 
 /* The errors without the sensitivity; infinite where they diverge. */
 static dpmf_status find_errors(const dpmf_design *d, candidate *c) {
@@ -214,8 +208,6 @@ static dpmf_status settle_cap(const dpmf_design *d, dpmf_sampling *sampling) {
     return account_calibrate_cap(d->problem.epsilon, d->problem.delta, 0, &how, &sampling->cap, NULL);
 }
 
-/* ---- the list ---- */
-
 /* Returns the diagonals of C, or of C^-1, if the family is named after them. */
 static int64_t bands_of(const dpmf_strategy *s) {
     const strategy_family *family = strategy_family_find(s->family, strlen(s->family));
@@ -276,8 +268,6 @@ dpmf_status design_add_closed_form(dpmf_design *d, const char *family, const dpm
     return design_may_skip(status) ? DPMF_OK : status;
 }
 
-/* ---- the best of a family ---- */
-
 dpmf_status design_optimize(const dpmf_design *d, const search_request *request, dpmf_strategy **out,
                             dpmf_optimization *result) {
     dpmf_optimize_options o = design_optimize_options(d);
@@ -305,10 +295,7 @@ dpmf_status design_optimize(const dpmf_design *d, const search_request *request,
     return DPMF_OK;
 }
 
-/*
- * Keeps the optimizer's bound if it holds for all mechanisms under this participation and is stronger than the known
- * one.
- */
+/* Keeps the optimizer's bound if it holds for all mechanisms under this participation and is stronger than the known one. */
 static void take_bound(dpmf_design *d, const dpmf_optimization *found) {
     const double unit = d->problem.adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 2 : 1;
     double *known = d->problem.loss == DPMF_LOSS_MAX ? &d->proven.max_loss : &d->proven.rms_loss;
@@ -347,8 +334,6 @@ dpmf_status design_add_best(dpmf_design *d, const search_request *request, doubl
     if (noise != NULL) *noise = fmin(first, second);
     return DPMF_OK;
 }
-
-/* ---- the bound ---- */
 
 dpmf_status design_find_bound(dpmf_design *d) {
     problem_facts *p = &d->problem;
@@ -398,10 +383,7 @@ static int wanted(const dpmf_design *d, dpmf_sampling_kind kind) {
     return d->options.any_sampling || d->options.sampling == kind;
 }
 
-/*
- * Finds the candidate of a family without sampling that has the least noise, of those that have more than `above`;
- * NULL: none.
- */
+/* Finds the family's candidate without sampling that has the least noise above `above`; NULL: none. */
 static const candidate *best_of(const dpmf_design *d, const char *family, double above) {
     const candidate *best = NULL;
     for (int64_t i = 0; i < d->count; i++) {
@@ -412,10 +394,7 @@ static const candidate *best_of(const dpmf_design *d, const char *family, double
     return best;
 }
 
-/*
- * Adds the best of a family that the account supports: where it is passed over (entries of C that are negative, too
- * many bins) the next best. *added: was one?
- */
+/* Adds the best of a family that the account does not pass over (negative entries of C, too many bins). *added: was one? */
 static dpmf_status add_under(dpmf_design *d, const char *family, const dpmf_sampling *sampling, int *added) {
     const candidate *best;
     double above = -INFINITY;

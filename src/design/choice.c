@@ -21,15 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- order ---- */
-
 static int compare_integers(int64_t a, int64_t b) {
     return (a > b) - (a < b);
 }
 
-/*
- * Compares everything in which two candidates can differ, so that the order does not depend on the sorting algorithm.
- */
+/* Compares everything in which two candidates can differ, so that the order does not depend on the sorting algorithm. */
 static int compare_candidates(const void *left, const void *right) {
     const candidate *a = left, *b = right;
     if (a->compared != b->compared) return a->compared < b->compared ? -1 : 1;
@@ -43,13 +39,9 @@ static int compare_candidates(const void *left, const void *right) {
     return compare_integers(a->info.normalized, b->info.normalized);
 }
 
-/* ---- eligible candidates ---- */
-
 static int fits(const dpmf_design *d, int64_t i) {
     return design_fits(d, d->candidates[i].info.memory_bytes);
 }
-
-/* ---- no eligible candidate ---- */
 
 static dpmf_status fail_memory(const dpmf_design *d) {
     int64_t least = 0;
@@ -81,8 +73,6 @@ static dpmf_status fail_empty(const dpmf_design *d) {
                      "design: of the families %s none has a mechanism for this workload and participation",
                      d->options.families == NULL ? "that are known" : d->options.families);
 }
-
-/* ---- the choice ---- */
 
 /* Finds the candidate with sampling of the least noise below `most` that may be chosen; -1: none. */
 static dpmf_status best_sampled(dpmf_design *d, double most, int64_t *best) {
@@ -153,8 +143,6 @@ static dpmf_status fewest_buffers(dpmf_design *d, int64_t best, int64_t *chosen)
     }
 }
 
-/* ---- which points of a sweep stand for their family ---- */
-
 /* Are both of one family and one sampling, so that their streams differ only in the number of buffers? */
 static int same_group(const dpmf_candidate *a, const dpmf_candidate *b) {
     return strcmp(a->family, b->family) == 0 && a->sampling.kind == b->sampling.kind &&
@@ -199,8 +187,6 @@ dpmf_status design_choose(dpmf_design *d, int64_t *chosen) {
     return DPMF_OK;
 }
 
-/* ---- sentences ---- */
-
 typedef base_text text;
 #define add base_text_add /* short, because every line below uses it */
 
@@ -226,7 +212,6 @@ static void name(text *t, const dpmf_candidate *c) {
     if (c->normals_per_number > 1) add(t, " and %.3g normals per number", c->normals_per_number);
 }
 
-/* Writes a number of bytes in a familiar unit. */
 static void bytes(text *t, uint64_t count) {
     if (count >= (uint64_t)1 << 40)
         add(t, "%.4g TiB", (double)count / 0x1p40);
@@ -258,8 +243,6 @@ static const char *measure(const dpmf_design *d) {
     return d->options.federated && d->options.separation_low < d->options.separation_high ? "worst ratio" : "noise";
 }
 
-/* ---- a sentence for each ---- */
-
 static void reason(const dpmf_design *d, int64_t i, dpmf_candidate *c) {
     const double over = d->candidates[i].compared / d->candidates[d->chosen].compared;
     text t = {c->reason, sizeof c->reason, 0};
@@ -277,8 +260,6 @@ static void reason(const dpmf_design *d, int64_t i, dpmf_candidate *c) {
     else
         add(&t, "%.5g times the %s of the chosen one", over, measure(d));
 }
-
-/* ---- why ---- */
 
 static void add_choice(text *t, const dpmf_design *d, int64_t chosen) {
     const dpmf_candidate *c = &d->candidates[chosen].info;
@@ -382,8 +363,6 @@ static void explain_choice(dpmf_design *d) {
     if (d->options.measure)
         add(&t, "Times were measured on this machine (--measure) and may differ from run to run.\n");
 }
-
-/* ---- warnings ---- */
 
 __attribute__((format(printf, 2, 3))) static void warn(dpmf_design *d, const char *format, ...) {
     va_list arguments;

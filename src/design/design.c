@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Design: from a training run to a mechanism. Every family that applies adds its best strategy, all are calibrated to
- * the same (epsilon, delta), and the least sigma x loss that fits the memory and the time is chosen (McKenna 2024,
- * Sections 3 and 4). This file checks the question and fills it in (families,
- * presets, participation, the calibration that candidates without sampling share), and has the order of these steps,
- * and the answer.
+ * Design: from a training run to a mechanism. Every family that applies adds its best strategy, all are calibrated to the same
+ * (epsilon, delta), and the least sigma x loss that fits the memory and the time is chosen (McKenna 2024, Sections 3 and 4).
+ * This file checks the question and fills it in (families, presets, participation, the calibration that candidates without
+ * sampling share), and has the order of these steps, and the answer.
  */
 #include "design/design.h"
 
@@ -21,8 +20,6 @@ dpmf_design_options dpmf_design_options_defaults(void) {
     return (dpmf_design_options){
         .epochs = 1, .epsilon = 1, .delta = 1e-6, .dim = 1000000, .max_overhead = 4, .run = dpmf_run_defaults()};
 }
-
-/* ---- checks ---- */
 
 static int designed_place(const dpmf_family *f) {
     return f->designed;
@@ -116,8 +113,6 @@ static dpmf_status check_question(const dpmf_workload *workload, const dpmf_desi
     return o->families == NULL ? DPMF_OK : check_families(o->families);
 }
 
-/* ---- the problem ---- */
-
 static dpmf_status make_plain(const dpmf_workload *a, dpmf_workload **out) {
     dpmf_workload_options o = dpmf_workload_options_defaults();
     if (a->toeplitz) {
@@ -140,7 +135,8 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     if (o->dim == 0) d->options.dim = 1000000;
     if (o->max_overhead == 0) d->options.max_overhead = 4;
     if (o->tolerance == 0) d->options.tolerance = 1e-6;
-    if (o->any_sampling) d->options.sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; samplings.c has the rest */
+    if (o->any_sampling)
+        d->options.sampling = DPMF_SAMPLING_BLOCK_CYCLIC; /* its searches; the rest: design_samplings */
     d->probability = (double)o->epochs / (double)workload->steps;
     const int64_t steps = workload->steps;
     dpmf_participation_kind kind = o->federated ? DPMF_PARTICIPATION_MIN_SEPARATION : DPMF_PARTICIPATION_CYCLIC;
@@ -163,12 +159,7 @@ static dpmf_status open_design(const dpmf_workload *workload, const dpmf_design_
     return dpmf_calibrate_sigma(o->epsilon, o->delta, &a, &d->unsampled);
 }
 
-/* ---- the candidates ---- */
-
-/*
- * Closed forms come first, then the families' searches. With sampling, those that profit from it are first: where they
- * have less noise than is proven for all others, those are left out.
- */
+/* Closed forms come first, then searches; under sampling those that profit first, since their noise may rule out all others. */
 static dpmf_status find_candidates(dpmf_design *d) {
     const dpmf_sampling none = {0},
                         poisson = {DPMF_SAMPLING_POISSON, d->probability, 1, 0, d->options.batch_cap, d->options.units};
@@ -191,8 +182,6 @@ static dpmf_status find_candidates(dpmf_design *d) {
         if (f->candidates.search_last != NULL) TRY(f->candidates.search_last(d));
     return design_samplings(d);
 }
-
-/* ---- the answer ---- */
 
 static const uint64_t MOST = (uint64_t)1 << 53; /* bytes; a limit above is none */
 

@@ -28,7 +28,6 @@ typedef struct candidate {
     char made_by[160];
 } candidate;
 
-/* A request for the best strategy of a family. */
 typedef struct search_request {
     const char *family;
     int64_t bands;
@@ -66,8 +65,6 @@ struct dpmf_design {
     char warning[DESIGN_WARNINGS][DESIGN_WARNING];
 };
 
-/* ---- design/candidate.c ---- */
-
 /* Is this family (a name of --family) named, or not excluded? A named family may take longer. */
 int design_is_named(const dpmf_design *d, const char *family);
 int design_is_allowed(const dpmf_design *d, const char *family);
@@ -75,7 +72,6 @@ int design_is_allowed(const dpmf_design *d, const char *family);
 /* Is it named, or allowed and tried for this many steps? If the steps are the reason, the design reports that. */
 int design_is_tried(dpmf_design *d, const char *family, int64_t steps_max);
 
-/* Adds a sentence about what was left out. */
 void design_note_skipped(dpmf_design *d, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Adds a family without parameters; one that does not support the workload is passed over. */
@@ -84,7 +80,6 @@ DPMF_MUST_CHECK dpmf_status design_add_closed_form(dpmf_design *d, const char *f
 /* Adds candidates under samplings whose accounts are not those of a sampled step composed. */
 DPMF_MUST_CHECK dpmf_status design_samplings(dpmf_design *d);
 
-/* Returns the options of a candidate's privacy account. */
 dpmf_account_options design_account(const dpmf_design *d, const dpmf_sampling *sampling, const dpmf_strategy *strategy);
 
 /*
@@ -107,16 +102,10 @@ DPMF_MUST_CHECK dpmf_status design_add_best(dpmf_design *d, const search_request
 /* Returns dpmf_optimize_options with the design's loss, tolerance and run. */
 dpmf_optimize_options design_optimize_options(const dpmf_design *d);
 
-/*
- * May a family's function fail with this without ending the design? It may if the family does not support this
- * workload, or if it diverged.
- */
+/* May a family fail with this without ending the design? Then it does not support the workload, or it diverged. */
 int design_may_skip(dpmf_status status);
 
-/*
- * Computes the problem's bound once, unless an optimizer has found one; and the bound on noise without sampling that
- * follows, 0: unknown.
- */
+/* Computes the problem's bound once, unless an optimizer has one; and the noise without sampling that follows, 0: unknown. */
 DPMF_MUST_CHECK dpmf_status design_find_bound(dpmf_design *d);
 double design_bound_noise(const dpmf_design *d);
 
@@ -163,7 +152,6 @@ typedef struct design_federated_range {
     design_federated_item *item;
 } design_federated_range;
 
-/* The loss of a strategy at one separation. */
 DPMF_MUST_CHECK dpmf_status design_federated_loss(const dpmf_design *d, const dpmf_strategy *s, int64_t separation,
                                                   double *out);
 
@@ -179,10 +167,7 @@ DPMF_MUST_CHECK dpmf_status design_federated_take(const dpmf_design *d, design_f
 DPMF_MUST_CHECK dpmf_status design_federated_open(dpmf_design *d, design_federated_range *out);
 void design_federated_close(design_federated_range *f); /* a zeroed one is fine */
 
-/* Adds the candidates for options.federated. */
 DPMF_MUST_CHECK dpmf_status design_federated(dpmf_design *d);
-
-/* ---- design/choice.c ---- */
 
 /*
  * Is there an eligible candidate with sampling whose noise is below the proven bound for all candidates without, so

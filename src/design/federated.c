@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Federated candidates: the designer does not decide which clients take part. A client takes part at most k times; any
- * two of its rounds are at least s apart, where s >= low is sure and s near high is expected (McKenna 2024, Appendix
- * H).
+ * Federated candidates: the designer does not decide which clients take part. A client takes part at most k times; any two of
+ * its rounds are at least s apart, where s >= low is sure and s near high is expected (McKenna 2024, Appendix H).
  *
  * At separation s a strategy C has the loss
  *
@@ -54,8 +53,6 @@
  */
 enum { EVERY = 8 };
 
-/* ---- the range ---- */
-
 static int64_t highest(const dpmf_design *d) {
     const int64_t k = d->options.epochs, fits = k > 1 ? (d->problem.steps - 1) / (k - 1) : d->problem.steps;
     return d->options.separation_high < fits ? d->options.separation_high : fits;
@@ -74,8 +71,6 @@ static dpmf_status separated(const dpmf_design *d, int64_t separation, dpmf_part
     return dpmf_participation_create(DPMF_PARTICIPATION_MIN_SEPARATION, d->problem.steps, d->options.epochs, separation,
                                      out);
 }
-
-/* ---- losses ---- */
 
 /* The requested loss without the sensitivity; infinite if it is beyond the range of a double. */
 static dpmf_status error_of(const dpmf_design *d, const dpmf_strategy *s, double *out) {
@@ -125,8 +120,6 @@ static dpmf_status fill_losses(const dpmf_design *d, const design_federated_rang
     }
     return DPMF_OK;
 }
-
-/* ---- the list ---- */
 
 static dpmf_status make_room(design_federated_range *f) {
     void *bigger = NULL;
@@ -181,8 +174,6 @@ static dpmf_status add_closed_form(const dpmf_design *d, design_federated_range 
     if (status != DPMF_OK) return design_may_skip(status) ? DPMF_OK : status;
     return design_federated_take(d, f, s, made_by, &kept);
 }
-
-/* ---- comparing ---- */
 
 static int same_family(const design_federated_item *a, const design_federated_item *b) {
     return strcmp(a->strategy->family, b->strategy->family) == 0;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Known answers. There is a small mechanism for each route of the kernel. When a device is opened, libdpmf makes some
- * rows of it, added to a pattern; before every stream the device makes the same rows, and they are compared bit for
- * bit. The types alternate from row to row, in another order for each of the two shards: one begins at an odd
- * coordinate, where numbers are written one by one, and one where they are written as vectors. Both have a pair of
- * numbers whose radius word is small (docs/noise.md): it is searched in the first row of independent noise, where the
- * radius is then above sqrt(2 ln 2^12).
+ * Known answers. There is a small mechanism for each route of the kernel. When a device is opened, libdpmf makes some rows of
+ * it, added to a pattern; before every stream the device makes the same rows, and they are compared bit for bit. The types
+ * alternate from row to row, in another order for each of the two shards: one begins at an odd coordinate, where numbers are
+ * written one by one, and one where they are written as vectors. Both have a pair of numbers whose radius word is small
+ * (docs/noise.md): it is searched in the first row of independent noise, where the radius is then above sqrt(2 ln 2^12).
  *
  * A device that fuses a multiplication and an addition changes one number in twenty; one wrong entry of the table of
  * AES changes all.
@@ -61,8 +60,6 @@ struct device_answers {
 static float pattern(int64_t i) {
     return (float)(i * 37 % 64 - 32) / 8;
 }
-
-/* ---- the mechanisms ---- */
 
 static dpmf_status make_strategy(const route *r, const dpmf_workload *workload, const dpmf_participation *participation,
                                  dpmf_strategy **out) {
@@ -150,8 +147,6 @@ static dpmf_status make_shard(dpmf_device *device, const dpmf_mechanism *mechani
     return device_rows_create(device, out->recipes, STEPS, offset, COUNT, 0, &out->rows);
 }
 
-/* ---- create and free ---- */
-
 void device_answers_free(device_answers *answers) {
     if (answers == NULL) return;
     for (int i = 0; i < ROUTES * SHARDS; i++) {
@@ -189,8 +184,6 @@ done:
     device_answers_free(answers);
     return status;
 }
-
-/* ---- the comparison ---- */
 
 /* Rounds to the nearest, ties to even, as the kernel does, by arithmetic on doubles, which can hold the exact value. */
 static uint32_t rounded(float x, int type) {

@@ -143,10 +143,7 @@ static dpmf_status refuse_log(const context *c, nvrtcProgram compiled, int answe
     return status;
 }
 
-/*
- * IEEE arithmetic, one rounding per operation. The kernel's intrinsics ask for it too; the flags cover what the
- * compiler adds.
- */
+/* IEEE arithmetic with one rounding per operation: the intrinsics ask for it, the flags cover what the compiler adds. */
 static dpmf_status build(context *c, const char *flags) {
     char architecture[64];
     int major = 0, minor = 0;
@@ -318,10 +315,7 @@ static dpmf_status mark(void *opened, void *made, void *stream) {
     return DPMF_OK;
 }
 
-/*
- * Groups work on many units each, so that filling the table of AES costs little: eight groups for the threads of each
- * processor.
- */
+/* Groups work on many units each, so that filling the table of AES costs little: eight groups for each processor's threads. */
 static dpmf_status launch(void *opened, void *made, const device_launch *l, void *stream) {
     enum { GROUP = 256, EACH = 8 };
     const context *c = opened;

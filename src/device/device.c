@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Opens a device: its back end, the compiled kernels, the table of AES in its memory, and the known rows, made once.
- * device/answers.c has the test before every stream.
- */
+/* Opens a device: back end, compiled kernels, the table of AES, the known rows (device/answers.c tests every stream). */
 #include "shared.h"
 
 #include <stdlib.h>

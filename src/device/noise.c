@@ -22,8 +22,6 @@ struct dpmf_device_noise {
     pid_t pid;
 };
 
-/* ---- create and free ---- */
-
 static dpmf_status check_options(const dpmf_device *device, const dpmf_mechanism *mechanism,
                                  const dpmf_noise_options *o) {
     if (device == NULL || mechanism == NULL)
@@ -83,8 +81,6 @@ void dpmf_device_noise_free(dpmf_device_noise *noise) {
     explicit_bzero(noise, sizeof *noise);
     free(noise);
 }
-
-/* ---- rows ---- */
 
 static dpmf_status check_usable(const dpmf_device_noise *noise) {
     if (noise == NULL) return device_fail(DPMF_ERROR_ARGUMENT, "the stream is NULL");
@@ -203,8 +199,6 @@ dpmf_status dpmf_device_noise_load_parts(dpmf_device_noise *noise, int64_t parts
     DEVICE_TRY(dpmf_device_noise_wait(noise));
     return took_files(noise, dpmf_noise_load_parts(noise->rules, parts, path));
 }
-
-/* ---- properties ---- */
 
 int64_t dpmf_device_noise_step(const dpmf_device_noise *noise) {
     return dpmf_noise_get(noise->rules).step + noise->given;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OpenCL back end, for any driver of version 1.2 or later that divides and takes roots with correct rounding, has
- * float subnormals and reports both; others are refused before anything is compiled. The caller's memory is ordinary
- * memory of the processor, which the device uses during a call. There is one queue, in order.
+ * The OpenCL back end, for drivers from 1.2 on that report correctly rounded division and roots and float subnormals; others
+ * are refused before compiling. The caller's memory is the processor's, lent during a call. One queue, in order.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include "shared.h"

@@ -149,8 +149,6 @@ done:
     return status;
 }
 
-/* ---- launches ---- */
-
 /* Prepares a launch for row t, except its target: weights and seeds are on the device afterwards. */
 static dpmf_status prepare(device_rows *rows, int64_t t, void *stream, device_launch *l) {
     const device_backend *b = rows->device->backend;
@@ -258,8 +256,6 @@ dpmf_status device_rows_ahead(device_rows *rows, int64_t t, void *stream) {
     return b->mark(rows->device->context, rows->program, stream);
 }
 
-/* ---- seek ---- */
-
 dpmf_status device_rows_seek(device_rows *rows, int64_t step, void *stream) {
     dpmf_recipe recipe;
     if (rows->ahead_of == step || rows->made == step) return DPMF_OK;
@@ -274,8 +270,6 @@ dpmf_status device_rows_seek(device_rows *rows, int64_t step, void *stream) {
         DEVICE_TRY(device_rows_make(rows, rows->made, NULL, stream));
     return DPMF_OK;
 }
-
-/* ---- checkpoints ---- */
 
 /* Buffer after buffer, between the device and the bytes of a checkpoint. */
 static dpmf_status copy_buffers(const device_rows *rows, char *out, const char *in) {

@@ -65,10 +65,7 @@ typedef struct device_launch {
     float scale;
 } device_launch;
 
-/*
- * A context is an opened device with its kernels compiled; a program is the kernel with its own key. Everything that
- * takes a stream is put into it, in order; `order` comes before the first of a row's calls and `mark` after the last.
- */
+/* Context: an opened device; program: the kernel and its key. Streams keep order; `order` begins a row's calls, `mark` ends. */
 typedef struct device_backend {
     const char *name;
     dpmf_status (*open)(int index, const char *flags, void **context);

@@ -44,6 +44,16 @@ int error_question_is_plain(const error_question *q) {
     return q->stamps == 1 && q->scale == NULL;
 }
 
+/*
+ * Error of a banded C or C^-1 under a named workload, by propagating a covariance instead of forming B.
+ *
+ * The noise y_t = (C^-1 z)_t drives the workload's recursion (error/error.h). Given Var y_t and its covariances with m_{t-1}
+ * and o_{t-1}, one step updates the 2 x 2 covariance of (m, o). What differs is the memory of y:
+ *
+ *     C^-1 has b bands: y_t = sum_j f_j z_{t-j}. Keep Cov(z_{t-j}, m) and Cov(z_{t-j}, o): O(b) a step.
+ *     C has b bands:    y_t = (z_t - sum_{j>=1} C[t,t-j] y_{t-j}) / C[t,t]. Keep the covariance of the last b-1 outputs
+ *                       with each other and with m, o: O(b^2) a step.
+ */
 static dpmf_status error_filtered(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                   double *per_step) {
     int64_t n = s->steps, b = strategy_inverse_bands(s);
@@ -145,11 +155,7 @@ done:
     return status;
 }
 
-/*
- * Error of any strategy whose noise covariance Y = W W' has cheap rows, under a named workload (error/error.h): carry
- * Cov(m_{t-1}, y_u) and Cov(o_{t-1}, y_u) for all u >= t. O(n^2) time, O(n) memory, one pass.
- */
-
+/* Where rows of W W' are cheap: carries Cov(m_{t-1}, y_u) and Cov(o_{t-1}, y_u) for all u >= t. O(n^2) time, O(n) memory. */
 static dpmf_status error_covariance(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                     double *per_step) {
     int64_t n = s->steps;
@@ -333,8 +339,8 @@ done:
 static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy *s, double *w) {
     int64_t n = s->steps, count = 0, inverse_count = 0;
     const double *c = NULL, *inverse = NULL;
-    int is_toeplitz = strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
-    if (!is_toeplitz) return base_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
+    if (!strategy_toeplitz(s, &count, &c, &inverse_count, &inverse))
+        return base_fail(DPMF_ERROR_UNSUPPORTED, "the strategy is not Toeplitz");
     memset(w, 0, (size_t)n * sizeof *w);
     if (inverse_count > 0) {
         memcpy(w, inverse, (size_t)inverse_count * sizeof *w);
@@ -344,16 +350,6 @@ static dpmf_status toeplitz_response(const dpmf_workload *a, const dpmf_strategy
     TRY(dpmf_workload_apply(a, w, w));
     base_toeplitz_solve_banded(n, count, c, w, w);
     return DPMF_OK;
-}
-
-static int is_toeplitz(const dpmf_strategy *s) {
-    int64_t count = 0, inverse_count = 0;
-    const double *c = NULL, *inverse = NULL;
-    return strategy_toeplitz(s, &count, &c, &inverse_count, &inverse);
-}
-
-static int has_matrix(const dpmf_workload *a, const dpmf_strategy *s) {
-    return a->form == WORKLOAD_DENSE || strategy_matrix(s) != NULL;
 }
 
 /* Square, and with a step that takes one seed: impulses can be sent through it. */
@@ -382,10 +378,7 @@ static int has_long_schedule(const dpmf_workload *a, const double *scale, int64_
     return !a->toeplitz || (scale != NULL && count > LONG);
 }
 
-/*
- * 1 where all columns together are cheaper than b^2 a step: a row takes one operation a column. `scaled` is the
- * strategy inside a column normalization, if any.
- */
+/* Are all columns together, at one operation each, cheaper than b^2 per step? `scaled`: the strategy inside a normalization. */
 static int columns_are_cheap(const dpmf_workload *a, const dpmf_strategy *scaled, int64_t *count, const double **c) {
     if (!toeplitz_bands(scaled, count, c)) return 0;
     double rows = a->toeplitz ? (double)*count : (double)a->steps;
@@ -422,7 +415,7 @@ static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, 
     int done = 0;
     TRY(ask_family(a, s, run, &done, squares));
     if (done) return DPMF_OK;
-    if (a->toeplitz && is_toeplitz(s)) {
+    if (a->toeplitz && strategy_can(s, STRATEGY_CAN_TOEPLITZ)) {
         base_running sum = {0};
         TRY(toeplitz_response(a, s, squares));
         for (int64_t t = 0; t < s->steps; t++) {
@@ -431,7 +424,7 @@ static dpmf_status choose_route(const dpmf_workload *a, const dpmf_strategy *s, 
         }
         return DPMF_OK;
     }
-    if (has_matrix(a, s) || (a->form == WORKLOAD_OPERATOR && !has_impulses(s)))
+    if (a->form == WORKLOAD_DENSE || strategy_matrix(s) != NULL || (a->form == WORKLOAD_OPERATOR && !has_impulses(s)))
         return error_dense(a, s, strategy_matrix(s), run, squares);
     if (a->form == WORKLOAD_NAMED) return named_route(a, s, run, squares);
     return error_columns(a, s, run, squares);

@@ -10,8 +10,7 @@
 /*
  * One step of a named workload on second moments: with y_t the noise of step t,
  *
- *     m_t = beta m_{t-1} + y_t,   o_t = keep o_{t-1} + p m_{t-1} + g y_t,   p = rate from_m beta, g = rate (from_m +
- * from_y)
+ *     m_t = beta m_{t-1} + y_t,   o_t = keep o_{t-1} + p m_{t-1} + g y_t,   p = rate from_m beta,  g = rate (from_m + from_y)
  *
  * and |B[t,:]|^2 = Var o_t when the seeds are white with unit variance.
  */
@@ -52,10 +51,7 @@ DPMF_MUST_CHECK dpmf_status error_report(const dpmf_run *run, int64_t t, int64_t
 DPMF_MUST_CHECK dpmf_status error_fed_back(const dpmf_workload *a, const dpmf_strategy *s, const dpmf_run *run,
                                            double *per_step);
 
-/*
- * error/toeplitz.c: named workloads, C Toeplitz of `count` bands c, its columns divided by `scale` (NULL: not): O(n
- * count) if the workload is Toeplitz too, else O(n^2).
- */
+/* error/toeplitz.c: named A, C Toeplitz of `count` bands c, columns over `scale` or NULL: O(n^2), O(n count) for Toeplitz A. */
 DPMF_MUST_CHECK dpmf_status error_toeplitz_columns(const dpmf_workload *a, int64_t count, const double *c,
                                                    const double *scale, const dpmf_run *run, double *per_step);
 

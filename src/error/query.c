@@ -31,8 +31,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the deviation of a question ---- */
-
 static dpmf_status deviation_toeplitz(const dpmf_strategy *s, int64_t count, const double *q, double *out) {
     double *x = NULL;
     TRY(base_alloc_doubles(s->steps, "a question", &x));
@@ -121,8 +119,6 @@ dpmf_status dpmf_query_deviation(const dpmf_strategy *strategy, int64_t count, c
     return status;
 }
 
-/* ---- intervals ---- */
-
 dpmf_status dpmf_query_multiplier(double level, int64_t intervals, double *out) {
     if (!(level > 0 && level < 1) || intervals < 1)
         return base_fail(DPMF_ERROR_ARGUMENT,
@@ -141,8 +137,6 @@ dpmf_status dpmf_query_multiplier(double level, int64_t intervals, double *out) 
     *out = high;
     return DPMF_OK;
 }
-
-/* ---- totals that do not fall ---- */
 
 typedef struct pool {
     double mean, weight;

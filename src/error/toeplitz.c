@@ -24,17 +24,6 @@
 #include <math.h>
 #include <string.h>
 
-/*
- * Error of a banded C or C^-1 under a named workload, by propagating a covariance instead of forming B.
- *
- * The noise y_t = (C^-1 z)_t drives the workload's recursion (error/error.h). Given Var y_t and its covariances with m_{t-1}
- * and o_{t-1}, one step updates the 2 x 2 covariance of (m, o). What differs is the memory of y:
- *
- *     C^-1 has b bands: y_t = sum_j f_j z_{t-j}. Keep Cov(z_{t-j}, m) and Cov(z_{t-j}, o): O(b) a step.
- *     C has b bands:    y_t = (z_t - sum_{j>=1} C[t,t-j] y_{t-j}) / C[t,t]. Keep the covariance of the last b-1 outputs
- *                       with each other and with m, o: O(b^2) a step.
- */
-
 dpmf_status error_report(const dpmf_run *run, int64_t t, int64_t n, int64_t operations) {
     static const int64_t OPERATIONS = (int64_t)1 << 24, STEPS = 1 << 16; /* between two questions, at most */
     const int64_t apart = operations < OPERATIONS / STEPS ? STEPS : OPERATIONS / operations + 1;

@@ -51,8 +51,6 @@ static dpmf_status create_fft_opt(const dpmf_workload *a, const dpmf_strategy_op
     return fft_create(a->steps, 1, out);
 }
 
-/* ---- the table ---- */
-
 static const strategy_family FAMILIES[] = {
     {.shown = {.name = DPMF_FAMILY_IDENTITY,
                .help = "independent noise, C = I (DP-SGD)",
@@ -94,10 +92,8 @@ static const strategy_family FAMILIES[] = {
                .designed = 12},
      .optimize = banded_optimize},
     {.shown = {.name = DPMF_FAMILY_TOEPLITZ,
-               .help = "Toeplitz: the square root of the workload, given "
-                       "coefficients, or the best ones",
-               .listed = "the square root of the workload, given coefficients, or "
-                         "the best ones",
+               .help = "Toeplitz: the square root of the workload, given coefficients, or the best ones",
+               .listed = "the square root of the workload, given coefficients, or the best ones",
                .parameters = "coefficients",
                .closed_form = 1,
                .nu = 1,

@@ -18,7 +18,7 @@ DPMF_MUST_CHECK dpmf_status wrappers_read_stamped(const strategy_source *source,
 
 DPMF_MUST_CHECK dpmf_status dense_read(const strategy_source *source, dpmf_strategy **out);
 
-/* The optimum under any participation: one, several (epochs.c), min-separation and shuffled (patterns.c). */
+/* The optimum under any participation: one, several, min-separation and shuffled. */
 DPMF_MUST_CHECK dpmf_status dense_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status dense_candidates(dpmf_design *d);
 DPMF_MUST_CHECK dpmf_status dense_optimize_epochs(const optimize_task *task, dpmf_strategy **out,

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Picks the instruction set once: the widest that processor and operating system have, or the one that DPMF_KERNELS
- * names.
- */
+/* Picks the instruction set once: the widest that processor and system have, or the one that DPMF_KERNELS names. */
 #include "kernels/isa.h"
 
 #include <assert.h>

@@ -28,17 +28,11 @@ typedef struct kernels_isa_table {
     kernels_isa_needs needs;
 } kernels_isa_table;
 
-/*
- * The kernel of the widest set that processor and system have, or of the one that the environment variable DPMF_KERNELS
- * names (a name that is unknown, or that this machine does not have, counts as none); read once. If the machine lacks
- * what the kernel needs besides, the next narrower set whose needs it meets.
- */
+/* The kernel of the widest set that this machine has, or of DPMF_KERNELS if it has that; narrower where it lacks needs. */
 const void *kernels_isa_get(const kernels_isa_table *table);
 
 /* The kernel by the name of its set ("ref", "avx2", "vaes", "avx512"), or NULL if this machine or build lacks it. */
 const void *kernels_isa_find(const kernels_isa_table *table, const char *name);
-
-/* ---- a table of kernels ---- */
 
 #if defined(__x86_64__)
 #define IF_X86_64(set) &(set)

@@ -251,13 +251,9 @@ dpmf_status dpmf_mechanism_load(const char *path, dpmf_mechanism **out) {
     return base_fail(status, "'%s': %s", base_show(path + from, length - from, shown), dpmf_last_error());
 }
 
-/* ---- the first steps ---- */
-
 /*
- * The account of the first steps of a run. Their noise has the scale sigma x the sensitivity of the whole C; a unit can
- * move them by at most the sensitivity of the leading block (strategy/triangular.c) under the participation cut to
- * these steps. So they are the same mechanism with a larger sigma. Under sampling the column norms take its place, and
- * there are fewer compositions.
+ * The noise of the first steps has sigma x the sensitivity of the whole C, and a unit moves them by at most that of the leading
+ * block (strategy/triangular.c): a larger sigma. Under sampling the column norms take its place, and fewer steps are composed.
  */
 static dpmf_status leading_sensitivity(const dpmf_mechanism *m, int64_t steps, const dpmf_run *run, double *out) {
     const dpmf_sensitivity *whole = &m->problem.evaluation.sensitivity;

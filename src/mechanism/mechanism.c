@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Mechanism: a strategy, its noise multiplier, and everything that its figures assumed. This file evaluates, makes,
- * describes, calibrates and confirms it.
- */
+/* Mechanism: a strategy, its noise multiplier, what its figures assumed; evaluated, made, described, calibrated, confirmed. */
 #include "mechanism/mechanism.h"
 #include "account/account.h"
 #include "base/memory.h"
@@ -65,10 +62,7 @@ dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options 
     return optimum_lower_bound(p->workload, p->participation, o, EPOCHS_BOTH, known, out);
 }
 
-/*
- * Fills in p->evaluation. p gives workload, participation, weights and adjacency, the options the rest. A bound that is
- * known is kept.
- */
+/* Fills in p->evaluation for the workload, participation, weights and adjacency of p; a bound that is known is kept. */
 static dpmf_status evaluate(problem_facts *p, const dpmf_strategy *strategy, const dpmf_evaluate_options *how,
                             double *per_step) {
     dpmf_evaluate_options o = *how;
@@ -286,11 +280,7 @@ dpmf_mechanism_info dpmf_mechanism_get(const dpmf_mechanism *m) {
 
 /* ---- the description ---- */
 
-/*
- * The canonical description of a mechanism: a JSON text with a fixed order of keys and the shortest digits that give
- * each double back, beside the raw arrays; two mechanisms are the same exactly when their descriptions are. The digest
- * is SHA-256 over it (base/safetensors.h).
- */
+/* Canonical JSON with shortest digits, and raw arrays: the same exactly for equal mechanisms. The digest is its SHA-256. */
 static void describe_known(base_writer *w, const char *key, double value) {
     if (value != 0)
         base_json_double(w, key, value);
@@ -359,8 +349,6 @@ dpmf_status mechanism_describe(const dpmf_mechanism *m, base_writer *w, base_ten
     base_json_close(w, '}');
     return w->status;
 }
-
-/* ---- the response ---- */
 
 /*
  * The response of a mechanism: one number that depends on every coefficient of workload, weights and strategy,
@@ -435,8 +423,6 @@ done:
     return status;
 }
 
-/* ---- claims ---- */
-
 /*
  * Does a mechanism keep what it claims? Sensitivity and epsilon, computed from the coefficients, sigma and delta by the
  * routes that made them. A claim that is larger than what is found protects more than it promises and passes; a smaller
@@ -503,12 +489,9 @@ dpmf_status dpmf_mechanism_confirm(const dpmf_mechanism *mechanism, const dpmf_r
     return DPMF_OK;
 }
 
-/* ---- another sigma ---- */
-
 /*
- * A mechanism with its sigma: the same workload, participation and strategy, calibrated to (epsilon, delta). Under a
- * sampling that counts otherwise (the largest column norm instead of the participation, or back) the figures are evaluated
- * again; else they are carried over, with the sensitivity, on which the guarantee rests, computed first.
+ * The same workload, participation and strategy at another sigma. Where the sampling counts otherwise (column norms instead of
+ * the participation, or back) the figures are evaluated again; else the sensitivity, on which the guarantee rests, is.
  */
 static dpmf_status make_copy(const dpmf_mechanism *m, const dpmf_sampling *sampling, const dpmf_run *run,
                              dpmf_mechanism **out) {

@@ -27,12 +27,7 @@ enum { MECHANISM_MADE_BY_MAX = 1000 };
 /* Writes the canonical JSON text to `w` and adds the arrays (borrowed from the mechanism) to `tensors`. */
 DPMF_MUST_CHECK dpmf_status mechanism_describe(const dpmf_mechanism *mechanism, base_writer *w, base_tensors *tensors);
 
-/*
- * Computes the response u' P A W v of a mechanism whose given parts are set, and the size |P A W v| by which its
- * rounding is measured. v[i] and u[t] are the numbers at 2i + 1 and 2t of a sequence that depends on everything that is
- * given; P are the square roots of the weights. Both results are 0 above MECHANISM_RESPONSE_STEPS_MAX steps, where two
- * vectors would be too long, and for a user's operators.
- */
+/* The response u' P A W v (mechanism/mechanism.c), and |P A W v|; both are 0 above this many steps and for users' operators. */
 #define MECHANISM_RESPONSE_STEPS_MAX ((int64_t)1 << 24)
 DPMF_MUST_CHECK dpmf_status mechanism_response_of(const dpmf_mechanism *mechanism, double *response, double *size);
 DPMF_MUST_CHECK dpmf_status mechanism_response_salt(const dpmf_mechanism *mechanism, uint64_t *out);
@@ -42,10 +37,7 @@ double mechanism_response_number(uint64_t salt, uint64_t index); /* in [-1, 1) *
 DPMF_MUST_CHECK dpmf_status mechanism_bound(const problem_facts *p, const dpmf_evaluate_options *o,
                                             dpmf_lower_bound *out);
 
-/*
- * Makes a mechanism for a problem that is evaluated, and takes over that evaluation. Of the options it takes sigma,
- * sampling, made_by, designed and the bound of the sensitivity.
- */
+/* Makes a mechanism of an evaluated problem; options: sigma, sampling, made_by, designed and the sensitivity's bound. */
 DPMF_MUST_CHECK dpmf_status mechanism_make(const problem_facts *p, const dpmf_strategy *strategy,
                                            const dpmf_mechanism_options *o, dpmf_mechanism **out);
 

@@ -42,7 +42,6 @@ const char *dpmf_mpi_last_error(void) {
     return message;
 }
 
-/* Keeps the message and returns the status. */
 static dpmf_status __attribute__((format(printf, 2, 3))) fail(dpmf_status status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -95,8 +94,6 @@ dpmf_status dpmf_mpi_shard(MPI_Comm communicator, int64_t dim, int64_t *offset, 
     *count = (to < dim ? to : dim) - *offset;
     return DPMF_OK;
 }
-
-/* ---- the comparison ---- */
 
 typedef struct terms {
     char digest[72];
@@ -151,13 +148,7 @@ dpmf_status dpmf_mpi_agree(MPI_Comm communicator, const dpmf_mechanism *mechanis
     return together(communicator, status);
 }
 
-/*
- * ---- the noise of one shard ----
- *
- * The noise of one shard, after all processes have agreed on it. libdpmf makes the rows of the shard [offset, offset +
- * count): their bits do not depend on the number of processes. Only creating, gathering, seeking and checkpoints
- * communicate.
- */
+/* ---- one shard: the same bits for any number of processes; only create, gather, seek and checkpoints communicate ---- */
 
 /* Rank r has [bounds[r], bounds[r+1]): every coordinate once, in the order of ranks. */
 static dpmf_status share_bounds(dpmf_mpi_noise *n) {
@@ -276,8 +267,6 @@ int64_t dpmf_mpi_noise_step(const dpmf_mpi_noise *n) {
     return n->local == NULL ? n->step : dpmf_noise_get(n->local).step;
 }
 
-/* ---- rows ---- */
-
 /* A process without coordinates counts the rows, so that it ends with the others. */
 static dpmf_status no_row(dpmf_mpi_noise *n) {
     if (n->step >= n->steps)
@@ -369,8 +358,6 @@ dpmf_status dpmf_mpi_noise_seek(dpmf_mpi_noise *n, int64_t step) {
 }
 
 /*
- * ---- checkpoints ----
- *
  * Checkpoints of many processes. Rank r of P at row s writes its buffers (libdpmf's own checkpoint: authenticated, mode
  * 0600) to PATH.s.r-of-P. When all are on the disk, rank 0 writes the list of their names to PATH, whole or not at all,
  * and removes the files of the list before:
@@ -411,8 +398,6 @@ static dpmf_status part_path(const char *path, int64_t row, int rank, int ranks,
     if (length > 0 && length < PATH_SIZE) return DPMF_OK;
     return fail(DPMF_ERROR_ARGUMENT, "the path of the checkpoint is longer than %d bytes", PATH_SIZE - 64);
 }
-
-/* ---- reading the list ---- */
 
 static dpmf_status fail_list(const char *path, const char *what) {
     return fail(DPMF_ERROR_FORMAT, "'%.300s' is not the list of a checkpoint: %s", path, what);
@@ -461,8 +446,6 @@ static dpmf_status read_list(const char *path, list *out) {
     if (status != DPMF_OK) list_free(out);
     return status;
 }
-
-/* ---- writing it ---- */
 
 static bool write_names(atomic_file *file, const dpmf_mpi_noise *n, const char *name, int64_t row) {
     char line[PATH_SIZE];

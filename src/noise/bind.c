@@ -109,8 +109,6 @@ dpmf_status dpmf_noise_bind_sum(dpmf_noise *noise, const uint8_t digest[DPMF_DIG
     return DPMF_OK;
 }
 
-/* ---- checks ---- */
-
 dpmf_status noise_check_usable(const dpmf_noise *noise) {
     if (noise == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "noise: the stream is NULL");
     if (noise->pid != getpid())

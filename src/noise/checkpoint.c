@@ -103,10 +103,8 @@ done:
 /* ---- buffers from the checkpoints of other shards ---- */
 
 /*
- * Builds a shard's buffers from the checkpoints of other shards of the same stream. Every route keeps its buffers as rows
- * of numbers, one per coordinate, and the order of the rows does not depend on the shard (noise/stream.h): the part of a row
- * that two shards share is copied. Checkpoints are read one at a time, and each is authenticated whole before any of it is
- * used. Buffers that no checkpoint covers, or that come from different rows, are refused.
+ * Routes keep buffers as rows of numbers, one per coordinate, in an order that no shard changes: common parts are copied. Each
+ * checkpoint is authenticated whole before any of it is used. Gaps and different rows are refused.
  */
 typedef struct gathering {
     const dpmf_noise *noise;
@@ -122,7 +120,6 @@ static dpmf_status refuse_part(const char *path, const char *why) {
     return base_fail(DPMF_ERROR_FORMAT, "the checkpoint '%s' %s", base_show_path(path, shown), why);
 }
 
-/* Copies what this shard and the part have in common, slot by slot. */
 static void copy_common(gathering *g, const uint8_t *part, int64_t offset, int64_t count) {
     const noise_binding *own = &g->noise->binding;
     const int64_t from = offset > own->offset ? offset : own->offset;

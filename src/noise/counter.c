@@ -26,8 +26,6 @@ dpmf_counter_options dpmf_counter_options_defaults(void) {
     return (dpmf_counter_options){.run = dpmf_run_defaults()};
 }
 
-/* ---- create and free ---- */
-
 static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t columns) {
     int q = 0, r = 0;
     if (mechanism == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "counter: the mechanism is NULL");
@@ -44,10 +42,7 @@ static dpmf_status check_mechanism(const dpmf_mechanism *mechanism, int64_t colu
     return DPMF_OK;
 }
 
-/*
- * The exact release uses the counter's own grid. Rows that are sums of numbers off the grid are rounded to it. This changes
- * the contribution of a unit by less than a grid step in each column: its norm grows by less than grid x sqrt(columns).
- */
+/* The exact release rounds rows to the counter's grid: a unit's norm grows by less than grid x sqrt(columns). */
 static dpmf_status choose_release(const dpmf_counter *c, const dpmf_mechanism *m, dpmf_release release,
                                   dpmf_noise_options *wanted, double *clip) {
     const double sigma = m->sigma > 0 ? m->sigma : 1, scale = c->clip * sigma * m->problem.evaluation.sensitivity.value;
@@ -160,8 +155,6 @@ void dpmf_counter_free(dpmf_counter *c) {
     base_free(c);
 }
 
-/* ---- commit ---- */
-
 static dpmf_status keep_note(dpmf_counter *c, const void *note, int64_t size) {
     if (size > c->note_room) {
         uint8_t *room = NULL;
@@ -196,8 +189,6 @@ const void *dpmf_counter_note(const dpmf_counter *c, int64_t *size) {
     if (size != NULL) *size = c->note_size;
     return c->note_size > 0 ? c->note : NULL;
 }
-
-/* ---- the input ---- */
 
 static dpmf_status hash_bytes(dpmf_counter *c, const void *bytes, int64_t size) {
     if (size > 0 && EVP_DigestUpdate(c->input, bytes, (size_t)size) != 1)
@@ -296,8 +287,6 @@ dpmf_status dpmf_counter_last(const dpmf_counter *c, double *sums) {
     memcpy(sums, c->note + sizeof SUMS + sizeof rows, (size_t)(8 * rows * c->columns));
     return DPMF_OK;
 }
-
-/* ---- queries ---- */
 
 double dpmf_counter_error(const dpmf_counter *c, int64_t step) {
     return step >= 0 && step < c->steps ? dpmf_noise_get(c->noise).release.scale * error_lookup_at(c->error, step)

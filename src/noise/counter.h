@@ -47,7 +47,6 @@ DPMF_MUST_CHECK dpmf_status noise_counter_grid(dpmf_counter *counter);
 /* The grid of an exact counter whose noise has about this size. */
 double noise_counter_exact_grid(double scale);
 
-/* Refuses more rows than the mechanism has steps left. */
 DPMF_MUST_CHECK dpmf_status noise_counter_fits(const dpmf_counter *counter, int64_t rows);
 
 /* Rounds a number to the nearest of the grid. Returns 0 if it is not finite, or not below the limit. */

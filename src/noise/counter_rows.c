@@ -3,10 +3,9 @@
  * Rows of a counter. With x_t = g_t + noise row t the answer is o = A x. A^-1 = R^-1 Q with few bands, so Q o = R x gives it
  * row by row: o_t = (sum_j R[t,t-j] x_{t-j} - sum_{j>0} Q[t,t-j] o_{t-j}) / Q[t,t].
  *
- * g and the noise are rounded to one grid (2^-40 of the noise's size; exact noise is on its grid already), and added there
- * in 128-bit integers, so that large numbers cannot absorb the noise. Everything computed from x after that is
- * post-processing. Running sums themselves (A = prefix) stay integers. Numbers that could overflow in a later step are
- * refused.
+ * g and the noise are rounded to one grid (2^-40 of the noise's size; exact noise is on its grid already), and added there in
+ * 128-bit integers, so that large numbers cannot absorb the noise. Everything computed from x after that is post-processing.
+ * Running sums themselves (A = prefix) stay integers. Numbers that could overflow in a later step are refused.
  *
  * A row that is clipped (each row is the contribution of one unit) is scaled by clip (1 - 2^-30)/|row| and cut towards 0:
  * the norm is computed in doubles, whose errors over 10^6 columns are below 10^6 x 2^-52 < 2^-31, so that the resulting
@@ -99,8 +98,6 @@ double noise_counter_value(const dpmf_counter *c, const dpmf_int128 *number) {
     return value_of(wide_of(number), c->places);
 }
 
-/* ---- clipping ---- */
-
 static void clip_row(const dpmf_counter *c, wide *row) {
     const double most = c->clip * grid_unit(c);
     double squares = 0;
@@ -116,8 +113,6 @@ static void clip_row(const dpmf_counter *c, wide *row) {
     for (int64_t i = 0; i < c->columns; i++)
         row[i] = (wide)((double)row[i] * factor);
 }
-
-/* ---- one row ---- */
 
 static double *row_of(const dpmf_counter *c, double *rows, int64_t t) {
     return rows + t % NOISE_COUNTER_HISTORY * c->columns;

@@ -40,8 +40,6 @@ static int64_t sums_size(const dpmf_counter *c) {
     return 2 * NOISE_COUNTER_HISTORY * c->columns * (int64_t)sizeof(double);
 }
 
-/* ---- reading ---- */
-
 /* *head.size is 0 if slot `index` is not whole. */
 static dpmf_status read_slot(dpmf_counter *c, int index, slot_head *head, uint8_t **slot) {
     const int64_t least = (int64_t)sizeof *head + sums_size(c) + NOISE_MAC;
@@ -56,7 +54,6 @@ static dpmf_status read_slot(dpmf_counter *c, int index, slot_head *head, uint8_
     return DPMF_OK;
 }
 
-/* Loads the slot into the counter. */
 static dpmf_status take_slot(dpmf_counter *c, const slot_head *head, const uint8_t *slot) {
     const size_t sums = (size_t)sums_size(c);
     const uint8_t *at = slot + sizeof *head;
@@ -100,8 +97,6 @@ dpmf_status noise_counter_open(dpmf_counter *c, const char *path) {
     if (newest == 0) TRY(read_slot(c, 0, &head[0], &slot)); /* the second one is in memory */
     return take_slot(c, &head[newest], slot);
 }
-
-/* ---- writing ---- */
 
 dpmf_status noise_counter_write(dpmf_counter *c, const void *note, int64_t note_size) {
     const int64_t sums = sums_size(c), made = noise_stream_state_size(c->noise->stream);

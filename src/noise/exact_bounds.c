@@ -38,8 +38,6 @@ done:
     return status;
 }
 
-/* ---- banded ---- */
-
 dpmf_status noise_bound_feedback(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
     const dpmf_strategy *c = plan->strategy;
     double sums = 0, worst = 0, squares = 0, *row = NULL;
@@ -58,8 +56,6 @@ dpmf_status noise_bound_feedback(const noise_plan *plan, const dpmf_run *run, no
     *out = (noise_exact_bounds){worst * (double)(plan->lags + 4) * EPS * size, size, sqrt(squares)};
     return DPMF_OK;
 }
-
-/* ---- W applied to seeds ---- */
 
 dpmf_status noise_bound_forward_spread(const noise_plan *plan, const dpmf_run *run, double *spread) {
     dpmf_evaluate_options o = dpmf_evaluate_options_defaults();

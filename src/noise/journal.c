@@ -62,8 +62,6 @@ dpmf_status noise_journal_fail(const noise_journal *j, const char *how) {
                      how);
 }
 
-/* ---- opening ---- */
-
 static dpmf_status lock(const noise_journal *j) {
     char shown[BASE_SHOWN_PATH];
     struct stat info;
@@ -128,8 +126,6 @@ void noise_journal_close(noise_journal *j) {
     j->file = -1;
 }
 
-/* ---- slots ---- */
-
 static int64_t slot_place(const noise_journal *j, uint64_t sequence) {
     return (j->kind == NOISE_RECORD_COUNTER ? SLOTS_AT : STATE_SLOTS_AT) + (int64_t)(sequence % 2) * j->room;
 }
@@ -176,8 +172,6 @@ dpmf_status noise_journal_read(noise_journal *j, int index, uint8_t **slot, int6
     if (CRYPTO_memcmp(mac, j->bytes + used, MAC) == 0 && j->sequence % 2 == (uint64_t)index) *size = used;
     return DPMF_OK;
 }
-
-/* ---- writing ---- */
 
 dpmf_status noise_journal_make(noise_journal *j, const uint8_t *bytes, int64_t size) {
     int made = -1;

@@ -29,11 +29,7 @@ DPMF_MUST_CHECK dpmf_status noise_journal_check(noise_journal *j);
 /* DPMF_ERROR_FORMAT: "the state file 'x' has been changed: `how`". */
 dpmf_status noise_journal_fail(const noise_journal *j, const char *how);
 
-/*
- * A slot is its sequence (8 bytes), a payload and a MAC (NOISE_MAC bytes). The slots of a state are of NOISE_RECORD bytes;
- * one of a counter has its size in the 8 bytes after the sequence. This makes memory for `size` bytes, which stays where
- * it is until the next call.
- */
+/* Memory for a slot of `size` bytes, until the next call: sequence (8), payload, MAC; a counter's second word is its size. */
 DPMF_MUST_CHECK dpmf_status noise_journal_slot(noise_journal *j, int64_t size, uint8_t **slot);
 
 /* Reads slot 0 or 1 of the file into that memory; *size is 0 if it is not whole. */

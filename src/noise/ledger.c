@@ -209,8 +209,6 @@ static void write_all(base_writer *w, const dpmf_ledger *ledger, const cJSON *ro
     base_write_raw(w, "\n");
 }
 
-/* ---- the lock ---- */
-
 /* Opens (and makes) the file and locks it until it is closed; tries again if it was replaced while we waited. */
 static dpmf_status lock_ledger(const char *path, int *out) {
     for (;;) {
@@ -231,8 +229,6 @@ static dpmf_status lock_ledger(const char *path, int *out) {
         close(file);
     }
 }
-
-/* ---- names ---- */
 
 static dpmf_status name_of(const uint8_t *key, const char *label, const char *rest, char out[2 * NAME + 1]) {
     uint8_t bytes[32];

@@ -27,8 +27,6 @@ dpmf_noise_options dpmf_noise_options_defaults(void) {
     return (dpmf_noise_options){.run = dpmf_run_defaults()};
 }
 
-/* ---- options ---- */
-
 static dpmf_status check_shard(int64_t dim, dpmf_noise_options *o) {
     if (dim < 1 || dim > MOST_DIM) return base_fail(DPMF_ERROR_ARGUMENT, "dim = %" PRId64 ", accepted 1 to 2^53", dim);
     if (o->offset < 0 || o->offset >= dim)
@@ -66,10 +64,7 @@ static dpmf_status check_options(const dpmf_mechanism *mechanism, int64_t dim, d
     return DPMF_OK;
 }
 
-/*
- * A scale that leaves the range of floats would give rows of zeros or infinities. 2^-100 to 2^100 leaves room on both
- * sides: rows of W Z are within 2^+-20 of 1 where they matter, and floats reach 2^-126 with all their digits.
- */
+/* 2^-100 to 2^100 leaves room for floats: rows of W Z are within 2^+-20 of 1 where they matter, floats reach 2^-126 whole. */
 static dpmf_status check_scale(dpmf_precision precision, double scale, const char *what) {
     const double most = precision == DPMF_FLOAT32 ? 0x1p100 : 0x1p900;
     if (fabs(scale) >= 1 / most && fabs(scale) <= most) return DPMF_OK;
@@ -122,8 +117,6 @@ static dpmf_status open_seed(const uint8_t key[32], dpmf_noise *noise) {
     crypto_wipe(subkey, sizeof subkey);
     return status;
 }
-
-/* ---- create and free ---- */
 
 static dpmf_status create_checked(dpmf_noise *noise, const dpmf_mechanism *m, const uint8_t key[32],
                                   const dpmf_noise_options *o) {
@@ -208,8 +201,6 @@ dpmf_status dpmf_noise_memory(const dpmf_mechanism *mechanism, int64_t dim, cons
     if (buffers != NULL) *buffers = kept;
     return DPMF_OK;
 }
-
-/* ---- rows ---- */
 
 static dpmf_status check_row(const dpmf_noise *noise) {
     TRY(noise_check_usable(noise));
@@ -312,8 +303,6 @@ dpmf_status dpmf_noise_seek(dpmf_noise *noise, int64_t step) {
     return DPMF_OK;
 }
 
-/* ---- queries ---- */
-
 dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise) {
     return (dpmf_noise_info){.step = noise->step,
                              .count = noise->binding.count,
@@ -326,11 +315,7 @@ dpmf_noise_info dpmf_noise_get(const dpmf_noise *noise) {
 
 /* ---- rows that are made elsewhere ---- */
 
-/*
- * Rows that are made elsewhere, for example on a device. The stream keeps the key, the state file and the rules for when a
- * row may be used, and gives a recipe for each row, with the same coefficients that its own kernels would use. If the
- * arithmetic elsewhere is the same, then the rows are the same bits.
- */
+/* A recipe has the coefficients of the stream's own kernels: the same arithmetic elsewhere (a device) gives the same bits. */
 static dpmf_status check_elsewhere(const dpmf_noise *noise) {
     TRY(noise_check_usable(noise));
     if (noise->elsewhere) return DPMF_OK;

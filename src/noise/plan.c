@@ -17,8 +17,6 @@
 /* A tile has at most this many coordinates; more would only use more cache. */
 enum { TILE_MAX = 4096 };
 
-/* ---- few buffers ---- */
-
 /*
  * Streams with a few buffers that are updated at every step, in one pass over seed, buffers and output:
  *
@@ -159,8 +157,6 @@ void noise_plan_states(noise_plan *plan, const noise_states *states) {
     plan->shared_bytes = head_bytes() + REPLAY * weight_count(plan) * (int64_t)plan->size;
 }
 
-/* ---- lists of combinations ---- */
-
 /*
  * Streams whose step is a short list of combinations: trees have ceil(log2 n) buffers and several seeds per step, low
  * rank a band of seeds and a few sums.
@@ -294,12 +290,7 @@ void noise_plan_program(noise_plan *plan, int64_t seeds) {
     plan->shared_bytes = place_parts(plan, NULL);
 }
 
-/* ---- the strategy's own step ---- */
-
-/*
- * Streams that call the strategy's own step, in double, tile by tile. Strategies without a faster route use it: a user's
- * operators and Nesterov's workloads. Buffers are double for any precision; seeds and rows are converted.
- */
+/* Streams of the strategy's own step (users' operators, Nesterov). Buffers are double; seeds and rows are converted. */
 static void prepare_steps(noise_stream *s, int64_t t, int64_t rows) {
     shared *head = (shared *)s->shared;
     (void)rows;
@@ -329,13 +320,7 @@ static void make_step_rows(const noise_stream *s, const noise_tile *tile, char *
 static const noise_route STEPS = {
     .in_doubles = 1, .has_state = 1, .prepare = prepare_steps, .make = make_step_rows, .row = scratch_row};
 
-/* ---- which route ---- */
-
-/*
- * Uses the family's own route, if it has one. If C has few bands, outputs are fed back. If C^-1 has few bands, seeds are
- * filtered, and made again rather than kept. A stream of few buffers uses its own step. All other strategies need every
- * earlier seed (or every seed) for a row.
- */
+/* The family's own route; else few bands of C are fed back, few of C^-1 filter seeds, few buffers step; the rest takes W. */
 static void choose_route(noise_plan *plan, int64_t lookahead) {
     const dpmf_strategy *leaf = plan->leaf;
     int by_rows = strategy_can(leaf, STRATEGY_CAN_ROW);
@@ -381,11 +366,7 @@ static dpmf_status check_options(const noise_stream_options *o) {
     return DPMF_OK;
 }
 
-/*
- * Rows of at least SEPARATE bytes, a large page, are stored row after row. The slots of a tile then use the same places of
- * a cache as if they were stored together: strides are equal up to multiples of WAY, the size of a way of a second-level
- * cache.
- */
+/* Rows of SEPARATE bytes, a large page, lie row after row; strides are equal modulo WAY, a cache way, as if stored together. */
 static const int64_t SEPARATE = 1 << 21, WAY = 1 << 16;
 
 /* A stream whose rows are made elsewhere needs no slots or scratch here. */

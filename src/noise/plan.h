@@ -44,10 +44,7 @@ typedef enum noise_exact_kind {
     NOISE_EXACT_FILTER    /* W applied to seeds */
 } noise_exact_kind;
 
-/*
- * Bounds on the errors of a route's arithmetic in an exact stream, for seeds of standard deviation 1. The probability that
- * a number of the run exceeds `reach` is below 2^-1000.
- */
+/* Error bounds of a route in an exact stream, seeds of deviation 1; a number exceeds `reach` with probability below 2^-1000. */
 typedef struct noise_exact_bounds {
     double arithmetic; /* the largest error of what is fed back, relative to one seed */
     double reach;      /* the largest number of a row */
@@ -67,20 +64,14 @@ typedef struct noise_route {
     void (*recipe)(const noise_stream *s, int64_t t, noise_recipe *out);
 } noise_route;
 
-/*
- * A leaf whose noise is a few buffers that one kernel moves on at every step: which kernel, how many buffers or nodes it is
- * given, and the kernel's weights of step t of the leaf, whose noise is multiplied by `factor`.
- */
+/* A leaf of a few buffers that one kernel moves on: the kernel, its buffers or nodes, its weights of step t at `factor`. */
 typedef struct noise_states {
     dpmf_recipe_kind kernel; /* DPMF_RECIPE_BLT, _TVBLT or _TVBLT_SECOND */
     int nodes;
     void (*fill)(const noise_stream *s, int64_t t, double factor, void *weight);
 } noise_states;
 
-/*
- * The work for one number of a row, averaged over the run: normal numbers that are made, and numbers of rows or buffers that
- * are read or written in a cache. Multiplications are not counted: each belongs to one number that is read.
- */
+/* The mean work per number of a row: normals made, and numbers of rows or buffers touched in a cache (each is one product). */
 typedef struct noise_work {
     double normals, touched;
 } noise_work;
@@ -153,7 +144,6 @@ static inline double noise_larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/* The largest error of running sums of the strategy's rows. */
 DPMF_MUST_CHECK dpmf_status noise_bound_running_sums(const dpmf_strategy *s, const dpmf_run *run, double *out);
 /* The spread of routes that apply W to seeds. */
 DPMF_MUST_CHECK dpmf_status noise_bound_forward_spread(const noise_plan *plan, const dpmf_run *run, double *spread);
@@ -161,10 +151,7 @@ DPMF_MUST_CHECK dpmf_status noise_bound_own(const noise_plan *plan, const dpmf_r
 DPMF_MUST_CHECK dpmf_status noise_bound_feedback(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 DPMF_MUST_CHECK dpmf_status noise_bound_filter(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out);
 
-/*
- * The work of a recursion: every buffer is read and written, and read a second time where there are more than the eight
- * that the kernels hold in registers; the row itself is written once.
- */
+/* A recursion reads and writes every buffer, reads it again beyond the eight that registers hold, and writes the row. */
 noise_work noise_work_recursion(double normals, int64_t buffers);
 
 /* The same with a mix of several seeds in the place of one, which is written before it is read. */
@@ -173,8 +160,6 @@ noise_work noise_work_replay(double normals, int64_t buffers);
 /* Chooses the route and the size of the tiles, and computes the memory (noise/plan.c). */
 DPMF_MUST_CHECK dpmf_status noise_plan_make(const dpmf_strategy *strategy, const noise_stream_options *o, int threads,
                                             noise_plan *plan);
-
-/* ---- helpers (noise/routes.c) ---- */
 
 /* The product of the norms that scale row t. */
 double noise_route_factor(const noise_plan *plan, int64_t t);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Prefetch: noise does not depend on data, so the next row can be made while the caller computes gradients. The thread
- * makes rows with scale 1, which is exact; the caller's scale is applied when a row is taken, by the same
- * kernels as the stream's own, so that no bit depends on prefetching.
+ * Prefetch: noise does not depend on data, so the next row is made while the caller computes gradients, at scale 1, which is
+ * exact; the caller's scale is applied later by the stream's own kernels, so that no bit depends on prefetching.
  */
 #include "noise/stream.h"
 

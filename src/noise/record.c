@@ -105,7 +105,6 @@ static const char *precision_name(uint32_t precision) {
     return precision == DPMF_FLOAT32 ? "float32" : "float64";
 }
 
-/* Names the first field of an authentic record that differs from this stream's. */
 static dpmf_status compare_records(const fields *held, const fields *now, const char *what, const char *shown) {
     if (memcmp(held->digest, now->digest, sizeof held->digest) != 0)
         return base_fail(DPMF_ERROR_ARGUMENT,

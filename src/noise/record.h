@@ -38,7 +38,6 @@ DPMF_MUST_CHECK dpmf_status noise_mac(const uint8_t key[32], const void *bytes, 
 DPMF_MUST_CHECK dpmf_status noise_mac_check(const uint8_t key[32], const char *what, const char *path,
                                             const uint8_t *bytes, int64_t size);
 
-/* Writes the head of a file. */
 DPMF_MUST_CHECK dpmf_status noise_record_make(const noise_binding *binding, noise_record_kind kind,
                                               uint8_t record[NOISE_RECORD]);
 
@@ -53,10 +52,7 @@ void noise_record_shard(const uint8_t record[NOISE_RECORD], int64_t *offset, int
 
 typedef struct noise_state noise_state;
 
-/*
- * Opens and locks the file, or remembers that there is none yet. `replay`: one of the two records may be damaged.
- * Nothing is written.
- */
+/* Opens and locks the file, or remembers that there is none; writes nothing. `replay`: one of the records may be damaged. */
 DPMF_MUST_CHECK dpmf_status noise_state_open(const char *path, const noise_binding *binding, int replay,
                                              noise_state **out);
 
@@ -78,16 +74,10 @@ DPMF_MUST_CHECK dpmf_status noise_state_mark(const noise_state *state, int64_t r
 DPMF_MUST_CHECK dpmf_status noise_state_marked(const noise_state *state, int64_t row, uint8_t mark[NOISE_MAC],
                                                int *found);
 
-/*
- * Reserves row `reserved`, with its mark or NULL, on the disk when it returns. All rows before it have arrived. Allocates
- * only once.
- */
+/* Reserves the next row, with its mark or NULL, on the disk when it returns; those before have arrived. Allocates only once. */
 DPMF_MUST_CHECK dpmf_status noise_state_reserve(noise_state *state, const uint8_t *mark);
 
-/*
- * Closes and wipes. `arrived`: first records in the file, if it can, that all reserved rows have arrived. In a child after
- * fork() it must be 0: the file and its lock belong to the parent.
- */
+/* Closes and wipes. `arrived`: records that all reserved rows have; 0 in a child after fork(): the file is the parent's. */
 void noise_state_close(noise_state *state, int arrived);
 
 #endif

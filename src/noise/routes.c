@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the routes of a stream share, and the routes that take rows of C or W: filters of seeds, and feedback of rows. Those
- * with buffers are beside the plan (noise/plan.c).
- */
+/* What routes share, and those that take rows of C or W (feedback, filters of seeds). Those with buffers are in plan.c. */
 #include "noise/plan.h"
 
 #include "base/linalg.h"
@@ -64,8 +61,6 @@ uint64_t noise_route_seed_row(noise_stream *s, int64_t t) {
         s->seed_row += (uint64_t)dpmf_strategy_seeds(plan->leaf, s->seed_step - start);
     return s->seed_row;
 }
-
-/* ---- seeds filtered ---- */
 
 /*
  * Streams that filter seeds,
@@ -316,8 +311,6 @@ static void plan_rows(noise_plan *plan, int64_t chosen, int64_t lookahead) {
     plan->shared_bytes = shared_bytes(plan);
 }
 
-/* ---- one band ---- */
-
 static void prepare_one(noise_stream *s, int64_t t, int64_t rows) {
     const dpmf_strategy *c = s->plan.strategy;
     shared *head = (shared *)s->shared;
@@ -393,8 +386,6 @@ void noise_plan_whole(noise_plan *plan, int64_t lookahead) {
     plan_rows(plan, noise_at_most(AHEAD_WHOLE, plan->length), lookahead);
 }
 
-/* ---- rows fed back ---- */
-
 /*
  * Streams that feed their outputs back: C of few bands b (McKenna 2024, Algorithm 1), Toeplitz or not, column-normalized
  * or repeated,
@@ -404,10 +395,9 @@ void noise_plan_whole(noise_plan *plan, int64_t lookahead) {
  * as one combination with weights 1/C[t,t] and -C[t,t-j]/C[t,t], oldest row first. The wrappers' own rows of C are
  * used, so the ring holds the emitted rows for any norms.
  *
- * A ring of b - 1 rows of the whole model is far larger than any cache, and reading it for every step is what limits a
- * plain stream. Noise does not depend on data, so up to b - 1 rows are made at once, tile by tile: row t+r takes the
- * place of row t+r-(b-1), which no later row needs, so rows made ahead need no memory. A tile is then read and written
- * once per b - 1 steps.
+ * A ring of b - 1 rows of the whole model is far larger than any cache, and reading it for every step is what limits a plain
+ * stream. Noise does not depend on data, so up to b - 1 rows are made at once, tile by tile: row t+r takes the place of row
+ * t+r-(b-1), which no later row needs, so rows made ahead need no memory. A tile is then read and written once per b - 1 steps.
  */
 /* At most this many rows are made ahead: then reading the ring costs almost nothing, and weights take rows x bands. */
 enum { AHEAD_MAX = 64 };
@@ -454,14 +444,11 @@ static void prepare_feedback(noise_stream *s, int64_t t, int64_t rows) {
         g->seed = (int64_t)noise_route_seed_row(s, t);
         g->rows = (int)noise_at_most(noise_at_most(ROWS, end - t), s->plan.length - local);
         g->factor = factor;
-        /* Fills in the weights of rows t..t+rows-1, at `factor`. */
         const dpmf_strategy *c = s->plan.strategy;
-        int64_t lags = s->plan.lags;
         for (int r = 0; r < g->rows; r++) {
             c->ops->row(c, g->step + r, head->row);
-            double inverse = 1 / head->row[0];
-            noise_put(s, head->factor, g->factor + r, inverse);
-            for (int64_t p = 1; p + r <= lags; p++)
+            noise_put(s, head->factor, g->factor + r, 1 / head->row[0]);
+            for (int64_t p = 1; p + r <= s->plan.lags; p++)
                 noise_put(s, head->factor, g->factor + p * g->rows + r, -head->row[p + r] / head->row[0]);
             for (int q = 0; q < r; q++)
                 noise_put(s, g->near, r * ROWS + q, -head->row[r - q] / head->row[0]);

@@ -42,8 +42,6 @@ struct noise_state {
     int64_t reserved, arrived;
 };
 
-/* ---- reading ---- */
-
 static dpmf_status read_slots(noise_state *state, int replay) {
     noise_journal *j = &state->journal;
     slot s[2];
@@ -105,8 +103,6 @@ int64_t noise_state_arrived(const noise_state *state) {
     return state->arrived;
 }
 
-/* ---- marks ---- */
-
 dpmf_status noise_state_mark(const noise_state *state, int64_t row, const uint8_t digest[32], uint8_t mark[NOISE_MAC]) {
     uint8_t covered[NOISE_MAC + 8 + 32];
     memcpy(covered, state->journal.head + NOISE_RECORD_BODY, NOISE_MAC);
@@ -127,8 +123,6 @@ dpmf_status noise_state_marked(const noise_state *state, int64_t row, uint8_t ma
     *found = memcmp(mark, NO_MARK, sizeof NO_MARK) != 0;
     return DPMF_OK;
 }
-
-/* ---- writing ---- */
 
 static dpmf_status fill_slot(noise_journal *j, const slot *s) {
     uint8_t *bytes = NULL;

@@ -20,8 +20,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* ---- creating it ---- */
-
 enum { ALLOCATION = 128 }; /* what base/process.c adds to an allocation for its header */
 
 dpmf_status noise_stream_memory(const dpmf_strategy *strategy, const noise_stream_options *options, int threads,
@@ -47,10 +45,8 @@ static void hint_large_pages(char *memory, int64_t bytes) {
 }
 
 /*
- * Maps a file for rows made ahead, instead of memory (Pillutla et al. 2025, Section 4.4.5: noise does not depend on data,
- * so it can be made before training). The file is readable by its owner alone, and its name is removed as soon as it exists:
- * nothing is left of it after a crash. Its space is reserved first, so that a full disk is an error here and not a fault
- * later.
+ * Maps a file for rows made ahead (Pillutla et al. 2025, Section 4.4.5), for its owner alone and without a name, so that a
+ * crash leaves nothing. Its space is reserved first: a full disk is an error here and not a fault later.
  */
 static dpmf_status map_scratch(const char *directory, int64_t bytes, char **out) {
     static const char name[] = "/dpmf-noise-XXXXXX";
@@ -123,13 +119,7 @@ void noise_stream_free(noise_stream *s) {
     base_free(s);
 }
 
-/* ---- tiles ---- */
-
-/*
- * All threads together make a pass over the tiles of a stream. A tile whose turn is due makes its rows, and while they are
- * in the cache the row of this step is emitted from them; the other tiles emit rows that they made before. Every tile is
- * emitted once per step, for any number of passes.
- */
+/* One pass of all threads: a tile whose turn is due makes its rows, and every tile emits its row of the step, once. */
 typedef struct task {
     noise_stream *stream;
     int64_t rows;  /* the turns that make this many rows make them; 0: none */
@@ -209,8 +199,6 @@ static void run_tiles(task *job) {
     }
 }
 
-/* ---- turns ---- */
-
 /*
  * This determines which tiles make rows ahead at which step. A tile that makes `ahead` rows at a time is read and written
  * once per `ahead` steps; but if all tiles did so at the same step, that step would take as long as `ahead` of them, and
@@ -261,7 +249,6 @@ static int64_t turns_next(const noise_stream *s, int64_t below) {
     return rows;
 }
 
-/* Those rows are made. */
 static void turns_end(noise_stream *s) {
     int64_t least = INT64_MAX;
     for (int64_t c = 0; c < s->plan.turns; c++) {
@@ -296,8 +283,6 @@ static void turns_level(noise_stream *s) {
     }
     s->level = s->made;
 }
-
-/* ---- rows ---- */
 
 dpmf_status noise_check_segments(int64_t count, int64_t segments, const noise_segment *segment) {
     int64_t sum = 0;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The stream of rows of W Z for any strategy, in float or double, over the coordinates [first, first + count): seeds come
- * from crypto/seed.h, recursions are those of the strategies' tables. It does not use sigma, files or the public API.
- */
+/* Rows of W Z for any strategy, in float or double, of coordinates [first, first + count); no sigma, files or public API. */
 #ifndef DPMF_NOISE_STREAM_H
 #define DPMF_NOISE_STREAM_H
 
@@ -35,13 +32,9 @@ DPMF_MUST_CHECK dpmf_status noise_stream_memory(const dpmf_strategy *strategy, c
 /* A row is written to segments of the caller's memory that together hold `count` numbers, in order. */
 typedef dpmf_segment noise_segment;
 
-/* Refuses segments that do not hold `count` numbers. */
 DPMF_MUST_CHECK dpmf_status noise_check_segments(int64_t count, int64_t segments, const noise_segment *segment);
 
-/*
- * Makes the next row: each number x of it is stored as scale * x, added, y += scale * x, or, a whole number, added to 64-bit
- * integers, y += x. Never allocates. DPMF_ERROR_ARGUMENT past the last step, and nothing is written.
- */
+/* The next row: x is stored as scale * x, added to y, or, whole, to 64-bit integers. Never allocates. Fails past the end. */
 typedef enum noise_how {
     NOISE_STORE = 0,
     NOISE_ADD,
@@ -56,24 +49,15 @@ int64_t noise_stream_step(const noise_stream *stream); /* of the next row */
 DPMF_MUST_CHECK dpmf_status noise_stream_recipe(noise_stream *stream, int64_t t, uint64_t *seed, dpmf_recipe *out);
 int64_t noise_stream_seeds(const noise_stream *stream);
 
-/*
- * Goes to any step: forward, or back to the start of its block and forward. The bits are those of a stream that never
- * stopped. If it is cancelled, the stream is at a step on the way (noise_stream_step) and continues from there.
- */
+/* Goes to any step; bits are those of a stream that never stopped. If it is cancelled, it continues from a step on the way. */
 DPMF_MUST_CHECK dpmf_status noise_stream_seek(noise_stream *stream, int64_t step, const dpmf_run *run);
 
-/*
- * The buffers as bytes, for a state file: their size, copying them out (which first makes the rows that only some tiles
- * have), and copying them in (at `step`).
- */
+/* The buffers as bytes: their size, copying them out (which first makes rows that only some tiles have), and in (at `step`). */
 int64_t noise_stream_state_size(const noise_stream *stream);
 DPMF_MUST_CHECK dpmf_status noise_stream_state_save(noise_stream *stream, uint8_t *bytes);
 DPMF_MUST_CHECK dpmf_status noise_stream_state_load(noise_stream *stream, int64_t step, const uint8_t *bytes);
 
-/*
- * The layout of those bytes: `head` bytes that are the same for every shard at the same row, then `slots` rows of `size`
- * bytes per coordinate.
- */
+/* Those bytes: `head` bytes that all shards at the same row share, then `slots` rows of `size` bytes per coordinate. */
 typedef struct noise_stream_layout {
     int64_t head, slots, size;
 } noise_stream_layout;
@@ -90,13 +74,11 @@ DPMF_MUST_CHECK dpmf_status noise_prefetch_create(noise_stream *stream, dpmf_pre
 /* Waits for the thread, ends it and wipes. `forked`: only wipes, because a child process does not have the thread. */
 void noise_prefetch_free(noise_prefetch *prefetch, int forked);
 
-/* Memory that create takes. */
 uint64_t noise_prefetch_memory(dpmf_precision precision, int64_t count);
 
 /* Starts the row that the stream is at, unless a row was requested already. */
 void noise_prefetch_ask(noise_prefetch *prefetch);
 
-/* Was a row requested and not taken or dropped? */
 int noise_prefetch_pending(const noise_prefetch *prefetch);
 
 /* Waits for the row and stores it as noise_stream_emit would have. */

@@ -36,8 +36,6 @@ done:
     return status;
 }
 
-/* ---- defaults, names, and the checks that all families share ---- */
-
 dpmf_optimize_options dpmf_optimize_options_defaults(void) {
     return (dpmf_optimize_options){.tolerance = 1e-6, .run = dpmf_run_defaults()};
 }
@@ -103,7 +101,6 @@ static dpmf_status check_choices(const dpmf_family *f, const dpmf_optimize_optio
     return DPMF_OK;
 }
 
-/* The options against what the family takes (optimize/optimize.c). */
 static dpmf_status check_options(const dpmf_family *family, int64_t steps, const dpmf_optimize_options *options) {
     TRY(check_choices(family, options));
     TRY(check_bands(family, steps, options->bands));
@@ -114,8 +111,6 @@ static dpmf_status check_options(const dpmf_family *family, int64_t steps, const
                              (long long)t);
     return DPMF_OK;
 }
-
-/* ---- the call ---- */
 
 static int optimized_place(const dpmf_family *f) {
     return f->optimized;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Optimize: what optimize/optimize.c asks of each family. Its entry in the table of families finds the best strategy for the workload, the
- * participation and the options, and reports how it ended. Options have been checked for their ranges when it is called
- * (bands within the steps, tolerance, loss); what only the family knows it checks itself. `out` is NULL when no
- * strategy is wanted.
+ * Optimize: what optimize/optimize.c asks of each family. Its entry in the table of families finds the best strategy for the
+ * workload, the participation and the options, and reports how it ended. Options have been checked for their ranges when it is
+ * called (bands within the steps, tolerance, loss); what only the family knows it checks itself. `out` is NULL when no strategy
+ * is wanted.
  */
 #ifndef DPMF_OPTIMIZE_H
 #define DPMF_OPTIMIZE_H
@@ -25,7 +25,6 @@ DPMF_MUST_CHECK dpmf_status optimize_problem(const char *family, const problem_f
                                              const dpmf_optimize_options *options, dpmf_strategy **out,
                                              dpmf_optimization *result);
 
-/* A family's entry. */
 typedef dpmf_status (*optimize_call)(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
 /* What dpmf_optimization.searched says of Toeplitz families, where no bound speaks. */
@@ -33,10 +32,7 @@ typedef dpmf_status (*optimize_call)(const optimize_task *task, dpmf_strategy **
 #define OPTIMIZE_NON_NEGATIVE "non-negative coefficients"
 #define OPTIMIZE_FALLING "non-negative coefficients that do not rise"
 
-/*
- * One participation: the dual of the optimum is solved, and `make` makes a strategy from its solution, or none where the
- * bounds alone are the answer.
- */
+/* One participation: the dual of the optimum is solved; `make` makes a strategy from it, or none where bounds are the answer. */
 typedef dpmf_status (*optimize_maker)(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status optimize_single(const optimize_task *task, optimize_maker make, dpmf_strategy **out,
                                             dpmf_optimization *result);

@@ -78,8 +78,6 @@ double optimum_ascent_gap(const optimum_ascent *s) {
     return gap(s->lower, s->upper);
 }
 
-/* ---- one point ---- */
-
 /* x^2 on the simplex. */
 static void read_weights(int64_t n, const double *x, double *weights) {
     double sum = base_dot(n, x, x);
@@ -107,7 +105,6 @@ static double upper_bound(const optimum_ascent *s, double sum, double floor_) {
     return upper >= 0 ? upper : INFINITY;
 }
 
-/* phi and the certificate at y. */
 static dpmf_status evaluate_phi(optimum_ascent *s, const double *y, double tolerance) {
     int64_t n = s->n;
     read_weights(n, y, s->v);
@@ -136,10 +133,7 @@ static dpmf_status evaluate_phi(optimum_ascent *s, const double *y, double toler
     return DPMF_OK;
 }
 
-/*
- * Minus the objective with its barrier at the point y just evaluated, and its gradient. The factor 2 of a mirrored
- * point stands for the two places of each weight.
- */
+/* Minus the objective with its barrier at y, just evaluated, and its gradient. Mirrored weights have two places: factor 2. */
 static double objective(const optimum_ascent *s, const double *y, double barrier, double *gradient) {
     int64_t n = s->n;
     double sum = base_sum(n, s->columns), value = -log(sum), times = s->mirrored ? 2 : 1;
@@ -156,8 +150,6 @@ static double objective(const optimum_ascent *s, const double *y, double barrier
     return value;
 }
 
-/* ---- the ascent ---- */
-
 /* At the barrier's optimum a weight is (barrier/n)/slack, slack < 1 + barrier: half the root is out of its way. */
 static double least(const optimum_ascent *s, const double *x, double barrier) {
     return barrier > 0 ? 0.5 * sqrt(barrier / (double)s->n) * base_norm(s->n, x) : 0;
@@ -168,9 +160,7 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
-/*
- * Moves from y to s->next along the direction, every unknown within CHANGE_MAX of itself; returns the expected change.
- */
+/* Moves from y to s->next along the direction, every unknown within CHANGE_MAX of itself; returns the expected change. */
 static double move(optimum_ascent *s, double length, double barrier) {
     double change = 0;
     for (int64_t part = 0; part < s->unknowns; part += s->n) {

@@ -113,8 +113,6 @@ dpmf_status optimum_check_weights(int64_t n, const double *weights) {
     return DPMF_OK;
 }
 
-/* ---- the patterns ---- */
-
 typedef struct patterns {
     int64_t apart;             /* b of the draw: every step has probability 1/b */
     int64_t count, separation; /* of one unit's steps 0, separation, 2 separation, ... */
@@ -127,8 +125,6 @@ static patterns patterns_of(const dpmf_participation *p, int64_t n) {
     if (p->pattern == WORKLOAD_APART && even > found.apart) found.apart = even;
     return found;
 }
-
-/* ---- one unit's contribution ---- */
 
 static dpmf_status contribution(const dpmf_workload *a, const patterns *p, const double *weights,
                                 dpmf_lower_bound *out) {
@@ -161,12 +157,7 @@ done:
     return status;
 }
 
-/* ---- together ---- */
-
-/*
- * Down to 40 bits: covers the last few roundings, and hides the last digits, in which libraries of elementary functions
- * and of linear algebra differ between machines.
- */
+/* Covers the last few roundings, and hides the last digits, in which mathematical libraries differ between machines. */
 static double round_to(int bits, double x) {
     int exponent = 0;
     double part = frexp(x, &exponent);
@@ -193,10 +184,7 @@ int optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, dou
            optimum_lower_bound_is_cut(claimed, claimed_scope);
 }
 
-/*
- * Bounds of longer runs are within 5e-6 of the optimum and not 1e-6, and another climb may end elsewhere within that.
- * Unless the best bound is requested, theirs is that of a short search.
- */
+/* Bounds of longer runs are within 5e-6, not 1e-6, of the optimum and, unless the best is requested, from a short search. */
 static const int64_t LONG = 131072;
 
 /* The dual value of one loss, 0 where the optimum is not known. */
@@ -257,10 +245,7 @@ static dpmf_status elementary(const dpmf_workload *a, const patterns *p, const d
     return DPMF_OK;
 }
 
-/*
- * The dual over several participations, where it is above `found`. `known` may have the RMS loss of the extrapolated dual,
- * which the max loss does not depend on; NULL: nothing is known.
- */
+/* The dual over several participations, where it is above `found`. `known`: NULL, or the RMS loss of the extrapolated dual. */
 static dpmf_status epochs_bound(const dpmf_workload *a, const dpmf_participation *participation, const patterns *p,
                                 const dpmf_evaluate_options *o, epochs_losses losses, const dpmf_lower_bound *known,
                                 dpmf_lower_bound *found) {
@@ -383,8 +368,6 @@ enum {
     DENSE_STEPS_MAX = 2048   /* 5 seconds */
 };
 
-/* ---- prefix sums ---- */
-
 /*
  * x_t has three roundings, the sine at most two more (its relative condition x cot x is below 1), the reciprocal one:
  * 8 u for a term. Compensated summation of positive terms adds u + 2 (n u)^2 (Ogita, Rump and Oishi 2005, Section 4).
@@ -400,8 +383,6 @@ dpmf_status optimum_nuclear_prefix(int64_t n, const dpmf_run *run, double *out) 
     *out = base_running_value(&sum) * fmax(0, 1 - 16 * U - 4 * nu * nu);
     return DPMF_OK;
 }
-
-/* ---- few bands of the inverse ---- */
 
 /*
  * Two bands are bidiagonal already, and roundings of its entries and the dqds iteration change each singular value by a
@@ -443,8 +424,6 @@ done:
     base_free(values);
     return status;
 }
-
-/* ---- any matrix ---- */
 
 static dpmf_status weighted_matrix(const dpmf_workload *a, const double *weights, double *matrix) {
     int64_t n = a->steps;
@@ -490,8 +469,6 @@ done:
     return status;
 }
 
-/* ---- Toeplitz ---- */
-
 /*
  * Rounding: an error e in the n terms moves the sum by at most n |e|_2. The terms, all positive, have at most 8 n
  * roundings each; the FFT adds at most 16 u for each of its passes, relative to the norm (Higham 2002, Theorem 24.2).
@@ -526,17 +503,13 @@ done:
     return status;
 }
 
-/* ---- which route ---- */
-
 static int all_positive(int64_t n, const double *weights) {
     for (int64_t t = 0; t < n; t++)
         if (weights[t] == 0) return 0;
     return 1;
 }
 
-/*
- * Weights may span many orders of magnitude, which the rotations of three bands would mix: this route is then not used.
- */
+/* Weights may span many orders of magnitude, which the rotations of three bands would mix: this route is then not used. */
 static int banded_is_sure(const dpmf_workload *a, const double *weights) {
     int q_bands = 0, r_bands = 0;
     workload_inverse_bands(a, &q_bands, &r_bands);

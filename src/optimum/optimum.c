@@ -39,8 +39,6 @@
 
 enum { COARSE_MIN = 64, COARSER = 4 };
 
-/* ---- the coarse start ---- */
-
 /* Every COARSER-th learning rate, and as many steps. */
 static dpmf_status coarsen(const dpmf_workload *a, dpmf_workload **out) {
     int64_t n = a->steps / COARSER;
@@ -75,10 +73,7 @@ static void stretch(int64_t n, int64_t coarse, const double *from, double *to) {
 static const int64_t LONG = 131072;
 static const double COARSE_TOLERANCE = 1e-4, COARSE_TOLERANCE_LONG = 2e-5;
 
-/*
- * The error of stretching: `start` holds roots of v, `found` v itself, and `wrong` is ln(found / start^2), 0 on average
- * where most of v is, cut at `most`.
- */
+/* The error of stretching: ln(found / start^2), `start` roots of v, 0 on average where most of v is, cut at `most`. */
 static void fill_wrong(int64_t n, double most, const double *start, const double *found, double *wrong) {
     double sum = 0, mass = 0;
     for (int64_t t = 0; t < n; t++) {
@@ -90,10 +85,7 @@ static void fill_wrong(int64_t n, double most, const double *start, const double
         wrong[t] = fmin(most, fmax(-most, wrong[t] - sum / mass));
 }
 
-/*
- * wrong: NULL, or gets the error of stretching, for v and then p; then this run is itself a coarse one. phi: NULL, or
- * gets the map of the ascent, which the caller frees.
- */
+/* wrong: NULL, or gets the error of stretching of v, then p (a coarse run). phi: NULL, or gets the map; the caller frees it. */
 static dpmf_status solve_on(const dpmf_workload *a, int max_loss, const double *weights, double tolerance,
                             const dpmf_run *run, base_pool *pool, int coarse, double *wrong, optimum_phi **phi,
                             optimum_answer *out);
@@ -128,10 +120,7 @@ static dpmf_status start_coarse(const dpmf_workload *a, optimum_ascent *s, doubl
         }
     }
     if (is_long) {
-        /*
-         * The dual does not depend on the scale of y, but the first step of an ascent has the length of the gradient: with this
-         * scale it is half as long as the step of a fixed-point iteration, to phi(v).
-         */
+        /* The dual has no scale of y, but the first step of an ascent has: half of a fixed-point step here, to phi(v). */
         for (int64_t part = 0; part < s->unknowns; part += s->n) {
             const double factor = sqrt(s->mirrored ? 4 : 2) / base_norm(s->n, s->y + part);
             for (int64_t i = part; i < part + s->n; i++)
@@ -289,7 +278,6 @@ void optimum_free(optimum_answer *optimum) {
 
 enum { STEPS_MAX = 8192, COLUMNS = 64 };
 
-/* One step of one node. */
 typedef struct link {
     double e11, e12, e21, e22; /* E_t */
     double l, m;               /* cov(z_t, x_t), times the node's weight */
@@ -432,8 +420,6 @@ done:
     base_free(b.work);
     return status;
 }
-
-/* ---- the factor ---- */
 
 static dpmf_status factor_named(const dpmf_workload *a, const optimum_answer *o, const dpmf_run *run, double *x) {
     int64_t n = a->steps;

@@ -28,22 +28,16 @@ typedef struct optimum_answer {
  */
 DPMF_MUST_CHECK dpmf_status optimum_solve(const dpmf_workload *workload, int max_loss, const double *weights,
                                           double tolerance, const dpmf_run *run, optimum_answer *out);
-/*
- * The lower bound alone, in a third of the time: the dual near its top, which is below the optimum at every point.
- * Within 1e-6 of the optimum (RMS loss) and 1e-5 (max loss) for prefix sums; other workloads were seen 1e-3 short.
- */
+/* The lower bound alone, in a third of the time: within 1e-6 (RMS), 1e-5 (max) for prefix sums; others were seen 1e-3 short. */
 DPMF_MUST_CHECK dpmf_status optimum_single_bound(const dpmf_workload *workload, int max_loss, const double *weights,
                                                  const dpmf_run *run, double *lower);
-/*
- * The optimal C as a matrix, columns of norm 1, its loss at most optimum->upper up to rounding; up to 8192 steps
- * (optimum/optimum.c). Needs n x n numbers twice.
- */
+/* The optimal C as a matrix, columns of norm 1, loss at most optimum->upper but for rounding; up to 8192 steps, in 2 n^2. */
 DPMF_MUST_CHECK dpmf_status optimum_explicit(const dpmf_workload *workload, const optimum_answer *optimum,
                                              const dpmf_run *run, dpmf_strategy **out);
 
 void optimum_free(optimum_answer *optimum);
 
-/* ---- lower bounds (optimum/bound.c, optimum/bound.c) ---- */
+/* ---- lower bounds (optimum/bound.c) ---- */
 
 /* Weights of the steps: finite, not negative, not all zero. */
 DPMF_MUST_CHECK dpmf_status optimum_check_weights(int64_t steps, const double *weights);
@@ -51,15 +45,13 @@ DPMF_MUST_CHECK dpmf_status optimum_check_weights(int64_t steps, const double *w
 /* The constant equal to `text` among the scopes of lower bounds, or NULL. */
 const char *optimum_lower_bound_scope(const char *text);
 
-/* The lower bounds for both losses. NULL participation means single; NULL options the defaults (only adjacency, lower_bound, weights and run are read).
- */
+/* Both losses. NULL participation: single; NULL options: defaults. Only adjacency, lower_bound, weights and run are read. */
 DPMF_MUST_CHECK dpmf_status optimum_find_bound(const dpmf_workload *workload, const dpmf_participation *participation,
                                                const dpmf_evaluate_options *options, dpmf_lower_bound *out);
 
 /*
- * optimum_find_bound for the losses that are needed. Over several epochs the ascent for the max loss takes most
- * of the time: without it the bound for the max loss is the one that follows from the RMS loss, and may be weaker.
- * `known`: what an earlier call found for the RMS loss alone, so that it need not be found again; or NULL.
+ * optimum_find_bound for the losses that are needed. Over several epochs the max loss takes most of the time: without it its
+ * bound follows from the RMS loss and may be weaker. `known`: what an earlier call found for the RMS loss alone, or NULL.
  */
 DPMF_MUST_CHECK dpmf_status optimum_lower_bound(const dpmf_workload *workload, const dpmf_participation *participation,
                                                 const dpmf_evaluate_options *options, epochs_losses losses,
@@ -74,22 +66,13 @@ DPMF_MUST_CHECK dpmf_status optimum_lower_bound_like(const dpmf_workload *worklo
                                                      const dpmf_evaluate_options *options, const char *scope,
                                                      dpmf_lower_bound *out, double *tolerance);
 
-/*
- * 1 if a bound has no more digits than bounds of its scope keep; otherwise no run has printed it, even if it is within
- * `tolerance`.
- */
+/* 1 if a bound has no more digits than bounds of its scope keep; otherwise no run has printed it. */
 int optimum_lower_bound_is_cut(double bound, const char *scope);
 
-/*
- * 1 if a file's bound over several epochs may be the result of an earlier, weaker ascent: later versions ascend
- * further, and the older bound stays proven.
- */
+/* 1 if a file's bound over several epochs may come from an earlier, weaker ascent: it stays proven. */
 int optimum_lower_bound_is_weaker(double claimed, const char *claimed_scope, double found, const char *found_scope);
 
-/*
- * optimum/bound.c. A proven lower bound on the nuclear norm of diag(sqrt(weights)) A, rounding included; 0 where none
- * is known. `weights` may be NULL, and so may `run`.
- */
+/* optimum/bound.c. A proven lower bound on the nuclear norm of diag(sqrt(weights)) A, or 0; `weights` and `run` may be NULL. */
 DPMF_MUST_CHECK dpmf_status optimum_nuclear_norm(const dpmf_workload *a, const double *weights, const dpmf_run *run,
                                                  double *out);
 

@@ -56,8 +56,6 @@ struct optimum_phi {
 
 enum { MATRIX_STEPS_MAX = 4096 };
 
-/* ---- making ---- */
-
 static dpmf_status alloc_each(double **arrays, int count, int64_t n, const char *what) {
     for (int i = 0; i < count; i++)
         TRY(base_alloc_doubles(n, what, &arrays[i]));
@@ -144,8 +142,6 @@ double optimum_phi_watch(optimum_phi *f, const dpmf_run *run, double done) {
     return f->done;
 }
 
-/* ---- the interval ---- */
-
 /* The larger of two, and not a number if one of them is none: a bound must not overlook it. */
 static double larger(double a, double b) {
     return isnan(a) || a > b ? a : b;
@@ -198,10 +194,7 @@ static inline double gershgorin_of(optimum_phi *f, const int bands, const double
 dpmf_status optimum_phi_interval(optimum_phi *f, const double *v, const double *p, double *low, double *high) {
     double ratio = 0, before;
     TRY(power_step(f, v, p, &ratio));
-    /*
-     * from x = 1 the ratio is within 1.2 at once; more steps while they help, and one suffices if x comes from the last
-     * call
-     */
+    /* from x = 1 the ratio is within 1.2 at once; more steps while they help; one suffices if x comes from the last call */
     for (int steps = 1; steps < 12 && !f->has_vector; steps++) {
         before = ratio;
         TRY(power_step(f, v, p, &ratio));
@@ -222,8 +215,6 @@ dpmf_status optimum_phi_interval(optimum_phi *f, const double *v, const double *
     }
     return DPMF_OK;
 }
-
-/* ---- the ladders ---- */
 
 typedef struct wave {
     optimum_phi *f;
@@ -435,10 +426,7 @@ dpmf_status optimum_chain_create(const dpmf_workload *workload, int reversed, op
     if (reversed) {
         TRY_DONE(fill_reversed(workload, &c));
     } else {
-        /*
-         * cross is a difference with Nesterov momentum only, and then of learning rates, which is exact where they are equal or
-         * nearly so: it needs a small relative error, not just a small one.
-         */
+        /* A difference with Nesterov momentum only: of rates, exact where nearly equal, so its relative error is small. */
         for (int64_t t = 0; t < workload->steps; t++) {
             workload_recursion_form r = workload_recursion(workload, t);
             c.fresh[t] = r.from_m * r.rate;

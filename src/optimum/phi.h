@@ -11,11 +11,7 @@ typedef struct optimum_phi optimum_phi;
 DPMF_MUST_CHECK dpmf_status optimum_phi_create(const dpmf_workload *workload, base_pool *pool, optimum_phi **out);
 void optimum_phi_free(optimum_phi *phi);
 
-/*
- * From now on evaluations call the progress function of `run` (or none, if NULL) several times per second and report
- * `done`. Returns the reported value: the largest so far, because progress must not go backwards when an ascent
- * restarts.
- */
+/* Evaluations then report `done` to `run` (NULL: none) several times per second; returns what is reported: never less. */
 double optimum_phi_watch(optimum_phi *phi, const dpmf_run *run, double done);
 
 /* An interval that encloses the spectrum of (W'W)^-1 for W = diag(p)^1/2 A diag(v)^1/2; named workloads. */
@@ -31,9 +27,7 @@ DPMF_MUST_CHECK dpmf_status optimum_phi_interval(optimum_phi *phi, const double 
 DPMF_MUST_CHECK dpmf_status optimum_phi_eval(optimum_phi *phi, const double *v, const double *p, double tolerance,
                                              int nodes, double *columns, double *rows, double *error);
 
-/*
- * out_i = v_i sum_j weight_j [(K + shift_j V)^-1]_ii, K = A^-1 P^-1 A^-T, for any few shifts >= 0; named workloads.
- */
+/* out_i = v_i sum_j weight_j [(K + shift_j V)^-1]_ii, K = A^-1 P^-1 A^-T, for any few shifts >= 0; named workloads. */
 struct base_quadrature;
 DPMF_MUST_CHECK dpmf_status optimum_phi_resolvents(optimum_phi *phi, const double *v, const double *p,
                                                    const struct base_quadrature *rule, double *out);
@@ -60,9 +54,8 @@ typedef struct optimum_chain {
 } optimum_chain;
 
 /*
- * The chain of A' (reversed = 0) or of (J A' J)', J the reversal of the steps (reversed = 1). Named workloads.
- * DPMF_ERROR_UNSUPPORTED for a reversed one with Nesterov momentum whose state becomes 0 at some step (decay x rate =
- * 1).
+ * The chain of A' (reversed = 0) or of (J A' J)', J the reversal of the steps. Named workloads. DPMF_ERROR_UNSUPPORTED for a
+ * reversed one with Nesterov momentum whose state becomes 0 at some step (decay x rate = 1).
  */
 DPMF_MUST_CHECK dpmf_status optimum_chain_create(const dpmf_workload *workload, int reversed, optimum_chain *out);
 void optimum_chain_free(optimum_chain *chain);

@@ -8,7 +8,6 @@
 
 #include "base/status.h"
 
-/* How much of the lower bound is known. */
 typedef enum problem_bound { PROBLEM_BOUND_UNKNOWN = 0, PROBLEM_BOUND_RMS, PROBLEM_BOUND_BOTH } problem_bound;
 
 typedef struct problem_facts {

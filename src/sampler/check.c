@@ -18,12 +18,11 @@
  * Units b' >= b apart are never twice in b neighbouring steps. Samplers that draw at random have no guaranteed
  * participation and are accepted for full only.
  *
- * With sampling the guarantee is for one law. A smaller probability of Poisson sampling is fine: its outputs are a
- * mixture of those with the assumed one and those of a run without the unit, round by round, and the divergences that
- * define (epsilon, delta) are jointly convex. Bins and min-sep patterns are not thinned versions of each other, so only
- * the assumed values are accepted there. block-cyclic and min-sep with B = 1 are Poisson sampling. A cap is a part of
- * the law: with it a unit moves others out of the batch, and a capped sampler is accepted only for the same cap on as
- * many units.
+ * With sampling the guarantee is for one law. A smaller probability of Poisson sampling is fine: its outputs are a mixture of
+ * those with the assumed one and those of a run without the unit, round by round, and the divergences that define (epsilon,
+ * delta) are jointly convex. Bins and min-sep patterns are not thinned versions of each other, so only the assumed values are
+ * accepted there. block-cyclic and min-sep with B = 1 are Poisson sampling. A cap is a part of the law: with it a unit moves
+ * others out of the batch, and a capped sampler is accepted only for the same cap on as many units.
  */
 #include "sampler/sampler.h"
 
@@ -119,10 +118,7 @@ static dpmf_status describe(const dpmf_sampling *sampling, const char *participa
     return DPMF_OK;
 }
 
-/*
- * Where adding or removing a unit moves others to other batches, it changes their contributions too: orders and dealt
- * blocks are valid for zero-out and replace-one adjacency only.
- */
+/* Where adding or removing a unit moves others to other batches, only zero-out and replace-one adjacency are valid. */
 static dpmf_status check_adjacency(const dpmf_sampler *s, const dpmf_mechanism *mechanism) {
     const dpmf_sampling law = law_of(s->plan.sampling);
     const int alone = law.kind == DPMF_SAMPLING_POISSON || law.kind == DPMF_SAMPLING_BALLS_IN_BINS ||

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- cyclic and shuffled ---- */
-
 /*
  * Epochs of b = ceil(units/M) batches of M units, the last one smaller where M does not divide the units.
  *
@@ -39,8 +37,6 @@ static dpmf_status cyclic_batch(dpmf_sampler *s, sampler_offer offer, int64_t *b
 }
 
 const sampler_ops sampler_cyclic = {.open = cyclic_open, .batch = cyclic_batch};
-
-/* ---- shuffled ---- */
 
 static dpmf_status shuffled_open(dpmf_sampler *s) {
     set_sizes(s);
@@ -76,19 +72,13 @@ static void shuffled_close(dpmf_sampler *s) {
 
 const sampler_ops sampler_shuffled = {.open = shuffled_open, .close = shuffled_close, .batch = shuffled_batch};
 
-/* ---- Poisson ---- */
-
 /*
- * Poisson sampling, of all units or of one block of them.
+ * poisson: word u of (join, t) decides whether unit u takes part in step t: independently in u and t, with probability Q.
  *
- * poisson: word u of (join, t) decides whether unit u takes part in step t: independently in u and t, with probability
- * Q.
- *
- * block-cyclic (McKenna 2024, Algorithm 2; Pillutla et al. 2025, Definition 3.20): the units are dealt to B blocks in a
- * random order (a shuffle; position i goes to block i mod B), so that sizes differ by one at most. In step t word i of
- * (join, t) decides about the i-th unit of block t mod B, in rising order, with probability min(1, Q B). The theorem
- * needs fixed blocks only; they are dealt at random because training data may be sorted. A step costs only the words of
- * its block.
+ * block-cyclic (McKenna 2024, Algorithm 2; Pillutla et al. 2025, Definition 3.20): the units are dealt to B blocks in a random
+ * order (a shuffle; position i goes to block i mod B), so that sizes differ by one at most. In step t word i of (join, t)
+ * decides about the i-th unit of block t mod B, in rising order, with probability min(1, Q B). The theorem needs fixed blocks
+ * only; they are dealt at random because training data may be sorted. A step costs only the words of its block.
  *
  * Each unit has its own word instead of random gaps; sampler/random.c gives the reason.
  */
@@ -126,8 +116,6 @@ static dpmf_status poisson_batch(dpmf_sampler *s, sampler_offer offer, int64_t *
 }
 
 const sampler_ops sampler_poisson = {.open = poisson_open, .batch = poisson_batch};
-
-/* ---- block-cyclic ---- */
 
 static dpmf_status deal(dpmf_sampler *s) {
     int64_t *order = NULL;
@@ -167,12 +155,9 @@ static void block_close(dpmf_sampler *s) {
 
 const sampler_ops sampler_block_cyclic = {.open = block_open, .close = block_close, .batch = block_batch};
 
-/* ---- balls in bins ---- */
-
 /*
- * Balls in bins: every unit is in one of B bins, chosen once, uniformly and independently of all others; step t takes
- * all of bin t mod B. This is the mixture that account/montecarlo/scheme.c accounts for: one bin of B, each with
- * probability 1/B.
+ * Balls in bins: every unit is in one of B bins, chosen once, uniformly and independently of all others; step t takes all of
+ * bin t mod B. This is the mixture that account/montecarlo/scheme.c accounts for: one bin of B, each with probability 1/B.
  *
  * The bin of unit u is word u of (bin, 0), cut to the bits that B - 1 has; where that is B or more, word u of (bin, 1),
  * and so on. It depends on (key, u) alone.
@@ -227,8 +212,6 @@ static void bins_close(dpmf_sampler *s) {
 }
 
 const sampler_ops sampler_bins = {.open = bins_open, .close = bins_close, .batch = bins_batch};
-
-/* ---- random allocation ---- */
 
 /*
  * Random allocation: in every epoch of T steps each unit takes part in exactly K, a uniformly random K of the T, chosen
@@ -297,8 +280,6 @@ static dpmf_status allocation_batch(dpmf_sampler *s, sampler_offer offer, int64_
 }
 
 const sampler_ops sampler_allocation = {.open = allocation_open, .close = allocation_close, .batch = allocation_batch};
-
-/* ---- b-min-separation ---- */
 
 /*
  * b-min-separation sampling (Choquette-Choo et al. 2024): word u of (join, t) decides with probability P whether unit
@@ -415,8 +396,6 @@ const sampler_ops sampler_separated = {.open = separated_open,
                                        .past_size = separated_past_size,
                                        .past_save = separated_past_save,
                                        .past_load = separated_past_load};
-
-/* ---- a cap on the batch ---- */
 
 /*
  * A hard cap M on the batch: of more than M units that were drawn, a uniformly random M take part. The draw does not

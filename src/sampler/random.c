@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The secret words of a sampler: AES-256 in counter mode under the sampler's own subkey, 64 bits each, little endian.
- * Word i of (use, row) is half i mod 2 of the block whose counter is i / 2 + 2^64 row + 2^124 use, as in
- * kernels/seed/seed.h.
+ * The secret words of a sampler: AES-256 in counter mode under the sampler's own subkey, 64 bits each, little endian. Word i of
+ * (use, row) is half i mod 2 of the block whose counter is i / 2 + 2^64 row + 2^124 use, as in kernels/seed/seed.h.
  *
  * Probabilities. A word w is uniform on 0 .. 2^64 - 1, so that w < T has probability T / 2^64. T / 2^64 with T =
  * floor(2^64 p) is at most p and at most 2^-64 below: the actual probability never exceeds the one that an amplified
@@ -42,8 +41,6 @@ dpmf_status sampler_words_fill(const sampler_words *words, sampler_words_use use
     return base_fail(DPMF_ERROR_UNSUPPORTED, "sampler: libcrypto refused to encrypt");
 }
 
-/* ---- probabilities ---- */
-
 sampler_chance sampler_chance_of(double probability, int64_t factor) {
     const double b = (double)factor; /* exact: at most 2^53 */
     double p = probability * b;
@@ -52,8 +49,6 @@ sampler_chance sampler_chance_of(double probability, int64_t factor) {
     if (p >= 1) return (sampler_chance){.always = 1};
     return (sampler_chance){.below = (uint64_t)ldexp(p, 64)}; /* the conversion rounds down */
 }
-
-/* ---- whole numbers ---- */
 
 uint64_t sampler_words_mask(uint64_t bound) {
     uint64_t mask = bound - 1;

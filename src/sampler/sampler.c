@@ -115,7 +115,6 @@ static dpmf_status plan_sampled(const char *text, const sampler_form *form, int6
     return dpmf_sampling_format(&sampling, plan->text);
 }
 
-/* Reads and checks `text` for this many units and steps. */
 static dpmf_status parse_plan(const char *text, int64_t units, int64_t steps, sampler_plan *out) {
     const int64_t most = (int64_t)1 << 53;
     if (text == NULL) return base_fail(DPMF_ERROR_ARGUMENT, "the sampler's text is NULL");
@@ -198,8 +197,6 @@ void dpmf_sampler_free(dpmf_sampler *s) {
     base_free(s);
 }
 
-/* ---- batches ---- */
-
 static dpmf_status take_batch(dpmf_sampler *s, sampler_offer offer, int64_t *batch, int64_t *count) {
     if (batch == NULL || count == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT,
@@ -254,8 +251,6 @@ dpmf_status dpmf_sampler_seek(dpmf_sampler *s, int64_t step) {
     s->step = step;
     return DPMF_OK;
 }
-
-/* ---- properties ---- */
 
 dpmf_sampler_info dpmf_sampler_get(const dpmf_sampler *s) {
     return (dpmf_sampler_info){.capacity = s->capacity,

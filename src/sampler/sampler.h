@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Samplers: the record behind the public calls, the secret words that they draw, and the operations of a kind of
- * sampler. docs/samplers.md is the specification of the bits.
- */
+/* The record behind the public calls, secret words, and the operations of a kind. docs/samplers.md specifies the bits. */
 #ifndef DPMF_SAMPLER_H
 #define DPMF_SAMPLER_H
 
@@ -97,7 +94,6 @@ typedef enum sampler_kind {
     SAMPLER_ALLOCATION
 } sampler_kind;
 
-/* The parameters of the text. */
 typedef struct sampler_plan {
     sampler_kind kind;
     int64_t batch;          /* M: cyclic, shuffled, scheduled */
@@ -123,9 +119,7 @@ typedef struct sampler_ops {
     /* The past, for a saved state; NULL where there is none */
     int64_t (*past_size)(const dpmf_sampler *sampler);
     void (*past_save)(const dpmf_sampler *sampler, uint8_t *bytes);
-    /*
-     * returns 0 and changes nothing for a past that no run can have: anybody who has the key can make authentic bytes
-     */
+    /* returns 0 and changes nothing for a past that no run can have: holders of the key can make authentic bytes */
     int (*past_load)(dpmf_sampler *sampler, const uint8_t *bytes);
 } sampler_ops;
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scheduled units (clients): each takes part at most K times, at least B steps apart, for any offers. Of the offered
- * units that may take part, the M of lowest rank (times taken part, word u of (priority, t), u) are taken: those with
- * the fewest participations come first, and a secret word decides among equals. A batch is smaller where fewer than M
- * may take part.
+ * Scheduled units (clients): each takes part at most K times, at least B steps apart, for any offers. Of the offered units that
+ * may take part, the M of lowest rank (times taken part, word u of (priority, t), u) are taken: those with the fewest
+ * participations come first, and a secret word decides among equals. A batch is smaller where fewer than M may take part.
  *
  * Two passes over the candidates: a heap of M ranks finds the highest rank that is taken, and the second pass takes all
  * up to it, in rising order of units. Nothing of the past changes before both have succeeded.
@@ -171,8 +170,6 @@ static dpmf_status scheduled_seek(dpmf_sampler *s, int64_t step) {
     }
     return DPMF_OK;
 }
-
-/* ---- the past ---- */
 
 static int64_t scheduled_past_size(const dpmf_sampler *s) {
     return 16 * s->units;

@@ -79,8 +79,6 @@ dpmf_status dpmf_sampler_encode(const dpmf_sampler *s, uint8_t **bytes, size_t *
     return status;
 }
 
-/* ---- reading ---- */
-
 static dpmf_status refuse_other(const char *field) {
     return base_fail(DPMF_ERROR_ARGUMENT, "the sampler's state belongs to another sampler: it has another %s", field);
 }

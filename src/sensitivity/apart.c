@@ -122,8 +122,6 @@ done:
     return status;
 }
 
-/* ---- together ---- */
-
 /* The shortcuts where X >= 0 is known; *out is unchanged if there is none. */
 static dpmf_status shortcut(const sensitivity_task *task, sensitivity_found *out) {
     int64_t count = 0;

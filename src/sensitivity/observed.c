@@ -104,16 +104,10 @@ static dpmf_status key_item(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* ---- sums over patterns ---- */
-
-/*
- * The sums of the first `count` candidates: their keys become sum |X|, and `reached` what equal vectors reach. With
- * `negative`, says for each whether X has a negative entry there.
- */
+/* The first `count` keys become sum |X|, `reached` what equal vectors reach; negative: has X an entry below 0 there? */
 static dpmf_status sum_candidates(observed *o, int64_t count, char *negative) {
-    void *memory = NULL;
-    TRY(base_alloc(count, sizeof(sensitivity_pattern_sums), "the sums over patterns", &memory));
-    sensitivity_pattern_sums *sums = memory;
+    sensitivity_pattern_sums *sums = NULL;
+    TRY(base_alloc(count, sizeof *sums, "the sums over patterns", (void **)&sums));
     for (int64_t i = 0; i < count; i++)
         o->which[i] = o->candidates[i].pattern;
     dpmf_status status = sensitivity_lines_sums(&o->lines, count, o->which, sums);
@@ -124,7 +118,7 @@ static dpmf_status sum_candidates(observed *o, int64_t count, char *negative) {
         if (o->task->bound != DPMF_BOUND_SPECTRAL)
             o->candidates[i].key = key_of(o->task, base_running_value(&sums[i].absolute), 0, 0);
     }
-    base_free(memory);
+    base_free(sums);
     return status;
 }
 
@@ -219,18 +213,11 @@ static dpmf_status by_norms(const observed *o, sensitivity_found *out, int64_t *
     return status;
 }
 
-/* ---- together ---- */
-
 static dpmf_status alloc_search(observed *o, char **negative) {
-    void *candidates = NULL, *which = NULL, *sizes = NULL, *signs = NULL;
-    TRY(base_alloc(o->count, sizeof *o->candidates, "the order of patterns", &candidates));
-    o->candidates = candidates;
-    TRY(base_alloc(o->count, sizeof *o->which, "the order of patterns", &which));
-    o->which = which;
-    TRY(base_alloc(o->count, sizeof *o->sizes, "the order of patterns", &sizes));
-    o->sizes = sizes;
-    TRY(base_alloc(o->count, 1, "the signs of patterns", &signs));
-    *negative = signs;
+    TRY(base_alloc(o->count, sizeof *o->candidates, "the order of patterns", (void **)&o->candidates));
+    TRY(base_alloc(o->count, sizeof *o->which, "the order of patterns", (void **)&o->which));
+    TRY(base_alloc(o->count, sizeof *o->sizes, "the order of patterns", (void **)&o->sizes));
+    TRY(base_alloc(o->count, 1, "the signs of patterns", (void **)negative));
     return base_alloc_doubles(o->count, "the order of patterns", &o->keys);
 }
 
@@ -303,9 +290,8 @@ done:
 /* ---- the log ---- */
 
 /*
- * The log of a run as patterns: pairs (unit, step) in any order are sorted by unit and then by step, checked, and equal
- * patterns are kept once. Sorting is by digits, last digit first, which is stable and linear: ten million pairs are a
- * matter of a second. Digits in which all pairs agree are passed over.
+ * The pairs (unit, step) of a log, in any order, are sorted by unit and step and checked; equal patterns are kept once. Sorting
+ * by digits is linear: ten million pairs are a matter of a second. Digits in which all pairs agree are passed over.
  */
 enum { DIGIT = 11, BUCKETS = 1 << DIGIT, KEY_BITS = 64 };
 
@@ -314,8 +300,6 @@ typedef struct pair {
 } pair;
 
 static const uint64_t SIGN = (uint64_t)1 << 63;
-
-/* ---- sorting ---- */
 
 static uint64_t digit_key(const pair *p, int by_unit) {
     return by_unit ? p->unit : p->step;
@@ -408,16 +392,13 @@ static void keep_patterns(int64_t count, const pair *pairs, int64_t *table, uint
 }
 
 static dpmf_status make_patterns(int64_t count, const pair *pairs, int64_t units, sensitivity_log *log) {
-    void *begins = NULL, *steps = NULL, *first_units = NULL, *table = NULL;
+    void *table = NULL;
     int64_t places = 2;
     while (places < 2 * units)
         places *= 2;
-    TRY(base_alloc(units + 1, sizeof *log->begins, "the patterns of the log", &begins));
-    log->begins = begins;
-    TRY(base_alloc(count, sizeof *log->steps, "the patterns of the log", &steps));
-    log->steps = steps;
-    TRY(base_alloc(units, sizeof *log->units, "the patterns of the log", &first_units));
-    log->units = first_units;
+    TRY(base_alloc(units + 1, sizeof *log->begins, "the patterns of the log", (void **)&log->begins));
+    TRY(base_alloc(count, sizeof *log->steps, "the patterns of the log", (void **)&log->steps));
+    TRY(base_alloc(units, sizeof *log->units, "the patterns of the log", (void **)&log->units));
     TRY(base_alloc(places, sizeof(int64_t), "the patterns of the log", &table));
     keep_patterns(count, pairs, table, (uint64_t)places - 1, log);
     base_free(table);
@@ -438,11 +419,9 @@ dpmf_status sensitivity_log_open(int64_t n, int64_t participations, const int64_
     TRY_DONE(base_alloc(participations, sizeof(pair), "the pairs of the log", &memory[1]));
     pair *pairs = memory[0], *other = memory[1];
     for (int64_t i = 0; i < participations; i++) {
-        if (step[i] < 0 || step[i] >= n) {
-            status = base_fail(DPMF_ERROR_ARGUMENT, "participation %lld is in step %lld, accepted 0 to %lld",
-                               (long long)i, (long long)step[i], (long long)(n - 1));
-            goto done;
-        }
+        if (step[i] < 0 || step[i] >= n)
+            TRY_DONE(base_fail(DPMF_ERROR_ARGUMENT, "participation %lld is in step %lld, accepted 0 to %lld",
+                               (long long)i, (long long)step[i], (long long)(n - 1)));
         pairs[i] = (pair){(uint64_t)unit[i] ^ SIGN, (uint64_t)step[i]};
     }
     TRY_DONE(sort(participations, &pairs, &other, run));

@@ -7,7 +7,7 @@
 #include "sensitivity/sensitivity.h"
 #include "strategy/strategy.h"
 
-/* ---- the log as patterns (sensitivity/observed_log.c) ---- */
+/* ---- the log as patterns (sensitivity/observed.c) ---- */
 
 /* The different patterns of a log: pattern i is steps[begins[i]] < ... < steps[begins[i + 1] - 1]. */
 typedef struct sensitivity_log {
@@ -47,7 +47,6 @@ DPMF_MUST_CHECK dpmf_status sensitivity_lines_open(const sensitivity_task *task,
                                                    sensitivity_lines *lines, int *affordable);
 void sensitivity_lines_close(sensitivity_lines *lines);
 
-/* Fills in the majorant. */
 DPMF_MUST_CHECK dpmf_status sensitivity_lines_majorant(sensitivity_lines *lines);
 
 /* Sums of X over a pattern, the diagonal included. */

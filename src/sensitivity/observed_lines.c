@@ -68,8 +68,6 @@ static int64_t want(sensitivity_lines *s, int64_t count, const int64_t *which) {
     return wanted;
 }
 
-/* ---- opening ---- */
-
 static double line_cost(const sensitivity_lines *s) {
     if (s->by_rows == NULL) return sensitivity_gram_cost(s->task);
     return 4.0 * (double)s->task->n * (double)s->by_rows->ops->gram_numbers(s->by_rows);
@@ -78,12 +76,10 @@ static double line_cost(const sensitivity_lines *s) {
 dpmf_status sensitivity_lines_open(const sensitivity_task *task, const sensitivity_log *log, sensitivity_lines *lines,
                                    int *affordable) {
     const sensitivity_gram gram = sensitivity_gram_of(task);
-    void *offset = NULL;
     dpmf_status status = DPMF_OK;
     *lines = (sensitivity_lines){.task = task, .log = log};
     if (task->stamps == 1 && task->norms == NULL && task->core->ops->gram_row != NULL) lines->by_rows = task->core;
-    TRY_DONE(base_alloc(line_count(lines), sizeof *lines->offset, "the lines of C'C", &offset));
-    lines->offset = offset;
+    TRY_DONE(base_alloc(line_count(lines), sizeof *lines->offset, "the lines of C'C", (void **)&lines->offset));
     *affordable = (double)(1 + want(lines, log->count, NULL)) * line_cost(lines) <= task->work_max;
     if (!*affordable) return DPMF_OK;
     TRY_DONE(base_alloc_doubles(task->n, "the diagonal of C'C", &lines->diagonal));
@@ -106,8 +102,6 @@ void sensitivity_lines_close(sensitivity_lines *lines) {
     base_free(lines->majorant);
     *lines = (sensitivity_lines){0};
 }
-
-/* ---- the majorant ---- */
 
 typedef struct majorant_pass {
     const sensitivity_lines *lines;
@@ -259,13 +253,11 @@ static int64_t room_needed(const sensitivity_lines *s) {
 static dpmf_status gather_all(gather *g) {
     sensitivity_lines *s = g->lines;
     const sensitivity_task *task = s->task;
-    void *held = NULL;
     dpmf_status status = DPMF_OK;
     take_diagonal(g);
     if (want(s, g->count, g->which) == 0) return DPMF_OK;
     const int64_t room = room_needed(s);
-    TRY_DONE(base_alloc(line_count(s), sizeof *g->held, "the lines of C'C", &held));
-    g->held = held;
+    TRY_DONE(base_alloc(line_count(s), sizeof *g->held, "the lines of C'C", (void **)&g->held));
     TRY_DONE(base_alloc_doubles(room, "lines of C'C", &s->values));
     for (int64_t line = 0; line < line_count(s);) {
         TRY_DONE(base_progress(task->run, "summing over patterns", (double)line / (double)line_count(s)));
@@ -276,7 +268,7 @@ static dpmf_status gather_all(gather *g) {
             s->offset[g->held[i]] = NOT_WANTED; /* done with */
     }
 done:
-    base_free(held);
+    base_free(g->held);
     base_free(s->values);
     s->values = NULL;
     return status;

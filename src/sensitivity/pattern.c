@@ -60,14 +60,11 @@ static void scratch_free(scratch *s) {
 }
 
 static dpmf_status scratch_make(int64_t k, scratch *s) {
-    void *queue = NULL, *colour = NULL;
     dpmf_status status = DPMF_OK;
     *s = (scratch){0};
     TRY_DONE(base_alloc_doubles(2 * k * k + 2 * k + sensitivity_ascent_room(k), "the matrix of a pattern", &s->memory));
-    TRY_DONE(base_alloc(k, sizeof(int64_t), "the steps of a pattern", &queue));
-    s->queue = queue;
-    TRY_DONE(base_alloc(k, 1, "the steps of a pattern", &colour));
-    s->colour = colour;
+    TRY_DONE(base_alloc(k, sizeof(int64_t), "the steps of a pattern", (void **)&s->queue));
+    TRY_DONE(base_alloc(k, 1, "the steps of a pattern", (void **)&s->colour));
     s->part = s->memory;
     s->work = s->part + k * k;
     s->signs = s->work + k * k + k;
@@ -159,8 +156,6 @@ static int certified(const part *p, const double *u, double *work, double *value
     return positive_definite(p->k - 1, work);
 }
 
-/* ---- bounds ---- */
-
 /*
  * max u'Xu over signs, u_0 = 1, by Gray code: each sign vector differs from the one before in one place. Each of the
  * 2^(k-1) flips may add a rounding error, so that the signs found may miss the best by twice their sum.
@@ -232,8 +227,6 @@ static dpmf_status add_part(const part *p, scratch *s, sensitivity_found *total)
     return add_bound(p, s, total);
 }
 
-/* ---- a whole pattern ---- */
-
 static dpmf_status add_parts(int64_t k, const double *x, dpmf_sensitivity_bound bound, scratch *s,
                              sensitivity_found *total) {
     for (int64_t i = 0; i < k; i++) {
@@ -275,8 +268,7 @@ dpmf_status sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensit
  *     below   block ascent: g_i <- the unit vector along sum_{j != i} X_ij g_j, in turn. In sqrt(2k) dimensions and
  *             more it has, for almost all X, no maxima but the global ones (Boumal, Voroninski and Bandeira 2016).
  *     above   d_i = <g_i, (XG)_i> is dual feasible at the optimum. Wherever the ascent was stopped,
- *             d + max(0, -lambda) with lambda the least eigenvalue of Diag(d) - X is feasible: f <= sum d + k max(0,
- * -lambda).
+ *             d + max(0, -lambda), lambda the least eigenvalue of Diag(d) - X, is feasible: f <= sum d + k max(0, -lambda).
  *
  * The bound above is never worse than that of the largest eigenvalue once the ascent has converged, needs no
  * convergence to be valid, and holds for vectors of any dimension.

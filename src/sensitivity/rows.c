@@ -25,8 +25,6 @@ static int shuffled(const sensitivity_task *task) {
     return task->pattern == WORKLOAD_EPOCHS;
 }
 
-/* ---- rows ---- */
-
 typedef struct rows {
     const sensitivity_task *task;
     sensitivity_band band;

@@ -145,9 +145,8 @@ done:
 /* ---- one by one ---- */
 
 /*
- * Min-separation and shuffled patterns one by one, where they are few. Only patterns that no other contains matter,
- * since f grows with the pattern: k separated steps, or fewer that leave no room behind the last; one step in every
- * epoch.
+ * Min-separation and shuffled patterns one by one, where they are few. Only those that no other contains matter, since f grows:
+ * k separated steps, or fewer that leave no room behind the last; one step in every epoch.
  */
 typedef struct list {
     const sensitivity_task *task;
@@ -311,10 +310,7 @@ void sensitivity_toeplitz_shape(int64_t count, const double *c, int *one_sign, i
     }
 }
 
-/*
- * s_i = c_i + c_{i-b} + ... (k terms) by running along each residue of i, the (k+1)-th term leaving the compensated sum
- * as a new one comes.
- */
+/* s_i = c_i + c_{i-b} + ... (k terms), compensated, along each residue of i: the (k+1)-th term leaves as a new one comes. */
 double sensitivity_earliest_square(int64_t n, int64_t k, int64_t b, int64_t count, const double *c) {
     base_running square = {0};
     for (int64_t r = 0; r < b && r < n; r++) {
@@ -500,8 +496,6 @@ done:
     base_free(memory);
     return status;
 }
-
-/* ---- together ---- */
 
 dpmf_status sensitivity_monotone(const sensitivity_task *task, sensitivity_found *best) {
     sensitivity_gram gram;

@@ -158,9 +158,6 @@ static dpmf_status fill(void *context, int64_t count, const int64_t *which, doub
     return sensitivity_gram_sweep(c->gram, 0, c->task->b, c->task->reach, "gathering patterns", place_lag, c);
 }
 
-/* ---- together ---- */
-
-/* After the first sweep. */
 static dpmf_status conclude_cyclic(cyclic *c, sensitivity_found *out) {
     const sensitivity_task *task = c->task;
     int64_t top = 0;
@@ -261,8 +258,6 @@ dpmf_status sensitivity_cyclic(const sensitivity_task *task, sensitivity_found *
     TRY(sensitivity_monotone(task, out)); /* cyclic patterns are separated */
     return sensitivity_bound_norms(task, out);
 }
-
-/* ---- several ---- */
 
 workload_pattern sensitivity_task_pattern(const sensitivity_task *task) {
     const int fixed = task->pattern == WORKLOAD_EPOCHS ? task->b == 1 : task->k == task->n;

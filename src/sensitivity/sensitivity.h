@@ -56,10 +56,8 @@ typedef struct sensitivity_found {
 
 #define SENSITIVITY_NOT_FOUND ((sensitivity_found){-1, DPMF_UPPER_BOUND, SENSITIVITY_METHOD_NORMS})
 
-/* Keeps the smaller of two upper bounds. */
 void sensitivity_found_improve(sensitivity_found *best, double square, sensitivity_method_kind method);
 
-/* What is asked, and what is known of C. */
 typedef struct sensitivity_task {
     const dpmf_strategy *strategy;
     workload_pattern pattern;
@@ -156,10 +154,7 @@ static inline const double *sensitivity_band_lag(const sensitivity_band *band, i
 DPMF_MUST_CHECK dpmf_status sensitivity_pattern_evaluate(int64_t k, const double *x, dpmf_sensitivity_bound bound,
                                                          sensitivity_found *out);
 
-/*
- * Block ascent over unit vectors: `u` gets the signs to which they have come nearest, `low` the value reached, `high` a
- * proven bound of f. `work` has k * k numbers, `vectors` sensitivity_ascent_room(k).
- */
+/* Block ascent: `u` nearest signs, `low` reached, `high` proven bound; `work`: k k, `vectors`: sensitivity_ascent_room(k). */
 int64_t sensitivity_ascent_room(int64_t k);
 DPMF_MUST_CHECK dpmf_status sensitivity_ascent(int64_t k, const double *x, double *work, double *vectors, double *u,
                                                double *low, double *high);
@@ -200,7 +195,6 @@ DPMF_MUST_CHECK dpmf_status sensitivity_cyclic(const sensitivity_task *task, sen
 DPMF_MUST_CHECK dpmf_status sensitivity_separated(const sensitivity_task *task, sensitivity_found *out);
 DPMF_MUST_CHECK dpmf_status sensitivity_shuffled(const sensitivity_task *task, sensitivity_found *out);
 
-/* The refusal of a bound for which the patterns are too many. */
 dpmf_status sensitivity_too_many(const sensitivity_task *task);
 
 /* `square` is the largest sum |X| over a pattern, and attained by signs: exact, or the bound that was asked for. */

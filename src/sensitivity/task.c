@@ -58,12 +58,9 @@ static int without_structure(const sensitivity_task *task) {
 /* The columns, where they begin and end, and from that how far apart two of them can overlap. */
 static dpmf_status hold_columns(sensitivity_task *task) {
     const int64_t n = task->length, rows = strategy_rows(task->core);
-    void *begins = NULL, *ends = NULL;
     task->rows = rows;
-    TRY(base_alloc(n, sizeof *task->begins, "the columns of C", &begins));
-    task->begins = begins;
-    TRY(base_alloc(n, sizeof *task->ends, "the columns of C", &ends));
-    task->ends = ends;
+    TRY(base_alloc(n, sizeof *task->begins, "the columns of C", (void **)&task->begins));
+    TRY(base_alloc(n, sizeof *task->ends, "the columns of C", (void **)&task->ends));
     TRY(base_alloc_doubles(rows * n, "the columns of C", &task->columns));
     for (int64_t j = 0; j < n; j++) {
         double *column = task->columns + j * rows;
@@ -140,8 +137,6 @@ double sensitivity_gram_cost(const sensitivity_task *task) {
     return length * (double)strategy_bands(task->core) + n;
 }
 
-/* ---- one diagonal ---- */
-
 dpmf_status sensitivity_gram_lag(const sensitivity_gram *gram, int64_t lag, double *values) {
     const sensitivity_task *task = gram->task;
     const int64_t inside = task->length - lag;
@@ -176,8 +171,6 @@ dpmf_status sensitivity_gram_lag(const sensitivity_gram *gram, int64_t lag, doub
     }
     return DPMF_OK;
 }
-
-/* ---- sweeps ---- */
 
 typedef struct sweep_part {
     const sensitivity_gram *gram;
@@ -310,9 +303,8 @@ dpmf_status sensitivity_too_many(const sensitivity_task *task) {
 }
 
 /*
- * An upper bound must not come out below by rounding. Entries of X are off by a few roundings where their sums are
- * compensated or closed forms (Toeplitz, trees, FFT), else by at most one for each of their terms; a pattern adds some
- * more.
+ * An upper bound must not be rounded below. Entries of X are off by a few roundings where their sums are compensated or closed
+ * forms (Toeplitz, trees, FFT), else by at most one per term; a pattern adds some more.
  */
 static double rounded_up(const sensitivity_task *task, double square) {
     int plain = !strategy_can(task->core, STRATEGY_CAN_TOEPLITZ) &&
@@ -348,9 +340,8 @@ dpmf_status sensitivity_check(const dpmf_strategy *strategy, const dpmf_particip
 /* ---- options in words ---- */
 
 /*
- * How an evaluation is asked for and what it answers, in words: adjacency, bound of the sensitivity, kind of a figure;
- * and the presets. They are here because the sensitivity is the first stage that reads these options; bounds, accounting and
- * evaluation read them after it.
+ * Words for adjacency, bounds of the sensitivity and kinds of figures, and the presets: here because the sensitivity is the
+ * first stage that reads these options.
  */
 
 static const char *const KINDS[] = {[DPMF_EXACT] = "exact",
@@ -366,7 +357,6 @@ static const char *const BOUNDS[] = {[DPMF_BOUND_AUTO] = "auto",
                                      [DPMF_BOUND_SIGNS] = "signs"};
 enum { ADJACENCY_COUNT = sizeof ADJACENCIES / sizeof ADJACENCIES[0], BOUND_COUNT = sizeof BOUNDS / sizeof BOUNDS[0] };
 
-/* The place of `text` among the names, or -1. */
 static int find_name(int count, const char *const *names, const char *text) {
     for (int i = 0; text != NULL && i < count; i++)
         if (strcmp(text, names[i]) == 0) return i;

@@ -52,8 +52,6 @@ void dpmf_strategy_free(dpmf_strategy *strategy) {
     base_free(strategy);
 }
 
-/* ---- plain questions ---- */
-
 int strategy_can(const dpmf_strategy *s, unsigned what) {
     return (s->can & what) == what;
 }
@@ -118,8 +116,6 @@ dpmf_status strategy_cut(const dpmf_strategy *s, int64_t steps, dpmf_strategy **
     return DPMF_OK;
 }
 
-/* ---- wrappers ---- */
-
 const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps) {
     const double *norms = NULL;
     *stamps = 1;
@@ -154,8 +150,6 @@ dpmf_status strategy_need_inverse(const dpmf_strategy *s) {
                      "the strategy is singular: C[%lld,%lld] = 0, an inverse needs a non-zero diagonal",
                      (long long)s->singular_at, (long long)s->singular_at);
 }
-
-/* ---- products ---- */
 
 /* The families' entries need x != y; the public calls allow x == y. */
 static dpmf_status through_copy(dpmf_status (*entry)(const dpmf_strategy *, const double *, double *),
@@ -192,8 +186,6 @@ dpmf_status dpmf_strategy_step(const dpmf_strategy *s, int64_t t, int64_t count,
     s->ops->step(s, t, count, seed, state, row);
     return DPMF_OK;
 }
-
-/* ---- columns ---- */
 
 dpmf_status dpmf_strategy_column(const dpmf_strategy *s, int64_t j, double *column) {
     if (j < 0 || j >= s->steps)
@@ -262,20 +254,16 @@ static dpmf_status gram_banded(const dpmf_strategy *s, int64_t lag, double *valu
     return DPMF_OK;
 }
 
+/*
+ * X = C'C one diagonal at a time: sensitivity under several participations needs only lags that can separate two of them.
+ * Toeplitz: X[t, t+lag] = sum_{i <= n-1-t-lag} c_i c_{i+lag}, one running sum, O(n); banded: O(n b); else O(n) products of columns.
+ */
 dpmf_status strategy_gram(const dpmf_strategy *s, int64_t lag, double *values) {
     int64_t count = 0, inverse_count = 0;
     const double *c = NULL, *inverse = NULL;
     assert(lag >= 0 && lag < s->steps);
     if (strategy_can(s, STRATEGY_CAN_GRAM)) return s->ops->gram(s, lag, values);
     if (strategy_toeplitz(s, &count, &c, &inverse_count, &inverse)) {
-        /*
-         * Entries of X = C'C one diagonal at a time: X[t, t+lag] for all t. Sensitivity under several participations needs only
-         * the diagonals whose lag can separate two of them, so this is O(n) numbers at a time, for any C.
-         *
-         *     Toeplitz   X[t, t+lag] = sum_{i <= n-1-t-lag} c_i c_{i+lag}: one running sum, O(n)
-         *     banded     from the rows, O(n b)
-         *     others     from the columns, O(n) products of columns
-         */
         const int64_t n = s->steps;
         base_running sum = {0};
         for (int64_t i = 0; i + lag < n; i++) {
@@ -299,12 +287,7 @@ done:
     return status;
 }
 
-/*
- * Strategies by name: the table of families asked (families/families.c), the options checked against what the family takes,
- * and the family's block made, repeated and normalized.
- */
-
-/* ---- the table ---- */
+/* Strategies by name: options are checked against the table of families; the block is made, repeated and normalized. */
 
 const dpmf_family *dpmf_family_info(int64_t i) {
     return i >= 0 && i < families_table.families ? &families_table.family[i].shown : NULL;
@@ -366,8 +349,6 @@ dpmf_status strategy_create_matrix(int64_t steps, const double *matrix, dpmf_str
     return families_table.matrix(steps, matrix, out);
 }
 
-/* ---- by name ---- */
-
 dpmf_strategy_options dpmf_strategy_options_defaults(void) {
     return (dpmf_strategy_options){0};
 }
@@ -401,7 +382,6 @@ static dpmf_status check_options(const dpmf_family *f, int64_t steps, const dpmf
     return DPMF_OK;
 }
 
-/* The block, then its repetition, then the norms of its columns. */
 static dpmf_status create_checked(const strategy_family *family, const dpmf_workload *workload,
                                   const dpmf_strategy_options *o, dpmf_strategy **out) {
     int64_t stamps = o->stamps > 0 ? o->stamps : 1;
@@ -441,10 +421,7 @@ dpmf_status dpmf_strategy_create(const char *family, const dpmf_workload *worklo
     return create_checked(known, workload, &o, out);
 }
 
-/*
- * Strategies in a mechanism file: {"class": how it is held, "family": its name, ...}, the arrays beside it. Each class
- * writes and reads its own numbers.
- */
+/* Strategies in a mechanism file: {"class": how it is held, "family": its name, ...} and arrays, by class. */
 
 void strategy_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     if (!strategy_can(s, STRATEGY_CAN_SAVE)) {

@@ -94,10 +94,7 @@ typedef struct strategy_ops {
     void (*write)(const dpmf_strategy *s, base_writer *w, base_tensors *tensors);
 } strategy_ops;
 
-/*
- * Which of the optional entries mean something for this object. A new strategy can do what its table has; a wrapper,
- * whose table has everything, can do what its inner strategy can.
- */
+/* Which optional entries mean something for this object: those of its table; of a wrapper those of the strategy inside. */
 enum {
     STRATEGY_CAN_STEP = 1,
     STRATEGY_CAN_GRAM = 2,
@@ -154,7 +151,6 @@ const dpmf_strategy *strategy_block(const dpmf_strategy *s, int64_t *stamps);
 /* The strategy inside a column normalization and its norms; the strategy itself and NULL if there is none. */
 const dpmf_strategy *strategy_scaled(const dpmf_strategy *s, const double **norms);
 
-/* The strategy inside all wrappers. */
 const dpmf_strategy *strategy_innermost(const dpmf_strategy *s);
 
 /* W whole, steps x rows numbers (strategy/triangular.c). */

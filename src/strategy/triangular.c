@@ -137,7 +137,7 @@ dpmf_status strategy_create_leading(const dpmf_strategy *s, int64_t steps, dpmf_
 
 /*
  * A user's streaming linear operator as C or as C^-1 (McKenna 2024, Appendix D.1). The one that is not given
- * follows (workload/operator.c). It cannot be saved: a file has no place for a callback.
+ * follows (workload/products.c). It cannot be saved: a file has no place for a callback.
  */
 
 typedef struct custom {

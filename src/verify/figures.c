@@ -27,7 +27,6 @@ static dpmf_evaluate_options options_of(const verify_task *v) {
     return o;
 }
 
-/* Checks the value and the words that describe it. */
 static void check_sensitivity(verify_task *v) {
     const dpmf_sensitivity *claimed = &v->mechanism->problem.evaluation.sensitivity, *found = &v->again.sensitivity;
     const int same = claimed->kind == found->kind && claimed->of == found->of && claimed->method == found->method;
@@ -128,8 +127,7 @@ dpmf_status verify_figures(verify_task *v) {
 /*
  * ---- the list of checks ----
  *
- * The list of checks: every part of the verification adds its own, and the public calls read them. It does not depend
- * on how a figure is found.
+ * Every part of the verification adds its own, and the public calls read them.
  */
 
 static void append_check(dpmf_verification *v, dpmf_check check, const char *how, va_list values) {

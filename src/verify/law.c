@@ -35,8 +35,6 @@ typedef struct sample {
     double *x; /* steps x dim */
 } sample;
 
-/* ---- whitening ---- */
-
 /* L, steps x steps, lower: the first rows and columns of C, or the inverse of the Cholesky factor of W W'. */
 static dpmf_status whitener(verify_task *v, int64_t steps, double *l) {
     const dpmf_strategy *s = v->mechanism->strategy;
@@ -61,8 +59,6 @@ done:
     base_free(w);
     return status;
 }
-
-/* ---- the tests ---- */
 
 static void add_test(verify_task *v, const char *name, double claimed, double found, double allowed, const char *what) {
     const dpmf_check check = {.name = name,
@@ -103,8 +99,6 @@ static void check_correlation(verify_task *v, const sample *s) {
         }
     add_test(v, "noise.correlation", 0, found, allowed, "worst of 16 lags in time and 16 in a row");
 }
-
-/* ---- the rows ---- */
 
 /* The widest dim whose stream fits; 0: none does. */
 static dpmf_status choose_dim(const dpmf_mechanism *m, const dpmf_noise_options *o, int64_t steps, int64_t *out) {

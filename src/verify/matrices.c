@@ -53,8 +53,6 @@ static double inner(const whole *c, int64_t t, int64_t u) {
     return base_dot(to - from, c->columns + t * c->rows + from, c->columns + u * c->rows + from);
 }
 
-/* ---- one pattern ---- */
-
 typedef struct pattern_room {
     double *x, *work, *vectors, *signs;
 } pattern_room;
@@ -89,7 +87,6 @@ static dpmf_status try_pattern(const whole *c, int64_t start, int64_t gap, patte
     return DPMF_OK;
 }
 
-/* Tries all starts below `starts`, at distance `gap`. */
 static dpmf_status try_even(const whole *c, int64_t starts, int64_t gap, double *best, int *exact) {
     pattern_room room = {0};
     dpmf_status status = DPMF_OK;
@@ -108,8 +105,6 @@ done:
     base_free(room.signs);
     return status;
 }
-
-/* ---- neighbours ---- */
 
 /* The best with `j` steps of which t is the last, from the best with j - 1: before[s], and most[s] up to s. */
 static double extend(const whole *c, int64_t t, const double *band, const double *before, const double *most) {
@@ -169,8 +164,6 @@ done:
     base_free(best);
     return status;
 }
-
-/* ---- dispatch ---- */
 
 static dpmf_status reach_of_several(const whole *c, workload_pattern pattern, verify_reach *out) {
     double square = 0;

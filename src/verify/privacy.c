@@ -37,10 +37,7 @@ double verify_gaussian_delta(double mu, double epsilon) {
 /* An upper bound that is looser than this was not made by this library's calibration. */
 static const double LOOSE = 0.02;
 
-/*
- * From sigma and delta back to epsilon: by the contour where `other`, else by the account that calibration used, which is
- * certified in this direction too.
- */
+/* From sigma and delta back to epsilon: by the contour where `other`, else by calibration's own account, certified here too. */
 static dpmf_status check_back(verify_task *v, int other) {
     static const char inverted[] =
         "inversion of the moment generating function: an estimate, not above the claim, which is "
@@ -73,10 +70,7 @@ static dpmf_status check_back(verify_task *v, int other) {
     return DPMF_OK;
 }
 
-/*
- * Without sampling sigma is exact. Under sampling it is a bound, and accounts get tighter: one that calibrated an older file may have left
- * this part more noise than is needed now, never less.
- */
+/* Without sampling sigma is exact; else accounts get tighter: an older file may have more noise than is needed, never less. */
 static const double OLDER = 1e-3;
 
 dpmf_status verify_privacy(verify_task *v) {

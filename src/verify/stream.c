@@ -17,9 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-/*
- * The multiplications and bytes that a stream may take here: a few seconds, and a small part of any machine's memory.
- */
+/* The multiplications and bytes that a stream may take here: a few seconds, and a small part of any machine's memory. */
 static const double WORK_MAX = 1.5e10;
 static const uint64_t BYTES_MAX = 512u << 20;
 enum { LANES = 64 }; /* coordinates that a stream makes at least */
@@ -123,8 +121,6 @@ static const double LOSSES_WORK_MAX = 1e10;
 static const int64_t PATTERN_STEPS_MAX = (int64_t)1 << 30; /* two vectors of this length: 16 GB */
 enum { BLOCK = 1024, OWN = 10 }; /* OWN: what a number costs beside the buffers, in multiplications */
 
-/* ---- sensitivity ---- */
-
 /* |C 1_p| for the steps start, start + gap, ..., at most k of them; x and y are room for it. */
 static dpmf_status moved(const dpmf_strategy *s, int64_t start, int64_t gap, int64_t k, double *x, double *y,
                          double *out) {
@@ -181,8 +177,6 @@ done:
     base_free(y);
     return status;
 }
-
-/* ---- losses ---- */
 
 typedef struct block {
     noise_stream *stream;

@@ -16,8 +16,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- a mechanism ---- */
-
 static dpmf_status verify_all(const dpmf_mechanism *m, const dpmf_run *run, dpmf_verification *out) {
     verify_task v = {.mechanism = m, .run = run, .out = out};
     TRY(verify_figures(&v));
@@ -31,8 +29,6 @@ static dpmf_status verify_all(const dpmf_mechanism *m, const dpmf_run *run, dpmf
     }
     return verify_law(&v);
 }
-
-/* ---- the bytes of a file ---- */
 
 static void add_outcome(dpmf_verification *v, const char *name, dpmf_status status, const char *how) {
     const dpmf_check check = {.name = name, .ok = status == DPMF_OK, .claimed = NAN, .found = NAN};
@@ -88,8 +84,6 @@ static dpmf_status verify_file(const char *path, const dpmf_run *run, dpmf_verif
     base_free(bytes);
     return status;
 }
-
-/* ---- the call ---- */
 
 dpmf_status dpmf_verify(const dpmf_verify_source *source, const dpmf_run *run, dpmf_verification **out) {
     const dpmf_run defaults = dpmf_run_defaults();

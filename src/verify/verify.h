@@ -54,7 +54,6 @@ void verify_check_equal(dpmf_verification *v, const char *name, double claimed, 
 /* The response: ok if it is within tolerance |P A W v|; it may be 0. */
 void verify_check_response(const verify_task *v, const char *name, double found, double tolerance, const char *how);
 
-/* Adds a check that was not made, and the reason. */
 void verify_check_skip(dpmf_verification *v, const char *name, const char *why, ...) VERIFY_PRINTF(3, 4);
 
 /* Is the status about the mechanism, and not about this machine or the caller? */

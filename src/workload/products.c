@@ -11,8 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- the recursion ---- */
-
 int workload_is_prefix(const dpmf_workload *w) {
     return w->form == WORKLOAD_NAMED && w->momentum == 0 && w->decay == 0 && w->learning_rate == NULL;
 }
@@ -114,8 +112,6 @@ void workload_inverse_step(const dpmf_workload *w, int64_t t, int64_t count, con
         workload_operator_inverse_step(w->operator_, t, count, y, state, x);
 }
 
-/* ---- whole vectors ---- */
-
 typedef void (*row_step)(const dpmf_workload *, int64_t, int64_t, const double *, double *, double *);
 
 static dpmf_status run_rows(const dpmf_workload *w, row_step step, int64_t buffers, const double *in, double *out) {
@@ -151,8 +147,6 @@ dpmf_status dpmf_workload_solve(const dpmf_workload *workload, const double *y, 
     return run_rows(workload, workload_inverse_step, workload_inverse_buffers(workload), y, x);
 }
 
-/* ---- structure ---- */
-
 void workload_inverse_bands(const dpmf_workload *w, int *q_bands, int *r_bands) {
     if (w->form != WORKLOAD_NAMED) {
         *q_bands = -1;
@@ -182,9 +176,8 @@ dpmf_status dpmf_workload_inverse_row(const dpmf_workload *w, int64_t t, double 
 }
 
 /*
- * Column j of A is the response of (m, o) to an impulse at step j. Backwards in t keep the quadratic form
- * J_t(m, o) = sum over s >= t of o_s^2 when the state after step t is (m, o) and no input follows:
- * J_t = o^2 + J_{t+1}(F_{t+1} (m, o)). Every term is non-negative, so nothing cancels.
+ * Column j of A is the response to an impulse at step j. Backwards in t: J_t(m, o) = sum over s >= t of o_s^2 from the state
+ * (m, o) after step t, no input following, J_t = o^2 + J_{t+1}(F_{t+1} (m, o)). No term is negative: nothing cancels.
  */
 static void named_column_norms(const dpmf_workload *w, double *norms) {
     double mm = 0, mo = 0, oo = 0; /* J_{t+1} after the map F_{t+1}; zero past the end */
@@ -230,8 +223,6 @@ dpmf_status workload_column_norms(const dpmf_workload *w, double *norms) {
     return DPMF_OK;
 }
 
-/* ---- the transpose ---- */
-
 /*
  * x = A' y. For a named workload this is the adjoint of its recursion, run backwards:
  *
@@ -263,12 +254,9 @@ dpmf_status workload_apply_transpose(const dpmf_workload *w, const double *y, do
     return DPMF_OK;
 }
 
-/* ---- powers ---- */
-
 /*
- * Powers of a Toeplitz workload: A = a(N) with N the down-shift, so A^p has the power series a(x)^p as first column
- * (the square root of prefix sums: Fichtenberger, Henzinger and Upadhyay 2023; of momentum and weight decay: Kalinin
- * and Lampert 2024).
+ * Powers of a Toeplitz workload: A = a(N) with N the down-shift, so A^p has the power series a(x)^p as first column (the square
+ * root of prefix sums: Fichtenberger, Henzinger and Upadhyay 2023; of momentum and weight decay: Kalinin and Lampert 2024).
  *
  * For the named workloads a(x) = scale * prod_i (1 - a_i x)^e_i with at most three factors
  *
@@ -281,8 +269,7 @@ dpmf_status workload_apply_transpose(const dpmf_workload *w, const double *y, do
  *
  *     (k+1) f_{k+1} = sum_{j>=0} M_j f_{k-j} - sum_{j>=1} D_j (k+1-j) f_{k+1-j}.
  *
- * O(n), relative accuracy (f is its dominant solution), no FFT. For a dense Toeplitz matrix, a f' = p a' f takes
- * O(n^2).
+ * O(n), relative accuracy (f is its dominant solution), no FFT. For a dense Toeplitz matrix, a f' = p a' f takes O(n^2).
  */
 enum { FACTORS_MAX = 3 };
 
@@ -362,8 +349,6 @@ dpmf_status workload_series(const dpmf_workload *w, double power, int64_t count,
     return DPMF_OK;
 }
 
-/* ---- users' operators ---- */
-
 /*
  * Streaming linear operators given by the user (McKenna 2024, Definition D.1).
  *
@@ -417,10 +402,7 @@ static dpmf_status read_diagonal(const workload_operator *op, double *state) {
     return DPMF_OK;
 }
 
-/*
- * Linearity on a short run: three columns, the third twice the first minus the second. A non-linear callback would
- * silently make every figure wrong.
- */
+/* Linearity on a short run: column 3 is 2 x the first - the second. A non-linear callback would silently spoil every figure. */
 static dpmf_status probe_linearity(const workload_operator *op, double *state) {
     int64_t probe = op->steps < 32 ? op->steps : 32;
     memset(state, 0, (size_t)(3 * op->user.buffers) * sizeof *state);

@@ -20,8 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- schedules ---- */
-
 /*
  * Learning-rate schedules by name, as factors over n steps, t = 0..n-1:
  *
@@ -33,7 +31,6 @@
  * A mechanism file holds both the text and the numbers and its reader compares them bit by bit, so that nothing here may
  * depend on a machine's mathematical library: additions, products and quotients only.
  */
-/* A parameter of a schedule and its range. */
 typedef struct parameter {
     const char *name;
     int open; /* 1: `low` itself is not accepted */

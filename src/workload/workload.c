@@ -32,8 +32,6 @@ dpmf_workload_options dpmf_workload_options_defaults(void) {
     return (dpmf_workload_options){0};
 }
 
-/* ---- making and freeing ---- */
-
 dpmf_workload *workload_retain(const dpmf_workload *workload) {
     dpmf_workload *w = (dpmf_workload *)workload; /* only the count changes */
     __atomic_add_fetch(&w->references, 1, __ATOMIC_RELAXED);
@@ -216,8 +214,6 @@ dpmf_status workload_head(const dpmf_workload *w, int64_t steps, dpmf_workload *
     return workload_create_named(steps, &o, w->learning_rate == NULL ? NULL : "lr", out);
 }
 
-/* ---- properties ---- */
-
 dpmf_workload_info dpmf_workload_get(const dpmf_workload *w) {
     dpmf_workload_info info = {.steps = w->steps, .text = w->text, .is_toeplitz = w->toeplitz};
     workload_inverse_bands(w, &info.inverse_q_bands, &info.inverse_r_bands);
@@ -244,17 +240,13 @@ int workload_equal(const dpmf_workload *a, const dpmf_workload *b) {
     return 0;
 }
 
-/* ---- participation ---- */
-
 /*
- * Participation: the steps in which one privacy unit may take part (Choquette-Choo et al. 2023, Section 2; Pillutla et
- * al. 2025, Definitions 3.12 to 3.14). Separation is the difference of step numbers, so b = 1 allows neighbouring
- * steps.
+ * Participation: the steps in which a privacy unit may take part (Choquette-Choo et al. 2023, Section 2; Pillutla et al. 2025,
+ * Definitions 3.12 to 3.14). Separation is the difference of step numbers: b = 1 allows neighbours.
  */
 /*
- * The kinds, one row each, from which parsing, texts, lists and errors come. `name` stands in an object's text, and so
- * in mechanism files and JSON: "minsep" stays there, since digests cover it. Help and messages write "min-sep", as for
- * samplings; both are accepted.
+ * The kinds, from which parsing, texts, lists and errors come. "minsep" stays the name in mechanism files and JSON, since
+ * digests cover it; help and messages write "min-sep", as for samplings. Both are accepted.
  */
 typedef struct kind_row {
     const char *name, *typed, *form;

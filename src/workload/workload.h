@@ -30,7 +30,6 @@ void workload_operator_inverse_step(const workload_operator *op, int64_t t, int6
 
 /* ---- A ---- */
 
-/* How A is held. */
 typedef enum workload_form {
     WORKLOAD_NAMED = 0, /* momentum, schedule, decay: two numbers of state */
     WORKLOAD_DENSE,
@@ -69,7 +68,6 @@ workload_recursion_form workload_recursion(const dpmf_workload *workload, int64_
 /* Is it the same matrix (same form and parameters; operators only if the same object)? */
 int workload_equal(const dpmf_workload *a, const dpmf_workload *b);
 
-/* Is it plain prefix sums? */
 int workload_is_prefix(const dpmf_workload *workload);
 
 /* Bands of A^-1 = R^-1 Q as in dpmf_workload_info. */
@@ -85,22 +83,15 @@ DPMF_MUST_CHECK dpmf_status workload_head(const dpmf_workload *workload, int64_t
 DPMF_MUST_CHECK dpmf_status workload_create_named(int64_t steps, const dpmf_workload_options *options,
                                                   const char *schedule, dpmf_workload **out);
 
-/*
- * The first `count` coefficients of A^power as a power series, for a Toeplitz workload or, for a named one with a
- * schedule, of the workload without it. power = 1/2, -1/2, 1 or -1.
- */
+/* The first `count` coefficients of A^power (+-1/2, +-1) as a series; for a named workload with a schedule, without that. */
 DPMF_MUST_CHECK dpmf_status workload_series(const dpmf_workload *workload, double power, int64_t count, double *out);
 
 /* x = A' y, in place allowed; not for operators. */
 DPMF_MUST_CHECK dpmf_status workload_apply_transpose(const dpmf_workload *workload, const double *y, double *x);
 
-/* Norms of the columns of A. */
 DPMF_MUST_CHECK dpmf_status workload_column_norms(const dpmf_workload *workload, double *norms);
 
-/*
- * `count` right-hand sides at once, row by row: y_t = (A x)_t and x_t = (A^-1 y)_t. States are buffers x count numbers,
- * zero before the first row.
- */
+/* Row by row for `count` right-hand sides: y_t = (A x)_t, x_t = (A^-1 y)_t; states of buffers x count numbers start at 0. */
 int64_t workload_buffers(const dpmf_workload *workload);
 void workload_step(const dpmf_workload *workload, int64_t t, int64_t count, const double *x, double *state, double *y);
 int64_t workload_inverse_buffers(const dpmf_workload *workload);
@@ -131,7 +122,6 @@ struct dpmf_participation {
 
 int workload_is_single(const dpmf_participation *participation);
 
-/* Shares the object: one more free is needed. Returns its argument. */
 dpmf_participation *workload_participation_retain(const dpmf_participation *participation);
 
 /* Single participation, which a NULL participation of a public call stands for. */

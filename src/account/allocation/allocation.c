@@ -28,7 +28,6 @@ static double first_fineness(double sigma) {
     return sigma < 0.6 ? 0.4 : 0.05;
 }
 
-/* Computes ln of the bound of one curve at epsilon. */
 static dpmf_status log_value(const account_question *q, int add, int lower, double fineness, double log_least,
                              double epsilon, double *out) {
     const allocation_scheme s = {
@@ -39,10 +38,7 @@ static dpmf_status log_value(const account_question *q, int add, int lower, doub
     return DPMF_OK;
 }
 
-/*
- * Finds the least epsilon in [0, high] where the bound is at most delta, with `low` as a guess from below; high if
- * there is none.
- */
+/* Finds the least epsilon in [0, high] where the bound is at most delta (high: none), with `low` as a guess from below. */
 static dpmf_status solve(const account_question *q, int add, double fineness, double log_delta, double low, double high,
                          double tolerance, double *out) {
     double above = 0, below = 0, y = 0, weight_low, weight_high;
@@ -101,7 +97,6 @@ static int is_wide(const account_question *q) {
     return q->bins >= 64 || q->sigma < 0.7;
 }
 
-/* ln of the larger of both curves at epsilon, by the law of the sum. */
 static double log_larger(const allocation_scales *scales, double epsilon) {
     double values[2], larger = 0;
     for (int add = 0; add < 2; add++) {
@@ -214,8 +209,6 @@ dpmf_status allocation_answer(const account_question *q, account_answer *out) {
 /*
  * ---- k of t and epochs as lists of pairs ----
  *
- * k of t steps, and several epochs, as a list of pairs.
- *
  * k of t: split the t steps at random into k blocks, sizes as equal as may be, and pick one step of each: a k-set that
  * is uniform, since every permutation of the steps leaves the law of both choices as it is. Revealing the split, which
  * does not depend on the unit, can only add to delta (joint convexity); given it the blocks are independent, each one
@@ -241,8 +234,7 @@ static dpmf_status fill(const void *of, int reversed, int64_t count, double step
             out[i] = grid_hockey(1 / told.sigma, exp((double)i * step));
         return DPMF_OK;
     }
-    const int is_wide = told.bins >= BINS_MIN || told.sigma < SIGMA_SMALL;
-    if (is_wide && !(b->scales->least > 0 && b->scales->least <= mass)) {
+    if ((told.bins >= BINS_MIN || told.sigma < SIGMA_SMALL) && !(b->scales->least > 0 && b->scales->least <= mass)) {
         allocation_scales_free(b->scales);
         TRY(allocation_scales_create(told.sigma, told.bins, SPARE * mass, 0.5 * told.fineness, run, b->scales));
     }
@@ -259,10 +251,7 @@ static dpmf_status fill(const void *of, int reversed, int64_t count, double step
     return status;
 }
 
-/*
- * The mean of t ratios has the variance (e^(mu^2) - 1)/t: about a Gaussian of that mu; upwards one large ratio may reach
- * further, about as far as Poisson sampling of the same rate.
- */
+/* About a Gaussian of variance (e^(mu^2) - 1)/t, as the mean of t ratios has; upwards one may reach as far as under Poisson. */
 static double reach(const void *of, int reversed, double mass) {
     const allocation_scheme *s = &((const allocation_block *)of)->scheme;
     const double q = 1 / (double)s->bins, mu = 1 / s->sigma;

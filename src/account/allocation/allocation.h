@@ -103,19 +103,13 @@ typedef struct allocation_scheme {
     int lower; /* bounds from below instead */
 } allocation_scheme;
 
-/*
- * Bounds of the curves at e^epsilons[i], which rise: E[(U_1 + ... + U_t)/t - e^epsilon]_+ for removing a unit, E[1 -
- * e^epsilon (U_1 + ... + U_t)/t]_+ for adding one.
- */
+/* Bounds at rising e^epsilons[i], M the mean of the U: E[M - e^epsilon]_+ for removing, E[1 - e^epsilon M]_+ for adding. */
 DPMF_MUST_CHECK dpmf_status allocation_curve(const allocation_scheme *scheme, int add, int64_t count,
                                              const double *epsilons, const dpmf_run *run, double *out);
 
 /* ---- account/allocation/allocation.c: the answer ---- */
 
-/*
- * Value and met: `compositions` times `picks` of `bins` steps, freshly chosen each time, in both directions; 1 <= picks
- * < bins.
- */
+/* Value and met, both directions: `compositions` times `picks` of `bins` steps, freshly chosen each time; 1 <= picks < bins. */
 DPMF_MUST_CHECK dpmf_status allocation_answer(const account_question *q, account_answer *out);
 
 /* ---- account/allocation/allocation.c: several picks and several epochs, as a list ---- */

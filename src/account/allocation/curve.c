@@ -164,7 +164,6 @@ static double one_big(const allocation_law *law, const allocation_sum *s, const 
     return sum * (1 + 1e-12) + outside;
 }
 
-/* The same from below. */
 static double one_big_lower(const allocation_law *law, const allocation_sum *s, double T) {
     total x = {0, 0, 0};
     double highest = 0;

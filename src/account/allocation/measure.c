@@ -181,10 +181,7 @@ static double variance_below(double sigma, const place *p) {
     return fmax(exp(fmin(log_square, 700)) - p->mean * p->mean, 1e-12 * p->mean * p->mean);
 }
 
-/*
- * c_1: big ones are fewer than 1 on average, and their loss in the lemma is small, since it is small against what they are
- * themselves or rare.
- */
+/* c_1: big ones are fewer than 1 on average, and their loss in the lemma is small: small against themselves, or rare. */
 static place first_cut(double sigma, double bins) {
     static const double small_part = 5e-5, rare = 1e-5;
     const double all = expm1(fmin(1 / (sigma * sigma), 700));
@@ -290,8 +287,6 @@ done:
     measure_free(&one);
     return status;
 }
-
-/* ---- scales ---- */
 
 /* sum_{k >= 1} binom(t, k) (1-w)^(t-k) p^k, p the measure of one that is big, of total w: some are. */
 static dpmf_status some_big(const measure *p, double w, double bins, double trim, measure *out) {
@@ -412,12 +407,7 @@ void allocation_scales_free(allocation_scales *s) {
     *s = (scales){0};
 }
 
-/* ---- curves ---- */
-
-/*
- * E[(S - T)_+] from the top down, T = t a rising, one sum for all: with the masses above s_k held, and paid what they are above
- * s_k, the next point down pays h held more.
- */
+/* E[(S - T)_+] for rising T = t a, from the top down: a step down adds h times `held`, the mass above, to the payoff `paid`. */
 static void pay_above(const measure *m, double weight, double t, int64_t count, double step, double *out) {
     const double room = weight * (1 + 2 * m->error + 4 * U * (double)m->count) * (1 + 1e-12);
     double held = 0, paid = 0;

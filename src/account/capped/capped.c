@@ -140,10 +140,7 @@ static void keep_smaller(account_answer *best, double value, const char *method,
     if (value < best->value) *best = (account_answer){value, DPMF_UPPER_BOUND, method, met};
 }
 
-/*
- * Answers by the curve of a step. A direction that is not the first is only as fine as it takes to see that it is
- * smaller.
- */
+/* By the curve of a step; a direction that is not the first is only as fine as it takes to see that it is smaller. */
 static dpmf_status answer_curve(const account_question *q, const capped_scheme *s, account_answer *worst) {
     const grid_part part = capped_part(s, q->compositions);
     const int directions = q->adjacency == DPMF_ADJACENCY_REPLACE_ONE ? 1 : 2;
@@ -207,7 +204,6 @@ dpmf_status capped_answer(const account_question *q, account_answer *out) {
         }
     }
     if (!q->of_epsilon) {
-        /* Uncapped ln delta and the coupling's, added. */
         account_question plain = *q;
         account_answer uncapped;
         plain.cap = 0;

@@ -132,21 +132,16 @@ static int fill_nodes(contour *c, double step) {
 
 static int halve(contour *c) {
     if (2 * c->count > NODES_MAX) return 0;
-    for (int i = c->count - 1; i > 0; i--) {
+    for (int i = c->count - 1; i > 0; i--)
         c->nodes[2 * i] = c->nodes[i];
-    }
     c->step *= 0.5;
-    for (int i = 1; i < 2 * c->count; i += 2) {
+    for (int i = 1; i < 2 * c->count; i += 2)
         if (c->moment.points > points_max || !evaluate_node(c, c->step * i, &c->nodes[i])) return 0;
-    }
     c->count *= 2;
     return 1;
 }
 
-/*
- * Newton's method for epsilon >= 0 on the nodes that are there, within a bracket: delta falls with epsilon. Where they
- * do not suit epsilon, half of the way back is tried.
- */
+/* Newton's method for epsilon >= 0 within a bracket; where the nodes do not suit epsilon, half of the way back is tried. */
 static int solve_epsilon(const contour *c, double log_delta, double *epsilon, integral *out) {
     double low = 0, high = INFINITY, good = NAN;
     int at_zero = 0;
@@ -173,9 +168,8 @@ static int solve_epsilon(const contour *c, double log_delta, double *epsilon, in
 }
 
 /*
- * At a given epsilon (log_delta NAN), or for a given delta with *epsilon to be found from a first guess. It settles when
- * halving the step moved ln delta by less than `settled`: the next halving would move it by about the square of that.
- * *far: epsilon came out so far from that of the saddle that the path does not suit it.
+ * At a given epsilon (log_delta NAN), or with *epsilon to be found from a guess. It settles when halving the step moved ln
+ * delta by less than `settled`: the next would by about its square. *far: epsilon is too far from the saddle's for the path.
  */
 static int settle(contour *c, double log_delta, double *epsilon, integral *out, int *far) {
     static const double settled = 1e-8;
@@ -225,8 +219,6 @@ static int run_contour(const account_pair *pair, contour *c, double log_delta, d
     return *error < 0.1; /* more gives no information about what is left */
 }
 
-/* ---- closed forms ---- */
-
 static double gaussian_mu(const account_pair *pair) {
     return (pair->direction == ACCOUNT_REPLACE ? 2 : 1) * sqrt((double)pair->compositions) / pair->sigma;
 }
@@ -256,9 +248,8 @@ static double closed_epsilon(const account_pair *pair, double log_delta) {
     double low = 0, high = pair_loss_limit(pair);
     if (isinf(high)) {
         high = 1;
-        while (high < 1e300 && closed_log_delta(pair, high) > log_delta) {
+        while (high < 1e300 && closed_log_delta(pair, high) > log_delta)
             high *= 2;
-        }
     }
     for (int round = 0; round < 2000 && high - low > 2 * DBL_EPSILON * high; round++) {
         const double middle = low > 0 && high > 4 * low ? sqrt(low * high) : 0.5 * (low + high);
@@ -363,9 +354,8 @@ static cplx excess(cplx u) {
                                      1 / 6.0,  1 / 7.0,  1 / 8.0,  1 / 9.0,  1 / 10.0, 1 / 11.0,
                                      1 / 12.0, 1 / 13.0, 1 / 14.0, 1 / 15.0, 1 / 16.0};
     cplx sum = 0;
-    for (int k = square(u) < 1e-4 ? 8 : 16; k >= 3; k--) {
+    for (int k = square(u) < 1e-4 ? 8 : 16; k >= 3; k--)
         sum = times(sum + 1, u) * inverse[k];
-    }
     return times(times(u, u), 0.5 * (1 + sum));
 }
 
@@ -385,9 +375,8 @@ static path choose_path(const account_pair *pair, double odds, cplx z) {
     p.centre = 0.5 - p.variance * odds;
     if (p.two_sided) p.centre = fabs(p.centre);
     /*
-     * For small q the jump is far from the Gaussian's bulk, and a path that stays below 0.8 of the distance keeps the
-     * Gaussian alone small on it: the sum for M - 1 remains of use. But only where that is high enough to make the
-     * jump, at x = t + 1, negligible.
+     * For small q a path that stays below 0.8 of the distance to the jump keeps the Gaussian alone small, and the sum for
+     * M - 1 of use. But only where that is high enough to make the jump, at x = t + 1, negligible.
      */
     const double low = 0.8 * p.centre;
     if (p.centre > 6 * pair->sigma && s > low) {
@@ -477,10 +466,7 @@ static cplx from_sums(const contour_moment *m, cplx z, double scale, double fact
     return complex_log1p(less_one);
 }
 
-/*
- * The upper end of the range comes down over what is too small, in steps of sigma: beyond the last maximum, or over the
- * valley before a jump that does not count.
- */
+/* Lowers the upper end in steps of sigma: past the last maximum, or over the valley before a jump that does not count. */
 static void come_down(contour_moment *m, path *p, cplx z, double scale, pair_range *r) {
     const double keep = pair_kept(m->pair), least = scale - keep, sigma = m->pair->sigma;
     /* The Gaussian alone on the lifted path is e^-keep from here on, if the path stays below x. */
@@ -498,10 +484,7 @@ static void come_down(contour_moment *m, path *p, cplx z, double scale, pair_ran
     r->last = (int64_t)ceil(high / r->step);
 }
 
-/*
- * The step is halved until the value moves by less than 1e-8/n; convergence is geometric, so that the square of it is
- * about what is left.
- */
+/* Halves the step until the value moves by less than 1e-8/n; convergence is geometric: about the square of that is left. */
 double complex contour_moment_log(contour_moment *m, double complex z, double scale, double *error) {
     static const double moves = 1e-8;
     const account_pair *pair = m->pair;
@@ -515,9 +498,8 @@ double complex contour_moment_log(contour_moment *m, double complex z, double sc
     cplx last = NAN;
     double fineness = m->fineness;
     for (int level = 0; level < 8 && r.last - r.first < POINTS_MAX; level++) {
-        for (int64_t i = r.first; i <= r.last; i += level == 0 ? 1 : 2) {
+        for (int64_t i = r.first; i <= r.last; i += level == 0 ? 1 : 2)
             add_point(m, &p, z, r.step * (double)i, scale, &sum);
-        }
         m->points += (r.last - r.first) / (level == 0 ? 1 : 2) + 1;
         const cplx value =
             from_sums(m, z, scale, r.step / pair->sigma * one_over_sqrt_two_pi, &sum, p.whole_only, error);

@@ -6,19 +6,13 @@
 #include "account/pair.h"
 #include "account/saddle.h"
 
-/*
- * "error": an estimate of |epsilon - its true value|, or of ln delta, INFINITY where the method fails and the value means
- * nothing.
- */
+/* error: an estimate of |epsilon - its true value|, or of ln delta; INFINITY where the method fails and the value is void. */
 DPMF_MUST_CHECK dpmf_status contour_answer(const account_pair *pair, const account_question *q, double *value,
                                            double *error);
 
 /* ---- account/contour/contour.c: M at complex orders ---- */
 
-/*
- * ln M(z) of one step at Re z > 0, Im z >= 0, q < 1, for many z: the state remembers what they share and how fine the
- * last quadrature had to be.
- */
+/* ln M(z) of one step, Re z > 0, Im z >= 0, q < 1: it keeps what many z share and how fine the last quadrature had to be. */
 typedef struct contour_moment {
     const account_pair *pair;
     double log_odds, spread; /* ln(q/(1-q)); S of account/pair.c */

@@ -16,8 +16,7 @@
  * for probabilities.) It becomes a bound of numbers by adding
  *
  *     the rest of the sum        |F| <= M(t)^n e^(-t epsilon) |phi(y)|^n / y^2, phi = M(t + iy)/M(t), and |phi| <= 1 - a
- *                                for all y beyond the last node, with the a of
- *                                account/fourier/rule.c: at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
+ *                                for all y beyond the last node (rule.c): at most M(t)^n e^(-t epsilon) e^(-na) / (pi y)
  *     the errors of phi          of quadrature and rounding, account/fourier/rule.c; n-fold in n ln phi
  *     roundings of the sum.
  *
@@ -208,7 +207,6 @@ static int plan_at(const aim *a, double t, int64_t most, sum_plan *out) {
     return out->count > 1;
 }
 
-/* The order with the least work. */
 static int best_plan(const aim *a, double saddle, sum_plan *out) {
     enum { ORDERS = 8, FEW = 48, MOST = 1 << 13 };
     double least = INFINITY, t = saddle;
@@ -238,9 +236,8 @@ static int is_explosive(const aim *a, double t) {
 }
 
 /*
- * Sets a->cut, INFINITY where it would make no difference or is not possible, and a->tolerance where the cut needs a
- * larger one; returns the saddle point's order, or 0: there is none. Losses above 1 rise like x alone: a nearer cut
- * makes it no better then.
+ * Sets a->cut (INFINITY: it makes no difference or is not possible) and a->tolerance where the cut needs a larger one; returns
+ * the saddle point's order, or 0: none. Losses above 1 rise like x alone: a nearer cut makes it no better then.
  */
 static double choose_cut(aim *a, double slack) {
     const double before = a->tolerance;
@@ -301,8 +298,6 @@ static int make_plan(const account_pair *pair, double epsilon, double log_delta,
     return t > 0 && best_plan(&a, t, out) && is_worth_it(pair, work, out) && prove_aliases(&a, out);
 }
 
-/* ---- the nodes ---- */
-
 static void fill_node(const sum *c, fourier_rule *rule, double y, node *out) {
     double error;
     const cplx x = fourier_rule_next(rule, &error);
@@ -340,9 +335,8 @@ static dpmf_status make_nodes(sum *c, int *made) {
     const dpmf_status status =
         base_alloc(plan->count, sizeof *c->nodes, "the nodes of a Fourier sum", (void **)&c->nodes);
     if (status == DPMF_OK) {
-        for (int64_t i = 0; i < plan->count; i++) {
+        for (int64_t i = 0; i < plan->count; i++)
             fill_node(c, &rule, plan->spacing * (double)i, &c->nodes[i]);
-        }
         c->log_high = c->n * rule.log_moment_high;
         c->log_low = c->n * rule.log_moment_low;
         *made = 1;
@@ -351,7 +345,6 @@ static dpmf_status make_nodes(sum *c, int *made) {
     return status;
 }
 
-/* About epsilon and ln delta. */
 static dpmf_status open_sum(const account_pair *pair, double epsilon, double log_delta, double slack, double grid,
                             sum *c, int *made) {
     *made = 0;
@@ -359,8 +352,6 @@ static dpmf_status open_sum(const account_pair *pair, double epsilon, double log
     if (!make_plan(pair, epsilon, log_delta, slack, grid, &c->plan)) return DPMF_OK;
     return make_nodes(c, made);
 }
-
-/* ---- reading it ---- */
 
 typedef struct bounds {
     double high, low; /* of ln delta */
@@ -426,8 +417,6 @@ static double solve_epsilon(const sum *c, double guess, double log_delta) {
     return high;
 }
 
-/* ---- the answer ---- */
-
 enum { ATTEMPTS = 5 };
 
 /* One attempt, planned about *guess, which becomes what was found; *again: is another one, about that, of use? */
@@ -463,10 +452,7 @@ dpmf_status fourier_answer(const account_pair *pair, const account_question *q, 
     TRY(pair_check(pair));
     TRY(account_check_given(q));
     double guess = 0, least = account_worst(q);
-    /*
-     * Of fewer steps the sum of losses is not smooth enough, ever. A smaller sigma takes a grid of 4/sigma^2 points to guess about, and
-     * connect the dots leaves the rest to the closed forms (account/grid/grid.c has the same range).
-     */
+    /* Fewer steps are never smooth enough, and a smaller sigma takes a grid of 4/sigma^2 points (range as in grid.c). */
     enum { STEPS_MIN = 16 };
     int again = pair->probability < 1 && pair->compositions >= STEPS_MIN && pair->sigma >= 0.01 && pair->sigma <= 1e6;
     int tight = 0;

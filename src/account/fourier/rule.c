@@ -46,14 +46,12 @@ static inline double sine_excess(double b, double sine) {
                                 -1 / 39916800.0, 1 / 6227020800.0, -1 / 1307674368000.0};
     const double square = b * b;
     double sum = c[6];
-    for (int k = 5; k >= 0; k--) {
+    for (int k = 5; k >= 0; k--)
         sum = sum * square + c[k];
-    }
     const double small = sum * square * b, large = sine - b;
     return fabs(b) > 0.7 ? large : small;
 }
 
-/* A point of the rule. */
 typedef struct point {
     double l, a, phase; /* phase: b/y */
     double size, reach; /* U, P */
@@ -161,9 +159,8 @@ static dpmf_status make_rule(const account_pair *pair, double cut, double t, pai
                               &rule.sine,  &rule.cosine, &rule.step_sine, &rule.step_cosine};
     const int64_t count = sizeof parts / sizeof parts[0], room = (rule.count + LANES - 1) / LANES * LANES;
     TRY(base_alloc_doubles(count * room, "the points of a moment generating function", &rule.phase));
-    for (int64_t i = 1; i < count; i++) {
+    for (int64_t i = 1; i < count; i++)
         *parts[i] = rule.phase + i * room;
-    }
     for (int64_t i = 0; i < rule.count; i++) {
         const point p = point_at(pair, cut, t, r.origin + r.step * (double)(r.first + i));
         add_point(&p, r.step / pair->sigma * one_over_sqrt_two_pi, shift, i, &rule, &s);
@@ -377,9 +374,8 @@ double fourier_decay_from(const fourier_decay *decay, double y) {
     double best = 0;
     for (int i = 0, j = 0; i < decay->families; i++) {
         double sum = 0;
-        for (; j < decay->ends[i]; j++) {
+        for (; j < decay->ends[i]; j++)
             sum += decay->mass[j] * least_loss(0.5 * y * decay->width[j]);
-        }
         best = fmax(best, sum);
     }
     return best * (1 - ROOM);

@@ -117,9 +117,8 @@ static inline double small_expm1(double x) {
     static const double c[9] = {1.0,       1.0 / 2,    1.0 / 6,     1.0 / 24,    1.0 / 120,
                                 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880};
     double s = c[8];
-    for (int k = 7; k >= 0; k--) {
+    for (int k = 7; k >= 0; k--)
         s = s * x + c[k];
-    }
     return s * x;
 }
 
@@ -232,9 +231,8 @@ static void collect(collector *c, int ahead, double weight, double wrap_factor) 
 
 static double sum(int64_t count, const double *x) {
     base_running total = {0, 0};
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         base_running_add(&total, x[i]);
-    }
     return base_running_value(&total);
 }
 
@@ -243,9 +241,8 @@ static void finish_atoms(collector *c, const binning *b, int64_t bins, double re
     const double total = sum(c->length, c->weights);
     const double additions = 3 * ((double)bins / (double)c->length + 2); /* to one slot, at most */
     const double up = 1 + u * (8 + additions), lost = UNDERFLOW / fmin(total, 1);
-    for (int64_t i = 0; i < c->length; i++) {
+    for (int64_t i = 0; i < c->length; i++)
         c->weights[i] = c->weights[i] * (up / total) + lost;
-    }
     out->log_sum = 2 * u * (8 + additions) + 1e-15;
     const double log_total = log(total);
     out->log_moment = b->log_moment + log_total;
@@ -288,9 +285,8 @@ dpmf_status grid_densities(const pair_constants *p, const grid_plan *plan, const
         collect(&c, 2, next * atoms.right, wrap * b.wrap_factor * b.wrap_factor);
         lo = hi;
         if (++c.slot == c.length) c.slot = 0;
-        if ((i - first) % report == report - 1) {
+        if ((i - first) % report == report - 1)
             TRY(base_progress(run, "discretising a privacy loss", (double)(i - first) / (double)(last - first)));
-        }
     }
     finish_atoms(&c, &b, last - first, fmax(fabs(low), fabs(high)) + 2 * h, out);
     return DPMF_OK;
@@ -476,8 +472,6 @@ double grid_hockey(double mu, double a) {
     return exp(log_delta) * (1 + 1e-13 * (1 + fabs(log_delta))) + 1e-305;
 }
 
-/* ---- Gaussian ---- */
-
 static dpmf_status gaussian_fill(const void *of, int reversed, int64_t count, double step, double mass,
                                  const dpmf_run *run, double *out) {
     const grid_gaussian *g = of;
@@ -498,8 +492,6 @@ static double gaussian_reach(const void *of, int reversed, double mass) {
 grid_part grid_gaussian_part(const grid_gaussian *gaussian, int64_t times) {
     return (grid_part){gaussian, gaussian_fill, gaussian_reach, times};
 }
-
-/* ---- Poisson ---- */
 
 double grid_poisson_remove(double q, double mu, double less_one) {
     return q * grid_hockey(mu, 1 + less_one / q) * (1 + 1e-15);

@@ -41,7 +41,6 @@
 static const double PAIR_ROUNDING = 1e-12;
 enum { ATTEMPTS = 6 };
 
-/* Where to look, and how finely. */
 typedef struct search {
     double epsilon;      /* negative: by the plan's own guess */
     double log_delta;    /* where the tails are cut */
@@ -49,10 +48,7 @@ typedef struct search {
     double order, slack; /* of a list: what the last plan came to */
 } search;
 
-/*
- * The pair that is computed, at least as bad as the given one: delta rises with q (joint convexity: a smaller q is a
- * mixture with a pair that is equal) and falls with sigma. 0: beyond what the method can do.
- */
+/* The pair computed, no better than the given one: delta rises with q (joint convexity), falls with sigma. 0: out of range. */
 static int within_range(account_pair *pair) {
     static const double sigma_min = 0.01, sigma_max = 1e6, q_min = 1e-15;
     pair->sigma = fmin(pair->sigma, sigma_max);
@@ -81,10 +77,7 @@ static int within_range(account_pair *pair) {
 /* Parts of the tolerance: for each truncation, for what is wrapped around, for the step. */
 static const double CUT = 0.005, WRAP = 0.1, STEP = 0.4;
 
-/*
- * The order times the slack, at most. Within the slack delta falls by e^8 and more where the saddle point is higher, so
- * that nothing is lost; but the step, a part of 1/t, need not be finer than a part of the slack.
- */
+/* The most of order times slack: beyond, delta falls by e^8 within the slack, and the step, a part of 1/t, is fine enough. */
 static const double ORDER_SLACK = 8;
 
 /* The variance that a loss adds when it is moved to the grid of step h. */
@@ -144,9 +137,8 @@ static window choose_window(const pair_constants *p, const saddle_nodes *nodes, 
         above = fmin(above, wrap_distance(p, t, t + s, up[0], epsilon, log_wrap));
         below = fmin(below, wrap_distance(p, t, r, down[0], epsilon, log_wrap));
         double distance = deviation;
-        for (int j = 0; j < 3; j++) {
+        for (int j = 0; j < 3; j++)
             distance = fmax((p->n * up[0] - log_cut + log(-expm1(-distance))) / (t + s) - epsilon, deviation);
-        }
         if (distance < cut) {
             cut = distance;
             out.wrap_order = s;
@@ -158,9 +150,8 @@ static window choose_window(const pair_constants *p, const saddle_nodes *nodes, 
 
 static int64_t power_of_two_above(double x) {
     int64_t length = 64;
-    while ((double)length < x && length < GRID_LENGTH_MAX) {
+    while ((double)length < x && length < GRID_LENGTH_MAX)
         length *= 2;
-    }
     return length;
 }
 
@@ -280,9 +271,8 @@ static dpmf_status summary_create(const grid_list *list, summary *out) {
             loss[groups] = sum > 0 ? list->step * moment / sum : 0;
             groups++;
         }
-        for (int g = groups; g < COARSE; g++) {
+        for (int g = groups; g < COARSE; g++)
             mass[g] = loss[g] = 0;
-        }
     }
     *out = s;
     return DPMF_OK;

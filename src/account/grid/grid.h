@@ -13,16 +13,10 @@ static const double GRID_ROUNDING = 0x1p-53; /* u: the relative error of one ope
 
 /* ---- what is composed ---- */
 
-/*
- * A pair (P, Q) by its curve h(a) = E_P[(1 - a e^-L)_+], L = ln dP/dQ, and by that of (Q, P), each for a >= 1: together
- * they are the whole curve, as h(a) = 1 - a + a h'(1/a) below 1, h' the curve of (Q, P).
- */
+/* A pair by h(a) = E_P[(1 - a e^-L)_+], L = ln dP/dQ, a >= 1, and h' of (Q, P): below 1, h(a) = 1 - a + a h'(1/a). */
 typedef struct grid_part {
     const void *of;
-    /*
-     * out[i] >= h(e^(i step)), i < count, of (P, Q), or of (Q, P) when `reversed`: proven, and near as far as the curve is
-     * above `mass`
-     */
+    /* out[i] >= h(e^(i step)), i < count, of (P, Q), or (Q, P) when `reversed`: proven, and near while h is above `mass` */
     dpmf_status (*fill)(const void *of, int reversed, int64_t count, double step, double mass, const dpmf_run *run,
                         double *out);
     /* About the loss where the curve has fallen to `mass`; any number will do for a bound. */
@@ -30,10 +24,7 @@ typedef struct grid_part {
     int64_t times;
 } grid_part;
 
-/*
- * One pair by its densities, composed as often as its `compositions`; or, where pair is NULL, a list of different
- * pairs, each by its curve, in the direction (P, Q), or (Q, P) for all of them when `reversed`.
- */
+/* One pair by densities, `compositions` times; or, pair NULL, a list by curves, all as (P, Q), or (Q, P) if `reversed`. */
 typedef struct grid_source {
     const account_pair *pair;
     int count, reversed;
@@ -162,10 +153,7 @@ typedef struct grid_shape {
 grid_shape grid_curve_shape(const grid_curve *curve, double epsilon, double log_delta);
 /* A bound of ln delta(epsilon); inf below the window (above, the value at its last loss). */
 double grid_curve_log_delta(const grid_curve *curve, double epsilon);
-/*
- * The least epsilon in the window where the bound is at most e^log_delta. *side: 0 found; -1 it is at most the first
- * loss of the window, which is returned; 1 there is none, and INFINITY is returned.
- */
+/* The least epsilon where the bound is <= e^log_delta. *side: 0 found; -1 at most the first loss, returned; 1 INFINITY. */
 double grid_curve_epsilon(const grid_curve *curve, double log_delta, int *side);
 
 #endif

@@ -120,9 +120,7 @@ static dpmf_status raise_spectrum(power *s, raise_function *raise, int64_t lengt
     raise(s, 1, &v[1], &zero[1]);
     for (int64_t f = 2; f < length; f += 2) {
         raise(s, 2, &v[f], &v[f + 1]);
-        if (f % report == 0) {
-            TRY(base_progress(run, "composing a privacy loss", (double)f / (double)length));
-        }
+        if (f % report == 0) TRY(base_progress(run, "composing a privacy loss", (double)f / (double)length));
     }
     return DPMF_OK;
 }
@@ -134,9 +132,8 @@ static double growth(int64_t length) {
 
 static double sum_but_first(int64_t length, const double *w) {
     base_running sum = {0, 0};
-    for (int64_t j = 1; j < length; j++) {
+    for (int64_t j = 1; j < length; j++)
         base_running_add(&sum, w[j]);
-    }
     return base_running_value(&sum);
 }
 
@@ -175,9 +172,8 @@ static dpmf_status power_centred(const base_fft *fft, double n, double g, double
     base_fft_forward_unordered(fft, length, w);
     TRY(raise_spectrum(&s, raise_centred, length, w, run));
     base_fft_inverse_unordered(fft, length, w);
-    for (int64_t j = 0; j < length; j++) {
+    for (int64_t j = 0; j < length; j++)
         w[j] *= centre;
-    }
     w[0] += centre * (1 + 8 * u * (1 + fabs(log_centre)));
     const double sum = 2 * n * (rest / a) * (g + 48 * u) * s.errors + (g + 8 * u) * s.moduli;
     *noise = 1.002 * centre * sum / (double)length;
@@ -194,8 +190,6 @@ dpmf_status grid_power(int64_t length, double n, double *w, const dpmf_run *run,
     base_fft_free(fft);
     return status;
 }
-
-/* ---- several ---- */
 
 dpmf_status grid_spectrum_create(int64_t length, grid_spectrum *out) {
     const int64_t half = length / 2 + 1;
@@ -297,7 +291,6 @@ static double log_up(double sum_of_terms, double magnitude) {
     return sum_of_terms + 4 * GRID_ROUNDING * magnitude;
 }
 
-/* The tilted weights of a part, folded into w. */
 static grid_moments fold(const grid_atoms *a, double step, double t, double s, int64_t length, double *w) {
     const double u = GRID_ROUNDING;
     base_running sum = {0, 0}, wrap = {0, 0};
@@ -323,7 +316,6 @@ static grid_moments fold(const grid_atoms *a, double step, double t, double s, i
     return (grid_moments){log_moment, log(base_running_value(&wrap)) + 1e-14, log(base_running_value(&sum)) + 1e-14};
 }
 
-/* Of all losses together, n-fold. */
 typedef struct total {
     grid_moments moments;
     double magnitude; /* the sum of |n ln M| */
@@ -372,7 +364,6 @@ dpmf_status grid_compose(const pair_constants *p, const grid_list *list, const g
     }
     /* n ln M, and 4 u for each of the recurrence's steps */
     c.log_moment = log_up(all.moments.log_moment, all.magnitude + (double)c.length);
-    /* What is outside the window. */
     const double top = (double)(c.first + c.length) * c.step, s = plan->wrap_order;
     const double chernoff = log_up(all.moments.log_wrap - s * top, fabs(all.moments.log_wrap) + s * fabs(top));
     const double log_mass = fmin(s > 0 ? chernoff : INFINITY, all.moments.log_sum);

@@ -2,8 +2,8 @@
 /*
  * Monte Carlo accounting with a certificate.
  *
- * A pass draws N independent samples of each direction (account/montecarlo/scheme.c), Y in [0, 1] with delta = M mean(Y), M known
- * beforehand (account/montecarlo/scheme.c; 1 for plain sampling).
+ * A pass draws N independent samples of each direction, Y in [0, 1] with delta = M mean(Y), M known beforehand
+ * (account/montecarlo/scheme.c; 1 for plain sampling).
  *
  * The bound. For a fixed 0 < lambda < 1 and independent Y_i with means that average to mu,
  *
@@ -66,27 +66,20 @@ static double larger_likely(const montecarlo_side d[2], double log_failure, doub
 static int64_t enough(const montecarlo_side d[2], double log_failure, int64_t cap) {
     const double mean = fmax(d[0].mean * exp(d[0].log_most), d[1].mean * exp(d[1].log_most));
     int64_t samples = 1 << 16;
-    while (samples < cap && larger_likely(d, log_failure, (double)samples) > 1.05 * mean) {
+    while (samples < cap && larger_likely(d, log_failure, (double)samples) > 1.05 * mean)
         samples += samples / 4;
-    }
     return samples < cap ? samples : cap;
 }
 
-/*
- * The default number takes some ten seconds on two processors, but is no less than delta needs (log 1/alpha over N is
- * well below).
- */
+/* It takes some ten seconds on two processors, but is no less than delta needs (log 1/alpha over N is well below). */
 static int64_t default_cap(const montecarlo_draws *draws, double delta) {
     const double by_work = fmin(fmax(0x1p30 / (double)draws->dimension, 0x1p22), 0x1p25);
     return (int64_t)fmax(by_work, 30 / delta);
 }
 
-/* ---- checks ---- */
-
 static dpmf_status check_options(const montecarlo_options *options) {
-    if (!(options->confidence > 0 && options->confidence < 1)) {
+    if (!(options->confidence > 0 && options->confidence < 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "a confidence of %g: (0, 1) is accepted", options->confidence);
-    }
     if (options->samples < 0 || options->samples > MONTECARLO_SAMPLES_MAX) {
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 0 (chosen from delta) to %" PRId64 " are accepted",
                          options->samples, MONTECARLO_SAMPLES_MAX);
@@ -104,8 +97,6 @@ static dpmf_status check_delta(double delta) {
     return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g by Monte Carlo: [1e-6, 1) is accepted", delta);
 }
 
-/* ---- delta ---- */
-
 dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon, const montecarlo_options *options,
                              double *delta) {
     TRY(check_options(options));
@@ -121,9 +112,8 @@ dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon, co
     montecarlo_draws_aim(&a.draws, scheme->sigma, epsilon, 1);
     TRY_DONE(montecarlo_passes_draw(&a, 0, bet, &samples, found));
     samples = options->samples > 0 ? options->samples : enough(found, log_failure, default_cap(&a.draws, 1));
-    for (int d = 0; d < 2; d++) {
+    for (int d = 0; d < 2; d++)
         bet[d] = best_bet(&found[d], log_failure, (double)samples);
-    }
     TRY_DONE(montecarlo_passes_draw(&a, 1, bet, &samples, found));
     const double bound = fmax(proven_bound(&found[0], bet[0], log_failure, (double)samples),
                               proven_bound(&found[1], bet[1], log_failure, (double)samples));
@@ -191,10 +181,7 @@ static dpmf_status look_at_point(const search *s, double x, point *out) {
     return DPMF_OK;
 }
 
-/*
- * Finds the least good x between a bad and a good point, by false position with the Illinois weights. It ends within
- * 0.2 % of `scale`, or where the likely bound is within 2 % of delta.
- */
+/* Finds the least good x by false position (Illinois), within 0.2 % of `scale` or with the likely bound within 2 % of delta. */
 static dpmf_status narrow(const search *s, const point *bad, double scale, point *good) {
     double low = bad->x, bad_excess = bad->excess, low_excess = bad_excess, high_excess = good->excess;
     int last = 0; /* which end stayed: its weight is halved */
@@ -220,10 +207,7 @@ static dpmf_status narrow(const search *s, const point *bad, double scale, point
     return DPMF_OK;
 }
 
-/*
- * Draws fresh samples at x, then at larger values until the bound holds. x moves as far as the slope predicts with some
- * room, or by `step` where there is none, twice as much each time. `limit` needs no samples.
- */
+/* Fresh samples at x, then at larger x (by the slope, or `step`, doubling) until the bound holds; `limit` needs no samples. */
 static dpmf_status confirm(const search *s, const point *at, double step, double limit, double *out) {
     double x = at->x, more = 0.01;
     for (int attempt = 0; attempt < ATTEMPTS && x < limit; attempt++, more *= 2) {
@@ -231,14 +215,12 @@ static dpmf_status confirm(const search *s, const point *at, double step, double
         double bet[2], bound[2];
         montecarlo_side found[2];
         int64_t samples = at->samples;
-        for (int d = 0; d < 2; d++) {
+        for (int d = 0; d < 2; d++)
             bet[d] = best_bet(&at->found[d], log_failure, (double)samples);
-        }
         aim(s, x);
         TRY(montecarlo_passes_draw(s->owner, 1 + attempt, bet, &samples, found));
-        for (int d = 0; d < 2; d++) {
+        for (int d = 0; d < 2; d++)
             bound[d] = proven_bound(&found[d], bet[d], log_failure, (double)samples);
-        }
         const double excess = log(fmax(bound[0], bound[1]) / s->delta);
         if (excess <= 0) {
             *out = x;
@@ -317,8 +299,7 @@ done:
 /*
  * ---- passes over samples ----
  *
- * Passes over samples: blocks form chunks, the threads share the chunks, and the chunks' sums are added in their order,
- * so that the answer is the same for any number of threads.
+ * Threads share the chunks of blocks, and their sums are added in order: the same answer for any number of threads.
  */
 
 enum { LANES = MONTECARLO_LANES, CHUNKS_A_ROUND = 64 };
@@ -379,7 +360,6 @@ static dpmf_status one_chunk(void *context, int64_t item, int worker) {
     return DPMF_OK;
 }
 
-/* Draws *samples (rounded up to whole blocks) of run `number` with the aim that the draws have. Chunks are summed in order. */
 dpmf_status montecarlo_passes_draw(montecarlo_passes *a, int64_t number, const double bet[2], int64_t *samples,
                                    montecarlo_side found[2]) {
     const char *what = number == 0 ? "sampling privacy losses, to search" : "sampling privacy losses, to confirm";
@@ -454,9 +434,7 @@ double montecarlo_unconditional(double delta_b, int64_t samples) {
 }
 
 dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b) {
-    if (!(delta > 0 && delta < 1)) {
-        return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g: (0, 1) is accepted", delta);
-    }
+    if (!(delta > 0 && delta < 1)) return base_fail(DPMF_ERROR_ARGUMENT, "delta = %g: (0, 1) is accepted", delta);
     if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
                          MONTECARLO_SAMPLES_MAX);
@@ -482,9 +460,8 @@ dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b) {
 dpmf_status montecarlo_test(const montecarlo_scheme *scheme, double epsilon, double delta_b, int64_t samples,
                             uint64_t seed, const dpmf_run *run, int *passed, double *mean) {
     TRY(check_epsilon(epsilon));
-    if (!(delta_b > 0 && delta_b < 1)) {
+    if (!(delta_b > 0 && delta_b < 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "a claim of delta = %g: (0, 1) is accepted", delta_b);
-    }
     if (samples < 1 || samples > MONTECARLO_SAMPLES_MAX) {
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " samples: 1 to %" PRId64 " are accepted", samples,
                          MONTECARLO_SAMPLES_MAX);

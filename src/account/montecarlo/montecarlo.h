@@ -37,27 +37,17 @@ typedef struct montecarlo_options {
     const dpmf_run *run;
 } montecarlo_options;
 
-/*
- * An upper bound of delta(epsilon), remove and add directions together, that holds with the confidence (how:
- * account/montecarlo/montecarlo.c). Never above the composed Gaussian's delta for the largest |m|, which needs no samples.
- */
+/* An upper bound of delta(epsilon), both directions, with the confidence; at most the composed Gaussian's for the worst m. */
 DPMF_MUST_CHECK dpmf_status montecarlo_delta(const montecarlo_scheme *scheme, double epsilon,
                                              const montecarlo_options *options, double *delta);
-/*
- * An epsilon that holds for delta with the confidence: searched on one set of samples, confirmed on another. delta in
- * [1e-6, 1): below, the samples would be too many, and the unamplified bound is the answer.
- */
+/* An epsilon for delta in [1e-6, 1) with the confidence, confirmed on other samples; below, samples would be too many. */
 DPMF_MUST_CHECK dpmf_status montecarlo_epsilon(const montecarlo_scheme *scheme, double delta,
                                                const montecarlo_options *options, double *epsilon);
 /* The least scale of sigma (times scheme->sigma) for (epsilon, delta), in the same way. */
 DPMF_MUST_CHECK dpmf_status montecarlo_scale(const montecarlo_scheme *scheme, double epsilon, double delta,
                                              const montecarlo_options *options, double *scale);
 
-/*
- * Unconditional: the test is part of the mechanism, so that the answer needs no confidence. With N samples and a claim
- * delta_b fixed beforehand, passing the test gives delta = min over tau of tau delta_b + (1 - tau delta_b)
- * exp(-N KL(delta_b || tau delta_b)).
- */
+/* The delta, without a confidence, of a mechanism that tests the claim delta_b on so many samples (montecarlo.c, the test). */
 double montecarlo_unconditional(double delta_b, int64_t samples);
 /* The largest claim delta_b with which `samples` give at most delta; refused where none does. */
 DPMF_MUST_CHECK dpmf_status montecarlo_claim(double delta, int64_t samples, double *delta_b);

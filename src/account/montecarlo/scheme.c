@@ -18,8 +18,7 @@
  * c_i of C have at most b entries, so those of one pattern do not overlap, and v is a sum of l_i = (<c_i, y> - |c_i|^2
  * / 2) / sigma^2. Backwards over the steps, with f = 1 past the end,
  *
- *     f_i = (1-p) f_{i+1} + p e^{l_i} f_{i+b},    L = ln f_1 (cold)  or  ln (f_1 + p (f_2 + ... + f_b)) / (1 + (b-1)
- * p),
+ *     f_i = (1-p) f_{i+1} + p e^{l_i} f_{i+b},    L = ln f_1 (cold)  or  ln (f_1 + p (f_2 + ... + f_b)) / (1 + (b-1) p),
  *
  * the second for an example that is anywhere in its wait at the first step (the stationary law).
  */
@@ -35,22 +34,19 @@
 #include <string.h>
 
 static int finite_all(int64_t count, const double *x) {
-    for (int64_t i = 0; i < count; i++) {
+    for (int64_t i = 0; i < count; i++)
         if (!isfinite(x[i])) return 0;
-    }
     return 1;
 }
 
 static dpmf_status check_bins(const montecarlo_scheme *scheme) {
     const int64_t b = scheme->bins;
-    if (b < 1 || b > 65536 || scheme->gram == NULL) {
+    if (b < 1 || b > 65536 || scheme->gram == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " bins with their Gram matrix: 1 to 65536 are accepted", b);
-    }
     double largest = 0;
     if (!finite_all(b * b, scheme->gram)) return base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix is not finite");
-    for (int64_t j = 0; j < b; j++) {
+    for (int64_t j = 0; j < b; j++)
         largest = fmax(largest, scheme->gram[j * b + j]);
-    }
     if (!(largest > 0)) return base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix has no positive diagonal entry");
     const double rounding = 1e-9 * largest; /* of a computed matrix; far below what moves delta */
     for (int64_t i = 0; i < b; i++) {
@@ -74,17 +70,15 @@ static dpmf_status check_bins(const montecarlo_scheme *scheme) {
 
 static dpmf_status check_separated(const montecarlo_scheme *scheme) {
     const int64_t n = scheme->steps;
-    if (n < 1 || scheme->columns == NULL) {
+    if (n < 1 || scheme->columns == NULL)
         return base_fail(DPMF_ERROR_ARGUMENT, "%" PRId64 " steps with their columns: at least 1 is accepted", n);
-    }
     if (scheme->separation < 1 || scheme->bands < 1 || scheme->bands > scheme->separation) {
         return base_fail(DPMF_ERROR_ARGUMENT,
                          "%" PRId64 " bands at a separation of %" PRId64 ": 1 <= bands <= separation is accepted",
                          scheme->bands, scheme->separation);
     }
-    if (!(scheme->probability > 0 && scheme->probability <= 1)) {
+    if (!(scheme->probability > 0 && scheme->probability <= 1))
         return base_fail(DPMF_ERROR_ARGUMENT, "a joining probability of %g: (0, 1] is accepted", scheme->probability);
-    }
     double largest = 0;
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = 0; j < scheme->bands; j++) {
@@ -102,17 +96,14 @@ static dpmf_status check_separated(const montecarlo_scheme *scheme) {
 }
 
 static dpmf_status check_scheme(const montecarlo_scheme *scheme) {
-    if (!(scheme->sigma > 0 && scheme->sigma <= DBL_MAX)) {
+    if (!(scheme->sigma > 0 && scheme->sigma <= DBL_MAX))
         return base_fail(DPMF_ERROR_ARGUMENT, "sigma = %g: positive and finite is accepted", scheme->sigma);
-    }
     return scheme->kind == MONTECARLO_SCHEME_BINS ? check_bins(scheme) : check_separated(scheme);
 }
 
 static int64_t ring_size(const montecarlo_scheme *scheme) {
     return scheme->separation < scheme->steps ? scheme->separation : scheme->steps; /* past the end f = 1 anyway */
 }
-
-/* ---- the Gram matrix ---- */
 
 /* root root' = gram, lower triangular; eigenvalues below rounding count as 0, clearly negative ones are refused. */
 static dpmf_status gram_root(int64_t b, const double *gram, double *root) {
@@ -125,15 +116,12 @@ static dpmf_status gram_root(int64_t b, const double *gram, double *root) {
     TRY_DONE(base_alloc_doubles(b * b, "the root of a Gram matrix", &factor));
     memcpy(vectors, gram, (size_t)(b * b) * sizeof *vectors);
     TRY_DONE(base_symmetric_eigen(b, vectors, values));
-    if (values[0] < -1e-9 * values[b - 1]) {
-        status = base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix has an eigenvalue of %g: at least 0 is accepted",
-                           values[0]);
-        goto done;
-    }
+    if (values[0] < -1e-9 * values[b - 1])
+        TRY_DONE(base_fail(DPMF_ERROR_ARGUMENT, "the Gram matrix has an eigenvalue of %g: at least 0 is accepted",
+                           values[0]));
     for (int64_t j = 0; j < b; j++) {
-        for (int64_t k = 0; k < b; k++) {
+        for (int64_t k = 0; k < b; k++)
             factor[j * b + k] = vectors[k * b + j] * sqrt(fmax(values[k], 0));
-        }
     }
     memset(root, 0, (size_t)(b * b) * sizeof *root);
     TRY_DONE(base_lq(b, b, factor, root));
@@ -147,23 +135,20 @@ done:
 static dpmf_status prepare_bins(montecarlo_draws *s) {
     const int64_t b = s->scheme.bins;
     const double *gram = s->scheme.gram;
-    void *first = NULL;
     s->dimension = b;
     s->blocks = b;
     s->scratch = (2 * MONTECARLO_LANES + 2) * b;
     TRY(base_alloc_doubles(b, "the norms of the bins", &s->squares));
     TRY(base_alloc_doubles(b, "the means of the bins", &s->mean));
     TRY(base_alloc_doubles(b * b, "the root of a Gram matrix", &s->root));
-    TRY(base_alloc(b, sizeof *s->first, "the root of a Gram matrix", &first));
-    s->first = first;
+    TRY(base_alloc(b, sizeof *s->first, "the root of a Gram matrix", (void **)&s->first));
     TRY(gram_root(b, gram, s->root));
     for (int64_t j = 0; j < b; j++) {
         s->squares[j] = gram[j * b + j];
         s->mean[j] = base_sum(b, gram + j * b) / (double)b;
         s->largest = fmax(s->largest, s->squares[j]);
-        while (s->first[j] < j && s->root[j * b + s->first[j]] == 0) {
+        while (s->first[j] < j && s->root[j * b + s->first[j]] == 0)
             s->first[j]++;
-        }
     }
     s->mean_square = base_sum(b, s->squares) / (double)b;
     s->square_mean = base_sum(b, s->mean) / (double)b;
@@ -197,9 +182,8 @@ static dpmf_status prepare_separated(montecarlo_draws *s) {
     s->mean_square = 0;
     for (int64_t i = 0; i < n; i++) {
         s->mean_square += joined[i] * s->squares[i];
-        for (int64_t j = 0; j < scheme->bands && i + j < n; j++) {
+        for (int64_t j = 0; j < scheme->bands && i + j < n; j++)
             s->mean[i + j] += joined[i] * scheme->columns[i * scheme->bands + j];
-        }
     }
     s->square_mean = base_dot(n, s->mean, s->mean);
     /* The largest |C x|^2 over all patterns: best_i = max(best_{i+1}, |c_i|^2 + best_{i+b}). */
@@ -233,8 +217,6 @@ void montecarlo_draws_free(montecarlo_draws *draws) {
     *draws = (montecarlo_draws){.scheme = draws->scheme};
 }
 
-/* ---- one outcome ---- */
-
 dpmf_status montecarlo_scheme_log_ratio(const montecarlo_scheme *scheme, const double *outcome, double *out) {
     TRY(check_scheme(scheme));
     if (scheme->kind == MONTECARLO_SCHEME_BINS) {
@@ -242,25 +224,20 @@ dpmf_status montecarlo_scheme_log_ratio(const montecarlo_scheme *scheme, const d
         const int64_t b = scheme->bins;
         const double precision = 1 / (scheme->sigma * scheme->sigma);
         double sum = -INFINITY;
-        for (int64_t j = 0; j < b; j++) {
+        for (int64_t j = 0; j < b; j++)
             sum = base_log_add(sum, (outcome[j] - 0.5 * scheme->gram[j * b + j]) * precision);
-        }
         *out = sum - log((double)b);
         return DPMF_OK;
     }
     montecarlo_draws s = {.scheme = *scheme};
     double *scaled = NULL, *window = NULL;
     dpmf_status status = DPMF_OK;
-    if (!finite_all(scheme->steps, outcome)) {
-        status = base_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
-        goto done;
-    }
+    if (!finite_all(scheme->steps, outcome)) return base_fail(DPMF_ERROR_ARGUMENT, "the outcome is not finite");
     TRY_DONE(prepare_separated(&s));
     TRY_DONE(base_alloc_doubles(scheme->steps, "an outcome", &scaled));
     TRY_DONE(base_alloc_doubles(ring_size(scheme), "an outcome's window", &window));
-    for (int64_t i = 0; i < scheme->steps; i++) {
+    for (int64_t i = 0; i < scheme->steps; i++)
         scaled[i] = outcome[i] / scheme->sigma;
-    }
     *out = montecarlo_separated_log_ratio(&s, 1, scaled, 1, window);
 done:
     base_free(window);
@@ -303,9 +280,8 @@ static void add_exponentials(const montecarlo_draws *draws, const double *e, dou
 
 /* v of the sample whose a_j are at a[j * LANES]. */
 static void move(const montecarlo_draws *draws, const double *a, double shift_scale, const double *shift, double *v) {
-    for (int64_t j = 0; j < draws->scheme.bins; j++) {
+    for (int64_t j = 0; j < draws->scheme.bins; j++)
         v[j] = a[j * LANES] + constant(draws, shift_scale, shift, j);
-    }
 }
 
 /* May the sums be formed without overflow? If not, every sample is looked at in logarithms. */
@@ -320,12 +296,10 @@ static double log_mean(const montecarlo_draws *draws, double s, const double *v)
     const int64_t b = draws->scheme.bins;
     const double factor = 0.5 * s * (s - 1) / (draws->scheme.sigma * draws->scheme.sigma);
     double largest = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < b; j++) {
+    for (int64_t j = 0; j < b; j++)
         largest = fmax(largest, s * v[j] - factor * draws->squares[j]);
-    }
-    for (int64_t j = 0; j < b; j++) {
+    for (int64_t j = 0; j < b; j++)
         sum += exp(s * v[j] - factor * draws->squares[j] - largest);
-    }
     return largest + log(sum / (double)b);
 }
 
@@ -341,9 +315,8 @@ static double add_value(const montecarlo_draws *draws, const double *v) {
     if (!(-ratio > draws->epsilon)) return 0;
     const double half_precision = 0.5 / (draws->scheme.sigma * draws->scheme.sigma);
     double sum = 0;
-    for (int64_t j = 0; j < draws->scheme.bins; j++) {
+    for (int64_t j = 0; j < draws->scheme.bins; j++)
         sum += v[j];
-    }
     const double projection = sum / (double)draws->scheme.bins + half_precision * draws->mean_square;
     const double log_weight = t * projection + t * t * half_precision * draws->square_mean;
     return montecarlo_draws_value(-ratio - draws->epsilon, log_weight, draws->log_most_add);
@@ -427,9 +400,8 @@ static double log_moment(const montecarlo_draws *draws, double s) {
         return montecarlo_separated_log_ratio(draws, s, NULL, 0, draws->root);
     const double half_precision = 0.5 / (scheme->sigma * scheme->sigma);
     double sum = -INFINITY;
-    for (int64_t j = 0; j < scheme->bins; j++) {
+    for (int64_t j = 0; j < scheme->bins; j++)
         sum = base_log_add(sum, s * draws->squares[j] * half_precision);
-    }
     return sum - log((double)scheme->bins);
 }
 

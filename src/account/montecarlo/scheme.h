@@ -47,8 +47,7 @@ void montecarlo_draws_aim(montecarlo_draws *draws, double sigma, double epsilon,
 
 /*
  * MONTECARLO_LANES samples for each direction, a function of (seed, run, block) alone, run < 2^23, block < 2^40. Each is in
- * [0, 1]; e^log_most times its mean is delta(epsilon) of the direction. Over `blocks` consecutive blocks, that is: the
- * mean of one block may be above or below it.
+ * [0, 1]; over `blocks` consecutive blocks e^log_most times the mean is delta(epsilon) of the direction.
  */
 void montecarlo_draws_block(const montecarlo_draws *draws, uint64_t seed, int64_t run, int64_t block, double *scratch,
                             double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]);
@@ -97,9 +96,8 @@ void montecarlo_draws_block_separated(const montecarlo_draws *draws, uint64_t se
                                       double remove[MONTECARLO_LANES], double add[MONTECARLO_LANES]);
 
 /*
- * ln sum_x pi(x) exp(s l(x) - s (s-1) |C x|^2 / (2 sigma^2)) for the b-min-separation mixture, in log space; s = 1 is
- * the log ratio. Entry i of the outcome, in units of sigma, is outcome[i * stride]. window: `separation` (at most
- * `steps`) doubles.
+ * ln sum_x pi(x) exp(s l(x) - s (s-1) |C x|^2 / (2 sigma^2)) for the b-min-separation mixture; s = 1 is the log ratio. Entry i
+ * of the outcome, in units of sigma, is outcome[i * stride]; window: `separation` (at most `steps`) doubles.
  */
 double montecarlo_separated_log_ratio(const montecarlo_draws *draws, double s, const double *outcome, int64_t stride,
                                       double *window);

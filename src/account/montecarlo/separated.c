@@ -37,9 +37,8 @@ double montecarlo_separated_log_ratio(const montecarlo_draws *draws, double s, c
         double exponent = s * draws->squares[i] * half_precision; /* without an outcome: E exp(s |C x|^2 / 2 sigma^2) */
         if (outcome != NULL) {
             double dot = 0;
-            for (int64_t j = 0; j < bands && i + j < n; j++) {
+            for (int64_t j = 0; j < bands && i + j < n; j++)
                 dot += scheme->columns[i * bands + j] * outcome[(i + j) * stride];
-            }
             exponent = s * dot / scheme->sigma - s * exponent;
         }
         next = base_log_add(log_q + next, log_p + exponent + window[slot]);
@@ -47,9 +46,8 @@ double montecarlo_separated_log_ratio(const montecarlo_draws *draws, double s, c
     }
     if (!scheme->warm) return next;
     double sum = next;
-    for (int64_t i = 1; i < ring; i++) {
+    for (int64_t i = 1; i < ring; i++)
         sum = base_log_add(sum, log_p + window[i]);
-    }
     if (b > n) sum = base_log_add(sum, log_p + log((double)(b - n)));
     return sum - log1p((double)(b - 1) * p);
 }
@@ -64,9 +62,8 @@ static void rescale(int64_t ring, double *window, const double f[LANES], double 
         int exponent = 0;
         frexp(f[k], &exponent);
         const double factor = ldexp(1, -exponent);
-        for (int64_t j = 0; j < ring; j++) {
+        for (int64_t j = 0; j < ring; j++)
             window[j * LANES + k] *= factor;
-        }
         shift[k] += exponent * log_two;
     }
 }
@@ -77,12 +74,10 @@ static void recursion(const montecarlo_draws *draws, double s, const double *out
     const int64_t n = draws->scheme.steps, ring = ring_size(&draws->scheme);
     const double p = draws->scheme.probability, q = 1 - p;
     double e[LANES], f[LANES];
-    for (int64_t j = 0; j < ring * LANES; j++) {
+    for (int64_t j = 0; j < ring * LANES; j++)
         window[j] = 1;
-    }
-    for (int k = 0; k < LANES; k++) {
+    for (int k = 0; k < LANES; k++)
         shift[k] = wild[k] = 0;
-    }
     const double *next = window + (n % ring) * LANES; /* f_n = 1 */
     for (int64_t i = n - 1, slot = i % ring; i >= 0; i--, slot = slot == 0 ? ring - 1 : slot - 1) {
         double *here = window + slot * LANES;
@@ -92,9 +87,8 @@ static void recursion(const montecarlo_draws *draws, double s, const double *out
         const int64_t rows = scheme->bands < scheme->steps - i ? scheme->bands : scheme->steps - i;
         const double scale = s / scheme->sigma, constant = 0.5 * scale * scale * draws->squares[i];
         draws->kernels->factors(rows, column, outcomes + i * LANES, scale, constant, e, wild);
-        for (int k = 0; k < LANES; k++) {
+        for (int k = 0; k < LANES; k++)
             f[k] = q * next[k] + p * e[k] * here[k];
-        }
         memcpy(here, f, sizeof f);
         if (i % RESCALE_EVERY == 0) rescale(ring, window, f, shift);
         next = here;
@@ -111,9 +105,8 @@ void montecarlo_separated_log_ratios(const montecarlo_draws *draws, double s, co
     if (narrow) recursion(draws, s, outcomes, window, shift, wild);
     for (int k = 0; k < LANES && narrow; k++) {
         sum[k] = window[k];
-        for (int64_t i = 1; i < ring && scheme->warm; i++) {
+        for (int64_t i = 1; i < ring && scheme->warm; i++)
             sum[k] += p * window[i * LANES + k];
-        }
         if (scheme->warm && b > n) sum[k] += p * (double)(b - n) * exp(-shift[k]);
         out[k] = log(sum[k]) + shift[k] - (scheme->warm ? log1p((double)(b - 1) * p) : 0);
     }
@@ -122,8 +115,6 @@ void montecarlo_separated_log_ratios(const montecarlo_draws *draws, double s, co
         out[k] = montecarlo_separated_log_ratio(draws, s, outcomes + k, LANES, window);
     }
 }
-
-/* ---- samples ---- */
 
 /* Adds s C x / sigma to one lane, x drawn from the scheme with the lane's uniform numbers, one for each wait. */
 static void join_steps(const montecarlo_draws *draws, const double *uniforms, double *outcome) {
@@ -141,9 +132,8 @@ static void join_steps(const montecarlo_draws *draws, const double *uniforms, do
         const double passed = floor(log(*uniforms) * per_wait);
         if (passed >= (double)(n - i)) return; /* also where i is past the end */
         i += (int64_t)passed;
-        for (int64_t j = 0; j < bands && i + j < n; j++) {
+        for (int64_t j = 0; j < bands && i + j < n; j++)
             outcome[(i + j) * LANES] += scale * scheme->columns[i * bands + j];
-        }
         i += b;
         uniforms += LANES;
     }
@@ -172,9 +162,8 @@ static void add_values(const montecarlo_draws *draws, const double *outcomes, do
     double projection[LANES] = {0}, ratio[LANES], least = INFINITY;
     for (int64_t i = 0; i < scheme->steps; i++) {
         const double factor = draws->mean[i] / scheme->sigma;
-        for (int k = 0; k < LANES; k++) {
+        for (int k = 0; k < LANES; k++)
             projection[k] += factor * outcomes[i * LANES + k];
-        }
     }
     for (int k = 0; k < LANES; k++) {
         least = fmin(least, projection[k]);
@@ -200,16 +189,14 @@ void montecarlo_draws_block_separated(const montecarlo_draws *draws, uint64_t se
     base_random_uniforms(seed, stream | 1, waits * LANES, uniforms);
 
     memcpy(outcomes, z, (size_t)(n * LANES) * sizeof *z);
-    for (int k = 0; k < LANES; k++) {
+    for (int k = 0; k < LANES; k++)
         join_steps(draws, uniforms + k, outcomes + k);
-    }
     remove_values(draws, outcomes, window, remove);
 
     const double scale = -draws->tilt_add / scheme->sigma;
     for (int64_t i = 0; i < n; i++) {
-        for (int k = 0; k < LANES; k++) {
+        for (int k = 0; k < LANES; k++)
             outcomes[i * LANES + k] = z[i * LANES + k] + scale * draws->mean[i];
-        }
     }
     add_values(draws, outcomes, window, add);
 }

@@ -147,10 +147,7 @@ FUNCTION word inside(wide at, wide from, wide to) {
     return mask;
 }
 
-/*
- * A thread's eight numbers of a buffer: four at x, four at x + 16. Numbers outside of the mask are neither read nor
- * written.
- */
+/* A thread's eight numbers: four at x, four at x + 16. Those outside of the mask are neither read nor written. */
 FUNCTION void read_eight(GLOBAL const float *x, const word mask[2], float v[8]) {
     UNROLL for (int h = 0; h < 2; h++) {
         if (mask[h] == 15u)
@@ -302,9 +299,8 @@ FUNCTION void step_second(GLOBAL float *x, wide stride, const word mask[2], GLOB
 #endif
 
 /*
- * state: buffers of `stride` numbers, the first of coordinate `base`, a multiple of 32. out: the caller's numbers, that of
- * coordinate `from` first. weight, seed: as a recipe of dpmf.h has them. fresh: the buffers count as 0. slot: that of
- * the row, in a ring.
+ * state: buffers of `stride` numbers from coordinate `base`, a multiple of 32. out: the caller's numbers from coordinate
+ * `from`. weight, seed: as in a recipe of dpmf.h. fresh: the buffers count as 0. slot: that of the row, in a ring.
  */
 KERNEL dpmf_rows(KEY_PARAMETER GLOBAL const word *tables, GLOBAL const float *weight, GLOBAL const wide *seed,
                  GLOBAL float *state, GLOBAL float *out, wide base, wide stride, wide from, wide to, int KIND_ARGUMENT,

@@ -98,22 +98,14 @@ void banded_class_level(banded_class *class_, double level, double *nu);
 
 /* ---- the certificate (families/banded/class.c) ---- */
 
-/*
- * A number that sum_t p_t q_t cannot fall below in the class, from a C of it that the class built last, with its D and
- * the slopes of its backward pass for the weights p > 0. 0 if C says nothing in double precision.
- */
+/* A lower bound of sum_t p_t q_t in the class, from the C built last, its D and its slopes for p > 0; 0: rounding hides it. */
 DPMF_MUST_CHECK dpmf_status banded_bound(const banded_pass *pass, banded_class *class_, const double *rows,
                                          const double *d, const double *slopes, const double *weights, double *lower);
 
 /* ---- starting points (families/banded/object.c) ---- */
 
-/*
- * The C of n steps made from one of `small` < n steps, 4 bands at least: its end kept, its middle drawn out, and columns
- * with more steps to go than before moved along the trend. Columns are not normalized.
- */
+/* C of n steps from one of `small` < n, 4 bands or more: its middle is drawn out along the trend. Columns have any norm. */
 void banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double *from, double *rows);
-
-/* ---- the family ---- */
 
 DPMF_MUST_CHECK dpmf_status banded_read(const strategy_source *source, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status banded_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);

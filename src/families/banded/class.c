@@ -295,10 +295,7 @@ void banded_class_level(banded_class *c, double level, double *nu) {
     class_sums(c, nu);
 }
 
-/*
- * The s of the best (sum s tau)^2 / sum s^2 nu d for the d at hand are tau / (nu d); the level then makes them good for
- * all d.
- */
+/* For the d at hand (sum s tau)^2 / sum s^2 nu d is best for s = tau / (nu d); the level then makes s good for all d. */
 static double banded_class_least(banded_class *c, const double *nu, double *tau) {
     double level = 0, sum = 0, *square = c->factor; /* s^2 nu; the factors have been used */
     for (int64_t t = 0; t < c->n; t++) {
@@ -348,8 +345,6 @@ static double banded_class_least(banded_class *c, const double *nu, double *tau)
 
 /* Rows with less than this part left of |J0_t|^2, or of which rounding is more than this part, are left out (s_t = 0). */
 static const double LEAST_LEFT = 1e-6, MOST_PAID = 0.1, PER_RATIO = 8;
-
-/* ---- rows of J, one after the other ---- */
 
 /*
  * The columns u = t-b+1 to t of U and of the covariances are kept in a ring, u in place u mod b; within a column the rows

@@ -207,8 +207,6 @@ static dpmf_status problem_create(const dpmf_workload *workload, const dpmf_part
     return DPMF_OK;
 }
 
-/* ---- the objective ---- */
-
 static double largest(int64_t n, const double *q) {
     double most = 0;
     for (int64_t t = 0; t < n; t++)
@@ -290,8 +288,6 @@ static dpmf_status certify_rows(problem *s, const double *x) {
     return DPMF_OK;
 }
 
-/* ---- the iteration ---- */
-
 static int near_enough(const problem *s, double tolerance) {
     return s->upper <= s->lower * (1 + tolerance);
 }
@@ -337,10 +333,7 @@ static dpmf_status descend_rows(problem *s, int iterations, base_minimum *out) {
     return DPMF_OK;
 }
 
-/*
- * Several of these, with a limit on the steps in all. Windows go in and out of use, so with windows the scales are renewed
- * from time to time; without, that would only cost BFGS its memory.
- */
+/* Several of these. Windows go in and out of use, so with them scales are renewed; else that only costs BFGS its memory. */
 static dpmf_status descend_long(problem *s, int iterations, base_minimum *out) {
     int most = s->class_.kind == BANDED_SEPARATED ? WINDOW_STEPS : iterations;
     for (int done = 0, end = 0; done < iterations && !end;) {
@@ -483,8 +476,6 @@ void banded_start_stretch(int64_t small, int64_t n, int64_t bands, const double 
         }
     }
 }
-
-/* ---- the start, and the whole ---- */
 
 /* The steps of a smaller problem of the same kind, whose solution for one participation is a start; 0: there is none. */
 static int64_t smaller(const dpmf_workload *workload, int64_t bands) {

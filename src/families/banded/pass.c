@@ -131,8 +131,6 @@ int banded_forward(banded_pass *p, const double *rows, double *squares) {
     return 1;
 }
 
-/* ---- backward ---- */
-
 /* The cost of the state: p->costs for the outputs with each other, these for the rest. */
 typedef struct cost {
     double *with_m, *with_o; /* outputs with m and o */

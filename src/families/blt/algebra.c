@@ -52,8 +52,6 @@ int blt_is_positive(const blt_parameters *c) {
     return 1;
 }
 
-/* ---- the inverse ---- */
-
 /* The function whose zeros are wanted, at origin + offset, times the sign that makes it rise between its poles. */
 typedef struct secular {
     int count;
@@ -141,8 +139,6 @@ blt_parameters blt_invert(const blt_parameters *c) {
     return out;
 }
 
-/* ---- coefficients ---- */
-
 enum { ANCHOR = 256 }; /* powers by repeated products for this number of steps, then from the logarithm again */
 
 void blt_coefficients(const blt_parameters *c, int64_t count, double *out) {
@@ -160,8 +156,6 @@ void blt_coefficients(const blt_parameters *c, int64_t count, double *out) {
         out[t] = t == 0 ? 1 : sum;
     }
 }
-
-/* ---- sums ---- */
 
 /*
  * sum_k term_k with term_{k+1}/term_k = -y (n-1-k)/(k+more), a polynomial in y that ends at k = n-1, for n y <= 1: the
@@ -206,9 +200,8 @@ static double joint_gap(double g, double h) {
 }
 
 /*
- * Step r >= 1 of the part after participation j = 0..k-1 (b steps, the last one all that is left) is sum_i a_i
- * lambda_i^(r-1) with a_i = alpha_i (1 + lambda_i past_i), past_i = sum_{m=1..j} lambda_i^(mb-1); step 0 is 1 + sum_i
- * alpha_i past_i.
+ * Step r >= 1 of the part after participation j = 0..k-1 (b steps, the last one all that is left) is sum_i a_i lambda_i^(r-1)
+ * with a_i = alpha_i (1 + lambda_i past_i), past_i = sum_{m=1..j} lambda_i^(mb-1); step 0 is 1 + sum_i alpha_i past_i.
  */
 double blt_pattern_square(const blt_parameters *c, int64_t n, int64_t k, int64_t b) {
     int d = c->count;
@@ -253,8 +246,6 @@ double blt_last_row_square(const blt_parameters *inverse, int64_t n) {
 double blt_frobenius_square(const blt_parameters *inverse, int64_t n) {
     return response_square(inverse, n, blt_geometric_ramp);
 }
-
-/* ---- a rational approximation ---- */
 
 /*
  * With s = 1 - x, s^(-1/2) is nearly sum_j w_j / (s + s_j) = sum_j w_j lambda_j / (1 - lambda_j x), lambda_j = 1/(1 +

@@ -27,7 +27,6 @@ typedef struct blt_parameters {
     double total;        /* the sum of all coefficients, C(1) = 1 + sum scale/gap */
 } blt_parameters;
 
-/* From scales and gaps; fills in `total`. */
 blt_parameters blt_make(int count, const double *scale, const double *gap);
 
 /* Are all scales positive and the gaps different? Then its inverse is a BLT too (Pillutla et al. 2025, Lemma 2.16). */
@@ -64,8 +63,6 @@ double blt_frobenius_square(const blt_parameters *inverse, int64_t n);
  */
 blt_parameters blt_rational(int count, double range);
 
-/* ---- object.c ---- */
-
 /* The strategy. Scales may have any sign; 0 < gap <= 1. */
 DPMF_MUST_CHECK dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out);
 
@@ -78,15 +75,11 @@ typedef struct blt_strategy {
 /* The parameters of a strategy that is a BLT. */
 const blt_parameters *blt_of(const dpmf_strategy *s);
 
-/* From a mechanism file. */
 DPMF_MUST_CHECK dpmf_status blt_read(const strategy_source *source, dpmf_strategy **out);
 
-/* ---- error.c ---- */
-
 /*
- * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are BLT_MAX
- * apart. A step (error.c): y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed
- * factor x y.
+ * Covariances of a BLT's buffers with each other, the momentum and the answer; rows of mm are BLT_MAX apart. A step (object.c):
+ * y = seed - scale'm with Var seed = variance, m <- (1 - gap) m + y, and the workload is fed factor x y.
  */
 typedef struct blt_buffers {
     double mm[BLT_MAX * BLT_MAX];
@@ -94,8 +87,6 @@ typedef struct blt_buffers {
 } blt_buffers;
 void blt_buffers_advance(int count, const double *scale, const double *gap, double variance, double factor,
                          const error_drive *drive, blt_buffers *k, error_moments *moments);
-
-/* ---- sensitivity.c, noise.c, optimize.c ---- */
 
 DPMF_MUST_CHECK dpmf_status blt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status blt_candidates(dpmf_design *d);
@@ -136,13 +127,9 @@ typedef struct blt_slopes {
 /* ln(loss) and its gradient at 2 x count unknowns; a base_objective (base/minimize.h), never fails. */
 DPMF_MUST_CHECK dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient);
 
-/* The BLT at x. */
 blt_parameters blt_at(int count, const double *x);
 
-/*
- * The gaps of C and C^-1 at x, interlaced, g_0 < h_0 < g_1 < ... < h_{count-1}, and back; then all but the last must be
- * below 1 and sum (h - g) at most 1.
- */
+/* Gaps of C and C^-1 at x, interlaced, g_0 < h_0 < g_1 < ..., and back: all but the last below 1, sum (h - g) at most 1. */
 void blt_gaps(int count, const double *x, double *gaps);
 void blt_unknowns(int count, const double *gaps, double *x);
 

@@ -7,16 +7,15 @@
  *     q_a = q_{a+1} - s_a,   s = least + 1/(e^-x + 1/most)    (nearly e^x),   a < 2d-1,   q_{2d-1} standing for ln 1
  *     h_{d-1} = g_{d-1} + (1 - sum_{i<d-1} (h_i - g_i)) / (1 + e^-x).
  *
- * Every x in R^2d is then a BLT with 0 <= decay < 1 and positive scales whose sum is at most 1: c >= 0 and falling,
- * which makes the sensitivity exact. No barrier is needed, and h_{d-1} may pass 1, where some optima lie. Differences
- * of gaps are sums of spacings, never subtractions: p_b - p_a = p_b (1 - e^-(q_b - q_a)). The scales follow from them
- * (Lemma 4.13),
+ * Every x in R^2d is then a BLT with 0 <= decay < 1 and positive scales whose sum is at most 1: c >= 0 and falling, which makes
+ * the sensitivity exact. No barrier is needed, and h_{d-1} may pass 1, where some optima lie. Differences of gaps are sums of
+ * spacings, never subtractions: p_b - p_a = p_b (1 - e^-(q_b - q_a)). The scales follow from them (Lemma 4.13),
  *
  *     alpha_i = prod_j |h_j - g_i| / prod_{j != i} |g_j - g_i|,
  *     beta_j = prod_i |h_j - g_i| / prod_{i != j} |h_i - h_j| / h_j,   beta_0 = prod g/h    (families/blt/algebra.c),
  *
- * and the loss from the closed forms of families/blt/algebra.c: O(d^2 k + d^3) for any n. For another Toeplitz workload, or with
- * weights, the first column w of B = A C^-1 is run through instead, O(n d): C^-1 is a product of first-order sections
+ * and the loss from the closed forms of families/blt/algebra.c: O(d^2 k + d^3) for any n. For another Toeplitz workload, or
+ * with weights, the first column w of B = A C^-1 is run through instead, O(n d): C^-1 is a product of first-order sections
  * (1 - lambda_i x)/(1 - mu_i x), and the derivatives of w are w itself through one more pole,
  *
  *     dw/dg_i = x/(1 - lambda_i x) w,   dw/dh_j = -x/(1 - mu_j x) w.
@@ -48,10 +47,7 @@ static double log_distance(const chain *c, int a, int b) {
     return a < b ? c->q[b] + log(-expm1(-c->apart[a][b])) : c->q[a] + log(-expm1(-c->apart[b][a]));
 }
 
-/*
- * Some optima have a gap of 0 or two that are equal. The bounds let the unknowns run there without leaving the range of
- * a double; what they forbid is worth less than 1e-12 of the loss.
- */
+/* Some optima have a gap of 0 or two equal ones. The bounds keep them in the range of a double, for 1e-12 of the loss. */
 static const double LEAST = 1e-13, MOST = 40;
 
 /* The last difference h - g, and what it depends on. */
@@ -145,8 +141,6 @@ static void finish_gradient(const chain *c, slopes *s, double *gradient) {
     /* the spacing below 1 moves all of them */
     gradient[last - 1] = -c->rise[last - 1] * (below + s->at[last] - by_spacing * v);
 }
-
-/* ---- the sensitivity ---- */
 
 typedef struct part {
     double value, by_log[MAX + 1], by_gap[MAX + 1]; /* with respect to logarithms of scales, and to gaps */
@@ -262,7 +256,6 @@ dpmf_status blt_normalized_open(int64_t n, blt_normalized *w) {
     return DPMF_OK;
 }
 
-/* One evaluation. */
 typedef struct pass {
     const blt_problem *p;
     const blt_normalized *w;
@@ -389,8 +382,6 @@ static double blt_normalized_error(const blt_problem *p, const blt_pair *c, blt_
     return total;
 }
 
-/* ---- the error ---- */
-
 static void closed_error(const blt_problem *p, const chain *c, part *out) {
     blt_slope (*sum)(double, double) = p->max_loss ? blt_geometric : blt_geometric_ramp;
     blt_slope inner[MAX * MAX];
@@ -463,8 +454,6 @@ static void normalized_error(const blt_problem *p, const chain *c, part *s, part
     }
 }
 
-/* ---- together ---- */
-
 dpmf_status blt_loss(void *problem, const double *x, double *f, double *gradient) {
     const blt_problem *p = problem;
     chain c;
@@ -508,7 +497,6 @@ blt_parameters blt_at(int count, const double *x) {
     return blt_make(count, c.alpha, gap);
 }
 
-/* The unknown of a spacing; of a share. */
 static double spacing_unknown(double spacing) {
     double bounded = fmin(fmax(spacing - LEAST, LEAST), 0.999 * MOST);
     return -log(1 / bounded - 1 / MOST);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The best BLT whose scales may have any sign, for small problems: the search in interlaced gaps (families/blt/loss.c),
- * all of whose points are positive and falling, gives starts, and this one continues in the coordinates x of
- * families/blt/mixed.c. Momentum wants coefficients that rise at first and cross zero later, and several epochs want
+ * all of whose points are positive and falling, gives starts, and this one continues in the coordinates
+ * x below. Momentum wants coefficients that rise at first and cross zero later, and several epochs want
  * columns of one unit that are nearly orthogonal: no positive scales give either.
  *
  * S is |c|^2 under single participation, and under cyclic and full the one of families/toeplitz/columns.c. E is that of
@@ -65,18 +65,14 @@ static dpmf_status square_of(mixed_problem *p, double *value) {
 static dpmf_status log_loss(void *context, const double *x, double *f, double *gradient) {
     mixed_problem *p = context;
     blt_cascade k;
-    double square = INFINITY, error = INFINITY;
+    double square = INFINITY, error = 0;
     *f = INFINITY;
     if (!blt_cascade_set(p->count, p->n, x, &k)) return DPMF_OK;
-    /* E; INFINITY where it is not finite. */
-    double *value = &error;
-    double sum = 0;
     memcpy(p->w, p->impulse, (size_t)p->n * sizeof *p->w);
     blt_cascade_divide(&k, p->n, 1, p->w);
     TRY(dpmf_workload_apply(p->error.workload, p->w, p->w));
     for (int64_t t = 0; t < p->n; t++)
-        sum += toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
-    *value = isfinite(sum) ? sum : INFINITY;
+        error += toeplitz_weight(&p->error, t) * p->w[t] * p->w[t];
     if (!isfinite(error) || !(error > 0)) return DPMF_OK;
     blt_cascade_run(&k, p->n, p->impulse, p->of_impulse, p->c);
     TRY(square_of(p, &square));
@@ -120,8 +116,6 @@ static void close_problem(mixed_problem *p) {
         base_free(arrays[i]);
 }
 
-/* ---- descents ---- */
-
 /* Where a search is, and how its last stage ended: end.f is INFINITY outside the domain. */
 typedef struct found {
     int count;
@@ -161,8 +155,6 @@ static dpmf_status finish(mixed_problem *p, const dpmf_run *run, double first_mu
     if (p->mixed.memory == NULL) return descend_single(p, run, FINE, STEPS, at);
     return toeplitz_mixed_finish(&p->mixed, &objective, run, first_mu, FINISHING, at->x, &at->end);
 }
-
-/* ---- several searches side by side ---- */
 
 enum { KEPT = 4, ENDS = 2, STARTS = ENDS * MAX + 2 };
 static const double SAME_PLACE = 1e-5; /* of ln loss */
@@ -211,8 +203,6 @@ static dpmf_status finish_all(search *s, double first_mu, field *f) {
     keep_lowest(1, f);
     return DPMF_OK;
 }
-
-/* ---- starts ---- */
 
 static const double NARROW = 0.05, BEYOND = 0.05; /* of ln gaps: no room for another; of gaps: below the least */
 static const double LASTING_GAP = 1e-3;           /* times the steps */
@@ -278,8 +268,6 @@ static dpmf_status climb(search *s, const blt_parameters *positive) {
     if (start.count > 0) s->ends = start;
     return DPMF_OK;
 }
-
-/* ---- the end ---- */
 
 static const double MU_HIDES = 1e-3; /* of ln loss, between ends at COMPARE_MU and their own: 3e-4 have been seen */
 
@@ -377,8 +365,6 @@ static void pull_gaps(const blt_cascade *k, const double *by_gap, double factor,
     }
 }
 
-/* ---- recursions ---- */
-
 void blt_cascade_run(const blt_cascade *k, int64_t n, const double *w, double *states, double *out) {
     const int d = k->count;
     double state[MAX] = {0};
@@ -432,8 +418,6 @@ void blt_cascade_pull(const blt_cascade *k, int64_t n, const double *states, con
     }
     pull_gaps(k, by_gap, factor, gradient);
 }
-
-/* ---- scales ---- */
 
 /* The coefficient of x_k in alpha_i, i <= k. */
 static double residue(const blt_cascade *c, int i, int k) {

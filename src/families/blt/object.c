@@ -248,7 +248,7 @@ static dpmf_status blt_sensitivity(const dpmf_strategy *s, const sensitivity_tas
 }
 
 /*
- * The noise of a BLT, for the route of few buffers (noise/states.c): y = z - sum_j scale_j m_j, m_j <- (m_j - gap_j m_j) + y.
+ * The noise of a BLT, for the route of few buffers (noise/plan.c): y = z - sum_j scale_j m_j, m_j <- (m_j - gap_j m_j) + y.
  *
  * The arithmetic of its exact rows (docs/exactness.md): s_j <- (s_j - gap s_j) + m/f has five roundings of at most eps B per
  * step, B = 41 x 2 E, so that s_j is off by at most 5 eps B min(n, 1/gap_j). E = max |rows of (prefix sums) W|: both m_t and
@@ -318,8 +318,6 @@ static const strategy_ops BLT = {.class_name = "blt",
                                  .sensitivity = blt_sensitivity,
                                  .plan_noise = blt_plan_noise,
                                  .write = blt_write};
-
-/* ---- making it ---- */
 
 dpmf_status blt_create(int64_t steps, const blt_parameters *parameters, dpmf_strategy **out) {
     blt_strategy *s = NULL;

@@ -77,8 +77,6 @@ static dpmf_status try_start(const blt_problem *problem, const dpmf_run *run, co
     return DPMF_OK;
 }
 
-/* ---- starts ---- */
-
 static void rational_start(int count, double range, double *x) {
     blt_parameters c = blt_rational(count, fmax(range, 2)), inverse = blt_invert(&c);
     double gaps[UNKNOWNS];
@@ -89,10 +87,7 @@ static void rational_start(int count, double range, double *x) {
     blt_unknowns(count, gaps, x);
 }
 
-/*
- * Two more points between places at-1 and at (below the first and above the last too): those that follow change their
- * kind twice, so all still interlace.
- */
+/* Two more points between places at-1 and at, or beyond the ends: later ones change kind twice, so all still interlace. */
 static void inserted_start(int fewer, const double *gaps, int at, double *x) {
     double more[UNKNOWNS], low = at == 0 ? gaps[0] * 1e-2 : gaps[at - 1];
     double high = at == 2 * fewer ? 1 : fmin(gaps[at], 1);
@@ -155,8 +150,6 @@ static dpmf_status search_buffers(blt_problem problem, int count, int insertions
         return base_fail(DPMF_ERROR_NUMERICAL, "blt: the loss is not finite at any start with %d buffers", count);
     return DPMF_OK;
 }
-
-/* ---- the number of buffers ---- */
 
 typedef struct ladder {
     blt_problem problem; /* as asked for */
@@ -233,8 +226,6 @@ static dpmf_status choose_count(ladder *l, int buffers, double wanted_ratio, int
     *count = buffers;
     return DPMF_OK;
 }
-
-/* ---- the problem ---- */
 
 enum { WITHIN_STEPS_MAX = 8192 }; /* O(n d^2) a loss, in the header */
 
@@ -346,8 +337,6 @@ done:
     blt_normalized_free(&work);
     return status;
 }
-
-/* ---- candidates of a design ---- */
 
 /*
  * One more buffer is tried while the last one lowered the noise by BUFFER_GAIN, or by SMALL_GAIN where BLTs cannot win

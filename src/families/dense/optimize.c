@@ -6,11 +6,11 @@
  *              climbed (optimum/epochs/epochs.h), X(V) repaired into a mechanism, whose loss and the dual enclose the optimum;
  *              or, for small problems, one of the weaker constraints of Choquette-Choo et al. 2023, Appendix I.3
  *     full     the same with X diagonal (optimum/epochs/forms.c); so is cyclic participation with b = 1
- *     min-sep, shuffled   families/dense/optimize.c
+ *     min-sep, shuffled   below
  *
- * Under cyclic and full participation the lower bound holds for every mechanism, zeros in X or not
- * (optimum/epochs/bound.c). The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it
- * is that of X(V) itself, which the blocks of X(V) give without a matrix.
+ * Under cyclic and full participation the lower bound holds for every mechanism, zeros in X or not (optimum/epochs/bound.c).
+ * The upper bound is the loss of the C that is returned, times its sensitivity. Above DPMF_DENSE_STEPS_MAX steps it is that of
+ * X(V) itself, which the blocks of X(V) give without a matrix.
  */
 #include "families/families.h"
 
@@ -300,8 +300,6 @@ static const char SCOPE_ALL[] = "all mechanisms (contributions of as many coordi
 static const char STREAMED[] =
     "banded of the separation; Toeplitz with non-negative, falling coefficients, also normalized";
 
-/* ---- what can be streamed ---- */
-
 /* The loss of a strategy: the sensitivity, or its bound, times the error. */
 static dpmf_status loss_of(const optimize_task *task, const dpmf_strategy *strategy, double *loss) {
     const int64_t n = task->workload->steps;
@@ -376,8 +374,6 @@ done:
     return status;
 }
 
-/* ---- the optimum ---- */
-
 /* Bounds that were left apart: what can be streamed may be better than the mechanism between them. */
 static dpmf_status take_streamed(const optimize_task *task, dpmf_strategy **best, dpmf_optimization *result) {
     dpmf_strategy *streamed = NULL;
@@ -431,8 +427,7 @@ static dpmf_status optimum_of(const optimize_task *task, dpmf_strategy **out, dp
 static dpmf_status dense_optimize_patterns(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     const dpmf_participation *p = task->participation;
     const int64_t n = task->workload->steps;
-    const int whole_matrix = task->workload->form != WORKLOAD_OPERATOR;
-    if (n <= PATTERNS_STEPS_MAX && whole_matrix) return optimum_of(task, out, result);
+    if (n <= PATTERNS_STEPS_MAX && task->workload->form != WORKLOAD_OPERATOR) return optimum_of(task, out, result);
     if (p->pattern == WORKLOAD_APART) return best_streamed(task, out, result);
     return base_fail(DPMF_ERROR_UNSUPPORTED,
                      "family dense, participation %s: %lld steps, accepted up to %d; optimize for another one with "
@@ -465,8 +460,6 @@ dpmf_status dense_optimize_bound(const optimize_task *task, double tolerance, dp
     return optimize_zero(&coarse, p->count, b, 0, NULL, result);
 }
 
-/* ---- one participation ---- */
-
 /* Of many steps the bounds alone are the answer. */
 static dpmf_status make_explicit(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out) {
     if (task->workload->steps > DPMF_DENSE_STEPS_MAX) return DPMF_OK;
@@ -480,8 +473,6 @@ dpmf_status dense_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_
                          (int)task->options->constraint);
     return optimize_single(task, make_explicit, out, result);
 }
-
-/* ---- a candidate of a design ---- */
 
 /*
  * Seconds, roughly, on one core, from what takes longest: evaluations of the dual, O(n k^2), and matrices. Predicted,

@@ -10,14 +10,13 @@
  *     C = [ 1' / sqrt 2 ; H ],   H skew-circulant with first column a,  a_j = sum_q (-1)^q c_{j+qn},
  *     c_m = (-1)^m binomial(-1/2, m): the series of (1-x)^(-1/2), which H is modulo x^n = -1.
  *
- *     fft       prefix sums decoded as b = z_0/sqrt 2 + H z, since S = 11'/2 + H H; the noise of a step is their
- * difference fft-opt   W = C^+: with r = H^-1 z,  y = r + (2 c/(2+tau)) (sqrt 2 z_0 - sum r)
+ *     fft       prefix sums decoded as b = z_0/sqrt 2 + H z, since S = 11'/2 + H H; the noise of a step is their difference
+ *     fft-opt   W = C^+: with r = H^-1 z,  y = r + (2 c/(2+tau)) (sqrt 2 z_0 - sum r)
  *
- * (here c_d = csc((2d+1) pi/(2n))/n, tau = 2 sum c_d). H^-1 is skew-circulant with the series of (1-x)^(1/2). In closed
- * form C'C = Toeplitz(x_d), x_0 = 1/2 + tau/4, x_d = x_0 - sum_{i<d} c_i, so nothing of size n x n is formed and
- * products cost O(n log n). The alternating sums converge like 1/sqrt(q) only and are summed by the acceleration of
- * Cohen, Rodriguez Villegas and Zagier (2000), exact to double precision after 24 terms for moment sequences like
- * these.
+ * (here c_d = csc((2d+1) pi/(2n))/n, tau = 2 sum c_d). H^-1 is skew-circulant with the series of (1-x)^(1/2). In closed form
+ * C'C = Toeplitz(x_d), x_0 = 1/2 + tau/4, x_d = x_0 - sum_{i<d} c_i, so nothing of size n x n is formed and products cost
+ * O(n log n). The alternating sums converge like 1/sqrt(q) only and are summed by the acceleration of Cohen, Rodriguez Villegas and
+ * Zagier (2000), exact to double precision after 24 terms for moment sequences like these.
  *
  * Every row of the noise needs every seed: there is no stream with fewer than n buffers.
  */

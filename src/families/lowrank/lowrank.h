@@ -16,6 +16,10 @@ typedef struct lowrank_fit {
     int converged;
 } lowrank_fit;
 
+static inline int64_t lowrank_smaller(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 /* Fills left and right, which the caller has made room for. */
 DPMF_MUST_CHECK dpmf_status lowrank_solve(lowrank_fit *fit, const dpmf_run *run);
 

@@ -10,8 +10,7 @@
  *
  *     y_t = sum_{j<w} rows[t][j] z_{t-j} + left[t] . s_t,    s_{t+1} = s_t + right[t-w+1] z_{t-w+1}
  *
- * and C is the inverse system, as cheap. The seed that enters the sums is the oldest of the w - 1, whose place z_t
- * takes.
+ * and C is the inverse system, as cheap. The seed that enters the sums is the oldest of the w - 1, whose place z_t takes.
  */
 #include "families/lowrank/lowrank.h"
 
@@ -38,15 +37,11 @@ static void lowrank_release(dpmf_strategy *s) {
     base_free(((lowrank *)s)->right);
 }
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* What the seeds before step t, z[0..t), give to row t of W z; `sums` has those up to t - bands. */
 static double from_past(const lowrank *c, int64_t t, const double *z, const double *sums) {
     const double *rows = c->rows + t * c->bands, *left = c->left + t * c->rank;
     double y = 0;
-    for (int64_t j = smaller(c->bands - 1, t); j >= 1; j--)
+    for (int64_t j = lowrank_smaller(c->bands - 1, t); j >= 1; j--)
         y += rows[j] * z[t - j];
     for (int64_t k = 0; k < c->rank; k++)
         y += left[k] * sums[k];
@@ -110,7 +105,7 @@ static void lowrank_step(const dpmf_strategy *s, int64_t t, int64_t count, const
     double *sums = state + past * count, *place = past == 0 ? NULL : state + t % past * count;
     for (int64_t i = 0; i < count; i++)
         row[i] = rows[0] * seed[i];
-    for (int64_t j = 1; j <= smaller(past, t); j++)
+    for (int64_t j = 1; j <= lowrank_smaller(past, t); j++)
         add_scaled(count, rows[j], state + (t - j) % past * count, row);
     for (int64_t k = 0; k < c->rank; k++)
         add_scaled(count, left[k], sums + k * count, row);
@@ -153,8 +148,6 @@ static const strategy_ops LOWRANK = {.class_name = "lowrank",
                                      .inverse_part = lowrank_inverse_part,
                                      .plan_noise = lowrank_plan_noise,
                                      .write = lowrank_write};
-
-/* ---- making it ---- */
 
 static dpmf_status copy(int64_t count, const double *values, const char *what, double **out) {
     TRY(base_alloc_doubles(count, what, out));

@@ -53,10 +53,6 @@ typedef struct decoder {
     double *rows; /* of W, bands + added */
 } decoder;
 
-static int64_t smaller(int64_t a, int64_t b) {
-    return a < b ? a : b;
-}
-
 /* d->matrix = A C^-1, row by row in place, or C^-1. */
 static dpmf_status make_target(const dpmf_workload *a, const dpmf_strategy *best, decoder *d) {
     int64_t n = d->steps;
@@ -113,7 +109,7 @@ static double decoder_entry(const decoder *d, int64_t t, int64_t u) {
 
 /* From B to W = A^-1 B; from the last row up, so that the rows of `left` above are still those of B. */
 static dpmf_status undo_workload(const dpmf_workload *a, decoder *d) {
-    int64_t n = d->steps, wide = smaller(d->bands + d->added, n);
+    int64_t n = d->steps, wide = lowrank_smaller(d->bands + d->added, n);
     TRY(base_alloc_doubles(n * wide, "the bands of W", &d->rows));
     for (int64_t t = n - 1; t >= 0; t--) {
         double q[3] = {1, 0, 0}, r[2] = {1, 0}, *left = d->left + t * d->rank;
@@ -136,7 +132,7 @@ static dpmf_status undo_workload(const dpmf_workload *a, decoder *d) {
 
 /* Row t of W times the norm of column t of C: then all columns have norm 1. */
 static dpmf_status normalize(decoder *d, dpmf_strategy **out) {
-    int64_t n = d->steps, wide = smaller(d->bands + d->added, n);
+    int64_t n = d->steps, wide = lowrank_smaller(d->bands + d->added, n);
     dpmf_strategy *raw = NULL;
     double *norms = NULL;
     dpmf_status status = DPMF_OK;
@@ -167,7 +163,7 @@ static dpmf_status approximate(const optimize_task *task, const optimum_answer *
     workload_inverse_bands(task->workload, &q, &r);
     int banded = q >= 0 && r == 0;
     decoder d = {.steps = task->workload->steps, .rank = o->buffers, .added = banded ? q : 0};
-    d.bands = smaller(o->bands + !banded, d.steps);
+    d.bands = lowrank_smaller(o->bands + !banded, d.steps);
     dpmf_strategy *best = NULL;
     dpmf_status status = DPMF_OK;
     TRY_DONE(optimum_explicit(task->workload, optimum, &o->run, &best));
@@ -396,13 +392,10 @@ dpmf_status lowrank_solve(lowrank_fit *fit, const dpmf_run *run) {
     return sweep(fit, SWEEPS, run);
 }
 
-/* ---- candidates of a design ---- */
-
 /* One pass: where TV-BLTs are not next to the optimum, as with momentum for the max loss, or when named. */
 dpmf_status lowrank_candidates(dpmf_design *d) {
-    const int named = design_is_named(d, DPMF_FAMILY_LOWRANK);
     search_request request = {.family = DPMF_FAMILY_LOWRANK, .bands = 2, .buffers = 6, .tolerance = 1e-4};
-    if (named && d->problem.steps >= 8) return design_add_best(d, &request, NULL);
+    if (design_is_named(d, DPMF_FAMILY_LOWRANK) && d->problem.steps >= 8) return design_add_best(d, &request, NULL);
     request.is_search_point = 1;
     if (!workload_is_single(d->problem.participation) || !design_is_tried(d, DPMF_FAMILY_LOWRANK, 512)) return DPMF_OK;
     for (request.buffers = 1; request.buffers <= 4 && 2 * request.buffers <= d->problem.steps && !design_is_proven(d);

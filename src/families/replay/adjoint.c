@@ -33,8 +33,6 @@ static void to_scale(work_t *v, int64_t t, const double *c_) {
     v->adjoint.scale[t] += c_[0] * v->error.drive[4 * t + 3] + (v->error.heads == 2 ? c_[1] : 0);
 }
 
-/* ---- the covariance ---- */
-
 /* x <- A'x, m x columns. */
 static inline __attribute__((always_inline)) void
 transposed(int n, int m, const head *a, const double *h, const double *rho, int columns, const double *x, double *out) {
@@ -272,8 +270,6 @@ static inline __attribute__((always_inline)) void psi_adjoint(int n, int r, work
     }
 }
 
-/* ---- the whole ---- */
-
 static dpmf_status phi_item(void *context, int64_t epoch, int worker) {
     work_t *v = context;
     (void)worker;
@@ -390,8 +386,6 @@ dpmf_status replay_filter_adjoint(work_t *w) {
     const replay_shape *s = &w->c.shape;
     return replay_run(w->pool, s->period * 20 * s->buffers * s->buffers, s->epochs, one_epoch, w);
 }
-
-/* ---- classes ---- */
 
 enum { CHUNK = 64 }; /* positions per item */
 

@@ -69,8 +69,6 @@ done:
     return status;
 }
 
-/* ---- transitions, epoch by epoch ---- */
-
 static void backward(const replay *c, const error_t *e, int64_t epoch) {
     const int64_t b = c->shape.period;
     const int r = c->shape.buffers, n = e->heads, m = e->states;
@@ -127,8 +125,6 @@ static void fill_through(const replay *c, error_t *e) {
     }
 }
 
-/* ---- how earlier epochs meet u_t ---- */
-
 /* omega += V T w at every position, for one earlier epoch. */
 static inline __attribute__((always_inline)) void add_epoch(int n, int r, const replay *c, const error_t *e, int64_t f,
                                                             int64_t from) {
@@ -151,8 +147,6 @@ static inline __attribute__((always_inline)) void add_epoch(int n, int r, const 
             omega[j] += v[p] * (diagonal[j] * w[j]);
     }
 }
-
-/* ---- the covariance, step by step ---- */
 
 /* out = A x for m x columns: heads from K and c h', buffers by rho. */
 static inline __attribute__((always_inline)) void
@@ -200,8 +194,6 @@ static inline __attribute__((always_inline)) void pass_epoch(int n, int r, const
     for (int64_t p = 0; p < c->shape.period; p++)
         advance(n, r, c, e, epoch * c->shape.period + p);
 }
-
-/* ---- the calls ---- */
 
 typedef struct task {
     const replay *c;

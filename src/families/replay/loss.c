@@ -17,16 +17,14 @@
 
 /*
  * The adjoint of families/replay/sensitivity.c: derivatives of the loss by h, beta, rho, psi, q, w, Z and the wanted X (or,
- * where P was given, by P), from those by P (or X). The same sweep turned round: stages by rising a + c, positions
- * forwards. Names as there; a bar in comments is a derivative. With O = O_{p+1}, l = O beta_c, m = O'beta_a,
- * s = beta_a'l, and
+ * where P was given, by P), from those by P (or X). The same sweep turned round: stages by rising a + c, positions forwards.
+ * Names as there; a bar in comments is a derivative. With O = O_{p+1}, l = O beta_c, m = O'beta_a, s = beta_a'l, and
  *
  *     right = psi_c'zeta[a,c] - rho o m + (s + P) h_c,  left = psi_a'zeta[c,a] - rho o l,
  *     O_p = R O R + h_a right' + left h_c',   P = X + zeta[a,c]'w_c + zeta[c,a]'w_a - s
  *
- * each line below is the transpose of one of these. Within a stage no two pairs share an epoch on the same side, and
- * what both sides of neighbouring pairs would write (P by zeta) is kept apart: so pairs of a stage are items of work
- * here as well.
+ * each line below is the transpose of one of these. Within a stage no two pairs share an epoch on the same side, and what both
+ * sides of neighbouring pairs would write (P by zeta) is kept apart: so pairs of a stage are items of work here as well.
  */
 
 typedef replay_work work_t;
@@ -203,8 +201,6 @@ static inline __attribute__((always_inline)) void sweep(int r, const pair *t) {
         t->rho_[j] = rho_[j];
 }
 
-/* ---- all of them ---- */
-
 typedef struct task {
     work_t *w;
     int solve, stage;
@@ -281,8 +277,6 @@ dpmf_status replay_pairs_adjoint(work_t *w, int solve) {
 typedef replay_work work_t;
 typedef replay_adjoint adjoint_t;
 
-/* ---- room ---- */
-
 static dpmf_status adjoint_alloc(const replay_shape *s, int states, adjoint_t *out) {
     const int64_t k = s->epochs, b = s->period, r = s->buffers, m = states, pairs = replay_pairs(s);
     adjoint_t d = {0};
@@ -349,8 +343,6 @@ done:
     return status;
 }
 
-/* ---- the loss of the errors ---- */
-
 static double weight(const work_t *w, int64_t t) {
     return w->weights == NULL ? 1 : w->weights[t];
 }
@@ -383,8 +375,6 @@ double replay_loss_of_errors(work_t *w) {
         bar[t] *= 0.5 / (sum * largest);
     return 0.5 * log(largest) + 0.5 / w->norm * log(sum / (double)n);
 }
-
-/* ---- back to the parameters ---- */
 
 /* values = d^2 profile on the diagonal; the softmax; sums over the epochs for d. */
 static void profile_adjoint(work_t *w) {
@@ -421,8 +411,6 @@ void replay_rho_adjoint(work_t *w, double *logit_) {
     for (int j = 0; j < r; j++)
         logit_[j] = sum[j] * w->c.rho[j] * (1 - w->c.rho[j]);
 }
-
-/* ---- the whole ---- */
 
 dpmf_status replay_ask(const work_t *w) {
     return base_progress(w->run, "replayed seeds", -1);

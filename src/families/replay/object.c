@@ -268,10 +268,7 @@ static void replay_recipe(const noise_stream *s, int64_t t, noise_recipe *out) {
     out->weight = weight;
 }
 
-/*
- * What the arithmetic of exact rows can be off by (docs/exactness.md): errors and sizes of the buffers by their own
- * recursions, with absolute values.
- */
+/* Rounding of exact rows (docs/exactness.md): errors and sizes of the buffers by their own recursions, in absolute values. */
 enum { STATES_MAX = 128 };
 
 static dpmf_status bound_arithmetic(const noise_plan *plan, const dpmf_run *run, noise_exact_bounds *out) {
@@ -410,8 +407,6 @@ static const strategy_ops REPLAYED = {.class_name = REPLAY_CLASS,
                                       .plan_noise = replay_plan_noise,
                                       .write = replayed_write};
 
-/* ---- making it ---- */
-
 /* X from G'P G: over d^2. */
 static dpmf_status fill_blocks(replay_parts *p, base_pool *pool) {
     const int64_t b = p->c.shape.period, pairs = replay_pairs(&p->c.shape);
@@ -483,8 +478,6 @@ dpmf_status replay_make(const replay_shape *shape, int seeds, const double *para
     return status;
 }
 
-/* ---- from a file ---- */
-
 static dpmf_status read_shape(const strategy_source *source, replay_shape *out) {
     const base_tensor *nodes = NULL;
     int64_t period = 0, buffers = 0, *node = NULL;
@@ -501,8 +494,7 @@ static dpmf_status read_shape(const strategy_source *source, replay_shape *out) 
         const double x = nodes->values[i];
         if (!(x >= 0 && x < (double)period && x == floor(x)))
             status = base_fail(DPMF_ERROR_FORMAT,
-                               "mechanism file: node %lld of replayed seeds is %g, accepted: "
-                               "a position of an epoch",
+                               "mechanism file: node %lld of replayed seeds is %g, accepted: a position of an epoch",
                                (long long)i, x);
         else
             node[i] = (int64_t)x;

@@ -138,8 +138,6 @@ typedef replay_work work_t;
 typedef replay_shared_work shared_t;
 enum { L_MAX = REPLAY_SHARED_MAX };
 
-/* ---- the loss ---- */
-
 void replay_shared_work_free(shared_t *s) {
     replay_work_free(&s->base);
     replay_shared_free(&s->shared);
@@ -298,8 +296,6 @@ dpmf_status replay_shared_loss(shared_t *s, const double *parameters, double *lo
     return DPMF_OK;
 }
 
-/* ---- rounds ---- */
-
 /*
  * Where the search for shared class seeds begins, and its rounds (as above).
  *
@@ -316,8 +312,6 @@ typedef replay_shared_result result_t;
 enum { FACTOR_ROUNDS = 60, ITERATIONS = 100, PAIRS = 150 };
 
 static const double OWN_LEAST = 0.05; /* part of the variance that stays with a step's own seed */
-
-/* ---- one node ---- */
 
 /* v: k x k; square: g^2; factor: k x l. scratch: k x k and k. */
 static dpmf_status analyse(int k, int l, const double *v, double *square, double *factor, double *scratch,
@@ -374,8 +368,6 @@ static dpmf_status turn(int k, int l, const double *near, double *factor) {
     return DPMF_OK;
 }
 
-/* ---- all nodes ---- */
-
 static void fill_scales(shared_t *s, double size_of_own) {
     const replay_shape *shape = &s->base.c.shape;
     const int l = s->shared.seeds, r = shape->buffers, q = shape->nodes;
@@ -427,8 +419,6 @@ done:
     base_free(room);
     return status;
 }
-
-/* ---- rounds ---- */
 
 typedef struct search {
     shared_t *s;

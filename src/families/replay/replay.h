@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TV-BLT with replayed seeds: a noise stream for several epochs in a fixed order. n steps, period b, k = ceil(n/b)
- * epochs; step t = f b + p is position p of epoch f, and the steps p, p+b, p+2b, ... are those of one unit, class p.
- * Seeds are functions of (key, step), so the seeds of earlier epochs cost no memory: they are made again. With r
- * buffers x
+ * TV-BLT with replayed seeds: a noise stream for several epochs in a fixed order. n steps, period b, k = ceil(n/b) epochs; step
+ * t = f b + p is position p of epoch f, and the steps p, p+b, p+2b, ... are those of one unit, class p. Seeds are functions of
+ * (key, step), so the seeds of earlier epochs cost no memory: they are made again. With r buffers x
  *
  *     u_t = sum_{j=0..f} a_j(f,p) z_{t-jb}        a mix of the class's seeds
  *     y_t = d_p (u_t + h(f,p)'x)                  the row of noise
@@ -17,9 +16,8 @@
  * and P is not free: it is solved from F so that X vanishes between two steps of one class and has the wanted diagonal
  * (sensitivity.c). Then the sensitivity is exactly 1 for contributions that are vectors of norm 1, one at each participation.
  *
- * Arrays. Rows of t = f b + p, also past n (a last epoch that is partial): "by step". Symmetric k x k matrices, one for
- * each position, are held as their lower triangle, pair by pair: entry (e, g), e >= g, of position p is
- * [pair(e, g) * b + p].
+ * Arrays. Rows of t = f b + p, also past n (a last epoch that is partial): "by step". Symmetric k x k matrices, one for each
+ * position, are held as their lower triangle, pair by pair: entry (e, g), e >= g, of position p is [pair(e, g) * b + p].
  */
 #ifndef DPMF_FAMILIES_REPLAY_H
 #define DPMF_FAMILIES_REPLAY_H
@@ -51,10 +49,7 @@ typedef struct replay_shape {
     int64_t *node; /* rising, from 0 to b-1 */
 } replay_shape;
 
-/*
- * density: nodes per octave of the distance from the ends of an epoch (1 is usual). Freeing a zeroed shape is fine.
- * The second takes the nodes as they are, from a file.
- */
+/* density: nodes per octave of the distance from an epoch's ends (1 is usual). Freeing a zeroed shape is fine. */
 DPMF_MUST_CHECK dpmf_status replay_shape_create(int64_t steps, int64_t period, int buffers, int density,
                                                 replay_shape *out);
 DPMF_MUST_CHECK dpmf_status replay_shape_from(int64_t steps, int64_t period, int buffers, int nodes,
@@ -102,10 +97,7 @@ void replay_free(replay_coefficients *c);
 /* Everything but P, M, U, V from the parameters. */
 void replay_expand(const double *parameters, replay_coefficients *c);
 
-/*
- * M, U, V from P, position by position. *definite = 0, and nothing else of use, where a P is not positive definite.
- * The second is the other way: P, M and U from V.
- */
+/* M, U, V from P at each position; *definite = 0, and nothing else of use, where P is not definite. Then P, M and U from V. */
 DPMF_MUST_CHECK dpmf_status replay_factor(replay_coefficients *c, base_pool *pool, int *definite);
 DPMF_MUST_CHECK dpmf_status replay_unfactor(replay_coefficients *c, base_pool *pool, int *definite);
 
@@ -175,8 +167,6 @@ int replay_stage_end(const replay_shape *shape, int s);
 /* work(context, item, worker) for all items: by the pool where there is one and the work is worth it. */
 DPMF_MUST_CHECK dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t count, base_work work, void *context);
 
-/* ---- sensitivity.c ---- */
-
 /*
  * X of class p, k x k (zero for a step past n), from G'P G for all p: `blocks` is pairs. And for every class an upper
  * bound on its squared sensitivity, max tr(X R) over correlation matrices R: the sum of |X|, or, with exact = 1, the
@@ -185,8 +175,6 @@ DPMF_MUST_CHECK dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t c
 DPMF_MUST_CHECK dpmf_status replay_sensitivities(replay_coefficients *c, int exact, base_pool *pool, double *squares);
 /* The same for one symmetric k x k matrix x. */
 DPMF_MUST_CHECK dpmf_status replay_class_bound(int k, const double *x, double *square);
-
-/* ---- object.c: products and solves ---- */
 
 /* y = C x and x = C^-1 y, O(n (k + r)); in place allowed. */
 DPMF_MUST_CHECK dpmf_status replay_apply(const replay_coefficients *c, const double *x, double *y);
@@ -210,9 +198,8 @@ replay_step replay_at(const replay_coefficients *c, int64_t t, double *a);
  *
  *     u_t = g(f,p) z_t + sum_i L_i(f,p) zeta_{p,i}
  *
- * from z_t and l seeds zeta that belong to the class: 1 + l normal numbers however many epochs there are. P is then not
- * free to cancel; X is what it is, and d_p is the square root of the sum of |X| over class p, so that the sensitivity
- * is at most 1.
+ * from z_t and l seeds zeta that belong to the class: 1 + l normal numbers however many epochs there are. P is then not free to
+ * cancel; X is what it is, and d_p is the square root of the sum of |X| over class p, so that the sensitivity is at most 1.
  */
 typedef struct replay_shared {
     int seeds;      /* l, 1 to 8 */
@@ -273,10 +260,7 @@ typedef struct replay_error_head {
 
 replay_error_head replay_error_head_at(const replay_error *e, const replay_coefficients *c, int64_t t);
 
-/*
- * function(heads, buffers, ...) with the usual numbers of both compiled in: the loops over them unroll, a factor of two
- * to three.
- */
+/* function(heads, buffers, ...) with the usual numbers compiled in: the loops unroll, a factor of two to three. */
 #define REPLAY_USUAL(function, heads, buffers, ...)                                                                    \
     do {                                                                                                               \
         if ((buffers) == 4 && (heads) == 1)                                                                            \
@@ -290,8 +274,6 @@ replay_error_head replay_error_head_at(const replay_error *e, const replay_coeff
 /* All of it in one call: n squared row norms of B. Named workloads. */
 DPMF_MUST_CHECK dpmf_status replay_errors(const dpmf_workload *workload, const replay_coefficients *c, base_pool *pool,
                                           double *per_step);
-
-/* ---- object.c: as a strategy ---- */
 
 #define REPLAY_CLASS "tvblt-replayed"
 
@@ -317,20 +299,13 @@ DPMF_MUST_CHECK dpmf_status replay_make(const replay_shape *shape, int seeds, co
 
 DPMF_MUST_CHECK dpmf_status replay_read(const strategy_source *source, dpmf_strategy **out);
 
-/* ---- sensitivity.c, noise.c, optimize.c: entries of the tables ---- */
-
 /* Under its own cyclic participation, or a multiple of it. */
 DPMF_MUST_CHECK dpmf_status replay_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
                                                sensitivity_found *out);
 /* The family tvblt under several participations. */
 DPMF_MUST_CHECK dpmf_status replay_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 
-/*
- * The best TV-BLT with replayed seeds (families/replay/replay.h) for a named workload under cyclic participation: the
- * loss and its gradient by hand-written adjoints, and the search.
- */
-
-/* ---- loss.c ---- */
+/* The best one for a named workload under cyclic participation: the search, the loss, and its gradient by adjoints. */
 
 /* Derivatives of the loss by what is named; "x" stands for a quantity of families/replay/replay.h. */
 typedef struct replay_adjoint {
@@ -373,10 +348,7 @@ DPMF_MUST_CHECK dpmf_status replay_work_create(const dpmf_workload *workload, co
                                                base_pool *pool, replay_work *out);
 void replay_work_free(replay_work *w);
 
-/*
- * log of the loss, (mean of weight x squared error^norm)^(1/(2 norm)), at parameters; INFINITY where no mechanism has
- * them. `gradient` by the parameters, or NULL.
- */
+/* log of (mean of weight x squared error^norm)^(1/(2 norm)); INFINITY: no mechanism has the parameters. `gradient` or NULL. */
 DPMF_MUST_CHECK dpmf_status replay_loss(replay_work *w, const double *parameters, double *loss, double *gradient);
 
 /* The loss of what was evaluated last: RMS or the largest. */
@@ -399,12 +371,8 @@ DPMF_MUST_CHECK dpmf_status replay_class_adjoint(replay_work *w, int by);
 DPMF_MUST_CHECK dpmf_status replay_pairs_adjoint(replay_work *w, int solve);
 DPMF_MUST_CHECK dpmf_status replay_filter_adjoint(replay_work *w);
 
-/* ---- search.c: the start ---- */
-
 /* w->scales, which make the curvature of the loss about the same in all unknowns near w->parameters. */
 void replay_scale(replay_work *w);
-
-/* ---- search.c ---- */
 
 typedef struct replay_options {
     int max_loss;

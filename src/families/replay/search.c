@@ -38,14 +38,13 @@ void replay_result_free(result_t *result) {
 /*
  * Where the search for a TV-BLT with replayed seeds begins, and the scales of its unknowns.
  *
- * Start: C near A^1/2, which is near the optimum of one epoch but for its ends (Fichtenberger et al. 2023 for prefix
- * sums). Its coefficients c_1, c_2, ... are moments of a positive measure on [0, 1] for prefix sums, on [beta, 1] with
- * momentum, so a sum of positive exponentials G, sum_i omega_i lambda_i^(d-1), follows them; fitted at lags d spread
- * geometrically to 2b, weighted by |c_d|^-0.8 so that the long tail counts. The omega_i are linear and eliminated
- * (Golub and Pereyra 1973), the lambda_i = exp(-exp(-v_i)) are searched. F = 1/G has r real poles, and neither it nor
- * its inverse can be unstable. Over several epochs, and more so with momentum, A^1/2 remembers too much for P to be
- * definite, so weaker ones of its kind are tried as well, and a direct fit of F to A^-1/2 (better for long epochs, where
- * the tail of G matters); the one with the least loss is taken.
+ * Start: C near A^1/2, which is near the optimum of one epoch but for its ends (Fichtenberger et al. 2023 for prefix sums). Its
+ * coefficients c_1, c_2, ... are moments of a positive measure on [0, 1] for prefix sums, on [beta, 1] with momentum, so a sum
+ * of positive exponentials G, sum_i omega_i lambda_i^(d-1), follows them; fitted at lags d spread geometrically to 2b, weighted
+ * by |c_d|^-0.8 so that the long tail counts. The omega_i are linear and eliminated (Golub and Pereyra 1973), the lambda_i =
+ * exp(-exp(-v_i)) are searched. F = 1/G has r real poles, and neither it nor its inverse can be unstable. Over several epochs,
+ * and more so with momentum, A^1/2 remembers too much for P to be definite, so weaker ones of its kind are tried as well, and a
+ * direct fit of F to A^-1/2 (better for long epochs, where the tail of G matters); the one with the least loss is taken.
  *
  * Scales: with s_q the number of positions that node q stands for, a change of h or kappa at one node changes the loss
  * like its share s_q/b of an epoch, so its unknown is measured in sqrt(b/s_q), and for buffer j in (1 - rho)/kappa, what
@@ -55,8 +54,6 @@ void replay_result_free(result_t *result) {
  */
 
 enum { R_MAX = REPLAY_BUFFERS_MAX, LAGS = 200 };
-
-/* ---- the fit ---- */
 
 typedef struct fit {
     int r, lags;
@@ -244,8 +241,6 @@ done:
     return status;
 }
 
-/* ---- scales ---- */
-
 void replay_scale(work_t *w) {
     const replay_shape *s = &w->c.shape;
     const replay_view v = replay_look(s, w->scales);
@@ -271,8 +266,6 @@ void replay_scale(work_t *w) {
     for (int j = 0; j < r; j++)
         v.logit[j] = 8 / root;
 }
-
-/* ---- one run of L-BFGS ---- */
 
 typedef struct search {
     work_t *work;
@@ -337,7 +330,6 @@ done:
     return status;
 }
 
-/* The loss at result->parameters. */
 static dpmf_status measure(work_t *w, const options_t *o, result_t *result) {
     double ignored = 0;
     TRY(replay_loss(w, result->parameters, &ignored, NULL));
@@ -345,7 +337,6 @@ static dpmf_status measure(work_t *w, const options_t *o, result_t *result) {
     return isfinite(ignored) ? DPMF_OK : base_fail(DPMF_ERROR_NUMERICAL, "replayed seeds: the search ended nowhere");
 }
 
-/* p-norms in turn; the best largest error is kept. */
 static dpmf_status level(work_t *w, const options_t *o, result_t *result) {
     static const double NORMS[] = {40, 200, 1000};
     const size_t bytes = (size_t)replay_count(&w->c.shape) * sizeof(double);
@@ -367,8 +358,6 @@ done:
     base_free(best);
     return status;
 }
-
-/* ---- one shape ---- */
 
 static dpmf_status attempt(const dpmf_workload *workload, int64_t period, int buffers, int density, const options_t *o,
                            result_t *out) {
@@ -396,8 +385,6 @@ done:
     replay_result_free(&result);
     return status;
 }
-
-/* ---- the call ---- */
 
 /* *best is the better of both, *now is freed. */
 static void keep_better(result_t *best, result_t *now) {

@@ -221,7 +221,7 @@ dpmf_status replay_run(base_pool *pool, int64_t flops, int64_t count, base_work 
  * G = F^-1 is lower triangular, P block diagonal over the classes. An impulse at step (e, p) answers with 1 there, and
  * leaves the state beta(e, p) behind. For states xi at the start of step (a, p) and eta at the start of step (c, p) let
  * xi' O_p[a,c] eta be the inner product of their later answers, weighted by P. Answers meet only at one position, in
- * in any epochs f, g: (f, q) with (g, q), weight P_q[f,g]. Then
+ * any epochs f, g: (f, q) with (g, q), weight P_q[f,g]. Then
  *
  *     X_p[a,c] = P_p[a,c] - zeta_p[a,c]'w_c - zeta_p[c,a]'w_a + beta_a'O_{p+1}[a,c] beta_c                        (1)
  *     zeta_p[a,c] = sum_{g > c} P_p[a,g] T[g,c]'q_g = P_p[a,c+1] q_{c+1} + Z_{c+1}'zeta_p[a,c+1]                  (2)
@@ -271,8 +271,6 @@ void replay_wanted(const replay_coefficients *c, gram_t *g) {
             row[p] = c->scale[p] * c->scale[p] * c->profile[e * b + p];
     }
 }
-
-/* ---- one pair ---- */
 
 /* (2) for one side at every position: out = P q + Z'later. NULL where no epoch is later. */
 typedef struct side {
@@ -357,8 +355,6 @@ static inline __attribute__((always_inline)) void sweep(int r, const pair *t) {
     }
 }
 
-/* ---- all of them ---- */
-
 typedef struct pairs_task {
     replay_coefficients *c;
     const replay_filter *f;
@@ -405,7 +401,6 @@ static dpmf_status one_pair(void *context, int64_t item, int worker) {
         memcpy(w.gram, t->g->gram + replay_pair(a + 1, c + 1) * positions * r * r, bytes);
     else
         memset(w.gram, 0, bytes);
-    /* Loops of known length are unrolled: a factor of two to three. */
     REPLAY_UNROLLED(sweep, r, &w)
     return DPMF_OK;
 }

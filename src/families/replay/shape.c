@@ -113,8 +113,6 @@ void replay_shape_free(shape_t *s) {
     *s = (shape_t){0};
 }
 
-/* ---- the vector of parameters ---- */
-
 int64_t replay_count(const shape_t *s) {
     return (int64_t)s->epochs * s->nodes * (2 * s->buffers + 1) + s->buffers + s->nodes;
 }
@@ -128,8 +126,6 @@ replay_view replay_look(const shape_t *s, double *parameters) {
     v.scale = v.profile + (int64_t)s->epochs * s->nodes;
     return v;
 }
-
-/* ---- straight lines ---- */
 
 /* Position p lies `part` of the way from node *at to the next one. */
 static double locate(const shape_t *s, int64_t p, int *at) {
@@ -193,8 +189,6 @@ void replay_free(replay *c) {
     base_free(c->h);
     *c = (replay){0};
 }
-
-/* ---- from the parameters ---- */
 
 /* Logits become the profile, in place; 0 past the last step. */
 static void softmax(const replay_shape *s, double *x) {
@@ -359,8 +353,6 @@ dpmf_status replay_unfactor(replay *c, base_pool *pool, int *definite) {
     return factor_all(c, 1, pool, definite);
 }
 
-/* ---- the whole ---- */
-
 dpmf_status replay_create(const replay_shape *shape, const double *parameters, base_pool *pool, replay *out) {
     replay c = {0};
     replay_filter f = {0};
@@ -504,8 +496,6 @@ done:
     base_free(squares);
     return status;
 }
-
-/* ---- the matrices ---- */
 
 dpmf_status replay_shared_apply(const replay_coefficients *c, const shared_t *s, const double *x, double *y) {
     const int64_t n = c->shape.steps, b = c->shape.period;

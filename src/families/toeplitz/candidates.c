@@ -35,8 +35,6 @@ typedef struct sweep {
 
 static const double CLEARLY = 1.5; /* noise over the least so far: past the minimum for good */
 
-/* ---- limits ---- */
-
 static int is_single(const dpmf_design *d) {
     return workload_is_single(d->problem.participation);
 }
@@ -89,8 +87,6 @@ done:
     return status;
 }
 
-/* ---- one point ---- */
-
 static dpmf_status add(sweep *s, const dpmf_strategy *strategy, const dpmf_sampling *sampling) {
     char made_by[160];
     snprintf(made_by, sizeof made_by, "design: %s, %s loss, %lld bands", strategy->family,
@@ -136,9 +132,7 @@ static dpmf_status try_bands(sweep *s, int64_t bands, int unsampled) {
     const int64_t first = s->design->count;
     TRY(try_loss(s, bands, unsampled, 0));
     if (s->design->problem.loss == DPMF_LOSS_MAX) TRY(try_loss(s, bands, unsampled, 1));
-    /*
- * Keeps the better candidate for each sampling, of those from `first` on, which differ in sampling and normalization.
- */
+    /* Keeps the better candidate for each sampling, of those from `first` on, which differ in sampling and normalization. */
     candidate *c = s->design->candidates;
     for (int64_t i = first; i < s->design->count; i++)
         for (int64_t j = s->design->count - 1; j > i; j--) {
@@ -163,8 +157,6 @@ static dpmf_status try_bands(sweep *s, int64_t bands, int unsampled) {
     }
     return DPMF_OK;
 }
-
-/* ---- the sweep ---- */
 
 static int tried(const sweep *s, int64_t bands, dpmf_sampling_kind kind) {
     for (int64_t i = 0; i < s->design->count; i++) {
@@ -230,10 +222,7 @@ static dpmf_status fit_time(sweep *s, dpmf_sampling_kind kind) {
     return DPMF_OK;
 }
 
-/*
- * With a schedule the leading candidates are optimized once more for it, up to this many steps: an iteration takes
- * O(n^2).
- */
+/* With a schedule the leading candidates are optimized once more for it, up to this many steps: an iteration takes O(n^2). */
 static const int64_t SCHEDULE_STEPS = 4096;
 
 static dpmf_status with_schedule(sweep *s) {
@@ -250,14 +239,11 @@ static dpmf_status with_schedule(sweep *s) {
     return DPMF_OK;
 }
 
-/* ---- general banded C ---- */
-
 enum { BANDED_STEPS = 4096 }; /* beyond, unless named, even a few bands take a minute */
 
 /*
- * An iteration takes O(n b^2), and there are about a hundred under single participation, a thousand under several,
- * where the norms of a unit's columns are free too. This limits n b^2 to some seconds, or to a minute when the family
- * is named.
+ * An iteration takes O(n b^2), and there are about a hundred under single participation, a thousand under several, where the
+ * norms of a unit's columns are free too. This limits n b^2 to some seconds, or to a minute when the family is named.
  */
 static int64_t affordable(const sweep *s, int sampled) {
     const int named = design_is_named(s->design, DPMF_FAMILY_BANDED);
@@ -283,10 +269,7 @@ done:
     return design_may_skip(status) ? DPMF_OK : status;
 }
 
-/*
- * Unless named, it is not tried for one pass without sampling, where it cannot win. It is optimized for the RMS loss,
- * because the max loss takes far longer.
- */
+/* Unless named, it is not tried for one pass without sampling: it cannot win. For the RMS loss: the max loss is far slower. */
 static dpmf_status general_banded(sweep *s) {
     const int can_win = !is_single(s->design) || s->design->options.sampling != DPMF_SAMPLING_NONE;
     int64_t fit = 0, bands = affordable(s, 0);
@@ -308,10 +291,7 @@ static dpmf_status general_banded(sweep *s) {
     return fit >= 2 ? add_banded(s, fit, 0) : DPMF_OK;
 }
 
-/*
- * Adds a square root cut off after as many bands as the best banded Toeplitz C has: only when named, for that C is
- * better.
- */
+/* Adds a square root cut off after as many bands as the best banded Toeplitz C has: only when named, for that C is better. */
 static dpmf_status add_bsr(sweep *s) {
     dpmf_strategy_options o = dpmf_strategy_options_defaults();
     const dpmf_sampling none = {0};
@@ -374,8 +354,6 @@ dpmf_status toeplitz_band_candidates(dpmf_design *d) {
     return add_bsr(&s);
 }
 
-/* ---- a range of separations ---- */
-
 static dpmf_status add_tapered(const dpmf_design *d, design_federated_range *f, int64_t bands, const double *plain,
                                int64_t from) {
     double *c = NULL;
@@ -424,8 +402,6 @@ done:
     base_free(plain);
     return status;
 }
-
-/* ---- C^-1 of few bands, and whole matrices ---- */
 
 /* C^-1 of few bands: short runs, or when named, for BLTs do the same with fewer buffers. */
 dpmf_status toeplitz_inverse_candidates(dpmf_design *d) {

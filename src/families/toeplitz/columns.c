@@ -7,11 +7,10 @@
  *
  *     m_t = beta m_{t-1} + y_t,   o_t = k_t o_{t-1} + rate_t (from_m m_t + from_y y_t),   B[t,u] = o_t
  *
- * and E = sum_t omega_t |B[t,:]|^2, omega_t = p_t/n for the RMS loss. For the max loss E is the norm
- * (sum_t mu_t |B[t,:]|^2q)^(1/q) and omega_t = mu_t (|B[t,:]|^2/E)^(q-1): E is homogeneous of degree 1 in the squares,
- * so that it is the same sum. At a minimum the multipliers mu_t take up the factor (|B[t,:]|^2/E)^q, and so on until
- * the rows that bind have equal squares: the exponential method of multipliers (Tseng and Bertsekas 1993). Adjoint of a
- * column, from the last row:
+ * and E = sum_t omega_t |B[t,:]|^2, omega_t = p_t/n for the RMS loss. For the max loss E is the norm (sum_t mu_t
+ * |B[t,:]|^2q)^(1/q) and omega_t = mu_t (|B[t,:]|^2/E)^(q-1): E is homogeneous of degree 1 in the squares, so that it is the
+ * same sum. At a minimum the multipliers mu_t take up the factor (|B[t,:]|^2/E)^q, and so on until the rows that bind have
+ * equal squares: the exponential method of multipliers (Tseng and Bertsekas 1993). Adjoint of a column, from the last row:
  *
  *     l_t = 2 omega_t o_t + k_{t+1} l_{t+1},   n_t = beta n_{t+1} + rate_t from_m l_t,   y'_t = n_t + rate_t from_y l_t
  *     h'_{t-u} += d_t y'_t,   d'_t += h_{t-u} y'_t.
@@ -71,8 +70,6 @@ void toeplitz_columns_free(toeplitz_columns *e) {
     base_free(e->table.rows);
     *e = (toeplitz_columns){0};
 }
-
-/* ---- forward ---- */
 
 /* d_t; all ones without normalization. |c|^2 is returned. */
 static double fill_scale(toeplitz_columns *e, const double *c) {
@@ -167,8 +164,6 @@ double toeplitz_columns_sharpen(toeplitz_columns *e) {
         e->multipliers[t] = fmax(e->multipliers[t] / top, least);
     return largest;
 }
-
-/* ---- backward ---- */
 
 static void backward(toeplitz_columns *e, const block *b) {
     double l[BLOCK] = {0}, m[BLOCK] = {0};
@@ -283,7 +278,7 @@ dpmf_status toeplitz_columns_value(toeplitz_columns *e, const double *c, double 
  * as a smooth function with its gradient.
  *
  * The columns of a later pattern are those of {0, b, 2b, ...} moved down and cut off, so that one is enough
- * (sensitivity/cyclic.c). With X = C'C on it, X_ij = sum_{u < n - jb} c_u c_{u+(j-i)b} for i <= j,
+ * (sensitivity/sensitivity.c). With X = C'C on it, X_ij = sum_{u < n - jb} c_u c_{u+(j-i)b} for i <= j,
  *
  *     S = max { <X,Y> : Y psd, Y_ii = 1 } = min { sum d : Diag(d) - X psd }     (sensitivity/pattern.c).
  *
@@ -327,8 +322,6 @@ dpmf_status toeplitz_mixed_create(const toeplitz_pattern *pattern, toeplitz_mixe
     *out = m;
     return DPMF_OK;
 }
-
-/* ---- X on the first pattern, and back ---- */
 
 /* The rows u of column 0 that step j and none later sees; column l b below has as many, as far as the bands go. */
 static int64_t rows_end(const toeplitz_mixed *m, int64_t j, int64_t l, int64_t bands) {
@@ -394,8 +387,6 @@ static int factor(int64_t k, double *a) {
     }
     return 1;
 }
-
-/* ---- Newton's method for d ---- */
 
 /* Y for d and mu t; its log determinant; 0 if Diag(d) - X is not positive definite. */
 static int dual_point(toeplitz_mixed *m, double mu_t, double *log_det) {
@@ -495,12 +486,7 @@ dpmf_status toeplitz_mixed_square(toeplitz_mixed *m, int64_t bands, const double
     return DPMF_OK;
 }
 
-/* ---- the search ---- */
-
-/*
- * ln loss with the proven S: for the smallest mu for which Newton's method comes to its end. Where Y is nearly singular,
- * rounding keeps it from that for the very small ones.
- */
+/* ln loss with the proven S, at the smallest mu where Newton's method ends: near a singular Y rounding stops it before. */
 static dpmf_status proven_value(toeplitz_mixed *m, const base_objective *objective, const double *x, double *gradient,
                                 double *f) {
     dpmf_status status = DPMF_OK;

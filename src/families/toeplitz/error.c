@@ -55,8 +55,6 @@ static int64_t round_up(int64_t i) {
     return (i + KERNELS_TOEPLITZ_LANES - 1) / KERNELS_TOEPLITZ_LANES * KERNELS_TOEPLITZ_LANES;
 }
 
-/* ---- making ---- */
-
 /* u_i = sum_{t>=i} p_t / n */
 static dpmf_status fill_weights(toeplitz_error *e, const double *given) {
     base_running sum = {0};
@@ -144,8 +142,6 @@ static double slope_of(const toeplitz_error *e) {
     return e->rms ? 1 / (double)e->n : 0;
 }
 
-/* ---- the steady part, and derivatives by its parameters ---- */
-
 typedef struct steady {
     double x, c_at;      /* x = top/c_at, c_at = c(1/k) */
     double m1, m2;       /* moments of c, k = 1 only */
@@ -192,8 +188,6 @@ static void fill_tail(const toeplitz_error *e, const double *c) {
     }
 }
 
-/* ---- the response ---- */
-
 typedef struct error_sum {
     double linear, square; /* sum u_i k^i d_i, sum u_i d_i^2 */
     double size;           /* sum u_i k^i |d_i| of the last chunk */
@@ -216,9 +210,7 @@ static int is_over(double before, double now, double most) {
     return now == 0 || (now < before && now * now <= most * (before - now));
 }
 
-/*
- * d until it no longer matters. *closed: sum u_i d_i is taken from its closed form; *stable = 0: it diverges.
- */
+/* d until it no longer matters. *closed: sum u_i d_i is taken from its closed form; *stable = 0: it diverges. */
 static dpmf_status sum_response(toeplitz_error *e, const steady *s, int *closed, error_sum *out, int *stable) {
     const kernels_toeplitz_set *kernels = kernels_toeplitz_get();
     const int64_t chunk = round_up(e->bands > LEAST_CHUNK ? e->bands : LEAST_CHUNK);
@@ -258,8 +250,6 @@ static dpmf_status sum_response(toeplitz_error *e, const steady *s, int *closed,
     if (may_close) add_linear(e, 0, last, &power, out); /* too few steps for the closed form */
     return DPMF_OK;
 }
-
-/* ---- the gradient ---- */
 
 /* What c does through x, T and the closed forms. */
 static void add_steady_gradient(const toeplitz_error *e, const steady *s, int closed, const error_sum *sum,
@@ -312,7 +302,6 @@ static dpmf_status invert(const toeplitz_error *e, const double *c, double *h, i
     return status;
 }
 
-/* The route of many bands: transforms.c */
 static dpmf_status toeplitz_error_transforms(toeplitz_error *e, const double *c, double *value, double *gradient) {
     const int64_t n = e->n;
     double *h = e->forcing, *w = e->response, *source = e->source, *v = e->adjoint;

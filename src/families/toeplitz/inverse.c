@@ -6,14 +6,13 @@
  * E in O(bands). After the last band the recursion of A runs on its own from the state (m, o) at i = bands-1, so that w_{bands-1+j} = alpha_j o + gamma_j m and
  * the rest of E is a quadratic form in (o, m) whose three coefficients are summed once.
  *
- * S from c by its recursion, O(n bands), or until what is left of c no longer matters; dS/dh through r = H^-T dS/dc,
- * dS/dh_j = -sum_i r_i c_{i-j}. Under one participation S = |c|^2. Under more, columns of one unit meet, and S is the
- * squared sensitivity for c >= 0 (cyclic, full) and, not rising, under min-separation. h_0 > 0 >= h_1, h_2, ... makes
- * c >= 0 (c_i is a sum of products of -h_j/h_0), so that h_0 = x_0^2, h_j = -x_j^2 there. Under min-separation a
- * barrier keeps c from rising: -mu sum_i ln(1 - c_i/c_{i-1}) over the first entries, with mu falling to where it no
- * longer matters; later entries, which follow the slowest mode, are only watched. Under cyclic and full participation,
- * where small enough, h of any signs is searched then, with the sensitivity that it has (families/toeplitz/columns.c): for
- * momentum that is worth up to 5 percent.
+ * S from c by its recursion, O(n bands), or until what is left of c no longer matters; dS/dh through r = H^-T dS/dc, dS/dh_j =
+ * -sum_i r_i c_{i-j}. Under one participation S = |c|^2. Under more, columns of one unit meet, and S is the squared sensitivity
+ * for c >= 0 (cyclic, full) and, not rising, under min-separation. h_0 > 0 >= h_1, h_2, ... makes c >= 0 (c_i is a sum of
+ * products of -h_j/h_0), so that h_0 = x_0^2, h_j = -x_j^2 there. Under min-separation a barrier keeps c from rising: -mu sum_i
+ * ln(1 - c_i/c_{i-1}) over the first entries, with mu falling to where it no longer matters; later entries, which follow the
+ * slowest mode, are only watched. Under cyclic and full participation, where small enough, h of any signs is searched then,
+ * with the sensitivity that it has (families/toeplitz/columns.c): for momentum that is worth up to 5 percent.
  */
 #include "families/toeplitz/toeplitz.h"
 
@@ -302,10 +301,6 @@ done:
     return status;
 }
 
-static const char *class_of(const inverse_problem *p) {
-    return p->monotone ? OPTIMIZE_FALLING : p->signed_ones ? INVERSE_SIGNED : OPTIMIZE_ANY_SIGN;
-}
-
 dpmf_status toeplitz_optimize_inverse(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     inverse_problem p = {0};
     base_minimum found = {0};
@@ -321,7 +316,9 @@ dpmf_status toeplitz_optimize_inverse(const optimize_task *task, dpmf_strategy *
     *result = (dpmf_optimization){.outcome = found.converged ? DPMF_CONVERGED : DPMF_ITERATION_LIMIT,
                                   .iterations = found.iterations,
                                   .optimum_upper = INFINITY,
-                                  .searched = class_of(&p),
+                                  .searched = p.monotone      ? OPTIMIZE_FALLING
+                                              : p.signed_ones ? INVERSE_SIGNED
+                                                              : OPTIMIZE_ANY_SIGN,
                                   .stationarity = found.gradient * base_norm(p.bands, x)};
 done:
     close_problem(&p);

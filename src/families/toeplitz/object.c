@@ -209,15 +209,13 @@ static dpmf_status finish(toeplitz *s, dpmf_status status, dpmf_strategy **out) 
     return status;
 }
 
-/* From c alone. */
 static dpmf_status from_coefficients(const char *family, int64_t steps, int64_t count, const double *coefficients,
                                      dpmf_strategy **out) {
     toeplitz *s = NULL;
     int hold_inverse = count == steps || count > FEED_BACK_MAX;
     TRY(new_toeplitz(family, steps, count, hold_inverse ? steps : 0, &s));
     memcpy(s->c, coefficients, (size_t)count * sizeof *s->c);
-    dpmf_status status = hold_inverse ? base_series_inverse(count, s->c, steps, s->inverse) : DPMF_OK;
-    return finish(s, status, out);
+    return finish(s, hold_inverse ? base_series_inverse(count, s->c, steps, s->inverse) : DPMF_OK, out);
 }
 
 /* From e: c is its reciprocal series, needed whole for the sensitivity. */

@@ -53,8 +53,6 @@ typedef struct problem {
     double *c, *by_square, *by_error;
 } problem;
 
-/* ---- the loss in the parameters ---- */
-
 static void coefficients_of(const problem *p, const double *x, double *c) {
     double sum = 0;
     for (int64_t i = p->bands - 1; i >= 0; i--) {
@@ -95,8 +93,6 @@ static dpmf_status log_loss(void *context, const double *x, double *f, double *g
     }
     return DPMF_OK;
 }
-
-/* ---- setting up ---- */
 
 static void close_problem(problem *p) {
     toeplitz_error_free(&p->error);
@@ -146,8 +142,6 @@ static dpmf_status open_problem(const optimize_task *task, int64_t bands, proble
         return toeplitz_columns_create(task->workload, bands, within, o->weights, &p->columns);
     return toeplitz_error_create(task->workload, bands, o->loss, o->weights, &p->error);
 }
-
-/* ---- running ---- */
 
 static dpmf_status descend_coefficients(problem *p, const dpmf_run *run, double *x, base_minimum *out) {
     const base_objective objective = {p->bands, p, log_loss};
@@ -211,15 +205,12 @@ static dpmf_status minimize_all(problem *p, const optimize_task *task, double *x
 }
 
 static dpmf_status make_strategy(const optimize_task *task, const problem *p, int whole, dpmf_strategy **out) {
-    const int64_t n = task->workload->steps;
     const double norm = base_norm(p->bands, p->c);
     dpmf_strategy *plain = NULL;
     for (int64_t i = 0; i < p->bands; i++)
         p->c[i] /= norm;
-    if (whole)
-        TRY(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ, p->bands, p->c, &plain));
-    else
-        TRY(dpmf_strategy_create_toeplitz(n, DPMF_TOEPLITZ_BANDED, p->bands, p->c, &plain));
+    TRY(dpmf_strategy_create_toeplitz(task->workload->steps, whole ? DPMF_TOEPLITZ : DPMF_TOEPLITZ_BANDED, p->bands,
+                                      p->c, &plain));
     if (task->options->normalize == DPMF_NORMALIZE_NONE) {
         *out = plain;
         return DPMF_OK;
@@ -238,10 +229,7 @@ static dpmf_status square_root(const dpmf_workload *workload, int64_t bands, dou
     return DPMF_OK;
 }
 
-/*
- * Where columns of one unit meet, the best c of b bands is a good start, and for the RMS loss often the answer: zeros
- * follow it.
- */
+/* Where columns of one unit meet, the best c of b bands, then zeros, is a good start, and often the answer for the RMS loss. */
 static dpmf_status start_point(const optimize_task *task, const problem *p, double *x, base_minimum *found) {
     problem few = {0};
     dpmf_status status = DPMF_OK;
@@ -259,8 +247,6 @@ done:
     close_problem(&few);
     return status;
 }
-
-/* ---- any sign ---- */
 
 static int may_widen(const optimize_task *task, const problem *p) {
     const int by_rounds = p->columns.memory != NULL && task->options->loss == DPMF_LOSS_MAX;
@@ -334,11 +320,6 @@ dpmf_status toeplitz_optimize(const optimize_task *task, dpmf_strategy **out, dp
 dpmf_status toeplitz_optimize_banded(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result) {
     return optimize(task, task->options->bands, 0, out, result);
 }
-
-/*
- * Banded Toeplitz coefficients by other ways than the exact optimum (McKenna 2024): the sweep of Appendix J and the taper
- * of Appendix H.
- */
 
 dpmf_status toeplitz_taper(int64_t bands, int64_t least, double *c) {
     if (bands < 2 || least < 1 || least >= bands)

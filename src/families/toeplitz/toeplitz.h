@@ -43,7 +43,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_error_value(toeplitz_error *e, const double
 
 double toeplitz_weight(const toeplitz_error *e, int64_t i);
 
-/* ---- S: sensitivity.c ---- */
+/* ---- S: error.c ---- */
 
 /*
  * The squared norm of the sum of the columns 0, b, ..., (k-1) b of C, and its gradient (or NULL). It is the squared
@@ -59,7 +59,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_pattern_of(const dpmf_participation *partic
 DPMF_MUST_CHECK dpmf_status toeplitz_square(const toeplitz_pattern *pattern, int64_t bands, const double *c,
                                             double *value, double *gradient);
 
-/* ---- S for coefficients of any sign: mixed.c ---- */
+/* ---- S for coefficients of any sign: columns.c ---- */
 
 enum { TOEPLITZ_MIXED_STEPS_MAX = 1024, TOEPLITZ_MIXED_COUNT_MAX = 32 };
 
@@ -147,12 +147,9 @@ double toeplitz_columns_sharpen(toeplitz_columns *e);
 DPMF_MUST_CHECK dpmf_status toeplitz_inverse_value(const optimize_task *task, double barrier, const double *h,
                                                    double *f, double *gradient);
 
-/* ---- families without gradients: sweep.c ---- */
+/* ---- families without gradients: optimize.c ---- */
 
-/*
- * The best of c_i = 1/(i+1) + shift, shift >= 0, under single participation (McKenna 2024, Appendix J). `coefficients`
- * is NULL or gets them.
- */
+/* The best c_i = 1/(i+1) + shift, shift >= 0, for one participation (McKenna 2024, Appendix J); `coefficients` may be NULL. */
 typedef struct toeplitz_sweep_result {
     double shift, loss;
     int evaluations;
@@ -166,9 +163,6 @@ DPMF_MUST_CHECK dpmf_status toeplitz_sweep(const dpmf_workload *workload, int64_
  */
 DPMF_MUST_CHECK dpmf_status toeplitz_taper(int64_t bands, int64_t least, double *c);
 
-/* ---- the family ---- */
-
-/* object.c: the strategies */
 DPMF_MUST_CHECK dpmf_status toeplitz_create_identity(int64_t steps, dpmf_strategy **out);
 DPMF_MUST_CHECK dpmf_status toeplitz_create_root(const dpmf_workload *workload, const dpmf_strategy_options *o,
                                                  dpmf_strategy **out);
@@ -185,7 +179,7 @@ DPMF_MUST_CHECK dpmf_status toeplitz_optimize_banded(const optimize_task *task, 
                                                      dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status toeplitz_optimize_inverse(const optimize_task *task, dpmf_strategy **out,
                                                       dpmf_optimization *result);
-/* variants.c: few bands, as the options ask: the best ones, or by the sweep, tapered, with errors taken as settled */
+/* optimize.c: few bands, as the options ask: the best ones, or by the sweep, tapered, with errors taken as settled */
 DPMF_MUST_CHECK dpmf_status toeplitz_optimize_variant(const optimize_task *task, dpmf_strategy **out,
                                                       dpmf_optimization *result);
 

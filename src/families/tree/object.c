@@ -11,8 +11,8 @@
  *     tree-full     W = C^+, the best linear decoder
  *
  * All three stream with L = ceil(log2 n) kept rows. For the first two the state is the estimates of the pending nodes
- * (families/tree/tree.h). For tree-full, W W' = (C'C)^-1 is all that the law of the noise depends on, and it has a square root that
- * runs top down: draw the noise of the root, then split it between the two halves of every node as its conditional law
+ * (families/tree/tree.h). For tree-full, W W' = (C'C)^-1 is all that the law of the noise depends on, and it has a square root
+ * that runs top down: draw the noise of the root, then split it between the two halves of every node as its conditional law
  * given their sum,
  *
  *     x_left = w x + sqrt(w a_right) z,   x_right = x - x_left,   w = a_left/(a_left + a_right),
@@ -32,8 +32,6 @@
 static int tree_trailing_zeros(int64_t x) {
     return __builtin_ctzll((unsigned long long)x);
 }
-
-/* ---- the tree ---- */
 
 static void tree_step_at(tree_kind kind, int64_t steps, int64_t t, tree_step *out) {
     int c = tree_trailing_zeros(t + 1);
@@ -79,14 +77,11 @@ static int64_t common_rows(tree_kind kind, int64_t steps, int64_t t, int64_t u) 
     return highest >= lowest ? highest - lowest + 1 : 0;
 }
 
-/* ---- the strategies ---- */
-
 STRATEGY_CAST(tree_strategy)
 
 /* The level of the highest row that ends with leaf t. */
 static int top_row(const tree_strategy *s, int64_t t) {
-    int64_t n = s->base.steps;
-    return s->kind != TREE_VANILLA && t == n - 1 ? s->levels : tree_trailing_zeros(t + 1);
+    return s->kind != TREE_VANILLA && t == s->base.steps - 1 ? s->levels : tree_trailing_zeros(t + 1);
 }
 
 static int64_t tree_seeds(const dpmf_strategy *s, int64_t t) {
@@ -384,7 +379,6 @@ static void advance_full(full *s, int64_t t, const error_drive *d, double scale)
     clear(s, X);
 }
 
-/* error.c: named workloads, O(n log n) */
 static dpmf_status tree_squared_errors(const dpmf_strategy *s, const error_question *q, int *done, double *squares) {
     const tree_kind kind = tree_kind_of(s);
     const int64_t n = q->a->steps, length = s->steps;

@@ -11,8 +11,7 @@
  *     shuffled  exact in O(n): of the picks of an epoch that a node cuts, it matters only whether they lie under it.
  *               A node cuts at most two epochs, one at either end; epochs that lie wholly under it have their pick
  *               there, since adding one never lowers a count. So four values are enough for a node.
- *
- * min-separation is in separated.c.
+ *     min-sep   a dynamic program, below
  */
 #include "families/tree/tree.h"
 
@@ -38,8 +37,6 @@ tree_kind tree_kind_of(const dpmf_strategy *s) {
 static int is_row(tree_kind kind, int64_t length, int l, int64_t j) {
     return kind != TREE_VANILLA || ((j + 1) << l) <= length;
 }
-
-/* ---- cyclic ---- */
 
 /* Participations first, first + b, ... below n: consecutive ones fall into the same node or into a later one. */
 static double count_nodes(const sensitivity_task *task, tree_kind kind, int64_t first) {
@@ -73,8 +70,6 @@ static dpmf_status cyclic(const sensitivity_task *task, tree_kind kind, double *
     *square = largest;
     return DPMF_OK;
 }
-
-/* ---- shuffled ---- */
 
 /*
  * The best sum of squares under the steps [start, end), by whether the pick of the first epoch that it touches lies
@@ -262,7 +257,7 @@ static dpmf_status leaf_table(const sensitivity_task *task, table *out) {
     return DPMF_OK;
 }
 
-/* One level up: *complete and *last, the node over the last leaf_table, become those of level l. */
+/* One level up: *complete and *last, the node over the last leaf, become those of level l. */
 static dpmf_status climb(const sensitivity_task *task, tree_kind kind, int l, table *complete, table *last) {
     const int64_t n = task->length;
     int own = kind != TREE_VANILLA || n % ((int64_t)1 << l) == 0;
@@ -271,7 +266,7 @@ static dpmf_status climb(const sensitivity_task *task, tree_kind kind, int l, ta
         TRY(join_tables(task, complete, last, own, &next));
         drop(last);
         *last = next;
-    } else if (own) { /* the right half has no leaf_table */
+    } else if (own) { /* the right half has no leaf */
         add_squares(last);
     }
     if ((int64_t)1 << l >= n) return DPMF_OK; /* this was the root */
@@ -305,8 +300,6 @@ done:
     drop(&all);
     return status;
 }
-
-/* ---- what it costs, and the bound instead ---- */
 
 static double join_work(const sensitivity_task *task, int64_t a, int64_t b) {
     double pairs = (double)counts_in(task, a) * (double)counts_in(task, b);

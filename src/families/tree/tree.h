@@ -58,9 +58,6 @@ typedef struct tree_strategy {
 
 tree_kind tree_kind_of(const dpmf_strategy *s); /* s is a tree */
 
-/* ---- entries of the table of operations ---- */
-
-/* sensitivity.c */
 DPMF_MUST_CHECK dpmf_status tree_sensitivity(const dpmf_strategy *s, const sensitivity_task *task, int *done,
                                              sensitivity_found *out);
 

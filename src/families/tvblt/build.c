@@ -185,8 +185,6 @@ static void factor_up_step(const tvblt_problem *p, const tvblt_filter *f, int64_
     w->variance[t] = v * sum;
 }
 
-/* ---- innovations ---- */
-
 /* One step of the Cholesky factor: l_t, g_t, and P_t to P_{t+1}. 0 if S is not positive here. */
 static int innovate(int64_t t, double *covariance, tvblt_work *w) {
     const tvblt_parameters *c = &w->c;
@@ -242,8 +240,6 @@ static dpmf_status factor(const tvblt_problem *p, const tvblt_filter *f, tvblt_w
     }
     return DPMF_OK;
 }
-
-/* ---- errors ---- */
 
 dpmf_status tvblt_build(const tvblt_problem *problem, const tvblt_filter *filter, tvblt_work *work) {
     assert(filter->nodes >= 1 && filter->nodes <= work->nodes_room);

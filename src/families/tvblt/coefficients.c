@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The coefficients of a TV-BLT as a linear system and its inverse (families/tvblt/tvblt.h). With h = 1 for the first number of each
- * node, 0 for the second,
+ * The coefficients of a TV-BLT as a linear system and its inverse (families/tvblt/tvblt.h). With h = 1 for the first number of
+ * each node, 0 for the second,
  *
  *     y_t = l_t z_t + h'x_t,             x_{t+1} = F_t x_t + g_t z_t                        the noise C^-1 z
  *     z_t = (y_t - h'x_t) / l_t,         x_{t+1} = F^c_t x_t + xi_t y_t                     its inverse, C y
@@ -27,8 +27,6 @@
 
 enum { STATES_MAX = TVBLT_STATES_MAX };
 
-/* ---- the arrays ---- */
-
 void tvblt_free(tvblt_parameters *c) {
     base_free(c->diagonal);
     base_free(c->keep);
@@ -53,8 +51,6 @@ done:
     tvblt_free(&c);
     return status;
 }
-
-/* ---- the system on a vector and on a covariance ---- */
 
 void tvblt_advance(const tvblt_parameters *c, int64_t t, double z, double *x) {
     int states = tvblt_states(c);
@@ -108,8 +104,6 @@ void tvblt_seen(const tvblt_parameters *c, const double *m, double *seen) {
         for (int j = 0; j < states; j++)
             seen[j] += m[i * states + j];
 }
-
-/* ---- the Gramian of the inverse ---- */
 
 /* x <- F'x. */
 static void pull_back(const tvblt_parameters *c, const double *keep, double *x) {

@@ -36,8 +36,6 @@ typedef tvblt_meter meter;
 typedef tvblt_problem problem;
 typedef tvblt_filter filter;
 
-/* ---- partial fractions of 1/f ---- */
-
 /* sum_j w_j/(s_j - z) over all nodes but `origin`, z = s_origin + u, and sum_j w_j/(s_j - z)^2. */
 static double sum_others(const filter *f, int origin, double u, double *squares) {
     double sum = 0, second = 0;
@@ -111,8 +109,6 @@ static double invert_filter(const filter *given, base_quadrature *rule) {
     return 1 / sum;
 }
 
-/* ---- the problem as arrays ---- */
-
 void tvblt_meter_free(meter *m) {
     double *const all[] = {m->band[0], m->band[1], m->band[2], m->root_v,  m->keep,   m->pass,   m->gain,  m->drive,
                            m->scratch, m->part[0], m->part[1], m->part[2], m->sum[0], m->sum[1], m->sum[2]};
@@ -167,8 +163,6 @@ void tvblt_meter_weigh(const problem *p, meter *m) {
         }
     }
 }
-
-/* ---- norms and errors ---- */
 
 /* Eight nodes from `first` on into m->part; nodes left over weigh nothing. */
 static void run_group(const problem *p, const filter *f, int first, meter *m) {

@@ -103,10 +103,6 @@ static void tvblt_write(const dpmf_strategy *s, base_writer *w, base_tensors *te
     base_tensors_add(tensors, "strategy.gain", s->steps, tvblt_states(c), c->gain);
 }
 
-static int64_t gram_numbers(const dpmf_strategy *s) {
-    return tvblt_states(tvblt_of(s));
-}
-
 static void gram_prepare(const dpmf_strategy *s, double *prepared) {
     tvblt_gram_vectors(tvblt_of(s), prepared);
 }
@@ -313,14 +309,12 @@ static const strategy_ops TVBLT = {.class_name = "tvblt",
                                    .column = tvblt_column,
                                    .column_norms = tvblt_column_norms,
                                    .gram = gram,
-                                   .gram_numbers = gram_numbers,
+                                   .gram_numbers = tvblt_buffers,
                                    .gram_prepare = gram_prepare,
                                    .gram_row = gram_row,
                                    .squared_errors = tvblt_squared_errors,
                                    .plan_noise = tvblt_plan_noise,
                                    .write = tvblt_write};
-
-/* ---- making it ---- */
 
 dpmf_status tvblt_create(tvblt_parameters *c, dpmf_strategy **out) {
     tvblt_strategy *s = NULL;

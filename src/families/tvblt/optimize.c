@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TV-BLT: the optimal mechanism under single participation as a stream with a handful of buffers. The optimum gives the
- * weights v (and p); tuning (families/tvblt/tune.c) gives r shifts and weights; construction (families/tvblt/build.c)
- * the coefficients, once; searches go by norms and errors alone (families/tvblt/loss.c). Here: max loss, how many nodes, and
- * long runs.
+ * TV-BLT: the optimal mechanism under single participation as a stream with a handful of buffers. The optimum gives the weights
+ * v (and p); tuning (families/tvblt/tune.c) gives r shifts and weights; construction (families/tvblt/build.c) the coefficients,
+ * once; searches go by norms and errors alone (families/tvblt/loss.c). Here: max loss, how many nodes, and long runs.
  *
  * Max loss: tuned with the column and row weights v, p of the dual on the weighted mean sum_t p_t |B[t,:]|^2, which is
  * smooth. Then rounds of p_t <- p_t |B[t,:]|^2, v_t <- v_t |C e_t|^2 with C rebuilt, whose fixed point has all |C e_t|
@@ -50,8 +49,6 @@ static dpmf_status build_chosen(tuner *u) {
     u->built = 1;
     return DPMF_OK;
 }
-
-/* ---- one number of nodes ---- */
 
 static double largest_loss(const tuner *u) {
     double largest = 0;
@@ -125,8 +122,6 @@ static dpmf_status attempt(tuner *u, int thorough, double *loss) {
     return DPMF_OK;
 }
 
-/* ---- how many nodes ---- */
-
 /*
  * The fewest nodes that reach the wanted loss. Losses fall with every node, by a factor of 3 to 10 in the excess, and
  * thorough tuning is worth less than a node: so double, then step down, both with the quadrature's own nodes, and tune
@@ -161,8 +156,6 @@ static dpmf_status fewest_nodes(tuner *u, double wanted, double *loss) {
     TRY(attempt(u, 1, loss));
     return *loss <= wanted ? DPMF_OK : attempt(u, 0, loss); /* what is best for the mean need not be for the max loss */
 }
-
-/* ---- long runs ---- */
 
 /*
  * Every evaluation of a run of a million steps takes a tenth of a second, and tuning takes hundreds. But for prefix sums the
@@ -274,8 +267,6 @@ done:
     return status == DPMF_ERROR_NUMERICAL ? DPMF_OK : status; /* then at full length */
 }
 
-/* ---- the call ---- */
-
 static dpmf_status check_weights(int64_t n, const double *x, const char *what) {
     for (int64_t t = 0; t < n; t++)
         if (!(x[t] > 0 && isfinite(x[t])))
@@ -294,9 +285,7 @@ static dpmf_status check_call(const dpmf_workload *a, int max_loss, int nodes, d
                          wanted_ratio);
     if (a->form != WORKLOAD_NAMED)
         return base_fail(DPMF_ERROR_UNSUPPORTED,
-                         "tvblt: workload %s, accepted: named workloads (their inverse has few "
-                         "bands)",
-                         a->text);
+                         "tvblt: workload %s, accepted: named workloads (their inverse has few bands)", a->text);
     if (optimum->steps != a->steps)
         return base_fail(DPMF_ERROR_ARGUMENT, "tvblt: the optimum has %lld steps, the workload %lld: they must agree",
                          (long long)optimum->steps, (long long)a->steps);
@@ -324,8 +313,8 @@ static dpmf_status find_filter(tuner *u, int nodes, double wanted_ratio) {
 }
 
 /*
- * Up to this number of steps every filter is built: that takes little time, and its losses have a few digits more than measured ones. The
- * second differences of a search need them where few nodes are already within 10^-5 of the optimum.
+ * Up to this number of steps every filter is built: that takes little time, and its losses have a few digits more than measured
+ * ones. The second differences of a search need them where few nodes are already within 10^-5 of the optimum.
  */
 enum { STEPS_BUILT = 1024 };
 
@@ -353,8 +342,6 @@ done:
     return status;
 }
 
-/* ---- the family's entry ---- */
-
 static dpmf_status make_tvblt(const optimize_task *task, const optimum_answer *optimum, dpmf_strategy **out) {
     const dpmf_optimize_options *o = task->options;
     const double wanted = o->wanted_ratio > 1 ? o->wanted_ratio : 1.001;
@@ -370,8 +357,6 @@ dpmf_status tvblt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_
     if (out != NULL) result->nodes = tvblt_of(*out)->nodes;
     return DPMF_OK;
 }
-
-/* ---- candidates of a design: one pass ---- */
 
 /*
  * The fewest nodes within 0.1 % of the optimum; over several epochs in a fixed order with seeds of earlier epochs made
@@ -396,10 +381,7 @@ static int is_at_bound(const dpmf_design *d, double noise) {
     return bound > 0 && noise <= DESIGN_CLOSE * bound;
 }
 
-/*
- * The max loss: from few nodes up, for not every workload lets them come near the optimum, and the optimizer's own
- * search would continue to the last node.
- */
+/* The max loss: from few nodes up, since some workloads keep them from the optimum and the optimizer would try all nodes. */
 static dpmf_status climb_nodes(dpmf_design *d) {
     static const int NODES[] = {1, 2, 3, 4, 6, 8};
     search_request request = {.family = DPMF_FAMILY_TVBLT, .is_search_point = 1};
@@ -463,10 +445,7 @@ static int is_too_slow(const dpmf_design *d, int shared_seeds) {
     return shape_overhead(d, shared_seeds) > (d->options.measure ? MODEL_ERROR : 1) * d->options.max_overhead;
 }
 
-/*
- * Tries four buffers and then fewer while that is worth it, or while the memory needs it. *fast: the first is fast
- * enough.
- */
+/* Tries four buffers and then fewer while that is worth it, or while the memory needs it. *fast: the first is fast enough. */
 static dpmf_status sweep_replayed(dpmf_design *d, int *fast) {
     search_request request = {.family = DPMF_FAMILY_TVBLT, .is_search_point = 1, .rms_tolerance = 1e-6};
     const int64_t first = d->count;
@@ -535,8 +514,6 @@ dpmf_status tvblt_candidates(dpmf_design *d) {
     if (workload_is_single(a)) return design_is_tried(d, DPMF_FAMILY_TVBLT, SINGLE_STEPS) ? sweep_nodes(d) : DPMF_OK;
     return a->pattern == WORKLOAD_FIXED && a->separation > 1 ? add_epochs(d) : DPMF_OK;
 }
-
-/* ---- candidates of a design: a range of separations ---- */
 
 /* Over a range the sensitivity takes O(n^2) at each separation; above this many steps: seconds, and only when named. */
 static const int64_t SEPARATED_STEPS = 1024;

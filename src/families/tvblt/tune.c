@@ -42,8 +42,6 @@ static const double DIFFERENCE = 1e-3;
 
 typedef tvblt_tuner tuner;
 
-/* ---- the loss of a filter ---- */
-
 double tvblt_mean_loss(const tuner *u) {
     const double *p = u->problem.p;
     base_running sum = {0};
@@ -104,8 +102,6 @@ static dpmf_status excess_at(tuner *u, mapping map, const double *x, double *exc
     map(u, x, &f);
     return evaluate_filter(u, &f, excess);
 }
-
-/* ---- Newton's method ---- */
 
 typedef tvblt_model model;
 
@@ -215,8 +211,6 @@ static dpmf_status newton(tuner *u, mapping map, int count, int steps, model *m,
     return DPMF_OK;
 }
 
-/* ---- Newton's method with the Hessian of another run ---- */
-
 /* The Hessian that agrees with how the gradient changed over a step (BFGS), unless that shows no curvature. */
 static void update_hessian(const double *step, const double *before, model *m) {
     const int n = m->count;
@@ -268,8 +262,6 @@ static dpmf_status follow(tuner *u, int steps, model *m, double *x, double *exce
     return DPMF_OK;
 }
 
-/* ---- from the quadrature to the free filter ---- */
-
 /* x = (ln f1, ln f2, 0, 0) with the best f2 on a coarse grid. */
 static dpmf_status find_start(tuner *u, double *x, double *excess) {
     enum { GRID_MAX = 30 }; /* 15 decades */
@@ -313,7 +305,6 @@ static dpmf_status tune_interval(tuner *u, double *x, double *excess) {
     return newton(u, filter_from_interval, INTERVAL_UNKNOWNS, STEPS_MAX, &m, x, excess);
 }
 
-/* The unknowns of a free filter. */
 static void unknowns_of(const tvblt_filter *f, double *x) {
     for (int j = 0; j < f->nodes; j++) {
         x[j] = log(f->shift[j]);
@@ -344,8 +335,6 @@ dpmf_status tvblt_tune(tuner *u, int thorough, tvblt_filter *f, double *excess, 
     filter_from_free(u, x, f);
     return DPMF_OK;
 }
-
-/* ---- longer runs ---- */
 
 void tvblt_transfer(const tuner *from, const tuner *to, tvblt_filter *f) {
     tvblt_filter before, after;

@@ -38,8 +38,6 @@ static inline int tvblt_states(const tvblt_parameters *c) {
     return c->nodes * c->order;
 }
 
-/* ---- coefficients.c ---- */
-
 /* Zeroed arrays; on failure nothing is left. Freeing a zeroed struct is fine. */
 DPMF_MUST_CHECK dpmf_status tvblt_alloc(int64_t steps, int nodes, int order, tvblt_parameters *out);
 void tvblt_free(tvblt_parameters *c);
@@ -64,14 +62,9 @@ int64_t tvblt_square_norms(const tvblt_parameters *c, double *squares);
 /* (C'C)[t, t+lag] for t = 0..steps-lag-1, O(n R^2) for any lag. */
 DPMF_MUST_CHECK dpmf_status tvblt_gram(const tvblt_parameters *c, int64_t lag, double *values);
 
-/*
- * The same by rows, O(R) a number, for those who need most of them: with q (steps x R numbers) from the first call, the
- * second gives (C'C)[t, t+1+i] for i < count.
- */
+/* The same by rows, O(R) for each number: q (steps x R) from the first call; the second gives (C'C)[t, t+1+i] for i < count. */
 void tvblt_gram_vectors(const tvblt_parameters *c, double *q);
 void tvblt_gram_row(const tvblt_parameters *c, const double *q, int64_t t, int64_t count, double *values);
-
-/* ---- object.c ---- */
 
 /* The strategy; takes the arrays over on success and zeroes `coefficients`. */
 DPMF_MUST_CHECK dpmf_status tvblt_create(tvblt_parameters *coefficients, dpmf_strategy **out);
@@ -86,12 +79,7 @@ static inline const tvblt_parameters *tvblt_of(const dpmf_strategy *s) {
     return &((const tvblt_strategy *)s)->c;
 }
 
-/* From a mechanism file. */
 DPMF_MUST_CHECK dpmf_status tvblt_read(const strategy_source *source, dpmf_strategy **out);
-
-/* ---- noise.c ---- */
-
-/* ---- error.c ---- */
 
 /*
  * Row norms squared of B = A C^-1 for a named workload, C a TV-BLT repeated `stamps` times, each time restarted, and
@@ -99,8 +87,6 @@ DPMF_MUST_CHECK dpmf_status tvblt_read(const strategy_source *source, dpmf_strat
  */
 DPMF_MUST_CHECK dpmf_status tvblt_errors(const dpmf_workload *a, const tvblt_parameters *c, int64_t stamps,
                                          const double *scale, const dpmf_run *run, double *per_step);
-
-/* ---- optimize.c ---- */
 
 DPMF_MUST_CHECK dpmf_status tvblt_optimize(const optimize_task *task, dpmf_strategy **out, dpmf_optimization *result);
 DPMF_MUST_CHECK dpmf_status tvblt_candidates(dpmf_design *d);
@@ -220,8 +206,8 @@ typedef struct tvblt_model {
     double scale[TVBLT_UNKNOWNS_MAX]; /* root of the Hessian's diagonal */
 } tvblt_model;
 /*
- * The filter improved for this problem, from near, by at most this number of steps of Newton's method; its excess. With a model of a
- * run of another length, whose Hessian is nearly this one's, a step takes a gradient alone; else the model is filled.
+ * The filter improved for this problem, from near, by at most this number of steps of Newton's method; its excess. With a model
+ * of a run of another length, whose Hessian is nearly this one's, a step takes a gradient alone; else the model is filled.
  */
 DPMF_MUST_CHECK dpmf_status tvblt_polish(tvblt_tuner *u, int steps, tvblt_model *model, tvblt_filter *filter,
                                          double *excess);

@@ -26,8 +26,6 @@ static void unbounded_release(dpmf_strategy *s) {
     unbounded_shape_free(&((unbounded_strategy *)s)->c);
 }
 
-/* ---- the buffers of one number, step after step ---- */
-
 typedef struct walk {
     const shape *c;
     int64_t block; /* -1: before the first step */
@@ -57,10 +55,8 @@ static void feed_buffers(walk *w, double u) {
 }
 
 static dpmf_status unbounded_apply(const dpmf_strategy *s, const double *x, double *y) {
-    /* y = C x from step `first` on, with x = 0 before it. */
-    const int64_t first = 0;
     walk w = {.c = &cast(s)->c, .block = -1};
-    for (int64_t t = first; t < s->steps; t++) {
+    for (int64_t t = 0; t < s->steps; t++) {
         walk_to(&w, t);
         double u = x[t] / w.step.norm;
         y[t] = w.step.gain * (u + read_buffers(&w));
@@ -92,8 +88,6 @@ static dpmf_status unbounded_column(const dpmf_strategy *s, int64_t j, double *c
     return DPMF_OK;
 }
 
-/* ---- the stream ---- */
-
 static int64_t unbounded_buffers(const dpmf_strategy *s) {
     const shape *c = &cast(s)->c;
     return (int64_t)c->active[unbounded_block(c, s->steps - 1)] + 1;
@@ -121,8 +115,6 @@ static void step(const dpmf_strategy *s, int64_t t, int64_t count, const double 
     for (int64_t i = 0; i < count; i++)
         row[i] *= step.norm;
 }
-
-/* ---- C'C ---- */
 
 /* Decay of buffer i over the steps from + 1 .. to: it decays in those from its own start on. */
 static double decay_over(const shape *c, const double *begin, int64_t i, int64_t from, int64_t to) {
@@ -182,8 +174,6 @@ double unbounded_longest(const shape *c) {
         longest = fmax(longest, norms[k] / c->norm[k]);
     return longest * (1 + ROUNDING);
 }
-
-/* ---- making it ---- */
 
 static void unbounded_write(const dpmf_strategy *s, base_writer *w, base_tensors *tensors) {
     const shape *c = &cast(s)->c;

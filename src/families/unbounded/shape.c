@@ -51,8 +51,6 @@ void unbounded_shape_free(unbounded_shape *s) {
     *s = (unbounded_shape){0};
 }
 
-/* ---- the built-in one ---- */
-
 static double started(const unbounded_shape *s, double start) {
     int64_t count = FIRST;
     while (count < s->nodes && s->gap[count] * start >= STARTS_AT)
@@ -79,8 +77,6 @@ dpmf_status unbounded_shape_create(unbounded_shape *out) {
     *out = s;
     return DPMF_OK;
 }
-
-/* ---- the length of columns ---- */
 
 /* What moves on in n steps of a block: decays to the n-th power, and sums over n steps of products of two decays. */
 typedef struct powers {
@@ -153,8 +149,6 @@ void unbounded_shape_norms(const unbounded_shape *s, double *norms) {
     }
 }
 
-/* ---- questions ---- */
-
 static int falls(int64_t count, const double *x, double least, double most) {
     for (int64_t i = 0; i < count; i++)
         if (!(x[i] > least && x[i] <= most && (i == 0 || x[i] <= x[i - 1]))) return 0;
@@ -207,8 +201,8 @@ unbounded_step unbounded_step_of(const unbounded_shape *s, int64_t block) {
 }
 
 /*
- * Error of a stream without a horizon (families/unbounded/unbounded.h): in a block the noise is that of a BLT whose seeds
- * have variance 1/g^2 and whose outputs are multiplied by 1/f, so step by step it is families/blt/object.c's recursion, with the
+ * Error of a stream without a horizon (families/unbounded/unbounded.h): in a block the noise is that of a BLT whose seeds have
+ * variance 1/g^2 and whose outputs are multiplied by 1/f, so step by step it is families/blt/object.c's recursion, with the
  * lump's row and column copied to each buffer that starts.
  *
  * For prefix sums the state (m, o) of buffers and answer moves by one matrix on a whole block, (m, o) <- Phi (m, o) + b z,
@@ -226,8 +220,6 @@ _Static_assert((int)UNBOUNDED_BUFFERS_MAX <= (int)MAX, "buffers fit the covarian
 
 typedef unbounded_shape shape;
 typedef unbounded_step block_step;
-
-/* ---- step by step ---- */
 
 /* Buffers before - 1 .. count - 1 become copies of the lump, which was before - 1. */
 static void split_lump(int before, int count, blt_buffers *k) {

@@ -40,8 +40,6 @@ typedef struct unbounded_step {
     double gain, norm;
 } unbounded_step;
 
-/* ---- shape.c ---- */
-
 /* The built-in one. On failure nothing is left; freeing a zeroed struct is fine. */
 DPMF_MUST_CHECK dpmf_status unbounded_shape_create(unbounded_shape *out);
 DPMF_MUST_CHECK dpmf_status unbounded_shape_alloc(int64_t nodes, int64_t blocks, unbounded_shape *out);
@@ -53,12 +51,9 @@ DPMF_MUST_CHECK dpmf_status unbounded_shape_check(const unbounded_shape *shape);
 /* The longest column of G T with unit f that starts in each block: sqrt S, which is its first one's. */
 void unbounded_shape_norms(const unbounded_shape *shape, double *norms);
 
-/* The block that holds step t. */
 int64_t unbounded_block(const unbounded_shape *shape, int64_t t);
 
 unbounded_step unbounded_step_of(const unbounded_shape *shape, int64_t block);
-
-/* ---- object.c ---- */
 
 /* No column of C is longer than this, however long the stream. */
 double unbounded_longest(const unbounded_shape *shape);
@@ -76,8 +71,6 @@ static inline const unbounded_shape *unbounded_of(const dpmf_strategy *s) {
 }
 
 DPMF_MUST_CHECK dpmf_status unbounded_read(const strategy_source *source, dpmf_strategy **out);
-
-/* ---- error.c: entries of the table of operations ---- */
 
 /* Named workloads, O(n d^2). */
 DPMF_MUST_CHECK dpmf_status unbounded_squared_errors(const dpmf_strategy *s, const error_question *q, int *done,

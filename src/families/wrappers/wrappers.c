@@ -265,9 +265,8 @@ static void stamped_step(const dpmf_strategy *s, int64_t t, int64_t count, const
 
 static dpmf_status stamped_column(const dpmf_strategy *s, int64_t j, double *column) {
     const stamped *self = stamped_of(s);
-    int64_t rows = strategy_rows(self->inner);
     memset(column, 0, (size_t)stamped_rows(s) * sizeof *column);
-    return dpmf_strategy_column(self->inner, j % self->length, column + (j / self->length) * rows);
+    return dpmf_strategy_column(self->inner, j % self->length, column + j / self->length * strategy_rows(self->inner));
 }
 
 static dpmf_status stamped_column_norms(const dpmf_strategy *s, double *norms) {

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The inner loops of optimum/epochs: products of small row-major blocks, and the steps of a triangular factor for several
- * shifts side by side. The same bits on every instruction set.
- */
+/* Loops of optimum/epochs: products of small row-major blocks, triangular factors by shifts. Every set gives the same bits. */
 #ifndef DPMF_KERNELS_BLOCK_H
 #define DPMF_KERNELS_BLOCK_H
 
@@ -19,10 +16,7 @@ typedef struct kernels_block_set {
     /* c = a b, a rows x inner, b inner x columns */
     void (*multiply)(int64_t rows, int64_t inner, int64_t columns, const double *a, int64_t a_stride, const double *b,
                      int64_t b_stride, double *c, int64_t c_stride);
-    /*
-     * One Householder reflection of a pivot row and the rows of m makes the first column of m zero; `x` is work space
-     * for `rows`. Columns where pivot and m are 0 may be left out.
-     */
+    /* A Householder reflection of pivot and m clears m's first column; `x`: work space. Columns of zeros may be left out. */
     void (*eliminate)(int64_t rows, int64_t columns, kernels_block_side *x, kernels_block_side *pivot,
                       kernels_block_side *m, int64_t stride);
     /* c = a b', a rows x inner, b columns x inner */
@@ -33,7 +27,6 @@ typedef struct kernels_block_set {
                         kernels_block_side *b, int64_t b_stride);
 } kernels_block_set;
 
-/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const kernels_block_set *kernels_block_get(void);
 const kernels_block_set *kernels_block_find(const char *name);
 

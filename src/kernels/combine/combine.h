@@ -81,7 +81,6 @@ typedef struct kernels_combine_set {
     kernels_combine single, full; /* float, double */
 } kernels_combine_set;
 
-/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const kernels_combine_set *kernels_combine_get(void);
 const kernels_combine_set *kernels_combine_find(const char *name);
 

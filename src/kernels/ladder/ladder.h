@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Diagonals of (K + s_j V)^-1 for eight shifts s_j at once: the kernels, compiled once per instruction set from
- * body.inc with identical results (additions, multiplications, divisions and square roots only, lane by lane).
- */
+/* Diagonals of (K + s_j V)^-1 for eight shifts at once: compiled per instruction set from body.inc with identical results. */
 #ifndef DPMF_KERNELS_LADDER_H
 #define DPMF_KERNELS_LADDER_H
 
@@ -21,10 +18,7 @@ typedef struct kernels_ladder_one {
     double *scratch, *out;
 } kernels_ladder_one;
 
-/*
- * A of two sub-diagonals as the chain of optimum/phi.h, whose names these are; p_t the weight of step t, 1/g_t above.
- * cross_t >= 0 wherever learning rates do not rise: then nothing is subtracted. scratch: kernels_ladder_two_scratch(n).
- */
+/* A of two sub-diagonals, named as in optimum/phi.h; p_t = 1/g_t. cross_t >= 0 if rates do not rise: nothing is subtracted. */
 typedef struct kernels_ladder_two {
     int64_t n;
     const double *keep, *momentum, *fresh, *offset, *cross;
@@ -46,7 +40,6 @@ typedef struct kernels_ladder_set {
     void (*ladder_two)(const kernels_ladder_two *job);
 } kernels_ladder_set;
 
-/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const kernels_ladder_set *kernels_ladder_get(void);
 const kernels_ladder_set *kernels_ladder_find(const char *name);
 

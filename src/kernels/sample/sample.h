@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The inner loops of simulated privacy losses (account/montecarlo/), compiled once per instruction set from body.inc.
- * KERNELS_SAMPLE_LANES samples lie side by side: number j of sample i at j * LANES + i. Sums have one order and no
- * fused operations, so that an account does not depend on the set.
+ * Loops of simulated losses (account/montecarlo/), compiled once per set: number j of sample i at j * LANES + i. Sums have one
+ * order and no fused operations, so that an account does not depend on the set.
  */
 #ifndef DPMF_KERNELS_SAMPLE_H
 #define DPMF_KERNELS_SAMPLE_H
@@ -27,10 +26,7 @@ typedef struct kernels_sample_set {
     /* sum = factors[0] e[0] + factors[1] e[1] + ... + factors[count - 1] e[count - 1]. */
     void (*add_up)(int64_t count, const double *factors, const double *e, double sum[KERNELS_SAMPLE_LANES]);
 
-    /*
-     * out = e^x, x = scale (column[0] y[0] + ... + column[rows - 1] y[rows - 1]) - constant, and wild = max(wild, |x|):
-     * above 200, out has no meaning.
-     */
+    /* out = e^x, x = scale (column[0] y[0] + ...) - constant, and wild = max(wild, |x|): above 200, out has no meaning. */
     void (*factors)(int64_t rows, const double *column, const double *y, double scale, double constant,
                     double out[KERNELS_SAMPLE_LANES], double wild[KERNELS_SAMPLE_LANES]);
 } kernels_sample_set;

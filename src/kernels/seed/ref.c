@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Seed noise on any machine: AES by libcrypto, numbers one pair at a time; for all sets, the pairs of small radius
- * words.
+ * Seed noise on any machine: AES by libcrypto, numbers one pair at a time; for all sets, the pairs of small radius words.
  *
  * Two threads must not use one cipher context of libcrypto at once: there are a few, each with a lock, and a thread
  * takes the first that is free.
@@ -90,10 +89,7 @@ ALWAYS void pick_d(vl a, vd sine, vd cosine, vd *x, vd *y) {
 
 #include "kernels/seed/body.inc"
 
-/*
- * u = (80 bits + 1/2) / 2^80: the word, and 24 bits each of two words more. With n from the exponent, 2^n u is in
- * [1/2, 1) as in make_floats.
- */
+/* u = (80 bits + 1/2) / 2^80: the word and 24 bits of two more; n from the exponent: 2^n u in [1/2, 1) as in make_floats. */
 void kernels_seed_small_float(uint32_t word, uint32_t angle, const uint8_t more[16], float *x, float *y) {
     uint32_t e[2];
     pending none = {0};
@@ -116,8 +112,6 @@ void kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more
     const double f = double_of_bits(bits + (n << 52) - ((uint64_t)128 << 52)) - 1.0;
     doubles_of_polar(f, 2.0, to_double(n), angle, &none, 0, x, y);
 }
-
-/* ---- AES ---- */
 
 enum { CONTEXTS = 8 };
 
@@ -189,8 +183,6 @@ static int keystream(const kernels_seed_key *key, uint64_t high, uint64_t index,
     pthread_mutex_unlock(&key->contexts->lock[mine]);
     return good;
 }
-
-/* ---- numbers ---- */
 
 typedef struct source {
     const kernels_seed_key *key;

@@ -76,10 +76,7 @@ void kernels_seed_small_double(uint64_t word, uint64_t angle, const uint8_t more
 /* Is this scale accepted for exactly rounded numbers? */
 int kernels_seed_is_scale(double scale);
 
-/*
- * The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). A machine
- * with AVX-512 but without VAES gets "avx2"; one with VAES but without AVX-512 "vaes"; one without AES instructions "ref".
- */
+/* The set for this machine; one by name. AVX-512 without VAES gets "avx2", VAES without AVX-512 "vaes", no AES "ref". */
 const kernels_seed_set *kernels_seed_get(void);
 const kernels_seed_set *kernels_seed_find(const char *name);
 

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Seed noise with AVX2 and VAES, as AMD's Zen 3 and Intel's client processors have them: two blocks in a register, eight in
- * flight.
- */
+/* Seed noise with AVX2 and VAES (AMD's Zen 3, Intel's client processors): two blocks in a register, eight in flight. */
 #include "kernels/seed/aes.inc"
 #include "kernels/seed/vector256.inc"
 

@@ -39,10 +39,7 @@ static const uint64_t TWO_LN_2[MOST + 1] = {0x4EAE765222D3704A, 0xDA5D5C6B827042
                                             0x93C7673007E5ED5E, 0x62E42FEFA39EF357, 0x0000000000000001};
 static const uint64_t HALF_ROOT_2 = 0xB504F333F9DE6484; /* 2^64 / sqrt 2 */
 
-/*
- * Two words decide nearly always, so their loops are unrolled into one body. More words are rare, and unrolling them
- * would take the compiler seconds.
- */
+/* Two words decide nearly always and are unrolled into one body; unrolling the rare others would take the compiler seconds. */
 #define FIXED static inline __attribute__((always_inline))
 
 #define WORDS 2

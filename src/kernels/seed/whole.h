@@ -15,21 +15,14 @@ enum {
     KERNELS_SEED_WHOLE_BLOCKS = 16 /* of more bits that a word may have */
 };
 
-/*
- * The random bits of a pair of numbers: the word of its radius and that of its angle, and as many further bits of each
- * as needed. `more` gives block i < KERNELS_SEED_WHOLE_BLOCKS of 128 bits, the first half first, and returns 0 on
- * failure.
- */
+/* The bits of a pair: words of radius and angle, and by `more` block i < KERNELS_SEED_WHOLE_BLOCKS; it returns 0 on failure. */
 typedef struct kernels_seed_bits {
     uint64_t radius, angle;
     int (*more)(const void *context, int of_angle, int i, uint64_t out[2]);
     const void *context;
 } kernels_seed_bits;
 
-/*
- * x and y = scale times the two normal numbers of the bits, rounded to whole numbers: exactly, but for a probability of
- * 2^-400. `words` is the precision to begin with, 2, 4 or 8; it never changes the result. Returns 0 if `more` failed.
- */
+/* x, y = scale x the normals, rounded exactly but for 2^-400. `words`: 2, 4 or 8, to begin with. Returns 0 if `more` failed. */
 int kernels_seed_whole_pair(const kernels_seed_bits *bits, double scale, int words, double *x, double *y);
 
 #endif

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Banded Toeplitz recursions: the kernels, compiled once per instruction set from body.inc with identical
- * results (additions and multiplications only, lane by lane, in one order).
- */
+/* Banded Toeplitz recursions, compiled once per instruction set from body.inc with identical results (one order of sums). */
 #ifndef DPMF_KERNELS_TOEPLITZ_H
 #define DPMF_KERNELS_TOEPLITZ_H
 
@@ -40,7 +37,6 @@ typedef struct kernels_toeplitz_set {
     void (*reverse)(int64_t n, const double *x, double weight, double less, double *y);
 } kernels_toeplitz_set;
 
-/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const kernels_toeplitz_set *kernels_toeplitz_get(void);
 const kernels_toeplitz_set *kernels_toeplitz_find(const char *name);
 

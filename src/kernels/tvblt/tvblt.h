@@ -54,7 +54,6 @@ typedef struct kernels_tvblt_set {
     void (*two)(const kernels_tvblt_two *job);
 } kernels_tvblt_set;
 
-/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const kernels_tvblt_set *kernels_tvblt_get(void);
 const kernels_tvblt_set *kernels_tvblt_find(const char *name);
 

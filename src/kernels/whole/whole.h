@@ -16,10 +16,7 @@ typedef struct kernels_whole_set {
     const char *name; /* of the instruction set (kernels/isa.h) */
     /* As in kernels/combine/combine.h, but y_{t+r} = z_r + R(((0 + weight y) + ...)): first_r is not used. */
     void (*feedback)(const kernels_feedback *job);
-    /*
-     * m = z - R(factor (alpha_0 s_0 + ...)), s_j <- (s_j - gap_j s_j) + m inverse; weights: alphas, gaps, factor,
-     * 1/factor
-     */
+    /* m = z - R(factor (alpha_0 s_0 + ...)), s_j <- (s_j - gap_j s_j) + m inverse; weights: alphas, gaps, factor, 1/factor */
     void (*blt)(const kernels_recursion_job *job);
     /*
      * X = factor (x_0 + x_1 + ...), m = z + R(X), w = (m - X) inverse with inverse = 1/(factor diagonal),
@@ -36,7 +33,6 @@ typedef struct kernels_whole_set {
     void (*add)(int64_t count, const double *x, int64_t *y);        /* y += x, any count, |x| < 2^51 */
 } kernels_whole_set;
 
-/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const kernels_whole_set *kernels_whole_get(void);
 const kernels_whole_set *kernels_whole_find(const char *name);
 

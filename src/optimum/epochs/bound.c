@@ -14,9 +14,8 @@
  *
  * Any V gives a bound, so the ascent stops after a fixed amount of work. An evaluation costs O(n k^2); for a long run
  * the dual is maximised with fewer positions per epoch, and the V found there is stretched and evaluated, or improved
- * as far as that is cheap. For prefix sums of any length shorter epochs predict V (below). The
- * max loss also has p, found in the same way, with fewer positions first. The result depends on the problem alone, not
- * on the machine's speed or threads.
+ * as far as that is cheap. For prefix sums of any length shorter epochs predict V (below). The max loss also has p,
+ * found in the same way. The result depends on the problem alone, not on the machine's speed or threads.
  */
 #include "base/linalg.h"
 
@@ -52,7 +51,6 @@ static int iterations_for(const optimum_epochs *e) {
 /* The error of the rule lowers the bound; a single evaluation is not worth as many nodes. */
 static const double FINE = 1e-8, ROUGH = 1e-5;
 
-/* The bounds at y. */
 static dpmf_status evaluate_whole(epochs_climb *c) {
     double f = 0, *gradient = NULL;
     TRY(base_alloc_doubles(c->unknowns, "a gradient", &gradient));
@@ -151,8 +149,7 @@ static dpmf_status bound_cyclic(const question *q, base_pool *pool, epochs_lower
     if (out->foretold || least_cost(q) > MOST) return DPMF_OK;
     TRY_DONE(epochs_create(q->workload, q->k, q->b, 0, q->weights, pool, &epochs));
     if (epochs_cost(&epochs) > MOST) goto done;
-    double tolerance = iterations_for(&epochs) < 2 ? ROUGH : FINE;
-    TRY_DONE(epochs_climb_create(&epochs, tolerance, q->run, &climb));
+    TRY_DONE(epochs_climb_create(&epochs, iterations_for(&epochs) < 2 ? ROUGH : FINE, q->run, &climb));
     TRY_DONE(climb_rms(&climb));
     out->rms_loss = sqrt(climb.lower / steps);
     out->rms_gap = sqrt(climb.upper / climb.lower) - 1;
@@ -214,10 +211,9 @@ done:
 /*
  * ---- long epochs ----
  *
- * Prefix sums over epochs too long for an ascent: the V of shorter epochs predicts that of the long ones
- * (optimum/epochs/climb.c); it is made constant over runs of positions that grow from
- * both ends of the epoch, and the dual is evaluated there (optimum/epochs/chain.c). Any V gives a valid bound; its
- * tightness is not proven. Interval: the eigenvalues of K are 4 sin^2((2t-1) pi / (4n+2)), t = 1..n.
+ * Prefix sums over epochs too long for an ascent: the V that shorter epochs predict (optimum/epochs/climb.c) is made constant
+ * over runs of positions that grow from both ends of the epoch, and the dual is evaluated there (optimum/epochs/chain.c). Any V
+ * gives a valid bound; its tightness is not proven. Interval: the eigenvalues of K are 4 sin^2((2t-1) pi / (4n+2)), t = 1..n.
  */
 
 static const double PI = 3.14159265358979323846;
@@ -238,7 +234,6 @@ typedef struct plan {
     double traces[BASE_NODES_MAX];
 } plan;
 
-/* The positions of the run that begins at i. */
 static int64_t run_length(const plan *p, int64_t i) {
     const double left = (double)i, right = (double)(p->b - 1 - i) / (1 + GROWTH);
     int64_t length = (int64_t)fmax(1, GROWTH * fmin(left, right));

@@ -30,8 +30,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- making ---- */
-
 void epochs_climb_free(epochs_climb *c) {
     base_free(c->y);
     base_free(c->best);
@@ -45,9 +43,8 @@ void epochs_climb_free(epochs_climb *c) {
 }
 
 /*
- * A unit that contributes 1 at each of its steps moves C g by at most the sensitivity, 1, and A g by A g itself: its
- * squared norm, or for the max loss its largest square, is a lower bound. With momentum the max loss often attains it,
- * and the dual, whose maximum is then at the edge of its domain, only comes near it.
+ * A unit that contributes 1 at each of its steps moves C g by at most 1, and A g by A g: its squared norm (max loss: largest
+ * square) is a lower bound. With momentum the max loss often attains it; the dual, at its domain's edge, only comes near it.
  */
 static dpmf_status contribution_bound(const optimum_epochs *e, double *bound) {
     const double work = 2e7; /* the first unit has the longest sums; of many, some are tried */
@@ -139,7 +136,6 @@ static const double *correlations_of(const epochs_climb *c, const double *y, int
     return y + c->epochs->b + i * c->correlations;
 }
 
-/* Is step (i, e) past the last one? */
 static int past(const optimum_epochs *e, int64_t i, int64_t member) {
     return i + member * e->b >= e->n;
 }
@@ -431,9 +427,8 @@ dpmf_status epochs_climb_confirm(epochs_climb *c) {
 /*
  * ---- where the climb begins ----
  *
- * The start when epochs are long: the solution for a quarter of the positions
- * in each epoch, found the same way and stretched. A coarse step stands for as many fine ones as it replaces: momentum
- * is raised to that power, learning rates and weights are sampled.
+ * The start when epochs are long: the solution for a quarter of the positions in each epoch, stretched. A coarse step
+ * stands for as many fine ones as it replaces: momentum is raised to that power, learning rates and weights are sampled.
  *
  * V changes as fast between the first two positions of an epoch as between the second and the fourth, for any length of
  * the epoch; the same holds from its end. So positions correspond by the logarithms of their odds, ln((i + 1/2)/(b - i
@@ -446,7 +441,6 @@ dpmf_status epochs_climb_confirm(epochs_climb *c) {
 enum { COARSE_MIN = 6, COARSER = 4, COARSEST_STEPS = 24, SHORT = 32, SHORT_STEPS = 12 };
 static const double ONWARD = 0.8; /* part of the last change, from one length to the next */
 
-/* The fine step that coarse step t stands for. */
 static int64_t fine_step(const optimum_epochs *e, int64_t coarse, int64_t t) {
     int64_t step = t / coarse * e->b + t % coarse * e->b / coarse;
     return step < e->n ? step : e->n - 1;
@@ -484,10 +478,7 @@ static double place(int64_t fine, int64_t coarse, int by_share, int64_t i) {
     return fmin(fmax((double)coarse * scaled / (1 + scaled) - 0.5, 0), (double)(coarse - 1));
 }
 
-/*
- * to += by times the value at `at` of `coarse` records of `width` numbers, cubic between them (Catmull and Rom), since
- * kinks would cost the dual little and the mechanism much.
- */
+/* to += by x the value at `at` of `coarse` records of `width` numbers, cubic (Catmull and Rom): kinks harm the mechanism. */
 static void add_between(int64_t coarse, int64_t width, double by, double at, const double *from, double *to) {
     const int64_t j = (int64_t)at < coarse - 2 ? (int64_t)at : coarse - 2;
     const int64_t before = j > 0 ? j - 1 : 0, after = j + 2 < coarse ? j + 2 : coarse - 1;

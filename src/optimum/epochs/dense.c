@@ -38,7 +38,6 @@ dpmf_status epochs_dense_create(optimum_epochs *e) {
     return DPMF_OK;
 }
 
-/* Members of class i within the steps. */
 static int64_t members(const optimum_epochs *e, int64_t i) {
     return (e->n - i + e->b - 1) / e->b;
 }

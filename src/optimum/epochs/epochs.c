@@ -37,8 +37,6 @@
 /* A point whose trace is less certain than this counts as outside: rounding must not lead the ascent. */
 static const double ERROR_MAX = 0.01;
 
-/* ---- making ---- */
-
 static dpmf_status create_blocks(optimum_epochs *e) {
     int64_t size = e->b * e->k * e->k;
     e->workers = base_pool_threads(e->pool);
@@ -111,8 +109,6 @@ double epochs_cost(const optimum_epochs *e) {
     return (e->max_loss ? 2 : 1) * (e->dense ? 5e-3 * n * n * n : 0.1 * blocks * n * k * k);
 }
 
-/* ---- the interval ---- */
-
 void epochs_invert_block(int64_t k, const double *l, double *inverse) {
     memset(inverse, 0, (size_t)(k * k) * sizeof *inverse);
     for (int64_t i = 0; i < k; i++) {
@@ -126,10 +122,7 @@ void epochs_invert_block(int64_t k, const double *l, double *inverse) {
     }
 }
 
-/*
- * Over the m members: largest eigenvalue <= Frobenius norm of V_i, smallest >= 1 / |L_i^-1|_F^2. `inverse`: k x k, L_i^-1
- * on return.
- */
+/* Over the m members: largest eigenvalue <= |V_i|_F, smallest >= 1 / |L_i^-1|_F^2. `inverse`: k x k, L_i^-1 on return. */
 static void block_bounds(optimum_epochs *e, const double *lower, int64_t i, double *inverse) {
     int64_t k = e->k, m = (e->n - i + e->b - 1) / e->b; /* m: members of class i within the steps */
     const double *l = lower + i * k * k;
@@ -149,8 +142,6 @@ static void block_bounds(optimum_epochs *e, const double *lower, int64_t i, doub
         e->small[t] = 1 / inverses;
     }
 }
-
-/* ---- all nodes ---- */
 
 enum { SIDE = EPOCHS_SIDE };
 
@@ -258,9 +249,8 @@ static double rounding_of(const optimum_epochs *e, double low, double high, doub
 }
 
 /*
- * The rule changes only when it must: another one has another error, and the ascent would mistake the difference for a
- * slope. So the interval is somewhat too wide at first and is kept while the spectrum stays inside without shrinking
- * much.
+ * The rule changes only when it must, since the ascent would mistake the difference between two rules for a slope: the interval
+ * is somewhat too wide at first and is kept while the spectrum stays inside without shrinking much.
  */
 static void choose_rule(optimum_epochs *e, double tolerance, double low, double high) {
     const double room = 1.5, slack = 30;
@@ -271,7 +261,6 @@ static void choose_rule(optimum_epochs *e, double tolerance, double low, double 
     base_quadrature_fill(e->low, e->high, base_quadrature_nodes(e->high / e->low, tolerance), &e->rule);
 }
 
-/* Memory for the results of each node. */
 static dpmf_status make_room(optimum_epochs *e) {
     int64_t count = e->only_traces ? e->workers : groups_of(e);
     double *partial = NULL, *rows = NULL;

@@ -45,10 +45,7 @@ DPMF_MUST_CHECK dpmf_status epochs_shape_create(const dpmf_workload *workload, i
 void epochs_shape_weigh(epochs_shape *shape, const dpmf_workload *workload, const double *weights);
 void epochs_shape_free(epochs_shape *shape);
 
-/*
- * The results of a few shifts, numbers of all shifts side by side. With T = (K + sV)^-1, J the p positions after i and
- * the border:
- */
+/* The results of a few shifts, side by side. With T = (K + sV)^-1, J the p positions after i and the border: */
 typedef struct epochs_node {
     kernels_block_side
         *rows; /* inner x k x width: the factor; afterwards E_i, from column k on, with T[i,c] = E_i T[J,c] */
@@ -105,7 +102,6 @@ void epochs_free(optimum_epochs *epochs);
 /* The approximate time of one evaluation, in microseconds of one core: it decides how many are worthwhile. */
 double epochs_cost(const optimum_epochs *epochs);
 
-/* A point of the dual, and its results. */
 typedef struct epochs_point {
     double *lower;  /* b x k x k: V_i = L_i L_i', L_i lower triangular; 1 on the diagonal for steps past the last */
     double *p;      /* max loss: n weights > 0; NULL otherwise */
@@ -119,10 +115,7 @@ typedef struct epochs_point {
 /* Sets *outside to 1, and nothing else, where V is too close to singular. */
 DPMF_MUST_CHECK dpmf_status epochs_eval(optimum_epochs *epochs, double tolerance, epochs_point *point, int *outside);
 
-/*
- * The squared sensitivity of X(V) at a point that was evaluated, from above (optimum/epochs/primal.c); add: `added` + X
- * has diagonal blocks without a larger trace.
- */
+/* The squared sensitivity of X(V) at an evaluated point, from above; add: `added` + X has blocks without a larger trace. */
 DPMF_MUST_CHECK dpmf_status epochs_cover(const optimum_epochs *epochs, epochs_point *point, int add, double *largest);
 
 /* Shifts and weights of the nodes that run side by side. */
@@ -155,10 +148,7 @@ DPMF_MUST_CHECK dpmf_status epochs_dense_eval(optimum_epochs *epochs, epochs_poi
 DPMF_MUST_CHECK dpmf_status epochs_nuclear(const optimum_epochs *epochs, const epochs_point *point, double *trace,
                                            double *error);
 
-/*
- * The dual maximised (optimum/epochs/climb.c). The unknowns are b logarithms of the diagonals of V_i, their
- * correlations as rows of triangular matrices, and for max loss n square roots of weights.
- */
+/* Unknowns of the dual: b logs of the diagonals of V_i, correlations as triangular rows; max loss: n roots of weights. */
 typedef struct epochs_climb {
     optimum_epochs *epochs;
     const dpmf_run *run; /* progress callback, or NULL */
@@ -185,19 +175,13 @@ DPMF_MUST_CHECK dpmf_status epochs_climb_create(optimum_epochs *epochs, double t
 void epochs_climb_free(epochs_climb *climb);
 /* y from a closed form, or from the solution for a quarter of the positions, where that is faster. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_start(epochs_climb *climb);
-/*
- * Ascends from that start with at most `spend` of work; the trend is then the change by the ascent
- * (optimum/epochs/climb.c).
- */
+/* Ascends from that start with at most `spend` of work; the trend is then the change by the ascent. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_coarse(epochs_climb *climb, double spend);
 /* The V of this ascent expected at position i of epochs of b positions: theta, and the correlations. */
 void epochs_climb_longer(const epochs_climb *climb, int64_t b, int64_t i, double *theta, double *correlations);
 /* Ascends until a few steps gain less than `decrease` of the value; the point is then that of y. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_run(epochs_climb *climb, double decrease, int iterations);
-/*
- * Raises the lower bound at y and computes nothing else: for long runs, where the blocks of all nodes need too much
- * memory.
- */
+/* Raises the lower bound at y, nothing else: for long runs, where the blocks of all nodes need too much memory. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_lower(epochs_climb *climb);
 /* The point becomes that of the best upper bound; y stays. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_revisit(epochs_climb *climb);
@@ -205,10 +189,7 @@ DPMF_MUST_CHECK dpmf_status epochs_climb_revisit(epochs_climb *climb);
 DPMF_MUST_CHECK dpmf_status epochs_climb_confirm(epochs_climb *climb);
 /* scale/value, the barrier included, and its gradient: to be minimised; f = INFINITY outside. */
 DPMF_MUST_CHECK dpmf_status epochs_climb_value(void *climb, const double *y, double *f, double *gradient);
-/*
- * Losses that no mechanism can beat (optimum/epochs/bound.c), and their relative distance to the loss of a known
- * mechanism: infinite if it was not computed. 0 where no bound is known, or it would take too long.
- */
+/* Losses that no mechanism can beat (0: unknown), and their relative distances to a known mechanism's (infinite: unknown). */
 typedef struct epochs_lower {
     double rms_loss, max_loss, rms_gap, max_gap;
     int foretold; /* the RMS bound is from a V that shorter epochs predict */
@@ -218,16 +199,12 @@ typedef enum epochs_losses { EPOCHS_BOTH = 0, EPOCHS_RMS_LOSS, EPOCHS_MAX_LOSS }
 DPMF_MUST_CHECK dpmf_status epochs_lower_bound(const dpmf_workload *workload, int64_t k, int64_t b,
                                                const double *weights, epochs_losses losses, const dpmf_run *run,
                                                epochs_lower *out);
-/*
- * The squared total loss that no mechanism for prefix sums can beat, from a V that shorter epochs predict
- * (optimum/epochs/bound.c). Its time hardly depends on b. 0 where V turns out not to be positive definite.
- */
+/* The squared total loss that no mechanism for prefix sums can beat; its time hardly depends on b. 0: V is not definite. */
 DPMF_MUST_CHECK dpmf_status epochs_long(const dpmf_workload *workload, int64_t k, int64_t b, base_pool *pool,
                                         const dpmf_run *run, double *lower);
 /*
- * The mechanism of X (optimum/epochs/primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made
- * to vanish within each class and to have trace 1 there, by mixing its steps or by adding to its diagonal. *definite is
- * 0, and x lost, if that is not positive definite.
+ * The mechanism of X (optimum/epochs/primal.c): x, n x n, becomes the lower triangular C with C'C = X after X was made to
+ * vanish within each class, with trace 1, by mixing steps or by adding to the diagonal. *definite 0: it is not, and x is lost.
  */
 DPMF_MUST_CHECK dpmf_status epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *definite);
 DPMF_MUST_CHECK dpmf_status epochs_factor(int64_t n, double *x, int *definite);

@@ -37,7 +37,6 @@ typedef struct forms {
     double barrier;                    /* max loss: keeps weights from 0, as in optimum/epochs/climb.c */
 } forms;
 
-/* Members of class i. */
 static int64_t class_members(const forms *f, int64_t i) {
     return (f->n - i + f->b - 1) / f->b;
 }
@@ -141,8 +140,6 @@ static void pull_back(const forms *f, const double *y, double *gradient) {
     }
 }
 
-/* ---- the dual ---- */
-
 static dpmf_status dual_value(void *context, const double *y, double *out, double *gradient) {
     forms *f = context;
     int inside = 0;
@@ -171,8 +168,6 @@ static dpmf_status dual_value(void *context, const double *y, double *out, doubl
         gradient[i] *= -*out;
     return DPMF_OK;
 }
-
-/* ---- the primal ---- */
 
 /* x becomes C, scaled to satisfy the constraint; the squared loss of C, or INFINITY. */
 static dpmf_status repair(forms *f, double *x, double *squared) {
@@ -263,10 +258,8 @@ dpmf_status epochs_forms_solve(const epochs_forms_task *task, epochs_forms_answe
         TRY_DONE(certify_dual(&f, gradient, x, &best));
         best.converged = sqrt(best.upper / best.lower) - 1 <= task->tolerance;
     }
-    if (!isfinite(best.upper)) {
-        status = base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found");
-        goto done;
-    }
+    if (!isfinite(best.upper))
+        TRY_DONE(base_fail(DPMF_ERROR_NUMERICAL, "cyclic optimum: no positive definite X was found"));
     *out = best;
     best.c = NULL;
 done:
@@ -331,8 +324,6 @@ static dpmf_status solve_rms(const dpmf_workload *a, const double *weights, doub
     out->converged = 1;
     return DPMF_OK;
 }
-
-/* ---- max loss ---- */
 
 typedef struct rows {
     int64_t n;

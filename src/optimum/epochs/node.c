@@ -32,8 +32,6 @@
 
 typedef kernels_block_side side;
 
-/* ---- the shape ---- */
-
 void epochs_shape_free(epochs_shape *shape) {
     for (int j = 0; j < 3; j++)
         base_free(shape->band[j]);
@@ -85,8 +83,6 @@ done:
     epochs_shape_free(&s);
     return status;
 }
-
-/* ---- scratch ---- */
 
 typedef struct scratch {
     side *pending; /* p k rows */

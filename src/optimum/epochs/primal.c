@@ -31,10 +31,7 @@ dpmf_status epochs_factor(int64_t n, double *x, int *definite) {
 
 /* ---- the repair ---- */
 
-/*
- * T for class i, m x m: with D^2 the diagonal of its block X_i and R = D^-1 X_i D^-1, T = D R^-1/2 D^-1 / sqrt(trace).
- * 0 if the block is not positive definite.
- */
+/* T for class i, m x m: D^2 the diagonal of X_i, R = D^-1 X_i D^-1, T = D R^-1/2 D^-1 / sqrt(trace); 0: X_i is not definite. */
 static dpmf_status class_transform(int64_t n, int64_t b, int64_t i, int64_t m, const double *x, double *vectors,
                                    double *values, double *transform, int *definite) {
     double trace = 0;
@@ -147,8 +144,6 @@ dpmf_status epochs_repair(int64_t n, int64_t b, int by_adding, double *x, int *d
         TRY(repair_by_mixing(n, b, x, definite));
     return *definite ? epochs_factor(n, x, definite) : DPMF_OK;
 }
-
-/* ---- the loss ---- */
 
 dpmf_status epochs_sensitivity(int64_t n, int64_t b, const double *c, double *squared) {
     int64_t k = (n + b - 1) / b;

@@ -43,12 +43,9 @@ void patterns_list_free(patterns_list *list) {
 
 dpmf_status patterns_list_create(int64_t k, int64_t room, patterns_list *out) {
     patterns_list list = {.k = k, .room = room};
-    void *steps = NULL, *sizes = NULL;
     dpmf_status status = DPMF_OK;
-    TRY_DONE(base_alloc(room * k, sizeof *list.steps, "patterns", &steps));
-    list.steps = steps;
-    TRY_DONE(base_alloc(room, sizeof *list.sizes, "patterns", &sizes));
-    list.sizes = sizes;
+    TRY_DONE(base_alloc(room * k, sizeof *list.steps, "patterns", (void **)&list.steps));
+    TRY_DONE(base_alloc(room, sizeof *list.sizes, "patterns", (void **)&list.sizes));
     TRY_DONE(base_alloc_doubles(room, "values of patterns", &list.values));
     *out = list;
     return DPMF_OK;
@@ -125,8 +122,6 @@ done:
     return status;
 }
 
-/* ---- the list of patterns found ---- */
-
 typedef struct place {
     double value;
     int64_t at;
@@ -138,14 +133,12 @@ static int by_falling_value(const void *left, const void *right) {
     return l->at < r->at ? -1 : 1;
 }
 
-/* Sorts the list, and keeps the first `keep`. */
 static dpmf_status sort_list(patterns_list *list, int64_t keep) {
     patterns_list sorted = {0};
-    void *memory = NULL;
-    TRY(base_alloc(list->count + 1, sizeof(place), "the order of patterns", &memory));
-    place *order = memory;
-    dpmf_status status = patterns_list_create(list->k, list->room, &sorted);
-    if (status != DPMF_OK) goto done;
+    place *order = NULL;
+    dpmf_status status = DPMF_OK;
+    TRY(base_alloc(list->count + 1, sizeof *order, "the order of patterns", (void **)&order));
+    TRY_DONE(patterns_list_create(list->k, list->room, &sorted));
     for (int64_t i = 0; i < list->count; i++)
         order[i] = (place){list->values[i], i};
     qsort(order, (size_t)list->count, sizeof *order, by_falling_value);
@@ -158,7 +151,7 @@ static dpmf_status sort_list(patterns_list *list, int64_t keep) {
     patterns_list_free(list);
     *list = sorted;
 done:
-    base_free(memory);
+    base_free(order);
     return status;
 }
 
@@ -186,8 +179,6 @@ static dpmf_status add_pattern(tree *s, int64_t size, double sum) {
     list->values[list->count++] = value;
     return DPMF_OK;
 }
-
-/* ---- the tree ---- */
 
 static dpmf_status walk_tree(tree *s) {
     int64_t depth = 0, from = 0, to = 0;
@@ -224,14 +215,12 @@ dpmf_status patterns_find(const dpmf_participation *participation, const double 
                           double *most, int *whole) {
     const int64_t n = participation->steps, k = participation->count;
     tree s = {.participation = participation, .n = n, .k = k, .x = x, .level = level, .most = level, .list = list};
-    void *steps = NULL;
     dpmf_status status = DPMF_OK;
     list->count = 0;
     TRY_DONE(base_alloc_doubles((k + 1) * (n + 1), "sums over patterns", &s.rest));
     TRY_DONE(base_alloc_doubles(k * k, "the matrix of a pattern", &s.matrix));
     TRY_DONE(base_alloc_doubles(k, "sums over patterns", &s.sums));
-    TRY_DONE(base_alloc(k, sizeof *s.steps, "a pattern", &steps));
-    s.steps = steps;
+    TRY_DONE(base_alloc(k, sizeof *s.steps, "a pattern", (void **)&s.steps));
     TRY_DONE(bound_rest(&s));
     TRY_DONE(walk_tree(&s));
     TRY_DONE(sort_list(list, list->room));
@@ -241,6 +230,6 @@ done:
     base_free(s.rest);
     base_free(s.matrix);
     base_free(s.sums);
-    base_free(steps);
+    base_free(s.steps);
     return status;
 }

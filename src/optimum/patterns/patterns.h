@@ -33,9 +33,8 @@ DPMF_MUST_CHECK dpmf_status patterns_list_create(int64_t k, int64_t room, patter
 void patterns_list_free(patterns_list *list);
 
 /*
- * The patterns with f(X_p) > level: at most list->room of them, the worst by their values, largest first. `most` gets
- * an upper bound on f over all patterns (not below `level`). If the tree of patterns is too large to be searched,
- * `whole` is 0 and `most` is a looser bound.
+ * The patterns with f(X_p) > level: at most list->room, the worst by their values, largest first. `most`: an upper bound on f
+ * over all patterns, not below `level`; a looser one, with `whole` 0, if the tree of patterns is too large to be searched.
  */
 DPMF_MUST_CHECK dpmf_status patterns_find(const dpmf_participation *participation, const double *x, double level,
                                           patterns_list *list, double *most, int *whole);

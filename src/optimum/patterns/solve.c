@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The optimum over patterns by cutting planes: the dual over the patterns found so far, which
- * begin with the classes of cyclic participation, is maximised by limited-memory BFGS; then the patterns whose
- * constraint X(V) violates most (optimum/patterns/find.c) join and those whose nu has become 0 leave, until X(V)
- * violates none. Every V gives a lower bound, with any set of patterns.
+ * The optimum over patterns by cutting planes: the dual over the patterns found so far, at first the classes of cyclic
+ * participation, is maximised by limited-memory BFGS; then the patterns whose constraint X(V) violates most (find.c)
+ * join and those whose nu is 0 leave, until X(V) violates none. Every V gives a lower bound, with any set of patterns.
  *
  * The upper bound: X(V) of a nearly optimal V violates constraints mostly at steps where V is small, since these cost
  * the dual little; where V is small the loss hardly depends on X either. So X is repaired by X <- S X S, S diagonal:
@@ -199,7 +198,6 @@ static int64_t most_unknowns(int64_t room, int64_t n, int64_t k) {
     return room * (1 + k * rank_of(k)) + n;
 }
 
-/* The parts of the patterns held, in order. */
 static void set_parts(search *s) {
     int64_t at = 0;
     for (int64_t q = 0; q < s->held.count; q++) {
@@ -266,7 +264,6 @@ static void start_classes(search *s) {
 
 static dpmf_status search_open(const patterns_task *task, search *s) {
     const int64_t n = task->workload->steps, k = task->participation->count, room = PARTS_PER_STEP * n;
-    void *parts = NULL;
     s->task = task;
     s->n = n;
     s->k = k;
@@ -274,8 +271,7 @@ static dpmf_status search_open(const patterns_task *task, search *s) {
     TRY(dual_create(task->workload, k, task->max_loss, task->weights, &s->dual));
     TRY(patterns_list_create(k, room, &s->held));
     TRY(patterns_list_create(k, FOUND_ROOM, &s->found));
-    TRY(base_alloc(room, sizeof *s->parts, "patterns", &parts));
-    s->parts = parts;
+    TRY(base_alloc(room, sizeof *s->parts, "patterns", (void **)&s->parts));
     TRY(base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->y));
     TRY(base_alloc_doubles(most_unknowns(room, n, k), "the dual variables", &s->next));
     TRY(base_alloc_doubles(most_unknowns(room, n, k), "a gradient", &s->gradient));
@@ -437,9 +433,6 @@ static dpmf_status exchange(search *s, int64_t *joined) {
     return DPMF_OK;
 }
 
-/* ---- together ---- */
-
-/* Steps of the ascent that are left. */
 static double steps_left(const search *s) {
     const double n = (double)s->n;
     return fmin(STEPS_MAX, fmax(STEPS_MIN, WORK / (n * n * n))) - s->best.iterations;
@@ -496,10 +489,8 @@ dpmf_status patterns_solve(const patterns_task *task, patterns_answer *out) {
     dpmf_status status = DPMF_OK;
     TRY_DONE(search_open(task, &s));
     TRY_DONE(run_rounds(&s));
-    if (!isfinite(s.best.upper)) {
-        status = base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: no positive definite X was found");
-        goto done;
-    }
+    if (!isfinite(s.best.upper))
+        TRY_DONE(base_fail(DPMF_ERROR_NUMERICAL, "optimum over patterns: no positive definite X was found"));
     s.best.patterns = s.held.count;
     *out = s.best;
     s.best.c = NULL;

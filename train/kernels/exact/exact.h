@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Exact products for sums that must not round, compiled once per instruction set from body.inc. All products and
- * partial sums are multiples of one power of two and fit a double, so nothing rounds in any order, and fused operations
- * give the same bits as separate ones: these kernels use them.
+ * Exact products for sums that must not round, compiled once per set. Products and partial sums are multiples of one power of
+ * two and fit a double: nothing rounds in any order, and fused operations, which are used, give the same bits.
  */
 #ifndef TRAIN_KERNELS_EXACT_H
 #define TRAIN_KERNELS_EXACT_H
@@ -30,7 +29,6 @@ typedef struct kernels_exact_set {
     void (*multiply)(const kernels_exact *job);
 } kernels_exact_set;
 
-/* The set that goes with kernels_ladder_get()'s; one by name, or NULL if this machine does not have it. */
 const kernels_exact_set *kernels_exact_get(void);
 const kernels_exact_set *kernels_exact_find(const char *name);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of float matrices for training, compiled once per instruction set from body.inc. Every entry is one
- * sum in one order, without fused operations, so that results depend neither on the set nor on how a product is cut
- * into pieces: training gives the same bits for any number of threads, on any machine. A BLAS does not promise that.
+ * Products of float matrices, compiled once per set. Every entry is one sum in one order, without fused operations: training
+ * gives the same bits for any number of threads, on any machine. A BLAS does not promise that.
  */
 #ifndef TRAIN_KERNELS_MULTIPLY_H
 #define TRAIN_KERNELS_MULTIPLY_H
@@ -28,7 +27,6 @@ typedef struct kernels_multiply_set {
     void (*multiply)(const kernels_product *job);
 } kernels_multiply_set;
 
-/* The set for this machine; one by name, or NULL if this machine or build does not have it (kernels/isa.h). */
 const kernels_multiply_set *kernels_multiply_get(void);
 const kernels_multiply_set *kernels_multiply_find(const char *name);
 
