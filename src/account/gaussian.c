@@ -129,8 +129,9 @@ double account_gaussian_epsilon(double mu, double log_delta) {
         }
         double next = epsilon + excess / (density_over_delta(&p) * p.y_ratio);
         if (!(next >= low && next <= high)) next = 0.5 * (low + high);
+        const double change = fabs(next - epsilon);
         epsilon = next;
-        if (fabs(next - epsilon) <= converged * epsilon || high - low <= converged * high) break;
+        if (change <= converged * epsilon || high - low <= converged * high) break;
     }
     return epsilon;
 }
@@ -160,8 +161,9 @@ double account_gaussian_mu(double epsilon, double log_delta) {
         }
         double next = mu - excess / density_over_delta(&p);
         if (!(next >= low && next <= high)) next = 0.5 * (low + high);
+        const double change = fabs(next - mu);
         mu = next;
-        if (fabs(next - mu) <= converged * mu || high - low <= converged * high) break;
+        if (change <= converged * mu || high - low <= converged * high) break;
     }
     return mu;
 }
