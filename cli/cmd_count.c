@@ -30,6 +30,8 @@ typedef struct count {
     int64_t steps, step, resumed_at, batch, batch_most; /* batch: rows that are not released yet */
     bool at_start;                                      /* the next line is the first of its input */
     bool kept, explained;
+    count_note before;  /* of the program before this one ... */
+    text_buffer passed; /* ... and the time of its last line */
     bool going; /* the input is at the position of the state file: what was read may be recorded */
 } count;
 
@@ -64,6 +66,20 @@ static int refuse_line(count *c, size_t before, const char *why) {
     return code != 0 ? code : fail(EXIT_UNABLE, "line %" PRId64 ": %s", c->out.note.lines + 1, why);
 }
 
+/* Numbers by their size, other times letter by letter, as those of ISO 8601 are. */
+static bool is_later(slice time, slice than) {
+    char a[64], b[64];
+    double x, y;
+    const size_t both = time.length < than.length ? time.length : than.length;
+    if (time.length < sizeof a && than.length < sizeof b) {
+        snprintf(a, sizeof a, "%.*s", (int)time.length, time.start);
+        snprintf(b, sizeof b, "%.*s", (int)than.length, than.start);
+        if (read_number(a, &x) && read_number(b, &y)) return x > y;
+    }
+    const int order = both > 0 ? memcmp(time.start, than.start, both) : 0;
+    return order > 0 || (order == 0 && time.length > than.length);
+}
+
 static int add_row(count *c, slice time) {
     text_buffer *t = &c->out.text;
     dpmf_status status = dpmf_counter_prepare(c->counter, 1, (const dpmf_int128 *)c->row, (dpmf_int128 *)c->row);
@@ -71,6 +87,10 @@ static int add_row(count *c, slice time) {
     if (c->format == FORMAT_CSV && c->out.note.header == 0) print_titles(t, &c->reader);
     c->out.note.header = 1;
     print_sums(t, c->format, &c->reader, c->step + 1, time, c->row, dpmf_counter_error(c->counter, c->step));
+    if (time.length > 0) {
+        c->out.time.length = 0;
+        text_add_bytes(&c->out.time, time.start, time.length);
+    }
     c->step++;
     c->batch++;
     return 0;
@@ -86,6 +106,13 @@ static int take_line(count *c, slice line, size_t before, bool open) {
     if (line.length > c->in.longest) return refuse_line(c, before, why);
     const line_kind kind = lines_read(&c->reader, line.start, line.length, c->at_start, c->row, &time, why);
     if (kind == LINE_BAD && (c->bad == BAD_STOP || !c->reader.ready)) return refuse_line(c, before, why);
+    if (kind != LINE_HEADER && time.start != NULL && c->passed.length > 0 &&
+        !is_later(time, (slice){c->passed.bytes, c->passed.length})) {
+        snprintf(why, sizeof why,
+                 "its time is not after that of the last line that was counted: it may have been counted (--input "
+                 "whole compares and skips such lines, --input again counts them)");
+        return refuse_line(c, before, why);
+    }
     c->at_start = false;
     c->out.note.lines++;
     c->out.note.open_line = open;
@@ -140,8 +167,9 @@ static int pass_line_end(count *c) {
 static int resume_input(count *c) {
     slice first, time;
     char why[WHY];
+    c->before = c->out.note;
     c->at_start = true;
-    int code = input_resume(&c->in, c->counter, c->step, &first);
+    int code = input_resume(&c->in, c->counter, c->step, c->out.note.lines, &first);
     if (code == 0 && first.start != NULL) {
         c->at_start = false;
         if (lines_read(&c->reader, first.start, first.length, true, c->row, &time, why) == LINE_BAD && !c->reader.ready)
@@ -152,6 +180,8 @@ static int resume_input(count *c) {
              "resuming after line %" PRId64
              ": the input must begin after it (with --input whole, it begins at its start)",
              c->out.note.lines);
+        if (c->in.rest && c->out.time.length > 0) text_add_bytes(&c->passed, c->out.time.bytes, c->out.time.length);
+        if (c->passed.failed) code = fail_memory();
         c->out.note.open_line = 0;
     }
     free((void *)first.start);
@@ -294,6 +324,10 @@ static int run(count *c) {
     if (code == 0) code = release_open(&c->out, c->counter, c->given->text[OPTION_OUT], c->kept);
     if (code != 0) return code;
     code = count_stream(c);
+    if (!c->in.whole && c->kept && c->step == c->resumed_at) { /* it gave no row: the record of the input stays */
+        c->out.note.lines = c->before.lines;
+        c->out.note.open_line = c->before.open_line;
+    }
     const int closed = release_close(&c->out, code == 0, c->going && c->batch == 0);
     if (code == 0) code = closed;
     return code == 0 && option_given(c->given, OPTION_JSON) ? print_done(c) : code;
@@ -307,6 +341,8 @@ int cmd_count(const arguments *given) {
     read_options(&c);
     code = run(&c);
     text_free(&c.out.text);
+    text_free(&c.out.time);
+    text_free(&c.passed);
     input_close(&c.in);
     lines_close(&c.reader);
     free(c.row);

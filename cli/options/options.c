@@ -479,10 +479,11 @@ const option_row options[OPTION_TOTAL] = {
         {.name = "input",
          .kind = KIND_CHOICE,
          .argument = "PART",
-         .values = "whole|rest",
+         .values = "whole|rest|again",
          .verbs = COUNT,
          .help = "with a state file: the input starts from its beginning again (what was counted is compared and "
-                 "skipped), or with the first line that was not counted. Default: whole for files, rest for pipes"},
+                 "skipped), or with the first line that was not counted; with --time, rest refuses lines that are not "
+                 "later than those, and again takes them. Default: whole for files; pipes need it to resume"},
     [OPTION_FORMAT] =
         {.name = "format",
          .kind = KIND_CHOICE,

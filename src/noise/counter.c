@@ -239,6 +239,7 @@ dpmf_status dpmf_counter_input(dpmf_counter *c, dpmf_input input, const void *by
         return c->input_wanted > 0 && c->input_size == c->input_wanted ? check_digest(c) : DPMF_OK;
     case DPMF_INPUT_RESTART:
         TRY(begin_hash(c));
+        c->recorded = c->input_wanted;
         c->input_wanted = 0;
         return hash_bytes(c, bytes, size);
     }

@@ -68,7 +68,8 @@ class Resume(Case):
                         os.remove(self.path(name))
                 cuts = [0] + sorted(numbers.sample(range(1, 40), 4)) + [40]
                 for before, end in zip(cuts, cuts[1:]):
-                    code, _, said = self.kept(text(before, end) if pipe else text(0, end), pipe=pipe)
+                    code, _, said = self.kept(text(before, end) if pipe else text(0, end), *(["--input", "rest"] if pipe else []),
+                                              pipe=pipe)
                     self.assertEqual(code, 0, said)
                     self.assertEqual(self.read(), "".join(expected.splitlines(True)[:end]), (family, pipe))
 
@@ -124,7 +125,7 @@ class Resume(Case):
             first = [child.stdout.readline().decode() for _ in range(3)]
             child.kill()
         self.assertEqual("".join(first), "".join(expected.splitlines(True)[:3]))
-        code, out, said = self.count(text(3, 40), "--key-file", self.path("key"), pipe=True)
+        code, out, said = self.count(text(3, 40), "--key-file", self.path("key"), "--input", "rest", pipe=True)
         self.assertEqual(code, 0)
         self.assertTrue(expected.endswith(out))
         self.assertLessEqual(len(expected.splitlines()) - 3, len(out.splitlines()))
@@ -145,7 +146,7 @@ class Resume(Case):
         cut = data.index("20,")
         for pieces in ([(data[:cut], False), (data, False)], [(data[:cut], True), ("day,visits\n" + data[cut:], True)]):
             for part, pipe in pieces:
-                code, _, said = self.kept(part, *asked, pipe=pipe)
+                code, _, said = self.kept(part, *asked, *(["--input", "rest"] if pipe else []), pipe=pipe)
                 self.assertEqual(code, 0, said)
             lines = self.read().splitlines()
             self.assertEqual(lines[0], "step,day,visits,standard_deviation")
