@@ -32,7 +32,7 @@ typedef struct count {
     bool kept, explained;
     count_note before;  /* of the program before this one ... */
     text_buffer passed; /* ... and the time of its last line */
-    bool going; /* the input is at the position of the state file: what was read may be recorded */
+    bool going;         /* the input is at the position of the state file: what was read may be recorded */
 } count;
 
 /* ---- batches ---- */
@@ -284,6 +284,7 @@ static int open_counter(count *c) {
 
 static int prepare(count *c) {
     int code = load_confirmed(c->given->operand, 0, &c->mechanism);
+    if (code == 0) code = check_calibrated(c->given, c->mechanism);
     if (code == 0) code = check_sampling(c);
     if (code == 0) code = lines_open(c->given, &c->reader);
     if (code == 0) code = input_open(&c->in, c->given, c->reader.columns);
@@ -308,7 +309,8 @@ static int print_done(const count *c) {
     json_double(&t, "scale", dpmf_counter_get(c->counter).scale);
     json_text(&t, "release", dpmf_counter_get(c->counter).grid > 0 ? "exact" : "plain");
     json_bool(&t, "calibrated", dpmf_counter_get(c->counter).calibrated != 0);
-    json_bool(&t, "private", !option_given(c->given, OPTION_TESTING_SEED));
+    json_bool(&t, "private",
+              dpmf_counter_get(c->counter).calibrated != 0 && !option_given(c->given, OPTION_TESTING_SEED));
     json_text(&t, "out", c->given->text[OPTION_OUT]);
     json_integer(&t, "resumed_at", c->resumed_at);
     json_integer(&t, "lines", c->out.note.lines);

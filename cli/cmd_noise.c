@@ -263,7 +263,7 @@ static int print_done(const request *r) {
     json_known(&t, "sigma", dpmf_mechanism_get(r->mechanism).sigma);
     json_double(&t, "scale", dpmf_noise_get(r->noise).release.scale);
     json_bool(&t, "calibrated", dpmf_noise_get(r->noise).calibrated != 0);
-    json_bool(&t, "private", !option_given(r->given, OPTION_TESTING_SEED));
+    json_bool(&t, "private", dpmf_noise_get(r->noise).calibrated != 0 && !option_given(r->given, OPTION_TESTING_SEED));
     json_text(&t, "sampling", sampling);
     json_integer(&t, "stream_version", DPMF_STREAM_VERSION);
     json_text(&t, "digest", dpmf_mechanism_get(r->mechanism).digest);
@@ -293,7 +293,9 @@ static int run_request(request *r) {
     int code = load_confirmed(r->given->operand, (int)r->given->count[OPTION_THREADS], &r->mechanism);
     if (code == 0) code = read_rows(r->given, dpmf_strategy_get(dpmf_mechanism_get(r->mechanism).strategy).steps, r);
     if (code != 0) return code;
-    return option_given(r->given, OPTION_DRY_RUN) ? dry_run(r) : make_rows(r);
+    if (option_given(r->given, OPTION_DRY_RUN)) return dry_run(r);
+    code = check_calibrated(r->given, r->mechanism);
+    return code != 0 ? code : make_rows(r);
 }
 
 int cmd_noise(const arguments *given) {

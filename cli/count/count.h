@@ -108,8 +108,8 @@ typedef struct input {
     int file;
     const char *path; /* --follow; NULL: standard input */
     bool follow, whole;
-    bool unknown;     /* a pipe without --input: it does not show where it begins */
-    bool rest;        /* --input rest: its lines come after those that were counted */
+    bool unknown; /* a pipe without --input: it does not show where it begins */
+    bool rest;    /* --input rest: its lines come after those that were counted */
     char *bytes;
     size_t used, room; /* bytes[taken..used) have not been taken yet */
     size_t taken;
@@ -124,7 +124,7 @@ void input_close(input *in);
 
 /*
  * Bytes 0 to dpmf_counter_input_size again, if the input begins at its start; `first` is then the first line of them, for
- * free(), else NULL. `lines`: those that were counted. A pipe is refused unless --input says where it begins.
+ * free(), else NULL. `lines`: those that were counted. A pipe is refused unless --input gives its beginning.
  */
 int input_resume(input *in, dpmf_counter *counter, int64_t step, int64_t lines, slice *first);
 

@@ -275,7 +275,7 @@ static bool read_plain(const line_reader *reader, const char *line, size_t lengt
         }
         if (found < reader->columns) row[found] = value;
     }
-    snprintf(why, WHY, "it has %lld number%s, and %lld must be there: --columns says how many", (long long)found,
+    snprintf(why, WHY, "it has %lld number%s, and %lld must be there (--columns)", (long long)found,
              found == 1 ? "" : "s", (long long)reader->columns);
     return found == reader->columns;
 }

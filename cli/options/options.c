@@ -586,6 +586,10 @@ const option_row options[OPTION_TOTAL] = {
              "floating point. noise: default is plain; exact rows are float64, whole multiples of the grid. count: "
              "default is exact where the mechanism has it; with this option, refused elsewhere. train, design: default "
              "is plain. design: exact needs --dim and prints what it adds to the sensitivity"},
+    [OPTION_UNCALIBRATED] = {.name = "uncalibrated",
+                             .kind = KIND_FLAG,
+                             .verbs = NOISE | COUNT,
+                             .help = "take a mechanism FILE without sigma, with sigma = 1: nothing is promised"},
     [OPTION_REPLAY] = {.name = "replay",
                        .kind = KIND_FLAG,
                        .verbs = NOISE,

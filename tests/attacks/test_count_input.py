@@ -4,7 +4,7 @@ import os
 import subprocess
 import unittest
 
-from common import DPMF, Case
+from common import DPMF, Case, run
 
 LINES = "".join("%d\n" % (t * 37 % 11) for t in range(10))
 DAYS = "day,visits\n" + "".join("2026-01-%02d,%d\n" % (t + 1, t % 4) for t in range(10))
@@ -117,11 +117,27 @@ class Input(Case):
         self.assertEqual(self.count(LINES + "3\n", pipe=False)[0], 0)
         self.assertEqual((self.lines()[:10], len(self.lines())), (before, 11))
 
+    # ---- a file that promises nothing ----
+
+    def test_a_mechanism_without_sigma_is_not_released(self):
+        """Somebody forgot --epsilon when the file was made: count and noise took sigma = 1, ended with exit code 0 and
+        called the release private. Nothing is released until that is asked for, and then it is not called private."""
+        self.ok("evaluate", "--steps", 60, "--family", "toeplitz", "--bound", "none", "-o", self.path("u"))
+        counted = ["count", self.path("u"), "--out", self.path("sums"), "--json"]
+        rows = ["noise", self.path("u"), "--dim", 3, "--rows", "0:2", "--out", self.path("rows"), "--json"]
+        for asked in (counted, rows):
+            self.refused(1, *asked, says=["not calibrated", "dpmf calibrate", "--uncalibrated"])
+            self.assertNotIn(os.path.basename(asked[asked.index("--out") + 1]), self.left_behind())
+            code, out, said = run(*asked, "--uncalibrated", "--key-file", self.path(asked[0]))
+            self.assertEqual(code, 0, said)
+            self.assertEqual((self.parsed(out)["calibrated"], self.parsed(out)["private"]), (False, False))
+        self.ok("noise", self.path("u"), "--dim", 3, "--dry-run")  # it makes no noise
+
     # ---- fields ----
 
     def test_a_line_with_more_fields_than_the_header(self):
         """`1,234` means 1234 to the person who wrote it; under three columns it was counted as 1 and 234, each a
-        number that nobody had clipped for that column."""
+        number that was not clipped for that column."""
         text = "day,visits,sales\n2026-01-01,1,2\n2026-01-02,1,234,5\n"
         code, said = self.count(text, "--columns", "visits,sales")
         self.assertEqual((code, len(self.lines())), (1, 1))

@@ -16,7 +16,7 @@ class Streams(Case):
         self.ok("evaluate", "--steps", steps, "--family", family, *arguments, "-o", mechanism)
         text = "".join("%d %d\n" % (t % 7, t) for t in range(lines))
         with open(stream, "wb") as out:
-            subprocess.run([DPMF, "count", mechanism, "--columns", "2", "--clip", str(clip), "--testing-seed", "5"],
+            subprocess.run([DPMF, "count", "--uncalibrated", mechanism, "--columns", "2", "--clip", str(clip), "--testing-seed", "5"],
                            input=text.encode(), stdout=out, stderr=subprocess.DEVNULL, check=True)
         with open(stream, encoding="ascii") as lines_of:
             rows = [[float(word) for word in line.split()] for line in lines_of]
@@ -144,7 +144,7 @@ class Page(Streams):
         mechanism, stream = self.path("m"), self.path("stream")
         self.ok("evaluate", "--steps", "877", "--family", "unbounded", "-o", mechanism)
         with open(stream, "wb") as out:
-            subprocess.run([DPMF, "count", mechanism, "--testing-seed", "1"], input=hours, stdout=out,
+            subprocess.run([DPMF, "count", "--uncalibrated", mechanism, "--testing-seed", "1"], input=hours, stdout=out,
                            stderr=subprocess.DEVNULL, check=True)
         found = self.json("query", stream, "--mechanism", mechanism, "--range", "1:744", "--level", "0.999999")
         january = sum(map(int, hours.split()[:744]))

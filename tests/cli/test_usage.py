@@ -26,7 +26,8 @@ ACCOUNT_OPTIONS = ["epochs", "tolerance", "epsilon", "delta", "sigma", "rho", "g
                    "times", "first", "tuning", "batch-cap", "units", "largest", "curve",
                    "engine", "confidence", "seed", "log", "unit",
                    "adjacency", "threads", "json", "help"]
-NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file", "testing-seed", "state", "release", "replay",
+NOISE_OPTIONS = ["dim", "rows", "offset", "count", "format", "clip", "key-file", "testing-seed", "state", "release",
+                 "uncalibrated", "replay",
                  "dry-run", "ledger", "budget", "threads", "json", "out", "help"]
 TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "sampling", "batch-cap", "seed", "unit", "adjacency",
                  "clip", "key-file", "testing-seed", "state", "release", "ledger", "budget", "data",
@@ -34,7 +35,7 @@ TRAIN_OPTIONS = ["steps", "epochs", "workload", "family", "epsilon", "delta", "s
                  "model", "batch", "optimizer", "learning-rate", "momentum", "schedule", "decay", "zero-above",
                  "checkpoint", "every", "public-test-curve", "noiseless", "threads", "json", "out", "help"]
 COUNT_OPTIONS = ["columns", "time", "bad-lines", "clip-rows", "follow", "input", "format", "sync-every", "clip",
-                 "key-file", "testing-seed", "state", "release", "ledger", "budget", "json", "out", "help"]
+                 "key-file", "testing-seed", "state", "release", "uncalibrated", "ledger", "budget", "json", "out", "help"]
 OPTIONS = {"design": DESIGN_OPTIONS, "evaluate": EVALUATE_OPTIONS, "optimize": OPTIMIZE_OPTIONS, "account": ACCOUNT_OPTIONS,
            "calibrate": ["epsilon", "delta", "sampling", "unit", "threads", "json", "out", "help"],
            "noise": NOISE_OPTIONS, "count": COUNT_OPTIONS, "train": TRAIN_OPTIONS,
@@ -246,7 +247,7 @@ class Progress(Case):
     def test_rows_of_noise_are_reported(self):
         file = self.path("m.dpmf")
         self.ok("evaluate", "--steps", 3000, "--family", "identity", "-o", file)
-        _, _, err = run("noise", file, "--dim", 20000, "--rows", "0:3000", "--testing-seed", 1, "-o", self.path("rows"),
+        _, _, err = run("noise", "--uncalibrated", file, "--dim", 20000, "--rows", "0:3000", "--testing-seed", 1, "-o", self.path("rows"),
                         env=dict(os.environ, DPMF_PROGRESS="0.001"))
         self.assertRegex(err, r"dpmf: +\d+\.\d% rows of noise\n")  # tenths: a day of rows moves less than 1 % per minute
 
