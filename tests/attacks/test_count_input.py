@@ -147,6 +147,30 @@ class Input(Case):
             self.assertEqual((code, len(self.lines())), (1, 1), said)
             self.assertIn("line 3: ", said)
 
+    # ---- questions about what was released ----
+
+    def test_a_time_is_never_taken_for_a_sum(self):
+        """Times that are numbers, or have colons, stand before the sums: query answered `estimate 20240103`, called it
+        exact, and a page showed it. The column of a stream is known, or it is asked for."""
+        rows = "".join("2024010%d,2026-01-01T0%d:00,%d\n" % (t, t, 5 * t) for t in range(1, 6))
+        for time in ("1", "2"):
+            found = {}
+            for form in ("text", "csv", "jsonl"):
+                out = self.path("%s.%s" % (time, form))
+                with open(self.write("rows", rows), "rb") as data, open(out, "wb") as file:
+                    subprocess.run([DPMF, "count", self.path("m"), "--columns", "3,", "--time", time, "--format", form,
+                                    "--testing-seed", "1"], stdin=data, stdout=file, stderr=subprocess.DEVNULL, check=True)
+                asked = [out, "--mechanism", self.path("m"), "--range", "1:3"]
+                if time == "1" and form != "jsonl":
+                    for verb in (["query"], ["report", "--json"]):
+                        self.refused(2, *verb, *asked, says=["may be a time", "--columns 1", "--columns 2"])
+                    asked += ["--columns", 1]
+                found[form] = self.json("query", *asked)["estimate"]
+                self.refused(1, "query", *asked, "--column", 2, says="column 2")
+                self.refused(2 if form != "jsonl" else 1, "query", *asked[:5], "--columns", 5)
+            self.assertEqual(len(set(found.values())), 1, found)
+            self.assertLess(abs(found["text"] - 30), 100)
+
 
 if __name__ == "__main__":
     unittest.main()
