@@ -43,6 +43,8 @@ static void explain(count *c) {
     c->explained = true;
     if (!dpmf_counter_get(c->counter).calibrated)
         fail(0, "not calibrated: the mechanism has no sigma, and sigma = 1 is used");
+    if (!option_given(c->given, OPTION_RELEASE) && !(dpmf_counter_get(c->counter).grid > 0))
+        fail(0, "plain release: this mechanism has no exact one (--release exact prints the reason)");
     if (option_given(c->given, OPTION_TESTING_SEED))
         fail(0, "not private: anybody can compute the key of a testing seed");
 }

@@ -147,6 +147,36 @@ class Input(Case):
             self.assertEqual((code, len(self.lines())), (1, 1), said)
             self.assertIn("line 3: ", said)
 
+    # ---- digits that have no noise ----
+
+    def grown(self, last, name="grown"):
+        """A mechanism of an honest file whose rows of noise grow by the factor -last at each step."""
+        self.write("c.json", '{"coefficients": [1, %r]}' % last)
+        self.ok("evaluate", "--family", "banded-toeplitz", "--steps", 16, "--parameters", self.path("c.json"), "--epsilon", 1,
+                "--delta", 1e-6, "-o", self.path(name))
+        return self.path(name)
+
+    def test_noise_of_few_bits_under_many_digits(self):
+        """C = (1, -20): the noise of line 14 is about 10^18, a double of 53 bits, and the sum was exact in 128 bits. All
+        digits were printed, and the last six bits of the difference of two lines were those of the true line."""
+        for last in (-20, -6):
+            for how in (["--release", "plain"], []):
+                code, out, said = run("count", self.grown(last), *how, stdin=None, input=("3\n" * 14).encode())
+                self.assertEqual((code, out), (1, ""), said)
+                self.assertIn("last digits of the sums would have no noise", said)
+            said = self.refused(1, "count", self.grown(last), "--release", "exact")
+            self.assertIn("larger than its scale", said)
+
+    def test_plain_sums_are_not_passed_off_as_exact(self):
+        """Where a mechanism has no exact release, the default fell back to floating point without a word."""
+        self.ok("evaluate", "--family", "tree", "--steps", 16, "--epsilon", 1, "--delta", 1e-6, "-o", self.path("tree"))
+        for mechanism in (self.path("tree"), self.grown(-1.5)):
+            code, _, said = run("count", mechanism, stdin=None, input=b"1\n")
+            self.assertEqual((code, "plain release" in said), (0, True), said)
+            self.assertEqual(run("count", mechanism, "--release", "plain", stdin=None, input=b"1\n")[2], "")
+            self.assertEqual(run("count", mechanism, "--release", "exact", stdin=None, input=b"1\n")[:2], (1, ""))
+        self.assertEqual(run("count", self.path("m"), stdin=None, input=b"1\n")[2], "")  # this one is exact
+
     # ---- questions about what was released ----
 
     def test_a_time_is_never_taken_for_a_sum(self):
