@@ -208,6 +208,7 @@ static int place_columns(reader *r, int64_t between, const char *first) {
     char shown[SHOWN];
     const bool word = first != NULL && !read_number(first, &number);
     r->before = r->csv;
+    if (between < 1) return fail_line(r, "a sum and its standard deviation are needed, as count writes them");
     if (r->columns == 0 && between > 1 && !word)
         return fail(EXIT_USAGE,
                     "%s: a line has %" PRId64

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import Case, run
+from harness import DPMF, Case, run
 
 VERBS = ["design", "evaluate", "optimize", "account", "calibrate", "noise", "count", "query", "train", "predict", "inspect", "verify", "audit",
          "report", "bench", "help"]
@@ -286,6 +286,48 @@ class Families(Case):
                                 ("--parameters", ["--family", "identity", "--parameters", "x"])]:
             with self.subTest(arguments=arguments):
                 self.refused(2, "evaluate", "--steps", "8", *arguments, says=says)
+
+
+class Sense(Case):
+    def test_a_guarantee_that_protects_nobody_is_named(self):
+        """The figures are computed as asked; a slip of the finger (0.5 for 1e-5) shows on stderr."""
+        design = ["design", "--steps", 8, "--epochs", 1, "--families", "identity"]
+        for words, found in [(["--epsilon", 1, "--delta", 0.5], ["--delta 0.5"]),
+                             (["--epsilon", 100000, "--delta", 1e-6], ["--epsilon 100000"]),
+                             (["--epsilon", 1e5, "--delta", 0.5], ["--epsilon 100000.0", "--delta 0.5"]),
+                             (["--epsilon", 99, "--delta", 0.09], [])]:
+            for verb in (design, ["account"]):
+                code, out, err = run(*verb, *words)
+                self.assertEqual((code, out != "", err.count("\n")), (0, True, len(found)), err)
+                self.assertTrue(all(word in err for word in found), err)
+
+    def test_a_dash_is_a_stream_and_never_a_file(self):
+        """`noise -o -` wrote the noise, which is as secret as the key, into a file called "-"."""
+        self.ok("evaluate", "--steps", 8, "--family", "identity", "--epsilon", 1, "--delta", 1e-6, "-o", self.path("m"))
+        here = {"cwd": self.directory.name, "stdin": subprocess.DEVNULL}
+        there = {"cwd": self.directory.name, "stdin": None, "input": b"1\n2\n"}
+        rows = ["noise", "m", "--dim", 4, "--rows", "0:2", "--testing-seed", 1, "-o"]
+        with open(self.path("rows"), "wb") as file:
+            subprocess.run([DPMF, *map(str, rows), "-"], cwd=self.directory.name, stdout=file, stderr=subprocess.DEVNULL,
+                           check=True)
+        self.assertEqual(os.path.getsize(self.path("rows")), 32)
+        self.assertEqual(run("count", "m", "-o", "-", **there)[1].count("\n"), 2)
+        self.assertEqual(run("count", "m", "--follow", "-", **there)[1].count("\n"), 2)
+        self.assertTrue(run("report", "m", "-o", "-", **here)[1].startswith("<!DOCTYPE html>"))
+        with open(self.path("m"), "rb") as file:
+            self.assertEqual(run("inspect", "-", stdin=file)[1], self.ok("inspect", self.path("m")))
+        self.ok("count", "m", "-o", "sums", **there)
+        asked = ["query", "-", "--mechanism", "m", "--range", "1:2"]
+        with open(self.path("sums"), "rb") as file:
+            sums = file.read()
+        self.assertEqual(run(*asked, cwd=self.directory.name, stdin=None, input=sums)[:2],
+                         run(asked[0], "sums", *asked[2:], **here)[:2])
+        self.refused(2, *rows, "-", "--json", says="--json needs --out", **here)
+        for words in (["evaluate", "--steps", 8, "--family", "identity", "-o", "-"], ["report", "m", "-o", "-", "--json"],
+                      ["audit", "m", "-o", "-"], [*rows[:-1], "--key-file", "-"], [*rows[:-1], "--state", "-"],
+                      [*rows[:-1], "--ledger", "-"], ["count", "-"]):
+            self.refused(2, *words, says="./-", **here)
+        self.assertEqual(self.left_behind(), ["m", "rows", "sums"])
 
 
 class Help(Case):
